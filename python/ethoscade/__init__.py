@@ -1,0 +1,1 @@
+"""Compile quantised TensorFlow Lite models for Arm Ethos-U NPUs inside the SRAM you have."""

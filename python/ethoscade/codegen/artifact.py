@@ -1,0 +1,49 @@
+"""What code generation ends in: calls in order, constant bytes, and where every tensor lies in the arena.
+
+Owns the `Artifact` type that the writers (`tflite`, `c_source`, `mlf`, `raw`) and the simulator's runner take. It says
+nothing of how it was scheduled. Region 0 of every NPU call is `constants`, region 1 is the arena.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..ir import Graph
+
+
+@dataclass(frozen=True)
+class NpuCall:
+    """One run of the NPU. `payload` is what the driver takes; inputs and outputs are tensor indices of the graph."""
+
+    name: str
+    payload: bytes = field(repr=False)
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CpuCall:
+    """One operator of the graph that runs on the CPU, with `workspace_bytes` at `workspace_offset` in the arena."""
+
+    operator: int
+    workspace_offset: int = 0
+    workspace_bytes: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Artifact:
+    """A compiled network.
+
+    `offsets` maps each non-constant tensor that a call touches, a network input or a network output (tensor index of
+    `graph`) to its byte offset in the arena, a multiple of 16. `arena_bytes` is a multiple of 16 and the whole SRAM
+    that the inference needs. `constants` is read-only, a multiple of 16 bytes long, and must be 16-byte aligned.
+    """
+
+    name: str
+    accelerator: str
+    graph: Graph
+    calls: tuple[NpuCall | CpuCall, ...]
+    constants: bytes = field(repr=False)
+    arena_bytes: int
+    offsets: Mapping[int, int]

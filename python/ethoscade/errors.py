@@ -1,0 +1,70 @@
+"""Every error that a user of ethoscade can meet. Owns the types and their attributes, not the checks that raise them.
+
+A message says what is wrong, where, which value, which limit, and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class EthoscadeError(Exception):
+    """Base of every error that ethoscade raises for something outside its own control."""
+
+
+class ModelFormatError(EthoscadeError):
+    """The model file is damaged, truncated or contradicts itself.
+
+    `operator` and `tensor` name the place where known, `value` is what was found there.
+    """
+
+    def __init__(
+        self, message: str, *, operator: str | None = None, tensor: str | None = None, value: object = None
+    ) -> None:
+        super().__init__(message)
+        self.operator = operator
+        self.tensor = tensor
+        self.value = value
+
+
+class UnsupportedOperatorError(EthoscadeError):
+    """An operator can neither run on the NPU nor be kept for the CPU in the requested output."""
+
+    def __init__(self, message: str, *, operator: str, constraint: str) -> None:
+        super().__init__(message)
+        self.operator = operator
+        self.constraint = constraint
+
+
+class ConfigError(EthoscadeError):
+    """An option, an accelerator, a system configuration or a memory mode that does not exist or does not fit."""
+
+
+class BudgetError(EthoscadeError):
+    """The network cannot run in the SRAM that was given.
+
+    `floor_bytes` is the smallest budget that compiles; `operator` is the one whose buffers stand in the way.
+    """
+
+    def __init__(self, message: str, *, budget_bytes: int, floor_bytes: int, operator: str) -> None:
+        super().__init__(message)
+        self.budget_bytes = budget_bytes
+        self.floor_bytes = floor_bytes
+        self.operator = operator
+
+
+class CodegenError(EthoscadeError):
+    """An artefact could not be written: the emitter's limit, an output path, a clash of C names."""
+
+
+class SimulationError(EthoscadeError):
+    """The simulated NPU refused a payload or met an access that a device would not survive.
+
+    `command` is the index of the command in the stream where known.
+    """
+
+    def __init__(self, message: str, *, command: int | None = None) -> None:
+        super().__init__(message)
+        self.command = command
+
+
+class VerificationError(EthoscadeError):
+    """The reference or the host C compiler that a verification needs is missing or failed."""

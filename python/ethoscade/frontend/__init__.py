@@ -1,0 +1,1 @@
+"""TFLite bytes to `ir.Graph`."""

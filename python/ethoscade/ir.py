@@ -1,0 +1,293 @@
+"""The network between the rooms: frozen tensors, operators and graphs with dense indices.
+
+Owns the data model and its `verify()`. Does not read files, does not decide where an operator runs, and knows
+nothing of schedules. A stage takes a `Graph` and returns another one; nothing here is mutated.
+
+Shapes are NHWC tuples of positive ints. Windows carry explicit padding: "SAME" and "VALID" end in the frontend.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import ModelFormatError
+
+
+class DType(enum.Enum):
+    """Element type of a tensor; the value is NumPy's name for it."""
+
+    INT8 = "int8"
+    UINT8 = "uint8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    FLOAT32 = "float32"
+    BOOL = "bool"
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The NumPy dtype."""
+        return np.dtype(self.value)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of one element."""
+        return self.numpy.itemsize
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest value of an integer type."""
+        info = np.iinfo(self.value)
+        return int(info.min), int(info.max)
+
+
+class Activation(enum.Enum):
+    """Activation fused into an operator (TFLite `ActivationFunctionType`)."""
+
+    NONE = "none"
+    RELU = "relu"
+    RELU_N1_TO_1 = "relu_n1_to_1"
+    RELU6 = "relu6"
+
+
+@dataclass(frozen=True)
+class Quantisation:
+    """real = scale * (stored - zero_point); one entry per tensor, or one per slice along `axis`.
+
+    `scales` are the file's float32 values, finite and positive, held as Python floats without rounding.
+    """
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int | None = None
+
+    @property
+    def scale(self) -> float:
+        """The scale of a per-tensor quantisation."""
+        return self.scales[0]
+
+    @property
+    def zero_point(self) -> int:
+        """The zero point of a per-tensor quantisation."""
+        return self.zero_points[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A tensor: a constant if `data` is there, else a value that an operator or the caller provides."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    quantisation: Quantisation | None = None
+    data: npt.NDArray[np.generic] | None = field(default=None, repr=False)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value is known at compile time."""
+        return self.data is not None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the packed tensor."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.size_bytes
+
+
+@dataclass(frozen=True)
+class Window:
+    """Geometry of a sliding window, in elements; padding is explicit and per side."""
+
+    kernel_h: int
+    kernel_w: int
+    stride_h: int = 1
+    stride_w: int = 1
+    dilation_h: int = 1
+    dilation_w: int = 1
+    pad_top: int = 0
+    pad_left: int = 0
+    pad_bottom: int = 0
+    pad_right: int = 0
+
+    @property
+    def dilated_h(self) -> int:
+        """Rows that the dilated kernel spans."""
+        return (self.kernel_h - 1) * self.dilation_h + 1
+
+    @property
+    def dilated_w(self) -> int:
+        """Columns that the dilated kernel spans."""
+        return (self.kernel_w - 1) * self.dilation_w + 1
+
+
+@dataclass(frozen=True)
+class ConvAttrs:
+    """CONV_2D (weights OHWI) and DEPTHWISE_CONV_2D (weights 1HWC; `depth_multiplier` outputs per input channel)."""
+
+    window: Window
+    activation: Activation = Activation.NONE
+    depth_multiplier: int = 1
+
+
+@dataclass(frozen=True)
+class PoolAttrs:
+    """AVERAGE_POOL_2D and MAX_POOL_2D."""
+
+    window: Window
+    activation: Activation = Activation.NONE
+
+
+@dataclass(frozen=True)
+class FullyConnectedAttrs:
+    """FULLY_CONNECTED with weights (outputs, inputs)."""
+
+    activation: Activation = Activation.NONE
+    keep_num_dims: bool = False
+
+
+@dataclass(frozen=True)
+class AddAttrs:
+    """ADD of two tensors."""
+
+    activation: Activation = Activation.NONE
+
+
+@dataclass(frozen=True)
+class SoftmaxAttrs:
+    """SOFTMAX over the last axis."""
+
+    beta: float = 1.0
+
+
+@dataclass(frozen=True)
+class MeanAttrs:
+    """MEAN over `axes` (non-negative, ascending)."""
+
+    axes: tuple[int, ...]
+    keep_dims: bool
+
+
+@dataclass(frozen=True)
+class PadAttrs:
+    """PAD with the tensor's zero point; (before, after) for each dimension."""
+
+    paddings: tuple[tuple[int, int], ...]
+
+
+Attrs = (
+    ConvAttrs | PoolAttrs | FullyConnectedAttrs | AddAttrs | SoftmaxAttrs | MeanAttrs | PadAttrs | None
+)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator. `kind` is TFLite's builtin name (or a custom operator's code); an absent optional input is None.
+
+    `attrs` is None for kinds without attributes of interest and for kinds the frontend only carries along.
+    `source_index` is the operator's place in the file it came from, None for one that a rewrite made.
+    `opaque` says that the frontend did not look into it: it can only stay on the CPU, for the reason given.
+    """
+
+    kind: str
+    name: str
+    inputs: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+    attrs: Attrs = None
+    source_index: int | None = None
+    opaque: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Tensors and operators by dense index, operators in execution order.
+
+    `source` holds the bytes of the file (operators that stay on the CPU are copied from it), `metadata` the file's
+    named metadata buffers.
+    """
+
+    name: str
+    tensors: tuple[Tensor, ...]
+    operators: tuple[Operator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    source: bytes = field(default=b"", repr=False)
+    metadata: Mapping[str, bytes] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+
+    def producer(self) -> dict[int, int]:
+        """Tensor index to the index of the operator that makes it."""
+        return {t: i for i, op in enumerate(self.operators) for t in op.outputs}
+
+    def consumers(self) -> dict[int, tuple[int, ...]]:
+        """Tensor index to the indices of the operators that read it, ascending, without repetition."""
+        found: dict[int, list[int]] = {}
+        for i, op in enumerate(self.operators):
+            for t in dict.fromkeys(t for t in op.inputs if t is not None):
+                found.setdefault(t, []).append(i)
+        return {t: tuple(readers) for t, readers in found.items()}
+
+    def verify(self) -> Graph:
+        """Check the invariants of the data model and return self.
+
+        Raises `ModelFormatError`: an index out of range, a tensor made twice or read before it is made, a constant
+        whose data has another shape or type, an output that nobody makes.
+        """
+        known = set(self.inputs) | {i for i, t in enumerate(self.tensors) if t.is_constant}
+        for index in (*self.inputs, *self.outputs):
+            self._check_index(index, "graph")
+        for tensor in self.tensors:
+            if any(d <= 0 for d in tensor.shape):
+                raise ModelFormatError(
+                    f"tensor '{tensor.name}' has shape {tensor.shape}: every dimension must be at least 1",
+                    tensor=tensor.name,
+                    value=tensor.shape,
+                )
+            if tensor.data is not None and (
+                tensor.data.shape != tensor.shape or tensor.data.dtype != tensor.dtype.numpy
+            ):
+                raise ModelFormatError(
+                    f"constant '{tensor.name}' holds {tensor.data.dtype}{tensor.data.shape}, "
+                    f"its tensor says {tensor.dtype.value}{tensor.shape}",
+                    tensor=tensor.name,
+                    value=tensor.data.shape,
+                )
+        for op in self.operators:
+            for t in op.inputs:
+                if t is None:
+                    continue
+                self._check_index(t, op.name)
+                if t not in known:
+                    raise ModelFormatError(
+                        f"operator '{op.name}' ({op.kind}) reads tensor '{self.tensors[t].name}' before anything "
+                        f"makes it: operators are out of order or an input is missing",
+                        operator=op.name,
+                        tensor=self.tensors[t].name,
+                        value=t,
+                    )
+            for t in op.outputs:
+                self._check_index(t, op.name)
+                if t in known:
+                    raise ModelFormatError(
+                        f"operator '{op.name}' ({op.kind}) writes tensor '{self.tensors[t].name}', which is a "
+                        f"constant, an input or already made",
+                        operator=op.name,
+                        tensor=self.tensors[t].name,
+                        value=t,
+                    )
+                known.add(t)
+        for t in self.outputs:
+            if t not in known:
+                raise ModelFormatError(
+                    f"graph output '{self.tensors[t].name}' is made by no operator", tensor=self.tensors[t].name, value=t
+                )
+        return self
+
+    def _check_index(self, index: int, where: str) -> None:
+        if not 0 <= index < len(self.tensors):
+            raise ModelFormatError(
+                f"'{where}' refers to tensor {index}; the file has {len(self.tensors)}", operator=where, value=index
+            )

@@ -1,0 +1,95 @@
+"""Stages: the NPU's primitive operations on whole feature maps, as lowering leaves them and scheduling cuts them up.
+
+Owns the type between the operator families and everything after them. A stage is complete: whoever emits it needs
+neither the TFLite operator nor the graph.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ir import DType, Window
+from .te import Compute, Propagator, propagator
+
+
+class Primitive(enum.Enum):
+    """What the NPU is asked to do. IDENTITY is a 1x1 average pool that only rescales."""
+
+    CONVOLUTION = "convolution"
+    DEPTHWISE = "depthwise"
+    AVERAGE_POOL = "average_pool"
+    MAX_POOL = "max_pool"
+    ADD = "add"
+    IDENTITY = "identity"
+
+
+class Rounding(enum.Enum):
+    """Output rounding: TFLite's double rounding or round-half-up (ETHOS-U "natural")."""
+
+    TFL = "tfl"
+    NATURAL = "natural"
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """A stage's view of a tensor: `tensor` is an index of the graph, `shape` the (height, width, depth) it is seen as.
+
+    The view's bytes are the tensor's bytes, packed NHWC. A view whose rows or columns are not the tensor's own
+    (a flattened one, say) is simply another shape with the same number of elements.
+    """
+
+    tensor: int
+    shape: tuple[int, int, int]
+    dtype: DType
+    scale: float
+    zero_point: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the packed feature map."""
+        h, w, c = self.shape
+        return h * w * c * self.dtype.size_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Constants of a convolution or depthwise stage.
+
+    `values` is OHWI int16 with the weight zero point removed (-255..255); depthwise has I = 1 and O = channels.
+    `bias` int64, `multipliers` (0..2^32-1) and `shifts` (0..63) have one entry per output channel:
+    result = round(accumulator * multiplier * 2^-shift).
+    """
+
+    values: npt.NDArray[np.int16] = field(repr=False)
+    bias: npt.NDArray[np.int64] = field(repr=False)
+    multipliers: npt.NDArray[np.int64] = field(repr=False)
+    shifts: npt.NDArray[np.int64] = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One NPU operation on whole feature maps.
+
+    `operator` is the index of the graph operator that it serves. `clamp` is the inclusive range of stored output
+    values. Elementwise and identity stages have a 1x1 window without padding.
+    """
+
+    name: str
+    operator: int
+    primitive: Primitive
+    inputs: tuple[FeatureMap, ...]
+    output: FeatureMap
+    window: Window
+    compute: Compute
+    clamp: tuple[int, int]
+    weights: Weights | None = None
+    rounding: Rounding = Rounding.TFL
+
+    def propagators(self) -> tuple[Propagator, ...]:
+        """One propagator per input feature map, derived from the compute definition."""
+        reads = {access.operand: access for access in self.compute.reads}
+        return tuple(propagator(self.compute, reads[i]) for i in range(len(self.inputs)))

@@ -1,0 +1,99 @@
+"""The program: NPU operations on stripes, constant copies and CPU calls, in order, over abstract buffers.
+
+Owns the type between scheduling and memory / code generation. Buffers have sizes and lifetimes but no addresses.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class BufferKind(enum.Enum):
+    """Why a buffer exists."""
+
+    TENSOR = "tensor"
+    ROLLING = "rolling"
+    WEIGHTS = "weights"
+    WORKSPACE = "workspace"
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Bytes in the arena, live in steps [first_step, last_step) of the program. `tensor` is a graph index or None."""
+
+    name: str
+    kind: BufferKind
+    size_bytes: int
+    first_step: int
+    last_step: int
+    tensor: int | None = None
+    alignment: int = 16
+
+
+@dataclass(frozen=True)
+class Slab:
+    """A box of a feature map inside a buffer.
+
+    Rows [y0, y1) and columns [x0, x1) in the feature map's own coordinates. The buffer holds `rows` x `columns`
+    pixels of full depth, packed; pixel (y, x) is at row (y - origin_y) mod rows and column (x - origin_x) mod columns.
+    An output box never wraps; an input box wraps at most once, along one axis.
+    """
+
+    buffer: int
+    y0: int
+    y1: int
+    x0: int
+    x1: int
+    rows: int
+    columns: int
+    origin_y: int = 0
+    origin_x: int = 0
+
+
+@dataclass(frozen=True)
+class Stripe:
+    """One NPU operation: the part of stage `stage` (index) that makes the box `output`.
+
+    `padding` is (top, left, bottom, right): the rows and columns of padding that this stripe's windows touch.
+    `block` is the OFM block (height, width, depth). `weights` is the buffer into which the stage's constants were
+    staged, or None to read them in place.
+    """
+
+    stage: int
+    inputs: tuple[Slab, ...]
+    output: Slab
+    padding: tuple[int, int, int, int]
+    block: tuple[int, int, int]
+    weights: int | None = None
+
+
+@dataclass(frozen=True)
+class CopyConstants:
+    """DMA of the encoded weights and scales of stage `stage` into `buffer`."""
+
+    stage: int
+    buffer: int
+
+
+@dataclass(frozen=True)
+class CallOperator:
+    """Graph operator `operator` on the CPU; `workspace` is a buffer or None."""
+
+    operator: int
+    workspace: int | None = None
+
+
+Step = Stripe | CopyConstants | CallOperator
+
+
+@dataclass(frozen=True)
+class Program:
+    """Steps in order over buffers by dense index.
+
+    `tensor_buffers` maps every whole tensor (graph index) that lives in the arena to its buffer.
+    """
+
+    steps: tuple[Step, ...]
+    buffers: tuple[Buffer, ...]
+    tensor_buffers: dict[int, int]

@@ -1,0 +1,16 @@
+//! The only module that knows pyo3: converts problems in, solutions out, and maps every error.
+//!
+//! One file per room (`simulator`, `usmp`, `cascader`), each with a `register` function.
+
+use pyo3::prelude::*;
+
+mod simulator;
+mod usmp;
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    simulator::register(module)?;
+    usmp::register(module)?;
+    Ok(())
+}
