@@ -6,7 +6,7 @@ limits of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .ir import Graph
@@ -54,12 +54,13 @@ class Partition:
         return tuple(i for i in self.order if self.placements[i].where == "cpu")
 
 
-def partition(graph: Graph, accelerator: Accelerator) -> Partition:
+def partition(graph: Graph, accelerator: Accelerator, refused: Mapping[int, str] | None = None) -> Partition:
     """Place every operator and order them so that the NPU is started as rarely as dependencies allow.
 
+    `refused` keeps operators (by index) on the CPU for the reasons given, whatever their family says.
     The file's own order is kept where it needs no more starts than the best order.
     """
-    reasons = [support(graph, op, accelerator) for op in graph.operators]
+    reasons = [(refused or {}).get(i) or support(graph, op, accelerator) for i, op in enumerate(graph.operators)]
     placements = tuple(Placement("npu") if reason is None else Placement("cpu", reason) for reason in reasons)
     on_npu = [p.where == "npu" for p in placements]
     stated = list(range(len(graph.operators)))

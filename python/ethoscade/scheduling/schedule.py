@@ -94,6 +94,14 @@ class PlanSpec:
     staged: tuple[bool, ...]
 
 
+Proposal = _core.Proposal
+
+
+def search(problem: Problem) -> _core.Frontier:
+    """Every Pareto-efficient Proposal of a problem, ascending in SRAM. Deterministic; bounded by work, not by time."""
+    return _core.search_cascades(problem.core)
+
+
 def from_proposal(proposal: _core.Proposal) -> Schedule:
     """The schedule that a Proposal stands for."""
     return Schedule(tuple(_group(plan) for plan in proposal.plans))
