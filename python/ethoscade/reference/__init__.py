@@ -1,7 +1,7 @@
 """What each operator computes, bit by bit, in NumPy: the semantics that a compiled network is held to.
 
 Owns the evaluation of `ir.Graph`s and the table of operator kinds. Bit-exact with LiteRT's reference kernels
-(`BUILTIN_REF`), except int8 FULLY_CONNECTED, where TensorFlow Lite Micro's rounding is the rule: that is what the NPU
+(`BUILTIN_REF`), except 8-bit FULLY_CONNECTED, where TensorFlow Lite Micro's rounding is the rule: that is what the NPU
 and the device's own kernels compute. Knows nothing of schedules, NPU encodings or interpreters.
 """
 
@@ -30,6 +30,7 @@ _KERNELS: Mapping[str, _Kernel] = MappingProxyType(
         "AVERAGE_POOL_2D": pooling.average_pool_2d,
         "CONV_2D": weighted.conv_2d,
         "DEPTHWISE_CONV_2D": weighted.depthwise_conv_2d,
+        "DEQUANTIZE": elementwise.dequantize,
         "EXPAND_DIMS": elementwise.reshape,
         "FULLY_CONNECTED": weighted.fully_connected,
         "MAX_POOL_2D": pooling.max_pool_2d,

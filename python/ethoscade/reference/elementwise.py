@@ -1,4 +1,4 @@
-"""Reference semantics of ADD, QUANTIZE, RELU, RELU6, RELU_N1_TO_1, PAD and the operators that only reshape."""
+"""Reference semantics of the operators that work element by element, and of those that only move elements."""
 
 from __future__ import annotations
 
@@ -53,6 +53,13 @@ def _quantize_float(x: Array, scale: float, zero_point: int, dtype: DType) -> Ar
     quotient = x.astype(np.float32) / np.float32(scale)
     rounded = np.copysign(np.floor(np.abs(quotient.astype(np.float64)) + 0.5), quotient) + zero_point
     return np.clip(rounded, *dtype.limits).astype(dtype.numpy)
+
+
+def dequantize(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+    """DEQUANTIZE to float32; the product is taken in double."""
+    ifm = graph.tensors[cast(int, op.inputs[0])]
+    centred = cast(Array, inputs[0]).astype(np.int64) - zero_point_of(ifm)
+    return (scale_of(ifm) * centred.astype(np.float64)).astype(np.float32)
 
 
 def relu(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:

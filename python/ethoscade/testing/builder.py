@@ -126,6 +126,7 @@ class ModelBuilder:
         activation: Activation = Activation.NONE,
         weights: Array | None = None,
         weight_quantisation: Quantisation | None = None,
+        gain: float = 1.0,
         bias: Array | None = None,
         use_bias: bool = True,
         output: Quantisation | None = None,
@@ -133,12 +134,14 @@ class ModelBuilder:
     ) -> Value:
         """CONV_2D. Floating-point `weights` (OHWI) are quantised here; integer ones need `weight_quantisation`.
 
-        A float `bias` is quantised to the product of the scales, an int32 one is taken as it is.
+        A float `bias` is quantised to the product of the scales, an int32 one is taken as it is. Without weights given,
+        `gain` multiplies the drawn ones. LiteRT refuses CONV_2D without bias.
         """
         window, size = self._window(x, kernel, stride, dilation, padding)
         shape = (channels, window.kernel_h, window.kernel_w, x.shape[3])
         fan_in = window.kernel_h * window.kernel_w * x.shape[3]
-        w, w_real = self._weights(shape, fan_in, weights, weight_quantisation, 0 if self.per_channel else None)
+        axis = 0 if self.per_channel else None
+        w, w_real = self._weights(shape, gain / np.sqrt(fan_in), weights, weight_quantisation, axis)
         b, b_real = self._bias(x, w, channels, bias) if use_bias else (None, None)
         return self._operator(
             "CONV_2D",
@@ -163,6 +166,7 @@ class ModelBuilder:
         activation: Activation = Activation.NONE,
         weights: Array | None = None,
         weight_quantisation: Quantisation | None = None,
+        gain: float = 1.0,
         bias: Array | None = None,
         use_bias: bool = True,
         output: Quantisation | None = None,
@@ -173,7 +177,8 @@ class ModelBuilder:
         channels = x.shape[3] * multiplier
         shape = (1, window.kernel_h, window.kernel_w, channels)
         fan_in = window.kernel_h * window.kernel_w
-        w, w_real = self._weights(shape, fan_in, weights, weight_quantisation, 3 if self.per_channel else None)
+        axis = 3 if self.per_channel else None
+        w, w_real = self._weights(shape, gain / np.sqrt(fan_in), weights, weight_quantisation, axis)
         b, b_real = self._bias(x, w, channels, bias) if use_bias else (None, None)
         return self._operator(
             "DEPTHWISE_CONV_2D",
@@ -196,6 +201,7 @@ class ModelBuilder:
         per_channel: bool = False,
         weights: Array | None = None,
         weight_quantisation: Quantisation | None = None,
+        gain: float = 1.0,
         bias: Array | None = None,
         use_bias: bool = True,
         output: Quantisation | None = None,
@@ -205,7 +211,7 @@ class ModelBuilder:
         size = int(np.prod(x.shape))
         inputs = x.shape[-1] if keep_num_dims or len(x.shape) == 2 else size // x.shape[0]
         axis = 0 if per_channel and self.dtype is DType.INT8 else None
-        w, w_real = self._weights((units, inputs), inputs, weights, weight_quantisation, axis)
+        w, w_real = self._weights((units, inputs), gain / np.sqrt(inputs), weights, weight_quantisation, axis)
         b, b_real = self._bias(x, w, units, bias) if use_bias else (None, None)
         shape = (*x.shape[:-1], units) if keep_num_dims else (size // inputs, units)
 
@@ -296,7 +302,14 @@ class ModelBuilder:
         shape = tuple(d + before + after for d, (before, after) in zip(x.shape, paddings, strict=True))
         index = self._constant("paddings", np.array(paddings, dtype=np.int32), DType.INT32).index
         return self._operator(
-            "PAD", [x.index, index], shape, lambda: np.pad(self._real(x), paddings), x.quantisation, "PadOptions", {}, name
+            "PAD",
+            [x.index, index],
+            shape,
+            lambda: np.pad(self._real(x), paddings),
+            x.quantisation,
+            "PadOptions",
+            {},
+            name,
         )
 
     def reshape(self, x: Value, shape: Sequence[int], *, name: str | None = None) -> Value:
@@ -454,14 +467,14 @@ class ModelBuilder:
     def _weights(
         self,
         shape: tuple[int, ...],
-        fan_in: int,
+        deviation: float,
         given: Array | None,
         quantisation: Quantisation | None,
         axis: int | None,
     ) -> tuple[Value, Real]:
         dtype = DType.UINT8 if self.dtype is DType.UINT8 else DType.INT8
         if given is None:
-            given = self._rng.standard_normal(shape) * np.sqrt(2.0 / fan_in)
+            given = self._rng.standard_normal(shape) * np.sqrt(2.0) * deviation
         if given.shape != shape:
             raise ValueError(f"weights have shape {given.shape}, the operator needs {shape}")
         name = f"weights{len(self._tensors)}"
