@@ -17,9 +17,9 @@ from ..ir import Activation, DType, Quantisation, Window
 from . import real_operators as real
 from .calibration import Real, activation_quantisation, dequantise, quantise, weight_quantisation
 from .flatfile import OperatorRecord, TensorRecord, write_file
+from .geometry import Pair, resolve_window
 
 Array = npt.NDArray[np.generic]
-Pair = int | tuple[int, int]
 
 _ACTIVATIONS = {
     Activation.NONE: tflite.ActivationFunctionType.NONE,
@@ -53,10 +53,6 @@ class Value:
     shape: tuple[int, ...]
     dtype: DType
     quantisation: Quantisation
-
-
-def _pair(value: Pair) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else value
 
 
 class ModelBuilder:
@@ -137,7 +133,7 @@ class ModelBuilder:
         A float `bias` is quantised to the product of the scales, an int32 one is taken as it is. Without weights given,
         `gain` multiplies the drawn ones. LiteRT refuses CONV_2D without bias.
         """
-        window, size = self._window(x, kernel, stride, dilation, padding)
+        window, size = resolve_window(x.shape, kernel, stride, dilation, padding)
         shape = (channels, window.kernel_h, window.kernel_w, x.shape[3])
         fan_in = window.kernel_h * window.kernel_w * x.shape[3]
         axis = 0 if self.per_channel else None
@@ -173,7 +169,7 @@ class ModelBuilder:
         name: str | None = None,
     ) -> Value:
         """DEPTHWISE_CONV_2D with weights 1HWC and `multiplier` output channels per input channel; see `conv2d`."""
-        window, size = self._window(x, kernel, stride, dilation, padding)
+        window, size = resolve_window(x.shape, kernel, stride, dilation, padding)
         channels = x.shape[3] * multiplier
         shape = (1, window.kernel_h, window.kernel_w, channels)
         fan_in = window.kernel_h * window.kernel_w
@@ -397,7 +393,7 @@ class ModelBuilder:
         activation: Activation,
         name: str | None,
     ) -> Value:
-        window, size = self._window(x, kernel, kernel if stride is None else stride, 1, padding)
+        window, size = resolve_window(x.shape, kernel, kernel if stride is None else stride, 1, padding)
         pool = real.max_pool if kind == "MAX_POOL_2D" else real.average_pool
         fields = {
             **self._window_fields(window, padding, activation, dilated=False),
@@ -414,25 +410,6 @@ class ModelBuilder:
             fields,
             name,
         )
-
-    def _window(
-        self, x: Value, kernel: Pair, stride: Pair, dilation: Pair, padding: str
-    ) -> tuple[Window, tuple[int, int]]:
-        """The explicit window and the output's (rows, columns)."""
-        if padding not in ("SAME", "VALID") or len(x.shape) != 4:
-            raise ValueError(f"padding {padding!r} of shape {x.shape}: SAME or VALID, of four dimensions")
-        pads, sizes = [], []
-        for extent, k, s, d in zip(x.shape[1:3], _pair(kernel), _pair(stride), _pair(dilation), strict=True):
-            span = (k - 1) * d + 1
-            size = -(-extent // s) if padding == "SAME" else (extent - span) // s + 1
-            if size < 1:
-                raise ValueError(f"a kernel that spans {span} elements does not fit into {extent} without padding")
-            total = max((size - 1) * s + span - extent, 0) if padding == "SAME" else 0
-            pads.append((total // 2, total - total // 2))
-            sizes.append(size)
-        (top, bottom), (left, right) = pads
-        window = Window(*_pair(kernel), *_pair(stride), *_pair(dilation), top, left, bottom, right)
-        return window, (sizes[0], sizes[1])
 
     @staticmethod
     def _window_fields(window: Window, padding: str, activation: Activation, *, dilated: bool) -> dict[str, int]:
