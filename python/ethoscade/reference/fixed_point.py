@@ -61,4 +61,5 @@ def multiply_wide(x: Int64, significand: Int64, shift: Int64) -> Int64:
     """
     reduced = np.where(significand < 0x7FFF0000, (significand + (1 << 15)) >> 16, 0x7FFF)
     total = 15 - shift
-    return (x * reduced + np.left_shift(np.int64(1), total - 1)) >> total
+    scaled: Int64 = (x * reduced + np.left_shift(np.int64(1), total - 1)) >> total
+    return scaled

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..ir import Graph, Operator, SoftmaxAttrs
 from ..quantised import multiplier_and_shift, scale_of
-from .fixed_point import INT32_MAX, Int64, divide_by_power, high_mul, saturate
+from .fixed_point import INT32_MAX, Int64, divide_by_power, high_mul, multiply, saturate
 
 Array = npt.NDArray[np.generic]
 
@@ -86,7 +86,7 @@ def softmax(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array
     # What lies further below the maximum than Q5.26 reaches counts as nothing.
     furthest = -math.floor(((1 << _DIFF_INTEGER_BITS) - 1) * (1 << (31 - _DIFF_INTEGER_BITS)) / 2.0**shift)
     near = diff >= furthest
-    exps = exp_of_negative(high_mul(np.where(near, diff, 0) << max(shift, 0), significand))
+    exps = exp_of_negative(multiply(np.where(near, diff, 0), significand, shift))
     total = np.where(near, divide_by_power(exps, _SUM_INTEGER_BITS), 0).sum(axis=-1, keepdims=True)
     headroom = 32 - np.frexp(total.astype(np.float64))[1].astype(np.int64)
     scale = reciprocal_of_one_plus((total << headroom) - (1 << 31))

@@ -108,7 +108,7 @@ def depthwise_conv_2d(graph: Graph, op: Operator, inputs: Sequence[Array | None]
 def fully_connected(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
     """FULLY_CONNECTED: weights (outputs, inputs); the input is flattened to rows of `inputs` elements.
 
-    int8 follows TensorFlow Lite Micro, which rounds twice like every other operator; LiteRT rounds once there.
+    Rounds twice like every other operator, as TensorFlow Lite Micro and the NPU do; LiteRT 2 rounds once here.
     """
     attrs = cast(FullyConnectedAttrs, op.attrs)
     operands = _operands(graph, op, inputs)

@@ -5,17 +5,19 @@ Owns geometry only; quantisation is the caller's business.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
 from ..ir import Window
 
-Array = npt.NDArray[np.generic]
+Element = TypeVar("Element", bound=np.generic)
 
 _CHUNK_ELEMENTS = 1 << 21  # of the unfolded input at a time: 16 MiB as float64
 
 
-def pad_spatial(x: Array, window: Window, fill: float | int) -> Array:
+def pad_spatial(x: npt.NDArray[Element], window: Window, fill: float | int) -> npt.NDArray[Element]:
     """`x` (NHWC) with the window's explicit padding around height and width, filled with `fill`."""
     pads = ((0, 0), (window.pad_top, window.pad_bottom), (window.pad_left, window.pad_right), (0, 0))
     return np.pad(x, pads, constant_values=fill) if any(map(any, pads)) else x
@@ -28,7 +30,7 @@ def output_size(padded: tuple[int, ...], window: Window) -> tuple[int, int]:
     return rows, columns
 
 
-def tap(padded: Array, window: Window, y: int, x: int) -> Array:
+def tap(padded: npt.NDArray[Element], window: Window, y: int, x: int) -> npt.NDArray[Element]:
     """View of the elements under kernel position (y, x), one for every output position."""
     rows, columns = output_size(padded.shape, window)
     top, left = y * window.dilation_h, x * window.dilation_w

@@ -17,9 +17,9 @@ from ..ir import Activation, DType, Quantisation, Window
 from . import real_operators as real
 from .calibration import Real, activation_quantisation, dequantise, quantise, weight_quantisation
 from .flatfile import OperatorRecord, TensorRecord, write_file
+from .geometry import Pair, resolve_window
 
 Array = npt.NDArray[np.generic]
-Pair = int | tuple[int, int]
 
 _ACTIVATIONS = {
     Activation.NONE: tflite.ActivationFunctionType.NONE,
@@ -53,10 +53,6 @@ class Value:
     shape: tuple[int, ...]
     dtype: DType
     quantisation: Quantisation
-
-
-def _pair(value: Pair) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else value
 
 
 class ModelBuilder:
@@ -126,6 +122,7 @@ class ModelBuilder:
         activation: Activation = Activation.NONE,
         weights: Array | None = None,
         weight_quantisation: Quantisation | None = None,
+        gain: float = 1.0,
         bias: Array | None = None,
         use_bias: bool = True,
         output: Quantisation | None = None,
@@ -133,12 +130,14 @@ class ModelBuilder:
     ) -> Value:
         """CONV_2D. Floating-point `weights` (OHWI) are quantised here; integer ones need `weight_quantisation`.
 
-        A float `bias` is quantised to the product of the scales, an int32 one is taken as it is.
+        A float `bias` is quantised to the product of the scales, an int32 one is taken as it is. Without weights given,
+        `gain` multiplies the drawn ones. LiteRT refuses CONV_2D without bias.
         """
-        window, size = self._window(x, kernel, stride, dilation, padding)
+        window, size = resolve_window(x.shape, kernel, stride, dilation, padding)
         shape = (channels, window.kernel_h, window.kernel_w, x.shape[3])
         fan_in = window.kernel_h * window.kernel_w * x.shape[3]
-        w, w_real = self._weights(shape, fan_in, weights, weight_quantisation, 0 if self.per_channel else None)
+        axis = 0 if self.per_channel else None
+        w, w_real = self._weights(shape, gain / np.sqrt(fan_in), weights, weight_quantisation, axis)
         b, b_real = self._bias(x, w, channels, bias) if use_bias else (None, None)
         return self._operator(
             "CONV_2D",
@@ -163,17 +162,19 @@ class ModelBuilder:
         activation: Activation = Activation.NONE,
         weights: Array | None = None,
         weight_quantisation: Quantisation | None = None,
+        gain: float = 1.0,
         bias: Array | None = None,
         use_bias: bool = True,
         output: Quantisation | None = None,
         name: str | None = None,
     ) -> Value:
         """DEPTHWISE_CONV_2D with weights 1HWC and `multiplier` output channels per input channel; see `conv2d`."""
-        window, size = self._window(x, kernel, stride, dilation, padding)
+        window, size = resolve_window(x.shape, kernel, stride, dilation, padding)
         channels = x.shape[3] * multiplier
         shape = (1, window.kernel_h, window.kernel_w, channels)
         fan_in = window.kernel_h * window.kernel_w
-        w, w_real = self._weights(shape, fan_in, weights, weight_quantisation, 3 if self.per_channel else None)
+        axis = 3 if self.per_channel else None
+        w, w_real = self._weights(shape, gain / np.sqrt(fan_in), weights, weight_quantisation, axis)
         b, b_real = self._bias(x, w, channels, bias) if use_bias else (None, None)
         return self._operator(
             "DEPTHWISE_CONV_2D",
@@ -196,6 +197,7 @@ class ModelBuilder:
         per_channel: bool = False,
         weights: Array | None = None,
         weight_quantisation: Quantisation | None = None,
+        gain: float = 1.0,
         bias: Array | None = None,
         use_bias: bool = True,
         output: Quantisation | None = None,
@@ -205,7 +207,7 @@ class ModelBuilder:
         size = int(np.prod(x.shape))
         inputs = x.shape[-1] if keep_num_dims or len(x.shape) == 2 else size // x.shape[0]
         axis = 0 if per_channel and self.dtype is DType.INT8 else None
-        w, w_real = self._weights((units, inputs), inputs, weights, weight_quantisation, axis)
+        w, w_real = self._weights((units, inputs), gain / np.sqrt(inputs), weights, weight_quantisation, axis)
         b, b_real = self._bias(x, w, units, bias) if use_bias else (None, None)
         shape = (*x.shape[:-1], units) if keep_num_dims else (size // inputs, units)
 
@@ -296,7 +298,14 @@ class ModelBuilder:
         shape = tuple(d + before + after for d, (before, after) in zip(x.shape, paddings, strict=True))
         index = self._constant("paddings", np.array(paddings, dtype=np.int32), DType.INT32).index
         return self._operator(
-            "PAD", [x.index, index], shape, lambda: np.pad(self._real(x), paddings), x.quantisation, "PadOptions", {}, name
+            "PAD",
+            [x.index, index],
+            shape,
+            lambda: np.pad(self._real(x), paddings),
+            x.quantisation,
+            "PadOptions",
+            {},
+            name,
         )
 
     def reshape(self, x: Value, shape: Sequence[int], *, name: str | None = None) -> Value:
@@ -384,7 +393,7 @@ class ModelBuilder:
         activation: Activation,
         name: str | None,
     ) -> Value:
-        window, size = self._window(x, kernel, kernel if stride is None else stride, 1, padding)
+        window, size = resolve_window(x.shape, kernel, kernel if stride is None else stride, 1, padding)
         pool = real.max_pool if kind == "MAX_POOL_2D" else real.average_pool
         fields = {
             **self._window_fields(window, padding, activation, dilated=False),
@@ -401,25 +410,6 @@ class ModelBuilder:
             fields,
             name,
         )
-
-    def _window(
-        self, x: Value, kernel: Pair, stride: Pair, dilation: Pair, padding: str
-    ) -> tuple[Window, tuple[int, int]]:
-        """The explicit window and the output's (rows, columns)."""
-        if padding not in ("SAME", "VALID") or len(x.shape) != 4:
-            raise ValueError(f"padding {padding!r} of shape {x.shape}: SAME or VALID, of four dimensions")
-        pads, sizes = [], []
-        for extent, k, s, d in zip(x.shape[1:3], _pair(kernel), _pair(stride), _pair(dilation), strict=True):
-            span = (k - 1) * d + 1
-            size = -(-extent // s) if padding == "SAME" else (extent - span) // s + 1
-            if size < 1:
-                raise ValueError(f"a kernel that spans {span} elements does not fit into {extent} without padding")
-            total = max((size - 1) * s + span - extent, 0) if padding == "SAME" else 0
-            pads.append((total // 2, total - total // 2))
-            sizes.append(size)
-        (top, bottom), (left, right) = pads
-        window = Window(*_pair(kernel), *_pair(stride), *_pair(dilation), top, left, bottom, right)
-        return window, (sizes[0], sizes[1])
 
     @staticmethod
     def _window_fields(window: Window, padding: str, activation: Activation, *, dilated: bool) -> dict[str, int]:
@@ -454,14 +444,14 @@ class ModelBuilder:
     def _weights(
         self,
         shape: tuple[int, ...],
-        fan_in: int,
+        deviation: float,
         given: Array | None,
         quantisation: Quantisation | None,
         axis: int | None,
     ) -> tuple[Value, Real]:
         dtype = DType.UINT8 if self.dtype is DType.UINT8 else DType.INT8
         if given is None:
-            given = self._rng.standard_normal(shape) * np.sqrt(2.0 / fan_in)
+            given = self._rng.standard_normal(shape) * np.sqrt(2.0) * deviation
         if given.shape != shape:
             raise ValueError(f"weights have shape {given.shape}, the operator needs {shape}")
         name = f"weights{len(self._tensors)}"

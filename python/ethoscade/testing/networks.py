@@ -26,6 +26,8 @@ _MOBILENET_V1_BLOCKS = (
     (1, 1024),
 )
 
+_CLASSIFIER_GAIN = 8.0  # random logits lie close together; without spreading them every probability would round to 0
+
 
 def mobilenet_v1(
     alpha: float = 1.0,
@@ -46,8 +48,8 @@ def mobilenet_v1(
     for stride, channels in _MOBILENET_V1_BLOCKS:
         x = b.depthwise(x, 3, stride=stride, activation=Activation.RELU6)
         x = b.conv2d(x, max(8, int(channels * alpha)), 1, activation=Activation.RELU6)
-    x = b.mean(x, keep_dims=True) if pool == "MEAN" else b.average_pool(x, x.shape[1:3], stride=1)
-    x = b.conv2d(x, classes, 1)
+    x = b.mean(x, keep_dims=True) if pool == "MEAN" else b.average_pool(x, (x.shape[1], x.shape[2]), stride=1)
+    x = b.conv2d(x, classes, 1, gain=_CLASSIFIER_GAIN)
     b.softmax(b.reshape(x, (1, classes)), name="probabilities")
     return b.build()
 
@@ -87,9 +89,9 @@ def keyword_spotting(channels: int = 32, classes: int = 12, seed: int = 0, *, dt
     for _ in range(4):
         x = b.depthwise(x, 3, activation=Activation.RELU)
         x = b.conv2d(x, channels, 1, activation=Activation.RELU)
-    x = b.average_pool(x, x.shape[1:3])
+    x = b.average_pool(x, (x.shape[1], x.shape[2]))
     x = b.reshape(x, (1, channels))
-    b.softmax(b.fully_connected(x, classes), name="probabilities")
+    b.softmax(b.fully_connected(x, classes, gain=_CLASSIFIER_GAIN), name="probabilities")
     return b.build()
 
 

@@ -128,7 +128,7 @@ class _Drawing:
             x = b.mean(x, keep_dims=self.chance(0.5))
             x = b.reshape(x, (x.shape[0], x.shape[-1])) if len(x.shape) == 4 else x
         elif self.chance(0.5):
-            x = b.average_pool(x, x.shape[1:3])
+            x = b.average_pool(x, (x.shape[1], x.shape[2]))
         x = b.fully_connected(x, self.integer(2, 24), activation=self.activation())
         if self.chance(0.5):
             b.softmax(x)
