@@ -23,8 +23,8 @@ def copy_options(builder: flatbuffers.Builder, union: str, option_type: int, tab
     """Write the option table that an operator's union field points to; return its offset in `builder`.
 
     `union` is "BuiltinOptions" or "BuiltinOptions2", `option_type` the union's discriminator, `table` the raw table
-    that the operator's accessor gave. None if there is nothing to copy. Raises `CodegenError` naming `operator` and what the
-    installed package does not know.
+    that the operator's accessor gave. None if there is nothing to copy. Raises `CodegenError` naming `operator`
+    and what the installed package does not know.
     """
     if option_type == 0 or table is None:
         return None
