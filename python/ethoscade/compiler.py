@@ -108,7 +108,7 @@ def compile(
     schedule = scheduling.from_proposal(proposal)
     program, cycles = scheduling.lower_schedule(network.problem, schedule)
     watch.begin("place")
-    placement = memory.place_program(program)
+    placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS)
     watch.begin("codegen")
     artifact = emit(network, program, placement.offsets, placement.arena_bytes)
     operators = _summaries(network, schedule, program, cycles)

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from .. import _core
 from ..ir import Graph
-from ..lowering.stage import Primitive, Stage
-from ..lowering.te import Propagator, index
-from ..lowering.te import Access, Axis, Compute, propagator
+from ..lowering.stage import Stage
+from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
 from ..target import Target
 
 
@@ -173,9 +172,10 @@ def _tensor_spec(graph: Graph, index_: int, shape: tuple[int, int, int] | None) 
     else:
         element = tensor.dtype.size_bytes
     height, width, depth = shape
-    return TensorSpec(
-        tensor.name, (height, width), depth * element, index_ in graph.inputs, index_ in graph.outputs
-    )
+    # A variable keeps its value between runs: it is there from the start and wanted to the end.
+    is_input = index_ in graph.inputs or tensor.is_variable
+    is_output = index_ in graph.outputs or tensor.is_variable
+    return TensorSpec(tensor.name, (height, width), depth * element, is_input, is_output)
 
 
 def _stage_part(stage: Stage, encoding: Encoding, ids: Mapping[int, int]) -> PartSpec:
@@ -200,6 +200,3 @@ def _opaque_part(
     inputs = tuple(InputSpec(ids[t], _identity(), tensors[ids[t]].plane) for t in reads)
     outputs = tuple(ids[t] for t in op.outputs)
     return PartSpec(op.name, inputs, outputs, None, workspace_bytes)
-
-
-__all__ = ["Encoding", "Primitive", "Problem", "build", "choose_encoding", "kernel_spec"]

@@ -96,6 +96,9 @@ class PlanSpec:
 
 Proposal = _core.Proposal
 
+PLACEMENT_ITERATIONS: int = _core.PLACEMENT_ITERATIONS
+"""Moves of the memory planner behind a Proposal's promised bytes; placing with as many keeps the promise."""
+
 
 def search(problem: Problem) -> _core.Frontier:
     """Every Pareto-efficient Proposal of a problem, ascending in SRAM. Deterministic; bounded by work, not by time."""

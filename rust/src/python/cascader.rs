@@ -8,12 +8,13 @@ use pyo3::types::{PyList, PyTuple};
 use crate::checker::{check, Complaint};
 use crate::costs::Costs;
 use crate::graph::{self, GraphError};
-use crate::interleave::{interleave, Content, Plan, PlanError, Program, Step, View};
+use crate::interleave::{interleave, Buffer, Content, Plan, PlanError, Program, Step, View};
 use crate::performance::{choose_encoding, Device, Kernel, Memory, Primitive};
-use crate::plans::Options;
+use crate::plans::{aligned, Options, ALIGNMENT};
 use crate::propagator::Propagator;
 use crate::proposals::{search, Frontier, Proposal};
 use crate::stripe::{Axis, Tiling};
+use crate::usmp;
 
 create_exception!(_core, SchedulingError, PyValueError, "A graph, Plan or program that does not hold together.");
 
@@ -327,9 +328,17 @@ fn search_cascades(
     Ok(PyFrontier { frontier })
 }
 
-/// Arena bytes of a program's buffers as the memory planner places them.
+/// Moves that the memory planner may try for one program, here and when the chosen one is placed for good.
+const PLACEMENT_ITERATIONS: u32 = 4_000;
+
+/// Arena bytes of a program's buffers as the memory planner places them; unplaceable ones take everything.
 fn place(program: &Program) -> u64 {
-    super::usmp::arena_bytes(program.buffers.iter().map(|b| (b.size_bytes, b.first_step, b.last_step)))
+    let lifetime = |b: &Buffer| usmp::Lifetime::new(i64::from(b.first_step), i64::from(b.last_step));
+    let buffers = program.buffers.iter().map(|b| usmp::Buffer::new(b.size_bytes, ALIGNMENT, lifetime(b))).collect();
+    let pool = usmp::Pool { alignment: ALIGNMENT, ..usmp::Pool::unbounded() };
+    let params = usmp::Params { iterations: PLACEMENT_ITERATIONS, ..usmp::Params::default() };
+    let found = usmp::plan(&usmp::Problem { buffers, pools: vec![pool] }, &params);
+    found.map_or(u64::MAX, |solution| aligned(solution.placement.peaks[0]))
 }
 
 /// Steps and buffers of a set of Plans, as tuples (see `_core.pyi`).
@@ -402,6 +411,7 @@ fn propagate(propagator: PropagatorSpec, shape: [i64; 4], start: [i64; 4]) -> ([
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SchedulingError", module.py().get_type::<SchedulingError>())?;
+    module.add("PLACEMENT_ITERATIONS", PLACEMENT_ITERATIONS)?;
     module.add_class::<CascaderGraph>()?;
     module.add_class::<PyPlan>()?;
     module.add_class::<PyProposal>()?;

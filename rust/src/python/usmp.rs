@@ -217,8 +217,3 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check_memory, module)?)?;
     module.add_function(wrap_pyfunction!(memory_lower_bounds, module)?)
 }
-
-/// Arena bytes of buffers given as (size in bytes, first step, one past the last step).
-pub(super) fn arena_bytes(buffers: impl Iterator<Item = (u64, u32, u32)>) -> u64 {
-    buffers.map(|b| b.0).sum()
-}

@@ -1,0 +1,68 @@
+from collections.abc import Sequence
+from typing import Any, Literal
+
+__version__: str
+
+# --- scheduling ---------------------------------------------------------------------------------------------------
+PLACEMENT_ITERATIONS: int
+
+ViewTuple = tuple[int, tuple[int, int, int, int], tuple[int, int], tuple[int, int]]
+"""Buffer, box (y0, y1, x0, x1), capacity (rows, columns), origin (row, column)."""
+
+StepTuple = tuple[Any, ...]
+"""("copy", part, buffer), ("call", part, workspace | None) or
+("stripe", part, [inputs], output, padding, block, constants buffer | None, cycles)."""
+
+class SchedulingError(ValueError): ...
+
+class CascaderGraph:
+    def __new__(cls, tensors: Sequence[Any], parts: Sequence[Any], device: Any) -> CascaderGraph: ...
+
+class Plan:
+    @property
+    def first(self) -> int: ...
+    @property
+    def last(self) -> int: ...
+    @property
+    def roll(self) -> Literal["height", "width"]: ...
+    @property
+    def tiles(self) -> int: ...
+    @property
+    def stripes(self) -> list[int]: ...
+    @property
+    def staged(self) -> list[bool]: ...
+
+class Proposal:
+    @property
+    def sram_bytes(self) -> int: ...
+    @property
+    def cycles(self) -> int: ...
+    @property
+    def plans(self) -> list[Plan]: ...
+
+class Frontier:
+    @property
+    def proposals(self) -> list[Proposal]: ...
+    @property
+    def plans_considered(self) -> int: ...
+    @property
+    def proposals_considered(self) -> int: ...
+    @property
+    def uncascaded_bytes(self) -> int: ...
+
+def search_cascades(
+    graph: CascaderGraph,
+    *,
+    max_group: int | None = None,
+    stripes: Sequence[int] | None = None,
+    tiles: Sequence[int] | None = None,
+    resolution: int | None = None,
+) -> Frontier: ...
+def interleave_plans(
+    graph: CascaderGraph, plans: Sequence[Any]
+) -> tuple[list[StepTuple], list[tuple[str, int, int, int, int]], list[int | None]]: ...
+def check_plans(graph: CascaderGraph, plans: Sequence[Any]) -> None: ...
+def choose_weight_encoding(device: Any, kernel: Any, plane: tuple[int, int]) -> tuple[int, bool] | None: ...
+def propagate(
+    propagator: Any, shape: tuple[int, int, int, int], start: tuple[int, int, int, int]
+) -> tuple[list[int], list[int]]: ...
