@@ -17,6 +17,8 @@ pub mod propagator;
 pub mod proposals;
 #[cfg(test)]
 mod samples;
+#[cfg(test)]
+mod schedule_tests;
 pub mod stripe;
 pub mod usmp;
 
