@@ -226,7 +226,7 @@ def test_a_float_model_is_refused_with_advice():
     file = conv_file()
     for i in range(4):
         file = file.tensor(i, type=FLOAT32, scales=(), zero_points=())
-    with pytest.raises(UnsupportedOperatorError, match="not quantised.*full-integer") as caught:
+    with pytest.raises(UnsupportedOperatorError, match=r"not quantised.*full-integer") as caught:
         read_tflite(file.bytes())
     assert caught.value.operator == "output"
 
