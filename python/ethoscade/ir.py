@@ -281,7 +281,8 @@ class Graph:
         for index in (*self.inputs, *self.outputs):
             self._check_index(index, "graph")
         for tensor in self.tensors:
-            if any(d <= 0 for d in tensor.shape):
+            # Compiled files and scalar reshapes carry constants without elements; a value has at least one.
+            if any(d <= 0 for d in tensor.shape) and not (tensor.is_constant and tensor.shape == (0,)):
                 raise ModelFormatError(
                     f"tensor '{tensor.name}' has shape {tensor.shape}: every dimension must be at least 1",
                     tensor=tensor.name,

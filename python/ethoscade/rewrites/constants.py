@@ -59,5 +59,5 @@ def _value(operator: Operator, inputs: Sequence[Tensor], output: Tensor) -> npt.
 def _slice(data: npt.NDArray[np.generic], attrs: StridedSliceAttrs) -> npt.NDArray[np.generic]:
     # Ranges may end before element 0, which a Python slice writes as None.
     window = tuple(slice(b, e if e >= 0 else None, s) for b, e, s in attrs.ranges)
-    kept: npt.NDArray[np.generic] = np.squeeze(data[window], attrs.shrink_axes)
-    return kept.copy()
+    shape = tuple(len(range(*r)) for i, r in enumerate(attrs.ranges) if i not in attrs.shrink_axes)
+    return np.array(data[window], data.dtype).reshape(shape)
