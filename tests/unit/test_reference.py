@@ -144,13 +144,9 @@ def test_fixed_point_rounding() -> None:
     assert divide_by_power(np.array([5, -5]), 0).tolist() == [5, -5]
     half = np.array([1 << 30])
     assert high_mul(half, np.array([1])).tolist() == [1] and high_mul(-half, np.array([1])).tolist() == [0]
-    # Two roundings: 5 * 0.3 = 1.5 -> 2 in the first, then 2 / 4 -> 1 (away from zero); one rounding would give 0.
-    assert multiply(np.array([5]), *_pair(0.3 / 4)).tolist() == [0]
+    # 3 * 0.6 / 4 = 0.45 is 2 / 4 after the first rounding and 1 after the second; rounded once it would be 0.
+    assert multiply(np.array([3]), *multiplier_and_shift(0.6 / 4)).tolist() == [1]
     assert multiply(np.array([1 << 30]), 1 << 30, 3).tolist() == [0], "the left shift wraps"
-
-
-def _pair(real: float) -> tuple[int, int]:
-    return multiplier_and_shift(real)
 
 
 def test_output_may_have_another_shape() -> None:
