@@ -1,4 +1,3 @@
-<<<<<<< HEAD
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -67,8 +66,6 @@ def choose_weight_encoding(device: Any, kernel: Any, plane: tuple[int, int]) -> 
 def propagate(
     propagator: Any, shape: tuple[int, int, int, int], start: tuple[int, int, int, int]
 ) -> tuple[list[int], list[int]]: ...
-=======
-__version__: str
 
 # ---- usmp -----------------------------------------------------------------------------------------------------------
 
@@ -105,4 +102,3 @@ def check_memory(
 def memory_lower_bounds(buffers: list[BufferRow], pools: list[PoolRow]) -> list[int]: ...
 
 # ---- end of usmp ----------------------------------------------------------------------------------------------------
->>>>>>> usmp

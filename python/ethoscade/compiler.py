@@ -18,7 +18,7 @@ from .compiled import Compiled, Curve, OperatorSummary, peak_operator
 from .errors import BudgetError, ConfigError
 from .frontend import read_tflite
 from .ir import Graph
-from .lowering import lower
+from .lowering import lower, support
 from .lowering.stage import Stage
 from .partition import Partition, partition
 from .rewrites import simplify
@@ -130,19 +130,22 @@ def frontier(
 
 def prepare(source: Graph, target: Target) -> Network:
     """Rewrite, divide, lower and encode a model, and state its scheduling problem."""
-    graph = simplify(source)
-    refused: dict[int, str] = {}
+    accelerator = target.accelerator
+    refused: dict[int | None, str] = {}
     while True:
-        divided = partition(graph, target.accelerator, refused)
+        graph = simplify(source, lambda g, op: op.source_index not in refused and support(g, op, accelerator) is None)
+        kept = {i: refused[op.source_index] for i, op in enumerate(graph.operators) if op.source_index in refused}
+        divided = partition(graph, accelerator, kept)
         stages = lower(graph, divided)
         encodings = [scheduling_problem.choose_encoding(stage, target) for stage in stages]
         misfits = {s.operator for s, e in zip(stages, encodings, strict=True) if e.block_depth == 0}
         if not misfits:
             break
-        name = target.accelerator.name
-        refused.update(dict.fromkeys(misfits, f"no OFM block of this operator fits the SHRAM of {name}"))
+        # A rewrite may have changed what now stays on the CPU: start again from the file, knowing better.
+        reason = f"no OFM block of this operator fits the SHRAM of {accelerator.name}"
+        refused.update({graph.operators[i].source_index: reason for i in misfits})
     choices = [EncodingChoice(e.block_depth, e.part_kernel) for e in encodings]
-    constants = encode(stages, target.accelerator, choices)
+    constants = encode(stages, accelerator, choices)
     sized = [
         Encoding(e.block_depth, e.part_kernel, place.length_bytes if place else 0)
         for e, place in zip(encodings, constants.stages, strict=True)
