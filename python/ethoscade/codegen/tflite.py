@@ -35,15 +35,8 @@ _BUFFER_ALIGNMENT = 16
 # Offsets in a flatbuffer are signed 32-bit numbers.
 _LARGEST_FILE_BYTES = 2**31 - 2**20
 
-_TENSOR_TYPES = {
-    DType.FLOAT32: tflite.TensorType.FLOAT32,
-    DType.INT32: tflite.TensorType.INT32,
-    DType.UINT8: tflite.TensorType.UINT8,
-    DType.INT64: tflite.TensorType.INT64,
-    DType.BOOL: tflite.TensorType.BOOL,
-    DType.INT16: tflite.TensorType.INT16,
-    DType.INT8: tflite.TensorType.INT8,
-}
+# The schema's names are ours in capitals.
+_TENSOR_TYPES = {dtype: getattr(tflite.TensorType, dtype.name) for dtype in DType}
 
 
 def write(artifact: Artifact) -> bytes:
