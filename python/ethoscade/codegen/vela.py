@@ -48,6 +48,11 @@ def _accelerator(name: str) -> Any:
     return found
 
 
+def _silence() -> contextlib.AbstractContextManager[Any]:
+    """Vela prints warnings about configuration files that play no part in its API, and blocks that do not fit."""
+    return contextlib.redirect_stdout(io.StringIO())
+
+
 def encode_weights(
     accelerator: Accelerator,
     ohwi: npt.NDArray[np.int16],
@@ -78,9 +83,9 @@ def payload(operations: Sequence[Operation], blockdeps: Sequence[int], accelerat
     translate = _Translator(api)
     npu = _accelerator(accelerator.name)
     try:
-        words = api.npu_generate_register_command_stream([translate.operation(o) for o in operations], npu)
-        words = _with_blockdeps(words, blockdeps)
-        return bytes(api.npu_create_driver_payload(words, npu))
+        with _silence():
+            words = api.npu_generate_register_command_stream([translate.operation(o) for o in operations], npu)
+            return bytes(api.npu_create_driver_payload(_with_blockdeps(words, blockdeps), npu))
     except (AssertionError, _vela_error()) as error:
         raise CodegenError(f"ethos-u-vela refused the command stream: {error}") from error
 
@@ -223,7 +228,7 @@ def valid_blocks(kernel: Kernel, accelerator: Accelerator) -> list[tuple[int, in
     Slow (tens of milliseconds): for checks, not for choosing.
     """
     translate = _Translator(_api())
-    with contextlib.redirect_stdout(io.StringIO()):
+    with _silence():
         try:
             found = _api().npu_find_block_configs(translate.operation(kernel), _accelerator(accelerator.name))
         except AssertionError:
