@@ -105,7 +105,7 @@ def compile(
     watch.begin("plan")
     curve = search(network)
     proposal = choose(network, curve, budget, optimise)
-    schedule = scheduling.from_proposal(proposal)
+    schedule = scheduling.from_proposal(network.problem, proposal)
     program, cycles = scheduling.lower_schedule(network.problem, schedule)
     watch.begin("place")
     placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS)
@@ -176,7 +176,8 @@ def choose(network: Network, curve: Curve, budget: int | None, optimise: str) ->
         return curve.proposals[fitting[0] if optimise == "size" else fitting[-1]]
     assert budget is not None
     floor = curve.proposals[0]
-    program, _ = scheduling.lower_schedule(network.problem, scheduling.from_proposal(floor))
+    leanest = scheduling.from_proposal(network.problem, floor)
+    program, _ = scheduling.lower_schedule(network.problem, leanest)
     operator, alive = peak_operator(network.graph, network.stages, program)
     raise BudgetError(
         f"'{network.source.name}' does not fit into {budget} bytes of SRAM: the smallest schedule needs "

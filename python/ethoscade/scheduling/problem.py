@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from .. import _core
 from ..ir import Graph
@@ -76,13 +77,21 @@ class Encoding:
 class Problem:
     """A CascaderGraph and how its dense ids relate to the network's.
 
-    `parts` holds for each Part ("stage", stage index) or ("operator", graph operator index); `tensors` the graph tensor
-    index of each dense tensor id.
+    `parts` holds for each Part ("stage", stage index) or ("operator", graph operator index); `ids` the dense tensor id of
+    each graph tensor that lives in the arena. A reshape's output has the id of its input: they are the same bytes.
     """
 
     core: _core.CascaderGraph
     parts: tuple[tuple[str, int], ...]
-    tensors: tuple[int, ...]
+    ids: Mapping[int, int]
+    specs: tuple[PartSpec, ...]
+    tensors: tuple[TensorSpec, ...]
+
+    def is_interior(self, part: int, last: int) -> bool:
+        """Whether nobody wants the output of NPU Part `part` after Part `last`."""
+        tensor = self.specs[part].outputs[0]
+        readers = (spec for spec in self.specs[last + 1 :] for read in spec.inputs if read.tensor == tensor)
+        return not self.tensors[tensor].is_output and next(readers, None) is None
 
 
 def kernel_spec(stage: Stage, encoding: Encoding) -> KernelSpec:
@@ -130,9 +139,8 @@ def build(
     by_operator: dict[int, list[int]] = {}
     for number, stage in enumerate(stages):
         by_operator.setdefault(stage.operator, []).append(number)
-    planes = {stage.output.tensor: stage.output.shape for stage in stages}
     ids = _dense_ids(graph, order, stages, by_operator)
-    tensors = [_tensor_spec(graph, tensor, planes.get(tensor)) for tensor in ids]
+    tensors = _tensor_specs(graph, ids, stages)
     parts: list[PartSpec] = []
     origin: list[tuple[str, int]] = []
     for operator in order:
@@ -143,39 +151,64 @@ def build(
         else:
             parts.append(_opaque_part(graph, operator, ids, tensors, (workspaces or {}).get(operator, 0)))
             origin.append(("operator", operator))
-    return Problem(_core.CascaderGraph(tensors, parts, target), tuple(origin), tuple(ids))
+    core = _core.CascaderGraph(tensors, parts, target)
+    return Problem(core, tuple(origin), MappingProxyType(ids), tuple(parts), tuple(tensors))
 
 
 def _dense_ids(
     graph: Graph, order: Sequence[int], stages: Sequence[Stage], by_operator: Mapping[int, Sequence[int]]
 ) -> dict[int, int]:
     """Graph tensors that live in the arena to dense ids, in order of appearance."""
-    seen: dict[int, None] = dict.fromkeys(graph.inputs)
+    ids: dict[int, int] = {}
+    count = 0
+
+    def see(tensor: int, same_as: int | None = None) -> None:
+        nonlocal count
+        if tensor not in ids:
+            ids[tensor] = count if same_as is None else ids[same_as]
+            count += same_as is None
+
+    for tensor in graph.inputs:
+        see(tensor)
     for operator in order:
-        if operator in by_operator:
-            for number in by_operator[operator]:
-                seen.update(dict.fromkeys(view.tensor for view in stages[number].inputs))
-                seen[stages[number].output.tensor] = None
-        else:
+        for number in by_operator.get(operator, ()):
+            for view in stages[number].inputs:
+                see(view.tensor)
+            see(stages[number].output.tensor)
+        if operator not in by_operator:
             op = graph.operators[operator]
-            used = [t for t in (*op.inputs, *op.outputs) if t is not None and not graph.tensors[t].is_constant]
-            seen.update(dict.fromkeys(used))
-    return {tensor: number for number, tensor in enumerate(seen)}
+            live = [t for t in op.inputs if t is not None and not graph.tensors[t].is_constant]
+            for tensor in live:
+                see(tensor)
+            for tensor in op.outputs:
+                see(tensor, live[0] if op.kind in _RESHAPES and op.opaque is None and live else None)
+    return ids
 
 
-def _tensor_spec(graph: Graph, index_: int, shape: tuple[int, int, int] | None) -> TensorSpec:
-    tensor = graph.tensors[index_]
-    if shape is None:
-        dims = tensor.shape
-        shape = (dims[1], dims[2], dims[3]) if len(dims) == 4 and dims[0] == 1 else (1, 1, tensor.size_bytes)
-        element = tensor.dtype.size_bytes if len(dims) == 4 and dims[0] == 1 else 1
-    else:
-        element = tensor.dtype.size_bytes
-    height, width, depth = shape
-    # A variable keeps its value between runs: it is there from the start and wanted to the end.
-    is_input = index_ in graph.inputs or tensor.is_variable
-    is_output = index_ in graph.outputs or tensor.is_variable
-    return TensorSpec(tensor.name, (height, width), depth * element, is_input, is_output)
+_RESHAPES = frozenset({"RESHAPE", "SQUEEZE"})
+
+
+def _tensor_specs(graph: Graph, ids: Mapping[int, int], stages: Sequence[Stage]) -> list[TensorSpec]:
+    """Planes are the producer's; for what no stage makes, the first reading stage's."""
+    shapes: dict[int, tuple[int, int, int]] = {}
+    for stage in stages:
+        for view in stage.inputs:
+            shapes.setdefault(ids[view.tensor], view.shape)
+    shapes.update({ids[stage.output.tensor]: stage.output.shape for stage in stages})
+    specs: dict[int, TensorSpec] = {}
+    for index_, dense in ids.items():
+        tensor = graph.tensors[index_]
+        height, width, _ = shapes.get(dense, (1, 1, 0))
+        # A variable keeps its value between runs: it is there from the start and wanted to the end.
+        known = specs.get(dense)
+        specs[dense] = TensorSpec(
+            known.name if known else tensor.name,
+            (height, width),
+            tensor.size_bytes // (height * width),
+            (known is not None and known.is_input) or index_ in graph.inputs or tensor.is_variable,
+            (known is not None and known.is_output) or index_ in graph.outputs or tensor.is_variable,
+        )
+    return [specs[dense] for dense in range(len(specs))]
 
 
 def _stage_part(stage: Stage, encoding: Encoding, ids: Mapping[int, int]) -> PartSpec:
@@ -198,5 +231,5 @@ def _opaque_part(
     op = graph.operators[operator]
     reads = [t for t in op.inputs if t is not None and t in ids]
     inputs = tuple(InputSpec(ids[t], _identity(), tensors[ids[t]].plane) for t in reads)
-    outputs = tuple(ids[t] for t in op.outputs)
-    return PartSpec(op.name, inputs, outputs, None, workspace_bytes)
+    made = tuple(ids[t] for t in op.outputs if ids[t] not in {read.tensor for read in inputs})
+    return PartSpec(op.name, inputs, made, None, workspace_bytes)

@@ -105,12 +105,12 @@ def search(problem: Problem) -> _core.Frontier:
     return _core.search_cascades(problem.core)
 
 
-def from_proposal(proposal: _core.Proposal) -> Schedule:
-    """The schedule that a Proposal stands for."""
-    return Schedule(tuple(_group(plan) for plan in proposal.plans))
+def from_proposal(problem: Problem, proposal: _core.Proposal) -> Schedule:
+    """The schedule that a Proposal of `problem` stands for."""
+    return Schedule(tuple(_group(problem, plan) for plan in proposal.plans))
 
 
-def _group(plan: _core.Plan) -> Group:
+def _group(problem: Problem, plan: _core.Plan) -> Group:
     axis: AxisName = "height" if plan.roll == "height" else "width"
     across: AxisName = "width" if axis == "height" else "height"
     decisions: list[Decision] = []
@@ -120,7 +120,8 @@ def _group(plan: _core.Plan) -> Group:
         decisions.append(Split(part, axis, extent))
         if part != plan.last:
             decisions.append(ComputeAt(part, plan.last, axis))
-            decisions.append(RollingBuffer(part, axis))
+            if problem.is_interior(part, plan.last):
+                decisions.append(RollingBuffer(part, axis))
         if staged:
             decisions.append(CacheRead(part))
     return Group(plan.first, plan.last, tuple(decisions))
@@ -156,8 +157,8 @@ def lower_schedule(problem: Problem, schedule: Schedule) -> tuple[Program, tuple
     lowered = tuple(_step(problem, step) for step in steps)
     cycles = tuple(step[7] if step[0] == "stripe" else 0 for step in steps)
     described = tuple(_buffer(problem, *buffer) for buffer in buffers)
-    whole = {problem.tensors[t]: b for t, b in enumerate(tensor_buffers) if b is not None}
-    return Program(lowered, described, whole), cycles
+    placed = {tensor: tensor_buffers[dense] for tensor, dense in problem.ids.items()}
+    return Program(lowered, described, {tensor: b for tensor, b in placed.items() if b is not None}), cycles
 
 
 def _step(problem: Problem, step: _core.StepTuple) -> Step:
@@ -179,6 +180,7 @@ def _slab(view: _core.ViewTuple) -> Slab:
 
 def _buffer(problem: Problem, kind: str, of: int, size_bytes: int, first: int, last: int) -> Buffer:
     role = BufferKind(kind)
-    tensor = problem.tensors[of] if role in (BufferKind.TENSOR, BufferKind.ROLLING) else None
-    owner = tensor if tensor is not None else problem.parts[of][1]
-    return Buffer(f"{kind} {owner}", role, size_bytes, first, last, tensor)
+    if role in (BufferKind.TENSOR, BufferKind.ROLLING):
+        tensor = next(index for index, dense in problem.ids.items() if dense == of)
+        return Buffer(f"{kind} of '{problem.tensors[of].name}'", role, size_bytes, first, last, tensor)
+    return Buffer(f"{kind} of '{problem.specs[of].name}'", role, size_bytes, first, last)
