@@ -71,7 +71,7 @@ def vela_file(model: bytes, *options: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "model.tflite"
         source.write_bytes(model)
-        command = [sys.executable, "-m", "ethosu.vela.vela", str(source), "--output-dir", folder]
+        command = [str(Path(sys.executable).with_name("vela")), str(source), "--output-dir", folder]
         command += ["--accelerator-config", "ethos-u55-256", *options]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -84,12 +84,12 @@ def vela_artifact(model: bytes, name: str = "net") -> Artifact:
     return artifact_of_compiled(read_tflite(vela_file(model), name))
 
 
-def litert(model: bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Outputs of LiteRT's reference kernels by tensor name."""
+def litert(model: bytes, inputs: dict[str, np.ndarray], resolver: str = "BUILTIN_REF") -> dict[str, np.ndarray]:
+    """Outputs of LiteRT's kernels, by default the reference ones, by tensor name."""
     interpreter_module = pytest.importorskip("ai_edge_litert.interpreter")
     with contextlib.redirect_stderr(io.StringIO()):
         interpreter = interpreter_module.Interpreter(
-            model_content=model, experimental_op_resolver_type=interpreter_module.OpResolverType.BUILTIN_REF
+            model_content=model, experimental_op_resolver_type=interpreter_module.OpResolverType[resolver]
         )
     interpreter.allocate_tensors()
     for detail in interpreter.get_input_details():

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from codegen_support import cpu_artifact, litert, random_inputs
 
-from ethoscade import host_c
+from ethoscade import host_c, reference
 from ethoscade.codegen import c_source
+from ethoscade.codegen.artifact import Artifact, CpuCall
 from ethoscade.errors import UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
-from ethoscade.ir import Activation, DType, Quantisation
+from ethoscade.ir import Activation, DType, Graph, Operator, Quantisation, Tensor
 from ethoscade.testing import ModelBuilder
 
 BOTH = pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
@@ -91,3 +92,30 @@ def test_an_operator_without_a_kernel_is_named() -> None:
     ) as info:
         c_source.sources(cpu_artifact(b.build()))
     assert info.value.operator
+
+
+@BOTH
+@pytest.mark.parametrize("axes", [(1, 2), (2, 1), (3,), (1,), (0, 1, 2, 3)])
+@pytest.mark.parametrize("keep", [True, False])
+def test_mean(dtype: DType, axes: tuple[int, ...], keep: bool) -> None:
+    if len(axes) == 4 and not keep:
+        pytest.skip("the builder makes no scalars")
+    b = ModelBuilder(dtype=dtype)
+    b.mean(b.input((1, 7, 5, 6)), axes, keep_dims=keep)
+    check(b.build())
+
+
+@BOTH
+@pytest.mark.parametrize("to_float", [True, False])
+def test_floats(dtype: DType, to_float: bool) -> None:
+    """Against the reference semantics, with halves and values beyond the range among the inputs."""
+    quantised = Tensor("q", (1, 256), dtype, Quantisation((0.0625,), (7,)))
+    real = Tensor("f", (1, 256), DType.FLOAT32)
+    tensors = (quantised, real) if to_float else (real, quantised)
+    operator = Operator("DEQUANTIZE" if to_float else "QUANTIZE", "convert", (0,), (1,))
+    graph = Graph("net", tensors, (operator,), (0,), (1,))
+    values = np.arange(256).astype(np.uint8).view(dtype.numpy) if to_float else (np.arange(256) - 128) * 0.15625 / 2
+    x = values.reshape(1, 256).astype(tensors[0].dtype.numpy)
+    artifact = Artifact("net", "ethos-u55-256", graph, (CpuCall(0),), b"", 2048, {0: 0, 1: 1024})
+    expected = reference.run_operator(graph, 0, {0: x})[1]
+    np.testing.assert_array_equal(host_c.run(artifact, {tensors[0].name: x}).outputs[tensors[1].name], expected)

@@ -8,6 +8,7 @@ from ...errors import UnsupportedOperatorError
 from ...ir import Operator
 from .copy import COPY
 from .kernel import Call, Kernel, Operands
+from .mean import MEAN
 from .pad import PAD
 from .pool import POOL
 from .quantise import DEQUANTISE, QUANTISE
@@ -15,7 +16,7 @@ from .softmax import SOFTMAX
 
 __all__ = ["KERNELS", "Call", "Kernel", "Operands", "kernel_for", "kernel_text"]
 
-KERNELS: tuple[Kernel, ...] = (COPY, DEQUANTISE, PAD, POOL, QUANTISE, SOFTMAX)
+KERNELS: tuple[Kernel, ...] = (COPY, DEQUANTISE, MEAN, PAD, POOL, QUANTISE, SOFTMAX)
 
 _BY_KIND = {kind: kernel for kernel in KERNELS for kind in kernel.kinds}
 
