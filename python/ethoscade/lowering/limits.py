@@ -40,6 +40,8 @@ def feature_map(tensor: Tensor, role: str) -> str | None:
     """`tensor` is a non-constant 8-bit value with one scale and zero point; `role` is "input" or "output"."""
     if tensor.is_constant:
         return f"{role} '{tensor.name}' is a constant; the NPU reads feature maps from the arena"
+    if tensor.is_variable:
+        return f"{role} '{tensor.name}' is a variable, which keeps its value between inferences"
     if tensor.dtype not in DTYPES:
         return f"{role} '{tensor.name}' is {tensor.dtype.value}; int8 and uint8 are possible"
     if tensor.quantisation is None:
