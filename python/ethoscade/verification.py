@@ -9,7 +9,8 @@ The reference is LiteRT with its reference kernels, with two exceptions that `re
 * 8-bit FULLY_CONNECTED, and every operator that depends on one. LiteRT rounds the scaled accumulator once there, while
   TensorFlow Lite Micro, and the NPU, round twice as in every other operator.
 * From the first operator on that LiteRT aborts on although its meaning is clear: a SOFTMAX whose input scale is so
-  small that the fixed-point factor falls below 1.
+  small that the fixed-point factor falls below 1; and, if a run does abort, a SOFTMAX of 512 classes or more, whose
+  sum of exponentials may ask for a shift by 32.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ JUDGE_CUT = "litert up to an operator it refuses, ethoscade's reference from the
 
 _CHILD = Path(__file__).with_name("litert_child.py")
 _TIMEOUT_SECONDS = 900
+_WIDE_SOFTMAX = 512  # classes; a sum of as many exponentials as this makes LiteRT's last shift 32
 _SHAPE_ONLY = frozenset({"SHAPE"})  # operators whose output depends on no value
 
 
@@ -186,9 +188,19 @@ def reference_runs(graph: Graph, runs: Sequence[Mapping[str, Array]]) -> tuple[E
     """
     for inputs in runs:
         _check_inputs(graph, inputs)
-    plan = _plan(graph)
-    known = _run_litert(graph, plan, runs)
+    plan = _plan(graph, spare_wide_softmax=False)
+    try:
+        known = _run_litert(graph, plan, runs)
+    except _Aborted:
+        sparing = _plan(graph, spare_wide_softmax=True)
+        if sparing == plan:
+            raise
+        plan, known = sparing, _run_litert(graph, sparing, runs)
     return tuple(_finish(graph, plan, inputs, values) for inputs, values in zip(runs, known, strict=True))
+
+
+class _Aborted(VerificationError):
+    """The child died of a signal."""
 
 
 @dataclass(frozen=True)
@@ -201,8 +213,9 @@ class _Plan:
     judge: str
 
 
-def _plan(graph: Graph) -> _Plan:
-    kept = next((i for i, op in enumerate(graph.operators) if _refused(graph, op)), len(graph.operators))
+def _plan(graph: Graph, *, spare_wide_softmax: bool) -> _Plan:
+    classes = _WIDE_SOFTMAX if spare_wide_softmax else None
+    kept = next((i for i, op in enumerate(graph.operators) if _refused(graph, op, classes)), len(graph.operators))
     own: list[int] = []
     tainted: set[int] = set()
     for i, op in enumerate(graph.operators):
@@ -224,11 +237,14 @@ def _rounds_once(graph: Graph, op: Operator) -> bool:
     return graph.tensors[op.inputs[0]].dtype in (DType.INT8, DType.UINT8)
 
 
-def _refused(graph: Graph, op: Operator) -> bool:
-    """Whether LiteRT aborts although `reference` knows the answer."""
+def _refused(graph: Graph, op: Operator, classes: int | None) -> bool:
+    """Whether LiteRT aborts although `reference` knows the answer; from `classes` on every SOFTMAX counts as such."""
     if op.kind != "SOFTMAX" or not isinstance(op.attrs, SoftmaxAttrs) or op.inputs[0] is None:
         return False
-    quantisation = graph.tensors[op.inputs[0]].quantisation
+    tensor = graph.tensors[op.inputs[0]]
+    if classes is not None and tensor.shape and tensor.shape[-1] >= classes:
+        return True
+    quantisation = tensor.quantisation
     return quantisation is not None and quantisation.scale * op.attrs.beta * (1 << 26) <= 1.0
 
 
@@ -293,7 +309,8 @@ def _start_child(graph: Graph, request: Path, answer: Path) -> None:
         said = [line for line in done.stderr.splitlines() if line.strip()]
         why = said[-1] if said else "it said nothing"
         how = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
-        raise VerificationError(f"LiteRT stopped with {how} on model '{graph.name}': {why}")
+        kind = _Aborted if done.returncode < 0 else VerificationError
+        raise kind(f"LiteRT stopped with {how} on model '{graph.name}': {why}")
 
 
 def acceptable_source(graph: Graph, kept: int | None = None) -> bytes:

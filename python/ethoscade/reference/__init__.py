@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..errors import ModelFormatError, UnsupportedOperatorError
 from ..ir import Graph, Operator, Tensor
-from . import elementwise, pooling, weighted
+from . import elementwise, pooling, shaping, weighted
 from .softmax import softmax
 
 __all__ = ["KINDS", "Run", "run", "run_operator"]
@@ -31,23 +31,31 @@ _KERNELS: Mapping[str, _Kernel] = MappingProxyType(
         "CONV_2D": weighted.conv_2d,
         "DEPTHWISE_CONV_2D": weighted.depthwise_conv_2d,
         "DEQUANTIZE": elementwise.dequantize,
-        "EXPAND_DIMS": elementwise.reshape,
+        "EXPAND_DIMS": shaping.reshape,
         "FULLY_CONNECTED": weighted.fully_connected,
         "MAX_POOL_2D": pooling.max_pool_2d,
         "MEAN": pooling.mean,
-        "PAD": elementwise.pad,
+        "PAD": shaping.pad,
+        "PACK": shaping.pack,
         "QUANTIZE": elementwise.quantize,
         "RELU": elementwise.relu,
         "RELU6": elementwise.relu,
         "RELU_N1_TO_1": elementwise.relu,
-        "RESHAPE": elementwise.reshape,
+        "RESHAPE": shaping.reshape,
+        "SHAPE": shaping.shape_of,
         "SOFTMAX": softmax,
-        "SQUEEZE": elementwise.reshape,
+        "SQUEEZE": shaping.reshape,
+        "STRIDED_SLICE": shaping.strided_slice,
     }
 )
 
 KINDS: frozenset[str] = frozenset(_KERNELS)
 """Operator kinds that `run_operator` knows."""
+
+# Their meaning is clear even where the frontend, for reasons of its own, did not look into them.
+_WITHOUT_ATTRS = frozenset(
+    {"DEQUANTIZE", "EXPAND_DIMS", "QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1", "RESHAPE", "SQUEEZE"}
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +77,7 @@ def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Ar
     """
     op = graph.operators[operator] if isinstance(operator, int) else operator
     kernel = _KERNELS.get(op.kind)
-    if kernel is None or op.opaque is not None:
+    if kernel is None or (op.opaque is not None and op.kind not in _WITHOUT_ATTRS):
         raise UnsupportedOperatorError(
             f"operator '{op.name}': {op.opaque or f'{op.kind} has no reference semantics'}; "
             f"known are {', '.join(sorted(KINDS))}",

@@ -1,4 +1,4 @@
-"""Reference semantics of the operators that work element by element, and of those that only move elements."""
+"""Reference semantics of the operators that work element by element: ADD, QUANTIZE, DEQUANTIZE and the RELU family."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from ..ir import Activation, AddAttrs, DType, Graph, Operator, PadAttrs
+from ..ir import Activation, AddAttrs, DType, Graph, Operator
 from ..quantised import activation_range, multiplier_and_shift, scale_of, zero_point_of
 from .fixed_point import multiply
 
@@ -52,7 +52,8 @@ def quantize(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Arra
 def _quantize_float(x: Array, scale: float, zero_point: int, dtype: DType) -> Array:
     quotient = x.astype(np.float32) / np.float32(scale)
     rounded = np.copysign(np.floor(np.abs(quotient.astype(np.float64)) + 0.5), quotient) + zero_point
-    return np.clip(rounded, *dtype.limits).astype(dtype.numpy)
+    stored: Array = np.clip(rounded, *dtype.limits).astype(dtype.numpy)
+    return stored
 
 
 def dequantize(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
@@ -70,15 +71,3 @@ def relu(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
     scaled = multiply(centred, *multiplier_and_shift(ratio)) + zero_point_of(ofm)
     lowest, highest = activation_range(ofm.quantisation, ofm.dtype, _RELU_KINDS[op.kind])
     return np.clip(scaled, lowest, highest).astype(ofm.dtype.numpy)
-
-
-def pad(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
-    """PAD with the output's zero point, which stands for the real value 0."""
-    attrs = cast(PadAttrs, op.attrs)
-    fill = zero_point_of(graph.tensors[op.outputs[0]])
-    return np.pad(cast(Array, inputs[0]), attrs.paddings, constant_values=fill)
-
-
-def reshape(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
-    """RESHAPE, SQUEEZE, EXPAND_DIMS: the same elements; the caller gives them the output tensor's shape."""
-    return cast(Array, inputs[0])

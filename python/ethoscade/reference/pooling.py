@@ -39,7 +39,8 @@ def average_pool_2d(graph: Graph, op: Operator, inputs: Sequence[Array | None]) 
             count += tap(inside, window, ky, kx)
     mean = np.sign(total) * ((np.abs(total) + count // 2) // count)
     lowest, highest = activation_range(ofm.quantisation, ofm.dtype, attrs.activation)
-    return np.clip(mean, lowest, highest).astype(ofm.dtype.numpy)
+    stored: Array = np.clip(mean, lowest, highest).astype(ofm.dtype.numpy)
+    return stored
 
 
 def max_pool_2d(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
@@ -54,7 +55,8 @@ def max_pool_2d(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> A
         for kx in range(window.kernel_w):
             np.maximum(largest, tap(padded, window, ky, kx), out=largest)
     lowest, highest = activation_range(ofm.quantisation, ofm.dtype, attrs.activation)
-    return np.clip(largest, lowest, highest).astype(ofm.dtype.numpy)
+    stored: Array = np.clip(largest, lowest, highest).astype(ofm.dtype.numpy)
+    return stored
 
 
 def mean_multiplier(ifm_scale: float, ofm_scale: float, count: int) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """ModelBuilder: quantised TFLite networks, operator by operator, without TensorFlow.
 
-Owns operator versions, option tables, shapes and default constants; `flatfile` writes the bytes and `calibration`
-chooses the quantisations that the caller leaves open. Meant for tests, examples and benchmarks.
+Owns the methods, output shapes and default constants; `schema` knows the option tables, `flatfile` writes the
+bytes and `calibration` chooses the quantisations that the caller leaves open. For tests, examples and benchmarks.
 """
 
 from __future__ import annotations
@@ -11,37 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import tflite
 
-from ..ir import Activation, DType, Quantisation, Window
+from ..ir import Activation, DType, Quantisation
 from . import real_operators as real
 from .calibration import Real, activation_quantisation, dequantise, quantise, weight_quantisation
 from .flatfile import OperatorRecord, TensorRecord, write_file
+from .geometry import Pair, resolve_window
+from .schema import ACTIVATIONS, SIGNED_VERSIONS, window_fields
 
 Array = npt.NDArray[np.generic]
-Pair = int | tuple[int, int]
-
-_ACTIVATIONS = {
-    Activation.NONE: tflite.ActivationFunctionType.NONE,
-    Activation.RELU: tflite.ActivationFunctionType.RELU,
-    Activation.RELU_N1_TO_1: tflite.ActivationFunctionType.RELU_N1_TO_1,
-    Activation.RELU6: tflite.ActivationFunctionType.RELU6,
-}
-# Schema versions from which a runtime may expect int8 (or int16) in these operators.
-_SIGNED_VERSIONS = {
-    "CONV_2D": 3,
-    "DEPTHWISE_CONV_2D": 3,
-    "FULLY_CONNECTED": 4,
-    "ADD": 2,
-    "AVERAGE_POOL_2D": 2,
-    "MAX_POOL_2D": 2,
-    "MEAN": 2,
-    "PAD": 2,
-    "SOFTMAX": 2,
-    "RELU": 2,
-    "RELU6": 2,
-    "QUANTIZE": 2,
-}
 
 
 @dataclass(frozen=True)
@@ -53,10 +31,6 @@ class Value:
     shape: tuple[int, ...]
     dtype: DType
     quantisation: Quantisation
-
-
-def _pair(value: Pair) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else value
 
 
 class ModelBuilder:
@@ -137,7 +111,7 @@ class ModelBuilder:
         A float `bias` is quantised to the product of the scales, an int32 one is taken as it is. Without weights given,
         `gain` multiplies the drawn ones. LiteRT refuses CONV_2D without bias.
         """
-        window, size = self._window(x, kernel, stride, dilation, padding)
+        window, size = resolve_window(x.shape, kernel, stride, dilation, padding)
         shape = (channels, window.kernel_h, window.kernel_w, x.shape[3])
         fan_in = window.kernel_h * window.kernel_w * x.shape[3]
         axis = 0 if self.per_channel else None
@@ -150,7 +124,7 @@ class ModelBuilder:
             lambda: real.activate(real.conv(self._real(x), w_real, b_real, window), activation),
             output,
             "Conv2DOptions",
-            self._window_fields(window, padding, activation, dilated=True),
+            window_fields(window, padding, activation, dilated=True),
             name,
         )
 
@@ -173,7 +147,7 @@ class ModelBuilder:
         name: str | None = None,
     ) -> Value:
         """DEPTHWISE_CONV_2D with weights 1HWC and `multiplier` output channels per input channel; see `conv2d`."""
-        window, size = self._window(x, kernel, stride, dilation, padding)
+        window, size = resolve_window(x.shape, kernel, stride, dilation, padding)
         channels = x.shape[3] * multiplier
         shape = (1, window.kernel_h, window.kernel_w, channels)
         fan_in = window.kernel_h * window.kernel_w
@@ -187,7 +161,7 @@ class ModelBuilder:
             lambda: real.activate(real.depthwise(self._real(x), w_real, b_real, window), activation),
             output,
             "DepthwiseConv2DOptions",
-            {**self._window_fields(window, padding, activation, dilated=True), "DepthMultiplier": multiplier},
+            {**window_fields(window, padding, activation, dilated=True), "DepthMultiplier": multiplier},
             name,
         )
 
@@ -219,7 +193,7 @@ class ModelBuilder:
             out = self._real(x).reshape(-1, inputs) @ w_real.T
             return real.activate(out if b_real is None else out + b_real, activation).reshape(shape)
 
-        fields = {"FusedActivationFunction": _ACTIVATIONS[activation], "KeepNumDims": keep_num_dims}
+        fields = {"FusedActivationFunction": ACTIVATIONS[activation], "KeepNumDims": keep_num_dims}
         indices = [x.index, w.index, -1 if b is None else b]
         return self._operator("FULLY_CONNECTED", indices, shape, compute, output, "FullyConnectedOptions", fields, name)
 
@@ -242,7 +216,7 @@ class ModelBuilder:
             lambda: real.activate(self._real(a) + self._real(b), activation),
             output,
             "AddOptions",
-            {"FusedActivationFunction": _ACTIVATIONS[activation]},
+            {"FusedActivationFunction": ACTIVATIONS[activation]},
             name,
         )
 
@@ -397,10 +371,10 @@ class ModelBuilder:
         activation: Activation,
         name: str | None,
     ) -> Value:
-        window, size = self._window(x, kernel, kernel if stride is None else stride, 1, padding)
+        window, size = resolve_window(x.shape, kernel, kernel if stride is None else stride, 1, padding)
         pool = real.max_pool if kind == "MAX_POOL_2D" else real.average_pool
         fields = {
-            **self._window_fields(window, padding, activation, dilated=False),
+            **window_fields(window, padding, activation, dilated=False),
             "FilterHeight": window.kernel_h,
             "FilterWidth": window.kernel_w,
         }
@@ -414,37 +388,6 @@ class ModelBuilder:
             fields,
             name,
         )
-
-    def _window(
-        self, x: Value, kernel: Pair, stride: Pair, dilation: Pair, padding: str
-    ) -> tuple[Window, tuple[int, int]]:
-        """The explicit window and the output's (rows, columns)."""
-        if padding not in ("SAME", "VALID") or len(x.shape) != 4:
-            raise ValueError(f"padding {padding!r} of shape {x.shape}: SAME or VALID, of four dimensions")
-        pads, sizes = [], []
-        for extent, k, s, d in zip(x.shape[1:3], _pair(kernel), _pair(stride), _pair(dilation), strict=True):
-            span = (k - 1) * d + 1
-            size = -(-extent // s) if padding == "SAME" else (extent - span) // s + 1
-            if size < 1:
-                raise ValueError(f"a kernel that spans {span} elements does not fit into {extent} without padding")
-            total = max((size - 1) * s + span - extent, 0) if padding == "SAME" else 0
-            pads.append((total // 2, total - total // 2))
-            sizes.append(size)
-        (top, bottom), (left, right) = pads
-        window = Window(*_pair(kernel), *_pair(stride), *_pair(dilation), top, left, bottom, right)
-        return window, (sizes[0], sizes[1])
-
-    @staticmethod
-    def _window_fields(window: Window, padding: str, activation: Activation, *, dilated: bool) -> dict[str, int]:
-        fields = {
-            "Padding": getattr(tflite.Padding, padding),
-            "StrideW": window.stride_w,
-            "StrideH": window.stride_h,
-            "FusedActivationFunction": _ACTIVATIONS[activation],
-        }
-        if dilated:
-            fields |= {"DilationWFactor": window.dilation_w, "DilationHFactor": window.dilation_h}
-        return fields
 
     def _tensor(
         self,
@@ -531,6 +474,6 @@ class ModelBuilder:
         self._thunks[value.index] = compute
         if calibrated is not None:
             self._reals[value.index] = calibrated
-        version = 1 if self.dtype is DType.UINT8 else _SIGNED_VERSIONS.get(kind, 1)
+        version = 1 if self.dtype is DType.UINT8 else SIGNED_VERSIONS.get(kind, 1)
         self._operators.append(OperatorRecord(kind, version, tuple(inputs), (value.index,), options, fields))
         return value
