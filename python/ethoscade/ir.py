@@ -228,6 +228,10 @@ class Operator:
     `attrs` is None for kinds without attributes of interest and for kinds the frontend only carries along.
     `source_index` is the operator's place in the file it came from, None for one that a rewrite made.
     `opaque` says that the frontend did not look into it: it can only stay on the CPU, for the reason given.
+
+    The shape of an operator follows from its inputs and attrs, not from its output tensor: once reshapes are folded,
+    an operator for the NPU may write a tensor of another shape with the same number of elements in the same order,
+    and FULLY_CONNECTED may read one. Operators for the CPU always have the shapes that the file gave them.
     """
 
     kind: str
@@ -277,7 +281,8 @@ class Graph:
         for index in (*self.inputs, *self.outputs):
             self._check_index(index, "graph")
         for tensor in self.tensors:
-            if any(d <= 0 for d in tensor.shape):
+            # Compiled files and scalar reshapes carry constants without elements; a value has at least one.
+            if any(d <= 0 for d in tensor.shape) and not (tensor.is_constant and tensor.shape == (0,)):
                 raise ModelFormatError(
                     f"tensor '{tensor.name}' has shape {tensor.shape}: every dimension must be at least 1",
                     tensor=tensor.name,
@@ -319,7 +324,9 @@ class Graph:
         for t in self.outputs:
             if t not in known:
                 raise ModelFormatError(
-                    f"graph output '{self.tensors[t].name}' is made by no operator", tensor=self.tensors[t].name, value=t
+                    f"graph output '{self.tensors[t].name}' is made by no operator",
+                    tensor=self.tensors[t].name,
+                    value=t,
                 )
         return self
 

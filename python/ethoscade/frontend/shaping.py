@@ -22,6 +22,8 @@ def mean(site: Site) -> MeanAttrs:
     options = site.options("ReducerOptions")
     given = site.constant_integers(1, "axes")
     axes = tuple(sorted({_axis(site, a, len(ifm.shape)) for a in given}))
+    if not axes:
+        raise NotUnderstood("a mean over no axis")
     keep_dims = bool(options.KeepDims())
     kept = (1 if i in axes else d for i, d in enumerate(ifm.shape))
     dropped = (d for i, d in enumerate(ifm.shape) if i not in axes)

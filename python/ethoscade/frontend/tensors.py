@@ -127,7 +127,8 @@ def _read_shape(raw: Any, name: str, dtype: DType) -> tuple[int, ...]:
             tensor=name,
             value=len(shape),
         )
-    if any(d <= 0 for d in shape):
+    # A list of nothing is legal as a constant: the axes of no axis, the weights of a compiled network without any.
+    if any(d <= 0 for d in shape) and shape != (0,):
         raise ModelFormatError(
             f"tensor '{name}' has shape {shape}: every dimension must be at least 1", tensor=name, value=shape
         )
@@ -148,7 +149,7 @@ def _read_data(
         )
     content = buffers[index] if buffers else np.empty(0, np.uint8)
     if content.size == 0:
-        return None
+        return content.view(dtype.numpy) if shape == (0,) else None
     if raw.Sparsity() is not None:
         raise UnsupportedOperatorError(
             f"constant '{name}' is stored in sparse form; convert the model without sparsity",
