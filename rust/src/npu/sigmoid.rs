@@ -2,10 +2,22 @@
 
 use std::sync::OnceLock;
 
-/// `65536 * logistic(i / 24)` rounded, `i` in `0..256`. The logistic of a negative number is one minus that.
+/// Samples of `65536 * logistic(i / 24)`, `i` in `0..256`. The logistic of a negative number is one minus that.
+///
+/// A straight line between two points of the curve lies below it; each sample is raised by half of the greatest error,
+/// which spreads it over both sides. The last sample is the greatest 16-bit number.
 fn table() -> &'static [i64; 256] {
     static TABLE: OnceLock<[i64; 256]> = OnceLock::new();
-    TABLE.get_or_init(|| std::array::from_fn(|i| (65536.0 / (1.0 + (-(i as f64) / 24.0).exp())).round() as i64))
+    let curve = |x: f64| 65536.0 / (1.0 + (-x / 24.0).exp());
+    TABLE.get_or_init(|| {
+        let mut samples = std::array::from_fn(|i| {
+            let x = i as f64;
+            let sag = curve(x + 0.5) - (curve(x) + curve(x + 1.0)) / 2.0;
+            (curve(x) + sag / 2.0).round() as i64
+        });
+        samples[255] = 65535;
+        samples
+    })
 }
 
 /// `2^(16 + fraction_bits) * logistic` of a magnitude in steps of `1 / (24 << fraction_bits)`; `None` beyond the table.
@@ -57,6 +69,6 @@ mod tests {
         for (input, t, s) in rows {
             assert_eq!((tanh(input), logistic(input)), (t, s), "{input}");
         }
-        assert_eq!((tanh(i64::MIN), logistic(i64::MIN)), (-32767, 0));
+        assert_eq!((tanh(i64::MIN), logistic(i64::MIN)), (-32767, 1));
     }
 }

@@ -1,0 +1,145 @@
+"""Runs NPU payloads bit-exactly: a machine with memories, and one-shot runs. Knows nothing of who made a payload.
+
+Owns the Python types around the simulator of `_core`; imports nothing of code generation. Regions are the NPU's base
+address registers: 0 is the read-only constants and 1 the arena in every payload of a `.tflite` file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from . import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer  # type: ignore[attr-defined,unused-ignore]  # Python 3.12
+
+    Region: TypeAlias = "int | Buffer | tuple[int, int, int] | None"
+else:
+    Region = Any
+
+
+@dataclass(frozen=True)
+class NpuWarning:
+    """A finding that did not stop the run: kind (for example `uninitialised_read`), command index, one sentence."""
+
+    kind: str
+    command: int
+    message: str
+
+
+@dataclass(frozen=True)
+class NpuReport:
+    """What one payload did. Bytes count each row of an operand once per kernel; SHRAM is not counted."""
+
+    commands: int
+    kernels: int
+    transfers: int
+    bytes_read: int
+    bytes_written: int
+    warnings: tuple[NpuWarning, ...]
+
+
+@dataclass(frozen=True)
+class NpuRun:
+    """A payload's report and the memory after it: bytes of each region given, one past the highest byte touched."""
+
+    report: NpuReport
+    regions: tuple[bytes | None, ...] = field(repr=False)
+    touched_end: tuple[int, ...]
+
+
+def _plain(data: Any) -> bytes:
+    """Any C-contiguous buffer (bytes, bytearray, NumPy array) as bytes."""
+    return data if isinstance(data, bytes) else memoryview(data).cast("B").tobytes()
+
+
+def _region(region: Any) -> Any:
+    if region is None or isinstance(region, (int, tuple)):
+        return region
+    return _plain(region)
+
+
+class Machine:
+    """An NPU with up to eight regions on which payloads and the host's own operators run in turn.
+
+    A region is a size in bytes (writable, uninitialised), a buffer (read-only constants), a window
+    `(earlier region, offset_bytes, size_bytes)` that shares its bytes, or None. Ranges are half-open byte ranges.
+    Accesses outside a region and writes to constants raise SimulationError; an unknown accelerator ConfigError.
+    """
+
+    def __init__(self, accelerator: str, regions: Sequence[Region]) -> None:
+        self._machine = _core.Machine(accelerator, [_region(region) for region in regions])
+        self.accelerator = self._machine.accelerator
+
+    def write(self, region: int, offset: int, data: Any) -> None:
+        """Writes a buffer's bytes; they count as initialised and as touched."""
+        self._machine.write(region, offset, _plain(data))
+
+    def read(self, region: int, offset: int, size: int) -> bytes:
+        """Reads bytes; they count as touched. Whether anybody wrote them is `find_uninitialised`'s question."""
+        return self._machine.read(region, offset, size)
+
+    def touch(self, region: int, start: int, end: int) -> None:
+        """Counts bytes as touched, for example a CPU operator's workspace."""
+        self._machine.touch(region, start, end)
+
+    def mark_initialised(self, region: int, start: int, end: int, value: bool = True) -> None:
+        """Sets whether bytes count as written; with False they are forgotten, so that a later reader is found."""
+        self._machine.mark_initialised(region, start, end, value)
+
+    def find_uninitialised(self, region: int, start: int, end: int) -> int | None:
+        """The first byte that nobody wrote, as an offset in the region."""
+        return self._machine.find_uninitialised(region, start, end)
+
+    def size(self, region: int) -> int | None:
+        """Size of a region in bytes, None if it was not given."""
+        return self._machine.size(region)
+
+    def touched_end(self, region: int) -> int:
+        """One past the highest byte that the NPU or the host touched; 0 if none."""
+        return self._machine.touched_end(region)
+
+    def run(self, payload: Any) -> NpuReport:
+        """Runs a driver payload to its end.
+
+        Registers start unset; memory and look-up tables stay as they are. Raises SimulationError with `command` for
+        the first command that is wrong; what ran before it stays done.
+        """
+        report = self._machine.run(_plain(payload))
+        return NpuReport(
+            commands=report.commands,
+            kernels=report.kernels,
+            transfers=report.transfers,
+            bytes_read=report.bytes_read,
+            bytes_written=report.bytes_written,
+            warnings=tuple(NpuWarning(*warning) for warning in report.warnings),
+        )
+
+
+def run(
+    payload: Any,
+    regions: Sequence[Region],
+    accelerator: str,
+    initialised: Mapping[int, Iterable[tuple[int, Any]]] | None = None,
+) -> NpuRun:
+    """Runs one payload on fresh memories.
+
+    `initialised` maps a region to `(offset_bytes, buffer)` pairs that are written before the run: the network's
+    inputs. Everything else of a sized region counts as uninitialised.
+    """
+    machine = Machine(accelerator, regions)
+    for region, pieces in (initialised or {}).items():
+        for offset, data in pieces:
+            machine.write(region, offset, data)
+    report = machine.run(payload)
+    touched = tuple(machine.touched_end(region) for region in range(len(regions)))
+    sizes = [machine.size(region) for region in range(len(regions))]
+    after = tuple(None if size is None else machine.read(region, 0, size) for region, size in enumerate(sizes))
+    return NpuRun(report=report, regions=after, touched_end=touched)
+
+
+def disassemble(payload: Any) -> list[str]:
+    """The payload's command stream as text, one line per command, after a line each for its config and id words."""
+    return _core.disassemble(_plain(payload))
