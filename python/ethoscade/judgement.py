@@ -36,7 +36,7 @@ def in_c(compiled: Compiled, seeds: int) -> Verification:
     from . import host_c
 
     constants = len(compiled.artifact.constants) if compiled.target.constants_in_sram else 0
-    with host_c.build(compiled.artifact) as library:
+    with host_c.HostLibrary(compiled.artifact) as library:
 
         def execute(inputs: Arrays) -> Observation:
             result = library.run(inputs)
