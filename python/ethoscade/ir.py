@@ -25,9 +25,14 @@ class DType(enum.Enum):
     INT8 = "int8"
     UINT8 = "uint8"
     INT16 = "int16"
+    UINT16 = "uint16"
     INT32 = "int32"
+    UINT32 = "uint32"
     INT64 = "int64"
+    UINT64 = "uint64"
+    FLOAT16 = "float16"
     FLOAT32 = "float32"
+    FLOAT64 = "float64"
     BOOL = "bool"
 
     @property
@@ -80,13 +85,18 @@ class Quantisation:
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A tensor: a constant if `data` is there, else a value that an operator or the caller provides."""
+    """A tensor: a constant if `data` is there, else a value that an operator or the caller provides.
+
+    `is_variable` marks memory that no operator makes and that its readers change in place: the state of a recurrent
+    operator, the scratch of an already compiled one. A variable may be read from the start.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
     quantisation: Quantisation | None = None
     data: npt.NDArray[np.generic] | None = field(default=None, repr=False)
+    is_variable: bool = False
 
     @property
     def is_constant(self) -> bool:
@@ -179,8 +189,35 @@ class PadAttrs:
     paddings: tuple[tuple[int, int], ...]
 
 
+@dataclass(frozen=True)
+class StridedSliceAttrs:
+    """STRIDED_SLICE with masks resolved: (begin, end, stride) for each dimension, as Python's `range` counts.
+
+    A negative stride may end at -1 (before element 0). `shrink_axes` are the dimensions of extent 1 that vanish.
+    """
+
+    ranges: tuple[tuple[int, int, int], ...]
+    shrink_axes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class PackAttrs:
+    """PACK of equal tensors along a new dimension `axis` (non-negative)."""
+
+    axis: int
+
+
 Attrs = (
-    ConvAttrs | PoolAttrs | FullyConnectedAttrs | AddAttrs | SoftmaxAttrs | MeanAttrs | PadAttrs | None
+    ConvAttrs
+    | PoolAttrs
+    | FullyConnectedAttrs
+    | AddAttrs
+    | SoftmaxAttrs
+    | MeanAttrs
+    | PadAttrs
+    | StridedSliceAttrs
+    | PackAttrs
+    | None
 )
 
 
@@ -191,6 +228,10 @@ class Operator:
     `attrs` is None for kinds without attributes of interest and for kinds the frontend only carries along.
     `source_index` is the operator's place in the file it came from, None for one that a rewrite made.
     `opaque` says that the frontend did not look into it: it can only stay on the CPU, for the reason given.
+
+    The shape of an operator follows from its inputs and attrs, not from its output tensor: once reshapes are folded,
+    an operator for the NPU may write a tensor of another shape with the same number of elements in the same order,
+    and FULLY_CONNECTED may read one. Operators for the CPU always have the shapes that the file gave them.
     """
 
     kind: str
@@ -236,11 +277,12 @@ class Graph:
         Raises `ModelFormatError`: an index out of range, a tensor made twice or read before it is made, a constant
         whose data has another shape or type, an output that nobody makes.
         """
-        known = set(self.inputs) | {i for i, t in enumerate(self.tensors) if t.is_constant}
+        known = set(self.inputs) | {i for i, t in enumerate(self.tensors) if t.is_constant or t.is_variable}
         for index in (*self.inputs, *self.outputs):
             self._check_index(index, "graph")
         for tensor in self.tensors:
-            if any(d <= 0 for d in tensor.shape):
+            # Compiled files and scalar reshapes carry constants without elements; a value has at least one.
+            if any(d <= 0 for d in tensor.shape) and not (tensor.is_constant and tensor.shape == (0,)):
                 raise ModelFormatError(
                     f"tensor '{tensor.name}' has shape {tensor.shape}: every dimension must be at least 1",
                     tensor=tensor.name,
@@ -273,7 +315,7 @@ class Graph:
                 if t in known:
                     raise ModelFormatError(
                         f"operator '{op.name}' ({op.kind}) writes tensor '{self.tensors[t].name}', which is a "
-                        f"constant, an input or already made",
+                        f"constant, a variable, an input or already made",
                         operator=op.name,
                         tensor=self.tensors[t].name,
                         value=t,
@@ -282,7 +324,9 @@ class Graph:
         for t in self.outputs:
             if t not in known:
                 raise ModelFormatError(
-                    f"graph output '{self.tensors[t].name}' is made by no operator", tensor=self.tensors[t].name, value=t
+                    f"graph output '{self.tensors[t].name}' is made by no operator",
+                    tensor=self.tensors[t].name,
+                    value=t,
                 )
         return self
 

@@ -1,1 +1,9 @@
-"""TFLite bytes to `ir.Graph`."""
+"""TFLite bytes to `ir.Graph`: every operator and every quantisation parameter, nothing guessed.
+
+Owns the file format, its checks and the resolution of its conventions (padding modes, masks, negative axes).
+Does not decide where an operator runs and does not change the network.
+"""
+
+from .reader import read_tflite
+
+__all__ = ["read_tflite"]

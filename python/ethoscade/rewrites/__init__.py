@@ -1,0 +1,90 @@
+"""Named rules, Graph -> Graph, that make a network smaller without changing what it computes.
+
+Owns the order of the rules and the removal of what nobody reads. One file is one rule. A rule returns the very graph
+that it was given if it found nothing to do; else a new one, verified. Network inputs and outputs keep order and names.
+
+Rules touch only operators that will run on the NPU, because operators for the CPU are copied from the file as they
+are. Whoever knows better than `understood` which ones those are passes its own `OnNpu`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir import Graph, Operator
+from .activations import fuse_activation
+from .constants import fold_constants
+from .draft import OnNpu, understood
+from .pads import fold_pad
+from .requantise import requantise
+from .reshapes import fold_reshape
+
+__all__ = [
+    "OnNpu",
+    "drop_dead",
+    "fold_constants",
+    "fold_pad",
+    "fold_reshape",
+    "fuse_activation",
+    "requantise",
+    "simplify",
+    "understood",
+]
+
+
+def simplify(graph: Graph, on_npu: OnNpu = understood) -> Graph:
+    """Apply all rules until none finds anything, then drop dead tensors and operators.
+
+    In this order: constants first, since a reshape is folded only when its target is known; reshapes and identical
+    requantisations next, since they stand between a convolution and its RELU; activations; pads. Every change
+    removes an operator, so this ends. Raises `ModelFormatError` for a contradiction that folding uncovers.
+    """
+    while True:
+        before = graph
+        graph = fold_constants(graph)
+        graph = fold_reshape(graph, on_npu)
+        graph = requantise(graph)
+        graph = fuse_activation(graph, on_npu)
+        graph = fold_pad(graph, on_npu)
+        if graph is before:
+            return drop_dead(graph)
+
+
+def drop_dead(graph: Graph) -> Graph:
+    """Remove operators whose results nobody reads and tensors that nobody mentions; indices become dense again.
+
+    Opaque operators without outputs or with variables stay: they may act on memory that the graph does not show.
+    Network inputs stay even if unread.
+    """
+    needed = set(graph.outputs)
+    kept: list[Operator] = []
+    for operator in reversed(graph.operators):
+        if needed.isdisjoint(operator.outputs) and not _has_effects(graph, operator):
+            continue
+        needed.update(t for t in operator.inputs if t is not None)
+        kept.append(operator)
+    needed.update(graph.inputs, *(op.outputs for op in kept))
+    if len(needed) == len(graph.tensors) and len(kept) == len(graph.operators):
+        return graph
+    order = sorted(needed)
+    index = {old: new for new, old in enumerate(order)}
+    return replace(
+        graph,
+        tensors=tuple(graph.tensors[t] for t in order),
+        operators=tuple(
+            replace(
+                op,
+                inputs=tuple(None if t is None else index[t] for t in op.inputs),
+                outputs=tuple(index[t] for t in op.outputs),
+            )
+            for op in reversed(kept)
+        ),
+        inputs=tuple(index[t] for t in graph.inputs),
+        outputs=tuple(index[t] for t in graph.outputs),
+    ).verify()
+
+
+def _has_effects(graph: Graph, operator: Operator) -> bool:
+    if operator.opaque is None:
+        return False
+    return not operator.outputs or any(t is not None and graph.tensors[t].is_variable for t in operator.inputs)

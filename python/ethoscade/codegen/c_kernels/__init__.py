@@ -1,0 +1,39 @@
+"""The CPU operators that can be written as C. A new kernel: one Python file, one C file, one entry in `KERNELS`."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from ...errors import UnsupportedOperatorError
+from ...ir import Operator
+from .copy import COPY
+from .kernel import Call, Kernel, Operands
+from .mean import MEAN
+from .pad import PAD
+from .pool import POOL
+from .quantise import DEQUANTISE, QUANTISE
+from .softmax import SOFTMAX
+
+__all__ = ["KERNELS", "Call", "Kernel", "Operands", "kernel_for", "kernel_text"]
+
+KERNELS: tuple[Kernel, ...] = (COPY, DEQUANTISE, MEAN, PAD, POOL, QUANTISE, SOFTMAX)
+
+_BY_KIND = {kind: kernel for kernel in KERNELS for kind in kernel.kinds}
+
+
+def kernel_for(operator: Operator) -> Kernel:
+    """The kernel of an operator. Raises `UnsupportedOperatorError` naming the operator and the kernels there are."""
+    kernel = _BY_KIND.get(operator.kind)
+    if kernel is None:
+        constraint = f"C kernels exist for {', '.join(sorted(_BY_KIND))}"
+        raise UnsupportedOperatorError(
+            f"operator '{operator.name}' ({operator.kind}) stays on the CPU and cannot be written as C: {constraint}",
+            operator=operator.name,
+            constraint=constraint,
+        )
+    return kernel
+
+
+def kernel_text(name: str) -> str:
+    """The text of one of the package's C files."""
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,19 @@
+"""Operators that only rename a shape: the bytes stay as they are."""
+
+from __future__ import annotations
+
+from ...ir import Graph, Operator
+from .kernel import Call, Kernel, Operands, first_input, refuse
+
+
+def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
+    index, result = first_input(operator), operator.outputs[0]
+    size = graph.tensors[result].size_bytes
+    if graph.tensors[index].size_bytes != size:
+        refuse(operator, f"it turns {graph.tensors[index].size_bytes} bytes into {size}")
+    source, target = operands.source(index), operands.target(result)
+    # memmove: a planner may let the two overlap, or give both the same place.
+    return Call(f"memmove({target}, {source}, {size});" if source != target else "(void)arena; /* already in place */")
+
+
+COPY = Kernel(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), _emit)

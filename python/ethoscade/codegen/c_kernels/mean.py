@@ -1,0 +1,55 @@
+"""MEAN of 8-bit tensors over any axes, bit for bit as TFLite's reference kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...ir import Graph, MeanAttrs, Operator
+from .kernel import Call, Kernel, Operands, first_input, fixed_multiplier, quantisation_of, refuse, sign_of
+
+_MAX_RANK = 8
+# The C kernel sums bytes and a zero point in 32 bits.
+_MAX_COUNT = 2**31 // 512
+
+
+def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
+    index, result = first_input(operator), operator.outputs[0]
+    source, target = graph.tensors[index], graph.tensors[result]
+    entry, output = quantisation_of(operator, source), quantisation_of(operator, target)
+    sign = sign_of(operator, source)
+    if not isinstance(operator.attrs, MeanAttrs) or sign_of(operator, target) != sign:
+        refuse(operator, "its axes are not known at compile time, or it changes the type")
+    axes, rank = operator.attrs.axes, len(source.shape)
+    count = math.prod(source.shape[a] for a in axes)
+    if rank > _MAX_RANK or count > _MAX_COUNT:
+        refuse(operator, f"its C kernel takes {_MAX_RANK} dimensions and {_MAX_COUNT} values per mean")
+    multiplier, shift = _divided(*fixed_multiplier(entry.scale / output.scale), count)
+    if shift > 0:
+        refuse(operator, f"its input scale is {entry.scale / output.scale:g} times its output scale")
+    strides = [math.prod(source.shape[d + 1 :]) for d in range(rank)]
+    kept = [d for d in range(rank) if d not in axes]
+    text = (
+        f"static const struct mean_dimensions kept = {_dimensions(kept, source.shape, strides)};\n"
+        f"static const struct mean_dimensions reduced = {_dimensions(axes, source.shape, strides)};\n"
+        f"mean_8bit({operands.source(index)}, {operands.target(result)}, &kept, "
+        f"{math.prod(source.shape[d] for d in kept)}, &reduced, {count}, {entry.zero_point}, {output.zero_point}, "
+        f"{multiplier}, {-shift}, {sign});"
+    )
+    return Call(text, ("fixed_point.c", "mean.c"))
+
+
+def _divided(multiplier: int, shift: int, count: int) -> tuple[int, int]:
+    """The multiplier divided by `count`, after a left shift that keeps its digits (TFLite's reduce kernel)."""
+    bits = min(count.bit_length() - 1, 32, 31 + shift)
+    return (multiplier << bits) // count, shift - bits
+
+
+def _dimensions(chosen: Sequence[int], shape: Sequence[int], strides: Sequence[int]) -> str:
+    if not chosen:
+        return "{0, {0}, {0}}"
+    sizes, steps = (", ".join(str(values[d]) for d in chosen) for values in (shape, strides))
+    return f"{{{len(chosen)}, {{{sizes}}}, {{{steps}}}}}"
+
+
+MEAN = Kernel(("MEAN",), _emit)

@@ -1,0 +1,109 @@
+"""What every writer asks of an `Artifact` before it writes: which tensors it touches, and that they lie right.
+
+Owns questions about an artefact, no format. The checks here catch our own mistakes before a device would.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from ..errors import CodegenError
+from ..ir import Operator, Tensor
+from .artifact import Artifact, CpuCall, NpuCall
+
+ALIGNMENT_BYTES = 16
+
+
+def npu_calls(artifact: Artifact) -> tuple[NpuCall, ...]:
+    """The NPU's calls in order."""
+    return tuple(call for call in artifact.calls if isinstance(call, NpuCall))
+
+
+def cpu_operators(artifact: Artifact) -> tuple[tuple[CpuCall, Operator], ...]:
+    """The CPU's calls in order, each with its operator."""
+    return tuple(
+        (call, artifact.graph.operators[call.operator]) for call in artifact.calls if isinstance(call, CpuCall)
+    )
+
+
+def distinct_payloads(artifact: Artifact) -> tuple[bytes, ...]:
+    """Every different payload once, in order of first use."""
+    return tuple(dict.fromkeys(call.payload for call in npu_calls(artifact)))
+
+
+def call_tensors(artifact: Artifact, call: NpuCall | CpuCall) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Indices of the tensors that a call reads (constants too, absent inputs left out) and of those that it writes."""
+    if isinstance(call, NpuCall):
+        return call.inputs, call.outputs
+    operator = artifact.graph.operators[call.operator]
+    return tuple(t for t in operator.inputs if t is not None), operator.outputs
+
+
+def touched_tensors(artifact: Artifact) -> tuple[int, ...]:
+    """Indices, ascending, of the network's inputs and outputs and of every tensor that a call reads or writes."""
+    found = {*artifact.graph.inputs, *artifact.graph.outputs}
+    for call in artifact.calls:
+        for group in call_tensors(artifact, call):
+            found.update(group)
+    return tuple(sorted(found))
+
+
+def padded(data: bytes) -> bytes:
+    """`data` filled with zeros to a multiple of 16 bytes; never empty, since an empty buffer means "no constant"."""
+    return data + bytes(-len(data) % ALIGNMENT_BYTES) if data else bytes(ALIGNMENT_BYTES)
+
+
+def verify(artifact: Artifact) -> Artifact:
+    """Check that a device would take the artefact and return it.
+
+    Raises `CodegenError`: a payload that the driver would refuse for its size, an arena or a tensor off the 16-byte
+    grid (the driver checks base addresses), a tensor without a place or beyond the arena, outputs that overlap.
+    """
+    if artifact.arena_bytes % ALIGNMENT_BYTES or artifact.arena_bytes < 0:
+        raise CodegenError(f"the arena of '{artifact.name}' is {artifact.arena_bytes} bytes, not a multiple of 16")
+    if len(artifact.constants) % ALIGNMENT_BYTES:
+        raise CodegenError(f"the constants of '{artifact.name}' are {len(artifact.constants)} bytes, not 16 times n")
+    for call in artifact.calls:
+        if isinstance(call, NpuCall) and (not call.payload or len(call.payload) % 4):
+            raise CodegenError(
+                f"the payload of NPU call '{call.name}' is {len(call.payload)} bytes: the driver takes whole words only"
+            )
+        if isinstance(call, CpuCall) and call.workspace_offset + call.workspace_bytes > artifact.arena_bytes:
+            raise CodegenError(
+                f"the workspace of operator '{artifact.graph.operators[call.operator].name}' ends at byte "
+                f"{call.workspace_offset + call.workspace_bytes} of an arena of {artifact.arena_bytes}"
+            )
+    for index in touched_tensors(artifact):
+        tensor = artifact.graph.tensors[index]
+        if not tensor.is_constant:
+            _check_place(artifact, index, tensor)
+    _check_together(artifact, artifact.graph.inputs, "inputs")
+    _check_together(artifact, artifact.graph.outputs, "outputs")
+    return artifact
+
+
+def _check_place(artifact: Artifact, index: int, tensor: Tensor) -> None:
+    offset = artifact.offsets.get(index)
+    if offset is None:
+        raise CodegenError(f"tensor '{tensor.name}' of '{artifact.name}' is used but has no place in the arena")
+    if offset % ALIGNMENT_BYTES or offset < 0:
+        raise CodegenError(f"tensor '{tensor.name}' lies at byte {offset} of the arena, which is not a multiple of 16")
+    if offset + tensor.size_bytes > artifact.arena_bytes:
+        raise CodegenError(
+            f"tensor '{tensor.name}' ends at byte {offset + tensor.size_bytes} of an arena of {artifact.arena_bytes}"
+        )
+
+
+def _check_together(artifact: Artifact, indices: tuple[int, ...], what: str) -> None:
+    # All inputs are in the arena when the first call starts and all outputs when the last has ended.
+    tensors = artifact.graph.tensors
+    spans = sorted(
+        (artifact.offsets[i], artifact.offsets[i] + tensors[i].size_bytes, i)
+        for i in dict.fromkeys(indices)
+        if not tensors[i].is_constant
+    )
+    for (_, end, first), (start, _, second) in itertools.pairwise(spans):
+        if start < end:
+            raise CodegenError(
+                f"the network's {what} '{tensors[first].name}' and '{tensors[second].name}' overlap in the arena"
+            )

@@ -1,0 +1,163 @@
+"""Writes a compiled network in TVM's Model Library Format, version 7: C sources, header, metadata.json, a listing.
+
+Owns the layout and the metadata. The C text is `c_source`'s. Format: apache/tvm v0.18,
+python/tvm/micro/model_library_format.py. The same artefact gives the same bytes: members are sorted, owners and times
+are fixed (SOURCE_DATE_EPOCH, else the epoch).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+import time
+from pathlib import Path
+from typing import Any
+
+from ..errors import CodegenError
+from . import c_source
+from .artifact import Artifact, CpuCall, NpuCall
+from .c_names import identifier, module_identifier
+from .files import write_whole
+from .layout import call_tensors, distinct_payloads, touched_tensors
+
+VERSION = 7
+# DLPack's device type of the CPU; the NPU has no memory of its own to report.
+_CPU = 1
+
+
+def write(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
+    """Write the library to `path`: a tar file if it ends in ".tar", else a folder. Returns the path.
+
+    Raises `CodegenError` for what cannot be written, `UnsupportedOperatorError` for a CPU operator without a C kernel.
+    """
+    target = Path(path)
+    files = contents(artifact)
+    if target.suffix == ".tar":
+        return write_whole(target, _tar(files))
+    if target.suffixes[-2:-1] == [".tar"]:
+        raise CodegenError(f"cannot write '{target}': compressed archives are not written; name it .tar")
+    for name, data in files.items():
+        write_whole(target / name, data)
+    return target
+
+
+def contents(artifact: Artifact) -> dict[str, bytes]:
+    """Every file of the library by its path within, in sorted order."""
+    module = module_identifier(artifact.name)
+    files: dict[str, bytes] = {}
+    for name, text in c_source.sources(artifact).items():
+        folder = "include" if name.endswith(".h") else "src"
+        files[f"codegen/host/{folder}/{name}"] = text.encode()
+    files["metadata.json"] = (json.dumps(metadata(artifact), indent=2, sort_keys=True) + "\n").encode()
+    files[f"src/{module}.txt"] = listing(artifact).encode()
+    return dict(sorted(files.items()))
+
+
+def metadata(artifact: Artifact) -> dict[str, Any]:
+    """The content of metadata.json. `workspace_size_bytes` is the arena, in which inputs and outputs lie as well."""
+    graph, module = artifact.graph, module_identifier(artifact.name)
+    ends = {
+        what: {
+            identifier(graph.tensors[i].name): {
+                "size": graph.tensors[i].size_bytes,
+                "dtype": graph.tensors[i].dtype.value,
+            }
+            for i in indices
+        }
+        for what, indices in (("inputs", graph.inputs), ("outputs", graph.outputs))
+    }
+    main = {
+        "device": _CPU,
+        "workspace_size_bytes": artifact.arena_bytes,
+        "constants_size_bytes": _constant_bytes(artifact),
+        "io_size_bytes": sum(graph.tensors[i].size_bytes for i in {*graph.inputs, *graph.outputs}),
+        **ends,
+    }
+    operators = [
+        {"function_name": name, "workspace": [{"device": _CPU, "workspace_size_bytes": size}]}
+        for name, size in _functions(artifact, module)
+    ]
+    entry = {
+        "model_name": module,
+        "export_datetime": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(_epoch())),
+        "target": ["c -keys=cpu", f"ethos-u -accelerator_config={artifact.accelerator}"],
+        "executors": ["aot"],
+        "style": "full-model",
+        "memory": {"functions": {"main": [main], "operator_functions": operators}},
+        "external_dependencies": [],
+    }
+    return {"version": VERSION, "modules": {module: entry}}
+
+
+def listing(artifact: Artifact) -> str:
+    """What the network became, as text: every tensor with its place, every call with what it reads and writes."""
+    lines = [
+        f"network {artifact.name} for {artifact.accelerator}",
+        f"arena {artifact.arena_bytes} bytes, constants {len(artifact.constants)} bytes",
+        "",
+        "tensors",
+    ]
+    for index in touched_tensors(artifact):
+        tensor = artifact.graph.tensors[index]
+        place = "constant" if tensor.is_constant else f"arena {artifact.offsets[index]}"
+        lines.append(
+            f"  %{index} {tensor.name}: {tensor.dtype.value}{list(tensor.shape)}, {tensor.size_bytes} bytes, {place}"
+        )
+    lines += ["", "calls"]
+    for call in artifact.calls:
+        reads, writes = (" ".join(f"%{t}" for t in group) for group in call_tensors(artifact, call))
+        if isinstance(call, NpuCall):
+            title = f"npu {call.name}, payload {len(call.payload)} bytes"
+        else:
+            operator = artifact.graph.operators[call.operator]
+            title = f"cpu {operator.kind} {operator.name}"
+        lines.append(f"  {title}: {reads} -> {writes}")
+    return "\n".join(lines) + "\n"
+
+
+def _constant_bytes(artifact: Artifact) -> int:
+    tensors = (artifact.graph.tensors[i] for i in touched_tensors(artifact))
+    return (
+        len(artifact.constants)
+        + sum(len(payload) for payload in distinct_payloads(artifact))
+        + sum(tensor.size_bytes for tensor in tensors if tensor.is_constant)
+    )
+
+
+def _functions(artifact: Artifact, module: str) -> list[tuple[str, int]]:
+    """Name and workspace bytes of each call."""
+    return [
+        (f"tvmgen_{module}_cpu_{number}", call.workspace_bytes)
+        if isinstance(call, CpuCall)
+        else (f"tvmgen_{module}_npu_{number}", 0)
+        for number, call in enumerate(artifact.calls)
+    ]
+
+
+def _epoch() -> int:
+    text = os.environ.get("SOURCE_DATE_EPOCH", "0")
+    try:
+        return int(text)
+    except ValueError:
+        raise CodegenError(f"SOURCE_DATE_EPOCH is '{text}', not a number of seconds") from None
+
+
+def _tar(files: dict[str, bytes]) -> bytes:
+    folders = sorted({str(parent) for name in files for parent in Path(name).parents if str(parent) != "."})
+    stream = io.BytesIO()
+    # USTAR has no extended headers, hence nothing that depends on the system.
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name in folders:
+            archive.addfile(_member(name, tarfile.DIRTYPE, 0o755, 0))
+        for name, data in files.items():
+            archive.addfile(_member(name, tarfile.REGTYPE, 0o644, len(data)), io.BytesIO(data))
+    return stream.getvalue()
+
+
+def _member(name: str, kind: bytes, mode: int, size: int) -> tarfile.TarInfo:
+    # TVM's readers ask for "./metadata.json".
+    info = tarfile.TarInfo(f"./{name}")
+    info.type, info.mode, info.size, info.mtime = kind, mode, size, _epoch()
+    return info

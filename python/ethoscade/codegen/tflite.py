@@ -1,0 +1,311 @@
+"""Writes a compiled network as a .tflite file: NPU calls as `ethos-u` custom operators, CPU operators as they were.
+
+Owns the file's layout: which tensors, buffers and metadata there are and in which order. Option tables are copied by
+`tflite_options`. Runs nothing and plans no memory; it writes down the places that the planner chose.
+
+Formats: TFLite schema version 3; operator inputs 0..3 (payload, constants, scratch, fast scratch) and the metadata
+`OfflineMemoryAllocation` (int32: version 0, subgraph count 1, N, then one arena offset per tensor, -1 for those that
+have none) as TensorFlow Lite Micro reads them and Arm's Vela writes them.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tflite
+
+from ..errors import CodegenError
+from ..ir import DType, Operator, Quantisation, Tensor
+from .artifact import Artifact, CpuCall, NpuCall
+from .layout import distinct_payloads, npu_calls, padded, touched_tensors, verify
+from .tflite_options import copy_options
+
+DESCRIPTION = "ethoscade"
+CUSTOM_CODE = "ethos-u"
+OFFLINE_PLAN = "OfflineMemoryAllocation"
+NOT_PLANNED = -1
+
+# A flexbuffer whose root is the int8 1: TensorFlow Lite Micro's kernel refuses anything else.
+_CUSTOM_OPTIONS = bytes((1, 4, 1))
+_SCHEMA_VERSION = 3
+_BUFFER_ALIGNMENT = 16
+# Offsets in a flatbuffer are signed 32-bit numbers.
+_LARGEST_FILE_BYTES = 2**31 - 2**20
+
+# The schema's names are ours in capitals.
+_TENSOR_TYPES = {dtype: getattr(tflite.TensorType, dtype.name) for dtype in DType}
+
+
+def write(artifact: Artifact) -> bytes:
+    """The bytes of the .tflite file for `artifact`.
+
+    Raises `CodegenError` for a CPU operator that cannot be carried over, or a file beyond the format's 2 GiB.
+    """
+    return _Writer(verify(artifact)).finish()
+
+
+class _Writer:
+    """One file being built. Buffers, tensors and operator codes collect in lists; `finish` ties them together."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.artifact = artifact
+        self.graph = artifact.graph
+        self.source = _source_model(artifact)
+        size = self._data_bytes()
+        if size > _LARGEST_FILE_BYTES:
+            raise CodegenError(f"'{artifact.name}' has {size} bytes of constants; a .tflite file ends at 2 GiB")
+        self.builder = flatbuffers.Builder(size + 4096)
+        self.buffers: list[int] = [self._buffer(None)]
+        self.tensors: list[int] = []
+        self.offsets: list[int] = []
+        self.codes: dict[tuple[int, int, bytes, int], int] = {}
+
+    def finish(self) -> bytes:
+        fixed = self._npu_tensors()
+        places = {index: self._graph_tensor(index) for index in touched_tensors(self.artifact)}
+        operators = [
+            self._npu_operator(call, fixed, places) if isinstance(call, NpuCall) else self._cpu_operator(call, places)
+            for call in self.artifact.calls
+        ]
+        subgraph = self._subgraph(operators, places)
+        metadata = self._metadata()
+        return self._model(subgraph, metadata)
+
+    # --- tensors and buffers -------------------------------------------------------------------------------------
+
+    def _data_bytes(self) -> int:
+        tensors = (self.graph.tensors[i] for i in touched_tensors(self.artifact))
+        return (
+            sum(len(payload) + 64 for payload in distinct_payloads(self.artifact))
+            + len(self.artifact.constants)
+            + sum(len(data) + 64 for data in self.graph.metadata.values())
+            + sum(256 + (tensor.size_bytes if tensor.is_constant else 0) for tensor in tensors)
+        )
+
+    def _buffer(self, data: bytes | None) -> int:
+        """Write a Buffer table. Its data starts on a 16-byte boundary of the file, where the NPU reads it in place."""
+        vector = None
+        if data is not None:
+            self.builder.StartVector(1, len(data), _BUFFER_ALIGNMENT)
+            self.builder.head -= len(data)
+            self.builder.Bytes[self.builder.head : self.builder.head + len(data)] = data
+            vector = self.builder.EndVector()
+        tflite.BufferStart(self.builder)
+        if vector is not None:
+            tflite.BufferAddData(self.builder, vector)
+        return int(tflite.BufferEnd(self.builder))
+
+    def _add_buffer(self, data: bytes) -> int:
+        self.buffers.append(self._buffer(data))
+        return len(self.buffers) - 1
+
+    def _add_tensor(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: DType,
+        data: bytes | None,
+        offset: int,
+        quantisation: Quantisation | None = None,
+    ) -> int:
+        buffer = 0 if data is None else self._add_buffer(data)
+        text = self.builder.CreateString(name)
+        dimensions = self.builder.CreateNumpyVector(np.array(shape, np.int32))
+        parameters = None if quantisation is None else self._quantisation(quantisation)
+        tflite.TensorStart(self.builder)
+        tflite.TensorAddShape(self.builder, dimensions)
+        tflite.TensorAddType(self.builder, _TENSOR_TYPES[dtype])
+        tflite.TensorAddBuffer(self.builder, buffer)
+        tflite.TensorAddName(self.builder, text)
+        if parameters is not None:
+            tflite.TensorAddQuantization(self.builder, parameters)
+        # Without this flag a scalar's empty shape reads as "rank unknown".
+        tflite.TensorAddHasRank(self.builder, True)
+        self.tensors.append(int(tflite.TensorEnd(self.builder)))
+        self.offsets.append(offset)
+        return len(self.tensors) - 1
+
+    def _quantisation(self, quantisation: Quantisation) -> int:
+        scales = self.builder.CreateNumpyVector(np.array(quantisation.scales, np.float32))
+        zero_points = self.builder.CreateNumpyVector(np.array(quantisation.zero_points, np.int64))
+        tflite.QuantizationParametersStart(self.builder)
+        tflite.QuantizationParametersAddScale(self.builder, scales)
+        tflite.QuantizationParametersAddZeroPoint(self.builder, zero_points)
+        if quantisation.axis is not None:
+            tflite.QuantizationParametersAddQuantizedDimension(self.builder, quantisation.axis)
+        return int(tflite.QuantizationParametersEnd(self.builder))
+
+    def _npu_tensors(self) -> dict[bytes | str, int]:
+        """The tensors that only the NPU has: one per distinct payload, the constants, the scratch."""
+        if not npu_calls(self.artifact):
+            return {}
+        found: dict[bytes | str, int] = {}
+        for number, payload in enumerate(distinct_payloads(self.artifact)):
+            name = f"ethos_u_command_stream_{number}" if number else "ethos_u_command_stream"
+            found[payload] = self._add_tensor(name, (len(payload),), DType.UINT8, payload, NOT_PLANNED)
+        blob = padded(self.artifact.constants)
+        found["constants"] = self._add_tensor("read_only", (len(blob),), DType.UINT8, blob, NOT_PLANNED)
+        found["scratch"] = self._add_tensor("scratch", (self.artifact.arena_bytes,), DType.UINT8, None, 0)
+        return found
+
+    def _graph_tensor(self, index: int) -> int:
+        tensor: Tensor = self.graph.tensors[index]
+        data = None if tensor.data is None else np.ascontiguousarray(tensor.data).tobytes()
+        offset = NOT_PLANNED if tensor.is_constant else self.artifact.offsets[index]
+        return self._add_tensor(tensor.name, tensor.shape, tensor.dtype, data, offset, tensor.quantisation)
+
+    # --- operators -----------------------------------------------------------------------------------------------
+
+    def _code(self, deprecated: int, builtin: int, custom: bytes, version: int) -> int:
+        return self.codes.setdefault((deprecated, builtin, custom, version), len(self.codes))
+
+    def _npu_operator(self, call: NpuCall, fixed: dict[bytes | str, int], places: dict[int, int]) -> int:
+        custom = tflite.BuiltinOperator.CUSTOM
+        code = self._code(custom, custom, CUSTOM_CODE.encode(), 1)
+        memories = [fixed[call.payload], fixed["constants"], fixed["scratch"], fixed["scratch"]]
+        inputs = self._indices([*memories, *(places[t] for t in call.inputs)])
+        outputs = self._indices([places[t] for t in call.outputs])
+        options = self.builder.CreateByteVector(_CUSTOM_OPTIONS)
+        tflite.OperatorStart(self.builder)
+        tflite.OperatorAddOpcodeIndex(self.builder, code)
+        tflite.OperatorAddInputs(self.builder, inputs)
+        tflite.OperatorAddOutputs(self.builder, outputs)
+        tflite.OperatorAddCustomOptions(self.builder, options)
+        return int(tflite.OperatorEnd(self.builder))
+
+    def _cpu_operator(self, call: CpuCall, places: dict[int, int]) -> int:
+        operator = self.graph.operators[call.operator]
+        origin = self._origin(operator)
+        source_code = self.source.OperatorCodes(origin.OpcodeIndex())
+        code = self._code(
+            source_code.DeprecatedBuiltinCode(),
+            source_code.BuiltinCode(),
+            source_code.CustomCode() or b"",
+            source_code.Version(),
+        )
+        first = copy_options(
+            self.builder, "BuiltinOptions", origin.BuiltinOptionsType(), origin.BuiltinOptions(), operator.name
+        )
+        second = copy_options(
+            self.builder, "BuiltinOptions2", origin.BuiltinOptions2Type(), origin.BuiltinOptions2(), operator.name
+        )
+        inputs = self._indices([NOT_PLANNED if t is None else places[t] for t in operator.inputs])
+        outputs = self._indices([places[t] for t in operator.outputs])
+        custom = origin.CustomOptionsAsNumpy().tobytes() if origin.CustomOptionsLength() else None
+        options = None if custom is None else self.builder.CreateByteVector(custom)
+        tflite.OperatorStart(self.builder)
+        tflite.OperatorAddOpcodeIndex(self.builder, code)
+        tflite.OperatorAddInputs(self.builder, inputs)
+        tflite.OperatorAddOutputs(self.builder, outputs)
+        if first is not None:
+            tflite.OperatorAddBuiltinOptionsType(self.builder, origin.BuiltinOptionsType())
+            tflite.OperatorAddBuiltinOptions(self.builder, first)
+        if second is not None:
+            tflite.OperatorAddBuiltinOptions2Type(self.builder, origin.BuiltinOptions2Type())
+            tflite.OperatorAddBuiltinOptions2(self.builder, second)
+        if options is not None:
+            tflite.OperatorAddCustomOptions(self.builder, options)
+            tflite.OperatorAddCustomOptionsFormat(self.builder, origin.CustomOptionsFormat())
+        return int(tflite.OperatorEnd(self.builder))
+
+    def _origin(self, operator: Operator) -> Any:
+        """The operator's table in the file it came from, after checking that nothing of it would be lost."""
+        if operator.source_index is None:
+            raise CodegenError(
+                f"operator '{operator.name}' ({operator.kind}) was made during compilation and stays on the CPU: a "
+                f".tflite file takes only CPU operators of the original model"
+            )
+        subgraph = self.source.Subgraphs(0) if self.source is not None else None
+        if subgraph is None or operator.source_index >= subgraph.OperatorsLength():
+            raise CodegenError(
+                f"operator '{operator.name}' ({operator.kind}) cannot be copied: the original model is not at hand"
+            )
+        origin = subgraph.Operators(operator.source_index)
+        if origin.IntermediatesLength():
+            raise CodegenError(
+                f"operator '{operator.name}' ({operator.kind}) has intermediate tensors, which cannot be copied"
+            )
+        for position in range(origin.InputsLength()):
+            index = origin.Inputs(position)
+            if index >= 0 and subgraph.Tensors(index).IsVariable():
+                raise CodegenError(
+                    f"operator '{operator.name}' ({operator.kind}) keeps state in variable tensor "
+                    f"'{(subgraph.Tensors(index).Name() or b'').decode(errors='replace')}', which cannot be copied"
+                )
+        if origin.LargeCustomOptionsSize():
+            raise CodegenError(f"operator '{operator.name}' ({operator.kind}) has options outside the model's tables")
+        return origin
+
+    # --- the file ------------------------------------------------------------------------------------------------
+
+    def _indices(self, values: list[int]) -> int:
+        return int(self.builder.CreateNumpyVector(np.array(values, np.int32)))
+
+    def _table_vector(self, offsets: list[int]) -> int:
+        self.builder.StartVector(4, len(offsets), 4)
+        for offset in reversed(offsets):
+            self.builder.PrependUOffsetTRelative(offset)
+        return int(self.builder.EndVector())
+
+    def _subgraph(self, operators: list[int], places: dict[int, int]) -> int:
+        tensors = self._table_vector(self.tensors)
+        inputs = self._indices([places[t] for t in self.graph.inputs])
+        outputs = self._indices([places[t] for t in self.graph.outputs])
+        calls = self._table_vector(operators)
+        name = self.builder.CreateString("main")
+        tflite.SubGraphStart(self.builder)
+        tflite.SubGraphAddTensors(self.builder, tensors)
+        tflite.SubGraphAddInputs(self.builder, inputs)
+        tflite.SubGraphAddOutputs(self.builder, outputs)
+        tflite.SubGraphAddOperators(self.builder, calls)
+        tflite.SubGraphAddName(self.builder, name)
+        return int(tflite.SubGraphEnd(self.builder))
+
+    def _metadata(self) -> list[int]:
+        """The model's own metadata, then the arena plan (in place of one that the model may have brought)."""
+        plan = struct.pack(f"<{3 + len(self.offsets)}i", 0, 1, len(self.offsets), *self.offsets)
+        entries = {name: data for name, data in self.graph.metadata.items() if name != OFFLINE_PLAN}
+        entries[OFFLINE_PLAN] = plan
+        written = []
+        for name, data in entries.items():
+            buffer = self._add_buffer(data)
+            text = self.builder.CreateString(name)
+            tflite.MetadataStart(self.builder)
+            tflite.MetadataAddName(self.builder, text)
+            tflite.MetadataAddBuffer(self.builder, buffer)
+            written.append(int(tflite.MetadataEnd(self.builder)))
+        return written
+
+    def _operator_code(self, deprecated: int, builtin: int, custom: bytes, version: int) -> int:
+        text = self.builder.CreateString(custom) if custom else None
+        tflite.OperatorCodeStart(self.builder)
+        tflite.OperatorCodeAddDeprecatedBuiltinCode(self.builder, deprecated)
+        if text is not None:
+            tflite.OperatorCodeAddCustomCode(self.builder, text)
+        tflite.OperatorCodeAddVersion(self.builder, version)
+        tflite.OperatorCodeAddBuiltinCode(self.builder, builtin)
+        return int(tflite.OperatorCodeEnd(self.builder))
+
+    def _model(self, subgraph: int, metadata: list[int]) -> bytes:
+        codes = self._table_vector([self._operator_code(*code) for code in self.codes])
+        subgraphs = self._table_vector([subgraph])
+        description = self.builder.CreateString(DESCRIPTION)
+        buffers = self._table_vector(self.buffers)
+        entries = self._table_vector(metadata)
+        tflite.ModelStart(self.builder)
+        tflite.ModelAddVersion(self.builder, _SCHEMA_VERSION)
+        tflite.ModelAddOperatorCodes(self.builder, codes)
+        tflite.ModelAddSubgraphs(self.builder, subgraphs)
+        tflite.ModelAddDescription(self.builder, description)
+        tflite.ModelAddBuffers(self.builder, buffers)
+        tflite.ModelAddMetadata(self.builder, entries)
+        model = tflite.ModelEnd(self.builder)
+        self.builder.Finish(model, b"TFL3")
+        return bytes(self.builder.Output())
+
+
+def _source_model(artifact: Artifact) -> Any:
+    return tflite.Model.GetRootAs(artifact.graph.source, 0) if artifact.graph.source else None

@@ -1,0 +1,85 @@
+"""FULLY_CONNECTED, ADD, SOFTMAX, QUANTIZE and the stand-alone RELUs: operators without a window or moved elements."""
+
+from __future__ import annotations
+
+import math
+
+import tflite
+
+from ..ir import AddAttrs, Attrs, FullyConnectedAttrs, SoftmaxAttrs
+from .site import NotUnderstood, Site
+from .windows import check_bias, require_weights
+
+
+def fully_connected(site: Site) -> FullyConnectedAttrs:
+    """FULLY_CONNECTED: input of any shape, weights (outputs, inputs), optional bias (outputs)."""
+    site.count(2, 3)
+    ifm, weights = site.input(0, "feature map"), site.input(1, "weights")
+    options = site.optional_options("FullyConnectedOptions")
+    activation = site.activation(options)
+    keep_num_dims = options is not None and bool(options.KeepNumDims())
+    if options is not None and options.WeightsFormat() != tflite.FullyConnectedOptionsWeightsFormat.DEFAULT:
+        raise NotUnderstood("weights are stored in shuffled order")
+    require_weights(site, ifm, weights, axis=0)
+    site.expect_rank(weights, 2, "weights")
+    outputs, depth = weights.shape
+    elements = math.prod(ifm.shape)
+    if elements % depth or (keep_num_dims and (not ifm.shape or ifm.shape[-1] != depth)):
+        raise site.fail(
+            f"has weights '{weights.name}' for {depth} inputs; '{ifm.name}' has shape {list(ifm.shape)}",
+            tensor=weights,
+            value=depth,
+        )
+    check_bias(site, outputs)
+    site.expect_shape((*ifm.shape[:-1], outputs) if keep_num_dims else (elements // depth, outputs))
+    return FullyConnectedAttrs(activation, keep_num_dims)
+
+
+def add(site: Site) -> AddAttrs:
+    """ADD of two feature maps, the smaller repeated along dimensions of extent 1."""
+    site.count(2)
+    left, right = site.input(0, "first operand"), site.input(1, "second operand")
+    activation = site.activation(site.optional_options("AddOptions"))
+    site.require_quantised(left, right, site.output)
+    rank = max(len(left.shape), len(right.shape))
+    a = (1,) * (rank - len(left.shape)) + left.shape
+    b = (1,) * (rank - len(right.shape)) + right.shape
+    if any(m != n and 1 not in (m, n) for m, n in zip(a, b, strict=True)):
+        raise site.fail(
+            f"adds '{left.name}' of shape {list(left.shape)} and '{right.name}' of shape {list(right.shape)}",
+            tensor=right,
+            value=right.shape,
+        )
+    site.expect_shape(tuple(max(m, n) for m, n in zip(a, b, strict=True)))
+    return AddAttrs(activation)
+
+
+def softmax(site: Site) -> SoftmaxAttrs:
+    """SOFTMAX over the last axis."""
+    site.count(1)
+    ifm = site.input(0, "input")
+    beta = float(site.options("SoftmaxOptions").Beta())
+    if not math.isfinite(beta):
+        raise site.fail(f"has beta {beta}; it is a finite number", value=beta)
+    site.expect_shape(ifm.shape)
+    site.require_quantised(ifm, site.output)
+    return SoftmaxAttrs(beta)
+
+
+def quantize(site: Site) -> Attrs:
+    """QUANTIZE from one 8-bit quantisation to another; from float it stays on the CPU."""
+    site.count(1)
+    ifm = site.input(0, "input")
+    site.expect_shape(ifm.shape)
+    for tensor in (ifm, site.output):
+        site.require_quantised(tensor)
+    return None
+
+
+def unary(site: Site) -> Attrs:
+    """RELU, RELU6 and RELU_N1_TO_1 as operators of their own."""
+    site.count(1)
+    ifm = site.input(0, "input")
+    site.expect_shape(ifm.shape)
+    site.require_quantised(ifm, site.output)
+    return None

@@ -1,0 +1,141 @@
+"""The operators of a subgraph: which kinds are understood, and the two-line fate of all others.
+
+Owns the table from a kind to its reader and the names of operators. A family's rules are in its own file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tflite
+
+from ..errors import ModelFormatError
+from ..ir import Attrs, Operator, Tensor
+from . import elementwise, shaping, windows
+from .flatbuffer import Ledger, integers, union
+from .site import NotUnderstood, Site
+
+ETHOS_U = "ethos-u"
+_BUILTIN_NAMES = {v: k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int)}
+_READERS: dict[str, Callable[[Site], Attrs]] = {
+    "CONV_2D": windows.conv_2d,
+    "DEPTHWISE_CONV_2D": windows.depthwise_conv_2d,
+    "AVERAGE_POOL_2D": windows.pool_2d,
+    "MAX_POOL_2D": windows.pool_2d,
+    "FULLY_CONNECTED": elementwise.fully_connected,
+    "ADD": elementwise.add,
+    "SOFTMAX": elementwise.softmax,
+    "QUANTIZE": elementwise.quantize,
+    "RELU": elementwise.unary,
+    "RELU6": elementwise.unary,
+    "RELU_N1_TO_1": elementwise.unary,
+    "MEAN": shaping.mean,
+    "PAD": shaping.pad,
+    "RESHAPE": shaping.reshape,
+    "SQUEEZE": shaping.squeeze,
+    "EXPAND_DIMS": shaping.expand_dims,
+    "SHAPE": shaping.shape_of,
+    "STRIDED_SLICE": shaping.strided_slice,
+    "PACK": shaping.pack,
+}
+_CONTROL_FLOW = (
+    "IF",
+    "WHILE",
+    "CALL",
+    "CALL_ONCE",
+    "STABLEHLO_WHILE",
+    "STABLEHLO_COMPOSITE",
+    "STABLEHLO_REDUCE_WINDOW",
+)
+
+
+def read_kinds(codes: Sequence[Any]) -> list[str]:
+    """The kind behind every operator code: builtin names, or the custom operator's own."""
+    kinds = []
+    for index, code in enumerate(codes):
+        # Codes above 127 live in the newer field; older files fill only the deprecated one.
+        number = max(int(code.BuiltinCode()), int(code.DeprecatedBuiltinCode()))
+        if number == tflite.BuiltinOperator.CUSTOM:
+            kinds.append((code.CustomCode() or b"").decode("utf-8", "replace") or f"CUSTOM_{index}")
+        else:
+            kinds.append(_BUILTIN_NAMES.get(number, f"BUILTIN_{number}"))
+    return kinds
+
+
+def read_operators(
+    raw: Sequence[Any], kinds: Sequence[str], tensors: tuple[Tensor, ...], ledger: Ledger
+) -> tuple[Operator, ...]:
+    """Every operator in the file's order.
+
+    Raises `ModelFormatError` for one that contradicts itself or its tensors.
+    """
+    taken: set[str] = set()
+    found = []
+    for index, operator in enumerate(raw):
+        code = int(operator.OpcodeIndex())
+        if code >= len(kinds):
+            raise ModelFormatError(
+                f"operator {index} has operator code {code}; the file has {len(kinds)}",
+                operator=f"operator {index}",
+                value=code,
+            )
+        found.append(_read_operator(operator, index, kinds[code], tensors, taken, ledger))
+    return tuple(found)
+
+
+def _read_operator(
+    raw: Any, index: int, kind: str, tensors: tuple[Tensor, ...], taken: set[str], ledger: Ledger
+) -> Operator:
+    inputs = _tensor_indices(integers(raw, "Inputs"), f"{kind} {index}", tensors, optional=True)
+    outputs = tuple(
+        t
+        for t in _tensor_indices(integers(raw, "Outputs"), f"{kind} {index}", tensors, optional=False)
+        if t is not None
+    )
+    # Operators have no names in the file; people know them by what they make.
+    name = tensors[outputs[0]].name if outputs else f"{kind}_{index}"
+    while name in taken:
+        name = f"{name}#{index}"
+    taken.add(name)
+
+    def open_options(accessor_type: Any, union_type: int) -> Any | None:
+        if int(raw.BuiltinOptionsType()) != union_type:
+            return None
+        return union(raw, accessor_type, f"options of operator '{name}'", ledger)
+
+    site = Site(kind, name, inputs, outputs, tensors, open_options)
+    try:
+        attrs, opaque = _understand(site), None
+    except NotUnderstood as reason:
+        attrs, opaque = None, str(reason)
+    return Operator(kind, name, inputs, outputs, attrs, index, opaque)
+
+
+def _understand(site: Site) -> Attrs:
+    reader = _READERS.get(site.kind)
+    if reader is not None:
+        return reader(site)
+    if site.kind == ETHOS_U:
+        raise NotUnderstood("already compiled for an Ethos-U NPU")
+    if site.kind in _CONTROL_FLOW:
+        raise NotUnderstood(f"{site.kind} runs other subgraphs of the file")
+    raise NotUnderstood(f"{site.kind} is not an operator that ethoscade compiles")
+
+
+def _tensor_indices(
+    numbers: Sequence[int], where: str, tensors: tuple[Tensor, ...], *, optional: bool
+) -> tuple[int | None, ...]:
+    found: list[int | None] = []
+    for number in numbers:
+        if number == -1 and optional:
+            found.append(None)
+        elif 0 <= number < len(tensors):
+            found.append(number)
+        else:
+            raise ModelFormatError(
+                f"operator {where} refers to tensor {number}; the file has {len(tensors)}",
+                operator=where,
+                value=number,
+            )
+    return tuple(found)

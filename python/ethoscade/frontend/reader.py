@@ -1,0 +1,150 @@
+"""The file as a whole: header, buffers, metadata and the one subgraph, in the order in which they are checked.
+
+Owns the pipeline from bytes to `ir.Graph` and the checks that concern more than one operator.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import tflite
+
+from ..errors import EthoscadeError, ModelFormatError, UnsupportedOperatorError
+from ..ir import DType, Graph, Operator, Tensor
+from .flatbuffer import Ledger, children, integers, open_root
+from .operators import ETHOS_U, read_kinds, read_operators
+from .source import load
+from .tensors import Bytes, read_buffers, read_tensors
+
+# The largest networks for microcontrollers have a few thousand of either.
+_MAX_ENTRIES = 1 << 16
+_SCHEMA_VERSION = 3
+_STORED = (DType.INT8, DType.UINT8, DType.INT16)
+_REALS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
+
+
+def read_tflite(source: str | os.PathLike[str] | bytes, name: str | None = None) -> Graph:
+    """Read a TensorFlow Lite model from a path or from bytes.
+
+    The graph's tensors have the file's indices; constants are read-only views of its bytes. Operators that are not
+    understood are kept with a reason in `opaque`. Of several subgraphs the first is read. The graph is called `name`,
+    else after its file.
+
+    Raises `ModelFormatError` for a file that cannot be read, is damaged or contradicts itself,
+    `UnsupportedOperatorError` for a model that is not quantised or has elements without a fixed layout, and
+    `ConfigError` for a `source` that is neither path nor bytes.
+    """
+    data, found_name = load(source)
+    try:
+        return _read(data, name or found_name)
+    except EthoscadeError:
+        raise
+    except (struct.error, ArithmeticError, LookupError, ValueError, TypeError, MemoryError) as error:
+        # The checks below this line should leave nothing to be caught; whatever slips through is still the file's.
+        raise ModelFormatError(f"model '{name or found_name}' is damaged: {error}", value=str(error)) from error
+
+
+def _read(data: bytes, name: str) -> Graph:
+    ledger = Ledger(len(data))
+    model = open_root(tflite.Model, data, ledger)
+    version = int(model.Version())
+    if version != _SCHEMA_VERSION:
+        raise ModelFormatError(f"the model has schema version {version}; ethoscade reads version 3", value=version)
+    buffers = read_buffers(children(model, "Buffers", "buffer", _MAX_ENTRIES, ledger), data)
+    kinds = read_kinds(children(model, "OperatorCodes", "operator code", _MAX_ENTRIES, ledger))
+    subgraphs = children(model, "Subgraphs", "subgraph", _MAX_ENTRIES, ledger)
+    if not subgraphs:
+        raise ModelFormatError("the model has no subgraph: there is nothing to compile", value=0)
+    subgraph = subgraphs[0]
+    tensors = read_tensors(children(subgraph, "Tensors", "tensor", _MAX_ENTRIES, ledger), buffers, ledger)
+    operators = read_operators(
+        children(subgraph, "Operators", "operator", _MAX_ENTRIES, ledger), kinds, tuple(tensors), ledger
+    )
+    if not operators:
+        raise ModelFormatError("the model has no operators: there is nothing to compile", value=0)
+    inputs = _ends(subgraph, "Inputs", tensors)
+    outputs = _ends(subgraph, "Outputs", tensors)
+    _require_values(tensors, inputs)
+    _require_quantised(tensors, operators)
+    graph = Graph(
+        name,
+        _with_scratch(tensors, operators, inputs),
+        operators,
+        inputs,
+        outputs,
+        data,
+        _metadata(children(model, "Metadata", "metadata entry", _MAX_ENTRIES, ledger), buffers, ledger),
+    )
+    return graph.verify()
+
+
+def _ends(subgraph: Any, field: str, tensors: Sequence[Tensor]) -> tuple[int, ...]:
+    numbers = tuple(integers(subgraph, field))
+    what = field.lower()
+    if not numbers:
+        raise ModelFormatError(f"the model has no {what}", value=0)
+    for number in numbers:
+        if not 0 <= number < len(tensors):
+            raise ModelFormatError(
+                f"the model's {what} name tensor {number}; the file has {len(tensors)}", operator="graph", value=number
+            )
+    if len(set(numbers)) != len(numbers):
+        raise ModelFormatError(f"the model's {what} name a tensor twice: {list(numbers)}", value=numbers)
+    return numbers
+
+
+def _require_values(tensors: Sequence[Tensor], inputs: Sequence[int]) -> None:
+    for number in inputs:
+        if tensors[number].is_constant:
+            raise ModelFormatError(
+                f"model input '{tensors[number].name}' has constant data", tensor=tensors[number].name, value=number
+            )
+
+
+def _require_quantised(tensors: Sequence[Tensor], operators: Sequence[Operator]) -> None:
+    """A network whose values are all real numbers has nothing for the NPU; saying so early saves a puzzle."""
+    if any(t.dtype in _STORED and not t.is_constant for t in tensors):
+        return
+    for operator in operators:
+        for number in (*operator.inputs, *operator.outputs):
+            if number is not None and tensors[number].dtype in _REALS and not tensors[number].is_constant:
+                raise UnsupportedOperatorError(
+                    f"the model is not quantised: operator '{operator.name}' ({operator.kind}) and all others compute "
+                    f"in {tensors[number].dtype.value}; convert it with full-integer (int8) post-training quantisation",
+                    operator=operator.name,
+                    constraint="full-integer quantisation",
+                )
+
+
+def _with_scratch(
+    tensors: Sequence[Tensor], operators: Sequence[Operator], inputs: Sequence[int]
+) -> tuple[Tensor, ...]:
+    """Mark what a compiled operator reads and nobody makes: the NPU's scratch memory, not declared in any way."""
+    made = set(inputs) | {t for op in operators for t in op.outputs}
+    scratch = {
+        t
+        for op in operators
+        if op.kind == ETHOS_U
+        for t in op.inputs
+        if t is not None and t not in made and not tensors[t].is_constant
+    }
+    return tuple(replace(t, is_variable=True) if i in scratch else t for i, t in enumerate(tensors))
+
+
+def _metadata(entries: Sequence[Any], buffers: Sequence[Bytes], ledger: Ledger) -> Mapping[str, bytes]:
+    found: dict[str, bytes] = {}
+    for index, entry in enumerate(entries):
+        name = (entry.Name() or b"").decode("utf-8", "replace")
+        number = int(entry.Buffer())
+        if number >= len(buffers):
+            raise ModelFormatError(
+                f"metadata '{name}' refers to buffer {number}; the file has {len(buffers)}", value=number
+            )
+        ledger.charge(int(buffers[number].size), f"metadata entry {index}")
+        found.setdefault(name, buffers[number].tobytes())
+    return MappingProxyType(found)

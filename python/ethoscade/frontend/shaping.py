@@ -1,0 +1,233 @@
+"""MEAN, PAD, RESHAPE, SQUEEZE, EXPAND_DIMS, SHAPE, STRIDED_SLICE and PACK: operators that are about shapes.
+
+Owns the resolution of axes, masks and wildcards into plain numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..ir import Attrs, DType, MeanAttrs, PackAttrs, PadAttrs, StridedSliceAttrs
+from .flatbuffer import integers
+from .site import NotUnderstood, Site
+
+_FLOATS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
+
+
+def mean(site: Site) -> MeanAttrs:
+    """MEAN over constant axes."""
+    site.count(2)
+    ifm = site.input(0, "input")
+    options = site.options("ReducerOptions")
+    given = site.constant_integers(1, "axes")
+    axes = tuple(sorted({_axis(site, a, len(ifm.shape)) for a in given}))
+    if not axes:
+        raise NotUnderstood("a mean over no axis")
+    keep_dims = bool(options.KeepDims())
+    kept = (1 if i in axes else d for i, d in enumerate(ifm.shape))
+    dropped = (d for i, d in enumerate(ifm.shape) if i not in axes)
+    site.expect_shape(tuple(kept) if keep_dims else tuple(dropped), " and axes")
+    site.require_quantised(ifm, site.output)
+    return MeanAttrs(axes, keep_dims)
+
+
+def pad(site: Site) -> PadAttrs:
+    """PAD with the zero point, by a constant (rank, 2) of elements before and after."""
+    site.count(2)
+    ifm = site.input(0, "input")
+    amounts = site.constant_integers(1, "paddings")
+    table = site.input(1, "paddings")
+    if table.shape != (len(ifm.shape), 2):
+        raise site.fail(
+            f"has paddings '{table.name}' of shape {list(table.shape)}; '{ifm.name}' takes [{len(ifm.shape)}, 2]",
+            tensor=table,
+            value=table.shape,
+        )
+    if any(a < 0 for a in amounts):
+        raise site.fail(f"has paddings {amounts}; none may be negative", tensor=table, value=min(amounts))
+    paddings = tuple(zip(amounts[::2], amounts[1::2], strict=True))
+    site.expect_shape(
+        tuple(d + before + after for d, (before, after) in zip(ifm.shape, paddings, strict=True)), " and paddings"
+    )
+    site.require_quantised(ifm, site.output)
+    if ifm.quantisation != site.output.quantisation:
+        raise NotUnderstood(f"it changes the quantisation from '{ifm.name}' to '{site.output.name}'")
+    return PadAttrs(paddings)
+
+
+def reshape(site: Site) -> Attrs:
+    """RESHAPE. A shape that is not constant may become so when constants are folded; `check_reshape` is for then."""
+    site.count(1, 2)
+    ifm, target = site.input(0, "input"), site.optional(1)
+    options = site.optional_options("ReshapeOptions")
+    if target is None or target.data is not None:
+        new_shape = site.constant_integers(1, "new shape") if target is not None else None
+        if new_shape is None and options is not None:
+            new_shape = integers(options, "NewShape")
+        if new_shape is None:
+            raise NotUnderstood("its new shape is missing")
+        check_reshape(site, ifm.shape, new_shape)
+    _same_elements(site)
+    return None
+
+
+def check_reshape(site: Site, shape: tuple[int, ...], new_shape: Sequence[int]) -> None:
+    """Compare the output with `new_shape`, in which one -1 stands for "the rest". Raises `ModelFormatError`."""
+    if sum(d == -1 for d in new_shape) > 1 or any(d < 1 and d != -1 for d in new_shape):
+        raise site.fail(f"has new shape {list(new_shape)}; one -1 at most, all else at least 1", value=tuple(new_shape))
+    rest = math.prod(d for d in new_shape if d != -1)
+    elements = math.prod(shape)
+    if elements % rest or (-1 not in new_shape and elements != rest):
+        raise site.fail(
+            f"has new shape {list(new_shape)}; its input has shape {list(shape)}, {elements} elements",
+            value=tuple(new_shape),
+        )
+    site.expect_shape(tuple(elements // rest if d == -1 else d for d in new_shape), " and new shape")
+
+
+def squeeze(site: Site) -> Attrs:
+    """SQUEEZE of the named axes, of every axis of extent 1 if none is named."""
+    site.count(1)
+    ifm = site.input(0, "input")
+    options = site.optional_options("SqueezeOptions")
+    named = integers(options, "SqueezeDims") if options is not None else []
+    axes = {_axis(site, a, len(ifm.shape)) for a in named} or {i for i, d in enumerate(ifm.shape) if d == 1}
+    for axis in sorted(axes):
+        if ifm.shape[axis] != 1:
+            raise site.fail(
+                f"drops axis {axis} of '{ifm.name}' of shape {list(ifm.shape)}; only extent 1 can go",
+                tensor=ifm,
+                value=axis,
+            )
+    site.expect_shape(tuple(d for i, d in enumerate(ifm.shape) if i not in axes), " and axes")
+    _same_elements(site)
+    return None
+
+
+def expand_dims(site: Site) -> Attrs:
+    """EXPAND_DIMS at a constant axis."""
+    site.count(2)
+    ifm = site.input(0, "input")
+    given = site.constant_integers(1, "axis")
+    if len(given) != 1:
+        raise site.fail(f"has {len(given)} axes; it takes 1", value=len(given))
+    axis = _axis(site, given[0], len(ifm.shape) + 1)
+    site.expect_shape((*ifm.shape[:axis], 1, *ifm.shape[axis:]), " and axis")
+    _same_elements(site)
+    return None
+
+
+def shape_of(site: Site) -> Attrs:
+    """SHAPE: the input's dimensions as int32 or int64."""
+    site.count(1)
+    ifm = site.input(0, "input")
+    if site.output.dtype not in (DType.INT32, DType.INT64):
+        raise site.fail(
+            f"writes '{site.output.name}' of type {site.output.dtype.value}; it makes int32 or int64",
+            tensor=site.output,
+            value=site.output.dtype.value,
+        )
+    if not ifm.shape:
+        raise NotUnderstood(f"'{ifm.name}' is a scalar: its shape has no elements")
+    site.expect_shape((len(ifm.shape),))
+    return None
+
+
+def strided_slice(site: Site) -> StridedSliceAttrs:
+    """STRIDED_SLICE with constant begin, end and strides."""
+    site.count(4)
+    ifm = site.input(0, "input")
+    options = site.options("StridedSliceOptions")
+    if options.EllipsisMask() or options.NewAxisMask():
+        raise NotUnderstood("an ellipsis or a new axis in the slice")
+    if options.Offset():
+        raise NotUnderstood("an end that counts from the begin")
+    begins, ends, strides = (site.constant_integers(i, r) for i, r in ((1, "begin"), (2, "end"), (3, "strides")))
+    if not len(begins) == len(ends) == len(strides) <= len(ifm.shape):
+        raise site.fail(
+            f"has {len(begins)} begins, {len(ends)} ends and {len(strides)} strides for the {len(ifm.shape)} "
+            f"dimensions of '{ifm.name}'",
+            value=(len(begins), len(ends), len(strides)),
+        )
+    begin_mask, end_mask, shrink = int(options.BeginMask()), int(options.EndMask()), int(options.ShrinkAxisMask())
+    ranges: list[tuple[int, int, int]] = []
+    shrink_axes: list[int] = []
+    for axis, extent in enumerate(ifm.shape):
+        if axis >= len(begins):
+            ranges.append((0, extent, 1))
+        elif shrink >> axis & 1:
+            shrink_axes.append(axis)
+            ranges.append(_one_element(site, begins[axis], extent, masked=bool(begin_mask >> axis & 1)))
+        else:
+            if strides[axis] == 0:
+                raise site.fail(f"has stride 0 along axis {axis}", value=0)
+            begin = None if begin_mask >> axis & 1 else begins[axis]
+            end = None if end_mask >> axis & 1 else ends[axis]
+            ranges.append(slice(begin, end, strides[axis]).indices(extent))
+    lengths = [len(range(*r)) for r in ranges]
+    if 0 in lengths:
+        raise site.fail(f"slices {list(ifm.shape)} down to nothing: {lengths}", value=tuple(lengths))
+    site.expect_shape(tuple(n for i, n in enumerate(lengths) if i not in shrink_axes), " and slice")
+    _same_type(site)
+    return StridedSliceAttrs(tuple(ranges), tuple(shrink_axes))
+
+
+def pack(site: Site) -> PackAttrs:
+    """PACK of one or more tensors of one shape along a new axis."""
+    site.count(1, 1 << 16)
+    options = site.options("PackOptions")
+    first = site.input(0, "input")
+    for index in range(len(site.inputs)):
+        part = site.input(index, "input")
+        if part.shape != first.shape or part.dtype is not first.dtype:
+            raise site.fail(
+                f"packs '{first.name}' {first.dtype.value}{list(first.shape)} with "
+                f"'{part.name}' {part.dtype.value}{list(part.shape)}",
+                tensor=part,
+                value=part.shape,
+            )
+    if int(options.ValuesCount()) != len(site.inputs):
+        raise site.fail(f"counts {options.ValuesCount()} inputs and has {len(site.inputs)}", value=len(site.inputs))
+    axis = _axis(site, int(options.Axis()), len(first.shape) + 1)
+    site.expect_shape((*first.shape[:axis], len(site.inputs), *first.shape[axis:]), " and axis")
+    _same_type(site)
+    return PackAttrs(axis)
+
+
+def _axis(site: Site, axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise site.fail(f"names axis {axis} of {rank} dimensions", value=axis)
+    return axis % rank
+
+
+def _one_element(site: Site, begin: int, extent: int, *, masked: bool) -> tuple[int, int, int]:
+    index = 0 if masked else begin
+    if not -extent <= index < extent:
+        raise site.fail(f"takes element {index} of {extent}", value=index)
+    index %= extent
+    return index, index + 1, 1
+
+
+def _same_type(site: Site) -> None:
+    ifm, ofm = site.input(0, "input"), site.output
+    if ifm.dtype is not ofm.dtype:
+        raise site.fail(
+            f"moves elements of '{ifm.name}', {ifm.dtype.value}, to '{ofm.name}', {ofm.dtype.value}",
+            tensor=ofm,
+            value=ofm.dtype.value,
+        )
+    if ifm.dtype in _FLOATS:
+        raise NotUnderstood(f"tensor '{ifm.name}' is {ifm.dtype.value}, not quantised")
+
+
+def _same_elements(site: Site) -> None:
+    ifm, ofm = site.input(0, "input"), site.output
+    if math.prod(ifm.shape) != math.prod(ofm.shape):
+        raise site.fail(
+            f"turns '{ifm.name}' of shape {list(ifm.shape)} into '{ofm.name}' of shape {list(ofm.shape)}: "
+            f"another number of elements",
+            tensor=ofm,
+            value=ofm.shape,
+        )
+    _same_type(site)

@@ -1,0 +1,157 @@
+"""One operator of the file as the family readers see it, and the two ways to say no.
+
+Owns the lookup of an operator's tensors and the wording of its errors: `Site.fail` for a file that contradicts
+itself, `NotUnderstood` for a legal form that only the CPU can take. Knows no operator in particular.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tflite
+
+from ..errors import ModelFormatError
+from ..ir import Activation, DType, Tensor
+
+ACTIVATIONS: dict[int, Activation] = {
+    tflite.ActivationFunctionType.NONE: Activation.NONE,
+    tflite.ActivationFunctionType.RELU: Activation.RELU,
+    tflite.ActivationFunctionType.RELU_N1_TO_1: Activation.RELU_N1_TO_1,
+    tflite.ActivationFunctionType.RELU6: Activation.RELU6,
+}
+ACTIVATION_NAMES = {v: k for k, v in vars(tflite.ActivationFunctionType).items() if isinstance(v, int)}
+_EIGHT_BIT = (DType.INT8, DType.UINT8)
+# Longest list of axes, paddings or sizes that is walked over.
+_MAX_LIST = 256
+
+
+class NotUnderstood(Exception):
+    """The operator is legal and is kept for the CPU; the argument says why. Never leaves the frontend."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """An operator with its tensors at hand. `open_options` gives its options as an accessor, None without any."""
+
+    kind: str
+    name: str
+    inputs: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+    tensors: tuple[Tensor, ...]
+    open_options: Callable[[Any, int], Any | None]
+
+    def fail(self, what: str, *, tensor: Tensor | None = None, value: object = None) -> ModelFormatError:
+        """The error for a contradiction in this operator."""
+        return ModelFormatError(
+            f"operator '{self.name}' ({self.kind}) {what}",
+            operator=self.name,
+            tensor=tensor.name if tensor is not None else None,
+            value=value,
+        )
+
+    def count(self, fewest: int, most: int | None = None) -> None:
+        """Check the number of inputs; an understood operator has exactly one output. Raises `ModelFormatError`."""
+        given = len(self.inputs)
+        most = fewest if most is None else most
+        if not fewest <= given <= most:
+            wanted = str(fewest) if fewest == most else f"{fewest} to {most}"
+            raise self.fail(f"has {given} inputs; it takes {wanted}", value=given)
+        if len(self.outputs) != 1:
+            raise self.fail(f"has {len(self.outputs)} outputs; it makes 1", value=len(self.outputs))
+
+    def input(self, index: int, role: str) -> Tensor:
+        """The tensor of a mandatory input. Raises `ModelFormatError` if it is absent."""
+        tensor = self.optional(index)
+        if tensor is None:
+            raise self.fail(f"has no {role} (input {index})", value=index)
+        return tensor
+
+    def optional(self, index: int) -> Tensor | None:
+        """The tensor of an input, None if it is absent."""
+        if index >= len(self.inputs):
+            return None
+        number = self.inputs[index]
+        return None if number is None else self.tensors[number]
+
+    @property
+    def output(self) -> Tensor:
+        """The only output."""
+        return self.tensors[self.outputs[0]]
+
+    def options(self, name: str) -> Any:
+        """The options table of the given schema name. Raises `ModelFormatError` if the operator has another or none."""
+        options = self.optional_options(name)
+        if options is None:
+            raise self.fail(f"has no {name}; the file is incomplete", value=None)
+        return options
+
+    def optional_options(self, name: str) -> Any | None:
+        """As `options`, but None where the operator has none."""
+        return self.open_options(getattr(tflite, name), getattr(tflite.BuiltinOptions, name))
+
+    def activation(self, options: Any | None) -> Activation:
+        """The fused activation. Raises `NotUnderstood` for tanh and the like, `ModelFormatError` for unknown codes."""
+        if options is None:
+            return Activation.NONE
+        code = int(options.FusedActivationFunction())
+        if code in ACTIVATIONS:
+            return ACTIVATIONS[code]
+        if code not in ACTIVATION_NAMES:
+            raise self.fail(f"has activation {code}, which TensorFlow Lite does not define", value=code)
+        raise NotUnderstood(f"fused activation {ACTIVATION_NAMES[code]}")
+
+    def expect_shape(self, expected: tuple[int, ...], why: str = "") -> None:
+        """Compare the output's shape with the recomputed one. Raises `ModelFormatError`."""
+        if self.output.shape != expected:
+            raise self.fail(
+                f"writes tensor '{self.output.name}' of shape {list(self.output.shape)}; "
+                f"its inputs{why} make {list(expected)}",
+                tensor=self.output,
+                value=self.output.shape,
+            )
+
+    def expect_rank(self, tensor: Tensor, rank: int, role: str) -> None:
+        """Raises `ModelFormatError` if the tensor has another number of dimensions."""
+        if len(tensor.shape) != rank:
+            raise self.fail(
+                f"has {role} '{tensor.name}' of shape {list(tensor.shape)}; it takes {rank} dimensions",
+                tensor=tensor,
+                value=tensor.shape,
+            )
+
+    def require_quantised(self, *tensors: Tensor) -> None:
+        """All are int8, or all are uint8, each with one scale. Raises `NotUnderstood` with the reason if not."""
+        for tensor in tensors:
+            if tensor.dtype not in _EIGHT_BIT:
+                raise NotUnderstood(f"tensor '{tensor.name}' is {tensor.dtype.value}, not int8 or uint8")
+            if tensor.quantisation is None:
+                raise NotUnderstood(f"tensor '{tensor.name}' has no quantisation")
+            if tensor.quantisation.axis is not None:
+                raise NotUnderstood(f"tensor '{tensor.name}' is a feature map quantised per channel")
+        kinds = {t.dtype for t in tensors}
+        if len(kinds) > 1:
+            raise NotUnderstood(f"inputs and outputs mix {' and '.join(sorted(k.value for k in kinds))}")
+
+    def constant_integers(self, index: int, role: str) -> list[int]:
+        """The elements of a constant int32 or int64 input, flattened.
+
+        Raises `NotUnderstood` where it is absent or known only at run time, `ModelFormatError` for another type.
+        """
+        tensor = self.optional(index)
+        if tensor is None:
+            raise NotUnderstood(f"{role} (input {index}) is missing")
+        if tensor.dtype not in (DType.INT32, DType.INT64):
+            raise self.fail(
+                f"has {role} '{tensor.name}' of type {tensor.dtype.value}; it takes int32 or int64",
+                tensor=tensor,
+                value=tensor.dtype.value,
+            )
+        if tensor.data is None:
+            raise NotUnderstood(f"{role} '{tensor.name}' is not constant")
+        if tensor.data.size > _MAX_LIST:
+            raise self.fail(
+                f"has {role} '{tensor.name}' of {tensor.data.size} elements", tensor=tensor, value=tensor.data.size
+            )
+        return [int(v) for v in tensor.data.reshape(-1)]

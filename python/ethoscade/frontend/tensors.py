@@ -1,0 +1,218 @@
+"""Tensors of the file as `ir.Tensor`s: types, shapes, quantisation and zero-copy constants.
+
+Owns every check that concerns one tensor alone. What operators make of tensors is not decided here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tflite
+
+from ..errors import ModelFormatError, UnsupportedOperatorError
+from ..ir import DType, Quantisation, Tensor
+from .flatbuffer import Ledger, checked, integers
+
+_T = tflite.TensorType
+_DTYPES: dict[int, DType] = {
+    _T.INT8: DType.INT8,
+    _T.UINT8: DType.UINT8,
+    _T.INT16: DType.INT16,
+    _T.UINT16: DType.UINT16,
+    _T.INT32: DType.INT32,
+    _T.UINT32: DType.UINT32,
+    _T.INT64: DType.INT64,
+    _T.UINT64: DType.UINT64,
+    _T.FLOAT16: DType.FLOAT16,
+    _T.FLOAT32: DType.FLOAT32,
+    _T.FLOAT64: DType.FLOAT64,
+    _T.BOOL: DType.BOOL,
+}
+_TYPE_NAMES = {v: k for k, v in vars(_T).items() if isinstance(v, int)}
+_QUANTISED = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64)
+_MAX_RANK = 32
+_MAX_BYTES = 2**63 - 1
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def read_buffers(buffers: Sequence[Any], data: bytes) -> list[Bytes]:
+    """The contents of every buffer as read-only views of the file; an empty one has length 0.
+
+    Raises `ModelFormatError` for a buffer outside the file.
+    """
+    contents = []
+    for index, buffer in enumerate(buffers):
+        view = buffer.DataAsNumpy()
+        if isinstance(view, int):
+            # Files near 2 GiB keep large buffers behind the FlatBuffer; offsets 0 and 1 mean "not so".
+            offset, size = int(buffer.Offset()), int(buffer.Size())
+            if offset <= 1:
+                offset, size = 0, 0
+            if offset + size > len(data):
+                raise ModelFormatError(
+                    f"buffer {index} claims bytes {offset} to {offset + size}, the file has {len(data)}",
+                    value=offset + size,
+                )
+            view = np.frombuffer(data, np.uint8, size, offset)
+        contents.append(view)
+    return contents
+
+
+def tensor_names(raw: Sequence[Any]) -> list[str]:
+    """A unique name for every tensor: the file's own, "tensor_<index>" if it has none, "<name>#<index>" if taken."""
+    names: list[str] = []
+    taken: set[str] = set()
+    for index, tensor in enumerate(raw):
+        name = (tensor.Name() or b"").decode("utf-8", "replace") or f"tensor_{index}"
+        while name in taken:
+            name = f"{name}#{index}"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def read_tensors(raw: Sequence[Any], buffers: Sequence[Bytes], ledger: Ledger) -> list[Tensor]:
+    """Every tensor of the subgraph, in the file's order.
+
+    Raises `ModelFormatError` for a contradiction and `UnsupportedOperatorError` for an element type without a fixed
+    layout in memory.
+    """
+    return [_read_tensor(t, name, buffers, ledger) for t, name in zip(raw, tensor_names(raw), strict=True)]
+
+
+def _read_tensor(raw: Any, name: str, buffers: Sequence[Bytes], ledger: Ledger) -> Tensor:
+    dtype = _read_dtype(raw, name)
+    shape = _read_shape(raw, name, dtype)
+    quantisation = None
+    if dtype in _QUANTISED:
+        parameters = raw.Quantization()
+        if parameters is not None:
+            parameters = checked(parameters, f"quantisation of tensor '{name}'", ledger)
+            quantisation = read_quantisation(parameters, name, shape, dtype)
+    data = _read_data(raw, name, shape, dtype, buffers)
+    is_variable = bool(raw.IsVariable())
+    if is_variable and data is not None:
+        raise ModelFormatError(
+            f"tensor '{name}' is a variable, yet it has constant data", tensor=name, value="variable"
+        )
+    return Tensor(name, shape, dtype, quantisation, data, is_variable)
+
+
+def _read_dtype(raw: Any, name: str) -> DType:
+    code = int(raw.Type())
+    if code in _DTYPES:
+        return _DTYPES[code]
+    if code not in _TYPE_NAMES:
+        raise ModelFormatError(
+            f"tensor '{name}' has element type {code}, which TensorFlow Lite does not define", tensor=name, value=code
+        )
+    raise UnsupportedOperatorError(
+        f"tensor '{name}' has elements of type {_TYPE_NAMES[code]}, which ethoscade cannot place in memory; "
+        f"convert the model with full-integer (int8) quantisation",
+        operator=name,
+        constraint=f"element type {_TYPE_NAMES[code]}",
+    )
+
+
+def _read_shape(raw: Any, name: str, dtype: DType) -> tuple[int, ...]:
+    shape = tuple(integers(raw, "Shape"))
+    if len(shape) > _MAX_RANK:
+        raise ModelFormatError(
+            f"tensor '{name}' has {len(shape)} dimensions; at most {_MAX_RANK} are possible",
+            tensor=name,
+            value=len(shape),
+        )
+    # A list of nothing is legal as a constant: the axes of no axis, the weights of a compiled network without any.
+    if any(d <= 0 for d in shape) and shape != (0,):
+        raise ModelFormatError(
+            f"tensor '{name}' has shape {shape}: every dimension must be at least 1", tensor=name, value=shape
+        )
+    if math.prod(shape) * dtype.size_bytes > _MAX_BYTES:
+        raise ModelFormatError(
+            f"tensor '{name}' has shape {shape}: more bytes than 64 bits can count", tensor=name, value=shape
+        )
+    return shape
+
+
+def _read_data(
+    raw: Any, name: str, shape: tuple[int, ...], dtype: DType, buffers: Sequence[Bytes]
+) -> npt.NDArray[np.generic] | None:
+    index = int(raw.Buffer())
+    if index >= len(buffers) and not (index == 0 and not buffers):
+        raise ModelFormatError(
+            f"tensor '{name}' refers to buffer {index}; the file has {len(buffers)}", tensor=name, value=index
+        )
+    content = buffers[index] if buffers else np.empty(0, np.uint8)
+    if content.size == 0:
+        return content.view(dtype.numpy) if shape == (0,) else None
+    if raw.Sparsity() is not None:
+        raise UnsupportedOperatorError(
+            f"constant '{name}' is stored in sparse form; convert the model without sparsity",
+            operator=name,
+            constraint="sparse constant",
+        )
+    expected = math.prod(shape) * dtype.size_bytes
+    if content.size != expected:
+        raise ModelFormatError(
+            f"constant '{name}' of type {dtype.value}{list(shape)} needs {expected} bytes, "
+            f"its buffer {index} has {content.size}",
+            tensor=name,
+            value=int(content.size),
+        )
+    return content.view(dtype.numpy).reshape(shape)
+
+
+def read_quantisation(parameters: Any, name: str, shape: tuple[int, ...], dtype: DType) -> Quantisation | None:
+    """The quantisation of one tensor, None if the file gives no scale.
+
+    Exactly one scale is per tensor whatever `quantized_dimension` says: old files carry a stray one.
+    Raises `ModelFormatError` for scales and zero points that cannot be or that do not match the shape.
+    """
+    raw_scales = parameters.ScaleAsNumpy()
+    scales = () if isinstance(raw_scales, int) else tuple(float(s) for s in raw_scales)
+    zero_points = tuple(integers(parameters, "ZeroPoint"))
+    if not scales:
+        return None
+    for scale in scales:
+        if not (math.isfinite(scale) and scale > 0):
+            raise ModelFormatError(
+                f"tensor '{name}' has scale {scale}; a scale is finite and greater than 0", tensor=name, value=scale
+            )
+    if not zero_points:
+        zero_points = (0,) * len(scales)
+    if len(zero_points) != len(scales):
+        raise ModelFormatError(
+            f"tensor '{name}' has {len(scales)} scales and {len(zero_points)} zero points; there must be as many",
+            tensor=name,
+            value=len(zero_points),
+        )
+    low, high = dtype.limits
+    for zero_point in zero_points:
+        if not low <= zero_point <= high:
+            raise ModelFormatError(
+                f"tensor '{name}' has zero point {zero_point}, outside of {dtype.value} ({low} to {high})",
+                tensor=name,
+                value=zero_point,
+            )
+    if len(scales) == 1:
+        return Quantisation(scales, zero_points)
+    axis = int(parameters.QuantizedDimension())
+    if len(shape) == 1 and dtype is DType.INT32:
+        # Converters copied the axis of depthwise weights (3) to their biases; a vector has only one axis to mean.
+        axis = 0
+    if not 0 <= axis < len(shape):
+        raise ModelFormatError(
+            f"tensor '{name}' is quantised along axis {axis}, it has {len(shape)} dimensions", tensor=name, value=axis
+        )
+    if len(scales) != shape[axis]:
+        raise ModelFormatError(
+            f"tensor '{name}' has {len(scales)} scales for the {shape[axis]} slices of its axis {axis}",
+            tensor=name,
+            value=len(scales),
+        )
+    return Quantisation(scales, zero_points, axis)

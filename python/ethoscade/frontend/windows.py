@@ -1,0 +1,163 @@
+"""CONV_2D, DEPTHWISE_CONV_2D, AVERAGE_POOL_2D and MAX_POOL_2D: operators that slide a window.
+
+Owns the translation of TensorFlow Lite's SAME and VALID into explicit padding, and the checks of weights and biases.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tflite
+
+from ..ir import ConvAttrs, DType, PoolAttrs, Tensor, Window
+from .site import NotUnderstood, Site
+
+
+def conv_2d(site: Site) -> ConvAttrs:
+    """CONV_2D: feature map NHWC, weights OHWI, optional bias (O)."""
+    site.count(2, 3)
+    ifm, weights = site.input(0, "feature map"), site.input(1, "weights")
+    options = site.options("Conv2DOptions")
+    activation = site.activation(options)
+    require_weights(site, ifm, weights, axis=0)
+    site.expect_rank(ifm, 4, "feature map")
+    site.expect_rank(weights, 4, "weights")
+    outputs, kernel_h, kernel_w, depth = weights.shape
+    if depth != ifm.shape[3]:
+        if ifm.shape[3] % depth == 0 and outputs % (ifm.shape[3] // depth) == 0:
+            raise NotUnderstood(f"grouped convolution ({ifm.shape[3] // depth} groups)")
+        raise site.fail(
+            f"has weights '{weights.name}' for {depth} input channels; '{ifm.name}' has {ifm.shape[3]}",
+            tensor=weights,
+            value=depth,
+        )
+    check_bias(site, outputs)
+    window = _window(site, options, kernel_h, kernel_w, ifm)
+    _expect_feature_map(site, ifm, window, outputs)
+    return ConvAttrs(window, activation)
+
+
+def depthwise_conv_2d(site: Site) -> ConvAttrs:
+    """DEPTHWISE_CONV_2D: feature map NHWC, weights 1HWC, optional bias (C).
+
+    A depth multiplier of 0 in the file means "take it from the shapes", as TensorFlow Lite's kernels do.
+    """
+    site.count(2, 3)
+    ifm, weights = site.input(0, "feature map"), site.input(1, "weights")
+    options = site.options("DepthwiseConv2DOptions")
+    activation = site.activation(options)
+    require_weights(site, ifm, weights, axis=3)
+    site.expect_rank(ifm, 4, "feature map")
+    site.expect_rank(weights, 4, "weights")
+    first, kernel_h, kernel_w, outputs = weights.shape
+    depth = ifm.shape[3]
+    if first != 1 or outputs % depth:
+        raise site.fail(
+            f"has weights '{weights.name}' of shape {list(weights.shape)}; for the {depth} channels of "
+            f"'{ifm.name}' they are [1, height, width, a multiple of {depth}]",
+            tensor=weights,
+            value=weights.shape,
+        )
+    multiplier = int(options.DepthMultiplier())
+    if multiplier not in (0, outputs // depth):
+        raise site.fail(
+            f"has depth multiplier {multiplier}; '{weights.name}' makes {outputs} channels of {depth}",
+            tensor=weights,
+            value=multiplier,
+        )
+    check_bias(site, outputs)
+    window = _window(site, options, kernel_h, kernel_w, ifm)
+    _expect_feature_map(site, ifm, window, outputs)
+    return ConvAttrs(window, activation, outputs // depth)
+
+
+def pool_2d(site: Site) -> PoolAttrs:
+    """AVERAGE_POOL_2D and MAX_POOL_2D of a feature map NHWC."""
+    site.count(1)
+    ifm = site.input(0, "feature map")
+    options = site.options("Pool2DOptions")
+    activation = site.activation(options)
+    site.require_quantised(ifm, site.output)
+    site.expect_rank(ifm, 4, "feature map")
+    window = _window(site, options, int(options.FilterHeight()), int(options.FilterWidth()), ifm)
+    _expect_feature_map(site, ifm, window, ifm.shape[3])
+    return PoolAttrs(window, activation)
+
+
+def require_weights(site: Site, ifm: Tensor, weights: Tensor, axis: int) -> None:
+    """Feature maps and weights are of one 8-bit type, weights constant and per tensor or quantised along `axis`.
+
+    Raises `NotUnderstood` with the reason if not.
+    """
+    site.require_quantised(ifm, site.output)
+    if weights.dtype is not ifm.dtype:
+        raise NotUnderstood(f"weights '{weights.name}' are {weights.dtype.value}, the feature map {ifm.dtype.value}")
+    if weights.data is None:
+        raise NotUnderstood(f"weights '{weights.name}' are not constant")
+    if weights.quantisation is None:
+        raise NotUnderstood(f"weights '{weights.name}' have no quantisation")
+    if weights.quantisation.axis not in (None, axis):
+        raise NotUnderstood(
+            f"weights '{weights.name}' are quantised along axis {weights.quantisation.axis}, not along the outputs"
+        )
+
+
+def check_bias(site: Site, outputs: int) -> None:
+    """The bias (input 2), where there is one, is int32, one element per output. A bias made at run time is
+    `NotUnderstood`. Raises `ModelFormatError`.
+    """
+    bias = site.optional(2)
+    if bias is None:
+        return
+    if bias.dtype is not DType.INT32:
+        raise site.fail(
+            f"has bias '{bias.name}' of type {bias.dtype.value}; with 8-bit feature maps it is int32",
+            tensor=bias,
+            value=bias.dtype.value,
+        )
+    if bias.shape != (outputs,):
+        raise site.fail(
+            f"has bias '{bias.name}' of shape {list(bias.shape)}; it makes {outputs} outputs",
+            tensor=bias,
+            value=bias.shape,
+        )
+    if bias.data is None:
+        raise NotUnderstood(f"bias '{bias.name}' is not constant")
+
+
+def same_padding(extent: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
+    """Elements of padding (before, after) that make the output ceil(extent / stride) long; the odd one goes after."""
+    outputs = -(-extent // stride)
+    total = max(0, (outputs - 1) * stride + (kernel - 1) * dilation + 1 - extent)
+    return total // 2, total - total // 2
+
+
+def _window(site: Site, options: Any, kernel_h: int, kernel_w: int, ifm: Tensor) -> Window:
+    dilations = (1, 1)
+    if hasattr(options, "DilationHFactor"):
+        dilations = (int(options.DilationHFactor()), int(options.DilationWFactor()))
+    strides = (int(options.StrideH()), int(options.StrideW()))
+    for what, values in (("filter", (kernel_h, kernel_w)), ("stride", strides), ("dilation", dilations)):
+        if min(values) < 1:
+            raise site.fail(f"has {what} {values[0]}x{values[1]}; both are at least 1", value=values)
+    padding = int(options.Padding())
+    vertical = horizontal = (0, 0)
+    if padding == tflite.Padding.SAME:
+        vertical = same_padding(ifm.shape[1], kernel_h, strides[0], dilations[0])
+        horizontal = same_padding(ifm.shape[2], kernel_w, strides[1], dilations[1])
+    elif padding != tflite.Padding.VALID:
+        raise site.fail(f"has padding {padding}; it is 0 (SAME) or 1 (VALID)", value=padding)
+    return Window(kernel_h, kernel_w, *strides, *dilations, vertical[0], horizontal[0], vertical[1], horizontal[1])
+
+
+def _expect_feature_map(site: Site, ifm: Tensor, window: Window, depth: int) -> None:
+    n, h, w, _ = ifm.shape
+    rows = h + window.pad_top + window.pad_bottom - window.dilated_h
+    columns = w + window.pad_left + window.pad_right - window.dilated_w
+    if min(rows, columns) < 0:
+        raise site.fail(
+            f"slides a window of {window.dilated_h}x{window.dilated_w} over '{ifm.name}' of {h}x{w}: it does not fit",
+            tensor=ifm,
+            value=(window.dilated_h, window.dilated_w),
+        )
+    site.expect_shape((n, rows // window.stride_h + 1, columns // window.stride_w + 1, depth), " and its window")

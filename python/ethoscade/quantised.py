@@ -1,0 +1,86 @@
+"""TFLite's formulas from real scales to the integers that kernels compute with.
+
+Owns the fixed-point form of a multiplier, the clamp of a fused activation and the effective scales of the weighted
+operators. Knows tensors only through `ir`; runs no operator (that is `reference`) and encodes nothing.
+
+Scales are float32 values held as Python floats. Where TFLite multiplies or divides in float32 and where in double
+makes a difference in the last bit, so each function says which it is.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .ir import Activation, DType, Quantisation, Tensor
+
+_ACTIVATION_BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
+    Activation.NONE: (None, None),
+    Activation.RELU: (0.0, None),
+    Activation.RELU_N1_TO_1: (-1.0, 1.0),
+    Activation.RELU6: (0.0, 6.0),
+}
+
+
+def multiplier_and_shift(real: float) -> tuple[int, int]:
+    """Write `real` >= 0 as significand * 2**(shift - 31), significand in [2**30, 2**31) or 0.
+
+    The fraction is rounded half away from zero; one that rounds up to 2**31 is halved and the shift grows. What lies
+    below 2**-32 becomes (0, 0), as every product with it would round to zero. This is TFLite's `QuantizeMultiplier`.
+    """
+    if real == 0.0:
+        return 0, 0
+    fraction, shift = math.frexp(real)
+    significand = math.floor(fraction * (1 << 31) + 0.5)
+    if significand == 1 << 31:
+        significand >>= 1
+        shift += 1
+    if shift < -31:
+        return 0, 0
+    return significand, shift
+
+
+def quantise_real(value: float, quantisation: Quantisation) -> int:
+    """The stored integer nearest to the real `value`, not clamped: float32 quotient, rounded half away from zero."""
+    quotient = float(np.float32(value) / np.float32(quantisation.scale))
+    return quantisation.zero_point + int(math.copysign(math.floor(abs(quotient) + 0.5), quotient))
+
+
+def activation_range(quantisation: Quantisation | None, dtype: DType, activation: Activation) -> tuple[int, int]:
+    """Smallest and largest stored value (both inclusive) that an output with a fused `activation` may take.
+
+    Without quantisation only the type's own limits hold.
+    """
+    lowest, highest = dtype.limits
+    lower, upper = _ACTIVATION_BOUNDS[activation]
+    if quantisation is not None and lower is not None:
+        lowest = max(lowest, quantise_real(lower, quantisation))
+    if quantisation is not None and upper is not None:
+        highest = min(highest, quantise_real(upper, quantisation))
+    return lowest, highest
+
+
+def scale_of(tensor: Tensor) -> float:
+    """Per-tensor scale of `tensor`, 1 if it carries no quantisation (TFLite then rescales by nothing)."""
+    return 1.0 if tensor.quantisation is None else tensor.quantisation.scale
+
+
+def zero_point_of(tensor: Tensor) -> int:
+    """Per-tensor zero point of `tensor`, 0 if it carries no quantisation."""
+    return 0 if tensor.quantisation is None else tensor.quantisation.zero_point
+
+
+def effective_scales(kind: str, ifm: Tensor, weights: Tensor, ofm: Tensor) -> tuple[float, ...]:
+    """Real factors from accumulator to output of CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED.
+
+    One factor per output channel, or a single one for weights quantised per tensor. ifm * weights / ofm in double,
+    except that uint8 operators, and FULLY_CONNECTED with per-tensor weights, round the product of the two input
+    scales to float32 first.
+    """
+    scales = (1.0,) if weights.quantisation is None else weights.quantisation.scales
+    per_tensor_fc = kind == "FULLY_CONNECTED" and len(scales) == 1
+    ifm_scale, ofm_scale = scale_of(ifm), scale_of(ofm)
+    if ifm.dtype is DType.UINT8 or per_tensor_fc:
+        return tuple(float(np.float32(ifm_scale) * np.float32(s)) / ofm_scale for s in scales)
+    return tuple(ifm_scale * s / ofm_scale for s in scales)

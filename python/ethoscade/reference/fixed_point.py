@@ -1,0 +1,65 @@
+"""Fixed-point arithmetic of TFLite's integer kernels, vectorised over NumPy int64 arrays.
+
+Owns the rounding rules and nothing else. Values are 32-bit quantities carried in int64, so that a product of two is
+exact; `wrap` brings back the 32-bit range where the kernels would overflow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Int64 = npt.NDArray[np.int64]
+
+INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
+
+
+def wrap(x: Int64) -> Int64:
+    """`x` modulo 2**32 in the signed range, as a 32-bit register keeps it."""
+    return x.astype(np.int32).astype(np.int64)
+
+
+def saturate(x: Int64) -> Int64:
+    """`x` clamped to the signed 32-bit range."""
+    return np.clip(x, INT32_MIN, INT32_MAX)
+
+
+def high_mul(a: Int64, b: Int64 | int) -> Int64:
+    """a * b / 2**31 rounded half towards +infinity; both are Q31 and not both -2**31.
+
+    gemmlowp's "saturating rounding doubling high multiplication".
+    """
+    return (a * b + (1 << 30)) >> 31
+
+
+def divide_by_power(x: Int64, exponent: Int64 | int) -> Int64:
+    """x / 2**exponent rounded half away from zero; `exponent` >= 0, broadcast against `x`."""
+    e = np.asarray(exponent, dtype=np.int64)
+    half = np.where(e > 0, np.left_shift(np.int64(1), np.maximum(e - 1, 0)), 0)
+    # A negative number needs one less to fall away from zero on a tie; without a shift there is no tie.
+    one_less = (x >> 63) & -(e > 0).astype(np.int64)
+    return (x + half + one_less) >> e
+
+
+def multiply(x: Int64, significand: Int64 | int, shift: Int64 | int) -> Int64:
+    """x * significand * 2**(shift - 31) with TFLite's two roundings, `x` a 32-bit accumulator.
+
+    `significand` and `shift` (from `quantised.multiplier_and_shift`) are broadcast against `x`. A positive shift
+    is applied first and wraps at 32 bits; a negative one comes after the first rounding and rounds again.
+    """
+    s = np.asarray(shift, dtype=np.int64)
+    left = np.maximum(s, 0)
+    if left.any():
+        x = wrap(x << left)
+    return divide_by_power(high_mul(x, significand), np.maximum(-s, 0))
+
+
+def multiply_wide(x: Int64, significand: Int64, shift: Int64) -> Int64:
+    """x * significand * 2**(shift - 31) for the 48-bit accumulators of int16 operators.
+
+    The significand is cut to 15 bits (half up, saturating), the result rounded once, half towards +infinity.
+    """
+    reduced = np.where(significand < 0x7FFF0000, (significand + (1 << 15)) >> 16, 0x7FFF)
+    total = 15 - shift
+    scaled: Int64 = (x * reduced + np.left_shift(np.int64(1), total - 1)) >> total
+    return scaled

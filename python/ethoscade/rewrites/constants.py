@@ -1,0 +1,63 @@
+"""fold_constants: SHAPE, and slices, packs and reshapes of constants, are computed now.
+
+Keras conversions compute a RESHAPE's target from the batch size at run time; shapes are static here, so the chain
+SHAPE, STRIDED_SLICE, PACK ends in a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ir import DType, Graph, Operator, PackAttrs, StridedSliceAttrs, Tensor
+from .draft import Draft, same_values
+
+# Shapes are short. A longer result is data, and computing it here would only make the artefact larger.
+_MAX_ELEMENTS = 256
+_INDEX_TYPES = (DType.INT32, DType.INT64)
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Replace understood operators on static shapes and small integer constants by their results.
+
+    An operator that makes a network output is left alone: a network does not return constants.
+    """
+    draft = Draft(graph)
+    for operator in graph.operators:
+        if operator.opaque is not None or len(operator.outputs) != 1 or draft.is_output(operator.outputs[0]):
+            continue
+        output = draft.tensors[operator.outputs[0]]
+        inputs = [draft.tensors[draft.resolve(t)] for t in operator.inputs if t is not None]
+        value = _value(operator, inputs, output)
+        if value is not None and value.shape == output.shape:
+            value.flags.writeable = False
+            draft.set_constant(operator.outputs[0], replace(output, data=value))
+    return draft.finish()
+
+
+def _value(operator: Operator, inputs: Sequence[Tensor], output: Tensor) -> npt.NDArray[np.generic] | None:
+    if operator.kind == "SHAPE":
+        return np.array(inputs[0].shape, output.dtype.numpy)
+    if operator.kind in ("RESHAPE", "SQUEEZE", "EXPAND_DIMS"):
+        data = inputs[0].data
+        if data is None or not same_values(inputs[0], output) or not all(t.is_constant for t in inputs):
+            return None
+        return data.reshape(output.shape)
+    if output.dtype not in _INDEX_TYPES or output.size_bytes > _MAX_ELEMENTS * output.dtype.size_bytes:
+        return None
+    if isinstance(operator.attrs, StridedSliceAttrs) and inputs[0].data is not None:
+        return _slice(inputs[0].data, operator.attrs)
+    if isinstance(operator.attrs, PackAttrs):
+        parts = [t.data for t in inputs if t.data is not None]
+        return np.stack(parts, operator.attrs.axis) if len(parts) == len(inputs) else None
+    return None
+
+
+def _slice(data: npt.NDArray[np.generic], attrs: StridedSliceAttrs) -> npt.NDArray[np.generic]:
+    # Ranges may end before element 0, which a Python slice writes as None.
+    window = tuple(slice(b, e if e >= 0 else None, s) for b, e, s in attrs.ranges)
+    shape = tuple(len(range(*r)) for i, r in enumerate(attrs.ranges) if i not in attrs.shrink_axes)
+    return np.array(data[window], data.dtype).reshape(shape)

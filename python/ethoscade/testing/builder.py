@@ -1,0 +1,479 @@
+"""ModelBuilder: quantised TFLite networks, operator by operator, without TensorFlow.
+
+Owns the methods, output shapes and default constants; `schema` knows the option tables, `flatfile` writes the
+bytes and `calibration` chooses the quantisations that the caller leaves open. For tests, examples and benchmarks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ir import Activation, DType, Quantisation
+from . import real_operators as real
+from .calibration import Real, activation_quantisation, dequantise, quantise, weight_quantisation
+from .flatfile import OperatorRecord, TensorRecord, write_file
+from .geometry import Pair, resolve_window
+from .schema import ACTIVATIONS, SIGNED_VERSIONS, window_fields
+
+Array = npt.NDArray[np.generic]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of the network under construction; shapes are NHWC."""
+
+    index: int
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    quantisation: Quantisation
+
+
+class ModelBuilder:
+    """Collects tensors and operators; `build` writes the file.
+
+    `dtype` is INT8 or UINT8; int8 convolution weights are quantised per channel unless `per_channel` is False. Weights
+    and biases that are not given are drawn (He-initialised) from a PCG64 generator with `seed`. An activation
+    without explicit quantisation gets the range that a float64 run of the network on one seeded input shows.
+
+    Methods raise `ValueError` for shapes that do not fit.
+    """
+
+    def __init__(
+        self, name: str = "model", *, dtype: DType = DType.INT8, per_channel: bool = True, seed: int = 0
+    ) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.per_channel = per_channel and dtype is DType.INT8
+        self._rng = np.random.Generator(np.random.PCG64(seed))
+        self._tensors: list[TensorRecord] = []
+        self._operators: list[OperatorRecord] = []
+        self._inputs: list[int] = []
+        self._outputs: list[int] = []
+        self._thunks: dict[int, Callable[[], Real]] = {}
+        self._reals: dict[int, Real] = {}
+
+    # Network inputs and outputs.
+
+    def input(
+        self,
+        shape: Sequence[int],
+        *,
+        quantisation: Quantisation | None = None,
+        dtype: DType | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """A network input; by default its real values span [-1, 1)."""
+        kind = dtype or self.dtype
+        lowest, highest = kind.limits
+        default = Quantisation((2.0 / (highest - lowest + 1),), ((lowest + highest + 1) // 2,))
+        value = self._tensor(name or f"input{len(self._inputs)}", tuple(shape), kind, quantisation or default)
+        self._inputs.append(value.index)
+        stored = self._rng.integers(lowest, highest + 1, size=value.shape)
+        self._thunks[value.index] = lambda: dequantise(stored, value.quantisation)
+        return value
+
+    def output(self, *values: Value) -> None:
+        """Mark network outputs; without any, `build` takes the last operator's."""
+        self._outputs.extend(v.index for v in values)
+
+    def build(self) -> bytes:
+        """The TFLite file."""
+        outputs = self._outputs or list(self._operators[-1].outputs)
+        return write_file(self.name, self._tensors, self._operators, self._inputs, outputs)
+
+    # Operators with weights.
+
+    def conv2d(
+        self,
+        x: Value,
+        channels: int,
+        kernel: Pair = 3,
+        *,
+        stride: Pair = 1,
+        dilation: Pair = 1,
+        padding: str = "SAME",
+        activation: Activation = Activation.NONE,
+        weights: Array | None = None,
+        weight_quantisation: Quantisation | None = None,
+        gain: float = 1.0,
+        bias: Array | None = None,
+        use_bias: bool = True,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """CONV_2D. Floating-point `weights` (OHWI) are quantised here; integer ones need `weight_quantisation`.
+
+        A float `bias` is quantised to the product of the scales, an int32 one is taken as it is. Without weights given,
+        `gain` multiplies the drawn ones. LiteRT refuses CONV_2D without bias.
+        """
+        window, size = resolve_window(x.shape, kernel, stride, dilation, padding)
+        shape = (channels, window.kernel_h, window.kernel_w, x.shape[3])
+        fan_in = window.kernel_h * window.kernel_w * x.shape[3]
+        axis = 0 if self.per_channel else None
+        w, w_real = self._weights(shape, gain / np.sqrt(fan_in), weights, weight_quantisation, axis)
+        b, b_real = self._bias(x, w, channels, bias) if use_bias else (None, None)
+        return self._operator(
+            "CONV_2D",
+            [x.index, w.index, *([] if b is None else [b])],
+            (x.shape[0], *size, channels),
+            lambda: real.activate(real.conv(self._real(x), w_real, b_real, window), activation),
+            output,
+            "Conv2DOptions",
+            window_fields(window, padding, activation, dilated=True),
+            name,
+        )
+
+    def depthwise(
+        self,
+        x: Value,
+        kernel: Pair = 3,
+        *,
+        multiplier: int = 1,
+        stride: Pair = 1,
+        dilation: Pair = 1,
+        padding: str = "SAME",
+        activation: Activation = Activation.NONE,
+        weights: Array | None = None,
+        weight_quantisation: Quantisation | None = None,
+        gain: float = 1.0,
+        bias: Array | None = None,
+        use_bias: bool = True,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """DEPTHWISE_CONV_2D with weights 1HWC and `multiplier` output channels per input channel; see `conv2d`."""
+        window, size = resolve_window(x.shape, kernel, stride, dilation, padding)
+        channels = x.shape[3] * multiplier
+        shape = (1, window.kernel_h, window.kernel_w, channels)
+        fan_in = window.kernel_h * window.kernel_w
+        axis = 3 if self.per_channel else None
+        w, w_real = self._weights(shape, gain / np.sqrt(fan_in), weights, weight_quantisation, axis)
+        b, b_real = self._bias(x, w, channels, bias) if use_bias else (None, None)
+        return self._operator(
+            "DEPTHWISE_CONV_2D",
+            [x.index, w.index, *([] if b is None else [b])],
+            (x.shape[0], *size, channels),
+            lambda: real.activate(real.depthwise(self._real(x), w_real, b_real, window), activation),
+            output,
+            "DepthwiseConv2DOptions",
+            {**window_fields(window, padding, activation, dilated=True), "DepthMultiplier": multiplier},
+            name,
+        )
+
+    def fully_connected(
+        self,
+        x: Value,
+        units: int,
+        *,
+        activation: Activation = Activation.NONE,
+        keep_num_dims: bool = False,
+        per_channel: bool = False,
+        weights: Array | None = None,
+        weight_quantisation: Quantisation | None = None,
+        gain: float = 1.0,
+        bias: Array | None = None,
+        use_bias: bool = True,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """FULLY_CONNECTED with weights (units, inputs); inputs is the last dimension, or all but the batch."""
+        size = int(np.prod(x.shape))
+        inputs = x.shape[-1] if keep_num_dims or len(x.shape) == 2 else size // x.shape[0]
+        axis = 0 if per_channel and self.dtype is DType.INT8 else None
+        w, w_real = self._weights((units, inputs), gain / np.sqrt(inputs), weights, weight_quantisation, axis)
+        b, b_real = self._bias(x, w, units, bias) if use_bias else (None, None)
+        shape = (*x.shape[:-1], units) if keep_num_dims else (size // inputs, units)
+
+        def compute() -> Real:
+            out = self._real(x).reshape(-1, inputs) @ w_real.T
+            return real.activate(out if b_real is None else out + b_real, activation).reshape(shape)
+
+        fields = {"FusedActivationFunction": ACTIVATIONS[activation], "KeepNumDims": keep_num_dims}
+        indices = [x.index, w.index, -1 if b is None else b]
+        return self._operator("FULLY_CONNECTED", indices, shape, compute, output, "FullyConnectedOptions", fields, name)
+
+    # Operators without weights.
+
+    def add(
+        self,
+        a: Value,
+        b: Value,
+        *,
+        activation: Activation = Activation.NONE,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """ADD with broadcasting."""
+        return self._operator(
+            "ADD",
+            [a.index, b.index],
+            np.broadcast_shapes(a.shape, b.shape),
+            lambda: real.activate(self._real(a) + self._real(b), activation),
+            output,
+            "AddOptions",
+            {"FusedActivationFunction": ACTIVATIONS[activation]},
+            name,
+        )
+
+    def average_pool(
+        self,
+        x: Value,
+        kernel: Pair = 2,
+        *,
+        stride: Pair | None = None,
+        padding: str = "VALID",
+        activation: Activation = Activation.NONE,
+        name: str | None = None,
+    ) -> Value:
+        """AVERAGE_POOL_2D; the output keeps the input's quantisation. The stride is the kernel's size by default."""
+        return self._pool("AVERAGE_POOL_2D", x, kernel, stride, padding, activation, name)
+
+    def max_pool(
+        self,
+        x: Value,
+        kernel: Pair = 2,
+        *,
+        stride: Pair | None = None,
+        padding: str = "VALID",
+        activation: Activation = Activation.NONE,
+        name: str | None = None,
+    ) -> Value:
+        """MAX_POOL_2D; see `average_pool`."""
+        return self._pool("MAX_POOL_2D", x, kernel, stride, padding, activation, name)
+
+    def mean(
+        self,
+        x: Value,
+        axes: Sequence[int] = (1, 2),
+        *,
+        keep_dims: bool = False,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """MEAN over `axes`."""
+        folded = tuple(a % len(x.shape) for a in axes)
+        kept = tuple(1 if i in folded else d for i, d in enumerate(x.shape))
+        shape = kept if keep_dims else tuple(d for i, d in enumerate(x.shape) if i not in folded)
+        axes_index = self._integers("axes", axes)
+        return self._operator(
+            "MEAN",
+            [x.index, axes_index],
+            shape,
+            lambda: self._real(x).mean(axis=folded, keepdims=keep_dims),
+            output,
+            "ReducerOptions",
+            {"KeepDims": keep_dims},
+            name,
+        )
+
+    def pad(self, x: Value, paddings: Sequence[tuple[int, int]], *, name: str | None = None) -> Value:
+        """PAD with (before, after) for every dimension; the output keeps the input's quantisation."""
+        shape = tuple(d + before + after for d, (before, after) in zip(x.shape, paddings, strict=True))
+        index = self._constant("paddings", np.array(paddings, dtype=np.int32), DType.INT32).index
+        return self._operator(
+            "PAD",
+            [x.index, index],
+            shape,
+            lambda: np.pad(self._real(x), paddings),
+            x.quantisation,
+            "PadOptions",
+            {},
+            name,
+        )
+
+    def reshape(self, x: Value, shape: Sequence[int], *, name: str | None = None) -> Value:
+        """RESHAPE to a shape given in full."""
+        target = tuple(shape)
+        index = self._integers("shape", target)
+        return self._operator(
+            "RESHAPE",
+            [x.index, index],
+            target,
+            lambda: self._real(x).reshape(target),
+            x.quantisation,
+            "ReshapeOptions",
+            {"NewShape": target},
+            name,
+        )
+
+    def squeeze(self, x: Value, axes: Sequence[int], *, name: str | None = None) -> Value:
+        """SQUEEZE of the named axes, all of size 1."""
+        shape = tuple(d for i, d in enumerate(x.shape) if i not in axes)
+        return self._operator(
+            "SQUEEZE",
+            [x.index],
+            shape,
+            lambda: self._real(x).reshape(shape),
+            x.quantisation,
+            "SqueezeOptions",
+            {"SqueezeDims": tuple(axes)},
+            name,
+        )
+
+    def quantize(
+        self, x: Value, output: Quantisation | None = None, *, dtype: DType | None = None, name: str | None = None
+    ) -> Value:
+        """QUANTIZE to another quantisation, and to another type if `dtype` is given."""
+        return self._operator(
+            "QUANTIZE", [x.index], x.shape, lambda: self._real(x), output, "QuantizeOptions", {}, name, dtype
+        )
+
+    def softmax(
+        self, x: Value, *, beta: float = 1.0, output: Quantisation | None = None, name: str | None = None
+    ) -> Value:
+        """SOFTMAX over the last axis; the output's scale is 1/256 and its zero point the type's lowest value."""
+        fixed = Quantisation((1.0 / 256,), (x.dtype.limits[0],))
+        return self._operator(
+            "SOFTMAX",
+            [x.index],
+            x.shape,
+            lambda: real.softmax(self._real(x), beta),
+            output or fixed,
+            "SoftmaxOptions",
+            {"Beta": beta},
+            name,
+        )
+
+    def relu(
+        self,
+        x: Value,
+        *,
+        activation: Activation = Activation.RELU,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """RELU, RELU6 or RELU_N1_TO_1 as an operator of its own."""
+        return self._operator(
+            activation.name,
+            [x.index],
+            x.shape,
+            lambda: real.activate(self._real(x), activation),
+            output,
+            None,
+            {},
+            name,
+        )
+
+    # Internals.
+
+    def _pool(
+        self,
+        kind: str,
+        x: Value,
+        kernel: Pair,
+        stride: Pair | None,
+        padding: str,
+        activation: Activation,
+        name: str | None,
+    ) -> Value:
+        window, size = resolve_window(x.shape, kernel, kernel if stride is None else stride, 1, padding)
+        pool = real.max_pool if kind == "MAX_POOL_2D" else real.average_pool
+        fields = {
+            **window_fields(window, padding, activation, dilated=False),
+            "FilterHeight": window.kernel_h,
+            "FilterWidth": window.kernel_w,
+        }
+        return self._operator(
+            kind,
+            [x.index],
+            (x.shape[0], *size, x.shape[3]),
+            lambda: real.activate(pool(self._real(x), window), activation),
+            x.quantisation,
+            "Pool2DOptions",
+            fields,
+            name,
+        )
+
+    def _tensor(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: DType,
+        quantisation: Quantisation,
+        data: Array | None = None,
+    ) -> Value:
+        self._tensors.append(TensorRecord(name, shape, dtype, quantisation, data))
+        return Value(len(self._tensors) - 1, name, shape, dtype, quantisation)
+
+    def _constant(self, name: str, data: Array, dtype: DType) -> Value:
+        self._tensors.append(TensorRecord(f"{name}{len(self._tensors)}", data.shape, dtype, None, data))
+        return Value(len(self._tensors) - 1, name, data.shape, dtype, Quantisation((1.0,), (0,)))
+
+    def _integers(self, name: str, numbers: Sequence[int]) -> int:
+        return self._constant(name, np.array(numbers, dtype=np.int32), DType.INT32).index
+
+    def _weights(
+        self,
+        shape: tuple[int, ...],
+        deviation: float,
+        given: Array | None,
+        quantisation: Quantisation | None,
+        axis: int | None,
+    ) -> tuple[Value, Real]:
+        dtype = DType.UINT8 if self.dtype is DType.UINT8 else DType.INT8
+        if given is None:
+            given = self._rng.standard_normal(shape) * np.sqrt(2.0) * deviation
+        if given.shape != shape:
+            raise ValueError(f"weights have shape {given.shape}, the operator needs {shape}")
+        name = f"weights{len(self._tensors)}"
+        if np.issubdtype(given.dtype, np.integer):
+            if quantisation is None:
+                raise ValueError("integer weights need their quantisation")
+            stored = given
+        else:
+            wanted = np.asarray(given, dtype=np.float64)
+            quantisation = quantisation or weight_quantisation(wanted, dtype, axis)
+            stored = quantise(wanted, quantisation, dtype)
+        value = self._tensor(name, shape, dtype, quantisation, stored.astype(dtype.numpy))
+        return value, dequantise(stored, quantisation)
+
+    def _bias(self, x: Value, weights: Value, channels: int, given: Array | None) -> tuple[int, Real]:
+        # float32 products: that is the scale which runtimes expect of a bias.
+        products = np.float32(x.quantisation.scale) * np.asarray(weights.quantisation.scales, dtype=np.float32)
+        scales = tuple(float(s) for s in products)
+        axis = None if len(scales) == 1 else 0
+        quantisation = Quantisation(scales, (0,) * len(scales), axis)
+        if given is None:
+            given = self._rng.standard_normal(channels) * 0.1
+        if np.issubdtype(given.dtype, np.integer):
+            stored = given.astype(np.int32)
+        else:
+            stored = quantise(np.asarray(given, dtype=np.float64), quantisation, DType.INT32).astype(np.int32)
+        value = self._tensor(f"bias{len(self._tensors)}", (channels,), DType.INT32, quantisation, stored)
+        return value.index, dequantise(stored, quantisation)
+
+    def _real(self, value: Value) -> Real:
+        """Real value of a tensor in the calibration run, computed once."""
+        if value.index not in self._reals:
+            self._reals[value.index] = self._thunks[value.index]()
+        return self._reals[value.index]
+
+    def _operator(
+        self,
+        kind: str,
+        inputs: Sequence[int],
+        shape: tuple[int, ...],
+        compute: Callable[[], Real],
+        output: Quantisation | None,
+        options: str | None,
+        fields: Mapping[str, int | float | bool | tuple[int, ...]],
+        name: str | None,
+        dtype: DType | None = None,
+    ) -> Value:
+        kind_out = dtype or self.dtype
+        calibrated = None
+        if output is None:
+            calibrated = compute()
+            output = activation_quantisation(calibrated, kind_out)
+        value = self._tensor(name or f"{kind.lower()}{len(self._operators)}", shape, kind_out, output)
+        self._thunks[value.index] = compute
+        if calibrated is not None:
+            self._reals[value.index] = calibrated
+        version = 1 if self.dtype is DType.UINT8 else SIGNED_VERSIONS.get(kind, 1)
+        self._operators.append(OperatorRecord(kind, version, tuple(inputs), (value.index,), options, fields))
+        return value

@@ -1,0 +1,35 @@
+"""TFLite's SAME and VALID, resolved to explicit windows while a network is built."""
+
+from __future__ import annotations
+
+from ..ir import Window
+
+Pair = int | tuple[int, int]
+
+
+def _pair(value: Pair) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else value
+
+
+def resolve_window(
+    shape: tuple[int, ...], kernel: Pair, stride: Pair, dilation: Pair, padding: str
+) -> tuple[Window, tuple[int, int]]:
+    """The explicit window over an NHWC `shape`, and the output's (rows, columns).
+
+    SAME makes ceil(extent / stride) outputs; an odd amount of padding puts the larger half behind. Raises `ValueError`
+    for another mode, a shape that is not NHWC, or a kernel that does not fit.
+    """
+    if padding not in ("SAME", "VALID") or len(shape) != 4:
+        raise ValueError(f"padding {padding!r} of shape {shape}: SAME or VALID, of four dimensions")
+    pads, sizes = [], []
+    for extent, k, s, d in zip(shape[1:3], _pair(kernel), _pair(stride), _pair(dilation), strict=True):
+        span = (k - 1) * d + 1
+        size = -(-extent // s) if padding == "SAME" else (extent - span) // s + 1
+        if size < 1:
+            raise ValueError(f"a kernel that spans {span} elements does not fit into {extent} without padding")
+        total = max((size - 1) * s + span - extent, 0) if padding == "SAME" else 0
+        pads.append((total // 2, total - total // 2))
+        sizes.append(size)
+    (top, bottom), (left, right) = pads
+    window = Window(*_pair(kernel), *_pair(stride), *_pair(dilation), top, left, bottom, right)
+    return window, (sizes[0], sizes[1])

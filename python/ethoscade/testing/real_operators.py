@@ -1,0 +1,61 @@
+"""Real-valued (float64) operators, by which built networks are calibrated. Nothing here is bit-exact to anything."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ir import Activation, Window
+from ..reference.windows import correlate, output_size, pad_spatial, tap
+
+Real = npt.NDArray[np.float64]
+
+_BOUNDS = {
+    Activation.NONE: (-np.inf, np.inf),
+    Activation.RELU: (0.0, np.inf),
+    Activation.RELU_N1_TO_1: (-1.0, 1.0),
+    Activation.RELU6: (0.0, 6.0),
+}
+
+
+def activate(x: Real, activation: Activation) -> Real:
+    """`x` clamped to the activation's bounds."""
+    return np.clip(x, *_BOUNDS[activation])
+
+
+def conv(x: Real, weights: Real, bias: Real | None, window: Window) -> Real:
+    """Convolution of NHWC by OHWI."""
+    out = correlate(np.asarray(pad_spatial(x, window, 0), dtype=np.float64), weights, window)
+    return out if bias is None else out + bias
+
+
+def depthwise(x: Real, weights: Real, bias: Real | None, window: Window) -> Real:
+    """Depthwise convolution of NHWC by 1HWC."""
+    x = np.repeat(x, weights.shape[3] // x.shape[3], axis=3)
+    padded = np.asarray(pad_spatial(x, window, 0), dtype=np.float64)
+    out = np.zeros((x.shape[0], *output_size(padded.shape, window), x.shape[3]))
+    for ky in range(window.kernel_h):
+        for kx in range(window.kernel_w):
+            out += np.asarray(tap(padded, window, ky, kx), dtype=np.float64) * weights[0, ky, kx]
+    return out if bias is None else out + bias
+
+
+def average_pool(x: Real, window: Window) -> Real:
+    """Mean over the part of each window that lies inside the image."""
+    ones = np.ones((1, 1, 1, x.shape[3]))
+    ones = np.broadcast_to(ones, (1, window.kernel_h, window.kernel_w, x.shape[3]))
+    inside = np.ones((1, *x.shape[1:]))
+    return depthwise(x, ones, None, window) / depthwise(inside, ones, None, window)
+
+
+def max_pool(x: Real, window: Window) -> Real:
+    """Maximum over the part of each window that lies inside the image."""
+    padded = np.asarray(pad_spatial(x, window, -np.inf), dtype=np.float64)
+    taps = [tap(padded, window, ky, kx) for ky in range(window.kernel_h) for kx in range(window.kernel_w)]
+    return np.asarray(np.max(np.stack(taps), axis=0), dtype=np.float64)
+
+
+def softmax(x: Real, beta: float) -> Real:
+    """Softmax over the last axis."""
+    e = np.exp(beta * (x - x.max(axis=-1, keepdims=True)))
+    return np.asarray(e / e.sum(axis=-1, keepdims=True), dtype=np.float64)

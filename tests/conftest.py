@@ -1,0 +1,1 @@
+"""Being here puts `tests/` on the import path, so that tests can share their helpers."""

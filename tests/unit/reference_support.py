@@ -1,0 +1,137 @@
+"""Shared by the tests of the reference, the builder and the judge: LiteRT in this process, one-operator models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ethoscade import reference
+from ethoscade.frontend import read_tflite
+from ethoscade.ir import Activation, DType, Graph, Quantisation
+from ethoscade.testing import ModelBuilder
+from ethoscade.verification import acceptable_source, random_inputs
+
+ACTIVATIONS = tuple(Activation)
+MEAN_AXES = ((1, 2), (1,), (2,), (3,), (1, 2, 3), (2, 3), (-1,))
+
+
+def needs_litert() -> None:
+    """Skip the test if LiteRT is not installed."""
+    pytest.importorskip("ai_edge_litert", reason='LiteRT is not installed: pip install "ethoscade[verify]"')
+
+
+def models_folder() -> Path | None:
+    """$ETHOSCADE_MODELS, or shared/models in a parent directory, or None."""
+    named = os.environ.get("ETHOSCADE_MODELS")
+    candidates = [Path(named)] if named else [p / "shared" / "models" for p in Path(__file__).resolve().parents]
+    return next((c for c in candidates if c.is_dir()), None)
+
+
+def litert_values(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | None = None) -> dict[int, np.ndarray]:
+    """Every tensor's value in LiteRT's reference kernels. In this process: a model that LiteRT dislikes ends it."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    interpreter = Interpreter(
+        model_content=acceptable_source(graph, kept),
+        experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
+        experimental_preserve_all_tensors=True,
+    )
+    interpreter.allocate_tensors()
+    for detail, index in zip(interpreter.get_input_details(), graph.inputs, strict=True):
+        interpreter.set_tensor(detail["index"], inputs[graph.tensors[index].name])
+    interpreter.invoke()
+    operators = graph.operators[:kept]
+    wanted = {t for op in operators for t in (*op.inputs, *op.outputs) if t is not None}
+    return {t: interpreter.get_tensor(t) for t in sorted(wanted)}
+
+
+def differences(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | None = None) -> list[tuple[str, int, int]]:
+    """(kind and name, differing elements, largest difference) of each operator that our reference computes otherwise
+    than LiteRT, each operator on LiteRT's own inputs."""
+    values = litert_values(graph, inputs, kept)
+    found = []
+    for op in graph.operators[:kept]:
+        for t, mine in reference.run_operator(graph, op, values).items():
+            assert mine.dtype == values[t].dtype and mine.shape == values[t].shape
+            apart = np.abs(mine.astype(np.float64) - values[t].astype(np.float64))
+            if apart.any():
+                found.append((f"{op.kind} {op.name}", int(np.count_nonzero(apart)), int(apart.max())))
+    return found
+
+
+def check(model: bytes, seed: int = 0) -> None:
+    """Fail unless every operator of `model` equals LiteRT on the inputs of `seed` and the two after."""
+    graph = read_tflite(model)
+    for s in range(seed, seed + 3):
+        assert differences(graph, random_inputs(graph, s)) == []
+
+
+def drawn_quantisation(rng: np.random.Generator, dtype: DType) -> Quantisation:
+    """Scales over twelve powers of two; zero points often at the type's limits."""
+    lowest, highest = dtype.limits
+    scale = float(np.float32(2.0 ** rng.uniform(-9, 3)))
+    places = (lowest, highest, (lowest + highest + 1) // 2, int(rng.integers(lowest, highest + 1)))
+    return Quantisation((scale,), (places[rng.integers(4)],))
+
+
+def drawn_operator(kind: str, seed: int) -> bytes:
+    """A model of one operator of `kind`, everything else about it drawn from `seed`."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    dtype = DType.INT8 if rng.random() < 0.5 else DType.UINT8
+    b = ModelBuilder(dtype=dtype, per_channel=bool(rng.random() < 0.7), seed=seed)
+    shape = tuple(int(n) for n in rng.integers((1, 1, 1, 1), (3, 14, 14, 20)))
+    x = b.input(shape, quantisation=drawn_quantisation(rng, dtype))
+    # Without a given one the output is calibrated, so that clamping does not hide everything else.
+    output = None if rng.random() < 0.5 else drawn_quantisation(rng, dtype)
+    activation = ACTIVATIONS[rng.integers(4)]
+    if kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D"):
+        _draw_windowed(b, kind, x, rng, output, activation)
+    elif kind == "FULLY_CONNECTED":
+        keep = bool(rng.random() < 0.5)
+        b.fully_connected(
+            x,
+            int(rng.integers(1, 20)),
+            activation=activation,
+            keep_num_dims=keep,
+            per_channel=bool(rng.random() < 0.5),
+            use_bias=bool(rng.random() < 0.8),
+            output=output,
+        )
+    elif kind == "ADD":
+        other = shape if rng.random() < 0.7 else (1, 1, 1, shape[3])
+        y = b.input(other, quantisation=drawn_quantisation(rng, dtype))
+        b.add(x, y, activation=activation, output=drawn_quantisation(rng, dtype))
+    elif kind == "MEAN":
+        b.mean(x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
+    elif kind == "SOFTMAX":
+        b.softmax(x, beta=float(rng.choice([1.0, 0.5, 2.0, 10.0, 0.1])))
+    elif kind == "QUANTIZE":
+        to = (DType.INT8, DType.UINT8)[rng.integers(2)]
+        b.quantize(x, drawn_quantisation(rng, to), dtype=to)
+    elif kind == "RELU":
+        b.relu(x, activation=ACTIVATIONS[rng.integers(1, 4)], output=output)
+    else:
+        amounts = [(0, 0), *((int(p), int(q)) for p, q in rng.integers(0, 4, (2, 2))), (0, int(rng.integers(0, 2)))]
+        b.pad(x, amounts)
+    return b.build()
+
+
+def _draw_windowed(b, kind, x, rng, output, activation) -> None:  # type: ignore[no-untyped-def]
+    kernel, stride, dilation = (tuple(int(n) for n in rng.integers(1, high, 2)) for high in (6, 4, 3))
+    if kind == "DEPTHWISE_CONV_2D":
+        stride = (stride[0], stride[0])
+    if kind.endswith("POOL_2D"):
+        dilation = (1, 1)
+    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    fits = spans[0] <= x.shape[1] and spans[1] <= x.shape[2]
+    common = {"stride": stride, "padding": "VALID" if fits and rng.random() < 0.5 else "SAME", "activation": activation}
+    if kind == "CONV_2D":
+        b.conv2d(x, int(rng.integers(1, 20)), kernel, dilation=dilation, output=output, **common)
+    elif kind == "DEPTHWISE_CONV_2D":
+        multiplier, use_bias = int(rng.integers(1, 4)), bool(rng.random() < 0.8)
+        b.depthwise(x, kernel, multiplier=multiplier, dilation=dilation, output=output, use_bias=use_bias, **common)
+    else:
+        (b.average_pool if kind == "AVERAGE_POOL_2D" else b.max_pool)(x, kernel, **common)

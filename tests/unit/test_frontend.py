@@ -1,0 +1,291 @@
+"""What the reader makes of right files."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ethoscade import ir
+from ethoscade.errors import ConfigError, ModelFormatError, UnsupportedOperatorError
+from ethoscade.frontend import read_tflite
+from model_files import NO_MODELS, model_paths
+from tflite_files import FLOAT32, INT16, INT32, UINT8, File, Op, T, constant, conv_file
+
+
+def one_op(kind, inputs, output, options_name=None, options=None, extra=()):
+    """A file of one operator; `extra` tensors are constants after the inputs."""
+    tensors = (*inputs, *extra, output)
+    return File(
+        tensors,
+        (Op(kind, range(len(tensors) - 1), (len(tensors) - 1,), options_name, options or {}),),
+        range(len(inputs)),
+        (len(tensors) - 1,),
+    )
+
+
+def read_op(file: File) -> ir.Operator:
+    graph = read_tflite(file.bytes())
+    assert len(graph.operators) == 1
+    return graph.operators[0]
+
+
+def test_a_convolution_is_read_whole():
+    data = conv_file(stride=2).bytes()
+    graph = read_tflite(data, "net")
+    op = graph.operators[0]
+    assert (graph.name, graph.source, graph.inputs, graph.outputs) == ("net", data, (0,), (3,))
+    assert (op.kind, op.name, op.inputs, op.outputs, op.source_index, op.opaque) == (
+        "CONV_2D", "output", (0, 1, 2), (3,), 0, None,
+    )  # fmt: skip
+    assert op.attrs == ir.ConvAttrs(ir.Window(3, 3, 2, 2, 1, 1, 0, 0, 1, 1))
+    weights = graph.tensors[1]
+    assert weights.quantisation == ir.Quantisation((0.25,) * 6, (0,) * 6, 0)
+    assert weights.data is not None and weights.data.dtype == np.int8
+    assert graph.tensors[0].quantisation == ir.Quantisation((0.5,), (3,))
+
+
+def test_constants_are_read_only_views_of_the_file():
+    data = conv_file().bytes()
+    weights = read_tflite(data).tensors[1].data
+    assert weights is not None and not weights.flags.writeable
+    assert np.shares_memory(weights, np.frombuffer(data, np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("extent", "kernel", "stride", "dilation", "pads"),
+    [
+        (8, 3, 1, 1, (1, 1)),
+        (8, 3, 2, 1, (0, 1)),
+        (7, 3, 2, 1, (1, 1)),
+        (8, 2, 1, 1, (0, 1)),
+        (8, 3, 1, 2, (2, 2)),
+        (8, 1, 2, 1, (0, 0)),
+        (4, 5, 3, 1, (2, 2)),
+    ],
+)
+def test_same_becomes_explicit_padding(extent, kernel, stride, dilation, pads):
+    file = conv_file((1, extent, extent, 2), kernel=(kernel, kernel), stride=stride)
+    op = read_op(file.operator(0, options={"DilationHFactor": dilation, "DilationWFactor": dilation}))
+    w = op.attrs.window
+    assert ((w.pad_top, w.pad_bottom), (w.pad_left, w.pad_right)) == (pads, pads)
+
+
+def test_valid_has_no_padding():
+    file = conv_file().operator(0, options={"Padding": 1}).tensor(3, shape=(1, 6, 6, 6))
+    assert read_op(file).attrs.window == ir.Window(3, 3)
+
+
+@pytest.mark.parametrize("multiplier", [0, 2])
+def test_depthwise_multiplier_from_shapes(multiplier):
+    file = one_op(
+        "DEPTHWISE_CONV_2D",
+        (T("x", (1, 5, 5, 3)),),
+        T("y", (1, 3, 3, 6)),
+        "DepthwiseConv2DOptions",
+        {"Padding": 1, "StrideH": 1, "StrideW": 1, "DepthMultiplier": multiplier, "FusedActivationFunction": 3},
+        (T("w", (1, 3, 3, 6), scales=(0.1,) * 6, zero_points=(0,) * 6, axis=3, data=[1] * 54),),
+    )
+    attrs = read_op(file).attrs
+    assert attrs == ir.ConvAttrs(ir.Window(3, 3), ir.Activation.RELU6, 2)
+
+
+def test_a_stray_axis_of_a_per_tensor_scale_is_ignored():
+    graph = read_tflite(conv_file().tensor(0, axis=7).bytes())
+    assert graph.tensors[0].quantisation == ir.Quantisation((0.5,), (3,))
+
+
+def test_a_stray_axis_of_a_bias_means_its_only_one():
+    graph = read_tflite(conv_file().tensor(2, axis=3).bytes())
+    assert graph.tensors[2].quantisation.axis == 0
+
+
+@pytest.mark.parametrize("kind", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
+def test_pools(kind):
+    options = {"Padding": 1, "StrideH": 2, "StrideW": 2, "FilterHeight": 2, "FilterWidth": 3}
+    file = one_op(kind, (T("x", (1, 4, 5, 3), UINT8),), T("y", (1, 2, 2, 3), UINT8), "Pool2DOptions", options)
+    assert read_op(file).attrs == ir.PoolAttrs(ir.Window(2, 3, 2, 2))
+
+
+@pytest.mark.parametrize(("keep", "shape"), [(False, (6, 5)), (True, (2, 3, 5))])
+def test_fully_connected(keep, shape):
+    weights = T("w", (5, 4), data=[1] * 20)
+    file = one_op(
+        "FULLY_CONNECTED",
+        (T("x", (2, 3, 4)),),
+        T("y", shape),
+        "FullyConnectedOptions",
+        {"KeepNumDims": keep},
+        (weights,),
+    )
+    assert read_op(file).attrs == ir.FullyConnectedAttrs(keep_num_dims=keep)
+    absent = read_op(file.operator(0, inputs=(0, 1, -1)))
+    assert absent.inputs == (0, 1, None) and absent.opaque is None
+
+
+def test_add_repeats_the_smaller():
+    file = one_op("ADD", (T("a", (1, 4, 4, 8)), T("b", (8,))), T("y", (1, 4, 4, 8)), "AddOptions", {})
+    assert read_op(file).attrs == ir.AddAttrs()
+
+
+def test_mean_axes_are_positive_and_ascending():
+    file = one_op(
+        "MEAN",
+        (T("x", (1, 4, 4, 8)),),
+        T("y", (1, 8)),
+        "ReducerOptions",
+        {"KeepDims": False},
+        (constant("a", [-2, 1]),),
+    )
+    assert read_op(file).attrs == ir.MeanAttrs((1, 2), False)
+
+
+def test_pad_and_softmax():
+    amounts = constant("p", [0, 0, 1, 2, 0, 1, 0, 0], (4, 2))
+    file = one_op("PAD", (T("x", (1, 4, 4, 8)),), T("y", (1, 7, 5, 8)), extra=(amounts,))
+    assert read_op(file).attrs == ir.PadAttrs(((0, 0), (1, 2), (0, 1), (0, 0)))
+    file = one_op("SOFTMAX", (T("x", (1, 9)),), T("y", (1, 9)), "SoftmaxOptions", {"Beta": 0.5})
+    assert read_op(file).attrs == ir.SoftmaxAttrs(0.5)
+
+
+def test_strided_slice_masks_are_resolved():
+    extra = (constant("b", [5, -3]), constant("e", [0, 9]), constant("s", [-2, 1]))
+    options = {"BeginMask": 1, "EndMask": 1, "ShrinkAxisMask": 2}
+    file = one_op("STRIDED_SLICE", (T("x", (6, 4, 2)),), T("y", (3, 2)), "StridedSliceOptions", options, extra)
+    assert read_op(file).attrs == ir.StridedSliceAttrs(((5, -1, -2), (1, 2, 1), (0, 2, 1)), (1,))
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        (conv_file().operator(0, options={"FusedActivationFunction": 4}), "TANH"),
+        (conv_file().operator(0, kind="LOGISTIC", options_name=None), "LOGISTIC"),
+        (conv_file().operator(0, kind="WHILE", options_name=None), "other subgraphs"),
+        (conv_file().operator(0, kind="my_op", options_name=None), "my_op"),
+        (replace(conv_file().tensor(1, data=None), inputs=(0, 1)), "'weights' are not constant"),
+        (conv_file().tensor(3, type=UINT8, zero_points=(5,)), "mix int8 and uint8"),
+        (conv_file().tensor(0, scales=(), zero_points=()), "'input' has no quantisation"),
+        (conv_file((1, 8, 8, 8)).tensor(1, shape=(6, 3, 3, 4), data=[0] * 216), "grouped"),
+        (conv_file().tensor(0, type=INT16, zero_points=(0,)).tensor(3, type=INT16), "int16"),
+    ],
+)
+def test_what_is_not_understood_is_kept_with_a_reason(file, reason):
+    op = read_op(file)
+    assert op.opaque is not None and reason in op.opaque
+    assert op.attrs is None and op.source_index == 0
+
+
+def test_pad_by_an_amount_known_only_at_run_time_is_opaque():
+    file = one_op("PAD", (T("x", (1, 4)), T("p", (2, 2), INT32, (), ())), T("y", (1, 6)))
+    assert "not constant" in (read_op(file).opaque or "")
+    file = one_op("PAD", (T("x", (1, 4)),), T("y", (1, 6)), extra=(constant("p", [0, 0, 1, 1], (2, 2)),))
+    assert "missing" in (read_op(file.operator(0, inputs=(0, -1))).opaque or "")
+
+
+def test_a_compiled_file_is_read():
+    plain = {"scales": (), "zero_points": ()}
+    file = File(
+        (
+            T("stream", (8,), UINT8, **plain, data=b"COP1abcd"),
+            T("read_only", (0,), UINT8, **plain),
+            T("scratch", (64,), UINT8, **plain),
+            T("x", (1, 4)),
+            T("y", (1, 4)),
+        ),
+        (Op("ethos-u", (0, 1, 2, 2, 3), (4,)),),
+        (3,),
+        (4,),
+        {"OfflineMemoryAllocation": b"\x01\x00"},
+    )
+    graph = read_tflite(file.bytes())
+    assert graph.operators[0].kind == "ethos-u" and "already compiled" in (graph.operators[0].opaque or "")
+    assert dict(graph.metadata) == {"OfflineMemoryAllocation": b"\x01\x00"}
+    assert graph.tensors[0].is_constant and graph.tensors[2].is_variable and not graph.tensors[3].is_variable
+
+
+def test_a_variable_may_be_read_from_the_start():
+    file = File(
+        (T("x", (1, 4)), T("s", (1, 9), variable=True), T("y", (1, 4))), (Op("SVDF", (0, 1), (2,)),), (0,), (2,)
+    )
+    assert read_tflite(file.bytes()).tensors[1].is_variable
+
+
+def test_names_are_unique():
+    graph = read_tflite(conv_file().tensor(1, name="input").tensor(2, name="").bytes())
+    assert [t.name for t in graph.tensors] == ["input", "input#1", "tensor_2", "output"]
+
+
+def test_the_first_of_several_subgraphs_is_read():
+    assert len(read_tflite(replace(conv_file(), subgraphs=3).bytes()).operators) == 1
+
+
+def test_a_float_model_is_refused_with_advice():
+    file = conv_file()
+    for i in range(4):
+        file = file.tensor(i, type=FLOAT32, scales=(), zero_points=())
+    with pytest.raises(UnsupportedOperatorError, match=r"not quantised.*full-integer") as caught:
+        read_tflite(file.bytes())
+    assert caught.value.operator == "output"
+
+
+def test_float_ends_around_a_quantised_network_are_kept_for_the_cpu():
+    file = conv_file()
+    floats = T("real", (1, 8, 8, 4), FLOAT32, (), ())
+    file = File((*file.tensors, floats), (Op("QUANTIZE", (4,), (0,)), *file.operators), (4,), (3,))
+    graph = read_tflite(file.bytes())
+    assert "float32" in (graph.operators[0].opaque or "") and graph.operators[1].opaque is None
+
+
+def test_sources(tmp_path: Path):
+    path = tmp_path / "net.tflite"
+    path.write_bytes(conv_file().bytes())
+    assert read_tflite(path).name == read_tflite(str(path)).name == "net"
+    assert read_tflite(path, "other").name == "other"
+    assert read_tflite(bytearray(path.read_bytes())).name == "model"
+
+
+@pytest.mark.parametrize("what", ["missing", "directory", "device", "null byte", "unreadable"])
+def test_sources_that_cannot_be_read_are_named(tmp_path: Path, what: str):
+    path = str(tmp_path / "net.tflite")
+    if what == "directory":
+        path = str(tmp_path)
+    elif what == "device":
+        path = os.devnull
+    elif what == "null byte":
+        path = "net\0.tflite"
+    elif what == "unreadable":
+        Path(path).touch(mode=0)
+        if os.access(path, os.R_OK):
+            pytest.skip("this user may read everything")
+    with pytest.raises(ModelFormatError, match="cannot read"):
+        read_tflite(path)
+
+
+def test_a_source_that_is_no_model():
+    with pytest.raises(ConfigError, match="int"):
+        read_tflite(42)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not model_paths(), reason=NO_MODELS)
+@pytest.mark.parametrize("path", model_paths(), ids=lambda p: p.stem)
+def test_real_models_are_understood(path: Path):
+    graph = read_tflite(path).verify()
+    left = {op.kind for op in graph.operators if op.opaque}
+    expected = {"keyword_scrambled_8bit": {"SVDF", "QUANTIZE", "SOFTMAX"}, "seanet_conv3": {"CONV_2D"}}
+    assert left <= expected.get(path.stem, set())
+
+
+@pytest.mark.skipif(not model_paths(), reason=NO_MODELS)
+def test_four_megabytes_are_read_in_a_blink():
+    data = max(model_paths(), key=lambda p: p.stat().st_size).read_bytes()
+    read_tflite(data)
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        read_tflite(data)
+        seconds.append(time.perf_counter() - start)
+    # 15 ms on an idle core of 2023; the bound leaves room for a busy machine.
+    assert min(seconds) < 0.1
