@@ -1,1 +1,1 @@
-"""Shared by all tests. Its place also puts `tests/` on the import path, where the test helpers are."""
+"""Being here puts `tests/` on the import path, so that tests can share their helpers."""

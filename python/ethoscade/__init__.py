@@ -1,1 +1,45 @@
-"""Compile quantised TensorFlow Lite models for Arm Ethos-U NPUs inside the SRAM you have."""
+"""Compile quantised TensorFlow Lite models for Arm Ethos-U NPUs inside the SRAM you have.
+
+    import ethoscade
+    compiled = ethoscade.compile("model.tflite", sram_kb=300)
+    compiled.save("model_ethosu.tflite")
+
+Public names only; every result is a frozen dataclass and every error derives from `EthoscadeError`.
+"""
+
+import logging
+
+from ._core import __version__
+from .compiled import Compiled, Curve, OperatorSummary
+from .compiler import compile, frontier
+from .errors import (
+    BudgetError,
+    CodegenError,
+    ConfigError,
+    EthoscadeError,
+    ModelFormatError,
+    SimulationError,
+    UnsupportedOperatorError,
+    VerificationError,
+)
+from .execution import simulate
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+__all__ = [
+    "BudgetError",
+    "CodegenError",
+    "Compiled",
+    "ConfigError",
+    "Curve",
+    "EthoscadeError",
+    "ModelFormatError",
+    "OperatorSummary",
+    "SimulationError",
+    "UnsupportedOperatorError",
+    "VerificationError",
+    "__version__",
+    "compile",
+    "frontier",
+    "simulate",
+]

@@ -6,10 +6,12 @@ Owns the accelerators' parameters and the reading of vela.ini files. Knows nothi
 from __future__ import annotations
 
 import configparser
+import importlib.util
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
+from fractions import Fraction
 from pathlib import Path
 
 from .errors import ConfigError
@@ -70,6 +72,150 @@ class Target:
     constants: Memory
     arena: Memory
 
+    @property
+    def macs(self) -> int:
+        """MACs per cycle."""
+        return self.accelerator.macs
+
+    @property
+    def micro_block(self) -> tuple[int, int, int]:
+        """Micro-block height, width and OFM depth."""
+        return self.accelerator.micro_block
+
+    @property
+    def shram_banks(self) -> int:
+        """SHRAM banks of 1 KiB."""
+        return self.accelerator.shram_banks
+
+    @property
+    def constants_in_sram(self) -> bool:
+        """Whether weights count against the budget too (memory mode Sram_Only)."""
+        return self.constants.is_sram
+
 
 _DEFAULT_SYSTEM = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_Embedded"}
 _PORT_BYTES = {"u55": 8, "u65": 16}
+_DEFAULT_MODE = "Shared_Sram"
+
+
+def load_target(
+    accelerator: str = "ethos-u55-256",
+    system_config: str | None = None,
+    memory_mode: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+) -> Target:
+    """Build a target from names; `config` is a vela.ini, by default the one that ships with ethos-u-vela.
+
+    Raises `ConfigError` naming what does not exist and what does.
+    """
+    chip = ACCELERATORS.get(accelerator)
+    if chip is None:
+        raise ConfigError(f"unknown accelerator '{accelerator}'; known are {', '.join(ACCELERATORS)}")
+    path = Path(config) if config is not None else default_config()
+    sections = _read_sections(path)
+    system_name = system_config or _DEFAULT_SYSTEM[chip.product]
+    mode_name = memory_mode or _DEFAULT_MODE
+    system = _section(sections, "System_Config", system_name, path)
+    mode = _section(sections, "Memory_Mode", mode_name, path)
+    ports = {port: _value(system, f"{port}_port", system_name, path) for port in ("axi0", "axi1")}
+
+    def memory(area: str) -> Memory:
+        port = _value(mode, area, mode_name, path).lower()
+        if port not in ports:
+            raise ConfigError(f"{path}: {area} of memory mode '{mode_name}' is '{port}'; expected Axi0 or Axi1")
+        return _memory(system, ports[port], chip, system_name, path)
+
+    constants, arena, cache = (memory(f"{area}_mem_area") for area in ("const", "arena", "cache"))
+    if cache != arena or not arena.is_sram:
+        raise ConfigError(
+            f"memory mode '{mode_name}' keeps the arena in {arena.name} and a cache in {cache.name}; "
+            f"supported are modes whose arena is the SRAM itself: Shared_Sram and Sram_Only"
+        )
+    clock = _number(system, "core_clock", system_name, path)
+    return Target(chip, system_name, mode_name, float(clock), constants, arena)
+
+
+def default_config() -> Path:
+    """The vela.ini that ships with ethos-u-vela. Raises `ConfigError` if it is not installed."""
+    spec = importlib.util.find_spec("ethosu")
+    for root in (spec.submodule_search_locations or []) if spec else []:
+        found = Path(root) / "config_files" / "Arm" / "vela.ini"
+        if found.is_file():
+            return found
+    raise ConfigError("no vela.ini found: install ethos-u-vela, or name a file with config=")
+
+
+_UNITS = {"": 1, "b": 1, "kib": 1024, "kb": 1024, "k": 1024, "mib": 1 << 20, "mb": 1 << 20, "m": 1 << 20}
+
+
+def parse_size(text: str | int) -> int:
+    """Bytes of a budget such as "300KiB", "0.5MiB" or "307200".
+
+    KB and MB are taken as KiB and MiB, as `sram_kb` is. Raises `ConfigError` for anything else, zero and fractions
+    of a byte.
+    """
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*", str(text))
+    unit = _UNITS.get(match.group(2).lower()) if match else None
+    if match is None or unit is None:
+        raise ConfigError(f"cannot read the size '{text}'; write it like 300KiB, 0.5MiB or 307200")
+    size = Fraction(match.group(1)) * unit
+    if size.denominator != 1 or size <= 0:
+        raise ConfigError(f"the size '{text}' is {float(size):g} bytes; it must be a whole positive number")
+    return int(size)
+
+
+def _read_sections(path: Path) -> Mapping[str, Mapping[str, str]]:
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        with open(path, encoding="utf-8") as file:
+            parser.read_file(file)
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration file '{path}': {error.strerror}") from error
+    except (configparser.Error, UnicodeDecodeError) as error:
+        raise ConfigError(f"'{path}' is not a vela.ini: {str(error).splitlines()[0]}") from error
+    return {name: dict(parser[name]) for name in parser.sections()}
+
+
+def _section(sections: Mapping[str, Mapping[str, str]], kind: str, name: str, path: Path) -> Mapping[str, str]:
+    """A section with what it inherits; child entries win."""
+    full = f"{kind}.{name}"
+    if full not in sections:
+        known = ", ".join(s.split(".", 1)[1] for s in sections if s.startswith(f"{kind}."))
+        what = {"System_Config": "system configuration", "Memory_Mode": "memory mode"}[kind]
+        raise ConfigError(f"{path} has no {what} '{name}'; it has {known or 'none'}")
+    merged: dict[str, str] = {}
+    chain = [full]
+    while (parent := sections[chain[-1]].get("inherit")) is not None:
+        if parent not in sections or parent in chain:
+            raise ConfigError(f"{path}: '{chain[-1]}' inherits '{parent}', which is missing or inherits it in turn")
+        chain.append(parent)
+    for section in reversed(chain):
+        merged.update(sections[section])
+    return merged
+
+
+def _value(section: Mapping[str, str], key: str, name: str, path: Path) -> str:
+    try:
+        return section[key.lower()]
+    except KeyError:
+        raise ConfigError(f"{path}: '{name}' lacks the entry '{key}'") from None
+
+
+def _number(section: Mapping[str, str], key: str, name: str, path: Path) -> Fraction:
+    text = _value(section, key, name, path)
+    try:
+        number = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise ConfigError(f"{path}: '{key}' of '{name}' is '{text}', not a number") from None
+    if number < 0:
+        raise ConfigError(f"{path}: '{key}' of '{name}' is {text}; it must not be negative")
+    return number
+
+
+def _memory(section: Mapping[str, str], memory: str, chip: Accelerator, name: str, path: Path) -> Memory:
+    rate = _number(section, f"{memory}_clock_scale", name, path) * _PORT_BYTES[chip.product]
+    if rate <= 0:
+        raise ConfigError(f"{path}: '{memory}_clock_scale' of '{name}' is 0; a memory without bandwidth cannot be used")
+    latency = [int(_number(section, f"{memory}_{way}_latency", name, path)) for way in ("read", "write")]
+    burst = int(_number(section, f"{memory}_burst_length", name, path))
+    return Memory(memory, (rate.numerator, rate.denominator), latency[0], latency[1], burst)

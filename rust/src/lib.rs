@@ -1,10 +1,25 @@
 //! The compiled heart of ethoscade: cascading scheduler, static memory planner and NPU simulator.
 //!
 //! Rooms, and who may use whom (an arrow reads "is used by"):
-//! `stripe -> propagator -> graph, performance -> pareto -> plans -> proposals`.
-//! `usmp`, `checker` and `npu` stand alone. Only `python` knows pyo3.
+//! `stripe -> propagator -> performance -> graph -> costs -> interleave -> pareto -> plans -> proposals`.
+//! `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
+//! Only `python` knows pyo3.
 
+pub mod checker;
+pub mod costs;
+pub mod graph;
+pub mod interleave;
 pub mod npu;
+pub mod pareto;
+pub mod performance;
+pub mod plans;
+pub mod propagator;
+pub mod proposals;
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod schedule_tests;
+pub mod stripe;
 pub mod usmp;
 
 #[cfg(feature = "python")]

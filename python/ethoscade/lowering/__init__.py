@@ -1,0 +1,72 @@
+"""Lowering: from operators of the graph to stages, one operator family per module.
+
+Owns the table of families. A family is a module with `support` and `lower`; to add an operator, write its module and
+name it here. Which operators are lowered is `partition`'s decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol
+
+from ..ir import Graph, Operator
+from ..target import Accelerator
+from . import convolution, depthwise, elementwise, fully_connected, identity, mean, pooling
+from .stage import Stage
+
+__all__ = ["FAMILIES", "Family", "Selection", "lower", "support"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """An operator family: whether the NPU can run an operator of it (None, or the reason why not), and its stages."""
+
+    support: Callable[[Graph, Operator, Accelerator], str | None]
+    lower: Callable[[Graph, int], tuple[Stage, ...]]
+
+
+_POOLING = Family(pooling.support, pooling.lower)
+
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        "ADD": Family(elementwise.support, elementwise.lower),
+        "AVERAGE_POOL_2D": _POOLING,
+        "CONV_2D": Family(convolution.support, convolution.lower),
+        "DEPTHWISE_CONV_2D": Family(depthwise.support, depthwise.lower),
+        "FULLY_CONNECTED": Family(fully_connected.support, fully_connected.lower),
+        "MAX_POOL_2D": _POOLING,
+        "MEAN": Family(mean.support, mean.lower),
+        "QUANTIZE": Family(identity.support, identity.lower),
+    }
+)
+"""Operator kinds (TFLite builtin names) that can run on the NPU."""
+
+
+class Selection(Protocol):
+    """Operators to lower, by index, in execution order (`partition.Partition` is one)."""
+
+    @property
+    def npu_operators(self) -> tuple[int, ...]:
+        """Indices of the graph's operators that the NPU runs."""
+
+
+def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
+    """None if the NPU can run `op`, else the reason in one sentence without a full stop."""
+    if op.opaque is not None:
+        return op.opaque
+    family = FAMILIES.get(op.kind)
+    if family is None:
+        return f"{op.kind} has no NPU implementation"
+    return family.support(graph, op, accelerator)
+
+
+def lower(graph: Graph, partition: Selection) -> tuple[Stage, ...]:
+    """Stages of the operators that the partition gave to the NPU, in its execution order.
+
+    `Stage.operator` tells which operator a stage serves.
+    """
+    return tuple(
+        stage for op in partition.npu_operators for stage in FAMILIES[graph.operators[op].kind].lower(graph, op)
+    )

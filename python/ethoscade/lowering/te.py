@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop of a computation: `name`, iterating over [0, extent). Spatial axes are the output's dimensions in order."""
+    """A loop of a computation: `name`, over [0, extent). Spatial axes are the output's dimensions in order."""
 
     name: str
     extent: int
@@ -73,8 +73,8 @@ class Propagator:
 def propagator(compute: Compute, access: Access) -> Propagator:
     """Derive the propagator of one read.
 
-    For an index sum(s_a * a) + sum(d_r * r) + c over a stripe of e_a elements per spatial axis and the full extent E_r of
-    every reduction axis, the elements touched are the range that starts at sum(s_a * start_a) + c and is
+    For an index sum(s_a * a) + sum(d_r * r) + c over a stripe of e_a elements per spatial axis and the full extent E_r
+    of every reduction axis, the elements touched are the range that starts at sum(s_a * start_a) + c and is
     sum(s_a * (e_a - 1)) + sum(d_r * (E_r - 1)) + 1 long.
     """
     reductions = {axis.name: axis.extent for axis in compute.reductions}

@@ -4,12 +4,14 @@
 
 use pyo3::prelude::*;
 
+mod cascader;
 mod simulator;
 mod usmp;
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    cascader::register(module)?;
     simulator::register(module)?;
     usmp::register(module)?;
     Ok(())

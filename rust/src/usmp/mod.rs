@@ -1,1 +1,177 @@
 //! Unified static memory planning: buffers with lifetimes to pools and offsets. Knows nothing of networks.
+//!
+//! `model` says what is planned, `check` whether an answer is right, [`plan`] finds one. Behind it: `instance` is the
+//! problem in canonical order, `bound` what no plan can beat, `layout` first fit, and each solver has its file.
+
+pub mod check;
+pub mod model;
+
+mod bound;
+mod exhaustive;
+mod greedy;
+mod hill_climb;
+mod instance;
+mod layout;
+mod random;
+
+#[cfg(test)]
+mod tests;
+
+use exhaustive::{Exhaustive, MOST_ITEMS};
+use greedy::{Greedy, Order};
+use hill_climb::HillClimb;
+use instance::Instance;
+use layout::Layout;
+pub use model::{
+    Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Section, Slot, Solution,
+    StopReason, UsmpError,
+};
+
+/// What a solver hands back: its best plan, which may overflow, and why it stopped.
+struct Outcome {
+    layout: Layout,
+    stop_reason: StopReason,
+    iterations: u64,
+}
+
+/// A way to plan. Must be a pure function of its arguments.
+trait Solver {
+    /// The best plan found, whether it fits or not.
+    fn solve(&self, instance: &Instance, params: &Params) -> Result<Outcome, UsmpError>;
+}
+
+/// The solvers that `algorithm` runs on so many items that are not pinned, cheapest first.
+fn solvers(algorithm: Algorithm, movable: usize) -> &'static [&'static dyn Solver] {
+    match algorithm {
+        Algorithm::GreedyBySize => &[&Greedy(Order::Size)],
+        Algorithm::GreedyByConflicts => &[&Greedy(Order::Conflicts)],
+        Algorithm::HillClimb => &[&HillClimb],
+        // The hill climb knows first-fit orders only, so it cannot beat all of them.
+        Algorithm::Best if movable <= MOST_ITEMS => {
+            &[&Greedy(Order::Size), &Greedy(Order::Conflicts), &Exhaustive]
+        }
+        Algorithm::Best => &[&Greedy(Order::Size), &Greedy(Order::Conflicts), &HillClimb],
+    }
+}
+
+/// Finds a pool and an offset for every buffer.
+///
+/// No two buffers share a byte while both are in use, every address has its alignment, no pool exceeds its limit.
+/// Among such plans the preferred ones put buffers into earlier candidates, then have the least peak in pool 0, then
+/// in pool 1 and so on. The same problem, whatever the order of its buffers, and the same parameters give the same
+/// peaks; nothing depends on clocks.
+///
+/// # Errors
+/// [`UsmpError::PoolOverflow`] when no plan that fits was found, any other variant when the problem makes no sense.
+pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
+    let instance = Instance::new(problem)?;
+    let mut best: Option<Outcome> = None;
+    let mut iterations = 0;
+    for solver in solvers(params.algorithm, instance.movable().len()) {
+        let mut outcome = solver.solve(&instance, params)?;
+        iterations += outcome.iterations;
+        if let Some(found) = best
+            .take()
+            .filter(|found| found.layout.cost() <= outcome.layout.cost())
+        {
+            outcome.layout = found.layout;
+        }
+        let optimal = instance.proves_optimal(outcome.layout.cost());
+        best = Some(outcome);
+        if optimal {
+            break;
+        }
+    }
+    // Every algorithm names at least one solver.
+    let Some(Outcome {
+        layout,
+        stop_reason,
+        ..
+    }) = best
+    else {
+        unreachable!("an algorithm without a solver")
+    };
+    let optimal = instance.proves_optimal(layout.cost());
+    let lower_bounds = instance.lower_bounds(layout.cost());
+    let placement = layout.placement(&instance);
+    refuse_overflow(problem, &placement, &lower_bounds)?;
+    let stop_reason = if optimal {
+        StopReason::Complete
+    } else {
+        stop_reason
+    };
+    Ok(Solution {
+        placement,
+        lower_bounds,
+        optimal,
+        algorithm: params.algorithm,
+        stop_reason,
+        iterations,
+    })
+}
+
+/// The largest sum of sizes in use at one step, in bytes, by pool id, of the buffers that can lie in no other pool.
+///
+/// # Errors
+/// As [`plan`], when the problem makes no sense.
+pub fn lower_bounds(problem: &Problem) -> Result<Vec<u64>, UsmpError> {
+    Ok(bound::live_bytes(
+        &Instance::new(problem)?,
+        bound::Counted::Forced,
+    ))
+}
+
+fn refuse_overflow(
+    problem: &Problem,
+    placement: &Placement,
+    lower_bounds: &[u64],
+) -> Result<(), UsmpError> {
+    for (pool, (spec, &needed_bytes)) in (0u32..).zip(problem.pools.iter().zip(&placement.peaks)) {
+        if let Some(available_bytes) = spec.limit_bytes.filter(|&limit| needed_bytes > limit) {
+            let lower_bound_bytes = lower_bounds[pool as usize];
+            let live = live_when_fullest(problem, placement, pool);
+            return Err(UsmpError::PoolOverflow {
+                pool,
+                needed_bytes,
+                available_bytes,
+                lower_bound_bytes,
+                live,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The buffers in `pool` that are in use at the first step at which most of its bytes are, in ascending order.
+fn live_when_fullest(problem: &Problem, placement: &Placement, pool: u32) -> Vec<u32> {
+    let mut sections: Vec<(Section, u32)> = Vec::new();
+    for (id, (buffer, slot)) in (0u32..).zip(problem.buffers.iter().zip(&placement.slots)) {
+        if slot.pool == pool {
+            sections.extend(
+                buffer
+                    .lifetime
+                    .sections(buffer.size_bytes)
+                    .into_iter()
+                    .map(|section| (section, id)),
+            );
+        }
+    }
+    let mut events: Vec<(i64, bool, u64)> = Vec::with_capacity(2 * sections.len());
+    for (section, _) in &sections {
+        events.push((section.lower, true, section.high - section.low));
+        events.push((section.upper, false, section.high - section.low));
+    }
+    events.sort_unstable();
+    let (mut now, mut most, mut fullest) = (0u64, 0u64, 0i64);
+    for (step, starts, bytes) in events {
+        now = if starts { now + bytes } else { now - bytes };
+        if now > most {
+            (most, fullest) = (now, step);
+        }
+    }
+    let alive =
+        |(section, _): &&(Section, u32)| section.lower <= fullest && fullest < section.upper;
+    let mut live: Vec<u32> = sections.iter().filter(alive).map(|&(_, id)| id).collect();
+    live.sort_unstable();
+    live
+}

@@ -1,0 +1,133 @@
+"""The command line: `ethoscade compile | frontier | verify | simulate | plan-memory | supported-ops`.
+
+Owns arguments and exit status: 0 done, 1 the model, the configuration or the budget is at fault (one sentence on
+stderr), 2 wrong usage, 3 a verification found a difference. What the commands do is in `report.commands`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from ._core import __version__
+from .errors import EthoscadeError
+from .report import commands, plan_memory
+from .report.summary import error_json
+from .target import ACCELERATORS
+
+ARTEFACTS = ("tflite", "c", "mlf", "raw")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    args = _parser().parse_args(arguments)
+    try:
+        status: int = args.run(args)
+        return status
+    except EthoscadeError as error:
+        if getattr(args, "json", False):
+            print(json.dumps(error_json(error)))
+        print(f"ethoscade: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ethoscade", description="Compile TFLite models for Arm Ethos-U NPUs inside the SRAM you have."
+    )
+    parser.add_argument("--version", action="version", version=f"ethoscade {__version__}")
+    sub = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    command = _command(sub, "compile", commands.compile_model, "compile a model and write artefacts")
+    command.add_argument("model", metavar="MODEL", help="a quantised .tflite file")
+    command.add_argument("-o", "--output", "--output-dir", metavar="DIR", default="out", help="folder (default: out)")
+    _add_target(command)
+    _add_budget(command)
+    command.add_argument(
+        "--emit", type=_artefacts, default=("tflite",), metavar="LIST", help=f"of {','.join(ARTEFACTS)}; default tflite"
+    )
+    command.add_argument("--verify", action="store_true", help="compare with the reference interpreter afterwards")
+    command.add_argument("--seeds", type=_positive, default=3, help="random inputs to verify on (default: 3)")
+
+    command = _command(sub, "frontier", commands.frontier_of, "print SRAM against cycles, without code generation")
+    command.add_argument("model", metavar="MODEL")
+    _add_target(command)
+    command.add_argument("--plot", metavar="PNG", help="draw the curve (needs the extra 'report')")
+
+    command = _command(sub, "verify", commands.verify_model, "compile and compare every output with the reference")
+    command.add_argument("model", metavar="MODEL")
+    _add_target(command)
+    _add_budget(command)
+    command.add_argument("--seeds", type=_positive, default=3, help="random inputs (default: 3)")
+    command.add_argument("--target", choices=("simulator", "c"), default="simulator", help="what runs the network")
+
+    command = _command(sub, "simulate", commands.simulate_artifact, "run a compiled .tflite on the simulated NPU")
+    command.add_argument("artifact", metavar="ARTIFACT", help="a .tflite with ethos-u operators, ours or Vela's")
+    command.add_argument("--inputs", metavar="NPZ", help="inputs by name (default: random)")
+    command.add_argument("--outputs", metavar="NPZ", help="where to write the outputs")
+    command.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default: 0)")
+    command.add_argument("--reference", metavar="MODEL", help="the original model to compare with")
+
+    command = _command(sub, "plan-memory", plan_memory.command_line, "place buffers of a CSV file in memory")
+    plan_memory.add_arguments(command)
+
+    command = _command(sub, "supported-ops", commands.supported_operators, "list what runs on the NPU")
+    _add_target(command, only_accelerator=True)
+    command.add_argument("--markdown", action="store_true", help="as a Markdown table")
+    return parser
+
+
+def _command(sub: argparse._SubParsersAction, name: str, run: object, text: str) -> argparse.ArgumentParser:  # type: ignore[type-arg]
+    parser: argparse.ArgumentParser = sub.add_parser(name, help=text, description=text)
+    parser.set_defaults(run=run)
+    if name != "plan-memory":
+        parser.add_argument("--json", action="store_true", help="print exactly one JSON object")
+    return parser
+
+
+def _add_target(parser: argparse.ArgumentParser, only_accelerator: bool = False) -> None:
+    parser.add_argument(
+        "--accelerator",
+        "--accelerator-config",
+        default="ethos-u55-256",
+        metavar="NAME",
+        help=f"one of {', '.join(ACCELERATORS)} (default: ethos-u55-256)",
+    )
+    if only_accelerator:
+        return
+    parser.add_argument("--system-config", metavar="NAME", help="system configuration of the vela.ini")
+    parser.add_argument("--memory-mode", metavar="NAME", help="memory mode of the vela.ini")
+    parser.add_argument("--config", metavar="VELA_INI", help="configuration file (default: ethos-u-vela's)")
+
+
+def _add_budget(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sram", "--arena-cache-size", metavar="SIZE", help="budget, e.g. 300KiB or 307200")
+    parser.add_argument(
+        "--optimise", choices=("performance", "size"), default="performance", help="without a budget (default: performance)"
+    )
+
+
+def _artefacts(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name for name in text.split(",") if name))
+    unknown = [name for name in names if name not in ARTEFACTS]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of {', '.join(ARTEFACTS)}")
+    return names
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

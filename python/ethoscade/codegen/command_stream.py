@@ -1,0 +1,121 @@
+"""From stripes and copies over placed buffers to the driver payload of one NPU run.
+
+Owns the addresses: where a slab's tiles lie, which strides its buffer has, where a stripe finds its constants. What
+registers come of it is the emitter's business (`vela`), when kernels may overlap is `block_dependency`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..errors import CodegenError
+from ..lowering.stage import FeatureMap, Primitive, Stage
+from ..scheduling.program import CallOperator, CopyConstants, Slab, Step, Stripe
+from ..target import Accelerator
+from . import vela
+from .block_dependency import block_dependencies
+from .operations import ARENA_REGION, CONSTANTS_REGION, Copy, Kernel, Operation, Range, Surface
+from .weights import Constants, StageConstants
+
+
+def generate(
+    stages: Sequence[Stage],
+    steps: Sequence[Step],
+    offsets: Mapping[int, int],
+    constants: Constants,
+    accelerator: Accelerator,
+) -> bytes:
+    """The driver payload of a run of NPU steps.
+
+    `offsets` maps buffer indices to byte offsets in the arena (region 1), `constants` belongs to the same `stages`.
+    Raises `CodegenError` for a CPU step, a stripe whose constants are encoded for another block, or a stream that
+    the emitter refuses.
+    """
+    operations = build_operations(stages, steps, offsets, constants)
+    return vela.payload(operations, block_dependencies(operations), accelerator)
+
+
+def build_operations(
+    stages: Sequence[Stage], steps: Sequence[Step], offsets: Mapping[int, int], constants: Constants
+) -> list[Operation]:
+    """The steps with every buffer replaced by bytes of the arena; arguments as for `generate`."""
+    operations: list[Operation] = []
+    for step in steps:
+        if isinstance(step, Stripe):
+            operations.append(_kernel(stages[step.stage], step, offsets, constants.stages[step.stage]))
+        elif isinstance(step, CopyConstants):
+            operations.append(_copy(stages[step.stage], step, offsets, constants.stages[step.stage]))
+        elif isinstance(step, CallOperator):
+            raise CodegenError(f"operator {step.operator} runs on the CPU; it cannot be part of an NPU run")
+    return operations
+
+
+def surface(fm: FeatureMap, slab: Slab, offset: int) -> Surface:
+    """The slab of `fm` in a buffer at byte `offset` of the arena, in as many tiles as it wraps into."""
+    pixel = fm.shape[2] * fm.dtype.size_bytes
+    row_bytes = slab.columns * pixel
+    height, width = slab.y1 - slab.y0, slab.x1 - slab.x0
+    row, column = (slab.y0 - slab.origin_y) % slab.rows, (slab.x0 - slab.origin_x) % slab.columns
+    height_0, width_0 = min(height, slab.rows - row), min(width, slab.columns - column)
+    first_row, first_column = row * row_bytes, column * pixel
+    tall, wide = height_0 < height, width_0 < width
+    return Surface(
+        shape=(height, width, fm.shape[2]),
+        dtype=fm.dtype,
+        zero_point=fm.zero_point,
+        scale=fm.scale,
+        height_0=height_0,
+        height_1=height_0 if wide else 0,
+        width_0=width_0,
+        offsets=(
+            offset + first_row + first_column,
+            offset + first_row if wide else 0,
+            offset + first_column if tall else 0,
+            offset if wide and tall else 0,
+        ),
+        stride_y=row_bytes,
+        stride_x=pixel,
+    )
+
+
+def _kernel(stage: Stage, stripe: Stripe, offsets: Mapping[int, int], place: StageConstants | None) -> Kernel:
+    weights = scales = None
+    if place is not None:
+        _check_block(stage, stripe, place)
+        staged = stripe.weights is not None
+        base = place.offset if stripe.weights is None else offsets[stripe.weights]
+        region = ARENA_REGION if staged else CONSTANTS_REGION
+        weights = Range(region, base, place.weights_bytes)
+        scales = Range(region, base + place.weights_bytes, place.scales_bytes)
+    return Kernel(
+        primitive=stage.primitive,
+        inputs=tuple(
+            surface(fm, slab, offsets[slab.buffer]) for fm, slab in zip(stage.inputs, stripe.inputs, strict=True)
+        ),
+        output=surface(stage.output, stripe.output, offsets[stripe.output.buffer]),
+        window=stage.window,
+        padding=stripe.padding,
+        block=stripe.block,
+        clamp=stage.clamp,
+        rounding=stage.rounding,
+        weights=weights,
+        scales=scales,
+        part_kernel=place is not None and place.choice.part_kernel and stage.primitive is Primitive.CONVOLUTION,
+    )
+
+
+def _check_block(stage: Stage, stripe: Stripe, place: StageConstants) -> None:
+    """Weights are encoded for one block depth; beyond the output's depth all depths are the same."""
+    depth = stage.output.shape[2]
+    if min(stripe.block[2], depth) != min(place.choice.block_depth, depth):
+        raise CodegenError(
+            f"stage '{stage.name}': a stripe has block depth {stripe.block[2]}, its weights are encoded for "
+            f"{place.choice.block_depth}"
+        )
+
+
+def _copy(stage: Stage, step: CopyConstants, offsets: Mapping[int, int], place: StageConstants | None) -> Copy:
+    if place is None:
+        raise CodegenError(f"stage '{stage.name}' ({stage.primitive.value}) has no constants to copy")
+    length = place.length_bytes
+    return Copy(Range(CONSTANTS_REGION, place.offset, length), Range(ARENA_REGION, offsets[step.buffer], length))

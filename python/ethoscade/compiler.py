@@ -1,0 +1,266 @@
+"""compile(): the pipeline from TFLite bytes to a verified-able artefact, on one screen; and frontier(), its planning half.
+
+Owns the order of the stages, the budget and the choice among Proposals. Every stage is somebody else's function.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from . import memory
+from .codegen import command_stream
+from .codegen.artifact import Artifact, CpuCall, NpuCall
+from .codegen.weights import Constants, EncodingChoice, encode
+from .compiled import Compiled, Curve, OperatorSummary, peak_operator
+from .errors import BudgetError, ConfigError
+from .frontend import read_tflite
+from .ir import Graph
+from .lowering import lower, support
+from .lowering.stage import Stage
+from .partition import Partition, partition
+from .rewrites import simplify
+from .scheduling import problem as scheduling_problem
+from .scheduling import schedule as scheduling
+from .scheduling.problem import Encoding, Problem
+from .scheduling.program import CallOperator, CopyConstants, Program, Stripe
+from .scheduling.schedule import Schedule
+from .target import Target, load_target, parse_size
+
+Model = str | os.PathLike[str] | bytes
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A model made ready for scheduling on a target: everything that no budget changes."""
+
+    source: Graph
+    graph: Graph
+    target: Target
+    partition: Partition
+    stages: tuple[Stage, ...]
+    constants: Constants
+    problem: Problem
+
+
+@dataclass
+class Stopwatch:
+    """Seconds spent per stage of one compilation; tells `progress` when a stage begins."""
+
+    progress: Progress | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    _started: float = field(default_factory=time.perf_counter)
+    _stage: tuple[str, float] | None = None
+
+    def begin(self, stage: str) -> None:
+        """End the running stage and begin another one."""
+        self.end()
+        self._stage = (stage, time.perf_counter())
+        if self.progress is not None:
+            self.progress(stage)
+
+    def end(self) -> dict[str, float]:
+        """End the running stage; the seconds so far, with their total."""
+        now = time.perf_counter()
+        if self._stage is not None:
+            name, since = self._stage
+            self.seconds[name] = self.seconds.get(name, 0.0) + now - since
+            self._stage = None
+        return {**self.seconds, "total": now - self._started}
+
+
+def compile(
+    model: Model,
+    *,
+    sram_kb: float | None = None,
+    sram: str | int | None = None,
+    accelerator: str = "ethos-u55-256",
+    system_config: str | None = None,
+    memory_mode: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    optimise: str = "performance",
+    progress: Progress | None = None,
+) -> Compiled:
+    """Compile a quantised TFLite model (path or bytes) so that it runs in the given SRAM.
+
+    `sram_kb` counts KiB, `sram` is bytes or a string such as "300KiB"; without either the fastest schedule is taken, or
+    with `optimise="size"` the one with the least SRAM. `system_config`, `memory_mode` and `config` (a vela.ini) choose
+    the memories. `progress` is called with the name of each stage as it begins.
+
+    Raises `BudgetError` if it cannot fit, `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError` for what the
+    user can mend, `CodegenError` for a limit of the emitter.
+    """
+    watch = Stopwatch(progress)
+    budget = _budget(sram_kb, sram)
+    if optimise not in ("performance", "size"):
+        raise ConfigError(f"optimise is '{optimise}'; choose performance or size")
+    target = load_target(accelerator, system_config, memory_mode, config)
+    watch.begin("import")
+    source = read_tflite(model)
+    watch.begin("encode")
+    network = prepare(source, target)
+    watch.begin("plan")
+    curve = search(network)
+    proposal = choose(network, curve, budget, optimise)
+    schedule = scheduling.from_proposal(network.problem, proposal)
+    program, cycles = scheduling.lower_schedule(network.problem, schedule)
+    watch.begin("place")
+    placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS)
+    watch.begin("codegen")
+    artifact = emit(network, program, placement.offsets, placement.arena_bytes)
+    operators = _summaries(network, schedule, program, cycles)
+    return Compiled(artifact, source, target, budget, curve, schedule, program, operators, watch.end())
+
+
+def frontier(
+    model: Model,
+    *,
+    accelerator: str = "ethos-u55-256",
+    system_config: str | None = None,
+    memory_mode: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+) -> Curve:
+    """The curve of (SRAM bytes, cycles) of a model, without code generation. Raises what `compile` raises."""
+    target = load_target(accelerator, system_config, memory_mode, config)
+    return search(prepare(read_tflite(model), target))
+
+
+def prepare(source: Graph, target: Target) -> Network:
+    """Rewrite, divide, lower and encode a model, and state its scheduling problem."""
+    accelerator = target.accelerator
+    refused: dict[int | None, str] = {}
+    while True:
+        graph = simplify(source, lambda g, op: op.source_index not in refused and support(g, op, accelerator) is None)
+        kept = {i: refused[op.source_index] for i, op in enumerate(graph.operators) if op.source_index in refused}
+        divided = partition(graph, accelerator, kept)
+        stages = lower(graph, divided)
+        encodings = [scheduling_problem.choose_encoding(stage, target) for stage in stages]
+        misfits = {s.operator for s, e in zip(stages, encodings, strict=True) if e.block_depth == 0}
+        if not misfits:
+            break
+        # A rewrite may have changed what now stays on the CPU: start again from the file, knowing better.
+        reason = f"no OFM block of this operator fits the SHRAM of {accelerator.name}"
+        refused.update({graph.operators[i].source_index: reason for i in misfits})
+    choices = [EncodingChoice(e.block_depth, e.part_kernel) for e in encodings]
+    constants = encode(stages, accelerator, choices)
+    sized = [
+        Encoding(e.block_depth, e.part_kernel, place.length_bytes if place else 0)
+        for e, place in zip(encodings, constants.stages, strict=True)
+    ]
+    stated = scheduling_problem.build(graph, divided.order, stages, sized, target)
+    return Network(source, graph, target, divided, stages, constants, stated)
+
+
+def search(network: Network) -> Curve:
+    """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM."""
+    started = time.perf_counter()
+    found = scheduling.search(network.problem)
+    extra = _constants_in_sram(network)
+    return Curve(
+        tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),
+        found.uncascaded_bytes + extra,
+        found.plans_considered,
+        found.proposals_considered,
+        time.perf_counter() - started,
+        tuple(found.proposals),
+    )
+
+
+def choose(network: Network, curve: Curve, budget: int | None, optimise: str) -> scheduling.Proposal:
+    """The fastest Proposal within the budget, or the leanest. Raises `BudgetError` below the floor."""
+    fitting = [i for i, (size, _) in enumerate(curve.points) if budget is None or size <= budget]
+    if fitting:
+        return curve.proposals[fitting[0] if optimise == "size" else fitting[-1]]
+    assert budget is not None
+    floor = curve.proposals[0]
+    leanest = scheduling.from_proposal(network.problem, floor)
+    program, _ = scheduling.lower_schedule(network.problem, leanest)
+    operator, alive = peak_operator(network.graph, network.stages, program)
+    raise BudgetError(
+        f"'{network.source.name}' does not fit into {budget} bytes of SRAM: the smallest schedule needs "
+        f"{curve.floor_bytes} bytes, at operator '{operator}' ({alive}); give it at least "
+        f"{-(-curve.floor_bytes // 1024)} KiB",
+        budget_bytes=budget,
+        floor_bytes=curve.floor_bytes,
+        operator=operator,
+    )
+
+
+def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_bytes: int) -> Artifact:
+    """The artefact of a placed program: one NPU call per run of steps between CPU operators."""
+    calls: list[NpuCall | CpuCall] = []
+    run: list[Stripe | CopyConstants] = []
+    for step in (*program.steps, None):
+        if step is not None and not isinstance(step, CallOperator):
+            run.append(step)
+            continue
+        if run:
+            calls.append(_npu_call(network, program, run, offsets, f"npu_{len(calls)}"))
+            run = []
+        if step is not None:
+            workspace = step.workspace
+            place = (0, 0) if workspace is None else (offsets[workspace], program.buffers[workspace].size_bytes)
+            calls.append(CpuCall(step.operator, *place))
+    return Artifact(
+        name=network.source.name,
+        accelerator=network.target.accelerator.name,
+        graph=network.graph,
+        calls=tuple(calls),
+        constants=network.constants.blob,
+        arena_bytes=arena_bytes,
+        offsets={tensor: offsets[buffer] for tensor, buffer in program.tensor_buffers.items()},
+    )
+
+
+def _npu_call(
+    network: Network, program: Program, run: Sequence[Stripe | CopyConstants], offsets: Mapping[int, int], name: str
+) -> NpuCall:
+    payload = command_stream.generate(network.stages, run, offsets, network.constants, network.target.accelerator)
+    stages = [network.stages[i] for i in dict.fromkeys(step.stage for step in run if isinstance(step, Stripe))]
+    made = dict.fromkeys(stage.output.tensor for stage in stages)
+    read = dict.fromkeys(view.tensor for stage in stages for view in stage.inputs)
+    served = {stage.operator for stage in stages}
+    readers = network.graph.consumers()
+    wanted = [
+        t
+        for t in made
+        if t in network.graph.outputs or any(reader not in served for reader in readers.get(t, ()))
+    ]
+    return NpuCall(name, payload, tuple(t for t in read if t not in made), tuple(wanted))
+
+
+def _summaries(
+    network: Network, schedule: Schedule, program: Program, cycles: Sequence[int]
+) -> tuple[OperatorSummary, ...]:
+    """One line per operator, in execution order; cascades are numbered from 1."""
+    spent: dict[int, int] = {}
+    for step, cost in zip(program.steps, cycles, strict=True):
+        if not isinstance(step, CallOperator):
+            operator = network.stages[step.stage].operator
+            spent[operator] = spent.get(operator, 0) + cost
+    cascade: dict[int, int] = {}
+    for number, group in enumerate((g for g in schedule.groups if g.is_cascade), start=1):
+        for part in range(group.first, group.last + 1):
+            cascade[network.stages[network.problem.parts[part][1]].operator] = number
+    return tuple(
+        OperatorSummary(op.name, op.kind, place.where, place.reason, spent.get(i, 0), cascade.get(i))
+        for i in network.partition.order
+        for op, place in [(network.graph.operators[i], network.partition.placements[i])]
+    )
+
+
+def _constants_in_sram(network: Network) -> int:
+    return len(network.constants.blob) if network.target.constants_in_sram else 0
+
+
+def _budget(sram_kb: float | None, sram: str | int | None) -> int | None:
+    if sram_kb is not None and sram is not None:
+        raise ConfigError("give the budget once: sram_kb or sram, not both")
+    if sram_kb is not None:
+        if isinstance(sram_kb, bool) or not isinstance(sram_kb, (int, float)):
+            raise ConfigError(f"sram_kb is {sram_kb!r}; it must be a number of KiB")
+        return parse_size(f"{sram_kb}KiB")
+    return None if sram is None else parse_size(sram)

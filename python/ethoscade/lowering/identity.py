@@ -1,0 +1,46 @@
+"""QUANTIZE from one 8-bit quantisation to another: a pixel-wise copy that rescales."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from ..ir import Graph, Operator
+from ..quantised import scale_of
+from ..target import Accelerator
+from . import limits, views
+from .stage import Primitive, Stage
+from .te import Compute
+
+
+def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
+    """None if the NPU can run it, else the reason."""
+    if (reason := limits.ends(graph, op)) is not None:
+        return reason
+    ifm, ofm = graph.tensors[cast(int, op.inputs[0])], graph.tensors[op.outputs[0]]
+    if len(ifm.shape) > 4:
+        return f"'{ifm.name}' has {len(ifm.shape)} dimensions; at most 4 are possible"
+    factor = scale_of(ifm) / scale_of(ofm)
+    return limits.first((limits.elements(ofm, views.image_shape(ifm.shape)), limits.rescale(factor)))
+
+
+def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
+    """One identity stage. Precondition: `support` found no reason."""
+    op = graph.operators[op_index]
+    shape = views.image_shape(graph.tensors[cast(int, op.inputs[0])].shape)
+    return (
+        Stage(
+            name=op.name,
+            operator=op_index,
+            primitive=Primitive.IDENTITY,
+            inputs=(views.feature_map(graph, cast(int, op.inputs[0]), shape),),
+            output=views.feature_map(graph, op.outputs[0], shape),
+            window=views.POINT,
+            compute=compute(op.name, shape),
+            clamp=graph.tensors[op.outputs[0]].dtype.limits,
+        ),
+    )
+
+
+def compute(name: str, shape: views.Shape3) -> Compute:
+    """out[n, h, w, c] = in[n, h, w, c], rescaled."""
+    return Compute(name, views.axes(shape), (), (views.point_access(0, shape),))

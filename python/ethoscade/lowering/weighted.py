@@ -1,0 +1,106 @@
+"""What convolution, depthwise convolution and fully connected share: constant weights, bias and per-channel scales.
+
+Owns the step from TFLite's weight tensors to `stage.Weights` and the checks on them. Formulas are `quantised`'s.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ir import DType, Graph, Operator, Tensor
+from ..quantised import effective_scales
+from . import limits
+from .stage import Weights
+
+
+def operands(graph: Graph, op: Operator) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
+    """Input, weights, bias (or None) and output tensors. Precondition: `support` found inputs and output."""
+    ifm, weights = graph.tensors[cast(int, op.inputs[0])], graph.tensors[cast(int, op.inputs[1])]
+    bias = op.inputs[2] if len(op.inputs) > 2 else None
+    return ifm, weights, None if bias is None else graph.tensors[bias], graph.tensors[op.outputs[0]]
+
+
+def support(graph: Graph, op: Operator, rank: int, output_axis: int) -> str | None:
+    """None if input, output, weights of `rank` dimensions and bias suit the NPU, else the reason.
+
+    `output_axis` is the dimension of the weights that runs over output channels.
+    """
+    if (reason := limits.ends(graph, op)) is not None:
+        return reason
+    if len(op.inputs) < 2 or op.inputs[1] is None:
+        return "it has no weights"
+    ifm, weights, bias, ofm = operands(graph, op)
+    return (
+        limits.same_dtype(ifm, weights, ofm)
+        or _weights(weights, rank, output_axis)
+        or (None if bias is None else _bias(bias, weights.shape[output_axis]))
+        or _scales(op, ifm, weights, ofm)
+    )
+
+
+def _weights(weights: Tensor, rank: int, output_axis: int) -> str | None:
+    if weights.data is None:
+        return f"weights '{weights.name}' are not constant"
+    if len(weights.shape) != rank:
+        return f"weights '{weights.name}' have shape {weights.shape}; {rank} dimensions are needed"
+    if weights.quantisation is None:
+        return f"weights '{weights.name}' have no quantisation"
+    channels = weights.shape[output_axis]
+    count = len(weights.quantisation.scales)
+    if count not in (1, channels):
+        return f"weights '{weights.name}' have {count} scales; 1 or {channels}, one per output channel, are possible"
+    if len(set(weights.quantisation.zero_points)) > 1:
+        return f"weights '{weights.name}' have different zero points per channel; one is possible"
+    others = tuple(a for a in range(rank) if a != output_axis)
+    centred = weights.data.astype(np.int64) - _zero_point(weights)
+    heaviest = int(np.abs(centred).sum(axis=others).max())
+    if heaviest > limits.MAX_WEIGHT_SUM:
+        return f"magnitudes of one channel's weights add up to {heaviest}; the limit is {limits.MAX_WEIGHT_SUM}"
+    return None
+
+
+def _bias(bias: Tensor, channels: int) -> str | None:
+    if bias.data is None:
+        return f"bias '{bias.name}' is not constant"
+    if bias.data.size != channels:
+        return f"bias '{bias.name}' has {bias.data.size} elements; there are {channels} output channels"
+    if bias.dtype not in (DType.INT32, DType.INT64):
+        return f"bias '{bias.name}' is {bias.dtype.value}; int32 and int64 are possible"
+    largest = max(abs(int(bias.data.max())), abs(int(bias.data.min())))
+    if largest > limits.MAX_BIAS:
+        return f"bias '{bias.name}' reaches {largest}; the limit is {limits.MAX_BIAS}"
+    return None
+
+
+def _scales(op: Operator, ifm: Tensor, weights: Tensor, ofm: Tensor) -> str | None:
+    return limits.rescale(max(effective_scales(op.kind, ifm, weights, ofm)))
+
+
+def _zero_point(weights: Tensor) -> int:
+    """The zero point that kernels subtract: int8 convolution weights are symmetric, whatever the file says.
+
+    FULLY_CONNECTED has two dimensions and no such rule.
+    """
+    quantisation = weights.quantisation
+    if quantisation is None or (weights.dtype is DType.INT8 and len(weights.shape) == 4):
+        return 0
+    return quantisation.zero_points[0]
+
+
+def constants(graph: Graph, op: Operator, ohwi: npt.NDArray[np.generic]) -> Weights:
+    """The stage's constants; `ohwi` are the stored weights rearranged to (outputs, height, width, inputs)."""
+    ifm, weights, bias, ofm = operands(graph, op)
+    channels = ohwi.shape[0]
+    scales = [limits.npu_scale(real) for real in effective_scales(op.kind, ifm, weights, ofm)]
+    if len(scales) == 1:
+        scales *= channels
+    values = np.zeros(channels, np.int64) if bias is None or bias.data is None else bias.data.astype(np.int64)
+    return Weights(
+        values=np.ascontiguousarray(ohwi.astype(np.int16) - np.int16(_zero_point(weights))),
+        bias=values.reshape(-1),
+        multipliers=np.array([s[0] for s in scales], np.int64),
+        shifts=np.array([s[1] for s in scales], np.int64),
+    )

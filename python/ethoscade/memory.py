@@ -1,0 +1,274 @@
+"""Where every buffer lies: the facade over the static memory planner.
+
+Owns the problem and its answer as people see them, with names, and the placement of compiled programs. The search
+is in Rust and knows numbers only; files of buffers are read and written by `memory_csv`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from . import _core
+from .errors import BudgetError, ConfigError
+from .memory_csv import read_csv, write_csv
+from .memory_model import Buffer, Gap, Pool
+
+if TYPE_CHECKING:
+    from .scheduling.program import Program
+
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Buffer",
+    "Gap",
+    "Placement",
+    "Pool",
+    "PoolOverflowError",
+    "ProgramPlacement",
+    "place_program",
+    "plan",
+    "read_csv",
+    "write_csv",
+]
+
+ALGORITHMS: tuple[str, ...] = ("best", "hill_climb", "greedy_by_size", "greedy_by_conflicts")
+"""The built-in algorithms, by name."""
+
+DEFAULT_ITERATIONS = 50_000
+"""Most moves that a hill climb tries."""
+
+_ARENA_ALIGNMENT = 16
+
+Offset = int | tuple[str, int]
+"""An offset in the buffer's preferred pool, or a pool's name and an offset in it. In bytes."""
+
+Algorithm = Callable[[tuple[Buffer, ...], tuple[Pool, ...]], Sequence[Offset]]
+"""A planner of one's own: buffers and pools in, one offset for each buffer out, in the same order."""
+
+
+class PoolOverflowError(BudgetError):
+    """No plan that was found fits a pool.
+
+    `pool` is its name, `buffers` are the names of those that are in use when it is fullest, `lower_bound_bytes` is
+    what no plan can beat; `budget_bytes` is the pool's size and `floor_bytes` what the best plan found needs.
+    """
+
+    def __init__(
+        self, *, pool: str, budget_bytes: int, floor_bytes: int, lower_bound_bytes: int, buffers: Sequence[Buffer]
+    ) -> None:
+        largest = max(buffers, key=lambda buffer: buffer.size_bytes, default=None)
+        self.pool = pool
+        self.lower_bound_bytes = lower_bound_bytes
+        self.buffers = tuple(buffer.name for buffer in buffers)
+        shown = ", ".join(self.buffers[:8]) + (f" and {len(buffers) - 8} more" if len(buffers) > 8 else "")
+        proof = "and no plan can need less than" if lower_bound_bytes > budget_bytes else "although the bound is only"
+        super().__init__(
+            f"pool {pool!r} has {budget_bytes} bytes, but the best plan found needs {floor_bytes}, {proof} "
+            f"{lower_bound_bytes}; when it is fullest it holds {shown}. Give the pool {floor_bytes} bytes.",
+            budget_bytes=budget_bytes,
+            floor_bytes=floor_bytes,
+            operator=largest.name if largest else "",
+        )
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A pool and an offset for every buffer.
+
+    `offsets` and `pool_of` go by buffer. `peaks` is one past the last byte in use, by pool; `lower_bounds` what no
+    optimal plan beats. `optimal` says that no plan is better, not merely that none was found. All in bytes.
+    """
+
+    buffers: tuple[Buffer, ...]
+    pools: tuple[Pool, ...]
+    offsets: tuple[int, ...]
+    pool_of: tuple[str, ...]
+    peaks: Mapping[str, int]
+    lower_bounds: Mapping[str, int]
+    optimal: bool
+    algorithm: str
+    stop_reason: str
+    iterations: int = 0
+
+    @property
+    def peak_bytes(self) -> int:
+        """Peak of the first pool, the one that matters most."""
+        return self.peaks[self.pools[0].name]
+
+    @property
+    def lower_bound_bytes(self) -> int:
+        """Lower bound of the first pool's peak."""
+        return self.lower_bounds[self.pools[0].name]
+
+
+@dataclass(frozen=True)
+class ProgramPlacement:
+    """A compiled program's arena: an offset for each of its buffers, by index, and the bytes it takes.
+
+    `arena_bytes` is a multiple of 16, `offsets` are multiples of each buffer's alignment.
+    """
+
+    offsets: tuple[int, ...]
+    arena_bytes: int
+    placement: Placement
+
+
+def plan(
+    buffers: Sequence[Buffer],
+    *,
+    pools: Sequence[Pool] = (Pool("memory"),),
+    algorithm: str | Algorithm = "best",
+    seed: int = 0,
+    iterations: int = DEFAULT_ITERATIONS,
+) -> Placement:
+    """Finds a pool and an offset for every buffer.
+
+    Buffers that are in use at the same step never share a byte. Each lies in the first of its pools where it fits;
+    then the first pool's peak is made small, then the second's. The same arguments give the same answer everywhere.
+    `seed` in [0, 2^64) and `iterations` steer the hill climb and `best`.
+
+    Raises `ConfigError` for a problem that makes no sense and for a callable's wrong answer, `PoolOverflowError` when
+    no plan that fits was found.
+    """
+    buffers, pools = tuple(buffers), tuple(pools)
+    problem = _Problem(buffers, pools)
+    if not isinstance(algorithm, str):
+        return _plan_by_callable(problem, algorithm)
+    if algorithm not in ALGORITHMS:
+        raise ConfigError(f"there is no memory planning algorithm {algorithm!r}; choose one of {', '.join(ALGORITHMS)}")
+    if not 0 <= seed < 1 << 64:
+        raise ConfigError(f"the seed {seed} is not between 0 and 2^64 - 1")
+    if not 0 <= iterations < 1 << 32:
+        raise ConfigError(f"{iterations} iterations are not between 0 and 2^32 - 1")
+    try:
+        found = _core.plan_memory(problem.buffer_rows, problem.pool_rows, algorithm, seed, iterations)
+    except _core.MemoryProblemError as error:
+        raise ConfigError(problem.with_names(str(error))) from None
+    if isinstance(found, _core.MemoryOverflow):
+        raise PoolOverflowError(
+            pool=pools[found.pool].name,
+            budget_bytes=found.available_bytes,
+            floor_bytes=found.needed_bytes,
+            lower_bound_bytes=found.lower_bound_bytes,
+            buffers=[buffers[index] for index in found.live],
+        )
+    return Placement(
+        buffers,
+        pools,
+        offsets=tuple(found.offsets),
+        pool_of=tuple(pools[index].name for index in found.pools),
+        peaks=problem.by_pool(found.peaks),
+        lower_bounds=problem.by_pool(found.lower_bounds),
+        optimal=found.optimal,
+        algorithm=algorithm,
+        stop_reason=found.stop_reason,
+        iterations=found.iterations,
+    )
+
+
+def place_program(
+    program: Program,
+    *,
+    capacity_bytes: int | None = None,
+    algorithm: str | Algorithm = "best",
+    seed: int = 0,
+    iterations: int = DEFAULT_ITERATIONS,
+) -> ProgramPlacement:
+    """Places all buffers of `program` in one arena of at most `capacity_bytes` that starts at a 16-byte boundary.
+
+    Raises `PoolOverflowError` when no plan that fits was found, with the buffers that are in the way.
+    """
+    buffers = [
+        Buffer(buffer.name, buffer.first_step, buffer.last_step, buffer.size_bytes, buffer.alignment)
+        for buffer in program.buffers
+    ]
+    # The arena's end is rounded up, so a limit that is no multiple of 16 loses its last bytes.
+    limit = None if capacity_bytes is None else capacity_bytes // _ARENA_ALIGNMENT * _ARENA_ALIGNMENT
+    placement = plan(
+        buffers,
+        pools=(Pool("arena", limit, _ARENA_ALIGNMENT),),
+        algorithm=algorithm,
+        seed=seed,
+        iterations=iterations,
+    )
+    arena_bytes = -(-placement.peak_bytes // _ARENA_ALIGNMENT) * _ARENA_ALIGNMENT
+    return ProgramPlacement(placement.offsets, arena_bytes, placement)
+
+
+class _Problem:
+    """The same buffers and pools as rows of numbers, for the planner."""
+
+    def __init__(self, buffers: tuple[Buffer, ...], pools: tuple[Pool, ...]) -> None:
+        if not pools:
+            raise ConfigError("there is no pool to place buffers in; give at least one")
+        self.buffers, self.pools = buffers, pools
+        self.pool_ids = {pool.name: index for index, pool in enumerate(pools)}
+        if len(self.pool_ids) < len(pools):
+            raise ConfigError(f"two pools have the same name: {', '.join(pool.name for pool in pools)}")
+        self.pool_rows = [(pool.size_bytes, pool.alignment, pool.base_address) for pool in pools]
+        self.buffer_rows = [self._row(buffer) for buffer in buffers]
+
+    def _row(self, buffer: Buffer) -> _core.BufferRow:
+        everywhere = range(len(self.pools))
+        unknown = [name for name in buffer.pools if name not in self.pool_ids]
+        if unknown:
+            raise ConfigError(
+                f"buffer {buffer.name!r} wants pool {unknown[0]!r}; the pools are {', '.join(self.pool_ids)}"
+            )
+        candidates = [self.pool_ids[name] for name in buffer.pools] or list(everywhere)
+        gaps = [(gap.lower, gap.upper, gap.window) for gap in buffer.gaps]
+        return buffer.size_bytes, buffer.alignment, buffer.lower, buffer.upper, gaps, candidates, buffer.offset
+
+    def by_pool(self, values: Sequence[int]) -> Mapping[str, int]:
+        return MappingProxyType(dict(zip(self.pool_ids, values, strict=True)))
+
+    def with_names(self, sentence: str) -> str:
+        """The planner's sentence with names in place of ids."""
+
+        def name(found: re.Match[str]) -> str:
+            named: tuple[Buffer | Pool, ...] = self.pools if found["kind"] == "pool" else self.buffers
+            return re.sub("[0-9]+", lambda digits: repr(named[int(digits[0])].name), found[0])
+
+        return re.sub(r"\b(?P<kind>buffer|buffers|pool) [0-9]+( and [0-9]+)?", name, sentence)
+
+
+def _plan_by_callable(problem: _Problem, algorithm: Algorithm) -> Placement:
+    """Asks the caller's algorithm and proves its answer right before anybody relies on it."""
+    name = getattr(algorithm, "__name__", type(algorithm).__name__)
+    offsets: list[int] = []
+    pool_ids: list[int] = []
+    answers = tuple(algorithm(problem.buffers, problem.pools))
+    for answer, row, buffer in zip(answers, problem.buffer_rows, problem.buffers, strict=False):
+        pool, offset = (problem.pools[row[5][0]].name, answer) if isinstance(answer, int) else answer
+        if pool not in problem.pool_ids or not 0 <= offset < 1 << 60:
+            raise ConfigError(f"algorithm {name!r} put buffer {buffer.name!r} at {offset} of pool {pool!r}")
+        offsets.append(offset)
+        pool_ids.append(problem.pool_ids[pool])
+    if len(answers) != len(problem.buffers):
+        raise ConfigError(f"algorithm {name!r} gave {len(answers)} offsets for {len(problem.buffers)} buffers")
+    peaks = [0] * len(problem.pools)
+    for buffer, pool_id, offset in zip(problem.buffers, pool_ids, offsets, strict=True):
+        if buffer.ever_in_use:
+            peaks[pool_id] = max(peaks[pool_id], offset + buffer.size_bytes)
+    try:
+        complaint = _core.check_memory(problem.buffer_rows, problem.pool_rows, offsets, pool_ids, peaks)
+        bounds = _core.memory_lower_bounds(problem.buffer_rows, problem.pool_rows)
+    except _core.MemoryProblemError as error:
+        raise ConfigError(problem.with_names(str(error))) from None
+    if complaint:
+        raise ConfigError(f"algorithm {name!r} gave a wrong answer: {problem.with_names(complaint)}")
+    return Placement(
+        problem.buffers,
+        problem.pools,
+        offsets=tuple(offsets),
+        pool_of=tuple(problem.pools[index].name for index in pool_ids),
+        peaks=problem.by_pool(peaks),
+        lower_bounds=problem.by_pool(bounds),
+        optimal=len(problem.pools) == 1 and peaks == bounds,
+        algorithm=name,
+        stop_reason="complete",
+    )

@@ -1,0 +1,162 @@
+"""Files of buffers in MiniMalloc's format: `id,lower,upper,size[,alignment][,gaps][,offset]`, columns in any order.
+
+Lifetimes are half-open; a column `end` instead of `upper` is inclusive, for gaps too. A gap is `lower-upper` or, when
+the bytes [low, high) stay in use, `lower-upper@low:high`; several are separated by blanks. An offset pins the buffer.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from .errors import ConfigError
+from .memory_model import Buffer, Gap
+
+_SYNONYMS = {"buffer": "id", "buffer_id": "id", "begin": "lower", "start": "lower"}
+_REQUIRED = ("id", "lower", "upper", "size")
+_KNOWN = frozenset((*_REQUIRED, "alignment", "gaps", "offset"))
+_INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
+_GAP = re.compile(r"(-?[0-9]{1,30})-(-?[0-9]{1,30})(?:@([0-9]{1,30}):([0-9]{1,30}))?")
+
+
+def read_csv(path: str | os.PathLike[str]) -> tuple[Buffer, ...]:
+    """Reads the buffers of a file. Raises `ConfigError` that names the file and, where known, line and column."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{os.fspath(path)}: cannot read this file of buffers: {error}") from error
+    return _Reader(os.fspath(path)).read(text)
+
+
+def write_csv(path: str | os.PathLike[str], buffers: Sequence[Buffer], offsets: Iterable[int] | None = None) -> None:
+    """Writes buffers and, when given, their offsets; optional columns only where some buffer needs them.
+
+    Without `offsets` the buffers' own pins are written, if any. Raises `ConfigError` when the file cannot be written.
+    """
+    placed = [buffer.offset for buffer in buffers] if offsets is None else list(offsets)
+    if len(placed) != len(buffers):
+        raise ConfigError(f"{os.fspath(path)}: {len(placed)} offsets for {len(buffers)} buffers")
+    columns: list[tuple[str, list[object]]] = [
+        ("id", [buffer.name for buffer in buffers]),
+        ("lower", [buffer.lower for buffer in buffers]),
+        ("upper", [buffer.upper for buffer in buffers]),
+        ("size", [buffer.size_bytes for buffer in buffers]),
+    ]
+    if any(buffer.alignment != 1 for buffer in buffers):
+        columns.append(("alignment", [buffer.alignment for buffer in buffers]))
+    if any(buffer.gaps for buffer in buffers):
+        columns.append(("gaps", [" ".join(map(_write_gap, buffer.gaps)) for buffer in buffers]))
+    if offsets is not None or any(offset is not None for offset in placed):
+        columns.append(("offset", ["" if offset is None else offset for offset in placed]))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(name for name, _ in columns)
+    writer.writerows(zip(*(values for _, values in columns), strict=True))
+    try:
+        Path(path).write_text(out.getvalue(), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{os.fspath(path)}: cannot write the placement: {error}") from error
+
+
+def _write_gap(gap: Gap) -> str:
+    window = "" if gap.window is None else f"@{gap.window[0]}:{gap.window[1]}"
+    return f"{gap.lower}-{gap.upper}{window}"
+
+
+class _Reader:
+    """Reads one file; remembers where it is, so that every complaint can say so."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.line = 1
+        self.inclusive = 0
+        self.columns: list[str] = []
+
+    def read(self, text: str) -> tuple[Buffer, ...]:
+        rows = csv.reader(io.StringIO(text), strict=True)
+        buffers: list[Buffer] = []
+        lines: dict[str, int] = {}
+        try:
+            for row in rows:
+                self.line = rows.line_num
+                if not any(field.strip() for field in row):
+                    continue
+                if not self.columns:
+                    self._header([field.strip() for field in row])
+                    continue
+                buffer = self._buffer([field.strip() for field in row])
+                first = lines.setdefault(buffer.name, self.line)
+                if first != self.line:
+                    self._refuse("id", buffer.name, f"is taken: line {first} has it too")
+                buffers.append(buffer)
+        except csv.Error as error:
+            raise ConfigError(f"{self.file}:{self.line}: not a row of comma-separated values: {error}") from error
+        if not self.columns:
+            raise ConfigError(
+                f"{self.file}: the file is empty; its first line must be a header such as id,lower,upper,size"
+            )
+        return tuple(buffers)
+
+    def _header(self, names: list[str]) -> None:
+        if "end" in names:
+            self.inclusive = 1
+        self.columns = ["upper" if name == "end" else _SYNONYMS.get(name, name) for name in names]
+        for name, column in zip(names, self.columns, strict=True):
+            if column not in _KNOWN:
+                self._refuse(name, name, "is not a column of this format: id,lower,upper,size,alignment,gaps,offset")
+            if self.columns.count(column) > 1:
+                self._refuse(name, name, f"is there twice (columns {', '.join(names)})")
+        for column in _REQUIRED:
+            if column not in self.columns:
+                self._refuse(column, ",".join(names), f"lacks the column {column!r}")
+
+    def _buffer(self, row: list[str]) -> Buffer:
+        if len(row) != len(self.columns):
+            column = self.columns[min(len(row), len(self.columns) - 1)]
+            self._refuse(column, ",".join(row), f"has {len(row)} fields; the header has {len(self.columns)}")
+        fields = dict(zip(self.columns, row, strict=True))
+        if not fields["id"]:
+            self._refuse("id", "", "is empty; every buffer needs a name")
+        lower = self._integer("lower", fields["lower"])
+        upper = self._integer("upper", fields["upper"]) + self.inclusive
+        if upper < lower:
+            self._refuse("upper", fields["upper"], f"is before the first step, {lower}")
+        size = self._integer("size", fields["size"], least=0)
+        alignment = self._integer("alignment", fields.get("alignment") or "1", least=1)
+        offset = self._integer("offset", fields["offset"], least=0) if fields.get("offset") else None
+        gaps = self._gaps(fields.get("gaps", ""))
+        try:
+            return Buffer(fields["id"], lower, upper, size, alignment, offset=offset, gaps=gaps)
+        except ConfigError as error:
+            # Whatever is still wrong within one row concerns its gaps or the range of its numbers.
+            raise ConfigError(f"{self.file}:{self.line}: {error}") from None
+
+    def _gaps(self, field: str) -> tuple[Gap, ...]:
+        gaps = []
+        for word in field.split():
+            found = _GAP.fullmatch(word)
+            if found is None:
+                self._refuse("gaps", word, "is no gap; write lower-upper or lower-upper@low:high")
+            lower, upper, low, high = found.groups()
+            window = None if low is None else (int(low), int(high))
+            gaps.append(Gap(int(lower), int(upper) + self.inclusive, window))
+        return tuple(gaps)
+
+    def _integer(self, column: str, field: str, *, least: int | None = None) -> int:
+        if _INTEGER.fullmatch(field) is None:
+            self._refuse(column, field, "is not a whole number")
+        value = int(field)
+        if least is not None and value < least:
+            self._refuse(column, field, f"is below the least, {least}")
+        if abs(value) >= (1 << 63 if least is None else 1 << 60):
+            self._refuse(column, field, "is too large")
+        return value
+
+    def _refuse(self, column: str, value: str, what: str) -> NoReturn:
+        shown = "end" if column == "upper" and self.inclusive else column
+        raise ConfigError(f"{self.file}:{self.line}: column {shown!r}: {value!r} {what}")

@@ -1,0 +1,92 @@
+"""What is planned: buffers, gaps in their use, pools. Owns the types and what must hold within each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .errors import ConfigError
+
+_STEPS = range(-(1 << 63), 1 << 63)
+_BYTES = range(1 << 60)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Steps [lower, upper) in which a buffer keeps only the bytes [low, high) of `window`, or none."""
+
+    lower: int
+    upper: int
+    window: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Bytes that need a place while in use, in steps [lower, upper).
+
+    Its address is a multiple of `alignment` bytes. `pools` names those that may hold it, the preferred one first; none
+    means all, in their order. `offset` pins it in its first pool. Raises `ConfigError` for what cannot be.
+    """
+
+    name: str
+    lower: int
+    upper: int
+    size_bytes: int
+    alignment: int = 1
+    pools: tuple[str, ...] = ()
+    offset: int | None = None
+    gaps: tuple[Gap, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuses what the planner's numbers cannot hold, while the name is still known."""
+        for what, step in (("lower", self.lower), ("upper", self.upper)):
+            if step not in _STEPS:
+                raise ConfigError(f"buffer {self.name!r}: {what} {step} is not between -2^63 and 2^63 - 1")
+        if self.lower > self.upper:
+            raise ConfigError(f"buffer {self.name!r}: upper {self.upper} is before lower {self.lower}")
+        for what, value in (("size", self.size_bytes), ("alignment", self.alignment), ("offset", self.offset or 0)):
+            if value not in _BYTES:
+                raise ConfigError(f"buffer {self.name!r}: {what} {value} is not between 0 and 2^60 - 1")
+        if self.alignment == 0:
+            raise ConfigError(f"buffer {self.name!r}: alignment 0 is below the least, 1")
+        self._check_gaps()
+
+    def _check_gaps(self) -> None:
+        free_from = self.lower
+        for gap in sorted(self.gaps, key=lambda gap: (gap.lower, gap.upper)):
+            if not free_from <= gap.lower <= gap.upper <= self.upper:
+                raise ConfigError(
+                    f"buffer {self.name!r}: gap {gap.lower}-{gap.upper} is reversed, meets another or leaves "
+                    f"{self.lower}-{self.upper}"
+                )
+            if gap.window is not None and not 0 <= gap.window[0] <= gap.window[1] <= self.size_bytes:
+                raise ConfigError(
+                    f"buffer {self.name!r}: gap {gap.lower}-{gap.upper} keeps bytes {gap.window[0]}:{gap.window[1]} "
+                    f"of {self.size_bytes}"
+                )
+            free_from = gap.upper
+
+    @property
+    def ever_in_use(self) -> bool:
+        """Whether any byte of it is in use at any step."""
+        away = sum(gap.upper - gap.lower for gap in self.gaps)
+        kept = any(gap.window and gap.window[0] < gap.window[1] and gap.lower < gap.upper for gap in self.gaps)
+        return self.size_bytes > 0 and (kept or self.upper - self.lower > away)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A memory. `size_bytes` is None for as much as it takes; alignments count from address 0, not `base_address`."""
+
+    name: str
+    size_bytes: int | None = None
+    alignment: int = 1
+    base_address: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuses what the planner's numbers cannot hold, while the name is still known."""
+        values = (("size", self.size_bytes or 0), ("alignment", self.alignment), ("base address", self.base_address))
+        for what, value in values:
+            if value not in _BYTES:
+                raise ConfigError(f"pool {self.name!r}: {what} {value} is not between 0 and 2^60 - 1")
+        if self.alignment == 0:
+            raise ConfigError(f"pool {self.name!r}: alignment 0 is below the least, 1")

@@ -1,0 +1,112 @@
+"""Which operator runs where, why, and in which order: the graph divided into NPU regions and CPU operators.
+
+Owns the decision and the execution order. What the NPU can do is asked of `lowering`'s families; this module adds no
+limits of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .ir import Graph
+from .lowering import support
+from .target import Accelerator
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where one operator runs: "npu" or "cpu". `reason` is empty on the NPU, else why it cannot run there."""
+
+    where: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Region:
+    """A maximal run of NPU operators (graph indices, in execution order).
+
+    `inputs` are the non-constant tensors made outside and read inside, `outputs` those made inside and read outside or
+    leaving the graph; both in order of first use.
+    """
+
+    operators: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The division of a graph: one placement per operator, a valid execution order, and the regions along it."""
+
+    placements: tuple[Placement, ...]
+    order: tuple[int, ...]
+    regions: tuple[Region, ...]
+
+    @property
+    def npu_operators(self) -> tuple[int, ...]:
+        """Operators on the NPU, in execution order."""
+        return tuple(i for i in self.order if self.placements[i].where == "npu")
+
+    @property
+    def cpu_operators(self) -> tuple[int, ...]:
+        """Operators on the CPU, in execution order."""
+        return tuple(i for i in self.order if self.placements[i].where == "cpu")
+
+
+def partition(graph: Graph, accelerator: Accelerator, refused: Mapping[int, str] | None = None) -> Partition:
+    """Place every operator and order them so that the NPU is started as rarely as dependencies allow.
+
+    `refused` keeps operators (by index) on the CPU for the reasons given, whatever their family says.
+    The file's own order is kept where it needs no more starts than the best order.
+    """
+    reasons = [(refused or {}).get(i) or support(graph, op, accelerator) for i, op in enumerate(graph.operators)]
+    placements = tuple(Placement("npu") if reason is None else Placement("cpu", reason) for reason in reasons)
+    on_npu = [p.where == "npu" for p in placements]
+    stated = list(range(len(graph.operators)))
+    orders = [stated, _alternating(graph, on_npu, True), _alternating(graph, on_npu, False)]
+    order = min(orders, key=lambda candidate: len(_runs(candidate, on_npu)))
+    regions = tuple(_region(graph, run) for run in _runs(order, on_npu))
+    return Partition(placements, tuple(order), regions)
+
+
+def _alternating(graph: Graph, on_npu: Sequence[bool], npu_first: bool) -> list[int]:
+    """Run all that can run on one side, then all that can on the other, and so on.
+
+    A side is only left when nothing on it is ready, so no order with the same start changes sides less often.
+    """
+    producer = graph.producer()
+    needs = [{producer[t] for t in op.inputs if t is not None and t in producer} for op in graph.operators]
+    order: list[int] = []
+    done: set[int] = set()
+    side = npu_first
+    while len(order) < len(needs):
+        # One pass in file order is enough: an operator never precedes what it needs.
+        for i, need in enumerate(needs):
+            if i not in done and on_npu[i] == side and need <= done:
+                order.append(i)
+                done.add(i)
+        side = not side
+    return order
+
+
+def _runs(order: Sequence[int], on_npu: Sequence[bool]) -> list[list[int]]:
+    runs: list[list[int]] = []
+    previous = False
+    for i in order:
+        if on_npu[i]:
+            if not previous:
+                runs.append([])
+            runs[-1].append(i)
+        previous = on_npu[i]
+    return runs
+
+
+def _region(graph: Graph, run: Sequence[int]) -> Region:
+    inside = set(run)
+    consumers = graph.consumers()
+    made = [t for i in run for t in graph.operators[i].outputs]
+    read = dict.fromkeys(t for i in run for t in graph.operators[i].inputs if t is not None)
+    inputs = tuple(t for t in read if t not in made and not graph.tensors[t].is_constant)
+    outputs = tuple(t for t in made if t in graph.outputs or not inside.issuperset(consumers.get(t, ())))
+    return Region(tuple(run), inputs, outputs)

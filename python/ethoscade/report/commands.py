@@ -1,0 +1,166 @@
+"""What each command of the command line does: calls the library, writes files, prints one report.
+
+Owns the commands' effects and exit status. Arguments are parsed in `__main__`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..compiled import Compiled
+from ..compiler import compile, frontier
+from ..errors import CodegenError, ConfigError
+from ..execution import run_tflite
+from ..frontend import read_tflite
+from ..lowering import FAMILIES
+from ..target import ACCELERATORS
+from ..verification import compare, random_inputs, reference_outputs
+from . import plot, summary
+
+DONE = 0
+DIFFERENT = 3
+
+
+def compile_model(args: argparse.Namespace) -> int:
+    """`ethoscade compile`."""
+    compiled = _compile(args)
+    written = _write(compiled, Path(args.output), args.emit)
+    check = compiled.verify(args.seeds) if args.verify else None
+    _print(
+        args, summary.compile_json(compiled, written, check), summary.compile_text(compiled, check) + _listing(written)
+    )
+    return DIFFERENT if check is not None and not check.ok else DONE
+
+
+def frontier_of(args: argparse.Namespace) -> int:
+    """`ethoscade frontier`."""
+    curve = frontier(
+        args.model,
+        accelerator=args.accelerator,
+        system_config=args.system_config,
+        memory_mode=args.memory_mode,
+        config=args.config,
+    )
+    if args.plot:
+        plot.frontier(curve, Path(args.model).stem, Path(args.plot))
+    _print(args, summary.frontier_json(curve), summary.frontier_text(curve))
+    return DONE
+
+
+def verify_model(args: argparse.Namespace) -> int:
+    """`ethoscade verify`."""
+    compiled = _compile(args)
+    check = compiled.verify(args.seeds, args.target)
+    _print(args, summary.compile_json(compiled, {}, check), summary.compile_text(compiled, check))
+    return DONE if check.ok else DIFFERENT
+
+
+def simulate_artifact(args: argparse.Namespace) -> int:
+    """`ethoscade simulate`."""
+    graph = read_tflite(args.artifact)
+    inputs = _read_arrays(Path(args.inputs)) if args.inputs else random_inputs(graph, args.seed)
+    result = run_tflite(graph, inputs)
+    if args.outputs:
+        _write_arrays(Path(args.outputs), result.outputs)
+    report: dict[str, Any] = {
+        "schema_version": summary.SCHEMA_VERSION,
+        "artifact": graph.name,
+        "sram_touched_bytes": result.arena_touched_bytes,
+        "warnings": list(result.warnings),
+        "outputs": {name: list(array.shape) for name, array in result.outputs.items()},
+    }
+    lines = [f"ran '{graph.name}'; highest SRAM byte touched gives {result.arena_touched_bytes:,} bytes"]
+    lines += [f"warning: {warning}" for warning in result.warnings]
+    status = DONE
+    if args.reference:
+        expected = reference_outputs(read_tflite(args.reference), inputs)
+        elements, mismatches, largest = compare(result.outputs, expected.outputs)
+        report["reference"] = {"elements": elements, "mismatches": mismatches, "max_abs_diff": largest}
+        lines.append(f"reference: {mismatches:,} of {elements:,} elements differ (by up to {largest})")
+        status = DIFFERENT if mismatches else DONE
+    _print(args, report, "\n".join(lines))
+    return status
+
+
+def supported_operators(args: argparse.Namespace) -> int:
+    """`ethoscade supported-ops`."""
+    if args.accelerator not in ACCELERATORS:
+        raise ConfigError(f"unknown accelerator '{args.accelerator}'; known are {', '.join(ACCELERATORS)}")
+    rows = [(kind, _first_line(FAMILIES[kind].support.__module__)) for kind in sorted(FAMILIES)]
+    if args.markdown:
+        text = "\n".join(["| operator | on the NPU as |", "| --- | --- |", *(f"| {k} | {d} |" for k, d in rows)])
+    else:
+        text = "\n".join(f"{kind:<20} {description}" for kind, description in rows)
+    text += "\n\nOther operators stay on the CPU; `ethoscade compile` gives the reason for each."
+    report = {"schema_version": summary.SCHEMA_VERSION, "accelerator": args.accelerator, "operators": dict(rows)}
+    _print(args, report, text)
+    return DONE
+
+
+def _first_line(module: str) -> str:
+    return (sys.modules[module].__doc__ or "").strip().splitlines()[0].rstrip(".")
+
+
+def _compile(args: argparse.Namespace) -> Compiled:
+    return compile(
+        args.model,
+        sram=args.sram,
+        accelerator=args.accelerator,
+        system_config=args.system_config,
+        memory_mode=args.memory_mode,
+        config=args.config,
+        optimise=args.optimise,
+    )
+
+
+def _write(compiled: Compiled, folder: Path, artefacts: tuple[str, ...]) -> dict[str, str]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CodegenError(f"cannot create the output folder '{folder}': {error.strerror}") from error
+    written: dict[str, str] = {}
+    for artefact in artefacts:
+        if artefact == "tflite":
+            written[artefact] = str(compiled.save(folder / f"{compiled.name}_ethosu.tflite"))
+        elif artefact == "c":
+            compiled.write_c(folder)
+            written[artefact] = str(folder)
+        elif artefact == "mlf":
+            written[artefact] = str(compiled.write_mlf(folder / f"{compiled.name}.tar"))
+        else:
+            written[artefact] = str(compiled.write_raw(folder / f"{compiled.name}.npz"))
+    return written
+
+
+def _listing(written: Mapping[str, str]) -> str:
+    return "".join(f"\nwrote {path}" for path in written.values())
+
+
+def _print(args: argparse.Namespace, report: Mapping[str, Any], text: str) -> None:
+    print(json.dumps(report) if args.json else text)
+
+
+def _read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, zipfile.BadZipFile, AttributeError) as error:
+        raise ConfigError(f"cannot read inputs from '{path}': {error}") from error
+
+
+def _write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "wb") as file:
+            np.savez(file, **dict(arrays))
+    except OSError as error:
+        raise CodegenError(f"cannot write '{path}': {error.strerror}") from error

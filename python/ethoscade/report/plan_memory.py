@@ -1,0 +1,90 @@
+"""The command `plan-memory`: a file of buffers in, a summary and a file of placed buffers out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+from ..errors import BudgetError, ConfigError, EthoscadeError
+from ..memory import ALGORITHMS, Placement, Pool, plan, read_csv, write_csv
+from ..memory_model import Buffer
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds what the command takes to its parser."""
+    parser.add_argument("buffers", metavar="BUFFERS.csv", help="id,lower,upper,size[,alignment][,gaps][,offset]")
+    parser.add_argument("--capacity", type=_byte_count, metavar="BYTES", help="fail when the plan needs more")
+    parser.add_argument("--algorithm", choices=ALGORITHMS, default="best", help="default: best")
+    parser.add_argument("--seed", type=_byte_count, default=0, help="seed of the random choices; default: 0")
+    parser.add_argument("--output", metavar="PLACED.csv", help="write the buffers with their offsets")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def command_line(args: argparse.Namespace) -> int:
+    """Runs the command and returns its exit status: 0 done, 1 the buffers or the capacity are at fault."""
+    started = time.perf_counter()
+    try:
+        placement = _place(read_csv(args.buffers), args)
+        if args.output is not None:
+            write_csv(args.output, placement.buffers, placement.offsets)
+    except EthoscadeError as error:
+        print(f"ethoscade plan-memory: {error}", file=sys.stderr)
+        if args.json:
+            print(json.dumps(_describe(error)))
+        return 1
+    seconds = time.perf_counter() - started
+    if args.json:
+        summary = {
+            "schema_version": 1,
+            "buffers": len(placement.buffers),
+            "algorithm": placement.algorithm,
+            "peak_bytes": placement.peak_bytes,
+            "lower_bound_bytes": placement.lower_bound_bytes,
+            "optimal": placement.optimal,
+            "stop_reason": placement.stop_reason,
+            "iterations": placement.iterations,
+            "seconds": round(seconds, 6),
+        }
+        print(json.dumps(summary))
+    else:
+        print(_sentence(placement, seconds))
+    return 0
+
+
+def _place(buffers: tuple[Buffer, ...], args: argparse.Namespace) -> Placement:
+    if args.seed >= 1 << 64 or (args.capacity or 0) >= 1 << 60:
+        raise ConfigError("--seed must be below 2^64 and --capacity below 2^60")
+    return plan(buffers, pools=(Pool("memory", args.capacity),), algorithm=args.algorithm, seed=args.seed)
+
+
+def _sentence(placement: Placement, seconds: float) -> str:
+    peak, bound = placement.peak_bytes, placement.lower_bound_bytes
+    if placement.optimal:
+        proof = "which is optimal"
+    else:
+        above = f"{100 * (peak - bound) / bound:.1f} % above" if bound else "above"
+        proof = f"{above} the lower bound of {bound}"
+    return (
+        f"{len(placement.buffers)} buffers in {peak} bytes, {proof} "
+        f"({placement.algorithm}, {placement.stop_reason}, {seconds:.2f} s)"
+    )
+
+
+def _describe(error: EthoscadeError) -> dict[str, object]:
+    if isinstance(error, BudgetError):
+        return {
+            "error": "BudgetError",
+            "message": str(error),
+            "budget_bytes": error.budget_bytes,
+            "floor_bytes": error.floor_bytes,
+            "operator": error.operator,
+        }
+    return {"error": type(error).__name__, "message": str(error)}
+
+
+def _byte_count(text: str) -> int:
+    if not text.isascii() or not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
+    return int(text)

@@ -1,0 +1,141 @@
+"""Results as people and machines read them: the text summary and the JSON of the public interface.
+
+Owns wording and schema. Computes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..compiled import Compiled, Curve
+from ..errors import BudgetError, EthoscadeError
+from ..verification import Verification
+
+SCHEMA_VERSION = 1
+
+
+def compile_json(
+    compiled: Compiled, artifacts: Mapping[str, str], verification: Verification | None = None
+) -> dict[str, Any]:
+    """The object that `compile --json` and `verify --json` print."""
+    npu = sum(op.where == "npu" for op in compiled.operators)
+    result: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "model": compiled.name,
+        "accelerator": compiled.target.accelerator.name,
+        "system_config": compiled.target.system_config,
+        "memory_mode": compiled.target.memory_mode,
+        "budget_bytes": compiled.budget_bytes,
+        "sram_bytes": compiled.sram_bytes,
+        "flash_bytes": compiled.flash_bytes,
+        "floor_bytes": compiled.curve.floor_bytes,
+        "uncascaded_bytes": compiled.curve.uncascaded_bytes,
+        "pools": compiled.pools,
+        "cycles": compiled.cycles,
+        "operators": {"npu": npu, "cpu": len(compiled.operators) - npu},
+        "cpu_operators": [{"name": op.name, "kind": op.kind, "reason": op.reason} for op in compiled.cpu_operators],
+        "cascades": compiled.cascades,
+        "npu_commands": compiled.npu_commands,
+        "artifacts": dict(artifacts),
+        "seconds": {name: round(seconds, 4) for name, seconds in compiled.seconds.items()},
+    }
+    if verification is not None:
+        result["verification"] = verification_json(verification)
+    return result
+
+
+def verification_json(check: Verification) -> dict[str, Any]:
+    """The `verification` object."""
+    return {
+        "ok": check.ok,
+        "seeds": check.seeds,
+        "elements": check.elements,
+        "mismatches": check.mismatches,
+        "max_abs_diff": check.max_abs_diff,
+        "hazards": check.hazards,
+        "sram_touched_bytes": check.sram_touched_bytes,
+        "judge": check.judge,
+    }
+
+
+def frontier_json(curve: Curve) -> dict[str, Any]:
+    """The object that `frontier --json` prints."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "points": [{"sram_bytes": size, "cycles": cycles} for size, cycles in curve.points],
+        "floor_bytes": curve.floor_bytes,
+        "uncascaded_bytes": curve.uncascaded_bytes,
+        "plans": curve.plans,
+        "proposals": curve.proposals_considered,
+        "seconds": round(curve.seconds, 4),
+    }
+
+
+def error_json(error: EthoscadeError) -> dict[str, Any]:
+    """The object that any command prints under `--json` when it fails."""
+    result: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
+    if isinstance(error, BudgetError):
+        result |= {
+            "budget_bytes": error.budget_bytes,
+            "floor_bytes": error.floor_bytes,
+            "operator": error.operator,
+        }
+    return result
+
+
+def compile_text(compiled: Compiled, verification: Verification | None = None) -> str:
+    """A compilation in a few lines."""
+    target = compiled.target
+    rows = [
+        ("model", compiled.name),
+        ("target", f"{target.accelerator.name}, {target.system_config}, {target.memory_mode}"),
+        ("budget", "none" if compiled.budget_bytes is None else _size(compiled.budget_bytes)),
+        ("SRAM", f"{_size(compiled.sram_bytes)}  (arena, inputs and outputs included)"),
+        ("  floor", _size(compiled.curve.floor_bytes)),
+        ("  without cascades", _size(compiled.curve.uncascaded_bytes)),
+        ("flash", _size(compiled.flash_bytes)),
+        ("cycles", f"{compiled.cycles:,} (cost model, NPU only)"),
+        ("cascades", f"{compiled.cascades} over {_cascaded(compiled)} of {len(compiled.operators)} operators"),
+        ("NPU commands", f"{compiled.npu_commands:,}"),
+    ]
+    rows += [("on the CPU", f"{op.kind} '{op.name}': {op.reason}") for op in compiled.cpu_operators]
+    rows.append(("seconds", ", ".join(f"{name} {value:.2f}" for name, value in compiled.seconds.items())))
+    if verification is not None:
+        rows.append(("verified", verification_text(verification)))
+    return _table(rows)
+
+
+def verification_text(check: Verification) -> str:
+    """The outcome of a verification in one line."""
+    if check.ok:
+        return (
+            f"bit-exact: {check.elements:,} output elements on {check.seeds} inputs equal the reference "
+            f"({check.judge}); highest SRAM byte touched gives {_size(check.sram_touched_bytes)}"
+        )
+    return (
+        f"FAILED: {check.mismatches:,} of {check.elements:,} elements differ (by up to {check.max_abs_diff}), "
+        f"{check.hazards} hazards; judge: {check.judge}"
+    )
+
+
+def frontier_text(curve: Curve) -> str:
+    """The curve as a table."""
+    lines = [f"{'SRAM bytes':>12}  {'KiB':>9}  {'cycles':>14}"]
+    lines += [f"{size:>12,}  {size / 1024:>9.1f}  {cycles:>14,}" for size, cycles in curve.points]
+    lines.append(f"without cascades {_size(curve.uncascaded_bytes)}; searched in {curve.seconds:.2f} s")
+    return "\n".join(lines)
+
+
+def _cascaded(compiled: Compiled) -> int:
+    return sum(op.cascade is not None for op in compiled.operators)
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes:,} bytes = {size_bytes / 1024:.1f} KiB"
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> str:
+    rows = list(rows)
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)

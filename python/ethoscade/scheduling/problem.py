@@ -1,0 +1,235 @@
+"""The cascader's problem: Parts and tensors of a lowered network, as the Rust core takes them.
+
+Owns the translation from stages and CPU operators to Parts. No weights and no activations go in.
+The dataclasses are read attribute by attribute by `_core`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from .. import _core
+from ..ir import Graph
+from ..lowering.stage import Stage
+from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
+from ..target import Target
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """What the cost of an NPU operation depends on; `constant_bytes` are encoded weights plus scales."""
+
+    primitive: str
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    ifm_depth: int
+    ofm_depth: int
+    clamped: bool
+    part_kernel: bool
+    block_depth: int
+    constant_bytes: int
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A feature map: plane in pixels (height, width), bytes of a pixel."""
+
+    name: str
+    plane: tuple[int, int]
+    pixel_bytes: int
+    is_input: bool
+    is_output: bool
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One read of a Part: dense tensor id, propagator, and the plane as the Part sees it."""
+
+    tensor: int
+    propagator: Propagator
+    plane: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class PartSpec:
+    """An NPU operation (with `kernel`) or an opaque operator (without)."""
+
+    name: str
+    inputs: tuple[InputSpec, ...]
+    outputs: tuple[int, ...]
+    kernel: KernelSpec | None
+    workspace_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a stage's constants are encoded: OFM block depth, weight order, and how many bytes they take."""
+
+    block_depth: int
+    part_kernel: bool
+    constant_bytes: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A CascaderGraph and how its dense ids relate to the network's.
+
+    `parts` holds for each Part ("stage", stage index) or ("operator", graph operator index); `ids` the dense tensor id of
+    each graph tensor that lives in the arena. A reshape's output has the id of its input: they are the same bytes.
+    """
+
+    core: _core.CascaderGraph
+    parts: tuple[tuple[str, int], ...]
+    ids: Mapping[int, int]
+    specs: tuple[PartSpec, ...]
+    tensors: tuple[TensorSpec, ...]
+
+    def is_interior(self, part: int, last: int) -> bool:
+        """Whether nobody wants the output of NPU Part `part` after Part `last`."""
+        tensor = self.specs[part].outputs[0]
+        readers = (spec for spec in self.specs[last + 1 :] for read in spec.inputs if read.tensor == tensor)
+        return not self.tensors[tensor].is_output and next(readers, None) is None
+
+
+def kernel_spec(stage: Stage, encoding: Encoding) -> KernelSpec:
+    """Cost parameters of a stage."""
+    window = stage.window
+    low, high = stage.output.dtype.limits
+    return KernelSpec(
+        primitive=stage.primitive.value,
+        kernel=(window.kernel_h, window.kernel_w),
+        stride=(window.stride_h, window.stride_w),
+        dilation=(window.dilation_h, window.dilation_w),
+        ifm_depth=stage.inputs[0].shape[2],
+        ofm_depth=stage.output.shape[2],
+        clamped=stage.clamp != (low, high),
+        part_kernel=encoding.part_kernel,
+        block_depth=encoding.block_depth,
+        constant_bytes=encoding.constant_bytes,
+    )
+
+
+def choose_encoding(stage: Stage, target: Target) -> Encoding:
+    """Weight order and OFM block depth of the cheapest unstriped operation, before the constants are encoded.
+
+    Stages without constants get the depth of their block as well. Returns block depth 0 if no block fits SHRAM.
+    """
+    raw = 0
+    if stage.weights is not None:
+        raw = stage.weights.values.size + 10 * stage.weights.bias.size
+    found = _core.choose_weight_encoding(target, kernel_spec(stage, Encoding(0, False, raw)), stage.output.shape[:2])
+    return Encoding(0, False) if found is None else Encoding(*found)
+
+
+def build(
+    graph: Graph,
+    order: Sequence[int],
+    stages: Sequence[Stage],
+    encodings: Sequence[Encoding],
+    target: Target,
+    workspaces: Mapping[int, int] | None = None,
+) -> Problem:
+    """The CascaderGraph of a lowered network.
+
+    `order` is the execution order of graph operators; an operator without stages is opaque, with `workspaces` bytes.
+    """
+    by_operator: dict[int, list[int]] = {}
+    for number, stage in enumerate(stages):
+        by_operator.setdefault(stage.operator, []).append(number)
+    ids = _dense_ids(graph, order, stages, by_operator)
+    tensors = _tensor_specs(graph, ids, stages)
+    parts: list[PartSpec] = []
+    origin: list[tuple[str, int]] = []
+    for operator in order:
+        if operator in by_operator:
+            for number in by_operator[operator]:
+                parts.append(_stage_part(stages[number], encodings[number], ids))
+                origin.append(("stage", number))
+        else:
+            parts.append(_opaque_part(graph, operator, ids, tensors, (workspaces or {}).get(operator, 0)))
+            origin.append(("operator", operator))
+    core = _core.CascaderGraph(tensors, parts, target)
+    return Problem(core, tuple(origin), MappingProxyType(ids), tuple(parts), tuple(tensors))
+
+
+def _dense_ids(
+    graph: Graph, order: Sequence[int], stages: Sequence[Stage], by_operator: Mapping[int, Sequence[int]]
+) -> dict[int, int]:
+    """Graph tensors that live in the arena to dense ids, in order of appearance."""
+    ids: dict[int, int] = {}
+    count = 0
+
+    def see(tensor: int, same_as: int | None = None) -> None:
+        nonlocal count
+        if tensor not in ids:
+            ids[tensor] = count if same_as is None else ids[same_as]
+            count += same_as is None
+
+    for tensor in graph.inputs:
+        see(tensor)
+    for operator in order:
+        for number in by_operator.get(operator, ()):
+            for view in stages[number].inputs:
+                see(view.tensor)
+            see(stages[number].output.tensor)
+        if operator not in by_operator:
+            op = graph.operators[operator]
+            live = [t for t in op.inputs if t is not None and not graph.tensors[t].is_constant]
+            for tensor in live:
+                see(tensor)
+            for tensor in op.outputs:
+                see(tensor, live[0] if op.kind in _RESHAPES and op.opaque is None and live else None)
+    return ids
+
+
+_RESHAPES = frozenset({"RESHAPE", "SQUEEZE"})
+
+
+def _tensor_specs(graph: Graph, ids: Mapping[int, int], stages: Sequence[Stage]) -> list[TensorSpec]:
+    """Planes are the producer's; for what no stage makes, the first reading stage's."""
+    shapes: dict[int, tuple[int, int, int]] = {}
+    for stage in stages:
+        for view in stage.inputs:
+            shapes.setdefault(ids[view.tensor], view.shape)
+    shapes.update({ids[stage.output.tensor]: stage.output.shape for stage in stages})
+    specs: dict[int, TensorSpec] = {}
+    for index_, dense in ids.items():
+        tensor = graph.tensors[index_]
+        height, width, _ = shapes.get(dense, (1, 1, 0))
+        # A variable keeps its value between runs: it is there from the start and wanted to the end.
+        known = specs.get(dense)
+        specs[dense] = TensorSpec(
+            known.name if known else tensor.name,
+            (height, width),
+            tensor.size_bytes // (height * width),
+            (known is not None and known.is_input) or index_ in graph.inputs or tensor.is_variable,
+            (known is not None and known.is_output) or index_ in graph.outputs or tensor.is_variable,
+        )
+    return [specs[dense] for dense in range(len(specs))]
+
+
+def _stage_part(stage: Stage, encoding: Encoding, ids: Mapping[int, int]) -> PartSpec:
+    inputs = tuple(
+        InputSpec(ids[view.tensor], derived, view.shape[:2])
+        for view, derived in zip(stage.inputs, stage.propagators(), strict=True)
+    )
+    return PartSpec(stage.name, inputs, (ids[stage.output.tensor],), kernel_spec(stage, encoding))
+
+
+def _identity() -> Propagator:
+    axes = tuple(Axis(name, 1) for name in "nhwc")
+    read = Access(0, (index(n=1), index(h=1), index(w=1), index(c=1)), (1, 1, 1, 1))
+    return propagator(Compute("opaque", (axes[0], axes[1], axes[2], axes[3]), (), (read,)), read)
+
+
+def _opaque_part(
+    graph: Graph, operator: int, ids: Mapping[int, int], tensors: Sequence[TensorSpec], workspace_bytes: int
+) -> PartSpec:
+    op = graph.operators[operator]
+    reads = [t for t in op.inputs if t is not None and t in ids]
+    inputs = tuple(InputSpec(ids[t], _identity(), tensors[ids[t]].plane) for t in reads)
+    made = tuple(ids[t] for t in op.outputs if ids[t] not in {read.tensor for read in inputs})
+    return PartSpec(op.name, inputs, made, None, workspace_bytes)

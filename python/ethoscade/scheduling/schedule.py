@@ -1,0 +1,186 @@
+"""Schedules: what the chosen Proposal decides, spelled as schedule primitives on Parts.
+
+Owns the decision types, reading them off a Plan, and turning them into a program. A schedule may be written by hand:
+anything that `lower_schedule` accepts is proved by the checker and runs on the device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .. import _core
+from .problem import Problem
+from .program import Buffer, BufferKind, CallOperator, CopyConstants, Program, Slab, Step, Stripe
+
+AxisName = Literal["height", "width"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Cut the Part's output along `axis` into stripes of `extent` rows or columns (the last may be shorter)."""
+
+    part: int
+    axis: AxisName
+    extent: int
+
+
+@dataclass(frozen=True)
+class Bands:
+    """Cut the group's last output along `axis` into `count` bands, the outermost loop; what bands share is recomputed."""
+
+    part: int
+    axis: AxisName
+    count: int
+
+
+@dataclass(frozen=True)
+class ComputeAt:
+    """Make the Part's rows where `consumer`'s stripe loop along `axis` wants them."""
+
+    part: int
+    consumer: int
+    axis: AxisName
+
+
+@dataclass(frozen=True)
+class RollingBuffer:
+    """Keep only the Part's output rows (columns) along `axis` that are still wanted."""
+
+    part: int
+    axis: AxisName
+
+
+@dataclass(frozen=True)
+class CacheRead:
+    """Copy the Part's encoded constants into the arena before its first stripe."""
+
+    part: int
+
+
+Decision = Split | Bands | ComputeAt | RollingBuffer | CacheRead
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parts [first, last] (inclusive) scheduled together, with the decisions for them."""
+
+    first: int
+    last: int
+    decisions: tuple[Decision, ...]
+
+    @property
+    def is_cascade(self) -> bool:
+        """Whether several Parts run interleaved."""
+        return self.first != self.last
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Groups that cover the Parts in order."""
+
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True)
+class PlanSpec:
+    """A Plan as the core reads it."""
+
+    first: int
+    last: int
+    roll: str
+    tiles: int
+    stripes: tuple[int, ...]
+    staged: tuple[bool, ...]
+
+
+Proposal = _core.Proposal
+
+PLACEMENT_ITERATIONS: int = _core.PLACEMENT_ITERATIONS
+"""Moves of the memory planner behind a Proposal's promised bytes; placing with as many keeps the promise."""
+
+
+def search(problem: Problem) -> _core.Frontier:
+    """Every Pareto-efficient Proposal of a problem, ascending in SRAM. Deterministic; bounded by work, not by time."""
+    return _core.search_cascades(problem.core)
+
+
+def from_proposal(problem: Problem, proposal: _core.Proposal) -> Schedule:
+    """The schedule that a Proposal of `problem` stands for."""
+    return Schedule(tuple(_group(problem, plan) for plan in proposal.plans))
+
+
+def _group(problem: Problem, plan: _core.Plan) -> Group:
+    axis: AxisName = "height" if plan.roll == "height" else "width"
+    across: AxisName = "width" if axis == "height" else "height"
+    decisions: list[Decision] = []
+    if plan.tiles > 1:
+        decisions.append(Bands(plan.last, across, plan.tiles))
+    for part, extent, staged in zip(range(plan.first, plan.last + 1), plan.stripes, plan.staged, strict=True):
+        decisions.append(Split(part, axis, extent))
+        if part != plan.last:
+            decisions.append(ComputeAt(part, plan.last, axis))
+            if problem.is_interior(part, plan.last):
+                decisions.append(RollingBuffer(part, axis))
+        if staged:
+            decisions.append(CacheRead(part))
+    return Group(plan.first, plan.last, tuple(decisions))
+
+
+def plan_spec(group: Group) -> PlanSpec:
+    """The Plan that a group's decisions amount to. Parts without a `Split` are not cut."""
+    splits = {d.part: d for d in group.decisions if isinstance(d, Split)}
+    bands = next((d for d in group.decisions if isinstance(d, Bands)), None)
+    cached = {d.part for d in group.decisions if isinstance(d, CacheRead)}
+    roll = next((d.axis for d in splits.values()), "height")
+    parts = range(group.first, group.last + 1)
+    return PlanSpec(
+        group.first,
+        group.last,
+        roll,
+        bands.count if bands else 1,
+        tuple(splits[p].extent if p in splits else 1 << 30 for p in parts),
+        tuple(p in cached for p in parts),
+    )
+
+
+def prove(problem: Problem, schedule: Schedule) -> None:
+    """Let the checker replay the schedule's program; raises `_core.SchedulingError` with its first complaint."""
+    _core.check_plans(problem.core, [plan_spec(group) for group in schedule.groups])
+
+
+def lower_schedule(problem: Problem, schedule: Schedule) -> tuple[Program, tuple[int, ...]]:
+    """The program of a schedule, and the modelled cycles of each of its steps (0 for copies and calls)."""
+    steps, buffers, tensor_buffers = _core.interleave_plans(
+        problem.core, [plan_spec(group) for group in schedule.groups]
+    )
+    lowered = tuple(_step(problem, step) for step in steps)
+    cycles = tuple(step[7] if step[0] == "stripe" else 0 for step in steps)
+    described = tuple(_buffer(problem, *buffer) for buffer in buffers)
+    placed = {tensor: tensor_buffers[dense] for tensor, dense in problem.ids.items()}
+    return Program(lowered, described, {tensor: b for tensor, b in placed.items() if b is not None}), cycles
+
+
+def _step(problem: Problem, step: _core.StepTuple) -> Step:
+    kind, number = problem.parts[step[1]]
+    if step[0] == "copy":
+        return CopyConstants(number, step[2])
+    if step[0] == "call":
+        return CallOperator(number, step[2])
+    _, _, inputs, output, (top, left, bottom, right), block, constants, _ = step
+    return Stripe(
+        number, tuple(_slab(view) for view in inputs), _slab(output), (top, left, bottom, right), tuple(block), constants
+    )
+
+
+def _slab(view: _core.ViewTuple) -> Slab:
+    buffer, (y0, y1, x0, x1), (rows, columns), (origin_y, origin_x) = view
+    return Slab(buffer, y0, y1, x0, x1, rows, columns, origin_y, origin_x)
+
+
+def _buffer(problem: Problem, kind: str, of: int, size_bytes: int, first: int, last: int) -> Buffer:
+    role = BufferKind(kind)
+    if role in (BufferKind.TENSOR, BufferKind.ROLLING):
+        tensor = next(index for index, dense in problem.ids.items() if dense == of)
+        return Buffer(f"{kind} of '{problem.tensors[of].name}'", role, size_bytes, first, last, tensor)
+    return Buffer(f"{kind} of '{problem.specs[of].name}'", role, size_bytes, first, last)

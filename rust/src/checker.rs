@@ -1,0 +1,308 @@
+//! Proves a program right without the search: every pixel that a stripe reads is really there, every output is made.
+//!
+//! Replays the steps over symbolic memory, one cell per pixel of each buffer, holding which pixel of which tensor it
+//! carries. Input boxes are compared with what the operation's window touches, counted index by index from the kernel's
+//! geometry rather than from a propagator. Shares no code with plans, proposals or the interleaving walk.
+
+use thiserror::Error;
+
+use crate::graph::{CascaderGraph, PartId, TensorId, Work};
+use crate::interleave::{Content, Program, Step, Stripe, View};
+
+/// What is wrong with a program.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Complaint {
+    /// A pixel that is read is not in the buffer.
+    #[error("step {step}: part '{part}' reads pixel ({y}, {x}) of '{tensor}', but the buffer does not hold it")]
+    Missing {
+        /// Step index.
+        step: usize,
+        /// Reader.
+        part: String,
+        /// Tensor.
+        tensor: String,
+        /// Row.
+        y: i64,
+        /// Column.
+        x: i64,
+    },
+    /// An input box is smaller than the windows of its output box.
+    #[error("step {step}: part '{part}' needs pixel ({y}, {x}) of '{tensor}', which its input box leaves out")]
+    Uncovered {
+        /// Step index.
+        step: usize,
+        /// Reader.
+        part: String,
+        /// Tensor.
+        tensor: String,
+        /// Row.
+        y: i64,
+        /// Column.
+        x: i64,
+    },
+    /// Padding registers that do not match the window.
+    #[error("step {step}: part '{part}' has padding {found:?}, its windows touch {expected:?}")]
+    Padding {
+        /// Step index.
+        step: usize,
+        /// Part.
+        part: String,
+        /// Padding in the program.
+        found: [i64; 4],
+        /// Padding by the window.
+        expected: [i64; 4],
+    },
+    /// A pixel of a whole tensor is made twice.
+    #[error("step {step}: part '{part}' makes pixel ({y}, {x}) of '{tensor}' again")]
+    Repeated {
+        /// Step index.
+        step: usize,
+        /// Part.
+        part: String,
+        /// Tensor.
+        tensor: String,
+        /// Row.
+        y: i64,
+        /// Column.
+        x: i64,
+    },
+    /// A tensor is not complete where somebody needs all of it.
+    #[error("'{tensor}' lacks pixel ({y}, {x}) when it is needed whole")]
+    Incomplete {
+        /// Tensor.
+        tensor: String,
+        /// Row.
+        y: i64,
+        /// Column.
+        x: i64,
+    },
+    /// A step touches a buffer outside its stated lifetime.
+    #[error("step {step} touches buffer {buffer}, which lives in steps {first}..{last}")]
+    Lifetime {
+        /// Step index.
+        step: usize,
+        /// Buffer.
+        buffer: u32,
+        /// First step.
+        first: u32,
+        /// One past the last step.
+        last: u32,
+    },
+    /// A buffer is smaller than its pixels.
+    #[error("buffer {buffer} has {size_bytes} bytes for {needed_bytes} bytes of pixels")]
+    Size {
+        /// Buffer.
+        buffer: u32,
+        /// Stated.
+        size_bytes: u64,
+        /// Needed.
+        needed_bytes: u64,
+    },
+    /// Staged constants are used before they are copied.
+    #[error("step {step}: part '{part}' uses constants that were not staged")]
+    Unstaged {
+        /// Step index.
+        step: usize,
+        /// Part.
+        part: String,
+    },
+}
+
+type Cell = Option<(TensorId, i64, i64)>;
+
+struct Replay<'a> {
+    graph: &'a CascaderGraph,
+    program: &'a Program,
+    cells: Vec<Vec<Cell>>,
+    staged: Vec<Option<PartId>>,
+}
+
+/// Check a program against its graph.
+pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> {
+    let mut replay = Replay::new(graph, program)?;
+    for (index, step) in program.steps.iter().enumerate() {
+        match step {
+            Step::Copy { part, buffer } => {
+                replay.alive(index, *buffer)?;
+                replay.staged[*buffer as usize] = Some(*part);
+            }
+            Step::Stripe(stripe) => replay.stripe(index, stripe)?,
+            Step::Call { part, workspace } => replay.call(index, *part, *workspace)?,
+        }
+    }
+    for (id, tensor) in graph.tensors.iter().enumerate() {
+        if tensor.is_output {
+            replay.complete(id as TensorId)?;
+        }
+    }
+    Ok(())
+}
+
+impl<'a> Replay<'a> {
+    fn new(graph: &'a CascaderGraph, program: &'a Program) -> Result<Replay<'a>, Complaint> {
+        let mut cells = Vec::new();
+        for (index, buffer) in program.buffers.iter().enumerate() {
+            let pixels = buffer.capacity[0] * buffer.capacity[1];
+            let pixel_bytes = match buffer.content {
+                Content::Tensor(tensor) | Content::Rolling(tensor) => graph.tensors[tensor as usize].pixel_bytes,
+                Content::Constants(part) => {
+                    let needed_bytes = graph.kernel(part).map_or(0, |kernel| kernel.constant_bytes);
+                    size(index, buffer.size_bytes, needed_bytes)?;
+                    0
+                }
+                Content::Workspace(_) => 0,
+            };
+            size(index, buffer.size_bytes, pixels as u64 * pixel_bytes)?;
+            cells.push(vec![None; pixels as usize]);
+        }
+        let mut replay = Replay { graph, program, cells, staged: vec![None; program.buffers.len()] };
+        for (id, tensor) in graph.tensors.iter().enumerate() {
+            if tensor.is_input {
+                replay.fill(id as TensorId);
+            }
+        }
+        Ok(replay)
+    }
+
+    fn alive(&self, step: usize, buffer: u32) -> Result<(), Complaint> {
+        let b = &self.program.buffers[buffer as usize];
+        if (b.first_step as usize) <= step && step < b.last_step as usize {
+            return Ok(());
+        }
+        Err(Complaint::Lifetime { step, buffer, first: b.first_step, last: b.last_step })
+    }
+
+    fn slot(&self, view: &View, y: i64, x: i64) -> usize {
+        let capacity = self.program.buffers[view.buffer as usize].capacity;
+        let row = (y - view.origin[0]).rem_euclid(capacity[0]);
+        let column = (x - view.origin[1]).rem_euclid(capacity[1]);
+        (row * capacity[1] + column) as usize
+    }
+
+    fn stripe(&mut self, step: usize, stripe: &Stripe) -> Result<(), Complaint> {
+        let part = &self.graph.parts[stripe.part as usize];
+        for (operand, view) in stripe.inputs.iter().enumerate() {
+            self.alive(step, view.buffer)?;
+            self.read(step, stripe, operand, view)?;
+        }
+        if let Some(buffer) = stripe.constants {
+            self.alive(step, buffer)?;
+            if self.staged[buffer as usize] != Some(stripe.part) {
+                return Err(Complaint::Unstaged { step, part: part.name.clone() });
+            }
+        }
+        self.alive(step, stripe.output.buffer)?;
+        let tensor = part.outputs[0];
+        let content = self.program.buffers[stripe.output.buffer as usize].content;
+        for y in stripe.output.region.spans[0].start..stripe.output.region.spans[0].end {
+            for x in stripe.output.region.spans[1].start..stripe.output.region.spans[1].end {
+                let slot = self.slot(&stripe.output, y, x);
+                let cell = &mut self.cells[stripe.output.buffer as usize][slot];
+                if content == Content::Tensor(tensor) && *cell == Some((tensor, y, x)) {
+                    let (part, tensor) = (part.name.clone(), self.graph.tensors[tensor as usize].name.clone());
+                    return Err(Complaint::Repeated { step, part, tensor, y, x });
+                }
+                *cell = Some((tensor, y, x));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compare an input box with the windows of the output box, and the buffer's cells with the box.
+    fn read(&self, step: usize, stripe: &Stripe, operand: usize, view: &View) -> Result<(), Complaint> {
+        let part = &self.graph.parts[stripe.part as usize];
+        let input = &part.inputs[operand];
+        let tensor = &self.graph.tensors[input.tensor as usize];
+        if input.plane != tensor.plane {
+            return self.complete(input.tensor);
+        }
+        let Work::Npu(kernel) = &part.work else { return Ok(()) };
+        let mut padding = [0i64; 4];
+        let mut needed = [(i64::MAX, i64::MIN); 2];
+        for axis in 0..2 {
+            let out = stripe.output.region.spans[axis];
+            let before = -input.propagator.start([0; 4])[axis + 1];
+            for o in out.start..out.end {
+                for k in 0..kernel.kernel[axis] {
+                    let i = o * kernel.stride[axis] + k * kernel.dilation[axis] - before;
+                    if i < 0 {
+                        padding[axis] = padding[axis].max(-i);
+                    } else if i >= tensor.plane[axis] {
+                        padding[axis + 2] = padding[axis + 2].max(i + 1 - tensor.plane[axis]);
+                    } else {
+                        needed[axis] = (needed[axis].0.min(i), needed[axis].1.max(i));
+                    }
+                }
+            }
+        }
+        if operand == 0 && padding != stripe.padding {
+            let (found, expected) = (stripe.padding, padding);
+            return Err(Complaint::Padding { step, part: part.name.clone(), found, expected });
+        }
+        let names = || (part.name.clone(), tensor.name.clone());
+        for y in needed[0].0..=needed[0].1 {
+            for x in needed[1].0..=needed[1].1 {
+                let [rows, columns] = view.region.spans;
+                if y < rows.start || y >= rows.end || x < columns.start || x >= columns.end {
+                    let (part, tensor) = names();
+                    return Err(Complaint::Uncovered { step, part, tensor, y, x });
+                }
+                if self.cells[view.buffer as usize][self.slot(view, y, x)] != Some((input.tensor, y, x)) {
+                    let (part, tensor) = names();
+                    return Err(Complaint::Missing { step, part, tensor, y, x });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, step: usize, part: PartId, workspace: Option<u32>) -> Result<(), Complaint> {
+        if let Some(buffer) = workspace {
+            self.alive(step, buffer)?;
+        }
+        let description = &self.graph.parts[part as usize];
+        for input in &description.inputs {
+            self.complete(input.tensor)?;
+        }
+        for &tensor in &description.outputs {
+            self.fill(tensor);
+        }
+        Ok(())
+    }
+
+    /// Every pixel of a tensor is in some buffer of its own.
+    fn complete(&self, tensor: TensorId) -> Result<(), Complaint> {
+        let [height, width] = self.graph.tensors[tensor as usize].plane;
+        let holder = self.program.buffers.iter().position(|b| {
+            matches!(b.content, Content::Tensor(t) | Content::Rolling(t) if t == tensor)
+                && b.capacity == [height, width]
+        });
+        for y in 0..height {
+            for x in 0..width {
+                let cell = holder.map(|buffer| self.cells[buffer][(y * width + x) as usize]);
+                if cell != Some(Some((tensor, y, x))) {
+                    let tensor = self.graph.tensors[tensor as usize].name.clone();
+                    return Err(Complaint::Incomplete { tensor, y, x });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, tensor: TensorId) {
+        let Some(buffer) = self.program.tensor_buffers[tensor as usize] else { return };
+        let [height, width] = self.graph.tensors[tensor as usize].plane;
+        for y in 0..height {
+            for x in 0..width {
+                self.cells[buffer as usize][(y * width + x) as usize] = Some((tensor, y, x));
+            }
+        }
+    }
+}
+
+fn size(buffer: usize, size_bytes: u64, needed_bytes: u64) -> Result<(), Complaint> {
+    if size_bytes < needed_bytes {
+        return Err(Complaint::Size { buffer: buffer as u32, size_bytes, needed_bytes });
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! The CascaderGraph: Parts and Tensors by dense id, in the order in which Parts may run.
+//!
+//! Owns the problem that the search works on and its verification. Holds no weights and no activations.
+
+use thiserror::Error;
+
+use crate::performance::{Device, Kernel};
+use crate::propagator::Propagator;
+use crate::stripe::{Axis, Span};
+
+/// Dense id of a tensor.
+pub type TensorId = u32;
+/// Dense id of a Part; Parts run in ascending order unless a Plan interleaves them.
+pub type PartId = u32;
+
+/// A feature map that some Part or the caller provides.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    /// Name for people.
+    pub name: String,
+    /// Height and width in pixels, as its producer writes it.
+    pub plane: [i64; 2],
+    /// Bytes of one pixel: channels times element size.
+    pub pixel_bytes: u64,
+    /// Provided by the caller before the first Part runs.
+    pub is_input: bool,
+    /// Read by the caller after the last Part has run.
+    pub is_output: bool,
+}
+
+impl Tensor {
+    /// Bytes of the whole tensor.
+    pub fn size_bytes(&self) -> u64 {
+        (self.plane[0] * self.plane[1]) as u64 * self.pixel_bytes
+    }
+}
+
+/// One read of a Part.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The tensor read.
+    pub tensor: TensorId,
+    /// Output stripe to input stripe.
+    pub propagator: Propagator,
+    /// The plane as this Part sees it; another one than the tensor's own makes the read a reshaped one.
+    pub plane: [i64; 2],
+}
+
+/// What a Part is to the scheduler.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// An NPU operation that may be striped.
+    Npu(Box<Kernel>),
+    /// Something that runs whole, elsewhere (a CPU operator), with workspace of its own in the arena.
+    Opaque {
+        /// Bytes of workspace while it runs.
+        workspace_bytes: u64,
+    },
+}
+
+/// A group of operations that is always scheduled as one; here: one NPU operation or one CPU operator.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Name for people.
+    pub name: String,
+    /// Reads, in operand order.
+    pub inputs: Vec<Input>,
+    /// Tensors written; NPU Parts have exactly one.
+    pub outputs: Vec<TensorId>,
+    /// What it does.
+    pub work: Work,
+}
+
+/// A fault in a CascaderGraph.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum GraphError {
+    /// An id beyond the tensors there are.
+    #[error("part '{part}' refers to tensor {tensor}, the graph has {count}")]
+    NoSuchTensor {
+        /// The Part.
+        part: String,
+        /// The id found.
+        tensor: TensorId,
+        /// Number of tensors.
+        count: usize,
+    },
+    /// A tensor is read before it is made, or made twice.
+    #[error("tensor '{tensor}' is {fault} by part '{part}'")]
+    Order {
+        /// The tensor.
+        tensor: String,
+        /// "read before it is made" or "made again".
+        fault: &'static str,
+        /// The Part.
+        part: String,
+    },
+    /// An NPU Part without exactly one output.
+    #[error("NPU part '{part}' has {count} outputs; it needs exactly one")]
+    Outputs {
+        /// The Part.
+        part: String,
+        /// Outputs found.
+        count: usize,
+    },
+    /// A plane or pixel of no extent.
+    #[error("tensor '{tensor}' has an empty plane or pixel")]
+    Empty {
+        /// The tensor.
+        tensor: String,
+    },
+}
+
+/// Parts and tensors, verified, with the links between them.
+#[derive(Clone, Debug)]
+pub struct CascaderGraph {
+    /// Tensors by id.
+    pub tensors: Vec<Tensor>,
+    /// Parts by id.
+    pub parts: Vec<Part>,
+    /// The device they run on.
+    pub device: Device,
+    /// Part that makes each tensor; None for the caller's.
+    pub producer: Vec<Option<PartId>>,
+    /// Parts that read each tensor, ascending, one entry per read.
+    pub consumers: Vec<Vec<PartId>>,
+}
+
+impl CascaderGraph {
+    /// Link and verify.
+    pub fn new(tensors: Vec<Tensor>, parts: Vec<Part>, device: Device) -> Result<CascaderGraph, GraphError> {
+        let mut producer = vec![None; tensors.len()];
+        let mut consumers = vec![Vec::new(); tensors.len()];
+        for tensor in &tensors {
+            if tensor.plane.iter().any(|&extent| extent < 1) || tensor.pixel_bytes == 0 {
+                return Err(GraphError::Empty { tensor: tensor.name.clone() });
+            }
+        }
+        for (id, part) in parts.iter().enumerate() {
+            if matches!(part.work, Work::Npu(_)) && part.outputs.len() != 1 {
+                return Err(GraphError::Outputs { part: part.name.clone(), count: part.outputs.len() });
+            }
+            for tensor in part.inputs.iter().map(|input| input.tensor).chain(part.outputs.iter().copied()) {
+                if tensor as usize >= tensors.len() {
+                    return Err(GraphError::NoSuchTensor { part: part.name.clone(), tensor, count: tensors.len() });
+                }
+            }
+            for input in &part.inputs {
+                let t = input.tensor as usize;
+                if producer[t].is_none() && !tensors[t].is_input {
+                    return Err(order_error(&tensors[t], part, "read before it is made"));
+                }
+                consumers[t].push(id as PartId);
+            }
+            for &tensor in &part.outputs {
+                let t = tensor as usize;
+                if producer[t].is_some() || tensors[t].is_input {
+                    return Err(order_error(&tensors[t], part, "made again"));
+                }
+                producer[t] = Some(id as PartId);
+            }
+        }
+        Ok(CascaderGraph { tensors, parts, device, producer, consumers })
+    }
+
+    /// The output of an NPU Part.
+    pub fn output(&self, part: PartId) -> TensorId {
+        self.parts[part as usize].outputs[0]
+    }
+
+    /// The kernel of an NPU Part, None for an opaque one.
+    pub fn kernel(&self, part: PartId) -> Option<&Kernel> {
+        match &self.parts[part as usize].work {
+            Work::Npu(kernel) => Some(kernel),
+            Work::Opaque { .. } => None,
+        }
+    }
+
+    /// Whether the read sees its tensor with the tensor's own rows and columns, so that stripes can pass.
+    pub fn is_aligned(&self, input: &Input) -> bool {
+        input.plane == self.tensors[input.tensor as usize].plane && input.propagator.is_separable()
+    }
+
+    /// Span of its tensor along `axis` that a read needs for the output span `out`, clamped; all of it where unaligned.
+    pub fn needed(&self, input: &Input, axis: Axis, out: Span) -> Span {
+        let extent = self.tensors[input.tensor as usize].plane[axis as usize];
+        if self.is_aligned(input) {
+            input.propagator.span(axis, out).clamp(extent)
+        } else {
+            Span::new(0, extent)
+        }
+    }
+
+    /// Whether a tensor is still wanted by anyone after Part `last`.
+    pub fn outlives(&self, tensor: TensorId, last: PartId) -> bool {
+        let t = tensor as usize;
+        self.tensors[t].is_output || self.consumers[t].last().is_some_and(|&part| part > last)
+    }
+}
+
+fn order_error(tensor: &Tensor, part: &Part, fault: &'static str) -> GraphError {
+    GraphError::Order { tensor: tensor.name.clone(), fault, part: part.name.clone() }
+}

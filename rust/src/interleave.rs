@@ -1,0 +1,568 @@
+//! The order of stripes: from Plans to the steps that a device performs and the buffers that they need.
+//!
+//! A Plan is executed by demand: to make the next stripe of its last Part, whatever rows that stripe reads are made
+//! first, each producer in stripes of its own height, and so on back to the Plan's inputs. A buffer between two Parts
+//! therefore holds exactly the rows between the oldest one still wanted and the newest one made.
+//! Owns the interleaving and the buffers' extents and lifetimes. Does not choose anything and does not place buffers.
+
+use smallvec::SmallVec;
+use thiserror::Error;
+
+use crate::costs::Costs;
+use crate::graph::{CascaderGraph, PartId, TensorId, Work};
+use crate::performance::{Block, Cost};
+use crate::stripe::{Axis, Region, Span, Tiling};
+
+/// Decisions for one group of consecutive Parts: how it is cut and what is staged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// First Part of the group.
+    pub first: PartId,
+    /// Last Part of the group, inclusive.
+    pub last: PartId,
+    /// Bands and rolling axis.
+    pub tiling: Tiling,
+    /// Stripe extent along the rolling axis for each Part, at least 1.
+    pub stripes: Vec<i64>,
+    /// Whether each Part's constants are copied into the arena for the time of the Plan.
+    pub staged: Vec<bool>,
+}
+
+impl Plan {
+    /// Parts in the group.
+    pub fn len(&self) -> usize {
+        (self.last - self.first + 1) as usize
+    }
+
+    /// Never: a Plan has at least one Part.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Whether several Parts run interleaved.
+    pub fn is_cascade(&self) -> bool {
+        self.first != self.last
+    }
+}
+
+/// A fault in a set of Plans.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PlanError {
+    /// Plans overlap, leave Parts out, or name Parts that are not there.
+    #[error("plan {plan} covers parts {first}..={last}; part {expected} is next of {count}")]
+    Cover {
+        /// Index of the Plan.
+        plan: usize,
+        /// Its first Part.
+        first: PartId,
+        /// Its last Part.
+        last: PartId,
+        /// The Part that should come first.
+        expected: usize,
+        /// Parts in the graph.
+        count: usize,
+    },
+    /// Decisions that do not fit the group.
+    #[error("plan {plan}: {fault}")]
+    Decision {
+        /// Index of the Plan.
+        plan: usize,
+        /// What does not fit.
+        fault: &'static str,
+    },
+    /// No OFM block of the encoded depth fits the accelerator's SHRAM for this stripe.
+    #[error("part '{part}': no OFM block fits SHRAM for a stripe of {height}x{width}")]
+    Block {
+        /// The Part.
+        part: String,
+        /// Stripe height.
+        height: i64,
+        /// Stripe width.
+        width: i64,
+    },
+}
+
+/// Why a buffer exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A whole tensor.
+    Tensor(TensorId),
+    /// The live part of a tensor inside a cascade.
+    Rolling(TensorId),
+    /// Staged weights and scales of a Part.
+    Constants(PartId),
+    /// Scratch of an opaque Part.
+    Workspace(PartId),
+}
+
+/// Bytes in the arena. `capacity` is rows and columns of pixels for tensors, zero otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// What it holds.
+    pub content: Content,
+    /// Rows and columns it holds.
+    pub capacity: [i64; 2],
+    /// Bytes.
+    pub size_bytes: u64,
+    /// First step that touches it.
+    pub first_step: u32,
+    /// One past the last step that touches it.
+    pub last_step: u32,
+}
+
+/// A box of a tensor in a buffer; pixel `origin` lies at the buffer's start, rows and columns wrap at its capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Buffer index.
+    pub buffer: u32,
+    /// The box, in the coordinates of the plane as the Part sees it.
+    pub region: Region,
+    /// Row and column stored first.
+    pub origin: [i64; 2],
+    /// Rows and columns of the buffer as the Part sees it.
+    pub capacity: [i64; 2],
+}
+
+/// One NPU operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stripe {
+    /// The Part.
+    pub part: PartId,
+    /// Boxes read.
+    pub inputs: SmallVec<[View; 2]>,
+    /// Box written.
+    pub output: View,
+    /// Padding rows and columns that the windows touch: top, left, bottom, right.
+    pub padding: [i64; 4],
+    /// OFM block.
+    pub block: Block,
+    /// Buffer of the staged constants, None if they are read in place.
+    pub constants: Option<u32>,
+    /// Modelled cycles.
+    pub cycles: u64,
+}
+
+/// One step of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Copy a Part's constants into a buffer.
+    Copy {
+        /// The Part.
+        part: PartId,
+        /// Destination.
+        buffer: u32,
+    },
+    /// Run the NPU on a stripe.
+    Stripe(Stripe),
+    /// Run an opaque Part.
+    Call {
+        /// The Part.
+        part: PartId,
+        /// Its workspace, if any.
+        workspace: Option<u32>,
+    },
+}
+
+/// Steps in order, over buffers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// What to do.
+    pub steps: Vec<Step>,
+    /// Where.
+    pub buffers: Vec<Buffer>,
+    /// Buffer of each whole tensor.
+    pub tensor_buffers: Vec<Option<u32>>,
+}
+
+/// Demand-driven walk over one group: which stripe of which Part comes next, and how many rows stay alive.
+///
+/// Works on spans along the rolling axis only, so that the search can use it without making steps.
+pub struct Walk<'a> {
+    graph: &'a CascaderGraph,
+    plan: &'a Plan,
+    /// Rows wanted of each Part's output: `[start, end)`.
+    wanted: Vec<Span>,
+    made: Vec<i64>,
+    /// Largest number of rows alive at once, per Part's output.
+    pub alive: Vec<i64>,
+}
+
+impl<'a> Walk<'a> {
+    /// A walk that makes the rows `wanted` of each Part's output.
+    pub fn new(graph: &'a CascaderGraph, plan: &'a Plan, wanted: Vec<Span>) -> Walk<'a> {
+        let made = wanted.iter().map(|span| span.start).collect();
+        let alive = vec![0; wanted.len()];
+        Walk { graph, plan, wanted, made, alive }
+    }
+
+    /// Make everything, last Part first, calling `emit(part, span)` for each stripe in order.
+    pub fn run(&mut self, emit: &mut dyn FnMut(PartId, Span)) {
+        for offset in (0..self.plan.len()).rev() {
+            let end = self.wanted[offset].end;
+            if offset + 1 == self.plan.len() || !is_interior(self.graph, self.plan, offset) {
+                self.make(offset, end, emit);
+            }
+        }
+    }
+
+    fn make(&mut self, offset: usize, until: i64, emit: &mut dyn FnMut(PartId, Span)) {
+        let until = until.min(self.wanted[offset].end);
+        let graph = self.graph;
+        let part = self.plan.first + offset as PartId;
+        while self.made[offset] < until {
+            let span = self.next(offset);
+            for input in &graph.parts[part as usize].inputs {
+                if let Some(producer) = self.inside(input.tensor) {
+                    self.make(producer, graph.needed(input, self.plan.tiling.roll, span).end, emit);
+                }
+            }
+            emit(part, span);
+            self.made[offset] = span.end;
+            self.alive[offset] = self.alive[offset].max(span.end - self.oldest(offset));
+        }
+    }
+
+    /// Next stripe of a Part.
+    fn next(&self, offset: usize) -> Span {
+        let start = self.made[offset];
+        Span::new(start, (start + self.plan.stripes[offset]).min(self.wanted[offset].end))
+    }
+
+    /// Oldest row of a Part's output that some consumer in the group still wants.
+    fn oldest(&self, offset: usize) -> i64 {
+        let tensor = self.graph.output(self.plan.first + offset as PartId);
+        let mut oldest = self.made[offset];
+        for &consumer in &self.graph.consumers[tensor as usize] {
+            if consumer > self.plan.last {
+                continue;
+            }
+            let reader = (consumer - self.plan.first) as usize;
+            let next = self.next(reader);
+            if next.is_empty() {
+                continue;
+            }
+            for input in self.graph.parts[consumer as usize].inputs.iter().filter(|input| input.tensor == tensor) {
+                oldest = oldest.min(self.graph.needed(input, self.plan.tiling.roll, next).start);
+            }
+        }
+        oldest
+    }
+
+    fn inside(&self, tensor: TensorId) -> Option<usize> {
+        let producer = self.graph.producer[tensor as usize]?;
+        (producer >= self.plan.first).then(|| (producer - self.plan.first) as usize)
+    }
+}
+
+/// Whether the output of the group's Part `offset` is wanted by nobody outside the group.
+pub fn is_interior(graph: &CascaderGraph, plan: &Plan, offset: usize) -> bool {
+    !graph.outlives(graph.output(plan.first + offset as PartId), plan.last)
+}
+
+/// Boxes wanted of each Part's output in band `tile`, by propagating back from the group's outputs.
+///
+/// Returned per Part: span along the rolling axis and span across it.
+pub fn wanted(graph: &CascaderGraph, plan: &Plan, tile: u32) -> Vec<[Span; 2]> {
+    let roll = plan.tiling.roll;
+    let empty = [Span::new(0, 0); 2];
+    let mut found = vec![empty; plan.len()];
+    for offset in (0..plan.len()).rev() {
+        let part = plan.first + offset as PartId;
+        let tensor = graph.output(part) as usize;
+        let plane = graph.tensors[tensor].plane;
+        let last = offset + 1 == plan.len();
+        if last || !is_interior(graph, plan, offset) {
+            let across = plane[roll.other() as usize];
+            let band = if last { plan.tiling.band(tile, across) } else { Span::new(0, across) };
+            found[offset] = [Span::new(0, plane[roll as usize]), band];
+        }
+        let [along, across] = found[offset];
+        for input in &graph.parts[part as usize].inputs {
+            let Some(producer) = graph.producer[input.tensor as usize].filter(|&p| p >= plan.first) else { continue };
+            let slot = &mut found[(producer - plan.first) as usize];
+            slot[0] = slot[0].hull(graph.needed(input, roll, along));
+            slot[1] = slot[1].hull(graph.needed(input, roll.other(), across));
+        }
+    }
+    found
+}
+
+/// Turn Plans, which must cover the graph's Parts in order, into a program.
+pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Program, PlanError> {
+    let mut builder = Builder { graph, costs, program: Program::default(), whole: vec![None; graph.tensors.len()] };
+    let mut expected = 0;
+    for (index, plan) in plans.iter().enumerate() {
+        check_plan(graph, plan, index, expected)?;
+        expected = plan.last as usize + 1;
+        match &graph.parts[plan.first as usize].work {
+            Work::Opaque { workspace_bytes } => builder.call(plan.first, *workspace_bytes),
+            Work::Npu(_) => builder.cascade(plan)?,
+        }
+    }
+    if expected != graph.parts.len() {
+        let (plan, count) = (plans.len(), graph.parts.len());
+        return Err(PlanError::Cover { plan, first: 0, last: 0, expected, count });
+    }
+    builder.settle_lifetimes();
+    builder.program.tensor_buffers = builder.whole;
+    Ok(builder.program)
+}
+
+fn check_plan(graph: &CascaderGraph, plan: &Plan, index: usize, expected: usize) -> Result<(), PlanError> {
+    let count = graph.parts.len();
+    if plan.first as usize != expected || plan.last < plan.first || plan.last as usize >= count {
+        return Err(PlanError::Cover { plan: index, first: plan.first, last: plan.last, expected, count });
+    }
+    let fault = |fault| Err(PlanError::Decision { plan: index, fault });
+    if plan.stripes.len() != plan.len() || plan.staged.len() != plan.len() {
+        return fault("needs one stripe and one staging decision for each part");
+    }
+    if plan.stripes.iter().any(|&stripe| stripe < 1) || plan.tiling.tiles < 1 {
+        return fault("stripes and bands are at least 1");
+    }
+    let opaque = (plan.first..=plan.last).any(|part| graph.kernel(part).is_none());
+    if opaque && plan.is_cascade() {
+        return fault("an opaque part cannot be cascaded");
+    }
+    if !opaque {
+        let across = graph.tensors[graph.output(plan.last) as usize].plane[plan.tiling.roll.other() as usize];
+        if i64::from(plan.tiling.tiles) > across {
+            return fault("more bands than the output has rows or columns");
+        }
+        let open = (0..plan.len() - 1).any(|offset| !is_interior(graph, plan, offset));
+        if plan.tiling.tiles > 1 && open {
+            return fault("a group that is cut into bands has a single output");
+        }
+    }
+    Ok(())
+}
+
+struct Builder<'a> {
+    graph: &'a CascaderGraph,
+    costs: &'a mut Costs,
+    program: Program,
+    whole: Vec<Option<u32>>,
+}
+
+impl Builder<'_> {
+    fn buffer(&mut self, content: Content, capacity: [i64; 2], size_bytes: u64) -> u32 {
+        self.program.buffers.push(Buffer { content, capacity, size_bytes, first_step: u32::MAX, last_step: 0 });
+        (self.program.buffers.len() - 1) as u32
+    }
+
+    fn whole(&mut self, tensor: TensorId) -> u32 {
+        if let Some(buffer) = self.whole[tensor as usize] {
+            return buffer;
+        }
+        let description = &self.graph.tensors[tensor as usize];
+        let (plane, size) = (description.plane, description.size_bytes());
+        let buffer = self.buffer(Content::Tensor(tensor), plane, size);
+        self.whole[tensor as usize] = Some(buffer);
+        buffer
+    }
+
+    fn touch(&mut self, buffer: u32) {
+        let step = self.program.steps.len() as u32;
+        let buffer = &mut self.program.buffers[buffer as usize];
+        buffer.first_step = buffer.first_step.min(step);
+        buffer.last_step = buffer.last_step.max(step + 1);
+    }
+
+    fn call(&mut self, part: PartId, workspace_bytes: u64) {
+        let description = &self.graph.parts[part as usize];
+        let tensors: Vec<TensorId> =
+            description.inputs.iter().map(|input| input.tensor).chain(description.outputs.iter().copied()).collect();
+        for tensor in tensors {
+            let buffer = self.whole(tensor);
+            self.touch(buffer);
+        }
+        let workspace = (workspace_bytes > 0).then(|| self.buffer(Content::Workspace(part), [0, 0], workspace_bytes));
+        if let Some(buffer) = workspace {
+            self.touch(buffer);
+        }
+        self.program.steps.push(Step::Call { part, workspace });
+    }
+
+    fn cascade(&mut self, plan: &Plan) -> Result<(), PlanError> {
+        let graph = self.graph;
+        let buffers: Vec<u32> = (0..plan.len())
+            .map(|offset| {
+                let tensor = graph.output(plan.first + offset as PartId);
+                if is_interior(graph, plan, offset) {
+                    self.buffer(Content::Rolling(tensor), [0, 0], 0)
+                } else {
+                    self.whole(tensor)
+                }
+            })
+            .collect();
+        let mut constants = vec![None; plan.len()];
+        for tile in 0..plan.tiling.tiles {
+            let boxes = wanted(graph, plan, tile);
+            let mut order = Vec::new();
+            let mut walk = Walk::new(graph, plan, boxes.iter().map(|b| b[0]).collect());
+            walk.run(&mut |part, span| order.push((part, span)));
+            let alive = walk.alive;
+            for offset in 0..plan.len() {
+                if is_interior(graph, plan, offset) {
+                    self.grow(plan, buffers[offset], offset, boxes[offset], alive[offset]);
+                }
+            }
+            for (part, span) in order {
+                self.stripe(plan, part, span, &boxes, &buffers, &mut constants)?;
+            }
+        }
+        self.settle_capacities(plan, &buffers);
+        Ok(())
+    }
+
+    /// Widen a rolling buffer to what one band needs of it.
+    fn grow(&mut self, plan: &Plan, buffer: u32, offset: usize, wanted: [Span; 2], alive: i64) {
+        let stripe = plan.stripes[offset];
+        let rows = wanted[0].len();
+        // Whole stripes, so that no stripe is ever written across the wrap; all rows, where that is not more.
+        let along = ((alive + stripe - 1) / stripe * stripe).min(rows);
+        let roll = plan.tiling.roll;
+        let buffer = &mut self.program.buffers[buffer as usize];
+        buffer.capacity[roll as usize] = buffer.capacity[roll as usize].max(along);
+        buffer.capacity[roll.other() as usize] = buffer.capacity[roll.other() as usize].max(wanted[1].len());
+    }
+
+    /// Give the views of a finished group the capacities of their buffers.
+    fn settle_capacities(&mut self, plan: &Plan, buffers: &[u32]) {
+        let program = &mut self.program;
+        for &buffer in buffers {
+            let buffer = &mut program.buffers[buffer as usize];
+            if let Content::Rolling(tensor) = buffer.content {
+                let pixel_bytes = self.graph.tensors[tensor as usize].pixel_bytes;
+                buffer.size_bytes = (buffer.capacity[0] * buffer.capacity[1]) as u64 * pixel_bytes;
+            }
+        }
+        for step in program.steps.iter_mut().rev() {
+            let Step::Stripe(stripe) = step else { continue };
+            if stripe.part < plan.first {
+                break;
+            }
+            for (view, input) in stripe.inputs.iter_mut().zip(&self.graph.parts[stripe.part as usize].inputs) {
+                if self.graph.is_aligned(input) {
+                    view.capacity = program.buffers[view.buffer as usize].capacity;
+                }
+            }
+            stripe.output.capacity = program.buffers[stripe.output.buffer as usize].capacity;
+        }
+    }
+
+    fn stripe(
+        &mut self,
+        plan: &Plan,
+        part: PartId,
+        span: Span,
+        boxes: &[[Span; 2]],
+        buffers: &[u32],
+        constants: &mut [Option<u32>],
+    ) -> Result<(), PlanError> {
+        let graph = self.graph;
+        let roll = plan.tiling.roll;
+        let offset = (part - plan.first) as usize;
+        let region = Region::oriented(roll, span, boxes[offset][1]);
+        if plan.staged[offset] && constants[offset].is_none() {
+            constants[offset] = self.copy(part);
+        }
+        let mut inputs = SmallVec::new();
+        for input in &graph.parts[part as usize].inputs {
+            let producer = graph.producer[input.tensor as usize].filter(|&p| p >= plan.first);
+            let (buffer, origin) = match producer.map(|p| (p - plan.first) as usize) {
+                Some(inner) => (buffers[inner], self.origin(roll, buffers[inner], boxes[inner])),
+                None => (self.whole(input.tensor), [0, 0]),
+            };
+            self.touch(buffer);
+            let view = if graph.is_aligned(input) {
+                let spans = [roll, roll.other()].map(|axis| graph.needed(input, axis, region.span(axis)));
+                View { buffer, region: Region::oriented(roll, spans[0], spans[1]), origin, capacity: [0, 0] }
+            } else {
+                let spans = input.plane.map(|extent| Span::new(0, extent));
+                View { buffer, region: Region { spans }, origin: [0, 0], capacity: input.plane }
+            };
+            inputs.push(view);
+        }
+        let buffer = buffers[offset];
+        self.touch(buffer);
+        if let Some(staged) = constants[offset] {
+            self.touch(staged);
+        }
+        let output = View { buffer, region, origin: self.origin(roll, buffer, boxes[offset]), capacity: [0, 0] };
+        let cost = self.cost(part, region, plan.staged[offset])?;
+        self.program.steps.push(Step::Stripe(Stripe {
+            part,
+            inputs,
+            output,
+            padding: padding(graph, part, region),
+            block: cost.block,
+            constants: constants[offset],
+            cycles: cost.cycles,
+        }));
+        Ok(())
+    }
+
+    fn cost(&mut self, part: PartId, region: Region, staged: bool) -> Result<Cost, PlanError> {
+        let [height, width] = region.spans.map(Span::len);
+        self.costs.stripe(self.graph, part, [height, width], staged).ok_or_else(|| PlanError::Block {
+            part: self.graph.parts[part as usize].name.clone(),
+            height,
+            width,
+        })
+    }
+
+    /// Where a buffer's first pixel lies in its tensor: a rolling buffer starts at its band, a whole one at zero.
+    fn origin(&self, roll: Axis, buffer: u32, wanted: [Span; 2]) -> [i64; 2] {
+        match self.program.buffers[buffer as usize].content {
+            Content::Rolling(_) => {
+                let region = Region::oriented(roll, wanted[0], wanted[1]);
+                region.spans.map(|span| span.start)
+            }
+            _ => [0, 0],
+        }
+    }
+
+    fn copy(&mut self, part: PartId) -> Option<u32> {
+        let bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.constant_bytes);
+        if bytes == 0 {
+            return None;
+        }
+        let buffer = self.buffer(Content::Constants(part), [0, 0], bytes);
+        self.touch(buffer);
+        self.program.steps.push(Step::Copy { part, buffer });
+        Some(buffer)
+    }
+
+    /// Network inputs live from the start, outputs to the end; a caller's tensor that nobody reads has a place too.
+    fn settle_lifetimes(&mut self) {
+        for tensor in 0..self.graph.tensors.len() as TensorId {
+            let description = &self.graph.tensors[tensor as usize];
+            if description.is_input || description.is_output {
+                let buffer = self.whole(tensor);
+                let end = self.program.steps.len() as u32;
+                let buffer = &mut self.program.buffers[buffer as usize];
+                if description.is_input {
+                    buffer.first_step = 0;
+                    buffer.last_step = buffer.last_step.max(1);
+                }
+                if description.is_output {
+                    buffer.last_step = end.max(1);
+                }
+            }
+        }
+    }
+}
+
+/// Padding rows and columns (top, left, bottom, right) that the windows of a stripe touch.
+fn padding(graph: &CascaderGraph, part: PartId, region: Region) -> [i64; 4] {
+    let input = &graph.parts[part as usize].inputs[0];
+    let mut before = [0; 2];
+    let mut after = [0; 2];
+    for axis in [Axis::Height, Axis::Width] {
+        let span = input.propagator.span(axis, region.span(axis));
+        before[axis as usize] = (-span.start).max(0);
+        after[axis as usize] = (span.end - input.plane[axis as usize]).max(0);
+    }
+    [before[0], before[1], after[0], after[1]]
+}

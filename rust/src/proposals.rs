@@ -1,0 +1,220 @@
+//! Proposals: Plans that together run the whole network, on the front of (SRAM bytes, cycles).
+//!
+//! Bottom-up over the Parts' order: the front of the first k Parts is made of fronts of fewer Parts and one more Plan.
+//! While a Plan runs, whatever the rest of the network still holds is counted, so a Proposal's estimate is the largest
+//! sum of bytes alive at once. The survivors are interleaved and placed for real: what a Proposal promises is the size
+//! of the arena that the memory planner found for exactly its buffers.
+//! Owns the combination. Is told how to place by its caller and knows no placement algorithm.
+
+use crate::costs::Costs;
+use crate::graph::{CascaderGraph, PartId, Work};
+use crate::interleave::{interleave, Plan, PlanError, Program};
+use crate::pareto::{pareto_front, thin, Point};
+use crate::plans::{aligned, enumerate, Candidate, Options, PlanTable};
+use crate::stripe::{Axis, Tiling};
+
+/// A way to run the network.
+#[derive(Clone, Debug)]
+pub struct Proposal {
+    /// Plans that cover the Parts in order.
+    pub plans: Vec<Plan>,
+    /// Arena bytes as placed, a multiple of 16.
+    pub sram_bytes: u64,
+    /// Modelled cycles.
+    pub cycles: u64,
+}
+
+impl Point for Proposal {
+    fn memory_bytes(&self) -> u64 {
+        self.sram_bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.cycles
+    }
+}
+
+/// What a search found and how much it looked at.
+#[derive(Clone, Debug)]
+pub struct Frontier {
+    /// Pareto-efficient Proposals, ascending in SRAM, so the first is the floor and the last the fastest.
+    pub proposals: Vec<Proposal>,
+    /// Open and closed Plans considered.
+    pub plans_considered: u64,
+    /// Partial Proposals considered.
+    pub proposals_considered: u64,
+    /// SRAM of running every Part whole, in order, without cascades.
+    pub uncascaded_bytes: u64,
+}
+
+/// Partial Proposal: the first Parts of the network.
+#[derive(Clone, Copy)]
+struct Partial {
+    bytes: u64,
+    cycles: u64,
+    before: Option<(u32, u32)>,
+    plan: (PartId, u32, u32),
+}
+
+impl Point for Partial {
+    fn memory_bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.cycles
+    }
+}
+
+/// Partial Proposals kept per prefix of the network.
+const MAX_PARTIAL: usize = 96;
+
+/// Search the whole graph. `place` gives the arena bytes that the buffers of a program take when really placed.
+///
+/// Never returns an empty frontier for a graph whose Parts all fit SHRAM unstriped.
+pub fn search(
+    graph: &CascaderGraph,
+    options: &Options,
+    place: &mut dyn FnMut(&Program) -> u64,
+) -> Result<Frontier, PlanError> {
+    let mut costs = Costs::default();
+    let whole = uncascaded(graph);
+    let uncascaded_bytes = place(&interleave(graph, &whole, &mut costs)?);
+    let table = enumerate(graph, options, uncascaded_bytes, &mut costs);
+    let (fronts, considered) = combine(graph, &table, options);
+    let mut found = Vec::new();
+    for partial in fronts.last().map(Vec::as_slice).unwrap_or_default() {
+        let plans = unwind(&table, &fronts, partial);
+        let program = interleave(graph, &plans, &mut costs)?;
+        let cycles = partial.cycles;
+        found.push(Proposal { plans, sram_bytes: place(&program), cycles });
+    }
+    let plans_considered = table.considered;
+    Ok(Frontier {
+        proposals: pareto_front(found),
+        plans_considered,
+        proposals_considered: considered,
+        uncascaded_bytes,
+    })
+}
+
+/// Every Part whole, constants read in place.
+pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
+    (0..graph.parts.len() as PartId)
+        .map(|part| {
+            let stripe = match graph.kernel(part) {
+                Some(_) => graph.tensors[graph.output(part) as usize].plane[0],
+                None => 1,
+            };
+            let tiling = Tiling { roll: Axis::Height, tiles: 1 };
+            Plan { first: part, last: part, tiling, stripes: vec![stripe], staged: vec![false] }
+        })
+        .collect()
+}
+
+/// Bytes of whole tensors, and of workspace, that the arena holds while Parts `first..=last` run as one group.
+fn resident_bytes(graph: &CascaderGraph, first: PartId, last: PartId) -> u64 {
+    let mut bytes = 0;
+    for (id, tensor) in graph.tensors.iter().enumerate() {
+        let made = match graph.producer[id] {
+            Some(part) if part > last => false,
+            Some(part) if part >= first => graph.outlives(id as u32, last),
+            Some(_) => tensor.is_output || graph.consumers[id].last().is_some_and(|&part| part >= first),
+            None => tensor.is_output || first == 0 || graph.consumers[id].last().is_some_and(|&part| part >= first),
+        };
+        if made {
+            bytes += aligned(tensor.size_bytes());
+        }
+    }
+    for part in first..=last {
+        if let Work::Opaque { workspace_bytes } = graph.parts[part as usize].work {
+            bytes += aligned(workspace_bytes);
+        }
+    }
+    bytes
+}
+
+/// Fronts of partial Proposals by number of Parts covered (index 0: none), and how many were looked at.
+fn combine(graph: &CascaderGraph, table: &PlanTable, options: &Options) -> (Vec<Vec<Partial>>, u64) {
+    let mut considered = 0;
+    let nothing = Partial { bytes: 0, cycles: 0, before: None, plan: (0, 0, 0) };
+    let mut fronts = vec![vec![nothing]];
+    for last in 0..graph.parts.len() as PartId {
+        let mut points = Vec::new();
+        for (size, group) in table.by_last[last as usize].iter().enumerate() {
+            let first = last - size as PartId;
+            let resident = if group.is_empty() { 0 } else { resident_bytes(graph, first, last) };
+            for (index, candidate) in group.iter().enumerate() {
+                let bytes = resident + candidate.inner_bytes;
+                for (rank, before) in fronts[first as usize].iter().enumerate() {
+                    points.push(Partial {
+                        bytes: bytes.max(before.bytes),
+                        cycles: before.cycles + candidate.cycles,
+                        before: Some((first, rank as u32)),
+                        plan: (last, size as u32, index as u32),
+                    });
+                }
+            }
+        }
+        considered += points.len() as u64;
+        let mut front = thin(pareto_front(points), 4 * options.resolution);
+        if front.len() > MAX_PARTIAL {
+            let end = front.len() - 1;
+            front = (0..MAX_PARTIAL).map(|i| front[i * end / (MAX_PARTIAL - 1)]).collect();
+        }
+        fronts.push(front);
+    }
+    (fronts, considered)
+}
+
+fn unwind(table: &PlanTable, fronts: &[Vec<Partial>], end: &Partial) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    let mut partial = *end;
+    while let Some((covered, rank)) = partial.before {
+        let (last, size, index) = partial.plan;
+        let candidate: &Candidate = &table.by_last[last as usize][size as usize][index as usize];
+        plans.push(candidate.plan.clone());
+        partial = fronts[covered as usize][rank as usize];
+    }
+    plans.reverse();
+    plans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::check;
+    use crate::samples::{mobilenet_v1, mobilenet_v2};
+
+    /// Largest sum of bytes alive: what a perfect placement takes.
+    fn live_bytes(program: &Program) -> u64 {
+        (0..program.steps.len() as u32)
+            .map(|step| {
+                let live = program.buffers.iter().filter(|b| b.first_step <= step && step < b.last_step);
+                live.map(|b| aligned(b.size_bytes)).sum()
+            })
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn frontier(graph: &CascaderGraph) -> Frontier {
+        search(graph, &Options::default(), &mut live_bytes).expect("every block fits")
+    }
+
+    #[test]
+    fn mobilenets_fit_into_300_kib() {
+        for graph in [mobilenet_v1(), mobilenet_v2()] {
+            let frontier = frontier(&graph);
+            assert!(frontier.proposals[0].sram_bytes <= 300 * 1024);
+        }
+    }
+
+    #[test]
+    fn every_proposal_passes_the_checker() {
+        for graph in [mobilenet_v1(), mobilenet_v2()] {
+            for proposal in frontier(&graph).proposals {
+                let program = interleave(&graph, &proposal.plans, &mut Costs::default()).expect("a block fits");
+                check(&graph, &program).expect("the program is right");
+                assert_eq!(live_bytes(&program), proposal.sram_bytes);
+            }
+        }
+    }
+}

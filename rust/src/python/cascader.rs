@@ -1,0 +1,425 @@
+//! Python face of the scheduler: Python's problem dataclasses become owned graphs, results become frozen classes.
+
+use pyo3::create_exception;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use crate::checker::{check, Complaint};
+use crate::costs::Costs;
+use crate::graph::{self, GraphError};
+use crate::interleave::{interleave, Buffer, Content, Plan, PlanError, Program, Step, View};
+use crate::performance::{choose_encoding, Device, Kernel, Memory, Primitive};
+use crate::plans::{aligned, Options, ALIGNMENT};
+use crate::propagator::Propagator;
+use crate::proposals::{search, Frontier, Proposal};
+use crate::stripe::{Axis, Tiling};
+use crate::usmp;
+
+create_exception!(_core, SchedulingError, PyValueError, "A graph, Plan or program that does not hold together.");
+
+impl From<GraphError> for PyErr {
+    fn from(error: GraphError) -> PyErr {
+        SchedulingError::new_err(error.to_string())
+    }
+}
+
+impl From<PlanError> for PyErr {
+    fn from(error: PlanError) -> PyErr {
+        SchedulingError::new_err(error.to_string())
+    }
+}
+
+impl From<Complaint> for PyErr {
+    fn from(error: Complaint) -> PyErr {
+        SchedulingError::new_err(error.to_string())
+    }
+}
+
+#[derive(FromPyObject)]
+struct MemorySpec {
+    bytes_per_cycle: (u64, u64),
+    read_latency: u64,
+    write_latency: u64,
+}
+
+impl MemorySpec {
+    fn build(&self) -> Memory {
+        let (bytes, per_cycles) = self.bytes_per_cycle;
+        Memory { bytes, per_cycles, read_latency: self.read_latency, write_latency: self.write_latency }
+    }
+}
+
+#[derive(FromPyObject)]
+struct DeviceSpec {
+    macs: i64,
+    micro_block: [i64; 3],
+    shram_banks: i64,
+    constants: MemorySpec,
+    arena: MemorySpec,
+}
+
+impl DeviceSpec {
+    fn build(&self) -> Device {
+        Device {
+            macs: self.macs,
+            micro_block: self.micro_block,
+            shram_banks: self.shram_banks,
+            constants: self.constants.build(),
+            arena: self.arena.build(),
+        }
+    }
+}
+
+#[derive(FromPyObject)]
+struct KernelSpec {
+    primitive: String,
+    kernel: [i64; 2],
+    stride: [i64; 2],
+    dilation: [i64; 2],
+    ifm_depth: i64,
+    ofm_depth: i64,
+    clamped: bool,
+    part_kernel: bool,
+    block_depth: i64,
+    constant_bytes: u64,
+}
+
+impl KernelSpec {
+    fn build(&self) -> PyResult<Kernel> {
+        let primitive = match self.primitive.as_str() {
+            "convolution" => Primitive::Convolution,
+            "depthwise" => Primitive::Depthwise,
+            "average_pool" | "identity" => Primitive::AveragePool,
+            "max_pool" => Primitive::MaxPool,
+            "add" => Primitive::Add,
+            other => return Err(SchedulingError::new_err(format!("unknown primitive '{other}'"))),
+        };
+        Ok(Kernel {
+            primitive,
+            kernel: self.kernel,
+            stride: self.stride,
+            dilation: self.dilation,
+            ifm_depth: self.ifm_depth,
+            ofm_depth: self.ofm_depth,
+            clamped: self.clamped,
+            part_kernel: self.part_kernel,
+            block_depth: self.block_depth,
+            constant_bytes: self.constant_bytes,
+        })
+    }
+}
+
+#[derive(FromPyObject)]
+struct TensorSpec {
+    name: String,
+    plane: [i64; 2],
+    pixel_bytes: u64,
+    is_input: bool,
+    is_output: bool,
+}
+
+#[derive(FromPyObject)]
+struct PropagatorSpec {
+    transform: [[i64; 5]; 4],
+    strides: [[i64; 4]; 4],
+    offset: [i64; 4],
+}
+
+impl PropagatorSpec {
+    fn build(&self) -> Propagator {
+        Propagator::new(self.transform, self.strides, self.offset)
+    }
+}
+
+#[derive(FromPyObject)]
+struct InputSpec {
+    tensor: u32,
+    propagator: PropagatorSpec,
+    plane: [i64; 2],
+}
+
+#[derive(FromPyObject)]
+struct PartSpec {
+    name: String,
+    inputs: Vec<InputSpec>,
+    outputs: Vec<u32>,
+    kernel: Option<KernelSpec>,
+    workspace_bytes: u64,
+}
+
+/// Parts and tensors on a device, verified.
+#[pyclass(frozen)]
+struct CascaderGraph {
+    graph: graph::CascaderGraph,
+}
+
+#[pymethods]
+impl CascaderGraph {
+    #[new]
+    fn new(tensors: Vec<TensorSpec>, parts: Vec<PartSpec>, device: DeviceSpec) -> PyResult<CascaderGraph> {
+        let tensors = tensors
+            .into_iter()
+            .map(|t| graph::Tensor {
+                name: t.name,
+                plane: t.plane,
+                pixel_bytes: t.pixel_bytes,
+                is_input: t.is_input,
+                is_output: t.is_output,
+            })
+            .collect();
+        let parts = parts.into_iter().map(build_part).collect::<PyResult<_>>()?;
+        Ok(CascaderGraph { graph: graph::CascaderGraph::new(tensors, parts, device.build())? })
+    }
+
+    fn __repr__(&self) -> String {
+        format!("CascaderGraph({} parts, {} tensors)", self.graph.parts.len(), self.graph.tensors.len())
+    }
+}
+
+fn build_part(spec: PartSpec) -> PyResult<graph::Part> {
+    let inputs = spec
+        .inputs
+        .into_iter()
+        .map(|i| graph::Input { tensor: i.tensor, propagator: i.propagator.build(), plane: i.plane })
+        .collect();
+    let work = match spec.kernel {
+        Some(kernel) => graph::Work::Npu(Box::new(kernel.build()?)),
+        None => graph::Work::Opaque { workspace_bytes: spec.workspace_bytes },
+    };
+    Ok(graph::Part { name: spec.name, inputs, outputs: spec.outputs, work })
+}
+
+#[derive(FromPyObject)]
+struct PlanSpec {
+    first: u32,
+    last: u32,
+    roll: String,
+    tiles: u32,
+    stripes: Vec<i64>,
+    staged: Vec<bool>,
+}
+
+impl PlanSpec {
+    fn build(self) -> PyResult<Plan> {
+        let roll = match self.roll.as_str() {
+            "height" => Axis::Height,
+            "width" => Axis::Width,
+            other => return Err(SchedulingError::new_err(format!("unknown axis '{other}': height or width"))),
+        };
+        let tiling = Tiling { roll, tiles: self.tiles };
+        Ok(Plan { first: self.first, last: self.last, tiling, stripes: self.stripes, staged: self.staged })
+    }
+}
+
+/// Decisions for one group of Parts.
+#[pyclass(frozen, get_all, name = "Plan")]
+struct PyPlan {
+    first: u32,
+    last: u32,
+    roll: &'static str,
+    tiles: u32,
+    stripes: Vec<i64>,
+    staged: Vec<bool>,
+}
+
+#[pymethods]
+impl PyPlan {
+    fn __repr__(&self) -> String {
+        format!(
+            "Plan(parts {}..={}, rolls along {}, {} bands, stripes {:?})",
+            self.first, self.last, self.roll, self.tiles, self.stripes
+        )
+    }
+}
+
+/// A way to run the network, with what it promises.
+#[pyclass(frozen, name = "Proposal")]
+struct PyProposal {
+    proposal: Proposal,
+}
+
+#[pymethods]
+impl PyProposal {
+    #[getter]
+    fn sram_bytes(&self) -> u64 {
+        self.proposal.sram_bytes
+    }
+    #[getter]
+    fn cycles(&self) -> u64 {
+        self.proposal.cycles
+    }
+    #[getter]
+    fn plans(&self) -> Vec<PyPlan> {
+        self.proposal.plans.iter().map(to_python_plan).collect()
+    }
+    fn __repr__(&self) -> String {
+        let p = &self.proposal;
+        format!("Proposal({} bytes, {} cycles, {} plans)", p.sram_bytes, p.cycles, p.plans.len())
+    }
+}
+
+fn to_python_plan(plan: &Plan) -> PyPlan {
+    PyPlan {
+        first: plan.first,
+        last: plan.last,
+        roll: match plan.tiling.roll {
+            Axis::Height => "height",
+            Axis::Width => "width",
+        },
+        tiles: plan.tiling.tiles,
+        stripes: plan.stripes.clone(),
+        staged: plan.staged.clone(),
+    }
+}
+
+/// What a search found.
+#[pyclass(frozen, name = "Frontier")]
+struct PyFrontier {
+    frontier: Frontier,
+}
+
+#[pymethods]
+impl PyFrontier {
+    #[getter]
+    fn proposals(&self) -> Vec<PyProposal> {
+        self.frontier.proposals.iter().map(|p| PyProposal { proposal: p.clone() }).collect()
+    }
+    #[getter]
+    fn plans_considered(&self) -> u64 {
+        self.frontier.plans_considered
+    }
+    #[getter]
+    fn proposals_considered(&self) -> u64 {
+        self.frontier.proposals_considered
+    }
+    #[getter]
+    fn uncascaded_bytes(&self) -> u64 {
+        self.frontier.uncascaded_bytes
+    }
+    fn __repr__(&self) -> String {
+        format!("Frontier({} proposals)", self.frontier.proposals.len())
+    }
+}
+
+/// Search all Plans and Proposals of a graph; options left out keep their defaults.
+#[pyfunction]
+#[pyo3(signature = (graph, *, max_group=None, stripes=None, tiles=None, resolution=None))]
+fn search_cascades(
+    py: Python<'_>,
+    graph: &CascaderGraph,
+    max_group: Option<usize>,
+    stripes: Option<Vec<i64>>,
+    tiles: Option<Vec<u32>>,
+    resolution: Option<u64>,
+) -> PyResult<PyFrontier> {
+    let defaults = Options::default();
+    let options = Options {
+        max_group: max_group.unwrap_or(defaults.max_group).max(1),
+        stripes: stripes.unwrap_or(defaults.stripes),
+        tiles: tiles.unwrap_or(defaults.tiles),
+        resolution: resolution.unwrap_or(defaults.resolution).max(1),
+        max_points: defaults.max_points,
+    };
+    if options.stripes.iter().any(|&s| s < 1) || options.tiles.contains(&0) {
+        return Err(SchedulingError::new_err("stripes and tiles are at least 1"));
+    }
+    let frontier = py.detach(|| search(&graph.graph, &options, &mut place))?;
+    Ok(PyFrontier { frontier })
+}
+
+/// Moves that the memory planner may try for one program, here and when the chosen one is placed for good.
+const PLACEMENT_ITERATIONS: u32 = 4_000;
+
+/// Arena bytes of a program's buffers as the memory planner places them; unplaceable ones take everything.
+fn place(program: &Program) -> u64 {
+    let lifetime = |b: &Buffer| usmp::Lifetime::new(i64::from(b.first_step), i64::from(b.last_step));
+    let buffers = program.buffers.iter().map(|b| usmp::Buffer::new(b.size_bytes, ALIGNMENT, lifetime(b))).collect();
+    let pool = usmp::Pool { alignment: ALIGNMENT, ..usmp::Pool::unbounded() };
+    let params = usmp::Params { iterations: PLACEMENT_ITERATIONS, ..usmp::Params::default() };
+    let found = usmp::plan(&usmp::Problem { buffers, pools: vec![pool] }, &params);
+    found.map_or(u64::MAX, |solution| aligned(solution.placement.peaks[0]))
+}
+
+/// Steps and buffers of a set of Plans, as tuples (see `_core.pyi`).
+#[pyfunction]
+fn interleave_plans<'py>(
+    py: Python<'py>,
+    graph: &CascaderGraph,
+    plans: Vec<PlanSpec>,
+) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>, Vec<Option<u32>>)> {
+    let program = build_program(py, graph, plans)?;
+    let steps = PyList::empty(py);
+    for step in &program.steps {
+        steps.append(to_python_step(py, step)?)?;
+    }
+    let buffers = PyList::empty(py);
+    for buffer in &program.buffers {
+        let (kind, of) = match buffer.content {
+            Content::Tensor(tensor) => ("tensor", tensor),
+            Content::Rolling(tensor) => ("rolling", tensor),
+            Content::Constants(part) => ("weights", part),
+            Content::Workspace(part) => ("workspace", part),
+        };
+        buffers.append((kind, of, buffer.size_bytes, buffer.first_step, buffer.last_step))?;
+    }
+    Ok((steps, buffers, program.tensor_buffers))
+}
+
+fn build_program(py: Python<'_>, graph: &CascaderGraph, plans: Vec<PlanSpec>) -> PyResult<Program> {
+    let plans = plans.into_iter().map(PlanSpec::build).collect::<PyResult<Vec<_>>>()?;
+    Ok(py.detach(|| interleave(&graph.graph, &plans, &mut Costs::default()))?)
+}
+
+fn to_python_view(view: &View) -> (u32, [i64; 4], [i64; 2], [i64; 2]) {
+    let [rows, columns] = view.region.spans;
+    (view.buffer, [rows.start, rows.end, columns.start, columns.end], view.capacity, view.origin)
+}
+
+fn to_python_step<'py>(py: Python<'py>, step: &Step) -> PyResult<Bound<'py, PyTuple>> {
+    match step {
+        Step::Copy { part, buffer } => ("copy", *part, *buffer).into_pyobject(py),
+        Step::Call { part, workspace } => ("call", *part, *workspace).into_pyobject(py),
+        Step::Stripe(stripe) => {
+            let inputs: Vec<_> = stripe.inputs.iter().map(to_python_view).collect();
+            let output = to_python_view(&stripe.output);
+            ("stripe", stripe.part, inputs, output, stripe.padding, stripe.block, stripe.constants, stripe.cycles)
+                .into_pyobject(py)
+        }
+    }
+}
+
+/// Prove the program of a set of Plans right; raises `SchedulingError` with the first complaint.
+#[pyfunction]
+fn check_plans(py: Python<'_>, graph: &CascaderGraph, plans: Vec<PlanSpec>) -> PyResult<()> {
+    let program = build_program(py, graph, plans)?;
+    Ok(py.detach(|| check(&graph.graph, &program))?)
+}
+
+/// (OFM block depth, part-kernel-first) for a kernel whose weights are still to be encoded; None if nothing fits.
+#[pyfunction]
+fn choose_weight_encoding(device: DeviceSpec, kernel: KernelSpec, plane: [i64; 2]) -> PyResult<Option<(i64, bool)>> {
+    Ok(choose_encoding(&device.build(), &kernel.build()?, plane))
+}
+
+/// Input stripe shape and start of a propagator, before clamping.
+#[pyfunction]
+fn propagate(propagator: PropagatorSpec, shape: [i64; 4], start: [i64; 4]) -> ([i64; 4], [i64; 4]) {
+    let propagator = propagator.build();
+    (propagator.shape(shape), propagator.start(start))
+}
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("SchedulingError", module.py().get_type::<SchedulingError>())?;
+    module.add("PLACEMENT_ITERATIONS", PLACEMENT_ITERATIONS)?;
+    module.add_class::<CascaderGraph>()?;
+    module.add_class::<PyPlan>()?;
+    module.add_class::<PyProposal>()?;
+    module.add_class::<PyFrontier>()?;
+    module.add_function(wrap_pyfunction!(search_cascades, module)?)?;
+    module.add_function(wrap_pyfunction!(interleave_plans, module)?)?;
+    module.add_function(wrap_pyfunction!(check_plans, module)?)?;
+    module.add_function(wrap_pyfunction!(choose_weight_encoding, module)?)?;
+    module.add_function(wrap_pyfunction!(propagate, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! Graphs for the tests of the scheduler: chains and residual networks written down as tables.
+
+use crate::graph::{CascaderGraph, Input, Part, Tensor, TensorId, Work};
+use crate::performance::{choose_encoding, Device, Kernel, Memory, Primitive};
+use crate::propagator::Propagator;
+
+/// U55-256 with High_End_Embedded's memories.
+pub fn device() -> Device {
+    Device {
+        macs: 256,
+        micro_block: [2, 2, 8],
+        shram_banks: 48,
+        constants: Memory { bytes: 1, per_cycles: 1, read_latency: 64, write_latency: 0 },
+        arena: Memory { bytes: 8, per_cycles: 1, read_latency: 32, write_latency: 32 },
+    }
+}
+
+/// A window operation's propagator.
+pub fn window(kernel: i64, stride: i64, before: i64, depth: i64) -> Propagator {
+    let span = [0, stride, stride, 0, 0];
+    let mut transform = [[1, 0, 0, 0, 0], [0; 5], [0; 5], [0, 0, 0, 0, depth]];
+    transform[1] = [0, stride, 0, 0, kernel - stride];
+    transform[2] = [0, 0, stride, 0, kernel - stride];
+    let strides = [[1, 0, 0, 0], [0, span[1], 0, 0], [0, 0, span[2], 0], [0; 4]];
+    Propagator::new(transform, strides, [0, -before, -before, 0])
+}
+
+/// A network under construction; every operation pads "SAME".
+pub struct Network {
+    tensors: Vec<Tensor>,
+    parts: Vec<Part>,
+}
+
+impl Network {
+    /// A network with one int8 input.
+    pub fn new(size: [i64; 2], depth: u64) -> Network {
+        let input = Tensor { name: "input".into(), plane: size, pixel_bytes: depth, is_input: true, is_output: false };
+        Network { tensors: vec![input], parts: Vec::new() }
+    }
+
+    /// Add a convolution, depthwise convolution or pool.
+    pub fn window(&mut self, from: TensorId, primitive: Primitive, kernel: i64, stride: i64, depth: i64) -> TensorId {
+        let source = &self.tensors[from as usize];
+        let ifm_depth = source.pixel_bytes as i64;
+        let plane = source.plane.map(|extent| (extent + stride - 1) / stride);
+        let total = ((plane[0] - 1) * stride + kernel - source.plane[0]).max(0);
+        let input =
+            Input { tensor: from, propagator: window(kernel, stride, total / 2, ifm_depth), plane: source.plane };
+        let weights = kernel * kernel * if primitive == Primitive::Convolution { ifm_depth * depth } else { depth };
+        self.push(plane, depth, vec![input], primitive, [kernel, stride, ifm_depth, weights])
+    }
+
+    /// Add two tensors.
+    pub fn add(&mut self, a: TensorId, b: TensorId) -> TensorId {
+        let plane = self.tensors[a as usize].plane;
+        let depth = self.tensors[a as usize].pixel_bytes as i64;
+        let inputs = [a, b].map(|tensor| Input { tensor, propagator: Propagator::identity(), plane });
+        self.push(plane, depth, inputs.to_vec(), Primitive::Add, [1, 1, depth, 0])
+    }
+
+    fn push(
+        &mut self,
+        plane: [i64; 2],
+        depth: i64,
+        inputs: Vec<Input>,
+        primitive: Primitive,
+        [kernel, stride, ifm_depth, weights]: [i64; 4],
+    ) -> TensorId {
+        let id = self.tensors.len() as TensorId;
+        let name = format!("t{id}");
+        self.tensors.push(Tensor { name, plane, pixel_bytes: depth as u64, is_input: false, is_output: false });
+        let mut kernel = Kernel {
+            primitive,
+            kernel: [kernel; 2],
+            stride: [stride; 2],
+            dilation: [1; 2],
+            ifm_depth,
+            ofm_depth: depth,
+            clamped: true,
+            part_kernel: false,
+            block_depth: 8,
+            constant_bytes: weights as u64 + if weights > 0 { 10 * depth as u64 } else { 0 },
+        };
+        (kernel.block_depth, kernel.part_kernel) = choose_encoding(&device(), &kernel, plane).expect("a block fits");
+        let work = Work::Npu(Box::new(kernel));
+        self.parts.push(Part { name: format!("p{id}"), inputs, outputs: vec![id], work });
+        id
+    }
+
+    /// Finish, with `output` as the network's output.
+    pub fn finish(mut self, output: TensorId) -> CascaderGraph {
+        self.tensors[output as usize].is_output = true;
+        CascaderGraph::new(self.tensors, self.parts, device()).expect("a sample graph is right")
+    }
+}
+
+/// MobileNetV1 1.0/224 up to its last pointwise convolution.
+pub fn mobilenet_v1() -> CascaderGraph {
+    let mut net = Network::new([224, 224], 3);
+    let mut t = net.window(0, Primitive::Convolution, 3, 2, 32);
+    let blocks = [(1, 64), (2, 128), (1, 128), (2, 256), (1, 256), (2, 512), (1, 512), (1, 512), (1, 512), (1, 512)];
+    let mut depth = 32;
+    for (stride, out) in blocks.into_iter().chain([(1, 512), (2, 1024), (1, 1024)]) {
+        t = net.window(t, Primitive::Depthwise, 3, stride, depth);
+        t = net.window(t, Primitive::Convolution, 1, 1, out);
+        depth = out;
+    }
+    net.finish(t)
+}
+
+/// MobileNetV2 1.0/224 up to its last bottleneck.
+pub fn mobilenet_v2() -> CascaderGraph {
+    let mut net = Network::new([224, 224], 3);
+    let mut t = net.window(0, Primitive::Convolution, 3, 2, 32);
+    let mut depth = 32;
+    for (expand, out, repeat, first) in
+        [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
+    {
+        for i in 0..repeat {
+            let stride = if i == 0 { first } else { 1 };
+            let from = t;
+            if expand > 1 {
+                t = net.window(t, Primitive::Convolution, 1, 1, depth * expand);
+            }
+            t = net.window(t, Primitive::Depthwise, 3, stride, depth * expand);
+            t = net.window(t, Primitive::Convolution, 1, 1, out);
+            if stride == 1 && depth == out {
+                t = net.add(from, t);
+            }
+            depth = out;
+        }
+    }
+    net.finish(t)
+}

@@ -1,0 +1,198 @@
+//! Properties of whole schedules: whatever is decided, the program is right; whatever is broken, the checker says so.
+
+use proptest::prelude::*;
+
+use crate::checker::{check, Complaint};
+use crate::costs::Costs;
+use crate::graph::{CascaderGraph, PartId};
+use crate::interleave::{interleave, is_interior, Buffer, Plan, Program, Step, Stripe};
+use crate::performance::Primitive;
+use crate::plans::{aligned, Options};
+use crate::proposals::{search, uncascaded};
+use crate::samples::Network;
+use crate::stripe::{Axis, Tiling};
+
+/// Largest sum of bytes alive at once.
+fn live_bytes(program: &Program) -> u64 {
+    let alive = |step: u32| {
+        let buffers = program.buffers.iter().filter(move |b| b.first_step <= step && step < b.last_step);
+        buffers.map(|b: &Buffer| aligned(b.size_bytes)).sum()
+    };
+    (0..program.steps.len() as u32).map(alive).max().unwrap_or(0)
+}
+
+/// A chain of windows, with a residual addition where `residual` says so and the shapes allow it.
+fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool) -> CascaderGraph {
+    let mut net = Network::new(size, 8);
+    let mut t = 0;
+    for &(depthwise, kernel, stride) in layers {
+        let from = t;
+        let primitive = if depthwise { Primitive::Depthwise } else { Primitive::Convolution };
+        t = net.window(t, primitive, kernel, stride, 8);
+        if residual && stride == 1 {
+            t = net.window(t, Primitive::Convolution, 1, 1, 8);
+            t = net.add(from, t);
+        }
+    }
+    net.finish(t)
+}
+
+fn arbitrary_network() -> impl Strategy<Value = CascaderGraph> {
+    let layers = prop::collection::vec((any::<bool>(), prop::sample::select(vec![1i64, 2, 3, 5]), 1i64..4), 1..6);
+    (5i64..24, 5i64..24, layers, any::<bool>())
+        .prop_map(|(height, width, layers, residual)| network([height, width], &layers, residual))
+}
+
+/// Plans with arbitrary groups, stripes, bands and staging, as far as they are legal.
+fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bool)]) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    let mut first = 0;
+    let mut choice = choices.iter().cycle();
+    while (first as usize) < graph.parts.len() {
+        let &(size, stripe, tiles, wide, staged) = choice.next().expect("choices are not empty");
+        let last = (first + PartId::from(size)).min(graph.parts.len() as PartId - 1);
+        let count = (last - first + 1) as usize;
+        let roll = if wide { Axis::Width } else { Axis::Height };
+        let stripes = (0..count as i64).map(|i| 1 + (stripe + i) % 5).collect();
+        let mut plan = Plan { first, last, tiling: Tiling { roll, tiles: 1 }, stripes, staged: vec![staged; count] };
+        let across = graph.tensors[graph.output(last) as usize].plane[roll.other() as usize];
+        if (0..count - 1).all(|offset| is_interior(graph, &plan, offset)) {
+            plan.tiling.tiles = tiles.min(across as u32);
+        }
+        plans.push(plan);
+        first = last + 1;
+    }
+    plans
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn any_legal_plans_make_a_right_program(
+        graph in arbitrary_network(),
+        choices in prop::collection::vec((0u8..6, 0i64..5, 1u32..4, any::<bool>(), any::<bool>()), 1..4),
+    ) {
+        let plans = arbitrary_plans(&graph, &choices);
+        let program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
+        prop_assert_eq!(check(&graph, &program), Ok(()));
+    }
+
+    #[test]
+    fn every_proposal_is_right_and_promises_what_it_takes(graph in arbitrary_network()) {
+        let frontier = search(&graph, &Options::default(), &mut live_bytes).expect("blocks fit");
+        prop_assert!(!frontier.proposals.is_empty());
+        prop_assert!(frontier.proposals[0].sram_bytes <= frontier.uncascaded_bytes);
+        for pair in frontier.proposals.windows(2) {
+            prop_assert!(pair[0].sram_bytes < pair[1].sram_bytes && pair[0].cycles > pair[1].cycles);
+        }
+        for proposal in &frontier.proposals {
+            let program = interleave(&graph, &proposal.plans, &mut Costs::default()).expect("legal plans");
+            prop_assert_eq!(check(&graph, &program), Ok(()));
+            prop_assert_eq!(live_bytes(&program), proposal.sram_bytes);
+        }
+    }
+}
+
+/// A cascade of three layers with a residual, whose programs the tests below break.
+fn cascaded() -> (CascaderGraph, Program) {
+    let graph = network([12, 12], &[(false, 3, 1), (true, 3, 2)], true);
+    let last = graph.parts.len() as PartId - 1;
+    let count = graph.parts.len();
+    let tiling = Tiling { roll: Axis::Height, tiles: 1 };
+    let plan = Plan { first: 0, last, tiling, stripes: vec![2; count], staged: vec![true; count] };
+    let program = interleave(&graph, &[plan], &mut Costs::default()).expect("legal plan");
+    check(&graph, &program).expect("right before it is broken");
+    (graph, program)
+}
+
+fn stripes(program: &mut Program) -> impl Iterator<Item = &mut Stripe> {
+    program.steps.iter_mut().filter_map(|step| match step {
+        Step::Stripe(stripe) => Some(stripe),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_smaller_rolling_buffer_is_noticed() {
+    let (graph, mut program) = cascaded();
+    let buffer = program.buffers.iter_mut().find(|b| b.capacity[0] > 1 && b.capacity[0] < 12).expect("rolling buffer");
+    buffer.capacity[0] -= 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Missing { .. } | Complaint::Incomplete { .. })));
+}
+
+#[test]
+fn a_missing_stripe_is_noticed() {
+    let (graph, mut program) = cascaded();
+    let at = program.steps.iter().rposition(|step| matches!(step, Step::Stripe(_))).expect("a stripe");
+    program.steps.remove(at);
+    assert!(matches!(check(&graph, &program), Err(Complaint::Incomplete { .. })));
+}
+
+#[test]
+fn a_narrow_input_box_is_noticed() {
+    let (graph, mut program) = cascaded();
+    stripes(&mut program).next().expect("a stripe").inputs[0].region.spans[0].end -= 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Uncovered { .. })));
+}
+
+#[test]
+fn wrong_padding_is_noticed() {
+    let (graph, mut program) = cascaded();
+    stripes(&mut program).next().expect("a stripe").padding[0] += 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Padding { .. })));
+}
+
+#[test]
+fn swapped_stripes_are_noticed() {
+    let (graph, mut program) = cascaded();
+    let part_of = |step: &Step| if let Step::Stripe(stripe) = step { Some(stripe.part) } else { None };
+    let pairs = program.steps.windows(2);
+    let at = pairs.map(|w| (part_of(&w[0]), part_of(&w[1]))).position(|(a, b)| a.is_some() && b > a).expect("a pair");
+    program.steps.swap(at, at + 1);
+    assert!(check(&graph, &program).is_err());
+}
+
+#[test]
+fn a_short_lifetime_is_noticed() {
+    let (graph, mut program) = cascaded();
+    program.buffers[0].last_step -= 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Lifetime { .. })));
+}
+
+#[test]
+fn a_repeated_stripe_is_noticed() {
+    let (graph, mut program) = cascaded();
+    let last = program.steps.last().cloned().expect("a step");
+    for buffer in &mut program.buffers {
+        buffer.last_step += 1;
+    }
+    program.steps.push(last);
+    assert!(matches!(check(&graph, &program), Err(Complaint::Repeated { .. })));
+}
+
+#[test]
+fn a_small_buffer_is_noticed() {
+    let (graph, mut program) = cascaded();
+    program.buffers[1].size_bytes -= 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Size { .. })));
+}
+
+#[test]
+fn constants_that_were_not_copied_are_noticed() {
+    let (graph, mut program) = cascaded();
+    program.steps.retain(|step| !matches!(step, Step::Copy { .. }));
+    for buffer in &mut program.buffers {
+        buffer.first_step = 0;
+        buffer.last_step = u32::MAX;
+    }
+    assert!(matches!(check(&graph, &program), Err(Complaint::Unstaged { .. })));
+}
+
+#[test]
+fn plans_that_leave_parts_out_are_refused() {
+    let graph = network([8, 8], &[(false, 3, 1), (false, 3, 1)], false);
+    let mut plans = uncascaded(&graph);
+    plans.pop();
+    assert!(interleave(&graph, &plans, &mut Costs::default()).is_err());
+}

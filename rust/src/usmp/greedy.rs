@@ -1,0 +1,83 @@
+//! One first-fit pass over a sorted order. Owns the orders.
+
+use std::cmp::Reverse;
+
+use super::instance::Instance;
+use super::layout::Layout;
+use super::model::{Params, StopReason, UsmpError};
+use super::{Outcome, Solver};
+
+/// An order in which first fit takes the items; ties go by size, then by canonical order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Largest first.
+    Size,
+    /// Longest in use first.
+    Steps,
+    /// Largest product of size and steps first.
+    Area,
+    /// Most other items in use at the same time first.
+    Conflicts,
+    /// First in use first.
+    Start,
+}
+
+impl Order {
+    pub const ALL: [Order; 5] = [
+        Order::Size,
+        Order::Conflicts,
+        Order::Area,
+        Order::Steps,
+        Order::Start,
+    ];
+
+    /// Indices of all items in this order.
+    pub fn sort(self, instance: &Instance) -> Vec<u32> {
+        let items = &instance.items;
+        let mut order: Vec<u32> = (0..items.len() as u32).collect();
+        let size = |index: u32| items[index as usize].size_bytes;
+        let steps = |index: u32| items[index as usize].steps();
+        match self {
+            Order::Size => order.sort_by_key(|&i| Reverse((size(i), steps(i)))),
+            Order::Steps => order.sort_by_key(|&i| Reverse((steps(i), size(i)))),
+            Order::Area => order
+                .sort_by_key(|&i| Reverse((u128::from(size(i)) * u128::from(steps(i)), size(i)))),
+            Order::Conflicts => {
+                let conflicts = count_conflicts(instance);
+                order.sort_by_key(|&i| Reverse((conflicts[i as usize], size(i))));
+            }
+            Order::Start => order.sort_by_key(|&i| (items[i as usize].span().0, Reverse(size(i)))),
+        }
+        order
+    }
+}
+
+/// How many other items each item meets in time, gaps ignored: all, less those that end before and start after it.
+fn count_conflicts(instance: &Instance) -> Vec<usize> {
+    let items = &instance.items;
+    let mut starts: Vec<i64> = items.iter().map(|item| item.span().0).collect();
+    let mut ends: Vec<i64> = items.iter().map(|item| item.span().1).collect();
+    starts.sort_unstable();
+    ends.sort_unstable();
+    let meets = |item: &super::instance::Item| {
+        let (lower, upper) = item.span();
+        let before = ends.partition_point(|&end| end <= lower);
+        let after = items.len() - starts.partition_point(|&start| start < upper);
+        items.len().saturating_sub(before + after)
+    };
+    items.iter().map(meets).collect()
+}
+
+/// First fit in one order.
+pub(crate) struct Greedy(pub Order);
+
+impl Solver for Greedy {
+    fn solve(&self, instance: &Instance, _params: &Params) -> Result<Outcome, UsmpError> {
+        let layout = Layout::first_fit(instance, &self.0.sort(instance))?;
+        Ok(Outcome {
+            layout,
+            stop_reason: StopReason::Complete,
+            iterations: 0,
+        })
+    }
+}

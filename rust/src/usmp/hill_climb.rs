@@ -1,0 +1,351 @@
+//! Bottleneck hill climb: local search over the order in which first fit takes the items.
+//!
+//! Only a plan whose peak stack changes can be better. So a move takes an item that ends above a target below the best
+//! peak, or one of those that hold it up, and lets first fit take it earlier. What ends above the target, summed, tells
+//! plans of equal peak apart. Moves that make the plan worse are accepted by annealing; the best plan ever seen is what
+//! comes back. Several starts share the iterations: the greedy orders, then the best order again.
+
+use super::greedy::Order;
+use super::instance::Instance;
+use super::layout::Layout;
+use super::model::{Params, StopReason, UsmpError};
+use super::random::Random;
+use super::{Outcome, Solver};
+
+/// Moves of one start at least, so that annealing has time to cool.
+const LEAST_MOVES_PER_START: u64 = 4_000;
+/// Most starts.
+const STARTS: u64 = 8;
+/// One move in so many ignores the peak.
+const WANDER: usize = 10;
+/// The target lies this part of the way from the best peak to the bound.
+const AIM: u64 = 2;
+/// Annealing starts with this part of the mean size.
+const HEAT: u64 = 8;
+/// Items placed times items looked at, over all moves, at most.
+const WORK: u64 = 1 << 33;
+
+pub(crate) struct HillClimb;
+
+impl Solver for HillClimb {
+    fn solve(&self, instance: &Instance, params: &Params) -> Result<Outcome, UsmpError> {
+        let mut starts = Vec::with_capacity(Order::ALL.len());
+        for kind in Order::ALL {
+            let order = kind.sort(instance);
+            let layout = Layout::first_fit(instance, &order)?;
+            if instance.proves_optimal(layout.cost()) {
+                return Ok(Outcome {
+                    layout,
+                    stop_reason: StopReason::Complete,
+                    iterations: 0,
+                });
+            }
+            starts.push((layout, order));
+        }
+        starts.sort_by(|a, b| a.0.cost().cmp(b.0.cost()));
+        Ok(climb_from(instance, params, starts))
+    }
+}
+
+fn climb_from(instance: &Instance, params: &Params, starts: Vec<(Layout, Vec<u32>)>) -> Outcome {
+    let count = instance.items.len() as u64;
+    let moves = u64::from(params.iterations).min(WORK / (count * count).max(1));
+    let rounds = (moves / LEAST_MOVES_PER_START).clamp(1, STARTS);
+    let mut best = starts[0].clone();
+    let mut climb = Climb::new(instance, params.seed);
+    let mut done = 0;
+    for round in 0..rounds {
+        let start = starts.get(round as usize).unwrap_or(&best).clone();
+        let share = moves * (round + 1) / rounds - moves * round / rounds;
+        done += climb.run(start, share, &mut best);
+        if instance.proves_optimal(best.0.cost()) {
+            return Outcome {
+                layout: best.0,
+                stop_reason: StopReason::Complete,
+                iterations: done,
+            };
+        }
+    }
+    Outcome {
+        layout: best.0,
+        stop_reason: StopReason::IterationLimit,
+        iterations: done,
+    }
+}
+
+/// A change of the order, between two positions.
+#[derive(Clone, Copy)]
+enum Move {
+    /// What is at `late` goes to `early`, all between one back.
+    Insert { early: usize, late: usize },
+    /// The two change places.
+    Swap { early: usize, late: usize },
+}
+
+/// What the search lowers. Unlike the cost it tells plans of equal peak apart: by all that ends above the target.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Energy {
+    overflow: u64,
+    spill: u64,
+    excess: u64,
+}
+
+impl Energy {
+    fn of(layout: &Layout) -> Self {
+        Self {
+            overflow: layout.cost().overflow,
+            spill: layout.cost().spill,
+            excess: layout.excess(),
+        }
+    }
+}
+
+struct Climb<'a> {
+    instance: &'a Instance<'a>,
+    random: Random,
+    order: Vec<u32>,
+    /// One more than the position in `order`, by item; 0 for pinned items, which are always there.
+    rank: Vec<u32>,
+    current: Layout,
+    trial: Layout,
+    found: Vec<u32>,
+    targets: Vec<u64>,
+    /// Bytes of tolerance at the start.
+    heat: u64,
+}
+
+impl<'a> Climb<'a> {
+    fn new(instance: &'a Instance<'a>, seed: u64) -> Self {
+        let items = &instance.items;
+        let bytes: u64 = items.iter().map(|item| item.size_bytes).sum();
+        Self {
+            instance,
+            random: Random::new(seed),
+            order: Vec::new(),
+            rank: vec![0; items.len()],
+            current: Layout::default(),
+            trial: Layout::default(),
+            found: Vec::new(),
+            targets: Vec::new(),
+            heat: bytes / (items.len() as u64).max(1) / HEAT,
+        }
+    }
+
+    /// Tries `moves` moves from `start` and keeps the best plan seen in `best`. Returns how many were tried.
+    fn run(&mut self, start: (Layout, Vec<u32>), moves: u64, best: &mut (Layout, Vec<u32>)) -> u64 {
+        self.trial = start.0.clone();
+        self.current = start.0;
+        self.order = start.1;
+        self.order
+            .retain(|&item| self.instance.items[item as usize].pinned.is_none());
+        for (position, &item) in (1u32..).zip(&self.order) {
+            self.rank[item as usize] = position;
+        }
+        self.aim_below(&best.0);
+        for done in 0..moves {
+            let Some(change) = self.propose() else {
+                continue;
+            };
+            let early = self.apply(change);
+            let limit = self.tolerated(moves - done, moves);
+            if !self.replace_from(early, &limit) {
+                self.undo(change);
+                continue;
+            }
+            std::mem::swap(&mut self.current, &mut self.trial);
+            if self.current.cost() < best.0.cost() {
+                best.0.clone_from(&self.current);
+                best.1.clone_from(&self.order);
+                if self.instance.proves_optimal(best.0.cost()) {
+                    return done + 1;
+                }
+                self.aim_below(&best.0);
+            }
+        }
+        moves
+    }
+
+    /// Aims below the best plan's peaks, between them and what is possible.
+    fn aim_below(&mut self, best: &Layout) {
+        self.targets.clear();
+        for (pool, spec) in self.instance.pools.iter().enumerate() {
+            let (peak, goal) = (best.cost().peaks[pool], self.instance.goal(pool));
+            let wanted = peak - peak.saturating_sub(goal).div_ceil(AIM);
+            self.targets
+                .push(wanted.min(spec.limit_bytes.unwrap_or(u64::MAX)));
+        }
+        self.current.aim(self.instance, &self.targets);
+    }
+
+    fn propose(&mut self) -> Option<Move> {
+        if self.random.below(WANDER) == 0 {
+            return self.wander();
+        }
+        let mut item = self.item_in_the_way()?;
+        // Down the stack that holds it up, each step less likely than the one before.
+        while self.random.below(2) == 0 {
+            match self.supporter(item) {
+                Some(below) => item = below,
+                None => break,
+            }
+        }
+        let partner = self.earlier_neighbour(item)?;
+        let (early, late) = (
+            self.rank[partner as usize] as usize - 1,
+            self.rank[item as usize] as usize - 1,
+        );
+        Some(if self.random.below(3) == 0 {
+            Move::Swap { early, late }
+        } else {
+            Move::Insert { early, late }
+        })
+    }
+
+    /// Any two positions, so that every order can be reached from every other.
+    fn wander(&mut self) -> Option<Move> {
+        if self.order.len() < 2 {
+            return None;
+        }
+        let (one, other) = (
+            self.random.below(self.order.len()),
+            self.random.below(self.order.len()),
+        );
+        let (early, late) = (one.min(other), one.max(other));
+        (early < late).then_some(Move::Insert { early, late })
+    }
+
+    /// An item that ends above its pool's target or, with several pools, sometimes one that was denied its preferred pool.
+    fn item_in_the_way(&mut self) -> Option<u32> {
+        if self.current.cost().spill > 0 && self.random.below(2) == 0 {
+            let (current, items) = (&self.current, &self.instance.items);
+            let denied = |&&index: &&u32| {
+                current.slot(index).pool != items[index as usize].candidates[0].pool
+            };
+            self.found.clear();
+            self.found.extend(self.order.iter().filter(denied));
+        } else {
+            self.current
+                .items_above_target(self.instance, &mut self.found);
+            self.found.retain(|&item| self.rank[item as usize] > 0);
+        }
+        self.pick_found()
+    }
+
+    /// An item that `item` lies upon.
+    fn supporter(&mut self, item: u32) -> Option<u32> {
+        let slot = self.current.slot(item);
+        let alignment = self.instance.items[item as usize].candidates[0].alignment;
+        let rank = self.rank[item as usize] as usize;
+        self.found.clear();
+        for &other in &self.order[..rank - 1] {
+            let below = self.current.slot(other);
+            let end = below.offset + self.instance.items[other as usize].size_bytes;
+            let touches =
+                below.pool == slot.pool && end <= slot.offset && slot.offset - end < alignment;
+            if touches && self.neighbours(item, other) {
+                self.found.push(other);
+            }
+        }
+        self.pick_found()
+    }
+
+    /// An item that first fit takes before `item` and that is in use at the same time.
+    fn earlier_neighbour(&mut self, item: u32) -> Option<u32> {
+        let rank = self.rank[item as usize] as usize;
+        self.found.clear();
+        for &other in &self.order[..rank - 1] {
+            if self.neighbours(item, other) {
+                self.found.push(other);
+            }
+        }
+        self.pick_found()
+    }
+
+    fn pick_found(&mut self) -> Option<u32> {
+        if self.found.is_empty() {
+            None
+        } else {
+            Some(self.found[self.random.below(self.found.len())])
+        }
+    }
+
+    fn neighbours(&self, one: u32, other: u32) -> bool {
+        let (one, other) = (
+            self.instance.items[one as usize].span(),
+            self.instance.items[other as usize].span(),
+        );
+        one.0 < other.1 && other.0 < one.1
+    }
+
+    /// The worst energy that is accepted with `left` of `moves` moves to go.
+    fn tolerated(&mut self, left: u64, moves: u64) -> Energy {
+        let mut limit = Energy::of(&self.current);
+        let cooled = u128::from(self.heat) * u128::from(left) / u128::from(moves);
+        let more = self.random.tolerance(cooled as u64);
+        if limit.overflow > 0 {
+            limit = Energy {
+                overflow: limit.overflow + more,
+                spill: u64::MAX,
+                excess: u64::MAX,
+            };
+        } else if limit.spill > 0 && self.random.below(2) == 0 {
+            limit = Energy {
+                spill: limit.spill + more,
+                excess: u64::MAX,
+                ..limit
+            };
+        } else {
+            limit.excess += more;
+        }
+        limit
+    }
+
+    /// Places what comes from position `early` on anew. `false` as soon as the plan is worse than `limit`.
+    fn replace_from(&mut self, early: usize, limit: &Energy) -> bool {
+        let rank = &self.rank;
+        self.trial.copy_part(self.instance, &self.current, |item| {
+            rank[item as usize] as usize <= early
+        });
+        for &item in &self.order[early..] {
+            self.trial.place(self.instance, item);
+            if Energy::of(&self.trial) > *limit {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn apply(&mut self, change: Move) -> usize {
+        let (early, late) = match change {
+            Move::Insert { early, late } => {
+                self.order[early..=late].rotate_right(1);
+                (early, late)
+            }
+            Move::Swap { early, late } => {
+                self.order.swap(early, late);
+                (early, late)
+            }
+        };
+        self.renumber(early, late);
+        early
+    }
+
+    fn undo(&mut self, change: Move) {
+        match change {
+            Move::Insert { early, late } => {
+                self.order[early..=late].rotate_left(1);
+                self.renumber(early, late);
+            }
+            Move::Swap { early, late } => {
+                self.order.swap(early, late);
+                self.renumber(early, late);
+            }
+        }
+    }
+
+    fn renumber(&mut self, early: usize, late: usize) {
+        for position in early..=late {
+            self.rank[self.order[position] as usize] = position as u32 + 1;
+        }
+    }
+}

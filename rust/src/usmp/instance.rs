@@ -1,0 +1,130 @@
+//! A validated problem in the form that solvers work on: canonical order, sections, effective alignments, goals.
+//!
+//! Canonical order makes every answer independent of the order in which buffers were given, up to swaps of equals.
+
+use smallvec::SmallVec;
+
+use super::bound::{self, gcd, Counted};
+use super::model::{Pool, Problem, Section, UsmpError};
+
+/// A pool that may hold an item, and the alignment of the item's address there, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Candidate {
+    pub pool: u32,
+    pub alignment: u64,
+}
+
+/// A buffer, as solvers see it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Item {
+    pub size_bytes: u64,
+    pub sections: SmallVec<[Section; 1]>,
+    pub candidates: SmallVec<[Candidate; 1]>,
+    pub pinned: Option<u64>,
+    /// Id in the problem. Last, so that only equals are told apart by it.
+    pub buffer: u32,
+}
+
+impl Item {
+    /// First step in use and one past the last, or an empty range.
+    pub fn span(&self) -> (i64, i64) {
+        match (self.sections.first(), self.sections.last()) {
+            (Some(first), Some(last)) => (first.lower, last.upper),
+            _ => (0, 0),
+        }
+    }
+
+    /// Steps in use or in a gap.
+    pub fn steps(&self) -> u64 {
+        let (lower, upper) = self.span();
+        upper.abs_diff(lower)
+    }
+}
+
+/// How good a plan is, the smaller the better: first it must fit, then grant preferences, then be small.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cost {
+    /// Bytes by which pools exceed their limits, summed.
+    pub overflow: u64,
+    /// Bytes of each buffer times the number of better candidates that it did not get, summed.
+    pub spill: u64,
+    /// Peaks in bytes, by pool id.
+    pub peaks: SmallVec<[u64; 2]>,
+}
+
+pub(crate) struct Instance<'a> {
+    pub pools: &'a [Pool],
+    /// In canonical order.
+    pub items: Vec<Item>,
+    /// Peaks that prove a plan without overflow and spill optimal, in bytes, by pool id.
+    goals: Vec<u64>,
+}
+
+impl<'a> Instance<'a> {
+    /// Checks `problem` and brings it into canonical order.
+    pub fn new(problem: &'a Problem) -> Result<Self, UsmpError> {
+        problem.validate()?;
+        let mut items: Vec<Item> = Vec::with_capacity(problem.buffers.len());
+        for (id, buffer) in (0u32..).zip(&problem.buffers) {
+            let candidates = buffer.pools.iter().map(|&pool| {
+                let of_pool = problem.pools[pool as usize].alignment;
+                // Both divide the product, which validation has bounded.
+                let alignment = of_pool / gcd(of_pool, buffer.alignment) * buffer.alignment;
+                Candidate { pool, alignment }
+            });
+            items.push(Item {
+                size_bytes: buffer.size_bytes,
+                sections: buffer.lifetime.sections(buffer.size_bytes),
+                candidates: candidates.collect(),
+                pinned: buffer.pinned_offset,
+                buffer: id,
+            });
+        }
+        items.sort_unstable();
+        let mut instance = Self {
+            pools: &problem.pools,
+            items,
+            goals: Vec::new(),
+        };
+        instance.goals = bound::aligned_live_bytes(&instance);
+        Ok(instance)
+    }
+
+    /// Indices of the items that are not pinned.
+    pub fn movable(&self) -> Vec<u32> {
+        (0u32..)
+            .zip(&self.items)
+            .filter(|(_, item)| item.pinned.is_none())
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    /// Whether no plan can cost less than `cost`, as far as the bounds can tell.
+    pub fn proves_optimal(&self, cost: &Cost) -> bool {
+        cost.overflow == 0
+            && cost.spill == 0
+            && cost
+                .peaks
+                .iter()
+                .zip(&self.goals)
+                .all(|(peak, goal)| peak <= goal)
+    }
+
+    /// The peak of `pool` that proves it as small as it can be, in bytes.
+    pub fn goal(&self, pool: usize) -> u64 {
+        self.goals[pool]
+    }
+
+    /// What no plan as good as `cost` beats, in bytes, by pool id.
+    pub fn lower_bounds(&self, cost: &Cost) -> Vec<u64> {
+        let granted = cost.overflow == 0 && cost.spill == 0;
+        bound::live_bytes(
+            self,
+            if granted {
+                Counted::Preferred
+            } else {
+                Counted::Forced
+            },
+        )
+    }
+}

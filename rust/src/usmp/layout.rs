@@ -1,0 +1,288 @@
+//! First fit: items into pools, one after the other, each at the lowest offset where it meets nothing placed before.
+//!
+//! Owns the placed state that solvers grow and cut back. No conflict is ever stored: placed sections lie sorted by
+//! offset beside their steps, and one pass over them finds the place, also for tens of thousands of buffers.
+
+use super::instance::{Cost, Instance, Item};
+use super::model::{Placement, Section, Slot, UsmpError};
+
+/// A placed section: bytes `[start, end)` of a pool in steps `[lower, upper)`.
+#[derive(Clone, Copy)]
+struct Entry {
+    start: u64,
+    end: u64,
+    lower: i64,
+    upper: i64,
+    item: u32,
+}
+
+/// Where items lie, by item index. Only what was placed counts.
+#[derive(Clone, Default)]
+pub(crate) struct Layout {
+    slots: Vec<Slot>,
+    /// By pool, sorted by start.
+    placed: Vec<Vec<Entry>>,
+    cost: Cost,
+    /// By pool, in bytes: what a search would like to stay below.
+    targets: Vec<u64>,
+    /// Bytes by which placed sections' items end above their pool's target, summed.
+    excess: u64,
+}
+
+impl Layout {
+    /// Nothing but the pinned items.
+    pub fn new(instance: &Instance) -> Result<Self, UsmpError> {
+        let mut layout = Self {
+            slots: vec![Slot::default(); instance.items.len()],
+            placed: vec![Vec::new(); instance.pools.len()],
+            cost: Cost::default(),
+            targets: vec![u64::MAX; instance.pools.len()],
+            excess: 0,
+        };
+        layout.cost.peaks.resize(instance.pools.len(), 0);
+        for (index, item) in (0u32..).zip(&instance.items) {
+            let Some(offset) = item.pinned else { continue };
+            let pool = item.candidates[0].pool;
+            if let Some(other) = layout.in_the_way(item, pool, offset) {
+                let other = instance.items[other as usize].buffer;
+                let (first, second) = (other.min(item.buffer), other.max(item.buffer));
+                return Err(UsmpError::PinsOverlap { first, second });
+            }
+            layout.put(instance, index, 0, offset);
+        }
+        Ok(layout)
+    }
+
+    /// Places every item of `order` that is not pinned.
+    pub fn first_fit(instance: &Instance, order: &[u32]) -> Result<Self, UsmpError> {
+        let mut layout = Self::new(instance)?;
+        for &item in order {
+            layout.place(instance, item);
+        }
+        Ok(layout)
+    }
+
+    pub fn cost(&self) -> &Cost {
+        &self.cost
+    }
+
+    /// See the field.
+    pub fn excess(&self) -> u64 {
+        self.excess
+    }
+
+    /// Aims at other peaks, in bytes, by pool.
+    pub fn aim(&mut self, instance: &Instance, targets: &[u64]) {
+        self.targets.clear();
+        self.targets.extend_from_slice(targets);
+        let entries = self
+            .placed
+            .iter()
+            .zip(targets)
+            .flat_map(|(placed, &target)| placed.iter().map(move |e| (e, target)));
+        let above =
+            entries.map(|(entry, target)| self.end(instance, entry.item).saturating_sub(target));
+        self.excess = above.sum();
+    }
+
+    /// One past the last byte of a placed item.
+    fn end(&self, instance: &Instance, item: u32) -> u64 {
+        self.slots[item as usize].offset + instance.items[item as usize].size_bytes
+    }
+
+    pub fn slot(&self, item: u32) -> Slot {
+        self.slots[item as usize]
+    }
+
+    /// Turns this into the part of `other` whose items `keep`, reusing memory.
+    pub fn copy_part(&mut self, instance: &Instance, other: &Layout, keep: impl Fn(u32) -> bool) {
+        self.slots.clone_from(&other.slots);
+        self.targets.clone_from(&other.targets);
+        self.cost.spill = 0;
+        self.excess = 0;
+        for pool in 0..self.placed.len() {
+            let mut mine = std::mem::take(&mut self.placed[pool]);
+            mine.clear();
+            let mut peak = 0;
+            for entry in other.placed[pool].iter().filter(|entry| keep(entry.item)) {
+                mine.push(*entry);
+                let end = self.end(instance, entry.item);
+                peak = peak.max(end);
+                self.excess += end.saturating_sub(self.targets[pool]);
+            }
+            self.placed[pool] = mine;
+            self.cost.peaks[pool] = peak;
+        }
+        if instance.pools.len() > 1 {
+            let kept = (0u32..)
+                .zip(&instance.items)
+                .filter(|&(index, _)| keep(index));
+            self.cost.spill = kept
+                .map(|(index, item)| spill(item, self.slots[index as usize].pool))
+                .sum();
+        }
+        self.cost.overflow = overflow(instance, &self.cost.peaks);
+    }
+
+    /// Places `item` in the first candidate pool where it fits, as low as it fits.
+    ///
+    /// Where it fits in none, it goes where it sticks out least, so that the cost says by how much.
+    pub fn place(&mut self, instance: &Instance, index: u32) {
+        let item = &instance.items[index as usize];
+        if item.pinned.is_some() {
+            return;
+        }
+        let mut least: Option<(u64, usize, u64)> = None;
+        for (rank, candidate) in item.candidates.iter().enumerate() {
+            let pool = &instance.pools[candidate.pool as usize];
+            let offset =
+                self.lowest_fit(item, candidate.pool, candidate.alignment, pool.base_address);
+            let end = if item.sections.is_empty() {
+                0
+            } else {
+                offset + item.size_bytes
+            };
+            let excess = pool
+                .limit_bytes
+                .map_or(0, |limit| end.saturating_sub(limit));
+            if least.is_none_or(|(found, _, _)| excess < found) {
+                least = Some((excess, rank, offset));
+            }
+            if excess == 0 {
+                break;
+            }
+        }
+        if let Some((_, rank, offset)) = least {
+            self.put(instance, index, rank, offset);
+        }
+    }
+
+    fn put(&mut self, instance: &Instance, index: u32, rank: usize, offset: u64) {
+        let item = &instance.items[index as usize];
+        let pool = item.candidates[rank].pool;
+        self.slots[index as usize] = Slot { pool, offset };
+        self.cost.spill += spill(item, pool);
+        if item.sections.is_empty() {
+            return;
+        }
+        let placed = &mut self.placed[pool as usize];
+        for section in &item.sections {
+            let Section {
+                lower,
+                upper,
+                low,
+                high,
+            } = *section;
+            let entry = Entry {
+                start: offset + low,
+                end: offset + high,
+                lower,
+                upper,
+                item: index,
+            };
+            let at = placed.partition_point(|other| other.start <= entry.start);
+            placed.insert(at, entry);
+        }
+        let end = offset + item.size_bytes;
+        self.excess += end.saturating_sub(self.targets[pool as usize]) * item.sections.len() as u64;
+        let peak = &mut self.cost.peaks[pool as usize];
+        *peak = (*peak).max(end);
+        self.cost.overflow = overflow(instance, &self.cost.peaks);
+    }
+
+    fn lowest_fit(&self, item: &Item, pool: u32, alignment: u64, base: u64) -> u64 {
+        let placed = &self.placed[pool as usize];
+        let mut offset = aligned(0, alignment, base);
+        loop {
+            let before = offset;
+            for section in &item.sections {
+                offset = raise(placed, section, offset, alignment, base);
+            }
+            // What one section asks for may be in the way of an earlier one: go round until all are content.
+            if offset == before || item.sections.len() == 1 {
+                return offset;
+            }
+        }
+    }
+
+    /// A placed item that `item` would overlap at `offset`.
+    fn in_the_way(&self, item: &Item, pool: u32, offset: u64) -> Option<u32> {
+        let overlaps = |entry: &&Entry| {
+            item.sections.iter().any(|s| {
+                entry.start < offset + s.high
+                    && offset + s.low < entry.end
+                    && entry.lower < s.upper
+                    && s.lower < entry.upper
+            })
+        };
+        self.placed[pool as usize]
+            .iter()
+            .find(overlaps)
+            .map(|entry| entry.item)
+    }
+
+    /// Placed items that end above their pool's target, into `found`, in order of index.
+    pub fn items_above_target(&self, instance: &Instance, found: &mut Vec<u32>) {
+        found.clear();
+        for (placed, &target) in self.placed.iter().zip(&self.targets) {
+            let above = |entry: &&Entry| self.end(instance, entry.item) > target;
+            found.extend(placed.iter().filter(above).map(|entry| entry.item));
+        }
+        found.sort_unstable();
+        found.dedup();
+    }
+
+    /// The answer in the problem's own order of buffers.
+    pub fn placement(&self, instance: &Instance) -> Placement {
+        let mut slots = vec![Slot::default(); self.slots.len()];
+        for (item, slot) in instance.items.iter().zip(&self.slots) {
+            slots[item.buffer as usize] = *slot;
+        }
+        Placement {
+            slots,
+            peaks: self.cost.peaks.to_vec(),
+        }
+    }
+}
+
+/// The lowest offset from `offset` on where `section` meets nothing of `placed`.
+fn raise(placed: &[Entry], section: &Section, mut offset: u64, alignment: u64, base: u64) -> u64 {
+    let (mut low, mut high) = (offset + section.low, offset + section.high);
+    for entry in placed {
+        // Sorted by start: from here on everything lies above the place that was found.
+        if entry.start >= high {
+            break;
+        }
+        if entry.lower < section.upper && section.lower < entry.upper && entry.end > low {
+            offset = aligned(entry.end - section.low, alignment, base);
+            (low, high) = (offset + section.low, offset + section.high);
+        }
+    }
+    offset
+}
+
+/// The least offset from `offset` on whose address is a multiple of `alignment`.
+fn aligned(offset: u64, alignment: u64, base: u64) -> u64 {
+    if alignment == 1 {
+        offset
+    } else {
+        (base + offset).next_multiple_of(alignment) - base
+    }
+}
+
+fn overflow(instance: &Instance, peaks: &[u64]) -> u64 {
+    let excess = |(pool, &peak): (&super::model::Pool, &u64)| {
+        pool.limit_bytes
+            .map_or(0, |limit| peak.saturating_sub(limit))
+    };
+    instance.pools.iter().zip(peaks).map(excess).sum()
+}
+
+fn spill(item: &Item, pool: u32) -> u64 {
+    let rank = item
+        .candidates
+        .iter()
+        .position(|candidate| candidate.pool == pool)
+        .unwrap_or(0);
+    item.size_bytes * rank as u64
+}

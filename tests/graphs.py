@@ -1,0 +1,134 @@
+"""One-operator graphs made directly as `ir`, so that lowering and code generation are tested without a file format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from ethoscade.ir import (
+    Activation,
+    AddAttrs,
+    Attrs,
+    ConvAttrs,
+    DType,
+    FullyConnectedAttrs,
+    Graph,
+    MeanAttrs,
+    Operator,
+    PoolAttrs,
+    Quantisation,
+    Tensor,
+    Window,
+)
+
+
+def quantisation(rng: np.random.Generator, dtype: DType) -> Quantisation:
+    """A random per-tensor quantisation whose scale is a float32."""
+    low, high = dtype.limits
+    return Quantisation((float(np.float32(rng.uniform(0.005, 0.1))),), (int(rng.integers(low, high + 1)),))
+
+
+class GraphMaker:
+    """Collects tensors and operators of a graph; values come from a generator with `seed`."""
+
+    def __init__(self, dtype: DType = DType.INT8, seed: int = 0) -> None:
+        self.dtype = dtype
+        self.rng = np.random.default_rng(seed)
+        self.tensors: list[Tensor] = []
+        self.operators: list[Operator] = []
+        self.inputs: list[int] = []
+
+    def tensor(self, shape: Sequence[int], q: Quantisation | None = None, dtype: DType | None = None) -> int:
+        kind = dtype or self.dtype
+        found = q or quantisation(self.rng, kind)
+        self.tensors.append(Tensor(f"t{len(self.tensors)}", tuple(shape), kind, found))
+        return len(self.tensors) - 1
+
+    def input(self, shape: Sequence[int], q: Quantisation | None = None, dtype: DType | None = None) -> int:
+        self.inputs.append(self.tensor(shape, q, dtype))
+        return self.inputs[-1]
+
+    def constant(self, data: np.ndarray, q: Quantisation | None, dtype: DType) -> int:
+        self.tensors.append(Tensor(f"c{len(self.tensors)}", data.shape, dtype, q, data))
+        return len(self.tensors) - 1
+
+    def op(self, kind: str, inputs: Sequence[int | None], output: int, attrs: Attrs = None) -> int:
+        self.operators.append(Operator(kind, f"{kind.lower()}{len(self.operators)}", tuple(inputs), (output,), attrs))
+        return output
+
+    def graph(self, outputs: Sequence[int] | None = None) -> Graph:
+        last = tuple(outputs) if outputs is not None else self.operators[-1].outputs
+        return Graph("test", tuple(self.tensors), tuple(self.operators), tuple(self.inputs), last).verify()
+
+    # Operators.
+
+    def weights(self, shape: tuple[int, ...], axis: int, fan_in: int) -> tuple[int, int]:
+        """Constant weights and bias, such that outputs spread over the type's range."""
+        channels = shape[axis]
+        if self.dtype is DType.UINT8:
+            q = Quantisation((float(np.float32(self.rng.uniform(0.001, 0.02))),), (int(self.rng.integers(90, 160)),))
+            data = self.rng.integers(0, 256, shape).astype(np.uint8)
+        else:
+            scales = self.rng.uniform(0.2, 1.0, channels) * 0.05 / np.sqrt(fan_in)
+            q = Quantisation(tuple(float(np.float32(s)) for s in scales), (0,) * channels, axis)
+            data = self.rng.integers(-127, 128, shape).astype(np.int8)
+        bias = self.rng.integers(-3000, 3000, channels).astype(np.int32)
+        return self.constant(data, q, self.dtype), self.constant(bias, None, DType.INT32)
+
+    def conv(
+        self,
+        x: int,
+        channels: int,
+        window: Window,
+        activation: Activation = Activation.NONE,
+        shape: Sequence[int] | None = None,
+    ) -> int:
+        depth = self.tensors[x].shape[3]
+        fan_in = window.kernel_h * window.kernel_w * depth
+        w, b = self.weights((channels, window.kernel_h, window.kernel_w, depth), 0, fan_in)
+        out = self.tensor(shape or (1, *self._size(x, window), channels))
+        return self.op("CONV_2D", [x, w, b], out, ConvAttrs(window, activation))
+
+    def depthwise(self, x: int, window: Window, activation: Activation = Activation.NONE, multiplier: int = 1) -> int:
+        channels = self.tensors[x].shape[3] * multiplier
+        w, b = self.weights((1, window.kernel_h, window.kernel_w, channels), 3, window.kernel_h * window.kernel_w)
+        out = self.tensor((1, *self._size(x, window), channels))
+        return self.op("DEPTHWISE_CONV_2D", [x, w, b], out, ConvAttrs(window, activation, multiplier))
+
+    def fully_connected(self, x: int, units: int, activation: Activation = Activation.NONE, rows: int = 1) -> int:
+        count = int(np.prod(self.tensors[x].shape)) // rows
+        w, b = self.weights((units, count), 0, count)
+        out = self.tensor((rows, units))
+        return self.op("FULLY_CONNECTED", [x, w, b], out, FullyConnectedAttrs(activation))
+
+    def pool(self, kind: str, x: int, window: Window, activation: Activation = Activation.NONE) -> int:
+        source = self.tensors[x]
+        out = self.tensor((1, *self._size(x, window), source.shape[3]), source.quantisation)
+        return self.op(kind, [x], out, PoolAttrs(window, activation))
+
+    def add(self, a: int, b: int, activation: Activation = Activation.NONE, q: Quantisation | None = None) -> int:
+        return self.op("ADD", [a, b], self.tensor(self.tensors[a].shape, q), AddAttrs(activation))
+
+    def mean(self, x: int, axes: tuple[int, ...] = (1, 2)) -> int:
+        shape = tuple(d for i, d in enumerate(self.tensors[x].shape) if i not in axes)
+        return self.op("MEAN", [x], self.tensor(shape), MeanAttrs(axes, False))
+
+    def quantize(self, x: int, dtype: DType | None = None) -> int:
+        return self.op("QUANTIZE", [x], self.tensor(self.tensors[x].shape, dtype=dtype))
+
+    def _size(self, x: int, window: Window) -> tuple[int, int]:
+        _, h, w, _ = self.tensors[x].shape
+        return (
+            (h + window.pad_top + window.pad_bottom - window.dilated_h) // window.stride_h + 1,
+            (w + window.pad_left + window.pad_right - window.dilated_w) // window.stride_w + 1,
+        )
+
+
+def same(height: int, width: int, kernel: tuple[int, int], stride: int = 1, dilation: int = 1) -> Window:
+    """TFLite's SAME padding, written out."""
+    pads = []
+    for size, k in zip((height, width), kernel, strict=True):
+        total = max(0, (-(-size // stride) - 1) * stride + (k - 1) * dilation + 1 - size)
+        pads.append((total // 2, total - total // 2))
+    (top, bottom), (left, right) = pads
+    return Window(*kernel, stride, stride, dilation, dilation, top, left, bottom, right)

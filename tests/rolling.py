@@ -1,0 +1,67 @@
+"""A chain of stages run stripe by stripe through rolling buffers, in the simplest way: one axis, on demand.
+
+Interior tensors keep only as many rows (or columns) as their reader still needs, so slabs wrap around their buffers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from ethoscade.ir import Window
+from ethoscade.lowering.stage import Stage
+from ethoscade.scheduling.program import Slab, Stripe
+from whole_tensor import exact_padding
+
+
+def along(window: Window, axis: int) -> tuple[int, int, int]:
+    """(stride, padding before, dilated kernel) of a window along rows (0) or columns (1)."""
+    if axis == 0:
+        return window.stride_h, window.pad_top, window.dilated_h
+    return window.stride_w, window.pad_left, window.dilated_w
+
+
+class Roller:
+    """Stripes of a chain: `steps`, and the shape (rows, columns) of each stage's output buffer, which is its index + 1.
+
+    Buffer 0 holds the whole input. Every stage makes `step` rows (columns, if `axis` is 1) at a time.
+    """
+
+    def __init__(self, stages: Sequence[Stage], axis: int, step: int) -> None:
+        self.stages, self.axis, self.step = stages, axis, step
+        self.made = [stages[0].inputs[0].shape[axis], *(0 for _ in stages)]
+        self.buffers = [stages[0].inputs[0].shape[:2]]
+        for k, stage in enumerate(stages):
+            shape = list(stage.output.shape[:2])
+            if k + 1 < len(stages):
+                stride, _, kernel = along(stages[k + 1].window, axis)
+                live = (step - 1) * stride + kernel + step - 1
+                shape[axis] = min(-(-live // step) * step, -(-shape[axis] // step) * step)
+            self.buffers.append((shape[0], shape[1]))
+        self.steps: list[Stripe] = []
+        total = stages[-1].output.shape[axis]
+        while self.made[-1] < total:
+            self._make(len(stages) - 1)
+
+    def _make(self, k: int) -> None:
+        """The next stripe of stage `k`, after the stripes that it reads."""
+        stage = self.stages[k]
+        stride, pad, kernel = along(stage.window, self.axis)
+        start = self.made[k + 1]
+        end = min(start + self.step, stage.output.shape[self.axis])
+        first = max(0, start * stride - pad)
+        last = min((end - 1) * stride - pad + kernel, stage.inputs[0].shape[self.axis])
+        while self.made[k] < last:
+            self._make(k - 1)
+        output = self._slab(k + 1, stage.output.shape, start, end)
+        source = self._slab(k, stage.inputs[0].shape, first, last)
+        inputs = (source,) * len(stage.inputs)
+        self.steps.append(Stripe(k, inputs, output, exact_padding(stage, output), (1, 1, 8)))
+        self.made[k + 1] = end
+
+    def _slab(self, buffer: int, shape: tuple[int, int, int], start: int, end: int) -> Slab:
+        rows, columns = self.buffers[buffer]
+        whole = Slab(buffer, 0, shape[0], 0, shape[1], rows, columns)
+        if self.axis == 0:
+            return dataclasses.replace(whole, y0=start, y1=end)
+        return dataclasses.replace(whole, x0=start, x1=end)

@@ -1,0 +1,296 @@
+"""Addresses of stripes in their buffers, constants, block dependencies and the payload around them."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+
+import numpy as np
+import pytest
+from ethoscade.codegen import vela
+from ethoscade.codegen.block_dependency import MAX_BLOCKDEP, block_dependencies
+from ethoscade.codegen.command_stream import build_operations, generate, surface
+from ethoscade.codegen.operations import Copy, Kernel, Surface
+from ethoscade.codegen.weights import EncodingChoice, encode, encode_scales, encode_weights
+from ethoscade.errors import CodegenError
+from ethoscade.ir import DType, Window
+from ethoscade.lowering import lower
+from ethoscade.lowering.stage import FeatureMap, Primitive, Rounding, Stage, Weights
+from ethoscade.lowering.views import POINT
+from ethoscade.partition import partition
+from ethoscade.scheduling.program import CallOperator, CopyConstants, Slab, Stripe
+from ethoscade.target import ACCELERATORS
+from graphs import GraphMaker, same
+from hypothesis import given
+from hypothesis import strategies as st
+from whole_tensor import compile_whole, exact_padding
+
+U55 = ACCELERATORS["ethos-u55-256"]
+
+
+def address(s: Surface, y: int, x: int) -> int:
+    """Byte of channel 0 of a pixel as the NPU finds it (tile first, then strides)."""
+    tile = 0
+    if x >= s.width_0:
+        x, tile = x - s.width_0, 1
+        if y >= s.height_1:
+            y, tile = y - s.height_1, 3
+    elif y >= s.height_0:
+        y, tile = y - s.height_0, 2
+    return s.offsets[tile] + y * s.stride_y + x * s.stride_x
+
+
+@given(
+    rows=st.integers(1, 6),
+    columns=st.integers(1, 6),
+    origin=st.tuples(st.integers(0, 4), st.integers(0, 4)),
+    start=st.tuples(st.integers(0, 9), st.integers(0, 9)),
+    size=st.tuples(st.integers(1, 6), st.integers(1, 6)),
+    depth=st.integers(1, 5),
+)
+def test_surfaces_address_the_buffers_pixels(
+    rows: int,
+    columns: int,
+    origin: tuple[int, int],
+    start: tuple[int, int],
+    size: tuple[int, int],
+    depth: int,
+) -> None:
+    height, width = min(size[0], rows), min(size[1], columns)
+    slab = Slab(0, start[0], start[0] + height, start[1], start[1] + width, rows, columns, *origin)
+    s = surface(FeatureMap(0, (40, 40, depth), DType.INT8, 1.0, 0), slab, 1600)
+    touched = set()
+    for y in range(height):
+        for x in range(width):
+            row, column = (slab.y0 + y - origin[0]) % rows, (slab.x0 + x - origin[1]) % columns
+            expected = 1600 + (row * columns + column) * depth
+            assert address(s, y, x) == expected
+            touched.update(range(expected, expected + depth))
+    assert s.bounds() == (min(touched), max(touched) + 1)
+    assert {b for first, last in s.rows(0, height, 0, width) for b in range(first, last)} == touched
+
+
+def two_stages() -> tuple[Stage, ...]:
+    maker = GraphMaker()
+    x = maker.conv(maker.input((1, 8, 8, 16)), 16, same(8, 8, (3, 3)))
+    maker.depthwise(x, same(8, 8, (3, 3)))
+    graph = maker.graph()
+    return lower(graph, partition(graph, U55))
+
+
+def test_constants_lie_together_and_once() -> None:
+    stages = (*two_stages(), *two_stages())
+    constants = encode(stages, U55, [EncodingChoice(16)] * 4)
+    assert constants.stages[:2] == constants.stages[2:]
+    assert len(constants.blob) % 16 == 0
+    for place, stage in zip(constants.stages, stages, strict=True):
+        assert place is not None and stage.weights is not None
+        assert place.offset % 16 == place.weights_bytes % 16 == place.scales_bytes % 16 == 0
+        scales = constants.blob[place.scales_offset : place.offset + place.length_bytes]
+        assert scales == encode_scales(stage.weights)
+        weights = constants.blob[place.offset : place.scales_offset]
+        assert weights == encode_weights(stage, U55, place.choice)
+
+
+def test_scale_record_of_the_hardware_notes() -> None:
+    one = np.ones(1, np.int64)
+    record = encode_scales(Weights(np.ones((1, 1, 1, 1), np.int16), -1000 * one, 0x559EB852 * one, 39 * one))
+    assert record.hex() == "18fcffffff52b89e5527" + "00" * 6
+
+
+def test_stages_without_weights_have_no_place() -> None:
+    maker = GraphMaker()
+    maker.quantize(maker.input((1, 4)))
+    graph = maker.graph()
+    constants = encode(lower(graph, partition(graph, U55)), U55, [EncodingChoice(8)])
+    assert (constants.blob, constants.stages) == (b"", (None,))
+
+
+def test_bad_encoding_choices_are_named() -> None:
+    conv, depthwise = two_stages()
+    with pytest.raises(CodegenError, match="block depth 12 is not a positive multiple of 8"):
+        encode_weights(conv, U55, EncodingChoice(12))
+    with pytest.raises(CodegenError, match="depthwise"):
+        encode_weights(depthwise, U55, EncodingChoice(8, part_kernel=True))
+    with pytest.raises(CodegenError, match="1 encoding choices for 2 stages"):
+        encode((conv, depthwise), U55, [EncodingChoice(8)])
+
+
+def whole_stripe(stage: Stage, buffers: tuple[int, int], block: tuple[int, int, int], staged: int | None) -> Stripe:
+    (ih, iw, _), (oh, ow, _) = stage.inputs[0].shape, stage.output.shape
+    output = Slab(buffers[1], 0, oh, 0, ow, oh, ow)
+    source = Slab(buffers[0], 0, ih, 0, iw, ih, iw)
+    return Stripe(0, (source,), output, exact_padding(stage, output), block, staged)
+
+
+def test_staged_constants_are_copied_and_read_from_the_arena() -> None:
+    stage = two_stages()[0]
+    constants = encode((stage,), U55, [EncodingChoice(16)])
+    place = constants.stages[0]
+    assert place is not None
+    steps = (CopyConstants(0, 2), whole_stripe(stage, (0, 1), (8, 8, 16), 2))
+    copy, kernel = build_operations((stage,), steps, {0: 0, 1: 1024, 2: 2048}, constants)
+    assert isinstance(copy, Copy) and isinstance(kernel, Kernel)
+    assert copy.source == (0, place.offset, place.length_bytes)
+    assert copy.destination == (1, 2048, place.length_bytes)
+    assert kernel.weights == (1, 2048, place.weights_bytes)
+    assert kernel.scales == (1, 2048 + place.weights_bytes, place.scales_bytes)
+
+
+def test_wrong_steps_are_refused() -> None:
+    stage = two_stages()[0]
+    constants = encode((stage,), U55, [EncodingChoice(8)])
+    offsets = {0: 0, 1: 1024}
+    with pytest.raises(CodegenError, match="block depth 16, its weights are encoded for 8"):
+        generate((stage,), [whole_stripe(stage, (0, 1), (8, 8, 16), None)], offsets, constants, U55)
+    with pytest.raises(CodegenError, match="runs on the CPU"):
+        generate((stage,), [CallOperator(3)], offsets, constants, U55)
+    with pytest.raises(CodegenError, match="does not fit"):
+        generate((stage,), [whole_stripe(stage, (0, 1), (32, 64, 8), None)], offsets, constants, U55)
+
+
+def commands(payload: bytes) -> list[tuple[int, int, int]]:
+    """(code, parameter, payload word) of every command in a driver payload."""
+    words = struct.unpack(f"<{len(payload) // 4}I", payload)[8:]
+    found, i = [], 0
+    while i < len(words):
+        long = words[i] & 0x4000
+        found.append((words[i] & 0x3FF, words[i] >> 16, words[i + 1] if long else 0, bool(long)))
+        i += 2 if long else 1
+    return [(code + (0x4000 if long else 0), parameter, word) for code, parameter, word, long in found]
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+def test_clamps_come_out_as_the_integers_that_went_in(dtype: DType) -> None:
+    """ACTIVATION_MIN and MAX (294, 295) over many scales and zero points, for kernels with and without scales."""
+    rng = np.random.default_rng(1)
+    low, high = dtype.limits
+    for primitive in (Primitive.ADD, Primitive.IDENTITY, Primitive.MAX_POOL, Primitive.AVERAGE_POOL):
+        operations, expected = [], []
+        for _ in range(100):
+            clamp = tuple(sorted(int(v) for v in rng.integers(low, high + 1, 2)))
+            scale = float(np.float32(10 ** rng.uniform(-5, 2)))
+            fm = Surface((4, 4, 8), dtype, int(rng.integers(low, high + 1)), scale, 4, 0, 4, (0, 0, 0, 0), 32, 8)
+            inputs = (fm, fm) if primitive is Primitive.ADD else (fm,)
+            operations.append(
+                Kernel(primitive, inputs, fm, Window(1, 1), (0, 0, 0, 0), (4, 4, 8), clamp, Rounding.TFL)  # type: ignore[arg-type]
+            )
+            expected.append(clamp)
+        found, current = [], {}
+        for code, parameter, _ in commands(vela.payload(operations, [0] * len(operations), U55)):
+            current[code] = parameter
+            if code in (5, 6):
+                wrap = 65536 if dtype is DType.INT8 else 1 << 20
+                found.append(tuple(v - wrap if v > 32767 else v for v in (current[294], current[295])))
+        assert found == expected
+
+
+def test_generation_prints_nothing_and_repeats_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    maker = GraphMaker()
+    maker.fully_connected(maker.conv(maker.input((1, 6, 6, 3)), 8, same(6, 6, (3, 3), 2)), 5)
+    graph = maker.graph()
+    first, second = (compile_whole(graph, U55, staged=True) for _ in range(2))
+    assert first.payload == second.payload and first.constants == second.constants
+    assert capsys.readouterr() == ("", "")
+
+
+# Block dependencies.
+
+
+def strip(buffer_offset: int, rows: int, row0: int, width: int, depth: int) -> Surface:
+    fm = FeatureMap(0, (64, width, depth), DType.INT8, 1.0, 0)
+    return surface(fm, Slab(0, row0, row0 + rows, 0, width, 64, width), buffer_offset)
+
+
+def kernel(source: Surface, target: Surface, block: tuple[int, int, int], window: Window = POINT) -> Kernel:
+    return Kernel(Primitive.MAX_POOL, (source,), target, window, (0, 0, 0, 0), block, (-128, 127), Rounding.TFL)
+
+
+def test_unrelated_kernels_overlap_fully() -> None:
+    a = kernel(strip(0, 8, 0, 8, 8), strip(10000, 8, 0, 8, 8), (2, 8, 8))
+    b = kernel(strip(20000, 8, 0, 8, 8), strip(30000, 8, 0, 8, 8), (2, 8, 8))
+    assert block_dependencies([a, b]) == [0, MAX_BLOCKDEP]
+
+
+def test_a_reader_may_start_while_blocks_that_it_does_not_need_are_unfinished() -> None:
+    """The producer makes four blocks of two rows; block i of the reader needs block i of the producer."""
+    a = kernel(strip(0, 8, 0, 8, 8), strip(10000, 8, 0, 8, 8), (2, 8, 8))
+    b = kernel(strip(10000, 8, 0, 8, 8), strip(30000, 8, 0, 8, 8), (2, 8, 8))
+    assert block_dependencies([a, b]) == [0, 3]
+    c = kernel(strip(10000, 8, 0, 8, 8), strip(30000, 6, 0, 8, 8), (2, 8, 8), Window(3, 1))
+    assert block_dependencies([a, c]) == [0, 2]
+
+
+def test_a_reader_of_the_last_block_waits() -> None:
+    a = kernel(strip(0, 8, 0, 8, 8), strip(10000, 8, 0, 8, 8), (2, 8, 8))
+    b = kernel(strip(10000, 1, 7, 8, 8), strip(30000, 1, 0, 8, 8), (2, 8, 8))
+    assert block_dependencies([a, b]) == [0, 0]
+
+
+def test_kernels_of_one_block_count_together() -> None:
+    """The reader of the kernel before last may not start while both could still be at work."""
+    a = kernel(strip(0, 2, 0, 8, 8), strip(10000, 2, 0, 8, 8), (2, 8, 8))
+    b = kernel(strip(0, 2, 2, 8, 8), strip(10000, 2, 2, 8, 8), (2, 8, 8))
+    c = kernel(strip(10000, 2, 0, 8, 8), strip(30000, 2, 0, 8, 8), (2, 8, 8))
+    assert block_dependencies([a, b, c]) == [0, 3, 1]
+
+
+small = st.integers(1, 3)
+
+
+@given(
+    producer=st.tuples(small, small, st.integers(1, 9), st.integers(1, 9)),
+    reader=st.tuples(small, small, st.integers(0, 4), st.integers(1, 3), st.integers(1, 2)),
+)
+def test_no_pair_of_overlapping_jobs_shares_bytes(
+    producer: tuple[int, int, int, int], reader: tuple[int, int, int, int, int]
+) -> None:
+    """Against the definition: job i together with the last b - i jobs before it, pixel by pixel; b + 1 would not do."""
+    bh, bw, height, width = producer
+    a = kernel(strip(0, height, 0, width, 8), strip(10000, height, 0, width, 8), (bh, bw, 8))
+    ch, cw, y0, k, stride = reader
+    rows = max(1, (height - y0 - k) // stride + 1)
+    b = kernel(
+        strip(10000, (rows - 1) * stride + k, y0, width, 8),
+        strip(30000, rows, 0, width, 8),
+        (ch, cw, 8),
+        Window(k, 1, stride, 1),
+    )
+
+    def jobs(op: Kernel) -> list[set[tuple[int, int]]]:
+        h, w, _ = op.output.shape
+        return [
+            {(y, x) for y in range(top, min(top + op.block[0], h)) for x in range(left, min(left + op.block[1], w))}
+            for top in range(0, h, op.block[0])
+            for left in range(0, w, op.block[1])
+        ]
+
+    written = list(reversed(jobs(a)))
+    read = [{(y0 + y * stride + i, x) for y, x in job for i in range(k)} for job in jobs(b)]
+
+    def safe(value: int) -> bool:
+        return not any(read[i] & w for i in range(min(value, len(read))) for w in written[: value - i])
+
+    value = block_dependencies([a, b])[1]
+    assert safe(value)
+    assert value == MAX_BLOCKDEP or not safe(value + 1)
+
+
+def test_jobs_that_touch_other_channels_may_overlap() -> None:
+    """The last block writes channels 96..128; the first job of a convolution reads 0..32, of a pool all."""
+    fm = strip(10000, 2, 0, 8, 128)
+    a = kernel(strip(0, 2, 0, 8, 8), fm, (2, 8, 32))
+    convolution = dataclasses.replace(kernel(fm, strip(30000, 2, 0, 8, 8), (2, 8, 8)), primitive=Primitive.CONVOLUTION)
+    assert block_dependencies([a, convolution]) == [0, 3]
+    pool = kernel(fm, strip(30000, 2, 0, 8, 128), (2, 8, 64))
+    assert block_dependencies([a, pool]) == [0, 0]
+    shallow = kernel(strip(0, 2, 0, 8, 8), fm, (2, 8, 128))
+    assert block_dependencies([shallow, convolution]) == [0, 0]
+
+
+def test_views_of_other_depth_are_not_told_apart_by_channels() -> None:
+    a = kernel(strip(0, 1, 0, 4, 8), strip(10000, 1, 0, 4, 64), (1, 4, 32))
+    flat = dataclasses.replace(
+        kernel(strip(10000, 1, 0, 1, 256), strip(30000, 1, 0, 1, 8), (1, 1, 8)), primitive=Primitive.CONVOLUTION
+    )
+    assert block_dependencies([a, flat]) == [0, 0]

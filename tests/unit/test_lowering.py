@@ -1,0 +1,206 @@
+"""Lowering: what each family says it can do, in words, and the stages it makes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from ethoscade.ir import Activation, DType, Operator, PoolAttrs, Quantisation, Window
+from ethoscade.lowering import FAMILIES, lower, mean, support
+from ethoscade.lowering.stage import Primitive, Stage
+from ethoscade.partition import partition
+from ethoscade.reference.pooling import mean_multiplier
+from ethoscade.target import ACCELERATORS
+from graphs import GraphMaker, same
+
+ACCELERATOR = ACCELERATORS["ethos-u55-256"]
+
+
+def only_stage(maker: GraphMaker) -> Stage:
+    graph = maker.graph()
+    found = partition(graph, ACCELERATOR)
+    assert [p.reason for p in found.placements] == [""]
+    (stage,) = lower(graph, found)
+    return stage
+
+
+def reason(maker: GraphMaker) -> str:
+    graph = maker.graph()
+    return support(graph, graph.operators[-1], ACCELERATOR) or ""
+
+
+def test_convolution_stage() -> None:
+    maker = GraphMaker()
+    maker.conv(maker.input((1, 8, 6, 5)), 7, same(8, 6, (3, 3), 2), Activation.RELU6)
+    stage = only_stage(maker)
+    assert stage.primitive is Primitive.CONVOLUTION
+    assert stage.output.shape == (4, 3, 7)
+    assert stage.weights is not None and stage.weights.values.shape == (7, 3, 3, 5)
+    zero = stage.output.zero_point
+    assert stage.clamp == (zero, min(127, zero + round(6 / stage.output.scale)))
+
+
+def test_depthwise_of_one_channel_becomes_a_convolution() -> None:
+    maker = GraphMaker()
+    maker.depthwise(maker.input((1, 8, 6, 1)), same(8, 6, (3, 3)), multiplier=8)
+    stage = only_stage(maker)
+    assert stage.primitive is Primitive.CONVOLUTION
+    assert stage.weights is not None and stage.weights.values.shape == (8, 3, 3, 1)
+
+
+def test_fully_connected_takes_rows_as_height() -> None:
+    maker = GraphMaker()
+    maker.fully_connected(maker.input((3, 4, 5)), 6, rows=3)
+    stage = only_stage(maker)
+    assert stage.inputs[0].shape == (3, 1, 20)
+    assert stage.output.shape == (3, 1, 6)
+
+
+def test_mean_multiplier_agrees_with_the_reference() -> None:
+    maker = GraphMaker()
+    x = maker.input((1, 7, 9, 4))
+    maker.mean(x)
+    stage = only_stage(maker)
+    assert stage.primitive is Primitive.DEPTHWISE
+    assert stage.weights is not None
+    significand, shift = mean_multiplier(stage.inputs[0].scale, stage.output.scale, 63)
+    assert (stage.weights.multipliers[0], stage.weights.shifts[0]) == (significand, 31 - shift)
+    assert np.all(stage.weights.values == 1)
+
+
+def test_global_pool_with_a_large_stride_stays_on_the_npu() -> None:
+    maker = GraphMaker()
+    maker.pool("AVERAGE_POOL_2D", maker.input((1, 7, 7, 8)), Window(7, 7, 7, 7))
+    assert only_stage(maker).window == Window(7, 7)
+
+
+def test_dropping_a_stride_keeps_one_window() -> None:
+    maker = GraphMaker()
+    maker.pool("MAX_POOL_2D", maker.input((1, 8, 8, 8)), Window(5, 5, 5, 5))
+    stage = only_stage(maker)
+    assert (stage.output.shape, stage.window) == ((1, 1, 8), Window(5, 5))
+
+
+def test_output_of_another_shape_is_seen_naturally() -> None:
+    maker = GraphMaker()
+    maker.conv(maker.input((1, 4, 4, 3)), 5, Window(1, 1), shape=(1, 80))
+    assert only_stage(maker).output.shape == (4, 4, 5)
+
+
+def test_quantize_changes_the_type() -> None:
+    maker = GraphMaker()
+    maker.quantize(maker.input((2, 5)), DType.UINT8)
+    stage = only_stage(maker)
+    assert stage.primitive is Primitive.IDENTITY
+    assert (stage.inputs[0].dtype, stage.output.dtype) == (DType.INT8, DType.UINT8)
+    assert stage.output.shape == (1, 2, 5)
+
+
+def wide_stride(m: GraphMaker) -> None:
+    m.conv(m.input((1, 20, 20, 3)), 4, Window(3, 3, 4, 4))
+
+
+def wide_dilation(m: GraphMaker) -> None:
+    m.conv(m.input((1, 20, 20, 3)), 4, Window(3, 3, 1, 1, 3, 3))
+
+
+def tall_kernel(m: GraphMaker) -> None:
+    m.depthwise(m.input((1, 80, 2, 3)), Window(65, 1))
+
+
+def batch(m: GraphMaker) -> None:
+    m.pool("MAX_POOL_2D", m.input((1, 4, 4, 8)), Window(2, 2))
+    m.tensors[0] = dataclasses.replace(m.tensors[0], shape=(2, 4, 4, 8))
+
+
+def multiplier(m: GraphMaker) -> None:
+    m.depthwise(m.input((1, 8, 8, 4)), Window(3, 3), multiplier=2)
+
+
+def broadcast(m: GraphMaker) -> None:
+    m.add(m.input((1, 4, 4, 8)), m.input((1, 1, 1, 8)))
+
+
+def rescaling_pool(m: GraphMaker) -> None:
+    x = m.input((1, 4, 4, 8))
+    m.op("AVERAGE_POOL_2D", [x], m.tensor((1, 2, 2, 8)), PoolAttrs(Window(2, 2, 2, 2)))
+
+
+def padded_average(m: GraphMaker) -> None:
+    m.pool("AVERAGE_POOL_2D", m.input((1, 20, 20, 8)), same(20, 20, (9, 9)))
+
+
+def channel_mean(m: GraphMaker) -> None:
+    m.mean(m.input((1, 4, 4, 8)), (3,))
+
+
+def wide_type(m: GraphMaker) -> None:
+    m.quantize(m.input((1, 4, 4, 8)), DType.INT16)
+
+
+def variable_weights(m: GraphMaker) -> None:
+    m.fully_connected(m.input((1, 16)), 4)
+    m.tensors[1] = dataclasses.replace(m.tensors[1], data=None)
+    m.inputs.append(1)
+
+
+def padding_alone(m: GraphMaker) -> None:
+    m.conv(m.input((1, 8, 8, 3)), 4, Window(2, 2, pad_top=2))
+
+
+def per_channel_input(m: GraphMaker) -> None:
+    m.quantize(m.input((1, 1, 1, 2), Quantisation((0.1, 0.2), (0, 0), 3)))
+
+
+def softmax(m: GraphMaker) -> None:
+    m.op("SOFTMAX", [m.input((1, 10))], m.tensor((1, 10)))
+
+
+def pad(m: GraphMaker) -> None:
+    m.op("PAD", [m.input((1, 4, 4, 2))], m.tensor((1, 6, 6, 2)))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (wide_stride, "stride is 4x4; at most 3"),
+        (wide_dilation, "dilation is 3x3; at most 2"),
+        (tall_kernel, "kernel is 65x1; at most 64 rows"),
+        (batch, "batch 2"),
+        (multiplier, "4 input channels make 8 outputs"),
+        (broadcast, "broadcasting"),
+        (rescaling_pool, "a pool does not rescale"),
+        (padded_average, "at most 8x8"),
+        (channel_mean, "axes (3,)"),
+        (wide_type, "int16"),
+        (variable_weights, "not constant"),
+        (padding_alone, "in padding alone"),
+        (per_channel_input, "per channel"),
+        (softmax, "SOFTMAX has no NPU implementation"),
+        (pad, "PAD has no NPU implementation"),
+    ],
+)
+def test_reasons_name_value_and_limit(make: object, words: str) -> None:
+    maker = GraphMaker()
+    make(maker)  # type: ignore[operator]
+    assert words in reason(maker)
+
+
+def test_opaque_operators_keep_their_reason() -> None:
+    maker = GraphMaker()
+    maker.quantize(maker.input((1, 4)))
+    graph = maker.graph()
+    op: Operator = dataclasses.replace(graph.operators[0], opaque="its options are unknown")
+    assert support(graph, op, ACCELERATOR) == "its options are unknown"
+
+
+def test_mean_of_a_single_column_axis() -> None:
+    maker = GraphMaker()
+    maker.mean(maker.input((1, 9, 4, 8)), (1,))
+    stage = only_stage(maker)
+    assert (stage.output.shape, stage.window) == ((1, 4, 8), Window(9, 1))
+
+
+def test_families_are_complete() -> None:
+    assert FAMILIES["MEAN"].support is mean.support

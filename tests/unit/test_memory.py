@@ -1,0 +1,150 @@
+"""The memory planner as Python users see it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from ethoscade import memory
+from ethoscade.errors import BudgetError, ConfigError
+from ethoscade.memory import Buffer, Gap, Pool
+from ethoscade.scheduling import program as programs
+
+STACK = (Buffer("early", 0, 5, 50), Buffer("long", 0, 9, 40), Buffer("late", 5, 9, 30))
+
+
+@pytest.mark.parametrize("algorithm", memory.ALGORITHMS)
+def test_gaps_below_placed_buffers_are_filled(algorithm: str) -> None:
+    placement = memory.plan(STACK, algorithm=algorithm)
+    assert placement.peak_bytes == placement.lower_bound_bytes == 90
+    assert placement.optimal
+    assert placement.stop_reason == "complete"
+    assert placement.pool_of == ("memory",) * 3
+
+
+def test_the_same_arguments_give_the_same_answer() -> None:
+    buffers = [Buffer(str(i), i * 7 % 13, i * 7 % 13 + 1 + i % 5, 16 + i * 37 % 101) for i in range(40)]
+    one, other = (memory.plan(buffers, seed=5, iterations=500) for _ in range(2))
+    assert one == other
+
+
+def test_fall_back_to_the_next_pool_and_alignments() -> None:
+    pools = (Pool("dtcm", 100, alignment=8, base_address=0x2000_0004), Pool("sram"))
+    placement = memory.plan(
+        [Buffer("a", 0, 4, 80), Buffer("b", 0, 4, 60, 32), Buffer("c", 0, 4, 9, pools=("dtcm",))], pools=pools
+    )
+    assert placement.pool_of == ("dtcm", "sram", "dtcm")
+    assert placement.peaks == {"dtcm": 93, "sram": 60}
+    assert all((0x2000_0004 + offset) % 8 == 0 for offset in (placement.offsets[0], placement.offsets[2]))
+
+
+def test_an_overflow_names_the_pool_the_bytes_and_the_buffers() -> None:
+    with pytest.raises(memory.PoolOverflowError) as caught:
+        memory.plan(STACK, pools=(Pool("sram", 64),))
+    error = caught.value
+    assert isinstance(error, BudgetError)
+    assert (error.pool, error.budget_bytes, error.floor_bytes) == ("sram", 64, 90)
+    assert error.buffers == ("early", "long")
+    assert error.operator == "early"
+    for part in ("sram", "64", "90", "early", "long"):
+        assert part in str(error)
+
+
+def test_lifetimes_with_gaps() -> None:
+    away = Buffer("away", 0, 9, 100, gaps=(Gap(3, 6),))
+    shrunk = Buffer("shrunk", 0, 9, 100, gaps=(Gap(3, 9, (60, 100)),))
+    assert memory.plan([away, Buffer("guest", 3, 6, 100)]).peak_bytes == 100
+    assert memory.plan([shrunk, Buffer("guest", 3, 9, 60)]).peak_bytes == 100
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: memory.plan(STACK, algorithm="magic"), ("magic", "best")),
+        (lambda: memory.plan(STACK, pools=()), ("no pool",)),
+        (lambda: memory.plan(STACK, pools=(Pool("x"), Pool("x"))), ("same name",)),
+        (lambda: memory.plan(STACK, seed=-1), ("seed -1",)),
+        (lambda: memory.plan(STACK, iterations=-1), ("-1 iterations",)),
+        (lambda: memory.plan([Buffer("a", 0, 1, 1, pools=("y",))], pools=(Pool("x"),)), ("'a'", "'y'", "x")),
+        (lambda: memory.plan([Buffer("a", 0, 1, 8, 16, offset=8)]), ("'a'", "8", "16")),
+        (lambda: memory.plan([Buffer("a", 0, 1, 8, offset=0), Buffer("b", 0, 1, 8, offset=7)]), ("'a'", "'b'")),
+        (lambda: memory.plan([Buffer("a", 0, 1, 1 << 59), Buffer("b", 0, 1, 1 << 59)]), ("2^60",)),
+        (lambda: Buffer("a", 3, 2, 1), ("'a'", "2", "3")),
+        (lambda: Buffer("a", 0, 1, -1), ("'a'", "size -1")),
+        (lambda: Buffer("a", 0, 1, 1, 0), ("'a'", "alignment 0")),
+        (lambda: Buffer("a", 0, 1 << 63, 1), ("'a'", "upper")),
+        (lambda: Buffer("a", 0, 9, 1, gaps=(Gap(2, 4), Gap(3, 5))), ("'a'", "3-5")),
+        (lambda: Buffer("a", 0, 9, 1, gaps=(Gap(2, 4, (0, 2)),)), ("'a'", "0:2")),
+        (lambda: Pool("p", -1), ("'p'", "size -1")),
+        (lambda: Pool("p", alignment=0), ("'p'", "alignment 0")),
+    ],
+)
+def test_nonsense_is_refused_by_name(make: object, words: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make()  # type: ignore[operator]
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_callable_is_asked_and_checked() -> None:
+    def stack(buffers: tuple[Buffer, ...], pools: tuple[Pool, ...]) -> list[int]:
+        return [sum(b.size_bytes for b in buffers[:i]) for i in range(len(buffers))]
+
+    placement = memory.plan(STACK, algorithm=stack)
+    assert placement.offsets == (0, 50, 90)
+    assert (placement.peak_bytes, placement.lower_bound_bytes, placement.optimal) == (120, 90, False)
+    assert placement.algorithm == "stack"
+    elsewhere = memory.plan(STACK, pools=(Pool("a"), Pool("b")), algorithm=lambda b, p: [("b", 0), ("a", 0), ("b", 0)])
+    assert elsewhere.pool_of == ("b", "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ([0, 49, 0], ("'early'", "'long'", "share")),
+        ([0, 50], ("2 offsets", "3 buffers")),
+        ([0, 50, -1], ("'late'", "-1")),
+        ([0, 70, 0], ("'long'", "110", "100")),
+        ([("nowhere", 0), 50, 0], ("'early'", "nowhere")),
+    ],
+)
+def test_a_callables_mistake_is_named(answer: list[memory.Offset], words: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        memory.plan(STACK, pools=(Pool("memory", 100),), algorithm=lambda buffers, pools: answer)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def _program(*sizes: int) -> programs.Program:
+    tensor = programs.BufferKind.TENSOR
+    buffers = tuple(programs.Buffer(f"t{i}", tensor, size, i, i + 2) for i, size in enumerate(sizes))
+    return programs.Program(steps=(), buffers=buffers, tensor_buffers={})
+
+
+def test_a_programs_arena_is_a_multiple_of_16() -> None:
+    placed = memory.place_program(_program(33, 17, 49))
+    assert placed.arena_bytes == 96
+    assert all(offset % 16 == 0 for offset in placed.offsets)
+    assert memory.place_program(_program()).arena_bytes == 0
+    assert memory.place_program(_program(33, 17, 49), capacity_bytes=111).arena_bytes == 96
+    with pytest.raises(BudgetError):
+        memory.place_program(_program(33, 17, 49), capacity_bytes=95)
+
+
+def _instances() -> list[Path]:
+    named = os.environ.get("ETHOSCADE_INSTANCES")
+    folders = [Path(named)] if named else [p / "shared" / "instances" for p in Path(__file__).resolve().parents]
+    return next((files for folder in folders if (files := sorted(folder.glob("*.csv")))), [])
+
+
+def test_the_hard_instances() -> None:
+    files = _instances()
+    if not files:
+        pytest.skip("no instances: set ETHOSCADE_INSTANCES to the folder that holds A.1048576.csv and so on")
+    for file in files:
+        buffers = memory.read_csv(file)
+        placement = memory.plan(buffers, iterations=1000)
+        greedy = memory.plan(buffers, algorithm="greedy_by_size")
+        again = memory.plan(buffers, algorithm=lambda b, p, found=placement: found.offsets)  # type: ignore[misc]
+        assert again.peak_bytes == placement.peak_bytes <= greedy.peak_bytes <= 1.42 * placement.lower_bound_bytes

@@ -1,0 +1,129 @@
+"""Files of buffers, and the command that reads and writes them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+from ethoscade import memory
+from ethoscade.errors import ConfigError
+from ethoscade.memory import Buffer, Gap
+from ethoscade.report import plan_memory
+
+README = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"
+
+
+def _file(folder: Path, text: str) -> Path:
+    path = folder / "buffers.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_columns_in_any_order_with_all_that_there_can_be(tmp_path: Path) -> None:
+    text = "size,offset,gaps,upper,alignment,begin,buffer\r\n10,,2-4 5-6@2:8,9,4,-1,x\r\n\r\n8,16,,3,,0,y\r\n"
+    assert memory.read_csv(_file(tmp_path, text)) == (
+        Buffer("x", -1, 9, 10, 4, gaps=(Gap(2, 4), Gap(5, 6, (2, 8)))),
+        Buffer("y", 0, 3, 8, 1, offset=16),
+    )
+
+
+def test_end_is_inclusive(tmp_path: Path) -> None:
+    found = memory.read_csv(_file(tmp_path, "id,lower,end,size,gaps\na,0,8,5,2-3\n"))
+    assert found == (Buffer("a", 0, 9, 5, gaps=(Gap(2, 4),)),)
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    buffers = (Buffer("x, 1", 0, 9, 10, 4, gaps=(Gap(2, 4), Gap(5, 6, (2, 8)))), Buffer("y", 0, 3, 8, offset=12))
+    path = tmp_path / "out.csv"
+    memory.write_csv(path, buffers)
+    assert memory.read_csv(path) == buffers
+    memory.write_csv(path, buffers, [0, 12])
+    assert [buffer.offset for buffer in memory.read_csv(path)] == [0, 12]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ("empty",)),
+        ("id,lower,upper\n", (":1:", "'size'")),
+        ("id,lower,upper,size,colour\n", (":1:", "'colour'")),
+        ("id,lower,upper,size,start\n", (":1:", "twice")),
+        ("id,lower,upper,size\na,0,1,2\nb,0,1\n", (":3:", "3 fields", "4")),
+        ("id,lower,upper,size\na,0,1,2,3\n", (":2:", "5 fields")),
+        ("id,lower,upper,size\na,0,1,many\n", (":2:", "'size'", "'many'")),
+        ("id,lower,upper,size\na,0,1,\n", (":2:", "'size'", "''")),
+        ("id,lower,upper,size\na,0,1,1.5\n", (":2:", "'size'", "'1.5'")),
+        ("id,lower,upper,size\na,0,1,-2\n", (":2:", "'size'", "'-2'")),
+        ("id,lower,upper,size\na,5,4,2\n", (":2:", "'upper'", "'4'")),
+        ("id,lower,end,size\na,5,3,2\n", (":2:", "'end'", "'3'")),
+        ("id,lower,upper,size\na,0,99999999999999999999,2\n", (":2:", "'upper'", "too large")),
+        ("id,lower,upper,size\na,0,1,99999999999999999999\n", (":2:", "'size'", "too large")),
+        ("id,lower,upper,size,alignment\na,0,1,2,0\n", (":2:", "'alignment'", "'0'")),
+        ("id,lower,upper,size,offset\na,0,1,2,-1\n", (":2:", "'offset'", "'-1'")),
+        ("id,lower,upper,size,gaps\na,0,9,2,3\n", (":2:", "'gaps'", "'3'")),
+        ("id,lower,upper,size,gaps\na,0,9,2,3-12\n", (":2:", "'a'", "3-12")),
+        ("id,lower,upper,size\n,0,1,2\n", (":2:", "'id'")),
+        ("id,lower,upper,size\na,0,1,2\na,0,1,2\n", (":3:", "'id'", "'a'", "line 2")),
+        ('id,lower,upper,size\n"a,0,1,2\n', ("comma-separated",)),
+    ],
+)
+def test_a_malformed_file_is_refused_with_the_place(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        memory.read_csv(_file(tmp_path, text))
+    for word in ("buffers.csv", *words):
+        assert word in str(caught.value)
+
+
+def test_files_that_are_not_there_or_not_text(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nothing\.csv"):
+        memory.read_csv(tmp_path / "nothing.csv")
+    (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match=r"bytes\.csv"):
+        memory.read_csv(tmp_path / "bytes.csv")
+    with pytest.raises(ConfigError, match="cannot write"):
+        memory.write_csv(tmp_path / "no" / "folder.csv", [])
+
+
+def _run(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    plan_memory.add_arguments(parser)
+    return plan_memory.command_line(parser.parse_args(words))
+
+
+def test_the_command_prints_one_object_and_writes_the_placement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    placed = tmp_path / "placed.csv"
+    assert _run(str(_file(tmp_path, README)), "--capacity", "12", "--output", str(placed), "--json") == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["peak_bytes"], summary["lower_bound_bytes"], summary["optimal"]) == (12, 12, True)
+    assert summary["stop_reason"] == "complete"
+    assert summary["seconds"] >= 0
+    buffers = memory.read_csv(placed)
+    assert memory.plan(buffers).peak_bytes == 12
+    assert [buffer.name for buffer in buffers] == ["b1", "b2", "b3", "b4", "b5"]
+
+
+def test_the_command_says_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(str(_file(tmp_path, README)), "--algorithm", "greedy_by_size") == 0
+    assert capsys.readouterr().out.startswith("5 buffers in 12 bytes, which is optimal")
+
+
+def test_the_command_fails_with_status_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(str(_file(tmp_path, README)), "--capacity", "11", "--json") == 1
+    out, err = capsys.readouterr()
+    complaint = json.loads(out)
+    assert (complaint["error"], complaint["budget_bytes"], complaint["floor_bytes"]) == ("BudgetError", 11, 12)
+    assert len(err.splitlines()) == 1
+    assert _run(str(tmp_path / "nothing.csv")) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and "nothing.csv" in err
+
+
+def test_wrong_usage_has_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ((), ("x.csv", "--capacity", "-3"), ("x.csv", "--algorithm", "magic")):
+        with pytest.raises(SystemExit) as caught:
+            _run(*words)
+        assert caught.value.code == 2

@@ -1,0 +1,106 @@
+"""Propagators derived from compute definitions: against matrices written by hand and against exhaustive loops."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from ethoscade.ir import Window
+from ethoscade.lowering import convolution, depthwise, elementwise, identity, pooling, views
+from ethoscade.lowering.te import Compute, Propagator, propagator
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def derive(compute: Compute, read: int = 0) -> Propagator:
+    return propagator(compute, compute.reads[read])
+
+
+def input_shape(p: Propagator, stripe: tuple[int, int, int, int]) -> tuple[int, ...]:
+    augmented = (*stripe, 1)
+    return tuple(sum(a * b for a, b in zip(row, augmented, strict=True)) for row in p.transform)
+
+
+def test_convolution_of_the_cascading_rfc() -> None:
+    window = Window(3, 3, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1)
+    p = derive(convolution.compute("conv", window, (16, 16, 8), (16, 16, 4)))
+    assert p.transform == ((1, 0, 0, 0, 0), (0, 1, 0, 0, 2), (0, 0, 1, 0, 2), (0, 0, 0, 0, 8))
+    assert p.strides == ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 0))
+    assert p.offset == (0, -1, -1, 0)
+    assert input_shape(p, (1, 3, 3, 4)) == (1, 5, 5, 8)
+
+
+def test_strided_dilated_convolution() -> None:
+    window = Window(3, 5, 2, 3, 2, 1, pad_top=2, pad_left=1)
+    p = derive(convolution.compute("conv", window, (32, 32, 16), (15, 10, 8)))
+    assert p.transform == ((1, 0, 0, 0, 0), (0, 2, 0, 0, 3), (0, 0, 3, 0, 2), (0, 0, 0, 0, 16))
+    assert p.strides == ((1, 0, 0, 0), (0, 2, 0, 0), (0, 0, 3, 0), (0, 0, 0, 0))
+    assert p.offset == (0, -2, -1, 0)
+
+
+@pytest.mark.parametrize("module", [depthwise, pooling])
+def test_depthwise_and_pools_keep_the_channels(module: object) -> None:
+    window = Window(3, 3, 2, 2, pad_bottom=1, pad_right=1)
+    p = derive(module.compute("x", window, (16, 16, 24), (8, 8, 24)))  # type: ignore[attr-defined]
+    assert p.transform == ((1, 0, 0, 0, 0), (0, 2, 0, 0, 1), (0, 0, 2, 0, 1), (0, 0, 0, 1, 0))
+    assert p.strides == ((1, 0, 0, 0), (0, 2, 0, 0), (0, 0, 2, 0), (0, 0, 0, 1))
+    assert p.offset == (0, 0, 0, 0)
+
+
+def test_fully_connected_reads_every_channel_of_its_row() -> None:
+    p = derive(convolution.compute("fc", views.POINT, (4, 1, 64), (4, 1, 10)))
+    assert input_shape(p, (1, 2, 1, 5)) == (1, 2, 1, 64)
+    assert p.offset == (0, 0, 0, 0)
+
+
+def test_mean_reads_the_whole_image() -> None:
+    p = derive(depthwise.compute("mean", Window(7, 5), (7, 5, 32), (1, 1, 32)))
+    assert input_shape(p, (1, 1, 1, 8)) == (1, 7, 5, 8)
+
+
+IDENTITY = ((1, 0, 0, 0, 0), (0, 1, 0, 0, 0), (0, 0, 1, 0, 0), (0, 0, 0, 1, 0))
+
+
+def test_elementwise_and_identity_read_what_they_write() -> None:
+    add = elementwise.compute("add", (4, 5, 6))
+    assert [derive(add, i).transform for i in range(2)] == [IDENTITY, IDENTITY]
+    assert derive(identity.compute("quantize", (4, 5, 6))).transform == IDENTITY
+
+
+windows = st.builds(
+    Window,
+    kernel_h=st.integers(1, 4),
+    kernel_w=st.integers(1, 4),
+    stride_h=st.integers(1, 3),
+    stride_w=st.integers(1, 3),
+    dilation_h=st.integers(1, 2),
+    dilation_w=st.integers(1, 2),
+    pad_top=st.integers(0, 3),
+    pad_left=st.integers(0, 3),
+)
+stripes = st.tuples(
+    *[st.tuples(st.integers(0, 5), st.integers(1, 3))] * 2, st.tuples(st.integers(0, 3), st.integers(1, 2))
+)
+
+
+@given(window=windows, stripe=stripes, full=st.booleans())
+def test_derived_range_equals_the_exhaustive_loop(
+    window: Window, stripe: tuple[tuple[int, int], ...], full: bool
+) -> None:
+    """Every index that the loop nest of a random stripe touches, against start and length by the matrices."""
+    make = convolution.compute if full else depthwise.compute
+    compute = make("x", window, (40, 40, 6), (12, 12, 6))
+    (h0, hs), (w0, ws), (c0, cs) = stripe
+    ranges = {"n": range(1), "h": range(h0, h0 + hs), "w": range(w0, w0 + ws), "c": range(c0, c0 + cs)}
+    ranges |= {axis.name: range(axis.extent) for axis in compute.reductions}
+    touched: list[set[int]] = [set(), set(), set(), set()]
+    for point in itertools.product(*ranges.values()):
+        values = dict(zip(ranges, point, strict=True))
+        for seen, expression in zip(touched, compute.reads[0].indices, strict=True):
+            seen.add(expression.constant + sum(k * values[a] for a, k in expression.coefficients.items()))
+    p = derive(compute)
+    shape = input_shape(p, (1, hs, ws, cs))
+    start = (0, h0, w0, c0)
+    for d in range(4):
+        first = p.offset[d] + sum(a * b for a, b in zip(p.strides[d], start, strict=True))
+        assert (min(touched[d]), max(touched[d]) + 1) == (first, first + shape[d])
