@@ -1,7 +1,8 @@
 """Builds the emitted C with this machine's compiler and runs it, the NPU driver's part being played by the simulator.
 
-Owns the compiler call and the child process: C that crashes takes the child along, not the caller. Emits no code itself.
-The Rust extension exports the driver's `ethosu_*` functions; it is loaded globally, so the network's library finds them.
+Owns the compiler call and the child process: C that crashes takes the child along, not the caller. Emits no code.
+The Rust extension exports the driver's `ethosu_*` functions; it is loaded globally, so that the network's library finds
+them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -76,8 +78,8 @@ def run(
     """Emit, build and run `artifact` on `inputs` (by tensor name), `runs` times in one process; the last run counts.
 
     `driver` is a shared library with the driver's functions, by default the simulator's. `extra_flags` go to the
-    compiler. Raises `ConfigError` for wrong inputs and `VerificationError` for a compiler that is missing or refuses the
-    code, a run that crashes, or one that returns an error.
+    compiler. Raises `ConfigError` for wrong inputs and `VerificationError` for a compiler that is missing or refuses
+    the code, a run that crashes, or one that returns an error.
     """
     arrays = checked_inputs(artifact.graph, inputs)
     with tempfile.TemporaryDirectory(prefix="ethoscade-c-") as name:
@@ -119,7 +121,8 @@ def _job(
     runs: int,
 ) -> dict[str, object]:
     graph = artifact.graph
-    np.savez(folder / "inputs.npz", **{f"t{index}": array for index, array in arrays.items()})
+    named: dict[str, Any] = {f"t{index}": array for index, array in arrays.items()}
+    np.savez(folder / "inputs.npz", **named)
     return {
         "library": str(library),
         "driver": str(driver or _simulator()) if npu_calls(artifact) else "",
