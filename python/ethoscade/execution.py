@@ -7,6 +7,7 @@ operators and say in their metadata where tensors lie.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from . import reference
 from .codegen.artifact import Artifact, CpuCall
 from .codegen.layout import padded
 from .errors import ModelFormatError, SimulationError
+from .frontend import read_tflite
 from .inputs import checked_inputs
 from .ir import Graph, Operator
 from .simulator import Machine, NpuReport
@@ -100,6 +102,11 @@ def run_tflite(graph: Graph, inputs: Mapping[str, npt.ArrayLike]) -> ExecutionRe
     Raises as `run_artifact` does, and `ModelFormatError` for a file without `ethos-u` operators or without places.
     """
     return _run(_program_of(graph), inputs)
+
+
+def simulate(model: str | os.PathLike[str] | bytes, inputs: Mapping[str, npt.ArrayLike]) -> ExecutionResult:
+    """Run a compiled .tflite (path or bytes), ours or Vela's, on `inputs` by tensor name; see `run_tflite`."""
+    return run_tflite(read_tflite(model), inputs)
 
 
 def accelerator_of(payload: bytes) -> str:

@@ -26,7 +26,7 @@ def on_simulator(compiled: Compiled, seeds: int) -> Verification:
 
     def execute(inputs: Arrays) -> Observation:
         result = run_artifact(compiled.artifact, inputs)
-        return Observation(result.outputs, 0, result.arena_touched_bytes + constants)
+        return Observation(result.outputs, len(result.warnings), result.arena_touched_bytes + constants)
 
     return verify(compiled.source, execute, seeds)
 
@@ -36,10 +36,9 @@ def in_c(compiled: Compiled, seeds: int) -> Verification:
     from . import host_c
 
     constants = len(compiled.artifact.constants) if compiled.target.constants_in_sram else 0
-    with host_c.build(compiled.artifact) as library:
 
-        def execute(inputs: Arrays) -> Observation:
-            result = library.run(inputs)
-            return Observation(result.outputs, 0, result.arena_bytes + constants)
+    def execute(inputs: Arrays) -> Observation:
+        result = host_c.run(compiled.artifact, inputs)
+        return Observation(result.outputs, 0, result.arena_bytes + constants)
 
-        return verify(compiled.source, execute, seeds)
+    return verify(compiled.source, execute, seeds)
