@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from ethoscade.codegen.artifact import Artifact, CpuCall, NpuCall
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from codegen_support import cpu_artifact, vela_artifact
-
 from ethoscade.codegen import c_source, mlf, raw
 from ethoscade.errors import CodegenError
 from ethoscade.testing import ModelBuilder, tiny_conv

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from codegen_support import cpu_artifact, litert, random_inputs
-
 from ethoscade import host_c, reference
 from ethoscade.codegen import c_source
 from ethoscade.codegen.artifact import Artifact, CpuCall

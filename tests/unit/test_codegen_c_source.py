@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from codegen_support import cpu_artifact, litert, models_folder, random_inputs, vela_artifact
-
 from ethoscade import host_c
 from ethoscade.codegen import c_source
 from ethoscade.codegen.artifact import Artifact, CpuCall, NpuCall

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tflite as schema
 from codegen_support import artifact_of_compiled, cpu_artifact, litert, models_folder, random_inputs, vela_artifact
-
 from ethoscade.codegen import tflite
 from ethoscade.codegen.artifact import Artifact, CpuCall
 from ethoscade.errors import CodegenError
