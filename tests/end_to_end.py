@@ -1,4 +1,4 @@
-"""A network from its file to a run on the simulated NPU under any schedule, held to the reference and to its promise."""
+"""A network from its file to a simulated run under any schedule, held to the reference and to its promise."""
 
 from __future__ import annotations
 

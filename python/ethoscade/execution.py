@@ -81,9 +81,7 @@ def run_artifact(artifact: Artifact, inputs: Mapping[str, npt.ArrayLike]) -> Exe
     Raises `ConfigError` for wrong inputs, `SimulationError` for a program that a device would not survive,
     `UnsupportedOperatorError` for a CPU operator without reference semantics.
     """
-    steps = tuple(
-        call if isinstance(call, CpuCall) else _NpuStep(call.name, call.payload) for call in artifact.calls
-    )
+    steps = tuple(call if isinstance(call, CpuCall) else _NpuStep(call.name, call.payload) for call in artifact.calls)
     program = _Program(
         artifact.graph,
         artifact.accelerator,
@@ -96,7 +94,7 @@ def run_artifact(artifact: Artifact, inputs: Mapping[str, npt.ArrayLike]) -> Exe
 
 
 def run_tflite(graph: Graph, inputs: Mapping[str, npt.ArrayLike]) -> ExecutionResult:
-    """Run a compiled file, read by `frontend.read_tflite`, on `inputs` by tensor name. The payload names the accelerator.
+    """Run a compiled file, read by `frontend.read_tflite`, on `inputs` by tensor name; payloads name the accelerator.
 
     A tensor to which the file gives no place passes between CPU operators outside the arena and counts nowhere.
     Raises as `run_artifact` does, and `ModelFormatError` for a file without `ethos-u` operators or without places.
@@ -104,9 +102,12 @@ def run_tflite(graph: Graph, inputs: Mapping[str, npt.ArrayLike]) -> ExecutionRe
     return _run(_program_of(graph), inputs)
 
 
-def simulate(model: str | os.PathLike[str] | bytes, inputs: Mapping[str, npt.ArrayLike]) -> ExecutionResult:
-    """Run a compiled .tflite (path or bytes), ours or Vela's, on `inputs` by tensor name; see `run_tflite`."""
-    return run_tflite(read_tflite(model), inputs)
+def simulate(source: str | os.PathLike[str] | bytes, inputs: Mapping[str, npt.ArrayLike]) -> ExecutionResult:
+    """Run a compiled .tflite (path or bytes), ours or another compiler's, on `inputs` by tensor name.
+
+    Raises `ModelFormatError` for a file that is not one, else as `run_artifact` does.
+    """
+    return run_tflite(read_tflite(source), inputs)
 
 
 def accelerator_of(payload: bytes) -> str:
@@ -259,6 +260,9 @@ class _Arena:
         if index in self._elsewhere:
             return self._elsewhere[index]
         offset = self.program.offsets.get(index)
+        if offset is None and tensor.is_variable:
+            # State starts as zeros (TFLite's ResetVariableTensors).
+            return np.zeros(tensor.shape, tensor.dtype.numpy)
         if offset is None:
             raise ModelFormatError(
                 f"{reader} reads tensor '{tensor.name}', which has no place in the arena and which nobody made",

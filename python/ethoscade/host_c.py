@@ -67,6 +67,46 @@ class HostRun:
     arena_bytes: int
 
 
+class HostLibrary:
+    """The emitted C of one artefact, built in a folder of its own; a context manager that removes the folder."""
+
+    def __init__(self, artifact: Artifact, *, extra_flags: Sequence[str] = ()) -> None:
+        """Emit and build. Raises `VerificationError` for a compiler that is missing or refuses the code."""
+        self._artifact = artifact
+        self._folder = tempfile.TemporaryDirectory(prefix="ethoscade-c-")
+        try:
+            self._library = build(artifact, self._folder.name, extra_flags=extra_flags)
+        except BaseException:
+            self._folder.cleanup()
+            raise
+
+    def __enter__(self) -> HostLibrary:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def run(
+        self,
+        inputs: Mapping[str, npt.NDArray[np.generic]],
+        *,
+        runs: int = 1,
+        driver: str | os.PathLike[str] | None = None,
+    ) -> HostRun:
+        """Run on `inputs` (by tensor name), `runs` times in one child process; the last run counts.
+
+        `driver` is a shared library with the driver's functions, by default the simulator's. Raises `ConfigError` for
+        wrong inputs and `VerificationError` for a run that crashes or returns an error.
+        """
+        artifact, folder = self._artifact, Path(self._folder.name)
+        arrays = checked_inputs(artifact.graph, inputs)
+        job = _job(artifact, arrays, folder, self._library, driver, runs)
+        outputs = _execute(artifact, job, folder)
+        header = (folder / c_source.header_name(artifact)).read_text(encoding="utf-8")
+        size = re.search(r"_WORKSPACE_SIZE (\d+)$", header, re.MULTILINE)
+        return HostRun(outputs, int(size.group(1)) if size else 0)
+
+
 def run(
     artifact: Artifact,
     inputs: Mapping[str, npt.NDArray[np.generic]],
@@ -75,21 +115,9 @@ def run(
     driver: str | os.PathLike[str] | None = None,
     extra_flags: Sequence[str] = (),
 ) -> HostRun:
-    """Emit, build and run `artifact` on `inputs` (by tensor name), `runs` times in one process; the last run counts.
-
-    `driver` is a shared library with the driver's functions, by default the simulator's. `extra_flags` go to the
-    compiler. Raises `ConfigError` for wrong inputs and `VerificationError` for a compiler that is missing or refuses
-    the code, a run that crashes, or one that returns an error.
-    """
-    arrays = checked_inputs(artifact.graph, inputs)
-    with tempfile.TemporaryDirectory(prefix="ethoscade-c-") as name:
-        folder = Path(name)
-        library = build(artifact, folder, extra_flags=extra_flags)
-        job = _job(artifact, arrays, folder, library, driver, runs)
-        outputs = _execute(artifact, job, folder)
-        header = (folder / c_source.header_name(artifact)).read_text(encoding="utf-8")
-    size = re.search(r"_WORKSPACE_SIZE (\d+)$", header, re.MULTILINE)
-    return HostRun(outputs, int(size.group(1)) if size else 0)
+    """Emit, build and run `artifact` once; see `HostLibrary`."""
+    with HostLibrary(artifact, extra_flags=extra_flags) as library:
+        return library.run(inputs, runs=runs, driver=driver)
 
 
 def build(artifact: Artifact, folder: str | os.PathLike[str], *, extra_flags: Sequence[str] = ()) -> Path:

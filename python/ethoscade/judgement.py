@@ -36,9 +36,10 @@ def in_c(compiled: Compiled, seeds: int) -> Verification:
     from . import host_c
 
     constants = len(compiled.artifact.constants) if compiled.target.constants_in_sram else 0
+    with host_c.HostLibrary(compiled.artifact) as library:
 
-    def execute(inputs: Arrays) -> Observation:
-        result = host_c.run(compiled.artifact, inputs)
-        return Observation(result.outputs, 0, result.arena_bytes + constants)
+        def execute(inputs: Arrays) -> Observation:
+            result = library.run(inputs)
+            return Observation(result.outputs, 0, result.arena_bytes + constants)
 
-    return verify(compiled.source, execute, seeds)
+        return verify(compiled.source, execute, seeds)

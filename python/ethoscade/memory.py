@@ -38,7 +38,7 @@ __all__ = [
 ALGORITHMS: tuple[str, ...] = ("best", "hill_climb", "greedy_by_size", "greedy_by_conflicts")
 """The built-in algorithms, by name."""
 
-DEFAULT_ITERATIONS = 200_000
+DEFAULT_ITERATIONS = 50_000
 """Most moves that a hill climb tries."""
 
 _ARENA_ALIGNMENT = 16

@@ -122,7 +122,7 @@ def test_built_networks_are_exact_and_keep_their_promise(name: str, accelerator:
 def test_random_networks_are_proved_exact_and_keep_their_promise(seed: int, accelerator: str, dtype: DType) -> None:
     network = network_of(random_network(seed, dtype=dtype), accelerator)
     points = choices(network)
-    for promised, schedule in points:
+    for _, schedule in points:
         scheduling.prove(network.problem, schedule)
         program, _ = scheduling.lower_schedule(network.problem, schedule)
         check_program(network.stages, program)
@@ -253,5 +253,5 @@ def test_the_replay_itself_finds_faults() -> None:
     with pytest.raises(AssertionError, match="rows"):
         check_windows(network.stages, less)
     stale = corrupted(program, stripes[-1], input={"origin_y": 1})
-    with pytest.raises(AssertionError, match="wraps|other pixels"):
+    with pytest.raises(AssertionError, match=r"wraps|other pixels"):
         check_contents(network.stages, stale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 
 import numpy as np
@@ -273,3 +274,23 @@ def test_no_pair_of_overlapping_jobs_shares_bytes(
     value = block_dependencies([a, b])[1]
     assert safe(value)
     assert value == MAX_BLOCKDEP or not safe(value + 1)
+
+
+def test_jobs_that_touch_other_channels_may_overlap() -> None:
+    """The last block writes channels 96..128; the first job of a convolution reads 0..32, of a pool all."""
+    fm = strip(10000, 2, 0, 8, 128)
+    a = kernel(strip(0, 2, 0, 8, 8), fm, (2, 8, 32))
+    convolution = dataclasses.replace(kernel(fm, strip(30000, 2, 0, 8, 8), (2, 8, 8)), primitive=Primitive.CONVOLUTION)
+    assert block_dependencies([a, convolution]) == [0, 3]
+    pool = kernel(fm, strip(30000, 2, 0, 8, 128), (2, 8, 64))
+    assert block_dependencies([a, pool]) == [0, 0]
+    shallow = kernel(strip(0, 2, 0, 8, 8), fm, (2, 8, 128))
+    assert block_dependencies([shallow, convolution]) == [0, 0]
+
+
+def test_views_of_other_depth_are_not_told_apart_by_channels() -> None:
+    a = kernel(strip(0, 1, 0, 4, 8), strip(10000, 1, 0, 4, 64), (1, 4, 32))
+    flat = dataclasses.replace(
+        kernel(strip(10000, 1, 0, 1, 256), strip(30000, 1, 0, 1, 8), (1, 1, 8)), primitive=Primitive.CONVOLUTION
+    )
+    assert block_dependencies([a, flat]) == [0, 0]

@@ -37,7 +37,9 @@ BELOW: dict[str, set[str]] = {
     "execution": {"errors", "ir", "frontend", "reference", "inputs", "codegen", "simulator"},
     "host_c": {"errors", "_core", "ir", "inputs", "codegen"},
     "judgement": {"execution", "host_c", "verification", "compiled"},
-    "compiled": {"errors", "target", "ir", "lowering", "scheduling", "codegen", "execution", "judgement", "verification"},
+    "compiled": {
+        "errors", "target", "ir", "lowering", "scheduling", "codegen", "execution", "judgement", "verification",
+    },
     "compiler": {
         "errors", "target", "ir", "frontend", "rewrites", "partition", "lowering", "scheduling", "memory", "codegen",
         "compiled",
@@ -172,9 +174,9 @@ def rust_room(path: Path) -> str:
 
 
 def rust_code(path: Path) -> str:
-    """Without comments and without the tests at the end."""
-    text = path.read_text(encoding="utf-8").split("#[cfg(test)]\nmod ")[0]
-    return re.sub(r"//.*", "", text)
+    """Without comments and without modules of tests."""
+    text = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
+    return re.sub(r"^#\[cfg\(test\)\]\s*mod \w+ \{.*?^\}", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def rust_uses(path: Path) -> set[str]:

@@ -1,24 +1,39 @@
 """BLOCKDEP: how much of a kernel may start while kernels before it are still finishing.
 
-Owns the rule and its safety. A kernel works in jobs; one OFM block takes one or more. With BLOCKDEP b the first jobs of
-a kernel may run while the last b jobs before it are unfinished: job i together with the last b - i of them. The value
-computed here is the largest for which no such pair reads what the other still writes.
+Owns the rule and its safety. A kernel works in jobs, one for each OFM block and block of IFM channels. With BLOCKDEP b
+the first jobs of a kernel may run while the last b jobs before it are unfinished: job i together with the last b - i of
+them. The value computed here is the largest for which no such pair reads what the other still writes.
 
-Two choices keep it on the safe side of what is not documented. Every OFM block counts as a single job, so that the jobs
-looked back over span more output than they really do. And the jobs before are counted across kernels: three kernels of
-one block each are the last three jobs, though the hardware may only ever mean the kernel immediately before.
+Four choices keep it on the safe side of what is not documented. Of the kernels before, every OFM block counts as a
+single job, so that the jobs looked back over span more output than they really do. They are counted across kernels:
+three kernels of one block each are the last three jobs, though the hardware may only ever mean the kernel immediately
+before. A convolution's blocks of IFM channels are taken as 32 deep, the most that there is. All other kernels are taken
+to read every channel, although they should need those of the OFM block only; Vela does the same.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from ..lowering.stage import Primitive
 from .operations import Kernel, Operation, Surface
 
 MAX_BLOCKDEP = 3
+IFM_BLOCK_DEPTH = 32
 
-_Rows = list[tuple[int, int]]
+
+class _Box(NamedTuple):
+    """Part of a surface: byte ranges of whole pixels, and the channels [c0, c1) of them.
+
+    `phase` is (offset modulo pixel size, pixel size): boxes of equal phase can be told apart by their channels.
+    """
+
+    rows: list[tuple[int, int]]
+    c0: int
+    c1: int
+    phase: tuple[int, int]
 
 
 def block_dependencies(operations: Sequence[Operation]) -> list[int]:
@@ -41,59 +56,78 @@ def _dependency(kernel: Kernel, recent: deque[Kernel]) -> int:
         return MAX_BLOCKDEP
     written = list(_last_blocks(recent))
     allowed = MAX_BLOCKDEP
-    for job, rows in enumerate(_first_reads(kernel)):
+    for job, boxes in enumerate(_first_reads(kernel)):
         # Job i may meet the last allowed - i jobs: find the nearest one that it depends on.
         for back, output in enumerate(written):
             if job + back >= allowed:
                 break
-            if _intersect(rows, output):
+            if any(_intersect(box, output) for box in boxes):
                 allowed = job + back
                 break
     return allowed
 
 
-def _last_blocks(recent: deque[Kernel]) -> Iterator[_Rows]:
-    """Bytes written by each of the last jobs, latest first."""
+def _block(kernel: Kernel, index: int) -> tuple[int, int, int]:
+    """Origin (y, x, channel) of an OFM block; depth runs fastest, then width, then height."""
+    _, w, c = kernel.output.shape
+    bh, bw, bd = kernel.block
+    across, deep = -(-w // bw), -(-c // bd)
+    return index // (deep * across) * bh, index // deep % across * bw, index % deep * bd
+
+
+def _block_count(kernel: Kernel) -> int:
+    (h, w, c), (bh, bw, bd) = kernel.output.shape, kernel.block
+    return -(-h // bh) * -(-w // bw) * -(-c // bd)
+
+
+def _last_blocks(recent: deque[Kernel]) -> Iterator[_Box]:
+    """What each of the last jobs writes, latest first."""
     left = MAX_BLOCKDEP
     for kernel in reversed(recent):
-        h, w, c = kernel.output.shape
-        bh, bw, bd = kernel.block
-        down, across, deep = -(-h // bh), -(-w // bw), -(-c // bd)
-        count = down * across * deep
+        count = _block_count(kernel)
         for index in range(count - 1, max(count - 1 - left, -1), -1):
-            y, x = index // (deep * across) * bh, index // deep % across * bw
-            yield kernel.output.rows(y, min(y + bh, h), x, min(x + bw, w))
+            y, x, z = _block(kernel, index)
+            y1, x1 = (min(a + b, n) for a, b, n in zip((y, x), kernel.block, kernel.output.shape, strict=False))
+            yield _box(kernel.output, (y, y1), (x, x1), (z, z + kernel.block[2]))
         left -= min(count, left)
         if left == 0:
             return
 
 
-def _first_reads(kernel: Kernel) -> Iterator[_Rows]:
-    """Bytes read by each of the first OFM blocks (all channels of them)."""
-    h, w, c = kernel.output.shape
-    bh, bw, bd = kernel.block
-    across, deep = -(-w // bw), -(-c // bd)
-    for index in range(min(MAX_BLOCKDEP, -(-h // bh) * across * deep)):
-        y, x = index // (deep * across) * bh, index // deep % across * bw
-        rows: _Rows = []
-        for surface in kernel.inputs:
-            rows += _window_rows(kernel, surface, (y, min(y + bh, h)), (x, min(x + bw, w)))
-        yield rows
+def _first_reads(kernel: Kernel) -> Iterator[list[_Box]]:
+    """What each of the first jobs reads."""
+    ifm_depth = kernel.inputs[0].shape[2]
+    depth = IFM_BLOCK_DEPTH if kernel.primitive is Primitive.CONVOLUTION else ifm_depth
+    parts = -(-ifm_depth // depth)
+    for job in range(min(MAX_BLOCKDEP, _block_count(kernel) * parts)):
+        y, x, _ = _block(kernel, job // parts)
+        z = job % parts * depth
+        y1, x1 = (min(a + b, n) for a, b, n in zip((y, x), kernel.block, kernel.output.shape, strict=False))
+        yield [_window(kernel, surface, (y, y1), (x, x1), (z, z + depth)) for surface in kernel.inputs]
 
 
-def _window_rows(kernel: Kernel, surface: Surface, ys: tuple[int, int], xs: tuple[int, int]) -> _Rows:
+def _window(
+    kernel: Kernel, surface: Surface, ys: tuple[int, int], xs: tuple[int, int], channels: tuple[int, int]
+) -> _Box:
     window = kernel.window
     top, left, _, _ = kernel.padding
     y0 = max(ys[0] * window.stride_h - top, 0)
     y1 = min((ys[1] - 1) * window.stride_h - top + window.dilated_h, surface.shape[0])
     x0 = max(xs[0] * window.stride_w - left, 0)
     x1 = min((xs[1] - 1) * window.stride_w - left + window.dilated_w, surface.shape[1])
-    return surface.rows(y0, y1, x0, x1) if y0 < y1 and x0 < x1 else []
+    return _box(surface, (y0, max(y0, y1)), (x0, max(x0, x1)), channels)
+
+
+def _box(surface: Surface, ys: tuple[int, int], xs: tuple[int, int], channels: tuple[int, int]) -> _Box:
+    rows = surface.rows(*ys, *xs) if xs[0] < xs[1] else []
+    return _Box(rows, *channels, (surface.offsets[0] % surface.stride_x, surface.stride_x))
 
 
 def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
     return a[0] < b[1] and b[0] < a[1]
 
 
-def _intersect(a: _Rows, b: _Rows) -> bool:
-    return any(_overlap(x, y) for x in a for y in b)
+def _intersect(a: _Box, b: _Box) -> bool:
+    if a.phase == b.phase and (a.c1 <= b.c0 or b.c1 <= a.c0):
+        return False
+    return any(_overlap(x, y) for x in a.rows for y in b.rows)

@@ -11,7 +11,7 @@ from ..ir import Activation, ConvAttrs, Graph, Operator, Window
 from ..quantised import activation_range
 from ..target import Accelerator
 from . import limits, views, weighted
-from .stage import Primitive, Stage
+from .stage import Primitive, Rounding, Stage
 from .te import Access, Axis, Compute, index
 
 
@@ -62,6 +62,7 @@ def stage(
     window: Window,
     ohwi: npt.NDArray[np.generic],
     activation: Activation,
+    rounding: Rounding = Rounding.TFL,
 ) -> Stage:
     """A convolution of the operator's first input, seen as `ifm_shape`, with its stored weights given as OHWI."""
     op = graph.operators[op_index]
@@ -79,6 +80,7 @@ def stage(
         compute=compute(op.name, window, ifm_shape, ofm_shape),
         clamp=activation_range(ofm.quantisation, ofm.dtype, activation),
         weights=weighted.constants(graph, op, ohwi),
+        rounding=rounding,
     )
 
 

@@ -30,7 +30,7 @@ struct Function<'k> {
 /// Runs an elementwise kernel.
 ///
 /// # Errors
-/// Faults of memory and the output stage; shifts by less than 0 or more than 31 are faults too.
+/// Faults of memory and the output stage; shifts by less than 0 or more than 63 are faults too.
 pub fn execute(kernel: &Kernel, function: Elementwise, context: &mut Context) -> Result<(), Fault> {
     let mut stage = OutputStage::new(kernel, context.memory, context.accelerator)?;
     let arithmetic = Function {
@@ -121,6 +121,7 @@ impl Function<'_> {
             Elementwise::LeakyRelu => self.output_scale(a),
             Elementwise::Abs => self.output_scale(a.abs()),
             Elementwise::Clz => i64::from((a as u32).leading_zeros()),
+            Elementwise::Shl if b >= 32 => 0,
             Elementwise::Shl => i64::from((a as i32).wrapping_shl(amount(b)?)),
             Elementwise::Shr => scale_round(a, Scale { scale: 1, shift: amount(b)? }, OUTPUT_FIRST_STAGE, self.rounding),
         })
@@ -153,10 +154,10 @@ impl Function<'_> {
 }
 
 fn amount(b: i64) -> Result<u32, Fault> {
-    if (0..32).contains(&b) {
+    if (0..64).contains(&b) {
         Ok(b as u32)
     } else {
-        Err(Fault::Unsupported { what: "a shift by less than 0 or more than 31" })
+        Err(Fault::Unsupported { what: "a shift by less than 0 or more than 63" })
     }
 }
 
@@ -166,7 +167,7 @@ mod tests {
 
     #[test]
     fn shifts_have_a_range() {
-        assert_eq!(amount(31), Ok(31));
-        assert!(amount(32).is_err() && amount(-1).is_err());
+        assert_eq!(amount(63), Ok(63));
+        assert!(amount(64).is_err() && amount(-1).is_err());
     }
 }

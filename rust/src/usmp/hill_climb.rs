@@ -1,11 +1,12 @@
 //! Bottleneck hill climb: local search over the order in which first fit takes the items.
 //!
-//! Only a plan whose peak stack changes can be better. So a move takes an item at the peak, or one of those that hold
-//! it up, and lets first fit take it earlier. Moves that make the plan worse are accepted by annealing; the best plan
-//! ever seen is what comes back. Several starts share the iterations: the greedy orders, then shaken best ones.
+//! Only a plan whose peak stack changes can be better. So a move takes an item that ends above a target below the best
+//! peak, or one of those that hold it up, and lets first fit take it earlier. What ends above the target, summed, tells
+//! plans of equal peak apart. Moves that make the plan worse are accepted by annealing; the best plan ever seen is what
+//! comes back. Several starts share the iterations: the greedy orders, then the best order again.
 
 use super::greedy::Order;
-use super::instance::{Cost, Instance};
+use super::instance::Instance;
 use super::layout::Layout;
 use super::model::{Params, StopReason, UsmpError};
 use super::random::Random;
@@ -17,8 +18,12 @@ const LEAST_MOVES_PER_START: u64 = 4_000;
 const STARTS: u64 = 8;
 /// One move in so many ignores the peak.
 const WANDER: usize = 10;
+/// The target lies this part of the way from the best peak to the bound.
+const AIM: u64 = 2;
+/// Annealing starts with this part of the mean size.
+const HEAT: u64 = 8;
 /// Items placed times items looked at, over all moves, at most.
-const WORK: u64 = 1 << 36;
+const WORK: u64 = 1 << 33;
 
 pub(crate) struct HillClimb;
 
@@ -77,6 +82,24 @@ enum Move {
     Swap { early: usize, late: usize },
 }
 
+/// What the search lowers. Unlike the cost it tells plans of equal peak apart: by all that ends above the target.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Energy {
+    overflow: u64,
+    spill: u64,
+    excess: u64,
+}
+
+impl Energy {
+    fn of(layout: &Layout) -> Self {
+        Self {
+            overflow: layout.cost().overflow,
+            spill: layout.cost().spill,
+            excess: layout.excess(),
+        }
+    }
+}
+
 struct Climb<'a> {
     instance: &'a Instance<'a>,
     random: Random,
@@ -86,20 +109,25 @@ struct Climb<'a> {
     current: Layout,
     trial: Layout,
     found: Vec<u32>,
+    targets: Vec<u64>,
+    /// Bytes of tolerance at the start.
+    heat: u64,
 }
 
 impl<'a> Climb<'a> {
     fn new(instance: &'a Instance<'a>, seed: u64) -> Self {
-        let (current, trial) = (Layout::default(), Layout::default());
-        let rank = vec![0; instance.items.len()];
+        let items = &instance.items;
+        let bytes: u64 = items.iter().map(|item| item.size_bytes).sum();
         Self {
             instance,
             random: Random::new(seed),
             order: Vec::new(),
-            rank,
-            current,
-            trial,
+            rank: vec![0; items.len()],
+            current: Layout::default(),
+            trial: Layout::default(),
             found: Vec::new(),
+            targets: Vec::new(),
+            heat: bytes / (items.len() as u64).max(1) / HEAT,
         }
     }
 
@@ -113,6 +141,7 @@ impl<'a> Climb<'a> {
         for (position, &item) in (1u32..).zip(&self.order) {
             self.rank[item as usize] = position;
         }
+        self.aim_below(&best.0);
         for done in 0..moves {
             let Some(change) = self.propose() else {
                 continue;
@@ -130,24 +159,22 @@ impl<'a> Climb<'a> {
                 if self.instance.proves_optimal(best.0.cost()) {
                     return done + 1;
                 }
+                self.aim_below(&best.0);
             }
         }
         moves
     }
 
-    /// The pool whose peak is worth lowering: one that overflows, else the most important one above its bound.
-    fn bottleneck(&self) -> usize {
-        let peaks = &self.current.cost().peaks;
-        let overflows = |pool: &usize| {
-            self.instance.pools[*pool]
-                .limit_bytes
-                .is_some_and(|limit| peaks[*pool] > limit)
-        };
-        let above = |pool: &usize| peaks[*pool] > self.instance.goal(*pool);
-        (0..peaks.len())
-            .find(overflows)
-            .or_else(|| (0..peaks.len()).find(above))
-            .unwrap_or(0)
+    /// Aims below the best plan's peaks, between them and what is possible.
+    fn aim_below(&mut self, best: &Layout) {
+        self.targets.clear();
+        for (pool, spec) in self.instance.pools.iter().enumerate() {
+            let (peak, goal) = (best.cost().peaks[pool], self.instance.goal(pool));
+            let wanted = peak - peak.saturating_sub(goal).div_ceil(AIM);
+            self.targets
+                .push(wanted.min(spec.limit_bytes.unwrap_or(u64::MAX)));
+        }
+        self.current.aim(self.instance, &self.targets);
     }
 
     fn propose(&mut self) -> Option<Move> {
@@ -187,7 +214,7 @@ impl<'a> Climb<'a> {
         (early < late).then_some(Move::Insert { early, late })
     }
 
-    /// An item at the bottleneck's peak or, with several pools, sometimes one that was denied its preferred pool.
+    /// An item that ends above its pool's target or, with several pools, sometimes one that was denied its preferred pool.
     fn item_in_the_way(&mut self) -> Option<u32> {
         if self.current.cost().spill > 0 && self.random.below(2) == 0 {
             let (current, items) = (&self.current, &self.instance.items);
@@ -197,9 +224,8 @@ impl<'a> Climb<'a> {
             self.found.clear();
             self.found.extend(self.order.iter().filter(denied));
         } else {
-            let pool = self.bottleneck();
             self.current
-                .items_at_peak(self.instance, pool, &mut self.found);
+                .items_above_target(self.instance, &mut self.found);
             self.found.retain(|&item| self.rank[item as usize] > 0);
         }
         self.pick_found()
@@ -251,40 +277,38 @@ impl<'a> Climb<'a> {
         one.0 < other.1 && other.0 < one.1
     }
 
-    /// The worst cost that is accepted with `left` of `moves` moves to go.
-    fn tolerated(&mut self, left: u64, moves: u64) -> Cost {
-        let mut limit = self.current.cost().clone();
-        let items = self.order.len().max(1) as u128;
-        let scale = |bytes: u64| {
-            // A few small items may have to trade places with one large one; among many, a small part of the peak does.
-            let hot = u128::from(bytes) / 64 + u128::from(bytes) / (items * 2);
-            let cooled =
-                hot * u128::from(left) * u128::from(left) / (u128::from(moves) * u128::from(moves));
-            cooled as u64
-        };
-        let pool = self.bottleneck();
+    /// The worst energy that is accepted with `left` of `moves` moves to go.
+    fn tolerated(&mut self, left: u64, moves: u64) -> Energy {
+        let mut limit = Energy::of(&self.current);
+        let cooled = u128::from(self.heat) * u128::from(left) / u128::from(moves);
+        let more = self.random.tolerance(cooled as u64);
         if limit.overflow > 0 {
-            limit.overflow += self.random.tolerance(scale(limit.peaks[pool]));
-            limit.spill = u64::MAX;
+            limit = Energy {
+                overflow: limit.overflow + more,
+                spill: u64::MAX,
+                excess: u64::MAX,
+            };
         } else if limit.spill > 0 && self.random.below(2) == 0 {
-            limit.spill += self.random.tolerance(scale(limit.peaks[pool]));
-            limit.peaks.fill(u64::MAX);
+            limit = Energy {
+                spill: limit.spill + more,
+                excess: u64::MAX,
+                ..limit
+            };
         } else {
-            limit.peaks[pool] += self.random.tolerance(scale(limit.peaks[pool]));
-            limit.peaks[pool + 1..].fill(u64::MAX);
+            limit.excess += more;
         }
         limit
     }
 
-    /// Places what comes from position `early` on anew. `false` as soon as the plan costs more than `limit`.
-    fn replace_from(&mut self, early: usize, limit: &Cost) -> bool {
+    /// Places what comes from position `early` on anew. `false` as soon as the plan is worse than `limit`.
+    fn replace_from(&mut self, early: usize, limit: &Energy) -> bool {
         let rank = &self.rank;
         self.trial.copy_part(self.instance, &self.current, |item| {
             rank[item as usize] as usize <= early
         });
         for &item in &self.order[early..] {
             self.trial.place(self.instance, item);
-            if self.trial.cost() > limit {
+            if Energy::of(&self.trial) > *limit {
                 return false;
             }
         }

@@ -90,6 +90,15 @@ impl<'a> Instance<'a> {
         Ok(instance)
     }
 
+    /// Indices of the items that are not pinned.
+    pub fn movable(&self) -> Vec<u32> {
+        (0u32..)
+            .zip(&self.items)
+            .filter(|(_, item)| item.pinned.is_none())
+            .map(|(index, _)| index)
+            .collect()
+    }
+
     /// Whether no plan can cost less than `cost`, as far as the bounds can tell.
     pub fn proves_optimal(&self, cost: &Cost) -> bool {
         cost.overflow == 0

@@ -23,6 +23,10 @@ pub(crate) struct Layout {
     /// By pool, sorted by start.
     placed: Vec<Vec<Entry>>,
     cost: Cost,
+    /// By pool, in bytes: what a search would like to stay below.
+    targets: Vec<u64>,
+    /// Bytes by which placed sections' items end above their pool's target, summed.
+    excess: u64,
 }
 
 impl Layout {
@@ -32,6 +36,8 @@ impl Layout {
             slots: vec![Slot::default(); instance.items.len()],
             placed: vec![Vec::new(); instance.pools.len()],
             cost: Cost::default(),
+            targets: vec![u64::MAX; instance.pools.len()],
+            excess: 0,
         };
         layout.cost.peaks.resize(instance.pools.len(), 0);
         for (index, item) in (0u32..).zip(&instance.items) {
@@ -60,6 +66,30 @@ impl Layout {
         &self.cost
     }
 
+    /// See the field.
+    pub fn excess(&self) -> u64 {
+        self.excess
+    }
+
+    /// Aims at other peaks, in bytes, by pool.
+    pub fn aim(&mut self, instance: &Instance, targets: &[u64]) {
+        self.targets.clear();
+        self.targets.extend_from_slice(targets);
+        let entries = self
+            .placed
+            .iter()
+            .zip(targets)
+            .flat_map(|(placed, &target)| placed.iter().map(move |e| (e, target)));
+        let above =
+            entries.map(|(entry, target)| self.end(instance, entry.item).saturating_sub(target));
+        self.excess = above.sum();
+    }
+
+    /// One past the last byte of a placed item.
+    fn end(&self, instance: &Instance, item: u32) -> u64 {
+        self.slots[item as usize].offset + instance.items[item as usize].size_bytes
+    }
+
     pub fn slot(&self, item: u32) -> Slot {
         self.slots[item as usize]
     }
@@ -67,18 +97,20 @@ impl Layout {
     /// Turns this into the part of `other` whose items `keep`, reusing memory.
     pub fn copy_part(&mut self, instance: &Instance, other: &Layout, keep: impl Fn(u32) -> bool) {
         self.slots.clone_from(&other.slots);
+        self.targets.clone_from(&other.targets);
         self.cost.spill = 0;
-        self.cost.peaks.fill(0);
-        for (pool, (mine, theirs)) in self.placed.iter_mut().zip(&other.placed).enumerate() {
+        self.excess = 0;
+        for pool in 0..self.placed.len() {
+            let mut mine = std::mem::take(&mut self.placed[pool]);
             mine.clear();
             let mut peak = 0;
-            for entry in theirs.iter().filter(|entry| keep(entry.item)) {
+            for entry in other.placed[pool].iter().filter(|entry| keep(entry.item)) {
                 mine.push(*entry);
-                peak = peak.max(
-                    self.slots[entry.item as usize].offset
-                        + instance.items[entry.item as usize].size_bytes,
-                );
+                let end = self.end(instance, entry.item);
+                peak = peak.max(end);
+                self.excess += end.saturating_sub(self.targets[pool]);
             }
+            self.placed[pool] = mine;
             self.cost.peaks[pool] = peak;
         }
         if instance.pools.len() > 1 {
@@ -151,8 +183,10 @@ impl Layout {
             let at = placed.partition_point(|other| other.start <= entry.start);
             placed.insert(at, entry);
         }
+        let end = offset + item.size_bytes;
+        self.excess += end.saturating_sub(self.targets[pool as usize]) * item.sections.len() as u64;
         let peak = &mut self.cost.peaks[pool as usize];
-        *peak = (*peak).max(offset + item.size_bytes);
+        *peak = (*peak).max(end);
         self.cost.overflow = overflow(instance, &self.cost.peaks);
     }
 
@@ -187,20 +221,13 @@ impl Layout {
             .map(|entry| entry.item)
     }
 
-    /// Items that reach the peak of `pool`, into `found`, in order of index.
-    pub fn items_at_peak(&self, instance: &Instance, pool: usize, found: &mut Vec<u32>) {
-        let peak = self.cost.peaks[pool];
+    /// Placed items that end above their pool's target, into `found`, in order of index.
+    pub fn items_above_target(&self, instance: &Instance, found: &mut Vec<u32>) {
         found.clear();
-        let ends_there = |entry: &&Entry| {
-            self.slots[entry.item as usize].offset + instance.items[entry.item as usize].size_bytes
-                == peak
-        };
-        found.extend(
-            self.placed[pool]
-                .iter()
-                .filter(ends_there)
-                .map(|entry| entry.item),
-        );
+        for (placed, &target) in self.placed.iter().zip(&self.targets) {
+            let above = |entry: &&Entry| self.end(instance, entry.item) > target;
+            found.extend(placed.iter().filter(above).map(|entry| entry.item));
+        }
         found.sort_unstable();
         found.dedup();
     }

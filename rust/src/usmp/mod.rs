@@ -7,6 +7,7 @@ pub mod check;
 pub mod model;
 
 mod bound;
+mod exhaustive;
 mod greedy;
 mod hill_climb;
 mod instance;
@@ -16,6 +17,7 @@ mod random;
 #[cfg(test)]
 mod tests;
 
+use exhaustive::{Exhaustive, MOST_ITEMS};
 use greedy::{Greedy, Order};
 use hill_climb::HillClimb;
 use instance::Instance;
@@ -38,12 +40,16 @@ trait Solver {
     fn solve(&self, instance: &Instance, params: &Params) -> Result<Outcome, UsmpError>;
 }
 
-/// The solvers that `algorithm` runs, cheapest first.
-fn solvers(algorithm: Algorithm) -> &'static [&'static dyn Solver] {
+/// The solvers that `algorithm` runs on so many items that are not pinned, cheapest first.
+fn solvers(algorithm: Algorithm, movable: usize) -> &'static [&'static dyn Solver] {
     match algorithm {
         Algorithm::GreedyBySize => &[&Greedy(Order::Size)],
         Algorithm::GreedyByConflicts => &[&Greedy(Order::Conflicts)],
         Algorithm::HillClimb => &[&HillClimb],
+        // The hill climb knows first-fit orders only, so it cannot beat all of them.
+        Algorithm::Best if movable <= MOST_ITEMS => {
+            &[&Greedy(Order::Size), &Greedy(Order::Conflicts), &Exhaustive]
+        }
         Algorithm::Best => &[&Greedy(Order::Size), &Greedy(Order::Conflicts), &HillClimb],
     }
 }
@@ -61,7 +67,7 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     let instance = Instance::new(problem)?;
     let mut best: Option<Outcome> = None;
     let mut iterations = 0;
-    for solver in solvers(params.algorithm) {
+    for solver in solvers(params.algorithm, instance.movable().len()) {
         let mut outcome = solver.solve(&instance, params)?;
         iterations += outcome.iterations;
         if let Some(found) = best

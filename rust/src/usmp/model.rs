@@ -292,7 +292,8 @@ pub enum Algorithm {
     GreedyByConflicts,
     /// Local search over first-fit orders from several starts.
     HillClimb,
-    /// Everything above, cheapest first, until one is proved optimal; the best answer wins.
+    /// Everything above, cheapest first, until one is proved optimal; the best answer wins. Up to six buffers get every
+    /// first-fit order instead of the hill climb.
     Best,
 }
 
@@ -342,7 +343,7 @@ impl Default for Params {
         Self {
             algorithm: Algorithm::Best,
             seed: 0,
-            iterations: 200_000,
+            iterations: 50_000,
         }
     }
 }

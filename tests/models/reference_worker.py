@@ -1,0 +1,63 @@
+"""Runs a model on a reference interpreter in a process of its own, which may abort: model, inputs.npz, outputs.npz, engine."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+
+def without_stray_dimensions(model: bytes) -> bytes:
+    """A quantised dimension must exist; in some old files it does not, and LiteRT refuses them."""
+    import tflite
+
+    data = bytearray(model)
+    root = tflite.Model.GetRootAs(data, 0)
+    for s in range(root.SubgraphsLength()):
+        graph = root.Subgraphs(s)
+        for i in range(graph.TensorsLength()):
+            tensor = graph.Tensors(i)
+            quantization = tensor.Quantization()
+            if quantization is None or quantization.QuantizedDimension() < max(1, tensor.ShapeLength()):
+                continue
+            # Field 6 of the table: its offset from the vtable, patched in place.
+            position = quantization._tab.Pos + quantization._tab.Offset(4 + 2 * 6)
+            data[position : position + 4] = bytes(4)
+    return bytes(data)
+
+
+def litert(model: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    interpreter = Interpreter(
+        model_content=without_stray_dimensions(model), experimental_op_resolver_type=OpResolverType.BUILTIN_REF
+    )
+    interpreter.allocate_tensors()
+    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+
+
+def tflm(model: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    from tflite_micro.python.tflite_micro import runtime
+
+    interpreter = runtime.Interpreter.from_bytes(model, arena_size=16 << 20)
+    for index, value in enumerate(inputs):
+        interpreter.set_input(value, index)
+    interpreter.invoke()
+    count = 1  # every model at hand has one output, and asking for another one raises inside the interpreter
+    return [np.array(interpreter.get_output(index)) for index in range(count)]
+
+
+def main() -> None:
+    model_path, inputs_path, outputs_path, engine = sys.argv[1:]
+    with open(model_path, "rb") as file:
+        model = file.read()
+    archive = np.load(inputs_path)
+    inputs = [archive[f"arr_{i}"] for i in range(len(archive.files))]
+    np.savez(outputs_path, *{"litert": litert, "tflm": tflm}[engine](model, inputs))
+
+
+if __name__ == "__main__":
+    main()
