@@ -46,42 +46,14 @@ pub struct Granules {
     pub acc40: u32,
 }
 
-const GRANULES_32: Granules = Granules {
-    ifm8: 2,
-    ifm16: 2,
-    elementwise8: 2,
-    elementwise16: 2,
-    word32: 4,
-    acc32: 4,
-    acc40: 4,
-};
-const GRANULES_64: Granules = Granules {
-    ifm8: 2,
-    ifm16: 2,
-    elementwise8: 2,
-    elementwise16: 2,
-    word32: 4,
-    acc32: 4,
-    acc40: 8,
-};
-const GRANULES_128: Granules = Granules {
-    ifm8: 4,
-    ifm16: 4,
-    elementwise8: 4,
-    elementwise16: 4,
-    word32: 8,
-    acc32: 8,
-    acc40: 12,
-};
-const GRANULES_256: Granules = Granules {
-    ifm8: 8,
-    ifm16: 8,
-    elementwise8: 8,
-    elementwise16: 8,
-    word32: 16,
-    acc32: 16,
-    acc40: 20,
-};
+const GRANULES_32: Granules =
+    Granules { ifm8: 2, ifm16: 2, elementwise8: 2, elementwise16: 2, word32: 4, acc32: 4, acc40: 4 };
+const GRANULES_64: Granules =
+    Granules { ifm8: 2, ifm16: 2, elementwise8: 2, elementwise16: 2, word32: 4, acc32: 4, acc40: 8 };
+const GRANULES_128: Granules =
+    Granules { ifm8: 4, ifm16: 4, elementwise8: 4, elementwise16: 4, word32: 8, acc32: 8, acc40: 12 };
+const GRANULES_256: Granules =
+    Granules { ifm8: 8, ifm16: 8, elementwise8: 8, elementwise16: 8, word32: 16, acc32: 16, acc40: 20 };
 
 const U55_ID: u32 = 0x1010_4201;
 const U65_ID: u32 = 0x1006_6001;
@@ -183,8 +155,7 @@ impl Accelerator {
 
     /// The variant that a payload's configuration word asks for: product and MACs are compared, as the driver does.
     pub fn by_config(word: u32) -> Option<&'static Accelerator> {
-        ALL.iter()
-            .find(|a| a.product() == word >> 28 && a.config_word & 0xF == word & 0xF)
+        ALL.iter().find(|a| a.product() == word >> 28 && a.config_word & 0xF == word & 0xF)
     }
 
     /// Product code in configuration words: 0 for U55, 1 for U65.
@@ -210,10 +181,7 @@ mod tests {
     #[test]
     fn config_words_lead_back_to_their_variant() {
         for a in Accelerator::all() {
-            assert_eq!(
-                Accelerator::by_config(a.config_word).map(|b| b.name),
-                Some(a.name)
-            );
+            assert_eq!(Accelerator::by_config(a.config_word).map(|b| b.name), Some(a.name));
             assert_eq!(Accelerator::by_name(a.name).map(|b| b.name), Some(a.name));
         }
         assert!(Accelerator::by_config(0x2000_3008).is_none());

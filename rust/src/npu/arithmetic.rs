@@ -85,19 +85,9 @@ pub fn round(value: i128, shift: u32, first_stage: u32, mode: Rounding) -> i64 {
 pub fn scale_round(value: i64, scale: Scale, first_stage: u32, mode: Rounding) -> i64 {
     if value == i64::from(value as i32) {
         // 32 by 32 bits is exact in 64, and no shift of it by up to 63 can overflow.
-        round_narrow(
-            value * i64::from(scale.scale),
-            scale.shift & 63,
-            first_stage,
-            mode,
-        )
+        round_narrow(value * i64::from(scale.scale), scale.shift & 63, first_stage, mode)
     } else {
-        round(
-            i128::from(value) * i128::from(scale.scale),
-            scale.shift,
-            first_stage,
-            mode,
-        )
+        round(i128::from(value) * i128::from(scale.scale), scale.shift, first_stage, mode)
     }
 }
 
@@ -106,10 +96,7 @@ pub fn scale_round(value: i64, scale: Scale, first_stage: u32, mode: Rounding) -
 pub fn reciprocal(count: u32) -> Scale {
     let k = 32 - (count.max(1) - 1).leading_zeros();
     let scale = ((1u64 << (31 + k)) + (1u64 << k)) / u64::from(count.max(1));
-    Scale {
-        scale: scale as u32,
-        shift: 31 + k,
-    }
+    Scale { scale: scale as u32, shift: 31 + k }
 }
 
 #[cfg(test)]
@@ -131,56 +118,26 @@ mod tests {
             (-5, 3, 1, 31, [-7, -7, -7]),
             (77, 1431655765, 12, 11, [26913451, 26913450, 26913451]),
             (-77, 1431655765, 13, 11, [-13456725, -13456725, -13456725]),
-            (
-                -20001,
-                1288490189,
-                17,
-                16,
-                [-196617831, -196617830, -196617830],
-            ),
-            (
-                -20001,
-                1288490189,
-                18,
-                16,
-                [-98308915, -98308915, -98308915],
-            ),
+            (-20001, 1288490189, 17, 16, [-196617831, -196617830, -196617830]),
+            (-20001, 1288490189, 18, 16, [-98308915, -98308915, -98308915]),
             (-1, 1073741824, 32, 31, [0, 0, 0]),
             (1, 1073741824, 32, 31, [1, 0, 0]),
         ];
         for (acc, scale, shift, first, expected) in rows {
             for (mode, want) in [Double, Truncate, Natural].into_iter().zip(expected) {
                 let got = scale_round(acc, Scale { scale, shift }, first, mode);
-                assert_eq!(
-                    got, want,
-                    "{acc} * {scale} >> {shift} from {first} {mode:?}"
-                );
-                assert_eq!(
-                    round(i128::from(acc) * i128::from(scale), shift, first, mode),
-                    want
-                );
+                assert_eq!(got, want, "{acc} * {scale} >> {shift} from {first} {mode:?}");
+                assert_eq!(round(i128::from(acc) * i128::from(scale), shift, first, mode), want);
             }
         }
     }
 
     #[test]
     fn padded_averages() {
-        let rows = [
-            (-174, 4, -44),
-            (174, 4, 44),
-            (-83, 2, -42),
-            (7, 6, 1),
-            (-9, 6, -2),
-            (9, 6, 2),
-            (5, 1, 5),
-        ];
+        let rows = [(-174, 4, -44), (174, 4, 44), (-83, 2, -42), (7, 6, 1), (-9, 6, -2), (9, 6, 2), (5, 1, 5)];
         for (sum, count, want) in rows {
             for mode in [Double, Natural] {
-                assert_eq!(
-                    scale_round(sum, reciprocal(count), OUTPUT_FIRST_STAGE, mode),
-                    want,
-                    "{sum}/{count}"
-                );
+                assert_eq!(scale_round(sum, reciprocal(count), OUTPUT_FIRST_STAGE, mode), want, "{sum}/{count}");
             }
         }
     }

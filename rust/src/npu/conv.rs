@@ -48,10 +48,7 @@ struct Part {
 /// Greatest magnitude of the IFM's values after the zero point, and whether they fit 16 bits.
 fn magnitude(kernel: &Kernel) -> (u64, bool) {
     let zero = i64::from(kernel.ifm.zero_point);
-    let (low, high) = (
-        kernel.ifm.element.min() - zero,
-        kernel.ifm.element.max() - zero,
-    );
+    let (low, high) = (kernel.ifm.element.min() - zero, kernel.ifm.element.max() - zero);
     let narrow = low >= i64::from(i16::MIN) && high <= i64::from(i16::MAX);
     (low.unsigned_abs().max(high.unsigned_abs()), narrow)
 }
@@ -119,55 +116,31 @@ fn read_weights(kernel: &Kernel, context: &mut Context) -> Result<Vec<Part>, Fau
             ifm_16bit: kernel.ifm.element.bits == 16,
             sub_kernel: if kernel.small_sub_kernels { 4 } else { 8 },
         };
-        let encoded = context
-            .memory
-            .read("weights", stream.region, stream.base, stream.length)?;
+        let encoded = context.memory.read("weights", stream.region, stream.base, stream.length)?;
         let weights = context.weights.weights(geometry, encoded)?;
-        parts.push(Part {
-            weights,
-            first: core,
-            step: cores,
-            count,
-        });
+        parts.push(Part { weights, first: core, step: cores, count });
     }
     Ok(parts)
 }
 
 fn read_scales(kernel: &Kernel, context: &mut Context) -> Result<Vec<ChannelScale>, Fault> {
     let (depth, cores) = (kernel.ofm.depth as usize, kernel.scales.len());
-    let unset = ChannelScale {
-        bias: 0,
-        scale: super::arithmetic::Scale::UNIT,
-    };
+    let unset = ChannelScale { bias: 0, scale: super::arithmetic::Scale::UNIT };
     let mut scales = vec![unset; depth];
     for (core, stream) in kernel.scales.iter().enumerate() {
         let count = core_channels(depth, core, cores);
         let needed = (count * SCALE_RECORD_BYTES).next_multiple_of(16);
         if stream.length < needed {
-            let (value, allowed) = (
-                stream.length as i64,
-                "10 bytes per output channel, rounded up to 16",
-            );
-            return Err(Fault::Range {
-                register: "SCALE_LENGTH",
-                value,
-                allowed,
-            });
+            let (value, allowed) = (stream.length as i64, "10 bytes per output channel, rounded up to 16");
+            return Err(Fault::Range { register: "SCALE_LENGTH", value, allowed });
         }
-        let bytes = context.memory.read(
-            "scales",
-            stream.region,
-            stream.base,
-            count * SCALE_RECORD_BYTES,
-        )?;
+        let bytes = context.memory.read("scales", stream.region, stream.base, count * SCALE_RECORD_BYTES)?;
         for (i, record) in bytes.chunks_exact(SCALE_RECORD_BYTES).enumerate() {
             let mut fixed = [0; SCALE_RECORD_BYTES];
             fixed.copy_from_slice(record);
             scales[core + i * cores] = scale_record(&fixed)?;
         }
-        context
-            .memory
-            .touch("scales", stream.region, stream.base, stream.length)?;
+        context.memory.touch("scales", stream.region, stream.base, stream.length)?;
     }
     Ok(scales)
 }
@@ -191,12 +164,7 @@ impl Finisher {
                 let acc: i64 = (*sum).into() + scale.bias;
                 self.lowest = self.lowest.min(acc);
                 self.highest = self.highest.max(acc);
-                *o = self.stage.finish(scale_round(
-                    acc,
-                    scale.scale,
-                    OUTPUT_FIRST_STAGE,
-                    self.stage.rounding,
-                ));
+                *o = self.stage.finish(scale_round(acc, scale.scale, OUTPUT_FIRST_STAGE, self.stage.rounding));
             }
         }
     }
@@ -204,9 +172,7 @@ impl Finisher {
     fn report(&self, kernel: &Kernel, context: &mut Context) {
         let limit = 1i64 << (kernel.accumulator_bits - 1);
         if self.lowest < -limit || self.highest >= limit {
-            context
-                .findings
-                .accumulator_overflow(kernel.accumulator_bits);
+            context.findings.accumulator_overflow(kernel.accumulator_bits);
         }
         if self.stage.saturated {
             context.findings.saturation();
@@ -256,19 +222,14 @@ fn gather<T: Operand>(kernel: &Kernel, rows: &Rows<T>, y: u32, column: usize, pa
     let line = window.width as usize * depth;
     for ky in 0..window.height {
         let row = rows.row(y, ky);
-        for (i, patch) in patches
-            .chunks_exact_mut(window.height as usize * line)
-            .enumerate()
-        {
+        for (i, patch) in patches.chunks_exact_mut(window.height as usize * line).enumerate() {
             let start = (column + i) * window.stride_x as usize * depth;
             let out = &mut patch[ky as usize * line..][..line];
             if window.dilation_x == 1 {
                 out.copy_from_slice(&row[start..start + line]);
             } else {
                 for (kx, pixel) in out.chunks_exact_mut(depth).enumerate() {
-                    pixel.copy_from_slice(
-                        &row[start + kx * window.dilation_x as usize * depth..][..depth],
-                    );
+                    pixel.copy_from_slice(&row[start + kx * window.dilation_x as usize * depth..][..depth]);
                 }
             }
         }
@@ -276,14 +237,7 @@ fn gather<T: Operand>(kernel: &Kernel, rows: &Rows<T>, y: u32, column: usize, pa
 }
 
 /// `sums[pixel][channel]` of one core: each patch times each channel's weights. `exact` products fit 32 bits.
-fn multiply<T: Operand>(
-    inputs: &[T],
-    volume: usize,
-    part: &Part,
-    exact: usize,
-    channels: usize,
-    sums: &mut [i64],
-) {
+fn multiply<T: Operand>(inputs: &[T], volume: usize, part: &Part, exact: usize, channels: usize, sums: &mut [i64]) {
     let mut rows = part.weights.chunks_exact(volume.max(1)).take(part.count);
     let mut channel = part.first;
     while let Some(first) = rows.next() {
@@ -294,15 +248,8 @@ fn multiply<T: Operand>(
             *slot = weights;
             used += 1;
         }
-        for (patch, sums) in inputs
-            .chunks_exact(volume)
-            .zip(sums.chunks_exact_mut(channels))
-        {
-            let dots = if volume <= exact {
-                dot4(patch, four).map(i64::from)
-            } else {
-                long_dot4(patch, four, exact)
-            };
+        for (patch, sums) in inputs.chunks_exact(volume).zip(sums.chunks_exact_mut(channels)) {
+            let dots = if volume <= exact { dot4(patch, four).map(i64::from) } else { long_dot4(patch, four, exact) };
             for (i, dot) in dots.into_iter().take(used).enumerate() {
                 sums[channel + i * part.step] = dot;
             }
@@ -423,13 +370,6 @@ mod tests {
 
     #[test]
     fn cores_share_channels() {
-        assert_eq!(
-            [
-                core_channels(7, 0, 2),
-                core_channels(7, 1, 2),
-                core_channels(1, 1, 2)
-            ],
-            [4, 3, 0]
-        );
+        assert_eq!([core_channels(7, 0, 2), core_channels(7, 1, 2), core_channels(1, 1, 2)], [4, 3, 0]);
     }
 }

@@ -99,39 +99,20 @@ pub fn decode(stream: &[u32]) -> Result<Vec<Command>, NpuError> {
     let mut commands = Vec::new();
     let mut position = 0;
     while let Some(&word) = stream.get(position) {
-        let fault = |fault| NpuError::Command {
-            command: commands.len(),
-            operation: "decode",
-            fault,
-        };
-        let (command, words) =
-            decode_one(word, stream.get(position + 1).copied()).map_err(fault)?;
+        let fault = |fault| NpuError::Command { command: commands.len(), operation: "decode", fault };
+        let (command, words) = decode_one(word, stream.get(position + 1).copied()).map_err(fault)?;
         position += words;
         commands.push(command);
-        if matches!(
-            command,
-            Command::Operation {
-                opcode: Opcode::Stop,
-                ..
-            }
-        ) {
+        if matches!(command, Command::Operation { opcode: Opcode::Stop, .. }) {
             let words = stream.len() - position;
             if words > 0 {
                 let fault = Fault::AfterStop { words };
-                return Err(NpuError::Command {
-                    command: commands.len(),
-                    operation: "decode",
-                    fault,
-                });
+                return Err(NpuError::Command { command: commands.len(), operation: "decode", fault });
             }
             return Ok(commands);
         }
     }
-    Err(NpuError::Command {
-        command: commands.len(),
-        operation: "decode",
-        fault: Fault::Truncated,
-    })
+    Err(NpuError::Command { command: commands.len(), operation: "decode", fault: Fault::Truncated })
 }
 
 /// One command and the number of words it takes.
@@ -144,32 +125,14 @@ fn decode_one(word: u32, next: Option<u32>) -> Result<(Command, usize), Fault> {
     if format == 1 {
         let register = Register::from_code(1, code).ok_or(unknown)?;
         let low = next.ok_or(Fault::Truncated)?;
-        return Ok((
-            Command::Set {
-                register,
-                value: RegisterValue {
-                    low,
-                    high: parameter,
-                },
-            },
-            2,
-        ));
+        return Ok((Command::Set { register, value: RegisterValue { low, high: parameter } }, 2));
     }
     if code < 256 {
         let opcode = Opcode::from_code(code).ok_or(unknown)?;
         return Ok((Command::Operation { opcode, parameter }, 1));
     }
     let register = Register::from_code(0, code).ok_or(unknown)?;
-    Ok((
-        Command::Set {
-            register,
-            value: RegisterValue {
-                low: u32::from(parameter),
-                high: 0,
-            },
-        },
-        1,
-    ))
+    Ok((Command::Set { register, value: RegisterValue { low: u32::from(parameter), high: 0 } }, 1))
 }
 
 #[cfg(test)]
@@ -180,24 +143,9 @@ mod tests {
     fn one_and_two_word_commands() {
         let commands = decode(&[0x0007_0104, 0x0003_4024, 0x1234_5678, 0xFFFF_0000]).unwrap();
         assert_eq!(commands[0].name(), "IFM_DEPTH_M1");
-        let value = RegisterValue {
-            low: 0x1234_5678,
-            high: 3,
-        };
-        assert_eq!(
-            commands[1],
-            Command::Set {
-                register: Register::OFM_SCALE,
-                value
-            }
-        );
-        assert_eq!(
-            commands[2],
-            Command::Operation {
-                opcode: Opcode::Stop,
-                parameter: 0xFFFF
-            }
-        );
+        let value = RegisterValue { low: 0x1234_5678, high: 3 };
+        assert_eq!(commands[1], Command::Set { register: Register::OFM_SCALE, value });
+        assert_eq!(commands[2], Command::Operation { opcode: Opcode::Stop, parameter: 0xFFFF });
     }
 
     #[test]
@@ -208,14 +156,8 @@ mod tests {
         };
         assert_eq!(fault(&[]), (0, Fault::Truncated));
         assert_eq!(fault(&[0x0007_0104, 0x4024]), (1, Fault::Truncated));
-        assert_eq!(
-            fault(&[0x0000_0004]),
-            (0, Fault::UnknownCommand { word: 4 })
-        );
-        assert_eq!(
-            fault(&[0x0000_8002]),
-            (0, Fault::UnknownCommand { word: 0x8002 })
-        );
+        assert_eq!(fault(&[0x0000_0004]), (0, Fault::UnknownCommand { word: 4 }));
+        assert_eq!(fault(&[0x0000_8002]), (0, Fault::UnknownCommand { word: 0x8002 }));
         assert_eq!(fault(&[0xFFFF_0000, 1]), (1, Fault::AfterStop { words: 1 }));
     }
 }

@@ -5,9 +5,7 @@ use super::error::NpuError;
 use super::payload;
 use super::registers::{Register, RegisterValue};
 
-const ELEMENTWISE: [&str; 10] = [
-    "MUL", "ADD", "SUB", "MIN", "MAX", "LRELU", "ABS", "CLZ", "SHR", "SHL",
-];
+const ELEMENTWISE: [&str; 10] = ["MUL", "ADD", "SUB", "MIN", "MAX", "LRELU", "ABS", "CLZ", "SHR", "SHL"];
 const POOL: [&str; 3] = ["MAX", "AVERAGE", "REDUCE_SUM"];
 
 /// One line per command: `index  NAME  value`. The first two lines are the payload's config and id words.
@@ -16,10 +14,7 @@ const POOL: [&str; 3] = ["MAX", "AVERAGE", "REDUCE_SUM"];
 /// What [`payload::parse`] and [`decode`] refuse.
 pub fn disassemble(bytes: &[u8]) -> Result<Vec<String>, NpuError> {
     let payload = payload::parse(bytes)?;
-    let mut lines = vec![
-        format!("config {:#010x}", payload.config_word),
-        format!("id     {:#010x}", payload.id_word),
-    ];
+    let mut lines = vec![format!("config {:#010x}", payload.config_word), format!("id     {:#010x}", payload.id_word)];
     for (index, command) in decode(&payload.stream)?.iter().enumerate() {
         lines.push(format!("{index:5}  {}", describe(command)));
     }
@@ -41,23 +36,18 @@ fn describe(command: &Command) -> String {
                 None => format!("{name} {parameter}"),
             }
         }
-        Command::Set { register, value } => format!(
-            "  {:<18} {}",
-            register.name(),
-            describe_value(register, value)
-        ),
+        Command::Set { register, value } => format!("  {:<18} {}", register.name(), describe_value(register, value)),
     }
 }
 
 fn describe_value(register: Register, value: RegisterValue) -> String {
     use Register::*;
     match register {
-        IFM_ZERO_POINT | IFM2_ZERO_POINT | OFM_ZERO_POINT | ACTIVATION_MIN | ACTIVATION_MAX
-        | IFM2_SCALAR => {
+        IFM_ZERO_POINT | IFM2_ZERO_POINT | OFM_ZERO_POINT | ACTIVATION_MIN | ACTIVATION_MAX | IFM2_SCALAR => {
             format!("{}", value.low as u16 as i16)
         }
-        IFM_PRECISION | IFM2_PRECISION | OFM_PRECISION | KERNEL_STRIDE | ACTIVATION
-        | IFM2_BROADCAST | DMA0_SRC_REGION | DMA0_DST_REGION => format!("{:#06x}", value.low),
+        IFM_PRECISION | IFM2_PRECISION | OFM_PRECISION | KERNEL_STRIDE | ACTIVATION | IFM2_BROADCAST
+        | DMA0_SRC_REGION | DMA0_DST_REGION => format!("{:#06x}", value.low),
         OFM_SCALE | OPA_SCALE | OPB_SCALE => format!("{} >> {}", value.low, value.high & 0x3F),
         _ if !register.is_wide() => format!("{}", value.low),
         _ => format!("{:#x}", u64::from(value.low) | u64::from(value.high) << 32),
@@ -70,29 +60,9 @@ mod tests {
 
     #[test]
     fn a_small_stream() {
-        let words = [
-            0x3150_4F43,
-            0x0010_0001,
-            0x3008,
-            0x1006_0000,
-            5,
-            5,
-            5,
-            0x0006_0002,
-        ];
-        let stream = [
-            0xFF80_0109,
-            0x0026_4024,
-            0x4000_0000,
-            0x0001_0005,
-            0x0002_0011,
-            0xFFFF_0000,
-        ];
-        let bytes: Vec<u8> = words
-            .iter()
-            .chain(&stream)
-            .flat_map(|w: &u32| w.to_le_bytes())
-            .collect();
+        let words = [0x3150_4F43, 0x0010_0001, 0x3008, 0x1006_0000, 5, 5, 5, 0x0006_0002];
+        let stream = [0xFF80_0109, 0x0026_4024, 0x4000_0000, 0x0001_0005, 0x0002_0011, 0xFFFF_0000];
+        let bytes: Vec<u8> = words.iter().chain(&stream).flat_map(|w: &u32| w.to_le_bytes()).collect();
         let lines = disassemble(&bytes).unwrap();
         let expected = [
             "config 0x00003008",

@@ -49,51 +49,25 @@ pub fn read_dma(registers: &RegisterFile, accelerator: &Accelerator) -> Result<D
     let length = registers.get(DMA0_LEN)?;
     let strided = source.strided.max(destination.strided);
     if strided > 0 && !accelerator.is_u65 {
-        return Err(Fault::Invalid {
-            what: "strided DMA exists on U65 only",
-        });
+        return Err(Fault::Invalid { what: "strided DMA exists on U65 only" });
     }
     let dma = Dma {
         source,
         destination,
         length: length as usize,
-        rows: if strided >= 1 {
-            registers.get(DMA0_SIZE0)?
-        } else {
-            1
-        },
-        planes: if strided >= 2 {
-            registers.get(DMA0_SIZE1)?
-        } else {
-            1
-        },
-        skip_row: if strided >= 1 {
-            registers.stride(DMA0_SKIP0)?
-        } else {
-            0
-        },
-        skip_plane: if strided >= 2 {
-            registers.stride(DMA0_SKIP1)?
-        } else {
-            0
-        },
+        rows: if strided >= 1 { registers.get(DMA0_SIZE0)? } else { 1 },
+        planes: if strided >= 2 { registers.get(DMA0_SIZE1)? } else { 1 },
+        skip_row: if strided >= 1 { registers.stride(DMA0_SKIP0)? } else { 0 },
+        skip_plane: if strided >= 2 { registers.stride(DMA0_SKIP1)? } else { 0 },
     };
     for (register, end) in [(DMA0_SRC, source), (DMA0_DST, destination)] {
         if (!accelerator.is_u65 || end.region.is_none()) && end.address % 16 != 0 {
-            return Err(Fault::Misaligned {
-                register: register.name(),
-                value: end.address,
-                alignment: 16,
-            });
+            return Err(Fault::Misaligned { register: register.name(), value: end.address, alignment: 16 });
         }
     }
     let internal = source.region.is_none() || destination.region.is_none();
     if (!accelerator.is_u65 || internal) && length % 16 != 0 {
-        return Err(Fault::Misaligned {
-            register: DMA0_LEN.name(),
-            value: i64::from(length),
-            alignment: 16,
-        });
+        return Err(Fault::Misaligned { register: DMA0_LEN.name(), value: i64::from(length), alignment: 16 });
     }
     Ok(dma)
 }
@@ -102,23 +76,11 @@ fn end(registers: &RegisterFile, region: Register, address: Register) -> Result<
     let value = registers.get(region)?;
     let strided = value >> 9 & 3;
     if strided > 2 {
-        return Err(Fault::Range {
-            register: region.name(),
-            value: i64::from(value),
-            allowed: "stride modes 0..=2",
-        });
+        return Err(Fault::Range { register: region.name(), value: i64::from(value), allowed: "stride modes 0..=2" });
     }
     let internal = value >> 8 & 1 == 1;
-    let region = if internal {
-        None
-    } else {
-        Some((value & 7) as usize)
-    };
-    Ok(End {
-        region,
-        address: registers.address(address)?,
-        strided,
-    })
+    let region = if internal { None } else { Some((value & 7) as usize) };
+    Ok(End { region, address: registers.address(address)?, strided })
 }
 
 impl Dma {
@@ -129,20 +91,14 @@ impl Dma {
     pub fn execute(&self, memory: &mut Memory) -> Result<(), Fault> {
         let amount = u64::from(self.rows) * u64::from(self.planes);
         if amount > MAX_ROWS {
-            return Err(Fault::TooLarge {
-                what: "rows of a DMA",
-                amount,
-                limit: MAX_ROWS,
-            });
+            return Err(Fault::TooLarge { what: "rows of a DMA", amount, limit: MAX_ROWS });
         }
         for plane in 0..i64::from(self.planes) {
             for row in 0..i64::from(self.rows) {
                 let from = self.row_address(&self.source, plane, row);
                 let to = self.row_address(&self.destination, plane, row);
                 let bytes = match self.source.region {
-                    Some(region) => memory
-                        .read("DMA source", region, from, self.length)?
-                        .to_vec(),
+                    Some(region) => memory.read("DMA source", region, from, self.length)?.to_vec(),
                     None => memory.read_shram("DMA source", from, self.length)?.to_vec(),
                 };
                 let target = match self.destination.region {
@@ -185,29 +141,13 @@ mod tests {
     }
 
     fn dma(source: End, destination: End) -> Dma {
-        Dma {
-            source,
-            destination,
-            length: 4,
-            rows: 2,
-            planes: 2,
-            skip_row: 6,
-            skip_plane: 20,
-        }
+        Dma { source, destination, length: 4, rows: 2, planes: 2, skip_row: 6, skip_plane: 20 }
     }
 
     #[test]
     fn strided_source_becomes_dense() {
-        let source = End {
-            region: Some(0),
-            address: 2,
-            strided: 2,
-        };
-        let destination = End {
-            region: Some(1),
-            address: 0,
-            strided: 0,
-        };
+        let source = End { region: Some(0), address: 2, strided: 2 };
+        let destination = End { region: Some(1), address: 0, strided: 0 };
         let mut memory = memory();
         dma(source, destination).execute(&mut memory).unwrap();
         let want = [2, 3, 4, 5, 12, 13, 14, 15, 30, 31, 32, 33, 40, 41, 42, 43];
@@ -216,27 +156,11 @@ mod tests {
 
     #[test]
     fn strided_destination_spreads() {
-        let source = End {
-            region: Some(0),
-            address: 0,
-            strided: 0,
-        };
-        let destination = End {
-            region: Some(1),
-            address: 0,
-            strided: 1,
-        };
+        let source = End { region: Some(0), address: 0, strided: 0 };
+        let destination = End { region: Some(1), address: 0, strided: 1 };
         let mut memory = memory();
-        Dma {
-            planes: 1,
-            ..dma(source, destination)
-        }
-        .execute(&mut memory)
-        .unwrap();
-        assert_eq!(
-            memory.peek("test", 1, 0, 14).unwrap(),
-            [0, 1, 2, 3, 0, 0, 0, 0, 0, 0, 4, 5, 6, 7]
-        );
+        Dma { planes: 1, ..dma(source, destination) }.execute(&mut memory).unwrap();
+        assert_eq!(memory.peek("test", 1, 0, 14).unwrap(), [0, 1, 2, 3, 0, 0, 0, 0, 0, 0, 4, 5, 6, 7]);
         assert_eq!(memory.find_uninitialised(1, 0, 14), Ok(Some(4)));
     }
 }

@@ -53,11 +53,8 @@ struct Registry {
     pinned: Option<&'static Accelerator>,
 }
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
-    devices: Vec::new(),
-    touched: [0; REGION_COUNT],
-    pinned: None,
-});
+static REGISTRY: Mutex<Registry> =
+    Mutex::new(Registry { devices: Vec::new(), touched: [0; REGION_COUNT], pinned: None });
 static RELEASED: Condvar = Condvar::new();
 
 thread_local! {
@@ -71,9 +68,7 @@ fn registry() -> MutexGuard<'static, Registry> {
 
 impl Registry {
     fn device(&mut self, address: usize) -> Option<&mut Device> {
-        self.devices
-            .iter_mut()
-            .find(|device| device.address == address)
+        self.devices.iter_mut().find(|device| device.address == address)
     }
 
     fn add(&mut self, device: Device) {
@@ -118,13 +113,7 @@ pub extern "C" fn ethosu_init(
         }
         let fast_memory = fast_memory as usize as u64;
         let address = drv as usize;
-        registry().add(Device {
-            address,
-            reserved: false,
-            job: Job::Idle,
-            fast_memory,
-            fast_memory_size,
-        });
+        registry().add(Device { address, reserved: false, job: Job::Idle, fast_memory, fast_memory_size });
         RELEASED.notify_one();
         Ok(OK)
     })
@@ -134,9 +123,7 @@ pub extern "C" fn ethosu_init(
 #[no_mangle]
 pub extern "C" fn ethosu_deinit(drv: *mut EthosuDriver) {
     guarded(|| {
-        registry()
-            .devices
-            .retain(|device| device.address != drv as usize);
+        registry().devices.retain(|device| device.address != drv as usize);
         Ok(OK)
     });
 }
@@ -148,22 +135,14 @@ pub extern "C" fn ethosu_reserve_driver() -> *mut EthosuDriver {
         let mut registry = registry();
         if registry.devices.is_empty() {
             let address = std::ptr::addr_of!(BUILT_IN) as usize;
-            registry.add(Device {
-                address,
-                reserved: false,
-                job: Job::Idle,
-                fast_memory: 0,
-                fast_memory_size: 0,
-            });
+            registry.add(Device { address, reserved: false, job: Job::Idle, fast_memory: 0, fast_memory_size: 0 });
         }
         loop {
             if let Some(device) = registry.devices.iter_mut().find(|device| !device.reserved) {
                 device.reserved = true;
                 return device.address as *mut EthosuDriver;
             }
-            registry = RELEASED
-                .wait(registry)
-                .unwrap_or_else(PoisonError::into_inner);
+            registry = RELEASED.wait(registry).unwrap_or_else(PoisonError::into_inner);
         }
     };
     catch_unwind(reserve).unwrap_or(std::ptr::null_mut())
@@ -202,15 +181,7 @@ pub unsafe extern "C" fn ethosu_invoke_v3(
 ) -> c_int {
     // SAFETY: the caller promises what ethosu_invoke_async asks for.
     let status = unsafe {
-        ethosu_invoke_async(
-            drv,
-            custom_data_ptr,
-            custom_data_size,
-            base_addr,
-            base_addr_size,
-            num_base_addr,
-            user_arg,
-        )
+        ethosu_invoke_async(drv, custom_data_ptr, custom_data_size, base_addr, base_addr_size, num_base_addr, user_arg)
     };
     if status == OK {
         ethosu_wait(drv, true)
@@ -238,31 +209,18 @@ pub unsafe extern "C" fn ethosu_invoke_async(
     guarded(|| {
         let count = usize::try_from(num_base_addr).unwrap_or(usize::MAX);
         if count > REGION_COUNT {
-            return Err(format!(
-                "{num_base_addr} base addresses; an NPU takes 0 to {REGION_COUNT}"
-            ));
+            return Err(format!("{num_base_addr} base addresses; an NPU takes 0 to {REGION_COUNT}"));
         }
-        let size = usize::try_from(custom_data_size)
-            .map_err(|_| "the payload's size is negative".to_string())?;
-        if custom_data_ptr.is_null()
-            || (count > 0 && (base_addr.is_null() || base_addr_size.is_null()))
-        {
+        let size = usize::try_from(custom_data_size).map_err(|_| "the payload's size is negative".to_string())?;
+        if custom_data_ptr.is_null() || (count > 0 && (base_addr.is_null() || base_addr_size.is_null())) {
             return Err("a NULL pointer among payload, base_addr and base_addr_size".to_string());
         }
         // SAFETY: not NULL, and the caller promises `custom_data_size` readable bytes.
         let bytes = unsafe { std::slice::from_raw_parts(custom_data_ptr.cast::<u8>(), size) };
         // SAFETY: not NULL unless empty, and the caller promises `num_base_addr` elements.
-        let bases = if count > 0 {
-            unsafe { std::slice::from_raw_parts_mut(base_addr, count) }
-        } else {
-            &mut []
-        };
+        let bases = if count > 0 { unsafe { std::slice::from_raw_parts_mut(base_addr, count) } } else { &mut [] };
         // SAFETY: as above.
-        let sizes = if count > 0 {
-            unsafe { std::slice::from_raw_parts(base_addr_size, count) }
-        } else {
-            &[]
-        };
+        let sizes = if count > 0 { unsafe { std::slice::from_raw_parts(base_addr_size, count) } } else { &[] };
         let accelerator = accept(drv as usize, bytes, bases, sizes)?;
         // SAFETY: the caller promises that every range is readable, and writable where the stream writes.
         let outcome = unsafe { execute(accelerator, bytes, bases, sizes) };
@@ -299,59 +257,40 @@ pub extern "C" fn ethosu_wait(drv: *mut EthosuDriver, _block: bool) -> c_int {
 }
 
 /// Everything that the driver refuses before it starts the NPU. Replaces base address 2 by the fast memory.
-fn accept(
-    address: usize,
-    bytes: &[u8],
-    bases: &mut [u64],
-    sizes: &[usize],
-) -> Result<&'static Accelerator, String> {
+fn accept(address: usize, bytes: &[u8], bases: &mut [u64], sizes: &[usize]) -> Result<&'static Accelerator, String> {
     let mut registry = registry();
     let pinned = registry.pinned;
-    let device = registry
-        .device(address)
-        .ok_or("the driver handle was never registered")?;
+    let device = registry.device(address).ok_or("the driver handle was never registered")?;
     if device.job != Job::Idle {
         return Err("an inference is in progress: its result has not been waited for".to_string());
     }
     let payload = payload::parse(bytes).map_err(|error| NpuError::from(error).to_string())?;
     let stream = bytes.as_ptr() as usize + payload.stream_offset_bytes;
     if stream % ALIGNMENT as usize != 0 {
-        return Err(format!(
-            "the command stream lies at {stream:#x}, which is not 16-byte aligned"
-        ));
+        return Err(format!("the command stream lies at {stream:#x}, which is not 16-byte aligned"));
     }
     if device.fast_memory != 0 && bases.len() > FAST_MEMORY_INDEX {
         if sizes[FAST_MEMORY_INDEX] > device.fast_memory_size {
             let (needed, size) = (sizes[FAST_MEMORY_INDEX], device.fast_memory_size);
-            return Err(format!(
-                "the payload needs {needed} bytes of fast memory, the device has {size}"
-            ));
+            return Err(format!("the payload needs {needed} bytes of fast memory, the device has {size}"));
         }
         bases[FAST_MEMORY_INDEX] = device.fast_memory;
     }
     for (index, (&base, &size)) in bases.iter().zip(sizes).enumerate() {
         if base % ALIGNMENT != 0 {
-            return Err(format!(
-                "base address {index} is {base:#x}, which is not 16-byte aligned"
-            ));
+            return Err(format!("base address {index} is {base:#x}, which is not 16-byte aligned"));
         }
         if size > 0 && (base == 0 || base.checked_add(size as u64).is_none()) {
-            return Err(format!(
-                "base address {index} is {base:#x} with {size} bytes, which is no memory"
-            ));
+            return Err(format!("base address {index} is {base:#x} with {size} bytes, which is no memory"));
         }
     }
     let accelerator = choose(pinned, &payload)?;
-    payload::check_device(&payload, accelerator)
-        .map_err(|error| NpuError::from(error).to_string())?;
+    payload::check_device(&payload, accelerator).map_err(|error| NpuError::from(error).to_string())?;
     Ok(accelerator)
 }
 
 /// The device to simulate: the pinned one, the environment's, or the payload's own.
-fn choose(
-    pinned: Option<&'static Accelerator>,
-    payload: &Payload,
-) -> Result<&'static Accelerator, String> {
+fn choose(pinned: Option<&'static Accelerator>, payload: &Payload) -> Result<&'static Accelerator, String> {
     if let Some(accelerator) = pinned {
         return Ok(accelerator);
     }
@@ -360,17 +299,12 @@ fn choose(
             .ok_or_else(|| format!("{ACCELERATOR_VARIABLE} is '{name}': no such device"));
     }
     let word = payload.config_word;
-    Accelerator::by_config(word)
-        .ok_or_else(|| format!("no device has the config word {word:#010x}"))
+    Accelerator::by_config(word).ok_or_else(|| format!("no device has the config word {word:#010x}"))
 }
 
 /// Joins ranges that overlap: sorted, disjoint `[start, end)`.
 fn disjoint(bases: &[u64], sizes: &[usize]) -> Vec<(u64, u64)> {
-    let mut ranges: Vec<_> = bases
-        .iter()
-        .zip(sizes)
-        .map(|(&base, &size)| (base, base + size as u64))
-        .collect();
+    let mut ranges: Vec<_> = bases.iter().zip(sizes).map(|(&base, &size)| (base, base + size as u64)).collect();
     ranges.sort_unstable();
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for (start, end) in ranges.into_iter().filter(|(start, end)| start < end) {
@@ -397,21 +331,14 @@ unsafe fn execute(
     let ranges = disjoint(bases, sizes);
     for &(start, end) in &ranges {
         // SAFETY: every byte of a joined range belongs to one of the caller's ranges, which are readable.
-        let data = unsafe {
-            std::slice::from_raw_parts(start as usize as *const u8, (end - start) as usize)
-        };
+        let data = unsafe { std::slice::from_raw_parts(start as usize as *const u8, (end - start) as usize) };
         machine.memory.add_buffer(data.to_vec(), true, false);
     }
     let empty = machine.memory.add_buffer(Vec::new(), true, false);
     for (index, (&base, &size)) in bases.iter().zip(sizes).enumerate() {
-        let place = ranges
-            .iter()
-            .position(|&(start, end)| size > 0 && (start..end).contains(&base));
+        let place = ranges.iter().position(|&(start, end)| size > 0 && (start..end).contains(&base));
         let (buffer, offset) = place.map_or((empty, 0), |p| (p, (base - ranges[p].0) as usize));
-        machine
-            .memory
-            .set_region(index, buffer, offset, size)
-            .map_err(NpuError::Host)?;
+        machine.memory.set_region(index, buffer, offset, size).map_err(NpuError::Host)?;
     }
     let outcome = machine.run(bytes);
     for (buffer, &(start, _)) in ranges.iter().enumerate() {
@@ -422,9 +349,7 @@ unsafe fn execute(
         });
     }
     outcome?;
-    Ok(std::array::from_fn(|region| {
-        machine.memory.touched_end(region)
-    }))
+    Ok(std::array::from_fn(|region| machine.memory.touched_end(region)))
 }
 
 /// Text about the last failed call on this thread; see the header.
@@ -436,10 +361,7 @@ pub extern "C" fn ethoscade_sim_last_error() -> *const c_char {
 /// One past the highest byte of a region that the last run touched; see the header.
 #[no_mangle]
 pub extern "C" fn ethoscade_sim_touched_end(region: c_int) -> usize {
-    usize::try_from(region)
-        .ok()
-        .and_then(|r| registry().touched.get(r).copied())
-        .unwrap_or(0)
+    usize::try_from(region).ok().and_then(|r| registry().touched.get(r).copied()).unwrap_or(0)
 }
 
 /// Fixes the simulated device; see the header.
@@ -454,11 +376,8 @@ pub unsafe extern "C" fn ethoscade_sim_set_accelerator(name: *const c_char) -> c
             return Ok(OK);
         }
         // SAFETY: not NULL, and the caller promises a string.
-        let name = unsafe { CStr::from_ptr(name) }
-            .to_string_lossy()
-            .into_owned();
-        let accelerator =
-            Accelerator::by_name(&name).ok_or_else(|| format!("there is no device '{name}'"))?;
+        let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+        let accelerator = Accelerator::by_name(&name).ok_or_else(|| format!("there is no device '{name}'"))?;
         registry().pinned = Some(accelerator);
         Ok(OK)
     })
@@ -473,28 +392,8 @@ mod tests {
 
     /// A payload that copies 16 bytes from region 0 to offset 16 of region 1.
     fn payload(config: u32) -> Aligned<96> {
-        let header = [
-            0x3150_4F43,
-            0x0010_0001,
-            config,
-            0x1006_0000,
-            5,
-            5,
-            5,
-            0x000A_0002,
-        ];
-        let stream = [
-            0x0000_0130,
-            0x0001_0131,
-            0x4030,
-            0,
-            0x4031,
-            16,
-            0x4032,
-            16,
-            0x0000_0010,
-            0xFFFF_0000,
-        ];
+        let header = [0x3150_4F43, 0x0010_0001, config, 0x1006_0000, 5, 5, 5, 0x000A_0002];
+        let stream = [0x0000_0130, 0x0001_0131, 0x4030, 0, 0x4031, 16, 0x4032, 16, 0x0000_0010, 0xFFFF_0000];
         let mut out = Aligned([0; 96]);
         for (bytes, word) in out.0.chunks_exact_mut(4).zip(header.iter().chain(&stream)) {
             bytes.copy_from_slice(&u32::to_le_bytes(*word));
@@ -506,30 +405,15 @@ mod tests {
 
     fn error() -> String {
         // SAFETY: the pointer is that of a live thread-local string.
-        unsafe { CStr::from_ptr(ethoscade_sim_last_error()) }
-            .to_string_lossy()
-            .into_owned()
+        unsafe { CStr::from_ptr(ethoscade_sim_last_error()) }.to_string_lossy().into_owned()
     }
 
-    fn invoke(
-        drv: *mut EthosuDriver,
-        payload: &Aligned<96>,
-        bases: &mut [u64],
-        sizes: &[usize],
-    ) -> c_int {
+    fn invoke(drv: *mut EthosuDriver, payload: &Aligned<96>, bases: &mut [u64], sizes: &[usize]) -> c_int {
         let (data, count) = (payload.0.as_ptr().cast(), bases.len() as c_int);
         // SAFETY: all pointers are those of live arrays of the given sizes.
         unsafe {
             let (bases, sizes) = (bases.as_mut_ptr(), sizes.as_ptr());
-            ethosu_invoke_v3(
-                drv,
-                data,
-                PAYLOAD_BYTES,
-                bases,
-                sizes,
-                count,
-                std::ptr::null_mut(),
-            )
+            ethosu_invoke_v3(drv, data, PAYLOAD_BYTES, bases, sizes, count, std::ptr::null_mut())
         }
     }
 
@@ -539,60 +423,25 @@ mod tests {
         assert_eq!(ethosu_wait(drv, true), NOT_INVOKED);
         let constants = Aligned(*b"sixteen bytes...");
         let mut arena = Aligned([0u8; 48]);
-        let mut bases = [
-            constants.0.as_ptr() as u64,
-            arena.0.as_mut_ptr() as u64,
-            arena.0.as_mut_ptr() as u64,
-        ];
-        assert_eq!(
-            invoke(drv, &payload(0x3008), &mut bases, &[16, 48, 48]),
-            OK,
-            "{}",
-            error()
-        );
+        let mut bases = [constants.0.as_ptr() as u64, arena.0.as_mut_ptr() as u64, arena.0.as_mut_ptr() as u64];
+        assert_eq!(invoke(drv, &payload(0x3008), &mut bases, &[16, 48, 48]), OK, "{}", error());
         assert_eq!(&arena.0[16..32], b"sixteen bytes...");
         assert_eq!([0, 1, 2].map(|r| ethoscade_sim_touched_end(r)), [16, 32, 0]);
 
-        assert_eq!(
-            invoke(drv, &payload(0x3008), &mut bases, &[16, 31, 48]),
-            ERROR
-        );
-        assert!(
-            error().contains("touches bytes [16, 32) of region 1, which has 31 bytes"),
-            "{}",
-            error()
-        );
+        assert_eq!(invoke(drv, &payload(0x3008), &mut bases, &[16, 31, 48]), ERROR);
+        assert!(error().contains("touches bytes [16, 32) of region 1, which has 31 bytes"), "{}", error());
         bases[1] += 8;
-        assert_eq!(
-            invoke(drv, &payload(0x3008), &mut bases, &[16, 32, 48]),
-            ERROR
-        );
+        assert_eq!(invoke(drv, &payload(0x3008), &mut bases, &[16, 32, 48]), ERROR);
         assert!(error().contains("base address 1"), "{}", error());
         bases[1] -= 8;
-        assert_eq!(
-            invoke(drv, &payload(0x300A), &mut bases, &[16, 48, 48]),
-            ERROR
-        );
-        assert!(
-            error().contains("no device has the config word"),
-            "{}",
-            error()
-        );
+        assert_eq!(invoke(drv, &payload(0x300A), &mut bases, &[16, 48, 48]), ERROR);
+        assert!(error().contains("no device has the config word"), "{}", error());
         // SAFETY: a C string literal.
-        assert_eq!(
-            unsafe { ethoscade_sim_set_accelerator(c"ethos-u55-128".as_ptr()) },
-            OK
-        );
-        assert_eq!(
-            invoke(drv, &payload(0x3008), &mut bases, &[16, 48, 48]),
-            ERROR
-        );
+        assert_eq!(unsafe { ethoscade_sim_set_accelerator(c"ethos-u55-128".as_ptr()) }, OK);
+        assert_eq!(invoke(drv, &payload(0x3008), &mut bases, &[16, 48, 48]), ERROR);
         assert!(error().contains("MACs per cycle differs"), "{}", error());
         // SAFETY: NULL is allowed.
-        assert_eq!(
-            unsafe { ethoscade_sim_set_accelerator(std::ptr::null()) },
-            OK
-        );
+        assert_eq!(unsafe { ethoscade_sim_set_accelerator(std::ptr::null()) }, OK);
         ethosu_release_driver(drv);
         assert_eq!(ethosu_reserve_driver(), drv);
         ethosu_release_driver(drv);
@@ -600,9 +449,6 @@ mod tests {
 
     #[test]
     fn overlapping_ranges_are_one() {
-        assert_eq!(
-            disjoint(&[100, 0, 50, 100, 7], &[50, 60, 10, 0, 0]),
-            [(0, 60), (100, 150)]
-        );
+        assert_eq!(disjoint(&[100, 0, 50, 100, 7], &[50, 60, 10, 0, 0]), [(0, 60), (100, 150)]);
     }
 }

@@ -67,26 +67,14 @@ struct Second<'k> {
 impl<'k> Second<'k> {
     fn new(kernel: &'k Kernel) -> Second<'k> {
         match &kernel.ifm2 {
-            None => Second {
-                map: None,
-                values: vec![0],
-                column_step: 0,
-                channel_step: 0,
-            },
-            Some(Operand2::Scalar(value)) => Second {
-                map: None,
-                values: vec![*value],
-                column_step: 0,
-                channel_step: 0,
-            },
+            None => Second { map: None, values: vec![0], column_step: 0, channel_step: 0 },
+            Some(Operand2::Scalar(value)) => {
+                Second { map: None, values: vec![*value], column_step: 0, channel_step: 0 }
+            }
             Some(Operand2::Map(map)) => Second {
                 map: Some(map),
                 values: vec![0; map.row_elements()],
-                column_step: if map.width == kernel.ofm.width {
-                    map.depth as usize
-                } else {
-                    0
-                },
+                column_step: if map.width == kernel.ofm.width { map.depth as usize } else { 0 },
                 channel_step: usize::from(map.depth == kernel.ofm.depth),
             },
         }
@@ -102,23 +90,13 @@ impl<'k> Second<'k> {
 }
 
 impl Function<'_> {
-    fn row(
-        &self,
-        first: &[i64],
-        second: &Second,
-        stage: &mut OutputStage,
-        out: &mut [i32],
-    ) -> Result<(), Fault> {
+    fn row(&self, first: &[i64], second: &Second, stage: &mut OutputStage, out: &mut [i32]) -> Result<(), Fault> {
         let depth = self.kernel.ofm.depth as usize;
         let pixels = out.chunks_exact_mut(depth).zip(first.chunks_exact(depth));
         for (x, (out, first)) in pixels.enumerate() {
             for (c, (o, a)) in out.iter_mut().zip(first).enumerate() {
                 let b = second.values[x * second.column_step + c * second.channel_step];
-                let (a, b) = if self.kernel.swap_operands {
-                    (b, *a)
-                } else {
-                    (*a, b)
-                };
+                let (a, b) = if self.kernel.swap_operands { (b, *a) } else { (*a, b) };
                 *o = stage.finish(self.apply(a, b)?);
             }
         }
@@ -132,12 +110,7 @@ impl Function<'_> {
             Elementwise::Mul if self.bits == 32 => {
                 // Two 33-bit operands: the product of extreme ones needs more than 64 bits.
                 let shift = self.scale.map_or(0, |s| s.shift);
-                round(
-                    i128::from(a) * i128::from(b),
-                    shift,
-                    OUTPUT_FIRST_STAGE,
-                    self.rounding,
-                )
+                round(i128::from(a) * i128::from(b), shift, OUTPUT_FIRST_STAGE, self.rounding)
             }
             Elementwise::Mul => self.output_scale(a * b),
             Elementwise::Add => self.add(a, b, 1),
@@ -150,15 +123,9 @@ impl Function<'_> {
             Elementwise::Clz => i64::from((a as u32).leading_zeros()),
             Elementwise::Shl if b >= 32 => 0,
             Elementwise::Shl => i64::from((a as i32).wrapping_shl(amount(b)?)),
-            Elementwise::Shr => scale_round(
-                a,
-                Scale {
-                    scale: 1,
-                    shift: amount(b)?,
-                },
-                OUTPUT_FIRST_STAGE,
-                self.rounding,
-            ),
+            Elementwise::Shr => {
+                scale_round(a, Scale { scale: 1, shift: amount(b)? }, OUTPUT_FIRST_STAGE, self.rounding)
+            }
         })
     }
 
@@ -167,12 +134,9 @@ impl Function<'_> {
     fn output_scale(&self, value: i64) -> i64 {
         match self.scale {
             None => value,
-            Some(scale) if self.bits == 32 => scale_round(
-                value,
-                Scale { scale: 1, ..scale },
-                OUTPUT_FIRST_STAGE,
-                self.rounding,
-            ),
+            Some(scale) if self.bits == 32 => {
+                scale_round(value, Scale { scale: 1, ..scale }, OUTPUT_FIRST_STAGE, self.rounding)
+            }
             Some(scale) => scale_round(value, scale, OUTPUT_FIRST_STAGE, self.rounding),
         }
     }
@@ -183,12 +147,8 @@ impl Function<'_> {
         let (x, y) = match self.operands {
             OperandScaling::None => (a, b),
             OperandScaling::Both(first, second) => (a * i64::from(first), b * i64::from(second)),
-            OperandScaling::First(scale, rounding) => {
-                (scale_round(a, scale, first_stage, rounding), b << up)
-            }
-            OperandScaling::Second(scale, rounding) => {
-                (a << up, scale_round(b, scale, first_stage, rounding))
-            }
+            OperandScaling::First(scale, rounding) => (scale_round(a, scale, first_stage, rounding), b << up),
+            OperandScaling::Second(scale, rounding) => (a << up, scale_round(b, scale, first_stage, rounding)),
         };
         // Operands have 17 bits before scaling by less than 2^32 (33 bits if unscaled), so no sum overflows.
         self.output_scale(x + sign * y)
@@ -199,9 +159,7 @@ fn amount(b: i64) -> Result<u32, Fault> {
     if (0..64).contains(&b) {
         Ok(b as u32)
     } else {
-        Err(Fault::Unsupported {
-            what: "a shift by less than 0 or more than 63",
-        })
+        Err(Fault::Unsupported { what: "a shift by less than 0 or more than 63" })
     }
 }
 

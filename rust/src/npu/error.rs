@@ -95,9 +95,7 @@ pub enum PayloadError {
         bytes: usize,
     },
     /// The payload was made for another device.
-    #[error(
-        "config word {word:#010x} does not fit {accelerator} ({expected:#010x}): {what} differs"
-    )]
+    #[error("config word {word:#010x} does not fit {accelerator} ({expected:#010x}): {what} differs")]
     ConfigMismatch {
         /// Word in the payload.
         word: u32,

@@ -129,17 +129,10 @@ impl FeatureMap {
     /// Byte offset in the region of element (y, x, c).
     pub fn address(&self, y: u32, x: u32, c: u32) -> i64 {
         let (tile, y, x) = self.tile(y, x);
-        let (y, x, c, e) = (
-            i64::from(y),
-            i64::from(x),
-            i64::from(c),
-            self.element.bytes() as i64,
-        );
+        let (y, x, c, e) = (i64::from(y), i64::from(x), i64::from(c), self.element.bytes() as i64);
         let in_row = match self.layout {
             Layout::Nhwc => c.wrapping_mul(e),
-            Layout::Nhcwb16 => (c / 16)
-                .wrapping_mul(self.stride_c)
-                .wrapping_add(c % 16 * e),
+            Layout::Nhcwb16 => (c / 16).wrapping_mul(self.stride_c).wrapping_add(c % 16 * e),
         };
         // Strides are 40-bit and coordinates 17-bit numbers at most: wrapping is for form only.
         self.bases[tile]
@@ -165,14 +158,9 @@ impl FeatureMap {
 
     fn segments(&self, y: u32) -> impl Iterator<Item = Segment> + '_ {
         let split = self.width0.min(self.width);
-        [(0, split), (split, self.width)]
-            .into_iter()
-            .filter(|(start, end)| start < end)
-            .map(move |(start, end)| Segment {
-                start: start as usize,
-                end: end as usize,
-                address: self.address(y, start, 0),
-            })
+        [(0, split), (split, self.width)].into_iter().filter(|(start, end)| start < end).map(move |(start, end)| {
+            Segment { start: start as usize, end: end as usize, address: self.address(y, start, 0) }
+        })
     }
 
     /// The dense pieces of row `y`, in memory order within each segment.
@@ -181,28 +169,14 @@ impl FeatureMap {
         let depth = self.depth as usize;
         let mut runs = Vec::new();
         for segment in self.segments(y) {
-            let brick = if self.layout == Layout::Nhwc {
-                depth
-            } else {
-                16
-            };
+            let brick = if self.layout == Layout::Nhwc { depth } else { 16 };
             let pixels = segment.end - segment.start;
             for channel in (0..depth).step_by(brick) {
                 let channels = brick.min(depth - channel);
                 let skip = (channel as i64 / 16).wrapping_mul(self.stride_c);
-                let address = if channel == 0 {
-                    segment.address
-                } else {
-                    segment.address.wrapping_add(skip)
-                };
+                let address = if channel == 0 { segment.address } else { segment.address.wrapping_add(skip) };
                 if self.stride_x == channels as i64 * e {
-                    runs.push(Run {
-                        address,
-                        column: segment.start,
-                        pixels,
-                        channel,
-                        channels,
-                    });
+                    runs.push(Run { address, column: segment.start, pixels, channel, channels });
                 } else {
                     runs.extend((0..pixels).map(|i| Run {
                         address: address.wrapping_add((i as i64).wrapping_mul(self.stride_x)),
@@ -221,12 +195,7 @@ impl FeatureMap {
     ///
     /// # Errors
     /// What [`Memory::read`] refuses.
-    pub fn read_row<T: Value>(
-        &self,
-        memory: &mut Memory,
-        y: u32,
-        out: &mut [T],
-    ) -> Result<(), Fault> {
+    pub fn read_row<T: Value>(&self, memory: &mut Memory, y: u32, out: &mut [T]) -> Result<(), Fault> {
         for run in self.runs(y) {
             let len = run.pixels * run.channels * self.element.bytes();
             let bytes = memory.read(self.name, self.region, run.address, len)?;
@@ -241,9 +210,7 @@ impl FeatureMap {
             (8, true) => self.spread(bytes, run, out, |b: [u8; 1]| i64::from(b[0] as i8) - zero),
             (8, false) => self.spread(bytes, run, out, |b: [u8; 1]| i64::from(b[0]) - zero),
             (16, true) => self.spread(bytes, run, out, |b| i64::from(i16::from_le_bytes(b)) - zero),
-            (16, false) => {
-                self.spread(bytes, run, out, |b| i64::from(u16::from_le_bytes(b)) - zero)
-            }
+            (16, false) => self.spread(bytes, run, out, |b| i64::from(u16::from_le_bytes(b)) - zero),
             (_, true) => self.spread(bytes, run, out, |b| i64::from(i32::from_le_bytes(b)) - zero),
             (_, false) => self.spread(bytes, run, out, |b| i64::from(u32::from_le_bytes(b)) - zero),
         }
@@ -302,10 +269,7 @@ impl FeatureMap {
 
     fn encode(&self, values: &[i32], bytes: &mut [u8]) {
         match self.element.bits {
-            8 => bytes
-                .iter_mut()
-                .zip(values)
-                .for_each(|(b, v)| *b = *v as u8),
+            8 => bytes.iter_mut().zip(values).for_each(|(b, v)| *b = *v as u8),
             16 => {
                 for (b, v) in bytes.chunks_exact_mut(2).zip(values) {
                     b.copy_from_slice(&(*v as u16).to_le_bytes());
@@ -324,30 +288,13 @@ impl FeatureMap {
     pub fn extent(&self) -> (i64, i64) {
         let e = self.element.bytes() as i64;
         let last = |n: u32| n.saturating_sub(1);
-        let ys = [
-            0,
-            last(self.height0.min(self.height)),
-            last(self.height1.min(self.height)),
-        ];
-        let ys = ys
-            .into_iter()
-            .chain([self.height0, self.height1, last(self.height)])
-            .filter(|&y| y < self.height);
-        let xs = [
-            0,
-            last(self.width0.min(self.width)),
-            self.width0,
-            last(self.width),
-        ];
+        let ys = [0, last(self.height0.min(self.height)), last(self.height1.min(self.height))];
+        let ys = ys.into_iter().chain([self.height0, self.height1, last(self.height)]).filter(|&y| y < self.height);
+        let xs = [0, last(self.width0.min(self.width)), self.width0, last(self.width)];
         let (mut low, mut high) = (i64::MAX, i64::MIN);
         for y in ys {
             for x in xs.into_iter().filter(|&x| x < self.width) {
-                for c in [
-                    0,
-                    last(self.depth),
-                    last(self.depth) / 16 * 16,
-                    15.min(last(self.depth)),
-                ] {
+                for c in [0, last(self.depth), last(self.depth) / 16 * 16, 15.min(last(self.depth))] {
                     let address = self.address(y, x, c);
                     low = low.min(address);
                     high = high.max(address.saturating_add(e));
@@ -420,9 +367,7 @@ mod tests {
                 fm.bases = [0, 2000, 4000, 6000];
                 let mut memory = arena(8192);
                 for y in 0..3 {
-                    let row: Vec<i32> = (0..fm.row_elements() as i32)
-                        .map(|i| i + y * 10 - 60)
-                        .collect();
+                    let row: Vec<i32> = (0..fm.row_elements() as i32).map(|i| i + y * 10 - 60).collect();
                     fm.write_row(&mut memory, y as u32, &row).unwrap();
                     let mut back = vec![0i32; row.len()];
                     fm.read_row(&mut memory, y as u32, &mut back).unwrap();

@@ -14,9 +14,7 @@ pub struct Bitmap {
 
 impl Bitmap {
     fn new(bytes: usize, value: bool) -> Bitmap {
-        Bitmap {
-            words: vec![if value { u64::MAX } else { 0 }; bytes.div_ceil(64)],
-        }
+        Bitmap { words: vec![if value { u64::MAX } else { 0 }; bytes.div_ceil(64)] }
     }
 
     /// Mask of the bits of word `index` that lie in `[start, end)`.
@@ -52,11 +50,7 @@ impl Bitmap {
             return None;
         }
         (start / 64..end.div_ceil(64)).find_map(|index| {
-            let word = if value {
-                !self.words[index]
-            } else {
-                self.words[index]
-            };
+            let word = if value { !self.words[index] } else { self.words[index] };
             let odd = word & Bitmap::mask(index, start, end);
             (odd != 0).then(|| index * 64 + odd.trailing_zeros() as usize)
         })
@@ -103,11 +97,7 @@ impl Memory {
         Memory {
             buffers: Vec::new(),
             regions: Default::default(),
-            shram: Buffer {
-                data: vec![0; shram_bytes],
-                writable: true,
-                written,
-            },
+            shram: Buffer { data: vec![0; shram_bytes], writable: true, written },
             watch_uninitialised,
             first_uninitialised: None,
             bytes_read: 0,
@@ -118,11 +108,7 @@ impl Memory {
     /// Adds a buffer and returns its index. `initialised` says whether its bytes count as written.
     pub fn add_buffer(&mut self, data: Vec<u8>, writable: bool, initialised: bool) -> usize {
         let written = Bitmap::new(data.len(), initialised);
-        self.buffers.push(Buffer {
-            data,
-            writable,
-            written,
-        });
+        self.buffers.push(Buffer { data, writable, written });
         self.buffers.len() - 1
     }
 
@@ -130,62 +116,33 @@ impl Memory {
     ///
     /// # Errors
     /// [`Fault::NoRegion`] if there is no such region or buffer, [`Fault::OutOfBounds`] if the window leaves the buffer.
-    pub fn set_region(
-        &mut self,
-        index: usize,
-        buffer: usize,
-        offset: usize,
-        size: usize,
-    ) -> Result<(), Fault> {
+    pub fn set_region(&mut self, index: usize, buffer: usize, offset: usize, size: usize) -> Result<(), Fault> {
         let what = "a region's definition";
         let Some(capacity) = self.buffers.get(buffer).map(|b| b.data.len()) else {
-            return Err(Fault::NoRegion {
-                what,
-                region: index,
-            });
+            return Err(Fault::NoRegion { what, region: index });
         };
         if index >= REGION_COUNT {
-            return Err(Fault::NoRegion {
-                what,
-                region: index,
-            });
+            return Err(Fault::NoRegion { what, region: index });
         }
         match offset.checked_add(size) {
             Some(end) if end <= capacity => {}
             end => {
                 let end = end.unwrap_or(usize::MAX) as i64;
-                return Err(Fault::OutOfBounds {
-                    what,
-                    region: index,
-                    start: offset as i64,
-                    end,
-                    size: capacity,
-                });
+                return Err(Fault::OutOfBounds { what, region: index, start: offset as i64, end, size: capacity });
             }
         }
-        self.regions[index] = Some(Region {
-            buffer,
-            offset,
-            size,
-            touched_end: 0,
-        });
+        self.regions[index] = Some(Region { buffer, offset, size, touched_end: 0 });
         Ok(())
     }
 
     /// The buffer that a region is a window of, with the window's offset and size in bytes.
     pub fn window(&self, region: usize) -> Option<(usize, usize, usize)> {
-        self.regions
-            .get(region)?
-            .as_ref()
-            .map(|r| (r.buffer, r.offset, r.size))
+        self.regions.get(region)?.as_ref().map(|r| (r.buffer, r.offset, r.size))
     }
 
     /// One past the highest byte of a region that was read or written; 0 if none was or there is no such region.
     pub fn touched_end(&self, region: usize) -> usize {
-        self.regions
-            .get(region)
-            .and_then(Option::as_ref)
-            .map_or(0, |r| r.touched_end)
+        self.regions.get(region).and_then(Option::as_ref).map_or(0, |r| r.touched_end)
     }
 
     /// Checks an access, records it, and returns its place: buffer, start and end in the buffer.
@@ -202,13 +159,7 @@ impl Memory {
         let end = i128::from(start) + len as i128;
         if start < 0 || end > window.size as i128 {
             let end = end.clamp(0, i128::from(i64::MAX)) as i64;
-            return Err(Fault::OutOfBounds {
-                what,
-                region,
-                start,
-                end,
-                size: window.size,
-            });
+            return Err(Fault::OutOfBounds { what, region, start, end, size: window.size });
         }
         let (start, end) = (start as usize, end as usize);
         if len > 0 {
@@ -221,13 +172,7 @@ impl Memory {
     ///
     /// # Errors
     /// [`Fault::NoRegion`], [`Fault::OutOfBounds`]. Unwritten bytes are remembered for [`Memory::take_uninitialised`].
-    pub fn read(
-        &mut self,
-        what: &'static str,
-        region: usize,
-        start: i64,
-        len: usize,
-    ) -> Result<&[u8], Fault> {
+    pub fn read(&mut self, what: &'static str, region: usize, start: i64, len: usize) -> Result<&[u8], Fault> {
         let (buffer, from, to) = self.place(what, region, start, len)?;
         self.bytes_read += len as u64;
         let buffer = &self.buffers[buffer];
@@ -243,23 +188,12 @@ impl Memory {
     ///
     /// # Errors
     /// [`Fault::NoRegion`], [`Fault::OutOfBounds`], [`Fault::ReadOnly`].
-    pub fn write(
-        &mut self,
-        what: &'static str,
-        region: usize,
-        start: i64,
-        len: usize,
-    ) -> Result<&mut [u8], Fault> {
+    pub fn write(&mut self, what: &'static str, region: usize, start: i64, len: usize) -> Result<&mut [u8], Fault> {
         let (buffer, from, to) = self.place(what, region, start, len)?;
         self.bytes_written += len as u64;
         let buffer = &mut self.buffers[buffer];
         if !buffer.writable {
-            return Err(Fault::ReadOnly {
-                what,
-                region,
-                start,
-                end: start.saturating_add(len as i64),
-            });
+            return Err(Fault::ReadOnly { what, region, start, end: start.saturating_add(len as i64) });
         }
         buffer.written.fill(from, to, true);
         Ok(&mut buffer.data[from..to])
@@ -269,13 +203,7 @@ impl Memory {
     ///
     /// # Errors
     /// [`Fault::NoRegion`], [`Fault::OutOfBounds`].
-    pub fn peek(
-        &self,
-        what: &'static str,
-        region: usize,
-        start: i64,
-        len: usize,
-    ) -> Result<&[u8], Fault> {
+    pub fn peek(&self, what: &'static str, region: usize, start: i64, len: usize) -> Result<&[u8], Fault> {
         let (buffer, from, to) = self.clone_place(what, region, start, len)?;
         Ok(&self.buffers[buffer].data[from..to])
     }
@@ -294,32 +222,16 @@ impl Memory {
         let end = i128::from(start) + len as i128;
         if start < 0 || end > window.size as i128 {
             let end = end.clamp(0, i128::from(i64::MAX)) as i64;
-            return Err(Fault::OutOfBounds {
-                what,
-                region,
-                start,
-                end,
-                size: window.size,
-            });
+            return Err(Fault::OutOfBounds { what, region, start, end, size: window.size });
         }
-        Ok((
-            window.buffer,
-            window.offset + start as usize,
-            window.offset + end as usize,
-        ))
+        Ok((window.buffer, window.offset + start as usize, window.offset + end as usize))
     }
 
     /// Counts `[start, start + len)` of a region as used, without reading or writing.
     ///
     /// # Errors
     /// [`Fault::NoRegion`], [`Fault::OutOfBounds`].
-    pub fn touch(
-        &mut self,
-        what: &'static str,
-        region: usize,
-        start: i64,
-        len: usize,
-    ) -> Result<(), Fault> {
+    pub fn touch(&mut self, what: &'static str, region: usize, start: i64, len: usize) -> Result<(), Fault> {
         self.place(what, region, start, len).map(|_| ())
     }
 
@@ -327,13 +239,7 @@ impl Memory {
     ///
     /// # Errors
     /// [`Fault::NoRegion`], [`Fault::OutOfBounds`].
-    pub fn set_initialised(
-        &mut self,
-        region: usize,
-        start: i64,
-        len: usize,
-        value: bool,
-    ) -> Result<(), Fault> {
+    pub fn set_initialised(&mut self, region: usize, start: i64, len: usize, value: bool) -> Result<(), Fault> {
         let (buffer, from, to) = self.clone_place("an initialised range", region, start, len)?;
         self.buffers[buffer].written.fill(from, to, value);
         Ok(())
@@ -343,12 +249,7 @@ impl Memory {
     ///
     /// # Errors
     /// [`Fault::NoRegion`], [`Fault::OutOfBounds`].
-    pub fn find_uninitialised(
-        &self,
-        region: usize,
-        start: i64,
-        len: usize,
-    ) -> Result<Option<usize>, Fault> {
+    pub fn find_uninitialised(&self, region: usize, start: i64, len: usize) -> Result<Option<usize>, Fault> {
         let (buffer, from, to) = self.clone_place("an initialised range", region, start, len)?;
         let byte = self.buffers[buffer].written.first_other(from, to, true);
         Ok(byte.map(|b| b - from + start as usize))
@@ -366,10 +267,7 @@ impl Memory {
         };
         let mut at = 0;
         while let Some(start) = buffer.written.first_other(at, buffer.data.len(), false) {
-            let end = buffer
-                .written
-                .first_other(start, buffer.data.len(), true)
-                .unwrap_or(buffer.data.len());
+            let end = buffer.written.first_other(start, buffer.data.len(), true).unwrap_or(buffer.data.len());
             visit(start, &buffer.data[start..end]);
             at = end;
         }
@@ -379,12 +277,7 @@ impl Memory {
     ///
     /// # Errors
     /// [`Fault::OutOfBounds`].
-    pub fn read_shram(
-        &mut self,
-        what: &'static str,
-        start: i64,
-        len: usize,
-    ) -> Result<&[u8], Fault> {
+    pub fn read_shram(&mut self, what: &'static str, start: i64, len: usize) -> Result<&[u8], Fault> {
         let (from, to) = self.shram_place(what, start, len)?;
         if self.first_uninitialised.is_none() {
             // SHRAM is the NPU's own, so this is watched even when the host's memory is not.
@@ -398,12 +291,7 @@ impl Memory {
     ///
     /// # Errors
     /// [`Fault::OutOfBounds`].
-    pub fn write_shram(
-        &mut self,
-        what: &'static str,
-        start: i64,
-        len: usize,
-    ) -> Result<&mut [u8], Fault> {
+    pub fn write_shram(&mut self, what: &'static str, start: i64, len: usize) -> Result<&mut [u8], Fault> {
         let (from, to) = self.shram_place(what, start, len)?;
         self.shram.written.fill(from, to, true);
         Ok(&mut self.shram.data[from..to])
@@ -414,23 +302,12 @@ impl Memory {
         self.shram.written.fill(start, self.shram.data.len(), false);
     }
 
-    fn shram_place(
-        &self,
-        what: &'static str,
-        start: i64,
-        len: usize,
-    ) -> Result<(usize, usize), Fault> {
+    fn shram_place(&self, what: &'static str, start: i64, len: usize) -> Result<(usize, usize), Fault> {
         let size = self.shram.data.len();
         let end = i128::from(start) + len as i128;
         if start < 0 || end > size as i128 {
             let end = end.clamp(0, i128::from(i64::MAX)) as i64;
-            return Err(Fault::OutOfBounds {
-                what,
-                region: REGION_COUNT,
-                start,
-                end,
-                size,
-            });
+            return Err(Fault::OutOfBounds { what, region: REGION_COUNT, start, end, size });
         }
         Ok((start as usize, end as usize))
     }
@@ -454,30 +331,11 @@ mod tests {
     #[test]
     fn accesses_outside_are_refused() {
         let mut memory = memory();
-        assert!(matches!(
-            memory.read("IFM", 1, 90, 11),
-            Err(Fault::OutOfBounds {
-                end: 101,
-                size: 100,
-                ..
-            })
-        ));
-        assert!(matches!(
-            memory.read("IFM", 1, -1, 4),
-            Err(Fault::OutOfBounds { start: -1, .. })
-        ));
-        assert!(matches!(
-            memory.read("IFM", 1, i64::MAX, usize::MAX),
-            Err(Fault::OutOfBounds { .. })
-        ));
-        assert!(matches!(
-            memory.read("IFM", 3, 0, 1),
-            Err(Fault::NoRegion { region: 3, .. })
-        ));
-        assert!(matches!(
-            memory.write("OFM", 0, 0, 1),
-            Err(Fault::ReadOnly { region: 0, .. })
-        ));
+        assert!(matches!(memory.read("IFM", 1, 90, 11), Err(Fault::OutOfBounds { end: 101, size: 100, .. })));
+        assert!(matches!(memory.read("IFM", 1, -1, 4), Err(Fault::OutOfBounds { start: -1, .. })));
+        assert!(matches!(memory.read("IFM", 1, i64::MAX, usize::MAX), Err(Fault::OutOfBounds { .. })));
+        assert!(matches!(memory.read("IFM", 3, 0, 1), Err(Fault::NoRegion { region: 3, .. })));
+        assert!(matches!(memory.write("OFM", 0, 0, 1), Err(Fault::ReadOnly { region: 0, .. })));
         assert!(memory.set_region(2, 1, 60, 50).is_err() && memory.set_region(9, 1, 0, 1).is_err());
     }
 
@@ -489,14 +347,7 @@ mod tests {
         assert_eq!(memory.take_uninitialised(), None);
         memory.read("IFM", 2, 10, 11).unwrap();
         assert_eq!(memory.take_uninitialised(), Some((2, 20)));
-        assert_eq!(
-            (
-                memory.touched_end(1),
-                memory.touched_end(2),
-                memory.touched_end(0)
-            ),
-            (70, 21, 0)
-        );
+        assert_eq!((memory.touched_end(1), memory.touched_end(2), memory.touched_end(0)), (70, 21, 0));
         let mut ranges = Vec::new();
         memory.for_each_written(1, |start, bytes| ranges.push((start, bytes.len())));
         assert_eq!(ranges, [(60, 10)]);

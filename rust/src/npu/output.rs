@@ -42,34 +42,21 @@ impl OutputStage {
     ///
     /// # Errors
     /// [`Fault::Invalid`] or [`Fault::Unsupported`] for combinations of type, function and range without a meaning.
-    pub fn new(
-        kernel: &Kernel,
-        memory: &mut Memory,
-        accelerator: &Accelerator,
-    ) -> Result<OutputStage, Fault> {
+    pub fn new(kernel: &Kernel, memory: &mut Memory, accelerator: &Accelerator) -> Result<OutputStage, Fault> {
         let (ofm, activation) = (&kernel.ofm, &kernel.activation);
         let range = activation.forced_range.unwrap_or(ofm.element);
-        let (low, high) = (
-            range.min().max(activation.min),
-            range.max().min(activation.max),
-        );
+        let (low, high) = (range.min().max(activation.min), range.max().min(activation.max));
         if low > high {
-            return Err(Fault::Invalid {
-                what: "no value is in the activation range and the range of the OFM's type",
-            });
+            return Err(Fault::Invalid { what: "no value is in the activation range and the range of the OFM's type" });
         }
         let sixteen = ofm.element.bits == 16 && ofm.element.signed;
         let finish = match activation.function {
-            Function::Clamp if ofm.element.bits == 32 && activation.forced_range.is_none() => {
-                Finish::Raw
-            }
+            Function::Clamp if ofm.element.bits == 32 && activation.forced_range.is_none() => Finish::Raw,
             Function::Clamp => Finish::Clamp,
             Function::Tanh if sixteen => Finish::Tanh,
             Function::Sigmoid if sixteen => Finish::Sigmoid,
             Function::Tanh | Function::Sigmoid => {
-                return Err(Fault::Unsupported {
-                    what: "tanh and sigmoid functions with an OFM other than int16",
-                });
+                return Err(Fault::Unsupported { what: "tanh and sigmoid functions with an OFM other than int16" });
             }
             Function::Table(slot) => table(kernel, range.bits, slot, memory, accelerator)?,
         };
@@ -107,9 +94,7 @@ impl OutputStage {
 
     #[inline(always)]
     fn clamp(&self, scaled: i64) -> i64 {
-        scaled
-            .saturating_add(self.zero_point)
-            .clamp(self.low, self.high)
+        scaled.saturating_add(self.zero_point).clamp(self.low, self.high)
     }
 }
 
@@ -125,28 +110,14 @@ fn table(
         (8, 8) => (1, 256),
         (16, 16) if kernel.ofm.element.signed => (4, 512),
         (32, 8) => (4, 256),
-        _ => {
-            return Err(Fault::Unsupported {
-                what: "a look-up table for this OFM type and clip range",
-            })
-        }
+        _ => return Err(Fault::Unsupported { what: "a look-up table for this OFM type and clip range" }),
     };
     let (offset, len) = (slot as usize * 256, entry_bytes * entries);
     if offset + len > LUT_BYTES {
-        return Err(Fault::Invalid {
-            what: "the look-up table does not end in the LUT area",
-        });
+        return Err(Fault::Invalid { what: "the look-up table does not end in the LUT area" });
     }
-    let bytes = memory.read_shram(
-        "a look-up table",
-        (accelerator.lut_base() + offset) as i64,
-        len,
-    )?;
-    let words = || {
-        bytes
-            .chunks_exact(4)
-            .map(|b| i32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-    };
+    let bytes = memory.read_shram("a look-up table", (accelerator.lut_base() + offset) as i64, len)?;
+    let words = || bytes.chunks_exact(4).map(|b| i32::from_le_bytes([b[0], b[1], b[2], b[3]]));
     Ok(match (entry_bytes, entries) {
         (1, _) => Finish::Table(bytes.iter().map(|&b| i32::from(b)).collect()),
         (_, 512) => Finish::Slopes(words().map(|w| (i32::from(w as i16), w >> 16)).collect()),

@@ -31,10 +31,7 @@ pub fn parse(bytes: &[u8]) -> Result<Payload, PayloadError> {
     if bytes.len() % 4 != 0 || bytes.is_empty() {
         return Err(PayloadError::Size { bytes: bytes.len() });
     }
-    let words: Vec<u32> = bytes
-        .chunks_exact(4)
-        .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-        .collect();
+    let words: Vec<u32> = bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     if words[0] != MAGIC {
         return Err(PayloadError::Magic { word: words[0] });
     }
@@ -50,11 +47,7 @@ pub fn parse(bytes: &[u8]) -> Result<Payload, PayloadError> {
         };
         let body = index + 1..index + 1 + length;
         if body.end > words.len() {
-            return Err(PayloadError::Truncated {
-                index,
-                needed: length,
-                left: words.len() - index - 1,
-            });
+            return Err(PayloadError::Truncated { index, needed: length, left: words.len() - index - 1 });
         }
         match word & 0xFF {
             ACTION_CONFIG => config = Some((words[body.start], words[body.start + 1])),
@@ -65,25 +58,16 @@ pub fn parse(bytes: &[u8]) -> Result<Payload, PayloadError> {
         index = body.end;
     }
     let (Some((config_word, id_word)), [range]) = (config, streams.as_slice()) else {
-        return Err(PayloadError::StreamCount {
-            count: streams.len(),
-        });
+        return Err(PayloadError::StreamCount { count: streams.len() });
     };
     let offset = range.start * 4;
     if offset % 16 != 0 {
         return Err(PayloadError::StreamMisaligned { offset });
     }
     if range.len() * 4 >= MAX_STREAM_BYTES {
-        return Err(PayloadError::StreamTooLong {
-            bytes: range.len() * 4,
-        });
+        return Err(PayloadError::StreamTooLong { bytes: range.len() * 4 });
     }
-    Ok(Payload {
-        config_word,
-        id_word,
-        stream_offset_bytes: offset,
-        stream: words[range.clone()].to_vec(),
-    })
+    Ok(Payload { config_word, id_word, stream_offset_bytes: offset, stream: words[range.clone()].to_vec() })
 }
 
 /// Compares the payload's words with the device's as the driver does.
@@ -92,14 +76,7 @@ pub fn parse(bytes: &[u8]) -> Result<Payload, PayloadError> {
 /// [`PayloadError::ConfigMismatch`] or [`PayloadError::IdMismatch`] with the field that differs.
 pub fn check_device(payload: &Payload, device: &Accelerator) -> Result<(), PayloadError> {
     let (word, expected) = (payload.config_word, device.config_word);
-    let config = |what| {
-        Err(PayloadError::ConfigMismatch {
-            word,
-            expected,
-            accelerator: device.name,
-            what,
-        })
-    };
+    let config = |what| Err(PayloadError::ConfigMismatch { word, expected, accelerator: device.name, what });
     if word != expected {
         if word >> 28 != expected >> 28 {
             return config("product");
@@ -116,18 +93,10 @@ pub fn check_device(payload: &Payload, device: &Accelerator) -> Result<(), Paylo
     }
     let (word, expected) = (payload.id_word, device.id_word);
     if word >> 28 != expected >> 28 {
-        return Err(PayloadError::IdMismatch {
-            word,
-            expected,
-            what: "the architecture's major version differs",
-        });
+        return Err(PayloadError::IdMismatch { word, expected, what: "the architecture's major version differs" });
     }
     if (word >> 20) & 0xFF > (expected >> 20) & 0xFF {
-        return Err(PayloadError::IdMismatch {
-            word,
-            expected,
-            what: "the payload needs a newer minor version",
-        });
+        return Err(PayloadError::IdMismatch { word, expected, what: "the payload needs a newer minor version" });
     }
     Ok(())
 }
@@ -140,17 +109,7 @@ mod tests {
         words.iter().flat_map(|w| w.to_le_bytes()).collect()
     }
 
-    const GOOD: [u32; 9] = [
-        MAGIC,
-        0x0010_0001,
-        0x3008,
-        0x1006_0000,
-        5,
-        5,
-        5,
-        0x0001_0002,
-        0xFFFF_0000,
-    ];
+    const GOOD: [u32; 9] = [MAGIC, 0x0010_0001, 0x3008, 0x1006_0000, 5, 5, 5, 0x0001_0002, 0xFFFF_0000];
 
     #[test]
     fn a_payload_as_vela_lays_it_out() {
@@ -165,41 +124,15 @@ mod tests {
         assert_eq!(parse(&[1, 2, 3]), Err(PayloadError::Size { bytes: 3 }));
         assert_eq!(parse(&[]), Err(PayloadError::Size { bytes: 0 }));
         assert!(matches!(parse(b"COP2"), Err(PayloadError::Magic { .. })));
-        assert!(matches!(
-            parse(&payload(&GOOD[..8])),
-            Err(PayloadError::Truncated {
-                index: 7,
-                needed: 1,
-                left: 0
-            })
-        ));
-        assert_eq!(
-            parse(&payload(&GOOD[..7])),
-            Err(PayloadError::StreamCount { count: 0 })
-        );
+        assert!(matches!(parse(&payload(&GOOD[..8])), Err(PayloadError::Truncated { index: 7, needed: 1, left: 0 })));
+        assert_eq!(parse(&payload(&GOOD[..7])), Err(PayloadError::StreamCount { count: 0 }));
         let mut odd = GOOD.to_vec();
         odd.remove(4);
-        assert_eq!(
-            parse(&payload(&odd)),
-            Err(PayloadError::StreamMisaligned { offset: 28 })
-        );
+        assert_eq!(parse(&payload(&odd)), Err(PayloadError::StreamMisaligned { offset: 28 }));
         odd[4] = 9;
-        assert!(matches!(
-            parse(&payload(&odd)),
-            Err(PayloadError::UnknownAction {
-                index: 4,
-                code: 9,
-                ..
-            })
-        ));
+        assert!(matches!(parse(&payload(&odd)), Err(PayloadError::UnknownAction { index: 4, code: 9, .. })));
         let parsed = parse(&payload(&GOOD)).unwrap();
         let other = Accelerator::by_name("ethos-u65-256").unwrap();
-        assert!(matches!(
-            check_device(&parsed, other),
-            Err(PayloadError::ConfigMismatch {
-                what: "product",
-                ..
-            })
-        ));
+        assert!(matches!(check_device(&parsed, other), Err(PayloadError::ConfigMismatch { what: "product", .. })));
     }
 }

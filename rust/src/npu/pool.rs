@@ -38,23 +38,12 @@ fn pool(kernel: &Kernel, context: &mut Context, stage: &mut OutputStage) -> Resu
             values.fill(if maximum { i64::MIN } else { 0 });
             let count = window(kernel, &rows, y, x, &mut values);
             if count == 0 {
-                return Err(Fault::Invalid {
-                    what: "a pooling window covers nothing but padding",
-                });
+                return Err(Fault::Invalid { what: "a pooling window covers nothing but padding" });
             }
-            let scale = if maximum {
-                Scale::UNIT
-            } else {
-                global.unwrap_or_else(|| reciprocal(count))
-            };
+            let scale = if maximum { Scale::UNIT } else { global.unwrap_or_else(|| reciprocal(count)) };
             let out = &mut out[x as usize * depth..][..depth];
             for (o, value) in out.iter_mut().zip(&values) {
-                *o = stage.finish(scale_round(
-                    *value,
-                    scale,
-                    OUTPUT_FIRST_STAGE,
-                    stage.rounding,
-                ));
+                *o = stage.finish(scale_round(*value, scale, OUTPUT_FIRST_STAGE, stage.rounding));
             }
         }
         kernel.ofm.write_row(context.memory, y, &out)?;
@@ -72,26 +61,16 @@ fn window(kernel: &Kernel, rows: &Rows<i32>, y: u32, x: u32, values: &mut [i64])
             let column = (x * w.stride_x + kx * w.dilation_x) as usize;
             let pixel = &row[column * depth..][..depth];
             if kernel.kind == KernelKind::MaxPool {
-                values
-                    .iter_mut()
-                    .zip(pixel)
-                    .for_each(|(v, p)| *v = (*v).max(i64::from(*p)));
+                values.iter_mut().zip(pixel).for_each(|(v, p)| *v = (*v).max(i64::from(*p)));
             } else {
-                values
-                    .iter_mut()
-                    .zip(pixel)
-                    .for_each(|(v, p)| *v += i64::from(*p));
+                values.iter_mut().zip(pixel).for_each(|(v, p)| *v += i64::from(*p));
             }
         }
     }
     (valid_rows.len() * valid_columns.len()) as u32
 }
 
-fn reduce_sum(
-    kernel: &Kernel,
-    context: &mut Context,
-    stage: &mut OutputStage,
-) -> Result<(), Fault> {
+fn reduce_sum(kernel: &Kernel, context: &mut Context, stage: &mut OutputStage) -> Result<(), Fault> {
     let (w, depth) = (&kernel.window, kernel.ifm.depth as usize);
     let scale = kernel.scale.unwrap_or(Scale::UNIT);
     let limit = 1i64 << (kernel.accumulator_bits - 1);
@@ -105,9 +84,7 @@ fn reduce_sum(
             for ky in 0..w.height {
                 for kx in 0..w.width {
                     let column = x * w.stride_x as usize + (kx * w.dilation_x) as usize;
-                    sum += rows.row(y, ky)[column * depth..][..depth]
-                        .iter()
-                        .sum::<i64>();
+                    sum += rows.row(y, ky)[column * depth..][..depth].iter().sum::<i64>();
                 }
             }
             overflow |= sum < -limit || sum >= limit;
@@ -116,9 +93,7 @@ fn reduce_sum(
         kernel.ofm.write_row(context.memory, y, &out)?;
     }
     if overflow {
-        context
-            .findings
-            .accumulator_overflow(kernel.accumulator_bits);
+        context.findings.accumulator_overflow(kernel.accumulator_bits);
     }
     Ok(())
 }

@@ -150,9 +150,7 @@ pub struct RegisterFile {
 
 impl Default for RegisterFile {
     fn default() -> Self {
-        RegisterFile {
-            values: [None; REGISTER_COUNT],
-        }
+        RegisterFile { values: [None; REGISTER_COUNT] }
     }
 }
 
@@ -167,9 +165,7 @@ impl RegisterFile {
     /// # Errors
     /// [`Fault::NotSet`] if the stream never set it; there are no useful reset values.
     pub fn value(&self, register: Register) -> Result<RegisterValue, Fault> {
-        self.values[register as usize].ok_or(Fault::NotSet {
-            register: register.name(),
-        })
+        self.values[register as usize].ok_or(Fault::NotSet { register: register.name() })
     }
 
     /// The low 32 bits (the parameter of one-word registers).
@@ -226,10 +222,7 @@ mod tests {
     #[test]
     fn codes_and_names() {
         assert_eq!(Register::from_code(0, 290), Some(Register::KERNEL_STRIDE));
-        assert_eq!(
-            Register::from_code(1, 36).map(Register::name),
-            Some("OFM_SCALE")
-        );
+        assert_eq!(Register::from_code(1, 36).map(Register::name), Some("OFM_SCALE"));
         assert_eq!(Register::from_code(0, 262), None);
         assert!(Register::OFM_SCALE.is_wide() && !Register::BLOCKDEP.is_wide());
     }
@@ -237,35 +230,12 @@ mod tests {
     #[test]
     fn unset_registers_are_named() {
         let mut file = RegisterFile::default();
-        assert_eq!(
-            file.get(Register::AB_START),
-            Err(Fault::NotSet {
-                register: "AB_START"
-            })
-        );
-        file.set(
-            Register::IFM_ZERO_POINT,
-            RegisterValue {
-                low: 0xFF80,
-                high: 0,
-            },
-        );
+        assert_eq!(file.get(Register::AB_START), Err(Fault::NotSet { register: "AB_START" }));
+        file.set(Register::IFM_ZERO_POINT, RegisterValue { low: 0xFF80, high: 0 });
         assert_eq!(file.signed16(Register::IFM_ZERO_POINT), Ok(-128));
-        file.set(
-            Register::OFM_STRIDE_Y,
-            RegisterValue {
-                low: (-64i32) as u32,
-                high: 0,
-            },
-        );
+        file.set(Register::OFM_STRIDE_Y, RegisterValue { low: (-64i32) as u32, high: 0 });
         assert_eq!(file.stride(Register::OFM_STRIDE_Y), Ok(-64));
-        file.set(
-            Register::OFM_STRIDE_Y,
-            RegisterValue {
-                low: (-64i32) as u32,
-                high: 0xFF,
-            },
-        );
+        file.set(Register::OFM_STRIDE_Y, RegisterValue { low: (-64i32) as u32, high: 0xFF });
         assert_eq!(file.stride(Register::OFM_STRIDE_Y), Ok(-64));
     }
 }

@@ -5,8 +5,9 @@ use super::accelerator::Accelerator;
 use super::decode::{decode, Command, Opcode};
 use super::dma::read_dma;
 use super::error::{Fault, NpuError, Warning, WarningKind};
+use super::kernel_reader::read_kernel;
 use super::memory::{Memory, REGION_COUNT};
-use super::operation::{read_kernel, Elementwise, Kernel, KernelKind};
+use super::operation::{Elementwise, Kernel, KernelKind};
 use super::payload;
 use super::registers::RegisterFile;
 use super::weight_cache::WeightCache;
@@ -35,37 +36,23 @@ pub(super) struct Findings {
 impl Findings {
     fn add(&mut self, kind: WarningKind, message: String) {
         if self.warnings.len() < MAX_WARNINGS {
-            self.warnings.push(Warning {
-                kind,
-                command: self.command,
-                message,
-            });
+            self.warnings.push(Warning { kind, command: self.command, message });
         }
     }
 
     /// A sum left the accumulator's range.
     pub fn accumulator_overflow(&mut self, bits: u32) {
-        self.add(
-            WarningKind::AccumulatorOverflow,
-            format!("a sum does not fit the {bits}-bit accumulator"),
-        );
+        self.add(WarningKind::AccumulatorOverflow, format!("a sum does not fit the {bits}-bit accumulator"));
     }
 
     /// A value left the range of a 32-bit OFM.
     pub fn saturation(&mut self) {
-        self.add(
-            WarningKind::Saturation,
-            "a value does not fit the 32-bit OFM and was saturated".to_string(),
-        );
+        self.add(WarningKind::Saturation, "a value does not fit the 32-bit OFM and was saturated".to_string());
     }
 
     fn uninitialised(&mut self, what: &str, place: Option<(usize, usize)>) {
         if let Some((region, byte)) = place {
-            let place = if region == REGION_COUNT {
-                "SHRAM".to_string()
-            } else {
-                format!("region {region}")
-            };
+            let place = if region == REGION_COUNT { "SHRAM".to_string() } else { format!("region {region}") };
             self.add(
                 WarningKind::UninitialisedRead,
                 format!("{what} reads byte {byte} of {place}, which nobody wrote"),
@@ -104,11 +91,7 @@ impl Machine {
     /// A machine without regions; add them to [`Machine::memory`]. `watch_uninitialised`: see [`Memory::new`].
     pub fn new(accelerator: &'static Accelerator, watch_uninitialised: bool) -> Machine {
         let memory = Memory::new(accelerator.shram_bytes(), watch_uninitialised);
-        Machine {
-            accelerator,
-            memory,
-            weights: WeightCache::default(),
-        }
+        Machine { accelerator, memory, weights: WeightCache::default() }
     }
 
     /// The variant that is simulated.
@@ -130,25 +113,17 @@ impl Machine {
         let (read, written) = (self.memory.bytes_read, self.memory.bytes_written);
         for (index, command) in commands.iter().enumerate() {
             findings.command = index;
-            let fault = |fault| NpuError::Command {
-                command: index,
-                operation: command.name(),
-                fault,
-            };
+            let fault = |fault| NpuError::Command { command: index, operation: command.name(), fault };
             match *command {
                 Command::Set { register, value } => registers.set(register, value),
-                Command::Operation {
-                    opcode: Opcode::DmaStart,
-                    ..
-                } => {
+                Command::Operation { opcode: Opcode::DmaStart, .. } => {
                     let dma = read_dma(&registers, self.accelerator).map_err(fault)?;
                     dma.execute(&mut self.memory).map_err(fault)?;
                     transfers += 1;
                 }
                 Command::Operation { opcode, parameter } => {
                     if let Some(kind) = kernel_kind(opcode, parameter).map_err(fault)? {
-                        self.kernel(&registers, kind, &mut findings)
-                            .map_err(fault)?;
+                        self.kernel(&registers, kind, &mut findings).map_err(fault)?;
                         kernels += 1;
                     }
                 }
@@ -165,26 +140,15 @@ impl Machine {
         })
     }
 
-    fn kernel(
-        &mut self,
-        registers: &RegisterFile,
-        kind: KernelKind,
-        findings: &mut Findings,
-    ) -> Result<(), Fault> {
+    fn kernel(&mut self, registers: &RegisterFile, kind: KernelKind, findings: &mut Findings) -> Result<(), Fault> {
         let kernel = read_kernel(registers, self.accelerator, kind)?;
         check_work(&kernel)?;
         shram::check(&kernel, self.accelerator)?;
-        let mut context = Context {
-            memory: &mut self.memory,
-            weights: &mut self.weights,
-            accelerator: self.accelerator,
-            findings,
-        };
+        let mut context =
+            Context { memory: &mut self.memory, weights: &mut self.weights, accelerator: self.accelerator, findings };
         match kind {
             KernelKind::Conv | KernelKind::Depthwise => conv::execute(&kernel, &mut context)?,
-            KernelKind::Elementwise(function) => {
-                elementwise::execute(&kernel, function, &mut context)?
-            }
+            KernelKind::Elementwise(function) => elementwise::execute(&kernel, function, &mut context)?,
             KernelKind::MaxPool | KernelKind::AveragePool | KernelKind::ReduceSum => {
                 pool::execute(&kernel, &mut context)?;
             }
@@ -199,11 +163,7 @@ impl Machine {
 
 /// The kernel that an operation starts, if it starts one.
 fn kernel_kind(opcode: Opcode, parameter: u16) -> Result<Option<KernelKind>, Fault> {
-    let unknown = |allowed| Fault::Range {
-        register: "operation parameter",
-        value: i64::from(parameter),
-        allowed,
-    };
+    let unknown = |allowed| Fault::Range { register: "operation parameter", value: i64::from(parameter), allowed };
     Ok(match opcode {
         Opcode::Conv => Some(KernelKind::Conv),
         Opcode::Depthwise => Some(KernelKind::Depthwise),
@@ -219,22 +179,13 @@ fn kernel_kind(opcode: Opcode, parameter: u16) -> Result<Option<KernelKind>, Fau
         }
         Opcode::DmaWait if parameter > 15 => return Err(unknown("0..=15")),
         Opcode::KernelWait if parameter > 3 => return Err(unknown("0..=3")),
-        Opcode::Stop
-        | Opcode::Irq
-        | Opcode::DmaStart
-        | Opcode::DmaWait
-        | Opcode::KernelWait
-        | Opcode::PmuMask => None,
+        Opcode::Stop | Opcode::Irq | Opcode::DmaStart | Opcode::DmaWait | Opcode::KernelWait | Opcode::PmuMask => None,
     })
 }
 
 /// Refuses kernels that would take minutes: only damaged streams contain them.
 fn check_work(kernel: &Kernel) -> Result<(), Fault> {
-    let elements = |shape: [u32; 3]| {
-        shape
-            .iter()
-            .fold(1u64, |product, &n| product.saturating_mul(u64::from(n)))
-    };
+    let elements = |shape: [u32; 3]| shape.iter().fold(1u64, |product, &n| product.saturating_mul(u64::from(n)));
     let ofm = elements([kernel.ofm.height, kernel.ofm.width, kernel.ofm.depth]);
     let taps = elements([kernel.window.height, kernel.window.width, 1]);
     let inputs = match kernel.kind {
@@ -243,11 +194,7 @@ fn check_work(kernel: &Kernel) -> Result<(), Fault> {
     };
     let amount = ofm.saturating_mul(taps).saturating_mul(inputs);
     if amount > MAX_KERNEL_WORK {
-        return Err(Fault::TooLarge {
-            what: "multiply-accumulates",
-            amount,
-            limit: MAX_KERNEL_WORK,
-        });
+        return Err(Fault::TooLarge { what: "multiply-accumulates", amount, limit: MAX_KERNEL_WORK });
     }
     Ok(())
 }

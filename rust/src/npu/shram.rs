@@ -22,47 +22,21 @@ pub fn check(kernel: &Kernel, accelerator: &Accelerator) -> Result<(), Fault> {
         if needed <= available {
             Ok(())
         } else {
-            Err(Fault::Shram {
-                what,
-                needed,
-                available,
-            })
+            Err(Fault::Shram { what, needed, available })
         }
     };
-    fits(
-        "the IFM buffers end beyond IFM_IB_END",
-        OUTPUT_BANKS + ifm_banks,
-        layout.ifm_end,
-    )?;
+    fits("the IFM buffers end beyond IFM_IB_END", OUTPUT_BANKS + ifm_banks, layout.ifm_end)?;
     if matches!(kernel.kind, KernelKind::Elementwise(_)) {
         fits("IFM_IB_END is beyond the banks in use", layout.ifm_end, end)?;
         if let (Some(start), Some(Operand2::Map(_))) = (layout.ifm2_start, &kernel.ifm2) {
-            fits(
-                "IFM2_IB_START lies in the IFM buffers",
-                OUTPUT_BANKS + ifm_banks,
-                start,
-            )?;
-            fits(
-                "the IFM2 buffers end beyond the banks in use",
-                start.saturating_add(ifm_banks),
-                end,
-            )?;
+            fits("IFM2_IB_START lies in the IFM buffers", OUTPUT_BANKS + ifm_banks, start)?;
+            fits("the IFM2 buffers end beyond the banks in use", start.saturating_add(ifm_banks), end)?;
         }
         return Ok(());
     }
-    fits(
-        "IFM_IB_END is beyond AB_START",
-        layout.ifm_end,
-        layout.accumulator_start,
-    )?;
-    let accumulators = layout
-        .accumulator_start
-        .saturating_add(accumulator_banks(kernel, accelerator));
-    fits(
-        "the accumulators end beyond the banks in use",
-        accumulators,
-        end,
-    )
+    fits("IFM_IB_END is beyond AB_START", layout.ifm_end, layout.accumulator_start)?;
+    let accumulators = layout.accumulator_start.saturating_add(accumulator_banks(kernel, accelerator));
+    fits("the accumulators end beyond the banks in use", accumulators, end)
 }
 
 /// First bank that the kernel may not use for buffers.
@@ -81,33 +55,16 @@ fn ifm_banks(kernel: &Kernel, accelerator: &Accelerator) -> u32 {
     let side = |block: u32, stride: u32, kernel: u32, dilation: u32, micro: u32| {
         let dilated = ((kernel - 1) * dilation + 1).min(SUB_KERNEL);
         let rows = (block - 1) * stride + dilated + nearest;
-        rows.div_ceil(window.upscale.factor())
-            .next_multiple_of(micro)
+        rows.div_ceil(window.upscale.factor()).next_multiple_of(micro)
     };
     let block = &kernel.block;
-    let height = side(
-        block.height,
-        window.stride_y,
-        window.height,
-        window.dilation_y,
-        micro_height,
-    );
-    let width = side(
-        block.width,
-        window.stride_x,
-        window.width,
-        window.dilation_x,
-        micro_width,
-    );
+    let height = side(block.height, window.stride_y, window.height, window.dilation_y, micro_height);
+    let width = side(block.width, window.stride_x, window.width, window.dilation_x, micro_width);
     let depth = match kernel.kind {
-        KernelKind::Conv | KernelKind::ReduceSum if bits == 16 => {
-            kernel.ifm.depth.min(16).next_multiple_of(4)
+        KernelKind::Conv | KernelKind::ReduceSum if bits == 16 => kernel.ifm.depth.min(16).next_multiple_of(4),
+        KernelKind::Conv | KernelKind::ReduceSum => {
+            kernel.ifm.depth.min(if kernel.part_kernel { 16 } else { 32 }).next_multiple_of(8)
         }
-        KernelKind::Conv | KernelKind::ReduceSum => kernel
-            .ifm
-            .depth
-            .min(if kernel.part_kernel { 16 } else { 32 })
-            .next_multiple_of(8),
         _ => block.depth,
     };
     let granules = &accelerator.granules;
@@ -126,15 +83,10 @@ fn ifm_banks(kernel: &Kernel, accelerator: &Accelerator) -> u32 {
 fn accumulator_banks(kernel: &Kernel, accelerator: &Accelerator) -> u32 {
     let block = &kernel.block;
     // A single output row fills micro-blocks of 1x4 instead of 2x2, so its accumulators take one row.
-    let single_row =
-        kernel.ofm.height == 1 && kernel.window.height == 1 && accelerator.micro_block[0] == 2;
+    let single_row = kernel.ofm.height == 1 && kernel.window.height == 1 && accelerator.micro_block[0] == 2;
     let height = if single_row { 1 } else { block.height };
     let elements = height * block.width * block.depth.next_multiple_of(8);
     let bytes = elements * kernel.accumulator_bits / 8;
-    let granule = if kernel.accumulator_bits == 40 {
-        accelerator.granules.acc40
-    } else {
-        accelerator.granules.acc32
-    };
+    let granule = if kernel.accumulator_bits == 40 { accelerator.granules.acc40 } else { accelerator.granules.acc32 };
     (2 * bytes.div_ceil(BANK_BYTES)).next_multiple_of(granule)
 }

@@ -22,9 +22,7 @@ fn table() -> &'static [i64; 256] {
 
 /// `2^(16 + fraction_bits) * logistic` of a magnitude in steps of `1 / (24 << fraction_bits)`; `None` beyond the table.
 fn interpolate(magnitude: i64, fraction_bits: u32) -> Option<i64> {
-    let index = usize::try_from(magnitude >> fraction_bits)
-        .ok()
-        .filter(|&i| i < 255)?;
+    let index = usize::try_from(magnitude >> fraction_bits).ok().filter(|&i| i < 255)?;
     let (here, next) = (table()[index], table()[index + 1]);
     let fraction = magnitude & ((1 << fraction_bits) - 1);
     Some((here << fraction_bits) + fraction * (next - here))
@@ -34,11 +32,7 @@ fn interpolate(magnitude: i64, fraction_bits: u32) -> Option<i64> {
 pub fn logistic(input: i64) -> i32 {
     let input = input.clamp(-(1 << 40), 1 << 40);
     let upper = interpolate(input.abs(), 9).unwrap_or(0x7FFF << 10);
-    let value = if input >= 0 {
-        upper + 512
-    } else {
-        (1 << 25) - upper + 511
-    };
+    let value = if input >= 0 { upper + 512 } else { (1 << 25) - upper + 511 };
     (value >> 10) as i32
 }
 
@@ -46,11 +40,7 @@ pub fn logistic(input: i64) -> i32 {
 pub fn tanh(input: i64) -> i32 {
     let input = input.clamp(-(1 << 40), 1 << 40);
     let upper = interpolate(input.abs(), 8).unwrap_or(0xFFFF << 8) - (1 << 23);
-    let value = if input >= 0 {
-        upper + 128
-    } else {
-        -upper + 127
-    };
+    let value = if input >= 0 { upper + 128 } else { -upper + 127 };
     (value >> 8) as i32
 }
 

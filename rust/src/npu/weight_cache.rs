@@ -27,21 +27,14 @@ struct Entry {
 /// A quick 64-bit digest; a collision costs a decode, never a wrong result.
 fn digest(bytes: &[u8]) -> u64 {
     let mut chunks = bytes.chunks_exact(8);
-    let mix = |hash: u64, word: u64| {
-        (hash ^ word)
-            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-            .rotate_left(29)
-    };
+    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
     let mut hash = bytes.len() as u64;
     for chunk in chunks.by_ref() {
         let mut word = [0; 8];
         word.copy_from_slice(chunk);
         hash = mix(hash, u64::from_le_bytes(word));
     }
-    chunks
-        .remainder()
-        .iter()
-        .fold(hash, |hash, &byte| mix(hash, u64::from(byte)))
+    chunks.remainder().iter().fold(hash, |hash, &byte| mix(hash, u64::from(byte)))
 }
 
 impl WeightCache {
@@ -49,17 +42,9 @@ impl WeightCache {
     ///
     /// # Errors
     /// What decoding and reordering refuse.
-    pub fn weights(
-        &mut self,
-        geometry: WeightGeometry,
-        encoded: &[u8],
-    ) -> Result<Arc<Vec<i16>>, Fault> {
+    pub fn weights(&mut self, geometry: WeightGeometry, encoded: &[u8]) -> Result<Arc<Vec<i16>>, Fault> {
         let key = (geometry, digest(encoded));
-        if let Some(entry) = self
-            .entries
-            .get(&key)
-            .filter(|entry| entry.encoded == encoded)
-        {
+        if let Some(entry) = self.entries.get(&key).filter(|entry| entry.encoded == encoded) {
             return Ok(Arc::clone(&entry.decoded));
         }
         let needed = usize::try_from(geometry.stream_weights()).unwrap_or(usize::MAX);
@@ -69,13 +54,7 @@ impl WeightCache {
             self.weights = 0;
         }
         self.weights += decoded.len();
-        self.entries.insert(
-            key,
-            Entry {
-                encoded: encoded.to_vec(),
-                decoded: Arc::clone(&decoded),
-            },
-        );
+        self.entries.insert(key, Entry { encoded: encoded.to_vec(), decoded: Arc::clone(&decoded) });
         Ok(decoded)
     }
 }

@@ -77,13 +77,7 @@ impl WeightGeometry {
             let height = (limit(self.dilation_y) as u32).min(self.kernel_height - y);
             for x in (0..self.kernel_width).step_by(limit(self.dilation_x)) {
                 let width = (limit(self.dilation_x) as u32).min(self.kernel_width - x);
-                all.push(SubKernel {
-                    y,
-                    x,
-                    height,
-                    width,
-                    elements: (height * width).next_multiple_of(round_to),
-                });
+                all.push(SubKernel { y, x, height, width, elements: (height * width).next_multiple_of(round_to) });
             }
         }
         all
@@ -91,23 +85,16 @@ impl WeightGeometry {
 
     /// Weights in the stream, padding included.
     pub fn stream_weights(&self) -> u64 {
-        let elements: u64 = self
-            .sub_kernels()
-            .iter()
-            .map(|s| u64::from(s.elements))
-            .sum();
+        let elements: u64 = self.sub_kernels().iter().map(|s| u64::from(s.elements)).sum();
         let micro = self.ifm_micro_depth;
         let inputs: u64 = if self.depthwise {
             1
         } else {
             let blocks = (0..self.ifm_depth).step_by(self.input_block() as usize);
-            blocks
-                .map(|ib| u64::from(self.input_channels(ib).next_multiple_of(micro)))
-                .sum()
+            blocks.map(|ib| u64::from(self.input_channels(ib).next_multiple_of(micro))).sum()
         };
         let block = self.block_depth.max(1);
-        let whole = u64::from(self.ofm_depth / block)
-            * u64::from(block.next_multiple_of(self.ofm_micro_depth));
+        let whole = u64::from(self.ofm_depth / block) * u64::from(block.next_multiple_of(self.ofm_micro_depth));
         let rest = u64::from((self.ofm_depth % block).next_multiple_of(self.ofm_micro_depth));
         elements * inputs * (whole + rest)
     }
@@ -125,16 +112,9 @@ impl WeightGeometry {
     /// [`Fault::Invalid`] if padding is not zero.
     pub fn reorder(&self, stream: &[i16]) -> Result<Vec<i16>, Fault> {
         if stream.len() as u64 != self.stream_weights() {
-            return Err(Fault::WeightCount {
-                found: stream.len(),
-                needed: self.stream_weights() as usize,
-            });
+            return Err(Fault::WeightCount { found: stream.len(), needed: self.stream_weights() as usize });
         }
-        let mut placer = Placer {
-            geometry: self,
-            stream: stream.iter(),
-            out: vec![0; self.volume() as usize],
-        };
+        let mut placer = Placer { geometry: self, stream: stream.iter(), out: vec![0; self.volume() as usize] };
         let sub_kernels = self.sub_kernels();
         let inputs = if self.depthwise { 1 } else { self.ifm_depth };
         for ob in (0..self.ofm_depth).step_by(self.block_depth.max(1) as usize) {
@@ -157,22 +137,12 @@ struct Placer<'a> {
 }
 
 impl Placer<'_> {
-    fn place_sub_kernel(
-        &mut self,
-        ob: u32,
-        outputs: u32,
-        ib: u32,
-        sub: SubKernel,
-    ) -> Result<(), Fault> {
+    fn place_sub_kernel(&mut self, ob: u32, outputs: u32, ib: u32, sub: SubKernel) -> Result<(), Fault> {
         let g = self.geometry;
         let channels = g.input_channels(ib);
         let micro = g.ifm_micro_depth as usize;
         // Part-kernel-first walks the kernel inside a micro-block of inputs, depth-first the inputs inside an element.
-        let (outer, inner) = if g.part_kernel {
-            (channels, 1)
-        } else {
-            (1, channels)
-        };
+        let (outer, inner) = if g.part_kernel { (channels, 1) } else { (1, channels) };
         for io in (0..outer).step_by(micro) {
             for ou in (0..outputs).step_by(g.ofm_micro_depth as usize) {
                 for e in 0..sub.elements {
@@ -186,13 +156,7 @@ impl Placer<'_> {
     }
 
     /// One micro-block of outputs by one of inputs, at element `e` of a sub-kernel.
-    fn place_micro_block(
-        &mut self,
-        output: u32,
-        input: u32,
-        e: u32,
-        sub: SubKernel,
-    ) -> Result<(), Fault> {
+    fn place_micro_block(&mut self, output: u32, input: u32, e: u32, sub: SubKernel) -> Result<(), Fault> {
         let g = self.geometry;
         let (ky, kx) = (e / sub.width, e % sub.width);
         let inside = ky < sub.height;
@@ -202,11 +166,7 @@ impl Placer<'_> {
         // A micro-block may reach beyond the block into the next one's channels only where those do not exist here.
         for oz in output..output + g.ofm_micro_depth {
             let row = self.stream.by_ref().take(columns as usize);
-            let count = if inside && oz < g.ofm_depth {
-                columns.min(g.ifm_depth.saturating_sub(input))
-            } else {
-                0
-            };
+            let count = if inside && oz < g.ofm_depth { columns.min(g.ifm_depth.saturating_sub(input)) } else { 0 };
             let start = if g.depthwise {
                 tap * g.ofm_depth as usize + oz as usize
             } else {
@@ -216,9 +176,7 @@ impl Placer<'_> {
                 if i < count as usize {
                     self.out[start + i] = *weight;
                 } else if *weight != 0 {
-                    return Err(Fault::Invalid {
-                        what: "the padding of the weight stream is not zero",
-                    });
+                    return Err(Fault::Invalid { what: "the padding of the weight stream is not zero" });
                 }
             }
         }
@@ -232,10 +190,7 @@ mod tests {
     use super::*;
 
     fn hex(text: &str) -> Vec<u8> {
-        (0..text.len())
-            .step_by(2)
-            .map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap())
-            .collect()
+        (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
     }
 
     fn geometry(ohwi: [u32; 4], block_depth: u32, ofm_micro_depth: u32) -> WeightGeometry {
@@ -265,10 +220,8 @@ mod tests {
     #[test]
     fn depth_first_vector() {
         let text = "d10068a134b9d48a6752e90900301203e0d2ce9207c000f87f0d048740fc1ce600c000002a00fefff3e1ffffffffffff";
-        let want = [
-            4, -5, -4, -3, -4, 4, 5, 1, -6, -5, -2, -1, 2, 0, -3, -4, 2, 3, -6, -5, -1, -1, 5, 0,
-            -1, -1, 2, 1, -4, 3,
-        ];
+        let want =
+            [4, -5, -4, -3, -4, 4, 5, 1, -6, -5, -2, -1, 2, 0, -3, -4, 2, 3, -6, -5, -1, -1, 5, 0, -1, -1, 2, 1, -4, 3];
         check(&geometry([3, 1, 1, 10], 16, 8), 256, text, &want);
     }
 
@@ -276,51 +229,28 @@ mod tests {
     fn part_kernel_vector() {
         let text = "d101dc068e31c698aff845d2d773c35c8814630e0eac4e0d8dd5226112c6202b8bbabb6320c3dc498e71a35d6d8d0fce74800e09c6c0b3270c00b2d9f29724c6884f82e53097d621bb96f4ff91289a291ab592fb5692f867b833f38fe7ff02001900e01cf0e8ffffffffffffffffffff";
         let want = [
-            131, 233, 146, -110, -92, 76, 77, 100, 189, -106, 224, -255, -216, 242, 227, -103,
-            -184, -95, -233, 200, 83, 44, -130, -15, -158, 140, -13, -240, -125, 106, 10, -64,
-            -126, -209, 55, 82, 10, 220, 219, -150, 55, 66, -129, -103, -6, 124, -106, 114, 79,
-            -144, -57, 169, 175, 81, -253, 93, -140, 164, 211, -36,
+            131, 233, 146, -110, -92, 76, 77, 100, 189, -106, 224, -255, -216, 242, 227, -103, -184, -95, -233, 200,
+            83, 44, -130, -15, -158, 140, -13, -240, -125, 106, 10, -64, -126, -209, 55, 82, 10, 220, 219, -150, 55,
+            66, -129, -103, -6, 124, -106, 114, 79, -144, -57, 169, 175, 81, -253, 93, -140, 164, 211, -36,
         ];
-        check(
-            &WeightGeometry {
-                part_kernel: true,
-                ..geometry([5, 2, 2, 3], 8, 4)
-            },
-            256,
-            text,
-            &want,
-        );
+        check(&WeightGeometry { part_kernel: true, ..geometry([5, 2, 2, 3], 8, 4) }, 256, text, &want);
     }
 
     #[test]
     fn depthwise_vector() {
         let text = "68005c119c2c404fdf6f34ea911f0c007006f2ffffffffffffffffffffffffff";
         let ohwi = [
-            -100, -100, 0, -100, 0, 0, 1, -100, 1, 0, -100, 0, 0, 0, 0, 1, -100, 0, 1, -100, 0, 0,
-            1, 1, 0, 0, 0, 1, -100, 0,
+            -100, -100, 0, -100, 0, 0, 1, -100, 1, 0, -100, 0, 0, 0, 0, 1, -100, 0, 1, -100, 0, 0, 1, 1, 0, 0, 0, 1,
+            -100, 0,
         ];
         let want: Vec<i16> = (0..30).map(|i| ohwi[(i % 5) * 6 + i / 5]).collect();
-        check(
-            &WeightGeometry {
-                depthwise: true,
-                ..geometry([5, 2, 3, 1], 8, 8)
-            },
-            64,
-            text,
-            &want,
-        );
+        check(&WeightGeometry { depthwise: true, ..geometry([5, 2, 3, 1], 8, 8) }, 64, text, &want);
     }
 
     #[test]
     fn wrong_lengths_are_refused() {
         let g = geometry([3, 1, 1, 10], 16, 8);
-        assert_eq!(
-            g.reorder(&[0; 10]),
-            Err(Fault::WeightCount {
-                found: 10,
-                needed: 256
-            })
-        );
+        assert_eq!(g.reorder(&[0; 10]), Err(Fault::WeightCount { found: 10, needed: 256 }));
         assert!(matches!(g.reorder(&[1; 256]), Err(Fault::Invalid { .. })));
     }
 }

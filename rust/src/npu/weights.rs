@@ -34,16 +34,9 @@ pub fn scale_record(record: &[u8; SCALE_RECORD_BYTES]) -> Result<ChannelScale, F
     let scale = u32::from_le_bytes([record[5], record[6], record[7], record[8]]);
     let shift = u32::from(record[9]);
     if shift > 63 {
-        return Err(Fault::Range {
-            register: "a scale record's shift",
-            value: i64::from(shift),
-            allowed: "0..=63",
-        });
+        return Err(Fault::Range { register: "a scale record's shift", value: i64::from(shift), allowed: "0..=63" });
     }
-    Ok(ChannelScale {
-        bias,
-        scale: Scale { scale, shift },
-    })
+    Ok(ChannelScale { bias, scale: Scale { scale, shift } })
 }
 
 /// Reads bits, least significant bit of each byte first.
@@ -61,10 +54,7 @@ impl Bits<'_> {
     #[inline(always)]
     fn take(&mut self, count: u32) -> Result<u32, Fault> {
         if self.left() < count as usize {
-            return Err(Fault::Weights {
-                what: "the stream is truncated",
-                bit: self.position,
-            });
+            return Err(Fault::Weights { what: "the stream is truncated", bit: self.position });
         }
         let byte = self.position / 8;
         let word = match self.bytes.get(byte..byte + 4) {
@@ -109,12 +99,7 @@ impl Palette {
                 signed(code, at)
             })
             .collect::<Result<_, _>>()?;
-        Ok(Palette {
-            entries,
-            direct_offset,
-            bits: width,
-            zero_runs,
-        })
+        Ok(Palette { entries, direct_offset, bits: width, zero_runs })
     }
 
     /// Bits per weight of slices without entropy coding.
@@ -139,10 +124,7 @@ impl Palette {
 fn signed(code: u32, bit: usize) -> Result<i16, Fault> {
     let magnitude = (code >> 1) as i32;
     if magnitude > WEIGHT_LIMIT {
-        return Err(Fault::Weights {
-            what: "a weight beyond -255..=255",
-            bit,
-        });
+        return Err(Fault::Weights { what: "a weight beyond -255..=255", bit });
     }
     Ok((if code & 1 == 1 { -magnitude } else { magnitude }) as i16)
 }
@@ -153,10 +135,7 @@ fn signed(code: u32, bit: usize) -> Result<i16, Fault> {
 /// [`Fault::Weights`] with the bit position for damage, [`Fault::WeightCount`] for another number of weights.
 pub fn decode(bytes: &[u8], needed: usize) -> Result<Vec<i16>, Fault> {
     if needed / MAX_WEIGHTS_PER_BIT > bytes.len() * 8 {
-        return Err(Fault::WeightCount {
-            found: bytes.len() * 8 * MAX_WEIGHTS_PER_BIT,
-            needed,
-        });
+        return Err(Fault::WeightCount { found: bytes.len() * 8 * MAX_WEIGHTS_PER_BIT, needed });
     }
     let mut bits = Bits { bytes, position: 0 };
     let mut out = Vec::with_capacity(needed);
@@ -171,10 +150,7 @@ pub fn decode(bytes: &[u8], needed: usize) -> Result<Vec<i16>, Fault> {
         decode_slice(&mut bits, zero_divisor, &mut palette, &mut out, needed)?;
     }
     if out.len() != needed {
-        return Err(Fault::WeightCount {
-            found: out.len(),
-            needed,
-        });
+        return Err(Fault::WeightCount { found: out.len(), needed });
     }
     Ok(out)
 }
@@ -212,9 +188,7 @@ fn decode_slice(
     if new_palette {
         *palette = Some(Palette::read(bits, zero_runs)?);
     }
-    let palette = palette
-        .as_ref()
-        .ok_or_else(|| bad("the first slice has no palette"))?;
+    let palette = palette.as_ref().ok_or_else(|| bad("the first slice has no palette"))?;
     if palette.zero_runs != zero_runs {
         return Err(bad("zero runs are switched without a new palette"));
     }
@@ -222,38 +196,23 @@ fn decode_slice(
     if divisor == 6 {
         return Err(bad("an unknown weight divisor"));
     }
-    let weight_bits = if compressed {
-        divisor
-    } else {
-        palette.uncompressed_bits()
-    };
+    let weight_bits = if compressed { divisor } else { palette.uncompressed_bits() };
     let slice = Slice {
         weights,
-        runs: if zero_runs {
-            weights + usize::from(new_palette)
-        } else {
-            0
-        },
+        runs: if zero_runs { weights + usize::from(new_palette) } else { 0 },
         weight_bits,
         zero_bits: if zero_runs { zero_divisor } else { 0 },
         compressed,
         truncated,
         zero_runs,
-        chunk: if !compressed && weight_bits > 5 {
-            8
-        } else {
-            12
-        },
+        chunk: if !compressed && weight_bits > 5 { 8 } else { 12 },
     };
     let (indices, zeros) = decode_body(bits, &slice)?;
     let mut zeros = zeros.into_iter();
     let mut emit_zeros = |out: &mut Vec<i16>| {
         let run = zeros.next().unwrap_or(0) as usize;
         if run > needed - out.len().min(needed) {
-            return Err(Fault::WeightCount {
-                found: out.len().saturating_add(run),
-                needed,
-            });
+            return Err(Fault::WeightCount { found: out.len().saturating_add(run), needed });
         }
         out.resize(out.len() + run, 0);
         Ok(())
@@ -268,10 +227,7 @@ fn decode_slice(
         }
     }
     if out.len() > needed {
-        return Err(Fault::WeightCount {
-            found: out.len(),
-            needed,
-        });
+        return Err(Fault::WeightCount { found: out.len(), needed });
     }
     Ok(())
 }
@@ -303,13 +259,8 @@ impl Quotients {
     ) -> Result<(), Fault> {
         for quotient in waiting.drain(..) {
             if out.len() < limit {
-                let high = quotient
-                    .checked_shl(width)
-                    .filter(|h| h >> width == quotient);
-                let high = high.ok_or(Fault::Weights {
-                    what: "a quotient overflows",
-                    bit: bits.position,
-                })?;
+                let high = quotient.checked_shl(width).filter(|h| h >> width == quotient);
+                let high = high.ok_or(Fault::Weights { what: "a quotient overflows", bit: bits.position })?;
                 out.push(high | bits.take(width)?);
             }
         }
@@ -321,46 +272,23 @@ impl Quotients {
 fn decode_body(bits: &mut Bits, slice: &Slice) -> Result<(Vec<u32>, Vec<u32>), Fault> {
     // A symbol takes at least a bit, so what is left of the stream bounds what a header may promise.
     let capacity = slice.weights.min(bits.left());
-    let (mut indices, mut zeros) = (
-        Vec::with_capacity(capacity),
-        Vec::with_capacity(capacity.min(slice.runs)),
-    );
+    let (mut indices, mut zeros) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity.min(slice.runs)));
     let (mut w, mut z) = (Quotients::default(), Quotients::default());
     let (mut waiting_w, mut waiting_z) = (Vec::with_capacity(12), Vec::with_capacity(12));
     loop {
         // Weights may run ahead of zero runs by one chunk, so both end together.
-        let balance = if slice.zero_runs {
-            w.count as i64 - z.count as i64
-        } else {
-            0
-        };
+        let balance = if slice.zero_runs { w.count as i64 - z.count as i64 } else { 0 };
         let w_on = w.count < slice.weights && balance < 8;
         let z_on = slice.zero_runs && balance >= 0 && z.count < slice.runs;
-        let unary = if w_on && slice.compressed {
-            bits.take(12)?
-        } else {
-            0
-        };
+        let unary = if w_on && slice.compressed { bits.take(12)? } else { 0 };
         if z_on {
             zero_chunk(bits, slice, &mut z)?;
         }
         if w_on {
             weight_chunk(bits, slice, unary, &mut w)?;
         }
-        Quotients::remainders(
-            &mut waiting_w,
-            bits,
-            slice.weight_bits,
-            &mut indices,
-            slice.weights,
-        )?;
-        Quotients::remainders(
-            &mut waiting_z,
-            bits,
-            slice.zero_bits,
-            &mut zeros,
-            slice.runs,
-        )?;
+        Quotients::remainders(&mut waiting_w, bits, slice.weight_bits, &mut indices, slice.weights)?;
+        Quotients::remainders(&mut waiting_z, bits, slice.zero_bits, &mut zeros, slice.runs)?;
         std::mem::swap(&mut waiting_w, &mut w.finished);
         std::mem::swap(&mut waiting_z, &mut z.finished);
         if !w_on && !z_on {
@@ -384,12 +312,7 @@ fn zero_chunk(bits: &mut Bits, slice: &Slice, z: &mut Quotients) -> Result<(), F
 }
 
 /// Quotients of one chunk of weights: `unary` says which of them are more than 0, further bits which more than 1.
-fn weight_chunk(
-    bits: &mut Bits,
-    slice: &Slice,
-    unary: u32,
-    w: &mut Quotients,
-) -> Result<(), Fault> {
+fn weight_chunk(bits: &mut Bits, slice: &Slice, unary: u32, w: &mut Quotients) -> Result<(), Fault> {
     let mut more = bits.take(unary.count_ones())?;
     for i in 0..slice.chunk {
         let mut code = unary >> i & 1;
@@ -413,20 +336,11 @@ mod tests {
     #[test]
     fn scale_record_vector() {
         let record = [0x18, 0xfc, 0xff, 0xff, 0xff, 0x52, 0xb8, 0x9e, 0x55, 0x27];
-        let scale = Scale {
-            scale: 1_436_465_234,
-            shift: 39,
-        };
-        assert_eq!(
-            scale_record(&record),
-            Ok(ChannelScale { bias: -1000, scale })
-        );
+        let scale = Scale { scale: 1_436_465_234, shift: 39 };
+        assert_eq!(scale_record(&record), Ok(ChannelScale { bias: -1000, scale }));
         let mut bad = record;
         bad[9] = 0x40;
-        assert!(matches!(
-            scale_record(&bad),
-            Err(Fault::Range { value: 64, .. })
-        ));
+        assert!(matches!(scale_record(&bad), Err(Fault::Range { value: 64, .. })));
     }
 
     proptest! {

@@ -37,11 +37,7 @@ impl<'k, T: Value> Rows<'k, T> {
         let row = u64::from(columns) * u64::from(kernel.ifm.depth);
         let amount = row.saturating_mul(u64::from(span));
         if amount > MAX_ELEMENTS {
-            return Err(Fault::TooLarge {
-                what: "IFM elements in a window's rows",
-                amount,
-                limit: MAX_ELEMENTS,
-            });
+            return Err(Fault::TooLarge { what: "IFM elements in a window's rows", amount, limit: MAX_ELEMENTS });
         }
         Ok(Rows {
             ifm: &kernel.ifm,
@@ -88,10 +84,7 @@ impl<'k, T: Value> Rows<'k, T> {
             return Ok(());
         }
         let y = (row - window.pad_top) / window.upscale.factor();
-        let (left, right) = (
-            window.pad_left as usize * depth,
-            elements - window.pad_right as usize * depth,
-        );
+        let (left, right) = (window.pad_left as usize * depth, elements - window.pad_right as usize * depth);
         out[..left].fill(T::default());
         out[right..].fill(T::default());
         if window.upscale == Upscale::None {
@@ -112,33 +105,19 @@ impl<'k, T: Value> Rows<'k, T> {
     /// Range of kernel rows over data (not padding) for output row `y`.
     pub fn valid_rows(&self, y: u32) -> std::ops::Range<u32> {
         let w = self.window;
-        valid(
-            y * w.stride_y,
-            w.height,
-            w.dilation_y,
-            w.pad_top..self.rows - w.pad_bottom,
-        )
+        valid(y * w.stride_y, w.height, w.dilation_y, w.pad_top..self.rows - w.pad_bottom)
     }
 
     /// Range of kernel columns over data (not padding) for output column `x`.
     pub fn valid_columns(&self, x: u32) -> std::ops::Range<u32> {
         let w = self.window;
-        valid(
-            x * w.stride_x,
-            w.width,
-            w.dilation_x,
-            w.pad_left..self.columns as u32 - w.pad_right,
-        )
+        valid(x * w.stride_x, w.width, w.dilation_x, w.pad_left..self.columns as u32 - w.pad_right)
     }
 }
 
 /// Kernel positions `k` in `0..size` with `start + k * dilation` in `data`.
 fn valid(start: u32, size: u32, dilation: u32, data: std::ops::Range<u32>) -> std::ops::Range<u32> {
-    let first = data
-        .start
-        .saturating_sub(start)
-        .div_ceil(dilation)
-        .min(size);
+    let first = data.start.saturating_sub(start).div_ceil(dilation).min(size);
     let end = data.end.saturating_sub(start).div_ceil(dilation).min(size);
     first..end.max(first)
 }

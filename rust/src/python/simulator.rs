@@ -77,11 +77,7 @@ impl PyRunReport {
     /// Findings as (kind, command index, message).
     #[getter]
     fn warnings(&self) -> Vec<(&'static str, usize, &str)> {
-        self.report
-            .warnings
-            .iter()
-            .map(|w| (w.kind.name(), w.command, w.message.as_str()))
-            .collect()
+        self.report.warnings.iter().map(|w| (w.kind.name(), w.command, w.message.as_str())).collect()
     }
 
     fn __repr__(&self) -> String {
@@ -120,35 +116,16 @@ impl PyMachine {
     #[new]
     fn new(py: Python<'_>, accelerator: &str, regions: &Bound<'_, PyList>) -> PyResult<Self> {
         let variant = Accelerator::by_name(accelerator).ok_or_else(|| {
-            let known = Accelerator::all()
-                .iter()
-                .map(|a| a.name)
-                .collect::<Vec<_>>()
-                .join(", ");
-            error(
-                py,
-                NpuError::UnknownAccelerator {
-                    name: accelerator.to_string(),
-                    known,
-                },
-            )
+            let known = Accelerator::all().iter().map(|a| a.name).collect::<Vec<_>>().join(", ");
+            error(py, NpuError::UnknownAccelerator { name: accelerator.to_string(), known })
         })?;
         if regions.len() > REGION_COUNT {
-            return Err(PyValueError::new_err(format!(
-                "{} regions; an NPU has {REGION_COUNT}",
-                regions.len()
-            )));
+            return Err(PyValueError::new_err(format!("{} regions; an NPU has {REGION_COUNT}", regions.len())));
         }
         let mut machine = Machine::new(variant, true);
-        for (index, item) in regions
-            .iter()
-            .enumerate()
-            .filter(|(_, item)| !item.is_none())
-        {
+        for (index, item) in regions.iter().enumerate().filter(|(_, item)| !item.is_none()) {
             let spec = item.extract().map_err(|_| {
-                PyTypeError::new_err(format!(
-                    "region {index} is neither a size, bytes, a window, nor None"
-                ))
+                PyTypeError::new_err(format!("region {index} is neither a size, bytes, a window, nor None"))
             })?;
             add_region(&mut machine, index, spec).map_err(|fault| host(py, fault))?;
         }
@@ -162,82 +139,36 @@ impl PyMachine {
     }
 
     /// Writes bytes; they count as initialised and touched.
-    fn write(
-        &mut self,
-        py: Python<'_>,
-        region: usize,
-        offset: i64,
-        data: PyBackedBytes,
-    ) -> PyResult<()> {
-        let target = self
-            .machine
-            .memory
-            .write("the host", region, offset, data.len());
-        target
-            .map_err(|fault| host(py, fault))?
-            .copy_from_slice(&data);
+    fn write(&mut self, py: Python<'_>, region: usize, offset: i64, data: PyBackedBytes) -> PyResult<()> {
+        let target = self.machine.memory.write("the host", region, offset, data.len());
+        target.map_err(|fault| host(py, fault))?.copy_from_slice(&data);
         Ok(())
     }
 
     /// Reads bytes; they count as touched, initialised or not.
-    fn read<'py>(
-        &mut self,
-        py: Python<'py>,
-        region: usize,
-        offset: i64,
-        size: usize,
-    ) -> PyResult<Bound<'py, PyBytes>> {
+    fn read<'py>(&mut self, py: Python<'py>, region: usize, offset: i64, size: usize) -> PyResult<Bound<'py, PyBytes>> {
         let memory = &mut self.machine.memory;
-        memory
-            .touch("the host", region, offset, size)
-            .map_err(|fault| host(py, fault))?;
-        Ok(PyBytes::new(
-            py,
-            memory
-                .peek("the host", region, offset, size)
-                .map_err(|fault| host(py, fault))?,
-        ))
+        memory.touch("the host", region, offset, size).map_err(|fault| host(py, fault))?;
+        Ok(PyBytes::new(py, memory.peek("the host", region, offset, size).map_err(|fault| host(py, fault))?))
     }
 
     /// Counts bytes `[start, end)` as touched.
     fn touch(&mut self, py: Python<'_>, region: usize, start: i64, end: i64) -> PyResult<()> {
         let length = length(py, region, start, end)?;
-        self.machine
-            .memory
-            .touch("the host", region, start, length)
-            .map_err(|fault| host(py, fault))
+        self.machine.memory.touch("the host", region, start, length).map_err(|fault| host(py, fault))
     }
 
     /// Sets whether bytes `[start, end)` count as initialised.
     #[pyo3(signature = (region, start, end, value=true))]
-    fn mark_initialised(
-        &mut self,
-        py: Python<'_>,
-        region: usize,
-        start: i64,
-        end: i64,
-        value: bool,
-    ) -> PyResult<()> {
+    fn mark_initialised(&mut self, py: Python<'_>, region: usize, start: i64, end: i64, value: bool) -> PyResult<()> {
         let length = length(py, region, start, end)?;
-        self.machine
-            .memory
-            .set_initialised(region, start, length, value)
-            .map_err(|fault| host(py, fault))
+        self.machine.memory.set_initialised(region, start, length, value).map_err(|fault| host(py, fault))
     }
 
     /// The first byte of `[start, end)` that nobody wrote, or None.
-    fn find_uninitialised(
-        &self,
-        py: Python<'_>,
-        region: usize,
-        start: i64,
-        end: i64,
-    ) -> PyResult<Option<usize>> {
+    fn find_uninitialised(&self, py: Python<'_>, region: usize, start: i64, end: i64) -> PyResult<Option<usize>> {
         let length = length(py, region, start, end)?;
-        self.machine
-            .memory
-            .find_uninitialised(region, start, length)
-            .map_err(|fault| host(py, fault))
+        self.machine.memory.find_uninitialised(region, start, length).map_err(|fault| host(py, fault))
     }
 
     /// Size of a region in bytes, None if it was not given.
@@ -253,64 +184,33 @@ impl PyMachine {
     /// Runs a payload to its end, without the GIL.
     fn run(&mut self, py: Python<'_>, payload: PyBackedBytes) -> PyResult<PyRunReport> {
         let machine = &mut self.machine;
-        let report = py
-            .detach(|| machine.run(&payload))
-            .map_err(|e| error(py, e))?;
+        let report = py.detach(|| machine.run(&payload)).map_err(|e| error(py, e))?;
         Ok(PyRunReport { report })
     }
 
     fn __repr__(&self) -> String {
-        let sizes: Vec<_> = (0..REGION_COUNT)
-            .filter_map(|r| self.size(r).map(|s| format!("{r}: {s}")))
-            .collect();
-        format!(
-            "Machine({}, regions={{{}}})",
-            self.machine.accelerator().name,
-            sizes.join(", ")
-        )
+        let sizes: Vec<_> = (0..REGION_COUNT).filter_map(|r| self.size(r).map(|s| format!("{r}: {s}"))).collect();
+        format!("Machine({}, regions={{{}}})", self.machine.accelerator().name, sizes.join(", "))
     }
 }
 
 fn length(py: Python<'_>, region: usize, start: i64, end: i64) -> PyResult<usize> {
     end.checked_sub(start)
         .and_then(|length| usize::try_from(length).ok())
-        .ok_or_else(|| {
-            host(
-                py,
-                Fault::OutOfBounds {
-                    what: "the host",
-                    region,
-                    start,
-                    end,
-                    size: 0,
-                },
-            )
-        })
+        .ok_or_else(|| host(py, Fault::OutOfBounds { what: "the host", region, start, end, size: 0 }))
 }
 
 fn add_region(machine: &mut Machine, index: usize, spec: RegionSpec) -> Result<(), Fault> {
     let memory = &mut machine.memory;
     let (buffer, offset, size) = match spec {
         RegionSpec::Size(size) => (memory.add_buffer(vec![0; size], true, false), 0, size),
-        RegionSpec::Constants(bytes) => (
-            memory.add_buffer(bytes.to_vec(), false, true),
-            0,
-            bytes.len(),
-        ),
+        RegionSpec::Constants(bytes) => (memory.add_buffer(bytes.to_vec(), false, true), 0, bytes.len()),
         RegionSpec::Window((region, offset, size)) => {
             let what = "a region's window";
-            let (buffer, base, outer) = memory
-                .window(region)
-                .ok_or(Fault::NoRegion { what, region })?;
+            let (buffer, base, outer) = memory.window(region).ok_or(Fault::NoRegion { what, region })?;
             if offset.checked_add(size).is_none_or(|end| end > outer) {
                 let (start, end) = (offset as i64, offset.saturating_add(size) as i64);
-                return Err(Fault::OutOfBounds {
-                    what,
-                    region,
-                    start,
-                    end,
-                    size: outer,
-                });
+                return Err(Fault::OutOfBounds { what, region, start, end, size: outer });
             }
             (buffer, base + offset, size)
         }
