@@ -9,6 +9,8 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
 
 from . import memory
 from .codegen import command_stream
@@ -260,7 +262,8 @@ def _budget(sram_kb: float | None, sram: str | int | None) -> int | None:
     if sram_kb is not None and sram is not None:
         raise ConfigError("give the budget once: sram_kb or sram, not both")
     if sram_kb is not None:
-        if isinstance(sram_kb, bool) or not isinstance(sram_kb, (int, float)):
+        # NumPy's numbers are numbers too; written out, because parse_size reads no exponents.
+        if isinstance(sram_kb, bool) or not isinstance(sram_kb, Real):
             raise ConfigError(f"sram_kb is {sram_kb!r}; it must be a number of KiB")
-        return parse_size(f"{sram_kb}KiB")
+        return parse_size(f"{Decimal(str(sram_kb)):f}KiB")
     return None if sram is None else parse_size(sram)
