@@ -80,7 +80,7 @@ BUILT = {
     "residual_network": lambda: residual_network(blocks=2, channels=8, resolution=16),
     "keyword_spotting": lambda: keyword_spotting(channels=16),
     "inverted_residuals": lambda: inverted_residuals(blocks=3, resolution=24),
-    "mobilenet_v1": lambda: mobilenet_v1(0.25, 32),
+    "mobilenet_v1": lambda: mobilenet_v1(0.25, 32, classes=12),
     "chain": chain,
     "residuals": residuals,
     "forked": forked,
