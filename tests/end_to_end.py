@@ -44,7 +44,7 @@ def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:
     program, _ = scheduling.lower_schedule(network.problem, schedule)
     check_program(network.stages, program)
     placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS)
-    artifact = emit(network, program, placement.offsets, placement.arena_bytes)
+    artifact = emit(network, program, dict(enumerate(placement.offsets)), placement.arena_bytes)
     inputs = random_inputs(network.source, seed)
     result = run_artifact(artifact, inputs)
     _, mismatches, largest = compare(result.outputs, _expected(network, inputs))

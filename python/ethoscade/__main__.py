@@ -107,7 +107,10 @@ def _add_target(parser: argparse.ArgumentParser, only_accelerator: bool = False)
 def _add_budget(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sram", "--arena-cache-size", metavar="SIZE", help="budget, e.g. 300KiB or 307200")
     parser.add_argument(
-        "--optimise", choices=("performance", "size"), default="performance", help="without a budget (default: performance)"
+        "--optimise",
+        choices=("performance", "size"),
+        default="performance",
+        help="the fastest that fits, or the smallest (default: performance)",
     )
 
 

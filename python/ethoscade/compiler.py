@@ -1,4 +1,4 @@
-"""compile(): the pipeline from TFLite bytes to a verified-able artefact, on one screen; and frontier(), its planning half.
+"""compile(): the pipeline from TFLite bytes to an artefact, on one screen; and frontier(), its planning half.
 
 Owns the order of the stages, the budget and the choice among Proposals. Every stage is somebody else's function.
 """
@@ -112,7 +112,7 @@ def compile(
     watch.begin("place")
     placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS)
     watch.begin("codegen")
-    artifact = emit(network, program, placement.offsets, placement.arena_bytes)
+    artifact = emit(network, program, dict(enumerate(placement.offsets)), placement.arena_bytes)
     operators = _summaries(network, schedule, program, cycles)
     return Compiled(artifact, source, target, budget, curve, schedule, program, operators, watch.end())
 
@@ -227,9 +227,7 @@ def _npu_call(
     served = {stage.operator for stage in stages}
     readers = network.graph.consumers()
     wanted = [
-        t
-        for t in made
-        if t in network.graph.outputs or any(reader not in served for reader in readers.get(t, ()))
+        t for t in made if t in network.graph.outputs or any(reader not in served for reader in readers.get(t, ()))
     ]
     return NpuCall(name, payload, tuple(t for t in read if t not in made), tuple(wanted))
 

@@ -164,6 +164,6 @@ def _write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.generic]]) -> 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "wb") as file:
-            np.savez(file, **dict(arrays))
+            np.savez(file, allow_pickle=False, **dict(arrays))
     except OSError as error:
         raise CodegenError(f"cannot write '{path}': {error.strerror}") from error
