@@ -32,7 +32,7 @@ from ethoscade.testing import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from replay import check_contents, check_coverage, check_program, check_windows
+from replay import check_contents, check_coverage, check_placed, check_program, check_windows
 
 # The same examples everywhere and every time: continuous integration must not be a lottery.
 STEADY = settings(derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
@@ -255,3 +255,19 @@ def test_the_replay_itself_finds_faults() -> None:
     stale = corrupted(program, stripes[-1], input={"origin_y": 1})
     with pytest.raises(AssertionError, match=r"wraps|other pixels"):
         check_contents(network.stages, stale)
+
+
+def test_the_replay_in_the_arena_finds_faults() -> None:
+    network = network_of(tiny_conv())
+    program, _ = scheduling.lower_schedule(network.problem, uncascaded(network))
+    apart, top = {}, 0
+    for index, buffer in enumerate(program.buffers):
+        apart[index], top = top, top + -(-buffer.size_bytes // 16) * 16
+    check_placed(network.graph, network.stages, program, apart)
+    output = program.tensor_buffers[network.graph.outputs[0]]
+    middle = next(b for b in apart if b not in {program.tensor_buffers[network.graph.inputs[0]], output})
+    with pytest.raises(AssertionError, match=r"in place|writes what it reads"):
+        check_placed(network.graph, network.stages, program, {**apart, output: apart[middle]})
+    dead = [dataclasses.replace(buffer, last_step=buffer.last_step - 1) for buffer in program.buffers]
+    with pytest.raises(AssertionError, match="dead bytes"):
+        check_placed(network.graph, network.stages, dataclasses.replace(program, buffers=tuple(dead)), apart)
