@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("artifact", metavar="ARTIFACT", help="a .tflite with ethos-u operators, ours or Vela's")
     command.add_argument("--inputs", metavar="NPZ", help="inputs by name (default: random)")
     command.add_argument("--outputs", metavar="NPZ", help="where to write the outputs")
-    command.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default: 0)")
+    command.add_argument("--seed", type=_seed, default=0, help="seed of the random inputs (default: 0)")
     command.add_argument("--reference", metavar="MODEL", help="the original model to compare with")
 
     command = _command(sub, "plan-memory", plan_memory.command_line, "place buffers of a CSV file in memory")
@@ -107,7 +107,10 @@ def _add_target(parser: argparse.ArgumentParser, only_accelerator: bool = False)
 def _add_budget(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sram", "--arena-cache-size", metavar="SIZE", help="budget, e.g. 300KiB or 307200")
     parser.add_argument(
-        "--optimise", choices=("performance", "size"), default="performance", help="without a budget (default: performance)"
+        "--optimise",
+        choices=("performance", "size"),
+        default="performance",
+        help="the fastest that fits, or the smallest (default: performance)",
     )
 
 
@@ -120,12 +123,20 @@ def _artefacts(text: str) -> tuple[str, ...]:
 
 
 def _positive(text: str) -> int:
+    return _whole(text, 1)
+
+
+def _seed(text: str) -> int:
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
     try:
         value = int(text)
     except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least {least}")
     return value
 
 

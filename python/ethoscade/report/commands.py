@@ -86,7 +86,7 @@ def simulate_artifact(args: argparse.Namespace) -> int:
         elements, mismatches, largest = compare(result.outputs, expected.outputs)
         report["reference"] = {"elements": elements, "mismatches": mismatches, "max_abs_diff": largest}
         lines.append(f"reference: {mismatches:,} of {elements:,} elements differ (by up to {largest})")
-        status = DIFFERENT if mismatches else DONE
+        status = DIFFERENT if mismatches or result.warnings else DONE
     _print(args, report, "\n".join(lines))
     return status
 
@@ -151,9 +151,12 @@ def _print(args: argparse.Namespace, report: Mapping[str, Any], text: str) -> No
 
 def _read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise ConfigError(f"'{path}' holds a single array; inputs come in an .npz file, by name")
+        with loaded as archive:
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile, AttributeError) as error:
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         raise ConfigError(f"cannot read inputs from '{path}': {error}") from error
 
 
@@ -161,6 +164,6 @@ def _write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.generic]]) -> 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "wb") as file:
-            np.savez(file, **dict(arrays))
+            np.savez(file, allow_pickle=False, **dict(arrays))
     except OSError as error:
         raise CodegenError(f"cannot write '{path}': {error.strerror}") from error
