@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OperatorSummary:
-    """Where an operator runs ("npu" or "cpu"), why not on the NPU, its modelled cycles and the cascade it is part of."""
+    """Where an operator runs ("npu" or "cpu"), why not on the NPU, its modelled cycles, and its cascade by number."""
 
     name: str
     kind: str
@@ -120,7 +120,7 @@ class Compiled:
         """Write the network as a .tflite with `ethos-u` operators for TensorFlow Lite Micro."""
         from .codegen import files, tflite
 
-        return files.write_bytes(Path(path), tflite.write(self.artifact))
+        return files.write_whole(path, tflite.write(self.artifact))
 
     def write_c(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
         """Write C99 sources with the entry function `tvmgen_<name>_run`; returns the files by role."""
