@@ -28,7 +28,7 @@ def test_memory_counts_what_was_touched_and_initialised():
 
 
 def test_unknown_accelerators_are_a_configuration_error():
-    with pytest.raises(ConfigError, match="ethos-u85.*known are ethos-u55-32, ethos-u55-64"):
+    with pytest.raises(ConfigError, match=r"ethos-u85.*known are ethos-u55-32, ethos-u55-64"):
         Machine("ethos-u85", [])
 
 
@@ -78,7 +78,7 @@ def test_errors_name_command_and_register():
         machine.run(Stream().dma(source=(0, 0), destination=(1, 8), length=16).payload())
     with pytest.raises(SimulationError, match=r"touches bytes \[16, 48\) of region 0"):
         machine.run(Stream().dma(source=(0, 16), destination=(1, 0), length=32).payload())
-    with pytest.raises(SimulationError, match="payload: .*COP1"):
+    with pytest.raises(SimulationError, match=r"payload: .*COP1"):
         machine.run(b"COP2" + bytes(12))
     with pytest.raises(SimulationError, match=r"payload: config word 0x10003008 .* product differs"):
         machine.run(copy_payload(config=0x10003008))
