@@ -103,15 +103,7 @@ impl Dma {
             for row in 0..i64::from(self.rows) {
                 let from = self.row_address(&self.source, plane, row);
                 let to = self.row_address(&self.destination, plane, row);
-                let bytes = match self.source.region {
-                    Some(region) => memory.read("DMA source", region, from, self.length)?.to_vec(),
-                    None => memory.read_shram("DMA source", from, self.length)?.to_vec(),
-                };
-                let target = match self.destination.region {
-                    Some(region) => memory.write("DMA destination", region, to, self.length)?,
-                    None => memory.write_shram("DMA destination", to, self.length)?,
-                };
-                target.copy_from_slice(&bytes);
+                memory.copy((self.source.region, from), (self.destination.region, to), self.length)?;
             }
         }
         Ok(())

@@ -201,6 +201,51 @@ impl Memory {
         Ok(&mut buffer.data[from..to])
     }
 
+    /// Copies `len` bytes of a DMA from a region, or SHRAM for `None`, to another. What nobody wrote stays unwritten at
+    /// the other end and is no finding yet: transfers are rounded up to whole 16 bytes.
+    ///
+    /// # Errors
+    /// [`Fault::NoRegion`], [`Fault::OutOfBounds`], [`Fault::ReadOnly`].
+    pub fn copy(&mut self, from: (Option<usize>, i64), to: (Option<usize>, i64), len: usize) -> Result<(), Fault> {
+        let what = "DMA source";
+        let (buffer, start, end) = match from.0 {
+            Some(region) => {
+                let (buffer, start, end) = self.place(what, region, from.1, len)?;
+                self.bytes_read += len as u64;
+                (&self.buffers[buffer], start, end)
+            }
+            None => {
+                let (start, end) = self.shram_place(what, from.1, len)?;
+                (&self.shram, start, end)
+            }
+        };
+        let bytes = buffer.data[start..end].to_vec();
+        let mut holes = Vec::new();
+        let mut at = start;
+        while let Some(hole) = buffer.written.first_other(at, end, true) {
+            at = buffer.written.first_other(hole, end, false).unwrap_or(end);
+            holes.push((hole - start, at - start));
+        }
+        let (what, watched) = ("DMA destination", self.watch_uninitialised);
+        let (buffer, start) = match to.0 {
+            Some(region) => {
+                self.write(what, region, to.1, len)?.copy_from_slice(&bytes);
+                let (buffer, start, _) = self.clone_place(what, region, to.1, len)?;
+                (&mut self.buffers[buffer], start)
+            }
+            None => {
+                self.write_shram(what, to.1, len)?.copy_from_slice(&bytes);
+                let (start, _) = self.shram_place(what, to.1, len)?;
+                (&mut self.shram, start)
+            }
+        };
+        // Where the host's memory is not watched, its bytes count as written once the NPU has moved them.
+        for (hole, end) in holes.into_iter().filter(|_| watched) {
+            buffer.written.fill(start + hole, start + end, false);
+        }
+        Ok(())
+    }
+
     /// Bytes of a region without any trace of having looked.
     ///
     /// # Errors
