@@ -161,4 +161,16 @@ mod tests {
         assert_eq!(memory.peek("test", 1, 0, 14).unwrap(), [0, 1, 2, 3, 0, 0, 0, 0, 0, 0, 4, 5, 6, 7]);
         assert_eq!(memory.find_uninitialised(1, 0, 14), Ok(Some(4)));
     }
+
+    #[test]
+    fn unwritten_bytes_stay_unwritten() {
+        let mut memory = memory();
+        memory.write("test", 1, 0, 20).unwrap();
+        memory.set_initialised(0, 5, 3, false).unwrap();
+        let end = |region| End { region: Some(region), address: 0, strided: 0 };
+        Dma { length: 16, rows: 1, planes: 1, ..dma(end(0), end(1)) }.execute(&mut memory).unwrap();
+        assert_eq!(memory.take_uninitialised(), None);
+        assert_eq!(memory.find_uninitialised(1, 0, 20), Ok(Some(5)));
+        assert_eq!(memory.find_uninitialised(1, 8, 12), Ok(None));
+    }
 }

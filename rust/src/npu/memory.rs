@@ -55,6 +55,17 @@ impl Bitmap {
             (odd != 0).then(|| index * 64 + odd.trailing_zeros() as usize)
         })
     }
+
+    /// The maximal ranges of `[start, end)` whose bits are not set.
+    fn gaps(&self, start: usize, end: usize) -> Vec<std::ops::Range<usize>> {
+        let mut gaps = Vec::new();
+        let mut at = start;
+        while let Some(first) = self.first_other(at, end, true) {
+            at = self.first_other(first, end, false).unwrap_or(end);
+            gaps.push(first..at);
+        }
+        gaps
+    }
 }
 
 /// Bytes that one or more regions are windows of.
@@ -201,47 +212,37 @@ impl Memory {
         Ok(&mut buffer.data[from..to])
     }
 
-    /// Copies `len` bytes of a DMA from a region, or SHRAM for `None`, to another. What nobody wrote stays unwritten at
-    /// the other end and is no finding yet: transfers are rounded up to whole 16 bytes.
+    /// Copies `len` bytes, each end a region or SHRAM (`None`) and its first byte. Bytes that nobody wrote stay so:
+    /// only who uses them is at fault.
     ///
     /// # Errors
-    /// [`Fault::NoRegion`], [`Fault::OutOfBounds`], [`Fault::ReadOnly`].
+    /// Those of [`Memory::read`] and [`Memory::write`].
     pub fn copy(&mut self, from: (Option<usize>, i64), to: (Option<usize>, i64), len: usize) -> Result<(), Fault> {
-        let what = "DMA source";
+        let source = "DMA source";
         let (buffer, start, end) = match from.0 {
             Some(region) => {
-                let (buffer, start, end) = self.place(what, region, from.1, len)?;
+                let (buffer, start, end) = self.place(source, region, from.1, len)?;
                 self.bytes_read += len as u64;
                 (&self.buffers[buffer], start, end)
             }
             None => {
-                let (start, end) = self.shram_place(what, from.1, len)?;
+                let (start, end) = self.shram_place(source, from.1, len)?;
                 (&self.shram, start, end)
             }
         };
         let bytes = buffer.data[start..end].to_vec();
-        let mut holes = Vec::new();
-        let mut at = start;
-        while let Some(hole) = buffer.written.first_other(at, end, true) {
-            at = buffer.written.first_other(hole, end, false).unwrap_or(end);
-            holes.push((hole - start, at - start));
+        let unwritten = if self.watch_uninitialised { buffer.written.gaps(start, end) } else { Vec::new() };
+        let destination = "DMA destination";
+        match to.0 {
+            Some(region) => self.write(destination, region, to.1, len)?.copy_from_slice(&bytes),
+            None => self.write_shram(destination, to.1, len)?.copy_from_slice(&bytes),
         }
-        let (what, watched) = ("DMA destination", self.watch_uninitialised);
-        let (buffer, start) = match to.0 {
-            Some(region) => {
-                self.write(what, region, to.1, len)?.copy_from_slice(&bytes);
-                let (buffer, start, _) = self.clone_place(what, region, to.1, len)?;
-                (&mut self.buffers[buffer], start)
+        for gap in unwritten {
+            let offset = to.1 + (gap.start - start) as i64;
+            match to.0 {
+                Some(region) => self.set_initialised(region, offset, gap.len(), false)?,
+                None => self.shram.written.fill(offset as usize, offset as usize + gap.len(), false),
             }
-            None => {
-                self.write_shram(what, to.1, len)?.copy_from_slice(&bytes);
-                let (start, _) = self.shram_place(what, to.1, len)?;
-                (&mut self.shram, start)
-            }
-        };
-        // Where the host's memory is not watched, its bytes count as written once the NPU has moved them.
-        for (hole, end) in holes.into_iter().filter(|_| watched) {
-            buffer.written.fill(start + hole, start + end, false);
         }
         Ok(())
     }

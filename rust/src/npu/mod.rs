@@ -28,6 +28,8 @@ pub mod registers;
 pub mod run;
 pub mod shram;
 mod sigmoid;
+#[cfg(test)]
+mod tests;
 mod weight_cache;
 pub mod weight_order;
 pub mod weights;

@@ -16,6 +16,10 @@ use super::{conv, elementwise, pool, shram};
 
 /// Most multiply-accumulates (or elements) of one payload that are simulated: minutes.
 const MAX_WORK: u64 = 1 << 37;
+/// Multiply-accumulates that one element costs where there are no weights.
+const ELEMENT_WORK: u64 = 1 << 5;
+/// Most elements of one row of an OFM.
+const MAX_ROW: u64 = 1 << 26;
 /// Most findings that a report keeps.
 const MAX_WARNINGS: usize = 1000;
 
@@ -126,6 +130,7 @@ impl Machine {
         let mut registers = RegisterFile::default();
         let mut findings = Findings::default();
         let mut tracker = Tracker::new(self.accelerator, self.rules);
+        self.inputs.end_payload();
         let mut work = 0;
         let (mut kernels, mut transfers) = (0, 0);
         let (read, written) = (self.memory.bytes_read, self.memory.bytes_written);
@@ -144,7 +149,7 @@ impl Machine {
                 Command::Operation { opcode, parameter } => {
                     if let Some(kind) = kernel_kind(opcode, parameter).map_err(fault)? {
                         let kernel = read_kernel(&registers, self.accelerator, kind).map_err(fault)?;
-                        work = self.spend(work, kernel_work(&kernel)).map_err(fault)?;
+                        work = kernel_work(&kernel).and_then(|amount| self.spend(work, amount)).map_err(fault)?;
                         self.kernel(&kernel, &mut findings).map_err(fault)?;
                         tracker.kernel(index, kernel, &self.memory, &mut self.inputs);
                         kernels += 1;
@@ -162,7 +167,6 @@ impl Machine {
                 tracker.unwritten(index, command.name(), Some(region).filter(|&r| r < REGION_COUNT), start, end);
             }
         }
-        self.inputs.end_payload();
         Ok(RunReport {
             commands: commands.len(),
             kernels,
@@ -225,16 +229,21 @@ fn kernel_kind(opcode: Opcode, parameter: u16) -> Result<Option<KernelKind>, Fau
     })
 }
 
-/// Multiply-accumulates of a kernel, or elements where there are none: about proportional to the time it takes here.
-fn kernel_work(kernel: &Kernel) -> u64 {
-    let elements = |shape: [u32; 3]| shape.iter().fold(1u64, |product, &n| product.saturating_mul(u64::from(n)));
-    let ofm = elements([kernel.ofm.height, kernel.ofm.width, kernel.ofm.depth]);
-    let ifm = elements([kernel.ifm.height, kernel.ifm.width, kernel.ifm.depth]);
-    let taps = elements([kernel.window.height, kernel.window.width, 1]);
-    let inputs = match kernel.kind {
-        KernelKind::Conv | KernelKind::ReduceSum => u64::from(kernel.ifm.depth),
-        _ => 1,
-    };
+/// What a kernel costs here, in multiply-accumulates.
+///
+/// # Errors
+/// [`Fault::TooLarge`] for rows that would take gigabytes: only damaged streams contain them.
+fn kernel_work(kernel: &Kernel) -> Result<u64, Fault> {
+    let product = |sizes: &[u32]| sizes.iter().fold(1u64, |product, &n| product.saturating_mul(u64::from(n)));
+    let (ifm, ofm, window) = (&kernel.ifm, &kernel.ofm, &kernel.window);
+    let row = product(&[ofm.width, ofm.depth]);
+    if row > MAX_ROW {
+        return Err(Fault::TooLarge { what: "elements in a row of the OFM", amount: row, limit: MAX_ROW });
+    }
+    let inputs = if matches!(kernel.kind, KernelKind::Conv | KernelKind::ReduceSum) { ifm.depth } else { 1 };
+    let weighted = matches!(kernel.kind, KernelKind::Conv | KernelKind::Depthwise);
+    let work = product(&[ofm.height, ofm.width, ofm.depth, window.height, window.width, inputs]);
+    let work = if weighted { work } else { work.saturating_mul(ELEMENT_WORK) };
     let weights = kernel.weights.iter().fold(0, |sum: u64, stream| sum.saturating_add(stream.length as u64));
-    ofm.saturating_mul(taps).saturating_mul(inputs).saturating_add(ifm).saturating_add(weights)
+    Ok(work.saturating_add(product(&[ifm.height, ifm.width, ifm.depth])).saturating_add(weights))
 }
