@@ -123,7 +123,9 @@ impl Function<'_> {
             Elementwise::Clz => i64::from((a as u32).leading_zeros()),
             Elementwise::Shl if b >= 32 => 0,
             Elementwise::Shl => i64::from((a as i32).wrapping_shl(amount(b)?)),
-            Elementwise::Shr => scale_round(a, Scale { scale: 1, shift: amount(b)? }, OUTPUT_FIRST_STAGE, self.rounding),
+            Elementwise::Shr => {
+                scale_round(a, Scale { scale: 1, shift: amount(b)? }, OUTPUT_FIRST_STAGE, self.rounding)
+            }
         })
     }
 

@@ -146,7 +146,13 @@ impl Memory {
     }
 
     /// Checks an access, records it, and returns its place: buffer, start and end in the buffer.
-    fn place(&mut self, what: &'static str, region: usize, start: i64, len: usize) -> Result<(usize, usize, usize), Fault> {
+    fn place(
+        &mut self,
+        what: &'static str,
+        region: usize,
+        start: i64,
+        len: usize,
+    ) -> Result<(usize, usize, usize), Fault> {
         let Some(window) = self.regions.get_mut(region).and_then(Option::as_mut) else {
             return Err(Fault::NoRegion { what, region });
         };
@@ -203,7 +209,13 @@ impl Memory {
     }
 
     /// As [`Memory::place`], without recording.
-    fn clone_place(&self, what: &'static str, region: usize, start: i64, len: usize) -> Result<(usize, usize, usize), Fault> {
+    fn clone_place(
+        &self,
+        what: &'static str,
+        region: usize,
+        start: i64,
+        len: usize,
+    ) -> Result<(usize, usize, usize), Fault> {
         let Some(window) = self.regions.get(region).and_then(Option::as_ref) else {
             return Err(Fault::NoRegion { what, region });
         };
@@ -250,7 +262,9 @@ impl Memory {
 
     /// Calls `visit` with start and bytes of every maximal written range of a buffer.
     pub fn for_each_written(&self, buffer: usize, mut visit: impl FnMut(usize, &[u8])) {
-        let Some(buffer) = self.buffers.get(buffer) else { return };
+        let Some(buffer) = self.buffers.get(buffer) else {
+            return;
+        };
         let mut at = 0;
         while let Some(start) = buffer.written.first_other(at, buffer.data.len(), false) {
             let end = buffer.written.first_other(start, buffer.data.len(), true).unwrap_or(buffer.data.len());

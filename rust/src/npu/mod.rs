@@ -1,9 +1,9 @@
 //! Functional model of the Ethos-U55/U65: bytes in, bytes out. Owns decoding, weight decompression, execution.
 //! Knows nothing of how a stream was made.
 //!
-//! The way of a payload: [`payload`] finds the command stream in it, [`decode`] turns words into commands,
-//! [`registers`] remembers what was set, [`operation`] reads the registers into one self-contained [`operation::Kernel`]
-//! or [`dma::Dma`], [`shram`] judges the block, and [`run::Machine`] executes it on [`memory::Memory`].
+//! The way of a payload: [`payload`] finds the command stream in it, [`decode`] turns words into commands, [`registers`]
+//! remembers what was set, [`kernel_reader`] makes one self-contained [`operation::Kernel`] of it (or [`dma`] a
+//! [`dma::Dma`]), [`shram`] judges the block, and [`run::Machine`] executes it on [`memory::Memory`].
 //! [`driver`] is the same machine behind the C interface of the Ethos-U driver.
 
 pub mod accelerator;
@@ -16,6 +16,7 @@ pub mod driver;
 mod elementwise;
 pub mod error;
 pub mod feature_map;
+pub mod kernel_reader;
 pub mod memory;
 mod operand;
 pub mod operation;

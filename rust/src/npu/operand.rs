@@ -1,9 +1,10 @@
 //! Reads the feature maps of a kernel from registers: shapes, tiles, strides and their alignment.
-//! A part of [`super::operation`], in its own file for its size.
+//! A part of [`super::kernel_reader`], in its own file for its size.
 
 use super::error::Fault;
 use super::feature_map::{ElementType, FeatureMap, Layout};
-use super::operation::{layout, KernelKind, Operand2, Reader, Window};
+use super::kernel_reader::{layout, Reader};
+use super::operation::{KernelKind, Operand2, Window};
 use super::registers::Register;
 
 /// The registers of one feature map.

@@ -31,8 +31,7 @@ pub fn parse(bytes: &[u8]) -> Result<Payload, PayloadError> {
     if bytes.len() % 4 != 0 || bytes.is_empty() {
         return Err(PayloadError::Size { bytes: bytes.len() });
     }
-    let words: Vec<u32> =
-        bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    let words: Vec<u32> = bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     if words[0] != MAGIC {
         return Err(PayloadError::Magic { word: words[0] });
     }

@@ -5,8 +5,9 @@ use super::accelerator::Accelerator;
 use super::decode::{decode, Command, Opcode};
 use super::dma::read_dma;
 use super::error::{Fault, NpuError, Warning, WarningKind};
+use super::kernel_reader::read_kernel;
 use super::memory::{Memory, REGION_COUNT};
-use super::operation::{read_kernel, Elementwise, Kernel, KernelKind};
+use super::operation::{Elementwise, Kernel, KernelKind};
 use super::payload;
 use super::registers::RegisterFile;
 use super::weight_cache::WeightCache;
@@ -52,7 +53,10 @@ impl Findings {
     fn uninitialised(&mut self, what: &str, place: Option<(usize, usize)>) {
         if let Some((region, byte)) = place {
             let place = if region == REGION_COUNT { "SHRAM".to_string() } else { format!("region {region}") };
-            self.add(WarningKind::UninitialisedRead, format!("{what} reads byte {byte} of {place}, which nobody wrote"));
+            self.add(
+                WarningKind::UninitialisedRead,
+                format!("{what} reads byte {byte} of {place}, which nobody wrote"),
+            );
         }
     }
 }
@@ -136,12 +140,7 @@ impl Machine {
         })
     }
 
-    fn kernel(
-        &mut self,
-        registers: &RegisterFile,
-        kind: KernelKind,
-        findings: &mut Findings,
-    ) -> Result<(), Fault> {
+    fn kernel(&mut self, registers: &RegisterFile, kind: KernelKind, findings: &mut Findings) -> Result<(), Fault> {
         let kernel = read_kernel(registers, self.accelerator, kind)?;
         check_work(&kernel)?;
         shram::check(&kernel, self.accelerator)?;

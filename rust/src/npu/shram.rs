@@ -87,7 +87,6 @@ fn accumulator_banks(kernel: &Kernel, accelerator: &Accelerator) -> u32 {
     let height = if single_row { 1 } else { block.height };
     let elements = height * block.width * block.depth.next_multiple_of(8);
     let bytes = elements * kernel.accumulator_bits / 8;
-    let granule =
-        if kernel.accumulator_bits == 40 { accelerator.granules.acc40 } else { accelerator.granules.acc32 };
+    let granule = if kernel.accumulator_bits == 40 { accelerator.granules.acc40 } else { accelerator.granules.acc32 };
     (2 * bytes.div_ceil(BANK_BYTES)).next_multiple_of(granule)
 }

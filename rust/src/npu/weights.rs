@@ -250,7 +250,13 @@ impl Quotients {
     }
 
     /// Reads the remainders of what `waiting` holds into `out`, never beyond `limit` symbols.
-    fn remainders(waiting: &mut Vec<u32>, bits: &mut Bits, width: u32, out: &mut Vec<u32>, limit: usize) -> Result<(), Fault> {
+    fn remainders(
+        waiting: &mut Vec<u32>,
+        bits: &mut Bits,
+        width: u32,
+        out: &mut Vec<u32>,
+        limit: usize,
+    ) -> Result<(), Fault> {
         for quotient in waiting.drain(..) {
             if out.len() < limit {
                 let high = quotient.checked_shl(width).filter(|h| h >> width == quotient);

@@ -1,0 +1,70 @@
+/* The C interface of the Ethos-U driver, implemented by ethoscade's simulated NPU.
+ *
+ * Firmware sources that call the driver compile against this header and link with the simulator instead of the
+ * hardware's driver. The functions have the driver's names, arguments, results and refusals. Base addresses are host
+ * pointers. The simulated device is the one that the payload was made for, unless ethoscade_sim_set_accelerator or the
+ * environment variable ETHOSCADE_SIM_ACCELERATOR says otherwise.
+ *
+ * Not here: the driver's weak hooks (caches, mutexes, semaphores, address remapping). They are never called.
+ */
+#ifndef ETHOSU_DRIVER_H
+#define ETHOSU_DRIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A device. The contents belong to the implementation; the object must stay where it is while it is registered. */
+struct ethosu_driver {
+    uint64_t opaque[8];
+};
+
+/* Registers a device. `fast_memory` replaces base address 2 of every run if it is not NULL. 0, or -1 if drv is NULL. */
+int ethosu_init(struct ethosu_driver *drv, void *const npu_base, const void *fast_memory, size_t fast_memory_size,
+                uint32_t secure_enable, uint32_t privilege_enable);
+
+/* Forgets a device. */
+void ethosu_deinit(struct ethosu_driver *drv);
+
+/* Waits for a registered device that nobody has reserved. If none was ever registered, a device appears by itself. */
+struct ethosu_driver *ethosu_reserve_driver(void);
+
+/* Gives a device back. */
+void ethosu_release_driver(struct ethosu_driver *drv);
+
+/* Runs a payload. `base_addr_size` is in bytes here and bounds what may be touched. 0, or -1 for a refusal or a fault;
+ * ethoscade_sim_last_error says which. */
+int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
+                     uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr,
+                     void *user_arg);
+
+/* The same in two steps. The simulator is done when the first one returns; a fault of the stream shows in the second.
+ * ethosu_wait: -2 nothing was invoked, -1 the run failed, 0 done. */
+int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
+                        uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr,
+                        void *user_arg);
+int ethosu_wait(struct ethosu_driver *drv, bool block);
+
+/* Nothing is left to do in an interrupt. */
+void ethosu_irq_handler(struct ethosu_driver *drv);
+
+/* --- The simulator's own --- */
+
+/* Text about the last call on this thread that failed; empty if none did. Valid until the next call on the thread. */
+const char *ethoscade_sim_last_error(void);
+
+/* One past the highest byte of a region (0 to 7) that the last run in this process touched. */
+size_t ethoscade_sim_touched_end(int region);
+
+/* Fixes the device, for example "ethos-u55-256"; NULL returns to the payload's choice. -1 if there is no such device. */
+int ethoscade_sim_set_accelerator(const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
