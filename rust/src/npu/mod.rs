@@ -27,6 +27,7 @@ pub mod registers;
 pub mod run;
 pub mod shram;
 mod sigmoid;
+pub mod timing;
 mod weight_cache;
 pub mod weight_order;
 pub mod weights;

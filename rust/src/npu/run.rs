@@ -162,7 +162,7 @@ impl Machine {
 }
 
 /// The kernel that an operation starts, if it starts one.
-fn kernel_kind(opcode: Opcode, parameter: u16) -> Result<Option<KernelKind>, Fault> {
+pub(super) fn kernel_kind(opcode: Opcode, parameter: u16) -> Result<Option<KernelKind>, Fault> {
     let unknown = |allowed| Fault::Range { register: "operation parameter", value: i64::from(parameter), allowed };
     Ok(match opcode {
         Opcode::Conv => Some(KernelKind::Conv),
@@ -184,7 +184,7 @@ fn kernel_kind(opcode: Opcode, parameter: u16) -> Result<Option<KernelKind>, Fau
 }
 
 /// Refuses kernels that would take minutes: only damaged streams contain them.
-fn check_work(kernel: &Kernel) -> Result<(), Fault> {
+pub(super) fn check_work(kernel: &Kernel) -> Result<(), Fault> {
     let elements = |shape: [u32; 3]| shape.iter().fold(1u64, |product, &n| product.saturating_mul(u64::from(n)));
     let ofm = elements([kernel.ofm.height, kernel.ofm.width, kernel.ofm.depth]);
     let taps = elements([kernel.window.height, kernel.window.width, 1]);

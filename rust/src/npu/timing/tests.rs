@@ -1,0 +1,1 @@
+//! Worked examples of each rule, by hand.
