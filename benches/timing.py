@@ -48,6 +48,7 @@ SWITCHES = {
     "issue |write - fetch|": {"issue": 2},
     "no burst waste": {"bursts": 0},
     "no whole beats": {"whole_beats": 0},
+    "fill, drain whole bricks": {"whole_bricks": 1},
     "BLOCKDEP hides nothing": {"hide_latency": 0},
     "28 cycles per kernel": {"cycles_per_kernel": 28},
     "elementwise depth by 16": {"elementwise_depth": 16},

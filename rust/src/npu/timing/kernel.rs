@@ -196,12 +196,17 @@ impl Pipeline<'_> {
     /// Latency and transfer of a block's first input.
     fn fetch(&self, system: &System, (row, column, depth): (&Span, &Span, &DepthSpan)) -> Ticks {
         let slice = self.input.unwrap_or_else(|| depth.into());
-        let moved = block_moved(&self.ifm, row.fetched_first(), column.fetched_first(), &slice);
+        let moved = block_moved(&self.ifm, row.fetched_first(), column.fetched_first(), &slice, self.rules);
         let first = system.port(self.kernel.ifm.region).time(u128::from(moved.cost));
         let second = self.ifm2.as_ref().map_or(Ticks::ZERO, |lines| {
             let Some(map) = second_map(self.kernel) else { return Ticks::ZERO };
-            let moved =
-                block_moved(lines, row.out.min(map.height), column.out.min(map.width), &map_slice(map.depth, depth));
+            let moved = block_moved(
+                lines,
+                row.out.min(map.height),
+                column.out.min(map.width),
+                &map_slice(map.depth, depth),
+                self.rules,
+            );
             system.port(map.region).time(u128::from(moved.cost))
         });
         Ticks::cycles(u128::from(self.read_latency)) + first.max(second)
@@ -209,7 +214,7 @@ impl Pipeline<'_> {
 
     /// Latency and transfer of a block's output.
     fn write(&self, system: &System, (row, column, depth): (&Span, &Span, &DepthSpan)) -> Ticks {
-        let moved = block_moved(&self.ofm, row.out, column.out, &depth.into());
+        let moved = block_moved(&self.ofm, row.out, column.out, &depth.into(), self.rules);
         Ticks::cycles(u128::from(self.write_latency)) + system.port(self.kernel.ofm.region).time(u128::from(moved.cost))
     }
 }

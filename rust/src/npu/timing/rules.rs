@@ -25,6 +25,8 @@ pub struct Rules {
     pub bursts: bool,
     /// Whether NHWC runs occupy whole bus beats.
     pub whole_beats: bool,
+    /// Whether filling and draining wait for whole bricks of 16 channels rather than the channels that exist.
+    pub whole_bricks: bool,
     /// Whether BLOCKDEP hides a kernel's filling behind the previous one's draining.
     pub hide_latency: bool,
     /// Additional cycles per kernel.
@@ -59,6 +61,7 @@ impl Default for Rules {
             issue: Issue::QuarterRoundTrip,
             bursts: true,
             whole_beats: true,
+            whole_bricks: false,
             hide_latency: true,
             cycles_per_kernel: 0,
             elementwise_depth: 8,
@@ -81,10 +84,11 @@ impl Rules {
     /// # Errors
     /// The sentence that says which names or values there are.
     pub fn set(&mut self, name: &str, value: u32) -> Result<(), String> {
-        let flags: [(&str, &mut bool); 10] = [
+        let flags: [(&str, &mut bool); 11] = [
             ("fetch_commands", &mut self.fetch_commands),
             ("bursts", &mut self.bursts),
             ("whole_beats", &mut self.whole_beats),
+            ("whole_bricks", &mut self.whole_bricks),
             ("hide_latency", &mut self.hide_latency),
             ("partial_blocks", &mut self.partial_blocks),
             ("partial_ifm_depth", &mut self.partial_ifm_depth),

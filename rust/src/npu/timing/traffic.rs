@@ -228,7 +228,14 @@ fn slice_of(map: &FeatureMap, depth: &DepthSpan) -> Slice {
     depth.into()
 }
 
-/// Bytes of one job's fetch and of one block's write, as the issue rule and filling and draining see them.
-pub fn block_moved(lines: &Rows<'_>, rows: u32, columns: u32, slice: &Slice) -> Moved {
-    lines.row(columns, slice).times(u64::from(rows))
+/// Bytes of one job's fetch and of one block's write, as the issue rule, filling and draining see them: only the
+/// channels that exist, as both of Arm's estimators count them, or (`Rules::whole_bricks`) whole bricks.
+pub fn block_moved(lines: &Rows<'_>, rows: u32, columns: u32, slice: &Slice, rules: &Rules) -> Moved {
+    if rules.whole_bricks || lines.map.layout == Layout::Nhwc {
+        return lines.row(columns, slice).times(u64::from(rows));
+    }
+    let (element, columns) = (lines.map.element.bytes() as u64, u64::from(columns));
+    let bytes = u64::from(rows) * columns * u64::from(slice.channels) * element;
+    let cost = if lines.bursts { lines.port.burst_cost(bytes, columns * 16 * element) } else { bytes };
+    Moved { bytes, cost }
 }
