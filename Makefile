@@ -3,22 +3,31 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
-SOURCES := $(shell find rust/src -name '*.rs') Cargo.toml pyproject.toml
+SOURCES := $(shell find rust/src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
+
+# pip and maturin tell much that nobody asked for; errors still show.
+export PIP_QUIET := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo test lint bench format clean
 
-$(VENV)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python tools/install_dependencies.py
-	touch $@
+$(VENV)/.installed: pyproject.toml tools/install_dependencies.py
+	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.83 or newer, see https://rustup.rs" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "$(PYTHON) is older than 3.10: name a newer one, make PYTHON=python3.12" >&2; exit 1; }
+	@echo "setting up $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --upgrade pip
+	@$(BIN)/python tools/install_dependencies.py
+	@touch $@
 
 $(STAMP): $(VENV)/.installed $(SOURCES)
-	$(BIN)/maturin develop --release --quiet
-	touch $@
+	@echo "building the extension (about half a minute the first time) ..."
+	@$(BIN)/maturin develop --release --quiet
+	@touch $@
 
 demo: $(STAMP)
-	$(BIN)/python examples/demo.py
+	@$(BIN)/python examples/demo.py
 
 test: $(STAMP)
 	cargo test --release --quiet

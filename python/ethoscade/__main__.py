@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from ._core import __version__
-from .errors import EthoscadeError
+from .errors import BudgetError, EthoscadeError
 from .report import commands, plan_memory
 from .report.summary import error_json
 from .target import ACCELERATORS
@@ -29,10 +29,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except EthoscadeError as error:
         if getattr(args, "json", False):
             print(json.dumps(error_json(error)))
-        print(f"ethoscade: {error}", file=sys.stderr)
+        print(f"ethoscade: {error}{_hint(error, args)}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         return 1
+
+
+def _hint(error: EthoscadeError, args: argparse.Namespace) -> str:
+    """Bare numbers are bytes; whoever meant KiB by a small one is told so."""
+    sram = getattr(args, "sram", None)
+    if isinstance(error, BudgetError) and sram is not None and sram.isdecimal() and int(sram) < 16384:
+        return f" (--sram {sram} counts bytes; {sram} KiB is --sram {sram}KiB)"
+    return ""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -69,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("artifact", metavar="ARTIFACT", help="a .tflite with ethos-u operators, ours or Vela's")
     command.add_argument("--inputs", metavar="NPZ", help="inputs by name (default: random)")
     command.add_argument("--outputs", metavar="NPZ", help="where to write the outputs")
-    command.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default: 0)")
+    command.add_argument("--seed", type=_natural, default=0, help="seed of the random inputs (default: 0)")
     command.add_argument("--reference", metavar="MODEL", help="the original model to compare with")
 
     command = _command(sub, "plan-memory", plan_memory.command_line, "place buffers of a CSV file in memory")
@@ -107,7 +115,10 @@ def _add_target(parser: argparse.ArgumentParser, only_accelerator: bool = False)
 def _add_budget(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sram", "--arena-cache-size", metavar="SIZE", help="budget, e.g. 300KiB or 307200")
     parser.add_argument(
-        "--optimise", choices=("performance", "size"), default="performance", help="without a budget (default: performance)"
+        "--optimise",
+        choices=("performance", "size"),
+        default="performance",
+        help="the fastest that fits, or the smallest (default: performance)",
     )
 
 
@@ -120,13 +131,17 @@ def _artefacts(text: str) -> tuple[str, ...]:
 
 
 def _positive(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
-    return value
+    return _at_least(1, text)
+
+
+def _natural(text: str) -> int:
+    return _at_least(0, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) < least:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least {least}")
+    return int(text)
 
 
 if __name__ == "__main__":

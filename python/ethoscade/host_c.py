@@ -36,8 +36,7 @@ _CHILD = """
 import ctypes, json, sys
 import numpy as np
 job = json.load(open(sys.argv[1]))
-if job["driver"]:
-    ctypes.CDLL(job["driver"], ctypes.RTLD_GLOBAL)
+driver = ctypes.CDLL(job["driver"], ctypes.RTLD_GLOBAL) if job["driver"] else None
 library = ctypes.CDLL(job["library"])
 given = np.load(job["inputs"])
 inputs = [np.ascontiguousarray(given[key]) for key in job["input_keys"]]
@@ -54,6 +53,11 @@ for _ in range(job["runs"]):
     status = run(*arguments)
     if status:
         break
+# The simulator says why it refused; a driver from elsewhere does not.
+reason = getattr(driver, "ethoscade_sim_last_error", None) if status else None
+if reason is not None:
+    reason.restype = ctypes.c_char_p
+    sys.stderr.write(reason().decode(errors="replace"))
 np.savez(job["results"], **{"t%d" % i: array for i, array in enumerate(outputs)})
 json.dump({"status": status}, open(job["report"], "w"))
 """

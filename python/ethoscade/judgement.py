@@ -26,7 +26,7 @@ def on_simulator(compiled: Compiled, seeds: int) -> Verification:
 
     def execute(inputs: Arrays) -> Observation:
         result = run_artifact(compiled.artifact, inputs)
-        return Observation(result.outputs, 0, result.arena_touched_bytes + constants)
+        return Observation(result.outputs, len(result.warnings), result.arena_touched_bytes + constants)
 
     return verify(compiled.source, execute, seeds)
 

@@ -183,7 +183,14 @@ def place_program(
     Raises `PoolOverflowError` when no plan that fits was found, with the buffers that are in the way.
     """
     buffers = [
-        Buffer(buffer.name, buffer.first_step, buffer.last_step, buffer.size_bytes, buffer.alignment)
+        Buffer(
+            buffer.name,
+            buffer.first_step,
+            buffer.last_step,
+            buffer.size_bytes,
+            buffer.alignment,
+            gaps=tuple(Gap(w.first_step, w.last_step, (w.low, w.high)) for w in buffer.windows),
+        )
         for buffer in program.buffers
     ]
     # The arena's end is rounded up, so a limit that is no multiple of 16 loses its last bytes.

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::graph::{CascaderGraph, PartId, TensorId, Work};
 use crate::interleave::{Content, Program, Step, Stripe, View};
+use crate::lifetimes::Window;
 
 /// What is wrong with a program.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -88,6 +89,16 @@ pub enum Complaint {
         /// One past the last step.
         last: u32,
     },
+    /// A row is written while the buffer's windows call it dead.
+    #[error("step {step} writes row {y} of buffer {buffer} outside its live bytes")]
+    Dead {
+        /// Step index.
+        step: usize,
+        /// Buffer.
+        buffer: u32,
+        /// Row.
+        y: i64,
+    },
     /// A buffer is smaller than its pixels.
     #[error("buffer {buffer} has {size_bytes} bytes for {needed_bytes} bytes of pixels")]
     Size {
@@ -121,6 +132,7 @@ struct Replay<'a> {
 pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> {
     let mut replay = Replay::new(graph, program)?;
     for (index, step) in program.steps.iter().enumerate() {
+        replay.forget(index as u32);
         match step {
             Step::Copy { part, buffer } => {
                 replay.alive(index, *buffer)?;
@@ -172,6 +184,19 @@ impl<'a> Replay<'a> {
         Err(Complaint::Lifetime { step, buffer, first: b.first_step, last: b.last_step })
     }
 
+    /// Lose what lies outside a buffer's window of live bytes: others may have overwritten it.
+    fn forget(&mut self, step: u32) {
+        for (buffer, cells) in self.program.buffers.iter().zip(&mut self.cells) {
+            let Some(window) = buffer.windows.iter().find(|window| window.first_step == step) else { continue };
+            let pixel_bytes = buffer.size_bytes / (cells.len() as u64).max(1);
+            for (pixel, cell) in (0u64..).zip(cells.iter_mut()) {
+                if pixel * pixel_bytes < window.low || window.high < (pixel + 1) * pixel_bytes {
+                    *cell = None;
+                }
+            }
+        }
+    }
+
     fn slot(&self, view: &View, y: i64, x: i64) -> usize {
         let capacity = self.program.buffers[view.buffer as usize].capacity;
         let row = (y - view.origin[0]).rem_euclid(capacity[0]);
@@ -203,9 +228,23 @@ impl<'a> Replay<'a> {
                     return Err(Complaint::Repeated { step, part, tensor, y, x });
                 }
                 *cell = Some((tensor, y, x));
+                self.inside_window(step, &stripe.output, y)?;
             }
         }
         Ok(())
+    }
+
+    /// What is written must be inside the window of the moment, or somebody else owns the bytes.
+    fn inside_window(&self, step: usize, view: &View, y: i64) -> Result<(), Complaint> {
+        let buffer = &self.program.buffers[view.buffer as usize];
+        let now = |w: &&Window| (w.first_step as usize) <= step && step < w.last_step as usize;
+        let Some(window) = buffer.windows.iter().find(now) else { return Ok(()) };
+        let row_bytes = buffer.size_bytes / buffer.capacity[0] as u64;
+        let row = (y - view.origin[0]).rem_euclid(buffer.capacity[0]) as u64;
+        if window.low <= row * row_bytes && (row + 1) * row_bytes <= window.high {
+            return Ok(());
+        }
+        Err(Complaint::Dead { step, buffer: view.buffer, y })
     }
 
     /// Compare an input box with the windows of the output box, and the buffer's cells with the box.

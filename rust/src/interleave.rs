@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::costs::Costs;
 use crate::graph::{CascaderGraph, PartId, TensorId, Work};
+use crate::lifetimes::{settle, Window};
 use crate::performance::{Block, Cost};
 use crate::stripe::{Axis, Region, Span, Tiling};
 
@@ -108,6 +109,19 @@ pub struct Buffer {
     pub first_step: u32,
     /// One past the last step that touches it.
     pub last_step: u32,
+    /// Bytes in use over its lifetime, in order of time and without a break; none where all of it is.
+    pub windows: Vec<Window>,
+}
+
+impl Buffer {
+    /// Bytes in use at a step.
+    pub fn live_bytes(&self, step: u32) -> u64 {
+        if step < self.first_step || step >= self.last_step {
+            return 0;
+        }
+        let window = self.windows.iter().find(|window| window.first_step <= step && step < window.last_step);
+        window.map_or(self.size_bytes, |window| window.high - window.low)
+    }
 }
 
 /// A box of a tensor in a buffer; pixel `origin` lies at the buffer's start, rows and columns wrap at its capacity.
@@ -303,8 +317,9 @@ pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> R
         let (plan, count) = (plans.len(), graph.parts.len());
         return Err(PlanError::Cover { plan, first: 0, last: 0, expected, count });
     }
-    builder.settle_lifetimes();
+    builder.place_for_callers();
     builder.program.tensor_buffers = builder.whole;
+    settle(graph, &mut builder.program);
     Ok(builder.program)
 }
 
@@ -346,7 +361,8 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn buffer(&mut self, content: Content, capacity: [i64; 2], size_bytes: u64) -> u32 {
-        self.program.buffers.push(Buffer { content, capacity, size_bytes, first_step: u32::MAX, last_step: 0 });
+        let windows = Vec::new();
+        self.program.buffers.push(Buffer { content, capacity, size_bytes, first_step: 0, last_step: 0, windows });
         (self.program.buffers.len() - 1) as u32
     }
 
@@ -361,25 +377,14 @@ impl Builder<'_> {
         buffer
     }
 
-    fn touch(&mut self, buffer: u32) {
-        let step = self.program.steps.len() as u32;
-        let buffer = &mut self.program.buffers[buffer as usize];
-        buffer.first_step = buffer.first_step.min(step);
-        buffer.last_step = buffer.last_step.max(step + 1);
-    }
-
     fn call(&mut self, part: PartId, workspace_bytes: u64) {
         let description = &self.graph.parts[part as usize];
         let tensors: Vec<TensorId> =
             description.inputs.iter().map(|input| input.tensor).chain(description.outputs.iter().copied()).collect();
         for tensor in tensors {
-            let buffer = self.whole(tensor);
-            self.touch(buffer);
+            self.whole(tensor);
         }
         let workspace = (workspace_bytes > 0).then(|| self.buffer(Content::Workspace(part), [0, 0], workspace_bytes));
-        if let Some(buffer) = workspace {
-            self.touch(buffer);
-        }
         self.program.steps.push(Step::Call { part, workspace });
     }
 
@@ -474,7 +479,6 @@ impl Builder<'_> {
                 Some(inner) => (buffers[inner], self.origin(roll, buffers[inner], boxes[inner])),
                 None => (self.whole(input.tensor), [0, 0]),
             };
-            self.touch(buffer);
             let view = if graph.is_aligned(input) {
                 let spans = [roll, roll.other()].map(|axis| graph.needed(input, axis, region.span(axis)));
                 View { buffer, region: Region::oriented(roll, spans[0], spans[1]), origin, capacity: [0, 0] }
@@ -485,10 +489,6 @@ impl Builder<'_> {
             inputs.push(view);
         }
         let buffer = buffers[offset];
-        self.touch(buffer);
-        if let Some(staged) = constants[offset] {
-            self.touch(staged);
-        }
         let output = View { buffer, region, origin: self.origin(roll, buffer, boxes[offset]), capacity: [0, 0] };
         let cost = self.cost(part, region, plan.staged[offset])?;
         self.program.steps.push(Step::Stripe(Stripe {
@@ -529,26 +529,16 @@ impl Builder<'_> {
             return None;
         }
         let buffer = self.buffer(Content::Constants(part), [0, 0], bytes);
-        self.touch(buffer);
         self.program.steps.push(Step::Copy { part, buffer });
         Some(buffer)
     }
 
-    /// Network inputs live from the start, outputs to the end; a caller's tensor that nobody reads has a place too.
-    fn settle_lifetimes(&mut self) {
+    /// A caller's tensor that no Part touches has a place too.
+    fn place_for_callers(&mut self) {
         for tensor in 0..self.graph.tensors.len() as TensorId {
             let description = &self.graph.tensors[tensor as usize];
             if description.is_input || description.is_output {
-                let buffer = self.whole(tensor);
-                let end = self.program.steps.len() as u32;
-                let buffer = &mut self.program.buffers[buffer as usize];
-                if description.is_input {
-                    buffer.first_step = 0;
-                    buffer.last_step = buffer.last_step.max(1);
-                }
-                if description.is_output {
-                    buffer.last_step = end.max(1);
-                }
+                self.whole(tensor);
             }
         }
     }

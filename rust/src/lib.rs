@@ -1,14 +1,16 @@
 //! The compiled heart of ethoscade: cascading scheduler, static memory planner and NPU simulator.
 //!
 //! Rooms, and who may use whom (an arrow reads "is used by"):
-//! `stripe -> propagator -> performance -> graph -> costs -> interleave -> pareto -> plans -> proposals`.
+//! `stripe -> propagator -> performance -> graph -> costs -> interleave, lifetimes -> edge -> pareto -> plans -> proposals`.
 //! `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
 //! Only `python` knows pyo3.
 
 pub mod checker;
 pub mod costs;
+pub mod edge;
 pub mod graph;
 pub mod interleave;
+pub mod lifetimes;
 pub mod npu;
 pub mod pareto;
 pub mod performance;

@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 
 use crate::costs::Costs;
+use crate::edge::Edge;
 use crate::graph::{CascaderGraph, PartId, TensorId};
 use crate::interleave::{is_interior, wanted, Plan, Walk};
 use crate::pareto::{pareto_front, thin, Point};
@@ -36,20 +37,20 @@ impl Default for Options {
     }
 }
 
-/// A Plan with what it costs: the arena bytes inside the group (rolling buffers, staged constants) and its cycles.
+/// A Plan with what it costs: the arena bytes that are its own, and its cycles.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// The decisions.
     pub plan: Plan,
-    /// Rolling buffers and staged constants, without the tensors on the group's edge.
-    pub inner_bytes: u64,
+    /// Rolling buffers, staged constants, and the tensors of the group's [`Edge`].
+    pub own_bytes: u64,
     /// Modelled cycles.
     pub cycles: u64,
 }
 
 impl Point for Candidate {
     fn memory_bytes(&self) -> u64 {
-        self.inner_bytes
+        self.own_bytes
     }
     fn cycles(&self) -> u64 {
         self.cycles
@@ -79,6 +80,9 @@ struct Node {
     staged: bool,
     next: Option<u32>,
 }
+
+/// The tiling under which rows of whole tensors appear and die in order.
+const WHOLE_ROWS: Tiling = Tiling { roll: Axis::Height, tiles: 1 };
 
 #[derive(Clone, Copy)]
 struct Open {
@@ -128,7 +132,8 @@ fn single(graph: &CascaderGraph, part: PartId, costs: &mut Costs) -> Vec<Candida
         staged: vec![staged],
     };
     let Some(kernel) = graph.kernel(part) else {
-        return vec![Candidate { plan: whole(false, 1), inner_bytes: 0, cycles: 0 }];
+        let own_bytes = Edge::new(graph, part, part).whole_bytes(graph);
+        return vec![Candidate { plan: whole(false, 1), own_bytes, cycles: 0 }];
     };
     let plane = graph.tensors[graph.output(part) as usize].plane;
     let mut found = Vec::new();
@@ -138,7 +143,8 @@ fn single(graph: &CascaderGraph, part: PartId, costs: &mut Costs) -> Vec<Candida
         }
         if let Some(cost) = costs.stripe(graph, part, plane, staged) {
             let (bytes, copy) = staging(graph, part, staged);
-            found.push(Candidate { plan: whole(staged, plane[0]), inner_bytes: bytes, cycles: cost.cycles + copy });
+            let own_bytes = bytes + Edge::new(graph, part, part).whole_bytes(graph);
+            found.push(Candidate { plan: whole(staged, plane[0]), own_bytes, cycles: cost.cycles + copy });
         }
     }
     found
@@ -202,11 +208,14 @@ impl Grower<'_> {
             if open.is_empty() {
                 break;
             }
-            if size > 0 {
+            let edge = Edge::new(self.graph, first, self.last);
+            // A group of one is worth striping only to let its output grow into its input.
+            if size > 0 || (edge.dying.is_some() && self.tiling == WHOLE_ROWS) {
                 if groups.len() <= size {
                     groups.resize_with(size + 1, Vec::new);
                 }
-                let found: Vec<Candidate> = open.iter().map(|state| self.candidate(first, state)).collect();
+                let closed = pareto_front(open.clone());
+                let found: Vec<Candidate> = closed.iter().map(|state| self.candidate(first, state, edge)).collect();
                 groups[size].extend(found);
             }
         }
@@ -290,7 +299,7 @@ impl Grower<'_> {
         self.rows.alive(self.graph, tensor, first, reach, self.tiling.roll, stripes)
     }
 
-    fn candidate(&self, first: PartId, state: &Open) -> Candidate {
+    fn candidate(&self, first: PartId, state: &Open, edge: Edge) -> Candidate {
         let (mut stripes, mut staged) = (Vec::new(), Vec::new());
         let mut node = Some(state.node);
         while let Some(index) = node {
@@ -300,7 +309,8 @@ impl Grower<'_> {
             node = decision.next;
         }
         let plan = self.plan(first, stripes, staged);
-        Candidate { plan, inner_bytes: state.inner_bytes, cycles: state.cycles }
+        let own_bytes = state.inner_bytes + edge.peak_bytes(self.graph, &plan);
+        Candidate { plan, own_bytes, cycles: state.cycles }
     }
 }
 

@@ -7,7 +7,8 @@
 //! Owns the combination. Is told how to place by its caller and knows no placement algorithm.
 
 use crate::costs::Costs;
-use crate::graph::{CascaderGraph, PartId, Work};
+use crate::edge::Edge;
+use crate::graph::{CascaderGraph, PartId, TensorId, Work};
 use crate::interleave::{interleave, Plan, PlanError, Program};
 use crate::pareto::{pareto_front, thin, Point};
 use crate::plans::{aligned, enumerate, Candidate, Options, PlanTable};
@@ -110,10 +111,15 @@ pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
         .collect()
 }
 
-/// Bytes of whole tensors, and of workspace, that the arena holds while Parts `first..=last` run as one group.
+/// Bytes of whole tensors, and of workspace, that the arena holds while Parts `first..=last` run as one group, without
+/// the tensors of the group's edge.
 fn resident_bytes(graph: &CascaderGraph, first: PartId, last: PartId) -> u64 {
+    let edge = Edge::new(graph, first, last);
     let mut bytes = 0;
     for (id, tensor) in graph.tensors.iter().enumerate() {
+        if [edge.dying, edge.output].contains(&Some(id as TensorId)) {
+            continue;
+        }
         let made = match graph.producer[id] {
             Some(part) if part > last => false,
             Some(part) if part >= first => graph.outlives(id as u32, last),
@@ -143,7 +149,7 @@ fn combine(graph: &CascaderGraph, table: &PlanTable, options: &Options) -> (Vec<
             let first = last - size as PartId;
             let resident = if group.is_empty() { 0 } else { resident_bytes(graph, first, last) };
             for (index, candidate) in group.iter().enumerate() {
-                let bytes = resident + candidate.inner_bytes;
+                let bytes = resident + candidate.own_bytes;
                 for (rank, before) in fronts[first as usize].iter().enumerate() {
                     points.push(Partial {
                         bytes: bytes.max(before.bytes),
@@ -188,8 +194,7 @@ mod tests {
     fn live_bytes(program: &Program) -> u64 {
         (0..program.steps.len() as u32)
             .map(|step| {
-                let live = program.buffers.iter().filter(|b| b.first_step <= step && step < b.last_step);
-                live.map(|b| aligned(b.size_bytes)).sum()
+                program.buffers.iter().map(|b| b.live_bytes(step)).sum()
             })
             .max()
             .unwrap_or(0)

@@ -7,17 +7,14 @@ use crate::costs::Costs;
 use crate::graph::{CascaderGraph, PartId};
 use crate::interleave::{interleave, is_interior, Buffer, Plan, Program, Step, Stripe};
 use crate::performance::Primitive;
-use crate::plans::{aligned, Options};
+use crate::plans::Options;
 use crate::proposals::{search, uncascaded};
 use crate::samples::Network;
 use crate::stripe::{Axis, Tiling};
 
 /// Largest sum of bytes alive at once.
 fn live_bytes(program: &Program) -> u64 {
-    let alive = |step: u32| {
-        let buffers = program.buffers.iter().filter(move |b| b.first_step <= step && step < b.last_step);
-        buffers.map(|b: &Buffer| aligned(b.size_bytes)).sum()
-    };
+    let alive = |step: u32| program.buffers.iter().map(|b: &Buffer| b.live_bytes(step)).sum();
     (0..program.steps.len() as u32).map(alive).max().unwrap_or(0)
 }
 

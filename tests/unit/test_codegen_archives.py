@@ -67,6 +67,12 @@ def test_mlf_is_deterministic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert not (tmp_path / "c.tar").exists()
 
 
+def test_mlf_with_a_long_name(tmp_path: Path) -> None:
+    path = mlf.write(cpu_artifact(softmax_model(), "n" * 120), tmp_path / "net.tar")
+    with tarfile.open(path) as archive:
+        assert f"./codegen/host/include/tvmgen_{'n' * 120}.h" in archive.getnames()
+
+
 def test_mlf_refuses_compressed_names(tmp_path: Path) -> None:
     with pytest.raises(CodegenError, match=r"name it \.tar"):
         mlf.write(cpu_artifact(softmax_model()), tmp_path / "net.tar.gz")

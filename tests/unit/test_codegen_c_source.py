@@ -85,6 +85,12 @@ def test_a_crash_stays_in_the_child(stub: Path, monkeypatch: pytest.MonkeyPatch)
         host_c.run(mixed(), {"serving_default_x:0": np.zeros((1, 8), np.int8)}, driver=stub)
 
 
+def test_a_fragment_for_cmake_names_every_source(tmp_path: Path) -> None:
+    files = c_source.write(mixed(), tmp_path)
+    text = files["mixed.cmake"].read_text()
+    assert all(f"/{name}" in text for name in files if name.endswith(".c"))
+
+
 def test_a_real_program_builds(tmp_path: Path) -> None:
     assert host_c.build(vela_artifact(tiny_conv()), tmp_path / "deep" / "folder").is_file()
 

@@ -63,6 +63,23 @@ def test_random_networks_are_carried_over(seed: int) -> None:
         np.testing.assert_array_equal(found[key], values)
 
 
+def test_tensorflow_lite_micro_follows_the_plan(capfd: pytest.CaptureFixture[str]) -> None:
+    """Its interpreter computes the same and uses exactly the arena that the file plans."""
+    runtime = pytest.importorskip("tflite_micro.python.tflite_micro.runtime")
+    model = (models_folder() / "kws_ref_int8.tflite").read_bytes()
+    artifact = cpu_artifact(model)
+    value = next(iter(random_inputs(artifact.graph).values()))
+    outputs = []
+    for data in (model, tflite.write(artifact)):
+        interpreter = runtime.Interpreter.from_bytes(data)
+        interpreter.set_input(value, 0)
+        interpreter.invoke()
+        outputs.append(interpreter.get_output(0))
+    np.testing.assert_array_equal(*outputs)
+    interpreter.print_allocations()
+    assert f"allocation head {artifact.arena_bytes} bytes" in "".join(capfd.readouterr())
+
+
 def test_custom_operators_keep_code_and_options() -> None:
     """A file that Vela compiled, treated as a model: its custom operator must come through unharmed."""
     source = vela_artifact(tiny_conv()).graph

@@ -6,6 +6,7 @@ import ctypes
 import struct
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,8 +21,8 @@ from codegen_support import (
 )
 from ethoscade import execution, host_c
 from ethoscade.codegen import tflite
-from ethoscade.codegen.artifact import Artifact, CpuCall
-from ethoscade.errors import ConfigError, ModelFormatError, SimulationError, UnsupportedOperatorError
+from ethoscade.codegen.artifact import Artifact, CpuCall, NpuCall
+from ethoscade.errors import ConfigError, ModelFormatError, SimulationError, UnsupportedOperatorError, VerificationError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
 from ethoscade.testing import ModelBuilder, residual_network, tiny_conv
@@ -122,6 +123,23 @@ def test_real_models_in_c(name: str) -> None:
     model = (models_folder() / f"{name}.tflite").read_bytes()
     artifact = artifact_of_compiled(read_tflite(vela_file(model), name))
     compare_c(artifact, random_inputs(artifact.graph))
+
+
+@needs_driver
+def test_the_simulators_reason_comes_back_through_c() -> None:
+    artifact = vela_artifact(tiny_conv())
+    call = artifact.calls[0]
+    assert isinstance(call, NpuCall)
+    damaged = replace(call, payload=call.payload[:32] + b"\xff" * 4 + call.payload[36:])
+    with pytest.raises(VerificationError, match=r"returned -3:\n.*command 0"):
+        host_c.run(replace(artifact, calls=(damaged,)), random_inputs(artifact.graph))
+
+
+def test_our_declarations_agree_with_the_drivers_header(tmp_path: Path) -> None:
+    header = Path(__file__).resolve().parents[2] / "include" / "ethosu_driver.h"
+    artifact = vela_artifact(tiny_conv())
+    for flags in (["-include", str(header)], [f'-DETHOSCADE_ETHOSU_DRIVER_H="{header}"']):
+        assert host_c.build(artifact, tmp_path, extra_flags=flags).is_file()
 
 
 def test_state_without_semantics_names_the_operator() -> None:

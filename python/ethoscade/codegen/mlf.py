@@ -147,8 +147,8 @@ def _epoch() -> int:
 def _tar(files: dict[str, bytes]) -> bytes:
     folders = sorted({str(parent) for name in files for parent in Path(name).parents if str(parent) != "."})
     stream = io.BytesIO()
-    # USTAR has no extended headers, hence nothing that depends on the system.
-    with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+    # PAX adds headers only for names that are too long otherwise, and none that depend on the system.
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in folders:
             archive.addfile(_member(name, tarfile.DIRTYPE, 0o755, 0))
         for name, data in files.items():

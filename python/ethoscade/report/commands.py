@@ -6,6 +6,7 @@ Owns the commands' effects and exit status. Arguments are parsed in `__main__`.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 import zipfile
@@ -52,7 +53,8 @@ def frontier_of(args: argparse.Namespace) -> int:
     )
     if args.plot:
         plot.frontier(curve, Path(args.model).stem, Path(args.plot))
-    _print(args, summary.frontier_json(curve), summary.frontier_text(curve))
+    drawn = f"\nwrote {args.plot}" if args.plot else ""
+    _print(args, summary.frontier_json(curve), summary.frontier_text(curve) + drawn)
     return DONE
 
 
@@ -86,7 +88,7 @@ def simulate_artifact(args: argparse.Namespace) -> int:
         elements, mismatches, largest = compare(result.outputs, expected.outputs)
         report["reference"] = {"elements": elements, "mismatches": mismatches, "max_abs_diff": largest}
         lines.append(f"reference: {mismatches:,} of {elements:,} elements differ (by up to {largest})")
-        status = DIFFERENT if mismatches else DONE
+        status = DIFFERENT if mismatches or result.warnings else DONE
     _print(args, report, "\n".join(lines))
     return status
 
@@ -95,7 +97,7 @@ def supported_operators(args: argparse.Namespace) -> int:
     """`ethoscade supported-ops`."""
     if args.accelerator not in ACCELERATORS:
         raise ConfigError(f"unknown accelerator '{args.accelerator}'; known are {', '.join(ACCELERATORS)}")
-    rows = [(kind, _first_line(FAMILIES[kind].support.__module__)) for kind in sorted(FAMILIES)]
+    rows = [(kind, _described(kind)) for kind in sorted(FAMILIES)]
     if args.markdown:
         text = "\n".join(["| operator | on the NPU as |", "| --- | --- |", *(f"| {k} | {d} |" for k, d in rows)])
     else:
@@ -106,8 +108,10 @@ def supported_operators(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _first_line(module: str) -> str:
-    return (sys.modules[module].__doc__ or "").strip().splitlines()[0].rstrip(".")
+def _described(kind: str) -> str:
+    """The first sentence of the family's module, without the kind itself in front."""
+    text = " ".join((sys.modules[FAMILIES[kind].support.__module__].__doc__ or "").split("\n\n")[0].split())
+    return text.split(". ")[0].rstrip(".").removeprefix(f"{kind}: ")
 
 
 def _compile(args: argparse.Namespace) -> Compiled:
@@ -151,16 +155,27 @@ def _print(args: argparse.Namespace, report: Mapping[str, Any], text: str) -> No
 
 def _read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise ConfigError(f"'{path}' holds a single array; inputs come in an .npz file, by name")
+        with loaded as archive:
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile, AttributeError) as error:
+    except OSError as error:
+        raise ConfigError(f"cannot read inputs from '{path}': {error.strerror or error}") from error
+    except (ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
         raise ConfigError(f"cannot read inputs from '{path}': {error}") from error
 
 
 def _write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+    # Not np.savez: a tensor named like one of its parameters ("file") would be taken for that.
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, array in arrays.items():
+            entry = io.BytesIO()
+            np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), entry.getvalue())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "wb") as file:
-            np.savez(file, **dict(arrays))
+        path.write_bytes(stream.getvalue())
     except OSError as error:
-        raise CodegenError(f"cannot write '{path}': {error.strerror}") from error
+        raise CodegenError(f"cannot write '{path}': {error.strerror or error}") from error

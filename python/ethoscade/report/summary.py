@@ -99,7 +99,9 @@ def compile_text(compiled: Compiled, verification: Verification | None = None) -
         ("cascades", f"{compiled.cascades} over {_cascaded(compiled)} of {len(compiled.operators)} operators"),
         ("NPU commands", f"{compiled.npu_commands:,}"),
     ]
-    rows += [("on the CPU", f"{op.kind} '{op.name}': {op.reason}") for op in compiled.cpu_operators]
+    rows += [("on the CPU", f"{op.kind} '{_short(op.name)}': {op.reason}") for op in compiled.cpu_operators]
+    if compiled.npu_commands == 0:
+        rows.append(("note", "no operator of this model runs on the NPU; there was nothing to compile"))
     rows.append(("seconds", ", ".join(f"{name} {value:.2f}" for name, value in compiled.seconds.items())))
     if verification is not None:
         rows.append(("verified", verification_text(verification)))
@@ -109,8 +111,9 @@ def compile_text(compiled: Compiled, verification: Verification | None = None) -
 def verification_text(check: Verification) -> str:
     """The outcome of a verification in one line."""
     if check.ok:
+        inputs = "1 random input" if check.seeds == 1 else f"{check.seeds} random inputs"
         return (
-            f"bit-exact: {check.elements:,} output elements on {check.seeds} inputs equal the reference "
+            f"bit-exact: {check.elements:,} output elements on {inputs} equal the reference "
             f"({check.judge}); highest SRAM byte touched gives {_size(check.sram_touched_bytes)}"
         )
     return (
@@ -129,6 +132,12 @@ def frontier_text(curve: Curve) -> str:
 
 def _cascaded(compiled: Compiled) -> int:
     return sum(op.cascade is not None for op in compiled.operators)
+
+
+def _short(name: str) -> str:
+    """TFLite joins the names of fused operators by semicolons; the first one is enough for a line of text."""
+    first, *rest = name.split(";")
+    return f"{first};..." if rest else name
 
 
 def _size(size_bytes: int) -> str:

@@ -19,8 +19,22 @@ class BufferKind(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Window:
+    """Bytes [low, high) of a buffer are in use in steps [first_step, last_step), and no others."""
+
+    first_step: int
+    last_step: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
 class Buffer:
-    """Bytes in the arena, live in steps [first_step, last_step) of the program. `tensor` is a graph index or None."""
+    """Bytes in the arena, live in steps [first_step, last_step) of the program. `tensor` is a graph index or None.
+
+    Where rows of a tensor appear or die one after the other, `windows` says which bytes are live when, in order of time
+    and without a break; without windows all of them are.
+    """
 
     name: str
     kind: BufferKind
@@ -28,7 +42,15 @@ class Buffer:
     first_step: int
     last_step: int
     tensor: int | None = None
+    windows: tuple[Window, ...] = ()
     alignment: int = 16
+
+    def live_bytes(self, step: int) -> int:
+        """Bytes in use at a step."""
+        if not self.first_step <= step < self.last_step:
+            return 0
+        found = next((w for w in self.windows if w.first_step <= step < w.last_step), None)
+        return self.size_bytes if found is None else found.high - found.low
 
 
 @dataclass(frozen=True)

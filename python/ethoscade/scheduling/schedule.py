@@ -6,12 +6,13 @@ anything that `lower_schedule` accepts is proved by the checker and runs on the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from .. import _core
 from .problem import Problem
-from .program import Buffer, BufferKind, CallOperator, CopyConstants, Program, Slab, Step, Stripe
+from .program import Buffer, BufferKind, CallOperator, CopyConstants, Program, Slab, Step, Stripe, Window
 
 AxisName = Literal["height", "width"]
 
@@ -27,7 +28,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Bands:
-    """Cut the group's last output along `axis` into `count` bands, the outermost loop; what bands share is recomputed."""
+    """Cut the group's last output along `axis` into `count` bands, the outermost loop; overlaps are recomputed."""
 
     part: int
     axis: AxisName
@@ -162,14 +163,19 @@ def lower_schedule(problem: Problem, schedule: Schedule) -> tuple[Program, tuple
 
 
 def _step(problem: Problem, step: _core.StepTuple) -> Step:
-    kind, number = problem.parts[step[1]]
+    _, number = problem.parts[step[1]]
     if step[0] == "copy":
         return CopyConstants(number, step[2])
     if step[0] == "call":
         return CallOperator(number, step[2])
     _, _, inputs, output, (top, left, bottom, right), block, constants, _ = step
     return Stripe(
-        number, tuple(_slab(view) for view in inputs), _slab(output), (top, left, bottom, right), tuple(block), constants
+        number,
+        tuple(_slab(view) for view in inputs),
+        _slab(output),
+        (top, left, bottom, right),
+        tuple(block),
+        constants,
     )
 
 
@@ -178,9 +184,18 @@ def _slab(view: _core.ViewTuple) -> Slab:
     return Slab(buffer, y0, y1, x0, x1, rows, columns, origin_y, origin_x)
 
 
-def _buffer(problem: Problem, kind: str, of: int, size_bytes: int, first: int, last: int) -> Buffer:
+def _buffer(
+    problem: Problem,
+    kind: str,
+    of: int,
+    size_bytes: int,
+    first: int,
+    last: int,
+    windows: Sequence[tuple[int, int, int, int]],
+) -> Buffer:
     role = BufferKind(kind)
+    live = tuple(Window(*window) for window in windows)
     if role in (BufferKind.TENSOR, BufferKind.ROLLING):
         tensor = next(index for index, dense in problem.ids.items() if dense == of)
-        return Buffer(f"{kind} of '{problem.tensors[of].name}'", role, size_bytes, first, last, tensor)
+        return Buffer(f"{kind} of '{problem.tensors[of].name}'", role, size_bytes, first, last, tensor, live)
     return Buffer(f"{kind} of '{problem.specs[of].name}'", role, size_bytes, first, last)

@@ -27,6 +27,8 @@ pub mod registers;
 pub mod run;
 pub mod shram;
 mod sigmoid;
+#[cfg(test)]
+mod tests;
 pub mod timing;
 mod weight_cache;
 pub mod weight_order;

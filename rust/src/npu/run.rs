@@ -13,8 +13,12 @@ use super::registers::RegisterFile;
 use super::weight_cache::WeightCache;
 use super::{conv, elementwise, pool, shram};
 
-/// Most multiply-accumulates (or elements) of one kernel that are simulated.
-const MAX_KERNEL_WORK: u64 = 1 << 37;
+/// Most multiply-accumulates of one kernel that are simulated.
+const MAX_MULTIPLICATIONS: u64 = 1 << 37;
+/// Most elements of one OFM, windows counted with their area, where there are no weights.
+const MAX_ELEMENTS: u64 = 1 << 32;
+/// Most elements of one row of an OFM.
+const MAX_ROW: u64 = 1 << 26;
 /// Most findings that a report keeps.
 const MAX_WARNINGS: usize = 1000;
 
@@ -183,18 +187,21 @@ pub(super) fn kernel_kind(opcode: Opcode, parameter: u16) -> Result<Option<Kerne
     })
 }
 
-/// Refuses kernels that would take minutes: only damaged streams contain them.
+/// Refuses kernels that would take minutes or gigabytes: only damaged streams contain them.
 pub(super) fn check_work(kernel: &Kernel) -> Result<(), Fault> {
-    let elements = |shape: [u32; 3]| shape.iter().fold(1u64, |product, &n| product.saturating_mul(u64::from(n)));
-    let ofm = elements([kernel.ofm.height, kernel.ofm.width, kernel.ofm.depth]);
-    let taps = elements([kernel.window.height, kernel.window.width, 1]);
-    let inputs = match kernel.kind {
-        KernelKind::Conv | KernelKind::ReduceSum => u64::from(kernel.ifm.depth),
-        _ => 1,
-    };
-    let amount = ofm.saturating_mul(taps).saturating_mul(inputs);
-    if amount > MAX_KERNEL_WORK {
-        return Err(Fault::TooLarge { what: "multiply-accumulates", amount, limit: MAX_KERNEL_WORK });
+    let product = |sizes: &[u32]| sizes.iter().fold(1u64, |product, &n| product.saturating_mul(u64::from(n)));
+    let (ofm, window) = (&kernel.ofm, &kernel.window);
+    let inputs = if matches!(kernel.kind, KernelKind::Conv | KernelKind::ReduceSum) { kernel.ifm.depth } else { 1 };
+    let row = product(&[ofm.width, ofm.depth]);
+    let work = product(&[ofm.height, ofm.width, ofm.depth, window.height, window.width, inputs]);
+    let weighted = matches!(kernel.kind, KernelKind::Conv | KernelKind::Depthwise);
+    let (what, limit) =
+        if weighted { ("multiply-accumulates", MAX_MULTIPLICATIONS) } else { ("elements", MAX_ELEMENTS) };
+    if row > MAX_ROW {
+        return Err(Fault::TooLarge { what: "elements in a row of the OFM", amount: row, limit: MAX_ROW });
+    }
+    if work > limit {
+        return Err(Fault::TooLarge { what, amount: work, limit });
     }
     Ok(())
 }

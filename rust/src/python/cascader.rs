@@ -329,11 +329,18 @@ fn search_cascades(
 }
 
 /// Moves that the memory planner may try for one program, here and when the chosen one is placed for good.
-const PLACEMENT_ITERATIONS: u32 = 4_000;
+const PLACEMENT_ITERATIONS: u32 = 200;
 
 /// Arena bytes of a program's buffers as the memory planner places them; unplaceable ones take everything.
 fn place(program: &Program) -> u64 {
-    let lifetime = |b: &Buffer| usmp::Lifetime::new(i64::from(b.first_step), i64::from(b.last_step));
+    let lifetime = |b: &Buffer| {
+        let gaps = b.windows.iter().map(|w| usmp::Gap {
+            lower: i64::from(w.first_step),
+            upper: i64::from(w.last_step),
+            window: Some((w.low, w.high)),
+        });
+        usmp::Lifetime::with_gaps(i64::from(b.first_step), i64::from(b.last_step), gaps.collect())
+    };
     let buffers = program.buffers.iter().map(|b| usmp::Buffer::new(b.size_bytes, ALIGNMENT, lifetime(b))).collect();
     let pool = usmp::Pool { alignment: ALIGNMENT, ..usmp::Pool::unbounded() };
     let params = usmp::Params { iterations: PLACEMENT_ITERATIONS, ..usmp::Params::default() };
@@ -361,7 +368,8 @@ fn interleave_plans<'py>(
             Content::Constants(part) => ("weights", part),
             Content::Workspace(part) => ("workspace", part),
         };
-        buffers.append((kind, of, buffer.size_bytes, buffer.first_step, buffer.last_step))?;
+        let windows: Vec<_> = buffer.windows.iter().map(|w| (w.first_step, w.last_step, w.low, w.high)).collect();
+        buffers.append((kind, of, buffer.size_bytes, buffer.first_step, buffer.last_step, windows))?;
     }
     Ok((steps, buffers, program.tensor_buffers))
 }

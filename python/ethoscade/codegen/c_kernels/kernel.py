@@ -73,6 +73,12 @@ def quantisation_of(operator: Operator, tensor: Tensor) -> Quantisation:
     return tensor.quantisation
 
 
+def same_type(operator: Operator, source: Tensor, target: Tensor) -> None:
+    """Refuse an operator whose output has another type than its input."""
+    if source.dtype is not target.dtype:
+        refuse(operator, f"its C kernel keeps the type; it goes from {source.dtype.value} to {target.dtype.value}")
+
+
 def elements(tensor: Tensor) -> int:
     """Number of elements."""
     return math.prod(tensor.shape)

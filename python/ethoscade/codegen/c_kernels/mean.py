@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ...ir import Graph, MeanAttrs, Operator
-from .kernel import Call, Kernel, Operands, first_input, fixed_multiplier, quantisation_of, refuse, sign_of
+from .kernel import Call, Kernel, Operands, first_input, fixed_multiplier, quantisation_of, refuse, same_type, sign_of
 
 _MAX_RANK = 8
 # The C kernel sums bytes and a zero point in 32 bits.
@@ -18,8 +18,9 @@ def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
     source, target = graph.tensors[index], graph.tensors[result]
     entry, output = quantisation_of(operator, source), quantisation_of(operator, target)
     sign = sign_of(operator, source)
-    if not isinstance(operator.attrs, MeanAttrs) or sign_of(operator, target) != sign:
-        refuse(operator, "its axes are not known at compile time, or it changes the type")
+    same_type(operator, source, target)
+    if not isinstance(operator.attrs, MeanAttrs):
+        refuse(operator, operator.opaque or "its axes are not known at compile time")
     axes, rank = operator.attrs.axes, len(source.shape)
     count = math.prod(source.shape[a] for a in axes)
     if rank > _MAX_RANK or count > _MAX_COUNT:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from ...ir import Graph, Operator, PadAttrs
-from .kernel import Call, Kernel, Operands, first_input, refuse
+from .kernel import Call, Kernel, Operands, first_input, refuse, same_type
 
 
 def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
     index, result = first_input(operator), operator.outputs[0]
     source, target = graph.tensors[index], graph.tensors[result]
+    same_type(operator, source, target)
     if not isinstance(operator.attrs, PadAttrs) or not source.shape:
-        refuse(operator, "its paddings are not known at compile time")
+        refuse(operator, operator.opaque or "its paddings are not known at compile time")
     fill = source.quantisation.zero_point if source.quantisation is not None else 0
     if fill and source.dtype.size_bytes != 1:
         refuse(operator, f"its C kernel fills {source.dtype.value} with zeros only; the zero point is {fill}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...ir import Activation, Graph, Operator, PoolAttrs, Quantisation
-from .kernel import Call, Kernel, Operands, first_input, quantisation_of, refuse, sign_of
+from .kernel import Call, Kernel, Operands, first_input, quantisation_of, refuse, same_type, sign_of
 
 
 def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
@@ -13,8 +13,9 @@ def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
     source, target = graph.tensors[index], graph.tensors[result]
     sign = sign_of(operator, source)
     output = quantisation_of(operator, target)
-    if not isinstance(operator.attrs, PoolAttrs) or sign_of(operator, target) != sign:
-        refuse(operator, "its window is not known, or it changes the type")
+    same_type(operator, source, target)
+    if not isinstance(operator.attrs, PoolAttrs):
+        refuse(operator, operator.opaque or "its window is not known at compile time")
     if output != quantisation_of(operator, source):
         refuse(operator, "its C kernel does not rescale: input and output must have the same scale and zero point")
     window = operator.attrs.window

@@ -5,7 +5,18 @@ from __future__ import annotations
 import math
 
 from ...ir import Graph, Operator, SoftmaxAttrs
-from .kernel import Call, Kernel, Operands, elements, first_input, fixed_multiplier, quantisation_of, refuse, sign_of
+from .kernel import (
+    Call,
+    Kernel,
+    Operands,
+    elements,
+    first_input,
+    fixed_multiplier,
+    quantisation_of,
+    refuse,
+    same_type,
+    sign_of,
+)
 
 # Differences to the maximum are Q5.26 (TFLite: kScaledDiffIntegerBits).
 _INTEGER_BITS = 5
@@ -15,8 +26,7 @@ def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
     index, result = first_input(operator), operator.outputs[0]
     source, target = graph.tensors[index], graph.tensors[result]
     sign = sign_of(operator, source)
-    if sign_of(operator, target) != sign:
-        refuse(operator, f"its C kernel keeps the type; it goes from {source.dtype.value} to {target.dtype.value}")
+    same_type(operator, source, target)
     output = quantisation_of(operator, target)
     if output.scale != 1 / 256 or output.zero_point != -sign:
         refuse(operator, f"its output must have scale 1/256 and zero point {-sign}")

@@ -1,0 +1,61 @@
+"""A network from its file to a simulated run under any schedule, held to the reference and to its promise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from ethoscade import memory, reference
+from ethoscade.compiler import Network, emit, prepare
+from ethoscade.execution import ExecutionResult, run_artifact
+from ethoscade.frontend import read_tflite
+from ethoscade.scheduling import schedule as scheduling
+from ethoscade.scheduling.program import Program
+from ethoscade.scheduling.schedule import Group, Schedule
+from ethoscade.target import load_target
+from ethoscade.verification import compare, random_inputs
+from replay import check_placed, check_program
+
+ACCELERATORS = ("ethos-u55-256", "ethos-u55-128", "ethos-u55-64", "ethos-u55-32", "ethos-u65-256")
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A schedule carried out."""
+
+    program: Program
+    placed_bytes: int
+    result: ExecutionResult
+
+
+def network_of(model: bytes, accelerator: str = "ethos-u55-256") -> Network:
+    """A model made ready for scheduling."""
+    return prepare(read_tflite(model), load_target(accelerator))
+
+
+def uncascaded(network: Network) -> Schedule:
+    """Every Part by itself, in one piece."""
+    return Schedule(tuple(Group(part, part, ()) for part in range(len(network.problem.parts))))
+
+
+def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:
+    """Prove, replay, place, emit and run a schedule; every output element must equal the reference's."""
+    scheduling.prove(network.problem, schedule)
+    program, _ = scheduling.lower_schedule(network.problem, schedule)
+    check_program(network.stages, program)
+    placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS)
+    offsets = dict(enumerate(placement.offsets))
+    check_placed(network.graph, network.stages, program, offsets)
+    artifact = emit(network, program, offsets, placement.arena_bytes)
+    inputs = random_inputs(network.source, seed)
+    result = run_artifact(artifact, inputs)
+    _, mismatches, largest = compare(result.outputs, _expected(network, inputs))
+    assert mismatches == 0, f"{mismatches} elements differ by up to {largest} under {schedule}"
+    assert result.warnings == ()
+    assert result.arena_touched_bytes == placement.arena_bytes, f"under {schedule}"
+    return Outcome(program, placement.arena_bytes, result)
+
+
+def _expected(network: Network, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """By the reference semantics of the file as it was read, so that the rewrites are judged too."""
+    return dict(reference.run(network.source, inputs).outputs)

@@ -1,0 +1,273 @@
+"""Invariants of schedules: those that the search proposes, and those that anybody may write by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from end_to_end import ACCELERATORS, carry_out, network_of, uncascaded
+from ethoscade import _core
+from ethoscade.compiler import Network, search
+from ethoscade.ir import Activation, DType
+from ethoscade.scheduling import schedule as scheduling
+from ethoscade.scheduling.program import Program, Stripe
+from ethoscade.scheduling.schedule import (
+    Bands,
+    CacheRead,
+    ComputeAt,
+    Decision,
+    Group,
+    RollingBuffer,
+    Schedule,
+    Split,
+)
+from ethoscade.testing import (
+    ModelBuilder,
+    inverted_residuals,
+    keyword_spotting,
+    mobilenet_v1,
+    random_network,
+    residual_network,
+    tiny_conv,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from replay import check_contents, check_coverage, check_placed, check_program, check_windows
+
+# The same examples everywhere and every time: continuous integration must not be a lottery.
+STEADY = settings(derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+
+SEEDS = st.integers(0, 100_000)
+CHIPS = st.sampled_from(ACCELERATORS)
+TYPES = st.sampled_from([DType.INT8, DType.UINT8])
+
+
+def chain(seed: int = 0) -> bytes:
+    """Convolutions of all kinds in a row on an odd image."""
+    b = ModelBuilder("chain", seed=seed)
+    x = b.input((1, 19, 13, 3), name="input")
+    x = b.conv2d(x, 8, (3, 5), activation=Activation.RELU)
+    x = b.depthwise(x, 3, stride=2)
+    x = b.conv2d(x, 12, 3, dilation=2)
+    x = b.max_pool(x, (3, 2), stride=(1, 2), padding="SAME")
+    b.conv2d(x, 5, 1)
+    return b.build()
+
+
+def residuals(seed: int = 0) -> bytes:
+    """Two residual blocks, one inside the other."""
+    b = ModelBuilder("residuals", seed=seed)
+    x = b.input((1, 12, 15, 4), name="input")
+    x = b.conv2d(x, 8, 3, stride=(2, 1))
+    y = b.conv2d(x, 8, 3, activation=Activation.RELU)
+    z = b.add(y, b.conv2d(b.depthwise(y, (5, 3)), 8, 1))
+    b.conv2d(b.add(x, z), 6, (2, 3))
+    return b.build()
+
+
+def forked() -> bytes:
+    """Two outputs, one of them in the middle."""
+    b = ModelBuilder("forked", dtype=DType.UINT8)
+    x = b.input((1, 11, 9, 4), name="input")
+    x = b.conv2d(x, 8, 3)
+    y = b.average_pool(x, 3, stride=1, padding="SAME")
+    b.output(x, b.conv2d(y, 4, 3, stride=2))
+    return b.build()
+
+
+BUILT = {
+    "tiny_conv": tiny_conv,
+    "residual_network": lambda: residual_network(blocks=2, channels=8, resolution=16),
+    "keyword_spotting": lambda: keyword_spotting(channels=16),
+    "inverted_residuals": lambda: inverted_residuals(blocks=3, resolution=24),
+    "mobilenet_v1": lambda: mobilenet_v1(0.25, 32, classes=12),
+    "chain": chain,
+    "residuals": residuals,
+    "forked": forked,
+}
+
+
+def choices(network: Network) -> list[tuple[int, Schedule]]:
+    """Every Proposal of the frontier: promised bytes and schedule."""
+    return [(p.sram_bytes, scheduling.from_proposal(network.problem, p)) for p in search(network).proposals]
+
+
+def spread(points: list[tuple[int, Schedule]], count: int) -> list[tuple[int, Schedule]]:
+    """The first, the last and some between."""
+    step = max(1, (len(points) - 1) // max(1, count - 1))
+    return [*points[:-1:step][: count - 1], points[-1]]
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+@pytest.mark.parametrize("name", BUILT)
+def test_every_proposal_is_proved(name: str, accelerator: str) -> None:
+    network = network_of(BUILT[name](), accelerator)
+    for _, schedule in choices(network):
+        scheduling.prove(network.problem, schedule)
+        program, _ = scheduling.lower_schedule(network.problem, schedule)
+        check_program(network.stages, program)
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+@pytest.mark.parametrize("name", BUILT)
+def test_built_networks_are_exact_and_keep_their_promise(name: str, accelerator: str) -> None:
+    network = network_of(BUILT[name](), accelerator)
+    for promised, schedule in spread(choices(network), 3):
+        assert carry_out(network, schedule).placed_bytes == promised
+    assert carry_out(network, uncascaded(network)).placed_bytes == search(network).uncascaded_bytes
+
+
+@settings(STEADY, max_examples=150)
+@given(SEEDS, CHIPS, TYPES)
+def test_random_networks_are_proved_exact_and_keep_their_promise(seed: int, accelerator: str, dtype: DType) -> None:
+    network = network_of(random_network(seed, dtype=dtype), accelerator)
+    points = choices(network)
+    for _, schedule in points:
+        scheduling.prove(network.problem, schedule)
+        program, _ = scheduling.lower_schedule(network.problem, schedule)
+        check_program(network.stages, program)
+    for promised, schedule in spread(points, 3):
+        assert carry_out(network, schedule, seed).placed_bytes == promised
+    assert carry_out(network, uncascaded(network), seed).placed_bytes == search(network).uncascaded_bytes
+
+
+@st.composite
+def groups(draw: st.DrawFn, network: Network, first: int) -> Group:
+    """A legal group that starts at Part `first`, with any legal decisions."""
+    problem = network.problem
+    run = 1
+    while first + run < len(problem.specs) and problem.specs[first + run].kernel and problem.specs[first].kernel:
+        run += 1
+    last = first + draw(st.integers(0, min(run, 5) - 1))
+    if problem.specs[last].kernel is None:
+        return Group(first, last, ())
+    axis = draw(st.sampled_from(["height", "width"]))
+    along, across = (0, 1) if axis == "height" else (1, 0)
+    planes = {part: problem.tensors[problem.specs[part].outputs[0]].plane for part in range(first, last + 1)}
+    decisions: list[Decision] = []
+    interior = [problem.is_interior(part, last) for part in range(first, last)]
+    bands = draw(st.integers(1, min(4, planes[last][across])))
+    if bands > 1 and all(interior):
+        decisions.append(Bands(last, "width" if axis == "height" else "height", bands))
+    for part in range(first, last + 1):
+        decisions.append(Split(part, axis, draw(st.integers(1, planes[part][along] + 1))))
+        if part != last:
+            decisions.append(ComputeAt(part, last, axis))
+            if interior[part - first]:
+                decisions.append(RollingBuffer(part, axis))
+        if draw(st.booleans()):
+            decisions.append(CacheRead(part))
+    return Group(first, last, tuple(decisions))
+
+
+@st.composite
+def schedules(draw: st.DrawFn, network: Network) -> Schedule:
+    """Any legal schedule of a network."""
+    found: list[Group] = []
+    first = 0
+    while first < len(network.problem.specs):
+        found.append(draw(groups(network, first)))
+        first = found[-1].last + 1
+    return Schedule(tuple(found))
+
+
+@settings(STEADY, max_examples=150)
+@given(st.data(), st.sampled_from(["chain", "residuals", "forked", "inverted_residuals"]), CHIPS)
+def test_schedules_by_hand_are_proved_and_exact(data: st.DataObject, name: str, accelerator: str) -> None:
+    network = network_of(BUILT[name](), accelerator)
+    carry_out(network, data.draw(schedules(network)))
+
+
+@settings(STEADY, max_examples=150)
+@given(st.data(), SEEDS, CHIPS, TYPES)
+def test_schedules_by_hand_of_random_networks(data: st.DataObject, seed: int, accelerator: str, dtype: DType) -> None:
+    network = network_of(random_network(seed, dtype=dtype), accelerator)
+    carry_out(network, data.draw(schedules(network)), seed)
+
+
+def test_nothing_that_a_hand_writes_beats_the_frontier_by_much() -> None:
+    """The leanest Proposal is at least as lean as the obvious hand-written cascade."""
+    network = network_of(chain())
+    last = len(network.problem.specs) - 1
+    decisions = tuple(Split(part, "height", 1) for part in range(last + 1))
+    by_hand = carry_out(network, Schedule((Group(0, last, decisions),)))
+    assert choices(network)[0][0] <= by_hand.placed_bytes
+
+
+# What is wrong must be refused, by the core and by the replay of this test's helpers.
+
+
+def illegal(network: Network) -> dict[str, Schedule]:
+    last = len(network.problem.specs) - 1
+    whole = Group(0, last, ())
+    return {
+        "a part left out": Schedule((Group(1, last, ()),)),
+        "a part twice": Schedule((whole, Group(last, last, ()))),
+        "an end left out": Schedule((Group(0, last - 1, ()),)),
+        "beyond the end": Schedule((Group(0, last + 1, ()),)),
+        "a stripe of nothing": Schedule((Group(0, last, (Split(0, "height", 0),)),)),
+        "no bands": Schedule((Group(0, last, (Bands(last, "width", 0),)),)),
+        "more bands than columns": Schedule((Group(0, last, (Bands(last, "width", 10_000),)),)),
+    }
+
+
+@pytest.mark.parametrize("fault", illegal(network_of(chain())))
+def test_illegal_schedules_are_refused(fault: str) -> None:
+    network = network_of(chain())
+    with pytest.raises(_core.SchedulingError):
+        scheduling.prove(network.problem, illegal(network)[fault])
+
+
+def test_bands_around_a_second_output_are_refused() -> None:
+    network = network_of(forked())
+    last = len(network.problem.specs) - 1
+    with pytest.raises(_core.SchedulingError, match="single output"):
+        scheduling.prove(network.problem, Schedule((Group(0, last, (Bands(last, "width", 2),)),)))
+
+
+def corrupted(program: Program, which: int, **changes: object) -> Program:
+    """The program with the output or the first input box of one stripe moved."""
+    steps = list(program.steps)
+    step = steps[which]
+    assert isinstance(step, Stripe)
+    if "output" in changes:
+        steps[which] = dataclasses.replace(step, output=dataclasses.replace(step.output, **changes["output"]))  # type: ignore[arg-type]
+    else:
+        first = dataclasses.replace(step.inputs[0], **changes["input"])  # type: ignore[arg-type]
+        steps[which] = dataclasses.replace(step, inputs=(first, *step.inputs[1:]))
+    return dataclasses.replace(program, steps=tuple(steps))
+
+
+def test_the_replay_itself_finds_faults() -> None:
+    network = network_of(tiny_conv())
+    schedule = Schedule((Group(0, 1, (Split(0, "height", 1), Split(1, "height", 1))),))
+    program, _ = scheduling.lower_schedule(network.problem, schedule)
+    check_program(network.stages, program)
+    stripes = [i for i, step in enumerate(program.steps) if isinstance(step, Stripe) and step.stage == 1]
+    last = program.steps[stripes[-1]]
+    assert isinstance(last, Stripe)
+    twice = corrupted(program, stripes[-1], output={"y0": last.output.y0 - 1})
+    with pytest.raises(AssertionError, match="times"):
+        check_coverage(network.stages, twice)
+    less = corrupted(program, stripes[-1], input={"y1": last.inputs[0].y1 - 1})
+    with pytest.raises(AssertionError, match="rows"):
+        check_windows(network.stages, less)
+    stale = corrupted(program, stripes[-1], input={"origin_y": 1})
+    with pytest.raises(AssertionError, match=r"wraps|other pixels"):
+        check_contents(network.stages, stale)
+
+
+def test_the_replay_in_the_arena_finds_faults() -> None:
+    network = network_of(tiny_conv())
+    program, _ = scheduling.lower_schedule(network.problem, uncascaded(network))
+    apart, top = {}, 0
+    for index, buffer in enumerate(program.buffers):
+        apart[index], top = top, top + -(-buffer.size_bytes // 16) * 16
+    check_placed(network.graph, network.stages, program, apart)
+    output = program.tensor_buffers[network.graph.outputs[0]]
+    middle = next(b for b in apart if b not in {program.tensor_buffers[network.graph.inputs[0]], output})
+    with pytest.raises(AssertionError, match=r"in place|writes what it reads"):
+        check_placed(network.graph, network.stages, program, {**apart, output: apart[middle]})
+    dead = [dataclasses.replace(buffer, last_step=buffer.last_step - 1) for buffer in program.buffers]
+    with pytest.raises(AssertionError, match="dead bytes"):
+        check_placed(network.graph, network.stages, dataclasses.replace(program, buffers=tuple(dead)), apart)

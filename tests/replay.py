@@ -1,0 +1,223 @@
+"""What a program must satisfy, said a second time in Python and NumPy: shares nothing with the planner or its checker.
+
+Windows are walked pixel by pixel and every buffer remembers which pixel of the feature map each of its cells holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from ethoscade.ir import Graph
+from ethoscade.lowering.stage import FeatureMap, Primitive, Stage
+from ethoscade.scheduling.program import Buffer, BufferKind, CallOperator, CopyConstants, Program, Slab, Stripe
+
+_NOTHING = -1
+
+Content = tuple[int, np.ndarray, np.ndarray]
+"""Buffer, bytes in it, and which bytes of their tensor lie there."""
+
+
+def pixels_read(stage: Stage, output: Slab, axis: int) -> tuple[set[int], int, int]:
+    """Rows (axis 0) or columns (1) of the input that windows over the output box touch, one by one.
+
+    Returns the real ones, and how many distinct ones of padding lie before and behind.
+    """
+    window, extent = stage.window, stage.inputs[0].shape[axis]
+    start, end = ((output.y0, output.y1), (output.x0, output.x1))[axis]
+    stride = (window.stride_h, window.stride_w)[axis]
+    dilation = (window.dilation_h, window.dilation_w)[axis]
+    kernel = (window.kernel_h, window.kernel_w)[axis]
+    before = (window.pad_top, window.pad_left)[axis]
+    touched = {at * stride - before + tap * dilation for at in range(start, end) for tap in range(kernel)}
+    inside = {at for at in touched if 0 <= at < extent}
+    return inside, max(0, -min(touched)), max(0, max(touched) - extent + 1)
+
+
+def check_windows(stages: Sequence[Stage], program: Program) -> None:
+    """Every input box holds all that an exhaustive loop over the windows finds; the padding is the windows' own."""
+    for step in program.steps:
+        if not isinstance(step, Stripe):
+            continue
+        stage = stages[step.stage]
+        rows, top, bottom = pixels_read(stage, step.output, 0)
+        columns, left, right = pixels_read(stage, step.output, 1)
+        for slab in step.inputs:
+            assert rows <= set(range(slab.y0, slab.y1)), f"{stage.name}: rows {rows} from {slab}"
+            assert columns <= set(range(slab.x0, slab.x1)), f"{stage.name}: columns {columns} from {slab}"
+        if stage.primitive not in (Primitive.ADD, Primitive.IDENTITY):
+            assert step.padding == (top, left, bottom, right), f"{stage.name}: {step}"
+
+
+def check_coverage(stages: Sequence[Stage], program: Program) -> None:
+    """Stripes cover every element of a whole tensor exactly once, and of any other at least what its readers read."""
+    made = {number: np.zeros(stage.output.shape[:2], int) for number, stage in enumerate(stages)}
+    whole = set()
+    for step in program.steps:
+        if isinstance(step, Stripe):
+            box = step.output
+            assert 0 <= box.y0 < box.y1 and 0 <= box.x0 < box.x1, f"empty stripe {step}"
+            made[step.stage][box.y0 : box.y1, box.x0 : box.x1] += 1
+            if program.buffers[box.buffer].kind is BufferKind.TENSOR:
+                whole.add(step.stage)
+    for number, count in made.items():
+        if number in whole:
+            assert (count == 1).all(), f"{stages[number].name}: elements made {np.unique(count)} times"
+        assert count.any(), f"{stages[number].name} is never made"
+
+
+def check_contents(stages: Sequence[Stage], program: Program) -> None:
+    """Replay: whatever a stripe reads lies in the cells it reads, and no box wraps more often than the device can."""
+    cells: dict[int, np.ndarray] = {}
+    made_by = {stage.output.tensor for stage in stages}
+    for step in program.steps:
+        if not isinstance(step, Stripe):
+            continue
+        stage = stages[step.stage]
+        for view, slab in zip(stage.inputs, step.inputs, strict=True):
+            wraps = [
+                _wraps(slab.y0, slab.y1, slab.origin_y, slab.rows),
+                _wraps(slab.x0, slab.x1, slab.origin_x, slab.columns),
+            ]
+            assert sorted(wraps) in ([0, 0], [0, 1]), f"{stage.name} reads across {wraps} wraps: {slab}"
+            if slab.buffer not in cells:
+                # Nothing on the NPU wrote here: the caller's or a CPU operator's, hence whole.
+                assert view.tensor not in made_by or program.buffers[slab.buffer].kind is BufferKind.TENSOR
+                continue
+            held = cells[slab.buffer]
+            if held.shape != (slab.rows, slab.columns):
+                # Seen with other rows and columns than its maker's: then all of it must be there, and in order.
+                maker = next(stage for stage in stages if stage.output.tensor == program.buffers[slab.buffer].tensor)
+                height, width, _ = maker.output.shape
+                assert held.shape == (height, width), f"{stage.name}: {slab} is not all of its tensor"
+                assert (held == _names(Slab(slab.buffer, 0, height, 0, width, height, width))).all()
+                continue
+            wanted, found = _names(slab), held[_cells(slab)]
+            assert (wanted == found).all(), f"{stage.name}: {slab} holds other pixels than it should"
+        box = step.output
+        assert _wraps(box.y0, box.y1, box.origin_y, box.rows) == 0 == _wraps(box.x0, box.x1, box.origin_x, box.columns)
+        held = cells.setdefault(box.buffer, np.full((box.rows, box.columns), _NOTHING))
+        assert held.shape == (box.rows, box.columns)
+        held[_cells(box)] = _names(box)
+
+
+def check_lifetimes(program: Program) -> None:
+    """Every step finds the buffers that it touches alive, and every buffer holds what its boxes say."""
+    for number, step in enumerate(program.steps):
+        slabs: tuple[Slab, ...] = ()
+        if isinstance(step, Stripe):
+            slabs = (*step.inputs, step.output)
+            touched = [slab.buffer for slab in slabs] + ([] if step.weights is None else [step.weights])
+        elif isinstance(step, CopyConstants):
+            touched = [step.buffer]
+        else:
+            assert isinstance(step, CallOperator)
+            touched = [] if step.workspace is None else [step.workspace]
+        for index in touched:
+            buffer = program.buffers[index]
+            assert buffer.first_step <= number < buffer.last_step, f"step {number} touches {buffer}"
+        for slab in slabs:
+            cells, size = slab.rows * slab.columns, program.buffers[slab.buffer].size_bytes
+            assert cells and size % cells == 0, f"{slab} in {size} bytes"
+
+
+def check_placed(graph: Graph, stages: Sequence[Stage], program: Program, offsets: Mapping[int, int]) -> None:
+    """Replay byte by byte in the arena: every reader finds what was meant for it, and the outputs are there in the end.
+
+    Bytes are touched while their buffer's windows say that they are live, and nobody else's bytes lie on live ones.
+    """
+    arena = np.full(max(o + program.buffers[b].size_bytes for b, o in offsets.items()), _NOTHING)
+
+    def whole(tensor: int) -> Content:
+        size = graph.tensors[tensor].size_bytes
+        return program.tensor_buffers[tensor], np.arange(size), np.arange(size)
+
+    def use(step: int, content: Content) -> tuple[np.ndarray, np.ndarray]:
+        """Places in the arena and the names that belong there."""
+        buffer, places, names = content
+        low, high = _live(program.buffers[buffer], step)
+        assert low <= places.min() and places.max() < high, (
+            f"step {step} touches dead bytes of {program.buffers[buffer]}"
+        )
+        return offsets[buffer] + places, names + (buffer << 40)
+
+    def write(step: int, content: Content) -> np.ndarray:
+        places, names = use(step, content)
+        arena[places] = names
+        return places
+
+    def read(step: int, content: Content) -> np.ndarray:
+        places, names = use(step, content)
+        assert (arena[places] == names).all(), f"step {step} reads bytes that are not (or no longer) in place"
+        return places
+
+    for tensor in graph.inputs:
+        if tensor in program.tensor_buffers:
+            write(0, whole(tensor))
+    for number, step in enumerate(program.steps):
+        if isinstance(step, CopyConstants):
+            size = program.buffers[step.buffer].size_bytes
+            write(number, (step.buffer, np.arange(size), np.full(size, step.stage)))
+        elif isinstance(step, CallOperator):
+            op = graph.operators[step.operator]
+            for tensor in op.inputs:
+                if tensor is not None and graph.tensors[tensor].data is None:
+                    read(number, whole(tensor))
+            if step.workspace is not None:
+                size = program.buffers[step.workspace].size_bytes
+                write(number, (step.workspace, np.arange(size), np.zeros(size, int)))
+            for tensor in op.outputs:
+                write(number, whole(tensor))
+        else:
+            stage = stages[step.stage]
+            sources = [read(number, _bytes(view, slab)) for view, slab in zip(stage.inputs, step.inputs, strict=True)]
+            if step.weights is not None:
+                size = program.buffers[step.weights].size_bytes
+                read(number, (step.weights, np.arange(size), np.full(size, step.stage)))
+            made = write(number, _bytes(stage.output, step.output))
+            assert not any(np.isin(made, source).any() for source in sources), f"step {number} writes what it reads"
+    for tensor in graph.outputs:
+        if graph.tensors[tensor].data is None:
+            read(len(program.steps) - 1, whole(tensor))
+
+
+def _live(buffer: Buffer, step: int) -> tuple[int, int]:
+    """The buffer's live bytes at a step."""
+    if not buffer.first_step <= step < buffer.last_step:
+        return 0, 0
+    for window in buffer.windows:
+        if window.first_step <= step < window.last_step:
+            return window.low, window.high
+    return 0, buffer.size_bytes
+
+
+def _bytes(view: FeatureMap, slab: Slab) -> Content:
+    """Where the bytes of a box lie in their buffer, and which bytes of the whole feature map they are."""
+    pixel = np.arange(view.shape[2] * view.dtype.size_bytes)
+    rows, columns = (np.arange(slab.y0, slab.y1)[:, None], np.arange(slab.x0, slab.x1)[None, :])
+    cells = (rows - slab.origin_y) % slab.rows * slab.columns + (columns - slab.origin_x) % slab.columns
+    pixels = rows * view.shape[1] + columns
+    return slab.buffer, *((at[..., None] * len(pixel) + pixel).ravel() for at in (cells, pixels))  # type: ignore[return-value]
+
+
+def check_program(stages: Sequence[Stage], program: Program) -> None:
+    """All of the above."""
+    check_windows(stages, program)
+    check_coverage(stages, program)
+    check_contents(stages, program)
+    check_lifetimes(program)
+
+
+def _wraps(start: int, end: int, origin: int, capacity: int) -> int:
+    return (end - 1 - origin) // capacity - (start - origin) // capacity
+
+
+def _cells(slab: Slab) -> tuple[np.ndarray, np.ndarray]:
+    rows = (np.arange(slab.y0, slab.y1) - slab.origin_y) % slab.rows
+    columns = (np.arange(slab.x0, slab.x1) - slab.origin_x) % slab.columns
+    return np.ix_(rows, columns)
+
+
+def _names(slab: Slab) -> np.ndarray:
+    """A number for every pixel of the feature map."""
+    return np.arange(slab.y0, slab.y1)[:, None] * (1 << 20) + np.arange(slab.x0, slab.x1)[None, :]
