@@ -151,3 +151,21 @@ class Machine:
     def run(self, payload: bytes) -> RunReport: ...
 
 def disassemble(payload: bytes) -> list[str]: ...
+
+# ---- timing ---------------------------------------------------------------------------------------------------------
+
+TimedShape = tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, int, int], int]
+"""OFM, IFM, block (height, width, depth), BLOCKDEP."""
+TimedEvent = tuple[str, int, str, list[int], list[tuple[int, int]], tuple[TimedShape, list[int]] | None]
+"""Kind, command, bound, [reached, issued, start, end], bytes (read, written) by memory, a kernel's shape and cost."""
+
+def time_payload(
+    payload: bytes,
+    accelerator: str,
+    memories: Sequence[tuple[str, int, int, int, int, int]],
+    regions: Sequence[int],
+    commands: int,
+    rules: Sequence[tuple[str, int]],
+) -> tuple[list[int], list[list[int]], list[TimedEvent]]: ...
+
+# ---- end of timing --------------------------------------------------------------------------------------------------
