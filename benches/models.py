@@ -134,8 +134,8 @@ def timed(model: Path | bytes, accelerator: str, budget_kib: float | None) -> tu
 
 
 def kib(size_bytes: int) -> str:
-    """Bytes in KiB, to a tenth."""
-    return f"{size_bytes / 1024:.1f}"
+    """Bytes in KiB, to a tenth, or to a hundredth where that would be nothing."""
+    return f"{size_bytes / 1024:.{1 if size_bytes > 100 else 2}f}"
 
 
 def mega(cycles: int | None) -> str:
