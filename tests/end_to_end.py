@@ -14,7 +14,7 @@ from ethoscade.scheduling.program import Program
 from ethoscade.scheduling.schedule import Group, Schedule
 from ethoscade.target import load_target
 from ethoscade.verification import compare, random_inputs
-from replay import check_program
+from replay import check_placed, check_program
 
 ACCELERATORS = ("ethos-u55-256", "ethos-u55-128", "ethos-u55-64", "ethos-u55-32", "ethos-u65-256")
 
@@ -44,7 +44,9 @@ def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:
     program, _ = scheduling.lower_schedule(network.problem, schedule)
     check_program(network.stages, program)
     placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS)
-    artifact = emit(network, program, placement.offsets, placement.arena_bytes)
+    offsets = dict(enumerate(placement.offsets))
+    check_placed(network.graph, network.stages, program, offsets)
+    artifact = emit(network, program, offsets, placement.arena_bytes)
     inputs = random_inputs(network.source, seed)
     result = run_artifact(artifact, inputs)
     _, mismatches, largest = compare(result.outputs, _expected(network, inputs))

@@ -5,13 +5,17 @@ Windows are walked pixel by pixel and every buffer remembers which pixel of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from ethoscade.lowering.stage import Primitive, Stage
-from ethoscade.scheduling.program import BufferKind, CallOperator, CopyConstants, Program, Slab, Stripe
+from ethoscade.ir import Graph
+from ethoscade.lowering.stage import FeatureMap, Primitive, Stage
+from ethoscade.scheduling.program import Buffer, BufferKind, CallOperator, CopyConstants, Program, Slab, Stripe
 
 _NOTHING = -1
+
+Content = tuple[int, np.ndarray, np.ndarray]
+"""Buffer, bytes in it, and which bytes of their tensor lie there."""
 
 
 def pixels_read(stage: Stage, output: Slab, axis: int) -> tuple[set[int], int, int]:
@@ -115,6 +119,85 @@ def check_lifetimes(program: Program) -> None:
         for slab in slabs:
             cells, size = slab.rows * slab.columns, program.buffers[slab.buffer].size_bytes
             assert cells and size % cells == 0, f"{slab} in {size} bytes"
+
+
+def check_placed(graph: Graph, stages: Sequence[Stage], program: Program, offsets: Mapping[int, int]) -> None:
+    """Replay byte by byte in the arena: every reader finds what was meant for it, and the outputs are there in the end.
+
+    Bytes are touched while their buffer's windows say that they are live, and nobody else's bytes lie on live ones.
+    """
+    arena = np.full(max(o + program.buffers[b].size_bytes for b, o in offsets.items()), _NOTHING)
+
+    def whole(tensor: int) -> Content:
+        size = graph.tensors[tensor].size_bytes
+        return program.tensor_buffers[tensor], np.arange(size), np.arange(size)
+
+    def use(step: int, content: Content) -> tuple[np.ndarray, np.ndarray]:
+        """Places in the arena and the names that belong there."""
+        buffer, places, names = content
+        low, high = _live(program.buffers[buffer], step)
+        assert low <= places.min() and places.max() < high, (
+            f"step {step} touches dead bytes of {program.buffers[buffer]}"
+        )
+        return offsets[buffer] + places, names + (buffer << 40)
+
+    def write(step: int, content: Content) -> np.ndarray:
+        places, names = use(step, content)
+        arena[places] = names
+        return places
+
+    def read(step: int, content: Content) -> np.ndarray:
+        places, names = use(step, content)
+        assert (arena[places] == names).all(), f"step {step} reads bytes that are not (or no longer) in place"
+        return places
+
+    for tensor in graph.inputs:
+        if tensor in program.tensor_buffers:
+            write(0, whole(tensor))
+    for number, step in enumerate(program.steps):
+        if isinstance(step, CopyConstants):
+            size = program.buffers[step.buffer].size_bytes
+            write(number, (step.buffer, np.arange(size), np.full(size, step.stage)))
+        elif isinstance(step, CallOperator):
+            op = graph.operators[step.operator]
+            for tensor in op.inputs:
+                if tensor is not None and graph.tensors[tensor].data is None:
+                    read(number, whole(tensor))
+            if step.workspace is not None:
+                size = program.buffers[step.workspace].size_bytes
+                write(number, (step.workspace, np.arange(size), np.zeros(size, int)))
+            for tensor in op.outputs:
+                write(number, whole(tensor))
+        else:
+            stage = stages[step.stage]
+            sources = [read(number, _bytes(view, slab)) for view, slab in zip(stage.inputs, step.inputs, strict=True)]
+            if step.weights is not None:
+                size = program.buffers[step.weights].size_bytes
+                read(number, (step.weights, np.arange(size), np.full(size, step.stage)))
+            made = write(number, _bytes(stage.output, step.output))
+            assert not any(np.isin(made, source).any() for source in sources), f"step {number} writes what it reads"
+    for tensor in graph.outputs:
+        if graph.tensors[tensor].data is None:
+            read(len(program.steps) - 1, whole(tensor))
+
+
+def _live(buffer: Buffer, step: int) -> tuple[int, int]:
+    """The buffer's live bytes at a step."""
+    if not buffer.first_step <= step < buffer.last_step:
+        return 0, 0
+    for window in buffer.windows:
+        if window.first_step <= step < window.last_step:
+            return window.low, window.high
+    return 0, buffer.size_bytes
+
+
+def _bytes(view: FeatureMap, slab: Slab) -> Content:
+    """Where the bytes of a box lie in their buffer, and which bytes of the whole feature map they are."""
+    pixel = np.arange(view.shape[2] * view.dtype.size_bytes)
+    rows, columns = (np.arange(slab.y0, slab.y1)[:, None], np.arange(slab.x0, slab.x1)[None, :])
+    cells = (rows - slab.origin_y) % slab.rows * slab.columns + (columns - slab.origin_x) % slab.columns
+    pixels = rows * view.shape[1] + columns
+    return slab.buffer, *((at[..., None] * len(pixel) + pixel).ravel() for at in (cells, pixels))  # type: ignore[return-value]
 
 
 def check_program(stages: Sequence[Stage], program: Program) -> None:

@@ -118,7 +118,7 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
         "--optimise",
         choices=("performance", "size"),
         default="performance",
-        help="without a budget (default: performance)",
+        help="the fastest that fits, or the smallest (default: performance)",
     )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OperatorSummary:
-    """Where an operator runs ("npu" or "cpu"), why not on the NPU, its modelled cycles and the cascade it is part of."""
+    """Where an operator runs ("npu" or "cpu"), why not on the NPU, its modelled cycles, and its cascade by number."""
 
     name: str
     kind: str

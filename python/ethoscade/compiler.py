@@ -1,4 +1,4 @@
-"""compile(): the pipeline from TFLite bytes to a verified-able artefact, on one screen; and frontier(), its planning half.
+"""compile(): the pipeline from TFLite bytes to an artefact, on one screen; and frontier(), its planning half.
 
 Owns the order of the stages, the budget and the choice among Proposals. Every stage is somebody else's function.
 """
@@ -9,6 +9,8 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
 
 from . import memory
 from .codegen import command_stream
@@ -110,7 +112,7 @@ def compile(
     watch.begin("place")
     placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS)
     watch.begin("codegen")
-    artifact = emit(network, program, placement.offsets, placement.arena_bytes)
+    artifact = emit(network, program, dict(enumerate(placement.offsets)), placement.arena_bytes)
     operators = _summaries(network, schedule, program, cycles)
     return Compiled(artifact, source, target, budget, curve, schedule, program, operators, watch.end())
 
@@ -225,9 +227,7 @@ def _npu_call(
     served = {stage.operator for stage in stages}
     readers = network.graph.consumers()
     wanted = [
-        t
-        for t in made
-        if t in network.graph.outputs or any(reader not in served for reader in readers.get(t, ()))
+        t for t in made if t in network.graph.outputs or any(reader not in served for reader in readers.get(t, ()))
     ]
     return NpuCall(name, payload, tuple(t for t in read if t not in made), tuple(wanted))
 
@@ -260,7 +260,8 @@ def _budget(sram_kb: float | None, sram: str | int | None) -> int | None:
     if sram_kb is not None and sram is not None:
         raise ConfigError("give the budget once: sram_kb or sram, not both")
     if sram_kb is not None:
-        if isinstance(sram_kb, bool) or not isinstance(sram_kb, (int, float)):
+        # NumPy's numbers are numbers too; written out, because parse_size reads no exponents.
+        if isinstance(sram_kb, bool) or not isinstance(sram_kb, Real):
             raise ConfigError(f"sram_kb is {sram_kb!r}; it must be a number of KiB")
-        return parse_size(f"{sram_kb}KiB")
+        return parse_size(f"{Decimal(str(sram_kb)):f}KiB")
     return None if sram is None else parse_size(sram)

@@ -1,4 +1,4 @@
-"""Runs a model on a reference interpreter in a process of its own, which may abort: model, inputs.npz, outputs.npz, engine."""
+"""Runs a model on a reference interpreter in a process that may abort: model, inputs.npz, outputs.npz, engine."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import vela_file
-
 from ethoscade import simulator
 
 CORES = ("regor", "legacy")

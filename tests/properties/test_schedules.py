@@ -32,7 +32,7 @@ from ethoscade.testing import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from replay import check_contents, check_coverage, check_program, check_windows
+from replay import check_contents, check_coverage, check_placed, check_program, check_windows
 
 # The same examples everywhere and every time: continuous integration must not be a lottery.
 STEADY = settings(derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
@@ -80,7 +80,7 @@ BUILT = {
     "residual_network": lambda: residual_network(blocks=2, channels=8, resolution=16),
     "keyword_spotting": lambda: keyword_spotting(channels=16),
     "inverted_residuals": lambda: inverted_residuals(blocks=3, resolution=24),
-    "mobilenet_v1": lambda: mobilenet_v1(0.25, 32),
+    "mobilenet_v1": lambda: mobilenet_v1(0.25, 32, classes=12),
     "chain": chain,
     "residuals": residuals,
     "forked": forked,
@@ -255,3 +255,19 @@ def test_the_replay_itself_finds_faults() -> None:
     stale = corrupted(program, stripes[-1], input={"origin_y": 1})
     with pytest.raises(AssertionError, match=r"wraps|other pixels"):
         check_contents(network.stages, stale)
+
+
+def test_the_replay_in_the_arena_finds_faults() -> None:
+    network = network_of(tiny_conv())
+    program, _ = scheduling.lower_schedule(network.problem, uncascaded(network))
+    apart, top = {}, 0
+    for index, buffer in enumerate(program.buffers):
+        apart[index], top = top, top + -(-buffer.size_bytes // 16) * 16
+    check_placed(network.graph, network.stages, program, apart)
+    output = program.tensor_buffers[network.graph.outputs[0]]
+    middle = next(b for b in apart if b not in {program.tensor_buffers[network.graph.inputs[0]], output})
+    with pytest.raises(AssertionError, match=r"in place|writes what it reads"):
+        check_placed(network.graph, network.stages, program, {**apart, output: apart[middle]})
+    dead = [dataclasses.replace(buffer, last_step=buffer.last_step - 1) for buffer in program.buffers]
+    with pytest.raises(AssertionError, match="dead bytes"):
+        check_placed(network.graph, network.stages, dataclasses.replace(program, buffers=tuple(dead)), apart)

@@ -88,7 +88,7 @@ def simulate_artifact(args: argparse.Namespace) -> int:
         elements, mismatches, largest = compare(result.outputs, expected.outputs)
         report["reference"] = {"elements": elements, "mismatches": mismatches, "max_abs_diff": largest}
         lines.append(f"reference: {mismatches:,} of {elements:,} elements differ (by up to {largest})")
-        status = DIFFERENT if mismatches else DONE
+        status = DIFFERENT if mismatches or result.warnings else DONE
     _print(args, report, "\n".join(lines))
     return status
 
@@ -155,7 +155,10 @@ def _print(args: argparse.Namespace, report: Mapping[str, Any], text: str) -> No
 
 def _read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise ConfigError(f"'{path}' holds a single array; inputs come in an .npz file, by name")
+        with loaded as archive:
             return {name: archive[name] for name in archive.files}
     except OSError as error:
         raise ConfigError(f"cannot read inputs from '{path}': {error.strerror or error}") from error

@@ -77,8 +77,8 @@ class Encoding:
 class Problem:
     """A CascaderGraph and how its dense ids relate to the network's.
 
-    `parts` holds for each Part ("stage", stage index) or ("operator", graph operator index); `ids` the dense tensor id of
-    each graph tensor that lives in the arena. A reshape's output has the id of its input: they are the same bytes.
+    `parts` holds for each Part ("stage", stage index) or ("operator", graph operator index); `ids` the dense tensor id
+    of each graph tensor that lives in the arena. A reshape's output has the id of its input: they are the same bytes.
     """
 
     core: _core.CascaderGraph

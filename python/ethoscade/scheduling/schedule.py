@@ -28,7 +28,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Bands:
-    """Cut the group's last output along `axis` into `count` bands, the outermost loop; what bands share is recomputed."""
+    """Cut the group's last output along `axis` into `count` bands, the outermost loop; overlaps are recomputed."""
 
     part: int
     axis: AxisName
@@ -163,14 +163,19 @@ def lower_schedule(problem: Problem, schedule: Schedule) -> tuple[Program, tuple
 
 
 def _step(problem: Problem, step: _core.StepTuple) -> Step:
-    kind, number = problem.parts[step[1]]
+    _, number = problem.parts[step[1]]
     if step[0] == "copy":
         return CopyConstants(number, step[2])
     if step[0] == "call":
         return CallOperator(number, step[2])
     _, _, inputs, output, (top, left, bottom, right), block, constants, _ = step
     return Stripe(
-        number, tuple(_slab(view) for view in inputs), _slab(output), (top, left, bottom, right), tuple(block), constants
+        number,
+        tuple(_slab(view) for view in inputs),
+        _slab(output),
+        (top, left, bottom, right),
+        tuple(block),
+        constants,
     )
 
 

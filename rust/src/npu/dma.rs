@@ -97,15 +97,7 @@ impl Dma {
             for row in 0..i64::from(self.rows) {
                 let from = self.row_address(&self.source, plane, row);
                 let to = self.row_address(&self.destination, plane, row);
-                let bytes = match self.source.region {
-                    Some(region) => memory.read("DMA source", region, from, self.length)?.to_vec(),
-                    None => memory.read_shram("DMA source", from, self.length)?.to_vec(),
-                };
-                let target = match self.destination.region {
-                    Some(region) => memory.write("DMA destination", region, to, self.length)?,
-                    None => memory.write_shram("DMA destination", to, self.length)?,
-                };
-                target.copy_from_slice(&bytes);
+                memory.copy((self.source.region, from), (self.destination.region, to), self.length)?;
             }
         }
         Ok(())
@@ -162,5 +154,17 @@ mod tests {
         Dma { planes: 1, ..dma(source, destination) }.execute(&mut memory).unwrap();
         assert_eq!(memory.peek("test", 1, 0, 14).unwrap(), [0, 1, 2, 3, 0, 0, 0, 0, 0, 0, 4, 5, 6, 7]);
         assert_eq!(memory.find_uninitialised(1, 0, 14), Ok(Some(4)));
+    }
+
+    #[test]
+    fn unwritten_bytes_stay_unwritten() {
+        let mut memory = memory();
+        memory.write("test", 1, 0, 20).unwrap();
+        memory.set_initialised(0, 5, 3, false).unwrap();
+        let end = |region| End { region: Some(region), address: 0, strided: 0 };
+        Dma { length: 16, rows: 1, planes: 1, ..dma(end(0), end(1)) }.execute(&mut memory).unwrap();
+        assert_eq!(memory.take_uninitialised(), None);
+        assert_eq!(memory.find_uninitialised(1, 0, 20), Ok(Some(5)));
+        assert_eq!(memory.find_uninitialised(1, 8, 12), Ok(None));
     }
 }

@@ -55,6 +55,17 @@ impl Bitmap {
             (odd != 0).then(|| index * 64 + odd.trailing_zeros() as usize)
         })
     }
+
+    /// The maximal ranges of `[start, end)` whose bits are not set.
+    fn gaps(&self, start: usize, end: usize) -> Vec<std::ops::Range<usize>> {
+        let mut gaps = Vec::new();
+        let mut at = start;
+        while let Some(first) = self.first_other(at, end, true) {
+            at = self.first_other(first, end, false).unwrap_or(end);
+            gaps.push(first..at);
+        }
+        gaps
+    }
 }
 
 /// Bytes that one or more regions are windows of.
@@ -197,6 +208,41 @@ impl Memory {
         }
         buffer.written.fill(from, to, true);
         Ok(&mut buffer.data[from..to])
+    }
+
+    /// Copies `len` bytes, each end a region or SHRAM (`None`) and its first byte. Bytes that nobody wrote stay so:
+    /// only who uses them is at fault.
+    ///
+    /// # Errors
+    /// Those of [`Memory::read`] and [`Memory::write`].
+    pub fn copy(&mut self, from: (Option<usize>, i64), to: (Option<usize>, i64), len: usize) -> Result<(), Fault> {
+        let source = "DMA source";
+        let (buffer, start, end) = match from.0 {
+            Some(region) => {
+                let (buffer, start, end) = self.place(source, region, from.1, len)?;
+                self.bytes_read += len as u64;
+                (&self.buffers[buffer], start, end)
+            }
+            None => {
+                let (start, end) = self.shram_place(source, from.1, len)?;
+                (&self.shram, start, end)
+            }
+        };
+        let bytes = buffer.data[start..end].to_vec();
+        let unwritten = if self.watch_uninitialised { buffer.written.gaps(start, end) } else { Vec::new() };
+        let destination = "DMA destination";
+        match to.0 {
+            Some(region) => self.write(destination, region, to.1, len)?.copy_from_slice(&bytes),
+            None => self.write_shram(destination, to.1, len)?.copy_from_slice(&bytes),
+        }
+        for gap in unwritten {
+            let offset = to.1 + (gap.start - start) as i64;
+            match to.0 {
+                Some(region) => self.set_initialised(region, offset, gap.len(), false)?,
+                None => self.shram.written.fill(offset as usize, offset as usize + gap.len(), false),
+            }
+        }
+        Ok(())
     }
 
     /// Bytes of a region without any trace of having looked.

@@ -1,0 +1,504 @@
+"""The command line: exit status, one JSON object, aliases, and errors in one sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import ethoscade
+import numpy as np
+import pytest
+from ethoscade.__main__ import main
+from ethoscade.frontend import read_tflite
+from ethoscade.lowering import FAMILIES
+from ethoscade.report import commands
+from ethoscade.target import ACCELERATORS
+from ethoscade.testing import residual_network, tiny_conv
+from ethoscade.verification import Expectation, random_inputs, reference_outputs
+
+Capture = pytest.CaptureFixture[str]
+
+TINY = tiny_conv()
+RESIDUAL = residual_network(blocks=2, channels=8, resolution=16)
+
+COMPILE_KEYS = {
+    "schema_version": int,
+    "model": str,
+    "accelerator": str,
+    "sram_bytes": int,
+    "flash_bytes": int,
+    "cycles": int,
+    "operators": dict,
+    "cpu_operators": list,
+    "cascades": int,
+    "npu_commands": int,
+    "artifacts": dict,
+    "seconds": dict,
+}
+VERIFICATION_KEYS = {
+    "ok": bool,
+    "seeds": int,
+    "elements": int,
+    "mismatches": int,
+    "max_abs_diff": (int, float),
+    "hazards": int,
+    "sram_touched_bytes": int,
+}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """A chain of two convolutions."""
+    path = tmp_path / "tiny.tflite"
+    path.write_bytes(TINY)
+    return str(path)
+
+
+@pytest.fixture
+def classifier(tmp_path: Path) -> str:
+    """A network whose SOFTMAX stays on the CPU."""
+    path = tmp_path / "classifier.tflite"
+    path.write_bytes(RESIDUAL)
+    return str(path)
+
+
+def run(arguments: Sequence[str], capfd: Capture) -> tuple[int, str, str]:
+    """Status, stdout and stderr; argparse's way out counts as a status."""
+    try:
+        status = main([str(a) for a in arguments])
+    except SystemExit as left:
+        status = left.code if isinstance(left.code, int) else 1
+    out, err = capfd.readouterr()
+    return status, out, err
+
+
+def run_json(arguments: Sequence[str], capfd: Capture, expected_status: int = 0) -> dict[str, Any]:
+    """The one object that --json prints."""
+    status, out, _ = run([*arguments, "--json"], capfd)
+    assert status == expected_status
+    assert out.endswith("\n") and out.count("\n") == 1, out
+    found = json.loads(out)
+    assert isinstance(found, dict)
+    return found
+
+
+def check_keys(found: dict[str, Any], keys: dict[str, Any]) -> None:
+    """All keys are there, of their types."""
+    for key, kind in keys.items():
+        assert isinstance(found[key], kind), f"{key}: {found.get(key)!r}"
+        assert kind is bool or not isinstance(found[key], bool), key
+
+
+def one_sentence(err: str) -> None:
+    """No traceback, one line."""
+    assert err.startswith("ethoscade")
+    assert err.count("\n") == 1 and "Traceback" not in err, err
+
+
+# compile
+
+
+def test_compile_writes_a_model_that_runs(model: str, tmp_path: Path, capfd: Capture) -> None:
+    out = tmp_path / "new" / "folder"
+    status, text, err = run(["compile", model, "-o", out, "--verify", "--seeds", "2"], capfd)
+    assert (status, err) == (0, "")
+    assert "bit-exact" in text and "tiny" in text
+    saved = out / "tiny_ethosu.tflite"
+    assert str(saved) in text
+    inputs = random_inputs(read_tflite(TINY), 0)
+    expected = reference_outputs(read_tflite(TINY), inputs).outputs
+    for name, value in ethoscade.simulate(saved, inputs).outputs.items():
+        np.testing.assert_array_equal(value, expected[name])
+
+
+def test_compile_json(model: str, tmp_path: Path, capfd: Capture) -> None:
+    found = run_json(["compile", model, "-o", tmp_path, "--sram", "4KiB"], capfd)
+    check_keys(found, COMPILE_KEYS)
+    assert (found["schema_version"], found["model"], found["accelerator"]) == (1, "tiny", "ethos-u55-256")
+    assert found["budget_bytes"] == 4096 >= found["sram_bytes"]
+    assert found["operators"] == {"npu": 2, "cpu": 0}
+    assert found["artifacts"] == {"tflite": str(tmp_path / "tiny_ethosu.tflite")}
+    assert {"import", "plan", "place", "codegen", "total"} <= set(found["seconds"])
+    assert "verification" not in found
+    compiled = ethoscade.compile(TINY, sram="4KiB")
+    for name in ("sram_bytes", "flash_bytes", "cycles", "cascades", "npu_commands"):
+        assert found[name] == getattr(compiled, name)
+
+
+def test_compile_json_without_a_budget_and_with_cpu_operators(classifier: str, tmp_path: Path, capfd: Capture) -> None:
+    found = run_json(["compile", classifier, "-o", tmp_path, "--verify", "--seeds", "1"], capfd)
+    assert found["budget_bytes"] is None
+    assert found["operators"]["cpu"] == len(found["cpu_operators"]) == 1
+    assert set(found["cpu_operators"][0]) >= {"name", "kind", "reason"}
+    assert found["cpu_operators"][0]["kind"] == "SOFTMAX"
+    check_keys(found["verification"], VERIFICATION_KEYS)
+    assert found["verification"]["ok"] and found["verification"]["seeds"] == 1
+    assert found["verification"]["sram_touched_bytes"] == found["sram_bytes"]
+
+
+def test_compile_emits_what_is_asked_for(model: str, tmp_path: Path, capfd: Capture) -> None:
+    found = run_json(["compile", model, "-o", tmp_path / "o", "--emit", "tflite,c,mlf,raw"], capfd)
+    assert set(found["artifacts"]) == {"tflite", "c", "mlf", "raw"}
+    assert all(Path(path).exists() for path in found["artifacts"].values())
+    assert list((tmp_path / "o").rglob("*.c"))
+    found = run_json(["compile", model, "-o", tmp_path / "p", "--emit", "mlf,mlf"], capfd)
+    assert set(found["artifacts"]) == {"mlf"}
+    assert not list((tmp_path / "p").rglob("*.tflite"))
+
+
+def test_compile_for_size_uses_less(classifier: str, tmp_path: Path, capfd: Capture) -> None:
+    fast = run_json(["compile", classifier, "-o", tmp_path], capfd)
+    lean = run_json(["compile", classifier, "-o", tmp_path, "--optimise", "size"], capfd)
+    assert lean["sram_bytes"] < fast["sram_bytes"] and lean["cycles"] >= fast["cycles"]
+    assert lean["cascades"] >= 1
+
+
+def test_velas_words_are_understood(model: str, tmp_path: Path, capfd: Capture) -> None:
+    words = ["--accelerator-config", "ethos-u65-256", "--arena-cache-size", "8192", "--output-dir", tmp_path / "v"]
+    found = run_json(["compile", model, *words], capfd)
+    assert (found["accelerator"], found["budget_bytes"]) == ("ethos-u65-256", 8192)
+    assert (tmp_path / "v" / "tiny_ethosu.tflite").is_file()
+    options = ["--system-config", "Ethos_U55_Deep_Embedded", "--memory-mode", "Sram_Only"]
+    found = run_json(["compile", model, "-o", tmp_path, *options], capfd)
+    assert (found["system_config"], found["memory_mode"]) == ("Ethos_U55_Deep_Embedded", "Sram_Only")
+    assert found["sram_bytes"] > found["pools"]["arena"]
+
+
+# Faults of the model, the configuration or the budget: status 1.
+
+
+def test_a_budget_too_small(classifier: str, tmp_path: Path, capfd: Capture) -> None:
+    status, out, err = run(["compile", classifier, "-o", tmp_path / "o", "--sram", "64"], capfd)
+    assert (status, out) == (1, "")
+    one_sentence(err)
+    assert not (tmp_path / "o").exists()
+    for command in (["compile", classifier, "-o", tmp_path], ["verify", classifier]):
+        found = run_json([*command, "--sram", "64"], capfd, 1)
+        assert found["error"] == "BudgetError" and found["budget_bytes"] == 64
+        floor = found["floor_bytes"]
+        assert found["message"] and found["operator"]
+        assert run_json([*command[:2], "--sram", str(floor)], capfd)["sram_bytes"] == floor
+
+
+@pytest.mark.parametrize("command", ["compile", "frontier", "verify"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--accelerator", "ethos-u1"],
+        ["--system-config", "None_Such"],
+        ["--memory-mode", "None_Such"],
+        ["--config", "/nowhere.ini"],
+    ],
+)
+def test_faulty_options(command: str, options: list[str], model: str, capfd: Capture) -> None:
+    status, out, err = run([command, model, *options], capfd)
+    assert (status, out) == (1, "")
+    one_sentence(err)
+    assert options[1] in err
+    found = run_json([command, model, *options], capfd, 1)
+    assert found["error"] == "ConfigError" and options[1] in found["message"]
+
+
+def test_a_faulty_budget(model: str, capfd: Capture) -> None:
+    for size in ("much", "0", "-4", "0.1"):
+        status, out, err = run(["compile", model, f"--sram={size}"], capfd)
+        assert (status, out) == (1, "")
+        one_sentence(err)
+
+
+@pytest.mark.parametrize("command", ["compile", "frontier", "verify", "simulate"])
+def test_faulty_models(command: str, tmp_path: Path, capfd: Capture) -> None:
+    (tmp_path / "empty.tflite").touch()
+    (tmp_path / "random.tflite").write_bytes(np.random.default_rng(1).bytes(3000))
+    (tmp_path / "cut.tflite").write_bytes(TINY[: len(TINY) // 2])
+    for name in ("empty.tflite", "random.tflite", "cut.tflite", "missing.tflite", "."):
+        status, out, err = run([command, tmp_path / name], capfd)
+        assert (status, out) == (1, ""), name
+        one_sentence(err)
+        assert run_json([command, tmp_path / name], capfd, 1)["error"] == "ModelFormatError"
+
+
+def test_outputs_that_cannot_be_written(model: str, tmp_path: Path, capfd: Capture) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("here first")
+    for arguments in (
+        ["compile", model, "-o", in_the_way],
+        ["compile", model, "-o", in_the_way / "below", "--emit", "c"],
+        ["compile", model, "-o", "/proc/nowhere", "--emit", "mlf"],
+        ["frontier", model, "--plot", in_the_way / "a.png"],
+        ["frontier", model, "--plot", tmp_path / "a.nonsense"],
+    ):
+        status, out, err = run(arguments, capfd)
+        assert (status, out) == (1, ""), arguments
+        one_sentence(err)
+    assert in_the_way.read_text() == "here first"
+
+
+def test_a_folder_where_the_artefact_should_be(model: str, tmp_path: Path, capfd: Capture) -> None:
+    (tmp_path / "tiny_ethosu.tflite").mkdir()
+    status, out, err = run(["compile", model, "-o", tmp_path], capfd)
+    assert (status, out) == (1, "")
+    one_sentence(err)
+
+
+# Wrong usage: status 2.
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["conquer"],
+        ["compile"],
+        ["compile", "a", "b"],
+        ["compile", "a", "--unknown"],
+        ["compile", "a", "--emit", "elf"],
+        ["compile", "a", "--emit", ""],
+        ["compile", "a", "--optimise", "luck"],
+        ["compile", "a", "--seeds", "0"],
+        ["compile", "a", "--seeds", "x"],
+        ["verify", "a", "--target", "moon"],
+        ["verify", "a", "--seeds", "-1"],
+        ["simulate"],
+        ["simulate", "a", "--seed", "x"],
+        ["simulate", "a", "--seed", "-1"],
+        ["plan-memory"],
+        ["plan-memory", "a", "--capacity", "-1"],
+        ["plan-memory", "a", "--algorithm", "magic"],
+        ["supported-ops", "more"],
+    ],
+)
+def test_wrong_usage(arguments: list[str], capfd: Capture) -> None:
+    status, out, err = run(arguments, capfd)
+    assert (status, out) == (2, "")
+    assert "usage: ethoscade" in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["compile", "--help"], ["plan-memory", "--help"]])
+def test_help_is_no_error(arguments: list[str], capfd: Capture) -> None:
+    status, out, err = run(arguments, capfd)
+    assert (status, err) == (0, "")
+    assert "ethoscade" in out
+
+
+# frontier
+
+
+def test_frontier(classifier: str, tmp_path: Path, capfd: Capture) -> None:
+    found = run_json(["frontier", classifier], capfd)
+    assert set(found) >= {"schema_version", "points", "floor_bytes", "plans", "proposals", "seconds"}
+    curve = ethoscade.frontier(RESIDUAL)
+    assert tuple((p["sram_bytes"], p["cycles"]) for p in found["points"]) == curve.points
+    assert found["floor_bytes"] == curve.floor_bytes == found["points"][0]["sram_bytes"]
+    assert found["plans"] > 0 and found["proposals"] > 0
+    status, out, _ = run(["frontier", classifier], capfd)
+    assert status == 0 and f"{curve.floor_bytes:,}" in out
+    run_json(["frontier", classifier, "--plot", tmp_path / "new" / "a.png"], capfd)
+    assert (tmp_path / "new" / "a.png").read_bytes()[1:4] == b"PNG"
+
+
+# verify
+
+
+def test_verify(classifier: str, capfd: Capture) -> None:
+    found = run_json(["verify", classifier, "--seeds", "2", "--optimise", "size"], capfd)
+    check_keys(found, COMPILE_KEYS)
+    check_keys(found["verification"], VERIFICATION_KEYS)
+    assert found["verification"]["seeds"] == 2 and found["artifacts"] == {}
+    assert found["verification"]["sram_touched_bytes"] == found["sram_bytes"]
+    assert run(["verify", classifier, "--seeds", "1"], capfd)[0] == 0
+
+
+def test_verify_in_c(classifier: str, capfd: Capture) -> None:
+    found = run_json(["verify", classifier, "--seeds", "1", "--target", "c"], capfd)
+    assert found["verification"]["ok"]
+    assert found["verification"]["sram_touched_bytes"] == found["sram_bytes"]
+
+
+def lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reference that is wrong in its first element."""
+    from ethoscade import verification
+
+    honest = verification.reference_runs
+
+    def lying(graph: Any, runs: Any) -> tuple[Expectation, ...]:
+        found = honest(graph, runs)
+        for expectation in found:
+            for name, value in expectation.outputs.items():
+                wrong = value.copy()
+                wrong.flat[0] ^= 1
+                expectation.outputs[name] = wrong  # type: ignore[index]
+        return found
+
+    monkeypatch.setattr(verification, "reference_runs", lying)
+
+
+def test_differences_have_a_status_of_their_own(
+    model: str, tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(["compile", model, "-o", tmp_path], capfd)
+    lie(monkeypatch)
+    found = run_json(["verify", model, "--seeds", "2"], capfd, 3)
+    assert found["verification"]["ok"] is False
+    assert found["verification"]["mismatches"] == 2 and found["verification"]["max_abs_diff"] == 1
+    status, out, err = run(["verify", model], capfd)
+    assert status == 3 and "FAILED" in out + err
+    assert run_json(["compile", model, "-o", tmp_path, "--verify"], capfd, 3)["verification"]["mismatches"] == 3
+    simulate = ["simulate", tmp_path / "tiny_ethosu.tflite", "--reference", model]
+    assert run_json(simulate, capfd, 3)["reference"]["mismatches"] == 1
+
+
+# simulate
+
+
+def test_simulate(model: str, tmp_path: Path, capfd: Capture) -> None:
+    compiled = run_json(["compile", model, "-o", tmp_path, "--optimise", "size"], capfd)
+    artifact = compiled["artifacts"]["tflite"]
+    inputs = random_inputs(read_tflite(TINY), 7)
+    np.savez(tmp_path / "in.npz", **inputs)
+    arguments = ["--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "deep" / "out.npz", "--reference", model]
+    found = run_json(["simulate", artifact, *arguments], capfd)
+    assert found["schema_version"] == 1
+    assert found["sram_touched_bytes"] == compiled["sram_bytes"]
+    assert found["warnings"] == [] and found["reference"]["mismatches"] == 0
+    expected = reference_outputs(read_tflite(TINY), inputs).outputs
+    with np.load(tmp_path / "deep" / "out.npz") as outputs:
+        assert set(outputs.files) == set(expected) == set(found["outputs"])
+        for name in outputs.files:
+            np.testing.assert_array_equal(outputs[name], expected[name])
+
+
+def test_simulate_without_inputs_is_seeded(model: str, tmp_path: Path, capfd: Capture) -> None:
+    run(["compile", model, "-o", tmp_path], capfd)
+    artifact = tmp_path / "tiny_ethosu.tflite"
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        status, out, _ = run(["simulate", artifact, "--seed", str(seed), "--outputs", tmp_path / name], capfd)
+        assert status == 0 and out
+    a, b, c = (np.load(tmp_path / name)["output"] for name in "abc")
+    np.testing.assert_array_equal(a, b)
+    assert (a != c).any()
+
+
+def test_a_hazard_is_worth_a_status_when_comparing(
+    model: str, tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(["compile", model, "-o", tmp_path], capfd)
+    artifact = tmp_path / "tiny_ethosu.tflite"
+    honest = commands.run_tflite
+    monkeypatch.setattr(
+        commands, "run_tflite", lambda *given: dataclasses.replace(honest(*given), warnings=("npu_0: a hazard",))
+    )
+    assert run_json(["simulate", artifact], capfd)["warnings"] == ["npu_0: a hazard"]
+    status, out, _ = run(["simulate", artifact, "--reference", model], capfd)
+    assert status == 3 and "a hazard" in out
+
+
+def test_simulate_refuses_what_does_not_fit(model: str, tmp_path: Path, capfd: Capture) -> None:
+    run(["compile", model, "-o", tmp_path], capfd)
+    artifact = tmp_path / "tiny_ethosu.tflite"
+    np.savez(tmp_path / "name.npz", other=np.zeros((1, 8, 8, 3), np.int8))
+    np.savez(tmp_path / "shape.npz", input=np.zeros((1, 8, 8), np.int8))
+    np.savez(tmp_path / "type.npz", input=np.zeros((1, 8, 8, 3), np.float32))
+    np.save(tmp_path / "single.npy", np.zeros(3))
+    (tmp_path / "junk.npz").write_bytes(b"PK\3\4 nonsense")
+    (tmp_path / "empty.npz").touch()
+    for name in ("name.npz", "shape.npz", "type.npz", "single.npy", "junk.npz", "empty.npz", "missing.npz"):
+        status, out, err = run(["simulate", artifact, "--inputs", tmp_path / name], capfd)
+        assert (status, out) == (1, ""), name
+        one_sentence(err)
+    status, _, err = run(["simulate", model], capfd)
+    assert status == 1
+    one_sentence(err)
+    status, _, err = run(["simulate", artifact, "--outputs", tmp_path / "single.npy" / "x"], capfd)
+    assert status == 1
+    one_sentence(err)
+
+
+# plan-memory
+
+
+def test_plan_memory(tmp_path: Path, capfd: Capture) -> None:
+    path = tmp_path / "buffers.csv"
+    path.write_text("id,lower,upper,size\n0,0,10,64\n1,5,15,32\n2,12,20,64\n")
+    found = run_json(["plan-memory", path, "--output", tmp_path / "placed.csv"], capfd)
+    assert set(found) >= {"peak_bytes", "lower_bound_bytes", "optimal", "stop_reason", "seconds"}
+    assert (found["peak_bytes"], found["lower_bound_bytes"], found["optimal"]) == (96, 96, True)
+    assert (tmp_path / "placed.csv").read_text().splitlines()[0].startswith("id,lower,upper,size")
+    assert run(["plan-memory", path], capfd)[0] == 0
+    found = run_json(["plan-memory", path, "--capacity", "64"], capfd, 1)
+    assert found["error"] == "BudgetError" and found["budget_bytes"] == 64
+    status, out, err = run(["plan-memory", tmp_path / "missing.csv"], capfd)
+    assert (status, out) == (1, "")
+    one_sentence(err)
+
+
+# supported-ops
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+def test_supported_operators(accelerator: str, capfd: Capture) -> None:
+    found = run_json(["supported-ops", "--accelerator", accelerator], capfd)
+    assert found["accelerator"] == accelerator and set(found["operators"]) == set(FAMILIES)
+    status, out, _ = run(["supported-ops", "--markdown", "--accelerator-config", accelerator], capfd)
+    assert status == 0
+    assert all(f"| {kind} |" in out for kind in FAMILIES)
+
+
+def test_supported_operators_of_nothing(capfd: Capture) -> None:
+    status, out, err = run(["supported-ops", "--accelerator", "abacus"], capfd)
+    assert (status, out) == (1, "")
+    one_sentence(err)
+
+
+# Extras.
+
+
+def test_without_matplotlib_the_extra_is_named(
+    model: str, tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert run(["frontier", model], capfd)[0] == 0
+    status, _, err = run(["frontier", model, "--plot", tmp_path / "a.png"], capfd)
+    assert status == 1
+    assert "ethoscade[report]" in err
+
+
+@pytest.mark.parametrize("command", [["verify"], ["compile", "--verify"]])
+def test_without_litert_the_extra_is_named(
+    command: list[str], model: str, tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
+    assert run(["compile", model], capfd)[0] == 0
+    status, _, err = run([*command, model], capfd)
+    assert status == 1
+    one_sentence(err)
+    assert "ethoscade[verify]" in err
+    assert run_json([*command, model], capfd, 1)["error"] == "VerificationError"
+
+
+# As a program.
+
+
+def test_as_a_program(model: str, tmp_path: Path) -> None:
+    def call(*arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "ethoscade", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+
+    done = call("compile", model, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / json.loads(done.stdout)["artifacts"]["tflite"]).is_file()
+    assert json.loads(done.stdout)["artifacts"]["tflite"].startswith("out")
+    done = call("compile", model, "--sram", "16", "--json")
+    assert done.returncode == 1 and json.loads(done.stdout)["error"] == "BudgetError"
+    one_sentence(done.stderr)
+    assert call().returncode == 2
+    done = call("compile", tmp_path / "nothing.tflite")
+    assert (done.returncode, done.stdout) == (1, "")
+    one_sentence(done.stderr)
