@@ -12,8 +12,8 @@ ViewTuple = tuple[int, tuple[int, int, int, int], tuple[int, int], tuple[int, in
 """Buffer, box (y0, y1, x0, x1), capacity (rows, columns), origin (row, column)."""
 
 StepTuple = tuple[Any, ...]
-"""("copy", part, buffer), ("call", part, workspace | None) or
-("stripe", part, [inputs], output, padding, block, constants buffer | None, cycles)."""
+"""("copy", part, buffer, slice | None, cycles), ("call", part, workspace | None) or
+("stripe", part, [inputs], output, padding, block, constants buffer | None, slice | None, cycles)."""
 
 BufferTuple = tuple[str, int, int, int, int, list[tuple[int, int, int, int]]]
 """Content, tensor or part, size, first and last step, windows (first step, last step, low, high)."""
@@ -37,7 +37,7 @@ class Plan:
     @property
     def stripes(self) -> list[int]: ...
     @property
-    def staged(self) -> list[bool]: ...
+    def staging(self) -> list[Literal["in_place", "whole", "sliced"]]: ...
 
 @final
 class Proposal:
@@ -47,6 +47,8 @@ class Proposal:
     def cycles(self) -> int: ...
     @property
     def plans(self) -> list[Plan]: ...
+    @property
+    def prefetch_bytes(self) -> int: ...
 
 @final
 class Frontier:
@@ -68,9 +70,9 @@ def search_cascades(
     resolution: int | None = None,
 ) -> Frontier: ...
 def interleave_plans(
-    graph: CascaderGraph, plans: Sequence[Any]
+    graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0
 ) -> tuple[list[StepTuple], list[BufferTuple], list[int | None]]: ...
-def check_plans(graph: CascaderGraph, plans: Sequence[Any]) -> None: ...
+def check_plans(graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0) -> None: ...
 def choose_weight_encoding(device: Any, kernel: Any, plane: tuple[int, int]) -> tuple[int, bool] | None: ...
 def propagate(
     propagator: Any, shape: tuple[int, int, int, int], start: tuple[int, int, int, int]
