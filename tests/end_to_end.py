@@ -52,6 +52,7 @@ def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:
     _, mismatches, largest = compare(result.outputs, _expected(network, inputs))
     assert mismatches == 0, f"{mismatches} elements differ by up to {largest} under {schedule}"
     assert result.warnings == ()
+    assert result.hazards == 0, f"{result.reports} under {schedule}"
     assert result.arena_touched_bytes == placement.arena_bytes, f"under {schedule}"
     return Outcome(program, placement.arena_bytes, result)
 

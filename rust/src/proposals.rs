@@ -209,9 +209,7 @@ mod tests {
     /// Largest sum of bytes alive: what a perfect placement takes.
     fn live_bytes(program: &Program) -> u64 {
         (0..program.steps.len() as u32)
-            .map(|step| {
-                program.buffers.iter().map(|b| b.live_bytes(step)).sum()
-            })
+            .map(|step| program.buffers.iter().map(|b| b.live_bytes(step)).sum())
             .max()
             .unwrap_or(0)
     }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 import vela_file
 from ethoscade import simulator
+from model_files import NO_MODELS, model_folder
 
 CORES = ("regor", "legacy")
 SMALL = ("hello_world_int8", "micro_speech", "kws_ref_int8", "resnet8_int8", "seanet_conv3", "person_detect")
@@ -37,19 +37,12 @@ WITHOUT_SOFTMAX = "mobilenet_v1_1.0_224_int8_rand"
 REFERENCE = {"ad01_int8": "tflm", "hello_world_int8": "tflm", "micro_speech": "tflm", "kws_ref_int8": "tflm"}
 
 
-@functools.cache
-def models_directory() -> Path | None:
-    """$ETHOSCADE_MODELS, or `shared/models` beside a parent directory of the checkout."""
-    given = os.environ.get("ETHOSCADE_MODELS")
-    candidates = [Path(given)] if given else [p / "shared" / "models" for p in Path(__file__).resolve().parents]
-    return next((path for path in candidates if path.is_dir()), None)
-
-
 def model_path(name: str) -> Path:
-    directory = models_directory()
-    if directory is None:
-        pytest.skip("no models: set ETHOSCADE_MODELS to a directory of .tflite files")
-    path = directory / f"{name}.tflite"
+    """The model's file; the test is skipped without it."""
+    folder = model_folder()
+    if folder is None:
+        pytest.skip(NO_MODELS)
+    path = folder / f"{name}.tflite"
     if not path.is_file():
         pytest.skip(f"{path} is missing")
     return path

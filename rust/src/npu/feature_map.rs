@@ -163,32 +163,28 @@ impl FeatureMap {
         })
     }
 
-    /// The dense pieces of row `y`, in memory order within each segment.
-    fn runs(&self, y: u32) -> Vec<Run> {
+    /// Visits the dense pieces of row `y`, in memory order within each segment.
+    fn for_each_run(&self, y: u32, mut visit: impl FnMut(Run) -> Result<(), Fault>) -> Result<(), Fault> {
         let e = self.element.bytes() as i64;
         let depth = self.depth as usize;
-        let mut runs = Vec::new();
+        let brick = if self.layout == Layout::Nhwc { depth } else { 16 };
         for segment in self.segments(y) {
-            let brick = if self.layout == Layout::Nhwc { depth } else { 16 };
-            let pixels = segment.end - segment.start;
+            let (column, pixels) = (segment.start, segment.end - segment.start);
             for channel in (0..depth).step_by(brick) {
                 let channels = brick.min(depth - channel);
                 let skip = (channel as i64 / 16).wrapping_mul(self.stride_c);
                 let address = if channel == 0 { segment.address } else { segment.address.wrapping_add(skip) };
                 if self.stride_x == channels as i64 * e {
-                    runs.push(Run { address, column: segment.start, pixels, channel, channels });
-                } else {
-                    runs.extend((0..pixels).map(|i| Run {
-                        address: address.wrapping_add((i as i64).wrapping_mul(self.stride_x)),
-                        column: segment.start + i,
-                        pixels: 1,
-                        channel,
-                        channels,
-                    }));
+                    visit(Run { address, column, pixels, channel, channels })?;
+                    continue;
+                }
+                for i in 0..pixels {
+                    let address = address.wrapping_add((i as i64).wrapping_mul(self.stride_x));
+                    visit(Run { address, column: column + i, pixels: 1, channel, channels })?;
                 }
             }
         }
-        runs
+        Ok(())
     }
 
     /// Reads row `y` into `out` ([column][channel], at least [`FeatureMap::row_elements`] long), zero point removed.
@@ -196,12 +192,12 @@ impl FeatureMap {
     /// # Errors
     /// What [`Memory::read`] refuses.
     pub fn read_row<T: Value>(&self, memory: &mut Memory, y: u32, out: &mut [T]) -> Result<(), Fault> {
-        for run in self.runs(y) {
+        self.for_each_run(y, |run| {
             let len = run.pixels * run.channels * self.element.bytes();
             let bytes = memory.read(self.name, self.region, run.address, len)?;
             self.convert(bytes, &run, out);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn convert<T: Value>(&self, bytes: &[u8], run: &Run, out: &mut [T]) {
@@ -250,21 +246,20 @@ impl FeatureMap {
     /// What [`Memory::write`] refuses.
     pub fn write_row(&self, memory: &mut Memory, y: u32, values: &[i32]) -> Result<(), Fault> {
         let depth = self.depth as usize;
-        for run in self.runs(y) {
+        self.for_each_run(y, |run| {
             let len = run.pixels * run.channels * self.element.bytes();
             let bytes = memory.write(self.name, self.region, run.address, len)?;
             if run.channels == depth {
                 let start = run.column * depth;
                 self.encode(&values[start..start + run.pixels * depth], bytes);
-            } else {
-                let pixel_bytes = run.channels * self.element.bytes();
-                for (i, pixel) in bytes.chunks_exact_mut(pixel_bytes).enumerate() {
-                    let start = (run.column + i) * depth + run.channel;
-                    self.encode(&values[start..start + run.channels], pixel);
-                }
+                return Ok(());
             }
-        }
-        Ok(())
+            for (i, pixel) in bytes.chunks_exact_mut(run.channels * self.element.bytes()).enumerate() {
+                let start = (run.column + i) * depth + run.channel;
+                self.encode(&values[start..start + run.channels], pixel);
+            }
+            Ok(())
+        })
     }
 
     fn encode(&self, values: &[i32], bytes: &mut [u8]) {

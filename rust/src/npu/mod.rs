@@ -16,6 +16,7 @@ pub mod driver;
 mod elementwise;
 pub mod error;
 pub mod feature_map;
+pub mod hazards;
 pub mod kernel_reader;
 pub mod memory;
 mod operand;
@@ -27,6 +28,8 @@ pub mod registers;
 pub mod run;
 pub mod shram;
 mod sigmoid;
+#[cfg(test)]
+mod tests;
 mod weight_cache;
 pub mod weight_order;
 pub mod weights;
@@ -34,4 +37,5 @@ mod window;
 
 pub use accelerator::Accelerator;
 pub use error::{Fault, NpuError};
+pub use hazards::{Hazard, HazardKind, Rules};
 pub use run::{Machine, RunReport};

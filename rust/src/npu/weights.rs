@@ -168,13 +168,8 @@ struct Slice {
     chunk: u32,
 }
 
-fn decode_slice(
-    bits: &mut Bits,
-    zero_divisor: u32,
-    palette: &mut Option<Palette>,
-    out: &mut Vec<i16>,
-    needed: usize,
-) -> Result<(), Fault> {
+/// Reads a slice's header and, if it brings one, its palette.
+fn read_header(bits: &mut Bits, zero_divisor: u32, palette: &mut Option<Palette>) -> Result<Slice, Fault> {
     let start = bits.position;
     let bad = |what| Fault::Weights { what, bit: start };
     let weights = bits.take(15)? as usize + 1;
@@ -182,8 +177,8 @@ fn decode_slice(
     let truncated = bits.take(1)? == 1;
     let new_palette = bits.take(1)? == 1;
     let zero_runs = zero_divisor != ZERO_RUNS_OFF;
-    if zero_divisor > 3 && zero_runs {
-        return Err(bad("an unknown zero run divisor"));
+    if (zero_divisor > 3 && zero_runs) || divisor == 6 {
+        return Err(bad("an unknown divisor"));
     }
     if new_palette {
         *palette = Some(Palette::read(bits, zero_runs)?);
@@ -193,11 +188,8 @@ fn decode_slice(
         return Err(bad("zero runs are switched without a new palette"));
     }
     let compressed = divisor != UNCOMPRESSED;
-    if divisor == 6 {
-        return Err(bad("an unknown weight divisor"));
-    }
     let weight_bits = if compressed { divisor } else { palette.uncompressed_bits() };
-    let slice = Slice {
+    Ok(Slice {
         weights,
         runs: if zero_runs { weights + usize::from(new_palette) } else { 0 },
         weight_bits,
@@ -206,24 +198,38 @@ fn decode_slice(
         truncated,
         zero_runs,
         chunk: if !compressed && weight_bits > 5 { 8 } else { 12 },
-    };
+    })
+}
+
+/// Decodes one slice behind its zero run divisor and appends its weights.
+fn decode_slice(
+    bits: &mut Bits,
+    zero_divisor: u32,
+    palette: &mut Option<Palette>,
+    out: &mut Vec<i16>,
+    needed: usize,
+) -> Result<(), Fault> {
+    let start = bits.position;
+    let slice = read_header(bits, zero_divisor, palette)?;
+    let palette = palette.as_ref().ok_or(Fault::Weights { what: "the first slice has no palette", bit: start })?;
     let (indices, zeros) = decode_body(bits, &slice)?;
-    let mut zeros = zeros.into_iter();
-    let mut emit_zeros = |out: &mut Vec<i16>| {
-        let run = zeros.next().unwrap_or(0) as usize;
-        if run > needed - out.len().min(needed) {
-            return Err(Fault::WeightCount { found: out.len().saturating_add(run), needed });
+    // A run more than weights lies in front of the first one.
+    let lead = zeros.len().saturating_sub(indices.len());
+    let emit_zeros = |out: &mut Vec<i16>, run: &u32| {
+        let found = out.len().saturating_add(*run as usize);
+        if found > needed {
+            return Err(Fault::WeightCount { found, needed });
         }
-        out.resize(out.len() + run, 0);
+        out.resize(found, 0);
         Ok(())
     };
-    if new_palette && zero_runs {
-        emit_zeros(out)?;
+    for run in &zeros[..lead] {
+        emit_zeros(out, run)?;
     }
-    for index in indices {
-        out.push(palette.weight(index, start)?);
-        if zero_runs {
-            emit_zeros(out)?;
+    for (i, index) in indices.iter().enumerate() {
+        out.push(palette.weight(*index, start)?);
+        if let Some(run) = zeros.get(lead + i) {
+            emit_zeros(out, run)?;
         }
     }
     if out.len() > needed {

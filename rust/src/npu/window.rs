@@ -7,7 +7,7 @@ use super::memory::Memory;
 use super::operation::{Kernel, Upscale, Window};
 
 /// Elements that the rows in use may hold, so that no stream can ask for all of the host's memory.
-const MAX_ELEMENTS: u64 = 1 << 27;
+const MAX_ELEMENTS: u64 = 1 << 26;
 
 /// A ring of padded rows, zero point removed and padding 0.
 pub struct Rows<'k, T> {
