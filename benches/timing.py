@@ -21,12 +21,11 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "tests" / part) for part in ("", "models")]
 
-import vela_file
-from model_files import NO_MODELS, model_paths
-
 import ethoscade
+import vela_file
 from ethoscade.target import Target, load_target
 from ethoscade.timing import TimingReport, simulate_timing
+from model_files import NO_MODELS, model_paths
 
 CORES = ("regor", "legacy")
 MODES = ("Performance", "Size")
@@ -115,7 +114,9 @@ def total(payloads: tuple[bytes, ...], target: Target, rules: dict[str, int] | N
         for name, cycles in report.bound_cycles.items():
             bounds[name] = bounds.get(name, 0) + cycles
     cycles = sum(report.cycles for report in reports)
-    shares = [f"{name} {100 * part / max(cycles, 1):.0f}%" for name, part in sorted(bounds.items(), key=lambda b: -b[1])]
+    shares = [
+        f"{name} {100 * part / max(cycles, 1):.0f}%" for name, part in sorted(bounds.items(), key=lambda b: -b[1])
+    ]
     rate = target.constants.bytes_per_cycle
     commands = sum(report.memories[target.constants.name].command_bytes for report in reports)
     once = sum(report.constant_bytes for report in reports) + commands

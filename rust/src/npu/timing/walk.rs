@@ -10,7 +10,7 @@ use super::super::kernel_reader::read_kernel;
 use super::super::operation::{Kernel, KernelKind};
 use super::super::payload;
 use super::super::registers::{Register, RegisterFile};
-use super::super::run::{kernel_work, kernel_kind};
+use super::super::run::{kernel_kind, kernel_work};
 use super::kernel::{cost, KernelCost};
 use super::rules::Rules;
 use super::system::System;
