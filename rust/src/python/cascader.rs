@@ -42,12 +42,19 @@ struct MemorySpec {
     bytes_per_cycle: (u64, u64),
     read_latency: u64,
     write_latency: u64,
+    burst_bytes: u64,
 }
 
 impl MemorySpec {
     fn build(&self) -> Memory {
         let (bytes, per_cycles) = self.bytes_per_cycle;
-        Memory { bytes, per_cycles, read_latency: self.read_latency, write_latency: self.write_latency }
+        Memory {
+            bytes,
+            per_cycles,
+            read_latency: self.read_latency,
+            write_latency: self.write_latency,
+            burst_bytes: self.burst_bytes,
+        }
     }
 }
 
