@@ -21,11 +21,11 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "tests" / part) for part in ("", "models")]
 
-import ethoscade
-import vela_file
-from ethoscade.target import Target, load_target
-from ethoscade.timing import TimingReport, simulate_timing
-from model_files import NO_MODELS, model_paths
+import ethoscade  # noqa: E402
+import vela_file  # noqa: E402
+from ethoscade.target import Target, load_target  # noqa: E402
+from ethoscade.timing import TimingReport, simulate_timing  # noqa: E402
+from model_files import NO_MODELS, model_paths  # noqa: E402
 
 CORES = ("regor", "legacy")
 MODES = ("Performance", "Size")
@@ -151,7 +151,8 @@ def print_model(model: Path, target: Target, cache: Path, ours: bool) -> Iterato
         yield f"{model.stem} {core} {mode}", run.payloads
     for budget in ("floor", "300KiB", None) if ours else ():
         try:
-            compiled = ethoscade.compile(model, sram=budget)
+            size = ethoscade.frontier(model).floor_bytes if budget == "floor" else budget
+            compiled = ethoscade.compile(model, sram=size)
         except ethoscade.EthoscadeError as error:
             print(f"  ours {budget}: {type(error).__name__}: {str(error).splitlines()[0][:100]}")
             continue

@@ -162,10 +162,18 @@ def disassemble(payload: bytes) -> list[str]: ...
 
 # ---- timing ---------------------------------------------------------------------------------------------------------
 
-TimedShape = tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, int, int], int]
-"""OFM, IFM, block (height, width, depth), BLOCKDEP."""
-TimedEvent = tuple[str, int, str, list[int], list[tuple[int, int]], tuple[TimedShape, list[int]] | None]
-"""Kind, command, bound, [reached, issued, start, end], bytes (read, written) by memory, a kernel's shape and cost."""
+_Size = tuple[int, int, int]
+"""Height, width, depth."""
+TimedShape = tuple[_Size, _Size, _Size, int]
+"""OFM, IFM, block, BLOCKDEP."""
+TimedCost = tuple[int, int, int, int, int, int, int, int, int, int]
+"""MACs, blocks, jobs; cycles: MAC engine, output stage, pipeline, fill, drain, alone, hidden."""
+TimedEvent = tuple[str, int, str, tuple[int, int, int, int], list[tuple[int, int]], tuple[TimedShape, TimedCost] | None]
+"""Kind, command, bound, (reached, issued, start, end), bytes (read, written) by memory, a kernel's shape and cost."""
+TimedTotals = tuple[int, int, int, int, int, int, int, int, int, int]
+"""Cycles, kernels, DMA, front end, MACs, MAC engine, least MAC cycles, output stage, constant bytes, lower bound."""
+TimedTraffic = tuple[int, int, int, int, int, int]
+"""Bytes: kernel reads and writes, DMA reads and writes, commands; busy cycles."""
 
 def time_payload(
     payload: bytes,
@@ -174,6 +182,6 @@ def time_payload(
     regions: Sequence[int],
     commands: int,
     rules: Sequence[tuple[str, int]],
-) -> tuple[list[int], list[list[int]], list[TimedEvent]]: ...
+) -> tuple[TimedTotals, list[TimedTraffic], list[TimedEvent]]: ...
 
 # ---- end of timing --------------------------------------------------------------------------------------------------

@@ -199,14 +199,16 @@ def _ports(target: Target) -> tuple[list[Any], int, int]:
     return [row(target.arena), row(target.constants)], 1, 0
 
 
-def _commands(events: Sequence[Any], names: Sequence[str], labels: Sequence[str]) -> tuple[TimedCommand, ...]:
+def _commands(
+    events: Sequence[_core.TimedEvent], names: Sequence[str], labels: Sequence[str]
+) -> tuple[TimedCommand, ...]:
     commands = []
     kernels = 0
     for kind, command, bound, times, loads, detail in events:
         label, kernel = "", None
         if detail is not None:
             (ofm, ifm, block, blockdep), cost = detail
-            kernel = KernelDetail(tuple(ofm), tuple(ifm), tuple(block), blockdep, *cost)
+            kernel = KernelDetail(ofm, ifm, block, blockdep, *cost)
             height, width, depth = kernel.ofm
             label = labels[kernels] if kernels < len(labels) else f"{kind} {height}x{width}x{depth} #{kernels}"
             kernels += 1

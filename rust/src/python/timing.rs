@@ -19,16 +19,18 @@ pub(super) fn register(module: &pyo3::Bound<'_, PyModule>) -> PyResult<()> {
 /// Name, bandwidth (numerator, denominator), read latency, write latency, burst bytes.
 type PortRow = (String, u32, u32, u32, u32, u32);
 /// OFM, IFM, block, BLOCKDEP.
-type ShapeRow = ([u32; 3], [u32; 3], [u32; 3], u32);
+type ShapeRow = (Size, Size, Size, u32);
+/// Height, width, depth.
+type Size = (u32, u32, u32);
 /// MACs, blocks, jobs, and in cycles: MAC engine, output stage, pipeline, fill, drain, alone, hidden.
-type CostRow = [u64; 10];
-/// Kind, command, bound, [reached, issued, start, end], bytes (read, written) by memory, kernel's shape and cost.
-type EventRow = (&'static str, usize, String, [u64; 4], Vec<(u64, u64)>, Option<(ShapeRow, CostRow)>);
+type CostRow = (u64, u64, u64, u64, u64, u64, u64, u64, u64, u64);
+/// Kind, command, bound, (reached, issued, start, end), bytes (read, written) by memory, kernel's shape and cost.
+type EventRow = (&'static str, usize, String, (u64, u64, u64, u64), Vec<(u64, u64)>, Option<(ShapeRow, CostRow)>);
 /// Kernel reads and writes, DMA reads and writes, command bytes, busy cycles.
-type PortTotalRow = [u64; 6];
+type PortTotalRow = (u64, u64, u64, u64, u64, u64);
 /// Cycles, kernels busy, DMA busy, front end busy, MACs, MAC engine busy, least MAC cycles, output stage busy,
 /// constant bytes, lower bound.
-type TotalsRow = [u64; 10];
+type TotalsRow = (u64, u64, u64, u64, u64, u64, u64, u64, u64, u64);
 
 /// Plays a payload: (totals, totals by memory, events).
 #[pyfunction]
@@ -74,10 +76,11 @@ fn totals_row(timing: &Timing) -> TotalsRow {
         t.constant_bytes,
         t.lower_bound.ceil(),
     ]
+    .into()
 }
 
 fn port_row(p: &PortTotal) -> PortTotalRow {
-    [p.kernel_read, p.kernel_written, p.dma_read, p.dma_written, p.commands, p.busy.ceil()]
+    [p.kernel_read, p.kernel_written, p.dma_read, p.dma_written, p.commands, p.busy.ceil()].into()
 }
 
 fn event_row(event: &Event, system: &System) -> EventRow {
@@ -92,13 +95,13 @@ fn event_row(event: &Event, system: &System) -> EventRow {
             (
                 kernel_name(shape.kind),
                 moved(&c.loads),
-                Some(((shape.ofm, shape.ifm, shape.block, shape.blockdep), cost)),
+                Some(((shape.ofm.into(), shape.ifm.into(), shape.block.into(), shape.blockdep), cost.into())),
             )
         }
         What::Dma(dma) => ("dma", moved(&dma.loads), None),
         What::Wait(what) => (*what, vec![(0, 0); system.ports().len()], None),
     };
-    (kind, event.command, bound_name(bound(event, system), system), times, loads, kernel)
+    (kind, event.command, bound_name(bound(event, system), system), times.into(), loads, kernel)
 }
 
 fn bound_name(bound: Bound, system: &System) -> String {

@@ -69,7 +69,7 @@ impl Engine {
         kernel: &Kernel,
         accelerator: &Accelerator,
         parallel: bool,
-        sub_kernels: (&[(u32, u32)], &[(u32, u32)]),
+        sub_kernels: [&[(u32, u32)]; 2],
         scale_latency: u32,
         rules: &Rules,
     ) -> Engine {
@@ -193,7 +193,7 @@ fn micro_block(kernel: &Kernel, accelerator: &Accelerator) -> [u32; 3] {
 }
 
 /// Elements of the sub-kernels: every height with every width.
-fn products((heights, widths): (&[(u32, u32)], &[(u32, u32)])) -> Vec<(u32, u32)> {
+fn products([heights, widths]: [&[(u32, u32)]; 2]) -> Vec<(u32, u32)> {
     let pairs = heights.iter().flat_map(|h| widths.iter().map(move |w| (h.0 * w.0, h.1 * w.1)));
     pairs.collect()
 }

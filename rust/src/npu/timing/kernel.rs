@@ -92,7 +92,7 @@ pub fn cost(
     }
     let scale_latency = kernel.scales.first().map_or(0, |scales| system.port(scales.region).read_latency);
     let sub_kernels = (height.sub_kernel_sizes(), width.sub_kernel_sizes());
-    let sub_kernels = (sub_kernels.0.as_slice(), sub_kernels.1.as_slice());
+    let sub_kernels = [sub_kernels.0.as_slice(), sub_kernels.1.as_slice()];
     let engine = Engine::new(kernel, accelerator, parallel, sub_kernels, scale_latency, rules);
     let pipeline = Pipeline {
         kernel,

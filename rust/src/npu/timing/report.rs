@@ -82,7 +82,8 @@ pub fn totals(walk: &Walk, line: &Timeline, accelerator: &Accelerator, system: &
         lower_bound: Ticks::ZERO,
     };
     for event in &line.events {
-        let ran = event.end.saturating_sub(event.start);
+        // Whole cycles, so that reported events add up to reported totals.
+        let ran = Ticks::cycles(u128::from(event.end.ceil() - event.start.ceil()));
         match &event.what {
             What::Kernel(kernel) => {
                 let cost = &kernel.1;
