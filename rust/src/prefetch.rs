@@ -5,10 +5,9 @@
 //! takes, and only over steps at which the arena has room. Costs of single operations are
 //! `performance`'s.
 
-use crate::graph::CascaderGraph;
+use crate::graph::{aligned, CascaderGraph};
 use crate::interleave::{Program, Step};
 use crate::lifetimes::settle;
-use crate::plans::aligned;
 
 /// Kernels that may be issued and unfinished (ETHOS-U: two).
 const KERNELS_IN_FLIGHT: usize = 2;

@@ -160,14 +160,17 @@ _RUST_BELOW: dict[str, set[str]] = {
     "performance": {"stripe", "propagator"},
     "graph": {"stripe", "propagator", "performance"},
     "costs": {"stripe", "propagator", "performance", "graph"},
-    "interleave": {"stripe", "propagator", "performance", "graph", "costs"},
+    "lifetimes": {"graph", "interleave"},
+    "interleave": {"stripe", "propagator", "performance", "graph", "costs", "lifetimes"},
+    "prefetch": {"graph", "interleave", "lifetimes"},
+    "edge": {"stripe", "graph", "interleave"},
     "pareto": set(),
-    "checker": {"stripe", "propagator", "performance", "graph", "interleave"},
+    "checker": {"stripe", "propagator", "performance", "graph", "interleave", "lifetimes"},
     "usmp": set(),
     "npu": set(),
 }
-_SEARCH = {"stripe", "propagator", "performance", "graph", "costs", "interleave", "pareto", "usmp"}
-_RUST_BELOW |= {"plans": _SEARCH, "proposals": _SEARCH | {"plans"}}
+_PLANNING = {"stripe", "propagator", "performance", "graph", "costs", "interleave", "lifetimes", "edge", "pareto"}
+_RUST_BELOW |= {"plans": _PLANNING, "proposals": _PLANNING | {"plans", "prefetch", "usmp"}}
 
 
 def rust_room(path: Path) -> str:

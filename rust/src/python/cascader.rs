@@ -7,10 +7,10 @@ use pyo3::types::{PyList, PyTuple};
 
 use crate::checker::{check, Complaint};
 use crate::costs::Costs;
-use crate::graph::{self, GraphError};
+use crate::graph::{self, aligned, GraphError, ALIGNMENT};
 use crate::interleave::{interleave, Buffer, Content, Plan, PlanError, Program, Staging, Step, View};
 use crate::performance::{choose_encoding, Device, Kernel, Memory, Primitive, Sliced};
-use crate::plans::{aligned, Options, ALIGNMENT};
+use crate::plans::Options;
 use crate::prefetch::prefetch;
 use crate::propagator::Propagator;
 use crate::proposals::{search, Frontier, Proposal};
