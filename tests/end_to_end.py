@@ -45,13 +45,14 @@ def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:
     check_program(network.stages, program)
     placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS)
     offsets = dict(enumerate(placement.offsets))
-    check_placed(network.graph, network.stages, program, offsets)
+    check_placed(network, program, offsets)
     artifact = emit(network, program, offsets, placement.arena_bytes)
     inputs = random_inputs(network.source, seed)
     result = run_artifact(artifact, inputs)
     _, mismatches, largest = compare(result.outputs, _expected(network, inputs))
     assert mismatches == 0, f"{mismatches} elements differ by up to {largest} under {schedule}"
     assert result.warnings == ()
+    assert result.hazards == 0, f"{result.reports} under {schedule}"
     assert result.arena_touched_bytes == placement.arena_bytes, f"under {schedule}"
     return Outcome(program, placement.arena_bytes, result)
 

@@ -1,7 +1,7 @@
 """Types of the compiled core. Sections in the order of the rooms."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 __version__: str
 
@@ -12,17 +12,19 @@ ViewTuple = tuple[int, tuple[int, int, int, int], tuple[int, int], tuple[int, in
 """Buffer, box (y0, y1, x0, x1), capacity (rows, columns), origin (row, column)."""
 
 StepTuple = tuple[Any, ...]
-"""("copy", part, buffer), ("call", part, workspace | None) or
-("stripe", part, [inputs], output, padding, block, constants buffer | None, cycles)."""
+"""("copy", part, buffer, slice | None, cycles), ("call", part, workspace | None) or
+("stripe", part, [inputs], output, padding, block, constants buffer | None, slice | None, cycles)."""
 
 BufferTuple = tuple[str, int, int, int, int, list[tuple[int, int, int, int]]]
 """Content, tensor or part, size, first and last step, windows (first step, last step, low, high)."""
 
 class SchedulingError(ValueError): ...
 
+@final
 class CascaderGraph:
     def __new__(cls, tensors: Sequence[Any], parts: Sequence[Any], device: Any) -> CascaderGraph: ...
 
+@final
 class Plan:
     @property
     def first(self) -> int: ...
@@ -35,8 +37,9 @@ class Plan:
     @property
     def stripes(self) -> list[int]: ...
     @property
-    def staged(self) -> list[bool]: ...
+    def staging(self) -> list[Literal["in_place", "whole", "sliced"]]: ...
 
+@final
 class Proposal:
     @property
     def sram_bytes(self) -> int: ...
@@ -44,7 +47,10 @@ class Proposal:
     def cycles(self) -> int: ...
     @property
     def plans(self) -> list[Plan]: ...
+    @property
+    def prefetch_bytes(self) -> int: ...
 
+@final
 class Frontier:
     @property
     def proposals(self) -> list[Proposal]: ...
@@ -64,9 +70,9 @@ def search_cascades(
     resolution: int | None = None,
 ) -> Frontier: ...
 def interleave_plans(
-    graph: CascaderGraph, plans: Sequence[Any]
+    graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0
 ) -> tuple[list[StepTuple], list[BufferTuple], list[int | None]]: ...
-def check_plans(graph: CascaderGraph, plans: Sequence[Any]) -> None: ...
+def check_plans(graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0) -> None: ...
 def choose_weight_encoding(device: Any, kernel: Any, plane: tuple[int, int]) -> tuple[int, bool] | None: ...
 def propagate(
     propagator: Any, shape: tuple[int, int, int, int], start: tuple[int, int, int, int]
@@ -82,6 +88,7 @@ PoolRow = tuple[int | None, int, int]
 
 class MemoryProblemError(Exception): ...
 
+@final
 class MemorySolution:
     offsets: list[int]
     pools: list[int]
@@ -91,6 +98,7 @@ class MemorySolution:
     stop_reason: str
     iterations: int
 
+@final
 class MemoryOverflow:
     pool: int
     needed_bytes: int
@@ -110,6 +118,7 @@ def memory_lower_bounds(buffers: list[BufferRow], pools: list[PoolRow]) -> list[
 
 # ---- simulator ------------------------------------------------------------------------------------------------------
 
+@final
 class RunReport:
     @property
     def commands(self) -> int: ...
@@ -123,9 +132,12 @@ class RunReport:
     def bytes_written(self) -> int: ...
     @property
     def warnings(self) -> list[tuple[str, int, str]]: ...
+    @property
+    def hazards(self) -> list[tuple[str, int | None, int, int | None, int, int, str]]: ...
 
+@final
 class Machine:
-    def __init__(self, accelerator: str, regions: list[int | bytes | tuple[int, int, int] | None]) -> None: ...
+    def __new__(cls, accelerator: str, regions: list[int | bytes | tuple[int, int, int] | None]) -> Machine: ...
     @property
     def accelerator(self) -> str: ...
     def write(self, region: int, offset: int, data: bytes) -> None: ...
@@ -135,6 +147,15 @@ class Machine:
     def find_uninitialised(self, region: int, start: int, end: int) -> int | None: ...
     def size(self, region: int) -> int | None: ...
     def touched_end(self, region: int) -> int: ...
+    def watch_input(self, region: int, start: int, end: int) -> None: ...
+    def limit_work(self, limit: int) -> None: ...
+    def assume(
+        self,
+        *,
+        blockdep_spans_kernels: bool | None = None,
+        sub_kernels_are_jobs: bool | None = None,
+        kernels_write_in_order: bool | None = None,
+    ) -> None: ...
     def run(self, payload: bytes) -> RunReport: ...
 
 def disassemble(payload: bytes) -> list[str]: ...

@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from numbers import Real
 
 from . import memory
 from .codegen import command_stream
 from .codegen.artifact import Artifact, CpuCall, NpuCall
-from .codegen.weights import Constants, EncodingChoice, encode
+from .codegen.weights import Constants, EncodedStage, EncodingChoice, SliceChoice, encode_stage, lay_out
 from .compiled import Compiled, Curve, OperatorSummary, peak_operator
 from .errors import BudgetError, ConfigError
 from .frontend import read_tflite
@@ -44,7 +44,7 @@ class Network:
     target: Target
     partition: Partition
     stages: tuple[Stage, ...]
-    constants: Constants
+    encoded: tuple[EncodedStage, ...]
     problem: Problem
 
 
@@ -146,14 +146,24 @@ def prepare(source: Graph, target: Target) -> Network:
         # A rewrite may have changed what now stays on the CPU: start again from the file, knowing better.
         reason = f"no OFM block of this operator fits the SHRAM of {accelerator.name}"
         refused.update({graph.operators[i].source_index: reason for i in misfits})
-    choices = [EncodingChoice(e.block_depth, e.part_kernel) for e in encodings]
-    constants = encode(stages, accelerator, choices)
-    sized = [
-        Encoding(e.block_depth, e.part_kernel, place.length_bytes if place else 0)
-        for e, place in zip(encodings, constants.stages, strict=True)
-    ]
+    encoded = tuple(_encode(stage, target, e) for stage, e in zip(stages, encodings, strict=True))
+    sized = [_sized(e, result) for e, result in zip(encodings, encoded, strict=True)]
     stated = scheduling_problem.build(graph, divided.order, stages, sized, target)
-    return Network(source, graph, target, divided, stages, constants, stated)
+    return Network(source, graph, target, divided, stages, encoded, stated)
+
+
+def _encode(stage: Stage, target: Target, encoding: Encoding) -> EncodedStage:
+    sliced, slices = encoding.sliced, None
+    if sliced is not None:
+        slices = SliceChoice(sliced.depth, EncodingChoice(sliced.block_depth, sliced.part_kernel))
+    return encode_stage(stage, target.accelerator, EncodingChoice(encoding.block_depth, encoding.part_kernel), slices)
+
+
+def _sized(encoding: Encoding, encoded: EncodedStage) -> Encoding:
+    """The encoding with the bytes that it came to."""
+    whole = encoded.whole.length_bytes if encoded.whole else 0
+    sizes = tuple(part.length_bytes for part in encoded.slices)
+    return replace(encoding, constant_bytes=whole, sliced=encoding.sliced and replace(encoding.sliced, bytes=sizes))
 
 
 def search(network: Network) -> Curve:
@@ -193,6 +203,8 @@ def choose(network: Network, curve: Curve, budget: int | None, optimise: str) ->
 
 def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_bytes: int) -> Artifact:
     """The artefact of a placed program: one NPU call per run of steps between CPU operators."""
+    steps = [step for step in program.steps if not isinstance(step, CallOperator)]
+    constants = lay_out(network.encoded, {(step.stage, step.slice) for step in steps})
     calls: list[NpuCall | CpuCall] = []
     run: list[Stripe | CopyConstants] = []
     for step in (*program.steps, None):
@@ -200,7 +212,7 @@ def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_b
             run.append(step)
             continue
         if run:
-            calls.append(_npu_call(network, program, run, offsets, f"npu_{len(calls)}"))
+            calls.append(_npu_call(network, constants, run, offsets, f"npu_{len(calls)}"))
             run = []
         if step is not None:
             workspace = step.workspace
@@ -211,16 +223,16 @@ def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_b
         accelerator=network.target.accelerator.name,
         graph=network.graph,
         calls=tuple(calls),
-        constants=network.constants.blob,
+        constants=constants.blob,
         arena_bytes=arena_bytes,
         offsets={tensor: offsets[buffer] for tensor, buffer in program.tensor_buffers.items()},
     )
 
 
 def _npu_call(
-    network: Network, program: Program, run: Sequence[Stripe | CopyConstants], offsets: Mapping[int, int], name: str
+    network: Network, constants: Constants, run: Sequence[Stripe | CopyConstants], offsets: Mapping[int, int], name: str
 ) -> NpuCall:
-    payload = command_stream.generate(network.stages, run, offsets, network.constants, network.target.accelerator)
+    payload = command_stream.generate(network.stages, run, offsets, constants, network.target.accelerator)
     stages = [network.stages[i] for i in dict.fromkeys(step.stage for step in run if isinstance(step, Stripe))]
     made = dict.fromkeys(stage.output.tensor for stage in stages)
     read = dict.fromkeys(view.tensor for stage in stages for view in stage.inputs)
@@ -238,7 +250,7 @@ def _summaries(
     """One line per operator, in execution order; cascades are numbered from 1."""
     spent: dict[int, int] = {}
     for step, cost in zip(program.steps, cycles, strict=True):
-        if not isinstance(step, CallOperator):
+        if isinstance(step, Stripe):
             operator = network.stages[step.stage].operator
             spent[operator] = spent.get(operator, 0) + cost
     cascade: dict[int, int] = {}
@@ -253,7 +265,7 @@ def _summaries(
 
 
 def _constants_in_sram(network: Network) -> int:
-    return len(network.constants.blob) if network.target.constants_in_sram else 0
+    return len(lay_out(network.encoded).blob) if network.target.constants_in_sram else 0
 
 
 def _budget(sram_kb: float | None, sram: str | int | None) -> int | None:

@@ -50,6 +50,11 @@ class ExecutionResult:
     warnings: tuple[str, ...]
     reports: tuple[NpuReport, ...] = field(repr=False)
 
+    @property
+    def hazards(self) -> int:
+        """Number of hazards in all NPU calls; the reports name them."""
+        return sum(len(report.hazards) for report in self.reports)
+
 
 @dataclass(frozen=True, eq=False)
 class _NpuStep:
@@ -204,7 +209,7 @@ def _run(program: _Program, inputs: Mapping[str, npt.ArrayLike]) -> ExecutionRes
     graph = program.graph
     arena = _Arena(program)
     for index, array in checked_inputs(graph, inputs).items():
-        arena.store(index, array)
+        arena.store_input(index, array)
     reports = []
     warnings: list[str] = []
     for step in program.steps:
@@ -251,6 +256,13 @@ class _Arena:
             self._elsewhere[index] = value
         else:
             self.machine.write(ARENA_REGION, offset, np.ascontiguousarray(value).tobytes())
+
+    def store_input(self, index: int, value: Array) -> None:
+        """As `store`; the NPU's programs are watched for overwriting the value too early."""
+        self.store(index, value)
+        offset = self.program.offsets.get(index)
+        if offset is not None:
+            self.machine.watch_input(ARENA_REGION, offset, offset + self.program.graph.tensors[index].size_bytes)
 
     def load(self, index: int, reader: str, warnings: list[str]) -> Array:
         """A tensor's value; bytes of it that nobody wrote are worth a warning."""

@@ -30,6 +30,24 @@ class NpuWarning:
 
 
 @dataclass(frozen=True)
+class Hazard:
+    """Two commands that the stream's waits do not order although they touch the same bytes, or a kindred fault.
+
+    `kind` is `read_after_write`, `write_after_read`, `write_after_write`, `read_of_unwritten` or `input_overwritten`.
+    `first` and `second` are command indices in the order of the stream; `first` is None where it is nobody or the host.
+    `[start, end)` is the first range of bytes in `region`, which is None for the NPU's own SHRAM.
+    """
+
+    kind: str
+    first: int | None
+    second: int
+    region: int | None
+    start: int
+    end: int
+    message: str
+
+
+@dataclass(frozen=True)
 class NpuReport:
     """What one payload did. Bytes count each row of an operand once per kernel; SHRAM is not counted."""
 
@@ -39,6 +57,7 @@ class NpuReport:
     bytes_read: int
     bytes_written: int
     warnings: tuple[NpuWarning, ...]
+    hazards: tuple[Hazard, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,6 +120,32 @@ class Machine:
         """One past the highest byte that the NPU or the host touched; 0 if none."""
         return self._machine.touched_end(region)
 
+    def watch_input(self, region: int, start: int, end: int) -> None:
+        """Watches bytes, a network input that was just written: the report tells when it is overwritten too early.
+
+        A command that reads some bytes of the input and, in the same feature map, others that are no longer it,
+        reads a damaged input. A later host write ends the watch of the bytes that it changes.
+        """
+        self._machine.watch_input(region, start, end)
+
+    def limit_work(self, limit: int) -> None:
+        """Bounds a payload's cost, in multiply-accumulates, elements and bytes moved; more is a SimulationError."""
+        self._machine.limit_work(limit)
+
+    def assume(
+        self,
+        *,
+        blockdep_spans_kernels: bool | None = None,
+        sub_kernels_are_jobs: bool | None = None,
+        kernels_write_in_order: bool | None = None,
+    ) -> None:
+        """Changes what hazards assume where the hardware is not documented; docs/simulator.md explains each switch."""
+        self._machine.assume(
+            blockdep_spans_kernels=blockdep_spans_kernels,
+            sub_kernels_are_jobs=sub_kernels_are_jobs,
+            kernels_write_in_order=kernels_write_in_order,
+        )
+
     def run(self, payload: Any) -> NpuReport:
         """Runs a driver payload to its end.
 
@@ -115,6 +160,7 @@ class Machine:
             bytes_read=report.bytes_read,
             bytes_written=report.bytes_written,
             warnings=tuple(NpuWarning(*warning) for warning in report.warnings),
+            hazards=tuple(Hazard(*hazard) for hazard in report.hazards),
         )
 
 

@@ -119,13 +119,17 @@ pub enum Complaint {
     },
 }
 
-type Cell = Option<(TensorId, i64, i64)>;
+/// Which pixel of which tensor a cell holds, and which slices of its channels (all bits: the whole pixel).
+type Cell = Option<(TensorId, i64, i64, u64)>;
+
+/// A pixel with all its channels.
+const WHOLE: u64 = u64::MAX;
 
 struct Replay<'a> {
     graph: &'a CascaderGraph,
     program: &'a Program,
     cells: Vec<Vec<Cell>>,
-    staged: Vec<Option<PartId>>,
+    staged: Vec<Option<(PartId, Option<u32>)>>,
 }
 
 /// Check a program against its graph.
@@ -134,9 +138,14 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
     for (index, step) in program.steps.iter().enumerate() {
         replay.forget(index as u32);
         match step {
-            Step::Copy { part, buffer } => {
+            Step::Copy { part, buffer, slice, .. } => {
                 replay.alive(index, *buffer)?;
-                replay.staged[*buffer as usize] = Some(*part);
+                size(
+                    *buffer as usize,
+                    program.buffers[*buffer as usize].size_bytes,
+                    copied_bytes(graph, *part, *slice),
+                )?;
+                replay.staged[*buffer as usize] = Some((*part, *slice));
             }
             Step::Stripe(stripe) => replay.stripe(index, stripe)?,
             Step::Call { part, workspace } => replay.call(index, *part, *workspace)?,
@@ -157,12 +166,7 @@ impl<'a> Replay<'a> {
             let pixels = buffer.capacity[0] * buffer.capacity[1];
             let pixel_bytes = match buffer.content {
                 Content::Tensor(tensor) | Content::Rolling(tensor) => graph.tensors[tensor as usize].pixel_bytes,
-                Content::Constants(part) => {
-                    let needed_bytes = graph.kernel(part).map_or(0, |kernel| kernel.constant_bytes);
-                    size(index, buffer.size_bytes, needed_bytes)?;
-                    0
-                }
-                Content::Workspace(_) => 0,
+                Content::Constants(_) | Content::Workspace(_) => 0,
             };
             size(index, buffer.size_bytes, pixels as u64 * pixel_bytes)?;
             cells.push(vec![None; pixels as usize]);
@@ -212,22 +216,28 @@ impl<'a> Replay<'a> {
         }
         if let Some(buffer) = stripe.constants {
             self.alive(step, buffer)?;
-            if self.staged[buffer as usize] != Some(stripe.part) {
+            if self.staged[buffer as usize] != Some((stripe.part, stripe.slice)) {
                 return Err(Complaint::Unstaged { step, part: part.name.clone() });
             }
         }
         self.alive(step, stripe.output.buffer)?;
         let tensor = part.outputs[0];
         let content = self.program.buffers[stripe.output.buffer as usize].content;
+        let (made, all) = slice_bits(self.graph, stripe);
         for y in stripe.output.region.spans[0].start..stripe.output.region.spans[0].end {
             for x in stripe.output.region.spans[1].start..stripe.output.region.spans[1].end {
                 let slot = self.slot(&stripe.output, y, x);
                 let cell = &mut self.cells[stripe.output.buffer as usize][slot];
-                if content == Content::Tensor(tensor) && *cell == Some((tensor, y, x)) {
+                let known = match *cell {
+                    Some((t, row, column, slices)) if (t, row, column) == (tensor, y, x) => slices,
+                    _ => 0,
+                };
+                if content == Content::Tensor(tensor) && known & made != 0 {
                     let (part, tensor) = (part.name.clone(), self.graph.tensors[tensor as usize].name.clone());
                     return Err(Complaint::Repeated { step, part, tensor, y, x });
                 }
-                *cell = Some((tensor, y, x));
+                let slices = if known | made == all { WHOLE } else { known | made };
+                *cell = Some((tensor, y, x, slices));
                 self.inside_window(step, &stripe.output, y)?;
             }
         }
@@ -286,7 +296,7 @@ impl<'a> Replay<'a> {
                     let (part, tensor) = names();
                     return Err(Complaint::Uncovered { step, part, tensor, y, x });
                 }
-                if self.cells[view.buffer as usize][self.slot(view, y, x)] != Some((input.tensor, y, x)) {
+                if self.cells[view.buffer as usize][self.slot(view, y, x)] != Some((input.tensor, y, x, WHOLE)) {
                     let (part, tensor) = names();
                     return Err(Complaint::Missing { step, part, tensor, y, x });
                 }
@@ -319,7 +329,7 @@ impl<'a> Replay<'a> {
         for y in 0..height {
             for x in 0..width {
                 let cell = holder.map(|buffer| self.cells[buffer][(y * width + x) as usize]);
-                if cell != Some(Some((tensor, y, x))) {
+                if cell != Some(Some((tensor, y, x, WHOLE))) {
                     let tensor = self.graph.tensors[tensor as usize].name.clone();
                     return Err(Complaint::Incomplete { tensor, y, x });
                 }
@@ -333,9 +343,27 @@ impl<'a> Replay<'a> {
         let [height, width] = self.graph.tensors[tensor as usize].plane;
         for y in 0..height {
             for x in 0..width {
-                self.cells[buffer as usize][(y * width + x) as usize] = Some((tensor, y, x));
+                self.cells[buffer as usize][(y * width + x) as usize] = Some((tensor, y, x, WHOLE));
             }
         }
+    }
+}
+
+/// The bit of the slice that a stripe makes, and the bits of all slices of its Part.
+fn slice_bits(graph: &CascaderGraph, stripe: &Stripe) -> (u64, u64) {
+    let count = graph.kernel(stripe.part).and_then(|kernel| kernel.sliced.as_ref()).map_or(0, |s| s.bytes.len() as u32);
+    match stripe.slice {
+        Some(slice) if slice < count && count < u64::BITS => (1 << slice, (1 << count) - 1),
+        _ => (WHOLE, WHOLE),
+    }
+}
+
+/// Bytes that a copy of a Part's constants, or of one slice of them, writes.
+fn copied_bytes(graph: &CascaderGraph, part: PartId, slice: Option<u32>) -> u64 {
+    let Some(kernel) = graph.kernel(part) else { return 0 };
+    match slice {
+        None => kernel.constant_bytes,
+        Some(index) => kernel.sliced.as_ref().and_then(|s| s.bytes.get(index as usize).copied()).unwrap_or(u64::MAX),
     }
 }
 

@@ -8,10 +8,10 @@
 use smallvec::SmallVec;
 use thiserror::Error;
 
-use crate::costs::Costs;
+use crate::costs::{Costs, Source};
 use crate::graph::{CascaderGraph, PartId, TensorId, Work};
 use crate::lifetimes::{settle, Window};
-use crate::performance::{Block, Cost};
+use crate::performance::{staging_cycles, Block, Cost};
 use crate::stripe::{Axis, Region, Span, Tiling};
 
 /// Decisions for one group of consecutive Parts: how it is cut and what is staged.
@@ -25,8 +25,19 @@ pub struct Plan {
     pub tiling: Tiling,
     /// Stripe extent along the rolling axis for each Part, at least 1.
     pub stripes: Vec<i64>,
-    /// Whether each Part's constants are copied into the arena for the time of the Plan.
-    pub staged: Vec<bool>,
+    /// Where each Part reads its constants.
+    pub staging: Vec<Staging>,
+}
+
+/// Where a Part reads its constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Staging {
+    /// From their home, at every stripe.
+    InPlace,
+    /// From the arena, into which all are copied once.
+    Whole,
+    /// From the arena, slice by slice of the output channels, each copied while the one before is in use.
+    Sliced,
 }
 
 impl Plan {
@@ -152,11 +163,14 @@ pub struct Stripe {
     pub block: Block,
     /// Buffer of the staged constants, None if they are read in place.
     pub constants: Option<u32>,
+    /// The slice of output channels that is made, None for all of them.
+    pub slice: Option<u32>,
     /// Modelled cycles.
     pub cycles: u64,
 }
 
-/// One step of a program.
+/// One step of a program. Nearly all steps are stripes, so that their size does not matter.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Copy a Part's constants into a buffer.
@@ -165,6 +179,10 @@ pub enum Step {
         part: PartId,
         /// Destination.
         buffer: u32,
+        /// Which slice, None for all.
+        slice: Option<u32>,
+        /// Modelled cycles.
+        cycles: u64,
     },
     /// Run the NPU on a stripe.
     Stripe(Stripe),
@@ -302,6 +320,8 @@ pub fn wanted(graph: &CascaderGraph, plan: &Plan, tile: u32) -> Vec<[Span; 2]> {
 }
 
 /// Turn Plans, which must cover the graph's Parts in order, into a program.
+///
+/// Copies of constants stand right before their first use; `prefetch` moves them ahead.
 pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Program, PlanError> {
     let mut builder = Builder { graph, costs, program: Program::default(), whole: vec![None; graph.tensors.len()] };
     let mut expected = 0;
@@ -310,6 +330,7 @@ pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> R
         expected = plan.last as usize + 1;
         match &graph.parts[plan.first as usize].work {
             Work::Opaque { workspace_bytes } => builder.call(plan.first, *workspace_bytes),
+            Work::Npu(_) if plan.staging[0] == Staging::Sliced => builder.slices(plan)?,
             Work::Npu(_) => builder.cascade(plan)?,
         }
     }
@@ -319,8 +340,9 @@ pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> R
     }
     builder.place_for_callers();
     builder.program.tensor_buffers = builder.whole;
-    settle(graph, &mut builder.program);
-    Ok(builder.program)
+    let mut program = builder.program;
+    settle(graph, &mut program);
+    Ok(program)
 }
 
 fn check_plan(graph: &CascaderGraph, plan: &Plan, index: usize, expected: usize) -> Result<(), PlanError> {
@@ -329,8 +351,12 @@ fn check_plan(graph: &CascaderGraph, plan: &Plan, index: usize, expected: usize)
         return Err(PlanError::Cover { plan: index, first: plan.first, last: plan.last, expected, count });
     }
     let fault = |fault| Err(PlanError::Decision { plan: index, fault });
-    if plan.stripes.len() != plan.len() || plan.staged.len() != plan.len() {
+    if plan.stripes.len() != plan.len() || plan.staging.len() != plan.len() {
         return fault("needs one stripe and one staging decision for each part");
+    }
+    let sliced = plan.staging.contains(&Staging::Sliced);
+    if sliced && (plan.is_cascade() || graph.kernel(plan.first).is_none_or(|kernel| kernel.sliced.is_none())) {
+        return fault("only a part on its own whose constants are sliced can be staged in slices");
     }
     if plan.stripes.iter().any(|&stripe| stripe < 1) || plan.tiling.tiles < 1 {
         return fault("stripes and bands are at least 1");
@@ -469,8 +495,8 @@ impl Builder<'_> {
         let roll = plan.tiling.roll;
         let offset = (part - plan.first) as usize;
         let region = Region::oriented(roll, span, boxes[offset][1]);
-        if plan.staged[offset] && constants[offset].is_none() {
-            constants[offset] = self.copy(part);
+        if plan.staging[offset] == Staging::Whole && constants[offset].is_none() {
+            constants[offset] = self.copy(part, None);
         }
         let mut inputs = SmallVec::new();
         for input in &graph.parts[part as usize].inputs {
@@ -490,7 +516,8 @@ impl Builder<'_> {
         }
         let buffer = buffers[offset];
         let output = View { buffer, region, origin: self.origin(roll, buffer, boxes[offset]), capacity: [0, 0] };
-        let cost = self.cost(part, region, plan.staged[offset])?;
+        let source = if constants[offset].is_some() { Source::Staged } else { Source::InPlace };
+        let cost = self.cost(part, region, source)?;
         self.program.steps.push(Step::Stripe(Stripe {
             part,
             inputs,
@@ -498,14 +525,36 @@ impl Builder<'_> {
             padding: padding(graph, part, region),
             block: cost.block,
             constants: constants[offset],
+            slice: None,
             cycles: cost.cycles,
         }));
         Ok(())
     }
 
-    fn cost(&mut self, part: PartId, region: Region, staged: bool) -> Result<Cost, PlanError> {
+    /// A Part on its own, whole in the plane, slice by slice of its output channels.
+    fn slices(&mut self, plan: &Plan) -> Result<(), PlanError> {
+        let start = self.program.steps.len();
+        let whole = Plan { staging: vec![Staging::InPlace], stripes: vec![i64::MAX / 2], ..plan.clone() };
+        self.cascade(&whole)?;
+        let stripes = self.program.steps.split_off(start);
+        let count =
+            self.graph.kernel(plan.first).and_then(|k| k.sliced.as_ref()).map_or(0, |sliced| sliced.bytes.len());
+        for stripe in stripes {
+            let Step::Stripe(stripe) = stripe else { continue };
+            for slice in 0..count as u32 {
+                let constants = self.copy(plan.first, Some(slice));
+                let cost = self.cost(plan.first, stripe.output.region, Source::Slice(slice))?;
+                let (block, cycles) = (cost.block, cost.cycles);
+                let part = Stripe { block, constants, slice: Some(slice), cycles, ..stripe.clone() };
+                self.program.steps.push(Step::Stripe(part));
+            }
+        }
+        Ok(())
+    }
+
+    fn cost(&mut self, part: PartId, region: Region, source: Source) -> Result<Cost, PlanError> {
         let [height, width] = region.spans.map(Span::len);
-        self.costs.stripe(self.graph, part, [height, width], staged).ok_or_else(|| PlanError::Block {
+        self.costs.stripe(self.graph, part, [height, width], source).ok_or_else(|| PlanError::Block {
             part: self.graph.parts[part as usize].name.clone(),
             height,
             width,
@@ -523,13 +572,18 @@ impl Builder<'_> {
         }
     }
 
-    fn copy(&mut self, part: PartId) -> Option<u32> {
-        let bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.constant_bytes);
+    fn copy(&mut self, part: PartId, slice: Option<u32>) -> Option<u32> {
+        let kernel = self.graph.kernel(part)?;
+        let bytes = match slice {
+            None => kernel.constant_bytes,
+            Some(index) => *kernel.sliced.as_ref()?.bytes.get(index as usize)?,
+        };
         if bytes == 0 {
             return None;
         }
+        let cycles = staging_cycles(&self.graph.device, bytes);
         let buffer = self.buffer(Content::Constants(part), [0, 0], bytes);
-        self.program.steps.push(Step::Copy { part, buffer });
+        self.program.steps.push(Step::Copy { part, buffer, slice, cycles });
         Some(buffer)
     }
 

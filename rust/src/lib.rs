@@ -1,7 +1,7 @@
 //! The compiled heart of ethoscade: cascading scheduler, static memory planner and NPU simulator.
 //!
 //! Rooms, and who may use whom (an arrow reads "is used by"):
-//! `stripe -> propagator -> performance -> graph -> costs -> interleave, lifetimes -> edge -> pareto -> plans -> proposals`.
+//! `stripe -> propagator -> performance -> graph -> costs -> interleave, lifetimes, prefetch -> edge -> pareto -> plans -> proposals`.
 //! `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
 //! Only `python` knows pyo3.
 
@@ -15,6 +15,7 @@ pub mod npu;
 pub mod pareto;
 pub mod performance;
 pub mod plans;
+pub mod prefetch;
 pub mod propagator;
 pub mod proposals;
 #[cfg(test)]

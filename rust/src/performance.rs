@@ -47,9 +47,38 @@ pub struct Kernel {
     pub block_depth: i64,
     /// Encoded weights plus scales, bytes.
     pub constant_bytes: u64,
+    /// The same constants encoded in slices of output channels, if that was done.
+    pub sliced: Option<Sliced>,
+}
+
+/// Constants encoded for several operations, each of which makes some of the output channels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sliced {
+    /// Output channels of a slice; the last may have fewer.
+    pub depth: i64,
+    /// OFM block depth that the slices are encoded for.
+    pub block_depth: i64,
+    /// Weights are ordered part-kernel-first.
+    pub part_kernel: bool,
+    /// Encoded weights plus scales of each slice, bytes.
+    pub bytes: Vec<u64>,
 }
 
 impl Kernel {
+    /// The operation that makes slice `index` of the output channels; None where the constants are not sliced so.
+    pub fn slice(&self, index: usize) -> Option<Kernel> {
+        let sliced = self.sliced.as_ref()?;
+        let first = index as i64 * sliced.depth;
+        Some(Kernel {
+            ofm_depth: sliced.depth.min(self.ofm_depth - first),
+            block_depth: sliced.block_depth,
+            part_kernel: sliced.part_kernel,
+            constant_bytes: *sliced.bytes.get(index)?,
+            sliced: None,
+            ..self.clone()
+        })
+    }
+
     fn dilated(&self, axis: usize) -> i64 {
         (self.kernel[axis] - 1) * self.dilation[axis] + 1
     }
@@ -315,7 +344,8 @@ pub fn best_block(device: &Device, kernel: &Kernel, plane: [i64; 2], staged: boo
 /// Weight order and OFM block depth for a kernel whose constants are not encoded yet.
 ///
 /// `constant_bytes` of `kernel` is an estimate (the raw weights). Returns (block depth, part-kernel-first) of the
-/// cheapest unstriped operation, constants read once per spatial block from their home; None if nothing fits SHRAM.
+/// cheapest unstriped operation, constants read in place or copied into the arena behind other work; None if nothing
+/// fits SHRAM.
 pub fn choose_encoding(device: &Device, kernel: &Kernel, plane: [i64; 2]) -> Option<(i64, bool)> {
     let orders: &[bool] = if kernel.primitive == Primitive::Convolution { &[false, true] } else { &[false] };
     let micro = device.micro_block[2];
@@ -328,9 +358,11 @@ pub fn choose_encoding(device: &Device, kernel: &Kernel, plane: [i64; 2]) -> Opt
                 continue;
             }
             let candidate = Kernel { block_depth: depth, part_kernel, ..kernel.clone() };
-            let Some(cost) = best_block(device, &candidate, plane, false) else { continue };
-            if best.is_none_or(|(cycles, ..)| cost.cycles < cycles) {
-                best = Some((cost.cycles, depth, part_kernel));
+            let Some(in_place) = best_block(device, &candidate, plane, false) else { continue };
+            let staged = best_block(device, &candidate, plane, true).map_or(u64::MAX, |cost| cost.cycles);
+            let cost = in_place.cycles.min(staged.max(staging_cycles(device, kernel.constant_bytes)));
+            if best.is_none_or(|(cycles, ..)| cost < cycles) {
+                best = Some((cost, depth, part_kernel));
             }
         }
     }
@@ -361,6 +393,7 @@ mod tests {
             part_kernel: false,
             block_depth: 64,
             constant_bytes: (ifm_depth * ofm_depth) as u64,
+            sliced: None,
         }
     }
 

@@ -8,10 +8,10 @@
 
 use std::collections::HashMap;
 
-use crate::costs::Costs;
+use crate::costs::{Costs, Source};
 use crate::edge::Edge;
 use crate::graph::{CascaderGraph, PartId, TensorId};
-use crate::interleave::{is_interior, wanted, Plan, Walk};
+use crate::interleave::{is_interior, wanted, Plan, Staging, Walk};
 use crate::pareto::{pareto_front, thin, Point};
 use crate::performance::staging_cycles;
 use crate::stripe::{Axis, Span, Tiling};
@@ -77,7 +77,7 @@ pub fn aligned(bytes: u64) -> u64 {
 /// A group under construction: the decisions for its first Part, and the group it extends.
 struct Node {
     stripe: i64,
-    staged: bool,
+    staging: Staging,
     next: Option<u32>,
 }
 
@@ -122,42 +122,37 @@ pub fn enumerate(graph: &CascaderGraph, options: &Options, limit_bytes: u64, cos
     table
 }
 
-/// Plans of a group of one: unstriped, constants in place or staged.
+/// Plans of a group of one: unstriped, constants in place, staged whole, or staged in slices.
+///
+/// A copy is taken to run behind other work for as long as the kernels that use it run.
 fn single(graph: &CascaderGraph, part: PartId, costs: &mut Costs) -> Vec<Candidate> {
-    let whole = |staged: bool, stripe: i64| Plan {
-        first: part,
-        last: part,
-        tiling: Tiling { roll: Axis::Height, tiles: 1 },
-        stripes: vec![stripe],
-        staged: vec![staged],
+    let edge_bytes = Edge::new(graph, part, part).whole_bytes(graph);
+    let candidate = |staging: Staging, stripe: i64, bytes: u64, cycles: u64| Candidate {
+        plan: Plan { first: part, last: part, tiling: WHOLE_ROWS, stripes: vec![stripe], staging: vec![staging] },
+        own_bytes: edge_bytes + bytes,
+        cycles,
     };
-    let Some(kernel) = graph.kernel(part) else {
-        let own_bytes = Edge::new(graph, part, part).whole_bytes(graph);
-        return vec![Candidate { plan: whole(false, 1), own_bytes, cycles: 0 }];
-    };
+    let Some(kernel) = graph.kernel(part) else { return vec![candidate(Staging::InPlace, 1, 0, 0)] };
     let plane = graph.tensors[graph.output(part) as usize].plane;
     let mut found = Vec::new();
-    for staged in [false, true] {
-        if staged && kernel.constant_bytes == 0 {
-            continue;
-        }
-        if let Some(cost) = costs.stripe(graph, part, plane, staged) {
-            let (bytes, copy) = staging(graph, part, staged);
-            let own_bytes = bytes + Edge::new(graph, part, part).whole_bytes(graph);
-            found.push(Candidate { plan: whole(staged, plane[0]), own_bytes, cycles: cost.cycles + copy });
+    if let Some(cost) = costs.stripe(graph, part, plane, Source::InPlace) {
+        found.push(candidate(Staging::InPlace, plane[0], 0, cost.cycles));
+    }
+    if let Some(cost) = costs.stripe(graph, part, plane, Source::Staged).filter(|_| kernel.constant_bytes > 0) {
+        let copy = staging_cycles(&graph.device, kernel.constant_bytes);
+        found.push(candidate(Staging::Whole, plane[0], aligned(kernel.constant_bytes), cost.cycles.max(copy)));
+    }
+    if let Some(sliced) = &kernel.sliced {
+        let slices = 0..sliced.bytes.len() as u32;
+        let kernels: Option<u64> =
+            slices.map(|i| costs.stripe(graph, part, plane, Source::Slice(i)).map(|cost| cost.cycles)).sum();
+        let copies: u64 = sliced.bytes.iter().map(|&bytes| staging_cycles(&graph.device, bytes)).sum();
+        let pairs = sliced.bytes.windows(2).map(|pair| aligned(pair[0]) + aligned(pair[1]));
+        if let (Some(kernels), Some(bytes)) = (kernels, pairs.max()) {
+            found.push(candidate(Staging::Sliced, plane[0], bytes, kernels.max(copies)));
         }
     }
     found
-}
-
-/// Arena bytes and cycles of staging a Part's constants.
-fn staging(graph: &CascaderGraph, part: PartId, staged: bool) -> (u64, u64) {
-    match graph.kernel(part) {
-        Some(kernel) if staged => {
-            (aligned(kernel.constant_bytes), staging_cycles(&graph.device, kernel.constant_bytes))
-        }
-        _ => (0, 0),
-    }
 }
 
 /// Ways to cut the output of Part `last`: bands only where each has at least two rows or columns.
@@ -197,7 +192,7 @@ impl Grower<'_> {
             if size >= self.options.max_group || self.graph.kernel(first).is_none() {
                 break;
             }
-            let shape = self.plan(first, vec![1; size + 1], vec![false; size + 1]);
+            let shape = self.plan(first, vec![1; size + 1], vec![Staging::InPlace; size + 1]);
             let interior = size > 0 && is_interior(self.graph, &shape, 0);
             if size > 0 && !interior && self.tiling.tiles > 1 {
                 break;
@@ -221,8 +216,8 @@ impl Grower<'_> {
         }
     }
 
-    fn plan(&self, first: PartId, stripes: Vec<i64>, staged: Vec<bool>) -> Plan {
-        Plan { first, last: self.last, tiling: self.tiling, stripes, staged }
+    fn plan(&self, first: PartId, stripes: Vec<i64>, staging: Vec<Staging>) -> Plan {
+        Plan { first, last: self.last, tiling: self.tiling, stripes, staging }
     }
 
     /// Extend every open group by Part `first`, in every way, and keep the front per stripe extent.
@@ -235,16 +230,16 @@ impl Grower<'_> {
         let mut result = Vec::new();
         for stripe in self.stripes(extent) {
             let mut front = Vec::new();
-            for staged in [false, true] {
-                let Some((staged_bytes, own_cycles)) = self.own_cost(first, stripe, staged, bands) else { continue };
+            for staging in [Staging::InPlace, Staging::Whole] {
+                let Some((staged_bytes, own_cycles)) = self.own_cost(first, stripe, staging, bands) else { continue };
                 if open.is_empty() {
-                    front.push(self.open(stripe, staged, staged_bytes, own_cycles, None));
+                    front.push(self.open(stripe, staging, staged_bytes, own_cycles, None));
                 }
                 for state in open {
                     let rows = if interior { self.rows_alive(first, stripe, state.node) } else { 0 };
                     let bytes = state.inner_bytes + staged_bytes + aligned(rows as u64 * line_bytes);
                     if bytes <= self.limit_bytes {
-                        front.push(self.open(stripe, staged, bytes, state.cycles + own_cycles, Some(state.node)));
+                        front.push(self.open(stripe, staging, bytes, state.cycles + own_cycles, Some(state.node)));
                     }
                 }
             }
@@ -255,8 +250,8 @@ impl Grower<'_> {
         result
     }
 
-    fn open(&mut self, stripe: i64, staged: bool, inner_bytes: u64, cycles: u64, next: Option<u32>) -> Open {
-        self.nodes.push(Node { stripe, staged, next });
+    fn open(&mut self, stripe: i64, staging: Staging, inner_bytes: u64, cycles: u64, next: Option<u32>) -> Open {
+        self.nodes.push(Node { stripe, staging, next });
         Open { node: (self.nodes.len() - 1) as u32, inner_bytes, cycles }
     }
 
@@ -266,23 +261,32 @@ impl Grower<'_> {
         found
     }
 
-    /// Staged bytes and cycles of one Part over all bands.
-    fn own_cost(&mut self, part: PartId, stripe: i64, staged: bool, bands: &[Vec<[Span; 2]>]) -> Option<(u64, u64)> {
-        let (bytes, mut cycles) = staging(self.graph, part, staged);
-        if staged && bytes == 0 {
-            return None;
-        }
+    /// Staged bytes and cycles of one Part over all bands; a copy is taken to run behind other work.
+    fn own_cost(
+        &mut self,
+        part: PartId,
+        stripe: i64,
+        staging: Staging,
+        bands: &[Vec<[Span; 2]>],
+    ) -> Option<(u64, u64)> {
+        let constant_bytes = self.graph.kernel(part)?.constant_bytes;
+        let (source, bytes, copy) = match staging {
+            Staging::InPlace => (Source::InPlace, 0, 0),
+            _ if constant_bytes == 0 => return None,
+            _ => (Source::Staged, aligned(constant_bytes), staging_cycles(&self.graph.device, constant_bytes)),
+        };
+        let mut cycles = 0;
         for band in bands {
             let [along, across] = band[0];
             for (extent, many) in [(stripe.min(along.len()), along.len() / stripe), (along.len() % stripe, 1)] {
                 if extent > 0 && many > 0 {
                     let mut plane = [extent; 2];
                     plane[self.tiling.roll.other() as usize] = across.len();
-                    cycles += self.costs.stripe(self.graph, part, plane, staged)?.cycles * many as u64;
+                    cycles += self.costs.stripe(self.graph, part, plane, source)?.cycles * many as u64;
                 }
             }
         }
-        Some((bytes, cycles))
+        Some((bytes, cycles.max(copy)))
     }
 
     /// Lines of Part `first`'s output that a rolling buffer must hold, given the group that it is put in front of.
@@ -300,15 +304,15 @@ impl Grower<'_> {
     }
 
     fn candidate(&self, first: PartId, state: &Open, edge: Edge) -> Candidate {
-        let (mut stripes, mut staged) = (Vec::new(), Vec::new());
+        let (mut stripes, mut staging) = (Vec::new(), Vec::new());
         let mut node = Some(state.node);
         while let Some(index) = node {
             let decision = &self.nodes[index as usize];
             stripes.push(decision.stripe);
-            staged.push(decision.staged);
+            staging.push(decision.staging);
             node = decision.next;
         }
-        let plan = self.plan(first, stripes, staged);
+        let plan = self.plan(first, stripes, staging);
         let own_bytes = state.inner_bytes + edge.peak_bytes(self.graph, &plan);
         Candidate { plan, own_bytes, cycles: state.cycles }
     }
@@ -348,8 +352,8 @@ impl RowTable {
         }
         let stripes = key.2.clone();
         let stripe = stripes[0];
-        let staged = vec![false; stripes.len()];
-        let plan = Plan { first, last: reach, tiling: Tiling { roll, tiles: 1 }, stripes, staged };
+        let staging = vec![Staging::InPlace; stripes.len()];
+        let plan = Plan { first, last: reach, tiling: Tiling { roll, tiles: 1 }, stripes, staging };
         let boxes = wanted(graph, &plan, 0);
         let all = boxes[0][0].len();
         let mut walk = Walk::new(graph, &plan, boxes.iter().map(|b| b[0]).collect());

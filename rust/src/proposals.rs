@@ -9,9 +9,10 @@
 use crate::costs::Costs;
 use crate::edge::Edge;
 use crate::graph::{CascaderGraph, PartId, TensorId, Work};
-use crate::interleave::{interleave, Plan, PlanError, Program};
+use crate::interleave::{interleave, Plan, PlanError, Program, Staging, Step};
 use crate::pareto::{pareto_front, thin, Point};
 use crate::plans::{aligned, enumerate, Candidate, Options, PlanTable};
+use crate::prefetch::{peak_bytes, prefetch, total_cycles};
 use crate::stripe::{Axis, Tiling};
 
 /// A way to run the network.
@@ -19,6 +20,8 @@ use crate::stripe::{Axis, Tiling};
 pub struct Proposal {
     /// Plans that cover the Parts in order.
     pub plans: Vec<Plan>,
+    /// Bytes up to which copies of constants may be issued early; 0 for none.
+    pub prefetch_bytes: u64,
     /// Arena bytes as placed, a multiple of 16.
     pub sram_bytes: u64,
     /// Modelled cycles.
@@ -85,8 +88,12 @@ pub fn search(
     for partial in fronts.last().map(Vec::as_slice).unwrap_or_default() {
         let plans = unwind(&table, &fronts, partial);
         let program = interleave(graph, &plans, &mut costs)?;
-        let cycles = partial.cycles;
-        found.push(Proposal { plans, sram_bytes: place(&program), cycles });
+        for prefetch_bytes in prefetch_limits(&program) {
+            let mut ahead = program.clone();
+            prefetch(graph, &mut ahead, prefetch_bytes);
+            let (sram_bytes, cycles) = (place(&ahead), total_cycles(&ahead));
+            found.push(Proposal { plans: plans.clone(), prefetch_bytes, sram_bytes, cycles });
+        }
     }
     let plans_considered = table.considered;
     Ok(Frontier {
@@ -95,6 +102,15 @@ pub fn search(
         proposals_considered: considered,
         uncascaded_bytes,
     })
+}
+
+/// How much room to give to early copies: none, what the program takes anyway, and half as much again.
+fn prefetch_limits(program: &Program) -> Vec<u64> {
+    if !program.steps.iter().any(|step| matches!(step, Step::Copy { .. })) {
+        return vec![0];
+    }
+    let peak = peak_bytes(program);
+    vec![0, peak, peak + peak / 2]
 }
 
 /// Every Part whole, constants read in place.
@@ -106,7 +122,7 @@ pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
                 None => 1,
             };
             let tiling = Tiling { roll: Axis::Height, tiles: 1 };
-            Plan { first: part, last: part, tiling, stripes: vec![stripe], staged: vec![false] }
+            Plan { first: part, last: part, tiling, stripes: vec![stripe], staging: vec![Staging::InPlace] }
         })
         .collect()
 }
@@ -193,9 +209,7 @@ mod tests {
     /// Largest sum of bytes alive: what a perfect placement takes.
     fn live_bytes(program: &Program) -> u64 {
         (0..program.steps.len() as u32)
-            .map(|step| {
-                program.buffers.iter().map(|b| b.live_bytes(step)).sum()
-            })
+            .map(|step| program.buffers.iter().map(|b| b.live_bytes(step)).sum())
             .max()
             .unwrap_or(0)
     }
@@ -216,7 +230,8 @@ mod tests {
     fn every_proposal_passes_the_checker() {
         for graph in [mobilenet_v1(), mobilenet_v2()] {
             for proposal in frontier(&graph).proposals {
-                let program = interleave(&graph, &proposal.plans, &mut Costs::default()).expect("a block fits");
+                let mut program = interleave(&graph, &proposal.plans, &mut Costs::default()).expect("a block fits");
+                prefetch(&graph, &mut program, proposal.prefetch_bytes);
                 check(&graph, &program).expect("the program is right");
                 assert_eq!(live_bytes(&program), proposal.sram_bytes);
             }

@@ -1,7 +1,7 @@
 //! Graphs for the tests of the scheduler: chains and residual networks written down as tables.
 
 use crate::graph::{CascaderGraph, Input, Part, Tensor, TensorId, Work};
-use crate::performance::{choose_encoding, Device, Kernel, Memory, Primitive};
+use crate::performance::{choose_encoding, Device, Kernel, Memory, Primitive, Sliced};
 use crate::propagator::Propagator;
 
 /// U55-256 with High_End_Embedded's memories.
@@ -80,8 +80,16 @@ impl Network {
             part_kernel: false,
             block_depth: 8,
             constant_bytes: weights as u64 + if weights > 0 { 10 * depth as u64 } else { 0 },
+            sliced: None,
         };
         (kernel.block_depth, kernel.part_kernel) = choose_encoding(&device(), &kernel, plane).expect("a block fits");
+        if primitive == Primitive::Convolution && depth >= 32 {
+            let part =
+                Kernel { ofm_depth: 16, constant_bytes: kernel.constant_bytes * 16 / depth as u64, ..kernel.clone() };
+            let (block_depth, part_kernel) = choose_encoding(&device(), &part, plane).expect("a block fits");
+            let bytes = vec![part.constant_bytes; (depth as usize).div_ceil(16)];
+            kernel.sliced = Some(Sliced { depth: 16, block_depth, part_kernel, bytes });
+        }
         let work = Work::Npu(Box::new(kernel));
         self.parts.push(Part { name: format!("p{id}"), inputs, outputs: vec![id], work });
         id

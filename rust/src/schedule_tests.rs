@@ -5,9 +5,10 @@ use proptest::prelude::*;
 use crate::checker::{check, Complaint};
 use crate::costs::Costs;
 use crate::graph::{CascaderGraph, PartId};
-use crate::interleave::{interleave, is_interior, Buffer, Plan, Program, Step, Stripe};
+use crate::interleave::{interleave, is_interior, Buffer, Plan, Program, Staging, Step, Stripe};
 use crate::performance::Primitive;
 use crate::plans::Options;
+use crate::prefetch::prefetch;
 use crate::proposals::{search, uncascaded};
 use crate::samples::Network;
 use crate::stripe::{Axis, Tiling};
@@ -40,6 +41,14 @@ fn arbitrary_network() -> impl Strategy<Value = CascaderGraph> {
         .prop_map(|(height, width, layers, residual)| network([height, width], &layers, residual))
 }
 
+fn whole(staged: bool) -> Staging {
+    if staged {
+        Staging::Whole
+    } else {
+        Staging::InPlace
+    }
+}
+
 /// Plans with arbitrary groups, stripes, bands and staging, as far as they are legal.
 fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bool)]) -> Vec<Plan> {
     let mut plans = Vec::new();
@@ -51,7 +60,8 @@ fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bool)]
         let count = (last - first + 1) as usize;
         let roll = if wide { Axis::Width } else { Axis::Height };
         let stripes = (0..count as i64).map(|i| 1 + (stripe + i) % 5).collect();
-        let mut plan = Plan { first, last, tiling: Tiling { roll, tiles: 1 }, stripes, staged: vec![staged; count] };
+        let mut plan =
+            Plan { first, last, tiling: Tiling { roll, tiles: 1 }, stripes, staging: vec![whole(staged); count] };
         let across = graph.tensors[graph.output(last) as usize].plane[roll.other() as usize];
         if (0..count - 1).all(|offset| is_interior(graph, &plan, offset)) {
             plan.tiling.tiles = tiles.min(across as u32);
@@ -84,7 +94,8 @@ proptest! {
             prop_assert!(pair[0].sram_bytes < pair[1].sram_bytes && pair[0].cycles > pair[1].cycles);
         }
         for proposal in &frontier.proposals {
-            let program = interleave(&graph, &proposal.plans, &mut Costs::default()).expect("legal plans");
+            let mut program = interleave(&graph, &proposal.plans, &mut Costs::default()).expect("legal plans");
+            prefetch(&graph, &mut program, proposal.prefetch_bytes);
             prop_assert_eq!(check(&graph, &program), Ok(()));
             prop_assert_eq!(live_bytes(&program), proposal.sram_bytes);
         }
@@ -97,7 +108,7 @@ fn cascaded() -> (CascaderGraph, Program) {
     let last = graph.parts.len() as PartId - 1;
     let count = graph.parts.len();
     let tiling = Tiling { roll: Axis::Height, tiles: 1 };
-    let plan = Plan { first: 0, last, tiling, stripes: vec![2; count], staged: vec![true; count] };
+    let plan = Plan { first: 0, last, tiling, stripes: vec![2; count], staging: vec![Staging::Whole; count] };
     let program = interleave(&graph, &[plan], &mut Costs::default()).expect("legal plan");
     check(&graph, &program).expect("right before it is broken");
     (graph, program)

@@ -7,6 +7,7 @@ registers come of it is the emitter's business (`vela`), when kernels may overla
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ..errors import CodegenError
 from ..lowering.stage import FeatureMap, Primitive, Stage
@@ -42,9 +43,9 @@ def build_operations(
     operations: list[Operation] = []
     for step in steps:
         if isinstance(step, Stripe):
-            operations.append(_kernel(stages[step.stage], step, offsets, constants.stages[step.stage]))
+            operations.append(_kernel(stages[step.stage], step, offsets, constants.place(step.stage, step.slice)))
         elif isinstance(step, CopyConstants):
-            operations.append(_copy(stages[step.stage], step, offsets, constants.stages[step.stage]))
+            operations.append(_copy(stages[step.stage], step, offsets, constants.place(step.stage, step.slice)))
         elif isinstance(step, CallOperator):
             raise CodegenError(f"operator {step.operator} runs on the CPU; it cannot be part of an NPU run")
     return operations
@@ -92,7 +93,7 @@ def _kernel(stage: Stage, stripe: Stripe, offsets: Mapping[int, int], place: Sta
         inputs=tuple(
             surface(fm, slab, offsets[slab.buffer]) for fm, slab in zip(stage.inputs, stripe.inputs, strict=True)
         ),
-        output=surface(stage.output, stripe.output, offsets[stripe.output.buffer]),
+        output=_channels(surface(stage.output, stripe.output, offsets[stripe.output.buffer]), stripe, place),
         window=stage.window,
         padding=stripe.padding,
         block=stripe.block,
@@ -104,9 +105,24 @@ def _kernel(stage: Stage, stripe: Stripe, offsets: Mapping[int, int], place: Sta
     )
 
 
+def _channels(output: Surface, stripe: Stripe, place: StageConstants | None) -> Surface:
+    """The output of a stripe that makes one slice of the channels: fewer of them, further on in each pixel."""
+    if stripe.slice is None or place is None:
+        return output
+    skip = place.first_channel * output.dtype.size_bytes
+    first, *rest = output.offsets
+    used = (output.shape[1] > output.width_0, output.shape[0] > output.height_0)
+    moved = [offset + skip if there else 0 for offset, there in zip(rest, (*used, all(used)), strict=True)]
+    return replace(
+        output,
+        shape=(*output.shape[:2], place.channels),
+        offsets=(first + skip, moved[0], moved[1], moved[2]),
+    )
+
+
 def _check_block(stage: Stage, stripe: Stripe, place: StageConstants) -> None:
     """Weights are encoded for one block depth; beyond the output's depth all depths are the same."""
-    depth = stage.output.shape[2]
+    depth = stage.output.shape[2] if stripe.slice is None else place.channels
     if min(stripe.block[2], depth) != min(place.choice.block_depth, depth):
         raise CodegenError(
             f"stage '{stage.name}': a stripe has block depth {stripe.block[2]}, its weights are encoded for "

@@ -5,8 +5,9 @@ Owns the blob's layout. The weight compression itself is behind `vela`; the scal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +33,40 @@ class EncodingChoice:
 
 
 @dataclass(frozen=True)
+class SliceChoice:
+    """Constants once more, in slices of `depth` output channels, each encoded by `choice` for its own operation."""
+
+    depth: int
+    choice: EncodingChoice
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """The weight stream and scale records for output channels [first_channel, first_channel + channels)."""
+
+    weights: bytes = field(repr=False)
+    scales: bytes = field(repr=False)
+    choice: EncodingChoice
+    first_channel: int
+    channels: int
+
+    @property
+    def length_bytes(self) -> int:
+        """Bytes of weights and scales together."""
+        return len(self.weights) + len(self.scales)
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedStage:
+    """A stage's constants as a whole, None without weights, and in slices, if a slice choice was made."""
+
+    whole: Encoded | None
+    slices: tuple[Encoded, ...] = ()
+
+
+@dataclass(frozen=True)
 class StageConstants:
-    """Where one stage's constants lie in the blob: weights at `offset`, scales right behind them.
+    """Where one stage's constants, or one slice of them, lie in the blob: weights at `offset`, scales right behind.
 
     Offsets and lengths are bytes and multiples of 16, so that one DMA of `length_bytes` from `offset` stages both.
     """
@@ -42,6 +75,8 @@ class StageConstants:
     weights_bytes: int
     scales_bytes: int
     choice: EncodingChoice
+    first_channel: int = 0
+    channels: int = 0
 
     @property
     def scales_offset(self) -> int:
@@ -56,10 +91,18 @@ class StageConstants:
 
 @dataclass(frozen=True, eq=False)
 class Constants:
-    """Region 0: the blob (a multiple of 16 bytes) and, per stage, its place there; None for stages without weights."""
+    """Region 0: the blob (a multiple of 16 bytes) and where each stage's constants lie there.
+
+    `stages` has one entry per stage, None for what is not there; `slices` is by stage and slice.
+    """
 
     blob: bytes = field(repr=False)
     stages: tuple[StageConstants | None, ...]
+    slices: Mapping[tuple[int, int], StageConstants] = field(default_factory=lambda: MappingProxyType({}))
+
+    def place(self, stage: int, slice_: int | None) -> StageConstants | None:
+        """Where a stage's constants, or one slice of them, lie; None if they are not there."""
+        return self.stages[stage] if slice_ is None else self.slices.get((stage, slice_))
 
 
 def encode(stages: Sequence[Stage], accelerator: Accelerator, choices: Sequence[EncodingChoice]) -> Constants:
@@ -70,21 +113,60 @@ def encode(stages: Sequence[Stage], accelerator: Accelerator, choices: Sequence[
     """
     if len(choices) != len(stages):
         raise CodegenError(f"{len(choices)} encoding choices for {len(stages)} stages; one per stage is needed")
+    return lay_out([encode_stage(s, accelerator, c) for s, c in zip(stages, choices, strict=True)])
+
+
+def encode_stage(
+    stage: Stage, accelerator: Accelerator, choice: EncodingChoice, slices: SliceChoice | None = None
+) -> EncodedStage:
+    """Compress a stage's constants, once as a whole and, with `slices`, once in slices. Raises `CodegenError`."""
+    if stage.weights is None:
+        return EncodedStage(None)
+    channels = len(stage.weights.bias)
+    whole = _encode(stage, accelerator, choice, 0, channels)
+    if slices is None:
+        return EncodedStage(whole)
+    parts = tuple(
+        _encode(stage, accelerator, slices.choice, first, min(slices.depth, channels - first))
+        for first in range(0, channels, slices.depth)
+    )
+    return EncodedStage(whole, parts)
+
+
+def lay_out(encoded: Sequence[EncodedStage], used: Collection[tuple[int, int | None]] | None = None) -> Constants:
+    """The blob of what is `used`, as (stage, slice or None for the whole); by default every stage as a whole."""
+    if used is None:
+        used = [(stage, None) for stage in range(len(encoded))]
     blob = bytearray()
-    places: list[StageConstants | None] = []
     known: dict[bytes, int] = {}
-    for stage, choice in zip(stages, choices, strict=True):
-        if stage.weights is None:
-            places.append(None)
+    stages: list[StageConstants | None] = [None] * len(encoded)
+    slices: dict[tuple[int, int], StageConstants] = {}
+    for stage, slice_ in sorted(used, key=lambda entry: (entry[0], -1 if entry[1] is None else entry[1])):
+        chunk = encoded[stage].whole if slice_ is None else encoded[stage].slices[slice_]
+        if chunk is None:
             continue
-        weights = encode_weights(stage, accelerator, choice)
-        scales = encode_scales(stage.weights)
-        chunk = weights + scales
-        offset = known.setdefault(chunk, len(blob))
+        data = chunk.weights + chunk.scales
+        offset = known.setdefault(data, len(blob))
         if offset == len(blob):
-            blob += chunk
-        places.append(StageConstants(offset, len(weights), len(scales), choice))
-    return Constants(bytes(blob), tuple(places))
+            blob += data
+        place = StageConstants(
+            offset, len(chunk.weights), len(chunk.scales), chunk.choice, chunk.first_channel, chunk.channels
+        )
+        if slice_ is None:
+            stages[stage] = place
+        else:
+            slices[stage, slice_] = place
+    return Constants(bytes(blob), tuple(stages), MappingProxyType(slices))
+
+
+def _encode(stage: Stage, accelerator: Accelerator, choice: EncodingChoice, first: int, channels: int) -> Encoded:
+    if stage.weights is None:
+        raise CodegenError(f"stage '{stage.name}' ({stage.primitive.value}) has no weights to encode")
+    span = slice(first, first + channels)
+    weights = stage.weights
+    part = Weights(weights.values[span], weights.bias[span], weights.multipliers[span], weights.shifts[span])
+    stream = encode_weights(replace(stage, weights=part), accelerator, choice)
+    return Encoded(stream, encode_scales(part), choice, first, channels)
 
 
 def encode_weights(stage: Stage, accelerator: Accelerator, choice: EncodingChoice) -> bytes:

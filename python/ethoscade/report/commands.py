@@ -156,7 +156,7 @@ def _write(compiled: Compiled, folder: Path, artefacts: tuple[str, ...]) -> dict
 
 
 def _listing(written: Mapping[str, str]) -> str:
-    return "".join(f"\nwrote {path}" for path in written.values())
+    return "".join(f"\nwrote {'C sources into ' if kind == 'c' else ''}{path}" for kind, path in written.items())
 
 
 def _print(args: argparse.Namespace, report: Mapping[str, Any], text: str) -> None:

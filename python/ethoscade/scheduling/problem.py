@@ -7,14 +7,24 @@ The dataclasses are read attribute by attribute by `_core`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from .. import _core
 from ..ir import Graph
-from ..lowering.stage import Stage
+from ..lowering.stage import Primitive, Stage
 from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
 from ..target import Target
+
+
+@dataclass(frozen=True)
+class SlicedSpec:
+    """Constants encoded in slices of `depth` output channels: OFM block depth, weight order, bytes of each slice."""
+
+    depth: int
+    block_depth: int
+    part_kernel: bool
+    bytes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,7 @@ class KernelSpec:
     part_kernel: bool
     block_depth: int
     constant_bytes: int
+    sliced: SlicedSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -66,11 +77,12 @@ class PartSpec:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a stage's constants are encoded: OFM block depth, weight order, and how many bytes they take."""
+    """How a stage's constants are encoded: OFM block depth, weight order, how many bytes they take; and in slices."""
 
     block_depth: int
     part_kernel: bool
     constant_bytes: int = 0
+    sliced: SlicedSpec | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,19 +121,38 @@ def kernel_spec(stage: Stage, encoding: Encoding) -> KernelSpec:
         part_kernel=encoding.part_kernel,
         block_depth=encoding.block_depth,
         constant_bytes=encoding.constant_bytes,
+        sliced=encoding.sliced,
     )
+
+
+SLICE_BYTES = 24 * 1024
+"""Constants beyond this are encoded in slices of about this size as well."""
+
+_SLICE_CHANNELS = 16
 
 
 def choose_encoding(stage: Stage, target: Target) -> Encoding:
     """Weight order and OFM block depth of the cheapest unstriped operation, before the constants are encoded.
 
-    Stages without constants get the depth of their block as well. Returns block depth 0 if no block fits SHRAM.
+    Large convolutions get slices too, unless constants lie in SRAM anyway. Stages without constants get the depth of
+    their block. Returns block depth 0 if no block fits SHRAM.
     """
     raw = 0
     if stage.weights is not None:
         raw = stage.weights.values.size + 10 * stage.weights.bias.size
-    found = _core.choose_weight_encoding(target, kernel_spec(stage, Encoding(0, False, raw)), stage.output.shape[:2])
-    return Encoding(0, False) if found is None else Encoding(*found)
+    spec = kernel_spec(stage, Encoding(0, False, raw))
+    plane = stage.output.shape[:2]
+    found = _core.choose_weight_encoding(target, spec, plane)
+    if found is None:
+        return Encoding(0, False)
+    count = -(-raw // SLICE_BYTES)
+    depth = -(-stage.output.shape[2] // count) if count else 0
+    depth = -(-depth // _SLICE_CHANNELS) * _SLICE_CHANNELS
+    if stage.primitive is not Primitive.CONVOLUTION or depth >= stage.output.shape[2] or target.constants_in_sram:
+        return Encoding(*found)
+    part = replace(spec, ofm_depth=depth, constant_bytes=raw * depth // stage.output.shape[2])
+    sliced = _core.choose_weight_encoding(target, part, plane)
+    return Encoding(*found) if sliced is None else Encoding(*found, sliced=SlicedSpec(depth, *sliced))
 
 
 def build(

@@ -79,7 +79,7 @@ class Stripe:
 
     `padding` is (top, left, bottom, right): the rows and columns of padding that this stripe's windows touch.
     `block` is the OFM block (height, width, depth). `weights` is the buffer into which the stage's constants were
-    staged, or None to read them in place.
+    staged, or None to read them in place; `slice` is the slice of output channels that is made, None for all of them.
     """
 
     stage: int
@@ -88,14 +88,16 @@ class Stripe:
     padding: tuple[int, int, int, int]
     block: tuple[int, int, int]
     weights: int | None = None
+    slice: int | None = None
 
 
 @dataclass(frozen=True)
 class CopyConstants:
-    """DMA of the encoded weights and scales of stage `stage` into `buffer`."""
+    """DMA of the encoded weights and scales of stage `stage`, or of one slice of them, into `buffer`."""
 
     stage: int
     buffer: int
+    slice: int | None = None
 
 
 @dataclass(frozen=True)

@@ -54,9 +54,14 @@ class RollingBuffer:
 
 @dataclass(frozen=True)
 class CacheRead:
-    """Copy the Part's encoded constants into the arena before its first stripe."""
+    """Copy the Part's encoded constants into the arena before its first stripe.
+
+    `sliced` copies them slice by slice of the output channels, each while the one before is in use; the Part is then
+    alone in its group.
+    """
 
     part: int
+    sliced: bool = False
 
 
 Decision = Split | Bands | ComputeAt | RollingBuffer | CacheRead
@@ -78,9 +83,13 @@ class Group:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Groups that cover the Parts in order."""
+    """Groups that cover the Parts in order.
+
+    `prefetch_bytes` lets copies of constants be issued early where no more bytes than that are in use; 0 for none.
+    """
 
     groups: tuple[Group, ...]
+    prefetch_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,7 +101,7 @@ class PlanSpec:
     roll: str
     tiles: int
     stripes: tuple[int, ...]
-    staged: tuple[bool, ...]
+    staging: tuple[str, ...]
 
 
 Proposal = _core.Proposal
@@ -108,7 +117,7 @@ def search(problem: Problem) -> _core.Frontier:
 
 def from_proposal(problem: Problem, proposal: _core.Proposal) -> Schedule:
     """The schedule that a Proposal of `problem` stands for."""
-    return Schedule(tuple(_group(problem, plan) for plan in proposal.plans))
+    return Schedule(tuple(_group(problem, plan) for plan in proposal.plans), proposal.prefetch_bytes)
 
 
 def _group(problem: Problem, plan: _core.Plan) -> Group:
@@ -117,14 +126,14 @@ def _group(problem: Problem, plan: _core.Plan) -> Group:
     decisions: list[Decision] = []
     if plan.tiles > 1:
         decisions.append(Bands(plan.last, across, plan.tiles))
-    for part, extent, staged in zip(range(plan.first, plan.last + 1), plan.stripes, plan.staged, strict=True):
+    for part, extent, staging in zip(range(plan.first, plan.last + 1), plan.stripes, plan.staging, strict=True):
         decisions.append(Split(part, axis, extent))
         if part != plan.last:
             decisions.append(ComputeAt(part, plan.last, axis))
             if problem.is_interior(part, plan.last):
                 decisions.append(RollingBuffer(part, axis))
-        if staged:
-            decisions.append(CacheRead(part))
+        if staging != "in_place":
+            decisions.append(CacheRead(part, staging == "sliced"))
     return Group(plan.first, plan.last, tuple(decisions))
 
 
@@ -132,7 +141,7 @@ def plan_spec(group: Group) -> PlanSpec:
     """The Plan that a group's decisions amount to. Parts without a `Split` are not cut."""
     splits = {d.part: d for d in group.decisions if isinstance(d, Split)}
     bands = next((d for d in group.decisions if isinstance(d, Bands)), None)
-    cached = {d.part for d in group.decisions if isinstance(d, CacheRead)}
+    cached = {d.part: "sliced" if d.sliced else "whole" for d in group.decisions if isinstance(d, CacheRead)}
     roll = next((d.axis for d in splits.values()), "height")
     parts = range(group.first, group.last + 1)
     return PlanSpec(
@@ -141,22 +150,22 @@ def plan_spec(group: Group) -> PlanSpec:
         roll,
         bands.count if bands else 1,
         tuple(splits[p].extent if p in splits else 1 << 30 for p in parts),
-        tuple(p in cached for p in parts),
+        tuple(cached.get(p, "in_place") for p in parts),
     )
 
 
 def prove(problem: Problem, schedule: Schedule) -> None:
     """Let the checker replay the schedule's program; raises `_core.SchedulingError` with its first complaint."""
-    _core.check_plans(problem.core, [plan_spec(group) for group in schedule.groups])
+    _core.check_plans(problem.core, [plan_spec(group) for group in schedule.groups], schedule.prefetch_bytes)
 
 
 def lower_schedule(problem: Problem, schedule: Schedule) -> tuple[Program, tuple[int, ...]]:
-    """The program of a schedule, and the modelled cycles of each of its steps (0 for copies and calls)."""
+    """The program of a schedule, and the modelled cycles of each of its steps (0 for calls)."""
     steps, buffers, tensor_buffers = _core.interleave_plans(
-        problem.core, [plan_spec(group) for group in schedule.groups]
+        problem.core, [plan_spec(group) for group in schedule.groups], schedule.prefetch_bytes
     )
     lowered = tuple(_step(problem, step) for step in steps)
-    cycles = tuple(step[7] if step[0] == "stripe" else 0 for step in steps)
+    cycles = tuple(0 if step[0] == "call" else step[-1] for step in steps)
     described = tuple(_buffer(problem, *buffer) for buffer in buffers)
     placed = {tensor: tensor_buffers[dense] for tensor, dense in problem.ids.items()}
     return Program(lowered, described, {tensor: b for tensor, b in placed.items() if b is not None}), cycles
@@ -165,17 +174,18 @@ def lower_schedule(problem: Problem, schedule: Schedule) -> tuple[Program, tuple
 def _step(problem: Problem, step: _core.StepTuple) -> Step:
     _, number = problem.parts[step[1]]
     if step[0] == "copy":
-        return CopyConstants(number, step[2])
+        return CopyConstants(number, step[2], step[3])
     if step[0] == "call":
         return CallOperator(number, step[2])
-    _, _, inputs, output, (top, left, bottom, right), block, constants, _ = step
+    _, _, inputs, output, (top, left, bottom, right), (height, width, depth), constants, slice_, _ = step
     return Stripe(
-        number,
-        tuple(_slab(view) for view in inputs),
-        _slab(output),
-        (top, left, bottom, right),
-        tuple(block),
-        constants,
+        stage=number,
+        inputs=tuple(_slab(view) for view in inputs),
+        output=_slab(output),
+        padding=(top, left, bottom, right),
+        block=(height, width, depth),
+        weights=constants,
+        slice=slice_,
     )
 
 

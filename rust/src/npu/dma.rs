@@ -84,6 +84,12 @@ fn end(registers: &RegisterFile, region: Register, address: Register) -> Result<
 }
 
 impl Dma {
+    /// Bytes that are copied, and one for every row.
+    pub fn work(&self) -> u64 {
+        let rows = u64::from(self.rows).saturating_mul(u64::from(self.planes));
+        rows.saturating_mul(self.length as u64 + 1)
+    }
+
     /// Copies the bytes.
     ///
     /// # Errors
@@ -104,7 +110,7 @@ impl Dma {
     }
 
     /// Address of a row at one end: strided ends skip bytes, the other end is dense.
-    fn row_address(&self, end: &End, plane: i64, row: i64) -> i64 {
+    pub(super) fn row_address(&self, end: &End, plane: i64, row: i64) -> i64 {
         let length = self.length as i64;
         let rows = i64::from(self.rows);
         let (skip_row, skip_plane) = match end.strided {

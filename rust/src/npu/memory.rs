@@ -94,7 +94,7 @@ pub struct Memory {
     shram: Buffer,
     /// Whether bytes that nobody wrote are worth a finding when they are read.
     watch_uninitialised: bool,
-    first_uninitialised: Option<(usize, usize)>,
+    first_uninitialised: Option<(usize, usize, usize)>,
     /// Bytes that operations read so far (SHRAM apart).
     pub bytes_read: u64,
     /// Bytes that operations wrote so far (SHRAM apart).
@@ -189,7 +189,9 @@ impl Memory {
         let buffer = &self.buffers[buffer];
         if self.watch_uninitialised && self.first_uninitialised.is_none() {
             if let Some(byte) = buffer.written.first_other(from, to, true) {
-                self.first_uninitialised = Some((region, start as usize + (byte - from)));
+                let end = buffer.written.first_other(byte, to, false).unwrap_or(to);
+                self.first_uninitialised =
+                    Some((region, start as usize + (byte - from), start as usize + (end - from)));
             }
         }
         Ok(&buffer.data[from..to])
@@ -301,8 +303,9 @@ impl Memory {
         Ok(byte.map(|b| b - from + start as usize))
     }
 
-    /// Region and byte of the first unwritten byte that was read since the last call. Region [`REGION_COUNT`] is SHRAM.
-    pub fn take_uninitialised(&mut self) -> Option<(usize, usize)> {
+    /// Region, start and end of the first unwritten bytes that were read since the last call. Region [`REGION_COUNT`] is
+    /// SHRAM.
+    pub fn take_uninitialised(&mut self) -> Option<(usize, usize, usize)> {
         self.first_uninitialised.take()
     }
 
@@ -327,8 +330,10 @@ impl Memory {
         let (from, to) = self.shram_place(what, start, len)?;
         if self.first_uninitialised.is_none() {
             // SHRAM is the NPU's own, so this is watched even when the host's memory is not.
-            let byte = self.shram.written.first_other(from, to, true);
-            self.first_uninitialised = byte.map(|b| (REGION_COUNT, b));
+            let written = &self.shram.written;
+            let byte = written.first_other(from, to, true);
+            let end = |byte| written.first_other(byte, to, false).unwrap_or(to);
+            self.first_uninitialised = byte.map(|b| (REGION_COUNT, b, end(b)));
         }
         Ok(&self.shram.data[from..to])
     }
@@ -392,7 +397,7 @@ mod tests {
         assert_eq!(memory.read("IFM", 2, 10, 10).unwrap(), [9; 10]);
         assert_eq!(memory.take_uninitialised(), None);
         memory.read("IFM", 2, 10, 11).unwrap();
-        assert_eq!(memory.take_uninitialised(), Some((2, 20)));
+        assert_eq!(memory.take_uninitialised(), Some((2, 20, 21)));
         assert_eq!((memory.touched_end(1), memory.touched_end(2), memory.touched_end(0)), (70, 21, 0));
         let mut ranges = Vec::new();
         memory.for_each_written(1, |start, bytes| ranges.push((start, bytes.len())));

@@ -16,6 +16,7 @@ pub mod driver;
 mod elementwise;
 pub mod error;
 pub mod feature_map;
+pub mod hazards;
 pub mod kernel_reader;
 pub mod memory;
 mod operand;
@@ -37,4 +38,5 @@ mod window;
 
 pub use accelerator::Accelerator;
 pub use error::{Fault, NpuError};
+pub use hazards::{Hazard, HazardKind, Rules};
 pub use run::{Machine, RunReport};

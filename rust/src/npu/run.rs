@@ -5,6 +5,7 @@ use super::accelerator::Accelerator;
 use super::decode::{decode, Command, Opcode};
 use super::dma::read_dma;
 use super::error::{Fault, NpuError, Warning, WarningKind};
+use super::hazards::{Hazard, Inputs, Rules, Tracker};
 use super::kernel_reader::read_kernel;
 use super::memory::{Memory, REGION_COUNT};
 use super::operation::{Elementwise, Kernel, KernelKind};
@@ -13,10 +14,10 @@ use super::registers::RegisterFile;
 use super::weight_cache::WeightCache;
 use super::{conv, elementwise, pool, shram};
 
-/// Most multiply-accumulates of one kernel that are simulated.
-const MAX_MULTIPLICATIONS: u64 = 1 << 37;
-/// Most elements of one OFM, windows counted with their area, where there are no weights.
-const MAX_ELEMENTS: u64 = 1 << 32;
+/// Most multiply-accumulates (or elements) of one payload that are simulated: minutes.
+const MAX_WORK: u64 = 1 << 37;
+/// Multiply-accumulates that one element costs where there are no weights.
+const ELEMENT_WORK: u64 = 1 << 5;
 /// Most elements of one row of an OFM.
 const MAX_ROW: u64 = 1 << 26;
 /// Most findings that a report keeps.
@@ -54,8 +55,8 @@ impl Findings {
         self.add(WarningKind::Saturation, "a value does not fit the 32-bit OFM and was saturated".to_string());
     }
 
-    fn uninitialised(&mut self, what: &str, place: Option<(usize, usize)>) {
-        if let Some((region, byte)) = place {
+    fn uninitialised(&mut self, what: &str, place: Option<(usize, usize, usize)>) {
+        if let Some((region, byte, _)) = place {
             let place = if region == REGION_COUNT { "SHRAM".to_string() } else { format!("region {region}") };
             self.add(
                 WarningKind::UninitialisedRead,
@@ -80,6 +81,8 @@ pub struct RunReport {
     pub bytes_written: u64,
     /// Findings that did not stop the run, in order; 1000 at most.
     pub warnings: Vec<Warning>,
+    /// Accesses that the stream's waits do not order, reads of bytes nobody wrote, inputs overwritten; 1000 at most.
+    pub hazards: Vec<Hazard>,
 }
 
 /// An NPU with its memories.
@@ -88,6 +91,12 @@ pub struct Machine {
     accelerator: &'static Accelerator,
     /// The regions.
     pub memory: Memory,
+    /// What the hazards' shadow assumes of the hardware.
+    pub rules: Rules,
+    /// Network inputs that are watched.
+    pub inputs: Inputs,
+    /// Most multiply-accumulates (or elements) of one payload that are simulated.
+    pub work_limit: u64,
     weights: WeightCache,
 }
 
@@ -95,7 +104,14 @@ impl Machine {
     /// A machine without regions; add them to [`Machine::memory`]. `watch_uninitialised`: see [`Memory::new`].
     pub fn new(accelerator: &'static Accelerator, watch_uninitialised: bool) -> Machine {
         let memory = Memory::new(accelerator.shram_bytes(), watch_uninitialised);
-        Machine { accelerator, memory, weights: WeightCache::default() }
+        Machine {
+            accelerator,
+            memory,
+            rules: Rules::default(),
+            inputs: Inputs::default(),
+            work_limit: MAX_WORK,
+            weights: WeightCache::default(),
+        }
     }
 
     /// The variant that is simulated.
@@ -113,6 +129,9 @@ impl Machine {
         let commands = decode(&payload.stream)?;
         let mut registers = RegisterFile::default();
         let mut findings = Findings::default();
+        let mut tracker = Tracker::new(self.accelerator, self.rules);
+        self.inputs.end_payload();
+        let mut work = 0;
         let (mut kernels, mut transfers) = (0, 0);
         let (read, written) = (self.memory.bytes_read, self.memory.bytes_written);
         for (index, command) in commands.iter().enumerate() {
@@ -122,17 +141,31 @@ impl Machine {
                 Command::Set { register, value } => registers.set(register, value),
                 Command::Operation { opcode: Opcode::DmaStart, .. } => {
                     let dma = read_dma(&registers, self.accelerator).map_err(fault)?;
+                    work = self.spend(work, dma.work()).map_err(fault)?;
                     dma.execute(&mut self.memory).map_err(fault)?;
+                    tracker.transfer(index, &dma, &self.memory, &mut self.inputs);
                     transfers += 1;
                 }
                 Command::Operation { opcode, parameter } => {
                     if let Some(kind) = kernel_kind(opcode, parameter).map_err(fault)? {
-                        self.kernel(&registers, kind, &mut findings).map_err(fault)?;
+                        let kernel = read_kernel(&registers, self.accelerator, kind).map_err(fault)?;
+                        work = kernel_work(&kernel).and_then(|amount| self.spend(work, amount)).map_err(fault)?;
+                        self.kernel(&kernel, &mut findings).map_err(fault)?;
+                        tracker.kernel(index, kernel, &self.memory, &mut self.inputs);
                         kernels += 1;
+                    }
+                    match opcode {
+                        Opcode::KernelWait => tracker.wait_kernels(usize::from(parameter)),
+                        Opcode::DmaWait => tracker.wait_transfers(usize::from(parameter)),
+                        _ => {}
                     }
                 }
             }
-            findings.uninitialised(command.name(), self.memory.take_uninitialised());
+            let hole = self.memory.take_uninitialised();
+            findings.uninitialised(command.name(), hole);
+            if let Some((region, start, end)) = hole {
+                tracker.unwritten(index, command.name(), Some(region).filter(|&r| r < REGION_COUNT), start, end);
+            }
         }
         Ok(RunReport {
             commands: commands.len(),
@@ -141,20 +174,29 @@ impl Machine {
             bytes_read: self.memory.bytes_read - read,
             bytes_written: self.memory.bytes_written - written,
             warnings: findings.warnings,
+            hazards: tracker.into_hazards(),
         })
     }
 
-    fn kernel(&mut self, registers: &RegisterFile, kind: KernelKind, findings: &mut Findings) -> Result<(), Fault> {
-        let kernel = read_kernel(registers, self.accelerator, kind)?;
-        check_work(&kernel)?;
-        shram::check(&kernel, self.accelerator)?;
+    /// Adds the work of a command; refuses what would take minutes, as only damaged streams do.
+    fn spend(&self, before: u64, work: u64) -> Result<u64, Fault> {
+        let amount = before.saturating_add(work);
+        if amount > self.work_limit {
+            let what = "multiply-accumulates or bytes of the stream up to here";
+            return Err(Fault::TooLarge { what, amount, limit: self.work_limit });
+        }
+        Ok(amount)
+    }
+
+    fn kernel(&mut self, kernel: &Kernel, findings: &mut Findings) -> Result<(), Fault> {
+        shram::check(kernel, self.accelerator)?;
         let mut context =
             Context { memory: &mut self.memory, weights: &mut self.weights, accelerator: self.accelerator, findings };
-        match kind {
-            KernelKind::Conv | KernelKind::Depthwise => conv::execute(&kernel, &mut context)?,
-            KernelKind::Elementwise(function) => elementwise::execute(&kernel, function, &mut context)?,
+        match kernel.kind {
+            KernelKind::Conv | KernelKind::Depthwise => conv::execute(kernel, &mut context)?,
+            KernelKind::Elementwise(function) => elementwise::execute(kernel, function, &mut context)?,
             KernelKind::MaxPool | KernelKind::AveragePool | KernelKind::ReduceSum => {
-                pool::execute(&kernel, &mut context)?;
+                pool::execute(kernel, &mut context)?;
             }
         }
         if self.accelerator.reserved_banks == 0 && !kernel.uses_table() {
@@ -187,21 +229,21 @@ pub(super) fn kernel_kind(opcode: Opcode, parameter: u16) -> Result<Option<Kerne
     })
 }
 
-/// Refuses kernels that would take minutes or gigabytes: only damaged streams contain them.
-pub(super) fn check_work(kernel: &Kernel) -> Result<(), Fault> {
+/// What a kernel costs here, in multiply-accumulates.
+///
+/// # Errors
+/// [`Fault::TooLarge`] for rows that would take gigabytes: only damaged streams contain them.
+pub(super) fn kernel_work(kernel: &Kernel) -> Result<u64, Fault> {
     let product = |sizes: &[u32]| sizes.iter().fold(1u64, |product, &n| product.saturating_mul(u64::from(n)));
-    let (ofm, window) = (&kernel.ofm, &kernel.window);
-    let inputs = if matches!(kernel.kind, KernelKind::Conv | KernelKind::ReduceSum) { kernel.ifm.depth } else { 1 };
+    let (ifm, ofm, window) = (&kernel.ifm, &kernel.ofm, &kernel.window);
     let row = product(&[ofm.width, ofm.depth]);
-    let work = product(&[ofm.height, ofm.width, ofm.depth, window.height, window.width, inputs]);
-    let weighted = matches!(kernel.kind, KernelKind::Conv | KernelKind::Depthwise);
-    let (what, limit) =
-        if weighted { ("multiply-accumulates", MAX_MULTIPLICATIONS) } else { ("elements", MAX_ELEMENTS) };
     if row > MAX_ROW {
         return Err(Fault::TooLarge { what: "elements in a row of the OFM", amount: row, limit: MAX_ROW });
     }
-    if work > limit {
-        return Err(Fault::TooLarge { what, amount: work, limit });
-    }
-    Ok(())
+    let inputs = if matches!(kernel.kind, KernelKind::Conv | KernelKind::ReduceSum) { ifm.depth } else { 1 };
+    let weighted = matches!(kernel.kind, KernelKind::Conv | KernelKind::Depthwise);
+    let work = product(&[ofm.height, ofm.width, ofm.depth, window.height, window.width, inputs]);
+    let work = if weighted { work } else { work.saturating_mul(ELEMENT_WORK) };
+    let weights = kernel.weights.iter().fold(0, |sum: u64, stream| sum.saturating_add(stream.length as u64));
+    Ok(work.saturating_add(product(&[ifm.height, ifm.width, ifm.depth])).saturating_add(weights))
 }

@@ -5,7 +5,8 @@ use super::accelerator::Accelerator;
 use super::error::Fault;
 use super::operation::{Kernel, KernelKind, Operand2, Upscale};
 
-const BANK_BYTES: u32 = 1024;
+/// Bytes of a bank.
+pub(super) const BANK_BYTES: u32 = 1024;
 /// Banks at the start that hold output buffers.
 const OUTPUT_BANKS: u32 = 2;
 const SUB_KERNEL: u32 = 8;
@@ -37,6 +38,16 @@ pub fn check(kernel: &Kernel, accelerator: &Accelerator) -> Result<(), Fault> {
     fits("IFM_IB_END is beyond AB_START", layout.ifm_end, layout.accumulator_start)?;
     let accumulators = layout.accumulator_start.saturating_add(accumulator_banks(kernel, accelerator));
     fits("the accumulators end beyond the banks in use", accumulators, end)
+}
+
+/// One past the last bank that holds buffers of the kernel.
+pub(super) fn used_end(kernel: &Kernel, accelerator: &Accelerator) -> u32 {
+    let layout = &kernel.shram;
+    if matches!(kernel.kind, KernelKind::Elementwise(_)) {
+        let first = OUTPUT_BANKS.saturating_add(ifm_banks(kernel, accelerator));
+        return layout.ifm2_start.map_or(first, |start| start.saturating_add(ifm_banks(kernel, accelerator)));
+    }
+    layout.accumulator_start.saturating_add(accumulator_banks(kernel, accelerator))
 }
 
 /// First bank that the kernel may not use for buffers.

@@ -8,9 +8,10 @@ use pyo3::types::{PyList, PyTuple};
 use crate::checker::{check, Complaint};
 use crate::costs::Costs;
 use crate::graph::{self, GraphError};
-use crate::interleave::{interleave, Buffer, Content, Plan, PlanError, Program, Step, View};
-use crate::performance::{choose_encoding, Device, Kernel, Memory, Primitive};
+use crate::interleave::{interleave, Buffer, Content, Plan, PlanError, Program, Staging, Step, View};
+use crate::performance::{choose_encoding, Device, Kernel, Memory, Primitive, Sliced};
 use crate::plans::{aligned, Options, ALIGNMENT};
+use crate::prefetch::prefetch;
 use crate::propagator::Propagator;
 use crate::proposals::{search, Frontier, Proposal};
 use crate::stripe::{Axis, Tiling};
@@ -83,6 +84,15 @@ struct KernelSpec {
     part_kernel: bool,
     block_depth: i64,
     constant_bytes: u64,
+    sliced: Option<SlicedSpec>,
+}
+
+#[derive(FromPyObject)]
+struct SlicedSpec {
+    depth: i64,
+    block_depth: i64,
+    part_kernel: bool,
+    bytes: Vec<u64>,
 }
 
 impl KernelSpec {
@@ -106,6 +116,12 @@ impl KernelSpec {
             part_kernel: self.part_kernel,
             block_depth: self.block_depth,
             constant_bytes: self.constant_bytes,
+            sliced: self.sliced.as_ref().map(|sliced| Sliced {
+                depth: sliced.depth,
+                block_depth: sliced.block_depth,
+                part_kernel: sliced.part_kernel,
+                bytes: sliced.bytes.clone(),
+            }),
         })
     }
 }
@@ -197,7 +213,7 @@ struct PlanSpec {
     roll: String,
     tiles: u32,
     stripes: Vec<i64>,
-    staged: Vec<bool>,
+    staging: Vec<String>,
 }
 
 impl PlanSpec {
@@ -208,8 +224,17 @@ impl PlanSpec {
             other => return Err(SchedulingError::new_err(format!("unknown axis '{other}': height or width"))),
         };
         let tiling = Tiling { roll, tiles: self.tiles };
-        Ok(Plan { first: self.first, last: self.last, tiling, stripes: self.stripes, staged: self.staged })
+        let staging = self.staging.iter().map(|name| staging_of(name)).collect::<PyResult<_>>()?;
+        Ok(Plan { first: self.first, last: self.last, tiling, stripes: self.stripes, staging })
     }
+}
+
+const STAGING: [(Staging, &str); 3] =
+    [(Staging::InPlace, "in_place"), (Staging::Whole, "whole"), (Staging::Sliced, "sliced")];
+
+fn staging_of(name: &str) -> PyResult<Staging> {
+    let found = STAGING.iter().find(|(_, known)| *known == name);
+    found.map(|(staging, _)| *staging).ok_or_else(|| SchedulingError::new_err(format!("unknown staging '{name}'")))
 }
 
 /// Decisions for one group of Parts.
@@ -220,7 +245,7 @@ struct PyPlan {
     roll: &'static str,
     tiles: u32,
     stripes: Vec<i64>,
-    staged: Vec<bool>,
+    staging: Vec<&'static str>,
 }
 
 #[pymethods]
@@ -250,6 +275,10 @@ impl PyProposal {
         self.proposal.cycles
     }
     #[getter]
+    fn prefetch_bytes(&self) -> u64 {
+        self.proposal.prefetch_bytes
+    }
+    #[getter]
     fn plans(&self) -> Vec<PyPlan> {
         self.proposal.plans.iter().map(to_python_plan).collect()
     }
@@ -269,7 +298,11 @@ fn to_python_plan(plan: &Plan) -> PyPlan {
         },
         tiles: plan.tiling.tiles,
         stripes: plan.stripes.clone(),
-        staged: plan.staged.clone(),
+        staging: plan
+            .staging
+            .iter()
+            .filter_map(|staging| STAGING.iter().find(|(known, _)| known == staging).map(|(_, name)| *name))
+            .collect(),
     }
 }
 
@@ -348,14 +381,19 @@ fn place(program: &Program) -> u64 {
     found.map_or(u64::MAX, |solution| aligned(solution.placement.peaks[0]))
 }
 
+/// Steps, buffers, and the buffer of each tensor.
+type ProgramTuple<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Vec<Option<u32>>);
+
 /// Steps and buffers of a set of Plans, as tuples (see `_core.pyi`).
 #[pyfunction]
+#[pyo3(signature = (graph, plans, prefetch_bytes=0))]
 fn interleave_plans<'py>(
     py: Python<'py>,
     graph: &CascaderGraph,
     plans: Vec<PlanSpec>,
-) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>, Vec<Option<u32>>)> {
-    let program = build_program(py, graph, plans)?;
+    prefetch_bytes: u64,
+) -> PyResult<ProgramTuple<'py>> {
+    let program = build_program(py, graph, plans, prefetch_bytes)?;
     let steps = PyList::empty(py);
     for step in &program.steps {
         steps.append(to_python_step(py, step)?)?;
@@ -374,9 +412,19 @@ fn interleave_plans<'py>(
     Ok((steps, buffers, program.tensor_buffers))
 }
 
-fn build_program(py: Python<'_>, graph: &CascaderGraph, plans: Vec<PlanSpec>) -> PyResult<Program> {
+fn build_program(
+    py: Python<'_>,
+    graph: &CascaderGraph,
+    plans: Vec<PlanSpec>,
+    prefetch_bytes: u64,
+) -> PyResult<Program> {
     let plans = plans.into_iter().map(PlanSpec::build).collect::<PyResult<Vec<_>>>()?;
-    Ok(py.detach(|| interleave(&graph.graph, &plans, &mut Costs::default()))?)
+    let built = py.detach(|| {
+        let mut program = interleave(&graph.graph, &plans, &mut Costs::default())?;
+        prefetch(&graph.graph, &mut program, prefetch_bytes);
+        Ok::<_, PlanError>(program)
+    })?;
+    Ok(built)
 }
 
 fn to_python_view(view: &View) -> (u32, [i64; 4], [i64; 2], [i64; 2]) {
@@ -386,12 +434,22 @@ fn to_python_view(view: &View) -> (u32, [i64; 4], [i64; 2], [i64; 2]) {
 
 fn to_python_step<'py>(py: Python<'py>, step: &Step) -> PyResult<Bound<'py, PyTuple>> {
     match step {
-        Step::Copy { part, buffer } => ("copy", *part, *buffer).into_pyobject(py),
+        Step::Copy { part, buffer, slice, cycles } => ("copy", *part, *buffer, *slice, *cycles).into_pyobject(py),
         Step::Call { part, workspace } => ("call", *part, *workspace).into_pyobject(py),
         Step::Stripe(stripe) => {
             let inputs: Vec<_> = stripe.inputs.iter().map(to_python_view).collect();
             let output = to_python_view(&stripe.output);
-            ("stripe", stripe.part, inputs, output, stripe.padding, stripe.block, stripe.constants, stripe.cycles)
+            (
+                "stripe",
+                stripe.part,
+                inputs,
+                output,
+                stripe.padding,
+                stripe.block,
+                stripe.constants,
+                stripe.slice,
+                stripe.cycles,
+            )
                 .into_pyobject(py)
         }
     }
@@ -399,8 +457,9 @@ fn to_python_step<'py>(py: Python<'py>, step: &Step) -> PyResult<Bound<'py, PyTu
 
 /// Prove the program of a set of Plans right; raises `SchedulingError` with the first complaint.
 #[pyfunction]
-fn check_plans(py: Python<'_>, graph: &CascaderGraph, plans: Vec<PlanSpec>) -> PyResult<()> {
-    let program = build_program(py, graph, plans)?;
+#[pyo3(signature = (graph, plans, prefetch_bytes=0))]
+fn check_plans(py: Python<'_>, graph: &CascaderGraph, plans: Vec<PlanSpec>, prefetch_bytes: u64) -> PyResult<()> {
+    let program = build_program(py, graph, plans, prefetch_bytes)?;
     Ok(py.detach(|| check(&graph.graph, &program))?)
 }
 

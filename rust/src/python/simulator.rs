@@ -36,6 +36,8 @@ fn host(py: Python<'_>, fault: Fault) -> PyErr {
     error(py, NpuError::Host(fault))
 }
 
+type HazardTuple<'a> = (&'static str, Option<usize>, usize, Option<usize>, i64, i64, &'a str);
+
 /// What one payload did.
 #[pyclass(name = "RunReport", frozen, module = "ethoscade._core")]
 pub struct PyRunReport {
@@ -80,16 +82,24 @@ impl PyRunReport {
         self.report.warnings.iter().map(|w| (w.kind.name(), w.command, w.message.as_str())).collect()
     }
 
+    /// Hazards as (kind, first command or None, second command, region or None for SHRAM, start, end, message).
+    #[getter]
+    fn hazards(&self) -> Vec<HazardTuple<'_>> {
+        let hazards = self.report.hazards.iter();
+        hazards.map(|h| (h.kind.name(), h.first, h.second, h.region, h.start, h.end, h.message.as_str())).collect()
+    }
+
     fn __repr__(&self) -> String {
         let r = &self.report;
         format!(
-            "RunReport(commands={}, kernels={}, transfers={}, bytes_read={}, bytes_written={}, warnings={})",
+            "RunReport(commands={}, kernels={}, transfers={}, bytes_read={}, bytes_written={}, warnings={}, hazards={})",
             r.commands,
             r.kernels,
             r.transfers,
             r.bytes_read,
             r.bytes_written,
-            r.warnings.len()
+            r.warnings.len(),
+            r.hazards.len()
         )
     }
 }
@@ -142,7 +152,41 @@ impl PyMachine {
     fn write(&mut self, py: Python<'_>, region: usize, offset: i64, data: PyBackedBytes) -> PyResult<()> {
         let target = self.machine.memory.write("the host", region, offset, data.len());
         target.map_err(|fault| host(py, fault))?.copy_from_slice(&data);
+        if let Some((buffer, base, _)) = self.machine.memory.window(region) {
+            let start = base.saturating_add_signed(offset as isize);
+            self.machine.inputs.host_write(buffer, start, start + data.len());
+        }
         Ok(())
+    }
+
+    /// Watches bytes `[start, end)`, a network input that the host has written, for being overwritten too early.
+    fn watch_input(&mut self, py: Python<'_>, region: usize, start: i64, end: i64) -> PyResult<()> {
+        let length = length(py, region, start, end)?;
+        self.machine.memory.peek("a network input", region, start, length).map_err(|fault| host(py, fault))?;
+        if let Some((buffer, base, _)) = self.machine.memory.window(region) {
+            let start = base.saturating_add_signed(start as isize);
+            self.machine.inputs.watch(buffer, start, start + length);
+        }
+        Ok(())
+    }
+
+    /// Bounds what one payload may cost, in multiply-accumulates, elements and bytes moved.
+    fn limit_work(&mut self, limit: u64) {
+        self.machine.work_limit = limit;
+    }
+
+    /// Changes what the hazards' shadow assumes of the hardware.
+    #[pyo3(signature = (*, blockdep_spans_kernels=None, sub_kernels_are_jobs=None, kernels_write_in_order=None))]
+    fn assume(
+        &mut self,
+        blockdep_spans_kernels: Option<bool>,
+        sub_kernels_are_jobs: Option<bool>,
+        kernels_write_in_order: Option<bool>,
+    ) {
+        let rules = &mut self.machine.rules;
+        rules.blockdep_spans_kernels = blockdep_spans_kernels.unwrap_or(rules.blockdep_spans_kernels);
+        rules.sub_kernels_are_jobs = sub_kernels_are_jobs.unwrap_or(rules.sub_kernels_are_jobs);
+        rules.kernels_write_in_order = kernels_write_in_order.unwrap_or(rules.kernels_write_in_order);
     }
 
     /// Reads bytes; they count as touched, initialised or not.

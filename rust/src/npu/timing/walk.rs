@@ -10,7 +10,7 @@ use super::super::kernel_reader::read_kernel;
 use super::super::operation::{Kernel, KernelKind};
 use super::super::payload;
 use super::super::registers::{Register, RegisterFile};
-use super::super::run::{check_work, kernel_kind};
+use super::super::run::{kernel_kind, kernel_work};
 use super::kernel::{cost, KernelCost};
 use super::rules::Rules;
 use super::system::System;
@@ -150,7 +150,7 @@ impl Reader<'_> {
     }
 
     fn kernel(&mut self, kernel: &Kernel) -> Result<(KernelShape, KernelCost), Fault> {
-        check_work(kernel)?;
+        kernel_work(kernel)?;
         for stream in kernel.weights.iter().chain(&kernel.scales) {
             self.constant(Some(stream.region), stream.base, stream.length as u64);
         }
