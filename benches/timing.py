@@ -19,13 +19,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "tests" / part) for part in ("", "models")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "models"))
 
-import ethoscade  # noqa: E402
-import vela_file  # noqa: E402
-from ethoscade.target import Target, load_target  # noqa: E402
-from ethoscade.timing import TimingReport, simulate_timing  # noqa: E402
-from model_files import NO_MODELS, model_paths  # noqa: E402
+import ethoscade
+import vela_file
+from ethoscade.target import Target, load_target
+from ethoscade.timing import TimingReport, simulate_timing
+from model_files import NO_MODELS, model_paths
 
 CORES = ("regor", "legacy")
 MODES = ("Performance", "Size")
