@@ -159,3 +159,29 @@ class Machine:
     def run(self, payload: bytes) -> RunReport: ...
 
 def disassemble(payload: bytes) -> list[str]: ...
+
+# ---- timing ---------------------------------------------------------------------------------------------------------
+
+_Size = tuple[int, int, int]
+"""Height, width, depth."""
+TimedShape = tuple[_Size, _Size, _Size, int]
+"""OFM, IFM, block, BLOCKDEP."""
+TimedCost = tuple[int, int, int, int, int, int, int, int, int, int]
+"""MACs, blocks, jobs; cycles: MAC engine, output stage, pipeline, fill, drain, alone, hidden."""
+TimedEvent = tuple[str, int, str, tuple[int, int, int, int], list[tuple[int, int]], tuple[TimedShape, TimedCost] | None]
+"""Kind, command, bound, (reached, issued, start, end), bytes (read, written) by memory, a kernel's shape and cost."""
+TimedTotals = tuple[int, int, int, int, int, int, int, int, int, int]
+"""Cycles, kernels, DMA, front end, MACs, MAC engine, least MAC cycles, output stage, constant bytes, lower bound."""
+TimedTraffic = tuple[int, int, int, int, int, int]
+"""Bytes: kernel reads and writes, DMA reads and writes, commands; busy cycles."""
+
+def time_payload(
+    payload: bytes,
+    accelerator: str,
+    memories: Sequence[tuple[str, int, int, int, int, int]],
+    regions: Sequence[int],
+    commands: int,
+    rules: Sequence[tuple[str, int]],
+) -> tuple[TimedTotals, list[TimedTraffic], list[TimedEvent]]: ...
+
+# ---- end of timing --------------------------------------------------------------------------------------------------

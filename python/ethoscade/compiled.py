@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OperatorSummary:
-    """Where an operator runs ("npu" or "cpu"), why not on the NPU, its modelled cycles, and its cascade by number."""
+    """Where an operator runs ("npu" or "cpu") and why not on the NPU, and the cascade it is part of, by number.
+
+    `cycles` are those of its NPU operations; copies of constants run beside them and are not counted.
+    """
 
     name: str
     kind: str

@@ -169,7 +169,8 @@ pub struct Stripe {
     pub cycles: u64,
 }
 
-/// One step of a program.
+/// One step of a program. Nearly all steps are stripes, so that their size does not matter.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Copy a Part's constants into a buffer.
@@ -536,7 +537,8 @@ impl Builder<'_> {
         let whole = Plan { staging: vec![Staging::InPlace], stripes: vec![i64::MAX / 2], ..plan.clone() };
         self.cascade(&whole)?;
         let stripes = self.program.steps.split_off(start);
-        let count = self.graph.kernel(plan.first).and_then(|k| k.sliced.as_ref()).map_or(0, |sliced| sliced.bytes.len());
+        let count =
+            self.graph.kernel(plan.first).and_then(|k| k.sliced.as_ref()).map_or(0, |sliced| sliced.bytes.len());
         for stripe in stripes {
             let Step::Stripe(stripe) = stripe else { continue };
             for slice in 0..count as u32 {

@@ -22,9 +22,9 @@ pub fn prefetch(graph: &CascaderGraph, program: &mut Program, limit_bytes: u64) 
     let mut live = live_bytes(program);
     let mut place: Vec<usize> = (0..program.steps.len()).collect();
     let mut barrier = 0;
-    for index in 0..program.steps.len() {
-        let Step::Copy { buffer, cycles, .. } = program.steps[index] else {
-            if matches!(program.steps[index], Step::Call { .. }) {
+    for (index, step) in program.steps.iter().enumerate() {
+        let &Step::Copy { buffer, cycles, .. } = step else {
+            if matches!(step, Step::Call { .. }) {
                 barrier = index + 1;
             }
             continue;

@@ -10,8 +10,8 @@ pub fn device() -> Device {
         macs: 256,
         micro_block: [2, 2, 8],
         shram_banks: 48,
-        constants: Memory { bytes: 1, per_cycles: 1, read_latency: 64, write_latency: 0 },
-        arena: Memory { bytes: 8, per_cycles: 1, read_latency: 32, write_latency: 32 },
+        constants: Memory { bytes: 1, per_cycles: 1, read_latency: 64, write_latency: 0, burst_bytes: 128 },
+        arena: Memory { bytes: 8, per_cycles: 1, read_latency: 32, write_latency: 32, burst_bytes: 32 },
     }
 }
 
@@ -84,7 +84,8 @@ impl Network {
         };
         (kernel.block_depth, kernel.part_kernel) = choose_encoding(&device(), &kernel, plane).expect("a block fits");
         if primitive == Primitive::Convolution && depth >= 32 {
-            let part = Kernel { ofm_depth: 16, constant_bytes: kernel.constant_bytes * 16 / depth as u64, ..kernel.clone() };
+            let part =
+                Kernel { ofm_depth: 16, constant_bytes: kernel.constant_bytes * 16 / depth as u64, ..kernel.clone() };
             let (block_depth, part_kernel) = choose_encoding(&device(), &part, plane).expect("a block fits");
             let bytes = vec![part.constant_bytes; (depth as usize).div_ceil(16)];
             kernel.sliced = Some(Sliced { depth: 16, block_depth, part_kernel, bytes });

@@ -343,12 +343,14 @@ def test_operators_say_where_they_run_and_why_not() -> None:
         assert bool(op.reason) == (op.where == "cpu")
         assert (op.cycles > 0) == (op.where == "npu")
     assert [op.kind for op in compiled.cpu_operators] == ["SOFTMAX"]
+    # Kernels run one after the other; what is left of the total is waiting for copies.
+    assert sum(op.cycles for op in compiled.operators) <= compiled.cycles
     assert {op.cascade for op in compiled.operators} - {None} == set(range(1, compiled.cascades + 1))
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_cycles_lie_between_full_overlap_and_none(seed: int) -> None:
-    """Copies run beside kernels, so the network takes less than the sum of its operators, but no less than either."""
+    """Copies run beside kernels, so the network takes at least the longer of the two and at most their sum."""
     for optimise in ("performance", "size"):
         compiled = ethoscade.compile(random_network(seed), optimise=optimise)
         network = prepare(compiled.source, compiled.target)
@@ -356,7 +358,7 @@ def test_cycles_lie_between_full_overlap_and_none(seed: int) -> None:
         copies = sum(c for step, c in zip(program.steps, cycles, strict=True) if isinstance(step, CopyConstants))
         kernels = sum(cycles) - copies
         assert max(kernels, copies) <= compiled.cycles <= kernels + copies
-        assert sum(op.cycles for op in compiled.operators) == kernels + copies
+        assert sum(op.cycles for op in compiled.operators) == kernels
 
 
 def test_progress_and_seconds_name_the_stages() -> None:

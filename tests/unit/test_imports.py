@@ -29,6 +29,7 @@ BELOW: dict[str, set[str]] = {
     "memory_csv": {"errors", "memory_model"},
     "memory": {"errors", "_core", "memory_model", "memory_csv", "scheduling"},
     "simulator": {"errors", "_core", "target"},
+    "timing": {"errors", "_core", "target"},
     "codegen": {"errors", "target", "ir", "quantised", "lowering", "scheduling", "memory"},
     "inputs": {"errors", "ir"},
     "verification": {"errors", "ir", "quantised", "reference"},
@@ -45,8 +46,8 @@ BELOW: dict[str, set[str]] = {
         "compiled",
     },
     "report": {
-        "errors", "target", "frontend", "lowering", "memory", "memory_model", "execution", "verification", "compiled",
-        "compiler",
+        "errors", "target", "ir", "frontend", "lowering", "memory", "memory_model", "execution", "timing",
+        "verification", "compiled", "compiler",
     },
     "__main__": {"errors", "_core", "target", "report"},
     "__init__": {"errors", "_core", "compiled", "compiler", "execution"},

@@ -42,12 +42,19 @@ struct MemorySpec {
     bytes_per_cycle: (u64, u64),
     read_latency: u64,
     write_latency: u64,
+    burst_bytes: u64,
 }
 
 impl MemorySpec {
     fn build(&self) -> Memory {
         let (bytes, per_cycles) = self.bytes_per_cycle;
-        Memory { bytes, per_cycles, read_latency: self.read_latency, write_latency: self.write_latency }
+        Memory {
+            bytes,
+            per_cycles,
+            read_latency: self.read_latency,
+            write_latency: self.write_latency,
+            burst_bytes: self.burst_bytes,
+        }
     }
 }
 
@@ -381,6 +388,9 @@ fn place(program: &Program) -> u64 {
     found.map_or(u64::MAX, |solution| aligned(solution.placement.peaks[0]))
 }
 
+/// Steps, buffers, and the buffer of each tensor.
+type ProgramTuple<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Vec<Option<u32>>);
+
 /// Steps and buffers of a set of Plans, as tuples (see `_core.pyi`).
 #[pyfunction]
 #[pyo3(signature = (graph, plans, prefetch_bytes=0))]
@@ -389,7 +399,7 @@ fn interleave_plans<'py>(
     graph: &CascaderGraph,
     plans: Vec<PlanSpec>,
     prefetch_bytes: u64,
-) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>, Vec<Option<u32>>)> {
+) -> PyResult<ProgramTuple<'py>> {
     let program = build_program(py, graph, plans, prefetch_bytes)?;
     let steps = PyList::empty(py);
     for step in &program.steps {
@@ -436,7 +446,17 @@ fn to_python_step<'py>(py: Python<'py>, step: &Step) -> PyResult<Bound<'py, PyTu
         Step::Stripe(stripe) => {
             let inputs: Vec<_> = stripe.inputs.iter().map(to_python_view).collect();
             let output = to_python_view(&stripe.output);
-            ("stripe", stripe.part, inputs, output, stripe.padding, stripe.block, stripe.constants, stripe.slice, stripe.cycles)
+            (
+                "stripe",
+                stripe.part,
+                inputs,
+                output,
+                stripe.padding,
+                stripe.block,
+                stripe.constants,
+                stripe.slice,
+                stripe.cycles,
+            )
                 .into_pyobject(py)
         }
     }
