@@ -76,9 +76,7 @@ def inputs_of(models: Zoo) -> list[np.ndarray]:
 class Run:
     """Compiles and evaluates many files."""
 
-    def __init__(
-        self, folder: Path, keys: Sequence[tuple[str, DType]], configurations: Sequence[tuple[str, str]]
-    ) -> None:
+    def __init__(self, folder: Path, keys: Sequence[tuple[str, DType]], configurations: Sequence[tuple[str, str]]) -> None:
         self.folder, self.configurations = folder, configurations
         self.zoos = {f"{kind}_{dtype.value}": zoo(kind, dtype) for kind, dtype in keys}
         jobs: list[dict] = []
@@ -178,23 +176,8 @@ def everything(configurations: Sequence[tuple[str, str]]) -> list[Entry]:
 
 if __name__ == "__main__":
     import pickle
-
     found = everything(CONFIGURATIONS[: int(sys.argv[1]) if len(sys.argv) > 1 else None])
     pickle.dump(found, open("/tmp/zoo.pkl", "wb"))
     for e in found:
         if e.status != "ran" or e.differ["both"] or e.hazards or e.on_cpu:
-            print(
-                e.kind,
-                e.dtype.value,
-                e.accelerator,
-                e.core,
-                e.status,
-                "elements",
-                e.elements,
-                "cpu",
-                e.on_cpu,
-                e.differ,
-                e.largest,
-                e.cases[:4],
-                e.hazards[:1],
-            )
+            print(e.kind, e.dtype.value, e.accelerator, e.core, e.status, "elements", e.elements, "cpu", e.on_cpu, e.differ, e.largest, e.cases[:4], e.hazards[:1])
