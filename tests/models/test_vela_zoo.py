@@ -9,21 +9,19 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-import vela_file
-import zoo_models
-from ethoscade import simulator
-from ethoscade.errors import SimulationError
-from zoo_models import DType, Zoo, zoo
+import vela_file  # noqa: E402
+import zoo_models  # noqa: E402
+from ethoscade import simulator  # noqa: E402
+from ethoscade.errors import SimulationError  # noqa: E402
+from zoo_models import DType, Zoo, zoo  # noqa: E402
 
 HERE = Path(__file__).parent
 TABLE = Path(__file__).parents[2] / "docs" / "simulator-coverage.md"
@@ -76,7 +74,9 @@ def inputs_of(models: Zoo) -> list[np.ndarray]:
 class Run:
     """Compiles and evaluates many files."""
 
-    def __init__(self, folder: Path, keys: Sequence[tuple[str, DType]], configurations: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self, folder: Path, keys: Sequence[tuple[str, DType]], configurations: Sequence[tuple[str, str]]
+    ) -> None:
         self.folder, self.configurations = folder, configurations
         self.zoos = {f"{kind}_{dtype.value}": zoo(kind, dtype) for kind, dtype in keys}
         jobs: list[dict] = []
@@ -176,8 +176,23 @@ def everything(configurations: Sequence[tuple[str, str]]) -> list[Entry]:
 
 if __name__ == "__main__":
     import pickle
+
     found = everything(CONFIGURATIONS[: int(sys.argv[1]) if len(sys.argv) > 1 else None])
     pickle.dump(found, open("/tmp/zoo.pkl", "wb"))
     for e in found:
         if e.status != "ran" or e.differ["both"] or e.hazards or e.on_cpu:
-            print(e.kind, e.dtype.value, e.accelerator, e.core, e.status, "elements", e.elements, "cpu", e.on_cpu, e.differ, e.largest, e.cases[:4], e.hazards[:1])
+            print(
+                e.kind,
+                e.dtype.value,
+                e.accelerator,
+                e.core,
+                e.status,
+                "elements",
+                e.elements,
+                "cpu",
+                e.on_cpu,
+                e.differ,
+                e.largest,
+                e.cases[:4],
+                e.hazards[:1],
+            )
