@@ -140,7 +140,11 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
         match step {
             Step::Copy { part, buffer, slice, .. } => {
                 replay.alive(index, *buffer)?;
-                size(*buffer as usize, program.buffers[*buffer as usize].size_bytes, copied_bytes(graph, *part, *slice))?;
+                size(
+                    *buffer as usize,
+                    program.buffers[*buffer as usize].size_bytes,
+                    copied_bytes(graph, *part, *slice),
+                )?;
                 replay.staged[*buffer as usize] = Some((*part, *slice));
             }
             Step::Stripe(stripe) => replay.stripe(index, stripe)?,

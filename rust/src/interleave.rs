@@ -536,7 +536,8 @@ impl Builder<'_> {
         let whole = Plan { staging: vec![Staging::InPlace], stripes: vec![i64::MAX / 2], ..plan.clone() };
         self.cascade(&whole)?;
         let stripes = self.program.steps.split_off(start);
-        let count = self.graph.kernel(plan.first).and_then(|k| k.sliced.as_ref()).map_or(0, |sliced| sliced.bytes.len());
+        let count =
+            self.graph.kernel(plan.first).and_then(|k| k.sliced.as_ref()).map_or(0, |sliced| sliced.bytes.len());
         for stripe in stripes {
             let Step::Stripe(stripe) = stripe else { continue };
             for slice in 0..count as u32 {

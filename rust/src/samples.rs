@@ -84,7 +84,8 @@ impl Network {
         };
         (kernel.block_depth, kernel.part_kernel) = choose_encoding(&device(), &kernel, plane).expect("a block fits");
         if primitive == Primitive::Convolution && depth >= 32 {
-            let part = Kernel { ofm_depth: 16, constant_bytes: kernel.constant_bytes * 16 / depth as u64, ..kernel.clone() };
+            let part =
+                Kernel { ofm_depth: 16, constant_bytes: kernel.constant_bytes * 16 / depth as u64, ..kernel.clone() };
             let (block_depth, part_kernel) = choose_encoding(&device(), &part, plane).expect("a block fits");
             let bytes = vec![part.constant_bytes; (depth as usize).div_ceil(16)];
             kernel.sliced = Some(Sliced { depth: 16, block_depth, part_kernel, bytes });

@@ -60,7 +60,8 @@ fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bool)]
         let count = (last - first + 1) as usize;
         let roll = if wide { Axis::Width } else { Axis::Height };
         let stripes = (0..count as i64).map(|i| 1 + (stripe + i) % 5).collect();
-        let mut plan = Plan { first, last, tiling: Tiling { roll, tiles: 1 }, stripes, staging: vec![whole(staged); count] };
+        let mut plan =
+            Plan { first, last, tiling: Tiling { roll, tiles: 1 }, stripes, staging: vec![whole(staged); count] };
         let across = graph.tensors[graph.output(last) as usize].plane[roll.other() as usize];
         if (0..count - 1).all(|offset| is_interior(graph, &plan, offset)) {
             plan.tiling.tiles = tiles.min(across as u32);

@@ -30,7 +30,9 @@ def reference(job: dict) -> None:
         model = file.read()
     archive = np.load(job["inputs"])
     inputs = [archive[f"arr_{i}"] for i in range(len(archive.files))]
-    np.savez(job["outputs"], *{"litert": reference_worker.litert, "tflm": reference_worker.tflm}[job["do"]](model, inputs))
+    np.savez(
+        job["outputs"], *{"litert": reference_worker.litert, "tflm": reference_worker.tflm}[job["do"]](model, inputs)
+    )
 
 
 def main() -> None:

@@ -436,7 +436,17 @@ fn to_python_step<'py>(py: Python<'py>, step: &Step) -> PyResult<Bound<'py, PyTu
         Step::Stripe(stripe) => {
             let inputs: Vec<_> = stripe.inputs.iter().map(to_python_view).collect();
             let output = to_python_view(&stripe.output);
-            ("stripe", stripe.part, inputs, output, stripe.padding, stripe.block, stripe.constants, stripe.slice, stripe.cycles)
+            (
+                "stripe",
+                stripe.part,
+                inputs,
+                output,
+                stripe.padding,
+                stripe.block,
+                stripe.constants,
+                stripe.slice,
+                stripe.cycles,
+            )
                 .into_pyobject(py)
         }
     }
