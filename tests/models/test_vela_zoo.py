@@ -47,7 +47,6 @@ _SLICED = "Vela reduces one axis at a time and saturates in between"
 EXPLAINED: dict[tuple[str, DType | None, str | None], str] = {
     ("EXP", DType.INT8, "regor"): "Vela's table rounds single entries otherwise",
     ("EXP", DType.INT16, "legacy"): "Vela's table differs by 1 in single entries",
-    ("LOG", DType.INT16, "regor"): "Vela's table differs by 1 in single entries",
     ("MUL", DType.INT16, None): "a multiplier above 1 overflows the references' 32 bits; the NPU saturates",
     (
         "REDUCE_MAX",
@@ -59,7 +58,7 @@ EXPLAINED: dict[tuple[str, DType | None, str | None], str] = {
         DType.INT8,
         "regor",
     ): _STEP,
-    ("SQUARED_DIFFERENCE", DType.INT8, "legacy"): "Vela reads beyond a first operand that is broadcast",
+    ("SQUARED_DIFFERENCE", DType.INT8, "legacy"): "Vela reads unwritten bytes where the first operand is broadcast",
     ("SUM", DType.INT8, "regor"): _SLICED,
     ("SUM", DType.INT16, "regor"): _SLICED,
     ("TRANSPOSE", DType.UINT8, "regor"): "Vela takes uint8 for int8 and clamps to 0..127",
