@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 SOURCES := $(shell find rust/src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
 
-# pip and maturin tell much that nobody asked for; errors still show.
+# pip tells much that nobody asked for; errors still show.
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -23,7 +23,7 @@ $(VENV)/.installed: pyproject.toml tools/install_dependencies.py
 
 $(STAMP): $(VENV)/.installed $(SOURCES)
 	@echo "building the extension (about half a minute the first time) ..."
-	@$(BIN)/maturin develop --release --quiet
+	@$(BIN)/maturin develop --release >$(VENV)/build.log 2>&1 || { cat $(VENV)/build.log >&2; exit 1; }
 	@touch $@
 
 demo: $(STAMP)

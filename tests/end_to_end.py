@@ -45,7 +45,7 @@ def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:
     check_program(network.stages, program)
     placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS)
     offsets = dict(enumerate(placement.offsets))
-    check_placed(network.graph, network.stages, program, offsets)
+    check_placed(network, program, offsets)
     artifact = emit(network, program, offsets, placement.arena_bytes)
     inputs = random_inputs(network.source, seed)
     result = run_artifact(artifact, inputs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from ethoscade.ir import Graph
+from ethoscade.compiler import Network
 from ethoscade.lowering.stage import FeatureMap, Primitive, Stage
 from ethoscade.scheduling.program import Buffer, BufferKind, CallOperator, CopyConstants, Program, Slab, Stripe
 
@@ -51,19 +51,24 @@ def check_windows(stages: Sequence[Stage], program: Program) -> None:
 
 def check_coverage(stages: Sequence[Stage], program: Program) -> None:
     """Stripes cover every element of a whole tensor exactly once, and of any other at least what its readers read."""
-    made = {number: np.zeros(stage.output.shape[:2], int) for number, stage in enumerate(stages)}
+    made: dict[tuple[int, int | None], np.ndarray] = {}
     whole = set()
     for step in program.steps:
         if isinstance(step, Stripe):
             box = step.output
             assert 0 <= box.y0 < box.y1 and 0 <= box.x0 < box.x1, f"empty stripe {step}"
-            made[step.stage][box.y0 : box.y1, box.x0 : box.x1] += 1
+            count = made.setdefault((step.stage, step.slice), np.zeros(stages[step.stage].output.shape[:2], int))
+            count[box.y0 : box.y1, box.x0 : box.x1] += 1
             if program.buffers[box.buffer].kind is BufferKind.TENSOR:
                 whole.add(step.stage)
-    for number, count in made.items():
+    for (number, _), count in made.items():
         if number in whole:
             assert (count == 1).all(), f"{stages[number].name}: elements made {np.unique(count)} times"
-        assert count.any(), f"{stages[number].name} is never made"
+    for number, stage in enumerate(stages):
+        slices = {slice_ for of, slice_ in made if of == number}
+        assert slices == {None} or slices == set(range(len(slices))) != set(), (
+            f"{stage.name} is made in slices {slices}"
+        )
 
 
 def check_contents(stages: Sequence[Stage], program: Program) -> None:
@@ -121,11 +126,12 @@ def check_lifetimes(program: Program) -> None:
             assert cells and size % cells == 0, f"{slab} in {size} bytes"
 
 
-def check_placed(graph: Graph, stages: Sequence[Stage], program: Program, offsets: Mapping[int, int]) -> None:
+def check_placed(network: Network, program: Program, offsets: Mapping[int, int]) -> None:
     """Replay byte by byte in the arena: every reader finds what was meant for it, and the outputs are there in the end.
 
     Bytes are touched while their buffer's windows say that they are live, and nobody else's bytes lie on live ones.
     """
+    graph, stages = network.graph, network.stages
     arena = np.full(max(o + program.buffers[b].size_bytes for b, o in offsets.items()), _NOTHING)
 
     def whole(tensor: int) -> Content:
@@ -157,7 +163,7 @@ def check_placed(graph: Graph, stages: Sequence[Stage], program: Program, offset
     for number, step in enumerate(program.steps):
         if isinstance(step, CopyConstants):
             size = program.buffers[step.buffer].size_bytes
-            write(number, (step.buffer, np.arange(size), np.full(size, step.stage)))
+            write(number, (step.buffer, np.arange(size), np.full(size, _constants(step))))
         elif isinstance(step, CallOperator):
             op = graph.operators[step.operator]
             for tensor in op.inputs:
@@ -173,8 +179,8 @@ def check_placed(graph: Graph, stages: Sequence[Stage], program: Program, offset
             sources = [read(number, _bytes(view, slab)) for view, slab in zip(stage.inputs, step.inputs, strict=True)]
             if step.weights is not None:
                 size = program.buffers[step.weights].size_bytes
-                read(number, (step.weights, np.arange(size), np.full(size, step.stage)))
-            made = write(number, _bytes(stage.output, step.output))
+                read(number, (step.weights, np.arange(size), np.full(size, _constants(step))))
+            made = write(number, _bytes(stage.output, step.output, _channels(network, step)))
             assert not any(np.isin(made, source).any() for source in sources), f"step {number} writes what it reads"
     for tensor in graph.outputs:
         if graph.tensors[tensor].data is None:
@@ -191,13 +197,29 @@ def _live(buffer: Buffer, step: int) -> tuple[int, int]:
     return 0, buffer.size_bytes
 
 
-def _bytes(view: FeatureMap, slab: Slab) -> Content:
+def _constants(step: Stripe | CopyConstants) -> int:
+    """A number for the constants of a step."""
+    return step.stage * 4096 + (0 if step.slice is None else 1 + step.slice)
+
+
+def _channels(network: Network, step: Stripe) -> range:
+    """Output channels that a stripe makes."""
+    if step.slice is None:
+        return range(network.stages[step.stage].output.shape[2])
+    part = network.encoded[step.stage].slices[step.slice]
+    return range(part.first_channel, part.first_channel + part.channels)
+
+
+def _bytes(view: FeatureMap, slab: Slab, channels: range | None = None) -> Content:
     """Where the bytes of a box lie in their buffer, and which bytes of the whole feature map they are."""
-    pixel = np.arange(view.shape[2] * view.dtype.size_bytes)
+    depth, size = view.shape[2], view.dtype.size_bytes
+    made = range(depth) if channels is None else channels
+    pixel = np.arange(made.start * size, made.stop * size)
     rows, columns = (np.arange(slab.y0, slab.y1)[:, None], np.arange(slab.x0, slab.x1)[None, :])
     cells = (rows - slab.origin_y) % slab.rows * slab.columns + (columns - slab.origin_x) % slab.columns
     pixels = rows * view.shape[1] + columns
-    return slab.buffer, *((at[..., None] * len(pixel) + pixel).ravel() for at in (cells, pixels))  # type: ignore[return-value]
+    places, names = ((at[..., None] * depth * size + pixel).ravel() for at in (cells, pixels))
+    return slab.buffer, places, names
 
 
 def check_program(stages: Sequence[Stage], program: Program) -> None:

@@ -79,6 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--outputs", metavar="NPZ", help="where to write the outputs")
     command.add_argument("--seed", type=_natural, default=0, help="seed of the random inputs (default: 0)")
     command.add_argument("--reference", metavar="MODEL", help="the original model to compare with")
+    command.add_argument("--timing", action="store_true", help="say what it costs: cycles and bytes by operator")
+    command.add_argument("--trace", metavar="FILE", help="where to write a Chrome/Perfetto trace; implies --timing")
+    _add_system(command)
 
     command = _command(sub, "plan-memory", plan_memory.command_line, "place buffers of a CSV file in memory")
     plan_memory.add_arguments(command)
@@ -105,8 +108,11 @@ def _add_target(parser: argparse.ArgumentParser, only_accelerator: bool = False)
         metavar="NAME",
         help=f"one of {', '.join(ACCELERATORS)} (default: ethos-u55-256)",
     )
-    if only_accelerator:
-        return
+    if not only_accelerator:
+        _add_system(parser)
+
+
+def _add_system(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system-config", metavar="NAME", help="system configuration of the vela.ini")
     parser.add_argument("--memory-mode", metavar="NAME", help="memory mode of the vela.ini")
     parser.add_argument("--config", metavar="VELA_INI", help="configuration file (default: ethos-u-vela's)")

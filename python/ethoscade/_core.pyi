@@ -1,7 +1,7 @@
 """Types of the compiled core. Sections in the order of the rooms."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 __version__: str
 
@@ -20,9 +20,11 @@ BufferTuple = tuple[str, int, int, int, int, list[tuple[int, int, int, int]]]
 
 class SchedulingError(ValueError): ...
 
+@final
 class CascaderGraph:
     def __new__(cls, tensors: Sequence[Any], parts: Sequence[Any], device: Any) -> CascaderGraph: ...
 
+@final
 class Plan:
     @property
     def first(self) -> int: ...
@@ -37,6 +39,7 @@ class Plan:
     @property
     def staging(self) -> list[Literal["in_place", "whole", "sliced"]]: ...
 
+@final
 class Proposal:
     @property
     def sram_bytes(self) -> int: ...
@@ -47,6 +50,7 @@ class Proposal:
     @property
     def prefetch_bytes(self) -> int: ...
 
+@final
 class Frontier:
     @property
     def proposals(self) -> list[Proposal]: ...
@@ -84,6 +88,7 @@ PoolRow = tuple[int | None, int, int]
 
 class MemoryProblemError(Exception): ...
 
+@final
 class MemorySolution:
     offsets: list[int]
     pools: list[int]
@@ -93,6 +98,7 @@ class MemorySolution:
     stop_reason: str
     iterations: int
 
+@final
 class MemoryOverflow:
     pool: int
     needed_bytes: int
@@ -112,6 +118,7 @@ def memory_lower_bounds(buffers: list[BufferRow], pools: list[PoolRow]) -> list[
 
 # ---- simulator ------------------------------------------------------------------------------------------------------
 
+@final
 class RunReport:
     @property
     def commands(self) -> int: ...
@@ -128,8 +135,9 @@ class RunReport:
     @property
     def hazards(self) -> list[tuple[str, int | None, int, int | None, int, int, str]]: ...
 
+@final
 class Machine:
-    def __init__(self, accelerator: str, regions: list[int | bytes | tuple[int, int, int] | None]) -> None: ...
+    def __new__(cls, accelerator: str, regions: list[int | bytes | tuple[int, int, int] | None]) -> Machine: ...
     @property
     def accelerator(self) -> str: ...
     def write(self, region: int, offset: int, data: bytes) -> None: ...
@@ -151,3 +159,29 @@ class Machine:
     def run(self, payload: bytes) -> RunReport: ...
 
 def disassemble(payload: bytes) -> list[str]: ...
+
+# ---- timing ---------------------------------------------------------------------------------------------------------
+
+_Size = tuple[int, int, int]
+"""Height, width, depth."""
+TimedShape = tuple[_Size, _Size, _Size, int]
+"""OFM, IFM, block, BLOCKDEP."""
+TimedCost = tuple[int, int, int, int, int, int, int, int, int, int]
+"""MACs, blocks, jobs; cycles: MAC engine, output stage, pipeline, fill, drain, alone, hidden."""
+TimedEvent = tuple[str, int, str, tuple[int, int, int, int], list[tuple[int, int]], tuple[TimedShape, TimedCost] | None]
+"""Kind, command, bound, (reached, issued, start, end), bytes (read, written) by memory, a kernel's shape and cost."""
+TimedTotals = tuple[int, int, int, int, int, int, int, int, int, int]
+"""Cycles, kernels, DMA, front end, MACs, MAC engine, least MAC cycles, output stage, constant bytes, lower bound."""
+TimedTraffic = tuple[int, int, int, int, int, int]
+"""Bytes: kernel reads and writes, DMA reads and writes, commands; busy cycles."""
+
+def time_payload(
+    payload: bytes,
+    accelerator: str,
+    memories: Sequence[tuple[str, int, int, int, int, int]],
+    regions: Sequence[int],
+    commands: int,
+    rules: Sequence[tuple[str, int]],
+) -> tuple[TimedTotals, list[TimedTraffic], list[TimedEvent]]: ...
+
+# ---- end of timing --------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from .codegen.artifact import Artifact, CpuCall, NpuCall
 from .errors import ConfigError
 from .ir import Graph
 from .lowering.stage import Stage
-from .scheduling.program import BufferKind, CallOperator, CopyConstants, Program, Stripe
+from .scheduling.program import BufferKind, CallOperator, CopyConstants, Program, Stripe, Window
 from .scheduling.schedule import Proposal, Schedule
 from .target import Target
 
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OperatorSummary:
-    """Where an operator runs ("npu" or "cpu"), why not on the NPU, its modelled cycles, and its cascade by number."""
+    """Where an operator runs ("npu" or "cpu") and why not on the NPU, and the cascade it is part of, by number.
+
+    `cycles` are those of its NPU operations; copies of constants run beside them and are not counted.
+    """
 
     name: str
     kind: str
@@ -94,7 +97,7 @@ class Compiled:
     @property
     def cycles(self) -> int:
         """NPU cycles by the cost model; CPU operators are not counted."""
-        return dict(self.curve.points)[self.sram_bytes]
+        return next(cycles for size, cycles in reversed(self.curve.points) if size <= self.sram_bytes)
 
     @property
     def frontier(self) -> tuple[tuple[int, int], ...]:
@@ -166,9 +169,10 @@ def peak_operator(graph: Graph, stages: Sequence[Stage], program: Program) -> tu
     """The operator at whose step most bytes are alive, and those bytes in words."""
     changes: dict[int, int] = {}
     for buffer in program.buffers:
-        size = -(-buffer.size_bytes // buffer.alignment) * buffer.alignment
-        changes[buffer.first_step] = changes.get(buffer.first_step, 0) + size
-        changes[buffer.last_step] = changes.get(buffer.last_step, 0) - size
+        whole = Window(buffer.first_step, buffer.last_step, 0, buffer.size_bytes)
+        for window in buffer.windows or (whole,):
+            changes[window.first_step] = changes.get(window.first_step, 0) + window.high - window.low
+            changes[window.last_step] = changes.get(window.last_step, 0) - window.high + window.low
     alive, most, peak = 0, 0, 0
     for step in sorted(changes):
         alive += changes[step]
@@ -176,17 +180,16 @@ def peak_operator(graph: Graph, stages: Sequence[Stage], program: Program) -> tu
             most, peak = alive, step
     at = program.steps[min(peak, len(program.steps) - 1)]
     operator = at.operator if isinstance(at, CallOperator) else stages[at.stage].operator
-    held = [b for b in program.buffers if b.first_step <= peak < b.last_step]
     words = []
     for kind in BufferKind:
-        sizes = [b.size_bytes for b in held if b.kind is kind]
-        if sizes:
-            words.append(f"{sum(sizes)} bytes of {_PLURAL[kind]}")
+        size = sum(buffer.live_bytes(peak) for buffer in program.buffers if buffer.kind is kind)
+        if size:
+            words.append(f"{size} bytes of {_PLURAL[kind]}")
     return graph.operators[operator].name, ", ".join(words)
 
 
 _PLURAL = {
-    BufferKind.TENSOR: "whole tensors",
+    BufferKind.TENSOR: "tensors",
     BufferKind.ROLLING: "rolling buffers",
     BufferKind.WEIGHTS: "staged weights",
     BufferKind.WORKSPACE: "workspace",

@@ -153,8 +153,9 @@ def prepare(source: Graph, target: Target) -> Network:
 
 
 def _encode(stage: Stage, target: Target, encoding: Encoding) -> EncodedStage:
-    sliced = encoding.sliced
-    slices = sliced and SliceChoice(sliced.depth, EncodingChoice(sliced.block_depth, sliced.part_kernel))
+    sliced, slices = encoding.sliced, None
+    if sliced is not None:
+        slices = SliceChoice(sliced.depth, EncodingChoice(sliced.block_depth, sliced.part_kernel))
     return encode_stage(stage, target.accelerator, EncodingChoice(encoding.block_depth, encoding.part_kernel), slices)
 
 
@@ -249,7 +250,7 @@ def _summaries(
     """One line per operator, in execution order; cascades are numbered from 1."""
     spent: dict[int, int] = {}
     for step, cost in zip(program.steps, cycles, strict=True):
-        if not isinstance(step, CallOperator):
+        if isinstance(step, Stripe):
             operator = network.stages[step.stage].operator
             spent[operator] = spent.get(operator, 0) + cost
     cascade: dict[int, int] = {}

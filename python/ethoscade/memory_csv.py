@@ -29,7 +29,8 @@ def read_csv(path: str | os.PathLike[str]) -> tuple[Buffer, ...]:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{os.fspath(path)}: cannot read this file of buffers: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{os.fspath(path)}: cannot read this file of buffers: {reason}") from error
     return _Reader(os.fspath(path)).read(text)
 
 
@@ -60,7 +61,7 @@ def write_csv(path: str | os.PathLike[str], buffers: Sequence[Buffer], offsets: 
     try:
         Path(path).write_text(out.getvalue(), encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"{os.fspath(path)}: cannot write the placement: {error}") from error
+        raise ConfigError(f"{os.fspath(path)}: cannot write the placement: {error.strerror or error}") from error
 
 
 def _write_gap(gap: Gap) -> str:

@@ -4,9 +4,8 @@
 //! Owns this estimate, which follows the demand-driven order of stripes without walking it. What a program really takes
 //! is `lifetimes` and the memory planner's to say.
 
-use crate::graph::{CascaderGraph, PartId, TensorId};
+use crate::graph::{aligned, CascaderGraph, PartId, TensorId};
 use crate::interleave::Plan;
-use crate::plans::aligned;
 use crate::stripe::{Axis, Span};
 
 /// Moments of a cascade that are looked at.

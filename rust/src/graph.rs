@@ -110,6 +110,14 @@ pub enum GraphError {
     },
 }
 
+/// Alignment of buffers in the arena, bytes.
+pub const ALIGNMENT: u64 = 16;
+
+/// Bytes rounded up to the arena's alignment.
+pub fn aligned(bytes: u64) -> u64 {
+    bytes.div_ceil(ALIGNMENT) * ALIGNMENT
+}
+
 /// Parts and tensors, verified, with the links between them.
 #[derive(Clone, Debug)]
 pub struct CascaderGraph {

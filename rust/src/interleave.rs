@@ -169,7 +169,8 @@ pub struct Stripe {
     pub cycles: u64,
 }
 
-/// One step of a program.
+/// One step of a program. Nearly all steps are stripes, so that their size does not matter.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Copy a Part's constants into a buffer.

@@ -95,9 +95,21 @@ pub struct Memory {
     pub read_latency: u64,
     /// Cycles before a write is done.
     pub write_latency: u64,
+    /// Bytes of a burst; shorter runs waste the rest of it.
+    pub burst_bytes: u64,
 }
 
 impl Memory {
+    /// Bytes that the memory is busy for when `bytes` come in runs of `run_bytes`; runs below 16 bytes count as 16.
+    fn traffic(&self, bytes: u64, run_bytes: u64) -> u64 {
+        let run = run_bytes.max(SHORTEST_RUN);
+        if run < self.burst_bytes {
+            bytes * self.burst_bytes / run
+        } else {
+            bytes
+        }
+    }
+
     /// Cycles to move `bytes`, without latency, rounded up.
     pub fn cycles(&self, bytes: u64) -> u64 {
         (bytes * self.per_cycles).div_ceil(self.bytes)
@@ -143,6 +155,10 @@ const SPLIT_DEPTH: i64 = 16;
 const SUB_KERNEL: i64 = 8;
 /// Register words a stripe typically re-sends, times four bytes.
 const COMMAND_BYTES: u64 = 80;
+/// Runs below this many bytes cost as much.
+const SHORTEST_RUN: u64 = 16;
+/// The output stage writes at most this many channels of a pixel in one run.
+const WRITE_RUN: u64 = 16;
 /// Blocks in flight between fetch and write.
 const BLOCKS_IN_FLIGHT: u64 = 4;
 
@@ -245,8 +261,8 @@ fn output_cycles(device: &Device, kernel: &Kernel, extent: Block) -> u64 {
     div_ceil(extent[0] * extent[1] * depth * eighths, 8) as u64
 }
 
-/// Bytes of input that a block of real extent `[h, w, d]` fetches.
-fn ifm_bytes(kernel: &Kernel, extent: Block) -> u64 {
+/// Bytes of arena time that fetching the input of a block of real extent `[h, w, d]` takes.
+fn ifm_bytes(device: &Device, kernel: &Kernel, extent: Block) -> u64 {
     let rows = (extent[0] - 1) * kernel.stride[0] + kernel.dilated(0);
     let columns = (extent[1] - 1) * kernel.stride[1] + kernel.dilated(1);
     let depth = match kernel.primitive {
@@ -254,7 +270,14 @@ fn ifm_bytes(kernel: &Kernel, extent: Block) -> u64 {
         _ => extent[2],
     };
     let operands = if kernel.primitive == Primitive::Add { 2 } else { 1 };
-    (rows * columns * round_up(depth, 8) * operands) as u64
+    let bytes = (rows * columns * round_up(depth, 8) * operands) as u64;
+    // Pixels are packed: a block with all channels reads whole lines, others read their channels pixel by pixel.
+    let step = match kernel.primitive {
+        Primitive::Convolution => kernel.ifm_depth.min(ifm_depth_step(kernel)),
+        _ => extent[2],
+    };
+    let run = if step >= kernel.ifm_depth { kernel.ifm_depth * columns } else { step };
+    device.arena.traffic(bytes, run as u64)
 }
 
 /// Extents that a block size cuts an axis into: (extent, how often).
@@ -277,8 +300,8 @@ pub fn cost_with_block(device: &Device, kernel: &Kernel, plane: [i64; 2], block:
                 let extent = [h, w, d];
                 let mac = mac_cycles(device, kernel, plane, extent);
                 let output = output_cycles(device, kernel, extent);
-                let fetch = ifm_bytes(kernel, extent);
-                let write = (h * w * d) as u64;
+                let fetch = ifm_bytes(device, kernel, extent);
+                let write = device.arena.traffic((h * w * d) as u64, WRITE_RUN.min(d as u64));
                 let trip = device.arena.cycles(fetch + write) + mac + output;
                 if count == 0 {
                     first_fetch = fetch;

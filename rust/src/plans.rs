@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use crate::costs::{Costs, Source};
 use crate::edge::Edge;
-use crate::graph::{CascaderGraph, PartId, TensorId};
+use crate::graph::{aligned, CascaderGraph, PartId, TensorId};
 use crate::interleave::{is_interior, wanted, Plan, Staging, Walk};
 use crate::pareto::{pareto_front, thin, Point};
 use crate::performance::staging_cycles;
@@ -64,14 +64,6 @@ pub struct PlanTable {
     pub by_last: Vec<Vec<Vec<Candidate>>>,
     /// Open groups looked at.
     pub considered: u64,
-}
-
-/// Alignment of buffers in the arena, bytes.
-pub const ALIGNMENT: u64 = 16;
-
-/// Bytes rounded up to the arena's alignment.
-pub fn aligned(bytes: u64) -> u64 {
-    bytes.div_ceil(ALIGNMENT) * ALIGNMENT
 }
 
 /// A group under construction: the decisions for its first Part, and the group it extends.

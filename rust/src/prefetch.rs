@@ -5,10 +5,9 @@
 //! takes, and only over steps at which the arena has room. Costs of single operations are
 //! `performance`'s.
 
-use crate::graph::CascaderGraph;
+use crate::graph::{aligned, CascaderGraph};
 use crate::interleave::{Program, Step};
 use crate::lifetimes::settle;
-use crate::plans::aligned;
 
 /// Kernels that may be issued and unfinished (ETHOS-U: two).
 const KERNELS_IN_FLIGHT: usize = 2;
@@ -23,9 +22,9 @@ pub fn prefetch(graph: &CascaderGraph, program: &mut Program, limit_bytes: u64) 
     let mut live = live_bytes(program);
     let mut place: Vec<usize> = (0..program.steps.len()).collect();
     let mut barrier = 0;
-    for index in 0..program.steps.len() {
-        let Step::Copy { buffer, cycles, .. } = program.steps[index] else {
-            if matches!(program.steps[index], Step::Call { .. }) {
+    for (index, step) in program.steps.iter().enumerate() {
+        let &Step::Copy { buffer, cycles, .. } = step else {
+            if matches!(step, Step::Call { .. }) {
                 barrier = index + 1;
             }
             continue;

@@ -8,10 +8,10 @@
 
 use crate::costs::Costs;
 use crate::edge::Edge;
-use crate::graph::{CascaderGraph, PartId, TensorId, Work};
+use crate::graph::{aligned, CascaderGraph, PartId, TensorId, Work};
 use crate::interleave::{interleave, Plan, PlanError, Program, Staging, Step};
 use crate::pareto::{pareto_front, thin, Point};
-use crate::plans::{aligned, enumerate, Candidate, Options, PlanTable};
+use crate::plans::{enumerate, Candidate, Options, PlanTable};
 use crate::prefetch::{peak_bytes, prefetch, total_cycles};
 use crate::stripe::{Axis, Tiling};
 

@@ -10,8 +10,8 @@ pub fn device() -> Device {
         macs: 256,
         micro_block: [2, 2, 8],
         shram_banks: 48,
-        constants: Memory { bytes: 1, per_cycles: 1, read_latency: 64, write_latency: 0 },
-        arena: Memory { bytes: 8, per_cycles: 1, read_latency: 32, write_latency: 32 },
+        constants: Memory { bytes: 1, per_cycles: 1, read_latency: 64, write_latency: 0, burst_bytes: 128 },
+        arena: Memory { bytes: 8, per_cycles: 1, read_latency: 32, write_latency: 32, burst_bytes: 32 },
     }
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import subprocess
 import sys
 from functools import cache
@@ -15,19 +14,17 @@ import pytest
 from ethoscade.codegen.artifact import Artifact, CpuCall, NpuCall
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
+from model_files import NO_MODELS, model_folder
 
 ETHOS_U = "ethos-u"
 
 
 def models_folder() -> Path:
-    """Where real models lie: $ETHOSCADE_MODELS, else `shared/models` in a parent folder. Skips if there is none."""
-    named = os.environ.get("ETHOSCADE_MODELS")
-    if named:
-        return Path(named)
-    for parent in Path(__file__).resolve().parents:
-        if (parent / "shared" / "models").is_dir():
-            return parent / "shared" / "models"
-    pytest.skip("no real models: set ETHOSCADE_MODELS to a folder with .tflite files")
+    """Where real models lie. Skips if there are none."""
+    folder = model_folder()
+    if folder is None:
+        pytest.skip(NO_MODELS)
+    return folder
 
 
 def cpu_artifact(model: bytes, name: str = "net") -> Artifact:

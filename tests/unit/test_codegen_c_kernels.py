@@ -38,6 +38,18 @@ def test_softmax(dtype: DType, scale: float, beta: float) -> None:
     check(b.build(), seeds=1)
 
 
+@BOTH
+@pytest.mark.parametrize("scale", [1e-7, 7.8e-9, 1e-18])
+def test_softmax_of_next_to_nothing(dtype: DType, scale: float) -> None:
+    """Where LiteRT aborts, because the difference is shifted right, the reference semantics decide."""
+    b = ModelBuilder(dtype=dtype)
+    b.softmax(b.input((4, 1000), quantisation=Quantisation((float(np.float32(scale)),), (3,))), name="y")
+    model = b.build()
+    inputs = random_inputs(read_tflite(model), 0)
+    expected = reference.run(read_tflite(model), inputs).outputs["y"]
+    np.testing.assert_array_equal(host_c.run(cpu_artifact(model), inputs).outputs["y"], expected)
+
+
 @pytest.mark.parametrize("depth", [1, 2, 1001])
 def test_softmax_depths(depth: int) -> None:
     b = ModelBuilder()

@@ -346,7 +346,8 @@ def test_operators_say_where_they_run_and_why_not() -> None:
         assert bool(op.reason) == (op.where == "cpu")
         assert (op.cycles > 0) == (op.where == "npu")
     assert [op.kind for op in compiled.cpu_operators] == ["SOFTMAX"]
-    assert sum(op.cycles for op in compiled.operators) == compiled.cycles
+    # Kernels run one after the other; what is left of the total is waiting for copies.
+    assert sum(op.cycles for op in compiled.operators) <= compiled.cycles
     assert {op.cascade for op in compiled.operators} - {None} == set(range(1, compiled.cascades + 1))
 
 
@@ -354,7 +355,8 @@ def test_operators_say_where_they_run_and_why_not() -> None:
 def test_cycles_are_those_of_the_chosen_point(seed: int) -> None:
     for optimise in ("performance", "size"):
         compiled = ethoscade.compile(random_network(seed), optimise=optimise)
-        assert sum(op.cycles for op in compiled.operators) == compiled.cycles
+        # Kernels run one after the other; what is left of the total is waiting for copies.
+    assert sum(op.cycles for op in compiled.operators) <= compiled.cycles
 
 
 def test_progress_and_seconds_name_the_stages() -> None:

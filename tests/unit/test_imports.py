@@ -29,6 +29,7 @@ BELOW: dict[str, set[str]] = {
     "memory_csv": {"errors", "memory_model"},
     "memory": {"errors", "_core", "memory_model", "memory_csv", "scheduling"},
     "simulator": {"errors", "_core", "target"},
+    "timing": {"errors", "_core", "target"},
     "codegen": {"errors", "target", "ir", "quantised", "lowering", "scheduling", "memory"},
     "inputs": {"errors", "ir"},
     "verification": {"errors", "ir", "quantised", "reference"},
@@ -45,8 +46,8 @@ BELOW: dict[str, set[str]] = {
         "compiled",
     },
     "report": {
-        "errors", "target", "frontend", "lowering", "memory", "memory_model", "execution", "verification", "compiled",
-        "compiler",
+        "errors", "target", "ir", "frontend", "lowering", "memory", "memory_model", "execution", "timing",
+        "verification", "compiled", "compiler",
     },
     "__main__": {"errors", "_core", "target", "report"},
     "__init__": {"errors", "_core", "compiled", "compiler", "execution"},
@@ -159,14 +160,17 @@ _RUST_BELOW: dict[str, set[str]] = {
     "performance": {"stripe", "propagator"},
     "graph": {"stripe", "propagator", "performance"},
     "costs": {"stripe", "propagator", "performance", "graph"},
-    "interleave": {"stripe", "propagator", "performance", "graph", "costs"},
+    "lifetimes": {"graph", "interleave"},
+    "interleave": {"stripe", "propagator", "performance", "graph", "costs", "lifetimes"},
+    "prefetch": {"graph", "interleave", "lifetimes"},
+    "edge": {"stripe", "graph", "interleave"},
     "pareto": set(),
-    "checker": {"stripe", "propagator", "performance", "graph", "interleave"},
+    "checker": {"stripe", "propagator", "performance", "graph", "interleave", "lifetimes"},
     "usmp": set(),
     "npu": set(),
 }
-_SEARCH = {"stripe", "propagator", "performance", "graph", "costs", "interleave", "pareto", "usmp"}
-_RUST_BELOW |= {"plans": _SEARCH, "proposals": _SEARCH | {"plans"}}
+_PLANNING = {"stripe", "propagator", "performance", "graph", "costs", "interleave", "lifetimes", "edge", "pareto"}
+_RUST_BELOW |= {"plans": _PLANNING, "proposals": _PLANNING | {"plans", "prefetch", "usmp"}}
 
 
 def rust_room(path: Path) -> str:

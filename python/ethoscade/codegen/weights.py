@@ -34,7 +34,7 @@ class EncodingChoice:
 
 @dataclass(frozen=True)
 class SliceChoice:
-    """Constants once more, in slices of `depth` output channels, each encoded by `choice` for an operation of its own."""
+    """Constants once more, in slices of `depth` output channels, each encoded by `choice` for its own operation."""
 
     depth: int
     choice: EncodingChoice
@@ -119,7 +119,7 @@ def encode(stages: Sequence[Stage], accelerator: Accelerator, choices: Sequence[
 def encode_stage(
     stage: Stage, accelerator: Accelerator, choice: EncodingChoice, slices: SliceChoice | None = None
 ) -> EncodedStage:
-    """Compress the constants of one stage, once as a whole and, with `slices`, once in slices. Raises `CodegenError`."""
+    """Compress a stage's constants, once as a whole and, with `slices`, once in slices. Raises `CodegenError`."""
     if stage.weights is None:
         return EncodedStage(None)
     channels = len(stage.weights.bias)

@@ -25,7 +25,7 @@ from ..frontend import read_tflite
 from ..lowering import FAMILIES
 from ..target import ACCELERATORS
 from ..verification import compare, random_inputs, reference_outputs
-from . import plot, summary
+from . import plot, summary, trace
 
 DONE = 0
 DIFFERENT = 3
@@ -82,6 +82,12 @@ def simulate_artifact(args: argparse.Namespace) -> int:
     }
     lines = [f"ran '{graph.name}'; highest SRAM byte touched gives {result.arena_touched_bytes:,} bytes"]
     lines += [f"warning: {warning}" for warning in result.warnings]
+    timing = trace.time_file(graph, args.system_config, args.memory_mode, args.config) if _timed(args) else []
+    if timing:
+        report["timing"] = trace.timing_json(timing)
+        lines.append(trace.timing_text(timing))
+    if args.trace:
+        lines.append(f"wrote {trace.write_trace(timing, args.trace)}")
     status = DONE
     if args.reference:
         expected = reference_outputs(read_tflite(args.reference), inputs)
@@ -91,6 +97,10 @@ def simulate_artifact(args: argparse.Namespace) -> int:
         status = DIFFERENT if mismatches or result.warnings else DONE
     _print(args, report, "\n".join(lines))
     return status
+
+
+def _timed(args: argparse.Namespace) -> bool:
+    return bool(args.timing or args.trace)
 
 
 def supported_operators(args: argparse.Namespace) -> int:
@@ -146,7 +156,7 @@ def _write(compiled: Compiled, folder: Path, artefacts: tuple[str, ...]) -> dict
 
 
 def _listing(written: Mapping[str, str]) -> str:
-    return "".join(f"\nwrote {path}" for path in written.values())
+    return "".join(f"\nwrote {'C sources into ' if kind == 'c' else ''}{path}" for kind, path in written.items())
 
 
 def _print(args: argparse.Namespace, report: Mapping[str, Any], text: str) -> None:

@@ -104,22 +104,24 @@ def compile_text(compiled: Compiled, verification: Verification | None = None) -
         rows.append(("note", "no operator of this model runs on the NPU; there was nothing to compile"))
     rows.append(("seconds", ", ".join(f"{name} {value:.2f}" for name, value in compiled.seconds.items())))
     if verification is not None:
-        rows.append(("verified", verification_text(verification)))
+        rows += _verification_rows(verification)
     return _table(rows)
 
 
-def verification_text(check: Verification) -> str:
-    """The outcome of a verification in one line."""
+def _verification_rows(check: Verification) -> list[tuple[str, str]]:
+    inputs = "1 random input" if check.seeds == 1 else f"{check.seeds} random inputs"
     if check.ok:
-        inputs = "1 random input" if check.seeds == 1 else f"{check.seeds} random inputs"
-        return (
-            f"bit-exact: {check.elements:,} output elements on {inputs} equal the reference "
-            f"({check.judge}); highest SRAM byte touched gives {_size(check.sram_touched_bytes)}"
+        found = f"bit-exact: {check.elements:,} output elements on {inputs} equal the reference"
+    else:
+        found = (
+            f"FAILED: {check.mismatches:,} of {check.elements:,} output elements on {inputs} differ "
+            f"(by up to {check.max_abs_diff}), {check.hazards} hazards"
         )
-    return (
-        f"FAILED: {check.mismatches:,} of {check.elements:,} elements differ (by up to {check.max_abs_diff}), "
-        f"{check.hazards} hazards; judge: {check.judge}"
-    )
+    return [
+        ("verified", found),
+        ("  reference", check.judge),
+        ("  SRAM touched", _size(check.sram_touched_bytes)),
+    ]
 
 
 def frontier_text(curve: Curve) -> str:

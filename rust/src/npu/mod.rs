@@ -30,6 +30,7 @@ pub mod shram;
 mod sigmoid;
 #[cfg(test)]
 mod tests;
+pub mod timing;
 mod weight_cache;
 pub mod weight_order;
 pub mod weights;

@@ -208,7 +208,7 @@ impl Machine {
 }
 
 /// The kernel that an operation starts, if it starts one.
-fn kernel_kind(opcode: Opcode, parameter: u16) -> Result<Option<KernelKind>, Fault> {
+pub(super) fn kernel_kind(opcode: Opcode, parameter: u16) -> Result<Option<KernelKind>, Fault> {
     let unknown = |allowed| Fault::Range { register: "operation parameter", value: i64::from(parameter), allowed };
     Ok(match opcode {
         Opcode::Conv => Some(KernelKind::Conv),
@@ -233,7 +233,7 @@ fn kernel_kind(opcode: Opcode, parameter: u16) -> Result<Option<KernelKind>, Fau
 ///
 /// # Errors
 /// [`Fault::TooLarge`] for rows that would take gigabytes: only damaged streams contain them.
-fn kernel_work(kernel: &Kernel) -> Result<u64, Fault> {
+pub(super) fn kernel_work(kernel: &Kernel) -> Result<u64, Fault> {
     let product = |sizes: &[u32]| sizes.iter().fold(1u64, |product, &n| product.saturating_mul(u64::from(n)));
     let (ifm, ofm, window) = (&kernel.ifm, &kernel.ofm, &kernel.window);
     let row = product(&[ofm.width, ofm.depth]);

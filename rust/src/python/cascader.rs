@@ -7,10 +7,10 @@ use pyo3::types::{PyList, PyTuple};
 
 use crate::checker::{check, Complaint};
 use crate::costs::Costs;
-use crate::graph::{self, GraphError};
+use crate::graph::{self, aligned, GraphError, ALIGNMENT};
 use crate::interleave::{interleave, Buffer, Content, Plan, PlanError, Program, Staging, Step, View};
 use crate::performance::{choose_encoding, Device, Kernel, Memory, Primitive, Sliced};
-use crate::plans::{aligned, Options, ALIGNMENT};
+use crate::plans::Options;
 use crate::prefetch::prefetch;
 use crate::propagator::Propagator;
 use crate::proposals::{search, Frontier, Proposal};
@@ -42,12 +42,19 @@ struct MemorySpec {
     bytes_per_cycle: (u64, u64),
     read_latency: u64,
     write_latency: u64,
+    burst_bytes: u64,
 }
 
 impl MemorySpec {
     fn build(&self) -> Memory {
         let (bytes, per_cycles) = self.bytes_per_cycle;
-        Memory { bytes, per_cycles, read_latency: self.read_latency, write_latency: self.write_latency }
+        Memory {
+            bytes,
+            per_cycles,
+            read_latency: self.read_latency,
+            write_latency: self.write_latency,
+            burst_bytes: self.burst_bytes,
+        }
     }
 }
 
@@ -381,6 +388,9 @@ fn place(program: &Program) -> u64 {
     found.map_or(u64::MAX, |solution| aligned(solution.placement.peaks[0]))
 }
 
+/// Steps, buffers, and the buffer of each tensor.
+type ProgramTuple<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Vec<Option<u32>>);
+
 /// Steps and buffers of a set of Plans, as tuples (see `_core.pyi`).
 #[pyfunction]
 #[pyo3(signature = (graph, plans, prefetch_bytes=0))]
@@ -389,7 +399,7 @@ fn interleave_plans<'py>(
     graph: &CascaderGraph,
     plans: Vec<PlanSpec>,
     prefetch_bytes: u64,
-) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>, Vec<Option<u32>>)> {
+) -> PyResult<ProgramTuple<'py>> {
     let program = build_program(py, graph, plans, prefetch_bytes)?;
     let steps = PyList::empty(py);
     for step in &program.steps {

@@ -19,7 +19,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// `SimulationError` (or `ConfigError` for an unknown accelerator) of `ethoscade.errors`.
-fn error(py: Python<'_>, error: NpuError) -> PyErr {
+pub(super) fn error(py: Python<'_>, error: NpuError) -> PyErr {
     let name = match error {
         NpuError::UnknownAccelerator { .. } => "ConfigError",
         NpuError::Payload(_) | NpuError::Command { .. } | NpuError::Host(_) => "SimulationError",

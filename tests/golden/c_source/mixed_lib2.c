@@ -95,8 +95,17 @@ static int32_t softmax_reciprocal(int32_t a)
     return softmax_shift_up(x, 1);
 }
 
+/* A difference to the maximum in Q5.26. LiteRT aborts where the shift is negative; the meaning is clear all the same. */
+static int32_t softmax_scaled(int32_t difference, int32_t multiplier, int shift)
+{
+    const int left = shift > 0 ? shift : 0;
+    const int right = shift > 0 ? 0 : -shift;
+
+    return fixed_round_shift(fixed_high_mul(difference * ((int32_t)1 << left), multiplier), right);
+}
+
 static void softmax_8bit(const uint8_t* input, uint8_t* output, int32_t rows, int32_t depth, int32_t multiplier,
-                         int left_shift, int32_t smallest_difference, uint8_t sign)
+                         int shift, int32_t smallest_difference, uint8_t sign)
 {
     int32_t row;
     int32_t c;
@@ -114,7 +123,7 @@ static void softmax_8bit(const uint8_t* input, uint8_t* output, int32_t rows, in
         for (c = 0; c < depth; ++c) {
             const int32_t difference = (int32_t)(uint8_t)(input[c] ^ sign) - largest;
             if (difference >= smallest_difference) {
-                const int32_t scaled = fixed_high_mul(difference * ((int32_t)1 << left_shift), multiplier);
+                const int32_t scaled = softmax_scaled(difference, multiplier, shift);
                 sum += fixed_round_shift(softmax_exp(scaled), 12);
             }
         }
@@ -127,7 +136,7 @@ static void softmax_8bit(const uint8_t* input, uint8_t* output, int32_t rows, in
             const int32_t difference = (int32_t)(uint8_t)(input[c] ^ sign) - largest;
             int32_t value = 0;
             if (difference >= smallest_difference) {
-                const int32_t scaled = fixed_high_mul(difference * ((int32_t)1 << left_shift), multiplier);
+                const int32_t scaled = softmax_scaled(difference, multiplier, shift);
                 /* 12 integer bits of the sum less its headroom, and 31 fraction bits down to 8. */
                 value = fixed_round_shift(fixed_high_mul(scale, softmax_exp(scaled)), 12 - headroom + 31 - 8);
                 value = value > 255 ? 255 : value;

@@ -20,6 +20,7 @@ from .kernel import (
 
 # Differences to the maximum are Q5.26 (TFLite: kScaledDiffIntegerBits).
 _INTEGER_BITS = 5
+_LARGEST_DIFFERENCE = 255
 
 
 def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
@@ -32,14 +33,13 @@ def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
         refuse(operator, f"its output must have scale 1/256 and zero point {-sign}")
     beta = operator.attrs.beta if isinstance(operator.attrs, SoftmaxAttrs) else 1.0
     real = min(beta * quantisation_of(operator, source).scale * 2.0 ** (31 - _INTEGER_BITS), 2.0**31 - 1)
-    if real < 1:
-        refuse(operator, f"beta times input scale is {real / 2.0 ** (31 - _INTEGER_BITS):g}, too small for the kernel")
-    multiplier, left_shift = fixed_multiplier(real)
-    smallest = -math.floor((2**_INTEGER_BITS - 1) * 2.0 ** (31 - _INTEGER_BITS) / 2.0**left_shift)
+    multiplier, shift = fixed_multiplier(real)
+    reach = math.floor((2**_INTEGER_BITS - 1) * 2.0 ** (31 - _INTEGER_BITS) / 2.0**shift)
+    smallest = -min(reach, _LARGEST_DIFFERENCE)
     depth = source.shape[-1] if source.shape else 1
     text = (
         f"softmax_8bit({operands.source(index)}, {operands.target(result)}, {elements(source) // depth}, {depth}, "
-        f"{multiplier}, {left_shift}, {smallest}, {sign});"
+        f"{multiplier}, {shift}, {smallest}, {sign});"
     )
     return Call(text, ("fixed_point.c", "softmax.c"))
 

@@ -1,0 +1,209 @@
+"""Cycles of Vela's streams and of ours under one timing model, beside Vela's own totals and the lower bounds.
+
+    python benches/timing.py [--models resnet8_int8,...] [--switches] [--no-ours] [--cache FOLDER]
+
+Every stream is costed as it was issued: a stripe costs what a stripe costs. Vela's own totals cost an operator as if it
+ran unstriped. `--switches` prints what each assumption of the model changes. Vela runs as a subprocess; with `--cache`
+its output is kept and used again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "tests" / part) for part in ("", "models")]
+
+import ethoscade  # noqa: E402
+import vela_file  # noqa: E402
+from ethoscade.target import Target, load_target  # noqa: E402
+from ethoscade.timing import TimingReport, simulate_timing  # noqa: E402
+from model_files import NO_MODELS, model_paths  # noqa: E402
+
+CORES = ("regor", "legacy")
+MODES = ("Performance", "Size")
+# Cycles of an independent model with the same rules (docs/timing.md, "Evidence"): (core, mode) -> cycles.
+COLUMNS = (("regor", "Performance"), ("legacy", "Performance"), ("regor", "Size"), ("legacy", "Size"))
+INDEPENDENT = {
+    "kws_ref_int8": (56_928, 60_236, 96_599, 95_350),
+    "ad01_int8": (202_668, 202_725, 202_668, 202_725),
+    "resnet8_int8": (144_657, 142_606, 305_586, 310_116),
+    "vww_96_int8": (159_020, 157_664, 194_262, 216_679),
+    "person_detect": (295_383, 305_184, 359_883, 392_216),
+    "mobilenet_v1_0.25_128_uint8": (595_403, 586_535, 649_437, 679_125),
+    "mobilenet_v1_1.0_224_embed_uint8": (4_494_193, 4_478_851, 5_863_484, 5_917_304),
+    "mobilenet_v2_1.0_224_ptq": (5_910_427, 5_974_610, 6_740_305, 7_012_429),
+}
+SWITCHES = {
+    "commands cost nothing": {"cycles_per_word": 0, "fetch_commands": 0},
+    "issue costs nothing": {"issue": 0},
+    "issue |write - fetch|": {"issue": 2},
+    "no burst waste": {"bursts": 0},
+    "no whole beats": {"whole_beats": 0},
+    "fill, drain whole bricks": {"whole_bricks": 1},
+    "BLOCKDEP hides nothing": {"hide_latency": 0},
+    "28 cycles per kernel": {"cycles_per_kernel": 28},
+    "elementwise depth by 16": {"elementwise_depth": 16},
+    "elementwise depth exact": {"elementwise_depth": 1},
+    "partial blocks cost as full": {"partial_blocks": 0},
+    "partial IFM depth as full": {"partial_ifm_depth": 0},
+    "edges fetch full blocks": {"exact_halo": 0},
+    "IFM once for all depths": {"ifm_per_depth_block": 0},
+    "weights once per kernel": {"weights_per_spatial_block": 0},
+    "no contention": {"contention": 0},
+    "DMA without write latency": {"dma_write_latency": 0},
+    "2 DMAs outstanding": {"dma_queue": 2},
+    "3 kernels outstanding": {"kernel_queue": 3},
+}
+
+
+@dataclass(frozen=True)
+class VelaRun:
+    """What Vela made of a model: payloads, SRAM bytes and its own total of cycles."""
+
+    payloads: tuple[bytes, ...]
+    sram_bytes: int
+    own_cycles: int
+
+
+def run_vela(model: Path, core: str, mode: str, cache: Path, accelerator: str = "ethos-u55-256") -> VelaRun:
+    """Compile with Vela, unless the cache has it."""
+    folder = cache / f"{model.stem}.{mode}.{core}"
+    output = folder / f"{model.stem}_vela.tflite"
+    if not output.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "ethosu.vela", str(model), "--output-dir", str(folder), "--optimise", mode]
+        command += ["--accelerator-config", accelerator, "--memory-mode", "Shared_Sram"]
+        command += ["--system-config", "Ethos_U55_High_End_Embedded"]
+        command += ["--debug-force-legacy-core"] if core == "legacy" else []
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    file = vela_file.read(output)
+    calls = [op for op in file.operators if not isinstance(op, str)]
+    with open(next(folder.glob("*_summary_*.csv")), encoding="utf-8", newline="") as text:
+        row = next(csv.DictReader(text))
+    own = round(float(row["cycles_total"]))
+    return VelaRun(tuple(call.payload for call in calls), max(call.scratch[1] for call in calls), own)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Several payloads of one network together."""
+
+    cycles: int
+    lower_bound: int
+    mac_engine: int
+    flash_once: int
+    bound: str
+    seconds: float
+
+
+def total(payloads: tuple[bytes, ...], target: Target, rules: dict[str, int] | None = None) -> Sum:
+    """Add the payloads of one network up."""
+    began = time.perf_counter()
+    reports: list[TimingReport] = [simulate_timing(payload, target, rules=rules) for payload in payloads]
+    seconds = time.perf_counter() - began
+    bounds: dict[str, int] = {}
+    for report in reports:
+        for name, cycles in report.bound_cycles.items():
+            bounds[name] = bounds.get(name, 0) + cycles
+    cycles = sum(report.cycles for report in reports)
+    shares = [
+        f"{name} {100 * part / max(cycles, 1):.0f}%" for name, part in sorted(bounds.items(), key=lambda b: -b[1])
+    ]
+    rate = target.constants.bytes_per_cycle
+    commands = sum(report.memories[target.constants.name].command_bytes for report in reports)
+    once = sum(report.constant_bytes for report in reports) + commands
+    return Sum(
+        cycles,
+        sum(report.lower_bound_cycles for report in reports),
+        sum(report.mac_engine_cycles for report in reports),
+        once * rate[1] // rate[0],
+        " ".join(shares[:3]),
+        seconds,
+    )
+
+
+def percent(ours: int, theirs: int) -> str:
+    """Difference of `ours` to `theirs`."""
+    return f"{100 * (ours / theirs - 1):+6.1f}%"
+
+
+def print_model(model: Path, target: Target, cache: Path, ours: bool) -> Iterator[tuple[str, tuple[bytes, ...]]]:
+    """Print one model's rows; yields its streams by name."""
+    print(f"\n{model.stem}")
+    head = f"  {'stream':<20}{'SRAM bytes':>11}{'cycles':>12}{'indep.':>9}{'Vela own':>12}{'diff.':>9}"
+    print(head + f"{'lower bound':>12}{'MAC engine':>12}{'flash once':>12}{'seconds':>9}  bound by")
+    independent = dict(zip(COLUMNS, INDEPENDENT.get(model.stem, ()), strict=False))
+    for core, mode in COLUMNS:
+        run = run_vela(model, core, mode, cache)
+        row = total(run.payloads, target)
+        other = percent(row.cycles, independent[core, mode]) if (core, mode) in independent else ""
+        name = f"Vela {core} {mode}"
+        print(f"  {name:<20.20}{run.sram_bytes:>11,}{row.cycles:>12,}{other:>9}{run.own_cycles:>12,}"
+              f"{percent(row.cycles, run.own_cycles):>9}{_bounds(row)}")  # fmt: skip
+        yield f"{model.stem} {core} {mode}", run.payloads
+    for budget in ("floor", "300KiB", None) if ours else ():
+        try:
+            size = ethoscade.frontier(model).floor_bytes if budget == "floor" else budget
+            compiled = ethoscade.compile(model, sram=size)
+        except ethoscade.EthoscadeError as error:
+            print(f"  ours {budget}: {type(error).__name__}: {str(error).splitlines()[0][:100]}")
+            continue
+        payloads = tuple(call.payload for call in compiled.artifact.calls if hasattr(call, "payload"))
+        row = total(payloads, target)
+        name = f"ours {budget or 'no budget'}"
+        print(f"  {name:<20}{compiled.sram_bytes:>11,}{row.cycles:>12,}{'':>9}{compiled.cycles:>12,}"
+              f"{percent(row.cycles, compiled.cycles):>9}{_bounds(row)}")  # fmt: skip
+        yield f"{model.stem} {name}", payloads
+
+
+def _bounds(row: Sum) -> str:
+    return f"{row.lower_bound:>12,}{row.mac_engine:>12,}{row.flash_once:>12,}{row.seconds:>9.3f}  {row.bound}"
+
+
+def print_switches(streams: dict[str, tuple[bytes, ...]], target: Target) -> None:
+    """What each switch changes, least and most over Vela's unstriped, striped and our streams."""
+    groups = {
+        "Vela unstriped": [p for name, p in streams.items() if name.endswith("Performance")],
+        "Vela Size": [p for name, p in streams.items() if name.endswith("Size")],
+        "ours": [p for name, p in streams.items() if " ours " in name],
+    }
+    print("\n" + f"{'switch':<30}" + "".join(f"{name:>22}" for name in groups))
+    base = {name: [total(p, target).cycles for p in group] for name, group in groups.items()}
+    for title, rules in SWITCHES.items():
+        cells = []
+        for name, group in groups.items():
+            changes = [100 * (total(p, target, rules).cycles / b - 1) for p, b in zip(group, base[name], strict=True)]
+            cells.append(f"{min(changes):+.1f}..{max(changes):+.1f}%" if changes else "-")
+        print(f"{title:<30}" + "".join(f"{cell:>22}" for cell in cells))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", help="comma-separated names; default: those with figures of the independent model")
+    parser.add_argument("--switches", action="store_true", help="print what each assumption changes")
+    parser.add_argument("--no-ours", action="store_true", help="only Vela's streams")
+    parser.add_argument("--cache", type=Path, help="folder that keeps Vela's output")
+    args = parser.parse_args()
+    paths = model_paths()
+    if not paths:
+        sys.exit(NO_MODELS)
+    wanted = args.models.split(",") if args.models else list(INDEPENDENT)
+    target = load_target("ethos-u55-256", "Ethos_U55_High_End_Embedded", "Shared_Sram")
+    streams: dict[str, tuple[bytes, ...]] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for model in (path for path in paths if path.stem in wanted):
+            streams.update(print_model(model, target, args.cache or Path(scratch), not args.no_ours))
+    if args.switches:
+        print_switches(streams, target)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""The timing model on streams that Vela made: the independent model's figures, bytes counted from the registers, speed.
+
+Vela's total is no judge of striped streams: it costs a cascaded operator as if it ran unstriped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.util
+import os
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+import register_bytes
+import vela_file
+from ethoscade.target import Target, load_target
+from ethoscade.timing import simulate_timing
+from model_files import NO_MODELS, model_folder
+
+TARGET = load_target("ethos-u55-256", "Ethos_U55_High_End_Embedded", "Shared_Sram")
+SRAM, FLASH = "Sram", "OffChipFlash"
+COLUMNS = (("regor", "Performance"), ("legacy", "Performance"), ("regor", "Size"), ("legacy", "Size"))
+# Cycles of an independent model (docs/timing.md, "Evidence"), in the order of COLUMNS.
+INDEPENDENT = {
+    "kws_ref_int8": (56_928, 60_236, 96_599, 95_350),
+    "ad01_int8": (202_668, 202_725, 202_668, 202_725),
+    "resnet8_int8": (144_657, 142_606, 305_586, 310_116),
+    "vww_96_int8": (159_020, 157_664, 194_262, 216_679),
+    "person_detect": (295_383, 305_184, 359_883, 392_216),
+    "mobilenet_v1_1.0_224_embed_uint8": (4_494_193, 4_478_851, 5_863_484, 5_917_304),
+}
+CASES = [(name, core, mode) for name in INDEPENDENT for core, mode in COLUMNS]
+TOLERANCE = 0.02
+SECONDS = 0.3
+
+Payload = Callable[[str, str, str], bytes]
+
+
+@pytest.fixture(scope="session")
+def vela_payload(tmp_path_factory: pytest.TempPathFactory) -> Payload:
+    """A function (model, core, mode) -> payload of Vela's file; each is compiled once."""
+    folder = model_folder()
+    if folder is None:
+        pytest.skip(NO_MODELS)
+    if importlib.util.find_spec("ethosu") is None:
+        pytest.skip("ethos-u-vela is not installed")
+
+    @functools.cache
+    def payload(name: str, core: str, mode: str) -> bytes:
+        model = folder / f"{name}.tflite"
+        if not model.is_file():
+            pytest.skip(f"{model} is missing")
+        output = tmp_path_factory.mktemp("vela")
+        command = [sys.executable, "-m", "ethosu.vela", str(model), "--output-dir", str(output), "--optimise", mode]
+        command += ["--accelerator-config", "ethos-u55-256", "--memory-mode", "Shared_Sram"]
+        command += ["--system-config", "Ethos_U55_High_End_Embedded"]
+        command += ["--debug-force-legacy-core"] if core == "legacy" else []
+        subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ)
+        (op,) = [op for op in vela_file.read(output / f"{name}_vela.tflite").operators if not isinstance(op, str)]
+        return op.payload
+
+    return payload
+
+
+@pytest.mark.parametrize(("name", "core", "mode"), CASES)
+def test_agrees_with_an_independent_model(name: str, core: str, mode: str, vela_payload: Payload) -> None:
+    expected = INDEPENDENT[name][COLUMNS.index((core, mode))]
+    found = simulate_timing(vela_payload(name, core, mode), TARGET).cycles
+    assert abs(found / expected - 1) < TOLERANCE, f"{found} cycles, {expected} expected"
+
+
+@pytest.mark.parametrize(("name", "core", "mode"), CASES)
+def test_bytes_are_those_of_the_registers(name: str, core: str, mode: str, vela_payload: Payload) -> None:
+    payload = vela_payload(name, core, mode)
+    report = simulate_timing(payload, TARGET)
+    counted = register_bytes.count(payload)
+    for memory, regions in ((FLASH, [0]), (SRAM, range(1, 8))):
+        found = report.memories[memory]
+        assert found.kernel_read_bytes == sum(counted[region, "read"] for region in regions)
+        assert found.kernel_written_bytes == sum(counted[region, "written"] for region in regions)
+        assert found.dma_read_bytes == sum(counted[region, "copied from"] for region in regions)
+        assert found.dma_written_bytes == sum(counted[region, "copied to"] for region in regions)
+    stream = next(i for i in range(4, 64) if payload[4 * i] == 2) + 1
+    assert report.memories[FLASH].command_bytes == len(payload) - 4 * stream
+
+
+@pytest.mark.parametrize(("name", "core", "mode"), CASES)
+def test_bounds_hold(name: str, core: str, mode: str, vela_payload: Payload) -> None:
+    payload = vela_payload(name, core, mode)
+    report = simulate_timing(payload, TARGET)
+    assert report.lower_bound_cycles <= report.cycles
+    assert report.least_mac_cycles <= report.mac_engine_cycles <= report.cycles
+    assert sum(report.bound_cycles.values()) == report.cycles
+    for memory in ("constants", "arena"):
+        assert simulate_timing(payload, _faster(memory)).cycles <= report.cycles
+    rules = {"fetch_commands": 0, "cycles_per_word": 0}
+    relaxed = simulate_timing(_without_waits(payload), TARGET, rules=rules).cycles
+    assert relaxed <= simulate_timing(payload, TARGET, rules=rules).cycles
+
+
+@pytest.mark.parametrize(("core", "mode"), COLUMNS)
+def test_a_large_network_is_timed_quickly(core: str, mode: str, vela_payload: Payload) -> None:
+    payload = vela_payload("mobilenet_v1_1.0_224_embed_uint8", core, mode)
+    seconds = []
+    for _ in range(3):
+        began = time.process_time()
+        simulate_timing(payload, TARGET)
+        seconds.append(time.process_time() - began)
+    assert min(seconds) < SECONDS
+
+
+def _faster(memory: str) -> Target:
+    old = getattr(TARGET, memory)
+    rate = old.bytes_per_cycle
+    return dataclasses.replace(TARGET, **{memory: dataclasses.replace(old, bytes_per_cycle=(2 * rate[0], rate[1]))})
+
+
+def _without_waits(payload: bytes) -> bytes:
+    """Every KERNEL_WAIT and DMA_WAIT as one that waits for nothing: a wrong stream, but no slower one."""
+    words = list(struct.unpack(f"<{len(payload) // 4}I", payload))
+    at = next(i for i, word in enumerate(words) if i >= 4 and word & 0xFF == 2) + 1
+    while at < len(words):
+        code, wide = words[at] & 0x3FF, words[at] >> 14 & 1
+        if not wide and code in (17, 18):
+            words[at] = code | (3 if code == 18 else 15) << 16
+        at += 1 + wide
+    return struct.pack(f"<{len(words)}I", *words)
