@@ -53,7 +53,9 @@ class Zoo:
         return len(self.tensors) - 1
 
     def input(self, shape: Shape, quantisation: tuple[float, int] | None = None, dtype: DType | None = None) -> int:
-        self.inputs.append(self.tensor(shape, quantisation or PLAIN[dtype or self.dtype], dtype))
+        # Vela multiplies 32-bit operands of a scale by scales, which the hardware ignores: such tensors have none.
+        plain = None if (dtype or self.dtype) is I32 else PLAIN[dtype or self.dtype]
+        self.inputs.append(self.tensor(shape, quantisation or plain, dtype))
         return self.inputs[-1]
 
     def integers(self, numbers: object, dtype: DType = I32) -> int:
@@ -78,7 +80,8 @@ class Zoo:
     ) -> None:
         """The operator, with one output or several, which all become outputs of the network."""
         several = shapes if shapes and isinstance(shapes[0], tuple) else (shapes,)
-        made = [self.tensor(shape, quantisation or PLAIN[dtype or self.dtype], dtype) for shape in several]
+        plain = None if (dtype or self.dtype) is I32 else PLAIN[dtype or self.dtype]
+        made = [self.tensor(shape, quantisation or plain, dtype) for shape in several]
         self.operators.append(OperatorRecord(self.kind, 1, tuple(inputs), tuple(made), options, dict(fields or {})))
         self.outputs += made
         self.cases.append(case or " ".join("x".join(map(str, self.tensors[i].shape)) for i in inputs if i >= 0))

@@ -9,6 +9,9 @@ use crate::npu::disassemble::disassemble as disassemble_payload;
 use crate::npu::memory::REGION_COUNT;
 use crate::npu::{Accelerator, Fault, Machine, NpuError, RunReport};
 
+/// Bytes of the largest memory that is simulated: damaged files ask for any amount, and no memory left is no error.
+const MAX_REGION_BYTES: usize = 1 << 29;
+
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyMachine>()?;
     module.add_class::<PyRunReport>()?;
@@ -247,6 +250,10 @@ fn length(py: Python<'_>, region: usize, start: i64, end: i64) -> PyResult<usize
 fn add_region(machine: &mut Machine, index: usize, spec: RegionSpec) -> Result<(), Fault> {
     let memory = &mut machine.memory;
     let (buffer, offset, size) = match spec {
+        RegionSpec::Size(size) if size > MAX_REGION_BYTES => {
+            let what = "bytes in a region";
+            return Err(Fault::TooLarge { what, amount: size as u64, limit: MAX_REGION_BYTES as u64 });
+        }
         RegionSpec::Size(size) => (memory.add_buffer(vec![0; size], true, false), 0, size),
         RegionSpec::Constants(bytes) => (memory.add_buffer(bytes.to_vec(), false, true), 0, bytes.len()),
         RegionSpec::Window((region, offset, size)) => {
