@@ -4,16 +4,9 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-use crate::usmp::{
-    self, Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Slot, UsmpError,
-};
+use crate::usmp::{self, Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Slot, UsmpError};
 
-create_exception!(
-    _core,
-    MemoryProblemError,
-    PyException,
-    "A memory planning problem that makes no sense."
-);
+create_exception!(_core, MemoryProblemError, PyException, "A memory planning problem that makes no sense.");
 
 type GapTuple = (i64, i64, Option<(u64, u64)>);
 /// Size, alignment, lower, upper, gaps, candidate pools, pin.
@@ -37,10 +30,7 @@ struct MemorySolution {
 impl MemorySolution {
     fn __repr__(&self) -> String {
         let (peaks, reason) = (&self.peaks, self.stop_reason);
-        format!(
-            "MemorySolution(peaks={peaks:?}, optimal={}, stop_reason={reason:?})",
-            self.optimal
-        )
+        format!("MemorySolution(peaks={peaks:?}, optimal={}, stop_reason={reason:?})", self.optimal)
     }
 }
 
@@ -63,37 +53,14 @@ impl MemoryOverflow {
 }
 
 fn problem(buffers: Vec<BufferTuple>, pools: Vec<PoolTuple>) -> Problem {
-    let buffers = buffers.into_iter().map(
-        |(size_bytes, alignment, lower, upper, gaps, pools, pinned_offset)| {
-            let gaps = gaps
-                .into_iter()
-                .map(|(lower, upper, window)| Gap {
-                    lower,
-                    upper,
-                    window,
-                })
-                .collect();
-            let lifetime = Lifetime::with_gaps(lower, upper, gaps);
-            Buffer {
-                size_bytes,
-                alignment,
-                lifetime,
-                pools: pools.into(),
-                pinned_offset,
-            }
-        },
-    );
-    let pools = pools
-        .into_iter()
-        .map(|(limit_bytes, alignment, base_address)| Pool {
-            limit_bytes,
-            alignment,
-            base_address,
-        });
-    Problem {
-        buffers: buffers.collect(),
-        pools: pools.collect(),
-    }
+    let buffers = buffers.into_iter().map(|(size_bytes, alignment, lower, upper, gaps, pools, pinned_offset)| {
+        let gaps = gaps.into_iter().map(|(lower, upper, window)| Gap { lower, upper, window }).collect();
+        let lifetime = Lifetime::with_gaps(lower, upper, gaps);
+        Buffer { size_bytes, alignment, lifetime, pools: pools.into(), pinned_offset }
+    });
+    let pools =
+        pools.into_iter().map(|(limit_bytes, alignment, base_address)| Pool { limit_bytes, alignment, base_address });
+    Problem { buffers: buffers.collect(), pools: pools.collect() }
 }
 
 #[pyfunction]
@@ -107,25 +74,14 @@ fn plan_memory(
     iterations: u32,
 ) -> PyResult<Py<PyAny>> {
     let Some(algorithm) = Algorithm::from_name(algorithm) else {
-        return Err(MemoryProblemError::new_err(format!(
-            "there is no algorithm {algorithm:?}"
-        )));
+        return Err(MemoryProblemError::new_err(format!("there is no algorithm {algorithm:?}")));
     };
     let problem = problem(buffers, pools);
-    let params = Params {
-        algorithm,
-        seed,
-        iterations,
-    };
+    let params = Params { algorithm, seed, iterations };
     match py.detach(|| usmp::plan(&problem, &params)) {
         Ok(found) => {
             let solution = MemorySolution {
-                offsets: found
-                    .placement
-                    .slots
-                    .iter()
-                    .map(|slot| slot.offset)
-                    .collect(),
+                offsets: found.placement.slots.iter().map(|slot| slot.offset).collect(),
                 pools: found.placement.slots.iter().map(|slot| slot.pool).collect(),
                 peaks: found.placement.peaks,
                 lower_bounds: found.lower_bounds,
@@ -142,20 +98,8 @@ fn plan_memory(
 /// An overflow is an answer that Python words with names; everything else is the caller's mistake.
 fn refuse(py: Python<'_>, error: UsmpError) -> PyResult<Py<PyAny>> {
     match error {
-        UsmpError::PoolOverflow {
-            pool,
-            needed_bytes,
-            available_bytes,
-            lower_bound_bytes,
-            live,
-        } => {
-            let overflow = MemoryOverflow {
-                pool,
-                needed_bytes,
-                available_bytes,
-                lower_bound_bytes,
-                live,
-            };
+        UsmpError::PoolOverflow { pool, needed_bytes, available_bytes, lower_bound_bytes, live } => {
+            let overflow = MemoryOverflow { pool, needed_bytes, available_bytes, lower_bound_bytes, live };
             Ok(Py::new(py, overflow)?.into_any())
         }
         UsmpError::ReversedLifetime { .. }
@@ -180,21 +124,11 @@ fn check_memory(
     peaks: Vec<u64>,
 ) -> PyResult<Option<String>> {
     let problem = problem(buffers, pools);
-    problem
-        .validate()
-        .map_err(|error| MemoryProblemError::new_err(error.to_string()))?;
+    problem.validate().map_err(|error| MemoryProblemError::new_err(error.to_string()))?;
     if pool_of.len() != offsets.len() {
-        return Ok(Some(format!(
-            "{} offsets, but {} pools",
-            offsets.len(),
-            pool_of.len()
-        )));
+        return Ok(Some(format!("{} offsets, but {} pools", offsets.len(), pool_of.len())));
     }
-    let slots = pool_of
-        .into_iter()
-        .zip(offsets)
-        .map(|(pool, offset)| Slot { pool, offset })
-        .collect();
+    let slots = pool_of.into_iter().zip(offsets).map(|(pool, offset)| Slot { pool, offset }).collect();
     let complaint = usmp::check::check(&problem, &Placement { slots, peaks }).err();
     Ok(complaint.map(|complaint| complaint.to_string()))
 }
@@ -207,10 +141,7 @@ fn memory_lower_bounds(buffers: Vec<BufferTuple>, pools: Vec<PoolTuple>) -> PyRe
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add(
-        "MemoryProblemError",
-        module.py().get_type::<MemoryProblemError>(),
-    )?;
+    module.add("MemoryProblemError", module.py().get_type::<MemoryProblemError>())?;
     module.add_class::<MemorySolution>()?;
     module.add_class::<MemoryOverflow>()?;
     module.add_function(wrap_pyfunction!(plan_memory, module)?)?;

@@ -17,9 +17,7 @@ pub(crate) enum Counted {
 /// The largest sum of sizes in use at one step, in bytes, by pool id.
 pub(crate) fn live_bytes(instance: &Instance, counted: Counted) -> Vec<u64> {
     let pools = instance.pools.len() as u32;
-    (0..pools)
-        .map(|pool| sweep(sections_of(instance, counted, pool).map(|s| (s, s.high - s.low, 0))))
-        .collect()
+    (0..pools).map(|pool| sweep(sections_of(instance, counted, pool).map(|s| (s, s.high - s.low, 0)))).collect()
 }
 
 /// Like [`live_bytes`] for preferred pools, but also counts the bytes that alignment must waste.
@@ -29,8 +27,7 @@ pub(crate) fn aligned_live_bytes(instance: &Instance) -> Vec<u64> {
     let pools = instance.pools.len() as u32;
     let bound = |pool| {
         let step = common_step(instance, pool);
-        let starts_on_step =
-            sections_of(instance, Counted::Preferred, pool).all(|s| s.low % step == 0);
+        let starts_on_step = sections_of(instance, Counted::Preferred, pool).all(|s| s.low % step == 0);
         let step = if starts_on_step { step } else { 1 };
         sweep(sections_of(instance, Counted::Preferred, pool).map(|s| {
             let size = s.high - s.low;
@@ -46,15 +43,8 @@ fn in_pool(item: &Item, counted: Counted, pool: u32) -> bool {
     item.candidates[0].pool == pool && (forced || counted == Counted::Preferred)
 }
 
-fn sections_of<'a>(
-    instance: &'a Instance<'a>,
-    counted: Counted,
-    pool: u32,
-) -> impl Iterator<Item = Section> + 'a {
-    let items = instance
-        .items
-        .iter()
-        .filter(move |item| in_pool(item, counted, pool));
+fn sections_of<'a>(instance: &'a Instance<'a>, counted: Counted, pool: u32) -> impl Iterator<Item = Section> + 'a {
+    let items = instance.items.iter().filter(move |item| in_pool(item, counted, pool));
     items.flat_map(|item| item.sections.iter().copied())
 }
 
@@ -62,11 +52,7 @@ fn sections_of<'a>(
 fn common_step(instance: &Instance, pool: u32) -> u64 {
     let base = instance.pools[pool as usize].base_address;
     let mut step = 0;
-    for item in instance
-        .items
-        .iter()
-        .filter(|item| in_pool(item, Counted::Preferred, pool))
-    {
+    for item in instance.items.iter().filter(|item| in_pool(item, Counted::Preferred, pool)) {
         step = gcd(step, item.candidates[0].alignment);
         step = gcd(step, item.pinned.unwrap_or(0));
     }
@@ -84,8 +70,7 @@ pub(crate) fn gcd(a: u64, b: u64) -> u64 {
 
 /// The largest over all steps of: bytes taken at that step, less the largest slack among the sections that take them.
 fn sweep(sections: impl Iterator<Item = (Section, u64, u64)>) -> u64 {
-    let mut events: Vec<(i64, bool, u64, u64)> =
-        Vec::with_capacity(2 * sections.size_hint().0.max(16));
+    let mut events: Vec<(i64, bool, u64, u64)> = Vec::with_capacity(2 * sections.size_hint().0.max(16));
     for (section, taken, slack) in sections {
         events.push((section.lower, true, taken, slack));
         events.push((section.upper, false, taken, slack));

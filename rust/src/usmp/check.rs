@@ -85,73 +85,37 @@ pub fn check(problem: &Problem, placement: &Placement) -> Result<(), Complaint> 
         if !spec.pools.contains(&pool) {
             return Err(Complaint::Pool { buffer, pool });
         }
-        if spec
-            .pinned_offset
-            .is_some_and(|pin| pin != slot.offset || pool != spec.pools[0])
-        {
+        if spec.pinned_offset.is_some_and(|pin| pin != slot.offset || pool != spec.pools[0]) {
             return Err(Complaint::Pin { buffer });
         }
         let place = &problem.pools[pool as usize];
         let address = u128::from(place.base_address) + u128::from(slot.offset);
         for alignment in [spec.alignment, place.alignment] {
             if address % u128::from(alignment) != 0 {
-                return Err(Complaint::Alignment {
-                    buffer,
-                    address,
-                    alignment,
-                });
+                return Err(Complaint::Alignment { buffer, address, alignment });
             }
         }
         let offset = u128::from(slot.offset);
         let sections = spec.lifetime.sections(spec.size_bytes);
-        let end = if sections.is_empty() {
-            0
-        } else {
-            offset + u128::from(spec.size_bytes)
-        };
+        let end = if sections.is_empty() { 0 } else { offset + u128::from(spec.size_bytes) };
         if let Some(limit_bytes) = place.limit_bytes.filter(|&limit| end > u128::from(limit)) {
-            return Err(Complaint::Limit {
-                buffer,
-                pool,
-                end,
-                limit_bytes,
-            });
+            return Err(Complaint::Limit { buffer, pool, end, limit_bytes });
         }
         peaks[pool as usize] = peaks[pool as usize].max(end);
-        let placed = |s: Section| {
-            (
-                pool,
-                s,
-                offset + u128::from(s.low),
-                offset + u128::from(s.high),
-                buffer,
-            )
-        };
+        let placed = |s: Section| (pool, s, offset + u128::from(s.low), offset + u128::from(s.high), buffer);
         rectangles.extend(sections.into_iter().map(placed));
     }
     rectangles.sort_unstable_by_key(|&(pool, section, ..)| (pool, section.lower));
     for (index, &(pool, section, start, end, first)) in rectangles.iter().enumerate() {
         // Sorted by first step: once one starts too late to meet this one, so do all behind it.
-        let rest = rectangles[index + 1..]
-            .iter()
-            .take_while(|other| other.0 == pool && other.1.lower < section.upper);
-        if let Some(other) = rest
-            .into_iter()
-            .find(|other| other.4 != first && start < other.3 && other.2 < end)
-        {
-            return Err(Complaint::Overlap {
-                first: first.min(other.4),
-                second: first.max(other.4),
-            });
+        let rest = rectangles[index + 1..].iter().take_while(|other| other.0 == pool && other.1.lower < section.upper);
+        if let Some(other) = rest.into_iter().find(|other| other.4 != first && start < other.3 && other.2 < end) {
+            return Err(Complaint::Overlap { first: first.min(other.4), second: first.max(other.4) });
         }
     }
     for (pool, (&claimed, &actual)) in placement.peaks.iter().zip(&peaks).enumerate() {
         if u128::from(claimed) != actual {
-            return Err(Complaint::Peak {
-                pool,
-                claimed,
-                actual,
-            });
+            return Err(Complaint::Peak { pool, claimed, actual });
         }
     }
     Ok(())

@@ -17,11 +17,7 @@ impl Solver for Exhaustive {
         let start = Layout::new(instance)?;
         let mut best = Layout::first_fit(instance, &left)?;
         extend(instance, &start, &mut left, &mut best);
-        Ok(Outcome {
-            layout: best,
-            stop_reason: StopReason::Complete,
-            iterations: 0,
-        })
+        Ok(Outcome { layout: best, stop_reason: StopReason::Complete, iterations: 0 })
     }
 }
 

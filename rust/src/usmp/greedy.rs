@@ -23,13 +23,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    pub const ALL: [Order; 5] = [
-        Order::Size,
-        Order::Conflicts,
-        Order::Area,
-        Order::Steps,
-        Order::Start,
-    ];
+    pub const ALL: [Order; 5] = [Order::Size, Order::Conflicts, Order::Area, Order::Steps, Order::Start];
 
     /// Indices of all items in this order.
     pub fn sort(self, instance: &Instance) -> Vec<u32> {
@@ -40,8 +34,7 @@ impl Order {
         match self {
             Order::Size => order.sort_by_key(|&i| Reverse((size(i), steps(i)))),
             Order::Steps => order.sort_by_key(|&i| Reverse((steps(i), size(i)))),
-            Order::Area => order
-                .sort_by_key(|&i| Reverse((u128::from(size(i)) * u128::from(steps(i)), size(i)))),
+            Order::Area => order.sort_by_key(|&i| Reverse((u128::from(size(i)) * u128::from(steps(i)), size(i)))),
             Order::Conflicts => {
                 let conflicts = count_conflicts(instance);
                 order.sort_by_key(|&i| Reverse((conflicts[i as usize], size(i))));
@@ -74,10 +67,6 @@ pub(crate) struct Greedy(pub Order);
 impl Solver for Greedy {
     fn solve(&self, instance: &Instance, _params: &Params) -> Result<Outcome, UsmpError> {
         let layout = Layout::first_fit(instance, &self.0.sort(instance))?;
-        Ok(Outcome {
-            layout,
-            stop_reason: StopReason::Complete,
-            iterations: 0,
-        })
+        Ok(Outcome { layout, stop_reason: StopReason::Complete, iterations: 0 })
     }
 }

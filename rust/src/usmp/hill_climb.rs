@@ -34,11 +34,7 @@ impl Solver for HillClimb {
             let order = kind.sort(instance);
             let layout = Layout::first_fit(instance, &order)?;
             if instance.proves_optimal(layout.cost()) {
-                return Ok(Outcome {
-                    layout,
-                    stop_reason: StopReason::Complete,
-                    iterations: 0,
-                });
+                return Ok(Outcome { layout, stop_reason: StopReason::Complete, iterations: 0 });
             }
             starts.push((layout, order));
         }
@@ -59,18 +55,10 @@ fn climb_from(instance: &Instance, params: &Params, starts: Vec<(Layout, Vec<u32
         let share = moves * (round + 1) / rounds - moves * round / rounds;
         done += climb.run(start, share, &mut best);
         if instance.proves_optimal(best.0.cost()) {
-            return Outcome {
-                layout: best.0,
-                stop_reason: StopReason::Complete,
-                iterations: done,
-            };
+            return Outcome { layout: best.0, stop_reason: StopReason::Complete, iterations: done };
         }
     }
-    Outcome {
-        layout: best.0,
-        stop_reason: StopReason::IterationLimit,
-        iterations: done,
-    }
+    Outcome { layout: best.0, stop_reason: StopReason::IterationLimit, iterations: done }
 }
 
 /// A change of the order, between two positions.
@@ -92,11 +80,7 @@ struct Energy {
 
 impl Energy {
     fn of(layout: &Layout) -> Self {
-        Self {
-            overflow: layout.cost().overflow,
-            spill: layout.cost().spill,
-            excess: layout.excess(),
-        }
+        Self { overflow: layout.cost().overflow, spill: layout.cost().spill, excess: layout.excess() }
     }
 }
 
@@ -136,8 +120,7 @@ impl<'a> Climb<'a> {
         self.trial = start.0.clone();
         self.current = start.0;
         self.order = start.1;
-        self.order
-            .retain(|&item| self.instance.items[item as usize].pinned.is_none());
+        self.order.retain(|&item| self.instance.items[item as usize].pinned.is_none());
         for (position, &item) in (1u32..).zip(&self.order) {
             self.rank[item as usize] = position;
         }
@@ -171,8 +154,7 @@ impl<'a> Climb<'a> {
         for (pool, spec) in self.instance.pools.iter().enumerate() {
             let (peak, goal) = (best.cost().peaks[pool], self.instance.goal(pool));
             let wanted = peak - peak.saturating_sub(goal).div_ceil(AIM);
-            self.targets
-                .push(wanted.min(spec.limit_bytes.unwrap_or(u64::MAX)));
+            self.targets.push(wanted.min(spec.limit_bytes.unwrap_or(u64::MAX)));
         }
         self.current.aim(self.instance, &self.targets);
     }
@@ -190,15 +172,8 @@ impl<'a> Climb<'a> {
             }
         }
         let partner = self.earlier_neighbour(item)?;
-        let (early, late) = (
-            self.rank[partner as usize] as usize - 1,
-            self.rank[item as usize] as usize - 1,
-        );
-        Some(if self.random.below(3) == 0 {
-            Move::Swap { early, late }
-        } else {
-            Move::Insert { early, late }
-        })
+        let (early, late) = (self.rank[partner as usize] as usize - 1, self.rank[item as usize] as usize - 1);
+        Some(if self.random.below(3) == 0 { Move::Swap { early, late } } else { Move::Insert { early, late } })
     }
 
     /// Any two positions, so that every order can be reached from every other.
@@ -206,10 +181,7 @@ impl<'a> Climb<'a> {
         if self.order.len() < 2 {
             return None;
         }
-        let (one, other) = (
-            self.random.below(self.order.len()),
-            self.random.below(self.order.len()),
-        );
+        let (one, other) = (self.random.below(self.order.len()), self.random.below(self.order.len()));
         let (early, late) = (one.min(other), one.max(other));
         (early < late).then_some(Move::Insert { early, late })
     }
@@ -218,14 +190,11 @@ impl<'a> Climb<'a> {
     fn item_in_the_way(&mut self) -> Option<u32> {
         if self.current.cost().spill > 0 && self.random.below(2) == 0 {
             let (current, items) = (&self.current, &self.instance.items);
-            let denied = |&&index: &&u32| {
-                current.slot(index).pool != items[index as usize].candidates[0].pool
-            };
+            let denied = |&&index: &&u32| current.slot(index).pool != items[index as usize].candidates[0].pool;
             self.found.clear();
             self.found.extend(self.order.iter().filter(denied));
         } else {
-            self.current
-                .items_above_target(self.instance, &mut self.found);
+            self.current.items_above_target(self.instance, &mut self.found);
             self.found.retain(|&item| self.rank[item as usize] > 0);
         }
         self.pick_found()
@@ -240,8 +209,7 @@ impl<'a> Climb<'a> {
         for &other in &self.order[..rank - 1] {
             let below = self.current.slot(other);
             let end = below.offset + self.instance.items[other as usize].size_bytes;
-            let touches =
-                below.pool == slot.pool && end <= slot.offset && slot.offset - end < alignment;
+            let touches = below.pool == slot.pool && end <= slot.offset && slot.offset - end < alignment;
             if touches && self.neighbours(item, other) {
                 self.found.push(other);
             }
@@ -270,10 +238,7 @@ impl<'a> Climb<'a> {
     }
 
     fn neighbours(&self, one: u32, other: u32) -> bool {
-        let (one, other) = (
-            self.instance.items[one as usize].span(),
-            self.instance.items[other as usize].span(),
-        );
+        let (one, other) = (self.instance.items[one as usize].span(), self.instance.items[other as usize].span());
         one.0 < other.1 && other.0 < one.1
     }
 
@@ -283,17 +248,9 @@ impl<'a> Climb<'a> {
         let cooled = u128::from(self.heat) * u128::from(left) / u128::from(moves);
         let more = self.random.tolerance(cooled as u64);
         if limit.overflow > 0 {
-            limit = Energy {
-                overflow: limit.overflow + more,
-                spill: u64::MAX,
-                excess: u64::MAX,
-            };
+            limit = Energy { overflow: limit.overflow + more, spill: u64::MAX, excess: u64::MAX };
         } else if limit.spill > 0 && self.random.below(2) == 0 {
-            limit = Energy {
-                spill: limit.spill + more,
-                excess: u64::MAX,
-                ..limit
-            };
+            limit = Energy { spill: limit.spill + more, excess: u64::MAX, ..limit };
         } else {
             limit.excess += more;
         }
@@ -303,9 +260,7 @@ impl<'a> Climb<'a> {
     /// Places what comes from position `early` on anew. `false` as soon as the plan is worse than `limit`.
     fn replace_from(&mut self, early: usize, limit: &Energy) -> bool {
         let rank = &self.rank;
-        self.trial.copy_part(self.instance, &self.current, |item| {
-            rank[item as usize] as usize <= early
-        });
+        self.trial.copy_part(self.instance, &self.current, |item| rank[item as usize] as usize <= early);
         for &item in &self.order[early..] {
             self.trial.place(self.instance, item);
             if Energy::of(&self.trial) > *limit {

@@ -81,33 +81,19 @@ impl<'a> Instance<'a> {
             });
         }
         items.sort_unstable();
-        let mut instance = Self {
-            pools: &problem.pools,
-            items,
-            goals: Vec::new(),
-        };
+        let mut instance = Self { pools: &problem.pools, items, goals: Vec::new() };
         instance.goals = bound::aligned_live_bytes(&instance);
         Ok(instance)
     }
 
     /// Indices of the items that are not pinned.
     pub fn movable(&self) -> Vec<u32> {
-        (0u32..)
-            .zip(&self.items)
-            .filter(|(_, item)| item.pinned.is_none())
-            .map(|(index, _)| index)
-            .collect()
+        (0u32..).zip(&self.items).filter(|(_, item)| item.pinned.is_none()).map(|(index, _)| index).collect()
     }
 
     /// Whether no plan can cost less than `cost`, as far as the bounds can tell.
     pub fn proves_optimal(&self, cost: &Cost) -> bool {
-        cost.overflow == 0
-            && cost.spill == 0
-            && cost
-                .peaks
-                .iter()
-                .zip(&self.goals)
-                .all(|(peak, goal)| peak <= goal)
+        cost.overflow == 0 && cost.spill == 0 && cost.peaks.iter().zip(&self.goals).all(|(peak, goal)| peak <= goal)
     }
 
     /// The peak of `pool` that proves it as small as it can be, in bytes.
@@ -118,13 +104,6 @@ impl<'a> Instance<'a> {
     /// What no plan as good as `cost` beats, in bytes, by pool id.
     pub fn lower_bounds(&self, cost: &Cost) -> Vec<u64> {
         let granted = cost.overflow == 0 && cost.spill == 0;
-        bound::live_bytes(
-            self,
-            if granted {
-                Counted::Preferred
-            } else {
-                Counted::Forced
-            },
-        )
+        bound::live_bytes(self, if granted { Counted::Preferred } else { Counted::Forced })
     }
 }

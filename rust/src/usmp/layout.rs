@@ -75,13 +75,9 @@ impl Layout {
     pub fn aim(&mut self, instance: &Instance, targets: &[u64]) {
         self.targets.clear();
         self.targets.extend_from_slice(targets);
-        let entries = self
-            .placed
-            .iter()
-            .zip(targets)
-            .flat_map(|(placed, &target)| placed.iter().map(move |e| (e, target)));
-        let above =
-            entries.map(|(entry, target)| self.end(instance, entry.item).saturating_sub(target));
+        let entries =
+            self.placed.iter().zip(targets).flat_map(|(placed, &target)| placed.iter().map(move |e| (e, target)));
+        let above = entries.map(|(entry, target)| self.end(instance, entry.item).saturating_sub(target));
         self.excess = above.sum();
     }
 
@@ -114,12 +110,8 @@ impl Layout {
             self.cost.peaks[pool] = peak;
         }
         if instance.pools.len() > 1 {
-            let kept = (0u32..)
-                .zip(&instance.items)
-                .filter(|&(index, _)| keep(index));
-            self.cost.spill = kept
-                .map(|(index, item)| spill(item, self.slots[index as usize].pool))
-                .sum();
+            let kept = (0u32..).zip(&instance.items).filter(|&(index, _)| keep(index));
+            self.cost.spill = kept.map(|(index, item)| spill(item, self.slots[index as usize].pool)).sum();
         }
         self.cost.overflow = overflow(instance, &self.cost.peaks);
     }
@@ -135,16 +127,9 @@ impl Layout {
         let mut least: Option<(u64, usize, u64)> = None;
         for (rank, candidate) in item.candidates.iter().enumerate() {
             let pool = &instance.pools[candidate.pool as usize];
-            let offset =
-                self.lowest_fit(item, candidate.pool, candidate.alignment, pool.base_address);
-            let end = if item.sections.is_empty() {
-                0
-            } else {
-                offset + item.size_bytes
-            };
-            let excess = pool
-                .limit_bytes
-                .map_or(0, |limit| end.saturating_sub(limit));
+            let offset = self.lowest_fit(item, candidate.pool, candidate.alignment, pool.base_address);
+            let end = if item.sections.is_empty() { 0 } else { offset + item.size_bytes };
+            let excess = pool.limit_bytes.map_or(0, |limit| end.saturating_sub(limit));
             if least.is_none_or(|(found, _, _)| excess < found) {
                 least = Some((excess, rank, offset));
             }
@@ -167,19 +152,8 @@ impl Layout {
         }
         let placed = &mut self.placed[pool as usize];
         for section in &item.sections {
-            let Section {
-                lower,
-                upper,
-                low,
-                high,
-            } = *section;
-            let entry = Entry {
-                start: offset + low,
-                end: offset + high,
-                lower,
-                upper,
-                item: index,
-            };
+            let Section { lower, upper, low, high } = *section;
+            let entry = Entry { start: offset + low, end: offset + high, lower, upper, item: index };
             let at = placed.partition_point(|other| other.start <= entry.start);
             placed.insert(at, entry);
         }
@@ -215,10 +189,7 @@ impl Layout {
                     && s.lower < entry.upper
             })
         };
-        self.placed[pool as usize]
-            .iter()
-            .find(overlaps)
-            .map(|entry| entry.item)
+        self.placed[pool as usize].iter().find(overlaps).map(|entry| entry.item)
     }
 
     /// Placed items that end above their pool's target, into `found`, in order of index.
@@ -238,10 +209,7 @@ impl Layout {
         for (item, slot) in instance.items.iter().zip(&self.slots) {
             slots[item.buffer as usize] = *slot;
         }
-        Placement {
-            slots,
-            peaks: self.cost.peaks.to_vec(),
-        }
+        Placement { slots, peaks: self.cost.peaks.to_vec() }
     }
 }
 
@@ -271,18 +239,12 @@ fn aligned(offset: u64, alignment: u64, base: u64) -> u64 {
 }
 
 fn overflow(instance: &Instance, peaks: &[u64]) -> u64 {
-    let excess = |(pool, &peak): (&super::model::Pool, &u64)| {
-        pool.limit_bytes
-            .map_or(0, |limit| peak.saturating_sub(limit))
-    };
+    let excess =
+        |(pool, &peak): (&super::model::Pool, &u64)| pool.limit_bytes.map_or(0, |limit| peak.saturating_sub(limit));
     instance.pools.iter().zip(peaks).map(excess).sum()
 }
 
 fn spill(item: &Item, pool: u32) -> u64 {
-    let rank = item
-        .candidates
-        .iter()
-        .position(|candidate| candidate.pool == pool)
-        .unwrap_or(0);
+    let rank = item.candidates.iter().position(|candidate| candidate.pool == pool).unwrap_or(0);
     item.size_bytes * rank as u64
 }

@@ -23,8 +23,7 @@ use hill_climb::HillClimb;
 use instance::Instance;
 use layout::Layout;
 pub use model::{
-    Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Section, Slot, Solution,
-    StopReason, UsmpError,
+    Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Section, Slot, Solution, StopReason, UsmpError,
 };
 
 /// What a solver hands back: its best plan, which may overflow, and why it stopped.
@@ -47,9 +46,7 @@ fn solvers(algorithm: Algorithm, movable: usize) -> &'static [&'static dyn Solve
         Algorithm::GreedyByConflicts => &[&Greedy(Order::Conflicts)],
         Algorithm::HillClimb => &[&HillClimb],
         // The hill climb knows first-fit orders only, so it cannot beat all of them.
-        Algorithm::Best if movable <= MOST_ITEMS => {
-            &[&Greedy(Order::Size), &Greedy(Order::Conflicts), &Exhaustive]
-        }
+        Algorithm::Best if movable <= MOST_ITEMS => &[&Greedy(Order::Size), &Greedy(Order::Conflicts), &Exhaustive],
         Algorithm::Best => &[&Greedy(Order::Size), &Greedy(Order::Conflicts), &HillClimb],
     }
 }
@@ -70,10 +67,7 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     for solver in solvers(params.algorithm, instance.movable().len()) {
         let mut outcome = solver.solve(&instance, params)?;
         iterations += outcome.iterations;
-        if let Some(found) = best
-            .take()
-            .filter(|found| found.layout.cost() <= outcome.layout.cost())
-        {
+        if let Some(found) = best.take().filter(|found| found.layout.cost() <= outcome.layout.cost()) {
             outcome.layout = found.layout;
         }
         let optimal = instance.proves_optimal(outcome.layout.cost());
@@ -83,31 +77,13 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
         }
     }
     // Every algorithm names at least one solver.
-    let Some(Outcome {
-        layout,
-        stop_reason,
-        ..
-    }) = best
-    else {
-        unreachable!("an algorithm without a solver")
-    };
+    let Some(Outcome { layout, stop_reason, .. }) = best else { unreachable!("an algorithm without a solver") };
     let optimal = instance.proves_optimal(layout.cost());
     let lower_bounds = instance.lower_bounds(layout.cost());
     let placement = layout.placement(&instance);
     refuse_overflow(problem, &placement, &lower_bounds)?;
-    let stop_reason = if optimal {
-        StopReason::Complete
-    } else {
-        stop_reason
-    };
-    Ok(Solution {
-        placement,
-        lower_bounds,
-        optimal,
-        algorithm: params.algorithm,
-        stop_reason,
-        iterations,
-    })
+    let stop_reason = if optimal { StopReason::Complete } else { stop_reason };
+    Ok(Solution { placement, lower_bounds, optimal, algorithm: params.algorithm, stop_reason, iterations })
 }
 
 /// The largest sum of sizes in use at one step, in bytes, by pool id, of the buffers that can lie in no other pool.
@@ -115,28 +91,15 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
 /// # Errors
 /// As [`plan`], when the problem makes no sense.
 pub fn lower_bounds(problem: &Problem) -> Result<Vec<u64>, UsmpError> {
-    Ok(bound::live_bytes(
-        &Instance::new(problem)?,
-        bound::Counted::Forced,
-    ))
+    Ok(bound::live_bytes(&Instance::new(problem)?, bound::Counted::Forced))
 }
 
-fn refuse_overflow(
-    problem: &Problem,
-    placement: &Placement,
-    lower_bounds: &[u64],
-) -> Result<(), UsmpError> {
+fn refuse_overflow(problem: &Problem, placement: &Placement, lower_bounds: &[u64]) -> Result<(), UsmpError> {
     for (pool, (spec, &needed_bytes)) in (0u32..).zip(problem.pools.iter().zip(&placement.peaks)) {
         if let Some(available_bytes) = spec.limit_bytes.filter(|&limit| needed_bytes > limit) {
             let lower_bound_bytes = lower_bounds[pool as usize];
             let live = live_when_fullest(problem, placement, pool);
-            return Err(UsmpError::PoolOverflow {
-                pool,
-                needed_bytes,
-                available_bytes,
-                lower_bound_bytes,
-                live,
-            });
+            return Err(UsmpError::PoolOverflow { pool, needed_bytes, available_bytes, lower_bound_bytes, live });
         }
     }
     Ok(())
@@ -147,13 +110,7 @@ fn live_when_fullest(problem: &Problem, placement: &Placement, pool: u32) -> Vec
     let mut sections: Vec<(Section, u32)> = Vec::new();
     for (id, (buffer, slot)) in (0u32..).zip(problem.buffers.iter().zip(&placement.slots)) {
         if slot.pool == pool {
-            sections.extend(
-                buffer
-                    .lifetime
-                    .sections(buffer.size_bytes)
-                    .into_iter()
-                    .map(|section| (section, id)),
-            );
+            sections.extend(buffer.lifetime.sections(buffer.size_bytes).into_iter().map(|section| (section, id)));
         }
     }
     let mut events: Vec<(i64, bool, u64)> = Vec::with_capacity(2 * sections.len());
@@ -169,8 +126,7 @@ fn live_when_fullest(problem: &Problem, placement: &Placement, pool: u32) -> Vec
             (most, fullest) = (now, step);
         }
     }
-    let alive =
-        |(section, _): &&(Section, u32)| section.lower <= fullest && fullest < section.upper;
+    let alive = |(section, _): &&(Section, u32)| section.lower <= fullest && fullest < section.upper;
     let mut live: Vec<u32> = sections.iter().filter(alive).map(|&(_, id)| id).collect();
     live.sort_unstable();
     live

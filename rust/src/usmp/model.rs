@@ -52,11 +52,7 @@ impl Lifetime {
     /// All steps of `[lower, upper)`. An empty range is a buffer that is never in use.
     #[must_use]
     pub fn new(lower: i64, upper: i64) -> Self {
-        Self {
-            lower,
-            upper,
-            gaps: Vec::new(),
-        }
+        Self { lower, upper, gaps: Vec::new() }
     }
 
     /// The steps `[lower, upper)` with `gaps`, in any order.
@@ -84,12 +80,7 @@ impl Lifetime {
         let mut sections = SmallVec::new();
         let mut push = |lower: i64, upper: i64, low: u64, high: u64| {
             if lower < upper && low < high {
-                sections.push(Section {
-                    lower,
-                    upper,
-                    low,
-                    high,
-                });
+                sections.push(Section { lower, upper, low, high });
             }
         };
         let mut from = self.lower;
@@ -108,13 +99,8 @@ impl Lifetime {
     fn bad_gap(&self, size_bytes: u64) -> Option<&Gap> {
         let mut from = self.lower;
         self.gaps.iter().find(|gap| {
-            let window_fits = gap
-                .window
-                .is_none_or(|(low, high)| low <= high && high <= size_bytes);
-            let fits = from <= gap.lower
-                && gap.lower <= gap.upper
-                && gap.upper <= self.upper
-                && window_fits;
+            let window_fits = gap.window.is_none_or(|(low, high)| low <= high && high <= size_bytes);
+            let fits = from <= gap.lower && gap.lower <= gap.upper && gap.upper <= self.upper && window_fits;
             from = gap.upper;
             !fits
         })
@@ -141,13 +127,7 @@ impl Buffer {
     #[must_use]
     pub fn new(size_bytes: u64, alignment: u64, lifetime: Lifetime) -> Self {
         let pools = SmallVec::from_slice(&[0]);
-        Self {
-            size_bytes,
-            alignment,
-            lifetime,
-            pools,
-            pinned_offset: None,
-        }
+        Self { size_bytes, alignment, lifetime, pools, pinned_offset: None }
     }
 }
 
@@ -166,11 +146,7 @@ impl Pool {
     /// A pool of any size at address 0 without an alignment of its own.
     #[must_use]
     pub fn unbounded() -> Self {
-        Self {
-            limit_bytes: None,
-            alignment: 1,
-            base_address: 0,
-        }
+        Self { limit_bytes: None, alignment: 1, base_address: 0 }
     }
 }
 
@@ -198,13 +174,12 @@ impl Problem {
         }
         for (id, buffer) in (0u32..).zip(&self.buffers) {
             self.validate_buffer(id, buffer)?;
-            let alignments = buffer.pools.iter().map(|&pool| {
-                u128::from(buffer.alignment) * u128::from(self.pools[pool as usize].alignment)
-            });
+            let alignments = buffer
+                .pools
+                .iter()
+                .map(|&pool| u128::from(buffer.alignment) * u128::from(self.pools[pool as usize].alignment));
             let size = u128::from(buffer.size_bytes) * (buffer.pools.len() as u128);
-            total = total
-                .saturating_add(size)
-                .saturating_add(alignments.max().unwrap_or(0));
+            total = total.saturating_add(size).saturating_add(alignments.max().unwrap_or(0));
             total = total.saturating_add(u128::from(buffer.pinned_offset.unwrap_or(0)));
         }
         if total > LARGEST_TOTAL_BYTES {
@@ -217,18 +192,10 @@ impl Problem {
     fn validate_buffer(&self, buffer: u32, spec: &Buffer) -> Result<(), UsmpError> {
         let (lower, upper) = (spec.lifetime.lower, spec.lifetime.upper);
         if lower > upper {
-            return Err(UsmpError::ReversedLifetime {
-                buffer,
-                lower,
-                upper,
-            });
+            return Err(UsmpError::ReversedLifetime { buffer, lower, upper });
         }
         if let Some(gap) = spec.lifetime.bad_gap(spec.size_bytes) {
-            return Err(UsmpError::BadGap {
-                buffer,
-                lower: gap.lower,
-                upper: gap.upper,
-            });
+            return Err(UsmpError::BadGap { buffer, lower: gap.lower, upper: gap.upper });
         }
         if spec.alignment == 0 {
             return Err(UsmpError::BufferAlignment { buffer });
@@ -236,29 +203,14 @@ impl Problem {
         let Some(&preferred) = spec.pools.first() else {
             return Err(UsmpError::NoPool { buffer });
         };
-        if let Some(&pool) = spec
-            .pools
-            .iter()
-            .find(|&&pool| pool as usize >= self.pools.len())
-        {
-            return Err(UsmpError::UnknownPool {
-                buffer,
-                pool,
-                pools: self.pools.len(),
-            });
+        if let Some(&pool) = spec.pools.iter().find(|&&pool| pool as usize >= self.pools.len()) {
+            return Err(UsmpError::UnknownPool { buffer, pool, pools: self.pools.len() });
         }
         let pool = &self.pools[preferred as usize];
         if let Some(offset) = spec.pinned_offset {
             let address = u128::from(pool.base_address) + u128::from(offset);
-            if let Some(&alignment) = [spec.alignment, pool.alignment]
-                .iter()
-                .find(|&&a| address % u128::from(a) != 0)
-            {
-                return Err(UsmpError::PinMisaligned {
-                    buffer,
-                    offset,
-                    alignment,
-                });
+            if let Some(&alignment) = [spec.alignment, pool.alignment].iter().find(|&&a| address % u128::from(a) != 0) {
+                return Err(UsmpError::PinMisaligned { buffer, offset, alignment });
             }
         }
         Ok(())
@@ -299,12 +251,8 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Every algorithm.
-    pub const ALL: [Algorithm; 4] = [
-        Algorithm::GreedyBySize,
-        Algorithm::GreedyByConflicts,
-        Algorithm::HillClimb,
-        Algorithm::Best,
-    ];
+    pub const ALL: [Algorithm; 4] =
+        [Algorithm::GreedyBySize, Algorithm::GreedyByConflicts, Algorithm::HillClimb, Algorithm::Best];
 
     /// The name users write.
     #[must_use]
@@ -320,9 +268,7 @@ impl Algorithm {
     /// The algorithm of that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Algorithm> {
-        Self::ALL
-            .into_iter()
-            .find(|algorithm| algorithm.name() == name)
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 }
 
@@ -340,11 +286,7 @@ pub struct Params {
 
 impl Default for Params {
     fn default() -> Self {
-        Self {
-            algorithm: Algorithm::Best,
-            seed: 0,
-            iterations: 50_000,
-        }
+        Self { algorithm: Algorithm::Best, seed: 0, iterations: 50_000 }
     }
 }
 
@@ -352,10 +294,7 @@ impl Params {
     /// For thousands of small problems inside another search: well below a millisecond for some sixty buffers.
     #[must_use]
     pub fn quick() -> Self {
-        Self {
-            iterations: 200,
-            ..Self::default()
-        }
+        Self { iterations: 200, ..Self::default() }
     }
 }
 
@@ -410,7 +349,9 @@ pub enum UsmpError {
         upper: i64,
     },
     /// A gap is reversed, overlaps another, leaves the lifetime, or its window leaves the buffer.
-    #[error("buffer {buffer} has a gap from step {lower} to {upper} that does not fit its lifetime, other gaps or size")]
+    #[error(
+        "buffer {buffer} has a gap from step {lower} to {upper} that does not fit its lifetime, other gaps or size"
+    )]
     BadGap {
         /// Buffer, by id.
         buffer: u32,
@@ -469,9 +410,7 @@ pub enum UsmpError {
     #[error("sizes, alignments and addresses add up to more than 2^60 bytes")]
     TooLarge,
     /// No plan that was found fits a pool.
-    #[error(
-        "pool {pool} holds {available_bytes} bytes, but the best plan found needs {needed_bytes}"
-    )]
+    #[error("pool {pool} holds {available_bytes} bytes, but the best plan found needs {needed_bytes}")]
     PoolOverflow {
         /// Pool, by id.
         pool: u32,

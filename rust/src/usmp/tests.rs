@@ -10,18 +10,11 @@ fn buffer(lower: i64, upper: i64, size_bytes: u64) -> Buffer {
 }
 
 fn one_pool(buffers: Vec<Buffer>) -> Problem {
-    Problem {
-        buffers,
-        pools: vec![Pool::unbounded()],
-    }
+    Problem { buffers, pools: vec![Pool::unbounded()] }
 }
 
 fn params(algorithm: Algorithm) -> Params {
-    Params {
-        algorithm,
-        seed: 1,
-        iterations: 300,
-    }
+    Params { algorithm, seed: 1, iterations: 300 }
 }
 
 prop_compose! {
@@ -119,12 +112,7 @@ proptest! {
 
 /// The least peak of first fit over every order, found without the crate's own first fit.
 fn least_peak_of_all_orders(problem: &Problem) -> u64 {
-    fn go(
-        problem: &Problem,
-        left: &mut Vec<usize>,
-        placed: &mut Vec<(usize, u64)>,
-        least: &mut u64,
-    ) {
+    fn go(problem: &Problem, left: &mut Vec<usize>, placed: &mut Vec<(usize, u64)>, least: &mut u64) {
         let end = |&(id, offset): &(usize, u64)| {
             let spec = &problem.buffers[id];
             if spec.lifetime.sections(spec.size_bytes).is_empty() {
@@ -143,15 +131,8 @@ fn least_peak_of_all_orders(problem: &Problem) -> u64 {
         for index in 0..left.len() {
             let id = left.remove(index);
             let spec = &problem.buffers[id];
-            let clear = |offset: u64| {
-                placed
-                    .iter()
-                    .all(|&(other, at)| !clash(problem, (id, offset), (other, at)))
-            };
-            let offset = (0..)
-                .step_by(spec.alignment as usize)
-                .find(|&offset| clear(offset))
-                .unwrap();
+            let clear = |offset: u64| placed.iter().all(|&(other, at)| !clash(problem, (id, offset), (other, at)));
+            let offset = (0..).step_by(spec.alignment as usize).find(|&offset| clear(offset)).unwrap();
             placed.push((id, offset));
             go(problem, left, placed, least);
             placed.pop();
@@ -159,25 +140,14 @@ fn least_peak_of_all_orders(problem: &Problem) -> u64 {
         }
     }
     let mut least = u64::MAX;
-    go(
-        problem,
-        &mut (0..problem.buffers.len()).collect(),
-        &mut Vec::new(),
-        &mut least,
-    );
+    go(problem, &mut (0..problem.buffers.len()).collect(), &mut Vec::new(), &mut least);
     least
 }
 
 fn clash(problem: &Problem, one: (usize, u64), other: (usize, u64)) -> bool {
-    let sections = |(id, _): (usize, u64)| {
-        problem.buffers[id]
-            .lifetime
-            .sections(problem.buffers[id].size_bytes)
-    };
+    let sections = |(id, _): (usize, u64)| problem.buffers[id].lifetime.sections(problem.buffers[id].size_bytes);
     sections(one).iter().any(|a| {
-        let meets = |b: &Section| {
-            a.meets(b) && one.1 + a.low < other.1 + b.high && other.1 + b.low < one.1 + a.high
-        };
+        let meets = |b: &Section| a.meets(b) && one.1 + a.low < other.1 + b.high && other.1 + b.low < one.1 + a.high;
         sections(other).iter().any(meets)
     })
 }
@@ -187,28 +157,15 @@ fn greedy_fills_gaps() {
     // The long one lies on the early one; the late one must come back to offset 0 below it.
     let problem = one_pool(vec![buffer(0, 5, 50), buffer(0, 9, 40), buffer(5, 9, 30)]);
     let solution = plan(&problem, &params(Algorithm::GreedyBySize)).unwrap();
-    let offsets: Vec<u64> = solution
-        .placement
-        .slots
-        .iter()
-        .map(|slot| slot.offset)
-        .collect();
+    let offsets: Vec<u64> = solution.placement.slots.iter().map(|slot| slot.offset).collect();
     assert_eq!(offsets, [0, 50, 0]);
     assert!(solution.optimal);
 }
 
 #[test]
 fn each_buffer_is_aligned_by_its_own_alignment_and_the_pools() {
-    let mut problem = one_pool(vec![
-        buffer(0, 9, 17),
-        Buffer::new(10, 24, Lifetime::new(0, 9)),
-        buffer(0, 9, 5),
-    ]);
-    problem.pools[0] = Pool {
-        limit_bytes: None,
-        alignment: 16,
-        base_address: 8,
-    };
+    let mut problem = one_pool(vec![buffer(0, 9, 17), Buffer::new(10, 24, Lifetime::new(0, 9)), buffer(0, 9, 5)]);
+    problem.pools[0] = Pool { limit_bytes: None, alignment: 16, base_address: 8 };
     for algorithm in Algorithm::ALL {
         let solution = plan(&problem, &params(algorithm)).unwrap();
         for (slot, alignment) in solution.placement.slots.iter().zip([16, 48, 16]) {
@@ -220,57 +177,21 @@ fn each_buffer_is_aligned_by_its_own_alignment_and_the_pools() {
 
 #[test]
 fn gaps_in_time_and_space_are_used() {
-    let away = Lifetime::with_gaps(
-        0,
-        9,
-        vec![Gap {
-            lower: 3,
-            upper: 6,
-            window: None,
-        }],
-    );
+    let away = Lifetime::with_gaps(0, 9, vec![Gap { lower: 3, upper: 6, window: None }]);
     let problem = one_pool(vec![Buffer::new(100, 1, away), buffer(3, 6, 100)]);
-    assert_eq!(
-        plan(&problem, &Params::default()).unwrap().placement.peaks,
-        [100]
-    );
-    let shrunk = Lifetime::with_gaps(
-        0,
-        9,
-        vec![Gap {
-            lower: 3,
-            upper: 9,
-            window: Some((60, 100)),
-        }],
-    );
+    assert_eq!(plan(&problem, &Params::default()).unwrap().placement.peaks, [100]);
+    let shrunk = Lifetime::with_gaps(0, 9, vec![Gap { lower: 3, upper: 9, window: Some((60, 100)) }]);
     let problem = one_pool(vec![Buffer::new(100, 1, shrunk), buffer(3, 9, 60)]);
-    assert_eq!(
-        plan(&problem, &Params::default()).unwrap().placement.peaks,
-        [100]
-    );
+    assert_eq!(plan(&problem, &Params::default()).unwrap().placement.peaks, [100]);
 }
 
 #[test]
 fn buffers_fall_back_to_the_next_candidate() {
-    let either = |size| Buffer {
-        pools: [0, 1].as_slice().into(),
-        ..buffer(0, 4, size)
-    };
-    let small = Pool {
-        limit_bytes: Some(100),
-        ..Pool::unbounded()
-    };
-    let problem = Problem {
-        buffers: vec![either(80), either(60), either(15)],
-        pools: vec![small, Pool::unbounded()],
-    };
+    let either = |size| Buffer { pools: [0, 1].as_slice().into(), ..buffer(0, 4, size) };
+    let small = Pool { limit_bytes: Some(100), ..Pool::unbounded() };
+    let problem = Problem { buffers: vec![either(80), either(60), either(15)], pools: vec![small, Pool::unbounded()] };
     let solution = plan(&problem, &Params::default()).unwrap();
-    let pools: Vec<u32> = solution
-        .placement
-        .slots
-        .iter()
-        .map(|slot| slot.pool)
-        .collect();
+    let pools: Vec<u32> = solution.placement.slots.iter().map(|slot| slot.pool).collect();
     assert_eq!(pools, [0, 1, 0]);
     assert_eq!(solution.placement.peaks, [95, 60]);
     assert_eq!(check(&problem, &solution.placement), Ok(()));
@@ -283,35 +204,21 @@ fn an_overflow_says_where_how_much_and_who() {
     for algorithm in Algorithm::ALL {
         let error = plan(&problem, &params(algorithm)).unwrap_err();
         let live = vec![0, 1];
-        let wanted = UsmpError::PoolOverflow {
-            pool: 0,
-            needed_bytes: 140,
-            available_bytes: 100,
-            lower_bound_bytes: 140,
-            live,
-        };
+        let wanted =
+            UsmpError::PoolOverflow { pool: 0, needed_bytes: 140, available_bytes: 100, lower_bound_bytes: 140, live };
         assert_eq!(error, wanted);
     }
 }
 
 #[test]
 fn pins_are_kept_and_must_agree() {
-    let pinned = |offset| Buffer {
-        pinned_offset: Some(offset),
-        ..buffer(0, 4, 10)
-    };
+    let pinned = |offset| Buffer { pinned_offset: Some(offset), ..buffer(0, 4, 10) };
     let problem = one_pool(vec![pinned(20), buffer(0, 4, 15), buffer(0, 4, 10)]);
     let solution = plan(&problem, &Params::default()).unwrap();
     assert_eq!(solution.placement.slots[0].offset, 20);
     assert_eq!(check(&problem, &solution.placement), Ok(()));
     let clash = one_pool(vec![pinned(20), pinned(25)]);
-    assert_eq!(
-        plan(&clash, &Params::default()).unwrap_err(),
-        UsmpError::PinsOverlap {
-            first: 0,
-            second: 1
-        }
-    );
+    assert_eq!(plan(&clash, &Params::default()).unwrap_err(), UsmpError::PinsOverlap { first: 0, second: 1 });
 }
 
 #[test]
@@ -322,88 +229,30 @@ fn nonsense_is_refused() {
         plan(&problem, &Params::default()).unwrap_err()
     };
     let reversed = refusal(|p| p.buffers[0].lifetime = Lifetime::new(5, 4));
-    assert_eq!(
-        reversed,
-        UsmpError::ReversedLifetime {
-            buffer: 0,
-            lower: 5,
-            upper: 4
-        }
-    );
+    assert_eq!(reversed, UsmpError::ReversedLifetime { buffer: 0, lower: 5, upper: 4 });
     let beyond = refusal(|p| {
-        p.buffers[0].lifetime = Lifetime::with_gaps(
-            0,
-            4,
-            vec![Gap {
-                lower: 2,
-                upper: 5,
-                window: None,
-            }],
-        );
+        p.buffers[0].lifetime = Lifetime::with_gaps(0, 4, vec![Gap { lower: 2, upper: 5, window: None }]);
     });
-    assert_eq!(
-        beyond,
-        UsmpError::BadGap {
-            buffer: 0,
-            lower: 2,
-            upper: 5
-        }
-    );
-    assert_eq!(
-        refusal(|p| p.buffers[0].alignment = 0),
-        UsmpError::BufferAlignment { buffer: 0 }
-    );
-    assert_eq!(
-        refusal(|p| p.pools[0].alignment = 0),
-        UsmpError::PoolAlignment { pool: 0 }
-    );
-    assert_eq!(
-        refusal(|p| p.buffers[0].pools.clear()),
-        UsmpError::NoPool { buffer: 0 }
-    );
+    assert_eq!(beyond, UsmpError::BadGap { buffer: 0, lower: 2, upper: 5 });
+    assert_eq!(refusal(|p| p.buffers[0].alignment = 0), UsmpError::BufferAlignment { buffer: 0 });
+    assert_eq!(refusal(|p| p.pools[0].alignment = 0), UsmpError::PoolAlignment { pool: 0 });
+    assert_eq!(refusal(|p| p.buffers[0].pools.clear()), UsmpError::NoPool { buffer: 0 });
     let unknown = refusal(|p| p.buffers[0].pools.push(3));
-    assert_eq!(
-        unknown,
-        UsmpError::UnknownPool {
-            buffer: 0,
-            pool: 3,
-            pools: 1
-        }
-    );
-    assert_eq!(
-        refusal(|p| p.buffers[0].size_bytes = u64::MAX),
-        UsmpError::TooLarge
-    );
-    assert_eq!(
-        refusal(|p| p.buffers[0].alignment = u64::MAX),
-        UsmpError::TooLarge
-    );
+    assert_eq!(unknown, UsmpError::UnknownPool { buffer: 0, pool: 3, pools: 1 });
+    assert_eq!(refusal(|p| p.buffers[0].size_bytes = u64::MAX), UsmpError::TooLarge);
+    assert_eq!(refusal(|p| p.buffers[0].alignment = u64::MAX), UsmpError::TooLarge);
     let crooked = refusal(|p| {
         p.buffers[0].alignment = 16;
         p.buffers[0].pinned_offset = Some(8);
     });
-    assert_eq!(
-        crooked,
-        UsmpError::PinMisaligned {
-            buffer: 0,
-            offset: 8,
-            alignment: 16
-        }
-    );
+    assert_eq!(crooked, UsmpError::PinMisaligned { buffer: 0, offset: 8, alignment: 16 });
 }
 
 #[test]
 fn the_extremes_of_time_are_fine() {
-    let problem = one_pool(vec![
-        buffer(i64::MIN, i64::MAX, 3),
-        buffer(0, 0, 50),
-        buffer(i64::MAX - 1, i64::MAX, 0),
-    ]);
+    let problem = one_pool(vec![buffer(i64::MIN, i64::MAX, 3), buffer(0, 0, 50), buffer(i64::MAX - 1, i64::MAX, 0)]);
     for algorithm in Algorithm::ALL {
-        assert_eq!(
-            plan(&problem, &params(algorithm)).unwrap().placement.peaks,
-            [3]
-        );
+        assert_eq!(plan(&problem, &params(algorithm)).unwrap().placement.peaks, [3]);
     }
     let nothing = plan(&Problem::default(), &Params::default()).unwrap();
     assert!(nothing.optimal && nothing.placement.slots.is_empty());
@@ -412,11 +261,7 @@ fn the_extremes_of_time_are_fine() {
 #[test]
 fn rounding_to_the_common_alignment_is_proved_optimal() {
     let odd = |size| Buffer::new(size, 16, Lifetime::new(0, 3));
-    let solution = plan(
-        &one_pool(vec![odd(17), odd(33), odd(9)]),
-        &params(Algorithm::Best),
-    )
-    .unwrap();
+    let solution = plan(&one_pool(vec![odd(17), odd(33), odd(9)]), &params(Algorithm::Best)).unwrap();
     // 32 + 48 + 16, less the 15 bytes that the topmost need not round up.
     assert_eq!(solution.placement.peaks, [81]);
     assert_eq!(solution.lower_bounds, [59]);
@@ -426,15 +271,8 @@ fn rounding_to_the_common_alignment_is_proved_optimal() {
 
 #[test]
 fn the_checker_names_what_was_corrupted() {
-    let mut problem = one_pool(vec![
-        Buffer::new(10, 4, Lifetime::new(0, 4)),
-        buffer(2, 6, 8),
-        buffer(6, 9, 5),
-    ]);
-    problem.pools.push(Pool {
-        limit_bytes: Some(12),
-        ..Pool::unbounded()
-    });
+    let mut problem = one_pool(vec![Buffer::new(10, 4, Lifetime::new(0, 4)), buffer(2, 6, 8), buffer(6, 9, 5)]);
+    problem.pools.push(Pool { limit_bytes: Some(12), ..Pool::unbounded() });
     problem.buffers[2].pools.push(1);
     let right = plan(&problem, &Params::default()).unwrap().placement;
     assert_eq!(check(&problem, &right), Ok(()));
@@ -444,57 +282,14 @@ fn the_checker_names_what_was_corrupted() {
         check(&problem, &wrong).unwrap_err()
     };
     let other = right.slots[0].offset;
-    assert_eq!(
-        complaint(&|_, p| p.slots[1].offset = other),
-        Complaint::Overlap {
-            first: 0,
-            second: 1
-        }
-    );
-    assert_eq!(
-        complaint(&|_, p| p.slots[0].pool = 1),
-        Complaint::Pool { buffer: 0, pool: 1 }
-    );
-    let crooked = Complaint::Alignment {
-        buffer: 0,
-        address: 31,
-        alignment: 4,
-    };
+    assert_eq!(complaint(&|_, p| p.slots[1].offset = other), Complaint::Overlap { first: 0, second: 1 });
+    assert_eq!(complaint(&|_, p| p.slots[0].pool = 1), Complaint::Pool { buffer: 0, pool: 1 });
+    let crooked = Complaint::Alignment { buffer: 0, address: 31, alignment: 4 };
     assert_eq!(complaint(&|_, p| p.slots[0].offset = 31), crooked);
-    let beyond = Complaint::Limit {
-        buffer: 2,
-        pool: 1,
-        end: 13,
-        limit_bytes: 12,
-    };
-    assert_eq!(
-        complaint(&|_, p| p.slots[2] = Slot { pool: 1, offset: 8 }),
-        beyond
-    );
-    assert_eq!(
-        complaint(&|_, p| p.slots.truncate(2)),
-        Complaint::Count {
-            wanted: 3,
-            found: 2
-        }
-    );
-    assert_eq!(
-        complaint(&|_, p| p.peaks.push(0)),
-        Complaint::Count {
-            wanted: 2,
-            found: 3
-        }
-    );
-    assert_eq!(
-        complaint(&|_, p| p.peaks[0] = 17),
-        Complaint::Peak {
-            pool: 0,
-            claimed: 17,
-            actual: 18
-        }
-    );
-    assert_eq!(
-        complaint(&|q, _| q.buffers[1].pinned_offset = Some(40)),
-        Complaint::Pin { buffer: 1 }
-    );
+    let beyond = Complaint::Limit { buffer: 2, pool: 1, end: 13, limit_bytes: 12 };
+    assert_eq!(complaint(&|_, p| p.slots[2] = Slot { pool: 1, offset: 8 }), beyond);
+    assert_eq!(complaint(&|_, p| p.slots.truncate(2)), Complaint::Count { wanted: 3, found: 2 });
+    assert_eq!(complaint(&|_, p| p.peaks.push(0)), Complaint::Count { wanted: 2, found: 3 });
+    assert_eq!(complaint(&|_, p| p.peaks[0] = 17), Complaint::Peak { pool: 0, claimed: 17, actual: 18 });
+    assert_eq!(complaint(&|q, _| q.buffers[1].pinned_offset = Some(40)), Complaint::Pin { buffer: 1 });
 }
