@@ -7,6 +7,7 @@ pub mod check;
 pub mod model;
 
 mod bound;
+mod exact;
 mod exhaustive;
 mod greedy;
 mod hill_climb;
@@ -45,6 +46,7 @@ fn solvers(algorithm: Algorithm, movable: usize) -> &'static [&'static dyn Solve
         Algorithm::GreedyBySize => &[&Greedy(Order::Size)],
         Algorithm::GreedyByConflicts => &[&Greedy(Order::Conflicts)],
         Algorithm::HillClimb => &[&HillClimb],
+        Algorithm::Exact => &[&exact::Exact],
         // The hill climb knows first-fit orders only, so it cannot beat all of them.
         Algorithm::Best if movable <= MOST_ITEMS => &[&Greedy(Order::Size), &Greedy(Order::Conflicts), &Exhaustive],
         Algorithm::Best => &[&Greedy(Order::Size), &Greedy(Order::Conflicts), &HillClimb],

@@ -244,6 +244,8 @@ pub enum Algorithm {
     GreedyByConflicts,
     /// Local search over first-fit orders from several starts.
     HillClimb,
+    /// Branch and bound.
+    Exact,
     /// Everything above, cheapest first, until one is proved optimal; the best answer wins. Up to six buffers get every
     /// first-fit order instead of the hill climb.
     Best,
@@ -251,8 +253,8 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Every algorithm.
-    pub const ALL: [Algorithm; 4] =
-        [Algorithm::GreedyBySize, Algorithm::GreedyByConflicts, Algorithm::HillClimb, Algorithm::Best];
+    pub const ALL: [Algorithm; 5] =
+        [Algorithm::GreedyBySize, Algorithm::GreedyByConflicts, Algorithm::HillClimb, Algorithm::Exact, Algorithm::Best];
 
     /// The name users write.
     #[must_use]
@@ -261,6 +263,7 @@ impl Algorithm {
             Algorithm::GreedyBySize => "greedy_by_size",
             Algorithm::GreedyByConflicts => "greedy_by_conflicts",
             Algorithm::HillClimb => "hill_climb",
+            Algorithm::Exact => "exact",
             Algorithm::Best => "best",
         }
     }
