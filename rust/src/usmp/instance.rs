@@ -34,6 +34,11 @@ impl Item {
         }
     }
 
+    /// Whether it uses all its bytes whenever it uses some.
+    pub fn is_solid(&self) -> bool {
+        self.sections.iter().all(|section| section.low == 0 && section.high == self.size_bytes)
+    }
+
     /// Steps in use or in a gap.
     pub fn steps(&self) -> u64 {
         let (lower, upper) = self.span();
@@ -91,9 +96,24 @@ impl<'a> Instance<'a> {
         (0u32..).zip(&self.items).filter(|(_, item)| item.pinned.is_none()).map(|(index, _)| index).collect()
     }
 
-    /// Whether no plan can cost less than `cost`, as far as the bounds can tell.
-    pub fn proves_optimal(&self, cost: &Cost) -> bool {
-        cost.overflow == 0 && cost.spill == 0 && cost.peaks.iter().zip(&self.goals).all(|(peak, goal)| peak <= goal)
+    /// Whether no plan can cost less than `cost`, given what a search has proved beside the bounds, in bytes by pool.
+    pub fn proves_optimal(&self, cost: &Cost, proved: &[u64]) -> bool {
+        let known = |pool: usize| self.goals[pool].max(proved.get(pool).copied().unwrap_or(0));
+        cost.overflow == 0
+            && cost.spill == 0
+            && cost.peaks.iter().enumerate().all(|(pool, &peak)| peak <= known(pool))
+    }
+
+    /// Whether some best plan is settled: each item lies on the floor or on another. Items of which parts die may hold
+    /// each other up in turn; where all can be lowered in equal steps, they then lie on the floor together.
+    pub fn is_settled_enough(&self) -> bool {
+        let alignments = || self.items.iter().flat_map(|item| &item.candidates).map(|candidate| candidate.alignment);
+        self.items.iter().all(Item::is_solid) || alignments().min() == alignments().max()
+    }
+
+    /// Whether branch and bound understands everything that this problem asks for.
+    pub fn may_be_searched(&self) -> bool {
+        true
     }
 
     /// The peak of `pool` that proves it as small as it can be, in bytes.
@@ -101,9 +121,14 @@ impl<'a> Instance<'a> {
         self.goals[pool]
     }
 
-    /// What no plan as good as `cost` beats, in bytes, by pool id.
-    pub fn lower_bounds(&self, cost: &Cost) -> Vec<u64> {
+    /// What no plan as good as `cost` beats, in bytes, by pool id; `proved` is what a search has proved.
+    pub fn lower_bounds(&self, cost: &Cost, proved: &[u64]) -> Vec<u64> {
         let granted = cost.overflow == 0 && cost.spill == 0;
-        bound::live_bytes(self, if granted { Counted::Preferred } else { Counted::Forced })
+        if granted || self.items.iter().all(|item| item.candidates.len() == 1) {
+            let known = |pool: usize| self.goals[pool].max(proved.get(pool).copied().unwrap_or(0));
+            (0..self.pools.len()).map(known).collect()
+        } else {
+            bound::live_bytes(self, Counted::Forced)
+        }
     }
 }

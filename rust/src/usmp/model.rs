@@ -308,6 +308,10 @@ pub enum StopReason {
     Complete,
     /// All iterations were used.
     IterationLimit,
+    /// All nodes of branch and bound were used.
+    NodeLimit,
+    /// The problem is too large, or of a kind, that branch and bound does not take on.
+    TooLarge,
 }
 
 impl StopReason {
@@ -317,6 +321,8 @@ impl StopReason {
         match self {
             StopReason::Complete => "complete",
             StopReason::IterationLimit => "iteration_limit",
+            StopReason::NodeLimit => "node_limit",
+            StopReason::TooLarge => "too_large",
         }
     }
 }

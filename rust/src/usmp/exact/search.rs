@@ -11,9 +11,19 @@
 //! not looked at, so the search may find a packing but proves nothing.
 
 use super::space::{Block, Space};
+use super::tactic::{Rule, Tactic};
 
 /// Start of a block that has been placed.
 const PLACED: u64 = u64::MAX;
+/// A way counts as so much, divided by what was learned.
+const LESSON: u64 = 1 << 20;
+/// Most blocks whose search may use the caller's stack.
+const FEW_BLOCKS: usize = 500;
+/// Most branches above one another there: about a megabyte.
+const DEEPEST: u32 = 2_000;
+/// The same on a stack of its own, and that stack's size in bytes.
+const DEEPEST_ON_OWN_STACK: u32 = 40_000;
+const OWN_STACK_BYTES: usize = 64 << 20;
 
 /// How a search for one capacity ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +43,8 @@ struct Floor {
     level: u64,
     /// Blocks that could lie at the level.
     ways: u32,
+    /// The least first byte in use above the level; [`PLACED`] when there is none.
+    next: u64,
     /// Bytes of all blocks left.
     rest: u64,
 }
@@ -45,40 +57,54 @@ enum Change {
 pub(super) struct Search<'a> {
     space: &'a Space,
     capacity: u64,
-    /// By block, in which order ways are tried: the smallest first.
-    rank: &'a [u32],
+    tactic: &'a Tactic,
     start: Vec<u64>,
+    size: Vec<u64>,
     floors: Vec<Floor>,
     /// Blocks left that are in use on both sides of the end of a section or in between, by section.
     across: Vec<u32>,
+    /// Blocks left in front, by section; [`Search::left`] says how many.
+    covers: Vec<Vec<u32>>,
+    left: Vec<u32>,
     changes: Vec<Change>,
     dirty: Vec<u32>,
     is_dirty: Vec<bool>,
     offsets: Vec<u64>,
-    pub nodes: u64,
-    pub weight: Vec<u64>,
-    pub rule: u64,
+    nodes: u64,
+    /// One more than how often a section made a branch fail.
+    weights: Vec<u64>,
+    /// Capacity plus the padding that the topmost block does without, by section.
+    limits: Vec<u64>,
     budget: u64,
+    /// Branches above the current one, and most that the stack bears.
+    depth: u32,
+    deepest: u32,
 }
 
 impl<'a> Search<'a> {
-    pub fn new(space: &'a Space, capacity: u64, rank: &'a [u32]) -> Self {
+    /// A search that starts with what others on the same capacity learned; `weights` may be empty.
+    pub fn new(space: &'a Space, capacity: u64, tactic: &'a Tactic, weights: Vec<u64>) -> Self {
         let sections = space.covers.len();
         Self {
             space,
             capacity,
-            rank,
+            tactic,
             start: vec![0; space.blocks.len()],
+            size: space.blocks.iter().map(|block| block.padded).collect(),
             floors: vec![Floor::default(); sections],
             across: vec![0; sections],
+            covers: space.covers.clone(),
+            left: space.covers.iter().map(|cover| cover.len() as u32).collect(),
             changes: Vec::new(),
             dirty: Vec::new(),
             is_dirty: vec![false; sections],
             offsets: vec![0; space.blocks.len()],
             nodes: 0,
-            weight: vec![1; sections],
-            rule: 0,
+            weights: if weights.is_empty() { vec![1; sections] } else { weights },
+            limits: space.spare.iter().map(|spare| capacity + spare).collect(),
             budget: 0,
+            depth: 0,
+            deepest: DEEPEST,
         }
     }
 
@@ -87,12 +113,18 @@ impl<'a> Search<'a> {
         &self.offsets
     }
 
-    /// Searches for a packing, with at most `budget` nodes.
+    pub fn nodes(&self) -> u64 {
+        self.nodes
+    }
+
+    /// What was learned about the sections.
+    pub fn into_weights(self) -> Vec<u64> {
+        self.weights
+    }
+
+    /// Searches for a packing, with at most `budget` nodes. Once only.
     pub fn run(&mut self, budget: u64) -> Verdict {
-        self.nodes = 0;
         self.budget = budget;
-        self.changes.clear();
-        self.across.fill(0);
         for (index, block) in self.space.blocks.iter().enumerate() {
             self.start[index] = block.pinned.unwrap_or_else(|| self.space.aligned(block, 0));
             let (first, last) = block.span();
@@ -110,8 +142,22 @@ impl<'a> Search<'a> {
                 return Verdict::Impossible;
             }
         }
+        self.solve_all()
+    }
+
+    /// Deep recursions get a stack of their own, whatever thread the caller is on.
+    fn solve_all(&mut self) -> Verdict {
         let all = self.floors.len();
-        self.solve(0, all)
+        if self.space.blocks.len() <= FEW_BLOCKS {
+            return self.solve(0, all);
+        }
+        self.deepest = DEEPEST_ON_OWN_STACK;
+        std::thread::scope(|scope| {
+            let own = std::thread::Builder::new().stack_size(OWN_STACK_BYTES);
+            // Where no thread can be had, or it died, nothing is known.
+            let run = own.spawn_scoped(scope, || self.solve(0, all));
+            run.ok().and_then(|thread| thread.join().ok()).unwrap_or(Verdict::Spent)
+        })
     }
 
     /// Packs what is left in the sections `[from, to)`.
@@ -121,7 +167,12 @@ impl<'a> Search<'a> {
         for section in from..to {
             if section + 1 == to || self.across[section] == 0 {
                 if (part..=section).any(|s| self.floors[s].level != PLACED) {
+                    if self.depth >= self.deepest {
+                        return Verdict::Spent;
+                    }
+                    self.depth += 1;
                     let verdict = self.branch(part, section + 1);
+                    self.depth -= 1;
                     if verdict != Verdict::Found {
                         return verdict;
                     }
@@ -136,7 +187,7 @@ impl<'a> Search<'a> {
         let section = self.narrowest(from, to);
         let level = self.floors[section].level;
         let mut ways: smallvec::SmallVec<[u32; 16]> = self.ways(section, level).collect();
-        ways.sort_unstable_by_key(|&block| self.rank[block as usize]);
+        ways.sort_unstable_by_key(|&block| self.tactic.rank[block as usize]);
         let forced = ways.iter().any(|&block| self.space.blocks[block as usize].pinned.is_some());
         for &block in &ways {
             let pinned = self.space.blocks[block as usize].pinned.is_some();
@@ -177,7 +228,7 @@ impl<'a> Search<'a> {
 
     /// Blocks left that could lie at `level` of `section`.
     fn ways(&self, section: usize, level: u64) -> impl Iterator<Item = u32> + '_ {
-        self.space.covers[section].iter().copied().filter(move |&block| self.first_byte(block, section) == level)
+        self.covers[section][..self.left[section] as usize].iter().copied().filter(move |&block| self.first_byte(block, section) == level)
     }
 
     fn first_byte(&self, block: u32, section: usize) -> u64 {
@@ -221,15 +272,14 @@ impl<'a> Search<'a> {
             if level != PLACED && (level == lowest || local && closed) {
                 for section in first..=last {
                     let floor = &self.floors[section];
-                    let slack = self.capacity - level - floor.rest;
+                    let slack = self.limits[section] - level - floor.rest;
                     let ways = floor.ways + u32::from(slack >= self.space.grain);
-                    let key = match self.rule {
-                        0 => (u64::from(ways) , slack),
-                        1 => (u64::from(ways) * 1_000_000 / self.weight[section], slack),
-                        2 => (if ways <= 1 {0} else {slack}, u64::from(ways)),
-                        3 => (if ways <= 1 {0} else {level}, u64::from(ways)),
-                        4 => (if ways <= 1 {0} else {slack * 10 / self.weight[section]}, u64::from(ways)),
-                        _ => (if ways <= 1 {0} else {self.capacity - floor.rest}, u64::from(ways)),
+                    let forced = ways <= 1;
+                    let key = match self.tactic.rule {
+                        Rule::Fewest => (u64::from(ways), slack),
+                        Rule::Learned => (u64::from(ways) * LESSON / self.weights[section], slack),
+                        Rule::Tight => (if forced { 0 } else { slack }, u64::from(ways)),
+                        Rule::Lowest => (if forced { 0 } else { level }, u64::from(ways)),
                     };
                     if key < (best.0, best.1) {
                         best = (key.0, key.1, section);
@@ -253,6 +303,13 @@ impl<'a> Search<'a> {
         self.across[first..last].iter_mut().for_each(|count| *count -= 1);
         for cell in &spec.cells {
             self.mark(cell.section);
+            let section = cell.section as usize;
+            self.left[section] -= 1;
+            let cover = &mut self.covers[section][..=self.left[section] as usize];
+            if let Some(at) = cover.iter().position(|&other| other == block) {
+                let last = cover.len() - 1;
+                cover.swap(at, last);
+            }
         }
         for &other in &spec.neighbours {
             let start = self.start[other as usize];
@@ -291,10 +348,15 @@ impl<'a> Search<'a> {
         if start + spec.size > self.capacity {
             return false;
         }
-        self.changes.push(Change::Start(block, self.start[block as usize]));
+        let before = self.start[block as usize];
+        self.changes.push(Change::Start(block, before));
         self.start[block as usize] = start;
         for cell in &self.space.blocks[block as usize].cells {
-            self.mark(cell.section);
+            // Elsewhere it is neither on the floor nor next to it, so nothing changes.
+            let floor = &self.floors[cell.section as usize];
+            if before + cell.low <= floor.next {
+                self.mark(cell.section);
+            }
         }
         true
     }
@@ -331,7 +393,7 @@ impl<'a> Search<'a> {
     fn leave_gap(&mut self, section: usize, ways: &[u32]) -> bool {
         let level = self.floors[section].level;
         let floor = &self.floors[section];
-        if level + self.space.grain + floor.rest > self.capacity {
+        if level + self.space.grain + floor.rest > self.limits[section] {
             return false;
         }
         let mut starts: smallvec::SmallVec<[u64; 16]> = smallvec::SmallVec::new();
@@ -382,7 +444,7 @@ impl<'a> Search<'a> {
             self.changes.push(Change::Floor(section, self.floors[section as usize]));
             self.floors[section as usize] = floor;
             if !fits {
-                self.weight[section as usize] += 1;
+                self.weights[section as usize] += 1;
                 self.forget();
                 return false;
             }
@@ -392,34 +454,33 @@ impl<'a> Search<'a> {
 
     fn fits(&self, section: usize) -> bool {
         let floor = &self.floors[section];
-        floor.level == PLACED || floor.level + floor.rest <= self.capacity
+        floor.level == PLACED || floor.level + floor.rest <= self.limits[section]
     }
 
     /// The floor of a section, and whether what is left fits above it and above the level next to it.
     fn look(&self, section: usize) -> (Floor, bool) {
-        let mut floor = Floor { level: PLACED, ways: 0, rest: 0 };
-        let (mut next, mut lying) = (PLACED, 0);
-        for &block in &self.space.covers[section] {
-            let start = self.first_byte(block, section);
-            if start == PLACED {
-                continue;
+        let mut floor = Floor { level: PLACED, ways: 0, next: PLACED, rest: 0 };
+        let (mut lying, limit) = (0, self.limits[section]);
+        for &block in &self.covers[section][..self.left[section] as usize] {
+            let (mut start, mut size) = (self.start[block as usize], self.size[block as usize]);
+            if !self.space.solid {
+                let (low, high) = self.cell(block, section);
+                start += low;
+                size = high - low;
             }
-            let (low, high) = self.cell(block, section);
-            let size = high - low;
             floor.rest += size;
             if start < floor.level {
-                next = floor.level;
+                floor.next = floor.level;
                 (floor.level, floor.ways, lying) = (start, 1, size);
             } else if start == floor.level {
                 floor.ways += 1;
                 lying += size;
             } else {
-                next = next.min(start);
+                floor.next = floor.next.min(start);
             }
         }
         let fits = floor.level == PLACED
-            || floor.level + floor.rest <= self.capacity
-                && (next == PLACED || next + (floor.rest - lying) <= self.capacity);
+            || floor.level + floor.rest <= limit && (floor.next == PLACED || floor.next + (floor.rest - lying) <= limit);
         (floor, fits)
     }
 
@@ -430,6 +491,9 @@ impl<'a> Search<'a> {
                     if self.start[block as usize] == PLACED {
                         let (first, last) = self.space.blocks[block as usize].span();
                         self.across[first..last].iter_mut().for_each(|count| *count += 1);
+                        for cell in &self.space.blocks[block as usize].cells {
+                            self.left[cell.section as usize] += 1;
+                        }
                     }
                     self.start[block as usize] = start;
                 }

@@ -5,6 +5,7 @@
 //! stay: the maximal cliques of the interval graph (Fulkerson and Gross, "Incidence matrices and interval graphs",
 //! 1965). A few hundred buffers leave one or two hundred sections.
 
+use crate::usmp::bound::gcd;
 use crate::usmp::instance::Instance;
 
 /// Most cells of a space, summed over its blocks: bounds memory and the work of one node.
@@ -26,6 +27,8 @@ pub(super) struct Block {
     pub item: u32,
     /// In bytes.
     pub size: u64,
+    /// What it takes from those above it, in bytes: more than its size where all offsets are multiples of something.
+    pub padded: u64,
     /// Every address is a multiple of this, in bytes.
     pub alignment: u64,
     /// Fixed offset, in bytes.
@@ -51,6 +54,8 @@ pub(super) struct Space {
     pub blocks: Vec<Block>,
     /// Blocks in use, by section.
     pub covers: Vec<Vec<u32>>,
+    /// Bytes of padding that the topmost block may do without, by section.
+    pub spare: Vec<u64>,
     /// Address of offset 0, in bytes.
     pub base: u64,
     /// Bytes of which every size, window and alignment is a multiple; at least 1.
@@ -78,6 +83,7 @@ impl Space {
                 Block {
                     item: index,
                     size: item.size_bytes,
+                    padded: item.size_bytes,
                     alignment: candidate.map_or(1, |candidate| candidate.alignment),
                     pinned: item.pinned,
                     cells: Vec::new(),
@@ -98,7 +104,7 @@ impl Space {
         if cells > MOST_CELLS {
             return None;
         }
-        let mut space = Self { blocks, covers, base, grain: 1, solid: true, whole: true };
+        let mut space = Self { blocks, covers, spare: Vec::new(), base, grain: 1, solid: true, whole: true };
         space.describe();
         Some(space)
     }
@@ -123,6 +129,7 @@ impl Space {
             });
         }
         self.grain = grain.max(1);
+        self.pad();
         let mut met = vec![u32::MAX; self.blocks.len()];
         for index in 0..self.blocks.len() {
             let mut neighbours = Vec::new();
@@ -139,6 +146,35 @@ impl Space {
             self.blocks[index].neighbours = neighbours;
         }
         self.find_twins();
+    }
+
+    fn pad(&mut self) {
+        let step = self.blocks.iter().fold(self.base, |step, block| {
+            gcd(gcd(step, block.alignment), block.pinned.unwrap_or(0))
+        });
+        if step > 1 && self.solid {
+            for block in &mut self.blocks {
+                block.padded = block.size.next_multiple_of(step);
+            }
+        }
+        let blocks = &self.blocks;
+        let spare = |cover: &Vec<u32>| {
+            cover.iter().map(|&block| &blocks[block as usize]).map(|block| block.padded - block.size).max().unwrap_or(0)
+        };
+        self.spare = self.covers.iter().map(spare).collect();
+    }
+
+    /// Bytes that no packing can do without: what is in use together, and where the pins end.
+    pub fn bound(&self) -> u64 {
+        let mut in_use = vec![0; self.covers.len()];
+        let mut least = 0;
+        for block in &self.blocks {
+            least = least.max(block.pinned.unwrap_or(0) + block.size);
+            for cell in &block.cells {
+                in_use[cell.section as usize] += cell.high - cell.low + (block.padded - block.size);
+            }
+        }
+        in_use.iter().zip(&self.spare).map(|(taken, spare)| taken - spare).max().unwrap_or(0).max(least)
     }
 
     fn find_twins(&mut self) {
@@ -218,12 +254,4 @@ fn within(small: &[Use], large: &[Use]) -> bool {
         && small
             .iter()
             .all(|one| rest.by_ref().find(|other| other.0 == one.0).is_some_and(|o| o.1 <= one.1 && o.2 >= one.2))
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 {
-        a
-    } else {
-        gcd(b, a % b)
-    }
 }
