@@ -270,7 +270,7 @@ fn raise(placed: &[Entry], section: &Section, mut offset: u64, alignment: u64, b
 }
 
 /// The least offset from `offset` on whose address is a multiple of `alignment`.
-fn aligned(offset: u64, alignment: u64, base: u64) -> u64 {
+pub(crate) fn aligned(offset: u64, alignment: u64, base: u64) -> u64 {
     if alignment == 1 {
         offset
     } else {

@@ -84,7 +84,11 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     let optimal = found.is_optimal(&instance);
     // Every algorithm names at least one solver.
     let Some((layout, stop_reason)) = found.best else { unreachable!("an algorithm without a solver") };
-    let lower_bounds = instance.lower_bounds(layout.cost(), &found.proved);
+    let lower_bounds = if optimal {
+        layout.cost().peaks.to_vec()
+    } else {
+        instance.lower_bounds(layout.cost(), &found.proved)
+    };
     let placement = layout.placement(&instance);
     refuse_overflow(problem, &placement, &lower_bounds)?;
     let stop_reason = if optimal { StopReason::Complete } else { stop_reason };

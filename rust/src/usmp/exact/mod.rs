@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 
 use super::exhaustive::{exhaust, MOST_ITEMS};
 use super::greedy::Order;
-use super::instance::Instance;
-use super::layout::Layout;
+use super::instance::{Candidate, Instance, Item};
+use super::layout::{aligned, Layout};
 use super::model::{Params, Slot, StopReason, UsmpError};
 use super::{Outcome, Solver};
 use ladder::{decide, descend, Goal};
@@ -85,10 +85,13 @@ struct Descent<'a> {
 impl Descent<'_> {
     /// A plan with every item in its preferred pool and within all limits, if one is found; else `layout`.
     fn grant_preferences(&mut self, layout: Layout) -> Layout {
-        let preferred = self.instance.items.iter();
-        let mut wanted: Vec<Slot> = preferred
-            .map(|item| Slot { pool: item.candidates[0].pool, offset: item.pinned.unwrap_or(0) })
-            .collect();
+        let preferred = |item: &Item| {
+            let Candidate { pool, alignment } = item.candidates[0];
+            // What is never in use keeps this offset.
+            let least = aligned(0, alignment, self.instance.pools[pool as usize].base_address);
+            Slot { pool, offset: item.pinned.unwrap_or(least) }
+        };
+        let mut wanted: Vec<Slot> = self.instance.items.iter().map(preferred).collect();
         for (pool, spec) in (0u32..).zip(self.instance.pools) {
             let limit = spec.limit_bytes.unwrap_or(UNLIMITED);
             let Some(space) = self.space(pool, &wanted).filter(|space| space.bound() <= limit) else { return layout };
