@@ -69,6 +69,12 @@ pub(crate) struct Greedy(pub Order);
 impl Solver for Greedy {
     fn solve(&self, instance: &Instance, _params: &Params) -> Result<Outcome, UsmpError> {
         let layout = Layout::first_fit(instance, &self.0.sort(instance))?;
-        Ok(Outcome { layout, stop_reason: StopReason::Complete, iterations: 0, proved: SmallVec::new(), exhausted: false })
+        Ok(Outcome {
+            layout,
+            stop_reason: StopReason::Complete,
+            iterations: 0,
+            proved: SmallVec::new(),
+            exhausted: false,
+        })
     }
 }

@@ -36,7 +36,13 @@ impl Solver for HillClimb {
             let order = kind.sort(instance);
             let layout = Layout::first_fit(instance, &order)?;
             if instance.proves_optimal(layout.cost(), &[]) {
-                return Ok(Outcome { layout, stop_reason: StopReason::Complete, iterations: 0, proved: SmallVec::new(), exhausted: false });
+                return Ok(Outcome {
+                    layout,
+                    stop_reason: StopReason::Complete,
+                    iterations: 0,
+                    proved: SmallVec::new(),
+                    exhausted: false,
+                });
             }
             starts.push((layout, order));
         }
@@ -57,10 +63,22 @@ fn climb_from(instance: &Instance, params: &Params, starts: Vec<(Layout, Vec<u32
         let share = moves * (round + 1) / rounds - moves * round / rounds;
         done += climb.run(start, share, &mut best);
         if instance.proves_optimal(best.0.cost(), &[]) {
-            return Outcome { layout: best.0, stop_reason: StopReason::Complete, iterations: done, proved: SmallVec::new(), exhausted: false };
+            return Outcome {
+                layout: best.0,
+                stop_reason: StopReason::Complete,
+                iterations: done,
+                proved: SmallVec::new(),
+                exhausted: false,
+            };
         }
     }
-    Outcome { layout: best.0, stop_reason: StopReason::IterationLimit, iterations: done, proved: SmallVec::new(), exhausted: false }
+    Outcome {
+        layout: best.0,
+        stop_reason: StopReason::IterationLimit,
+        iterations: done,
+        proved: SmallVec::new(),
+        exhausted: false,
+    }
 }
 
 /// A change of the order, between two positions.

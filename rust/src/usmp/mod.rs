@@ -22,11 +22,12 @@ use exact::Exact;
 use greedy::{Greedy, Order};
 use hill_climb::HillClimb;
 use instance::Instance;
-use smallvec::SmallVec;
 use layout::Layout;
 pub use model::{
-    Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Section, Slot, Solution, StopReason, UsmpError,
+    Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Section, Share, Slot, Solution, StopReason,
+    UsmpError,
 };
+use smallvec::SmallVec;
 
 /// What a solver hands back: its best plan, which may overflow, and why it stopped.
 struct Outcome {
@@ -84,11 +85,8 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     let optimal = found.is_optimal(&instance);
     // Every algorithm names at least one solver.
     let Some((layout, stop_reason)) = found.best else { unreachable!("an algorithm without a solver") };
-    let lower_bounds = if optimal {
-        layout.cost().peaks.to_vec()
-    } else {
-        instance.lower_bounds(layout.cost(), &found.proved)
-    };
+    let lower_bounds =
+        if optimal { layout.cost().peaks.to_vec() } else { instance.lower_bounds(layout.cost(), &found.proved) };
     let placement = layout.placement(&instance);
     refuse_overflow(problem, &placement, &lower_bounds)?;
     let stop_reason = if optimal { StopReason::Complete } else { stop_reason };
@@ -124,8 +122,7 @@ impl Found {
 
     fn is_optimal(&self, instance: &Instance) -> bool {
         self.best.as_ref().is_some_and(|(layout, _)| {
-            layout.cost().overflow == 0
-                && (self.exhausted || instance.proves_optimal(layout.cost(), &self.proved))
+            layout.cost().overflow == 0 && (self.exhausted || instance.proves_optimal(layout.cost(), &self.proved))
         })
     }
 }

@@ -252,6 +252,44 @@ fn clash(problem: &Problem, one: (usize, u64), other: (usize, u64)) -> bool {
 }
 
 #[test]
+fn explicit_conflicts_keep_apart_what_lifetimes_would_not() {
+    let mut problem = one_pool(vec![buffer(0, 2, 8), buffer(5, 9, 8), buffer(12, 14, 8), buffer(3, 3, 8)]);
+    problem.buffers[0].conflicts = vec![1, 3];
+    problem.buffers[2].conflicts = vec![1];
+    for algorithm in Algorithm::ALL {
+        let found = plan(&problem, &params(algorithm)).unwrap();
+        assert_eq!(check(&problem, &found.placement), Ok(()));
+        assert_eq!(found.placement.peaks, [16]);
+        assert!(found.optimal);
+    }
+    let slots = vec![Slot::default(); 4];
+    let wrong = check(&problem, &Placement { slots, peaks: vec![8] });
+    assert_eq!(wrong, Err(Complaint::Conflict { first: 0, second: 1 }));
+}
+
+#[test]
+fn shares_let_buffers_overlap_where_they_say() {
+    let share = |with, low, high| vec![Share { with, low, high }];
+    let mut problem = one_pool(vec![buffer(0, 4, 100), buffer(3, 8, 100), buffer(3, 8, 30)]);
+    problem.buffers[1].shares = share(0, 0, 0);
+    for algorithm in Algorithm::ALL {
+        let found = plan(&problem, &params(algorithm)).unwrap();
+        assert_eq!(check(&problem, &found.placement), Ok(()));
+        assert_eq!((found.placement.peaks[0], found.lower_bounds[0]), (130, 130), "{algorithm:?}");
+    }
+    let slots = [0, 40, 0].map(|offset| Slot { pool: 0, offset }).to_vec();
+    let wrong = check(&problem, &Placement { slots, peaks: vec![140] });
+    assert_eq!(wrong, Err(Complaint::Overlap { first: 0, second: 1 }));
+    // An output that may start up to 64 bytes before its input, but no nearer than 16.
+    problem.buffers.truncate(2);
+    problem.buffers[0].pinned_offset = Some(64);
+    problem.buffers[1].shares = share(0, -64, -16);
+    let found = plan(&problem, &params(Algorithm::Best)).unwrap();
+    assert_eq!(found.placement.slots[1].offset, 0);
+    assert_eq!(found.placement.peaks, [164]);
+}
+
+#[test]
 fn greedy_fills_gaps() {
     // The long one lies on the early one; the late one must come back to offset 0 below it.
     let problem = one_pool(vec![buffer(0, 5, 50), buffer(0, 9, 40), buffer(5, 9, 30)]);
@@ -336,6 +374,12 @@ fn nonsense_is_refused() {
     assert_eq!(refusal(|p| p.buffers[0].alignment = 0), UsmpError::BufferAlignment { buffer: 0 });
     assert_eq!(refusal(|p| p.pools[0].alignment = 0), UsmpError::PoolAlignment { pool: 0 });
     assert_eq!(refusal(|p| p.buffers[0].pools.clear()), UsmpError::NoPool { buffer: 0 });
+    assert_eq!(refusal(|p| p.buffers[0].conflicts = vec![0]), UsmpError::UnknownPartner { buffer: 0, other: 0 });
+    let reversed = refusal(|p| {
+        p.buffers.push(buffer(0, 4, 10));
+        p.buffers[0].shares = vec![Share { with: 1, low: 3, high: 2 }];
+    });
+    assert_eq!(reversed, UsmpError::BadShare { buffer: 0, other: 1 });
     let unknown = refusal(|p| p.buffers[0].pools.push(3));
     assert_eq!(unknown, UsmpError::UnknownPool { buffer: 0, pool: 3, pools: 1 });
     assert_eq!(refusal(|p| p.buffers[0].size_bytes = u64::MAX), UsmpError::TooLarge);

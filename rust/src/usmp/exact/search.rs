@@ -228,7 +228,10 @@ impl<'a> Search<'a> {
 
     /// Blocks left that could lie at `level` of `section`.
     fn ways(&self, section: usize, level: u64) -> impl Iterator<Item = u32> + '_ {
-        self.covers[section][..self.left[section] as usize].iter().copied().filter(move |&block| self.first_byte(block, section) == level)
+        self.covers[section][..self.left[section] as usize]
+            .iter()
+            .copied()
+            .filter(move |&block| self.first_byte(block, section) == level)
     }
 
     fn first_byte(&self, block: u32, section: usize) -> u64 {
@@ -373,10 +376,10 @@ impl<'a> Search<'a> {
                 let pin = &self.space.blocks[other as usize];
                 let Some(at) = pin.pinned else { continue };
                 let meets = pin.cells.iter().any(|theirs| {
-                    spec.cells
-                        .binary_search_by_key(&theirs.section, |cell| cell.section)
-                        .is_ok_and(|mine| start + spec.cells[mine].low < at + theirs.high
-                            && at + theirs.low < start + spec.cells[mine].high)
+                    spec.cells.binary_search_by_key(&theirs.section, |cell| cell.section).is_ok_and(|mine| {
+                        start + spec.cells[mine].low < at + theirs.high
+                            && at + theirs.low < start + spec.cells[mine].high
+                    })
                 });
                 if meets {
                     // One step further; blocks beside pins are few.
@@ -480,7 +483,8 @@ impl<'a> Search<'a> {
             }
         }
         let fits = floor.level == PLACED
-            || floor.level + floor.rest <= limit && (floor.next == PLACED || floor.next + (floor.rest - lying) <= limit);
+            || floor.level + floor.rest <= limit
+                && (floor.next == PLACED || floor.next + (floor.rest - lying) <= limit);
         (floor, fits)
     }
 

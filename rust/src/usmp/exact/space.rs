@@ -149,9 +149,10 @@ impl Space {
     }
 
     fn pad(&mut self) {
-        let step = self.blocks.iter().fold(self.base, |step, block| {
-            gcd(gcd(step, block.alignment), block.pinned.unwrap_or(0))
-        });
+        let step = self
+            .blocks
+            .iter()
+            .fold(self.base, |step, block| gcd(gcd(step, block.alignment), block.pinned.unwrap_or(0)));
         if step > 1 && self.solid {
             for block in &mut self.blocks {
                 block.padded = block.size.next_multiple_of(step);
