@@ -164,17 +164,16 @@ fn relate(problem: &Problem, items: &mut [Item]) {
     if conflicts.is_empty() {
         return;
     }
-    let mut steps = number_steps(items);
+    let behind = number_steps(items);
     conflicts.sort_unstable();
     conflicts.dedup();
     // What is never in use is in nobody's way.
     conflicts.retain(|&(one, other)| items[one as usize].own_sections > 0 && items[other as usize].own_sections > 0);
-    for (one, other) in conflicts {
+    for (step, (one, other)) in (behind..).zip(conflicts) {
         for index in [one, other] {
             let item = &mut items[index as usize];
-            item.sections.push(Section { lower: steps, upper: steps + 1, low: 0, high: item.size_bytes });
+            item.sections.push(Section { lower: step, upper: step + 1, low: 0, high: item.size_bytes });
         }
-        steps += 1;
     }
 }
 
