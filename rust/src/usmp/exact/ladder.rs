@@ -93,7 +93,8 @@ fn climb(space: &Space, rung: &mut Rung, seed: u64, left: u64, found: &mut Found
     loop {
         let tactic = Tactic::new(space, rung.turn, seed);
         let mut search = Search::new(space, rung.capacity, &tactic, std::mem::take(&mut rung.weights));
-        let budget = SHORTEST_RUN * luby(rung.turn / ROUND);
+        // A packing takes a node for each block at least.
+        let budget = SHORTEST_RUN.max(2 * space.blocks.len() as u64) * luby(rung.turn / ROUND);
         let verdict = search.run(budget.min(stop - found.nodes));
         found.nodes += search.nodes().max(1);
         rung.turn += 1;

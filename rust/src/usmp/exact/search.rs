@@ -17,6 +17,8 @@ use super::tactic::{Rule, Tactic};
 const PLACED: u64 = u64::MAX;
 /// A way counts as so much, divided by what was learned.
 const LESSON: u64 = 1 << 20;
+/// In a longer run of sections the first one that leaves no choice is taken without a look at the others.
+const LONG: usize = 1_000;
 /// Most blocks whose search may use the caller's stack.
 const FEW_BLOCKS: usize = 500;
 /// Most branches above one another there: about a megabyte.
@@ -277,12 +279,14 @@ impl<'a> Search<'a> {
                     let floor = &self.floors[section];
                     let slack = self.limits[section] - level - floor.rest;
                     let ways = floor.ways + u32::from(slack >= self.space.grain);
-                    let forced = ways <= 1;
+                    if ways <= 1 && to - from > LONG {
+                        return section;
+                    }
                     let key = match self.tactic.rule {
                         Rule::Fewest => (u64::from(ways), slack),
                         Rule::Learned => (u64::from(ways) * LESSON / self.weights[section], slack),
-                        Rule::Tight => (if forced { 0 } else { slack }, u64::from(ways)),
-                        Rule::Lowest => (if forced { 0 } else { level }, u64::from(ways)),
+                        Rule::Tight => (slack, u64::from(ways)),
+                        Rule::Lowest => (level, u64::from(ways)),
                     };
                     if key < (best.0, best.1) {
                         best = (key.0, key.1, section);

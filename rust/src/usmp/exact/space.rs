@@ -10,8 +10,10 @@ use crate::usmp::instance::Instance;
 
 /// Most cells of a space, summed over its blocks: bounds memory and the work of one node.
 const MOST_CELLS: usize = 1 << 20;
-/// Most blocks that an exact search takes on; beyond, neighbour lists would grow too long.
-const MOST_BLOCKS: usize = 4_000;
+/// Most blocks that an exact search takes on: each may be a branch on its stack.
+const MOST_BLOCKS: usize = 32_000;
+/// Most neighbours, summed over the blocks of a space: bounds their memory.
+const MOST_NEIGHBOURS: usize = 1 << 22;
 
 /// A section of time in which a block is in use, and the bytes it uses there, counted from its offset.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,7 +108,10 @@ impl Space {
         }
         let mut space = Self { blocks, covers, spare: Vec::new(), base, grain: 1, solid: true, whole: true };
         space.describe();
-        Some(space)
+        space.find_neighbours().then(|| {
+            space.find_twins();
+            space
+        })
     }
 
     fn describe(&mut self) {
@@ -130,6 +135,11 @@ impl Space {
         }
         self.grain = grain.max(1);
         self.pad();
+    }
+
+    /// Lists the neighbours of every block. `false` when that would take too much memory.
+    fn find_neighbours(&mut self) -> bool {
+        let mut listed = 0;
         let mut met = vec![u32::MAX; self.blocks.len()];
         for index in 0..self.blocks.len() {
             let mut neighbours = Vec::new();
@@ -143,9 +153,13 @@ impl Space {
                 }
             }
             neighbours.sort_unstable();
+            listed += neighbours.len();
+            if listed > MOST_NEIGHBOURS {
+                return false;
+            }
             self.blocks[index].neighbours = neighbours;
         }
-        self.find_twins();
+        true
     }
 
     fn pad(&mut self) {
