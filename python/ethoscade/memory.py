@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from . import _core
 from .errors import BudgetError, ConfigError
 from .memory_csv import read_csv, write_csv
-from .memory_model import Buffer, Gap, Pool
+from .memory_model import Buffer, Gap, Pool, Share
 
 if TYPE_CHECKING:
     from .scheduling.program import Program
@@ -29,17 +29,19 @@ __all__ = [
     "Pool",
     "PoolOverflowError",
     "ProgramPlacement",
+    "Share",
+    "merge_models",
     "place_program",
     "plan",
     "read_csv",
     "write_csv",
 ]
 
-ALGORITHMS: tuple[str, ...] = ("best", "hill_climb", "greedy_by_size", "greedy_by_conflicts")
+ALGORITHMS: tuple[str, ...] = ("best", "exact", "hill_climb", "greedy_by_size", "greedy_by_conflicts")
 """The built-in algorithms, by name."""
 
 DEFAULT_ITERATIONS = 50_000
-"""Most moves that a hill climb tries."""
+"""Most moves that a hill climb tries; branch and bound looks at four nodes for each."""
 
 _ARENA_ALIGNMENT = 16
 
@@ -104,6 +106,15 @@ class Placement:
         """Lower bound of the first pool's peak."""
         return self.lower_bounds[self.pools[0].name]
 
+    def address_of(self, name: str) -> int:
+        """The address of the buffer `name`: where an application writes an input and reads an output that the
+        workspace holds. Raises `ConfigError` when there is no such buffer."""
+        bases = {pool.name: pool.base_address for pool in self.pools}
+        for buffer, pool, offset in zip(self.buffers, self.pool_of, self.offsets, strict=True):
+            if buffer.name == name:
+                return bases[pool] + offset
+        raise ConfigError(f"there is no buffer {name!r} in this placement")
+
 
 @dataclass(frozen=True)
 class ProgramPlacement:
@@ -129,7 +140,7 @@ def plan(
 
     Buffers that are in use at the same step never share a byte. Each lies in the first of its pools where it fits;
     then the first pool's peak is made small, then the second's. The same arguments give the same answer everywhere.
-    `seed` in [0, 2^64) and `iterations` steer the hill climb and `best`.
+    `seed` in [0, 2^64) and `iterations` steer the hill climb, branch and bound, and `best`.
 
     Raises `ConfigError` for a problem that makes no sense and for a callable's wrong answer, `PoolOverflowError` when
     no plan that fits was found.
@@ -167,6 +178,39 @@ def plan(
         algorithm=algorithm,
         stop_reason=found.stop_reason,
         iterations=found.iterations,
+    )
+
+
+def merge_models(models: Mapping[str, Sequence[Buffer]], *, keep: Sequence[str] = ()) -> tuple[Buffer, ...]:
+    """The buffers of several models that take turns in one workspace, each named `model/buffer`, for `plan`.
+
+    Each model's steps come after those of the one before, in the order of `models`. Buffers in `keep`, by their new
+    names, stay in use all the time: an output that is read after the next model has run, or state between runs.
+    Raises `ConfigError` for a name in `keep` that no model has.
+    """
+    merged: list[Buffer] = []
+    first = 0
+    for model, buffers in models.items():
+        moving = [buffer for buffer in buffers if not buffer.is_constant]
+        start = min((buffer.lower for buffer in moving), default=0)
+        merged += [_moved(buffer, model, 0 if buffer.is_constant else first - start) for buffer in buffers]
+        first += max((buffer.upper for buffer in moving), default=start) - start
+    unknown = [name for name in keep if name not in {buffer.name for buffer in merged}]
+    if unknown:
+        raise ConfigError(f"no model has the buffer {unknown[0]!r} that is to be kept; names are model/buffer")
+    kept = frozenset(keep)
+    return tuple(replace(b, lower=0, upper=first, gaps=()) if b.name in kept else b for b in merged)
+
+
+def _moved(buffer: Buffer, model: str, steps: int) -> Buffer:
+    return replace(
+        buffer,
+        name=f"{model}/{buffer.name}",
+        lower=buffer.lower + steps,
+        upper=buffer.upper + steps,
+        gaps=tuple(replace(gap, lower=gap.lower + steps, upper=gap.upper + steps) for gap in buffer.gaps),
+        conflicts=tuple(f"{model}/{name}" for name in buffer.conflicts),
+        shares=tuple(replace(share, name=f"{model}/{share.name}") for share in buffer.shares),
     )
 
 
@@ -217,18 +261,44 @@ class _Problem:
         if len(self.pool_ids) < len(pools):
             raise ConfigError(f"two pools have the same name: {', '.join(pool.name for pool in pools)}")
         self.pool_rows = [(pool.size_bytes, pool.alignment, pool.base_address) for pool in pools]
+        self.buffer_ids: dict[str, int] = {}
+        if any(buffer.conflicts or buffer.shares for buffer in buffers):
+            self.buffer_ids = {buffer.name: index for index, buffer in enumerate(buffers)}
+            if len(self.buffer_ids) < len(buffers):
+                raise ConfigError("two buffers have the same name, so it is not clear who conflicts or shares")
         self.buffer_rows = [self._row(buffer) for buffer in buffers]
 
     def _row(self, buffer: Buffer) -> _core.BufferRow:
-        everywhere = range(len(self.pools))
+        return (
+            buffer.size_bytes,
+            buffer.alignment,
+            buffer.lower,
+            buffer.upper,
+            [(gap.lower, gap.upper, gap.window) for gap in buffer.gaps],
+            self._candidates(buffer),
+            buffer.offset,
+            [self._partner(buffer, name) for name in buffer.conflicts],
+            [(self._partner(buffer, share.name), share.low, share.high) for share in buffer.shares],
+        )
+
+    def _candidates(self, buffer: Buffer) -> list[int]:
         unknown = [name for name in buffer.pools if name not in self.pool_ids]
         if unknown:
             raise ConfigError(
                 f"buffer {buffer.name!r} wants pool {unknown[0]!r}; the pools are {', '.join(self.pool_ids)}"
             )
-        candidates = [self.pool_ids[name] for name in buffer.pools] or list(everywhere)
-        gaps = [(gap.lower, gap.upper, gap.window) for gap in buffer.gaps]
-        return buffer.size_bytes, buffer.alignment, buffer.lower, buffer.upper, gaps, candidates, buffer.offset
+        candidates = [self.pool_ids[name] for name in buffer.pools] or list(range(len(self.pools)))
+        granted = [pool for pool in candidates if self.pools[pool].grants(buffer.access)]
+        if not granted or (buffer.offset is not None and granted[0] != candidates[0]):
+            wants = ", ".join(f"{target} {right}" for target, right in buffer.access)
+            names = ", ".join(self.pools[pool].name for pool in candidates)
+            raise ConfigError(f"buffer {buffer.name!r} is accessed by {wants}, which is not granted by {names}")
+        return granted
+
+    def _partner(self, buffer: Buffer, name: str) -> int:
+        if name not in self.buffer_ids or name == buffer.name:
+            raise ConfigError(f"buffer {buffer.name!r} conflicts or shares with {name!r}, which is no other buffer")
+        return self.buffer_ids[name]
 
     def by_pool(self, values: Sequence[int]) -> Mapping[str, int]:
         return MappingProxyType(dict(zip(self.pool_ids, values, strict=True)))

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from ethoscade import memory
 from ethoscade.errors import BudgetError, ConfigError
-from ethoscade.memory import Buffer, Gap, Pool
+from ethoscade.memory import Buffer, Gap, Pool, Share
 from ethoscade.scheduling import program as programs
 
 STACK = (Buffer("early", 0, 5, 50), Buffer("long", 0, 9, 40), Buffer("late", 5, 9, 30))
+FLASH = Pool("flash", access=(("npu", "ro"), ("cpu", "ro")), base_address=0x800)
 
 
 @pytest.mark.parametrize("algorithm", memory.ALGORITHMS)
@@ -51,6 +52,45 @@ def test_an_overflow_names_the_pool_the_bytes_and_the_buffers() -> None:
         assert part in str(error)
 
 
+def test_constants_go_to_the_first_pool_that_their_readers_reach() -> None:
+    pools = (Pool("dtcm", 64, access=(("cpu", "rw"),)), FLASH, Pool("sram"))
+    buffers = [
+        Buffer.constant("weights", 100, 16, readers=("npu",)),
+        Buffer.constant("table", 10, readers=("cpu",)),
+        Buffer("activations", 3, 5, 40, access=(("npu", "rw"),)),
+    ]
+    placement = memory.plan(buffers, pools=pools)
+    assert placement.pool_of == ("flash", "dtcm", "sram")
+    assert placement.address_of("weights") == 0x800
+    assert placement.optimal
+
+
+def test_conflicts_and_shares_by_name() -> None:
+    apart = memory.plan([Buffer("a", 0, 1, 10), Buffer("b", 5, 6, 10, conflicts=("a",))])
+    assert apart.peak_bytes == 20
+    in_place = [Buffer("in", 0, 2, 64), Buffer("out", 1, 3, 64, shares=(Share("in"),)), Buffer("skip", 0, 3, 8)]
+    placement = memory.plan(in_place)
+    assert placement.peak_bytes == placement.lower_bound_bytes == 72
+    assert placement.offsets[0] == placement.offsets[1]
+    with pytest.raises(ConfigError, match=r"'in' and 'out' share"):
+        memory.plan(in_place, algorithm=lambda buffers, pools: [0, 8, 80])
+
+
+def test_models_that_take_turns_share_a_workspace() -> None:
+    one = [Buffer("in", 0, 1, 30, offset=0), Buffer("out", 0, 2, 20), Buffer.constant("state", 4)]
+    other = [Buffer("x", 100, 103, 40, gaps=(Gap(101, 102),)), Buffer("y", 101, 103, 9, conflicts=("x",))]
+    merged = memory.merge_models({"one": one, "other": other})
+    assert [(b.name, b.lower, b.upper) for b in merged if not b.is_constant] == [
+        ("one/in", 0, 1),
+        ("one/out", 0, 2),
+        ("other/x", 2, 5),
+        ("other/y", 3, 5),
+    ]
+    assert memory.plan(merged).peak_bytes == 54
+    kept = memory.merge_models({"one": one, "other": other}, keep=("one/out",))
+    assert memory.plan(kept).peak_bytes == 30 + 20 + 23
+
+
 def test_lifetimes_with_gaps() -> None:
     away = Buffer("away", 0, 9, 100, gaps=(Gap(3, 6),))
     shrunk = Buffer("shrunk", 0, 9, 100, gaps=(Gap(3, 9, (60, 100)),))
@@ -76,6 +116,16 @@ def test_lifetimes_with_gaps() -> None:
         (lambda: Buffer("a", 0, 1 << 63, 1), ("'a'", "upper")),
         (lambda: Buffer("a", 0, 9, 1, gaps=(Gap(2, 4), Gap(3, 5))), ("'a'", "3-5")),
         (lambda: Buffer("a", 0, 9, 1, gaps=(Gap(2, 4, (0, 2)),)), ("'a'", "0:2")),
+        (lambda: Buffer("a", 0, 9, 1, shares=(Share("b", 2, 1),)), ("'a'", "'b'", "2..1")),
+        (lambda: Buffer("a", 0, 9, 1, access=(("npu", "wr"),)), ("'a'", "'wr'", "'npu'")),
+        (lambda: memory.plan([Buffer("a", 0, 9, 1, conflicts=("b",))]), ("'a'", "'b'")),
+        (lambda: memory.plan([Buffer("a", 0, 9, 1, shares=(Share("a"),))]), ("'a'",)),
+        (
+            lambda: memory.plan([Buffer("a", 0, 9, 1, access=(("npu", "rw"),))], pools=(FLASH,)),
+            ("'a'", "npu rw", "flash"),
+        ),
+        (lambda: memory.merge_models({"m": STACK}, keep=("early",)), ("'early'", "model/buffer")),
+        (lambda: memory.plan(STACK).address_of("nobody"), ("'nobody'",)),
         (lambda: Pool("p", -1), ("'p'", "size -1")),
         (lambda: Pool("p", alignment=0), ("'p'", "alignment 0")),
     ],
@@ -144,7 +194,9 @@ def test_the_hard_instances() -> None:
         pytest.skip("no instances: set ETHOSCADE_INSTANCES to the folder that holds A.1048576.csv and so on")
     for file in files:
         buffers = memory.read_csv(file)
-        placement = memory.plan(buffers, iterations=1000)
+        placement = memory.plan(buffers, algorithm="exact", iterations=50_000)
         greedy = memory.plan(buffers, algorithm="greedy_by_size")
+        assert placement.peak_bytes <= 1 << 20
+        assert placement.optimal == (file.name[0] not in "DJ")
         again = memory.plan(buffers, algorithm=lambda b, p, found=placement: found.offsets)  # type: ignore[misc]
         assert again.peak_bytes == placement.peak_bytes <= greedy.peak_bytes <= 1.42 * placement.lower_bound_bytes

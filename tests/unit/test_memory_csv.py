@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,29 @@ def test_wrong_usage_has_status_2(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as caught:
             _run(*words)
         assert caught.value.code == 2
+
+
+def test_a_plot_shows_every_pool(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from ethoscade.report import memory_plot
+
+    buffers = [
+        Buffer("a", 0, 9, 40, gaps=(Gap(2, 4), Gap(4, 6, (8, 40)))),
+        Buffer("b", 2, 4, 40),
+        Buffer.constant("c", 7, pools=("flash",)),
+    ]
+    placement = memory.plan(buffers, pools=(memory.Pool("sram"), memory.Pool("flash")))
+    assert list(memory_plot.sections(buffers[0])) == [(0, 2, 0, 40), (4, 6, 8, 40), (6, 9, 0, 40)]
+    picture = tmp_path / "plan.svg"
+    memory_plot.plot(placement, picture)
+    assert picture.read_text().count("<svg") == 1
+    with pytest.raises(ConfigError, match="cannot write"):
+        memory_plot.plot(placement, tmp_path / "missing" / "plan.png")
+
+
+def test_a_missing_matplotlib_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ethoscade.report import memory_plot
+
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ConfigError, match="matplotlib"):
+        memory_plot.plot(memory.plan([]), tmp_path / "plan.png")

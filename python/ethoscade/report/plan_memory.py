@@ -8,8 +8,9 @@ import sys
 import time
 
 from ..errors import BudgetError, ConfigError, EthoscadeError
-from ..memory import ALGORITHMS, Placement, Pool, plan, read_csv, write_csv
+from ..memory import ALGORITHMS, DEFAULT_ITERATIONS, Placement, Pool, plan, read_csv, write_csv
 from ..memory_model import Buffer
+from .memory_plot import plot
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--capacity", type=_byte_count, metavar="BYTES", help="fail when the plan needs more")
     parser.add_argument("--algorithm", choices=ALGORITHMS, default="best", help="default: best")
     parser.add_argument("--seed", type=_byte_count, default=0, help="seed of the random choices; default: 0")
+    parser.add_argument(
+        "--iterations", type=_byte_count, default=DEFAULT_ITERATIONS, metavar="N", help="how long to search"
+    )
     parser.add_argument("--output", metavar="PLACED.csv", help="write the buffers with their offsets")
+    parser.add_argument("--plot", metavar="PICTURE.png", help="draw the placement over time (needs matplotlib)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -29,12 +34,14 @@ def command_line(args: argparse.Namespace) -> int:
         placement = _place(read_csv(args.buffers), args)
         if args.output is not None:
             write_csv(args.output, placement.buffers, placement.offsets)
+        seconds = time.perf_counter() - started
+        if args.plot is not None:
+            plot(placement, args.plot)
     except EthoscadeError as error:
         print(f"ethoscade plan-memory: {error}", file=sys.stderr)
         if args.json:
             print(json.dumps(_describe(error)))
         return 1
-    seconds = time.perf_counter() - started
     if args.json:
         summary = {
             "schema_version": 1,
@@ -56,7 +63,8 @@ def command_line(args: argparse.Namespace) -> int:
 def _place(buffers: tuple[Buffer, ...], args: argparse.Namespace) -> Placement:
     if args.seed >= 1 << 64 or (args.capacity or 0) >= 1 << 60:
         raise ConfigError("--seed must be below 2^64 and --capacity below 2^60")
-    return plan(buffers, pools=(Pool("memory", args.capacity),), algorithm=args.algorithm, seed=args.seed)
+    pools = (Pool("memory", args.capacity),)
+    return plan(buffers, pools=pools, algorithm=args.algorithm, seed=args.seed, iterations=args.iterations)
 
 
 def _sentence(placement: Placement, seconds: float) -> str:

@@ -4,13 +4,13 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-use crate::usmp::{self, Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Slot, UsmpError};
+use crate::usmp::{self, Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Share, Slot, UsmpError};
 
 create_exception!(_core, MemoryProblemError, PyException, "A memory planning problem that makes no sense.");
 
 type GapTuple = (i64, i64, Option<(u64, u64)>);
-/// Size, alignment, lower, upper, gaps, candidate pools, pin.
-type BufferTuple = (u64, u64, i64, i64, Vec<GapTuple>, Vec<u32>, Option<u64>);
+/// Size, alignment, lower, upper, gaps, candidate pools, pin, conflicts, shares.
+type BufferTuple = (u64, u64, i64, i64, Vec<GapTuple>, Vec<u32>, Option<u64>, Vec<u32>, Vec<(u32, i64, i64)>);
 /// Limit, alignment, base address.
 type PoolTuple = (Option<u64>, u64, u64);
 
@@ -53,14 +53,16 @@ impl MemoryOverflow {
 }
 
 fn problem(buffers: Vec<BufferTuple>, pools: Vec<PoolTuple>) -> Problem {
-    let buffers = buffers.into_iter().map(|(size_bytes, alignment, lower, upper, gaps, pools, pinned_offset)| {
+    let buffer = |row: BufferTuple| {
+        let (size_bytes, alignment, lower, upper, gaps, pools, pinned_offset, conflicts, shares) = row;
         let gaps = gaps.into_iter().map(|(lower, upper, window)| Gap { lower, upper, window }).collect();
         let lifetime = Lifetime::with_gaps(lower, upper, gaps);
-        Buffer { size_bytes, alignment, lifetime, pools: pools.into(), pinned_offset }
-    });
+        let shares = shares.into_iter().map(|(with, low, high)| Share { with, low, high }).collect();
+        Buffer { size_bytes, alignment, lifetime, pools: pools.into(), pinned_offset, conflicts, shares }
+    };
     let pools =
         pools.into_iter().map(|(limit_bytes, alignment, base_address)| Pool { limit_bytes, alignment, base_address });
-    Problem { buffers: buffers.collect(), pools: pools.collect() }
+    Problem { buffers: buffers.into_iter().map(buffer).collect(), pools: pools.collect() }
 }
 
 #[pyfunction]
@@ -106,6 +108,8 @@ fn refuse(py: Python<'_>, error: UsmpError) -> PyResult<Py<PyAny>> {
         | UsmpError::BadGap { .. }
         | UsmpError::BufferAlignment { .. }
         | UsmpError::PoolAlignment { .. }
+        | UsmpError::UnknownPartner { .. }
+        | UsmpError::BadShare { .. }
         | UsmpError::NoPool { .. }
         | UsmpError::UnknownPool { .. }
         | UsmpError::PinMisaligned { .. }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use smallvec::SmallVec;
+
 use super::instance::{Instance, Item};
 use super::model::Section;
 
@@ -44,8 +46,25 @@ fn in_pool(item: &Item, counted: Counted, pool: u32) -> bool {
 }
 
 fn sections_of<'a>(instance: &'a Instance<'a>, counted: Counted, pool: u32) -> impl Iterator<Item = Section> + 'a {
-    let items = instance.items.iter().filter(move |item| in_pool(item, counted, pool));
-    items.flat_map(|item| item.sections.iter().copied())
+    let items = (0u32..).zip(&instance.items).filter(move |(_, item)| in_pool(item, counted, pool));
+    items.flat_map(move |(index, item)| unshared(instance, index, item))
+}
+
+/// The sections of `item` less the steps in which an earlier item may lie over it: what both take then may be as little
+/// as what the earlier one takes.
+fn unshared(instance: &Instance, index: u32, item: &Item) -> SmallVec<[Section; 1]> {
+    let mut sections = item.sections.clone();
+    for &(other, ..) in item.shares.iter().filter(|share| share.0 < index) {
+        for theirs in &instance.items[other as usize].sections {
+            let parts = sections.iter().flat_map(|mine| {
+                let before = Section { upper: mine.upper.min(theirs.lower), ..*mine };
+                let after = Section { lower: mine.lower.max(theirs.upper), ..*mine };
+                [before, after].into_iter().filter(|part| part.lower < part.upper)
+            });
+            sections = if sections.iter().any(|mine| mine.meets(theirs)) { parts.collect() } else { sections };
+        }
+    }
+    sections
 }
 
 /// The largest number of which every possible offset in `pool` is a multiple.

@@ -59,6 +59,14 @@ pub enum Complaint {
         /// Buffer.
         second: usize,
     },
+    /// Two buffers that conflict explicitly hold the same byte, at whatever steps.
+    #[error("buffers {first} and {second} share bytes although they conflict")]
+    Conflict {
+        /// Buffer.
+        first: usize,
+        /// Buffer.
+        second: usize,
+    },
     /// A peak is not what the slots add up to.
     #[error("pool {pool} is said to peak at {claimed} bytes, but peaks at {actual}")]
     Peak {
@@ -109,13 +117,50 @@ pub fn check(problem: &Problem, placement: &Placement) -> Result<(), Complaint> 
     for (index, &(pool, section, start, end, first)) in rectangles.iter().enumerate() {
         // Sorted by first step: once one starts too late to meet this one, so do all behind it.
         let rest = rectangles[index + 1..].iter().take_while(|other| other.0 == pool && other.1.lower < section.upper);
-        if let Some(other) = rest.into_iter().find(|other| other.4 != first && start < other.3 && other.2 < end) {
+        if let Some(other) = rest.into_iter().find(|other| {
+            other.4 != first && start < other.3 && other.2 < end && !permitted(problem, placement, first, other.4)
+        }) {
             return Err(Complaint::Overlap { first: first.min(other.4), second: first.max(other.4) });
         }
     }
+    conflicts(problem, placement)?;
     for (pool, (&claimed, &actual)) in placement.peaks.iter().zip(&peaks).enumerate() {
         if u128::from(claimed) != actual {
             return Err(Complaint::Peak { pool, claimed, actual });
+        }
+    }
+    Ok(())
+}
+
+/// Whether one of two buffers in the same pool has leave to lie over the other where it does.
+fn permitted(problem: &Problem, placement: &Placement, one: usize, other: usize) -> bool {
+    let grants = |owner: usize, partner: usize| {
+        let apart = i128::from(placement.slots[owner].offset) - i128::from(placement.slots[partner].offset);
+        problem.buffers[owner].shares.iter().any(|share| {
+            share.with as usize == partner && i128::from(share.low) <= apart && apart <= i128::from(share.high)
+        })
+    };
+    grants(one, other) || grants(other, one)
+}
+
+fn conflicts(problem: &Problem, placement: &Placement) -> Result<(), Complaint> {
+    let used = |buffer: usize| {
+        let spec = &problem.buffers[buffer];
+        !spec.lifetime.sections(spec.size_bytes).is_empty()
+    };
+    let bytes = |buffer: usize| {
+        let start = u128::from(placement.slots[buffer].offset);
+        (start, start + u128::from(problem.buffers[buffer].size_bytes))
+    };
+    for (buffer, spec) in problem.buffers.iter().enumerate() {
+        for &other in &spec.conflicts {
+            let other = other as usize;
+            let (one, two) = (bytes(buffer), bytes(other));
+            let together = placement.slots[buffer].pool == placement.slots[other].pool;
+            let overlap = one.0.max(two.0) < one.1.min(two.1);
+            if together && overlap && used(buffer) && used(other) && !permitted(problem, placement, buffer, other) {
+                return Err(Complaint::Conflict { first: buffer.min(other), second: buffer.max(other) });
+            }
         }
     }
     Ok(())

@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+use smallvec::SmallVec;
+
 use super::instance::Instance;
 use super::layout::Layout;
 use super::model::{Params, StopReason, UsmpError};
@@ -67,6 +69,12 @@ pub(crate) struct Greedy(pub Order);
 impl Solver for Greedy {
     fn solve(&self, instance: &Instance, _params: &Params) -> Result<Outcome, UsmpError> {
         let layout = Layout::first_fit(instance, &self.0.sort(instance))?;
-        Ok(Outcome { layout, stop_reason: StopReason::Complete, iterations: 0 })
+        Ok(Outcome {
+            layout,
+            stop_reason: StopReason::Complete,
+            iterations: 0,
+            proved: SmallVec::new(),
+            exhausted: false,
+        })
     }
 }

@@ -5,6 +5,8 @@
 //! plans of equal peak apart. Moves that make the plan worse are accepted by annealing; the best plan ever seen is what
 //! comes back. Several starts share the iterations: the greedy orders, then the best order again.
 
+use smallvec::SmallVec;
+
 use super::greedy::Order;
 use super::instance::Instance;
 use super::layout::Layout;
@@ -33,8 +35,14 @@ impl Solver for HillClimb {
         for kind in Order::ALL {
             let order = kind.sort(instance);
             let layout = Layout::first_fit(instance, &order)?;
-            if instance.proves_optimal(layout.cost()) {
-                return Ok(Outcome { layout, stop_reason: StopReason::Complete, iterations: 0 });
+            if instance.proves_optimal(layout.cost(), &[]) {
+                return Ok(Outcome {
+                    layout,
+                    stop_reason: StopReason::Complete,
+                    iterations: 0,
+                    proved: SmallVec::new(),
+                    exhausted: false,
+                });
             }
             starts.push((layout, order));
         }
@@ -54,11 +62,23 @@ fn climb_from(instance: &Instance, params: &Params, starts: Vec<(Layout, Vec<u32
         let start = starts.get(round as usize).unwrap_or(&best).clone();
         let share = moves * (round + 1) / rounds - moves * round / rounds;
         done += climb.run(start, share, &mut best);
-        if instance.proves_optimal(best.0.cost()) {
-            return Outcome { layout: best.0, stop_reason: StopReason::Complete, iterations: done };
+        if instance.proves_optimal(best.0.cost(), &[]) {
+            return Outcome {
+                layout: best.0,
+                stop_reason: StopReason::Complete,
+                iterations: done,
+                proved: SmallVec::new(),
+                exhausted: false,
+            };
         }
     }
-    Outcome { layout: best.0, stop_reason: StopReason::IterationLimit, iterations: done }
+    Outcome {
+        layout: best.0,
+        stop_reason: StopReason::IterationLimit,
+        iterations: done,
+        proved: SmallVec::new(),
+        exhausted: false,
+    }
 }
 
 /// A change of the order, between two positions.
@@ -139,7 +159,7 @@ impl<'a> Climb<'a> {
             if self.current.cost() < best.0.cost() {
                 best.0.clone_from(&self.current);
                 best.1.clone_from(&self.order);
-                if self.instance.proves_optimal(best.0.cost()) {
+                if self.instance.proves_optimal(best.0.cost(), &[]) {
                     return done + 1;
                 }
                 self.aim_below(&best.0);

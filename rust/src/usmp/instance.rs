@@ -2,6 +2,8 @@
 //!
 //! Canonical order makes every answer independent of the order in which buffers were given, up to swaps of equals.
 
+use std::collections::BTreeMap;
+
 use smallvec::SmallVec;
 
 use super::bound::{self, gcd, Counted};
@@ -18,9 +20,14 @@ pub(crate) struct Candidate {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Item {
     pub size_bytes: u64,
+    /// Those of the lifetime in order of time, then one of its own for each explicit conflict.
     pub sections: SmallVec<[Section; 1]>,
+    /// How many of them belong to the lifetime.
+    pub own_sections: usize,
     pub candidates: SmallVec<[Candidate; 1]>,
     pub pinned: Option<u64>,
+    /// Items that it may overlap, with the least and the largest difference of its offset less theirs.
+    pub shares: SmallVec<[(u32, i64, i64); 0]>,
     /// Id in the problem. Last, so that only equals are told apart by it.
     pub buffer: u32,
 }
@@ -28,10 +35,16 @@ pub(crate) struct Item {
 impl Item {
     /// First step in use and one past the last, or an empty range.
     pub fn span(&self) -> (i64, i64) {
-        match (self.sections.first(), self.sections.last()) {
+        let own = &self.sections[..self.own_sections];
+        match (own.first(), own.last()) {
             (Some(first), Some(last)) => (first.lower, last.upper),
             _ => (0, 0),
         }
+    }
+
+    /// Whether it uses all its bytes whenever it uses some.
+    pub fn is_solid(&self) -> bool {
+        self.sections.iter().all(|section| section.low == 0 && section.high == self.size_bytes)
     }
 
     /// Steps in use or in a gap.
@@ -72,15 +85,19 @@ impl<'a> Instance<'a> {
                 let alignment = of_pool / gcd(of_pool, buffer.alignment) * buffer.alignment;
                 Candidate { pool, alignment }
             });
+            let sections = buffer.lifetime.sections(buffer.size_bytes);
             items.push(Item {
                 size_bytes: buffer.size_bytes,
-                sections: buffer.lifetime.sections(buffer.size_bytes),
+                own_sections: sections.len(),
+                sections,
+                shares: SmallVec::new(),
                 candidates: candidates.collect(),
                 pinned: buffer.pinned_offset,
                 buffer: id,
             });
         }
         items.sort_unstable();
+        relate(problem, &mut items);
         let mut instance = Self { pools: &problem.pools, items, goals: Vec::new() };
         instance.goals = bound::aligned_live_bytes(&instance);
         Ok(instance)
@@ -91,9 +108,22 @@ impl<'a> Instance<'a> {
         (0u32..).zip(&self.items).filter(|(_, item)| item.pinned.is_none()).map(|(index, _)| index).collect()
     }
 
-    /// Whether no plan can cost less than `cost`, as far as the bounds can tell.
-    pub fn proves_optimal(&self, cost: &Cost) -> bool {
-        cost.overflow == 0 && cost.spill == 0 && cost.peaks.iter().zip(&self.goals).all(|(peak, goal)| peak <= goal)
+    /// Whether no plan can cost less than `cost`, given what a search has proved beside the bounds, in bytes by pool.
+    pub fn proves_optimal(&self, cost: &Cost, proved: &[u64]) -> bool {
+        let known = |pool: usize| self.goals[pool].max(proved.get(pool).copied().unwrap_or(0));
+        cost.overflow == 0 && cost.spill == 0 && cost.peaks.iter().enumerate().all(|(pool, &peak)| peak <= known(pool))
+    }
+
+    /// Whether some best plan is settled: each item lies on the floor or on another. Items of which parts die may hold
+    /// each other up in turn; where all can be lowered in equal steps, they then lie on the floor together.
+    pub fn is_settled_enough(&self) -> bool {
+        let alignments = || self.items.iter().flat_map(|item| &item.candidates).map(|candidate| candidate.alignment);
+        self.may_be_searched() && (self.items.iter().all(Item::is_solid) || alignments().min() == alignments().max())
+    }
+
+    /// Whether branch and bound understands everything that this problem asks for.
+    pub fn may_be_searched(&self) -> bool {
+        self.items.iter().all(|item| item.shares.is_empty())
     }
 
     /// The peak of `pool` that proves it as small as it can be, in bytes.
@@ -101,9 +131,61 @@ impl<'a> Instance<'a> {
         self.goals[pool]
     }
 
-    /// What no plan as good as `cost` beats, in bytes, by pool id.
-    pub fn lower_bounds(&self, cost: &Cost) -> Vec<u64> {
+    /// What no plan as good as `cost` beats, in bytes, by pool id; `proved` is what a search has proved.
+    pub fn lower_bounds(&self, cost: &Cost, proved: &[u64]) -> Vec<u64> {
         let granted = cost.overflow == 0 && cost.spill == 0;
-        bound::live_bytes(self, if granted { Counted::Preferred } else { Counted::Forced })
+        if granted || self.items.iter().all(|item| item.candidates.len() == 1) {
+            let known = |pool: usize| self.goals[pool].max(proved.get(pool).copied().unwrap_or(0));
+            (0..self.pools.len()).map(known).collect()
+        } else {
+            bound::live_bytes(self, Counted::Forced)
+        }
     }
+}
+
+/// Brings explicit conflicts and shares of buffers to `items`, which are in canonical order.
+///
+/// A conflict becomes a step behind all others in which just the two are in use, so that nothing else need know of it.
+fn relate(problem: &Problem, items: &mut [Item]) {
+    if problem.buffers.iter().all(|buffer| buffer.conflicts.is_empty() && buffer.shares.is_empty()) {
+        return;
+    }
+    let index_of: BTreeMap<u32, u32> = (0u32..).zip(items.iter()).map(|(index, item)| (item.buffer, index)).collect();
+    let mut conflicts: Vec<(u32, u32)> = Vec::new();
+    for (id, buffer) in (0u32..).zip(&problem.buffers) {
+        let here = index_of[&id];
+        conflicts.extend(buffer.conflicts.iter().map(|other| (here.min(index_of[other]), here.max(index_of[other]))));
+        for share in &buffer.shares {
+            let there = index_of[&share.with];
+            items[here as usize].shares.push((there, share.low, share.high));
+            items[there as usize].shares.push((here, share.high.saturating_neg(), share.low.saturating_neg()));
+        }
+    }
+    if conflicts.is_empty() {
+        return;
+    }
+    let behind = number_steps(items);
+    conflicts.sort_unstable();
+    conflicts.dedup();
+    // What is never in use is in nobody's way.
+    conflicts.retain(|&(one, other)| items[one as usize].own_sections > 0 && items[other as usize].own_sections > 0);
+    for (step, (one, other)) in (behind..).zip(conflicts) {
+        for index in [one, other] {
+            let item = &mut items[index as usize];
+            item.sections.push(Section { lower: step, upper: step + 1, low: 0, high: item.size_bytes });
+        }
+    }
+}
+
+/// Numbers the steps at which something changes, so that there is room behind the last, and returns the next number.
+fn number_steps(items: &mut [Item]) -> i64 {
+    let sections = || items.iter().flat_map(|item| &item.sections);
+    let mut steps: Vec<i64> = sections().flat_map(|section| [section.lower, section.upper]).collect();
+    steps.sort_unstable();
+    steps.dedup();
+    let number = |step: i64| steps.partition_point(|&other| other < step) as i64;
+    for section in items.iter_mut().flat_map(|item| &mut item.sections) {
+        (section.lower, section.upper) = (number(section.lower), number(section.upper));
+    }
+    steps.len() as i64
 }

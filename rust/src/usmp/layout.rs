@@ -3,7 +3,7 @@
 //! Owns the placed state that solvers grow and cut back. No conflict is ever stored: placed sections lie sorted by
 //! offset beside their steps, and one pass over them finds the place, also for tens of thousands of buffers.
 
-use super::instance::{Cost, Instance, Item};
+use super::instance::{Candidate, Cost, Instance, Item};
 use super::model::{Placement, Section, Slot, UsmpError};
 
 /// A placed section: bytes `[start, end)` of a pool in steps `[lower, upper)`.
@@ -58,6 +58,18 @@ impl Layout {
         let mut layout = Self::new(instance)?;
         for &item in order {
             layout.place(instance, item);
+        }
+        Ok(layout)
+    }
+
+    /// Every item where `slots` says, by item index; nothing is checked but the pins.
+    pub fn from_slots(instance: &Instance, slots: &[Slot]) -> Result<Self, UsmpError> {
+        let mut layout = Self::new(instance)?;
+        for ((index, item), slot) in (0u32..).zip(&instance.items).zip(slots) {
+            let rank = item.candidates.iter().position(|candidate| candidate.pool == slot.pool).unwrap_or(0);
+            if item.pinned.is_none() {
+                layout.put(instance, index, rank, slot.offset);
+            }
         }
         Ok(layout)
     }
@@ -142,6 +154,38 @@ impl Layout {
         }
     }
 
+    /// Offsets in the candidate pool `rank` at which `item` meets nothing and lies on the floor or on something placed,
+    /// ascending; with `lowest` only the first.
+    pub fn settled_offsets(&self, instance: &Instance, index: u32, rank: usize, lowest: bool) -> Vec<u64> {
+        let item = &instance.items[index as usize];
+        let Candidate { pool, alignment } = item.candidates[rank];
+        let base = instance.pools[pool as usize].base_address;
+        if lowest && item.shares.is_empty() {
+            return vec![self.lowest_fit(item, pool, alignment, base)];
+        }
+        let mut offsets = vec![aligned(0, alignment, base)];
+        for entry in &self.placed[pool as usize] {
+            let there = self.slots[entry.item as usize].offset as i64;
+            for &(_, low, _) in item.shares.iter().filter(|share| share.0 == entry.item) {
+                offsets.push(aligned(there.saturating_add(low).max(0) as u64, alignment, base));
+            }
+            for section in &item.sections {
+                if entry.lower < section.upper && section.lower < entry.upper {
+                    offsets.push(aligned(entry.end.saturating_sub(section.low), alignment, base));
+                }
+            }
+        }
+        offsets.sort_unstable();
+        offsets.dedup();
+        offsets.retain(|&offset| self.in_the_way(item, pool, offset).is_none());
+        offsets
+    }
+
+    /// Places `item` at `offset` of its candidate pool `rank`.
+    pub fn place_at(&mut self, instance: &Instance, index: u32, rank: usize, offset: u64) {
+        self.put(instance, index, rank, offset);
+    }
+
     fn put(&mut self, instance: &Instance, index: u32, rank: usize, offset: u64) {
         let item = &instance.items[index as usize];
         let pool = item.candidates[rank].pool;
@@ -165,29 +209,61 @@ impl Layout {
     }
 
     fn lowest_fit(&self, item: &Item, pool: u32, alignment: u64, base: u64) -> u64 {
-        let placed = &self.placed[pool as usize];
         let mut offset = aligned(0, alignment, base);
         loop {
             let before = offset;
             for section in &item.sections {
-                offset = raise(placed, section, offset, alignment, base);
+                offset = if item.shares.is_empty() {
+                    raise(&self.placed[pool as usize], section, offset, alignment, base)
+                } else {
+                    self.raise_or_share(item, pool, section, offset, (alignment, base))
+                };
             }
             // What one section asks for may be in the way of an earlier one: go round until all are content.
-            if offset == before || item.sections.len() == 1 {
+            if offset == before || item.sections.len() == 1 && item.shares.is_empty() {
                 return offset;
             }
         }
     }
 
+    /// Like [`raise`] for an item that may overlap others where the difference of offsets allows it.
+    fn raise_or_share(&self, item: &Item, pool: u32, section: &Section, offset: u64, at: (u64, u64)) -> u64 {
+        let (alignment, base) = at;
+        let mut offset = offset;
+        for entry in &self.placed[pool as usize] {
+            let meets = entry.lower < section.upper
+                && section.lower < entry.upper
+                && entry.start < offset + section.high
+                && offset + section.low < entry.end;
+            if meets && !self.may_share(item, entry.item, offset) {
+                let above = aligned(entry.end - section.low, alignment, base);
+                let there = self.slots[entry.item as usize].offset as i64;
+                let shared = item.shares.iter().filter(|share| share.0 == entry.item);
+                let over = shared.map(|share| there.saturating_add(share.1).max(0) as u64);
+                let over = over.map(|least| aligned(least, alignment, base));
+                let over = over.filter(|&least| least > offset && self.may_share(item, entry.item, least)).min();
+                offset = over.map_or(above, |over| over.min(above));
+            }
+        }
+        offset
+    }
+
+    /// Whether `item` at `offset` may overlap the placed item `other`.
+    fn may_share(&self, item: &Item, other: u32, offset: u64) -> bool {
+        let apart = offset as i64 - self.slots[other as usize].offset as i64;
+        item.shares.iter().any(|&(with, low, high)| with == other && (low..=high).contains(&apart))
+    }
+
     /// A placed item that `item` would overlap at `offset`.
     fn in_the_way(&self, item: &Item, pool: u32, offset: u64) -> Option<u32> {
         let overlaps = |entry: &&Entry| {
-            item.sections.iter().any(|s| {
+            let meets = item.sections.iter().any(|s| {
                 entry.start < offset + s.high
                     && offset + s.low < entry.end
                     && entry.lower < s.upper
                     && s.lower < entry.upper
-            })
+            });
+            meets && !self.may_share(item, entry.item, offset)
         };
         self.placed[pool as usize].iter().find(overlaps).map(|entry| entry.item)
     }
@@ -230,7 +306,7 @@ fn raise(placed: &[Entry], section: &Section, mut offset: u64, alignment: u64, b
 }
 
 /// The least offset from `offset` on whose address is a multiple of `alignment`.
-fn aligned(offset: u64, alignment: u64, base: u64) -> u64 {
+pub(crate) fn aligned(offset: u64, alignment: u64, base: u64) -> u64 {
     if alignment == 1 {
         offset
     } else {

@@ -7,6 +7,7 @@ pub mod check;
 pub mod model;
 
 mod bound;
+mod exact;
 mod exhaustive;
 mod greedy;
 mod hill_climb;
@@ -17,20 +18,26 @@ mod random;
 #[cfg(test)]
 mod tests;
 
-use exhaustive::{Exhaustive, MOST_ITEMS};
+use exact::Exact;
 use greedy::{Greedy, Order};
 use hill_climb::HillClimb;
 use instance::Instance;
 use layout::Layout;
 pub use model::{
-    Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Section, Slot, Solution, StopReason, UsmpError,
+    Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Section, Share, Slot, Solution, StopReason,
+    UsmpError,
 };
+use smallvec::SmallVec;
 
 /// What a solver hands back: its best plan, which may overflow, and why it stopped.
 struct Outcome {
     layout: Layout,
     stop_reason: StopReason,
     iterations: u64,
+    /// Plans that grant all preferences peak no lower, in bytes, by pool id; empty when nothing was searched.
+    proved: SmallVec<[u64; 2]>,
+    /// Whether every plan that could be better was looked at.
+    exhausted: bool,
 }
 
 /// A way to plan. Must be a pure function of its arguments.
@@ -39,15 +46,14 @@ trait Solver {
     fn solve(&self, instance: &Instance, params: &Params) -> Result<Outcome, UsmpError>;
 }
 
-/// The solvers that `algorithm` runs on so many items that are not pinned, cheapest first.
-fn solvers(algorithm: Algorithm, movable: usize) -> &'static [&'static dyn Solver] {
+/// The solvers that `algorithm` runs, cheapest first; each runs as it would alone, so none is better than all together.
+fn solvers(algorithm: Algorithm) -> &'static [&'static dyn Solver] {
     match algorithm {
         Algorithm::GreedyBySize => &[&Greedy(Order::Size)],
         Algorithm::GreedyByConflicts => &[&Greedy(Order::Conflicts)],
         Algorithm::HillClimb => &[&HillClimb],
-        // The hill climb knows first-fit orders only, so it cannot beat all of them.
-        Algorithm::Best if movable <= MOST_ITEMS => &[&Greedy(Order::Size), &Greedy(Order::Conflicts), &Exhaustive],
-        Algorithm::Best => &[&Greedy(Order::Size), &Greedy(Order::Conflicts), &HillClimb],
+        Algorithm::Exact => &[&Exact],
+        Algorithm::Best => &[&Greedy(Order::Size), &Greedy(Order::Conflicts), &Exact, &HillClimb],
     }
 }
 
@@ -62,28 +68,63 @@ fn solvers(algorithm: Algorithm, movable: usize) -> &'static [&'static dyn Solve
 /// [`UsmpError::PoolOverflow`] when no plan that fits was found, any other variant when the problem makes no sense.
 pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     let instance = Instance::new(problem)?;
-    let mut best: Option<Outcome> = None;
-    let mut iterations = 0;
-    for solver in solvers(params.algorithm, instance.movable().len()) {
-        let mut outcome = solver.solve(&instance, params)?;
-        iterations += outcome.iterations;
-        if let Some(found) = best.take().filter(|found| found.layout.cost() <= outcome.layout.cost()) {
-            outcome.layout = found.layout;
-        }
-        let optimal = instance.proves_optimal(outcome.layout.cost());
-        best = Some(outcome);
-        if optimal {
+    let mut found = Found { best: None, proved: SmallVec::new(), exhausted: false, iterations: 0 };
+    let mut last_was_better = false;
+    for solver in solvers(params.algorithm) {
+        last_was_better = found.add(solver.solve(&instance, params)?);
+        if found.is_optimal(&instance) {
             break;
         }
     }
+    if params.algorithm == Algorithm::Best && last_was_better && !found.is_optimal(&instance) {
+        // What the hill climb found is a better place to come down from.
+        if let Some((layout, _)) = found.best.clone() {
+            found.add(exact::improve(&instance, params, layout));
+        }
+    }
+    let optimal = found.is_optimal(&instance);
     // Every algorithm names at least one solver.
-    let Some(Outcome { layout, stop_reason, .. }) = best else { unreachable!("an algorithm without a solver") };
-    let optimal = instance.proves_optimal(layout.cost());
-    let lower_bounds = instance.lower_bounds(layout.cost());
+    let Some((layout, stop_reason)) = found.best else { unreachable!("an algorithm without a solver") };
+    let lower_bounds =
+        if optimal { layout.cost().peaks.to_vec() } else { instance.lower_bounds(layout.cost(), &found.proved) };
     let placement = layout.placement(&instance);
     refuse_overflow(problem, &placement, &lower_bounds)?;
     let stop_reason = if optimal { StopReason::Complete } else { stop_reason };
+    let iterations = found.iterations;
     Ok(Solution { placement, lower_bounds, optimal, algorithm: params.algorithm, stop_reason, iterations })
+}
+
+/// What the solvers have found and proved so far.
+struct Found {
+    best: Option<(Layout, StopReason)>,
+    proved: SmallVec<[u64; 2]>,
+    exhausted: bool,
+    iterations: u64,
+}
+
+impl Found {
+    /// Adds what a solver found. `true` when that is better than all before.
+    fn add(&mut self, outcome: Outcome) -> bool {
+        let Outcome { layout, stop_reason, iterations, proved, exhausted } = outcome;
+        self.iterations += iterations;
+        self.exhausted |= exhausted;
+        self.proved.resize(self.proved.len().max(proved.len()), 0);
+        for (known, new) in self.proved.iter_mut().zip(proved) {
+            *known = (*known).max(new);
+        }
+        let (layout, better) = match self.best.take() {
+            Some((best, _)) if best.cost() <= layout.cost() => (best, false),
+            _ => (layout, true),
+        };
+        self.best = Some((layout, stop_reason));
+        better
+    }
+
+    fn is_optimal(&self, instance: &Instance) -> bool {
+        self.best.as_ref().is_some_and(|(layout, _)| {
+            layout.cost().overflow == 0 && (self.exhausted || instance.proves_optimal(layout.cost(), &self.proved))
+        })
+    }
 }
 
 /// The largest sum of sizes in use at one step, in bytes, by pool id, of the buffers that can lie in no other pool.

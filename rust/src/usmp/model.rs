@@ -107,6 +107,20 @@ impl Lifetime {
     }
 }
 
+/// Leave to share bytes, as an elementwise operator that writes over its input needs it.
+///
+/// A buffer may overlap another, even while both are in use, when its offset less the other's lies in `[low, high]` and
+/// both lie in the same pool. `(0, 0)` is the same address, a wide range is any overlap at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Share {
+    /// The other buffer, by id. Either of the two may say so; saying it twice permits either range.
+    pub with: u32,
+    /// Least difference of offsets, in bytes.
+    pub low: i64,
+    /// Largest difference of offsets, in bytes; not below `low`.
+    pub high: i64,
+}
+
 /// Bytes that need a place. Its id is its position in [`Problem::buffers`].
 #[derive(Clone, Debug)]
 pub struct Buffer {
@@ -120,6 +134,11 @@ pub struct Buffer {
     pub pools: SmallVec<[u32; 2]>,
     /// A fixed offset in its first pool, in bytes; `None` to let the planner choose.
     pub pinned_offset: Option<u64>,
+    /// Buffers that it must not overlap whatever the lifetimes say, by id. One of the two need say so. A buffer that is
+    /// never in use conflicts with none.
+    pub conflicts: Vec<u32>,
+    /// Buffers that it may overlap.
+    pub shares: Vec<Share>,
 }
 
 impl Buffer {
@@ -127,7 +146,7 @@ impl Buffer {
     #[must_use]
     pub fn new(size_bytes: u64, alignment: u64, lifetime: Lifetime) -> Self {
         let pools = SmallVec::from_slice(&[0]);
-        Self { size_bytes, alignment, lifetime, pools, pinned_offset: None }
+        Self { size_bytes, alignment, lifetime, pools, pinned_offset: None, conflicts: Vec::new(), shares: Vec::new() }
     }
 }
 
@@ -200,6 +219,13 @@ impl Problem {
         if spec.alignment == 0 {
             return Err(UsmpError::BufferAlignment { buffer });
         }
+        let partners = || spec.conflicts.iter().copied().chain(spec.shares.iter().map(|share| share.with));
+        if let Some(other) = partners().find(|&other| other == buffer || other as usize >= self.buffers.len()) {
+            return Err(UsmpError::UnknownPartner { buffer, other });
+        }
+        if let Some(share) = spec.shares.iter().find(|share| share.low > share.high) {
+            return Err(UsmpError::BadShare { buffer, other: share.with });
+        }
         let Some(&preferred) = spec.pools.first() else {
             return Err(UsmpError::NoPool { buffer });
         };
@@ -244,6 +270,8 @@ pub enum Algorithm {
     GreedyByConflicts,
     /// Local search over first-fit orders from several starts.
     HillClimb,
+    /// Branch and bound.
+    Exact,
     /// Everything above, cheapest first, until one is proved optimal; the best answer wins. Up to six buffers get every
     /// first-fit order instead of the hill climb.
     Best,
@@ -251,8 +279,13 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Every algorithm.
-    pub const ALL: [Algorithm; 4] =
-        [Algorithm::GreedyBySize, Algorithm::GreedyByConflicts, Algorithm::HillClimb, Algorithm::Best];
+    pub const ALL: [Algorithm; 5] = [
+        Algorithm::GreedyBySize,
+        Algorithm::GreedyByConflicts,
+        Algorithm::HillClimb,
+        Algorithm::Exact,
+        Algorithm::Best,
+    ];
 
     /// The name users write.
     #[must_use]
@@ -261,6 +294,7 @@ impl Algorithm {
             Algorithm::GreedyBySize => "greedy_by_size",
             Algorithm::GreedyByConflicts => "greedy_by_conflicts",
             Algorithm::HillClimb => "hill_climb",
+            Algorithm::Exact => "exact",
             Algorithm::Best => "best",
         }
     }
@@ -305,6 +339,10 @@ pub enum StopReason {
     Complete,
     /// All iterations were used.
     IterationLimit,
+    /// All nodes of branch and bound were used.
+    NodeLimit,
+    /// The problem is too large, or of a kind, that branch and bound does not take on.
+    TooLarge,
 }
 
 impl StopReason {
@@ -314,6 +352,8 @@ impl StopReason {
         match self {
             StopReason::Complete => "complete",
             StopReason::IterationLimit => "iteration_limit",
+            StopReason::NodeLimit => "node_limit",
+            StopReason::TooLarge => "too_large",
         }
     }
 }
@@ -371,6 +411,22 @@ pub enum UsmpError {
     PoolAlignment {
         /// Pool, by id.
         pool: u32,
+    },
+    /// A buffer conflicts or shares with itself or with one that does not exist.
+    #[error("buffer {buffer} cannot conflict or share bytes with number {other}: that is itself or does not exist")]
+    UnknownPartner {
+        /// Buffer, by id.
+        buffer: u32,
+        /// The other, by id.
+        other: u32,
+    },
+    /// A range of differences is reversed.
+    #[error("buffer {buffer} and buffer {other} may share bytes in a range that ends before it begins")]
+    BadShare {
+        /// Buffer, by id.
+        buffer: u32,
+        /// The other, by id.
+        other: u32,
     },
     /// A buffer may lie nowhere.
     #[error("buffer {buffer} names no pool that may hold it")]

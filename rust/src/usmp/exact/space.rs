@@ -1,0 +1,272 @@
+//! One pool's items as an exact search sees them: blocks over the few sections of time that matter.
+//!
+//! Two items can only collide in a step in which both are in use. A step whose items are all in use in a neighbouring
+//! step too, with at least the same bytes, forbids nothing that the neighbour does not forbid, so only the maximal ones
+//! stay: the maximal cliques of the interval graph (Fulkerson and Gross, "Incidence matrices and interval graphs",
+//! 1965). A few hundred buffers leave one or two hundred sections.
+
+use crate::usmp::bound::gcd;
+use crate::usmp::instance::Instance;
+
+/// Most cells of a space, summed over its blocks: bounds memory and the work of one node.
+const MOST_CELLS: usize = 1 << 20;
+/// Most blocks that an exact search takes on: each may be a branch on its stack.
+const MOST_BLOCKS: usize = 32_000;
+/// Most neighbours, summed over the blocks of a space: bounds their memory.
+const MOST_NEIGHBOURS: usize = 1 << 22;
+
+/// A section of time in which a block is in use, and the bytes it uses there, counted from its offset.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Cell {
+    pub section: u32,
+    pub low: u64,
+    pub high: u64,
+}
+
+/// An item of the pool that is in use at least once.
+pub(super) struct Block {
+    /// Index in the instance.
+    pub item: u32,
+    /// In bytes.
+    pub size: u64,
+    /// What it takes from those above it, in bytes: more than its size where all offsets are multiples of something.
+    pub padded: u64,
+    /// Every address is a multiple of this, in bytes.
+    pub alignment: u64,
+    /// Fixed offset, in bytes.
+    pub pinned: Option<u64>,
+    /// In order of section; at least one.
+    pub cells: Vec<Cell>,
+    /// Blocks in use at the same time, ascending.
+    pub neighbours: Vec<u32>,
+    /// The block before this one in every order among those that are the same but for their name.
+    pub twin: Option<u32>,
+}
+
+impl Block {
+    /// First section and last section.
+    pub fn span(&self) -> (usize, usize) {
+        let last = self.cells.last().map_or(0, |cell| cell.section as usize);
+        (self.cells[0].section as usize, last)
+    }
+}
+
+/// The blocks of one pool and the sections that they are in use in.
+pub(super) struct Space {
+    pub blocks: Vec<Block>,
+    /// Blocks in use, by section.
+    pub covers: Vec<Vec<u32>>,
+    /// Bytes of padding that the topmost block may do without, by section.
+    pub spare: Vec<u64>,
+    /// Address of offset 0, in bytes.
+    pub base: u64,
+    /// Bytes of which every size, window and alignment is a multiple; at least 1.
+    pub grain: u64,
+    /// Whether every block uses all its bytes whenever it uses some.
+    pub solid: bool,
+    /// Whether every block is in use in all sections between its first and its last.
+    pub whole: bool,
+}
+
+impl Space {
+    /// The items of `instance` among `items` in pool `pool`, or `None` where there are too many for an exact search.
+    pub fn new(instance: &Instance, pool: u32, items: &[u32]) -> Option<Self> {
+        let used: Vec<u32> =
+            items.iter().copied().filter(|&item| !instance.items[item as usize].sections.is_empty()).collect();
+        if used.len() > MOST_BLOCKS {
+            return None;
+        }
+        let base = instance.pools[pool as usize].base_address;
+        let mut blocks: Vec<Block> = used
+            .iter()
+            .map(|&index| {
+                let item = &instance.items[index as usize];
+                let candidate = item.candidates.iter().find(|candidate| candidate.pool == pool);
+                Block {
+                    item: index,
+                    size: item.size_bytes,
+                    padded: item.size_bytes,
+                    alignment: candidate.map_or(1, |candidate| candidate.alignment),
+                    pinned: item.pinned,
+                    cells: Vec::new(),
+                    neighbours: Vec::new(),
+                    twin: None,
+                }
+            })
+            .collect();
+        let mut covers = Vec::new();
+        let mut cells = 0;
+        for (section, clique) in cliques(instance, &used)?.into_iter().enumerate() {
+            cells += clique.len();
+            covers.push(clique.iter().map(|&(block, ..)| block).collect());
+            for (block, low, high) in clique {
+                blocks[block as usize].cells.push(Cell { section: section as u32, low, high });
+            }
+        }
+        if cells > MOST_CELLS {
+            return None;
+        }
+        let mut space = Self { blocks, covers, spare: Vec::new(), base, grain: 1, solid: true, whole: true };
+        space.describe();
+        space.find_neighbours().then(|| {
+            space.find_twins();
+            space
+        })
+    }
+
+    fn describe(&mut self) {
+        let mut grain = self.base;
+        for block in &self.blocks {
+            grain = gcd(gcd(grain, block.size), block.alignment.max(1));
+            grain = gcd(grain, block.pinned.unwrap_or(0));
+            for cell in &block.cells {
+                grain = gcd(gcd(grain, cell.low), cell.high);
+                self.solid &= cell.low == 0 && cell.high == block.size;
+            }
+            let (first, last) = block.span();
+            self.whole &= last - first + 1 == block.cells.len();
+        }
+        // Alignment 1 says nothing when sizes have a common factor: settled offsets are sums of sizes.
+        if self.blocks.iter().all(|block| block.alignment == 1) && self.base == 0 {
+            grain = self.blocks.iter().fold(0, |all, block| {
+                let of_cells = block.cells.iter().fold(0, |all, cell| gcd(gcd(all, cell.low), cell.high));
+                gcd(gcd(all, block.size), gcd(of_cells, block.pinned.unwrap_or(0)))
+            });
+        }
+        self.grain = grain.max(1);
+        self.pad();
+    }
+
+    /// Lists the neighbours of every block. `false` when that would take too much memory.
+    fn find_neighbours(&mut self) -> bool {
+        let mut listed = 0;
+        let mut met = vec![u32::MAX; self.blocks.len()];
+        for index in 0..self.blocks.len() {
+            let mut neighbours = Vec::new();
+            met[index] = index as u32;
+            for cell in &self.blocks[index].cells {
+                for &other in &self.covers[cell.section as usize] {
+                    if met[other as usize] != index as u32 {
+                        met[other as usize] = index as u32;
+                        neighbours.push(other);
+                    }
+                }
+            }
+            neighbours.sort_unstable();
+            listed += neighbours.len();
+            if listed > MOST_NEIGHBOURS {
+                return false;
+            }
+            self.blocks[index].neighbours = neighbours;
+        }
+        true
+    }
+
+    fn pad(&mut self) {
+        let step = self
+            .blocks
+            .iter()
+            .fold(self.base, |step, block| gcd(gcd(step, block.alignment), block.pinned.unwrap_or(0)));
+        if step > 1 && self.solid {
+            for block in &mut self.blocks {
+                block.padded = block.size.next_multiple_of(step);
+            }
+        }
+        let blocks = &self.blocks;
+        let spare = |cover: &Vec<u32>| {
+            cover.iter().map(|&block| &blocks[block as usize]).map(|block| block.padded - block.size).max().unwrap_or(0)
+        };
+        self.spare = self.covers.iter().map(spare).collect();
+    }
+
+    /// Bytes that no packing can do without: what is in use together, and where the pins end.
+    pub fn bound(&self) -> u64 {
+        let mut in_use = vec![0; self.covers.len()];
+        let mut least = 0;
+        for block in &self.blocks {
+            least = least.max(block.pinned.unwrap_or(0) + block.size);
+            for cell in &block.cells {
+                in_use[cell.section as usize] += cell.high - cell.low + (block.padded - block.size);
+            }
+        }
+        in_use.iter().zip(&self.spare).map(|(taken, spare)| taken - spare).max().unwrap_or(0).max(least)
+    }
+
+    fn find_twins(&mut self) {
+        for index in 0..self.blocks.len() {
+            let block = &self.blocks[index];
+            let same = |other: &&u32| {
+                let other = &self.blocks[**other as usize];
+                block.pinned.is_none()
+                    && other.pinned.is_none()
+                    && (block.size, block.alignment) == (other.size, other.alignment)
+                    && block.cells == other.cells
+            };
+            self.blocks[index].twin =
+                block.neighbours.iter().rev().filter(|&&other| (other as usize) < index).find(same).copied();
+        }
+    }
+
+    /// The least offset from `offset` on whose address suits `block`.
+    pub fn aligned(&self, block: &Block, offset: u64) -> u64 {
+        if block.alignment == 1 {
+            offset
+        } else {
+            (self.base + offset).next_multiple_of(block.alignment) - self.base
+        }
+    }
+}
+
+/// Position in the list of items, first and last byte in use.
+type Use = (u32, u64, u64);
+
+/// The sets of items in use that no neighbouring set contains, in order of time.
+fn cliques(instance: &Instance, used: &[u32]) -> Option<Vec<Vec<Use>>> {
+    let mut events: Vec<(i64, bool, Use)> = Vec::new();
+    for (position, &item) in (0u32..).zip(used) {
+        for section in &instance.items[item as usize].sections {
+            let taken = (position, section.low, section.high);
+            events.push((section.lower, true, taken));
+            events.push((section.upper, false, taken));
+        }
+    }
+    events.sort_unstable();
+    let mut live: Vec<Use> = Vec::new();
+    let mut kept: Vec<Vec<Use>> = Vec::new();
+    let mut cells = 0;
+    let mut next = 0;
+    while next < events.len() {
+        let step = events[next].0;
+        while let Some(&(_, starts, taken)) = events.get(next).filter(|event| event.0 == step) {
+            match live.binary_search(&taken) {
+                Ok(at) if !starts => {
+                    live.remove(at);
+                }
+                Err(at) if starts => live.insert(at, taken),
+                _ => {}
+            }
+            next += 1;
+        }
+        if live.is_empty() || kept.last().is_some_and(|last| within(&live, last)) {
+            continue;
+        }
+        while kept.last().is_some_and(|last| within(last, &live)) {
+            cells -= kept.pop().map_or(0, |last| last.len());
+        }
+        cells += live.len();
+        if cells > MOST_CELLS {
+            return None;
+        }
+        kept.push(live.clone());
+    }
+    Some(kept)
+}
+
+/// Whether all uses of `small` are covered by uses of the same items in `large`; both sorted.
+fn within(small: &[Use], large: &[Use]) -> bool {
+    let mut rest = large.iter();
+    small.len() <= large.len()
+        && small
+            .iter()
+            .all(|one| rest.by_ref().find(|other| other.0 == one.0).is_some_and(|o| o.1 <= one.1 && o.2 >= one.2))
+}
