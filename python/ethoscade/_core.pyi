@@ -81,9 +81,7 @@ def propagate(
 # ---- usmp -----------------------------------------------------------------------------------------------------------
 
 _GapRow = tuple[int, int, tuple[int, int] | None]
-BufferRow = tuple[
-    int, int, int, int, list[_GapRow], list[int], int | None, list[int], list[tuple[int, int, int]]
-]
+BufferRow = tuple[int, int, int, int, list[_GapRow], list[int], int | None, list[int], list[tuple[int, int, int]]]
 """Size, alignment, lower, upper, gaps, candidate pools, pin, conflicts, shares."""
 PoolRow = tuple[int | None, int, int]
 """Limit, alignment, base address."""
