@@ -1,0 +1,50 @@
+"""The OFM blocks that the planner chooses are blocks that Vela's own check accepts for that operation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from ethoscade import compiler, memory, testing
+from ethoscade.codegen import vela
+from ethoscade.codegen.command_stream import build_operations
+from ethoscade.codegen.operations import Kernel
+from ethoscade.codegen.weights import lay_out
+from ethoscade.errors import CodegenError
+from ethoscade.scheduling import schedule as scheduling
+from ethoscade.scheduling.program import CallOperator
+from ethoscade.target import ACCELERATORS, load_target
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+@pytest.mark.parametrize("seed", range(3))
+def test_blocks_fit_shram_by_velas_rules(accelerator: str, seed: int) -> None:
+    source = compiler.read_tflite(testing.random_network(seed))
+    network = compiler.prepare(source, load_target(accelerator))
+    curve = compiler.search(network)
+    seen = set()
+    refused = 0
+    for proposal in (curve.proposals[0], curve.proposals[-1]):
+        program, _ = scheduling.lower_schedule(network.problem, scheduling.from_proposal(network.problem, proposal))
+        steps = [step for step in program.steps if not isinstance(step, CallOperator)]
+        constants = lay_out(network.encoded, {(step.stage, step.slice) for step in steps})
+        offsets = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS).offsets
+        for kernel in build_operations(network.stages, steps, offsets, constants):
+            if not isinstance(kernel, Kernel):
+                continue
+            shape = (kernel.primitive, kernel.window, kernel.block, kernel.output.shape)
+            if shape not in seen:
+                seen.add(shape)
+                # Vela works out the shared buffer's layout for the block and refuses one that does not fit.
+                assert vela.payload([kernel], [0], ACCELERATORS[accelerator])
+                refused += _is_refused(replace(kernel, block=(32, 64, 128)), accelerator)
+    assert seen
+    assert refused == len(seen)
+
+
+def _is_refused(kernel: Kernel, accelerator: str) -> bool:
+    try:
+        vela.payload([kernel], [0], ACCELERATORS[accelerator])
+    except CodegenError:
+        return True
+    return False
