@@ -1,7 +1,7 @@
 //! Unified static memory planning: buffers with lifetimes to pools and offsets. Knows nothing of networks.
 //!
 //! `model` says what is planned, `check` whether an answer is right, [`plan`] finds one. Behind it: `instance` is the
-//! problem in canonical order, `bound` what no plan can beat, `layout` first fit, and each solver has its file.
+//! problem in canonical order, `bound` what no plan can beat, `layout` first fit, and each solver has its file; `exact` a folder.
 
 pub mod check;
 pub mod model;

@@ -270,10 +270,9 @@ pub enum Algorithm {
     GreedyByConflicts,
     /// Local search over first-fit orders from several starts.
     HillClimb,
-    /// Branch and bound.
+    /// Branch and bound below the best greedy answer; up to seven buffers of any kind are searched to the end.
     Exact,
-    /// Everything above, cheapest first, until one is proved optimal; the best answer wins. Up to six buffers get every
-    /// first-fit order instead of the hill climb.
+    /// Everything above, cheapest first, until one is proved optimal; the best answer wins.
     Best,
 }
 
@@ -313,7 +312,7 @@ pub struct Params {
     pub algorithm: Algorithm,
     /// Seed of the random choices; greedy searches make none.
     pub seed: u64,
-    /// Most moves that a hill climb tries, over all its starts. Problems of more than a few thousand buffers get
+    /// Most moves that a hill climb tries, over all its starts; branch and bound looks at four nodes for each. Problems of more than a few thousand buffers get
     /// fewer, so that the work stays bounded.
     pub iterations: u32,
 }
@@ -363,7 +362,8 @@ impl StopReason {
 pub struct Solution {
     /// The answer.
     pub placement: Placement,
-    /// By pool id, in bytes: no optimal plan has a lower peak there. The largest sum of sizes in use at one step.
+    /// By pool id, in bytes: no optimal plan has a lower peak there. What is in use at one step, with the padding that
+    /// alignments force, or more where branch and bound has proved more.
     pub lower_bounds: Vec<u64>,
     /// Whether no plan can be better. `false` says only that this is not proved.
     pub optimal: bool,
@@ -371,7 +371,7 @@ pub struct Solution {
     pub algorithm: Algorithm,
     /// Why the search ended.
     pub stop_reason: StopReason,
-    /// Moves tried.
+    /// Moves tried and nodes searched.
     pub iterations: u64,
 }
 

@@ -36,7 +36,8 @@ pub(super) struct Found {
 struct Rung {
     capacity: u64,
     turn: u64,
-    weights: Vec<u64>,
+    /// What each tactic learned about the sections.
+    weights: Vec<Vec<u64>>,
     /// Searched to the end without a proof.
     closed: bool,
 }
@@ -82,7 +83,7 @@ pub(super) fn descend(space: &Space, goal: &Goal) -> Found {
 /// A packing of at most `capacity` bytes, if one is found, and the nodes that took.
 pub(super) fn decide(space: &Space, capacity: u64, nodes: u64, seed: u64) -> (Option<Vec<u64>>, u64) {
     let mut found = Found { offsets: None, bound: 0, nodes: 0 };
-    let mut rung = Rung { capacity, turn: 0, weights: Vec::new(), closed: false };
+    let mut rung = Rung { capacity, turn: 0, weights: vec![Vec::new(); ROUND as usize], closed: false };
     while found.nodes < nodes && climb(space, &mut rung, seed, nodes - found.nodes, &mut found) == Verdict::Spent {}
     (found.offsets, found.nodes)
 }
@@ -91,8 +92,9 @@ pub(super) fn decide(space: &Space, capacity: u64, nodes: u64, seed: u64) -> (Op
 fn climb(space: &Space, rung: &mut Rung, seed: u64, left: u64, found: &mut Found) -> Verdict {
     let stop = found.nodes + left;
     loop {
+        let own = (rung.turn % ROUND) as usize;
         let tactic = Tactic::new(space, rung.turn, seed);
-        let mut search = Search::new(space, rung.capacity, &tactic, std::mem::take(&mut rung.weights));
+        let mut search = Search::new(space, rung.capacity, &tactic, std::mem::take(&mut rung.weights[own]));
         // A packing takes a node for each block at least.
         let budget = SHORTEST_RUN.max(2 * space.blocks.len() as u64) * luby(rung.turn / ROUND);
         let verdict = search.run(budget.min(stop - found.nodes));
@@ -101,7 +103,7 @@ fn climb(space: &Space, rung: &mut Rung, seed: u64, left: u64, found: &mut Found
         if verdict == Verdict::Found {
             found.offsets = Some(search.offsets().to_vec());
         }
-        rung.weights = search.into_weights();
+        rung.weights[own] = search.into_weights();
         if verdict != Verdict::Spent || found.nodes >= stop {
             return verdict;
         }
@@ -128,7 +130,7 @@ fn capacities(space: &Space, bound: u64, below: u64, before: Vec<Rung>) -> Vec<R
         .into_iter()
         .map(|capacity| match before.iter().position(|rung| rung.capacity == capacity) {
             Some(at) => before.swap_remove(at),
-            None => Rung { capacity, turn: 0, weights: Vec::new(), closed: false },
+            None => Rung { capacity, turn: 0, weights: vec![Vec::new(); ROUND as usize], closed: false },
         })
         .collect()
 }

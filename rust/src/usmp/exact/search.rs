@@ -10,7 +10,7 @@
 //! Where blocks use only parts of themselves at times, packings in which two blocks lie above one another in turn are
 //! not looked at, so the search may find a packing but proves nothing.
 
-use super::space::{Block, Space};
+use super::space::Space;
 use super::tactic::{Rule, Tactic};
 
 /// Start of a block that has been placed.
@@ -323,26 +323,13 @@ impl<'a> Search<'a> {
             if start == PLACED {
                 continue;
             }
-            let above = if space.solid { offset + spec.size } else { self.above(spec, offset, other) };
+            let above = if space.solid { offset + spec.size } else { space.above(spec, offset, other) };
             if above > start && !self.raise(other, above) {
                 self.forget();
                 return false;
             }
         }
         self.settle()
-    }
-
-    /// Where `other` can start when it must lie above `block` in all sections that both are in use in.
-    fn above(&self, block: &Block, offset: u64, other: u32) -> u64 {
-        let mut theirs = self.space.blocks[other as usize].cells.iter().peekable();
-        let mut least = 0;
-        for cell in &block.cells {
-            while theirs.next_if(|their| their.section < cell.section).is_some() {}
-            if let Some(their) = theirs.peek().filter(|their| their.section == cell.section) {
-                least = least.max((offset + cell.high).saturating_sub(their.low));
-            }
-        }
-        least
     }
 
     /// Lets `block` start at `from` or higher. `false` when it no longer fits.

@@ -207,6 +207,19 @@ impl Space {
         }
     }
 
+    /// Where `other` can start when it must lie above `block` at `offset`, in all sections that both are in use in.
+    pub fn above(&self, block: &Block, offset: u64, other: u32) -> u64 {
+        let mut theirs = self.blocks[other as usize].cells.iter().peekable();
+        let mut least = 0;
+        for cell in &block.cells {
+            while theirs.next_if(|their| their.section < cell.section).is_some() {}
+            if let Some(their) = theirs.peek().filter(|their| their.section == cell.section) {
+                least = least.max((offset + cell.high).saturating_sub(their.low));
+            }
+        }
+        least
+    }
+
     /// The least offset from `offset` on whose address suits `block`.
     pub fn aligned(&self, block: &Block, offset: u64) -> u64 {
         if block.alignment == 1 {
