@@ -7,8 +7,7 @@
 use thiserror::Error;
 
 use crate::graph::{CascaderGraph, PartId, TensorId, Work};
-use crate::interleave::{Content, Program, Step, Stripe, View};
-use crate::lifetimes::Window;
+use crate::program::{Content, Program, Step, Stripe, View, Window};
 
 /// What is wrong with a program.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! is `lifetimes` and the memory planner's to say.
 
 use crate::graph::{aligned, CascaderGraph, PartId, TensorId};
-use crate::interleave::Plan;
+use crate::program::Plan;
 use crate::stripe::{Axis, Span};
 
 /// Moments of a cascade that are looked at.

@@ -1,7 +1,8 @@
 //! The compiled heart of ethoscade: cascading scheduler, static memory planner and NPU simulator.
 //!
 //! Rooms, and who may use whom (an arrow reads "is used by"):
-//! `stripe -> propagator -> performance -> graph -> costs -> interleave, lifetimes, prefetch -> edge -> pareto -> plans -> proposals`.
+//! `stripe -> propagator -> performance -> graph -> costs -> program -> walk, lifetimes -> interleave, prefetch,
+//! edge -> pareto -> plans -> proposals`.
 //! `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
 //! Only `python` knows pyo3.
 
@@ -16,6 +17,7 @@ pub mod pareto;
 pub mod performance;
 pub mod plans;
 pub mod prefetch;
+pub mod program;
 pub mod propagator;
 pub mod proposals;
 #[cfg(test)]
@@ -24,6 +26,7 @@ mod samples;
 mod schedule_tests;
 pub mod stripe;
 pub mod usmp;
+pub mod walk;
 
 #[cfg(feature = "python")]
 mod python;

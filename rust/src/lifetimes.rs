@@ -5,20 +5,7 @@
 //! other's are made. Rolling buffers, staged constants and workspace are live as a whole.
 
 use crate::graph::CascaderGraph;
-use crate::interleave::{Content, Program, Step, View};
-
-/// Bytes `[low, high)` of a buffer are in use in steps `[first_step, last_step)`, and no others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// First step.
-    pub first_step: u32,
-    /// One past the last step.
-    pub last_step: u32,
-    /// First live byte.
-    pub low: u64,
-    /// One past the last live byte.
-    pub high: u64,
-}
+use crate::program::{Content, Program, Step, View, Window};
 
 /// First write and last use of each row of one buffer, as steps.
 struct Rows {

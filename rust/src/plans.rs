@@ -11,10 +11,11 @@ use std::collections::HashMap;
 use crate::costs::{Costs, Source};
 use crate::edge::Edge;
 use crate::graph::{aligned, CascaderGraph, PartId, TensorId};
-use crate::interleave::{is_interior, wanted, Plan, Staging, Walk};
 use crate::pareto::{pareto_front, thin, Point};
 use crate::performance::staging_cycles;
+use crate::program::{Plan, Staging};
 use crate::stripe::{Axis, Span, Tiling};
+use crate::walk::{is_interior, wanted, Walk};
 
 /// Bounds of the search. All are counts of work, none is a clock.
 #[derive(Clone, Debug, PartialEq, Eq)]

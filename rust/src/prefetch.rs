@@ -6,8 +6,8 @@
 //! `performance`'s.
 
 use crate::graph::{aligned, CascaderGraph};
-use crate::interleave::{Program, Step};
 use crate::lifetimes::settle;
+use crate::program::{Program, Step};
 
 /// Kernels that may be issued and unfinished (ETHOS-U: two).
 const KERNELS_IN_FLIGHT: usize = 2;

@@ -9,10 +9,11 @@
 use crate::costs::Costs;
 use crate::edge::Edge;
 use crate::graph::{aligned, CascaderGraph, PartId, TensorId, Work};
-use crate::interleave::{interleave, Plan, PlanError, Program, Staging, Step};
+use crate::interleave::{interleave, PlanError};
 use crate::pareto::{pareto_front, thin, Point};
 use crate::plans::{enumerate, Candidate, Options, PlanTable};
 use crate::prefetch::{peak_bytes, prefetch, total_cycles};
+use crate::program::{Plan, Program, Staging, Step};
 use crate::stripe::{Axis, Tiling};
 
 /// A way to run the network.

@@ -5,13 +5,15 @@ use proptest::prelude::*;
 use crate::checker::{check, Complaint};
 use crate::costs::Costs;
 use crate::graph::{CascaderGraph, PartId};
-use crate::interleave::{interleave, is_interior, Buffer, Plan, Program, Staging, Step, Stripe};
+use crate::interleave::interleave;
 use crate::performance::Primitive;
 use crate::plans::Options;
 use crate::prefetch::prefetch;
+use crate::program::{Buffer, Plan, Program, Staging, Step, Stripe};
 use crate::proposals::{search, uncascaded};
 use crate::samples::Network;
 use crate::stripe::{Axis, Tiling};
+use crate::walk::is_interior;
 
 /// Largest sum of bytes alive at once.
 fn live_bytes(program: &Program) -> u64 {

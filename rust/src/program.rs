@@ -1,0 +1,177 @@
+//! Plans and programs: decisions for groups of Parts, and the steps and buffers that come of them.
+//!
+//! Owns the types between the search, the interleaving, the lifetimes and the checker. Decides and computes nothing.
+
+use smallvec::SmallVec;
+
+use crate::graph::{PartId, TensorId};
+use crate::performance::Block;
+use crate::stripe::{Region, Tiling};
+
+/// Decisions for one group of consecutive Parts: how it is cut and what is staged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// First Part of the group.
+    pub first: PartId,
+    /// Last Part of the group, inclusive.
+    pub last: PartId,
+    /// Bands and rolling axis.
+    pub tiling: Tiling,
+    /// Stripe extent along the rolling axis for each Part, at least 1.
+    pub stripes: Vec<i64>,
+    /// Where each Part reads its constants.
+    pub staging: Vec<Staging>,
+}
+
+/// Where a Part reads its constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Staging {
+    /// From their home, at every stripe.
+    InPlace,
+    /// From the arena, into which all are copied once.
+    Whole,
+    /// From the arena, slice by slice of the output channels, each copied while the one before is in use.
+    Sliced,
+}
+
+impl Plan {
+    /// Parts in the group.
+    pub fn len(&self) -> usize {
+        (self.last - self.first + 1) as usize
+    }
+
+    /// Never: a Plan has at least one Part.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Whether several Parts run interleaved.
+    pub fn is_cascade(&self) -> bool {
+        self.first != self.last
+    }
+}
+
+/// Why a buffer exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A whole tensor.
+    Tensor(TensorId),
+    /// The live part of a tensor inside a cascade.
+    Rolling(TensorId),
+    /// Staged weights and scales of a Part.
+    Constants(PartId),
+    /// Scratch of an opaque Part.
+    Workspace(PartId),
+}
+
+/// Bytes `[low, high)` of a buffer are in use in steps `[first_step, last_step)`, and no others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// First step.
+    pub first_step: u32,
+    /// One past the last step.
+    pub last_step: u32,
+    /// First live byte.
+    pub low: u64,
+    /// One past the last live byte.
+    pub high: u64,
+}
+
+/// Bytes in the arena. `capacity` is rows and columns of pixels for tensors, zero otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// What it holds.
+    pub content: Content,
+    /// Rows and columns it holds.
+    pub capacity: [i64; 2],
+    /// Bytes.
+    pub size_bytes: u64,
+    /// First step that touches it.
+    pub first_step: u32,
+    /// One past the last step that touches it.
+    pub last_step: u32,
+    /// Bytes in use over its lifetime, in order of time and without a break; none where all of it is.
+    pub windows: Vec<Window>,
+}
+
+impl Buffer {
+    /// Bytes in use at a step.
+    pub fn live_bytes(&self, step: u32) -> u64 {
+        if step < self.first_step || step >= self.last_step {
+            return 0;
+        }
+        let window = self.windows.iter().find(|window| window.first_step <= step && step < window.last_step);
+        window.map_or(self.size_bytes, |window| window.high - window.low)
+    }
+}
+
+/// A box of a tensor in a buffer; pixel `origin` lies at the buffer's start, rows and columns wrap at its capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Buffer index.
+    pub buffer: u32,
+    /// The box, in the coordinates of the plane as the Part sees it.
+    pub region: Region,
+    /// Row and column stored first.
+    pub origin: [i64; 2],
+    /// Rows and columns of the buffer as the Part sees it.
+    pub capacity: [i64; 2],
+}
+
+/// One NPU operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stripe {
+    /// The Part.
+    pub part: PartId,
+    /// Boxes read.
+    pub inputs: SmallVec<[View; 2]>,
+    /// Box written.
+    pub output: View,
+    /// Padding rows and columns that the windows touch: top, left, bottom, right.
+    pub padding: [i64; 4],
+    /// OFM block.
+    pub block: Block,
+    /// Buffer of the staged constants, None if they are read in place.
+    pub constants: Option<u32>,
+    /// The slice of output channels that is made, None for all of them.
+    pub slice: Option<u32>,
+    /// Modelled cycles.
+    pub cycles: u64,
+}
+
+/// One step of a program. Nearly all steps are stripes, so that their size does not matter.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Copy a Part's constants into a buffer.
+    Copy {
+        /// The Part.
+        part: PartId,
+        /// Destination.
+        buffer: u32,
+        /// Which slice, None for all.
+        slice: Option<u32>,
+        /// Modelled cycles.
+        cycles: u64,
+    },
+    /// Run the NPU on a stripe.
+    Stripe(Stripe),
+    /// Run an opaque Part.
+    Call {
+        /// The Part.
+        part: PartId,
+        /// Its workspace, if any.
+        workspace: Option<u32>,
+    },
+}
+
+/// Steps in order, over buffers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// What to do.
+    pub steps: Vec<Step>,
+    /// Where.
+    pub buffers: Vec<Buffer>,
+    /// Buffer of each whole tensor.
+    pub tensor_buffers: Vec<Option<u32>>,
+}

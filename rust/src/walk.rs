@@ -1,0 +1,123 @@
+//! The demand-driven walk: which stripe of which Part of a group comes next.
+//!
+//! To make the next stripe of a group's last Part, whatever rows that stripe reads are made first, each producer in
+//! stripes of its own height, and so on back to the group's inputs. A buffer between two Parts therefore holds exactly
+//! the rows between the oldest one still wanted and the newest one made.
+//! Owns this order and what is wanted of each Part. Makes no steps and knows no cost.
+
+use crate::graph::{CascaderGraph, PartId, TensorId};
+use crate::program::Plan;
+use crate::stripe::Span;
+
+/// Demand-driven walk over one group: which stripe of which Part comes next, and how many rows stay alive.
+///
+/// Works on spans along the rolling axis only, so that the search can use it without making steps.
+pub struct Walk<'a> {
+    graph: &'a CascaderGraph,
+    plan: &'a Plan,
+    /// Rows wanted of each Part's output: `[start, end)`.
+    wanted: Vec<Span>,
+    made: Vec<i64>,
+    /// Largest number of rows alive at once, per Part's output.
+    pub alive: Vec<i64>,
+}
+
+impl<'a> Walk<'a> {
+    /// A walk that makes the rows `wanted` of each Part's output.
+    pub fn new(graph: &'a CascaderGraph, plan: &'a Plan, wanted: Vec<Span>) -> Walk<'a> {
+        let made = wanted.iter().map(|span| span.start).collect();
+        let alive = vec![0; wanted.len()];
+        Walk { graph, plan, wanted, made, alive }
+    }
+
+    /// Make everything, last Part first, calling `emit(part, span)` for each stripe in order.
+    pub fn run(&mut self, emit: &mut dyn FnMut(PartId, Span)) {
+        for offset in (0..self.plan.len()).rev() {
+            let end = self.wanted[offset].end;
+            if offset + 1 == self.plan.len() || !is_interior(self.graph, self.plan, offset) {
+                self.make(offset, end, emit);
+            }
+        }
+    }
+
+    fn make(&mut self, offset: usize, until: i64, emit: &mut dyn FnMut(PartId, Span)) {
+        let until = until.min(self.wanted[offset].end);
+        let graph = self.graph;
+        let part = self.plan.first + offset as PartId;
+        while self.made[offset] < until {
+            let span = self.next(offset);
+            for input in &graph.parts[part as usize].inputs {
+                if let Some(producer) = self.inside(input.tensor) {
+                    self.make(producer, graph.needed(input, self.plan.tiling.roll, span).end, emit);
+                }
+            }
+            emit(part, span);
+            self.made[offset] = span.end;
+            self.alive[offset] = self.alive[offset].max(span.end - self.oldest(offset));
+        }
+    }
+
+    /// Next stripe of a Part.
+    fn next(&self, offset: usize) -> Span {
+        let start = self.made[offset];
+        Span::new(start, (start + self.plan.stripes[offset]).min(self.wanted[offset].end))
+    }
+
+    /// Oldest row of a Part's output that some consumer in the group still wants.
+    fn oldest(&self, offset: usize) -> i64 {
+        let tensor = self.graph.output(self.plan.first + offset as PartId);
+        let mut oldest = self.made[offset];
+        for &consumer in &self.graph.consumers[tensor as usize] {
+            if consumer > self.plan.last {
+                continue;
+            }
+            let reader = (consumer - self.plan.first) as usize;
+            let next = self.next(reader);
+            if next.is_empty() {
+                continue;
+            }
+            for input in self.graph.parts[consumer as usize].inputs.iter().filter(|input| input.tensor == tensor) {
+                oldest = oldest.min(self.graph.needed(input, self.plan.tiling.roll, next).start);
+            }
+        }
+        oldest
+    }
+
+    fn inside(&self, tensor: TensorId) -> Option<usize> {
+        let producer = self.graph.producer[tensor as usize]?;
+        (producer >= self.plan.first).then(|| (producer - self.plan.first) as usize)
+    }
+}
+
+/// Whether the output of the group's Part `offset` is wanted by nobody outside the group.
+pub fn is_interior(graph: &CascaderGraph, plan: &Plan, offset: usize) -> bool {
+    !graph.outlives(graph.output(plan.first + offset as PartId), plan.last)
+}
+
+/// Boxes wanted of each Part's output in band `tile`, by propagating back from the group's outputs.
+///
+/// Returned per Part: span along the rolling axis and span across it.
+pub fn wanted(graph: &CascaderGraph, plan: &Plan, tile: u32) -> Vec<[Span; 2]> {
+    let roll = plan.tiling.roll;
+    let empty = [Span::new(0, 0); 2];
+    let mut found = vec![empty; plan.len()];
+    for offset in (0..plan.len()).rev() {
+        let part = plan.first + offset as PartId;
+        let tensor = graph.output(part) as usize;
+        let plane = graph.tensors[tensor].plane;
+        let last = offset + 1 == plan.len();
+        if last || !is_interior(graph, plan, offset) {
+            let across = plane[roll.other() as usize];
+            let band = if last { plan.tiling.band(tile, across) } else { Span::new(0, across) };
+            found[offset] = [Span::new(0, plane[roll as usize]), band];
+        }
+        let [along, across] = found[offset];
+        for input in &graph.parts[part as usize].inputs {
+            let Some(producer) = graph.producer[input.tensor as usize].filter(|&p| p >= plan.first) else { continue };
+            let slot = &mut found[(producer - plan.first) as usize];
+            slot[0] = slot[0].hull(graph.needed(input, roll, along));
+            slot[1] = slot[1].hull(graph.needed(input, roll.other(), across));
+        }
+    }
+    found
+}
