@@ -23,7 +23,7 @@ $(VENV)/.installed: pyproject.toml tools/install_dependencies.py
 
 $(STAMP): $(VENV)/.installed $(SOURCES)
 	@echo "building the extension (about half a minute the first time) ..."
-	@$(BIN)/maturin develop --release >$(VENV)/build.log 2>&1 || { cat $(VENV)/build.log >&2; exit 1; }
+	@env -u CONDA_PREFIX VIRTUAL_ENV='$(abspath $(VENV))' $(BIN)/maturin develop --release >$(VENV)/build.log 2>&1 || { cat $(VENV)/build.log >&2; exit 1; }
 	@touch $@
 
 demo: $(STAMP)
