@@ -13,6 +13,15 @@ pub type TensorId = u32;
 /// Dense id of a Part; Parts run in ascending order unless a Plan interleaves them.
 pub type PartId = u32;
 
+/// How the elements of a feature map lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// Pixel by pixel, all channels of a pixel together.
+    Nhwc,
+    /// Row by row, and within a row in bricks of 16 channels of every pixel; channels are a multiple of 16.
+    Nhcwb16,
+}
+
 /// A feature map that some Part or the caller provides.
 #[derive(Clone, Debug)]
 pub struct Tensor {
@@ -22,6 +31,8 @@ pub struct Tensor {
     pub plane: [i64; 2],
     /// Bytes of one pixel: channels times element size.
     pub pixel_bytes: u64,
+    /// How its elements lie in memory. Rows follow each other in either layout.
+    pub layout: Layout,
     /// Provided by the caller before the first Part runs.
     pub is_input: bool,
     /// Read by the caller after the last Part has run.

@@ -1,6 +1,6 @@
 //! Graphs for the tests of the scheduler: chains and residual networks written down as tables.
 
-use crate::graph::{CascaderGraph, Input, Part, Tensor, TensorId, Work};
+use crate::graph::{CascaderGraph, Input, Layout, Part, Tensor, TensorId, Work};
 use crate::performance::{choose_encoding, Device, Kernel, Memory, Primitive, Sliced};
 use crate::propagator::Propagator;
 
@@ -34,7 +34,14 @@ pub struct Network {
 impl Network {
     /// A network with one int8 input.
     pub fn new(size: [i64; 2], depth: u64) -> Network {
-        let input = Tensor { name: "input".into(), plane: size, pixel_bytes: depth, is_input: true, is_output: false };
+        let input = Tensor {
+            name: "input".into(),
+            plane: size,
+            pixel_bytes: depth,
+            layout: Layout::Nhwc,
+            is_input: true,
+            is_output: false,
+        };
         Network { tensors: vec![input], parts: Vec::new() }
     }
 
@@ -68,7 +75,14 @@ impl Network {
     ) -> TensorId {
         let id = self.tensors.len() as TensorId;
         let name = format!("t{id}");
-        self.tensors.push(Tensor { name, plane, pixel_bytes: depth as u64, is_input: false, is_output: false });
+        self.tensors.push(Tensor {
+            name,
+            plane,
+            pixel_bytes: depth as u64,
+            layout: Layout::Nhwc,
+            is_input: false,
+            is_output: false,
+        });
         let mut kernel = Kernel {
             primitive,
             kernel: [kernel; 2],

@@ -46,11 +46,12 @@ class KernelSpec:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A feature map: plane in pixels (height, width), bytes of a pixel."""
+    """A feature map: plane in pixels (height, width), bytes of a pixel, layout in memory ("NHWC" or "NHCWB16")."""
 
     name: str
     plane: tuple[int, int]
     pixel_bytes: int
+    layout: str
     is_input: bool
     is_output: bool
 
@@ -236,6 +237,7 @@ def _tensor_specs(graph: Graph, ids: Mapping[int, int], stages: Sequence[Stage])
             known.name if known else tensor.name,
             (height, width),
             tensor.size_bytes // (height * width),
+            "NHWC",
             (known is not None and known.is_input) or index_ in graph.inputs or tensor.is_variable,
             (known is not None and known.is_output) or index_ in graph.outputs or tensor.is_variable,
         )

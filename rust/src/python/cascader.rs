@@ -139,6 +139,7 @@ struct TensorSpec {
     name: String,
     plane: [i64; 2],
     pixel_bytes: u64,
+    layout: String,
     is_input: bool,
     is_output: bool,
 }
@@ -182,16 +183,7 @@ struct CascaderGraph {
 impl CascaderGraph {
     #[new]
     fn new(tensors: Vec<TensorSpec>, parts: Vec<PartSpec>, device: DeviceSpec) -> PyResult<CascaderGraph> {
-        let tensors = tensors
-            .into_iter()
-            .map(|t| graph::Tensor {
-                name: t.name,
-                plane: t.plane,
-                pixel_bytes: t.pixel_bytes,
-                is_input: t.is_input,
-                is_output: t.is_output,
-            })
-            .collect();
+        let tensors = tensors.into_iter().map(build_tensor).collect::<PyResult<_>>()?;
         let parts = parts.into_iter().map(build_part).collect::<PyResult<_>>()?;
         Ok(CascaderGraph { graph: graph::CascaderGraph::new(tensors, parts, device.build())? })
     }
@@ -199,6 +191,22 @@ impl CascaderGraph {
     fn __repr__(&self) -> String {
         format!("CascaderGraph({} parts, {} tensors)", self.graph.parts.len(), self.graph.tensors.len())
     }
+}
+
+fn build_tensor(spec: TensorSpec) -> PyResult<graph::Tensor> {
+    let layout = match spec.layout.as_str() {
+        "NHWC" => graph::Layout::Nhwc,
+        "NHCWB16" => graph::Layout::Nhcwb16,
+        other => return Err(PyValueError::new_err(format!("unknown layout '{other}'"))),
+    };
+    Ok(graph::Tensor {
+        name: spec.name,
+        plane: spec.plane,
+        pixel_bytes: spec.pixel_bytes,
+        layout,
+        is_input: spec.is_input,
+        is_output: spec.is_output,
+    })
 }
 
 fn build_part(spec: PartSpec) -> PyResult<graph::Part> {
