@@ -17,8 +17,8 @@ from .codegen import command_stream
 from .codegen.artifact import Artifact, CpuCall, NpuCall
 from .codegen.weights import Constants, EncodedStage, EncodingChoice, SliceChoice, encode_stage, lay_out
 from .compiled import Compiled, Curve, OperatorSummary, peak_operator
-from .errors import BudgetError, ConfigError
-from .frontend import read_tflite
+from .errors import BudgetError, ConfigError, UnsupportedOperatorError
+from .frontend import ETHOS_U, read_tflite
 from .ir import Graph
 from .lowering import lower, support
 from .lowering.stage import Stage
@@ -132,6 +132,7 @@ def frontier(
 
 def prepare(source: Graph, target: Target) -> Network:
     """Rewrite, divide, lower and encode a model, and state its scheduling problem."""
+    _check_not_compiled(source)
     accelerator = target.accelerator
     refused: dict[int | None, str] = {}
     while True:
@@ -150,6 +151,17 @@ def prepare(source: Graph, target: Target) -> Network:
     sized = [_sized(e, result) for e, result in zip(encodings, encoded, strict=True)]
     stated = scheduling_problem.build(graph, divided.order, stages, sized, target)
     return Network(source, graph, target, divided, stages, encoded, stated)
+
+
+def _check_not_compiled(source: Graph) -> None:
+    done = next((operator for operator in source.operators if operator.kind == ETHOS_U), None)
+    if done is not None:
+        raise UnsupportedOperatorError(
+            f"'{source.name}' is compiled already: operator '{done.name}' holds commands for an Ethos-U; compile the "
+            "model that it was made from",
+            operator=done.name,
+            constraint="a model that is not compiled yet",
+        )
 
 
 def _encode(stage: Stage, target: Target, encoding: Encoding) -> EncodedStage:

@@ -19,14 +19,13 @@ from . import reference
 from .codegen.artifact import Artifact, CpuCall
 from .codegen.layout import padded
 from .errors import ModelFormatError, SimulationError
-from .frontend import read_tflite
+from .frontend import ETHOS_U, read_tflite
 from .inputs import checked_inputs
 from .ir import Graph, Operator
 from .simulator import Machine, NpuReport
 
 Array = npt.NDArray[np.generic]
 
-ETHOS_U = "ethos-u"
 OFFLINE_PLAN = "OfflineMemoryAllocation"
 CONSTANTS_REGION, ARENA_REGION, FAST_REGION = 0, 1, 2
 _GRID_BYTES = 16

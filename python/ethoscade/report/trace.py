@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CodegenError, ModelFormatError
-from ..execution import ETHOS_U, accelerator_of
+from ..execution import accelerator_of
+from ..frontend import ETHOS_U
 from ..ir import Graph
 from ..target import load_target
 from ..timing import TimedCommand, TimingReport, simulate_timing
