@@ -48,7 +48,7 @@ pub struct Kernel {
     pub ifm_depth: i64,
     /// Channels written.
     pub ofm_depth: i64,
-    /// How its inputs lie in memory; where they differ, the one with the shorter writes.
+    /// How its inputs lie in memory; `Nhwc` where they differ.
     pub ifm_layout: Layout,
     /// How its output lies in memory.
     pub ofm_layout: Layout,

@@ -52,21 +52,26 @@ class Surface:
 
         Ascending and apart. Whole pixels in NHWC, whole bricks in NHCWB16 are the finest that is told apart.
         """
-        (x0, x1), w0 = xs, self.width_0
         runs = self._runs(channels)
         found = []
         for y in range(*ys):
-            for tiles, height, first, last in (
-                ((0, 2), self.height_0, x0, min(x1, w0)),
-                ((1, 3), self.height_1, max(x0, w0) - w0, x1 - w0),
-            ):
-                if first < last:
-                    row = y if y < height else y - height
-                    start = self.offsets[tiles[y >= height]] + row * self.stride_y
-                    for skip, width in runs:
-                        begin = start + skip + first * self.stride_x
-                        found.append((begin, begin + (last - first - 1) * self.stride_x + width))
+            for start, columns in self._pieces(y, *xs):
+                last = (columns - 1) * self.stride_x
+                found += [(start + skip, start + skip + last + width) for skip, width in runs]
         return _merged(found)
+
+    def _pieces(self, y: int, x0: int, x1: int) -> list[tuple[int, int]]:
+        """Columns [x0, x1) of a row as the tiles cut them: (byte of the first one's first channel, columns)."""
+        wrap = self.width_0
+        found = []
+        if x0 < min(x1, wrap):
+            tile, row = (0, y) if y < self.height_0 else (2, y - self.height_0)
+            found.append((self.offsets[tile] + row * self.stride_y + x0 * self.stride_x, min(x1, wrap) - x0))
+        if max(x0, wrap) < x1:
+            tile, row = (1, y) if y < self.height_1 else (3, y - self.height_1)
+            first = max(x0, wrap) - wrap
+            found.append((self.offsets[tile] + row * self.stride_y + first * self.stride_x, x1 - wrap - first))
+        return found
 
     def bounds(self) -> tuple[int, int]:
         """First byte and one past the last byte that the surface touches."""
