@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from ethoscade.compiler import Network
-from ethoscade.lowering.stage import FeatureMap, Primitive, Stage
+from ethoscade.lowering.stage import FeatureMap, Layout, Primitive, Stage
 from ethoscade.scheduling.program import Buffer, BufferKind, CallOperator, CopyConstants, Program, Slab, Stripe
 
 _NOTHING = -1
@@ -215,11 +215,15 @@ def _bytes(view: FeatureMap, slab: Slab, channels: range | None = None) -> Conte
     depth, size = view.shape[2], view.dtype.size_bytes
     made = range(depth) if channels is None else channels
     pixel = np.arange(made.start * size, made.stop * size)
-    rows, columns = (np.arange(slab.y0, slab.y1)[:, None], np.arange(slab.x0, slab.x1)[None, :])
-    cells = (rows - slab.origin_y) % slab.rows * slab.columns + (columns - slab.origin_x) % slab.columns
-    pixels = rows * view.shape[1] + columns
-    places, names = ((at[..., None] * depth * size + pixel).ravel() for at in (cells, pixels))
-    return slab.buffer, places, names
+    rows, columns = (np.arange(slab.y0, slab.y1)[:, None, None], np.arange(slab.x0, slab.x1)[None, :, None])
+    row, column = (rows - slab.origin_y) % slab.rows, (columns - slab.origin_x) % slab.columns
+    if view.layout is Layout.NHWC:
+        places = (row * slab.columns + column) * depth * size + pixel
+    else:
+        brick, within = np.divmod(pixel, 16)
+        places = ((row * (depth // 16) + brick) * slab.columns + column) * 16 + within
+    names = (rows * view.shape[1] + columns) * depth * size + pixel
+    return slab.buffer, places.ravel(), names.ravel()
 
 
 def check_program(stages: Sequence[Stage], program: Program) -> None:

@@ -26,6 +26,7 @@ from .partition import Partition, partition
 from .rewrites import simplify
 from .scheduling import problem as scheduling_problem
 from .scheduling import schedule as scheduling
+from .scheduling.bricks import lay_in_bricks
 from .scheduling.problem import Encoding, Problem
 from .scheduling.program import CallOperator, CopyConstants, Program, Stripe
 from .scheduling.schedule import Schedule
@@ -139,7 +140,8 @@ def prepare(source: Graph, target: Target) -> Network:
         graph = simplify(source, lambda g, op: op.source_index not in refused and support(g, op, accelerator) is None)
         kept = {i: refused[op.source_index] for i, op in enumerate(graph.operators) if op.source_index in refused}
         divided = partition(graph, accelerator, kept)
-        stages = lower(graph, divided)
+        exposed = {t for region in divided.regions for t in (*region.inputs, *region.outputs)}
+        stages = lay_in_bricks(lower(graph, divided), exposed)
         encodings = [scheduling_problem.choose_encoding(stage, target) for stage in stages]
         misfits = {s.operator for s, e in zip(stages, encodings, strict=True) if e.block_depth == 0}
         if not misfits:

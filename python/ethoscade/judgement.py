@@ -26,7 +26,8 @@ def on_simulator(compiled: Compiled, seeds: int) -> Verification:
 
     def execute(inputs: Arrays) -> Observation:
         result = run_artifact(compiled.artifact, inputs)
-        return Observation(result.outputs, len(result.warnings), result.arena_touched_bytes + constants)
+        found = result.hazards + len(result.warnings)
+        return Observation(result.outputs, found, result.arena_touched_bytes + constants)
 
     return verify(compiled.source, execute, seeds)
 

@@ -47,8 +47,8 @@ _SHAPE_ONLY = frozenset({"SHAPE"})  # operators whose output depends on no value
 class Verification:
     """Outcome of comparing a compiled network with the reference on several seeds.
 
-    `elements`, `mismatches` and `hazards` are sums over the seeds, `max_abs_diff` (in stored integers) and
-    `sram_touched_bytes` maxima. `judge` says what the reference was.
+    `elements`, `mismatches` and `hazards` (the simulator's, and its warnings) are sums over the seeds, `max_abs_diff`
+    (in stored integers) and `sram_touched_bytes` maxima. `judge` says what the reference was.
     """
 
     ok: bool

@@ -4,7 +4,7 @@
 
 use thiserror::Error;
 
-use crate::performance::{Device, Kernel};
+use crate::performance::{Device, Kernel, Layout};
 use crate::propagator::Propagator;
 use crate::stripe::{Axis, Span};
 
@@ -12,15 +12,6 @@ use crate::stripe::{Axis, Span};
 pub type TensorId = u32;
 /// Dense id of a Part; Parts run in ascending order unless a Plan interleaves them.
 pub type PartId = u32;
-
-/// How the elements of a feature map lie in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Layout {
-    /// Pixel by pixel, all channels of a pixel together.
-    Nhwc,
-    /// Row by row, and within a row in bricks of 16 channels of every pixel; channels are a multiple of 16.
-    Nhcwb16,
-}
 
 /// A feature map that some Part or the caller provides.
 #[derive(Clone, Debug)]

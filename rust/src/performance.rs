@@ -24,6 +24,15 @@ impl Primitive {
     }
 }
 
+/// How the elements of a feature map lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// Pixel by pixel, all channels of a pixel together.
+    Nhwc,
+    /// Row by row, and within a row in bricks of 16 channels of every pixel; channels are a multiple of 16.
+    Nhcwb16,
+}
+
 /// One NPU operation on a whole feature map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
@@ -39,6 +48,10 @@ pub struct Kernel {
     pub ifm_depth: i64,
     /// Channels written.
     pub ofm_depth: i64,
+    /// How its inputs lie in memory; `Nhwc` where they differ.
+    pub ifm_layout: Layout,
+    /// How its output lies in memory.
+    pub ofm_layout: Layout,
     /// The output is clamped tighter than its type, which costs the output stage time.
     pub clamped: bool,
     /// Weights are ordered part-kernel-first.
@@ -157,8 +170,8 @@ const SUB_KERNEL: i64 = 8;
 const COMMAND_BYTES: u64 = 80;
 /// Runs below this many bytes cost as much.
 const SHORTEST_RUN: u64 = 16;
-/// The output stage writes at most this many channels of a pixel in one run.
-const WRITE_RUN: u64 = 16;
+/// Channels of a brick, which is also all that the output stage writes of a pixel in one run.
+const BRICK: i64 = 16;
 /// Blocks in flight between fetch and write.
 const BLOCKS_IN_FLIGHT: u64 = 4;
 
@@ -270,6 +283,10 @@ fn ifm_bytes(device: &Device, kernel: &Kernel, extent: Block) -> u64 {
         _ => extent[2],
     };
     let operands = if kernel.primitive == Primitive::Add { 2 } else { 1 };
+    if kernel.ifm_layout == Layout::Nhcwb16 {
+        let bytes = rows * columns * round_up(depth, BRICK) * operands;
+        return device.arena.traffic(bytes as u64, (columns * BRICK) as u64);
+    }
     let bytes = (rows * columns * round_up(depth, 8) * operands) as u64;
     // Pixels are packed: a block with all channels reads whole lines, others read their channels pixel by pixel.
     let step = match kernel.primitive {
@@ -278,6 +295,14 @@ fn ifm_bytes(device: &Device, kernel: &Kernel, extent: Block) -> u64 {
     };
     let run = if step >= kernel.ifm_depth { kernel.ifm_depth * columns } else { step };
     device.arena.traffic(bytes, run as u64)
+}
+
+/// Bytes of arena time that writing the output of a block of real extent `[h, w, d]` takes.
+fn ofm_bytes(device: &Device, kernel: &Kernel, [h, w, d]: Block) -> u64 {
+    match kernel.ofm_layout {
+        Layout::Nhwc => device.arena.traffic((h * w * d) as u64, BRICK.min(d) as u64),
+        Layout::Nhcwb16 => device.arena.traffic((h * w * round_up(d, BRICK)) as u64, (w * BRICK) as u64),
+    }
 }
 
 /// Extents that a block size cuts an axis into: (extent, how often).
@@ -301,7 +326,7 @@ pub fn cost_with_block(device: &Device, kernel: &Kernel, plane: [i64; 2], block:
                 let mac = mac_cycles(device, kernel, plane, extent);
                 let output = output_cycles(device, kernel, extent);
                 let fetch = ifm_bytes(device, kernel, extent);
-                let write = device.arena.traffic((h * w * d) as u64, WRITE_RUN.min(d as u64));
+                let write = ofm_bytes(device, kernel, extent);
                 let trip = device.arena.cycles(fetch + write) + mac + output;
                 if count == 0 {
                     first_fetch = fetch;
@@ -412,6 +437,8 @@ mod tests {
             dilation: [1, 1],
             ifm_depth,
             ofm_depth,
+            ifm_layout: Layout::Nhwc,
+            ofm_layout: Layout::Nhwc,
             clamped: true,
             part_kernel: false,
             block_depth: 64,
@@ -439,6 +466,17 @@ mod tests {
         // 8 banks of IFM, 32 of accumulators, 2 of output, 2 reserved: 44 of 48.
         assert!(fits_shram(&device(), &pointwise(128, 128), 56, [8, 8, 64]));
         assert!(!fits_shram(&device(), &pointwise(128, 128), 56, [32, 64, 128]));
+    }
+
+    #[test]
+    fn bricks_write_whole_bursts() {
+        let pixels = pointwise(64, 64);
+        let bricks = Kernel { ofm_layout: Layout::Nhcwb16, ..pixels.clone() };
+        assert_eq!(ofm_bytes(&device(), &pixels, [4, 8, 64]), 2 * 4 * 8 * 64);
+        assert_eq!(ofm_bytes(&device(), &bricks, [4, 8, 64]), 4 * 8 * 64);
+        // Half a brick is moved whole; a single column is half a burst.
+        assert_eq!(ofm_bytes(&device(), &bricks, [4, 8, 8]), 4 * 8 * 16);
+        assert_eq!(ofm_bytes(&device(), &bricks, [4, 1, 64]), 2 * 4 * 64);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Graphs for the tests of the scheduler: chains and residual networks written down as tables.
 
-use crate::graph::{CascaderGraph, Input, Layout, Part, Tensor, TensorId, Work};
-use crate::performance::{choose_encoding, Device, Kernel, Memory, Primitive, Sliced};
+use crate::graph::{CascaderGraph, Input, Part, Tensor, TensorId, Work};
+use crate::performance::{choose_encoding, Device, Kernel, Layout, Memory, Primitive, Sliced};
 use crate::propagator::Propagator;
 
 /// U55-256 with High_End_Embedded's memories.
@@ -90,6 +90,8 @@ impl Network {
             dilation: [1; 2],
             ifm_depth,
             ofm_depth: depth,
+            ifm_layout: Layout::Nhwc,
+            ofm_layout: Layout::Nhwc,
             clamped: true,
             part_kernel: false,
             block_depth: 8,

@@ -10,7 +10,9 @@ from ethoscade.codegen.command_stream import generate, surface
 from ethoscade.codegen.weights import EncodingChoice, encode
 from ethoscade.ir import Graph, Window
 from ethoscade.lowering import lower
+from ethoscade.lowering.stage import Layout
 from ethoscade.partition import partition
+from ethoscade.scheduling.bricks import lay_in_bricks
 from ethoscade.scheduling.program import CopyConstants, Step
 from ethoscade.target import ACCELERATORS, Accelerator
 from graphs import GraphMaker, same
@@ -19,12 +21,12 @@ from rolling import Roller
 from whole_tensor import pick_block
 
 
-def chain() -> Graph:
+def chain(channels: int) -> Graph:
     """Every kind of stage that can be cut, with strides, dilation and both kinds of average."""
     maker = GraphMaker(seed=2)
     x = maker.conv(maker.input((1, 20, 18, 6)), 16, same(20, 18, (3, 3)))
     x = maker.depthwise(x, same(20, 18, (3, 3), 2))
-    x = maker.conv(x, 24, Window(1, 1))
+    x = maker.conv(x, channels, Window(1, 1))
     x = maker.add(x, x)
     x = maker.pool("AVERAGE_POOL_2D", x, same(10, 9, (3, 3)))
     x = maker.quantize(x)
@@ -33,9 +35,11 @@ def chain() -> Graph:
     return maker.graph()
 
 
-def run_rolled(graph: Graph, axis: int, step: int, accelerator: Accelerator) -> int:
-    """Check one way to cut the chain; returns how many slabs wrapped."""
+def run_rolled(graph: Graph, axis: int, step: int, accelerator: Accelerator, bricks: bool) -> int:
+    """Check one way to cut the chain; returns how many slabs wrapped, of those in bricks if there are any."""
     stages = lower(graph, partition(graph, accelerator))
+    if bricks:
+        stages = lay_in_bricks(stages, {*graph.inputs, *graph.outputs})
     roller = Roller(stages, axis, step)
     depths = [stages[0].inputs[0].shape[2], *(s.output.shape[2] for s in stages)]
     offsets: dict[int, int] = {}
@@ -63,7 +67,8 @@ def run_rolled(graph: Graph, axis: int, step: int, accelerator: Accelerator) -> 
         steps.append(dataclasses.replace(stripe, block=block, weights=staged.get(stripe.stage)))
         for fm, slab in zip(stage.inputs, stripe.inputs, strict=True):
             s = surface(fm, slab, 0)
-            wraps += s.height_0 < s.shape[0] or s.width_0 < s.shape[1]
+            wrapped = s.height_0 < s.shape[0] or s.width_0 < s.shape[1]
+            wraps += wrapped and (s.layout is Layout.NHCWB16) == bricks
     payload = generate(stages, steps, offsets, constants, accelerator)
     inputs = random_inputs(graph)
     (value,) = inputs.values()
@@ -76,5 +81,8 @@ def run_rolled(graph: Graph, axis: int, step: int, accelerator: Accelerator) -> 
 @pytest.mark.parametrize("accelerator", ["ethos-u55-256", "ethos-u55-32", "ethos-u65-256"])
 @pytest.mark.parametrize("step", [1, 2, 3])
 @pytest.mark.parametrize("axis", [0, 1], ids=["rows", "columns"])
-def test_rolling_chain(axis: int, step: int, accelerator: str) -> None:
-    assert run_rolled(chain(), axis, step, ACCELERATORS[accelerator]) > 0
+@pytest.mark.parametrize(
+    ("channels", "bricks"), [(24, False), (24, True), (48, True)], ids=["pixels", "some-bricks", "bricks"]
+)
+def test_rolling_chain(axis: int, step: int, accelerator: str, channels: int, bricks: bool) -> None:
+    assert run_rolled(chain(channels), axis, step, ACCELERATORS[accelerator], bricks) > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,11 +12,19 @@ from ethoscade.codegen import vela
 from ethoscade.codegen.block_dependency import MAX_BLOCKDEP, block_dependencies
 from ethoscade.codegen.command_stream import build_operations, generate, surface
 from ethoscade.codegen.operations import Copy, Kernel, Surface
-from ethoscade.codegen.weights import EncodingChoice, encode, encode_scales, encode_weights
+from ethoscade.codegen.weights import (
+    EncodingChoice,
+    SliceChoice,
+    encode,
+    encode_scales,
+    encode_stage,
+    encode_weights,
+    lay_out,
+)
 from ethoscade.errors import CodegenError
 from ethoscade.ir import DType, Window
 from ethoscade.lowering import lower
-from ethoscade.lowering.stage import FeatureMap, Primitive, Rounding, Stage, Weights
+from ethoscade.lowering.stage import FeatureMap, Layout, Primitive, Rounding, Stage, Weights
 from ethoscade.lowering.views import POINT
 from ethoscade.partition import partition
 from ethoscade.scheduling.program import CallOperator, CopyConstants, Slab, Stripe
@@ -28,8 +37,8 @@ from whole_tensor import compile_whole, exact_padding
 U55 = ACCELERATORS["ethos-u55-256"]
 
 
-def address(s: Surface, y: int, x: int) -> int:
-    """Byte of channel 0 of a pixel as the NPU finds it (tile first, then strides)."""
+def address(s: Surface, y: int, x: int, c: int) -> int:
+    """Byte of an element as the NPU finds it (tile first, then strides)."""
     tile = 0
     if x >= s.width_0:
         x, tile = x - s.width_0, 1
@@ -37,7 +46,16 @@ def address(s: Surface, y: int, x: int) -> int:
             y, tile = y - s.height_1, 3
     elif y >= s.height_0:
         y, tile = y - s.height_0, 2
-    return s.offsets[tile] + y * s.stride_y + x * s.stride_x
+    channel = c if s.layout is Layout.NHWC else c // 16 * s.stride_c + c % 16
+    return s.offsets[tile] + y * s.stride_y + x * s.stride_x + channel
+
+
+def element(slab: Slab, depth: int, layout: Layout, y: int, x: int, c: int) -> int:
+    """Byte of an element, counted from the start of a buffer of packed rows."""
+    row, column = (y - slab.origin_y) % slab.rows, (x - slab.origin_x) % slab.columns
+    if layout is Layout.NHWC:
+        return (row * slab.columns + column) * depth + c
+    return ((row * (depth // 16) + c // 16) * slab.columns + column) * 16 + c % 16
 
 
 @given(
@@ -46,28 +64,94 @@ def address(s: Surface, y: int, x: int) -> int:
     origin=st.tuples(st.integers(0, 4), st.integers(0, 4)),
     start=st.tuples(st.integers(0, 9), st.integers(0, 9)),
     size=st.tuples(st.integers(1, 6), st.integers(1, 6)),
-    depth=st.integers(1, 5),
+    form=st.one_of(
+        st.tuples(st.just(Layout.NHWC), st.integers(1, 5)),
+        st.tuples(st.just(Layout.NHCWB16), st.sampled_from([16, 32, 48])),
+    ),
 )
-def test_surfaces_address_the_buffers_pixels(
+def test_surfaces_address_the_buffers_elements(
     rows: int,
     columns: int,
     origin: tuple[int, int],
     start: tuple[int, int],
     size: tuple[int, int],
-    depth: int,
+    form: tuple[Layout, int],
 ) -> None:
+    """Wrapped in height, in width, in both or not at all."""
+    layout, depth = form
     height, width = min(size[0], rows), min(size[1], columns)
     slab = Slab(0, start[0], start[0] + height, start[1], start[1] + width, rows, columns, *origin)
-    s = surface(FeatureMap(0, (40, 40, depth), DType.INT8, 1.0, 0), slab, 1600)
+    s = surface(FeatureMap(0, (40, 40, depth), DType.INT8, 1.0, 0, layout), slab, 1600)
     touched = set()
     for y in range(height):
         for x in range(width):
-            row, column = (slab.y0 + y - origin[0]) % rows, (slab.x0 + x - origin[1]) % columns
-            expected = 1600 + (row * columns + column) * depth
-            assert address(s, y, x) == expected
-            touched.update(range(expected, expected + depth))
+            for c in range(depth):
+                expected = 1600 + element(slab, depth, layout, slab.y0 + y, slab.x0 + x, c)
+                assert address(s, y, x, c) == expected
+                touched.add(expected)
     assert s.bounds() == (min(touched), max(touched) + 1)
-    assert {b for first, last in s.rows(0, height, 0, width) for b in range(first, last)} == touched
+    assert set(spread(s.ranges((0, height), (0, width), (0, depth)))) == touched
+
+
+def spread(ranges: list[tuple[int, int]]) -> list[int]:
+    """Every byte of some ranges."""
+    return [byte for first, last in ranges for byte in range(first, last)]
+
+
+@given(
+    wraps=st.tuples(st.booleans(), st.booleans()),
+    layout=st.sampled_from(list(Layout)),
+    boxes=st.tuples(*[st.tuples(st.integers(0, 4), st.integers(1, 5)) for _ in range(2)]),
+    bricks=st.tuples(st.integers(0, 2), st.integers(1, 3)),
+)
+def test_ranges_hold_the_bytes_of_a_box_and_no_others(
+    wraps: tuple[bool, bool],
+    layout: Layout,
+    boxes: tuple[tuple[int, int], tuple[int, int]],
+    bricks: tuple[int, int],
+) -> None:
+    """Of a surface that starts two rows or columns before the buffer's end: whole pixels, or whole bricks of them."""
+    depth = 48
+    slab = Slab(0, 0, 5, 0, 5, 6, 7, *(2 if wrapped else 0 for wrapped in wraps))
+    s = surface(FeatureMap(0, (5, 5, depth), DType.INT8, 1.0, 0, layout), slab, 3200)
+    (y0, y1), (x0, x1) = ((first, max(first + 1, last)) for first, last in boxes)
+    c0, c1 = bricks[0] * 16 + 5, max(bricks[0] + 1, bricks[1]) * 16 - 5
+    channels = range(depth) if layout is Layout.NHWC else range(c0 // 16 * 16, -(-c1 // 16) * 16)
+    expected = {
+        3200 + element(slab, depth, layout, y, x, c) for y in range(y0, y1) for x in range(x0, x1) for c in channels
+    }
+    found = s.ranges((y0, y1), (x0, x1), (c0, c1))
+    assert expected <= set(spread(found))
+    assert set(spread(found)) == expected
+    assert all(a[1] < b[0] for a, b in pairwise(found))
+
+
+@pytest.mark.parametrize("origin", [(0, 0), (2, 0), (0, 3)], ids=["whole", "wraps in height", "wraps in width"])
+@pytest.mark.parametrize("layout", list(Layout))
+def test_slices_of_the_output_channels_lie_where_the_whole_output_has_them(
+    layout: Layout, origin: tuple[int, int]
+) -> None:
+    """96 channels in slices of 32; a kernel's surface holds its own channels only, in every tile."""
+    maker = GraphMaker()
+    maker.conv(maker.input((1, 4, 5, 16)), 96, Window(1, 1))
+    graph = maker.graph()
+    (stage,) = lower(graph, partition(graph, U55))
+    output = dataclasses.replace(stage.output, layout=layout)
+    stage = dataclasses.replace(stage, output=output)
+    encoded = encode_stage(stage, U55, EncodingChoice(96), SliceChoice(32, EncodingChoice(32)))
+    constants = lay_out((encoded,), {(0, slice_) for slice_ in range(3)})
+    source, target = Slab(0, 0, 4, 0, 5, 4, 5), Slab(1, 0, 4, 0, 5, 4, 5, *origin)
+    steps = [Stripe(0, (source,), target, (0, 0, 0, 0), (4, 4, 32), slice=slice_) for slice_ in range(3)]
+    made = [op.output for op in build_operations((stage,), steps, {0: 0, 1: 1600}, constants) if isinstance(op, Kernel)]
+    for number, s in enumerate(made):
+        assert s.shape == (4, 5, 32)
+        touched = set()
+        for y, x, c in np.ndindex(*s.shape):
+            expected = 1600 + element(target, 96, layout, y, x, number * 32 + c)
+            assert address(s, y, x, c) == expected
+            touched.add(expected)
+        assert s.bounds() == (min(touched), max(touched) + 1)
+        assert (set(spread(s.ranges((0, 4), (0, 5), (0, 32)))) == touched) or layout is Layout.NHWC
 
 
 def two_stages() -> tuple[Stage, ...]:
@@ -170,7 +254,9 @@ def test_clamps_come_out_as_the_integers_that_went_in(dtype: DType) -> None:
         for _ in range(100):
             clamp = tuple(sorted(int(v) for v in rng.integers(low, high + 1, 2)))
             scale = float(np.float32(10 ** rng.uniform(-5, 2)))
-            fm = Surface((4, 4, 8), dtype, int(rng.integers(low, high + 1)), scale, 4, 0, 4, (0, 0, 0, 0), 32, 8)
+            fm = Surface(
+                (4, 4, 8), dtype, int(rng.integers(low, high + 1)), scale, Layout.NHWC, 4, 0, 4, (0,) * 4, 32, 8, 1
+            )
             inputs = (fm, fm) if primitive is Primitive.ADD else (fm,)
             operations.append(
                 Kernel(primitive, inputs, fm, Window(1, 1), (0, 0, 0, 0), (4, 4, 8), clamp, Rounding.TFL)  # type: ignore[arg-type]
@@ -197,8 +283,8 @@ def test_generation_prints_nothing_and_repeats_itself(capsys: pytest.CaptureFixt
 # Block dependencies.
 
 
-def strip(buffer_offset: int, rows: int, row0: int, width: int, depth: int) -> Surface:
-    fm = FeatureMap(0, (64, width, depth), DType.INT8, 1.0, 0)
+def strip(buffer_offset: int, rows: int, row0: int, width: int, depth: int, layout: Layout = Layout.NHWC) -> Surface:
+    fm = FeatureMap(0, (64, width, depth), DType.INT8, 1.0, 0, layout)
     return surface(fm, Slab(0, row0, row0 + rows, 0, width, 64, width), buffer_offset)
 
 
@@ -241,19 +327,22 @@ small = st.integers(1, 3)
 @given(
     producer=st.tuples(small, small, st.integers(1, 9), st.integers(1, 9)),
     reader=st.tuples(small, small, st.integers(0, 4), st.integers(1, 3), st.integers(1, 2)),
+    form=st.sampled_from([(Layout.NHWC, 8), (Layout.NHCWB16, 32)]),
 )
 def test_no_pair_of_overlapping_jobs_shares_bytes(
-    producer: tuple[int, int, int, int], reader: tuple[int, int, int, int, int]
+    producer: tuple[int, int, int, int], reader: tuple[int, int, int, int, int], form: tuple[Layout, int]
 ) -> None:
     """Against the definition: job i together with the last b - i jobs before it, pixel by pixel; b + 1 would not do."""
     bh, bw, height, width = producer
-    a = kernel(strip(0, height, 0, width, 8), strip(10000, height, 0, width, 8), (bh, bw, 8))
+    layout, depth = form
+    made = strip(10000, height, 0, width, depth, layout)
+    a = kernel(strip(0, height, 0, width, depth), made, (bh, bw, depth))
     ch, cw, y0, k, stride = reader
     rows = max(1, (height - y0 - k) // stride + 1)
     b = kernel(
-        strip(10000, (rows - 1) * stride + k, y0, width, 8),
-        strip(30000, rows, 0, width, 8),
-        (ch, cw, 8),
+        strip(10000, (rows - 1) * stride + k, y0, width, depth, layout),
+        strip(30000, rows, 0, width, depth),
+        (ch, cw, depth),
         Window(k, 1, stride, 1),
     )
 
@@ -294,3 +383,57 @@ def test_views_of_other_depth_are_not_told_apart_by_channels() -> None:
         kernel(strip(10000, 1, 0, 1, 256), strip(30000, 1, 0, 1, 8), (1, 1, 8)), primitive=Primitive.CONVOLUTION
     )
     assert block_dependencies([a, flat]) == [0, 0]
+
+
+BRICKS = Layout.NHCWB16
+
+
+def convolution(source: Surface, target: Surface, block: tuple[int, int, int]) -> Kernel:
+    return dataclasses.replace(kernel(source, target, block), primitive=Primitive.CONVOLUTION)
+
+
+def test_bricks_are_told_apart_by_their_bytes() -> None:
+    """As above, in bricks: the last block writes channels 96..128; jobs read 0..32 and on, or all."""
+    fm = strip(10000, 2, 0, 8, 128, BRICKS)
+    a = kernel(strip(0, 2, 0, 8, 8), fm, (2, 8, 32))
+    assert block_dependencies([a, convolution(fm, strip(30000, 2, 0, 8, 8), (2, 8, 8))]) == [0, 3]
+    assert block_dependencies([a, kernel(fm, strip(30000, 2, 0, 8, 128), (2, 8, 64))]) == [0, 0]
+    deep = kernel(strip(0, 2, 0, 8, 8), fm, (2, 8, 128))
+    assert block_dependencies([deep, convolution(fm, strip(30000, 2, 0, 8, 8), (2, 8, 8))]) == [0, 0]
+
+
+def test_blocks_of_half_a_brick_count_as_the_whole_brick() -> None:
+    """The last block writes channels 24..32, and the first job of a pool of 16 channels at 16 reads that brick."""
+    a = kernel(strip(0, 2, 0, 8, 8), strip(10000, 2, 0, 8, 32, BRICKS), (2, 8, 8))
+    upper = dataclasses.replace(strip(10000, 2, 0, 8, 32, BRICKS), shape=(2, 8, 16), offsets=(10128, 0, 0, 0))
+    lower = dataclasses.replace(upper, offsets=(10000, 0, 0, 0))
+    assert block_dependencies([a, kernel(upper, strip(30000, 2, 0, 8, 16), (2, 8, 16))]) == [0, 0]
+    assert block_dependencies([a, kernel(lower, strip(30000, 2, 0, 8, 16), (2, 8, 16))]) == [0, 2]
+
+
+def test_columns_of_bricks_are_told_apart_though_their_rows_interleave() -> None:
+    """The producer's last blocks are the right half of each row; a reader of the left half need not wait for them."""
+    a = kernel(strip(0, 2, 0, 8, 32), strip(10000, 2, 0, 8, 32, BRICKS), (2, 2, 32))
+    left, right = (
+        dataclasses.replace(strip(10000, 2, 0, 8, 32, BRICKS), shape=(2, 4, 32), width_0=4, offsets=(at, 0, 0, 0))
+        for at in (10000, 10064)
+    )
+    assert block_dependencies([a, kernel(left, strip(30000, 2, 0, 4, 32), (2, 4, 32))]) == [0, 2]
+    assert block_dependencies([a, kernel(right, strip(30000, 2, 0, 4, 32), (2, 4, 32))]) == [0, 0]
+
+
+def test_bytes_of_another_layout_are_not_told_apart_by_channels() -> None:
+    """Dead bytes of one tensor may be those of another: channels 96..128 of pixels lie over bricks of 0..32."""
+    a = kernel(strip(0, 1, 0, 8, 8), strip(10000, 1, 0, 8, 128), (1, 8, 32))
+    reader = convolution(strip(10000, 1, 0, 8, 128, BRICKS), strip(30000, 1, 0, 8, 8), (1, 8, 8))
+    assert block_dependencies([a, reader]) == [0, 0]
+
+
+def test_a_wrapped_reader_of_bricks_waits_for_what_it_reads() -> None:
+    """A buffer of four rows, read from row 3 on: first the old last row, then the rows just written at its start."""
+    fm = FeatureMap(0, (64, 8, 32), DType.INT8, 1.0, 0, BRICKS)
+    written = surface(fm, Slab(0, 4, 6, 0, 8, 4, 8), 10000)
+    read = surface(fm, Slab(0, 3, 6, 0, 8, 4, 8), 10000)
+    a = kernel(strip(0, 2, 0, 8, 32), written, (1, 8, 32))
+    assert block_dependencies([a, kernel(read, strip(30000, 3, 0, 8, 32), (1, 8, 32))]) == [0, 2]
+    assert block_dependencies([a, kernel(read, strip(30000, 3, 0, 8, 32), (2, 8, 32))]) == [0, 1]

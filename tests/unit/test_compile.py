@@ -16,6 +16,7 @@ import ethoscade
 import numpy as np
 import pytest
 from ethoscade import BudgetError, Compiled, ConfigError, EthoscadeError, ModelFormatError, UnsupportedOperatorError
+from ethoscade.codegen import vela
 from ethoscade.compiled import peak_operator
 from ethoscade.compiler import compile as compile_model
 from ethoscade.compiler import prepare
@@ -530,6 +531,18 @@ def test_verify_says_what_it_did() -> None:
     assert check.ok and check.seeds == 2 and check.elements == 2 * 4 * 4 * 4
     assert (check.mismatches, check.hazards, check.max_abs_diff) == (0, 0, 0)
     assert check.sram_touched_bytes == compiled.sram_bytes
+
+
+def test_verify_finds_kernels_that_start_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kernel may overlap with the last three jobs before it, whatever it reads: outputs stay, hazards appear."""
+    model = residual_network(resolution=16)
+    assert ethoscade.compile(model).verify(1).ok
+    emit = vela.payload
+    monkeypatch.setattr(vela, "payload", lambda operations, deps, npu: emit(operations, [3] * len(deps), npu))
+    check = ethoscade.compile(model).verify(1)
+    assert check.mismatches == 0
+    assert check.hazards > 0
+    assert not check.ok
 
 
 @pytest.mark.parametrize("arguments", [(0,), (-1,), (1, "board")])

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..lowering.stage import Primitive
+from ..lowering.stage import Layout, Primitive
 from .operations import Kernel, Operation, Surface
 
 MAX_BLOCKDEP = 3
@@ -25,15 +25,16 @@ IFM_BLOCK_DEPTH = 32
 
 
 class _Box(NamedTuple):
-    """Part of a surface: byte ranges of whole pixels, and the channels [c0, c1) of them.
+    """Part of a surface: the byte ranges that hold it, ascending and apart, and its channels [c0, c1).
 
-    `phase` is (offset modulo pixel size, pixel size): boxes of equal phase can be told apart by their channels.
+    In NHWC ranges are of whole pixels; `phase` is then (offset modulo pixel size, pixel size), and boxes of equal phase
+    can be told apart by their channels. In NHCWB16 the ranges are those of the channels' bricks, and `phase` is None.
     """
 
-    rows: list[tuple[int, int]]
+    ranges: list[tuple[int, int]]
     c0: int
     c1: int
-    phase: tuple[int, int]
+    phase: tuple[int, int] | None
 
 
 def block_dependencies(operations: Sequence[Operation]) -> list[int]:
@@ -119,8 +120,9 @@ def _window(
 
 
 def _box(surface: Surface, ys: tuple[int, int], xs: tuple[int, int], channels: tuple[int, int]) -> _Box:
-    rows = surface.rows(*ys, *xs) if xs[0] < xs[1] else []
-    return _Box(rows, *channels, (surface.offsets[0] % surface.stride_x, surface.stride_x))
+    pixels = surface.layout is Layout.NHWC
+    phase = (surface.offsets[0] % surface.stride_x, surface.stride_x) if pixels else None
+    return _Box(surface.ranges(ys, xs, channels), *channels, phase)
 
 
 def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
@@ -128,6 +130,14 @@ def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 
 def _intersect(a: _Box, b: _Box) -> bool:
-    if a.phase == b.phase and (a.c1 <= b.c0 or b.c1 <= a.c0):
+    if a.phase is not None and a.phase == b.phase and (a.c1 <= b.c0 or b.c1 <= a.c0):
         return False
-    return any(_overlap(x, y) for x in a.rows for y in b.rows)
+    i = j = 0
+    while i < len(a.ranges) and j < len(b.ranges):
+        if _overlap(a.ranges[i], b.ranges[j]):
+            return True
+        if a.ranges[i][1] <= b.ranges[j][0]:
+            i += 1
+        else:
+            j += 1
+    return False

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..errors import CodegenError
-from ..lowering.stage import FeatureMap, Primitive, Stage
+from ..lowering.stage import BRICK_CHANNELS, FeatureMap, Layout, Primitive, Stage
 from ..scheduling.program import CallOperator, CopyConstants, Slab, Step, Stripe
 from ..target import Accelerator
 from . import vela
@@ -53,18 +53,22 @@ def build_operations(
 
 def surface(fm: FeatureMap, slab: Slab, offset: int) -> Surface:
     """The slab of `fm` in a buffer at byte `offset` of the arena, in as many tiles as it wraps into."""
-    pixel = fm.shape[2] * fm.dtype.size_bytes
-    row_bytes = slab.columns * pixel
+    size = fm.dtype.size_bytes
+    row_bytes = slab.columns * fm.shape[2] * size
+    # In bricks a column is one brick wide, and all columns of the buffer lie between a brick and the next.
+    bricks = fm.layout is Layout.NHCWB16
+    stride_x = (BRICK_CHANNELS if bricks else fm.shape[2]) * size
     height, width = slab.y1 - slab.y0, slab.x1 - slab.x0
     row, column = (slab.y0 - slab.origin_y) % slab.rows, (slab.x0 - slab.origin_x) % slab.columns
     height_0, width_0 = min(height, slab.rows - row), min(width, slab.columns - column)
-    first_row, first_column = row * row_bytes, column * pixel
+    first_row, first_column = row * row_bytes, column * stride_x
     tall, wide = height_0 < height, width_0 < width
     return Surface(
         shape=(height, width, fm.shape[2]),
         dtype=fm.dtype,
         zero_point=fm.zero_point,
         scale=fm.scale,
+        layout=fm.layout,
         height_0=height_0,
         height_1=height_0 if wide else 0,
         width_0=width_0,
@@ -75,7 +79,8 @@ def surface(fm: FeatureMap, slab: Slab, offset: int) -> Surface:
             offset if wide and tall else 0,
         ),
         stride_y=row_bytes,
-        stride_x=pixel,
+        stride_x=stride_x,
+        stride_c=slab.columns * stride_x if bricks else size,
     )
 
 
@@ -106,13 +111,17 @@ def _kernel(stage: Stage, stripe: Stripe, offsets: Mapping[int, int], place: Sta
 
 
 def _channels(output: Surface, stripe: Stripe, place: StageConstants | None) -> Surface:
-    """The output of a stripe that makes one slice of the channels: fewer of them, further on in each pixel."""
+    """The output of a stripe that makes one slice of the channels: fewer of them, further on in each row or pixel."""
     if stripe.slice is None or place is None:
         return output
-    skip = place.first_channel * output.dtype.size_bytes
-    first, *rest = output.offsets
+    groups = place.first_channel
+    if output.layout is Layout.NHCWB16:
+        groups, rest = divmod(groups, BRICK_CHANNELS)
+        assert rest == 0, "slices of the output channels start at a brick"
+    skip = groups * output.stride_c
+    first, *others = output.offsets
     used = (output.shape[1] > output.width_0, output.shape[0] > output.height_0)
-    moved = [offset + skip if there else 0 for offset, there in zip(rest, (*used, all(used)), strict=True)]
+    moved = [offset + skip if there else 0 for offset, there in zip(others, (*used, all(used)), strict=True)]
     return replace(
         output,
         shape=(*output.shape[:2], place.channels),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..ir import DType, Window
-from ..lowering.stage import Primitive, Rounding
+from ..lowering.stage import BRICK_CHANNELS, Layout, Primitive, Rounding
 
 CONSTANTS_REGION = 0
 ARENA_REGION = 1
@@ -26,46 +26,56 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class Surface:
-    """An NHWC feature map of the arena in up to four tiles.
+    """A feature map of the arena in up to four tiles.
 
     Element (y, x) lies in tile 0 at `offsets[0]`; columns from `width_0` on lie in tile 1 (y below `height_1`) or 3,
     the others in tile 0 (y below `height_0`) or 2, each tile counted from its own corner. `height_1` is 0 where no
-    column wraps. Strides and offsets in bytes. `scale` is None where nothing is rescaled.
+    column wraps. `stride_c` leads to the next channel in NHWC, to the next brick of channels in NHCWB16. Strides and
+    offsets in bytes. `scale` is None where nothing is rescaled.
     """
 
     shape: tuple[int, int, int]
     dtype: DType
     zero_point: int
     scale: float
+    layout: Layout
     height_0: int
     height_1: int
     width_0: int
     offsets: tuple[int, int, int, int]
     stride_y: int
     stride_x: int
+    stride_c: int
 
-    def rows(self, y0: int, y1: int, x0: int, x1: int) -> list[tuple[int, int]]:
-        """Byte ranges [start, end) of rows [y0, y1), columns [x0, x1), all channels."""
-        pixel = self.shape[2] * self.dtype.size_bytes
+    def ranges(self, ys: tuple[int, int], xs: tuple[int, int], channels: tuple[int, int]) -> list[tuple[int, int]]:
+        """Byte ranges [start, end) that hold rows `ys`, columns `xs` and `channels` (half-open, clipped to the depth).
+
+        Ascending and apart. Whole pixels in NHWC, whole bricks in NHCWB16 are the finest that is told apart.
+        """
+        runs = self._runs(channels)
         found = []
-        for y in range(y0, y1):
-            if x0 < self.width_0:
-                tile, row = (0, y) if y < self.height_0 else (2, y - self.height_0)
-                start = self.offsets[tile] + row * self.stride_y
-                last = min(x1, self.width_0) - 1
-                found.append((start + x0 * self.stride_x, start + last * self.stride_x + pixel))
-            if x1 > self.width_0:
-                tile, row = (1, y) if y < self.height_1 else (3, y - self.height_1)
-                start = self.offsets[tile] + row * self.stride_y
-                first = max(x0 - self.width_0, 0)
-                last = x1 - self.width_0 - 1
-                found.append((start + first * self.stride_x, start + last * self.stride_x + pixel))
+        for y in range(*ys):
+            for start, columns in self._pieces(y, *xs):
+                last = (columns - 1) * self.stride_x
+                found += [(start + skip, start + skip + last + width) for skip, width in runs]
+        return _merged(found)
+
+    def _pieces(self, y: int, x0: int, x1: int) -> list[tuple[int, int]]:
+        """Columns [x0, x1) of a row as the tiles cut them: (byte of the first one's first channel, columns)."""
+        wrap = self.width_0
+        found = []
+        if x0 < min(x1, wrap):
+            tile, row = (0, y) if y < self.height_0 else (2, y - self.height_0)
+            found.append((self.offsets[tile] + row * self.stride_y + x0 * self.stride_x, min(x1, wrap) - x0))
+        if max(x0, wrap) < x1:
+            tile, row = (1, y) if y < self.height_1 else (3, y - self.height_1)
+            first = max(x0, wrap) - wrap
+            found.append((self.offsets[tile] + row * self.stride_y + first * self.stride_x, x1 - wrap - first))
         return found
 
     def bounds(self) -> tuple[int, int]:
         """First byte and one past the last byte that the surface touches."""
         h, w, c = self.shape
-        pixel = c * self.dtype.size_bytes
         tall, wide = h > self.height_0, w > self.width_0
         row, column = min(h, self.height_0) - 1, min(w, self.width_0) - 1
         ends = [(0, row, column)]
@@ -75,8 +85,29 @@ class Surface:
             ends.append((2, h - self.height_0 - 1, column))
         if wide and h > self.height_1:
             ends.append((3, h - self.height_1 - 1, w - self.width_0 - 1))
-        last = max(self.offsets[t] + y * self.stride_y + x * self.stride_x + pixel for t, y, x in ends)
-        return min(self.offsets[t] for t, _, _ in ends), last
+        skip, width = self._runs((0, c))[-1]
+        last = max(self.offsets[t] + y * self.stride_y + x * self.stride_x for t, y, x in ends)
+        return min(self.offsets[t] for t, _, _ in ends), last + skip + width
+
+    def _runs(self, channels: tuple[int, int]) -> list[tuple[int, int]]:
+        """Where a pixel's bytes lie: (bytes from its first one, length) of every run, all that hold `channels`."""
+        depth, size = self.shape[2], self.dtype.size_bytes
+        if self.layout is Layout.NHWC:
+            return [(0, depth * size)]
+        low, high = channels[0] // BRICK_CHANNELS, -(-min(channels[1], depth) // BRICK_CHANNELS)
+        widths = [min(BRICK_CHANNELS, depth - brick * BRICK_CHANNELS) * size for brick in range(low, high)]
+        return [(brick * self.stride_c, width) for brick, width in enumerate(widths, start=low)]
+
+
+def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same bytes in ascending ranges that neither touch nor overlap."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ..errors import CodegenError
 from ..ir import DType, Window
-from ..lowering.stage import Primitive, Rounding
+from ..lowering.stage import Layout, Primitive, Rounding
 from ..target import Accelerator
 from .operations import ARENA_REGION, Copy, Kernel, Operation, Range, Surface
 
@@ -177,7 +177,8 @@ class _Translator:
         fm.region = ARENA_REGION
         fm.shape = api.NpuShape3D(*surface.shape)
         fm.tiles = api.NpuTileBox(surface.height_0, surface.height_1, surface.width_0, list(surface.offsets))
-        fm.strides = api.NpuShape3D(surface.stride_y, surface.stride_x, surface.dtype.size_bytes)
+        fm.layout = api.NpuLayout.NHWC if surface.layout is Layout.NHWC else api.NpuLayout.NHCWB16
+        fm.strides = api.NpuShape3D(surface.stride_y, surface.stride_x, surface.stride_c)
         fm.quantization = api.NpuQuantization(scale, surface.zero_point)
         return fm
 

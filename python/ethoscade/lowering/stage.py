@@ -34,12 +34,27 @@ class Rounding(enum.Enum):
     NATURAL = "natural"
 
 
+class Layout(enum.Enum):
+    """How a feature map's elements follow each other in memory; rows follow each other in both.
+
+    NHWC: within a row pixel by pixel, all channels of each. NHCWB16: within a row in bricks, each of them
+    `BRICK_CHANNELS` channels of all the row's pixels.
+    """
+
+    NHWC = "NHWC"
+    NHCWB16 = "NHCWB16"
+
+
+BRICK_CHANNELS = 16
+
+
 @dataclass(frozen=True)
 class FeatureMap:
     """A stage's view of a tensor: `tensor` is an index of the graph, `shape` the (height, width, depth) it is seen as.
 
-    The view's bytes are the tensor's bytes, packed NHWC. A view whose rows or columns are not the tensor's own
-    (a flattened one, say) is simply another shape with the same number of elements.
+    The view's bytes are the tensor's bytes, packed. A view of an NHWC tensor whose rows or columns are not the tensor's
+    own (a flattened one, say) is simply another shape with the same number of elements. In NHCWB16 the depth is a
+    multiple of `BRICK_CHANNELS`, and all views of a tensor have the same shape.
     """
 
     tensor: int
@@ -47,6 +62,7 @@ class FeatureMap:
     dtype: DType
     scale: float
     zero_point: int
+    layout: Layout = Layout.NHWC
 
     @property
     def size_bytes(self) -> int:

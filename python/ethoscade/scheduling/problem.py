@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from .. import _core
 from ..ir import Graph
-from ..lowering.stage import Primitive, Stage
+from ..lowering.stage import FeatureMap, Layout, Primitive, Stage
 from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
 from ..target import Target
 
@@ -29,7 +29,10 @@ class SlicedSpec:
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """What the cost of an NPU operation depends on; `constant_bytes` are encoded weights plus scales."""
+    """What the cost of an NPU operation depends on; `constant_bytes` are encoded weights plus scales.
+
+    `ifm_layout` and `ofm_layout` are "NHWC" or "NHCWB16"; where operands differ, the former is "NHWC".
+    """
 
     primitive: str
     kernel: tuple[int, int]
@@ -37,6 +40,8 @@ class KernelSpec:
     dilation: tuple[int, int]
     ifm_depth: int
     ofm_depth: int
+    ifm_layout: str
+    ofm_layout: str
     clamped: bool
     part_kernel: bool
     block_depth: int
@@ -111,6 +116,7 @@ def kernel_spec(stage: Stage, encoding: Encoding) -> KernelSpec:
     """Cost parameters of a stage."""
     window = stage.window
     low, high = stage.output.dtype.limits
+    read = {view.layout for view in stage.inputs}
     return KernelSpec(
         primitive=stage.primitive.value,
         kernel=(window.kernel_h, window.kernel_w),
@@ -118,6 +124,8 @@ def kernel_spec(stage: Stage, encoding: Encoding) -> KernelSpec:
         dilation=(window.dilation_h, window.dilation_w),
         ifm_depth=stage.inputs[0].shape[2],
         ofm_depth=stage.output.shape[2],
+        ifm_layout=(Layout.NHWC if Layout.NHWC in read else Layout.NHCWB16).value,
+        ofm_layout=stage.output.layout.value,
         clamped=stage.clamp != (low, high),
         part_kernel=encoding.part_kernel,
         block_depth=encoding.block_depth,
@@ -221,23 +229,24 @@ _RESHAPES = frozenset({"RESHAPE", "SQUEEZE"})
 
 
 def _tensor_specs(graph: Graph, ids: Mapping[int, int], stages: Sequence[Stage]) -> list[TensorSpec]:
-    """Planes are the producer's; for what no stage makes, the first reading stage's."""
-    shapes: dict[int, tuple[int, int, int]] = {}
+    """Planes and layouts are the producer's; for what no stage makes, the first reading stage's."""
+    views: dict[int, FeatureMap] = {}
     for stage in stages:
         for view in stage.inputs:
-            shapes.setdefault(ids[view.tensor], view.shape)
-    shapes.update({ids[stage.output.tensor]: stage.output.shape for stage in stages})
+            views.setdefault(ids[view.tensor], view)
+    views.update({ids[stage.output.tensor]: stage.output for stage in stages})
     specs: dict[int, TensorSpec] = {}
     for index_, dense in ids.items():
         tensor = graph.tensors[index_]
-        height, width, _ = shapes.get(dense, (1, 1, 0))
+        seen = views.get(dense)
+        height, width, _ = (1, 1, 0) if seen is None else seen.shape
         # A variable keeps its value between runs: it is there from the start and wanted to the end.
         known = specs.get(dense)
         specs[dense] = TensorSpec(
             known.name if known else tensor.name,
             (height, width),
             tensor.size_bytes // (height * width),
-            "NHWC",
+            (Layout.NHWC if seen is None else seen.layout).value,
             (known is not None and known.is_input) or index_ in graph.inputs or tensor.is_variable,
             (known is not None and known.is_output) or index_ in graph.outputs or tensor.is_variable,
         )

@@ -33,6 +33,13 @@ class _Drawing:
         """True with that probability."""
         return bool(self.rng.random() < probability)
 
+    def channels(self) -> int:
+        """Up to `max_channels`, often a multiple of 16, which the NPU stores and splits differently."""
+        bricks = self.max_channels // 16
+        if bricks and self.chance(0.5):
+            return 16 * self.integer(1, bricks)
+        return self.integer(1, self.max_channels)
+
     def activation(self) -> Activation:
         """Any fused activation, none in half of the cases."""
         return Activation.NONE if self.chance(0.5) else _ACTIVATIONS[self.integer(1, 3)]
@@ -61,7 +68,7 @@ class _Drawing:
         span = ((kernel[0] - 1) * dilation + 1, (kernel[1] - 1) * dilation + 1)
         return self.builder.conv2d(
             x,
-            self.integer(1, self.max_channels),
+            self.channels(),
             kernel,
             stride=stride,
             dilation=dilation,
@@ -102,7 +109,7 @@ class _Drawing:
             return padded
         if self.chance(0.5):
             return self.builder.depthwise(padded, 3, stride=self.integer(1, 2), padding="VALID")
-        return self.builder.conv2d(padded, self.integer(1, self.max_channels), 3, padding="VALID")
+        return self.builder.conv2d(padded, self.channels(), 3, padding="VALID")
 
     def residual(self, x: Value) -> Value:
         """One or two operators that keep the shape, and an ADD around them."""
@@ -139,7 +146,7 @@ def random_network(
     *,
     max_operators: int = 8,
     max_resolution: int = 24,
-    max_channels: int = 24,
+    max_channels: int = 32,
     dtype: DType | None = None,
     heads: bool = True,
 ) -> bytes:
@@ -153,7 +160,7 @@ def random_network(
     builder = ModelBuilder(f"random_{seed}", dtype=dtype, per_channel=bool(rng.random() < 0.8), seed=seed)
     draw = _Drawing(builder, rng, max_channels)
     size = [draw.integer(1, max_resolution) for _ in range(2)]
-    x = builder.input((1, *size, draw.integer(1, max_channels)), name="input")
+    x = builder.input((1, *size, draw.channels()), name="input")
     steps: tuple[tuple[float, Callable[[Value], Value]], ...] = (
         (0.35, draw.conv),
         (0.2, draw.depthwise),

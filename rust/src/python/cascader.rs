@@ -9,7 +9,7 @@ use crate::checker::{check, Complaint};
 use crate::costs::Costs;
 use crate::graph::{self, aligned, GraphError, ALIGNMENT};
 use crate::interleave::{interleave, PlanError};
-use crate::performance::{choose_encoding, Device, Kernel, Memory, Primitive, Sliced};
+use crate::performance::{choose_encoding, Device, Kernel, Layout, Memory, Primitive, Sliced};
 use crate::plans::Options;
 use crate::prefetch::prefetch;
 use crate::program::{Buffer, Content, Plan, Program, Staging, Step, View};
@@ -88,6 +88,8 @@ struct KernelSpec {
     dilation: [i64; 2],
     ifm_depth: i64,
     ofm_depth: i64,
+    ifm_layout: String,
+    ofm_layout: String,
     clamped: bool,
     part_kernel: bool,
     block_depth: i64,
@@ -120,6 +122,8 @@ impl KernelSpec {
             dilation: self.dilation,
             ifm_depth: self.ifm_depth,
             ofm_depth: self.ofm_depth,
+            ifm_layout: layout_of(&self.ifm_layout)?,
+            ofm_layout: layout_of(&self.ofm_layout)?,
             clamped: self.clamped,
             part_kernel: self.part_kernel,
             block_depth: self.block_depth,
@@ -193,17 +197,20 @@ impl CascaderGraph {
     }
 }
 
+fn layout_of(name: &str) -> PyResult<Layout> {
+    match name {
+        "NHWC" => Ok(Layout::Nhwc),
+        "NHCWB16" => Ok(Layout::Nhcwb16),
+        other => Err(SchedulingError::new_err(format!("unknown layout '{other}'"))),
+    }
+}
+
 fn build_tensor(spec: TensorSpec) -> PyResult<graph::Tensor> {
-    let layout = match spec.layout.as_str() {
-        "NHWC" => graph::Layout::Nhwc,
-        "NHCWB16" => graph::Layout::Nhcwb16,
-        other => return Err(PyValueError::new_err(format!("unknown layout '{other}'"))),
-    };
     Ok(graph::Tensor {
         name: spec.name,
         plane: spec.plane,
         pixel_bytes: spec.pixel_bytes,
-        layout,
+        layout: layout_of(&spec.layout)?,
         is_input: spec.is_input,
         is_output: spec.is_output,
     })
