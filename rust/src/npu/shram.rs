@@ -40,6 +40,17 @@ pub fn check(kernel: &Kernel, accelerator: &Accelerator) -> Result<(), Fault> {
     fits("the accumulators end beyond the banks in use", accumulators, end)
 }
 
+/// Whether some layout holds the buffers of the kernel with its block; its own layout is not looked at.
+pub fn fits(kernel: &Kernel, accelerator: &Accelerator) -> bool {
+    let ifm = ifm_banks(kernel, accelerator);
+    let rest = match (&kernel.ifm2, kernel.kind) {
+        (Some(Operand2::Map(_)), _) => ifm,
+        (_, KernelKind::Elementwise(_)) => 0,
+        _ => accumulator_banks(kernel, accelerator),
+    };
+    OUTPUT_BANKS + ifm + rest <= end_bank(kernel, accelerator)
+}
+
 /// One past the last bank that holds buffers of the kernel.
 pub(super) fn used_end(kernel: &Kernel, accelerator: &Accelerator) -> u32 {
     let layout = &kernel.shram;
