@@ -27,14 +27,29 @@ const SPLIT_DEPTH: i64 = 16;
 const SCALE_BYTES: u64 = 10;
 const INT8: ElementType = ElementType { bits: 8, signed: true };
 
-/// An operation with a given block as the referee will see it, and its cost.
+/// An operation with its block, as the referee will see it.
+#[derive(Debug)]
+pub struct Planned {
+    /// Extents.
+    pub shape: KernelShape,
+    /// What it costs alone.
+    pub cost: KernelCost,
+    /// Banks of the shared buffer for the input, and for the accumulators or the second operand.
+    pub banks: [u32; 2],
+}
+
+/// An operation with a given block.
 ///
 /// # Panics
 /// If the operation has more different blocks than the referee looks at, which no graph within SHRAM has.
-pub fn shape_and_cost(npu: &EthosU, op: &Operation, block: Block) -> (KernelShape, KernelCost) {
+pub fn planned(npu: &EthosU, op: &Operation, block: Block) -> Planned {
     let kernel = described(op, block);
     let cost = kernel::cost(&kernel, npu.accelerator, false, &npu.system, &npu.rules);
-    (KernelShape::of(&kernel), cost.expect("a planned stripe has few different blocks"))
+    Planned {
+        shape: KernelShape::of(&kernel),
+        cost: cost.expect("a planned stripe has few different blocks"),
+        banks: shram::banks(&kernel, npu.accelerator),
+    }
 }
 
 /// The cost of a copy of constants into the arena.

@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 
-use crate::performance::{Kernel, Primitive};
+use crate::performance::{Kernel, Layout, Primitive};
 use crate::program::{Stripe, View};
 
 /// A feature map's registers: up to four tiles where a box wraps in its buffer.
@@ -17,11 +17,12 @@ pub struct Surface {
     bases: [u64; 4],
     row_bytes: u64,
     pixel_bytes: u64,
+    layout: Layout,
 }
 
 impl Surface {
     /// A view of a buffer at `offset`.
-    pub fn new(view: &View, offset: u64, pixel_bytes: u64) -> Surface {
+    pub fn new(view: &View, offset: u64, pixel_bytes: u64, layout: Layout) -> Surface {
         let extent = view.region.spans.map(|span| span.len() as u64);
         let capacity = view.capacity.map(|extent| extent as u64);
         let first = [0, 1].map(|axis| {
@@ -42,6 +43,7 @@ impl Surface {
             ],
             row_bytes,
             pixel_bytes,
+            layout,
         }
     }
 
@@ -60,12 +62,20 @@ impl Surface {
     }
 }
 
-/// Registers by group; the groups of a kind lie one after the other.
-const OFM: usize = SURFACE;
-const SECOND: usize = 2 * SURFACE;
-const SURFACE: usize = 12;
-const REST: usize = 3 * SURFACE;
-const COUNT: usize = REST + 26;
+/// Where each group of registers begins.
+const IFM: usize = 0;
+const OFM: usize = IFM + SURFACE;
+const IFM2: usize = OFM + SURFACE;
+const SHAPE: usize = IFM2 + SURFACE;
+const WINDOW: usize = SHAPE + 13;
+const CONSTANTS: usize = WINDOW + 5;
+const SCALES: usize = CONSTANTS + 6;
+const COPY: usize = SCALES + 3;
+const COUNT: usize = COPY + 4;
+/// Registers of a feature map.
+const SURFACE: usize = 11;
+/// Words of what a kernel sets and the planner takes to stay: regions, zero points, activation, accumulators.
+const STEADY_WORDS: u64 = 9;
 
 /// What the registers hold.
 #[derive(Debug)]
@@ -81,68 +91,95 @@ impl Default for Image {
 }
 
 impl Image {
-    /// Set the registers of a kernel; returns the words that takes. `constants` is where they are staged.
+    /// Set the registers of a kernel; returns the words that takes. `staged` is where its constants were copied to,
+    /// `banks` the parts of the shared buffer that its block takes.
     pub fn kernel(
         &mut self,
         kernel: &Kernel,
         stripe: &Stripe,
-        inputs: &[Surface],
-        output: &Surface,
-        constants: Option<u64>,
+        (inputs, output): (&[Surface], &Surface),
+        staged: Option<u64>,
+        banks: [u32; 2],
         blockdep: u32,
     ) -> u64 {
         self.words = 0;
-        self.surface(0, &inputs[0], kernel.ifm_depth as u64);
-        self.surface(OFM, output, stripe.slice.map_or(kernel.ofm_depth, |slice| -1 - i64::from(slice)) as u64);
+        let sliced = stripe.slice.and_then(|index| kernel.slice(index as usize));
+        let kernel = sliced.as_ref().unwrap_or(kernel);
+        self.surface(IFM, &inputs[0]);
+        self.surface(OFM, output);
         if let Some(second) = inputs.get(1) {
-            self.surface(SECOND, second, 0);
+            self.surface(IFM2, second);
         }
-        let mut at = REST;
-        let mut narrow = |image: &mut Image, values: &[i64]| {
-            for &value in values {
-                image.set(at, value as u64, 1);
-                at += 1;
-            }
-        };
-        narrow(self, &output.extent.map(|extent| extent as i64));
-        narrow(self, &stripe.padding);
-        narrow(self, &stripe.block);
-        // Shared buffer: ends of the input's banks and start of the accumulators'.
-        let shared = stripe.block[0] << 40 | stripe.block[1] << 20 | i64::from(stripe.part);
-        narrow(self, &[shared, shared, i64::from(blockdep)]);
-        let pooled = !kernel.primitive.has_weights();
-        narrow(self, &[i64::from(pooled)]);
-        if kernel.primitive != Primitive::Add {
-            let order = i64::from(kernel.part_kernel) << 32 | kernel.stride[0] << 16 | kernel.stride[1];
-            narrow(self, &[kernel.kernel[0], kernel.kernel[1], order]);
+        let [rows, columns] = output.extent;
+        let block = stripe.block.map(|extent| extent as u64);
+        let padding = stripe.padding.map(|rows| rows as u64);
+        let precision = u64::from(kernel.primitive.has_weights());
+        let shape = [rows, columns, kernel.ifm_depth as u64, kernel.ofm_depth as u64, precision, u64::from(blockdep)];
+        for (slot, value) in shape.into_iter().chain(block).chain(padding).enumerate() {
+            self.set(SHAPE + slot, value, 1);
         }
-        let at = COUNT - 7;
-        if kernel.primitive.has_weights() {
-            let home = constants.unwrap_or(1 << 48 | u64::from(stripe.part));
-            self.set(at, u64::from(constants.is_some()), 2);
-            self.set(at + 1, home, 4);
-            let id = u64::from(stripe.part) << 16 | u64::from(stripe.slice.map_or(0, |slice| slice + 1));
-            self.set(at + 2, id, 2);
-            self.set(at + 3, u64::from(stripe.part), 2);
-        } else if kernel.primitive != Primitive::MaxPool {
-            self.set(at + 4, u64::from(stripe.part), 2);
-        }
-        if kernel.primitive.is_binary() {
-            self.set(at + 5, u64::from(stripe.part), 4);
-        }
+        self.window(kernel, banks);
+        self.constants(kernel, stripe, staged);
         self.words
     }
 
-    fn surface(&mut self, at: usize, surface: &Surface, depth: u64) {
+    /// Set the registers of a copy of a Part's constants; returns the words that takes.
+    pub fn copy(&mut self, (part, slice): (u32, Option<u32>), to: u64, bytes: u64) -> u64 {
+        self.words = 0;
+        self.set(COPY, identity(part, slice), 2);
+        self.set(COPY + 1, to, 2);
+        self.set(COPY + 2, bytes, 2);
+        self.set(COPY + 3, 0, 2);
+        self.words
+    }
+
+    fn window(&mut self, kernel: &Kernel, banks: [u32; 2]) {
+        let order = u64::from(kernel.part_kernel) << 32 | (kernel.stride[0] << 16 | kernel.stride[1]) as u64;
+        if kernel.primitive != Primitive::Add {
+            self.set(WINDOW, kernel.dilated(0) as u64, 1);
+            self.set(WINDOW + 1, kernel.dilated(1) as u64, 1);
+            self.set(WINDOW + 2, order, 1);
+        }
+        self.set(WINDOW + 3, u64::from(banks[0]), 1);
+        self.set(WINDOW + 4, u64::from(banks[1]), 1);
+    }
+
+    fn constants(&mut self, kernel: &Kernel, stripe: &Stripe, staged: Option<u64>) {
+        self.set(SCALES, 0, STEADY_WORDS);
+        let scale = u64::from(stripe.part);
+        match kernel.primitive {
+            Primitive::Convolution | Primitive::Depthwise => {
+                let id = identity(stripe.part, stripe.slice);
+                self.set(CONSTANTS, u64::from(staged.is_some()), 2);
+                self.set(CONSTANTS + 1, staged.unwrap_or(id), 2);
+                self.set(CONSTANTS + 2, staged.unwrap_or(id) + kernel.constant_bytes, 2);
+                self.set(CONSTANTS + 3, kernel.constant_bytes, 2);
+                self.set(CONSTANTS + 4, kernel.ofm_depth as u64, 2);
+            }
+            Primitive::AveragePool => self.set(SCALES + 1, scale, 2),
+            Primitive::Add => {
+                self.set(SCALES + 1, scale, 2);
+                self.set(SCALES + 2, scale, 4);
+            }
+            Primitive::MaxPool => {}
+        }
+    }
+
+    fn surface(&mut self, at: usize, surface: &Surface) {
         for (index, &base) in surface.bases.iter().enumerate() {
             self.set(at + index, base, 2);
         }
         for (index, &tile) in surface.tiles.iter().enumerate() {
             self.set(at + 4 + index, tile, 1);
         }
-        self.set(at + 7, depth, 1);
-        self.set(at + 8, surface.row_bytes, 2);
-        self.set(at + 9, surface.pixel_bytes, 2);
+        self.set(at + 7, surface.row_bytes, 2);
+        let (brick, pixel) = match surface.layout {
+            Layout::Nhwc => (1, surface.pixel_bytes),
+            Layout::Nhcwb16 => (surface.row_bytes, 16),
+        };
+        self.set(at + 8, pixel, 2);
+        self.set(at + 9, brick, 2);
+        self.set(at + 10, u64::from(surface.layout == Layout::Nhwc), 1);
     }
 
     fn set(&mut self, at: usize, value: u64, words: u64) {
@@ -151,4 +188,9 @@ impl Image {
             self.words += words;
         }
     }
+}
+
+/// Stands for the address of constants that are read where they are.
+fn identity(part: u32, slice: Option<u32>) -> u64 {
+    1 << 60 | u64::from(part) << 24 | u64::from(slice.map_or(0, |slice| slice + 1))
 }

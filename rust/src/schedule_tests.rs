@@ -9,7 +9,7 @@ use crate::interleave::interleave;
 use crate::performance::Primitive;
 use crate::plans::Options;
 use crate::prefetch::prefetch;
-use crate::program::{Buffer, Plan, Program, Staging, Step, Stripe};
+use crate::program::{Plan, Program, Staging, Step, Stripe};
 use crate::proposals::{search, uncascaded};
 use crate::samples::{place, Network};
 use crate::stripe::{Axis, Tiling};

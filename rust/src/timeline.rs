@@ -10,8 +10,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::block_overlap::Recent;
-use crate::ethosu;
-use crate::graph::CascaderGraph;
+use crate::ethosu::{self, Planned};
+use crate::graph::{CascaderGraph, TensorId};
 use crate::npu::timing::kernel::KernelCost;
 use crate::npu::timing::schedule::play;
 use crate::npu::timing::walk::{Action, DmaCost, KernelShape, Step as Command};
@@ -23,8 +23,6 @@ use crate::register_words::{Image, Surface};
 const KERNELS_IN_FLIGHT: usize = 2;
 /// Transfers that a kernel may have to wait for, on U55 and U65.
 const COPIES_IN_FLIGHT: [usize; 2] = [1, 2];
-/// Words of a copy's registers: length, source and destination, and the regions the first time.
-const COPY_WORDS: u64 = 6;
 
 /// Exact costs known so far, by geometry; for one graph.
 #[derive(Debug, Default)]
@@ -48,17 +46,16 @@ struct Geometry {
 /// A kernel's cost, as a step for each BLOCKDEP that was asked for.
 #[derive(Debug)]
 struct Costed {
-    shape: KernelShape,
-    cost: KernelCost,
+    kernel: Planned,
     steps: [Option<Arc<(KernelShape, KernelCost)>>; 4],
 }
 
 impl Costed {
     fn with_blockdep(&mut self, blockdep: u32) -> Arc<(KernelShape, KernelCost)> {
         let slot = &mut self.steps[blockdep as usize];
-        Arc::clone(
-            slot.get_or_insert_with(|| Arc::new((KernelShape { blockdep, ..self.shape.clone() }, self.cost.clone()))),
-        )
+        Arc::clone(slot.get_or_insert_with(|| {
+            Arc::new((KernelShape { blockdep, ..self.kernel.shape.clone() }, self.kernel.cost.clone()))
+        }))
     }
 }
 
@@ -151,7 +148,7 @@ impl<'a> Stream<'a> {
         };
         let offset = self.offsets[buffer as usize];
         let range = (offset, offset + bytes);
-        self.words += COPY_WORDS;
+        self.words += self.image.copy((part, slice), offset, bytes);
         // The last kernel that meets the copy, and with it all before, must have ended.
         if let Some(index) = self.kernels.iter().rposition(|touched| touched.meets(range)) {
             let outstanding = self.kernels.len() - 1 - index;
@@ -173,7 +170,9 @@ impl<'a> Stream<'a> {
         let Some(kernel) = graph.kernel(stripe.part) else { return };
         let blockdep = self.recent.block_dependency(stripe);
         self.recent.push(stripe);
-        let touched = self.registers(kernel, stripe, blockdep);
+        let costed = self.costed(kernel, stripe);
+        let (banks, step) = (costed.kernel.banks, costed.with_blockdep(blockdep));
+        let touched = self.registers(kernel, stripe, banks, blockdep);
         if let Some(index) = self.copies.iter().rposition(|&range| touched.meets(range)) {
             let outstanding = self.copies.len() - 1 - index;
             self.copies.drain(..=index);
@@ -183,30 +182,31 @@ impl<'a> Stream<'a> {
             self.kernels.remove(0);
         }
         self.kernels.push(touched);
-        let step = self.costed(kernel, stripe).with_blockdep(blockdep);
         self.push(Action::Kernel(step));
     }
 
     /// Count the words that set a kernel's registers; returns what it touches.
-    fn registers(&mut self, kernel: &Kernel, stripe: &Stripe, blockdep: u32) -> Touched {
+    fn registers(&mut self, kernel: &Kernel, stripe: &Stripe, banks: [u32; 2], blockdep: u32) -> Touched {
         let mut touched = Touched::default();
+        let reads = stripe.inputs.iter().zip(&self.graph.parts[stripe.part as usize].inputs);
         let inputs: SmallVec<[Surface; 2]> =
-            stripe.inputs.iter().map(|view| self.surface(view, kernel.ifm_depth as u64)).collect();
-        let output = &self.graph.tensors[self.graph.output(stripe.part) as usize];
-        let output = self.surface(&stripe.output, output.pixel_bytes);
+            reads.map(|(view, input)| self.surface(view, input.tensor, kernel.ifm_depth as u64)).collect();
+        let made = self.graph.output(stripe.part);
+        let output = self.surface(&stripe.output, made, self.graph.tensors[made as usize].pixel_bytes);
         for surface in inputs.iter().chain([&output]) {
             touched.ranges.extend(surface.ranges());
         }
-        let constants = stripe.constants.map(|buffer| self.offsets[buffer as usize]);
-        if let (Some(offset), Some(buffer)) = (constants, stripe.constants) {
+        let staged = stripe.constants.map(|buffer| self.offsets[buffer as usize]);
+        if let (Some(offset), Some(buffer)) = (staged, stripe.constants) {
             touched.ranges.push((offset, offset + self.program.buffers[buffer as usize].size_bytes));
         }
-        self.words += self.image.kernel(kernel, stripe, &inputs, &output, constants, blockdep);
+        self.words += self.image.kernel(kernel, stripe, (&inputs, &output), staged, banks, blockdep);
         touched
     }
 
-    fn surface(&self, view: &View, pixel_bytes: u64) -> Surface {
-        Surface::new(view, self.offsets[view.buffer as usize], pixel_bytes)
+    fn surface(&self, view: &View, tensor: TensorId, pixel_bytes: u64) -> Surface {
+        let layout = self.graph.tensors[tensor as usize].layout;
+        Surface::new(view, self.offsets[view.buffer as usize], pixel_bytes, layout)
     }
 
     fn costed(&mut self, kernel: &Kernel, stripe: &Stripe) -> &mut Costed {
@@ -240,8 +240,7 @@ impl<'a> Stream<'a> {
                 padding: stripe.padding,
                 constants: home,
             };
-            let (shape, cost) = ethosu::shape_and_cost(npu, &op, stripe.block);
-            Costed { shape, cost, steps: [None, None, None, None] }
+            Costed { kernel: ethosu::planned(npu, &op, stripe.block), steps: [None, None, None, None] }
         })
     }
 
