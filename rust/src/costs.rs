@@ -1,11 +1,17 @@
-//! Remembered costs of stripes: the search asks for the same few shapes thousands of times.
+//! Everything that the search asks of the hardware: what a stripe costs and with which block, what a copy costs, how
+//! weights are to be encoded, and how long a whole program takes.
 //!
-//! Owns a table from (Part, plane, where its constants are) to the cost of that stripe. Looked up by key only.
+//! Owns the questions, and a memory of the answers, as the search asks for the same few shapes thousands of times. The
+//! answers come from the room of each kind of device; no other room of the planner names one.
 
 use std::collections::HashMap;
 
-use crate::graph::{CascaderGraph, PartId};
-use crate::performance::{best_block, Cost};
+use crate::ethosu;
+use crate::graph::{CascaderGraph, Input, Layout, PartId};
+use crate::performance::{Cost, Device, Home, Kernel, Operation, Slab, Unit};
+use crate::program::Program;
+use crate::stripe::{Axis, Region, Span};
+use crate::timeline::{self, Memo};
 
 /// Which constants an operation uses, and from where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,18 +28,97 @@ pub enum Source {
 #[derive(Debug, Default)]
 pub struct Costs {
     known: HashMap<(PartId, [i64; 2], Source), Option<Cost>>,
+    programs: Memo,
 }
 
 impl Costs {
     /// Cost of an NPU Part on an output of `plane` pixels; None if it is opaque, not sliced so, or no block fits.
+    ///
+    /// The stripe is taken to lie in the middle of the plane, so that stripes of equal size cost the same.
     pub fn stripe(&mut self, graph: &CascaderGraph, part: PartId, plane: [i64; 2], source: Source) -> Option<Cost> {
         *self.known.entry((part, plane, source)).or_insert_with(|| {
             let kernel = graph.kernel(part)?;
             match source {
-                Source::InPlace => best_block(&graph.device, kernel, plane, false),
-                Source::Staged => best_block(&graph.device, kernel, plane, true),
-                Source::Slice(index) => best_block(&graph.device, &kernel.slice(index as usize)?, plane, true),
+                Source::InPlace => best_block(graph, part, kernel, plane, Home::Constants),
+                Source::Staged => best_block(graph, part, kernel, plane, Home::Arena),
+                Source::Slice(index) => best_block(graph, part, &kernel.slice(index as usize)?, plane, Home::Arena),
             }
         })
+    }
+
+    /// Cycles of a whole program whose buffers lie at `offsets` of the arena; operators elsewhere take no time.
+    pub fn program(&mut self, graph: &CascaderGraph, program: &Program, offsets: &[u64]) -> u64 {
+        match &graph.device.unit {
+            Unit::EthosU(npu) => timeline::cycles(graph, npu, program, offsets, &mut self.programs),
+        }
+    }
+}
+
+/// Cycles of a copy of `bytes` constants into the arena.
+pub fn staging_cycles(device: &Device, bytes: u64) -> u64 {
+    match &device.unit {
+        Unit::EthosU(npu) => ethosu::copy_cost(npu, bytes).alone.ceil(),
+    }
+}
+
+/// OFM block depth and whether weights come part-kernel-first, for a kernel whose constants are not encoded yet; None if
+/// no block fits. `layouts` are those of input and output.
+pub fn choose_encoding(device: &Device, kernel: &Kernel, plane: [i64; 2], layouts: [Layout; 2]) -> Option<(i64, bool)> {
+    let input = [0, 1].map(|axis| (plane[axis] - 1) * kernel.stride[axis] + kernel.dilated(axis));
+    let slab = |plane, layout, depth| Slab { plane, layout, pixel_bytes: depth as u64 };
+    let read = slab(input, layouts[0], kernel.ifm_depth);
+    let op = Operation {
+        kernel,
+        input: read,
+        second: kernel.primitive.is_binary().then_some(read),
+        output: slab(plane, layouts[1], kernel.ofm_depth),
+        padding: [0; 4],
+        constants: Home::Constants,
+    };
+    match &device.unit {
+        Unit::EthosU(npu) => ethosu::choose_encoding(npu, &op),
+    }
+}
+
+fn best_block(graph: &CascaderGraph, part: PartId, kernel: &Kernel, plane: [i64; 2], constants: Home) -> Option<Cost> {
+    let output = &graph.tensors[graph.output(part) as usize];
+    let middle = [0, 1].map(|axis| {
+        let start = (output.plane[axis] - plane[axis]) / 2;
+        Span::new(start, start + plane[axis])
+    });
+    let op = operation(graph, part, kernel, Region { spans: middle }, constants);
+    match &graph.device.unit {
+        Unit::EthosU(npu) => ethosu::best_block(npu, &op),
+    }
+}
+
+/// The operation of a Part on a box of its output.
+fn operation<'a>(
+    graph: &CascaderGraph,
+    part: PartId,
+    kernel: &'a Kernel,
+    region: Region,
+    constants: Home,
+) -> Operation<'a> {
+    let inputs = &graph.parts[part as usize].inputs;
+    let output = &graph.tensors[graph.output(part) as usize];
+    let read = |input: &Input| Slab {
+        plane: [Axis::Height, Axis::Width].map(|axis| {
+            if graph.is_aligned(input) {
+                graph.needed(input, axis, region.span(axis)).len()
+            } else {
+                input.plane[axis as usize]
+            }
+        }),
+        layout: graph.tensors[input.tensor as usize].layout,
+        pixel_bytes: kernel.ifm_depth as u64,
+    };
+    Operation {
+        kernel,
+        input: read(&inputs[0]),
+        second: inputs.get(1).map(read),
+        output: Slab { plane: region.spans.map(Span::len), layout: output.layout, pixel_bytes: output.pixel_bytes },
+        padding: graph.padding(part, region),
+        constants,
     }
 }

@@ -4,9 +4,10 @@
 
 use thiserror::Error;
 
-use crate::performance::{Device, Kernel, Layout};
+pub use crate::performance::Layout;
+use crate::performance::{Device, Kernel};
 use crate::propagator::Propagator;
-use crate::stripe::{Axis, Span};
+use crate::stripe::{Axis, Region, Span};
 
 /// Dense id of a tensor.
 pub type TensorId = u32;
@@ -198,6 +199,16 @@ impl CascaderGraph {
         } else {
             Span::new(0, extent)
         }
+    }
+
+    /// Padding rows and columns (top, left, bottom, right) that the windows of a Part touch on a box of its output.
+    pub fn padding(&self, part: PartId, region: Region) -> [i64; 4] {
+        let input = &self.parts[part as usize].inputs[0];
+        let [height, width] = [Axis::Height, Axis::Width].map(|axis| {
+            let span = input.propagator.span(axis, region.span(axis));
+            ((-span.start).max(0), (span.end - input.plane[axis as usize]).max(0))
+        });
+        [height.0, width.0, height.1, width.1]
     }
 
     /// Whether a tensor is still wanted by anyone after Part `last`.

@@ -6,10 +6,10 @@
 use smallvec::SmallVec;
 use thiserror::Error;
 
-use crate::costs::{Costs, Source};
+use crate::costs::{staging_cycles, Costs, Source};
 use crate::graph::{CascaderGraph, PartId, TensorId, Work};
 use crate::lifetimes::settle;
-use crate::performance::{staging_cycles, Cost};
+use crate::performance::Cost;
 use crate::program::{Buffer, Content, Plan, Program, Staging, Step, Stripe, View};
 use crate::stripe::{Axis, Region, Span};
 use crate::walk::{is_interior, wanted, Walk};
@@ -254,7 +254,7 @@ impl Builder<'_> {
             part,
             inputs,
             output,
-            padding: padding(graph, part, region),
+            padding: graph.padding(part, region),
             block: cost.block,
             constants: constants[offset],
             slice: None,
@@ -328,17 +328,4 @@ impl Builder<'_> {
             }
         }
     }
-}
-
-/// Padding rows and columns (top, left, bottom, right) that the windows of a stripe touch.
-fn padding(graph: &CascaderGraph, part: PartId, region: Region) -> [i64; 4] {
-    let input = &graph.parts[part as usize].inputs[0];
-    let mut before = [0; 2];
-    let mut after = [0; 2];
-    for axis in [Axis::Height, Axis::Width] {
-        let span = input.propagator.span(axis, region.span(axis));
-        before[axis as usize] = (-span.start).max(0);
-        after[axis as usize] = (span.end - input.plane[axis as usize]).max(0);
-    }
-    [before[0], before[1], after[0], after[1]]
 }

@@ -6,9 +6,11 @@
 //! `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
 //! Only `python` knows pyo3.
 
+mod block_overlap;
 pub mod checker;
 pub mod costs;
 pub mod edge;
+pub mod ethosu;
 pub mod graph;
 pub mod interleave;
 pub mod lifetimes;
@@ -20,11 +22,13 @@ pub mod prefetch;
 pub mod program;
 pub mod propagator;
 pub mod proposals;
+mod register_words;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]
 mod schedule_tests;
 pub mod stripe;
+pub mod timeline;
 pub mod usmp;
 pub mod walk;
 

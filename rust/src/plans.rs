@@ -8,11 +8,10 @@
 
 use std::collections::HashMap;
 
-use crate::costs::{Costs, Source};
+use crate::costs::{staging_cycles, Costs, Source};
 use crate::edge::Edge;
 use crate::graph::{aligned, CascaderGraph, PartId, TensorId};
 use crate::pareto::{pareto_front, thin, Point};
-use crate::performance::staging_cycles;
 use crate::program::{Plan, Staging};
 use crate::stripe::{Axis, Span, Tiling};
 use crate::walk::{is_interior, wanted, Walk};

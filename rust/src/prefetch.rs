@@ -1,16 +1,11 @@
-//! Copies of constants are issued early, so that they run while kernels before them do; and what a program then takes.
+//! Copies of constants are issued early, so that they run while kernels before them do.
 //!
-//! Owns the place of each copy among the steps, and the clock of a whole program: kernels one after the other, copies one
-//! after the other beside them, both held up by the hardware's queues. A copy is moved ahead only as far as the time it
-//! takes, and only over steps at which the arena has room. Costs of single operations are
-//! `performance`'s.
+//! Owns the place of each copy among the steps. A copy is moved ahead only as far as the time it takes, and only over
+//! steps at which the arena has room.
 
 use crate::graph::{aligned, CascaderGraph};
 use crate::lifetimes::settle;
 use crate::program::{Program, Step};
-
-/// Kernels that may be issued and unfinished (ETHOS-U: two).
-const KERNELS_IN_FLIGHT: usize = 2;
 
 /// Most bytes in use at any step.
 pub fn peak_bytes(program: &Program) -> u64 {
@@ -77,31 +72,4 @@ fn live_bytes(program: &Program) -> Vec<u64> {
             alive as u64
         })
         .collect()
-}
-
-/// Cycles from the first command to the last write: one kernel engine and one copy engine, commands in order.
-pub fn total_cycles(program: &Program) -> u64 {
-    let mut front = 0;
-    let mut copied = 0;
-    let mut ready = vec![0; program.buffers.len()];
-    let mut ends: Vec<u64> = Vec::new();
-    for step in &program.steps {
-        match step {
-            Step::Copy { buffer, cycles, .. } => {
-                front = front.max(copied);
-                copied = front + cycles;
-                ready[*buffer as usize] = copied;
-            }
-            Step::Stripe(stripe) => {
-                if let Some(&oldest) = ends.len().checked_sub(KERNELS_IN_FLIGHT).and_then(|i| ends.get(i)) {
-                    front = front.max(oldest);
-                }
-                front = front.max(stripe.constants.map_or(0, |buffer| ready[buffer as usize]));
-                let start = front.max(ends.last().copied().unwrap_or(0));
-                ends.push(start + stripe.cycles);
-            }
-            Step::Call { .. } => front = front.max(copied).max(ends.last().copied().unwrap_or(0)),
-        }
-    }
-    ends.last().copied().unwrap_or(0).max(copied)
 }

@@ -12,7 +12,7 @@ use crate::graph::{aligned, CascaderGraph, PartId, TensorId, Work};
 use crate::interleave::{interleave, PlanError};
 use crate::pareto::{pareto_front, thin, Point};
 use crate::plans::{enumerate, Candidate, Options, PlanTable};
-use crate::prefetch::{peak_bytes, prefetch, total_cycles};
+use crate::prefetch::{peak_bytes, prefetch};
 use crate::program::{Plan, Program, Staging, Step};
 use crate::stripe::{Axis, Tiling};
 
@@ -36,6 +36,15 @@ impl Point for Proposal {
     fn cycles(&self) -> u64 {
         self.cycles
     }
+}
+
+/// Where the buffers of a program lie in the arena.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// Arena bytes.
+    pub bytes: u64,
+    /// First byte of each buffer.
+    pub offsets: Vec<u64>,
 }
 
 /// What a search found and how much it looked at.
@@ -72,17 +81,17 @@ impl Point for Partial {
 /// Partial Proposals kept per prefix of the network.
 const MAX_PARTIAL: usize = 96;
 
-/// Search the whole graph. `place` gives the arena bytes that the buffers of a program take when really placed.
+/// Search the whole graph. `place` puts the buffers of a program into the arena.
 ///
 /// Never returns an empty frontier for a graph whose Parts all fit SHRAM unstriped.
 pub fn search(
     graph: &CascaderGraph,
     options: &Options,
-    place: &mut dyn FnMut(&Program) -> u64,
+    place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<Frontier, PlanError> {
     let mut costs = Costs::default();
     let whole = uncascaded(graph);
-    let uncascaded_bytes = place(&interleave(graph, &whole, &mut costs)?);
+    let uncascaded_bytes = place(&interleave(graph, &whole, &mut costs)?).bytes;
     let table = enumerate(graph, options, uncascaded_bytes, &mut costs);
     let (fronts, considered) = combine(graph, &table, options);
     let mut found = Vec::new();
@@ -92,8 +101,9 @@ pub fn search(
         for prefetch_bytes in prefetch_limits(&program) {
             let mut ahead = program.clone();
             prefetch(graph, &mut ahead, prefetch_bytes);
-            let (sram_bytes, cycles) = (place(&ahead), total_cycles(&ahead));
-            found.push(Proposal { plans: plans.clone(), prefetch_bytes, sram_bytes, cycles });
+            let placed = place(&ahead);
+            let cycles = costs.program(graph, &ahead, &placed.offsets);
+            found.push(Proposal { plans: plans.clone(), prefetch_bytes, sram_bytes: placed.bytes, cycles });
         }
     }
     let plans_considered = table.considered;
@@ -205,18 +215,10 @@ fn unwind(table: &PlanTable, fronts: &[Vec<Partial>], end: &Partial) -> Vec<Plan
 mod tests {
     use super::*;
     use crate::checker::check;
-    use crate::samples::{mobilenet_v1, mobilenet_v2};
-
-    /// Largest sum of bytes alive: what a perfect placement takes.
-    fn live_bytes(program: &Program) -> u64 {
-        (0..program.steps.len() as u32)
-            .map(|step| program.buffers.iter().map(|b| b.live_bytes(step)).sum())
-            .max()
-            .unwrap_or(0)
-    }
+    use crate::samples::{mobilenet_v1, mobilenet_v2, place};
 
     fn frontier(graph: &CascaderGraph) -> Frontier {
-        search(graph, &Options::default(), &mut live_bytes).expect("every block fits")
+        search(graph, &Options::default(), &mut place).expect("every block fits")
     }
 
     #[test]
@@ -234,7 +236,7 @@ mod tests {
                 let mut program = interleave(&graph, &proposal.plans, &mut Costs::default()).expect("a block fits");
                 prefetch(&graph, &mut program, proposal.prefetch_bytes);
                 check(&graph, &program).expect("the program is right");
-                assert_eq!(live_bytes(&program), proposal.sram_bytes);
+                assert_eq!(place(&program).bytes, proposal.sram_bytes);
             }
         }
     }

@@ -1,18 +1,24 @@
 //! Graphs for the tests of the scheduler: chains and residual networks written down as tables.
 
-use crate::graph::{CascaderGraph, Input, Part, Tensor, TensorId, Work};
-use crate::performance::{choose_encoding, Device, Kernel, Layout, Memory, Primitive, Sliced};
+use crate::costs::choose_encoding;
+use crate::graph::{aligned, CascaderGraph, Input, Layout, Part, Tensor, TensorId, Work};
+use crate::npu::timing::Port;
+use crate::performance::{Device, Kernel, Primitive, Sliced};
+use crate::program::Program;
 use crate::propagator::Propagator;
+use crate::proposals::Placement;
 
 /// U55-256 with High_End_Embedded's memories.
 pub fn device() -> Device {
-    Device {
-        macs: 256,
-        micro_block: [2, 2, 8],
-        shram_banks: 48,
-        constants: Memory { bytes: 1, per_cycles: 1, read_latency: 64, write_latency: 0, burst_bytes: 128 },
-        arena: Memory { bytes: 8, per_cycles: 1, read_latency: 32, write_latency: 32, burst_bytes: 32 },
-    }
+    let port = |name: &str, bytes, read_latency, write_latency, burst_bytes| Port {
+        name: name.into(),
+        bytes_per_cycle: (bytes, 1),
+        read_latency,
+        write_latency,
+        burst_bytes,
+    };
+    let (flash, sram) = (port("OffChipFlash", 1, 64, 0, 128), port("Sram", 8, 32, 32, 32));
+    Device::ethos_u("ethos-u55-256", flash, sram).expect("there is such a device")
 }
 
 /// A window operation's propagator.
@@ -90,19 +96,19 @@ impl Network {
             dilation: [1; 2],
             ifm_depth,
             ofm_depth: depth,
-            ifm_layout: Layout::Nhwc,
-            ofm_layout: Layout::Nhwc,
             clamped: true,
             part_kernel: false,
             block_depth: 8,
             constant_bytes: weights as u64 + if weights > 0 { 10 * depth as u64 } else { 0 },
             sliced: None,
         };
-        (kernel.block_depth, kernel.part_kernel) = choose_encoding(&device(), &kernel, plane).expect("a block fits");
+        (kernel.block_depth, kernel.part_kernel) =
+            choose_encoding(&device(), &kernel, plane, [Layout::Nhwc; 2]).expect("a block fits");
         if primitive == Primitive::Convolution && depth >= 32 {
             let part =
                 Kernel { ofm_depth: 16, constant_bytes: kernel.constant_bytes * 16 / depth as u64, ..kernel.clone() };
-            let (block_depth, part_kernel) = choose_encoding(&device(), &part, plane).expect("a block fits");
+            let (block_depth, part_kernel) =
+                choose_encoding(&device(), &part, plane, [Layout::Nhwc; 2]).expect("a block fits");
             let bytes = vec![part.constant_bytes; (depth as usize).div_ceil(16)];
             kernel.sliced = Some(Sliced { depth: 16, block_depth, part_kernel, bytes });
         }
@@ -155,4 +161,16 @@ pub fn mobilenet_v2() -> CascaderGraph {
         }
     }
     net.finish(t)
+}
+
+/// Every buffer behind the one before, and the largest sum of bytes alive at once: what a perfect placement takes.
+pub fn place(program: &Program) -> Placement {
+    let alive = |step: u32| program.buffers.iter().map(|b| b.live_bytes(step)).sum();
+    let bytes = (0..program.steps.len() as u32).map(alive).max().unwrap_or(0);
+    let mut next = 0;
+    let offsets = program.buffers.iter().map(|buffer| {
+        next += aligned(buffer.size_bytes);
+        next - aligned(buffer.size_bytes)
+    });
+    Placement { bytes, offsets: offsets.collect() }
 }

@@ -9,17 +9,11 @@ use crate::interleave::interleave;
 use crate::performance::Primitive;
 use crate::plans::Options;
 use crate::prefetch::prefetch;
-use crate::program::{Buffer, Plan, Program, Staging, Step, Stripe};
+use crate::program::{Plan, Program, Staging, Step, Stripe};
 use crate::proposals::{search, uncascaded};
-use crate::samples::Network;
+use crate::samples::{place, Network};
 use crate::stripe::{Axis, Tiling};
 use crate::walk::is_interior;
-
-/// Largest sum of bytes alive at once.
-fn live_bytes(program: &Program) -> u64 {
-    let alive = |step: u32| program.buffers.iter().map(|b: &Buffer| b.live_bytes(step)).sum();
-    (0..program.steps.len() as u32).map(alive).max().unwrap_or(0)
-}
 
 /// A chain of windows, with a residual addition where `residual` says so and the shapes allow it.
 fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool) -> CascaderGraph {
@@ -89,7 +83,7 @@ proptest! {
 
     #[test]
     fn every_proposal_is_right_and_promises_what_it_takes(graph in arbitrary_network()) {
-        let frontier = search(&graph, &Options::default(), &mut live_bytes).expect("blocks fit");
+        let frontier = search(&graph, &Options::default(), &mut place).expect("blocks fit");
         prop_assert!(!frontier.proposals.is_empty());
         prop_assert!(frontier.proposals[0].sram_bytes <= frontier.uncascaded_bytes);
         for pair in frontier.proposals.windows(2) {
@@ -99,7 +93,7 @@ proptest! {
             let mut program = interleave(&graph, &proposal.plans, &mut Costs::default()).expect("legal plans");
             prefetch(&graph, &mut program, proposal.prefetch_bytes);
             prop_assert_eq!(check(&graph, &program), Ok(()));
-            prop_assert_eq!(live_bytes(&program), proposal.sram_bytes);
+            prop_assert_eq!(place(&program).bytes, proposal.sram_bytes);
         }
     }
 }

@@ -29,10 +29,7 @@ class SlicedSpec:
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """What the cost of an NPU operation depends on; `constant_bytes` are encoded weights plus scales.
-
-    `ifm_layout` and `ofm_layout` are "NHWC" or "NHCWB16"; where operands differ, the former is "NHWC".
-    """
+    """What the cost of an NPU operation depends on; `constant_bytes` are encoded weights plus scales."""
 
     primitive: str
     kernel: tuple[int, int]
@@ -40,8 +37,6 @@ class KernelSpec:
     dilation: tuple[int, int]
     ifm_depth: int
     ofm_depth: int
-    ifm_layout: str
-    ofm_layout: str
     clamped: bool
     part_kernel: bool
     block_depth: int
@@ -116,7 +111,6 @@ def kernel_spec(stage: Stage, encoding: Encoding) -> KernelSpec:
     """Cost parameters of a stage."""
     window = stage.window
     low, high = stage.output.dtype.limits
-    read = {view.layout for view in stage.inputs}
     return KernelSpec(
         primitive=stage.primitive.value,
         kernel=(window.kernel_h, window.kernel_w),
@@ -124,8 +118,6 @@ def kernel_spec(stage: Stage, encoding: Encoding) -> KernelSpec:
         dilation=(window.dilation_h, window.dilation_w),
         ifm_depth=stage.inputs[0].shape[2],
         ofm_depth=stage.output.shape[2],
-        ifm_layout=(Layout.NHWC if Layout.NHWC in read else Layout.NHCWB16).value,
-        ofm_layout=stage.output.layout.value,
         clamped=stage.clamp != (low, high),
         part_kernel=encoding.part_kernel,
         block_depth=encoding.block_depth,
@@ -151,7 +143,8 @@ def choose_encoding(stage: Stage, target: Target) -> Encoding:
         raw = stage.weights.values.size + 10 * stage.weights.bias.size
     spec = kernel_spec(stage, Encoding(0, False, raw))
     plane = stage.output.shape[:2]
-    found = _core.choose_weight_encoding(target, spec, plane)
+    layouts = (stage.inputs[0].layout.value, stage.output.layout.value)
+    found = _core.choose_weight_encoding(target, spec, plane, layouts)
     if found is None:
         return Encoding(0, False)
     count = -(-raw // SLICE_BYTES)
@@ -160,7 +153,7 @@ def choose_encoding(stage: Stage, target: Target) -> Encoding:
     if stage.primitive is not Primitive.CONVOLUTION or depth >= stage.output.shape[2] or target.constants_in_sram:
         return Encoding(*found)
     part = replace(spec, ofm_depth=depth, constant_bytes=raw * depth // stage.output.shape[2])
-    sliced = _core.choose_weight_encoding(target, part, plane)
+    sliced = _core.choose_weight_encoding(target, part, plane, layouts)
     return Encoding(*found) if sliced is None else Encoding(*found, sliced=SlicedSpec(depth, *sliced))
 
 

@@ -40,6 +40,22 @@ pub fn check(kernel: &Kernel, accelerator: &Accelerator) -> Result<(), Fault> {
     fits("the accumulators end beyond the banks in use", accumulators, end)
 }
 
+/// Banks that the buffers of a kernel take: of the first operand, and of the accumulators or the second operand.
+pub fn banks(kernel: &Kernel, accelerator: &Accelerator) -> [u32; 2] {
+    let ifm = ifm_banks(kernel, accelerator);
+    let rest = match (&kernel.ifm2, kernel.kind) {
+        (Some(Operand2::Map(_)), _) => ifm,
+        (_, KernelKind::Elementwise(_)) => 0,
+        _ => accumulator_banks(kernel, accelerator),
+    };
+    [ifm, rest]
+}
+
+/// Whether some layout holds the buffers of the kernel with its block; its own layout is not looked at.
+pub fn fits(kernel: &Kernel, accelerator: &Accelerator) -> bool {
+    OUTPUT_BANKS + banks(kernel, accelerator).iter().sum::<u32>() <= end_bank(kernel, accelerator)
+}
+
 /// One past the last bank that holds buffers of the kernel.
 pub(super) fn used_end(kernel: &Kernel, accelerator: &Accelerator) -> u32 {
     let layout = &kernel.shram;

@@ -6,15 +6,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::checker::{check, Complaint};
-use crate::costs::Costs;
+use crate::costs::{choose_encoding, Costs};
 use crate::graph::{self, aligned, GraphError, ALIGNMENT};
 use crate::interleave::{interleave, PlanError};
-use crate::performance::{choose_encoding, Device, Kernel, Layout, Memory, Primitive, Sliced};
+use crate::npu::timing::Port;
+use crate::performance::{Device, Kernel, Primitive, Sliced};
 use crate::plans::Options;
 use crate::prefetch::prefetch;
 use crate::program::{Buffer, Content, Plan, Program, Staging, Step, View};
 use crate::propagator::Propagator;
-use crate::proposals::{search, Frontier, Proposal};
+use crate::proposals::{search, Frontier, Placement, Proposal};
 use crate::stripe::{Axis, Tiling};
 use crate::usmp;
 
@@ -40,43 +41,36 @@ impl From<Complaint> for PyErr {
 
 #[derive(FromPyObject)]
 struct MemorySpec {
-    bytes_per_cycle: (u64, u64),
-    read_latency: u64,
-    write_latency: u64,
-    burst_bytes: u64,
+    name: String,
+    bytes_per_cycle: (u32, u32),
+    read_latency: u32,
+    write_latency: u32,
+    burst_bytes: u32,
 }
 
 impl MemorySpec {
-    fn build(&self) -> Memory {
-        let (bytes, per_cycles) = self.bytes_per_cycle;
-        Memory {
-            bytes,
-            per_cycles,
-            read_latency: self.read_latency,
-            write_latency: self.write_latency,
-            burst_bytes: self.burst_bytes,
-        }
+    fn build(self) -> Port {
+        let MemorySpec { name, bytes_per_cycle, read_latency, write_latency, burst_bytes } = self;
+        Port { name, bytes_per_cycle, read_latency, write_latency, burst_bytes }
     }
 }
 
 #[derive(FromPyObject)]
+struct AcceleratorSpec {
+    name: String,
+}
+
+#[derive(FromPyObject)]
 struct DeviceSpec {
-    macs: i64,
-    micro_block: [i64; 3],
-    shram_banks: i64,
+    accelerator: AcceleratorSpec,
     constants: MemorySpec,
     arena: MemorySpec,
 }
 
 impl DeviceSpec {
-    fn build(&self) -> Device {
-        Device {
-            macs: self.macs,
-            micro_block: self.micro_block,
-            shram_banks: self.shram_banks,
-            constants: self.constants.build(),
-            arena: self.arena.build(),
-        }
+    fn build(self) -> PyResult<Device> {
+        let found = Device::ethos_u(&self.accelerator.name, self.constants.build(), self.arena.build());
+        found.map_err(SchedulingError::new_err)
     }
 }
 
@@ -88,8 +82,6 @@ struct KernelSpec {
     dilation: [i64; 2],
     ifm_depth: i64,
     ofm_depth: i64,
-    ifm_layout: String,
-    ofm_layout: String,
     clamped: bool,
     part_kernel: bool,
     block_depth: i64,
@@ -122,8 +114,6 @@ impl KernelSpec {
             dilation: self.dilation,
             ifm_depth: self.ifm_depth,
             ofm_depth: self.ofm_depth,
-            ifm_layout: layout_of(&self.ifm_layout)?,
-            ofm_layout: layout_of(&self.ofm_layout)?,
             clamped: self.clamped,
             part_kernel: self.part_kernel,
             block_depth: self.block_depth,
@@ -189,7 +179,7 @@ impl CascaderGraph {
     fn new(tensors: Vec<TensorSpec>, parts: Vec<PartSpec>, device: DeviceSpec) -> PyResult<CascaderGraph> {
         let tensors = tensors.into_iter().map(build_tensor).collect::<PyResult<_>>()?;
         let parts = parts.into_iter().map(build_part).collect::<PyResult<_>>()?;
-        Ok(CascaderGraph { graph: graph::CascaderGraph::new(tensors, parts, device.build())? })
+        Ok(CascaderGraph { graph: graph::CascaderGraph::new(tensors, parts, device.build()?)? })
     }
 
     fn __repr__(&self) -> String {
@@ -197,23 +187,24 @@ impl CascaderGraph {
     }
 }
 
-fn layout_of(name: &str) -> PyResult<Layout> {
-    match name {
-        "NHWC" => Ok(Layout::Nhwc),
-        "NHCWB16" => Ok(Layout::Nhcwb16),
-        other => Err(SchedulingError::new_err(format!("unknown layout '{other}'"))),
-    }
-}
-
 fn build_tensor(spec: TensorSpec) -> PyResult<graph::Tensor> {
+    let layout = layout_of(&spec.layout)?;
     Ok(graph::Tensor {
         name: spec.name,
         plane: spec.plane,
         pixel_bytes: spec.pixel_bytes,
-        layout: layout_of(&spec.layout)?,
+        layout,
         is_input: spec.is_input,
         is_output: spec.is_output,
     })
+}
+
+fn layout_of(name: &str) -> PyResult<graph::Layout> {
+    match name {
+        "NHWC" => Ok(graph::Layout::Nhwc),
+        "NHCWB16" => Ok(graph::Layout::Nhcwb16),
+        other => Err(PyValueError::new_err(format!("unknown layout '{other}'"))),
+    }
 }
 
 fn build_part(spec: PartSpec) -> PyResult<graph::Part> {
@@ -387,8 +378,8 @@ fn search_cascades(
 /// Moves that the memory planner may try for one program, here and when the chosen one is placed for good.
 const PLACEMENT_ITERATIONS: u32 = 200;
 
-/// Arena bytes of a program's buffers as the memory planner places them; unplaceable ones take everything.
-fn place(program: &Program) -> u64 {
+/// A program's buffers as the memory planner places them; unplaceable ones take everything.
+fn place(program: &Program) -> Placement {
     let lifetime = |b: &Buffer| {
         let gaps = b.windows.iter().map(|w| usmp::Gap {
             lower: i64::from(w.first_step),
@@ -401,7 +392,13 @@ fn place(program: &Program) -> u64 {
     let pool = usmp::Pool { alignment: ALIGNMENT, ..usmp::Pool::unbounded() };
     let params = usmp::Params { iterations: PLACEMENT_ITERATIONS, ..usmp::Params::default() };
     let found = usmp::plan(&usmp::Problem { buffers, pools: vec![pool] }, &params);
-    found.map_or(u64::MAX, |solution| aligned(solution.placement.peaks[0]))
+    found.map_or_else(
+        |_| Placement { bytes: u64::MAX, offsets: vec![0; program.buffers.len()] },
+        |solution| {
+            let offsets = solution.placement.slots.iter().map(|slot| slot.offset).collect();
+            Placement { bytes: aligned(solution.placement.peaks[0]), offsets }
+        },
+    )
 }
 
 /// Steps, buffers, and the buffer of each tensor.
@@ -488,8 +485,14 @@ fn check_plans(py: Python<'_>, graph: &CascaderGraph, plans: Vec<PlanSpec>, pref
 
 /// (OFM block depth, part-kernel-first) for a kernel whose weights are still to be encoded; None if nothing fits.
 #[pyfunction]
-fn choose_weight_encoding(device: DeviceSpec, kernel: KernelSpec, plane: [i64; 2]) -> PyResult<Option<(i64, bool)>> {
-    Ok(choose_encoding(&device.build(), &kernel.build()?, plane))
+fn choose_weight_encoding(
+    device: DeviceSpec,
+    kernel: KernelSpec,
+    plane: [i64; 2],
+    layouts: (String, String),
+) -> PyResult<Option<(i64, bool)>> {
+    let layouts = [layout_of(&layouts.0)?, layout_of(&layouts.1)?];
+    Ok(choose_encoding(&device.build()?, &kernel.build()?, plane, layouts))
 }
 
 /// Input stripe shape and start of a propagator, before clamping.

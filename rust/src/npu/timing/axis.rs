@@ -3,6 +3,13 @@
 //! Blocks in the middle of a feature map are alike, so an axis has a handful of classes however long it is. Only blocks
 //! that reach padding or the end are looked at one by one.
 
+use smallvec::SmallVec;
+
+/// Values with the number of times that each occurs.
+pub type Counted = SmallVec<[(u32, u32); 2]>;
+/// Equal depth blocks, of which there are a few.
+pub type DepthSpans = SmallVec<[DepthSpan; 4]>;
+
 /// A height or width axis. Sizes in rows or columns; the kernel is undilated.
 #[derive(Debug, Clone, Copy)]
 pub struct Axis {
@@ -38,7 +45,7 @@ pub struct Span {
     /// Output rows or columns.
     pub out: u32,
     /// Stored input rows or columns, for each sub-kernel: extent and number of sub-kernels with that extent.
-    pub fetched: Vec<(u32, u32)>,
+    pub fetched: Counted,
     /// Number of such blocks.
     pub count: u64,
 }
@@ -59,7 +66,7 @@ impl Span {
 #[derive(Debug, Clone)]
 pub struct Spans {
     /// Classes; no two are equal in extents.
-    pub classes: Vec<Span>,
+    pub classes: SmallVec<[Span; 4]>,
     /// Class of the first block.
     pub first: usize,
     /// Class of the last block.
@@ -72,7 +79,7 @@ impl Spans {
         self.classes.iter().map(|span| span.count).sum()
     }
 
-    fn add(&mut self, out: u32, fetched: Vec<(u32, u32)>, count: u64) -> usize {
+    fn add(&mut self, out: u32, fetched: Counted, count: u64) -> usize {
         if let Some(index) = self.classes.iter().position(|span| span.out == out && span.fetched == fetched) {
             self.classes[index].count += count;
             return index;
@@ -90,7 +97,7 @@ impl Axis {
         let lead = self.pad_before.div_ceil(self.stride * self.block).min(blocks);
         let whole = self.ofm.saturating_sub(self.pad_after.div_ceil(self.stride)) / self.block;
         let trail = whole.min(blocks - 1).max(lead);
-        let mut spans = Spans { classes: Vec::new(), first: 0, last: 0 };
+        let mut spans = Spans { classes: SmallVec::new(), first: 0, last: 0 };
         for index in 0..lead {
             spans.last = self.add_block(&mut spans, index, 1);
         }
@@ -114,9 +121,9 @@ impl Axis {
     }
 
     /// Extents that the sub-kernels of output `[start, start + out)` fetch.
-    fn fetched(&self, start: u32, out: u32) -> Vec<(u32, u32)> {
+    fn fetched(&self, start: u32, out: u32) -> Counted {
         let data_end = self.needed(self.ofm, self.kernel).saturating_sub(u64::from(self.pad_after));
-        let mut fetched = Vec::new();
+        let mut fetched = Counted::new();
         for (offset, size) in self.sub_kernels() {
             let from = u64::from(start) * u64::from(self.stride) + u64::from(offset) * u64::from(self.dilation);
             let to = from + self.needed(out, size);
@@ -128,8 +135,8 @@ impl Axis {
     }
 
     /// Extents of a whole block that nothing clips but the input's size.
-    fn fetched_nominal(&self) -> Vec<(u32, u32)> {
-        let mut fetched = Vec::new();
+    fn fetched_nominal(&self) -> Counted {
+        let mut fetched = Counted::new();
         for (_, size) in self.sub_kernels() {
             let extent = self.stored_extent(0, self.needed(self.block.min(self.ofm), size));
             push(&mut fetched, extent.min(self.stored));
@@ -165,8 +172,8 @@ impl Axis {
     }
 
     /// Sizes of the sub-kernels and how many have them.
-    pub fn sub_kernel_sizes(&self) -> Vec<(u32, u32)> {
-        let mut sizes = Vec::new();
+    pub fn sub_kernel_sizes(&self) -> Counted {
+        let mut sizes = Counted::new();
         for (_, size) in self.sub_kernels() {
             push(&mut sizes, size);
         }
@@ -175,7 +182,7 @@ impl Axis {
 }
 
 /// Counts `value` once more. Equal values come in a row, apart from those at both ends.
-fn push(list: &mut Vec<(u32, u32)>, value: u32) {
+fn push(list: &mut Counted, value: u32) {
     match list.last_mut() {
         Some((last, times)) if *last == value => *times += 1,
         _ => list.push((value, 1)),
@@ -194,13 +201,13 @@ pub struct DepthSpan {
 }
 
 /// The depth axis cut into blocks, first block first and last block last.
-pub fn depth_spans(depth: u32, block: u32) -> Vec<DepthSpan> {
+pub fn depth_spans(depth: u32, block: u32) -> DepthSpans {
     let blocks = depth.div_ceil(block);
     let bricks = |start: u32, end: u32| end.div_ceil(16) - start / 16;
     // Starts repeat modulo 16 after at most 16 blocks.
     let whole = blocks - 1;
     let period = whole.min(16);
-    let mut spans: Vec<DepthSpan> = Vec::new();
+    let mut spans = DepthSpans::new();
     for index in 0..period {
         let count = u64::from((whole - index).div_ceil(period));
         let span = DepthSpan { channels: block, bricks: bricks(index * block, (index + 1) * block), count };
@@ -247,8 +254,8 @@ mod tests {
     #[test]
     fn large_kernels_fetch_once_per_sub_kernel() {
         let spans = axis(1, 2, 20, 1, (0, 0)).spans();
-        assert_eq!(spans.classes[0].fetched, [(8, 2), (4, 1)]);
-        assert_eq!(axis(1, 2, 20, 1, (0, 0)).sub_kernel_sizes(), [(8, 2), (4, 1)]);
+        assert_eq!(spans.classes[0].fetched.as_slice(), [(8, 2), (4, 1)]);
+        assert_eq!(axis(1, 2, 20, 1, (0, 0)).sub_kernel_sizes().as_slice(), [(8, 2), (4, 1)]);
     }
 
     #[test]
@@ -273,7 +280,7 @@ mod tests {
                               ..axis(ofm, block, kernel, stride, (0, 0)) };
             let axis = Axis { pad_before: pads.0, pad_after: pads.1, ..axis };
             let spans = axis.spans();
-            let mut naive = Spans { classes: Vec::new(), first: 0, last: 0 };
+            let mut naive = Spans { classes: SmallVec::new(), first: 0, last: 0 };
             for index in 0..ofm.div_ceil(block) {
                 naive.last = axis.add_block(&mut naive, index, 1);
             }

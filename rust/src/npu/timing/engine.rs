@@ -6,6 +6,7 @@
 use super::super::accelerator::Accelerator;
 use super::super::feature_map::ElementType;
 use super::super::operation::{Elementwise, Function, Kernel, KernelKind, Operand2};
+use super::axis::Counted;
 use super::rules::Rules;
 use super::ticks::Ticks;
 
@@ -50,7 +51,7 @@ pub struct Engine {
     cores: u32,
     micro_block: [u32; 3],
     /// Elements of each sub-kernel and how many have so many.
-    sub_kernels: Vec<(u32, u32)>,
+    sub_kernels: Counted,
     /// IFM depth blocks (convolution and reduce-sum; otherwise 1).
     depth_blocks: u32,
     /// Groups of 8 IFM channels over all depth blocks, as part-kernel-first traverses them.
@@ -193,7 +194,7 @@ fn micro_block(kernel: &Kernel, accelerator: &Accelerator) -> [u32; 3] {
 }
 
 /// Elements of the sub-kernels: every height with every width.
-fn products([heights, widths]: [&[(u32, u32)]; 2]) -> Vec<(u32, u32)> {
+fn products([heights, widths]: [&[(u32, u32)]; 2]) -> Counted {
     let pairs = heights.iter().flat_map(|h| widths.iter().map(move |w| (h.0 * w.0, h.1 * w.1)));
     pairs.collect()
 }

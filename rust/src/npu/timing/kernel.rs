@@ -3,8 +3,8 @@
 
 use super::super::accelerator::Accelerator;
 use super::super::error::Fault;
-use super::super::operation::{Kernel, KernelKind, Upscale, Window};
-use super::axis::{depth_spans, Axis, DepthSpan, Span, Spans};
+use super::super::operation::{Block, Kernel, KernelKind, Upscale, Window};
+use super::axis::{depth_spans, Axis, DepthSpan, DepthSpans, Span, Spans};
 use super::engine::{multiply_accumulates, second_map, Engine};
 use super::rules::{Issue, Rules};
 use super::system::System;
@@ -45,16 +45,18 @@ pub struct KernelCost {
 struct Blocks {
     rows: Spans,
     columns: Spans,
-    depths: Vec<DepthSpan>,
+    depths: DepthSpans,
     /// The whole block, cut to the OFM.
     nominal: [u32; 3],
 }
 
-/// What the blocks of a kernel share.
-struct Pipeline<'a> {
-    kernel: &'a Kernel,
-    engine: Engine,
-    rules: &'a Rules,
+/// One kernel, made ready to be costed with one block after another: what its blocks share.
+pub struct Costing<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) system: &'a System,
+    pub(super) rules: &'a Rules,
+    pub(super) engine: Engine,
+    is_u65: bool,
     ifm: Rows<'a>,
     ifm2: Option<Rows<'a>>,
     ofm: Rows<'a>,
@@ -64,7 +66,7 @@ struct Pipeline<'a> {
     write_latency: u32,
 }
 
-/// Costs a kernel. `parallel` is whether two cores share it.
+/// Costs a kernel with its own block. `parallel` is whether two cores share it.
 ///
 /// # Errors
 /// [`Fault::TooLarge`] for a kernel with more different blocks than any real one.
@@ -75,46 +77,69 @@ pub fn cost(
     system: &System,
     rules: &Rules,
 ) -> Result<KernelCost, Fault> {
-    let (height, width) = (height_axis(kernel, rules), width_axis(kernel, rules));
-    let blocks = Blocks {
-        rows: height.spans(),
-        columns: width.spans(),
-        depths: depth_spans(kernel.ofm.depth, kernel.block.depth),
-        nominal: [
-            kernel.block.height.min(kernel.ofm.height),
-            kernel.block.width.min(kernel.ofm.width),
-            kernel.block.depth.min(kernel.ofm.depth),
-        ],
-    };
-    let amount = (blocks.rows.classes.len() * blocks.columns.classes.len() * blocks.depths.len()) as u64;
-    if amount > MAX_CLASSES {
-        return Err(Fault::TooLarge { what: "different blocks", amount, limit: MAX_CLASSES });
-    }
-    let scale_latency = kernel.scales.first().map_or(0, |scales| system.port(scales.region).read_latency);
-    let sub_kernels = (height.sub_kernel_sizes(), width.sub_kernel_sizes());
-    let sub_kernels = [sub_kernels.0.as_slice(), sub_kernels.1.as_slice()];
-    let engine = Engine::new(kernel, accelerator, parallel, sub_kernels, scale_latency, rules);
-    let pipeline = Pipeline {
-        kernel,
-        engine,
-        rules,
-        ifm: Rows::new(&kernel.ifm, system, accelerator.is_u65, false, rules),
-        ifm2: second_map(kernel).map(|map| Rows::new(map, system, accelerator.is_u65, false, rules)),
-        ofm: Rows::new(&kernel.ofm, system, accelerator.is_u65, true, rules),
-        input: match kernel.kind {
-            KernelKind::Conv | KernelKind::ReduceSum => input_slices(kernel).first().copied(),
-            _ => None,
-        },
-        read_latency: system.port(kernel.ifm.region).read_latency,
-        write_latency: system.port(kernel.ofm.region).write_latency,
-    };
-    let spans = (&blocks.rows, &blocks.columns, blocks.depths.as_slice());
-    let loads = kernel_loads(kernel, system, accelerator.is_u65, spans, rules);
-    Ok(pipeline.total(&blocks, loads, system))
+    Costing::new(kernel, accelerator, parallel, system, rules).cost(kernel.block)
 }
 
-impl Pipeline<'_> {
-    fn total(&self, blocks: &Blocks, loads: Vec<Load>, system: &System) -> KernelCost {
+impl<'a> Costing<'a> {
+    /// Everything about `kernel` that does not depend on its block. `parallel` is whether two cores share it.
+    pub fn new(
+        kernel: &'a Kernel,
+        accelerator: &Accelerator,
+        parallel: bool,
+        system: &'a System,
+        rules: &'a Rules,
+    ) -> Costing<'a> {
+        let (heights, widths) = (
+            height_axis(kernel, kernel.block.height, rules).sub_kernel_sizes(),
+            width_axis(kernel, kernel.block.width, rules).sub_kernel_sizes(),
+        );
+        let scale_latency = kernel.scales.first().map_or(0, |scales| system.port(scales.region).read_latency);
+        let is_u65 = accelerator.is_u65;
+        Costing {
+            kernel,
+            system,
+            rules,
+            engine: Engine::new(kernel, accelerator, parallel, [&heights, &widths], scale_latency, rules),
+            is_u65,
+            ifm: Rows::new(&kernel.ifm, system, is_u65, false, rules),
+            ifm2: second_map(kernel).map(|map| Rows::new(map, system, is_u65, false, rules)),
+            ofm: Rows::new(&kernel.ofm, system, is_u65, true, rules),
+            input: match kernel.kind {
+                KernelKind::Conv | KernelKind::ReduceSum => input_slices(kernel).first().copied(),
+                _ => None,
+            },
+            read_latency: system.port(kernel.ifm.region).read_latency,
+            write_latency: system.port(kernel.ofm.region).write_latency,
+        }
+    }
+
+    /// The kernel's cost with `block` in place of its own.
+    ///
+    /// # Errors
+    /// [`Fault::TooLarge`] for more different blocks than any real kernel has.
+    pub fn cost(&self, block: Block) -> Result<KernelCost, Fault> {
+        let kernel = self.kernel;
+        let blocks = Blocks {
+            rows: height_axis(kernel, block.height, self.rules).spans(),
+            columns: width_axis(kernel, block.width, self.rules).spans(),
+            depths: depth_spans(kernel.ofm.depth, block.depth),
+            nominal: [
+                block.height.min(kernel.ofm.height),
+                block.width.min(kernel.ofm.width),
+                block.depth.min(kernel.ofm.depth),
+            ],
+        };
+        let amount = (blocks.rows.classes.len() * blocks.columns.classes.len() * blocks.depths.len()) as u64;
+        if amount > MAX_CLASSES {
+            return Err(Fault::TooLarge { what: "different blocks", amount, limit: MAX_CLASSES });
+        }
+        let spans = (&blocks.rows, &blocks.columns, blocks.depths.as_slice());
+        let loads = kernel_loads(kernel, self.system, self.is_u65, spans, self.rules);
+        Ok(self.total(&blocks, loads))
+    }
+
+    fn total(&self, blocks: &Blocks, loads: Vec<Load>) -> KernelCost {
+        let system = self.system;
         let depth_blocks: u64 = blocks.depths.iter().map(|span| span.count).sum();
         let count = blocks.rows.blocks() * blocks.columns.blocks() * depth_blocks;
         let (mut mac, mut output, mut through) = (Ticks::ZERO, Ticks::ZERO, Ticks::ZERO);
@@ -226,11 +251,11 @@ fn map_slice(map_depth: u32, depth: &DepthSpan) -> Slice {
     depth.into()
 }
 
-fn height_axis(kernel: &Kernel, rules: &Rules) -> Axis {
+fn height_axis(kernel: &Kernel, block: u32, rules: &Rules) -> Axis {
     let w = &kernel.window;
     Axis {
         ofm: kernel.ofm.height,
-        block: kernel.block.height,
+        block,
         kernel: w.height,
         stride: w.stride_y,
         dilation: w.dilation_y,
@@ -242,11 +267,11 @@ fn height_axis(kernel: &Kernel, rules: &Rules) -> Axis {
     }
 }
 
-fn width_axis(kernel: &Kernel, rules: &Rules) -> Axis {
+fn width_axis(kernel: &Kernel, block: u32, rules: &Rules) -> Axis {
     let w = &kernel.window;
     Axis {
         ofm: kernel.ofm.width,
-        block: kernel.block.width,
+        block,
         kernel: w.width,
         stride: w.stride_x,
         dilation: w.dilation_x,

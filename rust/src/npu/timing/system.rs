@@ -5,6 +5,8 @@ use super::ticks::Ticks;
 
 /// Runs shorter than this are not punished further, in bytes (no source; nothing shorter was observed).
 const LEAST_RUN_BYTES: u64 = 16;
+/// Region of the read-only constants.
+pub const CONSTANTS_REGION: usize = 0;
 
 /// One memory behind a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +66,20 @@ impl System {
             return Err(format!("a region lies in memory {index}, but there are {} memories", ports.len()));
         }
         Ok(System { ports, regions, commands })
+    }
+
+    /// The usual system: region 0 and the command stream lie with the constants, all other regions in the arena. Equal
+    /// ports are one memory.
+    ///
+    /// # Errors
+    /// The sentence that says which bandwidth makes no sense.
+    pub fn of_two(constants: Port, arena: Port) -> Result<System, String> {
+        if constants == arena {
+            return System::new(vec![arena], [0; REGION_COUNT], 0);
+        }
+        let mut regions = [0; REGION_COUNT];
+        regions[CONSTANTS_REGION] = 1;
+        System::new(vec![arena, constants], regions, 1)
     }
 
     /// The memories.

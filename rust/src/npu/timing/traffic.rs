@@ -1,5 +1,7 @@
 //! Bytes that a kernel moves through each memory: what it fetches, how often, and in which runs.
 
+use smallvec::SmallVec;
+
 use super::super::feature_map::{FeatureMap, Layout};
 use super::super::operation::{Kernel, KernelKind};
 use super::axis::{DepthSpan, Spans};
@@ -80,10 +82,10 @@ impl From<&DepthSpan> for Slice {
 }
 
 /// The parts in which a convolution or reduce-sum consumes its input channels, first part first.
-pub fn input_slices(kernel: &Kernel) -> Vec<Slice> {
+pub fn input_slices(kernel: &Kernel) -> SmallVec<[Slice; 2]> {
     let (depth, block) = (kernel.ifm.depth, ifm_depth_block(kernel));
     let (whole, rest) = (depth / block, depth % block);
-    let mut slices = Vec::new();
+    let mut slices = SmallVec::new();
     if whole > 0 {
         slices.push(Slice { channels: block, bricks: block.div_ceil(16), count: u64::from(whole) });
     }

@@ -13,12 +13,9 @@ use super::super::registers::{Register, RegisterFile};
 use super::super::run::{kernel_kind, kernel_work};
 use super::kernel::{cost, KernelCost};
 use super::rules::Rules;
-use super::system::System;
+use super::system::{System, CONSTANTS_REGION};
 use super::ticks::Ticks;
 use super::traffic::{Load, Moved};
-
-/// Region of the read-only constants.
-const CONSTANTS_REGION: usize = 0;
 
 /// What a kernel is, for reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +32,19 @@ pub struct KernelShape {
     pub blockdep: u32,
 }
 
+impl KernelShape {
+    /// The shape of a kernel.
+    pub fn of(kernel: &Kernel) -> KernelShape {
+        KernelShape {
+            kind: kernel.kind,
+            ofm: [kernel.ofm.height, kernel.ofm.width, kernel.ofm.depth],
+            ifm: [kernel.ifm.height, kernel.ifm.width, kernel.ifm.depth],
+            block: [kernel.block.height, kernel.block.width, kernel.block.depth],
+            blockdep: kernel.blockdep,
+        }
+    }
+}
+
 /// The cost of a transfer alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DmaCost {
@@ -44,6 +54,33 @@ pub struct DmaCost {
     pub loads: Vec<Load>,
     /// Time alone: latencies of both ends, and the slower end's transfer.
     pub alone: Ticks,
+}
+
+impl DmaCost {
+    /// The cost of `bytes` from one region to another; None is SHRAM.
+    pub fn of(
+        bytes: u64,
+        source: Option<usize>,
+        destination: Option<usize>,
+        system: &System,
+        rules: &Rules,
+    ) -> DmaCost {
+        let mut loads = vec![Load::default(); system.ports().len()];
+        let moved = Moved { bytes, cost: bytes };
+        let mut latency = 0;
+        if let Some(region) = source {
+            loads[system.of_region(region)].add_read(moved);
+            latency += u128::from(system.port(region).read_latency);
+        }
+        if let Some(region) = destination {
+            loads[system.of_region(region)].add_write(moved);
+            if rules.dma_write_latency {
+                latency += u128::from(system.port(region).write_latency);
+            }
+        }
+        let slower = loads.iter().zip(system.ports()).map(|(load, port)| load.time(port)).max();
+        DmaCost { bytes, alone: slower.unwrap_or_default() + Ticks::cycles(latency), loads }
+    }
 }
 
 /// What an operation does.
@@ -154,13 +191,7 @@ impl Reader<'_> {
         for stream in kernel.weights.iter().chain(&kernel.scales) {
             self.constant(Some(stream.region), stream.base, stream.length as u64);
         }
-        let shape = KernelShape {
-            kind: kernel.kind,
-            ofm: [kernel.ofm.height, kernel.ofm.width, kernel.ofm.depth],
-            ifm: [kernel.ifm.height, kernel.ifm.width, kernel.ifm.depth],
-            block: [kernel.block.height, kernel.block.width, kernel.block.depth],
-            blockdep: kernel.blockdep,
-        };
+        let shape = KernelShape::of(kernel);
         // Kernels without weights carry no trace of the register in `Kernel`.
         let parallel = self.accelerator.cores > 1 && self.registers.get(Register::PARALLEL_MODE)? == 1;
         Ok((shape, cost(kernel, self.accelerator, parallel, self.system, self.rules)?))
@@ -168,24 +199,10 @@ impl Reader<'_> {
 
     fn dma(&mut self, dma: &Dma) -> DmaCost {
         let bytes = (dma.length as u64).saturating_mul(u64::from(dma.rows)).saturating_mul(u64::from(dma.planes));
-        let mut loads = vec![Load::default(); self.system.ports().len()];
-        let moved = Moved { bytes, cost: bytes };
-        let mut latency = 0;
-        if let Some(region) = dma.source.region {
-            loads[self.system.of_region(region)].add_read(moved);
-            latency += u128::from(self.system.port(region).read_latency);
-        }
-        if let Some(region) = dma.destination.region {
-            loads[self.system.of_region(region)].add_write(moved);
-            if self.rules.dma_write_latency {
-                latency += u128::from(self.system.port(region).write_latency);
-            }
-        }
         if dma.source.strided == 0 {
             self.constant(dma.source.region, dma.source.address, bytes);
         }
-        let slower = loads.iter().zip(self.system.ports()).map(|(load, port)| load.time(port)).max();
-        DmaCost { bytes, alone: slower.unwrap_or_default() + Ticks::cycles(latency), loads }
+        DmaCost::of(bytes, dma.source.region, dma.destination.region, self.system, self.rules)
     }
 
     fn constant(&mut self, region: Option<usize>, start: i64, bytes: u64) {

@@ -1,0 +1,143 @@
+//! How much of a kernel may start before the ones ahead of it have finished (BLOCKDEP), predicted for the planner.
+//!
+//! Owns the prediction. The rule is code generation's (`codegen/block_dependency.py`, which says why it is safe), in
+//! coordinates of tensors instead of bytes: what a kernel reads was written by others through the same buffer.
+
+use std::collections::VecDeque;
+
+use crate::graph::CascaderGraph;
+use crate::performance::{Kernel, Primitive};
+use crate::program::{Stripe, View};
+
+/// Most jobs that the hardware looks back over.
+const MAX_BLOCKDEP: usize = 3;
+/// Channels of a convolution's job, taken as the most that there are.
+const IFM_BLOCK_DEPTH: i64 = 32;
+
+/// Half-open rows, columns and channels of a tensor; channels None where they cannot be told apart.
+struct Box3 {
+    spans: [(i64, i64); 2],
+    channels: Option<(i64, i64)>,
+}
+
+impl Box3 {
+    fn meets(&self, other: &Box3) -> bool {
+        let overlap = |a: (i64, i64), b: (i64, i64)| a.0 < b.1 && b.0 < a.1;
+        let planes = (0..2).all(|axis| overlap(self.spans[axis], other.spans[axis]));
+        planes && self.channels.zip(other.channels).is_none_or(|(a, b)| overlap(a, b))
+    }
+}
+
+/// The last kernels of a run, latest first.
+pub struct Recent<'a> {
+    graph: &'a CascaderGraph,
+    kernels: VecDeque<&'a Stripe>,
+}
+
+impl<'a> Recent<'a> {
+    /// None yet.
+    pub fn new(graph: &'a CascaderGraph) -> Recent<'a> {
+        Recent { graph, kernels: VecDeque::with_capacity(MAX_BLOCKDEP + 1) }
+    }
+
+    /// Remember a kernel.
+    pub fn push(&mut self, stripe: &'a Stripe) {
+        self.kernels.push_front(stripe);
+        self.kernels.truncate(MAX_BLOCKDEP);
+    }
+
+    /// BLOCKDEP of the next kernel; 0 for the first.
+    pub fn block_dependency(&self, stripe: &Stripe) -> u32 {
+        let Some(kernel) = self.graph.kernel(stripe.part).filter(|_| !self.kernels.is_empty()) else { return 0 };
+        let reads = |buffer: u32| stripe.inputs.iter().any(|view| view.buffer == buffer);
+        if !self.kernels.iter().any(|before| reads(before.output.buffer)) {
+            return MAX_BLOCKDEP as u32;
+        }
+        let jobs = jobs(kernel);
+        let first = (blocks(self.graph, stripe) * jobs).min(MAX_BLOCKDEP as i64);
+        let mut allowed = MAX_BLOCKDEP;
+        for job in 0..first as usize {
+            for back in 0..allowed.saturating_sub(job) {
+                if self.depends(stripe, kernel, job as i64, back as i64) {
+                    allowed = job + back;
+                    break;
+                }
+            }
+        }
+        allowed as u32
+    }
+
+    /// Whether a job of the next kernel reads what the `back`-th last block before it writes.
+    fn depends(&self, stripe: &Stripe, kernel: &Kernel, job: i64, back: i64) -> bool {
+        let mut left = back;
+        for before in &self.kernels {
+            let count = blocks(self.graph, before);
+            if left >= count {
+                left -= count;
+                continue;
+            }
+            let written = self.written(before, count - 1 - left);
+            return stripe.inputs.iter().zip(&self.graph.parts[stripe.part as usize].inputs).any(|(view, input)| {
+                let same = view.buffer == before.output.buffer;
+                same && (!self.graph.is_aligned(input) || self.read(stripe, kernel, view, job).meets(&written))
+            });
+        }
+        false
+    }
+
+    fn written(&self, stripe: &Stripe, index: i64) -> Box3 {
+        let origin = block_origin(self.graph, stripe, index);
+        let spans = [0, 1].map(|axis| {
+            let span = stripe.output.region.spans[axis];
+            let start = span.start + origin[axis];
+            (start, (start + stripe.block[axis]).min(span.end))
+        });
+        // Slices but the first begin inside a pixel: their channels are not where a reader counts them.
+        let channels = stripe.slice.is_none_or(|slice| slice == 0).then_some((origin[2], origin[2] + stripe.block[2]));
+        Box3 { spans, channels }
+    }
+
+    fn read(&self, stripe: &Stripe, kernel: &Kernel, view: &View, job: i64) -> Box3 {
+        let jobs = jobs(kernel);
+        let origin = block_origin(self.graph, stripe, job / jobs);
+        let spans = [0, 1].map(|axis| {
+            let extent = stripe.output.region.spans[axis].len();
+            let end = (origin[axis] + stripe.block[axis]).min(extent);
+            let (before, region) = (stripe.padding[axis], view.region.spans[axis]);
+            let from = (origin[axis] * kernel.stride[axis] - before).max(0);
+            let to = ((end - 1) * kernel.stride[axis] - before + kernel.dilated(axis)).min(region.len());
+            (region.start + from, region.start + to.max(from))
+        });
+        let depth = if kernel.primitive == Primitive::Convolution { IFM_BLOCK_DEPTH } else { kernel.ifm_depth };
+        Box3 { spans, channels: Some((job % jobs * depth, (job % jobs + 1) * depth)) }
+    }
+}
+
+/// Jobs of a block.
+fn jobs(kernel: &Kernel) -> i64 {
+    match kernel.primitive {
+        Primitive::Convolution => (kernel.ifm_depth + IFM_BLOCK_DEPTH - 1) / IFM_BLOCK_DEPTH,
+        _ => 1,
+    }
+}
+
+/// Blocks of a stripe along height, width and depth.
+fn grid(graph: &CascaderGraph, stripe: &Stripe) -> [i64; 3] {
+    let depth = graph.kernel(stripe.part).map_or(1, |kernel| match (&kernel.sliced, stripe.slice) {
+        (Some(sliced), Some(index)) => sliced.depth.min(kernel.ofm_depth - i64::from(index) * sliced.depth),
+        _ => kernel.ofm_depth,
+    });
+    let [rows, columns] = stripe.output.region.spans.map(|span| span.len());
+    let count = |extent: i64, block: i64| (extent + block - 1) / block;
+    [count(rows, stripe.block[0]), count(columns, stripe.block[1]), count(depth, stripe.block[2])]
+}
+
+fn blocks(graph: &CascaderGraph, stripe: &Stripe) -> i64 {
+    grid(graph, stripe).iter().product()
+}
+
+/// First row, column and channel of a block; depth runs fastest, then width, then height.
+fn block_origin(graph: &CascaderGraph, stripe: &Stripe, index: i64) -> [i64; 3] {
+    let [_, across, deep] = grid(graph, stripe);
+    [index / (deep * across) * stripe.block[0], index / deep % across * stripe.block[1], index % deep * stripe.block[2]]
+}

@@ -1,0 +1,259 @@
+//! Operations of an Ethos-U on one stripe: what they cost, which OFM block is best, how weights are to be encoded.
+//!
+//! Owns the description of a stripe as the registers will describe it, and the choice of blocks. The costs themselves are
+//! the timing model's (`npu::timing`), the referee of the finished stream. Knows nothing of Plans and programs.
+
+use smallvec::SmallVec;
+
+use crate::npu::arithmetic::Rounding;
+use crate::npu::feature_map::{self, ElementType, FeatureMap};
+use crate::npu::operation::{
+    self, Activation, Elementwise, Function, KernelKind, Operand2, OperandScaling, ShramLayout, Stream, Window,
+};
+use crate::npu::shram;
+use crate::npu::timing::kernel::{self, Costing, KernelCost};
+use crate::npu::timing::system::CONSTANTS_REGION;
+use crate::npu::timing::walk::{DmaCost, KernelShape};
+use crate::npu::timing::Ticks;
+use crate::performance::{Block, Cost, EthosU, Home, Kernel, Layout, Operation, Primitive, Slab};
+
+/// Region of the arena, as the writer of command streams numbers them.
+const ARENA_REGION: usize = 1;
+/// Largest OFM block (ETHOS-U TRM): height, width, depth.
+const MAX_BLOCK: Block = [32, 64, 128];
+/// Depths that split an OFM are multiples of this.
+const SPLIT_DEPTH: i64 = 16;
+/// Bytes of a channel's scale record.
+const SCALE_BYTES: u64 = 10;
+const INT8: ElementType = ElementType { bits: 8, signed: true };
+
+/// An operation with its block, as the referee will see it.
+#[derive(Debug)]
+pub struct Planned {
+    /// Extents.
+    pub shape: KernelShape,
+    /// What it costs alone.
+    pub cost: KernelCost,
+    /// Banks of the shared buffer for the input, and for the accumulators or the second operand.
+    pub banks: [u32; 2],
+}
+
+/// An operation with a given block.
+///
+/// # Panics
+/// If the operation has more different blocks than the referee looks at, which no graph within SHRAM has.
+pub fn planned(npu: &EthosU, op: &Operation, block: Block) -> Planned {
+    let kernel = described(op, block);
+    let cost = kernel::cost(&kernel, npu.accelerator, false, &npu.system, &npu.rules);
+    Planned {
+        shape: KernelShape::of(&kernel),
+        cost: cost.expect("a planned stripe has few different blocks"),
+        banks: shram::banks(&kernel, npu.accelerator),
+    }
+}
+
+/// The cost of a copy of constants into the arena.
+pub fn copy_cost(npu: &EthosU, bytes: u64) -> DmaCost {
+    DmaCost::of(bytes, Some(CONSTANTS_REGION), Some(ARENA_REGION), &npu.system, &npu.rules)
+}
+
+/// The cheapest block of the kernel's own depth; None if no block fits SHRAM. Ties go to the larger block.
+pub fn best_block(npu: &EthosU, op: &Operation) -> Option<Cost> {
+    cheapest(npu, op, u64::MAX)
+}
+
+/// The cheapest block if it costs less than `limit` cycles.
+///
+/// Blocks are tried in the order of what they cost at least, until that is more than the best found.
+fn cheapest(npu: &EthosU, op: &Operation, limit: u64) -> Option<Cost> {
+    let mut kernel = described(op, [1, 1, op.kernel.block_depth]);
+    let mut candidates: SmallVec<[(Ticks, i64, operation::Block); 64]> = SmallVec::new();
+    let micro = npu.accelerator.micro_block.map(i64::from);
+    let plane = op.output.plane;
+    let heights = extents(plane[0], micro[0], MAX_BLOCK[0]);
+    let widths = extents(plane[1], micro[1], MAX_BLOCK[1]);
+    for &height in &heights {
+        for &width in &widths {
+            kernel.block = block_of([height, width, op.kernel.block_depth]);
+            if !shram::fits(&kernel, npu.accelerator) {
+                break;
+            }
+            candidates.push((Ticks::ZERO, -height * width, kernel.block));
+        }
+    }
+    let costing = Costing::new(&kernel, npu.accelerator, false, &npu.system, &npu.rules);
+    for (least, _, block) in &mut candidates {
+        *least = costing.least(*block);
+    }
+    candidates.sort_unstable_by_key(|&(least, area, block)| (least, area, block.height));
+    let mut best: Option<(u64, i64, operation::Block)> = None;
+    for &(least, area, block) in &candidates {
+        if least.ceil() > best.map_or(limit, |(cycles, ..)| cycles) {
+            break;
+        }
+        let Ok(cost) = costing.cost(block) else { continue };
+        let found = (cost.alone.ceil(), area);
+        if best.is_none_or(|(cycles, known, _)| found < (cycles, known)) {
+            best = Some((found.0, area, block));
+        }
+    }
+    let (cycles, _, block) = best.filter(|&(cycles, ..)| cycles < limit)?;
+    Some(Cost { cycles, block: [block.height, block.width, block.depth].map(i64::from) })
+}
+
+/// Block extents worth trying along an axis, ascending: the whole, even divisions, powers of two of the micro-block.
+fn extents(plane: i64, micro: i64, limit: i64) -> SmallVec<[i64; 12]> {
+    let whole = round_up(plane, micro);
+    let mut found: SmallVec<[i64; 12]> = (1..=4).map(|n| round_up(div_ceil(plane, n), micro)).collect();
+    let mut power = micro;
+    while power < whole {
+        found.push(power);
+        power *= 2;
+    }
+    found.retain(|extent| *extent <= limit);
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Weight order and OFM block depth for a kernel whose constants are not encoded yet.
+///
+/// `constant_bytes` of the kernel is an estimate (the raw weights). Returns (block depth, part-kernel-first) of the
+/// cheapest unstriped operation, constants read in place or copied into the arena behind other work; None if nothing
+/// fits SHRAM.
+pub fn choose_encoding(npu: &EthosU, op: &Operation) -> Option<(i64, bool)> {
+    let kernel = op.kernel;
+    let orders: &[bool] = if kernel.primitive == Primitive::Convolution { &[false, true] } else { &[false] };
+    let micro = i64::from(npu.accelerator.micro_block[2]);
+    let whole = round_up(kernel.ofm_depth, micro);
+    let copy = copy_cost(npu, kernel.constant_bytes).alone.ceil();
+    let mut best: Option<(u64, i64, bool)> = None;
+    for &part_kernel in orders {
+        for depth in [8, 16, 32, 48, 64, 96, 128, whole] {
+            let splits = depth < whole;
+            if depth > whole || depth > MAX_BLOCK[2] || depth % micro != 0 || (splits && depth % SPLIT_DEPTH != 0) {
+                continue;
+            }
+            let candidate = Kernel { block_depth: depth, part_kernel, sliced: None, ..*kernel };
+            for (constants, at_least) in [(Home::Constants, 0), (Home::Arena, copy)] {
+                let limit = best.map_or(u64::MAX, |(cycles, ..)| cycles);
+                let op = Operation { kernel: &candidate, constants, ..*op };
+                let Some(cost) = cheapest(npu, &op, limit) else { continue };
+                let cycles = cost.cycles.max(at_least);
+                if cycles < limit {
+                    best = Some((cycles, depth, part_kernel));
+                }
+            }
+        }
+    }
+    best.map(|(_, depth, part_kernel)| (depth, part_kernel))
+}
+
+/// An operation in the simulator's terms. Addresses, zero points and scales have no part in its cost.
+fn described(op: &Operation, block: Block) -> operation::Kernel {
+    let kernel = op.kernel;
+    let kind = match kernel.primitive {
+        Primitive::Convolution => KernelKind::Conv,
+        Primitive::Depthwise => KernelKind::Depthwise,
+        Primitive::AveragePool => KernelKind::AveragePool,
+        Primitive::MaxPool => KernelKind::MaxPool,
+        Primitive::Add => KernelKind::Elementwise(Elementwise::Add),
+    };
+    let stream = |length: u64| Stream { region: home_region(op.constants), base: 0, length: length as usize };
+    let scale_bytes = (SCALE_BYTES * kernel.ofm_depth as u64).min(kernel.constant_bytes);
+    let weighted = kernel.primitive.has_weights();
+    operation::Kernel {
+        kind,
+        ifm: map("IFM", &op.input, kernel.ifm_depth),
+        ifm2: op.second.as_ref().map(|slab| Operand2::Map(map("IFM2", slab, kernel.ifm_depth))),
+        swap_operands: false,
+        ofm: map("OFM", &op.output, kernel.ofm_depth),
+        window: window(op),
+        block: block_of(block),
+        part_kernel: kernel.part_kernel,
+        small_sub_kernels: false,
+        weights: if weighted { vec![stream(kernel.constant_bytes - scale_bytes)] } else { Vec::new() },
+        scales: if weighted { vec![stream(scale_bytes)] } else { Vec::new() },
+        scale: None,
+        rounding: Rounding::Double,
+        operands: OperandScaling::None,
+        activation: Activation {
+            function: Function::Clamp,
+            forced_range: None,
+            min: INT8.min() + i64::from(kernel.clamped),
+            max: INT8.max(),
+        },
+        accumulator_bits: 32,
+        shram: ShramLayout { ifm_end: 0, accumulator_start: 0, ifm2_start: None },
+        blockdep: 0,
+    }
+}
+
+fn home_region(home: Home) -> usize {
+    match home {
+        Home::Constants => CONSTANTS_REGION,
+        Home::Arena => ARENA_REGION,
+    }
+}
+
+fn map(name: &'static str, slab: &Slab, depth: i64) -> FeatureMap {
+    let [height, width] = slab.plane.map(|extent| extent as u32);
+    let (layout, stride_x) = match slab.layout {
+        Layout::Nhwc => (feature_map::Layout::Nhwc, slab.pixel_bytes as i64),
+        Layout::Nhcwb16 => (feature_map::Layout::Nhcwb16, 16),
+    };
+    FeatureMap {
+        name,
+        region: ARENA_REGION,
+        height,
+        width,
+        depth: depth as u32,
+        element: INT8,
+        layout,
+        zero_point: 0,
+        bases: [0; 4],
+        width0: width,
+        height0: height,
+        height1: height,
+        stride_x,
+        stride_y: 0,
+        stride_c: 0,
+    }
+}
+
+fn window(op: &Operation) -> Window {
+    let kernel = op.kernel;
+    if kernel.primitive == Primitive::Add {
+        return Window::UNIT;
+    }
+    let [height, width] = kernel.kernel.map(|extent| extent as u32);
+    let [stride_y, stride_x] = kernel.stride.map(|stride| stride as u32);
+    let [dilation_y, dilation_x] = kernel.dilation.map(|dilation| dilation as u32);
+    let [pad_top, pad_left, pad_bottom, pad_right] = op.padding.map(|rows| rows as u32);
+    Window {
+        height,
+        width,
+        stride_y,
+        stride_x,
+        dilation_y,
+        dilation_x,
+        pad_top,
+        pad_left,
+        pad_bottom,
+        pad_right,
+        ..Window::UNIT
+    }
+}
+
+fn block_of(block: Block) -> operation::Block {
+    let [height, width, depth] = block.map(|extent| extent as u32);
+    operation::Block { height, width, depth }
+}
+
+fn div_ceil(value: i64, by: i64) -> i64 {
+    (value + by - 1) / by
+}
+
+fn round_up(value: i64, to: i64) -> i64 {
+    div_ceil(value, to) * to
+}

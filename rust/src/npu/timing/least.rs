@@ -1,0 +1,88 @@
+//! What a kernel costs at least with a given block, found without cutting it into blocks: for choosing among blocks.
+
+use super::super::operation::{Block, KernelKind};
+use super::engine::second_map;
+use super::kernel::Costing;
+use super::system::System;
+use super::ticks::Ticks;
+
+/// An axis cut into blocks: extent of the blocks and how many have it, the whole ones first.
+fn cuts(extent: u32, block: u32) -> [(u32, u64); 2] {
+    [(block.min(extent), u64::from(extent / block)), (extent % block, u64::from(extent % block != 0))]
+}
+
+impl Costing<'_> {
+    /// A lower bound of [`super::kernel::KernelCost::alone`]: engines by block, and the bytes that must move.
+    pub fn least(&self, block: Block) -> Ticks {
+        self.engines(block).max(self.memories(block))
+    }
+
+    /// The slower of MAC engine and output stage, block by block.
+    fn engines(&self, block: Block) -> Ticks {
+        if !self.rules.partial_blocks {
+            return Ticks::ZERO;
+        }
+        let ofm = &self.kernel.ofm;
+        let mut sum = Ticks::ZERO;
+        for (height, rows) in cuts(ofm.height, block.height) {
+            for (width, columns) in cuts(ofm.width, block.width) {
+                for (depth, deep) in cuts(ofm.depth, block.depth) {
+                    let count = rows * columns * deep;
+                    if count > 0 {
+                        let shape = [height, width, depth];
+                        sum += self.engine.mac(shape).max(self.engine.output(shape)).times(count);
+                    }
+                }
+            }
+        }
+        sum
+    }
+
+    /// The busiest memory, with no more than each byte of the feature maps once.
+    fn memories(&self, block: Block) -> Ticks {
+        let kernel = self.kernel;
+        let ofm = &kernel.ofm;
+        let spatial = u64::from(ofm.height.div_ceil(block.height)) * u64::from(ofm.width.div_ceil(block.width));
+        let elements = |sizes: [u32; 3]| sizes.iter().map(|&size| u64::from(size)).product::<u64>();
+        let mut bytes = vec_of(self.system);
+        let mut add = |region: usize, amount: u64| {
+            bytes[self.system.of_region(region)] += u128::from(amount);
+        };
+        add(ofm.region, elements([ofm.height, ofm.width, ofm.depth]) * ofm.element.bytes() as u64);
+        let again = match kernel.kind {
+            KernelKind::Conv if self.rules.ifm_per_depth_block => u64::from(ofm.depth.div_ceil(block.depth)),
+            _ => 1,
+        };
+        let [height, width] = self.read_at_least();
+        add(kernel.ifm.region, elements([height, width, kernel.ifm.depth]) * kernel.ifm.element.bytes() as u64 * again);
+        if let Some(map) = second_map(kernel) {
+            add(map.region, elements([map.height, map.width, map.depth]) * map.element.bytes() as u64);
+        }
+        let repeats = if self.rules.weights_per_spatial_block { spatial } else { 1 };
+        for stream in kernel.weights.iter().chain(&kernel.scales) {
+            add(stream.region, stream.length as u64 * repeats);
+        }
+        let times = bytes.iter().zip(self.system.ports()).map(|(&bytes, port)| port.time(bytes));
+        times.max().unwrap_or_default()
+    }
+
+    /// Rows and columns of the input that some window touches; none where enlargement makes that a longer story.
+    fn read_at_least(&self) -> [u32; 2] {
+        let (kernel, w) = (self.kernel, &self.kernel.window);
+        if w.upscale.factor() > 1 {
+            return [0, 0];
+        }
+        let axis = |ofm: u32, size: u32, stride: u32, pads: u32, stored: u32| {
+            let touched = if size >= stride { (ofm - 1) * stride + size } else { ofm * size };
+            touched.saturating_sub(pads).min(stored)
+        };
+        [
+            axis(kernel.ofm.height, w.height, w.stride_y, w.pad_top + w.pad_bottom, kernel.ifm.height),
+            axis(kernel.ofm.width, w.width, w.stride_x, w.pad_left + w.pad_right, kernel.ifm.width),
+        ]
+    }
+}
+
+fn vec_of(system: &System) -> smallvec::SmallVec<[u128; 4]> {
+    smallvec::smallvec![0; system.ports().len()]
+}

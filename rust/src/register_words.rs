@@ -1,0 +1,196 @@
+//! How many words set a kernel's registers: only those whose value changes from kernel to kernel are sent.
+//!
+//! Owns the prediction of a stream's length. Values that the planner does not know (zero points, scales) are taken to
+//! stay as they are, or to change with the Part; no value here is ever sent to a device.
+
+use smallvec::SmallVec;
+
+use crate::performance::{Kernel, Layout, Primitive};
+use crate::program::{Stripe, View};
+
+/// A feature map's registers: up to four tiles where a box wraps in its buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Surface {
+    /// Rows of the first tile, of the second, and columns of the first.
+    tiles: [u64; 3],
+    extent: [u64; 2],
+    bases: [u64; 4],
+    row_bytes: u64,
+    pixel_bytes: u64,
+    layout: Layout,
+}
+
+impl Surface {
+    /// A view of a buffer at `offset`.
+    pub fn new(view: &View, offset: u64, pixel_bytes: u64, layout: Layout) -> Surface {
+        let extent = view.region.spans.map(|span| span.len() as u64);
+        let capacity = view.capacity.map(|extent| extent as u64);
+        let first = [0, 1].map(|axis| {
+            (view.region.spans[axis].start - view.origin[axis]).rem_euclid(view.capacity[axis].max(1)) as u64
+        });
+        let row_bytes = capacity[1] * pixel_bytes;
+        let [height, width] = [0, 1].map(|axis| extent[axis].min(capacity[axis] - first[axis]));
+        let (tall, wide) = (height < extent[0], width < extent[1]);
+        let (row, column) = (offset + first[0] * row_bytes, first[1] * pixel_bytes);
+        Surface {
+            tiles: [height, if wide { height } else { 0 }, width],
+            extent,
+            bases: [
+                row + column,
+                if wide { row } else { 0 },
+                if tall { offset + column } else { 0 },
+                if wide && tall { offset } else { 0 },
+            ],
+            row_bytes,
+            pixel_bytes,
+            layout,
+        }
+    }
+
+    /// From the first to the last byte of each tile.
+    pub fn ranges(&self) -> SmallVec<[(u64, u64); 4]> {
+        let rows = [self.tiles[0], self.extent[0] - self.tiles[0]];
+        let columns = [self.tiles[2], self.extent[1] - self.tiles[2]];
+        let mut found = SmallVec::new();
+        for (tile, &base) in self.bases.iter().enumerate() {
+            let (height, width) = (rows[tile / 2], columns[tile % 2]);
+            if height > 0 && width > 0 {
+                found.push((base, base + (height - 1) * self.row_bytes + width * self.pixel_bytes));
+            }
+        }
+        found
+    }
+}
+
+/// Where each group of registers begins.
+const IFM: usize = 0;
+const OFM: usize = IFM + SURFACE;
+const IFM2: usize = OFM + SURFACE;
+const SHAPE: usize = IFM2 + SURFACE;
+const WINDOW: usize = SHAPE + 13;
+const CONSTANTS: usize = WINDOW + 5;
+const SCALES: usize = CONSTANTS + 6;
+const COPY: usize = SCALES + 3;
+const COUNT: usize = COPY + 4;
+/// Registers of a feature map.
+const SURFACE: usize = 11;
+/// Words of what a kernel sets and the planner takes to stay: regions, zero points, activation, accumulators.
+const STEADY_WORDS: u64 = 9;
+
+/// What the registers hold.
+#[derive(Debug)]
+pub struct Image {
+    values: [u64; COUNT],
+    words: u64,
+}
+
+impl Default for Image {
+    fn default() -> Image {
+        Image { values: [u64::MAX; COUNT], words: 0 }
+    }
+}
+
+impl Image {
+    /// Set the registers of a kernel; returns the words that takes. `staged` is where its constants were copied to,
+    /// `banks` the parts of the shared buffer that its block takes.
+    pub fn kernel(
+        &mut self,
+        kernel: &Kernel,
+        stripe: &Stripe,
+        (inputs, output): (&[Surface], &Surface),
+        staged: Option<u64>,
+        banks: [u32; 2],
+        blockdep: u32,
+    ) -> u64 {
+        self.words = 0;
+        let sliced = stripe.slice.and_then(|index| kernel.slice(index as usize));
+        let kernel = sliced.as_ref().unwrap_or(kernel);
+        self.surface(IFM, &inputs[0]);
+        self.surface(OFM, output);
+        if let Some(second) = inputs.get(1) {
+            self.surface(IFM2, second);
+        }
+        let [rows, columns] = output.extent;
+        let block = stripe.block.map(|extent| extent as u64);
+        let padding = stripe.padding.map(|rows| rows as u64);
+        let precision = u64::from(kernel.primitive.has_weights());
+        let shape = [rows, columns, kernel.ifm_depth as u64, kernel.ofm_depth as u64, precision, u64::from(blockdep)];
+        for (slot, value) in shape.into_iter().chain(block).chain(padding).enumerate() {
+            self.set(SHAPE + slot, value, 1);
+        }
+        self.window(kernel, banks);
+        self.constants(kernel, stripe, staged);
+        self.words
+    }
+
+    /// Set the registers of a copy of a Part's constants; returns the words that takes.
+    pub fn copy(&mut self, (part, slice): (u32, Option<u32>), to: u64, bytes: u64) -> u64 {
+        self.words = 0;
+        self.set(COPY, identity(part, slice), 2);
+        self.set(COPY + 1, to, 2);
+        self.set(COPY + 2, bytes, 2);
+        self.set(COPY + 3, 0, 2);
+        self.words
+    }
+
+    fn window(&mut self, kernel: &Kernel, banks: [u32; 2]) {
+        let order = u64::from(kernel.part_kernel) << 32 | (kernel.stride[0] << 16 | kernel.stride[1]) as u64;
+        if kernel.primitive != Primitive::Add {
+            self.set(WINDOW, kernel.dilated(0) as u64, 1);
+            self.set(WINDOW + 1, kernel.dilated(1) as u64, 1);
+            self.set(WINDOW + 2, order, 1);
+        }
+        self.set(WINDOW + 3, u64::from(banks[0]), 1);
+        self.set(WINDOW + 4, u64::from(banks[1]), 1);
+    }
+
+    fn constants(&mut self, kernel: &Kernel, stripe: &Stripe, staged: Option<u64>) {
+        self.set(SCALES, 0, STEADY_WORDS);
+        let scale = u64::from(stripe.part);
+        match kernel.primitive {
+            Primitive::Convolution | Primitive::Depthwise => {
+                let id = identity(stripe.part, stripe.slice);
+                self.set(CONSTANTS, u64::from(staged.is_some()), 2);
+                self.set(CONSTANTS + 1, staged.unwrap_or(id), 2);
+                self.set(CONSTANTS + 2, staged.unwrap_or(id) + kernel.constant_bytes, 2);
+                self.set(CONSTANTS + 3, kernel.constant_bytes, 2);
+                self.set(CONSTANTS + 4, kernel.ofm_depth as u64, 2);
+            }
+            Primitive::AveragePool => self.set(SCALES + 1, scale, 2),
+            Primitive::Add => {
+                self.set(SCALES + 1, scale, 2);
+                self.set(SCALES + 2, scale, 4);
+            }
+            Primitive::MaxPool => {}
+        }
+    }
+
+    fn surface(&mut self, at: usize, surface: &Surface) {
+        for (index, &base) in surface.bases.iter().enumerate() {
+            self.set(at + index, base, 2);
+        }
+        for (index, &tile) in surface.tiles.iter().enumerate() {
+            self.set(at + 4 + index, tile, 1);
+        }
+        self.set(at + 7, surface.row_bytes, 2);
+        let (brick, pixel) = match surface.layout {
+            Layout::Nhwc => (1, surface.pixel_bytes),
+            Layout::Nhcwb16 => (surface.row_bytes, 16),
+        };
+        self.set(at + 8, pixel, 2);
+        self.set(at + 9, brick, 2);
+        self.set(at + 10, u64::from(surface.layout == Layout::Nhwc), 1);
+    }
+
+    fn set(&mut self, at: usize, value: u64, words: u64) {
+        if self.values[at] != value {
+            self.values[at] = value;
+            self.words += words;
+        }
+    }
+}
+
+/// Stands for the address of constants that are read where they are.
+fn identity(part: u32, slice: Option<u32>) -> u64 {
+    1 << 60 | u64::from(part) << 24 | u64::from(slice.map_or(0, |slice| slice + 1))
+}
