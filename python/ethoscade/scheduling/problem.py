@@ -132,9 +132,10 @@ SLICE_BYTES = 24 * 1024
 _SLICE_CHANNELS = 16
 
 
-def choose_encoding(stage: Stage, target: Target) -> Encoding:
+def choose_encoding(stage: Stage, target: Target, layouts: tuple[str, str] = ("NHWC", "NHWC")) -> Encoding:
     """Weight order and OFM block depth of the cheapest unstriped operation, before the constants are encoded.
 
+    `layouts` are those of the stage's input and output, as in `TensorSpec`.
     Large convolutions get slices too, unless constants lie in SRAM anyway. Stages without constants get the depth of
     their block. Returns block depth 0 if no block fits SHRAM.
     """
@@ -143,7 +144,7 @@ def choose_encoding(stage: Stage, target: Target) -> Encoding:
         raw = stage.weights.values.size + 10 * stage.weights.bias.size
     spec = kernel_spec(stage, Encoding(0, False, raw))
     plane = stage.output.shape[:2]
-    found = _core.choose_weight_encoding(target, spec, plane)
+    found = _core.choose_weight_encoding(target, spec, plane, layouts)
     if found is None:
         return Encoding(0, False)
     count = -(-raw // SLICE_BYTES)
@@ -152,7 +153,7 @@ def choose_encoding(stage: Stage, target: Target) -> Encoding:
     if stage.primitive is not Primitive.CONVOLUTION or depth >= stage.output.shape[2] or target.constants_in_sram:
         return Encoding(*found)
     part = replace(spec, ofm_depth=depth, constant_bytes=raw * depth // stage.output.shape[2])
-    sliced = _core.choose_weight_encoding(target, part, plane)
+    sliced = _core.choose_weight_encoding(target, part, plane, layouts)
     return Encoding(*found) if sliced is None else Encoding(*found, sliced=SlicedSpec(depth, *sliced))
 
 
