@@ -485,7 +485,6 @@ fn check_plans(py: Python<'_>, graph: &CascaderGraph, plans: Vec<PlanSpec>, pref
 
 /// (OFM block depth, part-kernel-first) for a kernel whose weights are still to be encoded; None if nothing fits.
 #[pyfunction]
-#[pyo3(signature = (device, kernel, plane, layouts=("NHWC".into(), "NHWC".into())))]
 fn choose_weight_encoding(
     device: DeviceSpec,
     kernel: KernelSpec,
