@@ -73,21 +73,6 @@ class Target:
     arena: Memory
 
     @property
-    def macs(self) -> int:
-        """MACs per cycle."""
-        return self.accelerator.macs
-
-    @property
-    def micro_block(self) -> tuple[int, int, int]:
-        """Micro-block height, width and OFM depth."""
-        return self.accelerator.micro_block
-
-    @property
-    def shram_banks(self) -> int:
-        """SHRAM banks of 1 KiB."""
-        return self.accelerator.shram_banks
-
-    @property
     def constants_in_sram(self) -> bool:
         """Whether weights count against the budget too (memory mode Sram_Only)."""
         return self.constants.is_sram

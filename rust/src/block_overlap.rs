@@ -141,3 +141,42 @@ fn block_origin(graph: &CascaderGraph, stripe: &Stripe, index: i64) -> [i64; 3] 
     let [_, across, deep] = grid(graph, stripe);
     [index / (deep * across) * stripe.block[0], index / deep % across * stripe.block[1], index % deep * stripe.block[2]]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::costs::Costs;
+    use crate::interleave::interleave;
+    use crate::program::Step;
+    use crate::proposals::uncascaded;
+    use crate::samples::Network;
+
+    /// BLOCKDEP of each kernel of a chain of convolutions, each in one piece.
+    fn chain(plane: [i64; 2], layers: usize) -> Vec<u32> {
+        let mut net = Network::new(plane, 16);
+        let mut t = 0;
+        for _ in 0..layers {
+            t = net.window(t, Primitive::Convolution, 1, 1, 16);
+        }
+        let graph = net.finish(t);
+        let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");
+        let mut recent = Recent::new(&graph);
+        let mut found = Vec::new();
+        for step in &program.steps {
+            let Step::Stripe(stripe) = step else { continue };
+            found.push(recent.block_dependency(stripe));
+            recent.push(stripe);
+        }
+        found
+    }
+
+    #[test]
+    fn a_kernel_of_one_block_waits_for_the_one_block_before() {
+        assert_eq!(chain([2, 2], 3), [0, 0, 0]);
+    }
+
+    #[test]
+    fn first_blocks_may_run_beside_last_ones() {
+        assert_eq!(chain([160, 64], 2), [0, 3]);
+    }
+}

@@ -257,3 +257,100 @@ fn div_ceil(value: i64, by: i64) -> i64 {
 fn round_up(value: i64, to: i64) -> i64 {
     div_ceil(value, to) * to
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::performance::Unit;
+    use crate::samples::device;
+
+    fn npu() -> EthosU {
+        let Unit::EthosU(npu) = device().unit;
+        npu
+    }
+
+    fn kernel(primitive: Primitive, size: i64, [ifm_depth, ofm_depth]: [i64; 2]) -> Kernel {
+        let weights = if primitive == Primitive::Convolution { ifm_depth * ofm_depth } else { ofm_depth };
+        Kernel {
+            primitive,
+            kernel: [size; 2],
+            stride: [1; 2],
+            dilation: [1; 2],
+            ifm_depth,
+            ofm_depth,
+            clamped: true,
+            part_kernel: false,
+            block_depth: 16,
+            constant_bytes: if primitive.has_weights() { (weights * size * size + 10 * ofm_depth) as u64 } else { 0 },
+            sliced: None,
+        }
+    }
+
+    fn op<'a>(kernel: &'a Kernel, plane: [i64; 2], layout: Layout, constants: Home) -> Operation<'a> {
+        let slab = |plane: [i64; 2], depth: i64| Slab { plane, layout, pixel_bytes: depth as u64 };
+        let read = slab(plane.map(|extent| extent + kernel.kernel[0] - 1), kernel.ifm_depth);
+        Operation {
+            kernel,
+            input: read,
+            second: kernel.primitive.is_binary().then_some(read),
+            output: slab(plane, kernel.ofm_depth),
+            padding: [0; 4],
+            constants,
+        }
+    }
+
+    #[test]
+    fn weights_read_in_place_cost_flash_time_for_each_spatial_block() {
+        let kernel = Kernel { block_depth: 64, ..kernel(Primitive::Convolution, 1, [512, 512]) };
+        let in_place = planned(&npu(), &op(&kernel, [14, 14], Layout::Nhwc, Home::Constants), [8, 8, 64]);
+        assert!(in_place.cost.alone.ceil() >= 4 * kernel.constant_bytes);
+    }
+
+    #[test]
+    fn bricks_spare_the_arena_short_runs() {
+        let kernel = Kernel { block_depth: 32, ..kernel(Primitive::Convolution, 1, [64, 64]) };
+        let alone = |layout| planned(&npu(), &op(&kernel, [28, 28], layout, Home::Arena), [8, 14, 32]).cost.alone;
+        assert!(alone(Layout::Nhcwb16) < alone(Layout::Nhwc));
+    }
+
+    #[test]
+    fn blocks_that_overflow_shram_are_refused() {
+        let kernel = Kernel { block_depth: 128, ..kernel(Primitive::Convolution, 7, [64, 128]) };
+        let op = op(&kernel, [64, 64], Layout::Nhwc, Home::Constants);
+        let [height, width, _] = best_block(&npu(), &op).expect("a small block fits").block;
+        assert!(shram::fits(&described(&op, [height, width, 128]), npu().accelerator));
+        assert!(!shram::fits(&described(&op, [32, 64, 128]), npu().accelerator));
+    }
+
+    proptest! {
+        /// Leaving blocks out by their lower bound loses nothing, and the bound is one.
+        #[test]
+        fn the_best_block_is_the_best_of_all(
+            what in prop::sample::select(vec![
+                Primitive::Convolution, Primitive::Depthwise, Primitive::AveragePool, Primitive::MaxPool, Primitive::Add,
+            ]),
+            size in 1i64..6, depths in (1i64..6, 1i64..6), plane in (1i64..40, 1i64..40), bricks: bool, staged: bool,
+        ) {
+            let depths = [16 * depths.0, if what == Primitive::Convolution { 16 * depths.1 } else { 16 * depths.0 }];
+            let kernel = kernel(what, if what == Primitive::Add { 1 } else { size }, depths);
+            let layout = if bricks { Layout::Nhcwb16 } else { Layout::Nhwc };
+            let op = op(&kernel, [plane.0, plane.1], layout, if staged { Home::Arena } else { Home::Constants });
+            let npu = npu();
+            let mut all = Vec::new();
+            for &height in &extents(plane.0, 2, MAX_BLOCK[0]) {
+                for &width in &extents(plane.1, 2, MAX_BLOCK[1]) {
+                    let described = described(&op, [height, width, kernel.block_depth]);
+                    if shram::fits(&described, npu.accelerator) {
+                        let costing = Costing::new(&described, npu.accelerator, false, &npu.system, &npu.rules);
+                        let alone = costing.cost(described.block).expect("few blocks").alone;
+                        prop_assert!(costing.least(described.block) <= alone);
+                        all.push(alone.ceil());
+                    }
+                }
+            }
+            prop_assert_eq!(best_block(&npu, &op).map(|cost| cost.cycles), all.into_iter().min());
+        }
+    }
+}

@@ -194,3 +194,27 @@ impl Image {
 fn identity(part: u32, slice: Option<u32>) -> u64 {
     1 << 60 | u64::from(part) << 24 | u64::from(slice.map_or(0, |slice| slice + 1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stripe::{Region, Span};
+
+    fn surface(rows: (i64, i64)) -> Surface {
+        let region = Region { spans: [Span::new(rows.0, rows.1), Span::new(0, 4)] };
+        Surface::new(&View { buffer: 0, region, origin: [0, 0], capacity: [4, 4] }, 1000, 8, Layout::Nhwc)
+    }
+
+    #[test]
+    fn rows_that_wrap_lie_in_two_tiles() {
+        assert_eq!(surface((0, 4)).ranges().as_slice(), [(1000, 1128)]);
+        assert_eq!(surface((6, 9)).ranges().as_slice(), [(1064, 1128), (1000, 1032)]);
+    }
+
+    #[test]
+    fn only_what_changes_is_sent() {
+        let mut image = Image::default();
+        let first = image.copy((0, None), 64, 32);
+        assert_eq!((first, image.copy((0, None), 64, 32), image.copy((0, None), 128, 32)), (8, 0, 2));
+    }
+}

@@ -5,7 +5,8 @@
 //! [`flows`] that share the memories of a [`system`], and [`report`] adds up. `docs/timing.md` names the source of each
 //! term; what is assumed is a switch in [`rules`]. Times are exact [`ticks`].
 //!
-//! Shares no code with the planner's cost model or with code generation.
+//! Knows neither the planner nor code generation. The planner asks [`kernel`], [`least`] and [`schedule`] what stripes and
+//! programs that it describes itself would cost.
 
 mod axis;
 mod engine;

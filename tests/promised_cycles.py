@@ -1,0 +1,22 @@
+"""Proposals carried out as far as their command streams, and timed by the referee."""
+
+from __future__ import annotations
+
+from ethoscade import memory
+from ethoscade.codegen.artifact import NpuCall
+from ethoscade.compiled import Curve
+from ethoscade.compiler import Network, emit
+from ethoscade.scheduling import schedule as scheduling
+from ethoscade.timing import simulate_timing
+
+TOLERANCE = 0.03
+
+
+def promised_and_timed(network: Network, curve: Curve, index: int) -> tuple[int, int]:
+    """Cycles that point `index` of a curve promises, and those of its streams by the timing model."""
+    schedule = scheduling.from_proposal(network.problem, curve.proposals[index])
+    program, _ = scheduling.lower_schedule(network.problem, schedule)
+    placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS)
+    artifact = emit(network, program, dict(enumerate(placement.offsets)), placement.arena_bytes)
+    payloads = [call.payload for call in artifact.calls if isinstance(call, NpuCall)]
+    return curve.points[index][1], sum(simulate_timing(payload, network.target).cycles for payload in payloads)

@@ -1,0 +1,31 @@
+"""Small networks take the cycles that their Proposals promise, by the timing model's judgement."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from ethoscade import compiler, testing
+from ethoscade.target import ACCELERATORS, load_target
+from promised_cycles import TOLERANCE, promised_and_timed
+
+NETWORKS = {
+    "tiny_conv": testing.tiny_conv,
+    "residual": testing.residual_network,
+    "keyword_spotting": testing.keyword_spotting,
+    "inverted_residuals": testing.inverted_residuals,
+    **{f"random {seed}": functools.partial(testing.random_network, seed) for seed in range(3)},
+}
+TARGETS = [*((name, "Shared_Sram") for name in ACCELERATORS), ("ethos-u55-256", "Sram_Only")]
+
+
+@pytest.mark.parametrize(("accelerator", "mode"), TARGETS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_promised_cycles_are_the_referees(name: str, accelerator: str, mode: str) -> None:
+    """At both ends of the frontier and half-way."""
+    target = load_target(accelerator, memory_mode=mode)
+    network = compiler.prepare(compiler.read_tflite(NETWORKS[name]()), target)
+    curve = compiler.search(network)
+    for index in sorted({0, len(curve.points) // 2, len(curve.points) - 1}):
+        promised, timed = promised_and_timed(network, curve, index)
+        assert promised == pytest.approx(timed, rel=TOLERANCE), f"{curve.points[index][0]} bytes"
