@@ -12,8 +12,8 @@ use crate::graph::{aligned, CascaderGraph, PartId, TensorId, Work};
 use crate::interleave::{interleave, PlanError};
 use crate::pareto::{pareto_front, thin, Point};
 use crate::plans::{enumerate, Candidate, Options, PlanTable};
-use crate::prefetch::{peak_bytes, prefetch, total_cycles};
-use crate::program::{Plan, Program, Staging, Step};
+use crate::prefetch::{prefetch, prefetch_limits, total_cycles};
+use crate::program::{Plan, Program, Staging};
 use crate::stripe::{Axis, Tiling};
 
 /// A way to run the network.
@@ -103,15 +103,6 @@ pub fn search(
         proposals_considered: considered,
         uncascaded_bytes,
     })
-}
-
-/// How much room to give to early copies: none, what the program takes anyway, and half as much again.
-fn prefetch_limits(program: &Program) -> Vec<u64> {
-    if !program.steps.iter().any(|step| matches!(step, Step::Copy { .. })) {
-        return vec![0];
-    }
-    let peak = peak_bytes(program);
-    vec![0, peak, peak + peak / 2]
 }
 
 /// Every Part whole, constants read in place.
