@@ -186,7 +186,7 @@ impl Lanes {
                 }
                 let reserved = earliest.reserved.max(slot.saturating_sub(KERNELS_IN_FLIGHT));
                 live[reserved..copy.user].iter_mut().for_each(|bytes| *bytes += copy.bytes);
-                ready[copy.user] = clock.copy(copy.cycles);
+                ready[copy.user] = clock.copy(copy.cycles, slot - reserved);
                 places.push(Place { slot, reserved });
                 next = None;
             }
@@ -228,9 +228,11 @@ impl Clock {
         self.front.max(self.ends[0])
     }
 
-    /// Issue a copy; returns when it is done.
-    fn copy(&mut self, cycles: u64) -> u64 {
-        self.front = self.front.max(self.copied);
+    /// Issue a copy whose bytes are its own since `kernels` kernels; returns when it is done.
+    fn copy(&mut self, cycles: u64, kernels: usize) -> u64 {
+        // Kernels in flight from before that may still use these bytes.
+        let users = self.ends.iter().rev().nth(kernels).copied().unwrap_or(0);
+        self.front = self.front.max(self.copied).max(users);
         self.copied = self.front + cycles;
         self.copied
     }
@@ -281,10 +283,17 @@ fn live_bytes(program: &Program) -> Vec<u64> {
 pub fn total_cycles(program: &Program) -> u64 {
     let mut clock = Clock::default();
     let mut ready = vec![0; program.buffers.len()];
+    let mut kernels = Vec::with_capacity(program.steps.len());
+    let mut count = 0;
     for step in &program.steps {
+        kernels.push(count);
         match step {
-            Step::Copy { buffer, cycles, .. } => ready[*buffer as usize] = clock.copy(*cycles),
+            Step::Copy { buffer, cycles, .. } => {
+                let since = count - kernels[program.buffers[*buffer as usize].first_step as usize];
+                ready[*buffer as usize] = clock.copy(*cycles, since);
+            }
             Step::Stripe(stripe) => {
+                count += 1;
                 clock.kernel(stripe.cycles, stripe.constants.map_or(0, |buffer| ready[buffer as usize]));
             }
             Step::Call { .. } => clock.call(),

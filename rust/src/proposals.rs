@@ -12,7 +12,7 @@ use crate::graph::{aligned, CascaderGraph, PartId, TensorId, Work};
 use crate::interleave::{interleave, PlanError};
 use crate::pareto::{pareto_front, thin, Point};
 use crate::plans::{enumerate, Candidate, Options, PlanTable};
-use crate::prefetch::{prefetch, prefetch_limits, total_cycles};
+use crate::prefetch::{peak_bytes, prefetch, prefetch_limits, total_cycles};
 use crate::program::{Plan, Program, Staging};
 use crate::stripe::{Axis, Tiling};
 
@@ -83,26 +83,56 @@ pub fn search(
     let mut costs = Costs::default();
     let whole = uncascaded(graph);
     let uncascaded_bytes = place(&interleave(graph, &whole, &mut costs)?);
-    let table = enumerate(graph, options, uncascaded_bytes, &mut costs);
-    let (fronts, considered) = combine(graph, &table, options);
-    let mut found = Vec::new();
-    for partial in fronts.last().map(Vec::as_slice).unwrap_or_default() {
-        let plans = unwind(&table, &fronts, partial);
-        let program = interleave(graph, &plans, &mut costs)?;
-        for prefetch_bytes in prefetch_limits(&program) {
-            let mut ahead = program.clone();
-            prefetch(graph, &mut ahead, prefetch_bytes);
-            let (sram_bytes, cycles) = (place(&ahead), total_cycles(&ahead));
-            found.push(Proposal { plans: plans.clone(), prefetch_bytes, sram_bytes, cycles });
+    let (mut plans_considered, mut proposals_considered) = (0, 0);
+    let mut found: Vec<Proposal> = Vec::new();
+    for &copies in &options.copies {
+        let table = enumerate(graph, options, copies, uncascaded_bytes, &mut costs);
+        let (fronts, considered) = combine(graph, &table, options);
+        for partial in fronts.last().map(Vec::as_slice).unwrap_or_default() {
+            let plans = unwind(&table, &fronts, partial);
+            found.extend(timed(graph, &plans, &mut costs)?);
         }
+        plans_considered += table.considered;
+        proposals_considered += considered;
     }
-    let plans_considered = table.considered;
-    Ok(Frontier {
-        proposals: pareto_front(found),
-        plans_considered,
-        proposals_considered: considered,
-        uncascaded_bytes,
-    })
+    let proposals = placed(graph, found, &mut costs, place)?;
+    Ok(Frontier { proposals, plans_considered, proposals_considered, uncascaded_bytes })
+}
+
+/// Proposals of the same Plans with different room for early copies; `sram_bytes` is what a perfect placement takes.
+fn timed(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Vec<Proposal>, PlanError> {
+    let program = interleave(graph, plans, costs)?;
+    let at_limit = |prefetch_bytes| {
+        let mut ahead = program.clone();
+        prefetch(graph, &mut ahead, prefetch_bytes);
+        let (sram_bytes, cycles) = (peak_bytes(&ahead), total_cycles(&ahead));
+        Proposal { plans: plans.to_vec(), prefetch_bytes, sram_bytes, cycles }
+    };
+    Ok(prefetch_limits(&program).into_iter().map(at_limit).collect())
+}
+
+/// Place the Proposals that may be Pareto-efficient; returns those that are.
+fn placed(
+    graph: &CascaderGraph,
+    mut found: Vec<Proposal>,
+    costs: &mut Costs,
+    place: &mut dyn FnMut(&Program) -> u64,
+) -> Result<Vec<Proposal>, PlanError> {
+    found.sort_by_key(|proposal| (proposal.cycles, proposal.sram_bytes));
+    let mut least = u64::MAX;
+    let mut kept = Vec::new();
+    for mut proposal in found {
+        // A faster one takes no more than this one takes at best.
+        if proposal.sram_bytes >= least {
+            continue;
+        }
+        let mut program = interleave(graph, &proposal.plans, costs)?;
+        prefetch(graph, &mut program, proposal.prefetch_bytes);
+        proposal.sram_bytes = place(&program);
+        least = least.min(proposal.sram_bytes);
+        kept.push(proposal);
+    }
+    Ok(pareto_front(kept))
 }
 
 /// Every Part whole, constants read in place.
