@@ -12,6 +12,8 @@ use crate::program::{Program, Step};
 
 /// Kernels that may be issued and unfinished (ETHOS-U: two).
 const KERNELS_IN_FLIGHT: usize = 2;
+/// How often the range of limits is halved, in ratio.
+const HALVINGS: u32 = 3;
 
 /// Most bytes in use at any step.
 pub fn peak_bytes(program: &Program) -> u64 {
@@ -58,8 +60,13 @@ pub fn prefetch_limits(program: &Program) -> Vec<u64> {
     }
     let own = peak_bytes(program);
     let most = lanes.issue(u64::MAX).peak_bytes.max(own);
-    let middle = mean(own, most);
-    let mut limits = vec![0, own, mean(own, middle), middle, mean(middle, most), most];
+    let mut limits = vec![own, most];
+    for _ in 0..HALVINGS {
+        let means: Vec<u64> = limits.windows(2).map(|pair| mean(pair[0], pair[1])).collect();
+        limits.extend(means);
+        limits.sort_unstable();
+    }
+    limits.insert(0, 0);
     limits.dedup();
     limits
 }

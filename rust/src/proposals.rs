@@ -71,6 +71,12 @@ impl Point for Partial {
 
 /// Partial Proposals kept per prefix of the network.
 const MAX_PARTIAL: usize = 96;
+/// Rounds of placing Proposals with early copies.
+const ROUNDS: u32 = 2;
+/// Proposals of a round closer in cycles than one part in this are merged.
+const ROUND_RESOLUTION: u64 = 64;
+/// Bytes beyond those in use, as one part in this of them, that placing is expected to cost.
+const PLACING_MARGIN: u64 = 32;
 
 /// Search the whole graph. `place` gives the arena bytes that the buffers of a program take when really placed.
 ///
@@ -111,28 +117,45 @@ fn timed(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Vec
     Ok(prefetch_limits(&program).into_iter().map(at_limit).collect())
 }
 
-/// Place the Proposals that may be Pareto-efficient; returns those that are.
+/// Place the Proposals that may be Pareto-efficient, the most promising first; returns those that are.
+///
+/// Placing is what takes time, and what a placement needs beyond the bytes in use is not known before. So fronts of the
+/// bytes in use are placed in rounds, each of what the rounds before leave room for; without early copies, which make
+/// room scarce and placing hard, every Proposal is.
 fn placed(
     graph: &CascaderGraph,
-    mut found: Vec<Proposal>,
+    mut waiting: Vec<Proposal>,
     costs: &mut Costs,
     place: &mut dyn FnMut(&Program) -> u64,
 ) -> Result<Vec<Proposal>, PlanError> {
-    found.sort_by_key(|proposal| (proposal.cycles, proposal.sram_bytes));
-    let mut least = u64::MAX;
-    let mut kept = Vec::new();
-    for mut proposal in found {
-        // A faster one takes no more than this one takes at best.
-        if proposal.sram_bytes >= least {
-            continue;
+    let mut known: Vec<Proposal> = Vec::new();
+    for round in 0..=ROUNDS {
+        waiting.retain(|proposal| !known.iter().any(|other| excludes(other, proposal)));
+        let chosen = match round {
+            ROUNDS => waiting.iter().filter(|proposal| proposal.prefetch_bytes == 0).cloned().collect(),
+            _ => thin(pareto_front(waiting.clone()), ROUND_RESOLUTION),
+        };
+        for mut proposal in chosen {
+            if known.iter().any(|other| excludes(other, &proposal)) {
+                continue;
+            }
+            let mut program = interleave(graph, &proposal.plans, costs)?;
+            prefetch(graph, &mut program, proposal.prefetch_bytes);
+            let same = |other: &Proposal| {
+                (other.prefetch_bytes, &other.plans) == (proposal.prefetch_bytes, &proposal.plans)
+            };
+            waiting.retain(|other| !same(other));
+            proposal.sram_bytes = place(&program);
+            known.push(proposal);
         }
-        let mut program = interleave(graph, &proposal.plans, costs)?;
-        prefetch(graph, &mut program, proposal.prefetch_bytes);
-        proposal.sram_bytes = place(&program);
-        least = least.min(proposal.sram_bytes);
-        kept.push(proposal);
     }
-    Ok(pareto_front(kept))
+    Ok(pareto_front(known))
+}
+
+/// Whether a placed Proposal is as fast as another one and takes no more than that one takes at best, or hardly more.
+fn excludes(placed: &Proposal, other: &Proposal) -> bool {
+    let margin = if other.prefetch_bytes == 0 { 0 } else { other.sram_bytes / PLACING_MARGIN };
+    placed.cycles <= other.cycles && placed.sram_bytes <= other.sram_bytes + margin
 }
 
 /// Every Part whole, constants read in place.
