@@ -37,18 +37,19 @@ pub struct Options {
 /// How long a copy of constants counts, while Plans are enumerated, before there are kernels to issue it ahead of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copies {
-    /// It hides behind the kernels that use it and nothing else, as where SRAM is short.
-    BehindUsers,
+    /// It starts with the group that uses it and hides behind nothing but kernels on earlier slices, as where SRAM is
+    /// short.
+    Exposed,
     /// It hides behind whatever runs before, as where there is SRAM to hold it.
-    BehindAnything,
+    Hidden,
 }
 
 impl Copies {
-    /// Cycles of kernels and of the copies that they use together.
-    fn cycles(self, kernels: u64, copy: u64) -> u64 {
+    /// Cycles of kernels and of the copies that they use; `first` is the copy that the first kernel waits for.
+    fn cycles(self, kernels: u64, first: u64, rest: u64) -> u64 {
         match self {
-            Copies::BehindUsers => kernels.max(copy),
-            Copies::BehindAnything => kernels,
+            Copies::Exposed => first + kernels.max(rest),
+            Copies::Hidden => kernels,
         }
     }
 }
@@ -61,7 +62,7 @@ impl Default for Options {
             tiles: vec![1, 2, 3, 4, 6],
             resolution: 64,
             max_points: 12,
-            copies: vec![Copies::BehindUsers, Copies::BehindAnything],
+            copies: vec![Copies::Exposed, Copies::Hidden],
         }
     }
 }
@@ -165,16 +166,17 @@ fn single(graph: &CascaderGraph, part: PartId, copies: Copies, costs: &mut Costs
     }
     if let Some(cost) = costs.stripe(graph, part, plane, Source::Staged).filter(|_| kernel.constant_bytes > 0) {
         let copy = staging_cycles(&graph.device, kernel.constant_bytes);
-        found.push(candidate(Staging::Whole, plane[0], aligned(kernel.constant_bytes), copies.cycles(cost.cycles, copy)));
+        found.push(candidate(Staging::Whole, plane[0], aligned(kernel.constant_bytes), copies.cycles(cost.cycles, copy, 0)));
     }
     if let Some(sliced) = &kernel.sliced {
         let slices = 0..sliced.bytes.len() as u32;
         let kernels: Option<u64> =
             slices.map(|i| costs.stripe(graph, part, plane, Source::Slice(i)).map(|cost| cost.cycles)).sum();
-        let copy: u64 = sliced.bytes.iter().map(|&bytes| staging_cycles(&graph.device, bytes)).sum();
+        let mut slices = sliced.bytes.iter().map(|&bytes| staging_cycles(&graph.device, bytes));
+        let (first, rest) = (slices.next().unwrap_or(0), slices.sum());
         let pairs = sliced.bytes.windows(2).map(|pair| aligned(pair[0]) + aligned(pair[1]));
         if let (Some(kernels), Some(bytes)) = (kernels, pairs.max()) {
-            found.push(candidate(Staging::Sliced, plane[0], bytes, copies.cycles(kernels, copy)));
+            found.push(candidate(Staging::Sliced, plane[0], bytes, copies.cycles(kernels, first, rest)));
         }
     }
     found
@@ -312,7 +314,7 @@ impl Grower<'_> {
                 }
             }
         }
-        Some((bytes, self.copies.cycles(cycles, copy)))
+        Some((bytes, self.copies.cycles(cycles, copy, 0)))
     }
 
     /// Lines of Part `first`'s output that a rolling buffer must hold, given the group that it is put in front of.
