@@ -166,7 +166,12 @@ fn single(graph: &CascaderGraph, part: PartId, copies: Copies, costs: &mut Costs
     }
     if let Some(cost) = costs.stripe(graph, part, plane, Source::Staged).filter(|_| kernel.constant_bytes > 0) {
         let copy = staging_cycles(&graph.device, kernel.constant_bytes);
-        found.push(candidate(Staging::Whole, plane[0], aligned(kernel.constant_bytes), copies.cycles(cost.cycles, copy, 0)));
+        found.push(candidate(
+            Staging::Whole,
+            plane[0],
+            aligned(kernel.constant_bytes),
+            copies.cycles(cost.cycles, copy, 0),
+        ));
     }
     if let Some(sliced) = &kernel.sliced {
         let slices = 0..sliced.bytes.len() as u32;

@@ -308,3 +308,135 @@ pub fn total_cycles(program: &Program) -> u64 {
     }
     clock.end()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::check;
+    use crate::costs::Costs;
+    use crate::interleave::interleave;
+    use crate::performance::Primitive;
+    use crate::program::{Plan, Staging};
+    use crate::proposals::uncascaded;
+    use crate::samples::{mobilenet_v1, mobilenet_v2, Network};
+
+    /// Every Part whole and alone, convolutions with their constants staged so.
+    fn staged(graph: &CascaderGraph, staging: Staging) -> Program {
+        let plan = |plan: Plan| {
+            let kernel = graph.kernel(plan.first).expect("samples are NPU Parts");
+            let can = kernel.constant_bytes > 0 && (staging != Staging::Sliced || kernel.sliced.is_some());
+            Plan { staging: vec![if can { staging } else { Staging::InPlace }], ..plan }
+        };
+        let plans: Vec<Plan> = uncascaded(graph).into_iter().map(plan).collect();
+        interleave(graph, &plans, &mut Costs::default()).expect("legal plans")
+    }
+
+    fn ahead(graph: &CascaderGraph, program: &Program, limit_bytes: u64) -> Program {
+        let mut ahead = program.clone();
+        prefetch(graph, &mut ahead, limit_bytes);
+        ahead
+    }
+
+    fn kernels(program: &Program) -> impl Iterator<Item = u64> + '_ {
+        program.steps.iter().filter_map(|step| if let Step::Stripe(stripe) = step { Some(stripe.cycles) } else { None })
+    }
+
+    #[test]
+    fn limits_are_kept_and_programs_stay_right() {
+        for (graph, staging) in [(mobilenet_v1(), Staging::Whole), (mobilenet_v2(), Staging::Sliced)] {
+            let program = staged(&graph, staging);
+            let limits = prefetch_limits(&program);
+            assert!(limits.len() > 3 && limits[0] == 0 && limits.is_sorted());
+            for limit in limits {
+                let ahead = ahead(&graph, &program, limit);
+                check(&graph, &ahead).expect("the program is right");
+                assert!(peak_bytes(&ahead) <= limit.max(peak_bytes(&program)));
+                assert_eq!(ahead.steps.len(), program.steps.len());
+            }
+        }
+    }
+
+    #[test]
+    fn no_limit_beyond_the_last_one_changes_anything() {
+        let graph = mobilenet_v1();
+        let program = staged(&graph, Staging::Whole);
+        let last = *prefetch_limits(&program).last().expect("limits");
+        assert_eq!(ahead(&graph, &program, last), ahead(&graph, &program, u64::MAX));
+        assert_eq!(peak_bytes(&ahead(&graph, &program, last)), last);
+    }
+
+    /// Light layers on a large plane, then heavy ones on a small plane.
+    fn heavy_at_the_end() -> CascaderGraph {
+        let mut net = Network::new([64, 64], 16);
+        let mut t = 0;
+        for _ in 0..24 {
+            t = net.window(t, Primitive::Convolution, 3, 1, 16);
+        }
+        t = net.window(t, Primitive::Convolution, 3, 8, 16);
+        for depth in [512, 512, 512] {
+            t = net.window(t, Primitive::Convolution, 1, 1, depth);
+        }
+        net.finish(t)
+    }
+
+    #[test]
+    fn with_room_everything_but_the_first_copy_hides() {
+        let graph = heavy_at_the_end();
+        for staging in [Staging::Whole, Staging::Sliced] {
+            let program = staged(&graph, staging);
+            let fast = ahead(&graph, &program, u64::MAX);
+            let first = match program.steps.iter().find(|step| matches!(step, Step::Copy { .. })) {
+                Some(Step::Copy { cycles, .. }) if staging == Staging::Whole => *cycles,
+                _ => 0,
+            };
+            assert_eq!(total_cycles(&fast), first + kernels(&fast).sum::<u64>());
+            assert!(total_cycles(&program) > total_cycles(&fast));
+        }
+    }
+
+    #[test]
+    fn heavy_copies_start_many_kernels_ahead() {
+        let graph = heavy_at_the_end();
+        let fast = ahead(&graph, &staged(&graph, Staging::Whole), u64::MAX);
+        let last = graph.parts.len() as u32 - 1;
+        let of = |wanted: u32, copy: bool| {
+            fast.steps.iter().position(|step| match step {
+                Step::Copy { part, .. } => copy && *part == wanted,
+                Step::Stripe(stripe) => !copy && stripe.part == wanted,
+                Step::Call { .. } => false,
+            })
+        };
+        let (copy, user) = (of(last, true).expect("a copy"), of(last, false).expect("a kernel"));
+        let between = fast.steps[copy..user].iter().filter(|step| matches!(step, Step::Stripe(_))).count();
+        assert!(between > 2, "{between} kernels");
+    }
+
+    #[test]
+    fn bytes_of_an_early_copy_are_free_of_kernels_in_flight() {
+        let graph = mobilenet_v1();
+        let program = ahead(&graph, &staged(&graph, Staging::Sliced), u64::MAX);
+        let is_kernel = |step: &Step| matches!(step, Step::Stripe(_));
+        for (index, step) in program.steps.iter().enumerate() {
+            let Step::Copy { buffer, .. } = step else { continue };
+            let since = program.buffers[*buffer as usize].first_step as usize;
+            let before = program.steps[..index].iter().filter(|step| is_kernel(step)).count();
+            let kept = program.steps[since..index].iter().filter(|step| is_kernel(step)).count();
+            assert_eq!(kept, before.min(KERNELS_IN_FLIGHT));
+        }
+    }
+
+    #[test]
+    fn a_copy_into_bytes_just_freed_waits_for_the_kernel() {
+        let mut clock = Clock::default();
+        clock.kernel(100, 0);
+        clock.kernel(50, 0);
+        assert_eq!(Clock { ..clock }.copy(10, 2), 10);
+        assert_eq!(Clock { ..clock }.copy(10, 1), 110);
+        assert_eq!(Clock { ..clock }.copy(10, 0), 160);
+    }
+
+    #[test]
+    fn means_are_rounded_down() {
+        assert_eq!((mean(4, 9), mean(9, 4), mean(2, 3), mean(7, 7)), (6, 6, 2, 7));
+    }
+}

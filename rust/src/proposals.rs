@@ -17,7 +17,7 @@ use crate::program::{Plan, Program, Staging};
 use crate::stripe::{Axis, Tiling};
 
 /// A way to run the network.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
     /// Plans that cover the Parts in order.
     pub plans: Vec<Plan>,
@@ -141,10 +141,7 @@ fn placed(
             }
             let mut program = interleave(graph, &proposal.plans, costs)?;
             prefetch(graph, &mut program, proposal.prefetch_bytes);
-            let same = |other: &Proposal| {
-                (other.prefetch_bytes, &other.plans) == (proposal.prefetch_bytes, &proposal.plans)
-            };
-            waiting.retain(|other| !same(other));
+            waiting.retain(|other| other != &proposal);
             proposal.sram_bytes = place(&program);
             known.push(proposal);
         }
