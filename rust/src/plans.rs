@@ -29,11 +29,40 @@ pub struct Options {
     pub resolution: u64,
     /// Points kept per front of open groups.
     pub max_points: usize,
+    /// What copies of constants are taken to cost; Plans are enumerated under each of these views.
+    pub copies: Vec<Copies>,
+}
+
+/// How long a copy of constants counts, while Plans are enumerated, before there are kernels to issue it ahead of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copies {
+    /// It starts with the group that uses it and hides behind nothing but kernels on earlier slices, as where SRAM is
+    /// short.
+    Exposed,
+    /// It hides behind whatever runs before, as where there is SRAM to hold it.
+    Hidden,
+}
+
+impl Copies {
+    /// Cycles of kernels and of the copies that they use; `first` is the copy that the first kernel waits for.
+    fn cycles(self, kernels: u64, first: u64, rest: u64) -> u64 {
+        match self {
+            Copies::Exposed => first + kernels.max(rest),
+            Copies::Hidden => kernels,
+        }
+    }
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { max_group: 40, stripes: vec![1, 2, 4, 8], tiles: vec![1, 2, 3, 4, 6], resolution: 64, max_points: 12 }
+        Options {
+            max_group: 40,
+            stripes: vec![1, 2, 4, 8],
+            tiles: vec![1, 2, 3, 4, 6],
+            resolution: 64,
+            max_points: 12,
+            copies: vec![Copies::Exposed, Copies::Hidden],
+        }
     }
 }
 
@@ -92,16 +121,22 @@ impl Point for Open {
     }
 }
 
-/// Enumerate Plans for all groups; `limit_bytes` is a memory beyond which a cascade is of no use.
-pub fn enumerate(graph: &CascaderGraph, options: &Options, limit_bytes: u64, costs: &mut Costs) -> PlanTable {
+/// Enumerate Plans for all groups under one view of copies; `limit_bytes` is a memory beyond which a cascade is of no use.
+pub fn enumerate(
+    graph: &CascaderGraph,
+    options: &Options,
+    copies: Copies,
+    limit_bytes: u64,
+    costs: &mut Costs,
+) -> PlanTable {
     let mut table = PlanTable::default();
     let mut rows = RowTable::default();
     for last in 0..graph.parts.len() as PartId {
-        let mut groups: Vec<Vec<Candidate>> = vec![single(graph, last, costs)];
+        let mut groups: Vec<Vec<Candidate>> = vec![single(graph, last, copies, costs)];
         if graph.kernel(last).is_some() {
             for tiling in tilings(graph, last, options) {
-                let mut grower =
-                    Grower { graph, options, limit_bytes, costs, rows: &mut rows, last, tiling, nodes: Vec::new() };
+                let (rows, nodes) = (&mut rows, Vec::new());
+                let mut grower = Grower { graph, options, copies, limit_bytes, costs, rows, last, tiling, nodes };
                 grower.run(&mut groups);
                 table.considered += grower.nodes.len() as u64;
             }
@@ -115,9 +150,7 @@ pub fn enumerate(graph: &CascaderGraph, options: &Options, limit_bytes: u64, cos
 }
 
 /// Plans of a group of one: unstriped, constants in place, staged whole, or staged in slices.
-///
-/// A copy is taken to run behind other work for as long as the kernels that use it run.
-fn single(graph: &CascaderGraph, part: PartId, costs: &mut Costs) -> Vec<Candidate> {
+fn single(graph: &CascaderGraph, part: PartId, copies: Copies, costs: &mut Costs) -> Vec<Candidate> {
     let edge_bytes = Edge::new(graph, part, part).whole_bytes(graph);
     let candidate = |staging: Staging, stripe: i64, bytes: u64, cycles: u64| Candidate {
         plan: Plan { first: part, last: part, tiling: WHOLE_ROWS, stripes: vec![stripe], staging: vec![staging] },
@@ -132,16 +165,22 @@ fn single(graph: &CascaderGraph, part: PartId, costs: &mut Costs) -> Vec<Candida
     }
     if let Some(cost) = costs.stripe(graph, part, plane, Source::Staged).filter(|_| kernel.constant_bytes > 0) {
         let copy = staging_cycles(&graph.device, kernel.constant_bytes);
-        found.push(candidate(Staging::Whole, plane[0], aligned(kernel.constant_bytes), cost.cycles.max(copy)));
+        found.push(candidate(
+            Staging::Whole,
+            plane[0],
+            aligned(kernel.constant_bytes),
+            copies.cycles(cost.cycles, copy, 0),
+        ));
     }
     if let Some(sliced) = &kernel.sliced {
         let slices = 0..sliced.bytes.len() as u32;
         let kernels: Option<u64> =
             slices.map(|i| costs.stripe(graph, part, plane, Source::Slice(i)).map(|cost| cost.cycles)).sum();
-        let copies: u64 = sliced.bytes.iter().map(|&bytes| staging_cycles(&graph.device, bytes)).sum();
+        let mut slices = sliced.bytes.iter().map(|&bytes| staging_cycles(&graph.device, bytes));
+        let (first, rest) = (slices.next().unwrap_or(0), slices.sum());
         let pairs = sliced.bytes.windows(2).map(|pair| aligned(pair[0]) + aligned(pair[1]));
         if let (Some(kernels), Some(bytes)) = (kernels, pairs.max()) {
-            found.push(candidate(Staging::Sliced, plane[0], bytes, kernels.max(copies)));
+            found.push(candidate(Staging::Sliced, plane[0], bytes, copies.cycles(kernels, first, rest)));
         }
     }
     found
@@ -168,6 +207,7 @@ fn tilings(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<Tiling
 struct Grower<'a> {
     graph: &'a CascaderGraph,
     options: &'a Options,
+    copies: Copies,
     limit_bytes: u64,
     costs: &'a mut Costs,
     rows: &'a mut RowTable,
@@ -253,7 +293,7 @@ impl Grower<'_> {
         found
     }
 
-    /// Staged bytes and cycles of one Part over all bands; a copy is taken to run behind other work.
+    /// Staged bytes and cycles of one Part over all bands.
     fn own_cost(
         &mut self,
         part: PartId,
@@ -278,7 +318,7 @@ impl Grower<'_> {
                 }
             }
         }
-        Some((bytes, cycles.max(copy)))
+        Some((bytes, self.copies.cycles(cycles, copy, 0)))
     }
 
     /// Lines of Part `first`'s output that a rolling buffer must hold, given the group that it is put in front of.

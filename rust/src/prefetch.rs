@@ -1,54 +1,266 @@
 //! Copies of constants are issued early, so that they run while kernels before them do.
 //!
-//! Owns the place of each copy among the steps. A copy is moved ahead only as far as the time it takes, and only over
-//! steps at which the arena has room.
+//! Owns the place of each copy among the steps, the limits on memory worth trying for that, and a quick clock of a whole
+//! program. Transfers run one after the other in the order in which their constants are used. Backwards over them
+//! follows when each should begin for the whole backlog behind it to be in time, and forwards, with the kernels' times, at
+//! which step it is issued: not before memory allows, and not so early that the front end would stand still waiting for
+//! the transfer before. The clock ranks programs that are not placed yet; what a placed one takes is `costs`' to say.
 
 use crate::graph::{aligned, CascaderGraph};
 use crate::lifetimes::settle;
 use crate::program::{Program, Step};
+
+/// Kernels that may be issued and unfinished (ETHOS-U: two).
+const KERNELS_IN_FLIGHT: usize = 2;
+/// How often the range of limits is halved, in ratio.
+const HALVINGS: u32 = 3;
 
 /// Most bytes in use at any step.
 pub fn peak_bytes(program: &Program) -> u64 {
     live_bytes(program).into_iter().max().unwrap_or(0)
 }
 
-/// Move copies ahead as far as no more than `limit_bytes` are in use at any step that they are moved over.
+/// Issue copies early where no more than `limit_bytes` are then in use at any step.
+///
+/// The buffer of such a copy belongs to it as long before as kernels in flight may still use other bytes: one that had
+/// to wait for them would hold up the front end, and the transfers behind it.
 pub fn prefetch(graph: &CascaderGraph, program: &mut Program, limit_bytes: u64) {
-    let mut live = live_bytes(program);
-    let mut place: Vec<usize> = (0..program.steps.len()).collect();
-    let mut barrier = 0;
-    for (index, step) in program.steps.iter().enumerate() {
-        let &Step::Copy { buffer, cycles, .. } = step else {
-            if matches!(step, Step::Call { .. }) {
-                barrier = index + 1;
+    let lanes = Lanes::new(program);
+    if lanes.copies.is_empty() || limit_bytes == 0 {
+        return;
+    }
+    let issue = lanes.issue(limit_bytes);
+    let mut copies = lanes.copies.iter().zip(&issue.places).peekable();
+    let mut order = Vec::with_capacity(program.steps.len());
+    let mut reserved = Vec::new();
+    let mut moved = Vec::with_capacity(lanes.others.len());
+    for (slot, &step) in lanes.others.iter().enumerate() {
+        while let Some((copy, place)) = copies.next_if(|(_, place)| place.slot <= slot) {
+            if place.reserved < slot {
+                reserved.push((copy.buffer, moved[place.reserved]));
             }
-            continue;
-        };
-        let bytes = aligned(program.buffers[buffer as usize].size_bytes);
-        let mut covered = 0;
-        let mut at = index;
-        while at > barrier && covered < cycles && live[at - 1] + bytes <= limit_bytes {
-            at -= 1;
-            live[at] += bytes;
-            covered += step_cycles(&program.steps[at]);
+            order.push(copy.step);
         }
-        place[index] = at;
-        barrier = at;
+        moved.push(order.len() as u32);
+        order.push(step);
     }
-    let mut order: Vec<usize> = (0..program.steps.len()).collect();
-    // At equal places copies go before the kernel that they were moved over, in their own order.
-    order.sort_by_key(|&index| (place[index], !matches!(program.steps[index], Step::Copy { .. }), index));
-    program.steps = order.into_iter().map(|index| program.steps[index].clone()).collect();
+    program.steps = order.into_iter().map(|step| program.steps[step].clone()).collect();
     settle(graph, program);
-}
-
-fn step_cycles(step: &Step) -> u64 {
-    match step {
-        Step::Stripe(stripe) => stripe.cycles,
-        _ => 0,
+    for (buffer, first_step) in reserved {
+        program.buffers[buffer as usize].first_step = first_step;
     }
 }
 
+/// How much room to give to early copies: none, and from what the program takes anyway, in even ratios, up to where
+/// every copy is in time.
+pub fn prefetch_limits(program: &Program) -> Vec<u64> {
+    let lanes = Lanes::new(program);
+    if lanes.copies.is_empty() {
+        return vec![0];
+    }
+    let own = peak_bytes(program);
+    let most = lanes.issue(u64::MAX).peak_bytes.max(own);
+    let mut limits = vec![own, most];
+    for _ in 0..HALVINGS {
+        let means: Vec<u64> = limits.windows(2).map(|pair| mean(pair[0], pair[1])).collect();
+        limits.extend(means);
+        limits.sort_unstable();
+    }
+    limits.insert(0, 0);
+    limits.dedup();
+    limits
+}
+
+/// The geometric mean, rounded down.
+fn mean(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    let (mut low, mut high) = (a.min(b), a.max(b));
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if u128::from(middle) * u128::from(middle) <= product {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    low
+}
+
+/// A copy, and the kernel that waits for it.
+struct Copy {
+    step: usize,
+    buffer: u32,
+    user: usize,
+    bytes: u64,
+    cycles: u64,
+}
+
+/// A program as its two engines see it: copies in order, and everything else in order. A slot is a place right before
+/// one of the others.
+struct Lanes {
+    copies: Vec<Copy>,
+    others: Vec<usize>,
+    /// Cycles of each of the others, None for what runs elsewhere.
+    cycles: Vec<Option<u64>>,
+    /// Bytes in use at each of the others, copies standing right before their first use.
+    live: Vec<u64>,
+    /// First slot of the NPU run that each of the others belongs to.
+    run: Vec<usize>,
+}
+
+/// Where a copy is issued, and from which slot on its buffer is kept free for it.
+#[derive(Clone, Copy)]
+struct Place {
+    slot: usize,
+    reserved: usize,
+}
+
+/// Where all copies are issued.
+struct Issue {
+    places: Vec<Place>,
+    peak_bytes: u64,
+}
+
+impl Lanes {
+    fn new(program: &Program) -> Lanes {
+        let mut lanes =
+            Lanes { copies: Vec::new(), others: Vec::new(), cycles: Vec::new(), live: Vec::new(), run: Vec::new() };
+        let live = live_bytes(program);
+        let mut run = 0;
+        for (index, step) in program.steps.iter().enumerate() {
+            let slot = lanes.others.len();
+            match step {
+                &Step::Copy { buffer, cycles, .. } => {
+                    let bytes = aligned(program.buffers[buffer as usize].size_bytes);
+                    lanes.copies.push(Copy { step: index, buffer, user: slot, bytes, cycles });
+                    continue;
+                }
+                Step::Stripe(stripe) => lanes.cycles.push(Some(stripe.cycles)),
+                Step::Call { .. } => {
+                    run = slot + 1;
+                    lanes.cycles.push(None);
+                }
+            }
+            lanes.others.push(index);
+            lanes.live.push(live[index]);
+            lanes.run.push(run.min(slot));
+        }
+        lanes
+    }
+
+    /// Slots before which no copy needs to be issued: each ends when its user, and the copy behind it, can start.
+    fn wanted(&self) -> Vec<usize> {
+        let mut starts: Vec<i64> = Vec::with_capacity(self.others.len());
+        let mut now = 0;
+        for &cycles in &self.cycles {
+            starts.push(now);
+            now += cycles.unwrap_or(0) as i64;
+        }
+        let mut deadline = now;
+        let mut slot = self.others.len();
+        let mut wanted: Vec<usize> = self
+            .copies
+            .iter()
+            .rev()
+            .map(|copy| {
+                deadline = deadline.min(starts[copy.user]) - copy.cycles as i64;
+                slot = slot.min(copy.user);
+                // The front end comes to a slot when it has issued the kernel before, the second one in flight.
+                while slot > self.run[copy.user] && starts[slot.saturating_sub(KERNELS_IN_FLIGHT)] > deadline {
+                    slot -= 1;
+                }
+                slot.max(self.run[copy.user])
+            })
+            .collect();
+        wanted.reverse();
+        wanted
+    }
+
+    /// Issue every copy where it is wanted or, if memory or the transfer before do not allow that, as soon as they do.
+    fn issue(&self, limit_bytes: u64) -> Issue {
+        let wanted = self.wanted();
+        let mut live = self.live.clone();
+        let mut places: Vec<Place> = Vec::with_capacity(self.copies.len());
+        let mut ready = vec![0; self.others.len()];
+        let mut clock = Clock::default();
+        let mut next = None;
+        for (slot, cycles) in self.cycles.iter().enumerate() {
+            while let Some(copy) = self.copies.get(places.len()) {
+                let earliest =
+                    *next.get_or_insert_with(|| self.earliest(copy, wanted[places.len()], &live, limit_bytes));
+                if slot < earliest.slot || (slot < copy.user && clock.copied > clock.room()) {
+                    break;
+                }
+                let reserved = earliest.reserved.max(slot.saturating_sub(KERNELS_IN_FLIGHT));
+                live[reserved..copy.user].iter_mut().for_each(|bytes| *bytes += copy.bytes);
+                ready[copy.user] = clock.copy(copy.cycles, slot - reserved);
+                places.push(Place { slot, reserved });
+                next = None;
+            }
+            match cycles {
+                Some(cycles) => clock.kernel(*cycles, ready[slot]),
+                None => clock.call(),
+            }
+        }
+        Issue { places, peak_bytes: live.into_iter().max().unwrap_or(0) }
+    }
+
+    /// The first slot from `wanted` on at which memory allows a copy to be issued.
+    fn earliest(&self, copy: &Copy, wanted: usize, live: &[u64], limit_bytes: u64) -> Place {
+        let run = self.run[copy.user];
+        let least = wanted.saturating_sub(KERNELS_IN_FLIGHT).max(run);
+        let mut reserved = copy.user;
+        while reserved > least && live[reserved - 1] + copy.bytes <= limit_bytes {
+            reserved -= 1;
+        }
+        let free = if reserved == run { run } else { reserved + KERNELS_IN_FLIGHT };
+        Place { slot: free.max(wanted).min(copy.user), reserved }
+    }
+}
+
+/// One kernel engine, one copy engine, and the front end that issues to both in order.
+#[derive(Default)]
+struct Clock {
+    /// When the front end is free.
+    front: u64,
+    /// When the last transfer is done.
+    copied: u64,
+    /// When the kernels in flight are done, the oldest first.
+    ends: [u64; KERNELS_IN_FLIGHT],
+}
+
+impl Clock {
+    /// When another kernel could be issued.
+    fn room(&self) -> u64 {
+        self.front.max(self.ends[0])
+    }
+
+    /// Issue a copy whose bytes are its own since `kernels` kernels; returns when it is done.
+    fn copy(&mut self, cycles: u64, kernels: usize) -> u64 {
+        // Kernels in flight from before that may still use these bytes.
+        let users = self.ends.iter().rev().nth(kernels).copied().unwrap_or(0);
+        self.front = self.front.max(self.copied).max(users);
+        self.copied = self.front + cycles;
+        self.copied
+    }
+
+    /// Issue a kernel whose constants are there at `ready`.
+    fn kernel(&mut self, cycles: u64, ready: u64) {
+        self.front = self.room().max(ready);
+        let end = self.front.max(self.ends[KERNELS_IN_FLIGHT - 1]) + cycles;
+        self.ends.rotate_left(1);
+        self.ends[KERNELS_IN_FLIGHT - 1] = end;
+    }
+
+    /// Issue a step that waits for everything before it.
+    fn call(&mut self) {
+        self.front = self.end();
+    }
+
+    fn end(&self) -> u64 {
+        self.front.max(self.copied).max(self.ends[KERNELS_IN_FLIGHT - 1])
+    }
+}
 /// Bytes in use at each step.
 fn live_bytes(program: &Program) -> Vec<u64> {
     let mut change = vec![0i64; program.steps.len() + 2];
@@ -72,4 +284,159 @@ fn live_bytes(program: &Program) -> Vec<u64> {
             alive as u64
         })
         .collect()
+}
+
+/// Cycles from the first command to the last write: one kernel engine and one copy engine, commands in order.
+pub fn total_cycles(program: &Program) -> u64 {
+    let mut clock = Clock::default();
+    let mut ready = vec![0; program.buffers.len()];
+    let mut kernels = Vec::with_capacity(program.steps.len());
+    let mut count = 0;
+    for step in &program.steps {
+        kernels.push(count);
+        match step {
+            Step::Copy { buffer, cycles, .. } => {
+                let since = count - kernels[program.buffers[*buffer as usize].first_step as usize];
+                ready[*buffer as usize] = clock.copy(*cycles, since);
+            }
+            Step::Stripe(stripe) => {
+                count += 1;
+                clock.kernel(stripe.cycles, stripe.constants.map_or(0, |buffer| ready[buffer as usize]));
+            }
+            Step::Call { .. } => clock.call(),
+        }
+    }
+    clock.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::check;
+    use crate::costs::Costs;
+    use crate::interleave::interleave;
+    use crate::performance::Primitive;
+    use crate::program::{Plan, Staging};
+    use crate::proposals::uncascaded;
+    use crate::samples::{mobilenet_v1, mobilenet_v2, Network};
+
+    /// Every Part whole and alone, convolutions with their constants staged so.
+    fn staged(graph: &CascaderGraph, staging: Staging) -> Program {
+        let plan = |plan: Plan| {
+            let kernel = graph.kernel(plan.first).expect("samples are NPU Parts");
+            let can = kernel.constant_bytes > 0 && (staging != Staging::Sliced || kernel.sliced.is_some());
+            Plan { staging: vec![if can { staging } else { Staging::InPlace }], ..plan }
+        };
+        let plans: Vec<Plan> = uncascaded(graph).into_iter().map(plan).collect();
+        interleave(graph, &plans, &mut Costs::default()).expect("legal plans")
+    }
+
+    fn ahead(graph: &CascaderGraph, program: &Program, limit_bytes: u64) -> Program {
+        let mut ahead = program.clone();
+        prefetch(graph, &mut ahead, limit_bytes);
+        ahead
+    }
+
+    fn kernels(program: &Program) -> impl Iterator<Item = u64> + '_ {
+        program.steps.iter().filter_map(|step| if let Step::Stripe(stripe) = step { Some(stripe.cycles) } else { None })
+    }
+
+    #[test]
+    fn limits_are_kept_and_programs_stay_right() {
+        for (graph, staging) in [(mobilenet_v1(), Staging::Whole), (mobilenet_v2(), Staging::Sliced)] {
+            let program = staged(&graph, staging);
+            let limits = prefetch_limits(&program);
+            assert!(limits.len() > 3 && limits[0] == 0 && limits.is_sorted());
+            for limit in limits {
+                let ahead = ahead(&graph, &program, limit);
+                check(&graph, &ahead).expect("the program is right");
+                assert!(peak_bytes(&ahead) <= limit.max(peak_bytes(&program)));
+                assert_eq!(ahead.steps.len(), program.steps.len());
+            }
+        }
+    }
+
+    #[test]
+    fn no_limit_beyond_the_last_one_changes_anything() {
+        let graph = mobilenet_v1();
+        let program = staged(&graph, Staging::Whole);
+        let last = *prefetch_limits(&program).last().expect("limits");
+        assert_eq!(ahead(&graph, &program, last), ahead(&graph, &program, u64::MAX));
+        assert_eq!(peak_bytes(&ahead(&graph, &program, last)), last);
+    }
+
+    /// Light layers on a large plane, then heavy ones on a small plane.
+    fn heavy_at_the_end() -> CascaderGraph {
+        let mut net = Network::new([64, 64], 16);
+        let mut t = 0;
+        for _ in 0..24 {
+            t = net.window(t, Primitive::Convolution, 3, 1, 16);
+        }
+        t = net.window(t, Primitive::Convolution, 3, 8, 16);
+        for depth in [512, 512, 512] {
+            t = net.window(t, Primitive::Convolution, 1, 1, depth);
+        }
+        net.finish(t)
+    }
+
+    #[test]
+    fn with_room_everything_but_the_first_copy_hides() {
+        let graph = heavy_at_the_end();
+        for staging in [Staging::Whole, Staging::Sliced] {
+            let program = staged(&graph, staging);
+            let fast = ahead(&graph, &program, u64::MAX);
+            let first = match program.steps.iter().find(|step| matches!(step, Step::Copy { .. })) {
+                Some(Step::Copy { cycles, .. }) if staging == Staging::Whole => *cycles,
+                _ => 0,
+            };
+            assert_eq!(total_cycles(&fast), first + kernels(&fast).sum::<u64>());
+            assert!(total_cycles(&program) > total_cycles(&fast));
+        }
+    }
+
+    #[test]
+    fn heavy_copies_start_many_kernels_ahead() {
+        let graph = heavy_at_the_end();
+        let fast = ahead(&graph, &staged(&graph, Staging::Whole), u64::MAX);
+        let last = graph.parts.len() as u32 - 1;
+        let of = |wanted: u32, copy: bool| {
+            fast.steps.iter().position(|step| match step {
+                Step::Copy { part, .. } => copy && *part == wanted,
+                Step::Stripe(stripe) => !copy && stripe.part == wanted,
+                Step::Call { .. } => false,
+            })
+        };
+        let (copy, user) = (of(last, true).expect("a copy"), of(last, false).expect("a kernel"));
+        let between = fast.steps[copy..user].iter().filter(|step| matches!(step, Step::Stripe(_))).count();
+        assert!(between > 2, "{between} kernels");
+    }
+
+    #[test]
+    fn bytes_of_an_early_copy_are_free_of_kernels_in_flight() {
+        let graph = mobilenet_v1();
+        let program = ahead(&graph, &staged(&graph, Staging::Sliced), u64::MAX);
+        let is_kernel = |step: &Step| matches!(step, Step::Stripe(_));
+        for (index, step) in program.steps.iter().enumerate() {
+            let Step::Copy { buffer, .. } = step else { continue };
+            let since = program.buffers[*buffer as usize].first_step as usize;
+            let before = program.steps[..index].iter().filter(|step| is_kernel(step)).count();
+            let kept = program.steps[since..index].iter().filter(|step| is_kernel(step)).count();
+            assert_eq!(kept, before.min(KERNELS_IN_FLIGHT));
+        }
+    }
+
+    #[test]
+    fn a_copy_into_bytes_just_freed_waits_for_the_kernel() {
+        let mut clock = Clock::default();
+        clock.kernel(100, 0);
+        clock.kernel(50, 0);
+        assert_eq!(Clock { ..clock }.copy(10, 2), 10);
+        assert_eq!(Clock { ..clock }.copy(10, 1), 110);
+        assert_eq!(Clock { ..clock }.copy(10, 0), 160);
+    }
+
+    #[test]
+    fn means_are_rounded_down() {
+        assert_eq!((mean(4, 9), mean(9, 4), mean(2, 3), mean(7, 7)), (6, 6, 2, 7));
+    }
 }

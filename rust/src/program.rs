@@ -30,7 +30,7 @@ pub enum Staging {
     InPlace,
     /// From the arena, into which all are copied once.
     Whole,
-    /// From the arena, slice by slice of the output channels, each copied while the one before is in use.
+    /// From the arena, slice by slice of the output channels, copied while earlier ones are in use.
     Sliced,
 }
 

@@ -12,12 +12,12 @@ use crate::graph::{aligned, CascaderGraph, PartId, TensorId, Work};
 use crate::interleave::{interleave, PlanError};
 use crate::pareto::{pareto_front, thin, Point};
 use crate::plans::{enumerate, Candidate, Options, PlanTable};
-use crate::prefetch::{peak_bytes, prefetch};
-use crate::program::{Plan, Program, Staging, Step};
+use crate::prefetch::{peak_bytes, prefetch, prefetch_limits, total_cycles};
+use crate::program::{Plan, Program, Staging};
 use crate::stripe::{Axis, Tiling};
 
 /// A way to run the network.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
     /// Plans that cover the Parts in order.
     pub plans: Vec<Plan>,
@@ -80,6 +80,12 @@ impl Point for Partial {
 
 /// Partial Proposals kept per prefix of the network.
 const MAX_PARTIAL: usize = 96;
+/// Rounds of placing Proposals with early copies.
+const ROUNDS: u32 = 2;
+/// Proposals of a round closer in cycles than one part in this are merged.
+const ROUND_RESOLUTION: u64 = 64;
+/// Bytes beyond those in use, as one part in this of them, that placing is expected to cost.
+const PLACING_MARGIN: u64 = 32;
 
 /// Search the whole graph. `place` puts the buffers of a program into the arena.
 ///
@@ -92,36 +98,72 @@ pub fn search(
     let mut costs = Costs::default();
     let whole = uncascaded(graph);
     let uncascaded_bytes = place(&interleave(graph, &whole, &mut costs)?).bytes;
-    let table = enumerate(graph, options, uncascaded_bytes, &mut costs);
-    let (fronts, considered) = combine(graph, &table, options);
-    let mut found = Vec::new();
-    for partial in fronts.last().map(Vec::as_slice).unwrap_or_default() {
-        let plans = unwind(&table, &fronts, partial);
-        let program = interleave(graph, &plans, &mut costs)?;
-        for prefetch_bytes in prefetch_limits(&program) {
-            let mut ahead = program.clone();
-            prefetch(graph, &mut ahead, prefetch_bytes);
-            let placed = place(&ahead);
-            let cycles = costs.program(graph, &ahead, &placed.offsets);
-            found.push(Proposal { plans: plans.clone(), prefetch_bytes, sram_bytes: placed.bytes, cycles });
+    let (mut plans_considered, mut proposals_considered) = (0, 0);
+    let mut found: Vec<Proposal> = Vec::new();
+    for &copies in &options.copies {
+        let table = enumerate(graph, options, copies, uncascaded_bytes, &mut costs);
+        let (fronts, considered) = combine(graph, &table, options);
+        for partial in fronts.last().map(Vec::as_slice).unwrap_or_default() {
+            let plans = unwind(&table, &fronts, partial);
+            found.extend(timed(graph, &plans, &mut costs)?);
         }
+        plans_considered += table.considered;
+        proposals_considered += considered;
     }
-    let plans_considered = table.considered;
-    Ok(Frontier {
-        proposals: pareto_front(found),
-        plans_considered,
-        proposals_considered: considered,
-        uncascaded_bytes,
-    })
+    let proposals = placed(graph, found, &mut costs, place)?;
+    Ok(Frontier { proposals, plans_considered, proposals_considered, uncascaded_bytes })
 }
 
-/// How much room to give to early copies: none, what the program takes anyway, and half as much again.
-fn prefetch_limits(program: &Program) -> Vec<u64> {
-    if !program.steps.iter().any(|step| matches!(step, Step::Copy { .. })) {
-        return vec![0];
+/// Proposals of the same Plans with different room for early copies; `sram_bytes` is what a perfect placement takes.
+fn timed(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Vec<Proposal>, PlanError> {
+    let program = interleave(graph, plans, costs)?;
+    let at_limit = |prefetch_bytes| {
+        let mut ahead = program.clone();
+        prefetch(graph, &mut ahead, prefetch_bytes);
+        let (sram_bytes, cycles) = (peak_bytes(&ahead), total_cycles(&ahead));
+        Proposal { plans: plans.to_vec(), prefetch_bytes, sram_bytes, cycles }
+    };
+    Ok(prefetch_limits(&program).into_iter().map(at_limit).collect())
+}
+
+/// Place the Proposals that may be Pareto-efficient, the most promising first; returns those that are.
+///
+/// Placing is what takes time, and what a placement needs beyond the bytes in use is not known before. So fronts of the
+/// bytes in use are placed in rounds, each of what the rounds before leave room for; without early copies, which make
+/// room scarce and placing hard, every Proposal is.
+fn placed(
+    graph: &CascaderGraph,
+    mut waiting: Vec<Proposal>,
+    costs: &mut Costs,
+    place: &mut dyn FnMut(&Program) -> Placement,
+) -> Result<Vec<Proposal>, PlanError> {
+    let mut known: Vec<Proposal> = Vec::new();
+    for round in 0..=ROUNDS {
+        waiting.retain(|proposal| !known.iter().any(|other| excludes(other, proposal)));
+        let chosen = match round {
+            ROUNDS => waiting.iter().filter(|proposal| proposal.prefetch_bytes == 0).cloned().collect(),
+            _ => thin(pareto_front(waiting.clone()), ROUND_RESOLUTION),
+        };
+        for mut proposal in chosen {
+            if known.iter().any(|other| excludes(other, &proposal)) {
+                continue;
+            }
+            let mut program = interleave(graph, &proposal.plans, costs)?;
+            prefetch(graph, &mut program, proposal.prefetch_bytes);
+            waiting.retain(|other| other != &proposal);
+            let placed = place(&program);
+            proposal.sram_bytes = placed.bytes;
+            proposal.cycles = costs.program(graph, &program, &placed.offsets);
+            known.push(proposal);
+        }
     }
-    let peak = peak_bytes(program);
-    vec![0, peak, peak + peak / 2]
+    Ok(pareto_front(known))
+}
+
+/// Whether a placed Proposal is as fast as another one and takes no more than that one takes at best, or hardly more.
+fn excludes(placed: &Proposal, other: &Proposal) -> bool {
+    let margin = if other.prefetch_bytes == 0 { 0 } else { other.sram_bytes / PLACING_MARGIN };
+    placed.cycles <= other.cycles && placed.sram_bytes <= other.sram_bytes + margin
 }
 
 /// Every Part whole, constants read in place.

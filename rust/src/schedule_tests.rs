@@ -193,6 +193,80 @@ fn constants_that_were_not_copied_are_noticed() {
     assert!(matches!(check(&graph, &program), Err(Complaint::Unstaged { .. })));
 }
 
+/// A convolution staged in slices that are copied early, whose programs the tests below break.
+fn sliced() -> (CascaderGraph, Program) {
+    let mut net = Network::new([8, 8], 16);
+    let first = net.window(0, Primitive::Convolution, 3, 1, 16);
+    let last = net.window(first, Primitive::Convolution, 1, 1, 64);
+    let graph = net.finish(last);
+    let mut plans = uncascaded(&graph);
+    plans[1].staging = vec![Staging::Sliced];
+    let mut program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
+    prefetch(&graph, &mut program, u64::MAX);
+    check(&graph, &program).expect("right before it is broken");
+    (graph, program)
+}
+
+/// Steps that copy, in order.
+fn copies(program: &Program) -> Vec<usize> {
+    let steps = program.steps.iter().enumerate();
+    steps.filter(|(_, step)| matches!(step, Step::Copy { .. })).map(|(index, _)| index).collect()
+}
+
+#[test]
+fn slices_copied_in_exchange_are_noticed() {
+    let (graph, mut program) = sliced();
+    let at = copies(&program);
+    for index in [at[0], at[1]] {
+        let Step::Copy { slice, .. } = &mut program.steps[index] else { unreachable!() };
+        *slice = slice.map(|slice| 1 - slice);
+    }
+    assert!(matches!(check(&graph, &program), Err(Complaint::Unstaged { .. })));
+}
+
+#[test]
+fn a_slice_copied_over_one_that_is_still_wanted_is_noticed() {
+    let (graph, mut program) = sliced();
+    let at = copies(&program);
+    let Step::Copy { buffer: wanted, .. } = program.steps[at[0]] else { unreachable!() };
+    let mut other = program.steps[at[1]].clone();
+    let Step::Copy { buffer, .. } = &mut other else { unreachable!() };
+    *buffer = wanted;
+    program.steps.insert(at[0] + 1, other);
+    for buffer in &mut program.buffers {
+        buffer.last_step += 1;
+    }
+    assert!(matches!(check(&graph, &program), Err(Complaint::Unstaged { .. })));
+}
+
+#[test]
+fn a_copy_after_its_kernel_is_noticed() {
+    let (graph, mut program) = sliced();
+    let copy = program.steps.remove(copies(&program)[0]);
+    program.steps.push(copy);
+    for buffer in &mut program.buffers {
+        buffer.last_step += 1;
+    }
+    assert!(matches!(check(&graph, &program), Err(Complaint::Unstaged { .. })));
+}
+
+#[test]
+fn a_copy_before_its_buffer_lives_is_noticed() {
+    let (graph, mut program) = sliced();
+    let at = *copies(&program).last().expect("a copy");
+    let Step::Copy { buffer, .. } = program.steps[at] else { unreachable!() };
+    program.buffers[buffer as usize].first_step = at as u32 + 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Lifetime { .. })));
+}
+
+#[test]
+fn a_buffer_too_small_for_its_slice_is_noticed() {
+    let (graph, mut program) = sliced();
+    let Step::Copy { buffer, .. } = program.steps[copies(&program)[0]] else { unreachable!() };
+    program.buffers[buffer as usize].size_bytes -= 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Size { .. })));
+}
+
 #[test]
 fn plans_that_leave_parts_out_are_refused() {
     let graph = network([8, 8], &[(false, 3, 1), (false, 3, 1)], false);

@@ -56,7 +56,7 @@ class RollingBuffer:
 class CacheRead:
     """Copy the Part's encoded constants into the arena before its first stripe.
 
-    `sliced` copies them slice by slice of the output channels, each while the one before is in use; the Part is then
+    `sliced` copies them slice by slice of the output channels, while earlier ones are in use; the Part is then
     alone in its group.
     """
 

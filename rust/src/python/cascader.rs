@@ -366,7 +366,7 @@ fn search_cascades(
         stripes: stripes.unwrap_or(defaults.stripes),
         tiles: tiles.unwrap_or(defaults.tiles),
         resolution: resolution.unwrap_or(defaults.resolution).max(1),
-        max_points: defaults.max_points,
+        ..defaults
     };
     if options.stripes.iter().any(|&s| s < 1) || options.tiles.contains(&0) {
         return Err(SchedulingError::new_err("stripes and tiles are at least 1"));
