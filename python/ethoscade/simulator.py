@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from . import _core
@@ -184,6 +185,11 @@ def run(
     sizes = [machine.size(region) for region in range(len(regions))]
     after = tuple(None if size is None else machine.read(region, 0, size) for region, size in enumerate(sizes))
     return NpuRun(report=report, regions=after, touched_end=touched)
+
+
+def driver_interface() -> tuple[Path, Path]:
+    """For firmware on a PC: the folder of `ethosu_driver.h`, and the shared library that exports what it declares."""
+    return Path(__file__).with_name("include"), Path(_core.__file__)
 
 
 def disassemble(payload: Any) -> list[str]:

@@ -142,7 +142,7 @@ def load_target(
         if place.name.lower().endswith("flash"):
             raise ConfigError(
                 f"memory mode '{mode_name}' keeps the {what} in {place.name} of '{system_name}', which cannot be "
-                f"written; choose a system configuration with DRAM, or Shared_Sram"
+                f"written; choose a system configuration with DRAM, or Shared_Sram or Sram_Only"
             )
     clock = _number(system, "core_clock", system_name, path)
     return Target(chip, system_name, mode_name, float(clock), constants, arena, cache)

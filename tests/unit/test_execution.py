@@ -19,7 +19,7 @@ from codegen_support import (
     vela_artifact,
     vela_file,
 )
-from ethoscade import execution, host_c
+from ethoscade import execution, host_c, simulator
 from ethoscade.codegen import tflite
 from ethoscade.codegen.artifact import Artifact, CpuCall, NpuCall
 from ethoscade.errors import ConfigError, ModelFormatError, SimulationError, UnsupportedOperatorError, VerificationError
@@ -136,7 +136,7 @@ def test_the_simulators_reason_comes_back_through_c() -> None:
 
 
 def test_our_declarations_agree_with_the_drivers_header(tmp_path: Path) -> None:
-    header = Path(__file__).resolve().parents[2] / "include" / "ethosu_driver.h"
+    header = simulator.driver_interface()[0] / "ethosu_driver.h"
     artifact = vela_artifact(tiny_conv())
     for flags in (["-include", str(header)], [f'-DETHOSCADE_ETHOSU_DRIVER_H="{header}"']):
         assert host_c.build(artifact, tmp_path, extra_flags=flags).is_file()

@@ -11,6 +11,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from . import plot, summary, trace
 
 DONE = 0
 DIFFERENT = 3
+_TEXT_HAZARDS = 10
 
 
 def compile_model(args: argparse.Namespace) -> int:
@@ -78,10 +80,17 @@ def simulate_artifact(args: argparse.Namespace) -> int:
         "artifact": graph.name,
         "sram_touched_bytes": result.arena_touched_bytes,
         "warnings": list(result.warnings),
+        "hazards": [
+            {"call": call, **asdict(hazard)} for call, run in enumerate(result.reports) for hazard in run.hazards
+        ],
         "outputs": {name: list(array.shape) for name, array in result.outputs.items()},
     }
     lines = [f"ran '{graph.name}'; highest SRAM byte touched gives {result.arena_touched_bytes:,} bytes"]
     lines += [f"warning: {warning}" for warning in result.warnings]
+    found = [hazard.message for run in result.reports for hazard in run.hazards]
+    lines += [f"hazard: {message}" for message in found[:_TEXT_HAZARDS]]
+    if len(found) > _TEXT_HAZARDS:
+        lines.append(f"and {len(found) - _TEXT_HAZARDS:,} hazards more")
     timing = trace.time_file(graph, args.system_config, args.memory_mode, args.config) if _timed(args) else []
     if timing:
         report["timing"] = trace.timing_json(timing)
@@ -94,7 +103,7 @@ def simulate_artifact(args: argparse.Namespace) -> int:
         elements, mismatches, largest = compare(result.outputs, expected.outputs)
         report["reference"] = {"elements": elements, "mismatches": mismatches, "max_abs_diff": largest}
         lines.append(f"reference: {mismatches:,} of {elements:,} elements differ (by up to {largest})")
-        status = DIFFERENT if mismatches or result.warnings else DONE
+        status = DIFFERENT if mismatches or result.warnings or result.hazards else DONE
     _print(args, report, "\n".join(lines))
     return status
 

@@ -1,4 +1,4 @@
-//! The simulated NPU behind the C interface of the Ethos-U driver (`include/ethosu_driver.h`).
+//! The simulated NPU behind the C interface of the Ethos-U driver (`python/ethoscade/include/ethosu_driver.h`).
 //!
 //! Owns the registry of devices, the driver's refusals, and the copying between host pointers and the machine's
 //! memory. The only file of the crate with unsafe code. A run works on copies of the host's ranges, so aliasing between
