@@ -44,6 +44,7 @@ def litert(model: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
     details = interpreter.get_input_details()
     found = []
     for given in sets(inputs, len(details)):
+        interpreter.reset_all_variables()
         for detail, value in zip(details, given, strict=True):
             interpreter.set_tensor(detail["index"], value)
         interpreter.invoke()
@@ -66,6 +67,7 @@ def tflm(model: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
     ins, outs = counts(model)
     found = []
     for given in sets(inputs, ins):
+        interpreter.reset()
         for index, value in enumerate(given):
             interpreter.set_input(value, index)
         interpreter.invoke()
