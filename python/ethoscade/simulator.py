@@ -188,7 +188,10 @@ def run(
 
 
 def driver_interface() -> tuple[Path, Path]:
-    """For firmware on a PC: the folder of `ethosu_driver.h`, and the shared library that exports what it declares."""
+    """The folder of `ethosu_driver.h`, and the extension module, which exports to a Python process what it declares.
+
+    A program of its own links the library that `cargo build` makes without Python (docs/simulator.md).
+    """
     return Path(__file__).with_name("include"), Path(_core.__file__)
 
 
