@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import ethoscade
 import numpy as np
 import pytest
 from codegen_support import (
@@ -26,6 +27,7 @@ from ethoscade.errors import ConfigError, ModelFormatError, SimulationError, Uns
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
 from ethoscade.testing import ModelBuilder, residual_network, tiny_conv
+from hazard_judge import commands_of, payload_with
 
 EXACT = ("kws_ref_int8", "micro_speech", "resnet8_int8", "vww_96_int8", "mobilenet_v1_0.25_128_uint8")
 
@@ -133,6 +135,26 @@ def test_the_simulators_reason_comes_back_through_c() -> None:
     damaged = replace(call, payload=call.payload[:32] + b"\xff" * 4 + call.payload[36:])
     with pytest.raises(VerificationError, match=r"returned -3:\n.*command 0"):
         host_c.run(replace(artifact, calls=(damaged,)), random_inputs(artifact.graph))
+
+
+@needs_driver
+def test_hazards_are_counted_through_c() -> None:
+    """A stream without its waits for copies has as many hazards behind the C interface as on the simulator itself."""
+    artifact = ethoscade.compile(residual_network(), optimise="size").artifact
+    inputs = random_inputs(artifact.graph)
+    assert host_c.run(artifact, inputs).hazards == 0
+    hasty = replace(artifact, calls=tuple(_without_dma_waits(call) for call in artifact.calls))
+    expected = execution.run_artifact(hasty, inputs)
+    assert host_c.run(hasty, inputs).hazards == expected.hazards > 0
+
+
+def _without_dma_waits(call: NpuCall | CpuCall) -> NpuCall | CpuCall:
+    if isinstance(call, CpuCall):
+        return call
+    dma_wait, commands = 17, commands_of(call.payload)
+    kept = [c for c in commands if c.words[0] & 0xFFFF != dma_wait]
+    assert len(kept) < len(commands)
+    return replace(call, payload=payload_with(call.payload, kept))
 
 
 def test_our_declarations_agree_with_the_drivers_header(tmp_path: Path) -> None:
