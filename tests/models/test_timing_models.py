@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 import register_bytes
 import vela_file
+from ethoscade.execution import has_fast_memory
 from ethoscade.frontend import read_tflite
 from ethoscade.report import trace
 from ethoscade.target import Target, load_target
@@ -133,6 +134,8 @@ def test_two_cores_and_a_dedicated_sram(
     assert report.lower_bound_cycles <= report.cycles
     assert report.least_mac_cycles == -(-report.macs // target.macs) <= report.mac_engine_cycles
     ((_, of_file),) = trace.time_file(read_tflite(file), system)
+    operator = next(op for op in read_tflite(file).operators if op.kind == "ethos-u")
+    assert has_fast_memory(read_tflite(file), operator) == (mode == "Dedicated_Sram")
     assert of_file.cycles == report.cycles and list(of_file.memories) == list(report.memories)
 
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ..compiled import Compiled
 from ..compiler import compile, frontier
 from ..errors import CodegenError, ConfigError
-from ..execution import run_tflite
+from ..execution import ETHOS_U, FAST_REGION, has_fast_memory, run_tflite
 from ..frontend import read_tflite
 from ..lowering import FAMILIES
 from ..target import ACCELERATORS
@@ -75,17 +75,20 @@ def simulate_artifact(args: argparse.Namespace) -> int:
     result = run_tflite(graph, inputs)
     if args.outputs:
         _write_arrays(Path(args.outputs), result.outputs)
+    # With a dedicated SRAM the arena lies in DRAM.
+    dedicated = any(has_fast_memory(graph, operator) for operator in graph.operators if operator.kind == ETHOS_U)
+    touched = result.touched_bytes[FAST_REGION] if dedicated else result.arena_touched_bytes
     report: dict[str, Any] = {
         "schema_version": summary.SCHEMA_VERSION,
         "artifact": graph.name,
-        "sram_touched_bytes": result.arena_touched_bytes,
+        "sram_touched_bytes": touched,
         "warnings": list(result.warnings),
         "hazards": [
             {"call": call, **asdict(hazard)} for call, run in enumerate(result.reports) for hazard in run.hazards
         ],
         "outputs": {name: list(array.shape) for name, array in result.outputs.items()},
     }
-    lines = [f"ran '{graph.name}'; highest SRAM byte touched gives {result.arena_touched_bytes:,} bytes"]
+    lines = [f"ran '{graph.name}'; highest SRAM byte touched gives {touched:,} bytes"]
     lines += [f"warning: {warning}" for warning in result.warnings]
     found = [hazard.message for run in result.reports for hazard in run.hazards]
     lines += [f"hazard: {message}" for message in found[:_TEXT_HAZARDS]]
