@@ -45,11 +45,13 @@ class Zoo:
         quantisation: tuple[float, int] | Quantisation | None = None,
         dtype: DType | None = None,
         data: np.ndarray | None = None,
+        *,
+        variable: bool = False,
     ) -> int:
         kind = dtype or self.dtype
         if isinstance(quantisation, tuple):
             quantisation = Quantisation((quantisation[0],), (quantisation[1],))
-        self.tensors.append(TensorRecord(f"t{len(self.tensors)}", tuple(shape), kind, quantisation, data))
+        self.tensors.append(TensorRecord(f"t{len(self.tensors)}", tuple(shape), kind, quantisation, data, variable))
         return len(self.tensors) - 1
 
     def input(self, shape: Shape, quantisation: tuple[float, int] | None = None, dtype: DType | None = None) -> int:
@@ -76,13 +78,16 @@ class Zoo:
         options: str | None = None,
         fields: Mapping[str, object] | None = None,
         dtype: DType | None = None,
+        intermediates: Sequence[int] = (),
         case: str = "",
     ) -> None:
         """The operator, with one output or several, which all become outputs of the network."""
         several = shapes if shapes and isinstance(shapes[0], tuple) else (shapes,)
         plain = None if (dtype or self.dtype) is I32 else PLAIN[dtype or self.dtype]
         made = [self.tensor(shape, quantisation or plain, dtype) for shape in several]
-        self.operators.append(OperatorRecord(self.kind, 1, tuple(inputs), tuple(made), options, dict(fields or {})))
+        self.operators.append(
+            OperatorRecord(self.kind, 1, tuple(inputs), tuple(made), options, dict(fields or {}), tuple(intermediates))
+        )
         self.outputs += made
         self.cases.append(case or " ".join("x".join(map(str, self.tensors[i].shape)) for i in inputs if i >= 0))
 
@@ -132,6 +137,19 @@ def _binary(options: str | None, *, activations: Sequence[int] = (NONE,), same: 
         if not wide:
             zoo.op([zoo.input(shape), zoo.constant((1,), PLAIN[zoo.dtype])], shape, options=options, case="constant")
             zoo.op([zoo.constant(other, PLAIN[zoo.dtype]), zoo.input(shape)], shape, options=options, case="reversed")
+
+    return build
+
+
+def _scaled(options: str):
+    """32-bit operands whose tensors carry scales."""
+
+    def build(zoo: Zoo) -> None:
+        for left, right in BROADCASTS[:3]:
+            for scales in ((1.0, 1.0, 1.0), (0.5, 0.5, 0.5), (0.5, 0.25, 1.0)):
+                a, b, c = ((scale, 0) for scale in scales)
+                shape = np.broadcast_shapes(left, right)
+                zoo.op([zoo.input(left, a), zoo.input(right, b)], shape, c, options=options, case=f"scales {scales}")
 
     return build
 
@@ -390,6 +408,42 @@ def _quantize(zoo: Zoo) -> None:
             zoo.op([zoo.input(shape, before[zoo.dtype])], shape, after[other], dtype=other, case=other.value)
 
 
+def _lstm(zoo: Zoo) -> None:
+    """Integer LSTM without projection, peepholes or layer norm: (batch, time, features) and cells, both orders."""
+    for batch, times, features, cells, time_major in ((1, 3, 5, 4, False), (2, 2, 8, 16, False), (2, 3, 7, 9, True)):
+        x = zoo.input((times, batch, features) if time_major else (batch, times, features))
+        weights = [
+            zoo.constant((cells, n), (scale, 0), I8) for n, scale in ((features, 0.01), (cells, 0.008)) for _ in "ifco"
+        ]
+        biases = [_lstm_bias(zoo, cells) for _ in "ifco"]
+        out = _TANH[zoo.dtype]
+        states = [
+            zoo.tensor((batch, cells), out, variable=True),
+            zoo.tensor((batch, cells), (2.0**-11, 0), I16, variable=True),
+        ]
+        between = [zoo.tensor((0,), (2.0**-12, 0), I16) for _ in "ifco"] + [zoo.tensor((0,), out)]
+        fields = {
+            "FusedActivationFunction": tflite.ActivationFunctionType.TANH,
+            "CellClip": 10.0,
+            "TimeMajor": time_major,
+        }
+        zoo.op(
+            [x, *weights, -1, -1, -1, *biases, -1, -1, *states, -1, -1, -1, -1],
+            (times, batch, cells) if time_major else (batch, times, cells),
+            out,
+            options="UnidirectionalSequenceLSTMOptions",
+            fields=fields,
+            intermediates=between,
+            case=f"{batch}x{times}x{features} to {cells}{' time major' if time_major else ''}",
+        )
+
+
+def _lstm_bias(zoo: Zoo, cells: int) -> int:
+    kind = I64 if zoo.dtype is I16 else I32
+    data = zoo.rng.integers(-2000, 2000, cells).astype(kind.numpy)
+    return zoo.tensor((cells,), (0.01 * PLAIN[zoo.dtype][0], 0), kind, data)
+
+
 def _reverse(zoo: Zoo) -> None:
     for axis in (1, 2):
         zoo.op([zoo.input((1, 5, 4, 7)), zoo.integers([axis])], (1, 5, 4, 7), options="ReverseV2Options")
@@ -430,6 +484,7 @@ KINDS: Mapping[str, tuple[Sequence[DType], Callable[[Zoo], None]]] = {
     "MINIMUM": (ALL, _binary("MaximumMinimumOptions", same=True)),
     "MIRROR_PAD": ((I8,), _mirror_pad),
     "MUL": ((*ALL, I32), _binary("MulOptions", activations=ACTIVATIONS)),
+    "NEG": (ALL, _unary(FLAT, "NegOptions")),
     "PACK": (ALL, _pack),
     "PAD": (ALL, _pad(False)),
     "PADV2": ((I8,), _pad(True)),
@@ -475,12 +530,15 @@ KINDS: Mapping[str, tuple[Sequence[DType], Callable[[Zoo], None]]] = {
     "TILE": ((I8,), _tile),
     "TRANSPOSE": (ALL, _transpose),
     "TRANSPOSE_CONV": (ALL, _transpose_conv),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": ((I8, I16), _lstm),
     "UNPACK": (ALL, _unpack),
 }
+for _kind in ("ADD", "MUL", "SUB"):
+    KINDS = {**KINDS, f"{_kind} of scaled int32": ((I32,), _scaled(f"{_kind.title()}Options"))}
 
 
 def zoo(kind: str, dtype: DType) -> Zoo:
     """All cases of an operator kind in one type."""
-    found = Zoo(kind, dtype)
+    found = Zoo(kind.split()[0], dtype)
     KINDS[kind][1](found)
     return found

@@ -170,8 +170,10 @@ TimedShape = tuple[_Size, _Size, _Size, int]
 """OFM, IFM, block, BLOCKDEP."""
 TimedCost = tuple[int, int, int, int, int, int, int, int, int, int]
 """MACs, blocks, jobs; cycles: MAC engine, output stage, pipeline, fill, drain, alone, hidden."""
-TimedEvent = tuple[str, int, str, tuple[int, int, int, int], list[tuple[int, int]], tuple[TimedShape, TimedCost] | None]
-"""Kind, command, bound, (reached, issued, start, end), bytes (read, written) by memory, a kernel's shape and cost."""
+TimedLoad = tuple[int, int, int]
+"""Bytes read and written, and the memory's cycles for them."""
+TimedEvent = tuple[str, int, str, tuple[int, int, int, int], list[TimedLoad], tuple[TimedShape, TimedCost] | None]
+"""Kind, command, bound, (reached, issued, start, end), load by memory, a kernel's shape and cost."""
 TimedTotals = tuple[int, int, int, int, int, int, int, int, int, int]
 """Cycles, kernels, DMA, front end, MACs, MAC engine, least MAC cycles, output stage, constant bytes, lower bound."""
 TimedTraffic = tuple[int, int, int, int, int, int]

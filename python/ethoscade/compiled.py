@@ -24,6 +24,7 @@ from .target import Target
 
 if TYPE_CHECKING:
     from .execution import ExecutionResult
+    from .timing import TimingReport
     from .verification import Verification
 
 
@@ -148,6 +149,21 @@ class Compiled:
         from .execution import run_artifact
 
         return run_artifact(self.artifact, inputs)
+
+    def timing(self, rules: Mapping[str, int] | None = None) -> tuple[tuple[str, TimingReport], ...]:
+        """What each NPU call costs on the target, by its name, under the timing model's `rules` (docs/timing.md).
+
+        `cycles` is the planner's figure; this is the referee's. Kernels and transfers bear their operators' names.
+        """
+        from . import provenance
+        from .timing import simulate_timing
+
+        calls = [call for call in self.artifact.calls if isinstance(call, NpuCall)]
+        labels = provenance.short([call.operators for call in calls])
+        return tuple(
+            (call.name, simulate_timing(call.payload, self.target, names, rules))
+            for call, names in zip(calls, labels, strict=True)
+        )
 
     def verify(self, seeds: int = 3, target: str = "simulator") -> Verification:
         """Compare every output element with the reference on `seeds` random inputs.

@@ -30,7 +30,7 @@ from .scheduling.bricks import lay_in_bricks
 from .scheduling.problem import Encoding, Problem
 from .scheduling.program import CallOperator, CopyConstants, Program, Stripe
 from .scheduling.schedule import Schedule
-from .target import Target, load_target, parse_size
+from .target import Target, compilation_target, parse_size
 
 Model = str | os.PathLike[str] | bytes
 Progress = Callable[[str], None]
@@ -100,7 +100,7 @@ def compile(
     budget = _budget(sram_kb, sram)
     if optimise not in ("performance", "size"):
         raise ConfigError(f"optimise is '{optimise}'; choose performance or size")
-    target = load_target(accelerator, system_config, memory_mode, config)
+    target = compilation_target(accelerator, system_config, memory_mode, config)
     watch.begin("import")
     source = read_tflite(model)
     watch.begin("encode")
@@ -127,7 +127,7 @@ def frontier(
     config: str | os.PathLike[str] | None = None,
 ) -> Curve:
     """The curve of (SRAM bytes, cycles) of a model, without code generation. Raises what `compile` raises."""
-    target = load_target(accelerator, system_config, memory_mode, config)
+    target = compilation_target(accelerator, system_config, memory_mode, config)
     return search(prepare(read_tflite(model), target))
 
 
@@ -255,7 +255,8 @@ def _npu_call(
     wanted = [
         t for t in made if t in network.graph.outputs or any(reader not in served for reader in readers.get(t, ()))
     ]
-    return NpuCall(name, payload, tuple(t for t in read if t not in made), tuple(wanted))
+    names = tuple(network.graph.operators[network.stages[step.stage].operator].name for step in run)
+    return NpuCall(name, payload, tuple(t for t in read if t not in made), tuple(wanted), names)
 
 
 def _summaries(

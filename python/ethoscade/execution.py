@@ -97,21 +97,24 @@ def run_artifact(artifact: Artifact, inputs: Mapping[str, npt.ArrayLike]) -> Exe
     return _run(program, inputs)
 
 
-def run_tflite(graph: Graph, inputs: Mapping[str, npt.ArrayLike]) -> ExecutionResult:
+def run_tflite(graph: Graph, inputs: Mapping[str, npt.ArrayLike], *, work_limit: int | None = None) -> ExecutionResult:
     """Run a compiled file, read by `frontend.read_tflite`, on `inputs` by tensor name; payloads name the accelerator.
 
-    A tensor to which the file gives no place passes between CPU operators outside the arena and counts nowhere.
+    `work_limit` bounds each NPU call as `Machine.limit_work` does, for files that nobody trusts. A tensor to which the
+    file gives no place passes between CPU operators outside the arena and counts nowhere.
     Raises as `run_artifact` does, and `ModelFormatError` for a file without `ethos-u` operators or without places.
     """
-    return _run(_program_of(graph), inputs)
+    return _run(_program_of(graph), inputs, work_limit)
 
 
-def simulate(source: str | os.PathLike[str] | bytes, inputs: Mapping[str, npt.ArrayLike]) -> ExecutionResult:
+def simulate(
+    source: str | os.PathLike[str] | bytes, inputs: Mapping[str, npt.ArrayLike], *, work_limit: int | None = None
+) -> ExecutionResult:
     """Run a compiled .tflite (path or bytes), ours or another compiler's, on `inputs` by tensor name.
 
-    Raises `ModelFormatError` for a file that is not one, else as `run_artifact` does.
+    `work_limit` as for `run_tflite`. Raises `ModelFormatError` for a file that is not one, else as `run_artifact` does.
     """
-    return run_tflite(read_tflite(source), inputs)
+    return run_tflite(read_tflite(source), inputs, work_limit=work_limit)
 
 
 def accelerator_of(payload: bytes) -> str:
@@ -126,6 +129,15 @@ def accelerator_of(payload: bytes) -> str:
     if product is None:
         raise SimulationError(f"the payload's configuration word is {config:#010x}: product {config >> 28} is unknown")
     return f"ethos-{product}-{1 << (config & 0xF)}"
+
+
+def has_fast_memory(graph: Graph, operator: Operator) -> bool:
+    """Whether an `ethos-u` operator has a fast scratch (region 2) that is a memory of its own.
+
+    Files do not say so; where it is the arena again, its tensor is the arena's or another one of the same size.
+    """
+    scratch, fast = (graph.tensors[_operand(graph, operator, position)] for position in (2, 3))
+    return scratch.size_bytes != fast.size_bytes
 
 
 # --- compiled files --------------------------------------------------------------------------------------------------
@@ -204,9 +216,11 @@ def _constant(graph: Graph, operator: Operator, index: int) -> bytes:
 # --- the run ---------------------------------------------------------------------------------------------------------
 
 
-def _run(program: _Program, inputs: Mapping[str, npt.ArrayLike]) -> ExecutionResult:
+def _run(program: _Program, inputs: Mapping[str, npt.ArrayLike], work_limit: int | None = None) -> ExecutionResult:
     graph = program.graph
     arena = _Arena(program)
+    if work_limit is not None:
+        arena.machine.limit_work(work_limit)
     for index, array in checked_inputs(graph, inputs).items():
         arena.store_input(index, array)
     reports = []

@@ -58,17 +58,24 @@ reason = getattr(driver, "ethoscade_sim_last_error", None) if status else None
 if reason is not None:
     reason.restype = ctypes.c_char_p
     sys.stderr.write(reason().decode(errors="replace"))
+count = getattr(driver, "ethoscade_sim_hazards", None)
+if count is not None:
+    count.restype = ctypes.c_size_t
 np.savez(job["results"], **{"t%d" % i: array for i, array in enumerate(outputs)})
-json.dump({"status": status}, open(job["report"], "w"))
+json.dump({"status": status, "hazards": count() if count is not None else None}, open(job["report"], "w"))
 """
 
 
 @dataclass(frozen=True, eq=False)
 class HostRun:
-    """What the C computed: outputs by tensor name, and the arena's size in bytes as the emitted header states it."""
+    """What the C computed: outputs by tensor name, and the arena's size in bytes as the emitted header states it.
+
+    `hazards` is what the simulator counted in all runs; None where there was no NPU call or another driver served them.
+    """
 
     outputs: Mapping[str, npt.NDArray[np.generic]]
     arena_bytes: int
+    hazards: int | None
 
 
 class HostLibrary:
@@ -105,10 +112,10 @@ class HostLibrary:
         artifact, folder = self._artifact, Path(self._folder.name)
         arrays = checked_inputs(artifact.graph, inputs)
         job = _job(artifact, arrays, folder, self._library, driver, runs)
-        outputs = _execute(artifact, job, folder)
+        outputs, hazards = _execute(artifact, job, folder)
         header = (folder / c_source.header_name(artifact)).read_text(encoding="utf-8")
         size = re.search(r"_WORKSPACE_SIZE (\d+)$", header, re.MULTILINE)
-        return HostRun(outputs, int(size.group(1)) if size else 0)
+        return HostRun(outputs, int(size.group(1)) if size else 0, hazards)
 
 
 def run(
@@ -171,7 +178,9 @@ def _job(
     }
 
 
-def _execute(artifact: Artifact, job: dict[str, object], folder: Path) -> dict[str, npt.NDArray[np.generic]]:
+def _execute(
+    artifact: Artifact, job: dict[str, object], folder: Path
+) -> tuple[dict[str, npt.NDArray[np.generic]], int | None]:
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, str(folder / "job.json")], capture_output=True, text=True, check=False
@@ -179,16 +188,17 @@ def _execute(artifact: Artifact, job: dict[str, object], folder: Path) -> dict[s
     if done.returncode:
         how = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
         raise VerificationError(f"the emitted C of '{artifact.name}' ended with {how}:\n{done.stderr.strip()}")
-    status = json.loads((folder / "report.json").read_text(encoding="utf-8"))["status"]
-    if status:
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    if status := report["status"]:
         raise VerificationError(
             f"tvmgen_{module_identifier(artifact.name)}_run returned {status}:\n{done.stderr.strip()}".rstrip(":\n")
         )
     with np.load(folder / "results.npz") as results:
-        return {
+        outputs = {
             artifact.graph.tensors[index].name: results[f"t{position}"]
             for position, index in enumerate(dict.fromkeys(artifact.graph.outputs))
         }
+    return outputs, report["hazards"]
 
 
 def _simulator() -> str:

@@ -26,8 +26,8 @@ def on_simulator(compiled: Compiled, seeds: int) -> Verification:
 
     def execute(inputs: Arrays) -> Observation:
         result = run_artifact(compiled.artifact, inputs)
-        found = result.hazards + len(result.warnings)
-        return Observation(result.outputs, found, result.arena_touched_bytes + constants)
+        findings = result.hazards + len(result.warnings)
+        return Observation(result.outputs, findings, result.arena_touched_bytes + constants)
 
     return verify(compiled.source, execute, seeds)
 
@@ -41,6 +41,6 @@ def in_c(compiled: Compiled, seeds: int) -> Verification:
 
         def execute(inputs: Arrays) -> Observation:
             result = library.run(inputs)
-            return Observation(result.outputs, 0, result.arena_bytes + constants)
+            return Observation(result.outputs, result.hazards or 0, result.arena_bytes + constants)
 
         return verify(compiled.source, execute, seeds)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from . import _core
@@ -184,6 +185,14 @@ def run(
     sizes = [machine.size(region) for region in range(len(regions))]
     after = tuple(None if size is None else machine.read(region, 0, size) for region, size in enumerate(sizes))
     return NpuRun(report=report, regions=after, touched_end=touched)
+
+
+def driver_interface() -> tuple[Path, Path]:
+    """The folder of `ethosu_driver.h`, and the extension module, which exports to a Python process what it declares.
+
+    A program of its own links the library that `cargo build` makes without Python (docs/simulator.md).
+    """
+    return Path(__file__).with_name("include"), Path(_core.__file__)
 
 
 def disassemble(payload: Any) -> list[str]:

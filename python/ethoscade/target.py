@@ -29,7 +29,8 @@ class Accelerator:
     cores: int = 1
 
 
-ACCELERATORS: dict[str, Accelerator] = {
+# What the simulator runs and times.
+SIMULATED: dict[str, Accelerator] = {
     a.name: a
     for a in (
         Accelerator("ethos-u55-32", 32, "u55", (1, 1, 4), 16),
@@ -37,8 +38,11 @@ ACCELERATORS: dict[str, Accelerator] = {
         Accelerator("ethos-u55-128", 128, "u55", (1, 2, 8), 24),
         Accelerator("ethos-u55-256", 256, "u55", (2, 2, 8), 48),
         Accelerator("ethos-u65-256", 256, "u65", (2, 2, 8), 48),
+        Accelerator("ethos-u65-512", 512, "u65", (2, 2, 8), 48, cores=2),
     )
 }
+# What code is generated for: one core.
+ACCELERATORS: dict[str, Accelerator] = {name: a for name, a in SIMULATED.items() if a.cores == 1}
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,11 @@ class Memory:
 
 @dataclass(frozen=True)
 class Target:
-    """Everything about the device that a compilation depends on. `constants` and `arena` are where each kind lives."""
+    """Everything about the device that a compilation or a simulation depends on.
+
+    `constants`, `arena` and `cache` are the memories of the NPU's regions 0, 1 and 2. The cache is the arena's memory
+    but in the modes called Dedicated_Sram, where the arena lies in DRAM and the cache in an SRAM of its own.
+    """
 
     accelerator: Accelerator
     system_config: str
@@ -71,6 +79,7 @@ class Target:
     core_clock_hz: float
     constants: Memory
     arena: Memory
+    cache: Memory
 
     @property
     def constants_in_sram(self) -> bool:
@@ -81,6 +90,7 @@ class Target:
 _DEFAULT_SYSTEM = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_Embedded"}
 _PORT_BYTES = {"u55": 8, "u65": 16}
 _DEFAULT_MODE = "Shared_Sram"
+_PRODUCT = re.compile(r"Ethos_(U\d\d)_", re.IGNORECASE)
 
 
 def load_target(
@@ -91,16 +101,18 @@ def load_target(
 ) -> Target:
     """Build a target from names; `config` is a vela.ini, by default the one that ships with ethos-u-vela.
 
-    Raises `ConfigError` naming what does not exist and what does.
+    Raises `ConfigError` naming what does not exist and what does, for another product's configuration and for an arena
+    in flash. What can be simulated need not be compiled for: `compilation_target` is stricter.
     """
-    chip = ACCELERATORS.get(accelerator)
+    chip = SIMULATED.get(accelerator)
     if chip is None:
-        raise ConfigError(f"unknown accelerator '{accelerator}'; known are {', '.join(ACCELERATORS)}")
+        raise ConfigError(f"unknown accelerator '{accelerator}'; known are {', '.join(SIMULATED)}")
     path = Path(config) if config is not None else default_config()
     sections = _read_sections(path)
     system_name = system_config or _DEFAULT_SYSTEM[chip.product]
     mode_name = memory_mode or _DEFAULT_MODE
     system = _section(sections, "System_Config", system_name, path)
+    _check_product(chip, system_name, sections)
     mode = _section(sections, "Memory_Mode", mode_name, path)
     ports = {port: _value(system, f"{port}_port", system_name, path) for port in ("axi0", "axi1")}
 
@@ -111,13 +123,50 @@ def load_target(
         return _memory(system, ports[port], chip, system_name, path)
 
     constants, arena, cache = (memory(f"{area}_mem_area") for area in ("const", "arena", "cache"))
-    if cache != arena or not arena.is_sram:
-        raise ConfigError(
-            f"memory mode '{mode_name}' keeps the arena in {arena.name} and a cache in {cache.name}; "
-            f"supported are modes whose arena is the SRAM itself: Shared_Sram and Sram_Only"
-        )
+    for what, place in (("arena", arena), ("cache", cache)):
+        if place.name.lower().endswith("flash"):
+            raise ConfigError(
+                f"memory mode '{mode_name}' keeps the {what} in {place.name} of '{system_name}', which cannot be "
+                f"written; choose a system configuration with DRAM, or Shared_Sram or Sram_Only"
+            )
     clock = _number(system, "core_clock", system_name, path)
-    return Target(chip, system_name, mode_name, float(clock), constants, arena)
+    return Target(chip, system_name, mode_name, float(clock), constants, arena, cache)
+
+
+def compilation_target(
+    accelerator: str = "ethos-u55-256",
+    system_config: str | None = None,
+    memory_mode: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+) -> Target:
+    """As `load_target`, for devices that code is generated for.
+
+    Raises `ConfigError` for an accelerator with two cores and for a memory mode whose arena is not the SRAM as well.
+    """
+    if accelerator not in ACCELERATORS:
+        what = "can be simulated only" if accelerator in SIMULATED else "is unknown"
+        raise ConfigError(f"accelerator '{accelerator}' {what}; code is generated for {', '.join(ACCELERATORS)}")
+    target = load_target(accelerator, system_config, memory_mode, config)
+    if target.cache != target.arena or not target.arena.is_sram:
+        raise ConfigError(
+            f"memory mode '{target.memory_mode}' keeps the arena in {target.arena.name} and a cache in "
+            f"{target.cache.name}, which can be simulated only; code is generated for modes whose arena is the SRAM "
+            f"itself: Shared_Sram and Sram_Only"
+        )
+    return target
+
+
+def _check_product(chip: Accelerator, name: str, sections: Mapping[str, Mapping[str, str]]) -> None:
+    """Port widths and latencies are a product's: names such as Ethos_U85_SYS_DRAM_Mid say which."""
+    match = _PRODUCT.match(name)
+    if match is None or match.group(1).lower() == chip.product:
+        return
+    systems = (section.removeprefix("System_Config.") for section in sections if section.startswith("System_Config."))
+    fitting = [s for s in systems if (m := _PRODUCT.match(s)) is None or m.group(1).lower() == chip.product]
+    raise ConfigError(
+        f"system configuration '{name}' is for the Ethos-{match.group(1)}, '{chip.name}' is an "
+        f"Ethos-{chip.product.upper()}; choose {' or '.join(fitting) or 'another'}"
+    )
 
 
 def default_config() -> Path:

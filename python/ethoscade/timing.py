@@ -6,16 +6,17 @@ source of each rule and the weight of each assumption (`rules`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from . import _core
 from .errors import ConfigError
 from .target import Memory, Target
 
 _REGIONS = 8
-_CONSTANTS_REGION = 0
+_CONSTANTS_REGION, _CACHE_REGION = 0, 2
+_TRANSFER = "dma"
 _WAITS = {"kernels": "KERNEL_WAIT", "transfers": "DMA_WAIT", "everything": "STOP"}
 
 Shape = tuple[int, int, int]
@@ -72,14 +73,18 @@ class KernelDetail:
 class TimedCommand:
     """One operation of the stream in time, in cycles from the first command.
 
-    `kind` is a kernel's function, "dma" or the wait's name; `label` the caller's name for a kernel. The front end comes
-    to it at `reached`, it is in its queue at `issued` and runs in [start, end). `bound` is "compute", "output", a
-    memory's name, "latency" or "waiting". `read_bytes` and `written_bytes` by memory.
+    `kind` is a kernel's function, "dma" or the wait's name; `label` the operator that it serves, empty if nobody said
+    so. Of the `stripes` kernels (or transfers) with this label it is number `stripe`, from 1. The front end comes to it
+    at `reached`, it is in its queue at `issued` and runs in [start, end). `bound` is "compute", "output", a memory's
+    name, "latency" or "waiting". By memory: `read_bytes`, `written_bytes`, and `memory_cycles`, what these bytes take
+    the memory.
     """
 
     command: int
     kind: str
     label: str
+    stripe: int
+    stripes: int
     bound: str
     reached: int
     issued: int
@@ -87,6 +92,7 @@ class TimedCommand:
     end: int
     read_bytes: Mapping[str, int]
     written_bytes: Mapping[str, int]
+    memory_cycles: Mapping[str, int]
     kernel: KernelDetail | None = None
 
     @property
@@ -94,12 +100,28 @@ class TimedCommand:
         """Cycles from start to end."""
         return self.end - self.start
 
+    @property
+    def name(self) -> str:
+        """What people call it: "conv_3 stripe 4/28", "copy for conv_3", else what it does."""
+        if not self.label:
+            return self.kind
+        what = self.label if self.kernel is not None else f"copy for {self.label}"
+        if self.stripes == 1:
+            return what
+        return f"{what} {'stripe ' if self.kernel is not None else ''}{self.stripe}/{self.stripes}"
+
+    def share(self, memory: str) -> float:
+        """Share of a memory's bandwidth that it takes, 0..1: the average over its life."""
+        return min(1.0, self.memory_cycles[memory] / self.cycles) if self.cycles else 0.0
+
 
 @dataclass(frozen=True)
 class OperatorTiming:
     """All kernels with one label: when the first began and the last ended, and the cycles in which one of them ran.
 
-    `bound` is what bound most of these cycles, `bytes` what they moved by memory.
+    `bound` is what bound most of these cycles, `bytes` what they moved by memory, `utilisation` the share of the
+    multiply-accumulates that the accelerator could have done in these cycles. Transfers with the label ran beside:
+    their number and cycles.
     """
 
     label: str
@@ -109,7 +131,10 @@ class OperatorTiming:
     cycles: int
     macs: int
     bound: str
+    utilisation: float
     bytes: Mapping[str, int]
+    transfers: int
+    transfer_cycles: int
 
 
 @dataclass(frozen=True)
@@ -164,89 +189,115 @@ def simulate_timing(
 ) -> TimingReport:
     """Play a driver payload on `target`. Nothing is computed, so neither weights nor inputs are needed.
 
-    `labels` names the operator of each kernel, in stream order; kernels beyond it are named after what they do. `rules`
-    sets switches of docs/timing.md (booleans as 0 and 1). Raises `SimulationError` for a payload that is not one or was
+    `labels` names the operator of each kernel and transfer, in stream order; kernels beyond it are named after what
+    they do. Region 0 lies in the target's constants, region 2 in its cache, the others in its arena. `rules` sets
+    switches of docs/timing.md (booleans as 0 and 1). Raises `SimulationError` for a payload that is not one or was
     made for another accelerator, `ConfigError` for a switch that does not exist.
     """
-    memories, constants, arena = _ports(target)
-    regions = [constants if region == _CONSTANTS_REGION else arena for region in range(_REGIONS)]
+    memories = list(dict.fromkeys((target.cache, target.arena, target.constants)))
+    places = {_CONSTANTS_REGION: target.constants, _CACHE_REGION: target.cache}
+    regions = [memories.index(places.get(region, target.arena)) for region in range(_REGIONS)]
     try:
         totals, ports, events = _core.time_payload(
-            bytes(payload), target.accelerator.name, memories, regions, constants, list((rules or {}).items())
+            bytes(payload),
+            target.accelerator.name,
+            [_port(memory) for memory in memories],
+            regions,
+            regions[_CONSTANTS_REGION],
+            list((rules or {}).items()),
         )
     except (ValueError, OverflowError) as error:
         raise ConfigError(str(error)) from error
-    names = [memory[0] for memory in memories]
+    names = [memory.name for memory in memories]
     commands = _commands(events, names, labels or ())
     return TimingReport(
         target.accelerator.name,
         *totals,
         memories={name: Traffic(name, *row) for name, row in zip(names, ports, strict=True)},
         commands=commands,
-        operators=_operators(commands, names),
+        operators=_operators(commands, names, target.macs),
     )
 
 
-def _ports(target: Target) -> tuple[list[Any], int, int]:
-    """Rows of the memories, and the indices of the constants' (and the commands') and of the arena's."""
-
-    def row(memory: Memory) -> tuple[str, int, int, int, int, int]:
-        rate = memory.bytes_per_cycle
-        return (memory.name, rate[0], rate[1], memory.read_latency, memory.write_latency, memory.burst_bytes)
-
-    if target.constants == target.arena:
-        return [row(target.arena)], 0, 0
-    return [row(target.arena), row(target.constants)], 1, 0
+def _port(memory: Memory) -> tuple[str, int, int, int, int, int]:
+    rate = memory.bytes_per_cycle
+    return (memory.name, rate[0], rate[1], memory.read_latency, memory.write_latency, memory.burst_bytes)
 
 
 def _commands(
     events: Sequence[_core.TimedEvent], names: Sequence[str], labels: Sequence[str]
 ) -> tuple[TimedCommand, ...]:
+    named = _labels(events, labels)
+    kinds = [(label, event[0] == _TRANSFER) for event, label in zip(events, named, strict=True)]
+    sizes, seen = Counter(kinds), Counter[tuple[str, bool]]()
     commands = []
-    kernels = 0
-    for kind, command, bound, times, loads, detail in events:
-        label, kernel = "", None
-        if detail is not None:
-            (ofm, ifm, block, blockdep), cost = detail
-            kernel = KernelDetail(ofm, ifm, block, blockdep, *cost)
-            height, width, depth = kernel.ofm
-            label = labels[kernels] if kernels < len(labels) else f"{kind} {height}x{width}x{depth} #{kernels}"
-            kernels += 1
+    for (kind, command, bound, times, loads, detail), label, key in zip(events, named, kinds, strict=True):
+        seen[key] += 1
         commands.append(
             TimedCommand(
                 command,
                 _WAITS.get(kind, kind),
                 label,
+                seen[key] if label else 1,
+                sizes[key] if label else 1,
                 bound,
                 *times,
                 read_bytes={name: load[0] for name, load in zip(names, loads, strict=True)},
                 written_bytes={name: load[1] for name, load in zip(names, loads, strict=True)},
-                kernel=kernel,
+                memory_cycles={name: load[2] for name, load in zip(names, loads, strict=True)},
+                kernel=None if detail is None else KernelDetail(*detail[0], *detail[1]),
             )
         )
     return tuple(commands)
 
 
-def _operators(commands: Sequence[TimedCommand], names: Sequence[str]) -> tuple[OperatorTiming, ...]:
+def _labels(events: Sequence[_core.TimedEvent], given: Sequence[str]) -> list[str]:
+    """The label of each event: the one given, else a kernel's is what it does."""
+    found = []
+    operations = kernels = 0
+    for kind, _, _, _, _, detail in events:
+        label = ""
+        if kind not in _WAITS:
+            if operations < len(given):
+                label = given[operations]
+            elif detail is not None:
+                height, width, depth = detail[0][0]
+                label = f"{kind} {height}x{width}x{depth} #{kernels}"
+            operations += 1
+            kernels += detail is not None
+        found.append(label)
+    return found
+
+
+def _operators(commands: Sequence[TimedCommand], names: Sequence[str], macs: int) -> tuple[OperatorTiming, ...]:
     groups: dict[str, list[TimedCommand]] = {}
+    copies: dict[str, list[TimedCommand]] = {}
     for command in commands:
         if command.kernel is not None:
             groups.setdefault(command.label, []).append(command)
-    rows = []
-    for label, members in groups.items():
-        by_bound: dict[str, int] = {}
-        for command in members:
-            by_bound[command.bound] = by_bound.get(command.bound, 0) + command.cycles
-        rows.append(
-            OperatorTiming(
-                label=label,
-                kernels=len(members),
-                start=members[0].start,
-                end=members[-1].end,
-                cycles=sum(command.cycles for command in members),
-                macs=sum(command.kernel.macs for command in members if command.kernel is not None),
-                bound=max(by_bound, key=lambda bound: by_bound[bound]),
-                bytes={name: sum(c.read_bytes[name] + c.written_bytes[name] for c in members) for name in names},
-            )
-        )
-    return tuple(rows)
+        elif command.label:
+            copies.setdefault(command.label, []).append(command)
+    return tuple(_operator(label, members, copies.get(label, ()), names, macs) for label, members in groups.items())
+
+
+def _operator(
+    label: str, kernels: Sequence[TimedCommand], copies: Sequence[TimedCommand], names: Sequence[str], macs: int
+) -> OperatorTiming:
+    by_bound: dict[str, int] = {}
+    for command in kernels:
+        by_bound[command.bound] = by_bound.get(command.bound, 0) + command.cycles
+    cycles = sum(command.cycles for command in kernels)
+    done = sum(command.kernel.macs for command in kernels if command.kernel is not None)
+    return OperatorTiming(
+        label=label,
+        kernels=len(kernels),
+        start=kernels[0].start,
+        end=kernels[-1].end,
+        cycles=cycles,
+        macs=done,
+        bound=max(by_bound, key=lambda bound: by_bound[bound]),
+        utilisation=done / (cycles * macs) if cycles else 0.0,
+        bytes={name: sum(c.read_bytes[name] + c.written_bytes[name] for c in kernels) for name in names},
+        transfers=len(copies),
+        transfer_cycles=sum(command.cycles for command in copies),
+    )

@@ -63,7 +63,10 @@ class Verification:
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """What one execution of the compiled network showed; outputs by the names of the original graph's outputs."""
+    """What one execution of the compiled network showed; outputs by the names of the original graph's outputs.
+
+    `hazards` counts whatever the simulator found fault with: unordered accesses and reads of unwritten bytes.
+    """
 
     outputs: Mapping[str, Array]
     hazards: int

@@ -1,4 +1,7 @@
-"""Runs a model on a reference interpreter in a process that may abort: model, inputs.npz, outputs.npz, engine."""
+"""Runs a model on a reference interpreter in a process that may abort: model, inputs.npz, outputs.npz, engine.
+
+The inputs may be several sets, one after the other; so are the outputs then.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,11 @@ def without_stray_dimensions(model: bytes) -> bytes:
     return bytes(data)
 
 
+def sets(inputs: list[np.ndarray], count: int) -> list[list[np.ndarray]]:
+    """The inputs in sets of `count`."""
+    return [inputs[at : at + count] for at in range(0, len(inputs), count)]
+
+
 def litert(model: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
@@ -33,27 +41,38 @@ def litert(model: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
         model_content=without_stray_dimensions(model), experimental_op_resolver_type=OpResolverType.BUILTIN_REF
     )
     interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+    details = interpreter.get_input_details()
+    found = []
+    for given in sets(inputs, len(details)):
+        interpreter.reset_all_variables()
+        for detail, value in zip(details, given, strict=True):
+            interpreter.set_tensor(detail["index"], value)
+        interpreter.invoke()
+        found += [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+    return found
 
 
-def output_count(model: bytes) -> int:
-    """Asking TFLM for an output that does not exist raises inside the interpreter."""
+def counts(model: bytes) -> tuple[int, int]:
+    """Inputs and outputs. Asking TFLM for an output that does not exist raises inside the interpreter."""
     import tflite
 
-    return tflite.Model.GetRootAs(model, 0).Subgraphs(0).OutputsLength()
+    graph = tflite.Model.GetRootAs(model, 0).Subgraphs(0)
+    return graph.InputsLength(), graph.OutputsLength()
 
 
 def tflm(model: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
     from tflite_micro.python.tflite_micro import runtime
 
     interpreter = runtime.Interpreter.from_bytes(model, arena_size=16 << 20)
-    for index, value in enumerate(inputs):
-        interpreter.set_input(value, index)
-    interpreter.invoke()
-    return [np.array(interpreter.get_output(index)) for index in range(output_count(model))]
+    ins, outs = counts(model)
+    found = []
+    for given in sets(inputs, ins):
+        interpreter.reset()
+        for index, value in enumerate(given):
+            interpreter.set_input(value, index)
+        interpreter.invoke()
+        found += [np.array(interpreter.get_output(index)) for index in range(outs)]
+    return found
 
 
 def main() -> None:

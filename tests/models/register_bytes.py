@@ -13,15 +13,16 @@ from collections.abc import Iterator
 CONV, DEPTHWISE, POOL, ELEMENTWISE, DMA = 2, 3, 5, 6, 16
 REDUCE_SUM = 2
 UNARY = (5, 6, 7)
-BEAT = 8
 Registers = dict[tuple[int, int], int]
+# Not a register: the width of the device's ports in bytes, by product (bits 31:28 of the configuration word).
+PORT, PORTS = (-1, 0), (8, 16)
 
 
 def operations(payload: bytes) -> Iterator[tuple[int, int, Registers]]:
     """(opcode, parameter, registers by (command format, code)) of each kernel and transfer."""
     words = struct.unpack(f"<{len(payload) // 4}I", payload)
     at = next(i for i, word in enumerate(words) if i >= 4 and word & 0xFF == 2) + 1
-    registers: Registers = {}
+    registers: Registers = {PORT: PORTS[words[2] >> 28]}
     while at < len(words):
         word = words[at]
         code, parameter = word & 0x3FF, word >> 16
@@ -58,8 +59,9 @@ def _kernel(code: int, parameter: int, r: Registers, moved: Counter[tuple[int, s
     for rows in blocks[0]:
         for columns in blocks[1]:
             if code in (CONV, DEPTHWISE):
-                moved[r[0, 296], "read"] += r[1, 33]
-                moved[r[0, 297], "read"] += r[1, 35]
+                both = r.get((0, 291), 0) == 1
+                moved[r[0, 296], "read"] += r[1, 33] + (r[1, 145] if both else 0)
+                moved[r[0, 297], "read"] += r[1, 35] + (r[1, 147] if both else 0)
             for depths in blocks[2]:
                 for height in windows[0](rows):
                     for width in windows[1](columns):
@@ -72,7 +74,7 @@ def _kernel(code: int, parameter: int, r: Registers, moved: Counter[tuple[int, s
                     whole = 1 if flags >> 2 & 1 else size[2]
                     bits = 8 << (r[0, 389] >> 2 & 3)
                     layout, stride = r[0, 389] >> 6 & 3, r[1, 132]
-                    moved[r[0, 399], "read"] += extents[0] * _row(extents[1], channels, whole, bits, layout, stride)
+                    moved[r[0, 399], "read"] += extents[0] * _row(r, extents[1], channels, whole, bits, layout, stride)
 
 
 def _window(r: Registers, axis: int, code: int, ofm: int):  # type: ignore[no-untyped-def]
@@ -109,15 +111,15 @@ def _input(r: Registers, code: int, deep: bool, rows: int, columns: int, depths:
     bits = 8 << (r[0, 261] >> 2 & 3)
     layout, stride = r[0, 261] >> 6 & 3, r[1, 4]
     if not deep:
-        return rows * _row(columns, depths, ofm_depth, bits, layout, stride)
+        return rows * _row(r, columns, depths, ofm_depth, bits, layout, stride)
     depth = r[0, 260] + 1
     part_kernel = code == CONV and r[0, 290] >> 2 & 1
     step = {8: 16 if part_kernel else 32, 16: 16, 32: 8}[bits]
     parts = (range(at, min(at + step, depth)) for at in range(0, depth, step))
-    return sum(rows * _row(columns, part, depth, bits, layout, stride) for part in parts)
+    return sum(rows * _row(r, columns, part, depth, bits, layout, stride) for part in parts)
 
 
-def _row(columns: int, channels: range, depth: int, bits: int, layout: int, stride: int) -> int:
+def _row(r: Registers, columns: int, channels: range, depth: int, bits: int, layout: int, stride: int) -> int:
     """Bytes of one row: whole bricks, or runs of whole beats."""
     if columns == 0:
         return 0
@@ -127,8 +129,8 @@ def _row(columns: int, channels: range, depth: int, bits: int, layout: int, stri
         return columns * bricks * 16 * element
     run = len(channels) * element
     if len(channels) == depth and stride == run:
-        return _beats(columns * run)
-    return columns * _beats(run)
+        return _beats(r, columns * run)
+    return columns * _beats(r, run)
 
 
 def _output(r: Registers, rows: int, columns: int, depths: range, depth: int) -> int:
@@ -136,9 +138,9 @@ def _output(r: Registers, rows: int, columns: int, depths: range, depth: int) ->
     layout, stride, element = r[0, 276] >> 6 & 3, r[1, 20], bits // 8
     packed = len(depths) == depth and stride == depth * element
     if layout == 1 or (packed and depth <= 16) or len(depths) <= 16:
-        return rows * _row(columns, depths, depth, bits, layout, stride)
-    return rows * columns * sum(_beats(min(16, len(depths) - at) * element) for at in range(0, len(depths), 16))
+        return rows * _row(r, columns, depths, depth, bits, layout, stride)
+    return rows * columns * sum(_beats(r, min(16, len(depths) - at) * element) for at in range(0, len(depths), 16))
 
 
-def _beats(run: int) -> int:
-    return -(-run // BEAT) * BEAT
+def _beats(r: Registers, run: int) -> int:
+    return -(-run // r[PORT]) * r[PORT]

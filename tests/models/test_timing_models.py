@@ -14,10 +14,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import register_bytes
 import vela_file
+from ethoscade.execution import has_fast_memory
+from ethoscade.frontend import read_tflite
+from ethoscade.report import trace
 from ethoscade.target import Target, load_target
 from ethoscade.timing import simulate_timing
 from model_files import NO_MODELS, model_folder
@@ -38,12 +42,21 @@ CASES = [(name, core, mode) for name in INDEPENDENT for core, mode in COLUMNS]
 TOLERANCE = 0.02
 SECONDS = 0.3
 
+# Systems with three memories or two cores: accelerator, system configuration, memory mode, models.
+OTHERS = [
+    (accelerator, system, mode, core, name)
+    for accelerator in ("ethos-u65-256", "ethos-u65-512")
+    for system, mode in (("Ethos_U65_High_End", "Dedicated_Sram"), ("Ethos_U65_Embedded", "Shared_Sram"))
+    for core in ("regor", "legacy")
+    for name in ("kws_ref_int8", "resnet8_int8", "vww_96_int8")
+]
+
 Payload = Callable[[str, str, str], bytes]
 
 
 @pytest.fixture(scope="session")
-def vela_payload(tmp_path_factory: pytest.TempPathFactory) -> Payload:
-    """A function (model, core, mode) -> payload of Vela's file; each is compiled once."""
+def vela_stream(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A function (model, core, option, ...) -> Vela's file; each is compiled once."""
     folder = model_folder()
     if folder is None:
         pytest.skip(NO_MODELS)
@@ -51,20 +64,30 @@ def vela_payload(tmp_path_factory: pytest.TempPathFactory) -> Payload:
         pytest.skip("ethos-u-vela is not installed")
 
     @functools.cache
-    def payload(name: str, core: str, mode: str) -> bytes:
+    def compiled(name: str, core: str, *options: str) -> Path:
         model = folder / f"{name}.tflite"
         if not model.is_file():
             pytest.skip(f"{model} is missing")
         output = tmp_path_factory.mktemp("vela")
-        command = [sys.executable, "-m", "ethosu.vela", str(model), "--output-dir", str(output), "--optimise", mode]
-        command += ["--accelerator-config", "ethos-u55-256", "--memory-mode", "Shared_Sram"]
-        command += ["--system-config", "Ethos_U55_High_End_Embedded"]
+        command = [sys.executable, "-m", "ethosu.vela", str(model), "--output-dir", str(output), *options]
         command += ["--debug-force-legacy-core"] if core == "legacy" else []
         subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ)
-        (op,) = [op for op in vela_file.read(output / f"{name}_vela.tflite").operators if not isinstance(op, str)]
-        return op.payload
+        return output / f"{name}_vela.tflite"
 
-    return payload
+    return compiled
+
+
+def only_payload(file: Path) -> bytes:
+    (op,) = [op for op in vela_file.read(file).operators if not isinstance(op, str)]
+    return op.payload
+
+
+@pytest.fixture(scope="session")
+def vela_payload(vela_stream: Callable[..., Path]) -> Payload:
+    """A function (model, core, mode) -> payload of Vela's file for `TARGET`."""
+    system = ("--memory-mode", TARGET.memory_mode, "--system-config", TARGET.system_config)
+    options = ("--accelerator-config", TARGET.accelerator.name, *system)
+    return lambda name, core, mode: only_payload(vela_stream(name, core, "--optimise", mode, *options))
 
 
 @pytest.mark.parametrize(("name", "core", "mode"), CASES)
@@ -87,6 +110,33 @@ def test_bytes_are_those_of_the_registers(name: str, core: str, mode: str, vela_
         assert found.dma_written_bytes == sum(counted[region, "copied to"] for region in regions)
     stream = next(i for i in range(4, 64) if payload[4 * i] == 2) + 1
     assert report.memories[FLASH].command_bytes == len(payload) - 4 * stream
+
+
+@pytest.mark.parametrize(("accelerator", "system", "mode", "core", "name"), OTHERS)
+def test_two_cores_and_a_dedicated_sram(
+    accelerator: str, system: str, mode: str, core: str, name: str, vela_stream: Callable[..., Path]
+) -> None:
+    """Bytes by memory are those of the registers, region 2 being the cache; the file says which mode it needs."""
+    options = ("--accelerator-config", accelerator, "--system-config", system, "--memory-mode", mode)
+    file = vela_stream(name, core, *options)
+    payload = only_payload(file)
+    target = load_target(accelerator, system, mode)
+    report = simulate_timing(payload, target)
+    counted = register_bytes.count(payload)
+    places = [target.constants, target.arena, target.cache, *[target.arena] * 5]
+    for memory, found in report.memories.items():
+        regions = [region for region, place in enumerate(places) if place.name == memory]
+        assert found.kernel_read_bytes == sum(counted[region, "read"] for region in regions)
+        assert found.kernel_written_bytes == sum(counted[region, "written"] for region in regions)
+        assert found.dma_read_bytes == sum(counted[region, "copied from"] for region in regions)
+        assert found.dma_written_bytes == sum(counted[region, "copied to"] for region in regions)
+        assert found.read_bytes > 0
+    assert report.lower_bound_cycles <= report.cycles
+    assert report.least_mac_cycles == -(-report.macs // target.macs) <= report.mac_engine_cycles
+    ((_, of_file),) = trace.time_file(read_tflite(file), system)
+    operator = next(op for op in read_tflite(file).operators if op.kind == "ethos-u")
+    assert has_fast_memory(read_tflite(file), operator) == (mode == "Dedicated_Sram")
+    assert of_file.cycles == report.cycles and list(of_file.memories) == list(report.memories)
 
 
 @pytest.mark.parametrize(("name", "core", "mode"), CASES)

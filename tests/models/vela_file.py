@@ -46,6 +46,7 @@ class VelaFile:
     operators: tuple[NpuOp | str, ...]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    variables: tuple[Tensor, ...] = ()
 
 
 def read(path: Path) -> VelaFile:
@@ -93,6 +94,7 @@ def read(path: Path) -> VelaFile:
         operators=tuple(operator(graph.Operators(i)) for i in range(graph.OperatorsLength())),
         inputs=tuple(tensor(int(i)) for i in graph.InputsAsNumpy()),
         outputs=tuple(tensor(int(i)) for i in graph.OutputsAsNumpy()),
+        variables=tuple(tensor(i) for i in range(graph.TensorsLength()) if graph.Tensors(i).IsVariable()),
     )
 
 

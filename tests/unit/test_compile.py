@@ -204,6 +204,17 @@ def test_a_tiny_fraction_of_kib_is_still_a_size() -> None:
         ({"system_config": "Fast"}, ["Fast", "Ethos_U55_High_End_Embedded", "Ethos_U65_Embedded"]),
         ({"memory_mode": "Big"}, ["Big", "Shared_Sram", "Sram_Only"]),
         ({"memory_mode": "Dedicated_Sram"}, ["Dedicated_Sram", "Shared_Sram", "Sram_Only"]),
+        (
+            {
+                "accelerator": "ethos-u65-256",
+                "system_config": "Ethos_U65_High_End",
+                "memory_mode": "Dedicated_Sram",
+            },
+            ["Dedicated_Sram", "Dram", "simulated only", "Shared_Sram", "Sram_Only"],
+        ),
+        ({"accelerator": "ethos-u65-512"}, ["ethos-u65-512", "simulated only", *ACCELERATORS]),
+        ({"system_config": "Ethos_U85_SYS_DRAM_Mid"}, ["Ethos_U85_SYS_DRAM_Mid", "U85", "Ethos_U55_Deep_Embedded"]),
+        ({"system_config": "Ethos_U65_Embedded"}, ["Ethos-U65", "ethos-u55-256", "Ethos_U55_Deep_Embedded"]),
         ({"config": "/nowhere/vela.ini"}, ["/nowhere/vela.ini"]),
         ({"config": "/"}, ["'/'"]),
         ({"optimise": "luck"}, ["luck", "performance", "size"]),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import ethoscade
 import numpy as np
 import pytest
 from codegen_support import (
@@ -19,13 +20,14 @@ from codegen_support import (
     vela_artifact,
     vela_file,
 )
-from ethoscade import execution, host_c
+from ethoscade import execution, host_c, simulator
 from ethoscade.codegen import tflite
 from ethoscade.codegen.artifact import Artifact, CpuCall, NpuCall
 from ethoscade.errors import ConfigError, ModelFormatError, SimulationError, UnsupportedOperatorError, VerificationError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
 from ethoscade.testing import ModelBuilder, residual_network, tiny_conv
+from hazard_judge import commands_of, payload_with
 
 EXACT = ("kws_ref_int8", "micro_speech", "resnet8_int8", "vww_96_int8", "mobilenet_v1_0.25_128_uint8")
 
@@ -135,8 +137,28 @@ def test_the_simulators_reason_comes_back_through_c() -> None:
         host_c.run(replace(artifact, calls=(damaged,)), random_inputs(artifact.graph))
 
 
+@needs_driver
+def test_hazards_are_counted_through_c() -> None:
+    """A stream without its waits for copies has as many hazards behind the C interface as on the simulator itself."""
+    artifact = ethoscade.compile(residual_network(), optimise="size").artifact
+    inputs = random_inputs(artifact.graph)
+    assert host_c.run(artifact, inputs).hazards == 0
+    hasty = replace(artifact, calls=tuple(_without_dma_waits(call) for call in artifact.calls))
+    expected = execution.run_artifact(hasty, inputs)
+    assert host_c.run(hasty, inputs).hazards == expected.hazards > 0
+
+
+def _without_dma_waits(call: NpuCall | CpuCall) -> NpuCall | CpuCall:
+    if isinstance(call, CpuCall):
+        return call
+    dma_wait, commands = 17, commands_of(call.payload)
+    kept = [c for c in commands if c.words[0] & 0xFFFF != dma_wait]
+    assert len(kept) < len(commands)
+    return replace(call, payload=payload_with(call.payload, kept))
+
+
 def test_our_declarations_agree_with_the_drivers_header(tmp_path: Path) -> None:
-    header = Path(__file__).resolve().parents[2] / "include" / "ethosu_driver.h"
+    header = simulator.driver_interface()[0] / "ethosu_driver.h"
     artifact = vela_artifact(tiny_conv())
     for flags in (["-include", str(header)], [f'-DETHOSCADE_ETHOSU_DRIVER_H="{header}"']):
         assert host_c.build(artifact, tmp_path, extra_flags=flags).is_file()

@@ -30,7 +30,8 @@ BELOW: dict[str, set[str]] = {
     "memory": {"errors", "_core", "memory_model", "memory_csv", "scheduling"},
     "simulator": {"errors", "_core", "target"},
     "timing": {"errors", "_core", "target"},
-    "codegen": {"errors", "target", "ir", "quantised", "lowering", "scheduling", "memory"},
+    "provenance": {"errors"},
+    "codegen": {"errors", "target", "ir", "quantised", "lowering", "scheduling", "memory", "provenance"},
     "inputs": {"errors", "ir"},
     "verification": {"errors", "ir", "quantised", "reference"},
     "litert_child": set(),
@@ -40,6 +41,7 @@ BELOW: dict[str, set[str]] = {
     "judgement": {"execution", "host_c", "verification", "compiled"},
     "compiled": {
         "errors", "target", "ir", "lowering", "scheduling", "codegen", "execution", "judgement", "verification",
+        "timing", "provenance",
     },
     "compiler": {
         "errors", "target", "ir", "frontend", "rewrites", "partition", "lowering", "scheduling", "memory", "codegen",
@@ -47,7 +49,7 @@ BELOW: dict[str, set[str]] = {
     },
     "report": {
         "errors", "target", "ir", "frontend", "lowering", "memory", "memory_model", "execution", "timing",
-        "verification", "compiled", "compiler",
+        "verification", "compiled", "compiler", "provenance",
     },
     "__main__": {"errors", "_core", "target", "report"},
     "__init__": {"errors", "_core", "compiled", "compiler", "execution"},

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
-from ethoscade import _core
+from ethoscade import simulator
 from streams import copy_payload
 
-HEADER = Path(__file__).resolve().parents[2] / "include" / "ethosu_driver.h"
+INCLUDE, LIBRARY = simulator.driver_interface()
 
 
 def aligned(data: bytes) -> tuple[ctypes.Array[ctypes.c_char], int]:
@@ -24,7 +23,7 @@ def aligned(data: bytes) -> tuple[ctypes.Array[ctypes.c_char], int]:
 
 @pytest.fixture(scope="module")
 def library() -> ctypes.CDLL:
-    library = ctypes.CDLL(_core.__file__)
+    library = ctypes.CDLL(str(LIBRARY))
     library.ethosu_reserve_driver.restype = ctypes.c_void_p
     library.ethosu_release_driver.argtypes = [ctypes.c_void_p]
     library.ethosu_wait.argtypes = [ctypes.c_void_p, ctypes.c_bool]
@@ -80,6 +79,6 @@ def test_the_header_compiles(language, tmp_path):
         "static struct ethosu_driver device;\n"
         "int main(void) { return ethosu_init(&device, 0, 0, 0, 1, 1) + ethosu_wait(&device, true); }\n"
     )
-    command = ["cc", "-x", language, "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{HEADER.parent}", str(source)]
+    command = ["cc", "-x", language, "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}", str(source)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -87,6 +87,27 @@ def test_labels_group_kernels() -> None:
     assert [op.label for op in unnamed.operators] == ["max_pool 1x16x1 #0", "max_pool 1x32x1 #1", "max_pool 1x16x1 #2"]
 
 
+def test_labels_name_stripes_and_transfers() -> None:
+    payload = stream(("dma", 64), ("dma", 64), ("pool", 16), ("dma", 64), ("pool", 16), ("pool", 16))
+    report = simulate_timing(payload, TARGET, labels=["a", "b", "a", "b", "b", "b"])
+    assert [command.name for command in report.commands] == [
+        "copy for a", "copy for b 1/2", "a", "copy for b 2/2", "b stripe 1/2", "b stripe 2/2", "STOP",
+    ]  # fmt: skip
+    a, b = report.operators
+    assert (a.transfers, b.transfers) == (1, 2)
+    assert a.transfer_cycles + b.transfer_cycles == report.dma_cycles
+    assert simulate_timing(payload, TARGET).commands[0].name == "dma"
+
+
+def test_memory_cycles_add_up() -> None:
+    report = simulate_timing(stream(("dma", 256), ("pool", 48), ("pool", 16)), TARGET, rules=QUIET)
+    for memory, traffic in report.memories.items():
+        cycles = sum(command.memory_cycles[memory] for command in report.commands)
+        assert traffic.busy_cycles <= cycles <= traffic.busy_cycles + len(report.commands)
+    # 256 bytes at 1 byte per cycle, in 64 + 32 + 256 cycles.
+    assert report.commands[0].share(FLASH) == 256 / 352
+
+
 def test_refusals() -> None:
     with pytest.raises(SimulationError):
         simulate_timing(b"nonsense", TARGET)
@@ -169,20 +190,69 @@ def test_damaged_payloads_end_in_an_error_or_a_report(data: st.DataObject) -> No
     assert isinstance(report, TimingReport)
 
 
+LANES = ["front end", "compute", "output stage", "DMA", SRAM, FLASH]
+
+
+def lanes_of(found: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The slices of a trace by the name of their lane."""
+    events = found["traceEvents"]
+    names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    return {name: [e for e in events if e["ph"] == "X" and e["tid"] == lane] for lane, name in names.items()}
+
+
+def check_format(found: dict[str, Any]) -> None:
+    """What Chromium's "Trace Event Format" asks for, and that viewers can draw it."""
+    events = found["traceEvents"]
+    assert {event["ph"] for event in events} <= {"X", "M", "C"}
+    for event in events:
+        assert isinstance(event["name"], str) and isinstance(event["pid"], int) and isinstance(event["args"], dict)
+        assert event["ph"] != "X" or ({"ts", "dur", "tid"} <= set(event) and event["dur"] >= 0)
+        assert event["ph"] != "C" or all(value >= 0 for value in event["args"].values())
+    times = [event["ts"] for event in events if event["ph"] != "M"]
+    assert times == sorted(times)
+    assert [event["ph"] for event in events[: len(events) - len(times)]] == ["M"] * (len(events) - len(times))
+    for slices in lanes_of(found).values():
+        open_until: list[int] = []
+        for event in slices:
+            while open_until and open_until[-1] <= event["ts"]:
+                open_until.pop()
+            assert not open_until or event["ts"] + event["dur"] <= open_until[-1], event
+            open_until.append(event["ts"] + event["dur"])
+
+
 def test_trace(tmp_path: Path) -> None:
     payload = stream(("dma", 256), ("dma_wait", 0), ("pool", 16), ("pool", 16))
-    report = simulate_timing(payload, TARGET, labels=["pool", "pool"])
+    report = simulate_timing(payload, TARGET, labels=["pool", "pool", "pool"])
     file = trace.write_trace([("call", report), ("again", report)], tmp_path / "deep" / "trace.json")
     found = json.loads(file.read_text())
-    slices = [event for event in found["traceEvents"] if event["ph"] == "X"]
-    lanes = {event["tid"]: event["args"]["name"] for event in found["traceEvents"] if event["name"] == "thread_name"}
-    assert list(lanes.values()) == ["front end", "compute", "output stage", "DMA"]
-    names = [event["name"] for event in slices if lanes[event["tid"]] == "compute"]
-    assert names == ["pool stripe 1 of 2", "pool stripe 2 of 2"] * 2
+    check_format(found)
+    lanes = lanes_of(found)
+    assert list(lanes) == LANES
+    assert [event["name"] for event in lanes["compute"]] == ["pool stripe 1/2", "pool stripe 2/2"] * 2
+    assert [event["name"] for event in lanes["DMA"]] == ["copy for pool"] * 2
+    assert [event["name"] for event in lanes[FLASH]] == ["copy for pool 72%"] * 2
+    assert [event["name"].rsplit(" ", 1)[0] for event in lanes[SRAM]][1:3] == ["pool stripe 1/2", "pool stripe 2/2"]
     counters = {event["name"] for event in found["traceEvents"] if event["ph"] == "C"}
     assert counters == {f"{SRAM} bytes/cycle", f"{FLASH} bytes/cycle"}
+    slices = [event for events in lanes.values() for event in events]
     assert max(event["ts"] + event["dur"] for event in slices) == 2 * report.cycles == found["otherData"]["cycles"]
     assert "waits: DMA_WAIT" in [event["name"] for event in slices]
     text = trace.timing_text([("call", report)])
     assert "bound by" in text and f"{report.cycles:,} cycles" in text
-    assert trace.timing_json([("call", report)])["calls"][0]["operators"][0]["kernels"] == 2
+    call = trace.timing_json([("call", report)])["calls"][0]
+    assert (call["operators"][0]["kernels"], call["operators"][0]["transfers"]) == (2, 1)
+    assert len(call["commands"]) == len(report.commands)
+
+
+@settings(max_examples=200, deadline=None)
+@given(OPERATIONS)
+def test_every_trace_can_be_drawn(operations: list[tuple[str, int]]) -> None:
+    report = simulate_timing(stream(*operations), TARGET)
+    found = trace.trace([("call", report)])
+    check_format(found)
+    lanes = lanes_of(found)
+    for memory in (SRAM, FLASH):
+        users = [c for c in report.commands if c.memory_cycles[memory] and c.cycles]
+        covered = sum(event["dur"] * len(event["args"]) for event in lanes[memory])
+        assert covered == sum(command.cycles for command in users)
+        assert all(0 < command.share(memory) <= 1 for command in users)

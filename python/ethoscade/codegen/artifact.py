@@ -14,12 +14,16 @@ from ..ir import Graph
 
 @dataclass(frozen=True)
 class NpuCall:
-    """One run of the NPU. `payload` is what the driver takes; inputs and outputs are tensor indices of the graph."""
+    """One run of the NPU. `payload` is what the driver takes; inputs and outputs are tensor indices of the graph.
+
+    `operators` names the operator of each kernel and transfer of the stream, in order; empty if nobody knows.
+    """
 
     name: str
     payload: bytes = field(repr=False)
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    operators: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ Owns the file's layout: which tensors, buffers and metadata there are and in whi
 
 Formats: TFLite schema version 3; operator inputs 0..3 (payload, constants, scratch, fast scratch) and the metadata
 `OfflineMemoryAllocation` (int32: version 0, subgraph count 1, N, then one arena offset per tensor, -1 for those that
-have none) as TensorFlow Lite Micro reads them and Arm's Vela writes them.
+have none) as TensorFlow Lite Micro reads them and Arm's Vela writes them. The names of the operators behind each NPU
+operation are a metadata entry more, `provenance`'s.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import flatbuffers
 import numpy as np
 import tflite
 
+from .. import provenance
 from ..errors import CodegenError
 from ..ir import DType, Operator, Quantisation, Tensor
 from .artifact import Artifact, CpuCall, NpuCall
@@ -265,10 +267,14 @@ class _Writer:
         return int(tflite.SubGraphEnd(self.builder))
 
     def _metadata(self) -> list[int]:
-        """The model's own metadata, then the arena plan (in place of one that the model may have brought)."""
+        """The model's own metadata, then ours, in place of what the model may have brought under these names."""
         plan = struct.pack(f"<{3 + len(self.offsets)}i", 0, 1, len(self.offsets), *self.offsets)
-        entries = {name: data for name, data in self.graph.metadata.items() if name != OFFLINE_PLAN}
+        ours = (OFFLINE_PLAN, provenance.ENTRY)
+        entries = {name: data for name, data in self.graph.metadata.items() if name not in ours}
         entries[OFFLINE_PLAN] = plan
+        names = [call.operators for call in npu_calls(self.artifact)]
+        if any(names):
+            entries[provenance.ENTRY] = provenance.encode(names)
         written = []
         for name, data in entries.items():
             buffer = self._add_buffer(data)

@@ -11,6 +11,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from ..compiled import Compiled
 from ..compiler import compile, frontier
 from ..errors import CodegenError, ConfigError
-from ..execution import run_tflite
+from ..execution import ETHOS_U, FAST_REGION, has_fast_memory, run_tflite
 from ..frontend import read_tflite
 from ..lowering import FAMILIES
 from ..target import ACCELERATORS
@@ -29,6 +30,7 @@ from . import plot, summary, trace
 
 DONE = 0
 DIFFERENT = 3
+_TEXT_HAZARDS = 10
 
 
 def compile_model(args: argparse.Namespace) -> int:
@@ -73,15 +75,25 @@ def simulate_artifact(args: argparse.Namespace) -> int:
     result = run_tflite(graph, inputs)
     if args.outputs:
         _write_arrays(Path(args.outputs), result.outputs)
+    # With a dedicated SRAM the arena lies in DRAM.
+    dedicated = any(has_fast_memory(graph, operator) for operator in graph.operators if operator.kind == ETHOS_U)
+    touched = result.touched_bytes[FAST_REGION] if dedicated else result.arena_touched_bytes
     report: dict[str, Any] = {
         "schema_version": summary.SCHEMA_VERSION,
         "artifact": graph.name,
-        "sram_touched_bytes": result.arena_touched_bytes,
+        "sram_touched_bytes": touched,
         "warnings": list(result.warnings),
+        "hazards": [
+            {"call": call, **asdict(hazard)} for call, run in enumerate(result.reports) for hazard in run.hazards
+        ],
         "outputs": {name: list(array.shape) for name, array in result.outputs.items()},
     }
-    lines = [f"ran '{graph.name}'; highest SRAM byte touched gives {result.arena_touched_bytes:,} bytes"]
+    lines = [f"ran '{graph.name}'; highest SRAM byte touched gives {touched:,} bytes"]
     lines += [f"warning: {warning}" for warning in result.warnings]
+    found = [hazard.message for run in result.reports for hazard in run.hazards]
+    lines += [f"hazard: {message}" for message in found[:_TEXT_HAZARDS]]
+    if len(found) > _TEXT_HAZARDS:
+        lines.append(f"and {len(found) - _TEXT_HAZARDS:,} hazards more")
     timing = trace.time_file(graph, args.system_config, args.memory_mode, args.config) if _timed(args) else []
     if timing:
         report["timing"] = trace.timing_json(timing)
@@ -94,7 +106,7 @@ def simulate_artifact(args: argparse.Namespace) -> int:
         elements, mismatches, largest = compare(result.outputs, expected.outputs)
         report["reference"] = {"elements": elements, "mismatches": mismatches, "max_abs_diff": largest}
         lines.append(f"reference: {mismatches:,} of {elements:,} elements differ (by up to {largest})")
-        status = DIFFERENT if mismatches or result.warnings else DONE
+        status = DIFFERENT if mismatches or result.warnings or result.hazards else DONE
     _print(args, report, "\n".join(lines))
     return status
 

@@ -1,29 +1,37 @@
 """A timing report as people and machines read it: a Chrome/Perfetto trace, the JSON of `simulate`, a few lines of text.
 
 Owns wording and schema; what happened when is the timing model's. A cycle is a microsecond of the trace, so that
-viewers show cycles. Lanes: front end, compute, output, DMA; memories are counters of bytes per cycle.
+viewers show cycles. Lanes: front end, compute, output, DMA, and one for each memory, whose slices say who uses it and
+which share of its bandwidth each takes on average; counters give the bytes per cycle.
+
+Format: "Trace Event Format" of Chromium: complete events (X), metadata (M) and counters (C), ordered by time; slices
+of a lane follow each other or lie inside each other.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import provenance
 from ..errors import CodegenError, ModelFormatError
-from ..execution import accelerator_of
+from ..execution import accelerator_of, has_fast_memory
 from ..frontend import ETHOS_U
-from ..ir import Graph
-from ..target import load_target
+from ..ir import Graph, Operator
+from ..target import Target, load_target
 from ..timing import TimedCommand, TimingReport, simulate_timing
 
 FRONT_END, COMPUTE, OUTPUT, DMA = range(1, 5)
 _LANES = {FRONT_END: "front end", COMPUTE: "compute", OUTPUT: "output stage", DMA: "DMA"}
+_FIRST_MEMORY = DMA + 1
 _PROCESS = 1
 _TEXT_OPERATORS = 5
+# System and memory mode of files whose fast scratch is a memory of its own: Vela's own default for the Ethos-U65.
+_DEDICATED = ("Ethos_U65_Client_Server", "Dedicated_Sram")
 
 
 def time_file(
@@ -31,35 +39,69 @@ def time_file(
 ) -> list[tuple[str, TimingReport]]:
     """Time each `ethos-u` operator of a compiled file: (operator's name, report).
 
-    Raises `ModelFormatError` for a file without one, `SimulationError` for a damaged payload, `ConfigError` for a
-    system that does not exist.
+    Operations bear the names of the network's operators if the file gives them (`provenance`). A file whose fast
+    scratch is a memory of its own is timed as Dedicated_Sram unless `memory_mode` says otherwise. Raises
+    `ModelFormatError` for a file without such operators or with names for other streams, `SimulationError` for a
+    damaged payload, `ConfigError` for a system that does not exist.
     """
-    reports = []
-    for operator in graph.operators:
-        if operator.kind != ETHOS_U:
-            continue
-        first = operator.inputs[0] if operator.inputs else None
-        data = graph.tensors[first].data if first is not None else None
-        if data is None:
-            raise ModelFormatError(f"operator '{operator.name}' has no constant payload", operator=operator.name)
-        payload = data.tobytes()
-        target = load_target(accelerator_of(payload), system_config, memory_mode, config)
-        reports.append((operator.name, simulate_timing(payload, target)))
-    if not reports:
+    calls = [operator for operator in graph.operators if operator.kind == ETHOS_U]
+    if not calls:
         raise ModelFormatError(f"'{graph.name}' is not compiled: it has no '{ETHOS_U}' operator", value=0)
+    entry = graph.metadata.get(provenance.ENTRY)
+    names = provenance.short(provenance.decode(entry)) if entry is not None else ((),) * len(calls)
+    if len(names) != len(calls):
+        raise ModelFormatError(f"metadata '{provenance.ENTRY}' is for {len(names)} calls; the file has {len(calls)}")
+    reports = []
+    for operator, labels in zip(calls, names, strict=True):
+        payload = _payload(graph, operator)
+        target = _target(graph, operator, payload, system_config, memory_mode, config)
+        report = simulate_timing(payload, target, labels)
+        operations = sum(command.bound != "waiting" for command in report.commands)
+        if entry is not None and len(labels) != operations:
+            raise ModelFormatError(
+                f"metadata '{provenance.ENTRY}' names {len(labels)} operations; '{operator.name}' has {operations}",
+                operator=operator.name,
+            )
+        reports.append((operator.name, report))
     return reports
+
+
+def _payload(graph: Graph, operator: Operator) -> bytes:
+    first = operator.inputs[0] if operator.inputs else None
+    data = graph.tensors[first].data if first is not None else None
+    if data is None:
+        raise ModelFormatError(f"operator '{operator.name}' has no constant payload", operator=operator.name)
+    return data.tobytes()
+
+
+def _target(
+    graph: Graph,
+    operator: Operator,
+    payload: bytes,
+    system_config: str | None,
+    memory_mode: str | None,
+    config: str | None,
+) -> Target:
+    """The system that the caller names; what is left open follows from the file."""
+    if memory_mode is None and has_fast_memory(graph, operator):
+        memory_mode = _DEDICATED[1]
+        system_config = system_config or _DEDICATED[0]
+    return load_target(accelerator_of(payload), system_config, memory_mode, config)
 
 
 def trace(reports: Sequence[tuple[str, TimingReport]]) -> dict[str, Any]:
     """The calls of one inference, one after the other, as a trace object; the CPU's time between them is not in it."""
-    events = list(_metadata())
+    memories = list(dict.fromkeys(memory for _, report in reports for memory in report.memories))
+    lanes = {memory: _FIRST_MEMORY + position for position, memory in enumerate(memories)}
+    events: list[dict[str, Any]] = []
     start = 0
     for name, report in reports:
         events.append(_slice(FRONT_END, name, start, report.cycles, {"accelerator": report.accelerator}))
-        events += _call(report, start)
+        events += _call(report, start, lanes)
         start += report.cycles
+    events.sort(key=lambda event: (event["ts"], -event.get("dur", 0)))
     other = {"unit": "1 us of the trace is 1 NPU cycle", "cycles": start}
-    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": other}
+    return {"traceEvents": [*_metadata(lanes), *events], "displayTimeUnit": "ms", "otherData": other}
 
 
 def write_trace(reports: Sequence[tuple[str, TimingReport]], path: str | os.PathLike[str]) -> Path:
@@ -74,7 +116,7 @@ def write_trace(reports: Sequence[tuple[str, TimingReport]], path: str | os.Path
 
 
 def timing_json(reports: Sequence[tuple[str, TimingReport]]) -> dict[str, Any]:
-    """The `timing` object of `simulate --json`: totals, and the operators of each call."""
+    """The `timing` object of `simulate --json`: totals, and the operators and commands of each call."""
     return {
         "cycles": sum(report.cycles for _, report in reports),
         "lower_bound_cycles": sum(report.lower_bound_cycles for _, report in reports),
@@ -99,7 +141,8 @@ def timing_text(reports: Sequence[tuple[str, TimingReport]]) -> str:
                 f"  {memory.memory}: {memory.read_bytes:,} bytes read, {memory.written_bytes:,} written, {busy}"
             )
         for operator in sorted(report.operators, key=lambda operator: -operator.cycles)[:_TEXT_OPERATORS]:
-            lines.append(f"  {operator.cycles:>12,} cycles  {operator.label} ({operator.bound})")
+            stripes = f", {operator.kernels} stripes" if operator.kernels > 1 else ""
+            lines.append(f"  {operator.cycles:>12,} cycles  {operator.label} ({operator.bound}{stripes})")
     return "\n".join(lines)
 
 
@@ -132,34 +175,49 @@ def _call_json(name: str, report: TimingReport) -> dict[str, Any]:
                 "kernels": operator.kernels,
                 "cycles": operator.cycles,
                 "macs": operator.macs,
+                "utilisation": round(operator.utilisation, 6),
                 "bound": operator.bound,
                 "bytes": dict(operator.bytes),
+                "transfers": operator.transfers,
+                "transfer_cycles": operator.transfer_cycles,
             }
             for operator in report.operators
+        ],
+        "commands": [
+            {
+                "command": command.command,
+                "kind": command.kind,
+                "label": command.label,
+                "stripe": command.stripe,
+                "start": command.start,
+                "cycles": command.cycles,
+                "bound": command.bound,
+                "read_bytes": dict(command.read_bytes),
+                "written_bytes": dict(command.written_bytes),
+            }
+            for command in report.commands
         ],
     }
 
 
-def _metadata() -> Iterator[dict[str, Any]]:
+def _metadata(memories: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     yield {"ph": "M", "pid": _PROCESS, "name": "process_name", "args": {"name": "NPU"}}
-    for lane, name in _LANES.items():
+    lanes = {**_LANES, **{lane: memory for memory, lane in memories.items()}}
+    for lane, name in lanes.items():
         yield {"ph": "M", "pid": _PROCESS, "tid": lane, "name": "thread_name", "args": {"name": name}}
         yield {"ph": "M", "pid": _PROCESS, "tid": lane, "name": "thread_sort_index", "args": {"sort_index": lane}}
 
 
-def _call(report: TimingReport, origin: int) -> Iterator[dict[str, Any]]:
-    sizes = Counter(command.label for command in report.commands if command.kernel is not None)
-    seen: Counter[str] = Counter()
+def _call(report: TimingReport, origin: int, lanes: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     for command in report.commands:
-        seen[command.label] += command.kernel is not None
-        name = command.label or command.kind
-        if sizes[command.label] > 1:
-            name += f" stripe {seen[command.label]} of {sizes[command.label]}"
-        yield from _command(command, name, origin)
+        yield from _command(command, origin)
+    for memory in report.memories:
+        yield from _users(report, memory, lanes[memory], origin)
     yield from _counters(report, origin)
 
 
-def _command(command: TimedCommand, name: str, origin: int) -> Iterator[dict[str, Any]]:
+def _command(command: TimedCommand, origin: int) -> Iterator[dict[str, Any]]:
+    name = command.name
     waited = command.issued - command.reached
     if waited > 0:
         why = f"waits: {command.kind}" if command.bound == "waiting" else f"queue full: {name}"
@@ -178,6 +236,21 @@ def _command(command: TimedCommand, name: str, origin: int) -> Iterator[dict[str
     # The output stage works until the kernel drains; where exactly between the blocks is not modelled.
     busy = min(kernel.output_cycles, command.cycles)
     yield _slice(OUTPUT, name, origin + command.end - busy, busy, {"command": command.command})
+
+
+def _users(report: TimingReport, memory: str, lane: int, origin: int) -> Iterator[dict[str, Any]]:
+    """A slice for each span in which the same kernel and transfer use a memory; fetching of commands is left out."""
+    users = [c for c in report.commands if c.memory_cycles[memory] and c.cycles]
+    begins: dict[int, list[TimedCommand]] = {}
+    for command in users:
+        begins.setdefault(command.start, []).append(command)
+    active: list[TimedCommand] = []
+    for time, following in itertools.pairwise(sorted({*begins, *(c.end for c in users)})):
+        active = [c for c in active if c.end > time] + begins.get(time, [])
+        if active:
+            shares = {command.name: f"{100 * command.share(memory):.0f}%" for command in active}
+            name = ", ".join(f"{user} {share}" for user, share in shares.items())
+            yield _slice(lane, name, origin + time, following - time, shares)
 
 
 def _counters(report: TimingReport, origin: int) -> Iterator[dict[str, Any]]:

@@ -33,13 +33,14 @@ _TENSOR_TYPES = {
 
 @dataclass(frozen=True, eq=False)
 class TensorRecord:
-    """A tensor as the file holds it; `data` makes it a constant."""
+    """A tensor as the file holds it; `data` makes it a constant, `variable` a state that lives on between runs."""
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
     quantisation: Quantisation | None = None
     data: npt.NDArray[np.generic] | None = None
+    variable: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class OperatorRecord:
 
     `kind` and `version` are the builtin operator's; an absent optional input is -1. `options` names the options table
     of the schema and `fields` its entries in the schema's CamelCase; a tuple value becomes a vector of int32.
+    `intermediates` are the tensors that only lend an LSTM their quantisation.
     """
 
     kind: str
@@ -56,6 +58,7 @@ class OperatorRecord:
     outputs: tuple[int, ...]
     options: str | None = None
     fields: Mapping[str, int | float | bool | tuple[int, ...]] = field(default_factory=dict)
+    intermediates: tuple[int, ...] = ()
 
 
 def write_file(
@@ -146,6 +149,8 @@ def _tensor(b: Any, tensor: TensorRecord, buffer: int) -> int:
     tflite.TensorAddName(b, name)
     if quantisation is not None:
         tflite.TensorAddQuantization(b, quantisation)
+    if tensor.variable:
+        tflite.TensorAddIsVariable(b, True)
     return int(tflite.TensorEnd(b))
 
 
@@ -183,6 +188,7 @@ def _operator(b: Any, op: OperatorRecord, code_index: int) -> int:
     options = None if op.options is None else _options(b, op)
     inputs = b.CreateNumpyVector(np.asarray(op.inputs, dtype=np.int32))
     outputs = b.CreateNumpyVector(np.asarray(op.outputs, dtype=np.int32))
+    between = b.CreateNumpyVector(np.asarray(op.intermediates, dtype=np.int32)) if op.intermediates else None
     tflite.OperatorStart(b)
     tflite.OperatorAddOpcodeIndex(b, code_index)
     tflite.OperatorAddInputs(b, inputs)
@@ -190,4 +196,6 @@ def _operator(b: Any, op: OperatorRecord, code_index: int) -> int:
     if options is not None:
         tflite.OperatorAddBuiltinOptionsType(b, getattr(tflite.BuiltinOptions, op.options or ""))
         tflite.OperatorAddBuiltinOptions(b, options)
+    if between is not None:
+        tflite.OperatorAddIntermediates(b, between)
     return int(tflite.OperatorEnd(b))

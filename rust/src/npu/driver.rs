@@ -1,4 +1,4 @@
-//! The simulated NPU behind the C interface of the Ethos-U driver (`include/ethosu_driver.h`).
+//! The simulated NPU behind the C interface of the Ethos-U driver (`python/ethoscade/include/ethosu_driver.h`).
 //!
 //! Owns the registry of devices, the driver's refusals, and the copying between host pointers and the machine's
 //! memory. The only file of the crate with unsafe code. A run works on copies of the host's ranges, so aliasing between
@@ -50,11 +50,12 @@ struct Device {
 struct Registry {
     devices: Vec<Device>,
     touched: [usize; REGION_COUNT],
+    hazards: usize,
     pinned: Option<&'static Accelerator>,
 }
 
 static REGISTRY: Mutex<Registry> =
-    Mutex::new(Registry { devices: Vec::new(), touched: [0; REGION_COUNT], pinned: None });
+    Mutex::new(Registry { devices: Vec::new(), touched: [0; REGION_COUNT], hazards: 0, pinned: None });
 static RELEASED: Condvar = Condvar::new();
 
 thread_local! {
@@ -226,8 +227,9 @@ pub unsafe extern "C" fn ethosu_invoke_async(
         let outcome = unsafe { execute(accelerator, bytes, bases, sizes) };
         let mut registry = registry();
         let job = match outcome {
-            Ok(touched) => {
+            Ok((touched, hazards)) => {
                 registry.touched = touched;
+                registry.hazards += hazards;
                 Job::Done
             }
             Err(error) => {
@@ -317,7 +319,7 @@ fn disjoint(bases: &[u64], sizes: &[usize]) -> Vec<(u64, u64)> {
 }
 
 /// Runs an accepted payload on copies of the host's ranges and writes back what the NPU wrote, also after a fault.
-/// Returns one past the highest byte touched per region.
+/// Returns one past the highest byte touched per region, and the number of hazards.
 ///
 /// # Safety
 /// Every range must be readable, and writable where the stream writes.
@@ -326,7 +328,7 @@ unsafe fn execute(
     bytes: &[u8],
     bases: &[u64],
     sizes: &[usize],
-) -> Result<[usize; REGION_COUNT], NpuError> {
+) -> Result<([usize; REGION_COUNT], usize), NpuError> {
     let mut machine = Machine::new(accelerator, false);
     let ranges = disjoint(bases, sizes);
     for &(start, end) in &ranges {
@@ -348,8 +350,8 @@ unsafe fn execute(
             unsafe { std::ptr::copy_nonoverlapping(written.as_ptr(), target, written.len()) };
         });
     }
-    outcome?;
-    Ok(std::array::from_fn(|region| machine.memory.touched_end(region)))
+    let hazards = outcome?.hazards.len();
+    Ok((std::array::from_fn(|region| machine.memory.touched_end(region)), hazards))
 }
 
 /// Text about the last failed call on this thread; see the header.
@@ -362,6 +364,12 @@ pub extern "C" fn ethoscade_sim_last_error() -> *const c_char {
 #[no_mangle]
 pub extern "C" fn ethoscade_sim_touched_end(region: c_int) -> usize {
     usize::try_from(region).ok().and_then(|r| registry().touched.get(r).copied()).unwrap_or(0)
+}
+
+/// Hazards of all runs of this process; see the header.
+#[no_mangle]
+pub extern "C" fn ethoscade_sim_hazards() -> usize {
+    registry().hazards
 }
 
 /// Fixes the simulated device; see the header.

@@ -11,6 +11,36 @@ use super::operation::{
 };
 use super::registers::{Register, RegisterFile};
 
+/// One axis of the OFM block: its register, its name for the size that the register holds minus one, and its limit.
+struct BlockAxis {
+    register: Register,
+    name: &'static str,
+    limit: u32,
+    allowed: &'static str,
+}
+
+/// Height, width, depth.
+const BLOCK_AXES: [BlockAxis; 3] = [
+    BlockAxis {
+        register: Register::OFM_BLK_HEIGHT_M1,
+        name: "OFM_BLK_HEIGHT_M1 + 1",
+        limit: 32,
+        allowed: "at most 32 rows",
+    },
+    BlockAxis {
+        register: Register::OFM_BLK_WIDTH_M1,
+        name: "OFM_BLK_WIDTH_M1 + 1",
+        limit: 64,
+        allowed: "at most 64 columns",
+    },
+    BlockAxis {
+        register: Register::OFM_BLK_DEPTH_M1,
+        name: "OFM_BLK_DEPTH_M1 + 1",
+        limit: 128,
+        allowed: "at most 128 channels",
+    },
+];
+
 /// Reads registers with the rules of one kernel.
 pub(super) struct Reader<'a> {
     pub(super) registers: &'a RegisterFile,
@@ -128,29 +158,24 @@ impl Reader<'_> {
     }
 
     fn block(&self, ofm: &FeatureMap) -> Result<Block, Fault> {
-        let size = |register, limit: u32, allowed| -> Result<u32, Fault> {
-            Ok(self.in_range(register, 0, limit - 1, allowed)? + 1)
+        let size = |axis: &BlockAxis| {
+            let value = self.registers.size(axis.register)?;
+            if value <= axis.limit {
+                return Ok(value);
+            }
+            Err(Fault::Range { register: axis.name, value: i64::from(value), allowed: axis.allowed })
         };
-        let block = Block {
-            height: size(Register::OFM_BLK_HEIGHT_M1, 32, "at most 32 rows")?,
-            width: size(Register::OFM_BLK_WIDTH_M1, 64, "at most 64 columns")?,
-            depth: size(Register::OFM_BLK_DEPTH_M1, 128, "at most 128 channels")?,
-        };
-        let [h, w, d] = self.accelerator.micro_block;
+        let [height, width, depth] = [size(&BLOCK_AXES[0])?, size(&BLOCK_AXES[1])?, size(&BLOCK_AXES[2])?];
         // A row-shaped OFM may use blocks of the transposed micro-block (1x4 on 2x2 parts).
-        let row_shaped = ofm.height == 1 && h == 2 && block.height == 1;
-        let misaligned = |register: Register, value: u32, alignment: u32| {
-            Err(Fault::Misaligned { register: register.name(), value: i64::from(value), alignment })
-        };
-        if block.height % h != 0 && !row_shaped {
-            return misaligned(Register::OFM_BLK_HEIGHT_M1, block.height, h);
+        let row_shaped = ofm.height == 1 && self.accelerator.micro_block[0] == 2 && height == 1;
+        let sizes = [height, width, depth];
+        for (index, axis) in BLOCK_AXES.iter().enumerate() {
+            let (value, alignment) = (sizes[index], self.accelerator.micro_block[index]);
+            if value % alignment != 0 && !(index == 0 && row_shaped) {
+                return Err(Fault::Misaligned { register: axis.name, value: i64::from(value), alignment });
+            }
         }
-        if block.width % w != 0 {
-            return misaligned(Register::OFM_BLK_WIDTH_M1, block.width, w);
-        }
-        if block.depth % d != 0 {
-            return misaligned(Register::OFM_BLK_DEPTH_M1, block.depth, d);
-        }
+        let block = Block { height, width, depth };
         Ok(block)
     }
 

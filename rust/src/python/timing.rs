@@ -24,8 +24,10 @@ type ShapeRow = (Size, Size, Size, u32);
 type Size = (u32, u32, u32);
 /// MACs, blocks, jobs, and in cycles: MAC engine, output stage, pipeline, fill, drain, alone, hidden.
 type CostRow = (u64, u64, u64, u64, u64, u64, u64, u64, u64, u64);
-/// Kind, command, bound, (reached, issued, start, end), bytes (read, written) by memory, kernel's shape and cost.
-type EventRow = (&'static str, usize, String, (u64, u64, u64, u64), Vec<(u64, u64)>, Option<(ShapeRow, CostRow)>);
+/// Bytes read and written, and the cycles that they take the memory, wasted parts of bursts included.
+type LoadRow = (u64, u64, u64);
+/// Kind, command, bound, (reached, issued, start, end), load by memory, kernel's shape and cost.
+type EventRow = (&'static str, usize, String, (u64, u64, u64, u64), Vec<LoadRow>, Option<(ShapeRow, CostRow)>);
 /// Kernel reads and writes, DMA reads and writes, command bytes, busy cycles.
 type PortTotalRow = (u64, u64, u64, u64, u64, u64);
 /// Cycles, kernels busy, DMA busy, front end busy, MACs, MAC engine busy, least MAC cycles, output stage busy,
@@ -84,7 +86,9 @@ fn port_row(p: &PortTotal) -> PortTotalRow {
 }
 
 fn event_row(event: &Event, system: &System) -> EventRow {
-    let moved = |loads: &[Load]| loads.iter().map(|load| (load.read, load.written)).collect();
+    let moved = |loads: &[Load]| -> Vec<LoadRow> {
+        loads.iter().zip(system.ports()).map(|(load, port)| (load.read, load.written, load.time(port).ceil())).collect()
+    };
     let times = [event.reached, event.issued, event.start, event.end].map(|time| time.ceil());
     let (kind, loads, kernel) = match &event.what {
         What::Kernel(kernel) => {
@@ -99,7 +103,7 @@ fn event_row(event: &Event, system: &System) -> EventRow {
             )
         }
         What::Dma(dma) => ("dma", moved(&dma.loads), None),
-        What::Wait(what) => (*what, vec![(0, 0); system.ports().len()], None),
+        What::Wait(what) => (*what, vec![(0, 0, 0); system.ports().len()], None),
     };
     (kind, event.command, bound_name(bound(event, system), system), times.into(), loads, kernel)
 }

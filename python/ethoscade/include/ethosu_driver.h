@@ -60,6 +60,10 @@ const char *ethoscade_sim_last_error(void);
 /* One past the highest byte of a region (0 to 7) that the last run in this process touched. */
 size_t ethoscade_sim_touched_end(int region);
 
+/* Hazards that all runs in this process showed: pairs of commands that the stream's waits do not order although they
+ * touch the same bytes. */
+size_t ethoscade_sim_hazards(void);
+
 /* Fixes the device, for example "ethos-u55-256"; NULL returns to the payload's choice. -1 if there is no such device. */
 int ethoscade_sim_set_accelerator(const char *name);
 
