@@ -16,9 +16,9 @@ import ethoscade
 import numpy as np
 import pytest
 from ethoscade import BudgetError, Compiled, ConfigError, EthoscadeError, ModelFormatError, UnsupportedOperatorError
-from ethoscade.compiled import peak_operator
 from ethoscade.compiler import compile as compile_model
 from ethoscade.compiler import prepare
+from ethoscade.explanation import peak_of
 from ethoscade.scheduling.program import CopyConstants
 from ethoscade.scheduling.schedule import lower_schedule
 from ethoscade.target import ACCELERATORS, default_config
@@ -108,11 +108,12 @@ def test_the_budget_error_names_the_peak() -> None:
     """The operator in the way is one at whose step the floor's bytes are alive."""
     compiled = ethoscade.compile(MODEL, optimise="size")
     stages = prepare(compiled.source, compiled.target).stages
-    operator, words = peak_operator(compiled.artifact.graph, stages, compiled.program)
+    peak = peak_of(compiled.artifact.graph, stages, compiled.program)
     with pytest.raises(BudgetError) as caught:
         ethoscade.compile(MODEL, sram=16)
-    assert caught.value.operator == operator
-    assert words in str(caught.value)
+    assert caught.value.operator == peak.operator
+    assert caught.value.alive == peak.alive
+    assert peak.by_kind() in str(caught.value)
 
 
 def test_without_a_budget_the_fastest_is_taken_and_with_size_the_leanest() -> None:

@@ -5,11 +5,13 @@ Owns wording and schema. Computes nothing.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..compiled import Compiled, Curve
 from ..errors import BudgetError, EthoscadeError
+from ..explanation import Explanation, alive_lines, short
 from ..verification import Verification
 
 SCHEMA_VERSION = 1
@@ -72,6 +74,17 @@ def frontier_json(curve: Curve) -> dict[str, Any]:
     }
 
 
+def explanation_json(explanation: Explanation) -> dict[str, Any]:
+    """The `explanation` object of `compile --explain --json`: the fields of `Explanation`, tuples as lists."""
+    return dataclasses.asdict(explanation)
+
+
+def refusal_text(error: BudgetError) -> str:
+    """What is alive where the smallest schedule peaks, a line for each buffer."""
+    head = f"alive at operator '{short(error.operator)}' in the smallest schedule, {_size(error.floor_bytes)}:"
+    return "\n".join([head, *alive_lines(error.alive)])
+
+
 def error_json(error: EthoscadeError) -> dict[str, Any]:
     """The object that any command prints under `--json` when it fails."""
     result: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
@@ -80,6 +93,7 @@ def error_json(error: EthoscadeError) -> dict[str, Any]:
             "budget_bytes": error.budget_bytes,
             "floor_bytes": error.floor_bytes,
             "operator": error.operator,
+            "alive": [dataclasses.asdict(buffer) for buffer in error.alive],
         }
     return result
 
@@ -99,7 +113,7 @@ def compile_text(compiled: Compiled, verification: Verification | None = None) -
         ("cascades", f"{compiled.cascades} over {_cascaded(compiled)} of {len(compiled.operators)} operators"),
         ("NPU commands", f"{compiled.npu_commands:,}"),
     ]
-    rows += [("on the CPU", f"{op.kind} '{_short(op.name)}': {op.reason}") for op in compiled.cpu_operators]
+    rows += [("on the CPU", f"{op.kind} '{short(op.name)}': {op.reason}") for op in compiled.cpu_operators]
     if compiled.npu_commands == 0:
         rows.append(("note", "no operator of this model runs on the NPU; there was nothing to compile"))
     rows.append(("seconds", ", ".join(f"{name} {value:.2f}" for name, value in compiled.seconds.items())))
@@ -134,12 +148,6 @@ def frontier_text(curve: Curve) -> str:
 
 def _cascaded(compiled: Compiled) -> int:
     return sum(op.cascade is not None for op in compiled.operators)
-
-
-def _short(name: str) -> str:
-    """TFLite joins the names of fused operators by semicolons; the first one is enough for a line of text."""
-    first, *rest = name.split(";")
-    return f"{first};..." if rest else name
 
 
 def _size(size_bytes: int) -> str:
