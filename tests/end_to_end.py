@@ -33,11 +33,6 @@ def network_of(model: bytes, accelerator: str = "ethos-u55-256") -> Network:
     return prepare(read_tflite(model), load_target(accelerator))
 
 
-def uncascaded(network: Network) -> Schedule:
-    """Every Part by itself, in one piece."""
-    return Schedule(tuple(Group(part, part, ()) for part in range(len(network.problem.parts))))
-
-
 def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:
     """Prove, replay, place, emit and run a schedule; every output element must equal the reference's."""
     scheduling.prove(network.problem, schedule)

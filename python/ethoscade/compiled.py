@@ -50,6 +50,7 @@ class Curve:
 
     points: tuple[tuple[int, int], ...]
     uncascaded_bytes: int
+    uncascaded_cycles: int
     plans: int
     proposals_considered: int
     seconds: float

@@ -68,6 +68,7 @@ def frontier_json(curve: Curve) -> dict[str, Any]:
         "points": [{"sram_bytes": size, "cycles": cycles} for size, cycles in curve.points],
         "floor_bytes": curve.floor_bytes,
         "uncascaded_bytes": curve.uncascaded_bytes,
+        "uncascaded_cycles": curve.uncascaded_cycles,
         "plans": curve.plans,
         "proposals": curve.proposals_considered,
         "seconds": round(curve.seconds, 4),
@@ -142,7 +143,10 @@ def frontier_text(curve: Curve) -> str:
     """The curve as a table."""
     lines = [f"{'SRAM bytes':>12}  {'KiB':>9}  {'cycles':>14}"]
     lines += [f"{size:>12,}  {size / 1024:>9.1f}  {cycles:>14,}" for size, cycles in curve.points]
-    lines.append(f"without cascades {_size(curve.uncascaded_bytes)}; searched in {curve.seconds:.2f} s")
+    lines.append(
+        f"floor {_size(curve.floor_bytes)}; without cascades {_size(curve.uncascaded_bytes)}, "
+        f"{curve.uncascaded_cycles:,} cycles; searched in {curve.seconds:.2f} s"
+    )
     return "\n".join(lines)
 
 
