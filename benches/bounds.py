@@ -19,12 +19,11 @@ import argparse
 import functools
 from collections.abc import Iterator
 
-from harness import cost_of, default_target, every_point, kib, named_models, network_of, payloads_of
 from ethoscade import _core
 from ethoscade.compiler import search
 from ethoscade.lowering.stage import Primitive, Stage
 from ethoscade.scheduling.problem import Problem
-
+from harness import cost_of, default_target, every_point, kib, named_models, network_of, payloads_of
 
 # --- rows, the plain count --------------------------------------------------------------------------------------------
 

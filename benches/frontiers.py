@@ -2,8 +2,8 @@
 
     python benches/frontiers.py [MODEL ...] [--output out/frontiers] [--docs docs/frontiers.md] [--sizes 12]
 
-Vela is swept: Performance with `--arena-cache-size` from below its least SRAM to beyond its largest, and Size, which does
-not look at that; both of its cores. Ours is compiled at every point of its own frontier. A point (SRAM bytes, cycles)
+Vela is swept: Performance over `--arena-cache-size` from below its least SRAM to its largest, and Size, which does not
+look at that; both of its cores. Ours is compiled at every point of its own frontier. A point (SRAM bytes, cycles)
 dominates another if it is no worse in both and better in one. `--docs` writes the page that the project keeps; each
 model's points go to a CSV file and, with matplotlib, a plot in the output folder.
 """
@@ -18,6 +18,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ethoscade import ConfigError
+from ethoscade.compiler import search
+from ethoscade.report import plot
+from ethoscade.target import Target
 from harness import (
     CORES,
     VelaRun,
@@ -31,10 +35,6 @@ from harness import (
     payloads_of,
     run_vela,
 )
-from ethoscade import ConfigError
-from ethoscade.compiler import search
-from ethoscade.report import plot
-from ethoscade.target import Target
 
 
 @dataclass(frozen=True)
@@ -171,8 +171,8 @@ def print_points(found: Comparison) -> None:
 
 PAGE = """# Frontiers
 
-Our frontier over Vela's on the public models: ethos-u55-256, Ethos_U55_High_End_Embedded, Shared_Sram, cycles of both tools'
-command streams by the simulator's timing model ([timing.md](timing.md)). Vela 5.2.0 is swept over `--arena-cache-size`
+Our frontier over Vela's on the public models: ethos-u55-256, Ethos_U55_High_End_Embedded, Shared_Sram, cycles of both
+tools' command streams by the simulator's timing model ([timing.md](timing.md)). Vela is swept over `--arena-cache-size`
 (`--optimise Performance`, and `Size`), with both of its cores. KiB are 1,024 bytes; millions of cycles. Written by
 
 ```
@@ -180,8 +180,8 @@ python benches/frontiers.py --docs docs/frontiers.md
 ```
 
 "At Vela's floor" gives our cycles in as much SRAM as Vela needs at least, and Vela's there. "Without a budget" gives our
-fastest point, and Vela's fastest at any size. "Lost" counts points of Vela's that dominate any of ours (no worse in SRAM and
-cycles, better in one), "won" those that one of ours dominates.
+fastest point, and Vela's fastest at any size. "Lost" counts points of Vela's that dominate any of ours (no worse in SRAM
+and cycles, better in one), "won" those that one of ours dominates.
 """
 
 
@@ -189,8 +189,8 @@ def page(all_found: Sequence[Comparison]) -> str:
     """The Markdown page."""
     lines = [
         PAGE,
-        "| model | floor, KiB | Vela's | cycles at our floor | at Vela's floor | Vela's | without a budget | Vela's | lost |"
-        " won |",
+        "| model | floor, KiB | Vela's | cycles at our floor | at Vela's floor | Vela's | without a budget | Vela's "
+        "| lost | won |",
         "| --- |" + " ---: |" * 9,
     ]
     for found in all_found:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-TESTS = Path(__file__).resolve().parents[1] / "tests"
-sys.path += [str(TESTS), str(TESTS / "models")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "models"))
 
 import vela_file
 from ethoscade import Compiled, Curve
@@ -46,7 +46,7 @@ SHARED_MODELS = (
 
 
 def named_models(names: Sequence[str]) -> list[Path]:
-    """The files of the named models (names or paths); all of `SHARED_MODELS` if none is named. Ends the bench without."""
+    """The files of the models (names or paths), `SHARED_MODELS` if none is named. Ends the bench if there is none."""
     folder = model_folder()
     paths = []
     for name in names or SHARED_MODELS:

@@ -11,7 +11,7 @@ from ethoscade.execution import ExecutionResult, run_artifact
 from ethoscade.frontend import read_tflite
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program
-from ethoscade.scheduling.schedule import Group, Schedule
+from ethoscade.scheduling.schedule import Schedule
 from ethoscade.target import load_target
 from ethoscade.verification import compare, random_inputs
 from replay import check_placed, check_program

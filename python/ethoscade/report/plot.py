@@ -12,7 +12,7 @@ from ..errors import CodegenError, ConfigError
 
 @dataclass(frozen=True)
 class Series:
-    """Points (SRAM bytes, cycles), ascending in SRAM. A `frontier` is drawn as steps: each point holds to the next one."""
+    """Points (SRAM bytes, cycles), ascending in SRAM; a `frontier` is drawn as steps, other points as crosses."""
 
     name: str
     points: Sequence[tuple[int, int]]
