@@ -2,11 +2,11 @@
 
     python benches/chains.py [--lengths 50,100,200,400,800] [--instructions auto|callgrind|perf|none] [--no-models]
 
-A chain repeats one block of a depthwise and a pointwise convolution, so that only its length changes. Seconds are CPU time
-of the planner alone, in this process, the least of three runs up to 50 operations. Instructions are counted in a child
-process under callgrind (or `perf stat`), with the search and without it; the difference is the search's. `auto` takes
-whichever is installed, callgrind first, and says which; callgrind runs some 50 times slower than the planner, hence only
-up to `--callgrind-up-to` operations.
+A chain repeats one block of a depthwise and a pointwise convolution, so that only its length changes. Seconds are CPU
+time of the planner alone, in this process, the least of three runs up to 50 operations. Instructions are counted in a
+child process under callgrind (or `perf stat`), with the search and without it; the difference is the search's. `auto`
+takes whichever is installed, callgrind first, and says which; callgrind runs some 50 times slower than the planner,
+hence only up to `--callgrind-up-to` operations.
 """
 
 from __future__ import annotations

@@ -179,9 +179,9 @@ tools' command streams by the simulator's timing model ([timing.md](timing.md)).
 python benches/frontiers.py --docs docs/frontiers.md
 ```
 
-"At Vela's floor" gives our cycles in as much SRAM as Vela needs at least, and Vela's there. "Without a budget" gives our
-fastest point, and Vela's fastest at any size. "Lost" counts points of Vela's that dominate any of ours (no worse in SRAM
-and cycles, better in one), "won" those that one of ours dominates.
+"At Vela's floor" gives our cycles in as much SRAM as Vela needs at least, and Vela's there. "Without a budget" gives
+our fastest point, and Vela's fastest at any size. "Lost" counts points of Vela's that dominate any of ours (no worse in
+SRAM and cycles, better in one), "won" those that one of ours dominates.
 """
 
 

@@ -1,10 +1,10 @@
-"""Every point of every frontier, compiled and run: exact, free of hazards, in the bytes and (nearly) the cycles promised.
+"""Every point of every frontier, compiled and run: exact, free of hazards, in the bytes and nearly the cycles promised.
 
     python benches/points.py [MODEL ...] [--seeds 1] [--all]
 
 One line for each point: promised and touched bytes, output elements that differ from the reference, hazards, and the
-promised cycles beside the timing model's. `--all` takes every shared model, else MODEL must name them. Exit status 3 if a
-point is not exact, has a hazard or takes other bytes than promised.
+promised cycles beside the timing model's. `--all` takes every shared model, else MODEL must name them. Exit status 3 if
+a point is not exact, has a hazard or takes other bytes than promised.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def main() -> int:
         lost = sum(not point.kept for point in outcomes)
         broken += lost
         summary.append(
-            f"{model.stem}: {len(outcomes) - lost} of {len(outcomes)} points keep their promise; promised / timed cycles "
-            f"{min(ratios):.3f}..{max(ratios):.3f}"
+            f"{model.stem}: {len(outcomes) - lost} of {len(outcomes)} points keep their promise; promised / timed "
+            f"cycles {min(ratios):.3f}..{max(ratios):.3f}"
         )
     print("\n" + "\n".join(summary))
     return 3 if broken else 0
