@@ -19,9 +19,10 @@ from ethoscade import BudgetError, Compiled, ConfigError, EthoscadeError, ModelF
 from ethoscade.compiler import compile as compile_model
 from ethoscade.compiler import prepare
 from ethoscade.explanation import peak_of
+from ethoscade.frontend import read_tflite
 from ethoscade.scheduling.program import CopyConstants
-from ethoscade.scheduling.schedule import lower_schedule
-from ethoscade.target import ACCELERATORS, default_config
+from ethoscade.scheduling.schedule import cycles_of, from_proposal, lower_schedule, uncascaded
+from ethoscade.target import ACCELERATORS, default_config, load_target
 from ethoscade.testing import (
     ModelBuilder,
     inverted_residuals,
@@ -102,6 +103,17 @@ def test_every_point_of_the_frontier_can_be_had(name: str) -> None:
     # Between two points, the lower one is taken.
     if len(points) > 1:
         assert ethoscade.compile(model, sram=points[1][0] - 1).sram_bytes == points[0][0]
+
+
+def test_the_clock_of_a_schedule_is_its_proposals() -> None:
+    """And without cascades, where no copy runs beside a kernel, it is at most the sum over the steps."""
+    curve = ethoscade.frontier(MODEL)
+    network = prepare(read_tflite(MODEL), load_target("ethos-u55-256"))
+    for proposal, (_, cycles) in zip(curve.proposals, curve.points, strict=True):
+        assert cycles_of(network.problem, from_proposal(network.problem, proposal)) == cycles
+    _, steps = lower_schedule(network.problem, uncascaded(network.problem))
+    assert 0 < curve.uncascaded_cycles <= sum(steps)
+    assert curve.points[-1][1] <= curve.uncascaded_cycles
 
 
 def test_the_budget_error_names_the_peak() -> None:
