@@ -111,13 +111,13 @@ def print_chains(lengths: list[int], counter: str | None, limit: int) -> None:
     """Seconds and instructions by length, in all and per operation."""
     target = default_target()
     print(f"instructions counted by {counter or 'nothing: install valgrind or perf'}")
-    print(f"{'operations':>10}{'CPU s':>9}{'ms each':>9}{'plans':>10}{'points':>8}{'instructions':>16}{'each':>14}")
+    print(f"{'operations':>10}{'CPU s':>9}{'ms each':>9} {'plans':>12}{'points':>8}{'instructions':>16}{'each':>14}")
     for length in lengths:
         graph = chain(length, target)
         runs = [cpu_seconds(lambda graph=graph: _core.search_cascades(graph)) for _ in range(3 if length <= 50 else 1)]
         found, seconds = runs[0][0], min(seconds for _, seconds in runs)
-        line = f"{length:>10}{seconds:>9.3f}{1000 * seconds / length:>9.2f}"
-        line += f"{found.plans_considered:>10,}{len(found.proposals):>8}"
+        line = f"{length:>10}{seconds:>9.3f}{1000 * seconds / length:>9.2f} "
+        line += f"{found.plans_considered:>12,}{len(found.proposals):>8}"
         if counter is not None and (counter != "callgrind" or length <= limit):
             spent = instructions(length, COUNTERS[counter][1])
             line += f"{spent:>16,}{spent // length:>14,}"
@@ -142,7 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lengths", default="50,100,200,400,800", help="operations, comma-separated")
     parser.add_argument("--instructions", choices=("auto", *COUNTERS, "none"), default="auto")
-    parser.add_argument("--callgrind-up-to", type=int, default=800, metavar="N", help="longest chain under callgrind")
+    parser.add_argument("--callgrind-up-to", type=int, default=100, metavar="N", help="longest chain under callgrind")
     parser.add_argument("--no-models", action="store_true", help="only the chains")
     args = parser.parse_args()
     lengths = [int(length) for length in args.lengths.split(",")]
