@@ -8,7 +8,6 @@ takes the project's own testing networks and says so. MODEL is the path of anoth
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 import ethoscade
 from ethoscade import testing
 from ethoscade.compiled import Compiled
+from harness import ACCELERATOR, model_folder
 
 MODELS = (
     "mobilenet_v1_1.0_224_int8_rand",
@@ -50,7 +50,6 @@ VELA_SIZE_KIB = {
     "micro_speech": 5.83,
     "hello_world_int8": 0.03,
 }
-VELA_ACCELERATOR = "ethos-u55-256"
 
 
 @dataclass(frozen=True)
@@ -75,14 +74,12 @@ class Row:
 
 def find_models() -> list[tuple[str, Path | bytes]]:
     """The models named above, else the project's own: (name, path or bytes)."""
-    named = os.environ.get("ETHOSCADE_MODELS")
-    folders = [Path(named)] if named else [parent / "shared" / "models" for parent in Path(__file__).resolve().parents]
-    for folder in folders:
-        found: list[tuple[str, Path | bytes]] = [
-            (name, folder / f"{name}.tflite") for name in MODELS if (folder / f"{name}.tflite").is_file()
-        ]
-        if found:
-            return found
+    folder = model_folder()
+    found: list[tuple[str, Path | bytes]] = []
+    if folder is not None:
+        found += [(name, folder / f"{name}.tflite") for name in MODELS if (folder / f"{name}.tflite").is_file()]
+    if found:
+        return found
     print(
         "no public models here (set ETHOSCADE_MODELS to their folder); these are the project's own networks, with "
         "random weights",
@@ -111,7 +108,7 @@ def measure(name: str, model: Path | bytes, accelerator: str, budget_kib: float)
         f"{on_npu}+{len(compiled.operators) - on_npu}",
         curve.floor_bytes,
         curve.uncascaded_bytes,
-        VELA_SIZE_KIB.get(name) if accelerator == VELA_ACCELERATOR else None,
+        VELA_SIZE_KIB.get(name) if accelerator == ACCELERATOR else None,
         curve.points[0][1],
         within,
         curve.points[-1][1],
@@ -191,7 +188,7 @@ def main() -> int:
     """Prints one table row per model."""
     parser = argparse.ArgumentParser(description="Bench the compiler on real networks")
     parser.add_argument("models", nargs="*", type=Path, metavar="MODEL", help="default: the models named in the bench")
-    parser.add_argument("--accelerator", default=VELA_ACCELERATOR)
+    parser.add_argument("--accelerator", default=ACCELERATOR)
     parser.add_argument("--budget", type=float, default=300, metavar="KIB", help="KiB to compile into (default: 300)")
     parser.add_argument("--markdown", action="store_true", help="print the README's table")
     args = parser.parse_args()

@@ -10,8 +10,6 @@ its output is kept and used again.
 from __future__ import annotations
 
 import argparse
-import csv
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,17 +17,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "models"))
-
 import ethoscade
-import vela_file
 from ethoscade.target import Target, load_target
 from ethoscade.timing import TimingReport, simulate_timing
-from model_files import NO_MODELS, model_paths
+from harness import named_models, payloads_of, run_vela
 
-CORES = ("regor", "legacy")
-MODES = ("Performance", "Size")
 # Cycles of an independent model with the same rules (docs/timing.md, "Evidence"): (core, mode) -> cycles.
 COLUMNS = (("regor", "Performance"), ("legacy", "Performance"), ("regor", "Size"), ("legacy", "Size"))
 INDEPENDENT = {
@@ -63,34 +55,6 @@ SWITCHES = {
     "2 DMAs outstanding": {"dma_queue": 2},
     "3 kernels outstanding": {"kernel_queue": 3},
 }
-
-
-@dataclass(frozen=True)
-class VelaRun:
-    """What Vela made of a model: payloads, SRAM bytes and its own total of cycles."""
-
-    payloads: tuple[bytes, ...]
-    sram_bytes: int
-    own_cycles: int
-
-
-def run_vela(model: Path, core: str, mode: str, cache: Path, accelerator: str = "ethos-u55-256") -> VelaRun:
-    """Compile with Vela, unless the cache has it."""
-    folder = cache / f"{model.stem}.{mode}.{core}"
-    output = folder / f"{model.stem}_vela.tflite"
-    if not output.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "ethosu.vela", str(model), "--output-dir", str(folder), "--optimise", mode]
-        command += ["--accelerator-config", accelerator, "--memory-mode", "Shared_Sram"]
-        command += ["--system-config", "Ethos_U55_High_End_Embedded"]
-        command += ["--debug-force-legacy-core"] if core == "legacy" else []
-        subprocess.run(command, check=True, capture_output=True, text=True)
-    file = vela_file.read(output)
-    calls = [op for op in file.operators if not isinstance(op, str)]
-    with open(next(folder.glob("*_summary_*.csv")), encoding="utf-8", newline="") as text:
-        row = next(csv.DictReader(text))
-    own = round(float(row["cycles_total"]))
-    return VelaRun(tuple(call.payload for call in calls), max(call.scratch[1] for call in calls), own)
 
 
 @dataclass(frozen=True)
@@ -145,6 +109,8 @@ def print_model(model: Path, target: Target, cache: Path, ours: bool) -> Iterato
     least = sys.maxsize
     for core, mode in COLUMNS:
         run = run_vela(model, core, mode, cache)
+        if run is None:
+            sys.exit(f"Vela's {core} core dies on {model}")
         least = min(least, run.sram_bytes)
         row = total(run.payloads, target)
         other = percent(row.cycles, independent[core, mode]) if (core, mode) in independent else ""
@@ -160,7 +126,7 @@ def print_model(model: Path, target: Target, cache: Path, ours: bool) -> Iterato
         except ethoscade.EthoscadeError as error:
             print(f"  ours {budget}: {type(error).__name__}: {str(error).splitlines()[0][:100]}")
             continue
-        payloads = tuple(call.payload for call in compiled.artifact.calls if hasattr(call, "payload"))
+        payloads = payloads_of(compiled)
         row = total(payloads, target)
         name = f"ours {budget or 'no budget'}"
         print(f"  {name:<20}{compiled.sram_bytes:>11,}{row.cycles:>12,}{'':>9}{compiled.cycles:>12,}"
@@ -196,14 +162,11 @@ def main() -> None:
     parser.add_argument("--no-ours", action="store_true", help="only Vela's streams")
     parser.add_argument("--cache", type=Path, help="folder that keeps Vela's output")
     args = parser.parse_args()
-    paths = model_paths()
-    if not paths:
-        sys.exit(NO_MODELS)
     wanted = args.models.split(",") if args.models else list(INDEPENDENT)
     target = load_target("ethos-u55-256", "Ethos_U55_High_End_Embedded", "Shared_Sram")
     streams: dict[str, tuple[bytes, ...]] = {}
     with tempfile.TemporaryDirectory() as scratch:
-        for model in (path for path in paths if path.stem in wanted):
+        for model in named_models(wanted):
             streams.update(print_model(model, target, args.cache or Path(scratch), not args.no_ours))
     if args.switches:
         print_switches(streams, target)

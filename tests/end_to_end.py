@@ -11,7 +11,7 @@ from ethoscade.execution import ExecutionResult, run_artifact
 from ethoscade.frontend import read_tflite
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program
-from ethoscade.scheduling.schedule import Group, Schedule
+from ethoscade.scheduling.schedule import Schedule
 from ethoscade.target import load_target
 from ethoscade.verification import compare, random_inputs
 from replay import check_placed, check_program
@@ -31,11 +31,6 @@ class Outcome:
 def network_of(model: bytes, accelerator: str = "ethos-u55-256") -> Network:
     """A model made ready for scheduling."""
     return prepare(read_tflite(model), load_target(accelerator))
-
-
-def uncascaded(network: Network) -> Schedule:
-    """Every Part by itself, in one piece."""
-    return Schedule(tuple(Group(part, part, ()) for part in range(len(network.problem.parts))))
 
 
 def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ._core import __version__
 from .errors import BudgetError, EthoscadeError
 from .report import commands, plan_memory
-from .report.summary import error_json
+from .report.summary import error_json, refusal_text
 from .target import ACCELERATORS
 
 ARTEFACTS = ("tflite", "c", "mlf", "raw")
@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except EthoscadeError as error:
         if getattr(args, "json", False):
             print(json.dumps(error_json(error)))
+        elif getattr(args, "explain", False) and isinstance(error, BudgetError):
+            print(refusal_text(error))
         print(f"ethoscade: {error}{_hint(error, args)}", file=sys.stderr)
         return 1
     except BrokenPipeError:
@@ -57,6 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_budget(command)
     command.add_argument(
         "--emit", type=_artefacts, default=("tflite",), metavar="LIST", help=f"of {','.join(ARTEFACTS)}; default tflite"
+    )
+    command.add_argument(
+        "--explain", action="store_true", help="say how the network is cut and what is alive at its peak"
     )
     command.add_argument("--verify", action="store_true", help="compare with the reference interpreter afterwards")
     command.add_argument("--seeds", type=_positive, default=3, help="random inputs to verify on (default: 3)")

@@ -6,7 +6,7 @@ Owns the result types of the public interface. Computes nothing that the pipelin
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +16,11 @@ import numpy.typing as npt
 
 from .codegen.artifact import Artifact, CpuCall, NpuCall
 from .errors import ConfigError
+from .explanation import Explanation, explain
 from .ir import Graph
 from .lowering.stage import Stage
-from .scheduling.program import BufferKind, CallOperator, CopyConstants, Program, Stripe, Window
+from .scheduling.problem import Problem
+from .scheduling.program import CopyConstants, Program, Stripe
 from .scheduling.schedule import Proposal, Schedule
 from .target import Target
 
@@ -49,6 +51,7 @@ class Curve:
 
     points: tuple[tuple[int, int], ...]
     uncascaded_bytes: int
+    uncascaded_cycles: int
     plans: int
     proposals_considered: int
     seconds: float
@@ -69,6 +72,8 @@ class Compiled:
     target: Target
     budget_bytes: int | None
     curve: Curve = field(repr=False)
+    stages: tuple[Stage, ...] = field(repr=False)
+    problem: Problem = field(repr=False)
     schedule: Schedule = field(repr=False)
     program: Program = field(repr=False)
     operators: tuple[OperatorSummary, ...] = field(repr=False)
@@ -119,6 +124,12 @@ class Compiled:
     def cpu_operators(self) -> tuple[OperatorSummary, ...]:
         """Operators that stay on the CPU, with the reason for each."""
         return tuple(op for op in self.operators if op.where == "cpu")
+
+    def explain(self) -> Explanation:
+        """Every group with its stripes and buffers, and what is alive at the network's peak; `str()` of it is text."""
+        return explain(
+            self.artifact.graph, self.stages, self.problem, self.schedule, self.program, self.artifact.arena_bytes
+        )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the network as a .tflite with `ethos-u` operators for TensorFlow Lite Micro."""
@@ -181,34 +192,4 @@ class Compiled:
         return runners[target](self, seeds)
 
 
-def peak_operator(graph: Graph, stages: Sequence[Stage], program: Program) -> tuple[str, str]:
-    """The operator at whose step most bytes are alive, and those bytes in words."""
-    changes: dict[int, int] = {}
-    for buffer in program.buffers:
-        whole = Window(buffer.first_step, buffer.last_step, 0, buffer.size_bytes)
-        for window in buffer.windows or (whole,):
-            changes[window.first_step] = changes.get(window.first_step, 0) + window.high - window.low
-            changes[window.last_step] = changes.get(window.last_step, 0) - window.high + window.low
-    alive, most, peak = 0, 0, 0
-    for step in sorted(changes):
-        alive += changes[step]
-        if alive > most:
-            most, peak = alive, step
-    at = program.steps[min(peak, len(program.steps) - 1)]
-    operator = at.operator if isinstance(at, CallOperator) else stages[at.stage].operator
-    words = []
-    for kind in BufferKind:
-        size = sum(buffer.live_bytes(peak) for buffer in program.buffers if buffer.kind is kind)
-        if size:
-            words.append(f"{size} bytes of {_PLURAL[kind]}")
-    return graph.operators[operator].name, ", ".join(words)
-
-
-_PLURAL = {
-    BufferKind.TENSOR: "tensors",
-    BufferKind.ROLLING: "rolling buffers",
-    BufferKind.WEIGHTS: "staged weights",
-    BufferKind.WORKSPACE: "workspace",
-}
-
-__all__ = ["Compiled", "CpuCall", "Curve", "OperatorSummary", "peak_operator"]
+__all__ = ["Compiled", "CpuCall", "Curve", "OperatorSummary"]

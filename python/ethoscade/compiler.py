@@ -16,8 +16,9 @@ from . import memory
 from .codegen import command_stream
 from .codegen.artifact import Artifact, CpuCall, NpuCall
 from .codegen.weights import Constants, EncodedStage, EncodingChoice, SliceChoice, encode_stage, lay_out
-from .compiled import Compiled, Curve, OperatorSummary, peak_operator
+from .compiled import Compiled, Curve, OperatorSummary
 from .errors import BudgetError, ConfigError, UnsupportedOperatorError
+from .explanation import peak_of
 from .frontend import ETHOS_U, read_tflite
 from .ir import Graph
 from .lowering import lower, support
@@ -107,15 +108,37 @@ def compile(
     network = prepare(source, target)
     watch.begin("plan")
     curve = search(network)
-    proposal = choose(network, curve, budget, optimise)
+    return carry_out(network, curve, choose(network, curve, budget, optimise), budget, watch)
+
+
+def carry_out(
+    network: Network,
+    curve: Curve,
+    proposal: scheduling.Proposal,
+    budget: int | None = None,
+    watch: Stopwatch | None = None,
+) -> Compiled:
+    """Turn one Proposal of a network's curve into an artefact. Raises `CodegenError` for a limit of the emitter."""
+    watch = watch or Stopwatch()
     schedule = scheduling.from_proposal(network.problem, proposal)
     program, cycles = scheduling.lower_schedule(network.problem, schedule)
     watch.begin("place")
     placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS)
     watch.begin("codegen")
     artifact = emit(network, program, dict(enumerate(placement.offsets)), placement.arena_bytes)
-    operators = _summaries(network, schedule, program, cycles)
-    return Compiled(artifact, source, target, budget, curve, schedule, program, operators, watch.end())
+    return Compiled(
+        artifact=artifact,
+        source=network.source,
+        target=network.target,
+        budget_bytes=budget,
+        curve=curve,
+        stages=network.stages,
+        problem=network.problem,
+        schedule=schedule,
+        program=program,
+        operators=_summaries(network, schedule, program, cycles),
+        seconds=watch.end(),
+    )
 
 
 def frontier(
@@ -184,13 +207,15 @@ def search(network: Network) -> Curve:
     """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM."""
     started = time.perf_counter()
     found = scheduling.search(network.problem)
+    seconds = time.perf_counter() - started
     extra = _constants_in_sram(network)
     return Curve(
         tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),
         found.uncascaded_bytes + extra,
+        scheduling.cycles_of(network.problem, scheduling.uncascaded(network.problem)),
         found.plans_considered,
         found.proposals_considered,
-        time.perf_counter() - started,
+        seconds,
         tuple(found.proposals),
     )
 
@@ -204,14 +229,15 @@ def choose(network: Network, curve: Curve, budget: int | None, optimise: str) ->
     floor = curve.proposals[0]
     leanest = scheduling.from_proposal(network.problem, floor)
     program, _ = scheduling.lower_schedule(network.problem, leanest)
-    operator, alive = peak_operator(network.graph, network.stages, program)
+    peak = peak_of(network.graph, network.stages, program)
     raise BudgetError(
         f"'{network.source.name}' does not fit into {budget} bytes of SRAM: the smallest schedule needs "
-        f"{curve.floor_bytes} bytes, at operator '{operator}' ({alive}); give it at least "
+        f"{curve.floor_bytes} bytes, at operator '{peak.operator}' ({peak.by_kind()}); give it at least "
         f"{-(-curve.floor_bytes // 1024)} KiB",
         budget_bytes=budget,
         floor_bytes=curve.floor_bytes,
-        operator=operator,
+        operator=peak.operator,
+        alive=peak.alive,
     )
 
 

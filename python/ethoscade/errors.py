@@ -5,6 +5,8 @@ A message says what is wrong, where, which value, which limit, and what to do ab
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class EthoscadeError(Exception):
     """Base of every error that ethoscade raises for something outside its own control."""
@@ -38,17 +40,41 @@ class ConfigError(EthoscadeError):
     """An option, an accelerator, a system configuration or a memory mode that does not exist or does not fit."""
 
 
+@dataclass(frozen=True)
+class AliveBuffer:
+    """A buffer of which `live_bytes` of `size_bytes` are in use.
+
+    `kind` is "tensor", "rolling", "weights" or "workspace"; `name` the tensor's, or the operator's whose weights or
+    workspace it holds.
+    """
+
+    name: str
+    kind: str
+    live_bytes: int
+    size_bytes: int
+
+
 class BudgetError(EthoscadeError):
     """The network cannot run in the SRAM that was given.
 
-    `floor_bytes` is the smallest budget that compiles; `operator` is the one whose buffers stand in the way.
+    `floor_bytes` is the smallest budget that compiles; `operator` is the one whose buffers stand in the way; `alive`
+    are all buffers in use at that operator's step of the smallest schedule, largest first.
     """
 
-    def __init__(self, message: str, *, budget_bytes: int, floor_bytes: int, operator: str) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        budget_bytes: int,
+        floor_bytes: int,
+        operator: str,
+        alive: tuple[AliveBuffer, ...] = (),
+    ) -> None:
         super().__init__(message)
         self.budget_bytes = budget_bytes
         self.floor_bytes = floor_bytes
         self.operator = operator
+        self.alive = alive
 
 
 class CodegenError(EthoscadeError):

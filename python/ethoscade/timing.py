@@ -215,7 +215,7 @@ def simulate_timing(
         *totals,
         memories={name: Traffic(name, *row) for name, row in zip(names, ports, strict=True)},
         commands=commands,
-        operators=_operators(commands, names, target.macs),
+        operators=_operators(commands, names, target.accelerator.macs),
     )
 
 

@@ -1,6 +1,7 @@
 """The public models: every accelerator, every kind of budget, bit-exact against the reference kernels.
 
-11 models x 4 accelerators x 3 budgets (none, the floor, half-way between the floor and no cascades) on three seeds.
+11 models x 4 accelerators x 3 budgets (none, the floor, half-way between the floor and no cascades) on three seeds; and
+points between: the whole frontier of small models, the middle of the others'.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ import ethoscade
 import numpy as np
 import pytest
 from ethoscade import BudgetError, Compiled, Curve
+from ethoscade.codegen.artifact import NpuCall
+from ethoscade.compiler import carry_out, prepare, search
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
+from ethoscade.target import load_target
+from ethoscade.timing import simulate_timing
 from ethoscade.verification import Expectation, compare, random_inputs, reference_runs
 from model_files import NO_MODELS, model_folder
 
@@ -33,6 +38,10 @@ SMALL = (
 MODELS = (*SMALL, *BIG)
 ACCELERATORS = ("ethos-u55-256", "ethos-u55-128", "ethos-u55-32", "ethos-u65-256")
 BUDGETS = ("none", "floor", "half-way")
+
+WHOLE_FRONTIERS = ("kws_ref_int8", "resnet8_int8")
+# How far promised cycles may lie from the timing model's, as a share, for the networks of VELA_KIB.
+CYCLES_WITHIN = 0.25
 
 # The least SRAM of Arm Vela 5.2.0 (Regor, --optimise Size, ethos-u55-256), in KiB.
 VELA_KIB = {
@@ -93,7 +102,7 @@ def check_exact(compiled: Compiled, name: str) -> None:
         elements, mismatches, largest = compare(result.outputs, expected.outputs)
         assert elements > 0
         assert mismatches == 0, f"seed {seed}: {mismatches} of {elements} differ by up to {largest}"
-        assert result.warnings == ()
+        assert result.warnings == () and result.hazards == 0
         assert result.arena_touched_bytes == compiled.sram_bytes == compiled.pools["arena"]
 
 
@@ -108,6 +117,23 @@ def test_models_are_exact_and_keep_their_promise(name: str, accelerator: str, bu
         assert compiled.sram_bytes <= limit
     if budget == "floor":
         assert compiled.sram_bytes == limit
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_points_of_the_frontier_are_exact_and_cost_what_they_promise(name: str) -> None:
+    """All of them for WHOLE_FRONTIERS, else the middle one; floor and fastest are tested above."""
+    source, target = source_of(name), load_target("ethos-u55-256")
+    network = prepare(source, target)
+    curve = search(network)
+    points = range(len(curve.points)) if name in WHOLE_FRONTIERS else [len(curve.points) // 2]
+    for point in points:
+        compiled = carry_out(network, curve, curve.proposals[point])
+        assert (compiled.sram_bytes, compiled.cycles) == curve.points[point]
+        check_exact(compiled, name)
+        payloads = [call.payload for call in compiled.artifact.calls if isinstance(call, NpuCall)]
+        timed = sum(simulate_timing(payload, target).cycles for payload in payloads)
+        if name in VELA_KIB:
+            assert abs(compiled.cycles - timed) <= CYCLES_WITHIN * timed, f"promised {compiled.cycles}, timed {timed}"
 
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from end_to_end import ACCELERATORS, carry_out, network_of, uncascaded
+from end_to_end import ACCELERATORS, carry_out, network_of
 from ethoscade import _core
 from ethoscade.compiler import Network, search
 from ethoscade.ir import Activation, DType
@@ -126,7 +126,7 @@ def test_built_networks_are_exact_and_keep_their_promise(name: str, accelerator:
     network = network_of(BUILT[name](), accelerator)
     for promised, schedule in spread(choices(network), 3):
         assert carry_out(network, schedule).placed_bytes == promised
-    assert carry_out(network, uncascaded(network)).placed_bytes == search(network).uncascaded_bytes
+    assert carry_out(network, scheduling.uncascaded(network.problem)).placed_bytes == search(network).uncascaded_bytes
 
 
 @settings(STEADY, max_examples=150)
@@ -140,7 +140,10 @@ def test_random_networks_are_proved_exact_and_keep_their_promise(seed: int, acce
         check_program(network.stages, program)
     for promised, schedule in spread(points, 3):
         assert carry_out(network, schedule, seed).placed_bytes == promised
-    assert carry_out(network, uncascaded(network), seed).placed_bytes == search(network).uncascaded_bytes
+    assert (
+        carry_out(network, scheduling.uncascaded(network.problem), seed).placed_bytes
+        == search(network).uncascaded_bytes
+    )
 
 
 @st.composite
@@ -273,7 +276,7 @@ def test_the_replay_itself_finds_faults() -> None:
 
 def test_the_replay_in_the_arena_finds_faults() -> None:
     network = network_of(tiny_conv())
-    program, _ = scheduling.lower_schedule(network.problem, uncascaded(network))
+    program, _ = scheduling.lower_schedule(network.problem, scheduling.uncascaded(network.problem))
     apart, top = {}, 0
     for index, buffer in enumerate(program.buffers):
         apart[index], top = top, top + -(-buffer.size_bytes // 16) * 16

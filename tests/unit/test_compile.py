@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 from ethoscade import BudgetError, Compiled, ConfigError, EthoscadeError, ModelFormatError, UnsupportedOperatorError
 from ethoscade.codegen import vela
-from ethoscade.compiled import peak_operator
 from ethoscade.compiler import compile as compile_model
 from ethoscade.compiler import prepare
+from ethoscade.explanation import peak_of
+from ethoscade.frontend import read_tflite
 from ethoscade.scheduling.program import CopyConstants
-from ethoscade.scheduling.schedule import lower_schedule
-from ethoscade.target import ACCELERATORS, default_config
+from ethoscade.scheduling.schedule import cycles_of, from_proposal, lower_schedule, uncascaded
+from ethoscade.target import ACCELERATORS, default_config, load_target
 from ethoscade.testing import (
     ModelBuilder,
     inverted_residuals,
@@ -105,15 +106,27 @@ def test_every_point_of_the_frontier_can_be_had(name: str) -> None:
         assert ethoscade.compile(model, sram=points[1][0] - 1).sram_bytes == points[0][0]
 
 
+def test_the_clock_of_a_schedule_is_its_proposals() -> None:
+    """And without cascades, where no copy runs beside a kernel, it is at most the sum over the steps."""
+    curve = ethoscade.frontier(MODEL)
+    network = prepare(read_tflite(MODEL), load_target("ethos-u55-256"))
+    for proposal, (_, cycles) in zip(curve.proposals, curve.points, strict=True):
+        assert cycles_of(network.problem, from_proposal(network.problem, proposal)) == cycles
+    _, steps = lower_schedule(network.problem, uncascaded(network.problem))
+    assert 0 < curve.uncascaded_cycles <= sum(steps)
+    assert curve.points[-1][1] <= curve.uncascaded_cycles
+
+
 def test_the_budget_error_names_the_peak() -> None:
     """The operator in the way is one at whose step the floor's bytes are alive."""
     compiled = ethoscade.compile(MODEL, optimise="size")
     stages = prepare(compiled.source, compiled.target).stages
-    operator, words = peak_operator(compiled.artifact.graph, stages, compiled.program)
+    peak = peak_of(compiled.artifact.graph, stages, compiled.program)
     with pytest.raises(BudgetError) as caught:
         ethoscade.compile(MODEL, sram=16)
-    assert caught.value.operator == operator
-    assert words in str(caught.value)
+    assert caught.value.operator == peak.operator
+    assert caught.value.alive == peak.alive
+    assert peak.by_kind() in str(caught.value)
 
 
 def test_without_a_budget_the_fastest_is_taken_and_with_size_the_leanest() -> None:

@@ -38,18 +38,19 @@ BELOW: dict[str, set[str]] = {
     "testing": {"errors", "ir", "quantised", "reference"},
     "execution": {"errors", "ir", "frontend", "reference", "inputs", "codegen", "simulator"},
     "host_c": {"errors", "_core", "ir", "inputs", "codegen"},
+    "explanation": {"errors", "ir", "lowering", "scheduling"},
     "judgement": {"execution", "host_c", "verification", "compiled"},
     "compiled": {
-        "errors", "target", "ir", "lowering", "scheduling", "codegen", "execution", "judgement", "verification",
-        "timing", "provenance",
+        "errors", "target", "ir", "lowering", "scheduling", "explanation", "codegen", "execution", "judgement",
+        "verification", "timing", "provenance",
     },
     "compiler": {
         "errors", "target", "ir", "frontend", "rewrites", "partition", "lowering", "scheduling", "memory", "codegen",
-        "compiled",
+        "explanation", "compiled",
     },
     "report": {
         "errors", "target", "ir", "frontend", "lowering", "memory", "memory_model", "execution", "timing",
-        "verification", "compiled", "compiler", "provenance",
+        "verification", "explanation", "compiled", "compiler", "provenance",
     },
     "__main__": {"errors", "_core", "target", "report"},
     "__init__": {"errors", "_core", "compiled", "compiler", "execution"},

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from ..compiled import Compiled
 from ..compiler import compile, frontier
 from ..errors import CodegenError, ConfigError
-from ..execution import ETHOS_U, FAST_REGION, has_fast_memory, run_tflite
-from ..frontend import read_tflite
+from ..execution import FAST_REGION, has_fast_memory, run_tflite
+from ..frontend import ETHOS_U, read_tflite
 from ..lowering import FAMILIES
 from ..target import ACCELERATORS
 from ..verification import compare, random_inputs, reference_outputs
@@ -38,9 +38,12 @@ def compile_model(args: argparse.Namespace) -> int:
     compiled = _compile(args)
     written = _write(compiled, Path(args.output), args.emit)
     check = compiled.verify(args.seeds) if args.verify else None
-    _print(
-        args, summary.compile_json(compiled, written, check), summary.compile_text(compiled, check) + _listing(written)
-    )
+    report, text = summary.compile_json(compiled, written, check), summary.compile_text(compiled, check)
+    if args.explain:
+        explanation = compiled.explain()
+        report["explanation"] = summary.explanation_json(explanation)
+        text += f"\n\n{explanation}"
+    _print(args, report, text + _listing(written))
     return DIFFERENT if check is not None and not check.ok else DONE
 
 

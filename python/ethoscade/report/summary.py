@@ -5,11 +5,13 @@ Owns wording and schema. Computes nothing.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..compiled import Compiled, Curve
 from ..errors import BudgetError, EthoscadeError
+from ..explanation import Explanation, alive_lines, short
 from ..verification import Verification
 
 SCHEMA_VERSION = 1
@@ -66,10 +68,22 @@ def frontier_json(curve: Curve) -> dict[str, Any]:
         "points": [{"sram_bytes": size, "cycles": cycles} for size, cycles in curve.points],
         "floor_bytes": curve.floor_bytes,
         "uncascaded_bytes": curve.uncascaded_bytes,
+        "uncascaded_cycles": curve.uncascaded_cycles,
         "plans": curve.plans,
         "proposals": curve.proposals_considered,
         "seconds": round(curve.seconds, 4),
     }
+
+
+def explanation_json(explanation: Explanation) -> dict[str, Any]:
+    """The `explanation` object of `compile --explain --json`: the fields of `Explanation`, tuples as lists."""
+    return dataclasses.asdict(explanation)
+
+
+def refusal_text(error: BudgetError) -> str:
+    """What is alive where the smallest schedule peaks, a line for each buffer."""
+    head = f"alive at operator '{short(error.operator)}' in the smallest schedule, {_size(error.floor_bytes)}:"
+    return "\n".join([head, *alive_lines(error.alive)])
 
 
 def error_json(error: EthoscadeError) -> dict[str, Any]:
@@ -80,6 +94,7 @@ def error_json(error: EthoscadeError) -> dict[str, Any]:
             "budget_bytes": error.budget_bytes,
             "floor_bytes": error.floor_bytes,
             "operator": error.operator,
+            "alive": [dataclasses.asdict(buffer) for buffer in error.alive],
         }
     return result
 
@@ -99,7 +114,7 @@ def compile_text(compiled: Compiled, verification: Verification | None = None) -
         ("cascades", f"{compiled.cascades} over {_cascaded(compiled)} of {len(compiled.operators)} operators"),
         ("NPU commands", f"{compiled.npu_commands:,}"),
     ]
-    rows += [("on the CPU", f"{op.kind} '{_short(op.name)}': {op.reason}") for op in compiled.cpu_operators]
+    rows += [("on the CPU", f"{op.kind} '{short(op.name)}': {op.reason}") for op in compiled.cpu_operators]
     if compiled.npu_commands == 0:
         rows.append(("note", "no operator of this model runs on the NPU; there was nothing to compile"))
     rows.append(("seconds", ", ".join(f"{name} {value:.2f}" for name, value in compiled.seconds.items())))
@@ -128,18 +143,15 @@ def frontier_text(curve: Curve) -> str:
     """The curve as a table."""
     lines = [f"{'SRAM bytes':>12}  {'KiB':>9}  {'cycles':>14}"]
     lines += [f"{size:>12,}  {size / 1024:>9.1f}  {cycles:>14,}" for size, cycles in curve.points]
-    lines.append(f"without cascades {_size(curve.uncascaded_bytes)}; searched in {curve.seconds:.2f} s")
+    lines.append(
+        f"floor {_size(curve.floor_bytes)}; without cascades {_size(curve.uncascaded_bytes)}, "
+        f"{curve.uncascaded_cycles:,} cycles; searched in {curve.seconds:.2f} s"
+    )
     return "\n".join(lines)
 
 
 def _cascaded(compiled: Compiled) -> int:
     return sum(op.cascade is not None for op in compiled.operators)
-
-
-def _short(name: str) -> str:
-    """TFLite joins the names of fused operators by semicolons; the first one is enough for a line of text."""
-    first, *rest = name.split(";")
-    return f"{first};..." if rest else name
 
 
 def _size(size_bytes: int) -> str:

@@ -154,6 +154,17 @@ def plan_spec(group: Group) -> PlanSpec:
     )
 
 
+def uncascaded(problem: Problem) -> Schedule:
+    """Every Part by itself, in one piece, constants in place."""
+    return Schedule(tuple(Group(part, part, ()) for part in range(len(problem.specs))))
+
+
+def cycles_of(problem: Problem, schedule: Schedule) -> int:
+    """Modelled cycles of a schedule, as a Proposal counts them."""
+    plans = [plan_spec(group) for group in schedule.groups]
+    return _core.clock_plans(problem.core, plans, schedule.prefetch_bytes)
+
+
 def prove(problem: Problem, schedule: Schedule) -> None:
     """Let the checker replay the schedule's program; raises `_core.SchedulingError` with its first complaint."""
     _core.check_plans(problem.core, [plan_spec(group) for group in schedule.groups], schedule.prefetch_bytes)

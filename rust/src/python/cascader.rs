@@ -12,7 +12,7 @@ use crate::interleave::{interleave, PlanError};
 use crate::npu::timing::Port;
 use crate::performance::{Device, Kernel, Primitive, Sliced};
 use crate::plans::Options;
-use crate::prefetch::prefetch;
+use crate::prefetch::{prefetch, total_cycles};
 use crate::program::{Buffer, Content, Plan, Program, Staging, Step, View};
 use crate::propagator::Propagator;
 use crate::proposals::{search, Frontier, Placement, Proposal};
@@ -475,6 +475,14 @@ fn to_python_step<'py>(py: Python<'py>, step: &Step) -> PyResult<Bound<'py, PyTu
     }
 }
 
+/// Modelled cycles of the program of a set of Plans.
+#[pyfunction]
+#[pyo3(signature = (graph, plans, prefetch_bytes=0))]
+fn clock_plans(py: Python<'_>, graph: &CascaderGraph, plans: Vec<PlanSpec>, prefetch_bytes: u64) -> PyResult<u64> {
+    let program = build_program(py, graph, plans, prefetch_bytes)?;
+    Ok(py.detach(|| total_cycles(&program)))
+}
+
 /// Prove the program of a set of Plans right; raises `SchedulingError` with the first complaint.
 #[pyfunction]
 #[pyo3(signature = (graph, plans, prefetch_bytes=0))]
@@ -511,6 +519,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyFrontier>()?;
     module.add_function(wrap_pyfunction!(search_cascades, module)?)?;
     module.add_function(wrap_pyfunction!(interleave_plans, module)?)?;
+    module.add_function(wrap_pyfunction!(clock_plans, module)?)?;
     module.add_function(wrap_pyfunction!(check_plans, module)?)?;
     module.add_function(wrap_pyfunction!(choose_weight_encoding, module)?)?;
     module.add_function(wrap_pyfunction!(propagate, module)?)?;

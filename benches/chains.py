@@ -1,0 +1,155 @@
+"""What planning costs: chains of 50 to 800 operations, and the whole frontier of each shared model.
+
+    python benches/chains.py [--lengths 50,100,200,400,800] [--instructions auto|callgrind|perf|none] [--no-models]
+
+A chain repeats one block of a depthwise and a pointwise convolution, so that only its length changes. Seconds are CPU
+time of the planner alone, in this process, the least of three runs up to 50 operations. Instructions are counted in a
+child process under callgrind (or `perf stat`), with the search and without it; the difference is the search's. `auto`
+takes whichever is installed, callgrind first, and says which; callgrind runs some 50 times slower than the planner,
+hence only up to `--callgrind-up-to` operations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from ethoscade import _core
+from ethoscade.compiler import prepare, search
+from ethoscade.frontend import read_tflite
+from ethoscade.scheduling.problem import PartSpec, TensorSpec
+from ethoscade.target import Target
+from ethoscade.testing import ModelBuilder
+from harness import cpu_seconds, default_target, named_models, network_of
+
+PLANE, CHANNELS = 32, 16
+MODEL_LIMIT_SECONDS = {"mobilenet_v1_1.0_224_embed_uint8": 0.5}
+OTHER_LIMIT_SECONDS = 2.0
+
+
+def chain(length: int, target: Target) -> _core.CascaderGraph:
+    """A chain of `length` operations, depthwise and pointwise in turns."""
+    builder = ModelBuilder("block")
+    x = builder.input((1, PLANE, PLANE, CHANNELS), name="input")
+    builder.conv2d(builder.depthwise(x, 3), CHANNELS, 1)
+    block = prepare(read_tflite(builder.build()), target).problem
+    tensors: list[TensorSpec] = []
+    for number in range(length + 1):
+        ends = {"is_input": number == 0, "is_output": number == length}
+        tensors.append(replace(block.tensors[1], name=f"tensor{number}", **ends))
+    parts: list[PartSpec] = []
+    for number in range(length):
+        spec = block.specs[number % len(block.specs)]
+        (read,) = spec.inputs
+        parts.append(replace(spec, name=f"part{number}", inputs=(replace(read, tensor=number),), outputs=(number + 1,)))
+    return _core.CascaderGraph(tensors, parts, target)
+
+
+# --- instructions -----------------------------------------------------------------------------------------------------
+
+CHILD = """
+import sys
+sys.path.insert(0, {folder!r})
+import chains, harness
+graph = chains.chain({length}, harness.default_target())
+if {search}:
+    chains._core.search_cascades(graph)
+"""
+
+
+def instructions(length: int, count: Callable[[list[str]], int]) -> int:
+    """Instructions of the search alone: a run with it less a run without."""
+    folder = str(Path(__file__).resolve().parent)
+    with_search, without = (
+        count([sys.executable, "-c", CHILD.format(folder=folder, length=length, search=search)])
+        for search in (True, False)
+    )
+    return with_search - without
+
+
+def by_callgrind(command: list[str]) -> int:
+    """Instructions of a process under callgrind."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", *command]
+        text = subprocess.run(run, check=True, capture_output=True, text=True).stderr
+    found = re.search(r"Collected : (\d+)", text)
+    assert found is not None, text
+    return int(found[1])
+
+
+def by_perf(command: list[str]) -> int:
+    """Instructions of a process in user mode, by the processor's counter."""
+    run = ["perf", "stat", "-x,", "-e", "instructions:u", *command]
+    text = subprocess.run(run, check=True, capture_output=True, text=True).stderr
+    found = re.search(r"^(\d+),.*instructions", text, re.MULTILINE)
+    if found is None:
+        sys.exit(f"perf counts no instructions here: {text.strip()}")
+    return int(found[1])
+
+
+COUNTERS = {"callgrind": ("valgrind", by_callgrind), "perf": ("perf", by_perf)}
+
+
+def choose_counter(wanted: str) -> str | None:
+    """The counter to use: the one asked for, or the first one installed."""
+    if wanted != "auto":
+        return None if wanted == "none" else wanted
+    return next((name for name, (program, _) in COUNTERS.items() if shutil.which(program)), None)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def print_chains(lengths: list[int], counter: str | None, limit: int) -> None:
+    """Seconds and instructions by length, in all and per operation."""
+    target = default_target()
+    print(f"instructions counted by {counter or 'nothing: install valgrind or perf'}")
+    print(f"{'operations':>10}{'CPU s':>9}{'ms each':>9} {'plans':>12}{'points':>8}{'instructions':>16}{'each':>14}")
+    for length in lengths:
+        graph = chain(length, target)
+        runs = [cpu_seconds(lambda graph=graph: _core.search_cascades(graph)) for _ in range(3 if length <= 50 else 1)]
+        found, seconds = runs[0][0], min(seconds for _, seconds in runs)
+        line = f"{length:>10}{seconds:>9.3f}{1000 * seconds / length:>9.2f} "
+        line += f"{found.plans_considered:>12,}{len(found.proposals):>8}"
+        if counter is not None and (counter != "callgrind" or length <= limit):
+            spent = instructions(length, COUNTERS[counter][1])
+            line += f"{spent:>16,}{spent // length:>14,}"
+        print(line, flush=True)
+
+
+def print_models() -> None:
+    """CPU seconds of the whole frontier of each shared model, and what they should stay below."""
+    print(f"\n{'frontier of':<34}{'CPU s':>8}{'limit':>7}{'points':>8}{'prepare s':>11}")
+    target = default_target()
+    for model in named_models(()):
+        network, before = cpu_seconds(lambda model=model: network_of(model, target))
+        runs = [cpu_seconds(lambda network=network: search(network)) for _ in range(3)]
+        seconds, limit = min(spent for _, spent in runs), MODEL_LIMIT_SECONDS.get(model.stem, OTHER_LIMIT_SECONDS)
+        verdict = "" if seconds <= limit else "  too slow"
+        points = len(runs[0][0].points)
+        print(f"{model.stem:<34}{seconds:>8.3f}{limit:>7.1f}{points:>8}{before:>11.2f}{verdict}", flush=True)
+
+
+def main() -> None:
+    """Prints both tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lengths", default="50,100,200,400,800", help="operations, comma-separated")
+    parser.add_argument("--instructions", choices=("auto", *COUNTERS, "none"), default="auto")
+    parser.add_argument("--callgrind-up-to", type=int, default=100, metavar="N", help="longest chain under callgrind")
+    parser.add_argument("--no-models", action="store_true", help="only the chains")
+    args = parser.parse_args()
+    lengths = [int(length) for length in args.lengths.split(",")]
+    print_chains(lengths, choose_counter(args.instructions), args.callgrind_up_to)
+    if not args.no_models:
+        print_models()
+
+
+if __name__ == "__main__":
+    main()

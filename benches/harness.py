@@ -1,0 +1,156 @@
+"""What the benches share: the public models, Vela in a child process, streams under the timing model, CPU seconds.
+
+Owns no figures and prints nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "models"))
+
+import vela_file
+from ethoscade import Compiled, Curve
+from ethoscade.codegen.artifact import NpuCall
+from ethoscade.compiler import Network, carry_out, prepare, search
+from ethoscade.frontend import read_tflite
+from ethoscade.target import Target, load_target
+from ethoscade.timing import TimingReport, simulate_timing
+from model_files import NO_MODELS, model_folder
+
+Result = TypeVar("Result")
+
+ACCELERATOR = "ethos-u55-256"
+SYSTEM_CONFIG = "Ethos_U55_High_End_Embedded"
+MEMORY_MODE = "Shared_Sram"
+CORES = ("regor", "legacy")
+
+SHARED_MODELS = (
+    "mobilenet_v1_1.0_224_embed_uint8",
+    "mobilenet_v2_1.0_224_ptq",
+    "mobilenet_v1_0.25_128_uint8",
+    "vww_96_int8",
+    "person_detect",
+    "resnet8_int8",
+    "kws_ref_int8",
+)
+
+
+def named_models(names: Sequence[str]) -> list[Path]:
+    """The files of the models (names or paths), `SHARED_MODELS` if none is named. Ends the bench if there is none."""
+    folder = model_folder()
+    paths = []
+    for name in names or SHARED_MODELS:
+        path = Path(name) if name.endswith(".tflite") else (folder or Path()) / f"{name}.tflite"
+        if not path.is_file():
+            sys.exit(NO_MODELS if folder is None else f"no file {path}")
+        paths.append(path)
+    return paths
+
+
+def default_target() -> Target:
+    """The system that Vela's figures and ours are compared on."""
+    return load_target(ACCELERATOR, SYSTEM_CONFIG, MEMORY_MODE)
+
+
+def cpu_seconds(work: Callable[[], Result]) -> tuple[Result, float]:
+    """A result and the CPU time that it took this process."""
+    began = time.process_time()
+    result = work()
+    return result, time.process_time() - began
+
+
+def network_of(model: Path, target: Target) -> Network:
+    """A model made ready for scheduling."""
+    return prepare(read_tflite(model), target)
+
+
+def every_point(network: Network, curve: Curve | None = None) -> Iterator[Compiled]:
+    """The network compiled at each point of its frontier, ascending in SRAM; weights are encoded once."""
+    curve = curve or search(network)
+    return (carry_out(network, curve, proposal) for proposal in curve.proposals)
+
+
+def payloads_of(compiled: Compiled) -> tuple[bytes, ...]:
+    """The command streams of a compiled network."""
+    return tuple(call.payload for call in compiled.artifact.calls if isinstance(call, NpuCall))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The streams of one network under the timing model, in cycles.
+
+    `mac_engine`, `sram` and `flash` are what each of them is busy with; `flash_once` is the flash's share if every
+    constant were read once. No order of the operations takes less than `bound`.
+    """
+
+    cycles: int
+    mac_engine: int
+    sram: int
+    flash: int
+    flash_once: int
+
+    @property
+    def bound(self) -> int:
+        """The busiest of MAC engine, SRAM and flash, every constant read once."""
+        return max(self.mac_engine, self.sram, self.flash_once)
+
+
+def cost_of(payloads: Iterable[bytes], target: Target) -> Cost:
+    """Add up the streams of one network."""
+    reports: list[TimingReport] = [simulate_timing(payload, target) for payload in payloads]
+    constants, arena = target.constants.name, target.arena.name
+    once = sum(report.constant_bytes + report.memories[constants].command_bytes for report in reports)
+    rate = target.constants.bytes_per_cycle
+    return Cost(
+        cycles=sum(report.cycles for report in reports),
+        mac_engine=sum(report.mac_engine_cycles for report in reports),
+        sram=sum(report.memories[arena].busy_cycles for report in reports),
+        flash=sum(report.memories[constants].busy_cycles for report in reports),
+        flash_once=once * rate[1] // rate[0],
+    )
+
+
+@dataclass(frozen=True)
+class VelaRun:
+    """What Vela made of a model: payloads, SRAM bytes and its own total of cycles."""
+
+    payloads: tuple[bytes, ...]
+    sram_bytes: int
+    own_cycles: int
+
+
+def run_vela(model: Path, core: str, mode: str, folder: Path, arena_bytes: int | None = None) -> VelaRun | None:
+    """Vela's command line in a child process, into an own folder of `folder`; None if it dies.
+
+    `mode` is "Size" or "Performance"; only the latter looks at `arena_bytes`. What the folder holds is used again.
+    """
+    output = folder / f"{model.stem}.{mode}.{core}{'' if arena_bytes is None else f'.{arena_bytes}'}"
+    command = [sys.executable, "-m", "ethosu.vela", str(model), "--output-dir", str(output), "--optimise", mode]
+    command += ["--accelerator-config", ACCELERATOR, "--system-config", SYSTEM_CONFIG, "--memory-mode", MEMORY_MODE]
+    command += ["--debug-force-legacy-core"] if core == "legacy" else []
+    command += [] if arena_bytes is None else ["--arena-cache-size", str(arena_bytes)]
+    compiled = output / f"{model.stem}_vela.tflite"
+    if not compiled.is_file():
+        output.mkdir(parents=True, exist_ok=True)
+        alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+        if subprocess.run(command, capture_output=True, env=alone).returncode or not compiled.is_file():
+            return None
+    calls = [op for op in vela_file.read(compiled).operators if not isinstance(op, str)]
+    with open(next(output.glob("*_summary_*.csv")), encoding="utf-8", newline="") as text:
+        own_cycles = round(float(next(csv.DictReader(text))["cycles_total"]))
+    return VelaRun(tuple(call.payload for call in calls), max(call.scratch[1] for call in calls), own_cycles)
+
+
+def kib(size_bytes: float) -> str:
+    """Bytes in KiB, to a tenth."""
+    return f"{size_bytes / 1024:.1f}"

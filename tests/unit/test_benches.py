@@ -1,0 +1,123 @@
+"""What the benches work out themselves: bounds by rows, dominance, sizes of a sweep, instruction counts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from end_to_end import network_of
+from ethoscade.compiler import search
+from ethoscade.testing import ModelBuilder, residual_network, tiny_conv
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benches"))
+
+import bounds
+import chains
+import frontiers
+import harness
+
+
+def chain(*kernels: tuple[int, int], size: int = 8, channels: int = 4) -> bytes:
+    """Convolutions (kernel, stride) on a square image, each with as many channels as its input."""
+    builder = ModelBuilder("chain")
+    x = builder.input((1, size, size, channels), name="input")
+    for kernel, stride in kernels:
+        x = builder.conv2d(x, channels, kernel, stride=stride)
+    return builder.build()
+
+
+def test_a_pointwise_convolution_grows_into_its_input() -> None:
+    """One row of 32 bytes is read while its successor is written: 8 + 1 rows."""
+    network = network_of(chain((1, 1)))
+    assert bounds.plain_bound(bounds.main_path(network.stages)) == 9 * 32
+    assert bounds.walked_bound(network.problem) == 9 * 32
+
+
+def test_a_3x3_convolution_keeps_one_row_more() -> None:
+    """Row 1 of the output needs rows 0..2: all 8, and rows 0 and 1 made."""
+    network = network_of(chain((3, 1)))
+    assert bounds.plain_bound(bounds.main_path(network.stages)) == 10 * 32
+    assert bounds.walked_bound(network.problem) == 10 * 32
+
+
+def test_a_group_is_taken_where_it_is_smaller() -> None:
+    """8 rows of 32 bytes become 8 of 128 become 4 of 16, by 3x3 windows; one group never has the middle as a whole.
+
+    Most is alive as the middle's third row is made: input rows 1..7 and middle rows 0..2. Alone, the first convolution
+    ends with input rows 6 and 7 and all of the middle.
+    """
+    builder = ModelBuilder("hourglass")
+    x = builder.input((1, 8, 8, 4), name="input")
+    builder.conv2d(builder.conv2d(x, 16, 3), 4, 3, stride=2)
+    network = network_of(builder.build())
+    rows = bounds.Rows(network.problem)
+    assert bounds.RowWalk(rows, 0, 0).peak == 2 * 32 + 8 * 128
+    assert bounds.RowWalk(rows, 0, 1).peak == 7 * 32 + 3 * 128 == bounds.walked_bound(network.problem)
+    # The plain count has all of the input beside three rows between and one made.
+    assert bounds.plain_bound(bounds.main_path(network.stages)) == 8 * 32 + 3 * 128 + 16
+
+
+def test_residuals_count_only_where_they_are_walked() -> None:
+    network = network_of(residual_network(blocks=1, channels=8, resolution=16))
+    plain, walked = bounds.plain_bound(bounds.main_path(network.stages)), bounds.walked_bound(network.problem)
+    rows = bounds.Rows(network.problem)
+    add = next(i for i, part in enumerate(network.problem.specs) if len(part.inputs) == 2)
+    held = {read.tensor for read in network.problem.specs[add].inputs}
+    alone = bounds.RowWalk(rows, add, add).peak
+    # The output takes the place of one operand's rows as they die: both operands, and one row.
+    (output,) = network.problem.specs[add].outputs
+    assert alone == sum(rows.bytes_of(tensor) for tensor in held) + rows.row_bytes(output)
+    assert plain > 0 and 0 < walked <= alone
+
+
+@pytest.mark.parametrize("model", [tiny_conv(), residual_network(blocks=2, channels=8, resolution=16)])
+def test_no_partition_of_single_operations_beats_the_bound(model: bytes) -> None:
+    problem = network_of(model).problem
+    rows = bounds.Rows(problem)
+    singles = [
+        bounds.RowWalk(rows, part, part).peak if spec.kernel else rows.alone(part)
+        for part, spec in enumerate(problem.specs)
+    ]
+    assert bounds.walked_bound(problem) <= max(singles)
+
+
+def test_dominance() -> None:
+    point = frontiers.Point("a", 100, 50, 0)
+    for size, cycles, beaten in [(100, 50, False), (100, 51, True), (101, 50, True), (99, 60, False), (101, 51, True)]:
+        assert point.dominates(frontiers.Point("b", size, cycles, 0)) is beaten
+
+
+def test_a_comparison_counts_both_ways() -> None:
+    ours = (frontiers.Point("ours", 10, 100, 100), frontiers.Point("ours", 20, 50, 50))
+    velas = (
+        frontiers.Point("regor", 12, 110, 0),
+        frontiers.Point("regor", 19, 49, 0),
+        frontiers.Point("legacy", 30, 40, 0),
+    )
+    found = frontiers.Comparison("m", ours, velas, (40, 45), 0.1)
+    assert (found.won, found.lost) == ([velas[0]], [velas[1]])
+    assert found.vela_floor == velas[0] and found.ours_within(19) == ours[0] and found.ours_within(9) is None
+    page = frontiers.page([found])
+    assert "| 1 of 3 | 1 of 3 |" in page and "dominated by 1" in page
+
+
+def test_sizes_of_a_sweep() -> None:
+    sizes = frontiers.sizes_between(100_000, 1_000_000, 12)
+    assert len(sizes) == 12 and sizes == sorted(sizes) and all(size % 1024 == 0 for size in sizes)
+    assert abs(sizes[0] - 90_000) < 1024 and abs(sizes[-1] - 1_000_000) < 1024
+
+
+def test_a_chain_is_as_long_as_asked() -> None:
+    graph = chains.chain(7, harness.default_target())
+    assert "7 parts, 8 tensors" in repr(graph)
+    assert chains._core.search_cascades(graph).proposals
+
+
+def test_every_point_is_a_point() -> None:
+    network = network_of(tiny_conv())
+    curve = search(network)
+    compiled = list(harness.every_point(network, curve))
+    assert tuple((one.sram_bytes, one.cycles) for one in compiled) == curve.points
+    cost = harness.cost_of(harness.payloads_of(compiled[-1]), network.target)
+    assert 0 < cost.bound <= cost.cycles

@@ -1,0 +1,134 @@
+"""Explanations: what they say is what the program does, added up a second time."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import ethoscade
+import pytest
+from end_to_end import network_of
+from ethoscade import BudgetError, Compiled
+from ethoscade.__main__ import main
+from ethoscade.explanation import explain
+from ethoscade.scheduling import schedule as scheduling
+from ethoscade.scheduling.program import CallOperator, Stripe
+from ethoscade.scheduling.schedule import Bands, CacheRead, ComputeAt, Group, RollingBuffer, Schedule, Split
+from ethoscade.testing import inverted_residuals, residual_network, tiny_conv
+
+MODEL = residual_network(blocks=2, channels=8, resolution=16)
+
+
+@pytest.fixture(scope="module")
+def leanest() -> Compiled:
+    return ethoscade.compile(MODEL, optimise="size")
+
+
+def alive_bytes(compiled: Compiled, step: int) -> int:
+    return sum(buffer.live_bytes(step) for buffer in compiled.program.buffers)
+
+
+@pytest.mark.parametrize("model", [MODEL, tiny_conv(), inverted_residuals()])
+@pytest.mark.parametrize("optimise", ["size", "performance"])
+def test_the_peak_is_the_largest_step(model: bytes, optimise: str) -> None:
+    compiled = ethoscade.compile(model, optimise=optimise)
+    explanation = compiled.explain()
+    sums = [alive_bytes(compiled, step) for step in range(len(compiled.program.steps))]
+    peak = explanation.peak
+    assert peak.live_bytes == max(sums) == sums[peak.step] <= explanation.arena_bytes == compiled.sram_bytes
+    assert explanation.steps == len(sums)
+    assert max(group.peak.live_bytes for group in explanation.groups) == peak.live_bytes
+    for one in (peak, *(group.peak for group in explanation.groups)):
+        assert sum(buffer.live_bytes for buffer in one.alive) == one.live_bytes == sums[one.step]
+        assert list(one.alive) == sorted(one.alive, key=lambda buffer: -buffer.live_bytes)
+        assert one.operator in {op.name for op in compiled.operators}
+
+
+def test_the_runner_up_is_in_another_group(leanest: Compiled) -> None:
+    explanation = leanest.explain()
+    steps = [group.peak.step for group in explanation.groups]
+    assert explanation.elsewhere is not None and explanation.elsewhere.step in set(steps) - {explanation.peak.step}
+    others = [group.peak.live_bytes for group in explanation.groups if group.peak.step != explanation.peak.step]
+    assert explanation.elsewhere.live_bytes == max(others)
+
+
+def test_groups_are_the_schedules(leanest: Compiled) -> None:
+    explanation = leanest.explain()
+    assert [group.cascade for group in explanation.groups if group.cascade] == list(range(1, leanest.cascades + 1))
+    operations = [op for group in explanation.groups for op in group.operators]
+    assert len(operations) == len(leanest.problem.parts)
+    assert sum(op.operations for op in operations) == sum(isinstance(s, Stripe) for s in leanest.program.steps)
+    calls = sum(isinstance(s, CallOperator) for s in leanest.program.steps)
+    assert sum(op.operations == 0 for op in operations) == calls == 1
+    for group in explanation.groups:
+        rolling = [buffer for buffer in group.buffers if buffer.kind == "rolling"]
+        assert len(rolling) == sum(op.output == "rolling" for op in group.operators)
+        assert not rolling or group.cascade is not None
+
+
+def test_decisions_of_a_schedule_by_hand() -> None:
+    """Two 3x3 convolutions in two bands: stripes, the band's overlap made twice, rolling and staged."""
+    network = network_of(tiny_conv())
+    parts = network.problem.specs
+    decisions = (
+        Bands(1, "width", 2),
+        Split(0, "height", 2),
+        ComputeAt(0, 1, "height"),
+        RollingBuffer(0, "height"),
+        CacheRead(0),
+        Split(1, "height", 1),
+    )
+    assert len(parts) == 2
+    schedule = Schedule((Group(0, 1, decisions),))
+    program, _ = scheduling.lower_schedule(network.problem, schedule)
+    (group,) = explain(network.graph, network.stages, network.problem, schedule, program, 0).groups
+    first, last = group.operators
+    made = [step.output for step in program.steps if isinstance(step, Stripe) and step.stage == 0]
+    pixels = sum((box.y1 - box.y0) * (box.x1 - box.x0) for box in made)
+    height, width, depth = network.stages[0].output.shape
+    assert (group.cascade, group.axis, group.bands) == (1, "height", 2)
+    assert first.stripe == (2, max(box.x1 - box.x0 for box in made), depth)
+    assert first.recomputed == pixels - height * width > 0
+    assert (first.output, first.weights, last.output, last.weights) == ("rolling", "staged", "whole", "in place")
+    assert first.held == (made[0].rows, made[0].columns)
+    assert last.stripe[0] == 1 and last.recomputed == 0
+    assert {buffer.kind for buffer in group.buffers} == {"tensor", "rolling", "weights"}
+
+
+def test_a_refusal_lists_what_is_alive(leanest: Compiled) -> None:
+    with pytest.raises(BudgetError) as caught:
+        ethoscade.compile(MODEL, sram=16)
+    error, peak = caught.value, leanest.explain().peak
+    assert (error.floor_bytes, error.operator, error.alive) == (leanest.sram_bytes, peak.operator, peak.alive)
+
+
+def test_text_names_everything(leanest: Compiled) -> None:
+    explanation = leanest.explain()
+    text = str(explanation)
+    for group in explanation.groups:
+        for operator in group.operators:
+            assert f"'{operator.name.split(';')[0]}" in text
+        for buffer in group.peak.alive if group.cascade else ():
+            assert f"{buffer.live_bytes:,} bytes" in text
+    assert f"{explanation.arena_bytes:,} bytes" in text and f"step {explanation.peak.step} of" in text
+
+
+def test_the_command_line_explains(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    model = tmp_path / "model.tflite"
+    model.write_bytes(MODEL)
+    command = ["compile", str(model), "-o", str(tmp_path), "--explain"]
+    explanation = ethoscade.compile(MODEL, optimise="size").explain()
+    assert main([*command, "--optimise", "size"]) == 0
+    assert str(explanation) in capfd.readouterr().out
+    assert main([*command, "--optimise", "size", "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)["explanation"]
+    assert found == json.loads(json.dumps(dataclasses.asdict(explanation)))
+    assert main([*command, "--sram", "16"]) == 1
+    out, err = capfd.readouterr()
+    assert err.count("\n") == 1
+    assert out.splitlines()[0].startswith("alive at operator")
+    assert len(out.splitlines()) == 1 + len(explanation.peak.alive)
+    assert main([*command, "--sram", "16", "--json"]) == 1
+    found = json.loads(capfd.readouterr().out)
+    assert found["alive"] == [dataclasses.asdict(buffer) for buffer in explanation.peak.alive]
