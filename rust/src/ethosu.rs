@@ -281,6 +281,7 @@ mod tests {
             ifm_depth,
             ofm_depth,
             clamped: true,
+            offsets: [0; 5],
             part_kernel: false,
             block_depth: 16,
             constant_bytes: if primitive.has_weights() { (weights * size * size + 10 * ofm_depth) as u64 } else { 0 },

@@ -50,6 +50,9 @@ pub struct Kernel {
     pub ofm_depth: i64,
     /// The output is clamped tighter than its type, which costs the output stage time.
     pub clamped: bool,
+    /// Zero points of the first input, the output and the second input, and the limits of the output. Where they change
+    /// from kernel to kernel, words are sent.
+    pub offsets: [i64; 5],
     /// Weights are ordered part-kernel-first.
     pub part_kernel: bool,
     /// OFM block depth that the weights are encoded for.

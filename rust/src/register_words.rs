@@ -1,7 +1,7 @@
 //! How many words set a kernel's registers: only those whose value changes from kernel to kernel are sent.
 //!
-//! Owns the prediction of a stream's length. Values that the planner does not know (zero points, scales) are taken to
-//! stay as they are, or to change with the Part; no value here is ever sent to a device.
+//! Owns the prediction of a stream's length. Values that the planner does not know (scales) are taken to change with
+//! the Part; no value here is ever sent to a device.
 
 use smallvec::SmallVec;
 
@@ -71,11 +71,12 @@ const WINDOW: usize = SHAPE + 13;
 const CONSTANTS: usize = WINDOW + 5;
 const SCALES: usize = CONSTANTS + 6;
 const COPY: usize = SCALES + 3;
-const COUNT: usize = COPY + 4;
+const OFFSETS: usize = COPY + 4;
+const COUNT: usize = OFFSETS + 5;
 /// Registers of a feature map.
 const SURFACE: usize = 11;
-/// Words of what a kernel sets and the planner takes to stay: regions, zero points, activation, accumulators.
-const STEADY_WORDS: u64 = 9;
+/// Words of what a kernel sets and all kernels set alike: regions, activation, accumulators, enlargement.
+const STEADY_WORDS: u64 = 5;
 
 /// What the registers hold.
 #[derive(Debug)]
@@ -117,6 +118,11 @@ impl Image {
         let shape = [rows, columns, kernel.ifm_depth as u64, kernel.ofm_depth as u64, precision, u64::from(blockdep)];
         for (slot, value) in shape.into_iter().chain(block).chain(padding).enumerate() {
             self.set(SHAPE + slot, value, 1);
+        }
+        for (slot, &offset) in kernel.offsets.iter().enumerate() {
+            if slot != 2 || inputs.len() > 1 {
+                self.set(OFFSETS + slot, offset as u64, 1);
+            }
         }
         self.window(kernel, banks);
         self.constants(kernel, stripe, staged);

@@ -97,6 +97,7 @@ impl Network {
             ifm_depth,
             ofm_depth: depth,
             clamped: true,
+            offsets: [0; 5],
             part_kernel: false,
             block_depth: 8,
             constant_bytes: weights as u64 + if weights > 0 { 10 * depth as u64 } else { 0 },

@@ -29,7 +29,10 @@ class SlicedSpec:
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """What the cost of an NPU operation depends on; `constant_bytes` are encoded weights plus scales."""
+    """What the cost of an NPU operation depends on; `constant_bytes` are encoded weights plus scales.
+
+    `offsets`: zero points of first input, output and second input, and the limits of the output.
+    """
 
     primitive: str
     kernel: tuple[int, int]
@@ -38,6 +41,7 @@ class KernelSpec:
     ifm_depth: int
     ofm_depth: int
     clamped: bool
+    offsets: tuple[int, int, int, int, int]
     part_kernel: bool
     block_depth: int
     constant_bytes: int
@@ -119,6 +123,12 @@ def kernel_spec(stage: Stage, encoding: Encoding) -> KernelSpec:
         ifm_depth=stage.inputs[0].shape[2],
         ofm_depth=stage.output.shape[2],
         clamped=stage.clamp != (low, high),
+        offsets=(
+            stage.inputs[0].zero_point,
+            stage.output.zero_point,
+            stage.inputs[-1].zero_point,
+            *stage.clamp,
+        ),
         part_kernel=encoding.part_kernel,
         block_depth=encoding.block_depth,
         constant_bytes=encoding.constant_bytes,
