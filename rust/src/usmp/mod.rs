@@ -20,6 +20,8 @@ mod random;
 mod wheel;
 
 #[cfg(test)]
+mod proof_tests;
+#[cfg(test)]
 mod tests;
 
 use exact::Exact;

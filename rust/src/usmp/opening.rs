@@ -11,7 +11,7 @@ use super::wheel::{walk, Found, Placer};
 /// Most passes of the squeaky wheel.
 const MOST_TURNS: u64 = 2_000;
 /// Forbidden differences looked at, over all passes, at most.
-const WORK: u64 = 1 << 20;
+const WORK: u64 = 1 << 18;
 
 pub(crate) struct Opening {
     /// Plans and the orders that make them, the best first.
