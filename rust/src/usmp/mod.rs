@@ -78,6 +78,9 @@ trait Solver {
     fn solve(&self, task: &Task) -> Result<Outcome, UsmpError>;
 }
 
+/// `Best` looks at a problem with this part of its effort first: most small ones need no more.
+const FIRST_LOOK: u32 = 8;
+
 /// The solvers that `algorithm` runs, cheapest first; each runs as it would alone, so none is better than all together.
 /// Those that search start from an opening that holds every greedy plan, so none of these is better either.
 fn solvers(algorithm: Algorithm) -> &'static [&'static dyn Solver] {
@@ -106,11 +109,15 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     // Pins that overlap are found here, whatever comes next.
     Layout::new(&instance)?;
     let mut last_was_better = false;
+    if params.algorithm == Algorithm::Best {
+        let few = Params { iterations: params.iterations / FIRST_LOOK, ..*params };
+        found.add(Exact.solve(&Task { instance: &instance, params: &few, opening: OnceCell::new() })?);
+    }
     for solver in solvers(params.algorithm) {
-        last_was_better = found.add(solver.solve(&task)?);
         if found.is_optimal(&instance) {
             break;
         }
+        last_was_better = found.add(solver.solve(&task)?);
     }
     if params.algorithm == Algorithm::Best && last_was_better && !found.is_optimal(&instance) {
         // What the hill climb found is a better place to come down from.
