@@ -1,7 +1,7 @@
 """How well and how fast the programs of a model's frontier are placed, and the planner's share of compile time.
 
-Run as `python benches/memory_programs.py MODEL.tflite ... [--iterations N]`. The bound is the largest sum of live bytes;
-a plan above it is still optimal where the search has proved that no plan reaches the bound.
+Run as `python benches/memory_programs.py MODEL.tflite ... [--iterations N]`. The bound is the largest sum of live
+bytes; a plan above it is still optimal where the search has proved that no plan reaches the bound.
 """
 
 from __future__ import annotations
