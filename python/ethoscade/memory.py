@@ -32,7 +32,9 @@ __all__ = [
     "Share",
     "merge_models",
     "place_program",
+    "place_programs",
     "plan",
+    "program_buffers",
     "read_csv",
     "write_csv",
 ]
@@ -226,7 +228,47 @@ def place_program(
 
     Raises `PoolOverflowError` when no plan that fits was found, with the buffers that are in the way.
     """
-    buffers = [
+    placement = _plan_arena(program_buffers(program), capacity_bytes, algorithm, seed, iterations)
+    return ProgramPlacement(placement.offsets, _arena_bytes(placement), placement)
+
+
+def place_programs(
+    programs: Mapping[str, Program],
+    *,
+    keep: Sequence[str] = (),
+    pinned: Mapping[str, int] = MappingProxyType({}),
+    capacity_bytes: int | None = None,
+    algorithm: str | Algorithm = "best",
+    seed: int = 0,
+    iterations: int = DEFAULT_ITERATIONS,
+) -> dict[str, ProgramPlacement]:
+    """Places several compiled programs that take turns, in the order given, in one arena that all of them share.
+
+    Buffers are named `program/buffer`, as `program_buffers` names them. Those in `keep` are never overwritten by
+    another program, `pinned` puts some at an application's own offset in the arena, in bytes. The answer goes by
+    program; each has offsets of its own, the arena's bytes and `placement` are common to all.
+
+    Raises `ConfigError` for a name that no program has or a pin that makes no sense, `PoolOverflowError` as
+    `place_program`.
+    """
+    merged = merge_models({name: program_buffers(program) for name, program in programs.items()}, keep=keep)
+    unknown = [name for name in pinned if name not in {buffer.name for buffer in merged}]
+    if unknown:
+        raise ConfigError(f"no program has the buffer {unknown[0]!r} that is to be pinned; names are program/buffer")
+    merged = tuple(replace(b, offset=pinned[b.name]) if b.name in pinned else b for b in merged)
+    placement = _plan_arena(merged, capacity_bytes, algorithm, seed, iterations)
+    placed: dict[str, ProgramPlacement] = {}
+    first = 0
+    for name, program in programs.items():
+        end = first + len(program.buffers)
+        placed[name] = ProgramPlacement(placement.offsets[first:end], _arena_bytes(placement), placement)
+        first = end
+    return placed
+
+
+def program_buffers(program: Program) -> tuple[Buffer, ...]:
+    """The buffers of a compiled program in its own order, with the bytes of each that are in use at each step."""
+    return tuple(
         Buffer(
             buffer.name,
             buffer.first_step,
@@ -236,18 +278,20 @@ def place_program(
             gaps=tuple(Gap(w.first_step, w.last_step, (w.low, w.high)) for w in buffer.windows),
         )
         for buffer in program.buffers
-    ]
+    )
+
+
+def _plan_arena(
+    buffers: Sequence[Buffer], capacity_bytes: int | None, algorithm: str | Algorithm, seed: int, iterations: int
+) -> Placement:
     # The arena's end is rounded up, so a limit that is no multiple of 16 loses its last bytes.
     limit = None if capacity_bytes is None else capacity_bytes // _ARENA_ALIGNMENT * _ARENA_ALIGNMENT
-    placement = plan(
-        buffers,
-        pools=(Pool("arena", limit, _ARENA_ALIGNMENT),),
-        algorithm=algorithm,
-        seed=seed,
-        iterations=iterations,
-    )
-    arena_bytes = -(-placement.peak_bytes // _ARENA_ALIGNMENT) * _ARENA_ALIGNMENT
-    return ProgramPlacement(placement.offsets, arena_bytes, placement)
+    pools = (Pool("arena", limit, _ARENA_ALIGNMENT),)
+    return plan(buffers, pools=pools, algorithm=algorithm, seed=seed, iterations=iterations)
+
+
+def _arena_bytes(placement: Placement) -> int:
+    return -(-placement.peak_bytes // _ARENA_ALIGNMENT) * _ARENA_ALIGNMENT
 
 
 class _Problem:

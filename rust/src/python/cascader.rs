@@ -1,5 +1,7 @@
 //! Python face of the scheduler: Python's problem dataclasses become owned graphs, results become frozen classes.
 
+use std::time::{Duration, Instant};
+
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -326,6 +328,9 @@ fn to_python_plan(plan: &Plan) -> PyPlan {
 #[pyclass(frozen, name = "Frontier")]
 struct PyFrontier {
     frontier: Frontier,
+    placements: u64,
+    /// What the memory planner took of the search. For benches: nothing is decided by it.
+    placement_seconds: f64,
 }
 
 #[pymethods]
@@ -345,6 +350,14 @@ impl PyFrontier {
     #[getter]
     fn uncascaded_bytes(&self) -> u64 {
         self.frontier.uncascaded_bytes
+    }
+    #[getter]
+    fn placements(&self) -> u64 {
+        self.placements
+    }
+    #[getter]
+    fn placement_seconds(&self) -> f64 {
+        self.placement_seconds
     }
     fn __repr__(&self) -> String {
         format!("Frontier({} proposals)", self.frontier.proposals.len())
@@ -373,8 +386,16 @@ fn search_cascades(
     if options.stripes.iter().any(|&s| s < 1) || options.tiles.contains(&0) {
         return Err(SchedulingError::new_err("stripes and tiles are at least 1"));
     }
-    let frontier = py.detach(|| search(&graph.graph, &options, &mut place))?;
-    Ok(PyFrontier { frontier })
+    let (mut placements, mut placing) = (0, Duration::ZERO);
+    let mut timed = |program: &Program| {
+        let started = Instant::now();
+        let bytes = place(program);
+        placements += 1;
+        placing += started.elapsed();
+        bytes
+    };
+    let frontier = py.detach(|| search(&graph.graph, &options, &mut timed))?;
+    Ok(PyFrontier { frontier, placements, placement_seconds: placing.as_secs_f64() })
 }
 
 /// Moves that the memory planner may try for one program, here and when the chosen one is placed for good.

@@ -2,12 +2,11 @@
 
 use std::cmp::Reverse;
 
-use smallvec::SmallVec;
-
 use super::instance::Instance;
 use super::layout::Layout;
-use super::model::{Params, StopReason, UsmpError};
-use super::{Outcome, Solver};
+use super::model::{StopReason, UsmpError};
+use super::wheel::{Found, Placer};
+use super::{Outcome, Solver, Task};
 
 /// An order in which first fit takes the items; ties go by size, then by canonical order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +21,12 @@ pub(crate) enum Order {
     Conflicts,
     /// First in use first.
     Start,
+    /// Last in use first: a cascade's output then lies below the input into which it grows.
+    End,
 }
 
 impl Order {
-    pub const ALL: [Order; 5] = [Order::Size, Order::Conflicts, Order::Area, Order::Steps, Order::Start];
+    pub const ALL: [Order; 6] = [Order::Size, Order::Conflicts, Order::Area, Order::Steps, Order::Start, Order::End];
 
     /// Indices of all items in this order.
     pub fn sort(self, instance: &Instance) -> Vec<u32> {
@@ -42,6 +43,7 @@ impl Order {
                 order.sort_by_key(|&i| Reverse((conflicts[i as usize], size(i))));
             }
             Order::Start => order.sort_by_key(|&i| (items[i as usize].span().0, Reverse(size(i)))),
+            Order::End => order.sort_by_key(|&i| Reverse((items[i as usize].span().1, size(i)))),
         }
         order
     }
@@ -63,18 +65,21 @@ fn count_conflicts(instance: &Instance) -> Vec<usize> {
     items.iter().map(meets).collect()
 }
 
+/// First fit in `order`, on the table of pairs where there is one.
+pub(crate) fn first_fit(instance: &Instance, order: Vec<u32>) -> Result<Found, UsmpError> {
+    if let Some(pairs) = instance.pairs() {
+        return Ok(Placer::new(instance, pairs).first_fit(order));
+    }
+    let layout = Layout::first_fit(instance, &order)?;
+    Ok(Found { slots: layout.slots().to_vec(), order, cost: layout.cost().clone() })
+}
+
 /// First fit in one order.
 pub(crate) struct Greedy(pub Order);
 
 impl Solver for Greedy {
-    fn solve(&self, instance: &Instance, _params: &Params) -> Result<Outcome, UsmpError> {
-        let layout = Layout::first_fit(instance, &self.0.sort(instance))?;
-        Ok(Outcome {
-            layout,
-            stop_reason: StopReason::Complete,
-            iterations: 0,
-            proved: SmallVec::new(),
-            exhausted: false,
-        })
+    fn solve(&self, task: &Task) -> Result<Outcome, UsmpError> {
+        let found = first_fit(task.instance, self.0.sort(task.instance))?;
+        Ok(Outcome::of(Layout::from_slots(task.instance, &found.slots)?, StopReason::Complete, 0))
     }
 }

@@ -3,16 +3,13 @@
 //! Only a plan whose peak stack changes can be better. So a move takes an item that ends above a target below the best
 //! peak, or one of those that hold it up, and lets first fit take it earlier. What ends above the target, summed, tells
 //! plans of equal peak apart. Moves that make the plan worse are accepted by annealing; the best plan ever seen is what
-//! comes back. Several starts share the iterations: the greedy orders, then the best order again.
+//! comes back. Several starts share the iterations: the opening's plans, then the best order again.
 
-use smallvec::SmallVec;
-
-use super::greedy::Order;
 use super::instance::Instance;
 use super::layout::Layout;
-use super::model::{Params, StopReason, UsmpError};
+use super::model::{StopReason, UsmpError};
 use super::random::Random;
-use super::{Outcome, Solver};
+use super::{Outcome, Solver, Task};
 
 /// Moves of one start at least, so that annealing has time to cool.
 const LEAST_MOVES_PER_START: u64 = 4_000;
@@ -30,54 +27,30 @@ const WORK: u64 = 1 << 33;
 pub(crate) struct HillClimb;
 
 impl Solver for HillClimb {
-    fn solve(&self, instance: &Instance, params: &Params) -> Result<Outcome, UsmpError> {
-        let mut starts = Vec::with_capacity(Order::ALL.len());
-        for kind in Order::ALL {
-            let order = kind.sort(instance);
-            let layout = Layout::first_fit(instance, &order)?;
-            if instance.proves_optimal(layout.cost(), &[]) {
-                return Ok(Outcome {
-                    layout,
-                    stop_reason: StopReason::Complete,
-                    iterations: 0,
-                    proved: SmallVec::new(),
-                    exhausted: false,
-                });
+    fn solve(&self, task: &Task) -> Result<Outcome, UsmpError> {
+        let (instance, opening) = (task.instance, task.opening()?);
+        let count = instance.items.len() as u64;
+        let left = u64::from(task.params.iterations) - opening.turns;
+        let moves = left.min(WORK / (count * count).max(1));
+        let (mut best, mut done) = ((opening.best(instance)?, opening.starts[0].order.clone()), 0);
+        // What is left of a short search is not worth a start, unless nothing else was tried.
+        let least = u64::from(opening.turns == 0);
+        let rounds = (moves / LEAST_MOVES_PER_START).clamp(least, STARTS);
+        let mut climb = Climb::new(instance, task.params.seed);
+        for round in 0..rounds {
+            if instance.proves_optimal(best.0.cost(), &[]) {
+                break;
             }
-            starts.push((layout, order));
-        }
-        starts.sort_by(|a, b| a.0.cost().cmp(b.0.cost()));
-        Ok(climb_from(instance, params, starts))
-    }
-}
-
-fn climb_from(instance: &Instance, params: &Params, starts: Vec<(Layout, Vec<u32>)>) -> Outcome {
-    let count = instance.items.len() as u64;
-    let moves = u64::from(params.iterations).min(WORK / (count * count).max(1));
-    let rounds = (moves / LEAST_MOVES_PER_START).clamp(1, STARTS);
-    let mut best = starts[0].clone();
-    let mut climb = Climb::new(instance, params.seed);
-    let mut done = 0;
-    for round in 0..rounds {
-        let start = starts.get(round as usize).unwrap_or(&best).clone();
-        let share = moves * (round + 1) / rounds - moves * round / rounds;
-        done += climb.run(start, share, &mut best);
-        if instance.proves_optimal(best.0.cost(), &[]) {
-            return Outcome {
-                layout: best.0,
-                stop_reason: StopReason::Complete,
-                iterations: done,
-                proved: SmallVec::new(),
-                exhausted: false,
+            let start = match opening.starts.get(round as usize) {
+                Some(start) => (Layout::from_slots(instance, &start.slots)?, start.order.clone()),
+                None => best.clone(),
             };
+            let share = moves * (round + 1) / rounds - moves * round / rounds;
+            done += climb.run(start, share, &mut best);
         }
-    }
-    Outcome {
-        layout: best.0,
-        stop_reason: StopReason::IterationLimit,
-        iterations: done,
-        proved: SmallVec::new(),
-        exhausted: false,
+        let proved = instance.proves_optimal(best.0.cost(), &[]);
+        let stop_reason = if proved { StopReason::Complete } else { StopReason::IterationLimit };
+        Ok(Outcome::of(best.0, stop_reason, opening.turns + done))
     }
 }
 

@@ -2,12 +2,14 @@
 //!
 //! Canonical order makes every answer independent of the order in which buffers were given, up to swaps of equals.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
 use super::bound::{self, gcd, Counted};
 use super::model::{Pool, Problem, Section, UsmpError};
+use super::pairs::Pairs;
 
 /// A pool that may hold an item, and the alignment of the item's address there, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,6 +73,7 @@ pub(crate) struct Instance<'a> {
     pub items: Vec<Item>,
     /// Peaks that prove a plan without overflow and spill optimal, in bytes, by pool id.
     goals: Vec<u64>,
+    pairs: OnceCell<Option<Pairs>>,
 }
 
 impl<'a> Instance<'a> {
@@ -98,7 +101,7 @@ impl<'a> Instance<'a> {
         }
         items.sort_unstable();
         relate(problem, &mut items);
-        let mut instance = Self { pools: &problem.pools, items, goals: Vec::new() };
+        let mut instance = Self { pools: &problem.pools, items, goals: Vec::new(), pairs: OnceCell::new() };
         instance.goals = bound::aligned_live_bytes(&instance);
         Ok(instance)
     }
@@ -123,7 +126,12 @@ impl<'a> Instance<'a> {
 
     /// Whether branch and bound understands everything that this problem asks for.
     pub fn may_be_searched(&self) -> bool {
-        self.items.iter().all(|item| item.shares.is_empty())
+        self.items.iter().all(|item| item.shares.is_empty()) || self.pairs().is_some()
+    }
+
+    /// What any two items forbid each other, where there is room to store that.
+    pub fn pairs(&self) -> Option<&Pairs> {
+        self.pairs.get_or_init(|| Pairs::new(self)).as_ref()
     }
 
     /// The peak of `pool` that proves it as small as it can be, in bytes.

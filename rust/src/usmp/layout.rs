@@ -16,6 +16,13 @@ struct Entry {
     item: u32,
 }
 
+impl Entry {
+    fn new(section: &Section, item: u32, offset: u64) -> Self {
+        let Section { lower, upper, low, high } = *section;
+        Self { start: offset + low, end: offset + high, lower, upper, item }
+    }
+}
+
 /// Where items lie, by item index. Only what was placed counts.
 #[derive(Clone, Default)]
 pub(crate) struct Layout {
@@ -65,13 +72,23 @@ impl Layout {
     /// Every item where `slots` says, by item index; nothing is checked but the pins.
     pub fn from_slots(instance: &Instance, slots: &[Slot]) -> Result<Self, UsmpError> {
         let mut layout = Self::new(instance)?;
-        for ((index, item), slot) in (0u32..).zip(&instance.items).zip(slots) {
-            let rank = item.candidates.iter().position(|candidate| candidate.pool == slot.pool).unwrap_or(0);
+        for ((index, item), &slot) in (0u32..).zip(&instance.items).zip(slots) {
             if item.pinned.is_none() {
-                layout.put(instance, index, rank, slot.offset);
+                layout.count(item, index, slot);
+                let placed = &mut layout.placed[slot.pool as usize];
+                placed.extend(item.sections.iter().map(|section| Entry::new(section, index, slot.offset)));
             }
         }
+        for placed in &mut layout.placed {
+            placed.sort_by_key(|entry| entry.start);
+        }
+        layout.cost.overflow = overflow(instance, &layout.cost.peaks);
         Ok(layout)
+    }
+
+    /// By item index.
+    pub fn slots(&self) -> &[Slot] {
+        &self.slots
     }
 
     pub fn cost(&self) -> &Cost {
@@ -188,24 +205,28 @@ impl Layout {
 
     fn put(&mut self, instance: &Instance, index: u32, rank: usize, offset: u64) {
         let item = &instance.items[index as usize];
-        let pool = item.candidates[rank].pool;
-        self.slots[index as usize] = Slot { pool, offset };
-        self.cost.spill += spill(item, pool);
-        if item.sections.is_empty() {
-            return;
-        }
-        let placed = &mut self.placed[pool as usize];
+        let slot = Slot { pool: item.candidates[rank].pool, offset };
+        self.count(item, index, slot);
+        let placed = &mut self.placed[slot.pool as usize];
         for section in &item.sections {
-            let Section { lower, upper, low, high } = *section;
-            let entry = Entry { start: offset + low, end: offset + high, lower, upper, item: index };
+            let entry = Entry::new(section, index, offset);
             let at = placed.partition_point(|other| other.start <= entry.start);
             placed.insert(at, entry);
         }
-        let end = offset + item.size_bytes;
-        self.excess += end.saturating_sub(self.targets[pool as usize]) * item.sections.len() as u64;
-        let peak = &mut self.cost.peaks[pool as usize];
-        *peak = (*peak).max(end);
         self.cost.overflow = overflow(instance, &self.cost.peaks);
+    }
+
+    /// Notes where `item` lies and what that costs, apart from overflow.
+    fn count(&mut self, item: &Item, index: u32, slot: Slot) {
+        self.slots[index as usize] = slot;
+        self.cost.spill += spill(item, slot.pool);
+        if item.sections.is_empty() {
+            return;
+        }
+        let end = slot.offset + item.size_bytes;
+        self.excess += end.saturating_sub(self.targets[slot.pool as usize]) * item.sections.len() as u64;
+        let peak = &mut self.cost.peaks[slot.pool as usize];
+        *peak = (*peak).max(end);
     }
 
     fn lowest_fit(&self, item: &Item, pool: u32, alignment: u64, base: u64) -> u64 {
@@ -314,13 +335,13 @@ pub(crate) fn aligned(offset: u64, alignment: u64, base: u64) -> u64 {
     }
 }
 
-fn overflow(instance: &Instance, peaks: &[u64]) -> u64 {
+pub(crate) fn overflow(instance: &Instance, peaks: &[u64]) -> u64 {
     let excess =
         |(pool, &peak): (&super::model::Pool, &u64)| pool.limit_bytes.map_or(0, |limit| peak.saturating_sub(limit));
     instance.pools.iter().zip(peaks).map(excess).sum()
 }
 
-fn spill(item: &Item, pool: u32) -> u64 {
+pub(crate) fn spill(item: &Item, pool: u32) -> u64 {
     let rank = item.candidates.iter().position(|candidate| candidate.pool == pool).unwrap_or(0);
     item.size_bytes * rank as u64
 }

@@ -1,7 +1,8 @@
 //! Unified static memory planning: buffers with lifetimes to pools and offsets. Knows nothing of networks.
 //!
 //! `model` says what is planned, `check` whether an answer is right, [`plan`] finds one. Behind it: `instance` is the
-//! problem in canonical order, `bound` what no plan can beat, `layout` first fit, and each solver has its file; `exact` a folder.
+//! problem in canonical order, `bound` what no plan can beat, `pairs` what any two items forbid each other, `layout` first
+//! fit, `opening` the plans that every search starts from, and each solver has its file; `exact` a folder.
 
 pub mod check;
 pub mod model;
@@ -13,8 +14,13 @@ mod greedy;
 mod hill_climb;
 mod instance;
 mod layout;
+mod opening;
+mod pairs;
 mod random;
+mod wheel;
 
+#[cfg(test)]
+mod proof_tests;
 #[cfg(test)]
 mod tests;
 
@@ -27,7 +33,9 @@ pub use model::{
     Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Section, Share, Slot, Solution, StopReason,
     UsmpError,
 };
+use opening::Opening;
 use smallvec::SmallVec;
+use std::cell::OnceCell;
 
 /// What a solver hands back: its best plan, which may overflow, and why it stopped.
 struct Outcome {
@@ -40,20 +48,48 @@ struct Outcome {
     exhausted: bool,
 }
 
+impl Outcome {
+    /// A plan about which nothing is proved.
+    fn of(layout: Layout, stop_reason: StopReason, iterations: u64) -> Self {
+        Self { layout, stop_reason, iterations, proved: SmallVec::new(), exhausted: false }
+    }
+}
+
+/// A problem, how to search it, and the plans that every search of it starts from.
+struct Task<'a> {
+    instance: &'a Instance<'a>,
+    params: &'a Params,
+    opening: OnceCell<Opening>,
+}
+
+impl Task<'_> {
+    fn opening(&self) -> Result<&Opening, UsmpError> {
+        if let Some(opening) = self.opening.get() {
+            return Ok(opening);
+        }
+        let opening = Opening::new(self.instance, self.params)?;
+        Ok(self.opening.get_or_init(|| opening))
+    }
+}
+
 /// A way to plan. Must be a pure function of its arguments.
 trait Solver {
     /// The best plan found, whether it fits or not.
-    fn solve(&self, instance: &Instance, params: &Params) -> Result<Outcome, UsmpError>;
+    fn solve(&self, task: &Task) -> Result<Outcome, UsmpError>;
 }
 
+/// `Best` looks at a problem with this part of its effort first: most small ones need no more.
+const FIRST_LOOK: u32 = 8;
+
 /// The solvers that `algorithm` runs, cheapest first; each runs as it would alone, so none is better than all together.
+/// Those that search start from an opening that holds every greedy plan, so none of these is better either.
 fn solvers(algorithm: Algorithm) -> &'static [&'static dyn Solver] {
     match algorithm {
         Algorithm::GreedyBySize => &[&Greedy(Order::Size)],
         Algorithm::GreedyByConflicts => &[&Greedy(Order::Conflicts)],
         Algorithm::HillClimb => &[&HillClimb],
         Algorithm::Exact => &[&Exact],
-        Algorithm::Best => &[&Greedy(Order::Size), &Greedy(Order::Conflicts), &Exact, &HillClimb],
+        Algorithm::Best => &[&Exact, &HillClimb],
     }
 }
 
@@ -69,12 +105,19 @@ fn solvers(algorithm: Algorithm) -> &'static [&'static dyn Solver] {
 pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     let instance = Instance::new(problem)?;
     let mut found = Found { best: None, proved: SmallVec::new(), exhausted: false, iterations: 0 };
+    let task = Task { instance: &instance, params, opening: OnceCell::new() };
+    // Pins that overlap are found here, whatever comes next.
+    Layout::new(&instance)?;
     let mut last_was_better = false;
+    if params.algorithm == Algorithm::Best {
+        let few = Params { iterations: params.iterations / FIRST_LOOK, ..*params };
+        found.add(Exact.solve(&Task { instance: &instance, params: &few, opening: OnceCell::new() })?);
+    }
     for solver in solvers(params.algorithm) {
-        last_was_better = found.add(solver.solve(&instance, params)?);
         if found.is_optimal(&instance) {
             break;
         }
+        last_was_better = found.add(solver.solve(&task)?);
     }
     if params.algorithm == Algorithm::Best && last_was_better && !found.is_optimal(&instance) {
         // What the hill climb found is a better place to come down from.

@@ -1,8 +1,10 @@
 //! Exact planning: for each pool the least capacity that its items fit, by branch and bound.
 //!
 //! Owns the split of a plan into pools and what the answers prove together. `space` is one pool's problem, `search`
-//! decides it for one capacity, `tactic` says how it branches, `ladder` which capacities are decided.
+//! decides it for one capacity, `tactic` says how it branches, `ladder` which capacities are decided. `above` does all of
+//! that for small problems whose buffers' live parts change or may share bytes.
 
+mod above;
 mod ladder;
 mod search;
 mod space;
@@ -11,16 +13,22 @@ mod tactic;
 use smallvec::SmallVec;
 
 use super::exhaustive::{exhaust, MOST_ITEMS};
-use super::greedy::Order;
 use super::instance::{Candidate, Instance, Item};
 use super::layout::{aligned, Layout};
 use super::model::{Params, Slot, StopReason, UsmpError};
-use super::{Outcome, Solver};
-use ladder::{decide, descend, Goal};
+use super::{Outcome, Solver, Task};
+use above::Above;
+use ladder::{decide, descend, Found, Goal};
 use space::Space;
 
 /// Nodes of branch and bound for each iteration that the parameters grant.
 const NODES_PER_ITERATION: u64 = 4;
+
+/// Fewer nodes than these are not worth another search.
+const ENOUGH: u64 = 2_000;
+
+/// Items and their offsets.
+type Packing = Vec<(u32, u64)>;
 
 /// Stands for no limit, in bytes; above all sums of sizes.
 const UNLIMITED: u64 = 1 << 62;
@@ -29,16 +37,10 @@ const UNLIMITED: u64 = 1 << 62;
 pub(crate) struct Exact;
 
 impl Solver for Exact {
-    fn solve(&self, instance: &Instance, params: &Params) -> Result<Outcome, UsmpError> {
-        let mut best: Option<Layout> = None;
-        for order in Order::ALL {
-            let layout = Layout::first_fit(instance, &order.sort(instance))?;
-            if best.as_ref().is_none_or(|found| layout.cost() < found.cost()) {
-                best = Some(layout);
-            }
-        }
-        let Some(layout) = best else { unreachable!("there are greedy orders") };
-        let found = improve(instance, params, layout);
+    fn solve(&self, task: &Task) -> Result<Outcome, UsmpError> {
+        let (instance, opening) = (task.instance, task.opening()?);
+        let mut found = improve(instance, task.params, opening.best(instance)?);
+        found.iterations += opening.turns;
         if found.stop_reason == StopReason::Complete || instance.movable().len() > MOST_ITEMS {
             return Ok(found);
         }
@@ -94,11 +96,10 @@ impl Descent<'_> {
         let mut wanted: Vec<Slot> = self.instance.items.iter().map(preferred).collect();
         for (pool, spec) in (0u32..).zip(self.instance.pools) {
             let limit = spec.limit_bytes.unwrap_or(UNLIMITED);
-            let Some(space) = self.space(pool, &wanted).filter(|space| space.bound() <= limit) else { return layout };
-            let (offsets, nodes) = decide(&space, limit, self.nodes_left, self.seed);
+            let (packing, nodes) = self.pack(pool, limit, &wanted);
             self.spend(nodes);
-            let Some(offsets) = offsets else { return layout };
-            put(&space, &offsets, &mut wanted);
+            let Some(packing) = packing else { return layout };
+            put(&packing, &mut wanted);
         }
         match Layout::from_slots(self.instance, &wanted) {
             Ok(granted) if granted.cost() < layout.cost() => granted,
@@ -121,26 +122,68 @@ impl Descent<'_> {
         }
     }
 
-    /// Packs the items of `slots` that lie in `pool` anew, below `below` bytes, if that is found possible.
-    fn fill(&mut self, pool: u32, bound: u64, below: u64, slots: &mut [Slot]) {
-        let Some(space) = self.space(pool, slots) else { return };
-        let bound = bound.max(space.bound());
-        let found = descend(&space, &Goal { bound, below, nodes: self.nodes_left, seed: self.seed });
-        self.spend(found.nodes);
-        let mut items = self.instance.items.iter().zip(slots.iter());
-        if items.all(|(item, slot)| (item.candidates[0].pool == pool) == (slot.pool == pool)) {
-            let proved = &mut self.proved[pool as usize];
-            *proved = (*proved).max(found.bound);
+    /// Where the items of `slots` in `pool` lie within `limit` bytes, if a way is found, and the nodes that took.
+    fn pack(&self, pool: u32, limit: u64, slots: &[Slot]) -> (Option<Packing>, u64) {
+        if let Some(above) = self.above(pool, slots) {
+            let (offsets, nodes) = above.decide(limit, self.nodes_left);
+            return (offsets.map(|offsets| above.items().zip(offsets).collect()), nodes);
         }
-        if let Some(offsets) = found.offsets {
-            put(&space, &offsets, slots);
-        }
+        let Some(space) = self.space(pool, slots).filter(|space| space.bound() <= limit) else { return (None, 0) };
+        let (offsets, nodes) = decide(&space, limit, self.nodes_left, self.seed);
+        (offsets.map(|offsets| space.items().zip(offsets).collect()), nodes)
     }
 
-    /// The items of `slots` that lie in `pool`.
+    /// Packs the items of `slots` that lie in `pool` anew, below `below` bytes, if that is found possible.
+    fn fill(&mut self, pool: u32, bound: u64, below: u64, slots: &mut [Slot]) {
+        let mut goal = Goal { bound, below, nodes: self.nodes_left, seed: self.seed };
+        let mut packing: Option<Packing> = None;
+        if let Some(above) = self.above(pool, slots) {
+            // Half for each of two searches that are good at different problems, where there is enough for both.
+            goal.nodes = if self.nodes_left > 2 * ENOUGH { self.nodes_left / 2 } else { self.nodes_left };
+            let found = above.descend(&goal);
+            packing = self.learn(&mut goal, found, above.items());
+        }
+        if goal.bound < goal.below && goal.nodes > 0 {
+            if let Some(space) = self.space(pool, slots) {
+                goal.bound = goal.bound.max(space.bound());
+                let found = descend(&space, &goal);
+                packing = self.learn(&mut goal, found, space.items()).or(packing);
+            }
+        }
+        let granted = |(item, slot): (&Item, &Slot)| (item.candidates[0].pool == pool) == (slot.pool == pool);
+        if self.instance.items.iter().zip(slots.iter()).all(granted) {
+            let proved = &mut self.proved[pool as usize];
+            *proved = (*proved).max(goal.bound);
+        }
+        if let Some(packing) = packing {
+            put(&packing, slots);
+        }
+    }
+    /// Takes over what a search found: the goal of the next one, and the packing.
+    fn learn(&mut self, goal: &mut Goal, found: Found, items: impl Iterator<Item = u32>) -> Option<Packing> {
+        self.spend(found.nodes);
+        goal.bound = goal.bound.max(found.bound);
+        goal.nodes = if self.nodes_left < ENOUGH { 0 } else { self.nodes_left };
+        let packing: Packing = items.zip(found.offsets?).collect();
+        let end = |&(item, offset): &(u32, u64)| offset + self.instance.items[item as usize].size_bytes;
+        goal.below = packing.iter().map(end).max().unwrap_or(0);
+        Some(packing)
+    }
+
+    /// The items of `slots` that lie in `pool`, as pairs, where that is the better view of them.
+    fn above(&self, pool: u32, slots: &[Slot]) -> Option<Above> {
+        let items = in_pool(pool, slots);
+        let all = items.iter().map(|&item| &self.instance.items[item as usize]);
+        let simple = all.clone().all(|item| item.is_solid() && item.shares.is_empty());
+        let pairs = self.instance.pairs().filter(|_| !simple)?;
+        Some(Above::new(self.instance, pairs, pool, &items))
+    }
+
+    /// The items of `slots` that lie in `pool`, in sections of time, unless they are too many or share bytes.
     fn space(&self, pool: u32, slots: &[Slot]) -> Option<Space> {
-        let items: Vec<u32> = (0u32..).zip(slots).filter(|(_, slot)| slot.pool == pool).map(|(item, _)| item).collect();
-        Space::new(self.instance, pool, &items)
+        let items = in_pool(pool, slots);
+        let alone = items.iter().all(|&item| self.instance.items[item as usize].shares.is_empty());
+        alone.then(|| Space::new(self.instance, pool, &items))?
     }
 
     fn spend(&mut self, nodes: u64) {
@@ -149,8 +192,12 @@ impl Descent<'_> {
     }
 }
 
-fn put(space: &Space, offsets: &[u64], slots: &mut [Slot]) {
-    for (block, &offset) in space.blocks.iter().zip(offsets) {
-        slots[block.item as usize].offset = offset;
+fn in_pool(pool: u32, slots: &[Slot]) -> Vec<u32> {
+    (0u32..).zip(slots).filter(|(_, slot)| slot.pool == pool).map(|(item, _)| item).collect()
+}
+
+fn put(packing: &Packing, slots: &mut [Slot]) {
+    for &(item, offset) in packing {
+        slots[item as usize].offset = offset;
     }
 }

@@ -114,6 +114,11 @@ impl Space {
         })
     }
 
+    /// Item indices, by block.
+    pub fn items(&self) -> impl Iterator<Item = u32> + '_ {
+        self.blocks.iter().map(|block| block.item)
+    }
+
     fn describe(&mut self) {
         let mut grain = self.base;
         for block in &self.blocks {

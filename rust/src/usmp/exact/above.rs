@@ -1,0 +1,403 @@
+//! Which of two items lies above the other: a search over these decisions, for items of which parts die, and for shares.
+//!
+//! Two items whose bytes may meet keep out of a range of differences of offsets ([`Pairs`]), so one lies at least so far
+//! above the other, or the other at least so far above the one. A capacity gives every item a least and a largest offset;
+//! a pair for which one way is impossible takes the other, which raises the one's least and lowers the other's largest
+//! offset. It is the disjunctive constraint of shop scheduling (Carlier and Pinson, "An algorithm for solving the
+//! job-shop problem", Management Science 35, 1989). Where the least offsets break no range, they are a packing;
+//! otherwise a pair that they break is decided either way. Nothing is assumed of windows or alignments, so what is
+//! searched to the end is proved.
+
+use crate::usmp::bound::gcd;
+use crate::usmp::instance::Instance;
+use crate::usmp::pairs::Pairs;
+
+use super::ladder::{Found, Goal};
+use super::search::Verdict;
+
+/// Nodes of the shortest run.
+const SHORTEST_RUN: u64 = 100;
+/// The rungs of a ladder lie these parts of the way from the bound to the best packing, in 64ths.
+const PARTS: [u64; 5] = [0, 32, 16, 8, 64];
+/// Pairs looked at, over all nodes, at most.
+const WORK: u64 = 1 << 31;
+/// Most decisions above one another, so that the caller's stack bears them.
+const DEEPEST: u32 = 4_000;
+/// A pair's slack counts as so much, divided by how often it failed.
+const LESSON: i64 = 64;
+
+/// A pair and what it must keep out of: the first's offset less the second's must not lie in `[low, high)`.
+struct Edge {
+    items: (u32, u32),
+    low: i64,
+    high: i64,
+}
+
+/// What is decided about an edge.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Open,
+    /// The first lies at least `high` above the second.
+    FirstAbove,
+    /// The second lies at least `1 - low` above the first.
+    SecondAbove,
+}
+
+enum Change {
+    Least(u32, i64),
+    Most(u32, i64),
+    Decided(u32),
+}
+
+/// An item of the pool.
+struct Node {
+    /// Index in the instance.
+    item: u32,
+    size: i64,
+    alignment: i64,
+    pinned: Option<i64>,
+    edges: Vec<u32>,
+}
+
+/// One pool's items and the pairs of them that may meet.
+pub(super) struct Above {
+    nodes: Vec<Node>,
+    edges: Vec<Edge>,
+    base: i64,
+    /// Bytes of which every end of an item is a multiple; at least 1.
+    grain: u64,
+}
+
+impl Above {
+    /// The items among `items` that are ever in use; they lie in `pool`.
+    pub fn new(instance: &Instance, pairs: &Pairs, pool: u32, items: &[u32]) -> Self {
+        let mut place = vec![u32::MAX; instance.items.len()];
+        let mut nodes = Vec::with_capacity(items.len());
+        let base = instance.pools[pool as usize].base_address;
+        let mut grain = base;
+        for &index in items {
+            let item = &instance.items[index as usize];
+            let Some(candidate) = item.candidates.iter().find(|candidate| candidate.pool == pool) else { continue };
+            if item.sections.is_empty() {
+                continue;
+            }
+            place[index as usize] = nodes.len() as u32;
+            grain = gcd(gcd(grain, candidate.alignment), gcd(item.size_bytes, item.pinned.unwrap_or(0)));
+            nodes.push(Node {
+                item: index,
+                size: item.size_bytes as i64,
+                alignment: candidate.alignment as i64,
+                pinned: item.pinned.map(|offset| offset as i64),
+                edges: Vec::new(),
+            });
+        }
+        let mut edges = Vec::new();
+        for one in 0..nodes.len() {
+            for ban in pairs.of(nodes[one].item) {
+                let other = place[ban.other as usize];
+                if (other as usize) < one {
+                    let edge = edges.len() as u32;
+                    nodes[one].edges.push(edge);
+                    nodes[other as usize].edges.push(edge);
+                    edges.push(Edge { items: (one as u32, other), low: ban.low, high: ban.high });
+                }
+            }
+        }
+        if base == 0 && nodes.iter().all(|node| node.alignment == 1) {
+            // Least offsets are then sums of what keeps pairs apart.
+            let of_edges = edges
+                .iter()
+                .fold(0, |all, edge: &Edge| gcd(all, gcd(edge.high.unsigned_abs(), (1 - edge.low).unsigned_abs())));
+            let of_nodes = |all, node: &Node| gcd(all, gcd(node.size as u64, node.pinned.unwrap_or(0) as u64));
+            grain = nodes.iter().fold(of_edges, of_nodes);
+        }
+        Self { nodes, edges, base: base as i64, grain: grain.max(1) }
+    }
+
+    /// Item indices, in the order of a packing's offsets.
+    pub fn items(&self) -> impl Iterator<Item = u32> + '_ {
+        self.nodes.iter().map(|node| node.item)
+    }
+
+    /// A packing of at most `capacity` bytes, if one is found, and the nodes that took.
+    pub fn decide(&self, capacity: u64, nodes: u64) -> (Option<Vec<u64>>, u64) {
+        let mut search = Search::new(self);
+        let verdict = search.run(capacity, self.affordable(nodes));
+        ((verdict == Verdict::Found).then(|| search.packing()), search.nodes)
+    }
+
+    /// Climbs down until the bound is met, everything is searched, or the nodes run out.
+    pub fn descend(&self, goal: &Goal) -> Found {
+        let mut found = Found { offsets: None, bound: goal.bound, nodes: 0 };
+        let mut search = Search::new(self);
+        let (mut below, most) = (goal.below, self.affordable(goal.nodes));
+        let mut run = SHORTEST_RUN;
+        while found.nodes < most {
+            for part in PARTS {
+                // The largest and the least capacity that can be told apart from the two that are known.
+                let last = (below.max(1) - 1) / self.grain * self.grain;
+                let first = found.bound.next_multiple_of(self.grain);
+                if first > last {
+                    found.bound = below;
+                    return found;
+                }
+                let capacity =
+                    (first + ((u128::from(last - first) * u128::from(part)) / 64) as u64) / self.grain * self.grain;
+                let before = search.nodes;
+                let verdict = search.run(capacity, run.min(most - found.nodes));
+                found.nodes += (search.nodes - before).max(1);
+                match verdict {
+                    Verdict::Found => {
+                        let packing = search.packing();
+                        below =
+                            packing.iter().zip(&self.nodes).map(|(&at, node)| at + node.size as u64).max().unwrap_or(0);
+                        found.offsets = Some(packing);
+                    }
+                    Verdict::Impossible => found.bound = capacity + 1,
+                    Verdict::Spent => {}
+                }
+                if found.nodes >= most {
+                    break;
+                }
+            }
+            run *= 2;
+        }
+        found
+    }
+
+    fn affordable(&self, nodes: u64) -> u64 {
+        nodes.min(WORK / (self.edges.len() as u64).max(1))
+    }
+}
+
+struct Search<'a> {
+    above: &'a Above,
+    /// Offsets between which each item can still lie.
+    least: Vec<i64>,
+    most: Vec<i64>,
+    ways: Vec<Way>,
+    /// One more than how often an edge made a branch fail.
+    weights: Vec<i64>,
+    changes: Vec<Change>,
+    /// Items whose edges must be looked at again.
+    dirty: Vec<u32>,
+    is_dirty: Vec<bool>,
+    nodes: u64,
+    budget: u64,
+    depth: u32,
+}
+
+impl<'a> Search<'a> {
+    fn new(above: &'a Above) -> Self {
+        Self {
+            above,
+            least: vec![0; above.nodes.len()],
+            most: vec![0; above.nodes.len()],
+            ways: vec![Way::Open; above.edges.len()],
+            weights: vec![1; above.edges.len()],
+            changes: Vec::new(),
+            dirty: Vec::new(),
+            is_dirty: vec![false; above.nodes.len()],
+            nodes: 0,
+            budget: 0,
+            depth: 0,
+        }
+    }
+
+    /// What was learned about the edges stays from run to run.
+    fn run(&mut self, capacity: u64, budget: u64) -> Verdict {
+        self.budget = self.nodes + budget;
+        self.depth = 0;
+        self.changes.clear();
+        self.forget();
+        self.ways.fill(Way::Open);
+        for (index, node) in self.above.nodes.iter().enumerate() {
+            let room = capacity as i64 - node.size;
+            if room < node.pinned.unwrap_or(0) {
+                return Verdict::Impossible;
+            }
+            self.least[index] = node.pinned.unwrap_or_else(|| self.above.up(node, 0));
+            self.most[index] = node.pinned.unwrap_or_else(|| self.above.down(node, room));
+            if self.least[index] > self.most[index] {
+                return Verdict::Impossible;
+            }
+            self.dirty.push(index as u32);
+            self.is_dirty[index] = true;
+        }
+        if self.propagate() {
+            self.solve()
+        } else {
+            Verdict::Impossible
+        }
+    }
+
+    /// The least offsets, once they are a packing.
+    fn packing(&self) -> Vec<u64> {
+        self.least.iter().map(|&offset| offset as u64).collect()
+    }
+
+    fn solve(&mut self) -> Verdict {
+        let Some(edge) = self.tightest() else { return Verdict::Found };
+        if self.depth >= DEEPEST {
+            return Verdict::Spent;
+        }
+        self.depth += 1;
+        let (first, second) = self.slacks(edge);
+        let ways = [Way::FirstAbove, Way::SecondAbove];
+        for way in if first >= second { ways } else { [ways[1], ways[0]] } {
+            if self.nodes >= self.budget {
+                return Verdict::Spent;
+            }
+            self.nodes += 1;
+            let mark = self.changes.len();
+            self.decide(edge, way);
+            if self.keep(edge) && self.propagate() {
+                let verdict = self.solve();
+                if verdict != Verdict::Impossible {
+                    return verdict;
+                }
+            } else {
+                self.weights[edge] += 1;
+                self.forget();
+            }
+            self.undo(mark);
+        }
+        self.depth -= 1;
+        Verdict::Impossible
+    }
+
+    /// The edge, of those that the least offsets break, that leaves the least room whichever way it is decided.
+    fn tightest(&self) -> Option<usize> {
+        let mut best = None;
+        for (index, edge) in self.above.edges.iter().enumerate() {
+            let apart = self.least[edge.items.0 as usize] - self.least[edge.items.1 as usize];
+            if self.ways[index] == Way::Open && edge.low <= apart && apart < edge.high {
+                let (first, second) = self.slacks(index);
+                let slack = first.min(second) + (first + second) / 8 + 16;
+                let key = slack.saturating_mul(LESSON) / self.weights[index];
+                if best.is_none_or(|(least, _)| key < least) {
+                    best = Some((key, index));
+                }
+            }
+        }
+        best.map(|(_, index)| index)
+    }
+
+    /// Bytes to spare when the first item of an edge lies above, and when the second does; negative when it cannot.
+    fn slacks(&self, edge: usize) -> (i64, i64) {
+        let Edge { items: (first, second), low, high } = self.above.edges[edge];
+        let (first, second) = (first as usize, second as usize);
+        (self.most[first] - self.least[second] - high, self.most[second] - self.least[first] - (1 - low))
+    }
+
+    fn decide(&mut self, edge: usize, way: Way) {
+        self.changes.push(Change::Decided(edge as u32));
+        self.ways[edge] = way;
+    }
+
+    /// Draws the conclusions from one edge. `false` when it cannot be kept.
+    fn keep(&mut self, edge: usize) -> bool {
+        if self.ways[edge] == Way::Open {
+            let way = match self.slacks(edge) {
+                (first, second) if first >= 0 && second >= 0 => return true,
+                (first, _) if first >= 0 => Way::FirstAbove,
+                (_, second) if second >= 0 => Way::SecondAbove,
+                _ => return false,
+            };
+            self.decide(edge, way);
+        }
+        let Edge { items: (first, second), low, high } = self.above.edges[edge];
+        let (upper, lower, apart) =
+            if self.ways[edge] == Way::FirstAbove { (first, second, high) } else { (second, first, 1 - low) };
+        self.raise(upper, self.least[lower as usize] + apart) && self.lower(lower, self.most[upper as usize] - apart)
+    }
+
+    /// Lets an item lie at `offset` or higher. `false` when it cannot.
+    fn raise(&mut self, node: u32, offset: i64) -> bool {
+        let at = node as usize;
+        if offset <= self.least[at] {
+            return true;
+        }
+        let offset = self.above.up(&self.above.nodes[at], offset);
+        if offset > self.most[at] {
+            return false;
+        }
+        self.changes.push(Change::Least(node, self.least[at]));
+        self.least[at] = offset;
+        self.mark(node);
+        true
+    }
+
+    /// Lets an item lie at `offset` or lower. `false` when it cannot.
+    fn lower(&mut self, node: u32, offset: i64) -> bool {
+        let at = node as usize;
+        if offset >= self.most[at] {
+            return true;
+        }
+        let offset = self.above.down(&self.above.nodes[at], offset);
+        if offset < self.least[at] {
+            return false;
+        }
+        self.changes.push(Change::Most(node, self.most[at]));
+        self.most[at] = offset;
+        self.mark(node);
+        true
+    }
+
+    fn mark(&mut self, node: u32) {
+        if !self.is_dirty[node as usize] {
+            self.is_dirty[node as usize] = true;
+            self.dirty.push(node);
+        }
+    }
+
+    fn forget(&mut self) {
+        for node in self.dirty.drain(..) {
+            self.is_dirty[node as usize] = false;
+        }
+    }
+
+    /// Draws all conclusions from what has changed. `false` when something cannot be kept.
+    fn propagate(&mut self) -> bool {
+        let above = self.above;
+        while let Some(node) = self.dirty.pop() {
+            self.is_dirty[node as usize] = false;
+            for &edge in &above.nodes[node as usize].edges {
+                if !self.keep(edge as usize) {
+                    self.weights[edge as usize] += 1;
+                    self.forget();
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn undo(&mut self, mark: usize) {
+        while self.changes.len() > mark {
+            match self.changes.pop() {
+                Some(Change::Least(node, before)) => self.least[node as usize] = before,
+                Some(Change::Most(node, before)) => self.most[node as usize] = before,
+                Some(Change::Decided(edge)) => self.ways[edge as usize] = Way::Open,
+                None => break,
+            }
+        }
+    }
+}
+
+impl Above {
+    /// The least offset from `offset` on whose address suits `node`.
+    fn up(&self, node: &Node, offset: i64) -> i64 {
+        let past = (self.base + offset).rem_euclid(node.alignment);
+        if past == 0 {
+            offset
+        } else {
+            offset + node.alignment - past
+        }
+    }
+
+    /// The largest offset up to `offset` whose address suits `node`.
+    fn down(&self, node: &Node, offset: i64) -> i64 {
+        offset - (self.base + offset).rem_euclid(node.alignment)
+    }
+}

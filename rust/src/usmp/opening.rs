@@ -1,0 +1,51 @@
+//! First plans, from which all searches start: first fit in every greedy order and, on small problems, the squeaky wheel.
+//!
+//! Made once for each problem, so that no search can be worse than a simpler algorithm and none repeats its work.
+
+use super::greedy::{first_fit, Order};
+use super::instance::Instance;
+use super::layout::Layout;
+use super::model::{Params, UsmpError};
+use super::wheel::{walk, Found, Placer};
+
+/// Most passes of the squeaky wheel.
+const MOST_TURNS: u64 = 2_000;
+/// Forbidden differences looked at, over all passes, at most.
+const WORK: u64 = 1 << 18;
+
+pub(crate) struct Opening {
+    /// Plans and the orders that make them, the best first.
+    pub starts: Vec<Found>,
+    /// Passes of the squeaky wheel that were made.
+    pub turns: u64,
+}
+
+impl Opening {
+    /// Stops at the first plan that is as good as can be.
+    pub fn new(instance: &Instance, params: &Params) -> Result<Self, UsmpError> {
+        let mut starts: Vec<Found> = Vec::with_capacity(Order::ALL.len() + 1);
+        for kind in Order::ALL {
+            starts.push(first_fit(instance, kind.sort(instance))?);
+            if starts.last().is_some_and(|start| instance.proves_optimal(&start.cost, &[])) {
+                starts.rotate_right(1);
+                return Ok(Self { starts, turns: 0 });
+            }
+        }
+        starts.sort_by(|a, b| a.cost.cmp(&b.cost));
+        let mut turns = 0;
+        if let Some(pairs) = instance.pairs() {
+            let most = u64::from(params.iterations).min(MOST_TURNS).min(WORK / pairs.count().max(1));
+            let (best, done) = walk(&mut Placer::new(instance, pairs), &starts, most, params.seed);
+            turns = done;
+            if best.cost < starts[0].cost {
+                starts.insert(0, best);
+            }
+        }
+        Ok(Self { starts, turns })
+    }
+
+    /// The best plan.
+    pub fn best(&self, instance: &Instance) -> Result<Layout, UsmpError> {
+        Layout::from_slots(instance, &self.starts[0].slots)
+    }
+}

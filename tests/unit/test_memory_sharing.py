@@ -1,0 +1,73 @@
+"""Compiled networks that share one arena (the memory planner's U2 and U4), run on the simulator in that arena."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ethoscade import compiler, memory
+from ethoscade.errors import ConfigError
+from ethoscade.execution import run_artifact
+from ethoscade.frontend import read_tflite
+from ethoscade.scheduling import schedule as scheduling
+from ethoscade.scheduling.program import Program
+from ethoscade.target import load_target
+from ethoscade.testing import networks
+
+
+def _smallest(model: bytes) -> tuple[compiler.Network, Program]:
+    """The network and the program of its leanest Proposal."""
+    network = compiler.prepare(read_tflite(model), load_target("ethos-u55-128"))
+    proposal = compiler.search(network).proposals[0]
+    schedule = scheduling.from_proposal(network.problem, proposal)
+    return network, scheduling.lower_schedule(network.problem, schedule)[0]
+
+
+def _run(network: compiler.Network, program: Program, placed: memory.ProgramPlacement) -> dict[str, np.ndarray]:
+    artifact = compiler.emit(network, program, dict(enumerate(placed.offsets)), placed.arena_bytes)
+    graph = artifact.graph
+    rng = np.random.default_rng(5)
+    tensors = [graph.tensors[index] for index in graph.inputs]
+    inputs = {t.name: rng.integers(-128, 128, t.shape, dtype=np.int8) for t in tensors}
+    result = run_artifact(artifact, inputs)
+    assert result.hazards == 0
+    assert result.arena_touched_bytes <= placed.arena_bytes
+    return dict(result.outputs)
+
+
+def test_two_compiled_models_share_an_arena() -> None:
+    models = {"seen": networks.residual_network(), "heard": networks.keyword_spotting()}
+    compiled = {name: _smallest(model) for name, model in models.items()}
+    programs = {name: program for name, (_, program) in compiled.items()}
+    alone = {name: memory.place_program(program) for name, program in programs.items()}
+    shared = memory.place_programs(programs)
+    # They take turns: the arena is as large as the larger one needs.
+    assert {placed.arena_bytes for placed in shared.values()} == {max(p.arena_bytes for p in alone.values())}
+    for name, (network, program) in compiled.items():
+        wanted, found = _run(network, program, alone[name]), _run(network, program, shared[name])
+        assert wanted.keys() == found.keys()
+        assert all(np.array_equal(wanted[output], found[output]) for output in wanted)
+
+
+def test_what_is_kept_and_pinned_stays_out_of_the_other_models_way() -> None:
+    models = {"seen": networks.residual_network(), "heard": networks.keyword_spotting()}
+    compiled = {name: _smallest(model) for name, model in models.items()}
+    programs = {name: program for name, (_, program) in compiled.items()}
+    network, program = compiled["seen"]
+    output = program.tensor_buffers[network.graph.outputs[0]]
+    kept = f"seen/{program.buffers[output].name}"
+    heard_network, heard = compiled["heard"]
+    entry = heard.tensor_buffers[heard_network.graph.inputs[0]]
+    fixed = f"heard/{heard.buffers[entry].name}"
+    placed = memory.place_programs(programs, keep=[kept], pinned={fixed: 64})
+    assert placed["heard"].offsets[entry] == 64
+    assert placed["heard"].placement.address_of(fixed) == 64
+    # Nothing of the other model touches the output that is kept.
+    start, size = placed["seen"].offsets[output], program.buffers[output].size_bytes
+    for buffer, offset in zip(heard.buffers, placed["heard"].offsets, strict=True):
+        assert offset + buffer.size_bytes <= start or start + size <= offset
+    for name, (own_network, own) in compiled.items():
+        alone = _run(own_network, own, memory.place_program(own))
+        found = _run(own_network, own, placed[name])
+        assert all(np.array_equal(alone[tensor], found[tensor]) for tensor in alone)
+    with pytest.raises(ConfigError, match="no program has"):
+        memory.place_programs(programs, pinned={"heard/nothing": 0})
