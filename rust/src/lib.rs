@@ -2,17 +2,17 @@
 //!
 //! Rooms, and who may use whom (an arrow reads "is used by"):
 //! `stripe -> propagator -> performance -> graph -> costs -> program -> walk, lifetimes -> interleave, prefetch,
-//! edge -> pareto -> plans -> proposals`.
+//! occupancy -> pareto -> plans -> proposals`.
 //! `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
 //! Only `python` knows pyo3.
 
 pub mod checker;
 pub mod costs;
-pub mod edge;
 pub mod graph;
 pub mod interleave;
 pub mod lifetimes;
 pub mod npu;
+pub mod occupancy;
 pub mod pareto;
 pub mod performance;
 pub mod plans;

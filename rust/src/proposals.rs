@@ -7,10 +7,9 @@
 //! Owns the combination. Is told how to place by its caller and knows no placement algorithm.
 
 use crate::costs::Costs;
-use crate::edge::Edge;
-use crate::graph::{aligned, CascaderGraph, PartId, TensorId, Work};
+use crate::graph::{CascaderGraph, PartId};
 use crate::interleave::{interleave, PlanError};
-use crate::pareto::{pareto_front, thin, Point};
+use crate::pareto::{keep_front, pareto_front, thin, Point};
 use crate::plans::{enumerate, Candidate, Options, PlanTable};
 use crate::prefetch::{peak_bytes, prefetch, total_cycles};
 use crate::program::{Plan, Program, Staging, Step};
@@ -49,6 +48,17 @@ pub struct Frontier {
     pub proposals_considered: u64,
     /// SRAM of running every Part whole, in order, without cascades.
     pub uncascaded_bytes: u64,
+    /// Why the search looked no further.
+    pub stopped: Stop,
+}
+
+/// Why a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Every front was kept, as finely as `Options::resolution` asks.
+    Complete,
+    /// Some fronts had more than `Options::max_points` points and were kept more coarsely.
+    Width,
 }
 
 /// Partial Proposal: the first Parts of the network.
@@ -69,9 +79,6 @@ impl Point for Partial {
     }
 }
 
-/// Partial Proposals kept per prefix of the network.
-const MAX_PARTIAL: usize = 96;
-
 /// Search the whole graph. `place` gives the arena bytes that the buffers of a program take when really placed.
 ///
 /// Never returns an empty frontier for a graph whose Parts all fit SHRAM unstriped.
@@ -85,24 +92,47 @@ pub fn search(
     let uncascaded_bytes = place(&interleave(graph, &whole, &mut costs)?);
     let table = enumerate(graph, options, uncascaded_bytes, &mut costs);
     let (fronts, considered) = combine(graph, &table, options);
-    let mut found = Vec::new();
+    let mut drafts = Vec::new();
     for partial in fronts.last().map(Vec::as_slice).unwrap_or_default() {
         let plans = unwind(&table, &fronts, partial);
         let program = interleave(graph, &plans, &mut costs)?;
         for prefetch_bytes in prefetch_limits(&program) {
             let mut ahead = program.clone();
             prefetch(graph, &mut ahead, prefetch_bytes);
-            let (sram_bytes, cycles) = (place(&ahead), total_cycles(&ahead));
-            found.push(Proposal { plans: plans.clone(), prefetch_bytes, sram_bytes, cycles });
+            drafts.push(Draft { plans: plans.clone(), prefetch_bytes, cycles: total_cycles(&ahead), program: ahead });
         }
     }
+    let stopped = if table.crowded { Stop::Width } else { Stop::Complete };
+    let proposals = settle_down(drafts, place);
     let plans_considered = table.considered;
-    Ok(Frontier {
-        proposals: pareto_front(found),
-        plans_considered,
-        proposals_considered: considered,
-        uncascaded_bytes,
-    })
+    Ok(Frontier { proposals, plans_considered, proposals_considered: considered, uncascaded_bytes, stopped })
+}
+
+/// A Proposal before it is placed.
+struct Draft {
+    plans: Vec<Plan>,
+    prefetch_bytes: u64,
+    cycles: u64,
+    program: Program,
+}
+
+/// A draft that something placed beats by more than one part in this is not placed.
+const HOPE: u64 = 32;
+
+/// Place drafts, fastest first, and keep the front.
+///
+/// No placement takes fewer bytes than are live at once, so that many drafts are known to be of no use without one.
+fn settle_down(mut drafts: Vec<Draft>, place: &mut dyn FnMut(&Program) -> u64) -> Vec<Proposal> {
+    drafts.sort_by_key(|draft| draft.cycles);
+    let mut found: Vec<Proposal> = Vec::new();
+    for Draft { plans, prefetch_bytes, cycles, program } in drafts {
+        let live = peak_bytes(&program);
+        let hopeless = |known: &Proposal| known.sram_bytes <= live && known.cycles + known.cycles / HOPE <= cycles;
+        if !found.iter().any(hopeless) {
+            found.push(Proposal { plans, prefetch_bytes, sram_bytes: place(&program), cycles });
+        }
+    }
+    pareto_front(found)
 }
 
 /// How much room to give to early copies: none, what the program takes anyway, and half as much again.
@@ -128,33 +158,6 @@ pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
         .collect()
 }
 
-/// Bytes of whole tensors, and of workspace, that the arena holds while Parts `first..=last` run as one group, without
-/// the tensors of the group's edge.
-fn resident_bytes(graph: &CascaderGraph, first: PartId, last: PartId) -> u64 {
-    let edge = Edge::new(graph, first, last);
-    let mut bytes = 0;
-    for (id, tensor) in graph.tensors.iter().enumerate() {
-        if [edge.dying, edge.output].contains(&Some(id as TensorId)) {
-            continue;
-        }
-        let made = match graph.producer[id] {
-            Some(part) if part > last => false,
-            Some(part) if part >= first => graph.outlives(id as u32, last),
-            Some(_) => tensor.is_output || graph.consumers[id].last().is_some_and(|&part| part >= first),
-            None => tensor.is_output || first == 0 || graph.consumers[id].last().is_some_and(|&part| part >= first),
-        };
-        if made {
-            bytes += aligned(tensor.size_bytes());
-        }
-    }
-    for part in first..=last {
-        if let Work::Opaque { workspace_bytes } = graph.parts[part as usize].work {
-            bytes += aligned(workspace_bytes);
-        }
-    }
-    bytes
-}
-
 /// Fronts of partial Proposals by number of Parts covered (index 0: none), and how many were looked at.
 fn combine(graph: &CascaderGraph, table: &PlanTable, options: &Options) -> (Vec<Vec<Partial>>, u64) {
     let mut considered = 0;
@@ -163,29 +166,40 @@ fn combine(graph: &CascaderGraph, table: &PlanTable, options: &Options) -> (Vec<
     for last in 0..graph.parts.len() as PartId {
         let mut points = Vec::new();
         for (size, group) in table.by_last[last as usize].iter().enumerate() {
-            let first = last - size as PartId;
-            let resident = if group.is_empty() { 0 } else { resident_bytes(graph, first, last) };
-            for (index, candidate) in group.iter().enumerate() {
-                let bytes = resident + candidate.own_bytes;
-                for (rank, before) in fronts[first as usize].iter().enumerate() {
-                    points.push(Partial {
-                        bytes: bytes.max(before.bytes),
-                        cycles: before.cycles + candidate.cycles,
-                        before: Some((first, rank as u32)),
-                        plan: (last, size as u32, index as u32),
-                    });
-                }
-            }
+            join(&fronts[last as usize - size], group, last, size as u32, &mut points);
         }
         considered += points.len() as u64;
-        let mut front = thin(pareto_front(points), 4 * options.resolution);
-        if front.len() > MAX_PARTIAL {
-            let end = front.len() - 1;
-            front = (0..MAX_PARTIAL).map(|i| front[i * end / (MAX_PARTIAL - 1)]).collect();
-        }
-        fronts.push(front);
+        keep_front(&mut points);
+        thin(&mut points, 4 * options.resolution);
+        fronts.push(points);
     }
     (fronts, considered)
+}
+
+/// The front of one Plan of `group` after one of `before`: bytes are the larger of the two, cycles the sum.
+///
+/// At each number of bytes the fastest of either front that takes no more is the best there is, so that one pass over
+/// both, ascending in bytes, finds the front.
+fn join(before: &[Partial], group: &[Candidate], last: PartId, size: u32, points: &mut Vec<Partial>) {
+    let first = last - size;
+    let (mut rank, mut index) = (0, 0);
+    while let (Some(partial), Some(candidate)) = (before.get(rank), group.get(index)) {
+        points.push(Partial {
+            bytes: partial.bytes.max(candidate.bytes),
+            cycles: partial.cycles + candidate.cycles,
+            before: Some((first, rank as u32)),
+            plan: (last, size, index as u32),
+        });
+        // Only the side that sets the bytes can be exchanged for a faster one at the next number of bytes.
+        let next = |bytes: Option<u64>| bytes.unwrap_or(u64::MAX);
+        let (partial, candidate) =
+            (next(before.get(rank + 1).map(|p| p.bytes)), next(group.get(index + 1).map(|c| c.bytes)));
+        if partial <= candidate {
+            rank += 1;
+        } else {
+            index += 1;
+        }
+    }
 }
 
 fn unwind(table: &PlanTable, fronts: &[Vec<Partial>], end: &Partial) -> Vec<Plan> {
@@ -193,8 +207,7 @@ fn unwind(table: &PlanTable, fronts: &[Vec<Partial>], end: &Partial) -> Vec<Plan
     let mut partial = *end;
     while let Some((covered, rank)) = partial.before {
         let (last, size, index) = partial.plan;
-        let candidate: &Candidate = &table.by_last[last as usize][size as usize][index as usize];
-        plans.push(candidate.plan.clone());
+        plans.push(table.plan(last - size, last, &table.by_last[last as usize][size as usize][index as usize]));
         partial = fronts[covered as usize][rank as usize];
     }
     plans.reverse();

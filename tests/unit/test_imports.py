@@ -169,13 +169,13 @@ _RUST_BELOW: dict[str, set[str]] = {
     "lifetimes": {"graph", "program"},
     "interleave": {"stripe", "propagator", "performance", "graph", "costs", "program", "walk", "lifetimes"},
     "prefetch": {"graph", "program", "lifetimes"},
-    "edge": {"stripe", "graph", "program"},
+    "occupancy": {"stripe", "graph"},
     "pareto": set(),
     "checker": {"stripe", "propagator", "performance", "graph", "program"},
     "usmp": set(),
     "npu": set(),
 }
-_PLANNING = {"stripe", "propagator", "performance", "graph", "costs", "program", "walk", "edge", "pareto"}
+_PLANNING = {"stripe", "propagator", "performance", "graph", "costs", "program", "walk", "occupancy", "pareto"}
 _RUST_BELOW |= {"plans": _PLANNING, "proposals": _PLANNING | {"plans", "interleave", "prefetch", "usmp"}}
 
 
