@@ -2,12 +2,14 @@
 //!
 //! Rooms, and who may use whom (an arrow reads "is used by"):
 //! `stripe -> propagator -> performance -> graph -> costs -> program -> walk, lifetimes -> interleave, prefetch,
-//! occupancy -> pareto -> plans -> proposals`.
+//! occupancy, rolling -> pareto -> plans -> proposals`.
 //! `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
 //! Only `python` knows pyo3.
 
 pub mod checker;
 pub mod costs;
+#[cfg(test)]
+mod exhaustive_tests;
 pub mod graph;
 pub mod interleave;
 pub mod lifetimes;
@@ -20,6 +22,7 @@ pub mod prefetch;
 pub mod program;
 pub mod propagator;
 pub mod proposals;
+pub mod rolling;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]

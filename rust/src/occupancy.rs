@@ -8,9 +8,9 @@ use crate::graph::{aligned, CascaderGraph, PartId, TensorId, Work};
 use crate::stripe::{Axis, Span};
 
 /// Stripes of a group's last output that are looked at besides an even sample: the first, and the last.
-const ENDS: [i64; 2] = [2, 6];
+const ENDS: [i64; 2] = [1, 4];
 /// Stripes sampled in between, where bytes change steadily.
-const SAMPLES: i64 = 8;
+const SAMPLES: i64 = 6;
 
 /// One read, flattened: needed rows are `[scale * start + offset, ... + length_scale * length + length)`, clamped.
 #[derive(Clone, Copy, Debug)]
@@ -111,12 +111,13 @@ impl Occupancy {
         self.resident_bytes + sizes.sum::<u64>()
     }
 
-    /// Most bytes in the arena at once while a Plan of one band that rolls along the height runs.
+    /// Most bytes in the arena at once while a Plan of one band that rolls along the height runs; None once they are found
+    /// to reach `limit_bytes`.
     ///
     /// `ends` are the rows wanted of each Part's output, `shares` what the Plan adds for each Part. Whole stripes are
     /// counted live while they are read or written. Exact at the moments looked at, which are all where the last output
     /// has few stripes.
-    pub fn peak_bytes(&self, stripes: &[i64], ends: &[Span], shares: &[Share]) -> u64 {
+    pub fn peak_bytes(&self, stripes: &[i64], ends: &[Span], shares: &[Share], limit_bytes: u64) -> Option<u64> {
         let last = stripes.len() - 1;
         let (made, alive) = (vec![0; stripes.len()], vec![false; stripes.len()]);
         let oldest = vec![0; self.dying.len()];
@@ -125,27 +126,24 @@ impl Occupancy {
         let late = (count - ENDS[1]).max(ENDS[0]);
         let step = ((late - ENDS[0]) / SAMPLES).max(1);
         let mut peak = 0;
-        for index in (1..=count.min(ENDS[0])).chain((ENDS[0] + 1..=late).step_by(step as usize)).chain(late + 1..=count)
-        {
+        // The last moment first, as more often than not it tells that a Plan is of no use.
+        let moments = (1..=count.min(ENDS[0])).chain((ENDS[0] + 1..=late).step_by(step as usize));
+        for index in std::iter::once(count).chain(moments).chain(late + 1..count) {
             let end = (ends[last].start + index * stripes[last]).min(ends[last].end);
             peak = peak.max(moment.bytes(last, end));
-        }
-        peak.max(self.warm_up_bytes(&mut moment, peak))
-    }
-
-    /// Most bytes before the first stripe of the last output, as far as that is more than `peak`.
-    fn warm_up_bytes(&self, moment: &mut Moment, peak: u64) -> u64 {
-        let inputs: u64 = self.dying.iter().map(|rows| rows.count as u64 * rows.bytes).sum();
-        let mut most = peak;
-        let mut bound = self.resident_bytes + inputs;
-        for root in 0..moment.stripes.len() - 1 {
-            bound += moment.shares[root].rolling + moment.shares[root].staged;
-            if bound > most {
-                let end = (moment.ends[root].start + moment.stripes[root]).min(moment.ends[root].end);
-                most = most.max(moment.bytes(root, end));
+            if peak >= limit_bytes {
+                return None;
             }
         }
-        most
+        let inputs: u64 = self.dying.iter().map(|rows| rows.count as u64 * rows.bytes).sum();
+        let mut before = self.resident_bytes + inputs;
+        for root in 0..last {
+            before += shares[root].rolling + shares[root].staged;
+            if before > peak {
+                peak = peak.max(moment.bytes(root, (ends[root].start + stripes[root]).min(ends[root].end)));
+            }
+        }
+        Some(peak).filter(|&peak| peak < limit_bytes)
     }
 }
 

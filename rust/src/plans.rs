@@ -7,18 +7,17 @@
 //! to the fork's last reader. What a closed group really has in use is `occupancy`'s to say.
 //! Owns the enumeration. Does not decide which Plans make up the network, and does not place buffers.
 
-use std::collections::HashMap;
-
 use smallvec::SmallVec;
 
 use crate::costs::{Costs, Source};
-use crate::graph::{aligned, CascaderGraph, PartId, TensorId};
+use crate::graph::{aligned, CascaderGraph, PartId};
 use crate::occupancy::{Occupancy, Share};
 use crate::pareto::{keep_front, thin, thin_to, Point};
 use crate::performance::staging_cycles;
 use crate::program::{Plan, Staging};
+use crate::rolling::RowTable;
 use crate::stripe::{Axis, Span, Tiling};
-use crate::walk::{wanted, wanted_of, Walk};
+use crate::walk::wanted_of;
 
 /// Bounds of the search. All are counts of work, none is a clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,7 +161,6 @@ pub fn enumerate(graph: &CascaderGraph, options: &Options, limit_bytes: u64, cos
             }
         }
         for group in &mut found {
-            keep_front(group);
             thin(group, options.resolution);
         }
         table.by_last.push(found);
@@ -206,6 +204,7 @@ fn single(
             found.push(candidate(Staging::Sliced, plane[0], bytes, kernels.max(copies)));
         }
     }
+    keep_front(&mut found);
     found
 }
 
@@ -430,31 +429,41 @@ impl Grower<'_> {
         self.rows.alive(self.graph, tensor, first, reach, self.tiling.roll, stripes)
     }
 
-    /// Candidates of the group of `size` + 1 Parts from its open ones.
-    fn close(&mut self, size: usize, open: &[Bucket], ends: &[Span], found: &mut Vec<Candidate>) {
-        let mut front: Vec<Open> = open.iter().flat_map(|bucket| bucket.front.iter().copied()).collect();
-        if self.tiling != WHOLE_ROWS {
-            keep_front(&mut front);
-        }
+    /// Add the candidates of the group of `size` + 1 Parts that its open ones make to those `found`.
+    fn close(&self, size: usize, open: &[Bucket], ends: &[Span], found: &mut Vec<Candidate>) {
         let occupancy = &self.groups[size];
-        let first = self.last - size as PartId;
-        let (mut stripes, mut shares) = (Vec::new(), Vec::new());
-        for state in front {
+        let mut states: Vec<&Open> = open.iter().flat_map(|bucket| &bucket.front).collect();
+        states.sort_by_key(|state| (state.cycles, state.bytes));
+        let mut fresh = Vec::new();
+        let mut leanest = u64::MAX;
+        for state in states {
+            // What is no leaner than something at least as fast is of no use.
+            let known = found.partition_point(|known| known.cycles > state.cycles);
+            leanest = found.get(known).map_or(leanest, |known| leanest.min(known.bytes));
             let bytes = if self.tiling == WHOLE_ROWS {
-                stripes.clear();
-                shares.clear();
-                for (part, node) in (first..).zip(self.table.chain(state.index)) {
-                    let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.constant_bytes);
-                    let staged = if node.staging == Staging::Whole { aligned(constant_bytes) } else { 0 };
-                    stripes.push(node.stripe);
-                    shares.push(Share { rolling: node.rolling_bytes, staged });
-                }
-                occupancy.peak_bytes(&stripes, ends, &shares)
+                self.peak_bytes(size, state, ends, leanest)
             } else {
-                occupancy.whole_bytes() + state.bytes
+                Some(occupancy.whole_bytes() + state.bytes).filter(|&bytes| bytes < leanest)
             };
-            found.push(Candidate { tiling: self.tiling, node: state.index, bytes, cycles: state.cycles });
+            if let Some(bytes) = bytes {
+                leanest = bytes;
+                fresh.push(Candidate { tiling: self.tiling, node: state.index, bytes, cycles: state.cycles });
+            }
         }
+        found.extend(fresh);
+        keep_front(found);
+    }
+
+    fn peak_bytes(&self, size: usize, state: &Open, ends: &[Span], limit_bytes: u64) -> Option<u64> {
+        let first = self.last - size as PartId;
+        let (mut stripes, mut shares) = (SmallVec::<[i64; 16]>::new(), SmallVec::<[Share; 16]>::new());
+        for (part, node) in (first..).zip(self.table.chain(state.index)) {
+            let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.constant_bytes);
+            let staged = if node.staging == Staging::Whole { aligned(constant_bytes) } else { 0 };
+            stripes.push(node.stripe);
+            shares.push(Share { rolling: node.rolling_bytes, staged });
+        }
+        self.groups[size].peak_bytes(&stripes, ends, &shares, limit_bytes)
     }
 }
 
@@ -467,43 +476,5 @@ impl Point for Owned {
     }
     fn cycles(&self) -> u64 {
         self.1.cycles
-    }
-}
-
-/// Key of a walk: producer, rolling axis, and the stripe extents of the Parts it passes.
-type RowKey = (TensorId, Axis, SmallVec<[i64; 4]>);
-
-/// Rows alive of a tensor, by its producer's and readers' stripes.
-#[derive(Default)]
-struct RowTable {
-    known: HashMap<RowKey, i64>,
-}
-
-impl RowTable {
-    /// Rows that a rolling buffer of the output of Part `first` needs when Parts `first..=reach` run with `stripes`.
-    fn alive(
-        &mut self,
-        graph: &CascaderGraph,
-        tensor: TensorId,
-        first: PartId,
-        reach: PartId,
-        roll: Axis,
-        stripes: SmallVec<[i64; 4]>,
-    ) -> i64 {
-        let key = (tensor, roll, stripes);
-        if let Some(&rows) = self.known.get(&key) {
-            return rows;
-        }
-        let stripes = key.2.to_vec();
-        let stripe = stripes[0];
-        let staging = vec![Staging::InPlace; stripes.len()];
-        let plan = Plan { first, last: reach, tiling: Tiling { roll, tiles: 1 }, stripes, staging };
-        let boxes = wanted(graph, &plan, 0);
-        let all = boxes[0][0].len();
-        let mut walk = Walk::new(graph, &plan, boxes.iter().map(|b| b[0]).collect());
-        walk.run(&mut |_, _| {});
-        let rows = ((walk.alive[0] + stripe - 1) / stripe * stripe).min(all);
-        self.known.insert(key, rows);
-        rows
     }
 }

@@ -120,7 +120,7 @@ fn counted_bytes(graph: &CascaderGraph, plans: &[Plan], program: &Program) -> u6
             .collect();
         let ends: Vec<Span> = wanted(graph, plan, 0).iter().map(|wanted| wanted[0]).collect();
         if plan.tiling == (Tiling { roll: Axis::Height, tiles: 1 }) {
-            occupancy.peak_bytes(&plan.stripes, &ends, &shares)
+            occupancy.peak_bytes(&plan.stripes, &ends, &shares, u64::MAX).expect("below the limit")
         } else {
             occupancy.whole_bytes() + shares.iter().map(|share| share.rolling + share.staged).sum::<u64>()
         }
