@@ -96,6 +96,12 @@ impl PlanTable {
         }
     }
 
+    /// Whether a candidate for Part `part` on its own cuts it into stripes.
+    pub fn is_striped(&self, graph: &CascaderGraph, part: PartId, candidate: &Candidate) -> bool {
+        let extent = |part| graph.tensors[graph.output(part) as usize].plane[0];
+        graph.kernel(part).is_some() && self.nodes[candidate.node as usize].stripe < extent(part)
+    }
+
     fn push(&mut self, node: Node) -> u32 {
         self.nodes.push(node);
         (self.nodes.len() - 1) as u32

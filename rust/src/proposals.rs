@@ -91,10 +91,20 @@ pub fn search(
     let whole = uncascaded(graph);
     let uncascaded_bytes = place(&interleave(graph, &whole, &mut costs)?);
     let table = enumerate(graph, options, uncascaded_bytes, &mut costs);
-    let (fronts, considered) = combine(graph, &table, options);
+    let (fronts, considered) = combine(graph, &table, options, true);
+    let (steady, considered_steady) = combine(graph, &table, options, false);
+    let considered = considered + considered_steady;
+    let ends = [&fronts, &steady].map(|fronts| fronts.last().map(Vec::as_slice).unwrap_or_default());
+    let chosen = ends[0].iter().map(|end| unwind(&table, &fronts, end));
+    let mut chosen: Vec<Vec<Plan>> = chosen.chain(ends[1].iter().map(|end| unwind(&table, &steady, end))).collect();
+    let all = chosen.clone();
+    let mut index = 0;
+    chosen.retain(|plans| {
+        index += 1;
+        !all[..index - 1].contains(plans)
+    });
     let mut drafts = Vec::new();
-    for partial in fronts.last().map(Vec::as_slice).unwrap_or_default() {
-        let plans = unwind(&table, &fronts, partial);
+    for plans in chosen {
         let program = interleave(graph, &plans, &mut costs)?;
         for prefetch_bytes in prefetch_limits(&program) {
             let mut ahead = program.clone();
@@ -159,14 +169,19 @@ pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
 }
 
 /// Fronts of partial Proposals by number of Parts covered (index 0: none), and how many were looked at.
-fn combine(graph: &CascaderGraph, table: &PlanTable, options: &Options) -> (Vec<Vec<Partial>>, u64) {
+///
+/// Without `growing`, no Part on its own is striped to let its output grow into its input: rows of such outputs drift
+/// through the arena, which takes the fewest live bytes but is hard to place.
+fn combine(graph: &CascaderGraph, table: &PlanTable, options: &Options, growing: bool) -> (Vec<Vec<Partial>>, u64) {
     let mut considered = 0;
     let nothing = Partial { bytes: 0, cycles: 0, before: None, plan: (0, 0, 0) };
     let mut fronts = vec![vec![nothing]];
     for last in 0..graph.parts.len() as PartId {
         let mut points = Vec::new();
         for (size, group) in table.by_last[last as usize].iter().enumerate() {
-            join(&fronts[last as usize - size], group, last, size as u32, &mut points);
+            let steady = |candidate: &Candidate| growing || size > 0 || !table.is_striped(graph, last, candidate);
+            let group: Vec<_> = (0..).zip(group).filter(|(_, candidate)| steady(candidate)).collect();
+            join(&fronts[last as usize - size], &group, last, size as u32, &mut points);
         }
         considered += points.len() as u64;
         keep_front(&mut points);
@@ -180,20 +195,20 @@ fn combine(graph: &CascaderGraph, table: &PlanTable, options: &Options) -> (Vec<
 ///
 /// At each number of bytes the fastest of either front that takes no more is the best there is, so that one pass over
 /// both, ascending in bytes, finds the front.
-fn join(before: &[Partial], group: &[Candidate], last: PartId, size: u32, points: &mut Vec<Partial>) {
+fn join(before: &[Partial], group: &[(u32, &Candidate)], last: PartId, size: u32, points: &mut Vec<Partial>) {
     let first = last - size;
     let (mut rank, mut index) = (0, 0);
-    while let (Some(partial), Some(candidate)) = (before.get(rank), group.get(index)) {
+    while let (Some(partial), Some(&(id, candidate))) = (before.get(rank), group.get(index)) {
         points.push(Partial {
             bytes: partial.bytes.max(candidate.bytes),
             cycles: partial.cycles + candidate.cycles,
             before: Some((first, rank as u32)),
-            plan: (last, size, index as u32),
+            plan: (last, size, id),
         });
         // Only the side that sets the bytes can be exchanged for a faster one at the next number of bytes.
         let next = |bytes: Option<u64>| bytes.unwrap_or(u64::MAX);
         let (partial, candidate) =
-            (next(before.get(rank + 1).map(|p| p.bytes)), next(group.get(index + 1).map(|c| c.bytes)));
+            (next(before.get(rank + 1).map(|p| p.bytes)), next(group.get(index + 1).map(|(_, c)| c.bytes)));
         if partial <= candidate {
             rank += 1;
         } else {
