@@ -142,7 +142,8 @@ proptest! {
 let bands = plans.iter().any(|plan| plan.tiling != Tiling { roll: Axis::Height, tiles: 1 });
         // Every buffer may be rounded up to the alignment; bands are counted as if everything were alive at once.
         let slack = ALIGNMENT * program.buffers.len() as u64;
-        prop_assert!(counted + slack >= live, "counted {counted}, live {live}");
+        // Stripes between those looked at may hold a row more.
+        prop_assert!(counted + counted / 16 + slack >= live, "counted {counted}, live {live}");
         prop_assert!(bands || counted <= live + live / 8 + slack, "counted {counted}, live {live}");
     }
 }
