@@ -61,6 +61,8 @@ class Frontier:
     @property
     def uncascaded_bytes(self) -> int: ...
     @property
+    def stop_reason(self) -> str: ...
+    @property
     def placements(self) -> int: ...
     @property
     def placement_seconds(self) -> float: ...
@@ -70,8 +72,10 @@ def search_cascades(
     *,
     max_group: int | None = None,
     stripes: Sequence[int] | None = None,
+    divisions: Sequence[int] | None = None,
     tiles: Sequence[int] | None = None,
     resolution: int | None = None,
+    max_points: int | None = None,
 ) -> Frontier: ...
 def interleave_plans(
     graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0

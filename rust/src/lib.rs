@@ -2,19 +2,22 @@
 //!
 //! Rooms, and who may use whom (an arrow reads "is used by"):
 //! `npu -> performance -> ethosu`; `stripe -> propagator, performance -> graph -> program -> register_words, block_overlap
-//! -> timeline -> costs`; `program -> walk, lifetimes -> interleave, prefetch, edge -> pareto -> plans -> proposals`.
+//! -> timeline -> costs`; `program -> walk, lifetimes -> interleave, prefetch, occupancy, rolling -> pareto -> plans ->
+//! proposals`.
 //! `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
 //! Only `python` knows pyo3.
 
 mod block_overlap;
 pub mod checker;
 pub mod costs;
-pub mod edge;
 pub mod ethosu;
+#[cfg(test)]
+mod exhaustive_tests;
 pub mod graph;
 pub mod interleave;
 pub mod lifetimes;
 pub mod npu;
+pub mod occupancy;
 pub mod pareto;
 pub mod performance;
 pub mod plans;
@@ -23,6 +26,7 @@ pub mod program;
 pub mod propagator;
 pub mod proposals;
 mod register_words;
+pub mod rolling;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]

@@ -14,6 +14,12 @@ pub trait Point {
 ///
 /// Of points equal in both the first given stays. O(n log n).
 pub fn pareto_front<T: Point>(mut points: Vec<T>) -> Vec<T> {
+    keep_front(&mut points);
+    points
+}
+
+/// [`pareto_front`] in place.
+pub fn keep_front<T: Point>(points: &mut Vec<T>) {
     points.sort_by_key(|point| (point.memory_bytes(), point.cycles()));
     let mut least = u64::MAX;
     points.retain(|point| {
@@ -23,31 +29,53 @@ pub fn pareto_front<T: Point>(mut points: Vec<T>) -> Vec<T> {
         }
         keep
     });
-    points
 }
 
-/// Drop points of a front that are less than one part in `resolution` slower than the next point kept, from the fast
-/// end down; the leanest and the fastest point always stay.
-///
-/// What is lost is bounded: for each dropped point there is a kept one with no more memory that is slower by at most
-/// that part per step.
-pub fn thin<T: Point>(front: Vec<T>, resolution: u64) -> Vec<T> {
+/// Merge neighbours of a front that are closer than one part in `resolution` in both memory and cycles into the leaner
+/// one; the leanest and the fastest point always stay. 0 merges nothing.
+pub fn thin<T: Point>(front: &mut Vec<T>, resolution: u64) {
+    if resolution == 0 {
+        return;
+    }
     let last = front.len().saturating_sub(1);
-    let mut kept_cycles = u64::MAX;
-    front
-        .into_iter()
-        .enumerate()
-        .filter(|(i, point)| {
-            let gain = kept_cycles.saturating_sub(point.cycles());
-            let keep = *i == 0 || *i == last || gain > point.cycles() / resolution;
-            if keep {
-                kept_cycles = point.cycles();
-            }
-            keep
-        })
-        .map(|(_, point)| point)
-        .collect()
+    let mut kept = (0, 0);
+    let mut index = 0;
+    front.retain(|point| {
+        let (bytes, cycles) = (point.memory_bytes(), point.cycles());
+        let near =
+            (bytes - kept.0.min(bytes)) * resolution <= bytes && (kept.1.max(cycles) - cycles) * resolution <= cycles;
+        let keep = index == 0 || index == last || !near;
+        index += 1;
+        if keep {
+            kept = (bytes, cycles);
+        }
+        keep
+    });
 }
+
+/// Thin a front, halving the resolution until no more than `limit` points (at least two) are left.
+///
+/// Returns whether a coarser resolution than the one given was needed.
+pub fn thin_to<T: Point>(front: &mut Vec<T>, resolution: u64, limit: usize) -> bool {
+    thin(front, resolution);
+    let mut coarser = if resolution == 0 { FINEST } else { resolution };
+    let crowded = front.len() > limit.max(2);
+    while front.len() > limit.max(2) {
+        coarser /= 2;
+        if coarser == 0 {
+            // Merging points within a factor of two of each other is not enough: only the ends are left.
+            let fastest = front.pop();
+            front.truncate(1);
+            front.extend(fastest);
+        } else {
+            thin(front, coarser);
+        }
+    }
+    crowded
+}
+
+/// Resolution that thinning starts from where none is given.
+const FINEST: u64 = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -78,12 +106,31 @@ mod tests {
         }
 
         #[test]
-        fn thinning_keeps_the_ends(points in prop::collection::vec((0u64..1000, 1u64..1000), 1..60)) {
+        fn thinning_keeps_the_ends_and_loses_no_more_than_it_says(
+            points in prop::collection::vec((1u64..1000, 1u64..1000), 1..60),
+        ) {
             let front = pareto_front(points);
-            let thinned = thin(front.clone(), 50);
+            let mut thinned = front.clone();
+            thin(&mut thinned, 50);
             prop_assert_eq!(thinned.first(), front.first());
             prop_assert_eq!(thinned.last(), front.last());
-            prop_assert!(thinned.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 > w[1].1));
+            for point in &front {
+                let covers = |kept: &(u64, u64)| kept.0 <= point.0 && kept.1 <= point.1 + point.1 / 50;
+                prop_assert!(thinned.iter().any(covers));
+            }
+        }
+
+        #[test]
+        fn thinning_to_a_number_keeps_the_ends(
+            points in prop::collection::vec((1u64..1_000_000, 1u64..1_000_000), 1..60),
+            limit in 2usize..20,
+        ) {
+            let front = pareto_front(points);
+            let mut thinned = front.clone();
+            let coarser = thin_to(&mut thinned, 0, limit);
+            prop_assert_eq!(coarser, front.len() > limit);
+            prop_assert!(thinned.len() <= limit);
+            prop_assert_eq!((thinned.first(), thinned.last()), (front.first(), front.last()));
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::npu::timing::{Port, Rules, System};
 use crate::npu::Accelerator;
+use crate::stripe::Axis;
 
 /// What an operation does, as far as its cost depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -140,6 +141,13 @@ impl Device {
         let accelerator = Accelerator::by_name(name).ok_or_else(|| format!("there is no accelerator '{name}'"))?;
         let system = System::of_two(constants, arena)?;
         Ok(Device { unit: Unit::EthosU(EthosU { accelerator, system, rules: Rules::default() }) })
+    }
+
+    /// Rows or columns to which the work on a stripe is rounded up.
+    pub fn granule(&self, axis: Axis) -> i64 {
+        match &self.unit {
+            Unit::EthosU(npu) => i64::from(npu.accelerator.micro_block[axis as usize]),
+        }
     }
 }
 

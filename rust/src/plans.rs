@@ -1,20 +1,22 @@
 //! Plans for every group of consecutive Parts: stripe extents, bands, rolling buffers, staged constants.
 //!
 //! For a fixed last Part and tiling, groups grow backwards one Part at a time. What a rolling buffer holds depends on the
-//! stripes of its producer and its consumers only, so memory and cycles of a group are sums over its Parts and the front
-//! of (memory, cycles), kept per stripe extent of the group's first Part, is all that must be remembered. For chains this
-//! is exact; where a tensor forks, its buffer is measured by walking the Parts between the fork and its last reader.
+//! stripes of its producer and its consumers only, so buffers and cycles of a group are sums over its Parts, and the front
+//! of (buffers, cycles) is all that must be remembered of a group: one for each choice of stripes of those Parts that a
+//! buffer further ahead depends on. In a chain that is the group's first Part alone; under an open fork it is every Part up
+//! to the fork's last reader. What a closed group really has in use is `occupancy`'s to say.
 //! Owns the enumeration. Does not decide which Plans make up the network, and does not place buffers.
 
-use std::collections::HashMap;
+use smallvec::SmallVec;
 
 use crate::costs::{staging_cycles, Costs, Source};
-use crate::edge::Edge;
-use crate::graph::{aligned, CascaderGraph, PartId, TensorId};
-use crate::pareto::{pareto_front, thin, Point};
+use crate::graph::{aligned, CascaderGraph, PartId};
+use crate::occupancy::{Occupancy, Share};
+use crate::pareto::{keep_front, thin, thin_to, Point};
 use crate::program::{Plan, Staging};
+use crate::rolling::RowTable;
 use crate::stripe::{Axis, Span, Tiling};
-use crate::walk::{is_interior, wanted, Walk};
+use crate::walk::wanted_of;
 
 /// Bounds of the search. All are counts of work, none is a clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,14 +25,32 @@ pub struct Options {
     pub max_group: usize,
     /// Stripe extents tried, besides the whole extent.
     pub stripes: Vec<i64>,
+    /// Numbers of even stripes tried, rounded up to whole micro-blocks.
+    pub divisions: Vec<i64>,
     /// Band counts tried.
     pub tiles: Vec<u32>,
-    /// Two points of a front closer in cycles than one part in this are merged; the ends always stay.
+    /// Two points of a front that are closer than one part in this, in memory and in cycles, are merged; the ends always
+    /// stay. 0 merges nothing.
     pub resolution: u64,
-    /// Points kept per front of open groups.
+    /// Open groups kept per group and stripe extent of its first Part; where there are more, the resolution is halved
+    /// until there are not, and the search says so.
     pub max_points: usize,
     /// What copies of constants are taken to cost; Plans are enumerated under each of these views.
     pub copies: Vec<Copies>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            max_group: 40,
+            stripes: vec![1, 2, 4, 8],
+            divisions: vec![2],
+            tiles: vec![1, 2, 3, 4, 6],
+            resolution: 64,
+            max_points: 12,
+            copies: vec![Copies::Exposed, Copies::Hidden],
+        }
+    }
 }
 
 /// How long a copy of constants counts, while Plans are enumerated, before there are kernels to issue it ahead of.
@@ -53,33 +73,20 @@ impl Copies {
     }
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            max_group: 40,
-            stripes: vec![1, 2, 4, 8],
-            tiles: vec![1, 2, 3, 4, 6],
-            resolution: 64,
-            max_points: 12,
-            copies: vec![Copies::Exposed, Copies::Hidden],
-        }
-    }
-}
-
-/// A Plan with what it costs: the arena bytes that are its own, and its cycles.
-#[derive(Clone, Debug)]
+/// A Plan of a group with what it costs.
+#[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// The decisions.
-    pub plan: Plan,
-    /// Rolling buffers, staged constants, and the tensors of the group's [`Edge`].
-    pub own_bytes: u64,
+    tiling: Tiling,
+    node: u32,
+    /// Most bytes in the arena while it runs, whatever else the network still wants included.
+    pub bytes: u64,
     /// Modelled cycles.
     pub cycles: u64,
 }
 
 impl Point for Candidate {
     fn memory_bytes(&self) -> u64 {
-        self.own_bytes
+        self.bytes
     }
     fn cycles(&self) -> u64 {
         self.cycles
@@ -93,32 +100,74 @@ pub struct PlanTable {
     pub by_last: Vec<Vec<Vec<Candidate>>>,
     /// Open groups looked at.
     pub considered: u64,
+    /// Whether `Options::max_points` cost open groups.
+    pub crowded: bool,
+    nodes: Vec<Node>,
 }
 
-/// A group under construction: the decisions for its first Part, and the group it extends.
+impl PlanTable {
+    /// The Plan of a candidate for Parts `first..=last`.
+    pub fn plan(&self, first: PartId, last: PartId, candidate: &Candidate) -> Plan {
+        let nodes: Vec<&Node> = self.chain(candidate.node).collect();
+        Plan {
+            first,
+            last,
+            tiling: candidate.tiling,
+            stripes: nodes.iter().map(|node| node.stripe).collect(),
+            staging: nodes.iter().map(|node| node.staging).collect(),
+        }
+    }
+
+    /// Whether a candidate for Part `part` on its own cuts it into stripes.
+    pub fn is_striped(&self, graph: &CascaderGraph, part: PartId, candidate: &Candidate) -> bool {
+        let extent = |part| graph.tensors[graph.output(part) as usize].plane[0];
+        graph.kernel(part).is_some() && self.nodes[candidate.node as usize].stripe < extent(part)
+    }
+
+    fn push(&mut self, node: Node) -> u32 {
+        self.nodes.push(node);
+        (self.nodes.len() - 1) as u32
+    }
+
+    fn chain(&self, node: u32) -> impl Iterator<Item = &Node> {
+        std::iter::successors(Some(&self.nodes[node as usize]), |node| node.next.map(|i| &self.nodes[i as usize]))
+    }
+}
+
+/// The decisions for the first Part of a group under construction, and the group that it extends.
+#[derive(Clone, Copy, Debug)]
 struct Node {
     stripe: i64,
     staging: Staging,
+    rolling_bytes: u64,
     next: Option<u32>,
 }
 
 /// The tiling under which rows of whole tensors appear and die in order.
 const WHOLE_ROWS: Tiling = Tiling { roll: Axis::Height, tiles: 1 };
 
+/// A group under construction: bytes of its rolling buffers and staged constants, and its cycles.
 #[derive(Clone, Copy)]
 struct Open {
-    node: u32,
-    inner_bytes: u64,
+    node: Node,
+    index: u32,
+    bytes: u64,
     cycles: u64,
 }
 
 impl Point for Open {
     fn memory_bytes(&self) -> u64 {
-        self.inner_bytes
+        self.bytes
     }
     fn cycles(&self) -> u64 {
         self.cycles
     }
+}
+
+/// Open groups that are alike to every buffer still to come: same stripes of the Parts that such a buffer depends on.
+struct Bucket {
+    stripes: SmallVec<[i64; 4]>,
+    front: Vec<Open>,
 }
 
 /// Enumerate Plans for all groups under one view of copies; `limit_bytes` is a memory beyond which a cascade is of no use.
@@ -132,29 +181,41 @@ pub fn enumerate(
     let mut table = PlanTable::default();
     let mut rows = RowTable::default();
     for last in 0..graph.parts.len() as PartId {
-        let mut groups: Vec<Vec<Candidate>> = vec![single(graph, last, copies, costs)];
+        let firsts = (0..=last).rev().take(options.max_group.max(1));
+        let groups: Vec<Occupancy> = firsts
+            .take_while(|&first| first == last || graph.kernel(first).is_some() && graph.kernel(last).is_some())
+            .map(|first| Occupancy::new(graph, first, last))
+            .collect();
+        let sinks: Vec<PartId> = (0..groups.len() as PartId).map(|size| sink(graph, last - size, last)).collect();
+        let mut found = vec![single(graph, last, copies, &groups[0], costs, &mut table)];
         if graph.kernel(last).is_some() {
             for tiling in tilings(graph, last, options) {
-                let (rows, nodes) = (&mut rows, Vec::new());
-                let mut grower = Grower { graph, options, copies, limit_bytes, costs, rows, last, tiling, nodes };
-                grower.run(&mut groups);
-                table.considered += grower.nodes.len() as u64;
+                let (table, rows, groups, sinks) = (&mut table, &mut rows, &groups[..], &sinks[..]);
+                Grower { graph, options, copies, limit_bytes, costs, rows, table, groups, sinks, last, tiling }
+                    .run(&mut found);
             }
         }
-        for group in &mut groups {
-            *group = thin(pareto_front(std::mem::take(group)), options.resolution);
+        for group in &mut found {
+            thin(group, options.resolution);
         }
-        table.by_last.push(groups);
+        table.by_last.push(found);
     }
     table
 }
 
 /// Plans of a group of one: unstriped, constants in place, staged whole, or staged in slices.
-fn single(graph: &CascaderGraph, part: PartId, copies: Copies, costs: &mut Costs) -> Vec<Candidate> {
-    let edge_bytes = Edge::new(graph, part, part).whole_bytes(graph);
-    let candidate = |staging: Staging, stripe: i64, bytes: u64, cycles: u64| Candidate {
-        plan: Plan { first: part, last: part, tiling: WHOLE_ROWS, stripes: vec![stripe], staging: vec![staging] },
-        own_bytes: edge_bytes + bytes,
+fn single(
+    graph: &CascaderGraph,
+    part: PartId,
+    copies: Copies,
+    occupancy: &Occupancy,
+    costs: &mut Costs,
+    table: &mut PlanTable,
+) -> Vec<Candidate> {
+    let mut candidate = |staging: Staging, stripe: i64, staged: u64, cycles: u64| Candidate {
+        tiling: WHOLE_ROWS,
+        node: table.push(Node { stripe, staging, rolling_bytes: 0, next: None }),
+        bytes: occupancy.whole_bytes() + staged,
         cycles,
     };
     let Some(kernel) = graph.kernel(part) else { return vec![candidate(Staging::InPlace, 1, 0, 0)] };
@@ -165,12 +226,8 @@ fn single(graph: &CascaderGraph, part: PartId, copies: Copies, costs: &mut Costs
     }
     if let Some(cost) = costs.stripe(graph, part, plane, Source::Staged).filter(|_| kernel.constant_bytes > 0) {
         let copy = staging_cycles(&graph.device, kernel.constant_bytes);
-        found.push(candidate(
-            Staging::Whole,
-            plane[0],
-            aligned(kernel.constant_bytes),
-            copies.cycles(cost.cycles, copy, 0),
-        ));
+        let cycles = copies.cycles(cost.cycles, copy, 0);
+        found.push(candidate(Staging::Whole, plane[0], aligned(kernel.constant_bytes), cycles));
     }
     if let Some(sliced) = &kernel.sliced {
         let slices = 0..sliced.bytes.len() as u32;
@@ -183,6 +240,7 @@ fn single(graph: &CascaderGraph, part: PartId, copies: Copies, costs: &mut Costs
             found.push(candidate(Staging::Sliced, plane[0], bytes, copies.cycles(kernels, first, rest)));
         }
     }
+    keep_front(&mut found);
     found
 }
 
@@ -204,6 +262,29 @@ fn tilings(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<Tiling
     found
 }
 
+/// First Part at or after the last reader of Part `first`'s output in a group that ends with `last` such that nothing made
+/// in between is read after it; `first` where the output is not the group's alone.
+fn sink(graph: &CascaderGraph, first: PartId, last: PartId) -> PartId {
+    let readers_end = |part: PartId| {
+        let inner = graph.kernel(part).is_some() && !graph.outlives(graph.output(part), last);
+        inner.then(|| graph.consumers[graph.output(part) as usize].last().copied()).flatten()
+    };
+    let Some(mut sink) = readers_end(first) else { return first };
+    let mut part = first + 1;
+    while part < sink {
+        sink = sink.max(readers_end(part).unwrap_or(part));
+        part += 1;
+    }
+    sink
+}
+
+/// One way to run the Part that a group is extended by.
+struct Choice {
+    staging: Staging,
+    staged_bytes: u64,
+    cycles: u64,
+}
+
 struct Grower<'a> {
     graph: &'a CascaderGraph,
     options: &'a Options,
@@ -211,105 +292,161 @@ struct Grower<'a> {
     limit_bytes: u64,
     costs: &'a mut Costs,
     rows: &'a mut RowTable,
+    table: &'a mut PlanTable,
+    /// Occupancies by number of Parts minus one.
+    groups: &'a [Occupancy],
+    /// By number of Parts minus one, the Part at which everything that the first one feeds has come together.
+    sinks: &'a [PartId],
     last: PartId,
     tiling: Tiling,
-    nodes: Vec<Node>,
 }
 
 impl Grower<'_> {
-    fn run(&mut self, groups: &mut Vec<Vec<Candidate>>) {
-        let mut open: Vec<Open> = Vec::new();
-        for first in (0..=self.last).rev() {
-            let size = (self.last - first) as usize;
-            if size >= self.options.max_group || self.graph.kernel(first).is_none() {
+    fn run(&mut self, found: &mut Vec<Vec<Candidate>>) {
+        let (graph, last, tiles) = (self.graph, self.last, self.tiling.tiles);
+        let mut open: Vec<Bucket> = Vec::new();
+        // Boxes wanted of each Part, from the last one back, per band.
+        let mut bands: Vec<Vec<[Span; 2]>> = vec![Vec::new(); tiles as usize];
+        for size in 0..self.groups.len() {
+            let first = last - size as PartId;
+            let interior = size > 0 && !graph.outlives(graph.output(first), last);
+            if size > 0 && !interior && tiles > 1 {
                 break;
             }
-            let shape = self.plan(first, vec![1; size + 1], vec![Staging::InPlace; size + 1]);
-            let interior = size > 0 && is_interior(self.graph, &shape, 0);
-            if size > 0 && !interior && self.tiling.tiles > 1 {
-                break;
+            for (tile, boxes) in (0..tiles).zip(&mut bands) {
+                let wanted = wanted_of(graph, self.tiling, last, first, tile, |part| boxes[(last - part) as usize]);
+                boxes.push(wanted);
             }
-            let bands: Vec<Vec<[Span; 2]>> =
-                (0..self.tiling.tiles).map(|tile| wanted(self.graph, &shape, tile)).collect();
-            open = self.extend(first, &open, interior, &bands);
+            let boxes: Vec<[Span; 2]> = bands.iter().map(|boxes| boxes[size]).collect();
+            open = self.extend(first, &open, interior, &boxes);
             if open.is_empty() {
                 break;
             }
-            let edge = Edge::new(self.graph, first, self.last);
             // A group of one is worth striping only to let its output grow into its input.
-            if size > 0 || (edge.dying.is_some() && self.tiling == WHOLE_ROWS) {
-                if groups.len() <= size {
-                    groups.resize_with(size + 1, Vec::new);
+            if size > 0 || self.tiling == WHOLE_ROWS {
+                if found.len() <= size {
+                    found.resize_with(size + 1, Vec::new);
                 }
-                let closed = pareto_front(open.clone());
-                let found: Vec<Candidate> = closed.iter().map(|state| self.candidate(first, state, edge)).collect();
-                groups[size].extend(found);
+                let ends: Vec<Span> = bands[0].iter().rev().map(|wanted| wanted[0]).collect();
+                self.close(size, &open, &ends, &mut found[size]);
             }
         }
     }
 
-    fn plan(&self, first: PartId, stripes: Vec<i64>, staging: Vec<Staging>) -> Plan {
-        Plan { first, last: self.last, tiling: self.tiling, stripes, staging }
-    }
-
-    /// Extend every open group by Part `first`, in every way, and keep the front per stripe extent.
-    fn extend(&mut self, first: PartId, open: &[Open], interior: bool, bands: &[Vec<[Span; 2]>]) -> Vec<Open> {
+    /// Extend every open group by Part `first`, in every way, and keep the front per bucket.
+    fn extend(&mut self, first: PartId, open: &[Bucket], interior: bool, boxes: &[[Span; 2]]) -> Vec<Bucket> {
         let graph = self.graph;
         let tensor = graph.output(first);
-        let across = bands.iter().map(|band| band[0][1].len()).max().unwrap_or(0) as u64;
+        let across = boxes.iter().map(|wanted| wanted[1].len()).max().unwrap_or(0) as u64;
         let line_bytes = across * graph.tensors[tensor as usize].pixel_bytes;
         let extent = graph.tensors[tensor as usize].plane[self.tiling.roll as usize];
+        let kept = self.reach(first) - first;
         let mut result = Vec::new();
         for stripe in self.stripes(extent) {
-            let mut front = Vec::new();
-            for staging in [Staging::InPlace, Staging::Whole] {
-                let Some((staged_bytes, own_cycles)) = self.own_cost(first, stripe, staging, bands) else { continue };
-                if open.is_empty() {
-                    front.push(self.open(stripe, staging, staged_bytes, own_cycles, None));
-                }
-                for state in open {
-                    let rows = if interior { self.rows_alive(first, stripe, state.node) } else { 0 };
-                    let bytes = state.inner_bytes + staged_bytes + aligned(rows as u64 * line_bytes);
-                    if bytes <= self.limit_bytes {
-                        front.push(self.open(stripe, staging, bytes, state.cycles + own_cycles, Some(state.node)));
+            let choices = self.choices(first, stripe, boxes);
+            let mut fresh = Vec::new();
+            if open.is_empty() {
+                fresh.push(self.begin(stripe, &choices));
+            }
+            for alike in open.chunk_by(|a, b| a.stripes[..kept as usize] == b.stripes[..kept as usize]) {
+                let mut front = Vec::new();
+                for bucket in alike {
+                    let rows = if interior { self.rows_alive(first, stripe, &bucket.stripes) } else { 0 };
+                    let rolling_bytes = aligned(rows as u64 * line_bytes);
+                    for (state, choice) in bucket.front.iter().flat_map(|s| choices.iter().map(move |c| (s, c))) {
+                        let bytes = state.bytes + choice.staged_bytes + rolling_bytes;
+                        if bytes <= self.limit_bytes {
+                            let node = Node { stripe, staging: choice.staging, rolling_bytes, next: Some(state.index) };
+                            front.push(Open { node, index: 0, bytes, cycles: state.cycles + choice.cycles });
+                        }
                     }
                 }
+                self.table.considered += front.len() as u64;
+                keep_front(&mut front);
+                let mut stripes = SmallVec::from_slice(&[stripe]);
+                stripes.extend_from_slice(&alike[0].stripes[..kept as usize]);
+                fresh.push(Bucket { stripes, front });
             }
-            let mut kept = thin(pareto_front(front), self.options.resolution);
-            crowd(&mut kept, self.options.max_points);
-            result.extend(kept);
+            self.bound(&mut fresh);
+            result.extend(fresh.into_iter().filter(|bucket| !bucket.front.is_empty()));
+        }
+        for state in result.iter_mut().flat_map(|bucket: &mut Bucket| &mut bucket.front) {
+            state.index = self.table.push(state.node);
         }
         result
     }
 
-    fn open(&mut self, stripe: i64, staging: Staging, inner_bytes: u64, cycles: u64, next: Option<u32>) -> Open {
-        self.nodes.push(Node { stripe, staging, next });
-        Open { node: (self.nodes.len() - 1) as u32, inner_bytes, cycles }
+    fn begin(&mut self, stripe: i64, choices: &[Choice]) -> Bucket {
+        let tensor = &self.graph.tensors[self.graph.output(self.last) as usize];
+        let coming = if self.tiling == WHOLE_ROWS { stripe * tensor.plane[1] } else { 0 } as u64 * tensor.pixel_bytes;
+        let open = |choice: &Choice| {
+            let node = Node { stripe, staging: choice.staging, rolling_bytes: 0, next: None };
+            Open { node, index: 0, bytes: choice.staged_bytes + coming, cycles: choice.cycles }
+        };
+        let mut front: Vec<Open> = choices.iter().map(open).collect();
+        keep_front(&mut front);
+        self.table.considered += front.len() as u64;
+        Bucket { stripes: SmallVec::from_slice(&[stripe]), front }
+    }
+
+    /// Last Part whose stripes a buffer ahead of Part `first` depends on; at least `first`.
+    fn reach(&self, first: PartId) -> PartId {
+        let ahead = &self.sinks[((self.last - first) as usize + 1).min(self.sinks.len())..];
+        ahead.iter().copied().max().unwrap_or(first).max(first)
+    }
+
+    /// Thin the buckets of one stripe extent to the options' resolution, and to their number of points.
+    fn bound(&mut self, fresh: &mut [Bucket]) {
+        let limit = self.options.max_points;
+        for bucket in fresh.iter_mut() {
+            thin(&mut bucket.front, self.options.resolution);
+        }
+        if fresh.iter().map(|bucket| bucket.front.len()).sum::<usize>() <= limit {
+            return;
+        }
+        self.table.crowded = true;
+        let every = fresh.iter().enumerate().flat_map(|(i, bucket)| bucket.front.iter().map(move |s| Owned(i, *s)));
+        let mut front: Vec<Owned> = every.collect();
+        keep_front(&mut front);
+        thin_to(&mut front, self.options.resolution, limit);
+        for bucket in fresh.iter_mut() {
+            bucket.front.clear();
+        }
+        for Owned(bucket, state) in front {
+            fresh[bucket].front.push(state);
+        }
     }
 
     fn stripes(&self, extent: i64) -> Vec<i64> {
-        let mut found: Vec<i64> = self.options.stripes.iter().copied().filter(|&s| s < extent).collect();
+        let micro = self.graph.device.granule(self.tiling.roll);
+        let even = self.options.divisions.iter().map(|n| ((extent + n - 1) / n + micro - 1) / micro * micro);
+        let mut found: Vec<i64> = self.options.stripes.iter().copied().chain(even).filter(|&s| s < extent).collect();
         found.push(extent);
+        found.sort_unstable();
+        found.dedup();
         found
     }
 
-    /// Staged bytes and cycles of one Part over all bands.
-    fn own_cost(
-        &mut self,
-        part: PartId,
-        stripe: i64,
-        staging: Staging,
-        bands: &[Vec<[Span; 2]>],
-    ) -> Option<(u64, u64)> {
-        let constant_bytes = self.graph.kernel(part)?.constant_bytes;
-        let (source, bytes, copy) = match staging {
-            Staging::InPlace => (Source::InPlace, 0, 0),
-            _ if constant_bytes == 0 => return None,
-            _ => (Source::Staged, aligned(constant_bytes), staging_cycles(&self.graph.device, constant_bytes)),
-        };
+    /// Ways to run Part `part` in stripes of `stripe` over all bands.
+    fn choices(&mut self, part: PartId, stripe: i64, boxes: &[[Span; 2]]) -> Vec<Choice> {
+        let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.constant_bytes);
+        let mut found = Vec::new();
+        if let Some(cycles) = self.cycles(part, stripe, Source::InPlace, boxes) {
+            found.push(Choice { staging: Staging::InPlace, staged_bytes: 0, cycles });
+        }
+        if constant_bytes > 0 {
+            if let Some(cycles) = self.cycles(part, stripe, Source::Staged, boxes) {
+                let copy = staging_cycles(&self.graph.device, constant_bytes);
+                let cycles = self.copies.cycles(cycles, copy, 0);
+                found.push(Choice { staging: Staging::Whole, staged_bytes: aligned(constant_bytes), cycles });
+            }
+        }
+        found
+    }
+
+    fn cycles(&mut self, part: PartId, stripe: i64, source: Source, boxes: &[[Span; 2]]) -> Option<u64> {
         let mut cycles = 0;
-        for band in bands {
-            let [along, across] = band[0];
+        for [along, across] in boxes {
             for (extent, many) in [(stripe.min(along.len()), along.len() / stripe), (along.len() % stripe, 1)] {
                 if extent > 0 && many > 0 {
                     let mut plane = [extent; 2];
@@ -318,80 +455,64 @@ impl Grower<'_> {
                 }
             }
         }
-        Some((bytes, self.copies.cycles(cycles, copy, 0)))
+        Some(cycles)
     }
 
-    /// Lines of Part `first`'s output that a rolling buffer must hold, given the group that it is put in front of.
-    fn rows_alive(&mut self, first: PartId, stripe: i64, next: u32) -> i64 {
+    /// Lines of Part `first`'s output that a rolling buffer must hold in front of Parts with these stripes.
+    fn rows_alive(&mut self, first: PartId, stripe: i64, next: &[i64]) -> i64 {
         let tensor = self.graph.output(first);
-        let reach = *self.graph.consumers[tensor as usize].last().unwrap_or(&first);
-        let mut stripes = vec![stripe];
-        let mut node = Some(next);
-        for _ in first..reach {
-            let Some(index) = node else { break };
-            stripes.push(self.nodes[index as usize].stripe);
-            node = self.nodes[index as usize].next;
-        }
+        let reach = self.sinks[(self.last - first) as usize];
+        let mut stripes = SmallVec::from_slice(&[stripe]);
+        stripes.extend_from_slice(&next[..(reach - first) as usize]);
         self.rows.alive(self.graph, tensor, first, reach, self.tiling.roll, stripes)
     }
 
-    fn candidate(&self, first: PartId, state: &Open, edge: Edge) -> Candidate {
-        let (mut stripes, mut staging) = (Vec::new(), Vec::new());
-        let mut node = Some(state.node);
-        while let Some(index) = node {
-            let decision = &self.nodes[index as usize];
-            stripes.push(decision.stripe);
-            staging.push(decision.staging);
-            node = decision.next;
+    /// Add the candidates of the group of `size` + 1 Parts that its open ones make to those `found`.
+    fn close(&self, size: usize, open: &[Bucket], ends: &[Span], found: &mut Vec<Candidate>) {
+        let occupancy = &self.groups[size];
+        let mut states: Vec<&Open> = open.iter().flat_map(|bucket| &bucket.front).collect();
+        states.sort_by_key(|state| (state.cycles, state.bytes));
+        let mut fresh = Vec::new();
+        let mut leanest = u64::MAX;
+        for state in states {
+            // What is no leaner than something at least as fast is of no use.
+            let known = found.partition_point(|known| known.cycles > state.cycles);
+            leanest = found.get(known).map_or(leanest, |known| leanest.min(known.bytes));
+            let bytes = if self.tiling == WHOLE_ROWS {
+                self.peak_bytes(size, state, ends, leanest)
+            } else {
+                Some(occupancy.whole_bytes() + state.bytes).filter(|&bytes| bytes < leanest)
+            };
+            if let Some(bytes) = bytes {
+                leanest = bytes;
+                fresh.push(Candidate { tiling: self.tiling, node: state.index, bytes, cycles: state.cycles });
+            }
         }
-        let plan = self.plan(first, stripes, staging);
-        let own_bytes = state.inner_bytes + edge.peak_bytes(self.graph, &plan);
-        Candidate { plan, own_bytes, cycles: state.cycles }
+        found.extend(fresh);
+        keep_front(found);
+    }
+
+    fn peak_bytes(&self, size: usize, state: &Open, ends: &[Span], limit_bytes: u64) -> Option<u64> {
+        let first = self.last - size as PartId;
+        let (mut stripes, mut shares) = (SmallVec::<[i64; 16]>::new(), SmallVec::<[Share; 16]>::new());
+        for (part, node) in (first..).zip(self.table.chain(state.index)) {
+            let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.constant_bytes);
+            let staged = if node.staging == Staging::Whole { aligned(constant_bytes) } else { 0 };
+            stripes.push(node.stripe);
+            shares.push(Share { rolling: node.rolling_bytes, staged });
+        }
+        self.groups[size].peak_bytes(&stripes, ends, &shares, limit_bytes)
     }
 }
 
-/// Keep at most `limit` points of a front, its ends among them, evenly by rank.
-fn crowd<T: Copy>(front: &mut Vec<T>, limit: usize) {
-    if front.len() > limit && limit > 1 {
-        let last = front.len() - 1;
-        *front = (0..limit).map(|i| front[i * last / (limit - 1)]).collect();
+/// An open group and the index of its bucket.
+struct Owned(usize, Open);
+
+impl Point for Owned {
+    fn memory_bytes(&self) -> u64 {
+        self.1.bytes
     }
-}
-
-/// Key of a walk: producer, rolling axis, and the stripe extents of the Parts it passes.
-type RowKey = (TensorId, Axis, Vec<i64>);
-
-/// Rows alive of a tensor, by its producer's and readers' stripes.
-#[derive(Default)]
-struct RowTable {
-    known: HashMap<RowKey, i64>,
-}
-
-impl RowTable {
-    /// Rows that a rolling buffer of the output of Part `first` needs when Parts `first..=reach` run with `stripes`.
-    fn alive(
-        &mut self,
-        graph: &CascaderGraph,
-        tensor: TensorId,
-        first: PartId,
-        reach: PartId,
-        roll: Axis,
-        stripes: Vec<i64>,
-    ) -> i64 {
-        let key = (tensor, roll, stripes);
-        if let Some(&rows) = self.known.get(&key) {
-            return rows;
-        }
-        let stripes = key.2.clone();
-        let stripe = stripes[0];
-        let staging = vec![Staging::InPlace; stripes.len()];
-        let plan = Plan { first, last: reach, tiling: Tiling { roll, tiles: 1 }, stripes, staging };
-        let boxes = wanted(graph, &plan, 0);
-        let all = boxes[0][0].len();
-        let mut walk = Walk::new(graph, &plan, boxes.iter().map(|b| b[0]).collect());
-        walk.run(&mut |_, _| {});
-        let rows = ((walk.alive[0] + stripe - 1) / stripe * stripe).min(all);
-        self.known.insert(key, rows);
-        rows
+    fn cycles(&self) -> u64 {
+        self.1.cycles
     }
 }

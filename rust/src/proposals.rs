@@ -7,10 +7,9 @@
 //! Owns the combination. Is told how to place by its caller and knows no placement algorithm.
 
 use crate::costs::Costs;
-use crate::edge::Edge;
-use crate::graph::{aligned, CascaderGraph, PartId, TensorId, Work};
+use crate::graph::{CascaderGraph, PartId};
 use crate::interleave::{interleave, PlanError};
-use crate::pareto::{pareto_front, thin, Point};
+use crate::pareto::{keep_front, pareto_front, thin, Point};
 use crate::plans::{enumerate, Candidate, Options, PlanTable};
 use crate::prefetch::{peak_bytes, prefetch, prefetch_limits, total_cycles};
 use crate::program::{Plan, Program, Staging};
@@ -58,6 +57,17 @@ pub struct Frontier {
     pub proposals_considered: u64,
     /// SRAM of running every Part whole, in order, without cascades.
     pub uncascaded_bytes: u64,
+    /// Why the search looked no further.
+    pub stopped: Stop,
+}
+
+/// Why a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Every front was kept, as finely as `Options::resolution` asks.
+    Complete,
+    /// Some fronts had more than `Options::max_points` points and were kept more coarsely.
+    Width,
 }
 
 /// Partial Proposal: the first Parts of the network.
@@ -78,8 +88,6 @@ impl Point for Partial {
     }
 }
 
-/// Partial Proposals kept per prefix of the network.
-const MAX_PARTIAL: usize = 96;
 /// Rounds of placing Proposals with early copies.
 const ROUNDS: u32 = 2;
 /// Proposals of a round closer in cycles than one part in this are merged.
@@ -98,20 +106,37 @@ pub fn search(
     let mut costs = Costs::default();
     let whole = uncascaded(graph);
     let uncascaded_bytes = place(&interleave(graph, &whole, &mut costs)?).bytes;
-    let (mut plans_considered, mut proposals_considered) = (0, 0);
-    let mut found: Vec<Proposal> = Vec::new();
+    let mut frontier = Frontier {
+        proposals: Vec::new(),
+        plans_considered: 0,
+        proposals_considered: 0,
+        uncascaded_bytes,
+        stopped: Stop::Complete,
+    };
+    let mut chosen: Vec<Vec<Plan>> = Vec::new();
     for &copies in &options.copies {
         let table = enumerate(graph, options, copies, uncascaded_bytes, &mut costs);
-        let (fronts, considered) = combine(graph, &table, options);
-        for partial in fronts.last().map(Vec::as_slice).unwrap_or_default() {
-            let plans = unwind(&table, &fronts, partial);
-            found.extend(timed(graph, &plans, &mut costs)?);
+        frontier.plans_considered += table.considered;
+        if table.crowded {
+            frontier.stopped = Stop::Width;
         }
-        plans_considered += table.considered;
-        proposals_considered += considered;
+        for growing in [true, false] {
+            let (fronts, considered) = combine(graph, &table, options, growing);
+            frontier.proposals_considered += considered;
+            for end in fronts.last().map(Vec::as_slice).unwrap_or_default() {
+                let plans = unwind(&table, &fronts, end);
+                if !chosen.contains(&plans) {
+                    chosen.push(plans);
+                }
+            }
+        }
     }
-    let proposals = placed(graph, found, &mut costs, place)?;
-    Ok(Frontier { proposals, plans_considered, proposals_considered, uncascaded_bytes })
+    let mut found = Vec::new();
+    for plans in &chosen {
+        found.extend(timed(graph, plans, &mut costs)?);
+    }
+    frontier.proposals = placed(graph, found, &mut costs, place)?;
+    Ok(frontier)
 }
 
 /// Proposals of the same Plans with different room for early copies; `sram_bytes` is what a perfect placement takes.
@@ -142,7 +167,11 @@ fn placed(
         waiting.retain(|proposal| !known.iter().any(|other| excludes(other, proposal)));
         let chosen = match round {
             ROUNDS => waiting.iter().filter(|proposal| proposal.prefetch_bytes == 0).cloned().collect(),
-            _ => thin(pareto_front(waiting.clone()), ROUND_RESOLUTION),
+            _ => {
+                let mut front = pareto_front(waiting.clone());
+                thin(&mut front, ROUND_RESOLUTION);
+                front
+            }
         };
         for mut proposal in chosen {
             if known.iter().any(|other| excludes(other, &proposal)) {
@@ -180,64 +209,53 @@ pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
         .collect()
 }
 
-/// Bytes of whole tensors, and of workspace, that the arena holds while Parts `first..=last` run as one group, without
-/// the tensors of the group's edge.
-fn resident_bytes(graph: &CascaderGraph, first: PartId, last: PartId) -> u64 {
-    let edge = Edge::new(graph, first, last);
-    let mut bytes = 0;
-    for (id, tensor) in graph.tensors.iter().enumerate() {
-        if [edge.dying, edge.output].contains(&Some(id as TensorId)) {
-            continue;
-        }
-        let made = match graph.producer[id] {
-            Some(part) if part > last => false,
-            Some(part) if part >= first => graph.outlives(id as u32, last),
-            Some(_) => tensor.is_output || graph.consumers[id].last().is_some_and(|&part| part >= first),
-            None => tensor.is_output || first == 0 || graph.consumers[id].last().is_some_and(|&part| part >= first),
-        };
-        if made {
-            bytes += aligned(tensor.size_bytes());
-        }
-    }
-    for part in first..=last {
-        if let Work::Opaque { workspace_bytes } = graph.parts[part as usize].work {
-            bytes += aligned(workspace_bytes);
-        }
-    }
-    bytes
-}
-
 /// Fronts of partial Proposals by number of Parts covered (index 0: none), and how many were looked at.
-fn combine(graph: &CascaderGraph, table: &PlanTable, options: &Options) -> (Vec<Vec<Partial>>, u64) {
+///
+/// Without `growing`, no Part on its own is striped to let its output grow into its input: rows of such outputs drift
+/// through the arena, which takes the fewest live bytes but is hard to place.
+fn combine(graph: &CascaderGraph, table: &PlanTable, options: &Options, growing: bool) -> (Vec<Vec<Partial>>, u64) {
     let mut considered = 0;
     let nothing = Partial { bytes: 0, cycles: 0, before: None, plan: (0, 0, 0) };
     let mut fronts = vec![vec![nothing]];
     for last in 0..graph.parts.len() as PartId {
         let mut points = Vec::new();
         for (size, group) in table.by_last[last as usize].iter().enumerate() {
-            let first = last - size as PartId;
-            let resident = if group.is_empty() { 0 } else { resident_bytes(graph, first, last) };
-            for (index, candidate) in group.iter().enumerate() {
-                let bytes = resident + candidate.own_bytes;
-                for (rank, before) in fronts[first as usize].iter().enumerate() {
-                    points.push(Partial {
-                        bytes: bytes.max(before.bytes),
-                        cycles: before.cycles + candidate.cycles,
-                        before: Some((first, rank as u32)),
-                        plan: (last, size as u32, index as u32),
-                    });
-                }
-            }
+            let steady = |candidate: &Candidate| growing || size > 0 || !table.is_striped(graph, last, candidate);
+            let group: Vec<_> = (0..).zip(group).filter(|(_, candidate)| steady(candidate)).collect();
+            join(&fronts[last as usize - size], &group, last, size as u32, &mut points);
         }
         considered += points.len() as u64;
-        let mut front = thin(pareto_front(points), 4 * options.resolution);
-        if front.len() > MAX_PARTIAL {
-            let end = front.len() - 1;
-            front = (0..MAX_PARTIAL).map(|i| front[i * end / (MAX_PARTIAL - 1)]).collect();
-        }
-        fronts.push(front);
+        keep_front(&mut points);
+        thin(&mut points, 4 * options.resolution);
+        fronts.push(points);
     }
     (fronts, considered)
+}
+
+/// The front of one Plan of `group` after one of `before`: bytes are the larger of the two, cycles the sum.
+///
+/// At each number of bytes the fastest of either front that takes no more is the best there is, so that one pass over
+/// both, ascending in bytes, finds the front.
+fn join(before: &[Partial], group: &[(u32, &Candidate)], last: PartId, size: u32, points: &mut Vec<Partial>) {
+    let first = last - size;
+    let (mut rank, mut index) = (0, 0);
+    while let (Some(partial), Some(&(id, candidate))) = (before.get(rank), group.get(index)) {
+        points.push(Partial {
+            bytes: partial.bytes.max(candidate.bytes),
+            cycles: partial.cycles + candidate.cycles,
+            before: Some((first, rank as u32)),
+            plan: (last, size, id),
+        });
+        // Only the side that sets the bytes can be exchanged for a faster one at the next number of bytes.
+        let next = |bytes: Option<u64>| bytes.unwrap_or(u64::MAX);
+        let (partial, candidate) =
+            (next(before.get(rank + 1).map(|p| p.bytes)), next(group.get(index + 1).map(|(_, c)| c.bytes)));
+        if partial <= candidate {
+            rank += 1;
+        } else {
+            index += 1;
+        }
+    }
 }
 
 fn unwind(table: &PlanTable, fronts: &[Vec<Partial>], end: &Partial) -> Vec<Plan> {
@@ -245,8 +263,7 @@ fn unwind(table: &PlanTable, fronts: &[Vec<Partial>], end: &Partial) -> Vec<Plan
     let mut partial = *end;
     while let Some((covered, rank)) = partial.before {
         let (last, size, index) = partial.plan;
-        let candidate: &Candidate = &table.by_last[last as usize][size as usize][index as usize];
-        plans.push(candidate.plan.clone());
+        plans.push(table.plan(last - size, last, &table.by_last[last as usize][size as usize][index as usize]));
         partial = fronts[covered as usize][rank as usize];
     }
     plans.reverse();

@@ -4,16 +4,17 @@ use proptest::prelude::*;
 
 use crate::checker::{check, Complaint};
 use crate::costs::Costs;
-use crate::graph::{CascaderGraph, PartId};
+use crate::graph::{aligned, CascaderGraph, PartId, ALIGNMENT};
 use crate::interleave::interleave;
+use crate::occupancy::{Occupancy, Share};
 use crate::performance::Primitive;
 use crate::plans::Options;
 use crate::prefetch::prefetch;
-use crate::program::{Plan, Program, Staging, Step, Stripe};
+use crate::program::{Content, Plan, Program, Staging, Step, Stripe};
 use crate::proposals::{search, uncascaded};
 use crate::samples::{place, Network};
-use crate::stripe::{Axis, Tiling};
-use crate::walk::is_interior;
+use crate::stripe::{Axis, Span, Tiling};
+use crate::walk::{is_interior, wanted};
 
 /// A chain of windows, with a residual addition where `residual` says so and the shapes allow it.
 fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool) -> CascaderGraph {
@@ -95,6 +96,49 @@ proptest! {
             prop_assert_eq!(check(&graph, &program), Ok(()));
             prop_assert_eq!(place(&program).bytes, proposal.sram_bytes);
         }
+    }
+}
+
+/// Most bytes in the arena while each Plan runs, as the search counts them before there is a program.
+fn counted_bytes(graph: &CascaderGraph, plans: &[Plan], program: &Program) -> u64 {
+    let bytes_of = |wanted: &dyn Fn(Content) -> bool| -> u64 {
+        program.buffers.iter().filter(|b| wanted(b.content)).map(|b| aligned(b.size_bytes)).sum()
+    };
+    let of_plan = |plan: &Plan| {
+        let occupancy = Occupancy::new(graph, plan.first, plan.last);
+        let shares: Vec<Share> = (plan.first..=plan.last)
+            .map(|part| Share {
+                rolling: bytes_of(&|content| content == Content::Rolling(graph.output(part))),
+                staged: bytes_of(&|content| content == Content::Constants(part)),
+            })
+            .collect();
+        let ends: Vec<Span> = wanted(graph, plan, 0).iter().map(|wanted| wanted[0]).collect();
+        if plan.tiling == (Tiling { roll: Axis::Height, tiles: 1 }) {
+            occupancy.peak_bytes(&plan.stripes, &ends, &shares, u64::MAX).expect("below the limit")
+        } else {
+            occupancy.whole_bytes() + shares.iter().map(|share| share.rolling + share.staged).sum::<u64>()
+        }
+    };
+    plans.iter().map(of_plan).max().unwrap_or(0)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn the_search_counts_what_is_live(
+        graph in arbitrary_network(),
+        choices in prop::collection::vec((0u8..6, 0i64..5, 1u32..3, any::<bool>(), any::<bool>()), 1..4),
+    ) {
+        let plans = arbitrary_plans(&graph, &choices);
+        let program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
+        let (counted, live) = (counted_bytes(&graph, &plans, &program), place(&program).bytes);
+let bands = plans.iter().any(|plan| plan.tiling != Tiling { roll: Axis::Height, tiles: 1 });
+        // Every buffer may be rounded up to the alignment; bands are counted as if everything were alive at once.
+        let slack = ALIGNMENT * program.buffers.len() as u64;
+        // Stripes between those looked at may hold a row more.
+        prop_assert!(counted + counted / 16 + slack >= live, "counted {counted}, live {live}");
+        prop_assert!(bands || counted <= live + live / 2 + slack, "counted {counted}, live {live}");
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::graph::{CascaderGraph, PartId, TensorId};
 use crate::program::Plan;
-use crate::stripe::Span;
+use crate::stripe::{Span, Tiling};
 
 /// Demand-driven walk over one group: which stripe of which Part comes next, and how many rows stay alive.
 ///
@@ -98,25 +98,39 @@ pub fn is_interior(graph: &CascaderGraph, plan: &Plan, offset: usize) -> bool {
 ///
 /// Returned per Part: span along the rolling axis and span across it.
 pub fn wanted(graph: &CascaderGraph, plan: &Plan, tile: u32) -> Vec<[Span; 2]> {
-    let roll = plan.tiling.roll;
-    let empty = [Span::new(0, 0); 2];
-    let mut found = vec![empty; plan.len()];
+    let mut found = vec![[Span::new(0, 0); 2]; plan.len()];
     for offset in (0..plan.len()).rev() {
         let part = plan.first + offset as PartId;
-        let tensor = graph.output(part) as usize;
-        let plane = graph.tensors[tensor].plane;
-        let last = offset + 1 == plan.len();
-        if last || !is_interior(graph, plan, offset) {
-            let across = plane[roll.other() as usize];
-            let band = if last { plan.tiling.band(tile, across) } else { Span::new(0, across) };
-            found[offset] = [Span::new(0, plane[roll as usize]), band];
-        }
-        let [along, across] = found[offset];
-        for input in &graph.parts[part as usize].inputs {
-            let Some(producer) = graph.producer[input.tensor as usize].filter(|&p| p >= plan.first) else { continue };
-            let slot = &mut found[(producer - plan.first) as usize];
-            slot[0] = slot[0].hull(graph.needed(input, roll, along));
-            slot[1] = slot[1].hull(graph.needed(input, roll.other(), across));
+        found[offset] = wanted_of(graph, plan.tiling, plan.last, part, tile, |p| found[(p - plan.first) as usize]);
+    }
+    found
+}
+
+/// The box wanted of Part `part`'s output in band `tile` of a group that ends with Part `last`, given those of later Parts.
+pub fn wanted_of(
+    graph: &CascaderGraph,
+    tiling: Tiling,
+    last: PartId,
+    part: PartId,
+    tile: u32,
+    later: impl Fn(PartId) -> [Span; 2],
+) -> [Span; 2] {
+    let roll = tiling.roll;
+    let tensor = graph.output(part);
+    let plane = graph.tensors[tensor as usize].plane;
+    let across = plane[roll.other() as usize];
+    if part == last {
+        return [Span::new(0, plane[roll as usize]), tiling.band(tile, across)];
+    }
+    if graph.outlives(tensor, last) {
+        return [Span::new(0, plane[roll as usize]), Span::new(0, across)];
+    }
+    let mut found = [Span::new(0, 0); 2];
+    for &reader in graph.consumers[tensor as usize].iter().filter(|&&reader| reader <= last) {
+        let read = later(reader);
+        for input in graph.parts[reader as usize].inputs.iter().filter(|input| input.tensor == tensor) {
+            found[0] = found[0].hull(graph.needed(input, roll, read[0]));
+            found[1] = found[1].hull(graph.needed(input, roll.other(), read[1]));
         }
     }
     found

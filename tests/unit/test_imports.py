@@ -160,7 +160,7 @@ def test_annotations_are_the_only_reason_for_an_exception() -> None:
 # Rust. `mod tests` at the end of a file and files of tests alone may use whatever they test.
 
 _RUST_ROOMS = {path.stem for path in RUST.iterdir()} - {"lib"}
-_TESTS_ONLY = {"samples.rs", "schedule_tests.rs"}
+_TESTS_ONLY = {"exhaustive_tests.rs", "samples.rs", "schedule_tests.rs"}
 _RUST_BELOW: dict[str, set[str]] = {
     "stripe": set(),
     "propagator": {"stripe"},
@@ -176,13 +176,25 @@ _RUST_BELOW: dict[str, set[str]] = {
     "lifetimes": {"graph", "program"},
     "interleave": {"stripe", "propagator", "performance", "graph", "costs", "program", "walk", "lifetimes"},
     "prefetch": {"graph", "program", "lifetimes"},
-    "edge": {"stripe", "graph", "program"},
+    "occupancy": {"stripe", "graph"},
+    "rolling": {"stripe", "graph", "program", "walk"},
     "pareto": set(),
     "checker": {"stripe", "propagator", "performance", "graph", "program"},
     "usmp": set(),
     "npu": set(),
 }
-_PLANNING = {"stripe", "propagator", "performance", "graph", "costs", "program", "walk", "edge", "pareto"}
+_PLANNING = {
+    "stripe",
+    "propagator",
+    "performance",
+    "graph",
+    "costs",
+    "program",
+    "walk",
+    "occupancy",
+    "rolling",
+    "pareto",
+}
 _RUST_BELOW |= {"plans": _PLANNING, "proposals": _PLANNING | {"plans", "interleave", "prefetch", "usmp"}}
 
 

@@ -17,7 +17,7 @@ use crate::plans::Options;
 use crate::prefetch::{prefetch, total_cycles};
 use crate::program::{Buffer, Content, Plan, Program, Staging, Step, View};
 use crate::propagator::Propagator;
-use crate::proposals::{search, Frontier, Placement, Proposal};
+use crate::proposals::{search, Frontier, Placement, Proposal, Stop};
 use crate::stripe::{Axis, Tiling};
 use crate::usmp;
 
@@ -352,6 +352,13 @@ impl PyFrontier {
         self.frontier.uncascaded_bytes
     }
     #[getter]
+    fn stop_reason(&self) -> &'static str {
+        match self.frontier.stopped {
+            Stop::Complete => "complete",
+            Stop::Width => "width",
+        }
+    }
+    #[getter]
     fn placements(&self) -> u64 {
         self.placements
     }
@@ -366,25 +373,30 @@ impl PyFrontier {
 
 /// Search all Plans and Proposals of a graph; options left out keep their defaults.
 #[pyfunction]
-#[pyo3(signature = (graph, *, max_group=None, stripes=None, tiles=None, resolution=None))]
+#[pyo3(signature = (graph, *, max_group=None, stripes=None, divisions=None, tiles=None, resolution=None, max_points=None))]
+#[allow(clippy::too_many_arguments)]
 fn search_cascades(
     py: Python<'_>,
     graph: &CascaderGraph,
     max_group: Option<usize>,
     stripes: Option<Vec<i64>>,
+    divisions: Option<Vec<i64>>,
     tiles: Option<Vec<u32>>,
     resolution: Option<u64>,
+    max_points: Option<usize>,
 ) -> PyResult<PyFrontier> {
     let defaults = Options::default();
     let options = Options {
         max_group: max_group.unwrap_or(defaults.max_group).max(1),
         stripes: stripes.unwrap_or(defaults.stripes),
+        divisions: divisions.unwrap_or(defaults.divisions),
         tiles: tiles.unwrap_or(defaults.tiles),
-        resolution: resolution.unwrap_or(defaults.resolution).max(1),
+        resolution: resolution.unwrap_or(defaults.resolution),
+        max_points: max_points.unwrap_or(defaults.max_points),
         ..defaults
     };
-    if options.stripes.iter().any(|&s| s < 1) || options.tiles.contains(&0) {
-        return Err(SchedulingError::new_err("stripes and tiles are at least 1"));
+    if options.stripes.iter().chain(&options.divisions).any(|&s| s < 1) || options.tiles.contains(&0) {
+        return Err(SchedulingError::new_err("stripes, divisions and tiles are at least 1"));
     }
     let (mut placements, mut placing) = (0, Duration::ZERO);
     let mut timed = |program: &Program| {
