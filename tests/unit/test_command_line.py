@@ -239,6 +239,13 @@ def test_outputs_that_cannot_be_written(model: str, tmp_path: Path, capfd: Captu
     assert in_the_way.read_text() == "here first"
 
 
+def test_artefacts_are_written_together_or_not_at_all(classifier: str, tmp_path: Path, capfd: Capture) -> None:
+    folder = tmp_path / "o"
+    status, out, err = run(["compile", classifier, "-o", folder, "--emit", "tflite,c,raw"], capfd)
+    assert (status, out) == (1, "") and "raw format" in err
+    assert list(folder.iterdir()) == []
+
+
 def test_a_folder_where_the_artefact_should_be(model: str, tmp_path: Path, capfd: Capture) -> None:
     (tmp_path / "tiny_ethosu.tflite").mkdir()
     status, out, err = run(["compile", model, "-o", tmp_path], capfd)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import sys
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -152,22 +154,30 @@ def _compile(args: argparse.Namespace) -> Compiled:
 
 
 def _write(compiled: Compiled, folder: Path, artefacts: tuple[str, ...]) -> dict[str, str]:
+    """Write all artefacts or, if one of them cannot be made, none; returns their paths."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".ethoscade-", dir=folder) as staging:
+            names = {artefact: _write_one(compiled, Path(staging), artefact) for artefact in artefacts}
+            for file in sorted(path for path in Path(staging).rglob("*") if path.is_file()):
+                target = folder / file.relative_to(staging)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(file, target)
     except OSError as error:
-        raise CodegenError(f"cannot create the output folder '{folder}': {error.strerror}") from error
-    written: dict[str, str] = {}
-    for artefact in artefacts:
-        if artefact == "tflite":
-            written[artefact] = str(compiled.save(folder / f"{compiled.name}_ethosu.tflite"))
-        elif artefact == "c":
-            compiled.write_c(folder)
-            written[artefact] = str(folder)
-        elif artefact == "mlf":
-            written[artefact] = str(compiled.write_mlf(folder / f"{compiled.name}.tar"))
-        else:
-            written[artefact] = str(compiled.write_raw(folder / f"{compiled.name}.npz"))
-    return written
+        raise CodegenError(f"cannot write into the output folder '{folder}': {error.strerror or error}") from error
+    return {artefact: str(folder / name) for artefact, name in names.items()}
+
+
+def _write_one(compiled: Compiled, folder: Path, artefact: str) -> str:
+    """Write one artefact; returns its name in the folder, "" for several files."""
+    if artefact == "tflite":
+        return compiled.save(folder / f"{compiled.name}_ethosu.tflite").name
+    if artefact == "mlf":
+        return compiled.write_mlf(folder / f"{compiled.name}.tar").name
+    if artefact == "raw":
+        return compiled.write_raw(folder / f"{compiled.name}.npz").name
+    compiled.write_c(folder)
+    return ""
 
 
 def _listing(written: Mapping[str, str]) -> str:
