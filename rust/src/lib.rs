@@ -1,9 +1,9 @@
 //! The compiled heart of ethoscade: cascading scheduler, static memory planner and NPU simulator.
 //!
 //! Rooms, and who may use whom (an arrow reads "is used by"):
-//! `npu -> performance -> ethosu`; `stripe -> propagator, performance -> graph -> program -> register_words, block_overlap
-//! -> timeline -> costs`; `program -> walk, lifetimes -> interleave, prefetch, occupancy, rolling -> pareto -> plans ->
-//! proposals`.
+//! `npu, stripe -> performance -> ethosu`; `stripe -> propagator, performance -> graph -> program -> register_words,
+//! block_overlap -> timeline -> costs`; `program -> walk, lifetimes -> interleave, prefetch, occupancy, rolling -> pareto
+//! -> plans -> proposals`.
 //! `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
 //! Only `python` knows pyo3.
 

@@ -109,13 +109,13 @@ def test_every_point_of_the_frontier_can_be_had(name: str) -> None:
 
 
 def test_the_clock_of_a_schedule_is_its_proposals() -> None:
-    """And without cascades, where no copy runs beside a kernel, it is at most the sum over the steps."""
+    """And no schedule without cascades is faster than the frontier's last point, or than its dearest step."""
     curve = ethoscade.frontier(MODEL)
     network = prepare(read_tflite(MODEL), load_target("ethos-u55-256"))
     for proposal, (_, cycles) in zip(curve.proposals, curve.points, strict=True):
         assert cycles_of(network.problem, from_proposal(network.problem, proposal)) == cycles
     _, steps = lower_schedule(network.problem, uncascaded(network.problem))
-    assert 0 < curve.uncascaded_cycles <= sum(steps)
+    assert max(steps) < curve.uncascaded_cycles
     assert curve.points[-1][1] <= curve.uncascaded_cycles
 
 

@@ -164,7 +164,7 @@ _TESTS_ONLY = {"exhaustive_tests.rs", "samples.rs", "schedule_tests.rs"}
 _RUST_BELOW: dict[str, set[str]] = {
     "stripe": set(),
     "propagator": {"stripe"},
-    "performance": {"npu"},
+    "performance": {"stripe", "npu"},
     "ethosu": {"performance", "npu"},
     "graph": {"stripe", "propagator", "performance"},
     "program": {"stripe", "performance", "graph"},

@@ -14,7 +14,7 @@ use crate::interleave::{interleave, PlanError};
 use crate::npu::timing::Port;
 use crate::performance::{Device, Kernel, Primitive, Sliced};
 use crate::plans::Options;
-use crate::prefetch::{prefetch, total_cycles};
+use crate::prefetch::prefetch;
 use crate::program::{Buffer, Content, Plan, Program, Staging, Step, View};
 use crate::propagator::Propagator;
 use crate::proposals::{search, Frontier, Placement, Proposal, Stop};
@@ -510,12 +510,13 @@ fn to_python_step<'py>(py: Python<'py>, step: &Step) -> PyResult<Bound<'py, PyTu
     }
 }
 
-/// Modelled cycles of the program of a set of Plans.
+/// Modelled cycles of the program of a set of Plans, placed as a Proposal's is.
 #[pyfunction]
 #[pyo3(signature = (graph, plans, prefetch_bytes=0))]
 fn clock_plans(py: Python<'_>, graph: &CascaderGraph, plans: Vec<PlanSpec>, prefetch_bytes: u64) -> PyResult<u64> {
     let program = build_program(py, graph, plans, prefetch_bytes)?;
-    Ok(py.detach(|| total_cycles(&program)))
+    let clock = || Costs::default().program(&graph.graph, &program, &place(&program).offsets);
+    Ok(py.detach(clock))
 }
 
 /// Prove the program of a set of Plans right; raises `SchedulingError` with the first complaint.
