@@ -87,7 +87,7 @@ def compile(
     optimise: str = "performance",
     progress: Progress | None = None,
 ) -> Compiled:
-    """Compile a quantised TFLite model (path or bytes) so that it runs in the given SRAM.
+    """Compile a quantised TFLite model (path or bytes) for an Ethos-U so that it runs in the given SRAM.
 
     `sram_kb` counts KiB, `sram` is bytes or a string such as "300KiB"; without either the fastest schedule is taken, or
     with `optimise="size"` the one with the least SRAM. `system_config`, `memory_mode` and `config` (a vela.ini) choose
@@ -133,7 +133,7 @@ def frontier(
 
 def prepare(source: Graph, target: Target) -> Network:
     """Rewrite, divide, lower and encode a model, and state its scheduling problem."""
-    _check_not_compiled(source)
+    check_not_compiled(source)
     accelerator = target.accelerator
     refused: dict[int | None, str] = {}
     while True:
@@ -155,7 +155,8 @@ def prepare(source: Graph, target: Target) -> Network:
     return Network(source, graph, target, divided, stages, encoded, stated)
 
 
-def _check_not_compiled(source: Graph) -> None:
+def check_not_compiled(source: Graph) -> None:
+    """Refuse a model that holds commands for an Ethos-U already. Raises `UnsupportedOperatorError`."""
     done = next((operator for operator in source.operators if operator.kind == ETHOS_U), None)
     if done is not None:
         raise UnsupportedOperatorError(
@@ -182,9 +183,13 @@ def _sized(encoding: Encoding, encoded: EncodedStage) -> Encoding:
 
 def search(network: Network) -> Curve:
     """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM."""
+    return explore(network.problem, _constants_in_sram(network))
+
+
+def explore(problem: Problem, extra: int) -> Curve:
+    """All Pareto-efficient Proposals of a problem; sizes include `extra` bytes that every one of them takes."""
     started = time.perf_counter()
-    found = scheduling.search(network.problem)
-    extra = _constants_in_sram(network)
+    found = scheduling.search(problem)
     return Curve(
         tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),
         found.uncascaded_bytes + extra,

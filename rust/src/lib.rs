@@ -22,6 +22,7 @@ pub mod prefetch;
 pub mod program;
 pub mod propagator;
 pub mod proposals;
+pub mod rated;
 mod register_words;
 #[cfg(test)]
 mod samples;
