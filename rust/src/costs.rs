@@ -56,7 +56,7 @@ impl Costs {
     }
 }
 
-/// Cycles of a copy of `bytes` constants into the arena.
+/// Cycles of a copy of `bytes` constants into the arena; none where operations carry it.
 pub fn staging_cycles(device: &Device, bytes: u64) -> u64 {
     match &device.unit {
         Unit::EthosU(npu) => ethosu::copy_cost(npu, bytes).alone.ceil(),
@@ -93,7 +93,10 @@ fn best_block(graph: &CascaderGraph, part: PartId, kernel: &Kernel, plane: [i64;
     let op = operation(graph, part, kernel, Region { spans: middle }, constants);
     match &graph.device.unit {
         Unit::EthosU(npu) => ethosu::best_block(npu, &op),
-        Unit::Rated(unit) => rated::best_block(unit, &op),
+        Unit::Rated(unit) => {
+            let carried = rated::carried_cycles(unit, &op, output.plane);
+            rated::best_block(unit, &op).map(|cost| Cost { cycles: cost.cycles + carried, ..cost })
+        }
     }
 }
 

@@ -14,7 +14,7 @@ pub use operation::best_block;
 pub use play::cycles;
 
 use crate::npu::timing::Port;
-use crate::performance::Rated;
+use crate::performance::{Home, Operation, Rated};
 use operation::{Place, Traffic};
 
 /// Largest number in a rate, so that no product of them overflows.
@@ -87,9 +87,23 @@ fn verify_cycles(field: &str, cycles: u64) -> Result<(), String> {
     Err(format!("{field} is {cycles}; it may be 0 to {MAX_CYCLES} cycles"))
 }
 
-/// Cycles of a copy of `bytes` constants into the arena.
+/// Cycles of a copy of `bytes` constants into the arena, beside operations; none without a DMA engine.
 pub fn copy_cycles(unit: &Rated, bytes: u64) -> u64 {
-    copy(unit, bytes, Place::Arena).0
+    match unit.dma {
+        Some(_) => copy(unit, bytes, Place::Arena).0,
+        None => 0,
+    }
+}
+
+/// What an operation on a part of a plane of `whole` pixels carries of the copy of its constants where nothing copies
+/// beside it: its share by area, rounded up.
+pub fn carried_cycles(unit: &Rated, op: &Operation, whole: [i64; 2]) -> u64 {
+    if unit.dma.is_some() || op.constants == Home::Constants {
+        return 0;
+    }
+    let area = |plane: [i64; 2]| plane.iter().product::<i64>() as u64;
+    let (cycles, _) = copy(unit, op.kernel.constant_bytes, Place::Arena);
+    (cycles * area(op.output.plane)).div_ceil(area(whole))
 }
 
 /// Cycles of a copy of `bytes` constants, and what it moves.
