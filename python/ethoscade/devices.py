@@ -1,7 +1,7 @@
 """Devices by description: a CPU that runs kernels, an NPU of coarse instructions, without a line of code for either.
 
-Owns the description and two ready ones. What its numbers mean is the core's (`rust/src/rated`), in words docs/devices.md.
-Knows nothing of networks.
+Owns the description and three ready ones. What its numbers mean is the core's (`rust/src/rated`), in words
+docs/devices.md. Knows nothing of networks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Engine:
 class Dma:
     """An engine that moves tiles behind the computation and copies constants beside it.
 
-    `start_cycles` come on top of each copy (0..2^24). At most `in_flight` operations and copies are under way, at least 1.
+    `start_cycles` come on top of each copy (0..2^24). At most `in_flight` operations and copies are under way, 1 or
+    more.
     """
 
     start_cycles: int = 0
@@ -54,12 +55,12 @@ class Dma:
 class DeviceDescription:
     """A device to plan for.
 
-    `constants` is where weights live, `arena` where tensors do. The arena's `size_bytes` (None: no limit) is what a plan
-    may take, or with `spill` where that memory takes over: what lies beyond costs what `spill` costs.
-    `buffer_bytes` is what the tiles of one instruction share (inputs, constants, output): operations are cut into blocks
-    that fit; None if they run whole. Without `dma` the engines move data themselves, and nothing overlaps.
-    `layout` is that of tensors between operations: "NHWC", or "NHCWB16" for bricks of 16 channels where they hold a tensor
-    without gaps. Raises `ConfigError` naming the field that makes no sense.
+    `constants` is where weights live, `arena` where tensors do. The arena's `size_bytes` (None: no limit) is what a
+    plan may take, or with `spill` where that memory takes over: what lies beyond costs what `spill` costs.
+    `buffer_bytes` is what the tiles of one instruction share (inputs, constants, output): operations are cut into
+    blocks that fit; None if they run whole. Without `dma` the engines move data themselves, and nothing overlaps.
+    `layout` is that of tensors between operations: "NHWC", or "NHCWB16" for bricks of 16 channels where they hold a
+    tensor without gaps. Raises `ConfigError` naming the field that makes no sense.
     """
 
     name: str
@@ -78,7 +79,8 @@ class DeviceDescription:
         for field, memory in (("constants", self.constants), ("arena", self.arena), ("spill", self.spill)):
             if memory is not None and memory.size_bytes is not None and memory.size_bytes < 1:
                 raise ConfigError(
-                    f"device '{self.name}': {field}.size_bytes is {memory.size_bytes}; it must be positive, or None for no limit"
+                    f"device '{self.name}': {field}.size_bytes is {memory.size_bytes}; "
+                    "it must be positive, or None for no limit"
                 )
         try:
             _core.check_device(self)
@@ -117,9 +119,9 @@ def cortex_m55() -> DeviceDescription:
     cycles, 8 int8 MACs per cycle at most; a VADD or VMAX of 16 bytes takes two as well (Arm's description of the core).
     The data TCM is 64 bits wide for loads.
     Guessed: kernels reach half of that in convolutions, where each load feeds more than one product, and an eighth in
-    depthwise ones, where none does; requantisation is inside these rates. 4 input and 4 output channels are what the inner
-    loops unroll, a call costs 600 cycles. 512 KiB of memory; flash behind a cache, 4 bytes per cycle when it is streamed
-    and 20 cycles for the first line of 32 bytes.
+    depthwise ones, where none does; requantisation is inside these rates. 4 input and 4 output channels are what the
+    inner loops unroll, a call costs 600 cycles. 512 KiB of memory; flash behind a cache, 4 bytes per cycle when it is
+    streamed and 20 cycles for the first line of 32 bytes.
     """
     return DeviceDescription(
         name="cortex-m55",
@@ -164,17 +166,19 @@ def matrix_npu() -> DeviceDescription:
     """An NPU in the manner of TY-NNP: a matrix unit, a vector unit, shared memory on the chip, explicit DMA.
 
     Every number is a guess at a mid-sized NPU, none is a measurement of one. The matrix unit does 16 x 16 x 4
-    products per cycle: 4 pixels of a row by 16 input by 16 output channels. Its instructions are coarse, a whole tile of
-    64 KiB of operands at a time, and cost 64 cycles each to decode and drain. The vector unit does 64 lanes, one
-    product or element each. Tensors lie in 512 KiB on the chip at 64 bytes per cycle in bricks of 16 channels, and beyond
-    that in the DRAM that holds the weights: 8 bytes per cycle, bursts of 64, 100 cycles away. Four steps may be under way.
+    products per cycle: 4 pixels of a row by 16 input by 16 output channels. Its instructions are coarse, up to 64 KiB
+    of tiles at a time, and cost 64 cycles each to decode and drain. The vector unit has 64 lanes, one product or
+    element each. Tensors lie in 512 KiB on the chip at 64 bytes per cycle in bricks of 16 channels, and beyond that in
+    the DRAM that holds the weights: 8 bytes per cycle, bursts of 64, 100 cycles away. Four steps may be under way.
     """
     dram = Memory("dram", (8, 1), 100, 100, 64)
     vector: Rate = (64, 1)
     return DeviceDescription(
         name="matrix-npu",
         engines=(
-            Engine("matrix", _rates(convolution=(1024, 1)), (1, 4, 16, 16), operation_cycles=100, instruction_cycles=64),
+            Engine(
+                "matrix", _rates(convolution=(1024, 1)), (1, 4, 16, 16), operation_cycles=100, instruction_cycles=64
+            ),
             Engine(
                 "vector",
                 _rates(depthwise=vector, average_pool=vector, max_pool=vector, add=vector),

@@ -42,8 +42,8 @@ class Outline:
 def plan(model: Model, device: DeviceDescription) -> Curve:
     """Every Pareto-efficient way to run a quantised TFLite model on `device`: (arena bytes, cycles), and the Proposals.
 
-    Sizes include the constants where they lie in the arena's memory. Choices beyond the arena's `size_bytes` are left out
-    unless the device has a `spill`. Raises `ConfigError` naming the device's field that the network does not fit,
+    Sizes include the constants where they lie in the arena's memory. Choices beyond the arena's `size_bytes` are left
+    out unless the device has a `spill`. Raises `ConfigError` naming the device's field that the network does not fit,
     `BudgetError` if it has no way into the arena, and what `compile` raises for the model.
     """
     outline = prepare(read_tflite(model), device)
@@ -54,8 +54,8 @@ def plan(model: Model, device: DeviceDescription) -> Curve:
     count = sum(size <= limit for size, _ in curve.points)
     if count == 0:
         raise BudgetError(
-            f"'{outline.source.name}' does not fit '{device.name}': arena.size_bytes is {limit}, the smallest plan needs "
-            f"{curve.floor_bytes} bytes",
+            f"'{outline.source.name}' does not fit '{device.name}': arena.size_bytes is {limit}, the smallest plan "
+            f"needs {curve.floor_bytes} bytes",
             budget_bytes=limit,
             floor_bytes=curve.floor_bytes,
             operator=outline.source.name,

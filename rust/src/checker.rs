@@ -352,7 +352,7 @@ impl<'a> Replay<'a> {
 fn slice_bits(graph: &CascaderGraph, stripe: &Stripe) -> (u64, u64) {
     let count = graph.kernel(stripe.part).and_then(|kernel| kernel.sliced.as_ref()).map_or(0, |s| s.bytes.len() as u32);
     match stripe.slice {
-        Some(slice) if slice < count && count <= u64::BITS => (1 << slice, WHOLE >> (u64::BITS - count)),
+        Some(slice) if slice < count && count <= u64::BITS => (1 << slice, u64::MAX >> (u64::BITS - count)),
         _ => (WHOLE, WHOLE),
     }
 }
