@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from numbers import Real
+from typing import Protocol
 
 from . import memory
 from .codegen import command_stream
@@ -34,6 +35,26 @@ from .target import Target, load_target, parse_size
 
 Model = str | os.PathLike[str] | bytes
 Progress = Callable[[str], None]
+
+
+class Planned(Protocol):
+    """A model and the scheduling problem that it is, whatever the device."""
+
+    @property
+    def source(self) -> Graph:
+        """The model as it was read."""
+
+    @property
+    def graph(self) -> Graph:
+        """The model as the rewrites left it."""
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Its operations."""
+
+    @property
+    def problem(self) -> Problem:
+        """What is searched."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +147,10 @@ def frontier(
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
 ) -> Curve:
-    """The curve of (SRAM bytes, cycles) of a model, without code generation. Raises what `compile` raises."""
+    """The curve of (SRAM bytes, cycles) of a model on an Ethos-U, without code generation. Raises what `compile` raises.
+
+    `ethoscade.plan` is the same for any other device, by its description; nobody emits code for those.
+    """
     target = load_target(accelerator, system_config, memory_mode, config)
     return search(prepare(read_tflite(model), target))
 
@@ -200,7 +224,7 @@ def explore(problem: Problem, extra: int) -> Curve:
     )
 
 
-def choose(network: Network, curve: Curve, budget: int | None, optimise: str) -> scheduling.Proposal:
+def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) -> scheduling.Proposal:
     """The fastest Proposal within the budget, or the leanest. Raises `BudgetError` below the floor."""
     fitting = [i for i, (size, _) in enumerate(curve.points) if budget is None or size <= budget]
     if fitting:

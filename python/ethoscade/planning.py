@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .compiled import Curve
-from .compiler import Model, check_not_compiled, explore
+from .compiler import Model, check_not_compiled, choose, explore
 from .devices import DeviceDescription
-from .errors import BudgetError, ConfigError
+from .errors import ConfigError
 from .frontend import read_tflite
 from .ir import Graph
 from .lowering import lower, support
@@ -33,6 +33,7 @@ class Outline:
     """A model as a scheduling problem on a described device."""
 
     source: Graph
+    graph: Graph
     device: DeviceDescription
     stages: tuple[Stage, ...]
     problem: Problem
@@ -51,15 +52,7 @@ def plan(model: Model, device: DeviceDescription) -> Curve:
     limit = device.arena.size_bytes
     if limit is None or device.spill is not None:
         return curve
-    count = sum(size <= limit for size, _ in curve.points)
-    if count == 0:
-        raise BudgetError(
-            f"'{outline.source.name}' does not fit '{device.name}': arena.size_bytes is {limit}, the smallest plan "
-            f"needs {curve.floor_bytes} bytes",
-            budget_bytes=limit,
-            floor_bytes=curve.floor_bytes,
-            operator=outline.source.name,
-        )
+    count = curve.proposals.index(choose(outline, curve, limit, "performance")) + 1
     return replace(curve, points=curve.points[:count], proposals=curve.proposals[:count])
 
 
@@ -87,7 +80,7 @@ def prepare(source: Graph, device: DeviceDescription) -> Outline:
             f"{constant_bytes} bytes of constants"
         )
     problem = scheduling_problem.build(graph, divided.order, stages, encodings, device)
-    return Outline(source, device, stages, problem, constant_bytes)
+    return Outline(source, graph, device, stages, problem, constant_bytes)
 
 
 def _check_engines(stages: Sequence[Stage], device: DeviceDescription) -> None:

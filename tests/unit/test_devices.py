@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
 import ethoscade
@@ -88,9 +91,10 @@ def test_a_plan_stays_inside_the_arena() -> None:
     arena = replace(cortex_m55().arena, size_bytes=size)
     assert ethoscade.plan(inverted_residuals(), replace(cortex_m55(), arena=arena)).points[-1][0] == size
     arena = replace(arena, size_bytes=whole.floor_bytes - 1)
-    with pytest.raises(BudgetError, match=r"arena\.size_bytes") as caught:
+    with pytest.raises(BudgetError, match="does not fit into") as caught:
         ethoscade.plan(inverted_residuals(), replace(cortex_m55(), arena=arena))
     assert caught.value.floor_bytes == whole.floor_bytes
+    assert caught.value.operator in {stage.name for stage in outline(inverted_residuals, cortex_m55()).stages}
 
 
 def test_constants_in_the_arenas_memory_count() -> None:
@@ -157,3 +161,10 @@ MISFITS: list[tuple[str, DeviceDescription]] = [
 def test_what_a_network_does_not_fit_is_named(message: str, device: DeviceDescription) -> None:
     with pytest.raises(ConfigError, match=message):
         ethoscade.plan(residual_network(), device)
+
+
+def test_the_example_shows_that_fusing_pays() -> None:
+    example = Path(__file__).resolve().parents[2] / "examples" / "fused_kernels.py"
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "kernel: expand 1 " in done.stdout
