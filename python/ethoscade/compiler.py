@@ -147,9 +147,9 @@ def frontier(
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
 ) -> Curve:
-    """The curve of (SRAM bytes, cycles) of a model on an Ethos-U, without code generation. Raises what `compile` raises.
+    """The curve of (SRAM bytes, cycles) of a model on an Ethos-U, without code generation.
 
-    `ethoscade.plan` is the same for any other device, by its description; nobody emits code for those.
+    `ethoscade.plan` is the same for any other device, by its description. Raises what `compile` raises.
     """
     target = load_target(accelerator, system_config, memory_mode, config)
     return search(prepare(read_tflite(model), target))

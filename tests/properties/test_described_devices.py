@@ -28,11 +28,12 @@ def network(name: str) -> Graph:
 
 
 rates = st.tuples(st.integers(1, 65536), st.integers(1, 300))
+unlimited = st.none()
 sizes = st.integers(1024, 1 << 20)
 
 
 @st.composite
-def memories(draw: st.DrawFn, size: st.SearchStrategy[int | None] = st.none()) -> Memory:
+def memories(draw: st.DrawFn, size: st.SearchStrategy[int | None] = unlimited) -> Memory:
     latency = st.integers(0, 500)
     burst = draw(st.sampled_from([1, 8, 24, 64]))
     return Memory("memory", draw(rates), draw(latency), draw(latency), burst, draw(size))

@@ -263,7 +263,7 @@ fn copies_run_beside_operations_only_with_a_dma_engine() {
     let alone = pair(Rated { dma: None, ..slow });
     let program = staged(&alone);
     assert!(timed(&alone, &program) > first + copy + second);
-    assert_eq!(timed(&alone, &program), program.steps.iter().map(step_cycles).sum());
+    assert_eq!(timed(&alone, &program), program.steps.iter().map(step_cycles).sum::<u64>());
 }
 
 #[test]
