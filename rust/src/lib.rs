@@ -3,9 +3,8 @@
 //! Rooms, and who may use whom (an arrow reads "is used by"):
 //! `stripe -> propagator -> performance -> graph -> costs -> program -> walk, lifetimes -> interleave, prefetch,
 //! edge -> pareto -> plans -> proposals`.
-//! `rated` reads performance, graph and program, and is asked by `costs` alone.
 //! `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
-//! Only `python` knows pyo3.
+//! `rated` reads performance, graph and program, and is asked by `costs` alone. Only `python` knows pyo3.
 
 mod block_overlap;
 pub mod checker;
