@@ -12,6 +12,7 @@ import logging
 from ._core import __version__
 from .compiled import Compiled, Curve, OperatorSummary
 from .compiler import compile, frontier
+from .devices import DeviceDescription
 from .errors import (
     BudgetError,
     CodegenError,
@@ -23,6 +24,7 @@ from .errors import (
     VerificationError,
 )
 from .execution import simulate
+from .planning import plan
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
@@ -32,6 +34,7 @@ __all__ = [
     "Compiled",
     "ConfigError",
     "Curve",
+    "DeviceDescription",
     "EthoscadeError",
     "ModelFormatError",
     "OperatorSummary",
@@ -41,5 +44,6 @@ __all__ = [
     "__version__",
     "compile",
     "frontier",
+    "plan",
     "simulate",
 ]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from numbers import Real
+from typing import Protocol
 
 from . import memory
 from .codegen import command_stream
@@ -35,6 +36,26 @@ from .target import Target, compilation_target, parse_size
 
 Model = str | os.PathLike[str] | bytes
 Progress = Callable[[str], None]
+
+
+class Planned(Protocol):
+    """A model and the scheduling problem that it is, whatever the device."""
+
+    @property
+    def source(self) -> Graph:
+        """The model as it was read."""
+
+    @property
+    def graph(self) -> Graph:
+        """The model as the rewrites left it."""
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Its operations."""
+
+    @property
+    def problem(self) -> Problem:
+        """What is searched."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +109,7 @@ def compile(
     optimise: str = "performance",
     progress: Progress | None = None,
 ) -> Compiled:
-    """Compile a quantised TFLite model (path or bytes) so that it runs in the given SRAM.
+    """Compile a quantised TFLite model (path or bytes) for an Ethos-U so that it runs in the given SRAM.
 
     `sram_kb` counts KiB, `sram` is bytes or a string such as "300KiB"; without either the fastest schedule is taken, or
     with `optimise="size"` the one with the least SRAM. `system_config`, `memory_mode` and `config` (a vela.ini) choose
@@ -149,14 +170,17 @@ def frontier(
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
 ) -> Curve:
-    """The curve of (SRAM bytes, cycles) of a model, without code generation. Raises what `compile` raises."""
+    """The curve of (SRAM bytes, cycles) of a model on an Ethos-U, without code generation.
+
+    `ethoscade.plan` is the same for any other device, by its description. Raises what `compile` raises.
+    """
     target = compilation_target(accelerator, system_config, memory_mode, config)
     return search(prepare(read_tflite(model), target))
 
 
 def prepare(source: Graph, target: Target) -> Network:
     """Rewrite, divide, lower and encode a model, and state its scheduling problem."""
-    _check_not_compiled(source)
+    check_not_compiled(source)
     accelerator = target.accelerator
     refused: dict[int | None, str] = {}
     while True:
@@ -178,7 +202,8 @@ def prepare(source: Graph, target: Target) -> Network:
     return Network(source, graph, target, divided, stages, encoded, stated)
 
 
-def _check_not_compiled(source: Graph) -> None:
+def check_not_compiled(source: Graph) -> None:
+    """Refuse a model that holds commands for an Ethos-U already. Raises `UnsupportedOperatorError`."""
     done = next((operator for operator in source.operators if operator.kind == ETHOS_U), None)
     if done is not None:
         raise UnsupportedOperatorError(
@@ -205,14 +230,18 @@ def _sized(encoding: Encoding, encoded: EncodedStage) -> Encoding:
 
 def search(network: Network) -> Curve:
     """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM."""
+    return explore(network.problem, _constants_in_sram(network))
+
+
+def explore(problem: Problem, extra: int) -> Curve:
+    """All Pareto-efficient Proposals of a problem; sizes include `extra` bytes that every one of them takes."""
     started = time.perf_counter()
-    found = scheduling.search(network.problem)
+    found = scheduling.search(problem)
     seconds = time.perf_counter() - started
-    extra = _constants_in_sram(network)
     return Curve(
         tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),
         found.uncascaded_bytes + extra,
-        scheduling.cycles_of(network.problem, scheduling.uncascaded(network.problem)),
+        scheduling.cycles_of(problem, scheduling.uncascaded(problem)),
         found.plans_considered,
         found.proposals_considered,
         seconds,
@@ -220,7 +249,7 @@ def search(network: Network) -> Curve:
     )
 
 
-def choose(network: Network, curve: Curve, budget: int | None, optimise: str) -> scheduling.Proposal:
+def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) -> scheduling.Proposal:
     """The fastest Proposal within the budget, or the leanest. Raises `BudgetError` below the floor."""
     fitting = [i for i, (size, _) in enumerate(curve.points) if budget is None or size <= budget]
     if fitting:

@@ -50,7 +50,8 @@ class Memory:
     """A memory as the NPU sees it.
 
     `bytes_per_cycle` is the port's width (8 on U55, 16 on U65) times the configuration's clock scale, as an exact
-    fraction (numerator, denominator). Latencies in NPU cycles, burst length in bytes.
+    fraction (numerator, denominator). Latencies in NPU cycles, burst length in bytes. `size_bytes` is None where it is
+    not known.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Memory:
     read_latency: int
     write_latency: int
     burst_bytes: int
+    size_bytes: int | None = None
 
     @property
     def is_sram(self) -> bool:
@@ -85,6 +87,11 @@ class Target:
     def constants_in_sram(self) -> bool:
         """Whether weights count against the budget too (memory mode Sram_Only)."""
         return self.constants.is_sram
+
+    @property
+    def copies_ahead(self) -> bool:
+        """Whether copies of constants run beside operations, so that slices of them pay."""
+        return not self.constants_in_sram
 
 
 _DEFAULT_SYSTEM = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_Embedded"}

@@ -10,6 +10,7 @@ use crate::ethosu;
 use crate::graph::{CascaderGraph, Input, Layout, PartId};
 use crate::performance::{Cost, Device, Home, Kernel, Operation, Slab, Unit};
 use crate::program::Program;
+use crate::rated;
 use crate::stripe::{Axis, Region, Span};
 use crate::timeline::{self, Memo};
 
@@ -50,14 +51,16 @@ impl Costs {
     pub fn program(&mut self, graph: &CascaderGraph, program: &Program, offsets: &[u64]) -> u64 {
         match &graph.device.unit {
             Unit::EthosU(npu) => timeline::cycles(graph, npu, program, offsets, &mut self.programs),
+            Unit::Rated(unit) => rated::cycles(graph, unit, program, offsets),
         }
     }
 }
 
-/// Cycles of a copy of `bytes` constants into the arena.
+/// Cycles of a copy of `bytes` constants into the arena; none where operations carry it.
 pub fn staging_cycles(device: &Device, bytes: u64) -> u64 {
     match &device.unit {
         Unit::EthosU(npu) => ethosu::copy_cost(npu, bytes).alone.ceil(),
+        Unit::Rated(unit) => rated::copy_cycles(unit, bytes),
     }
 }
 
@@ -77,6 +80,7 @@ pub fn choose_encoding(device: &Device, kernel: &Kernel, plane: [i64; 2], layout
     };
     match &device.unit {
         Unit::EthosU(npu) => ethosu::choose_encoding(npu, &op),
+        Unit::Rated(unit) => rated::best_block(unit, &op).map(|cost| (cost.block[2], false)),
     }
 }
 
@@ -89,6 +93,10 @@ fn best_block(graph: &CascaderGraph, part: PartId, kernel: &Kernel, plane: [i64;
     let op = operation(graph, part, kernel, Region { spans: middle }, constants);
     match &graph.device.unit {
         Unit::EthosU(npu) => ethosu::best_block(npu, &op),
+        Unit::Rated(unit) => {
+            let carried = rated::carried_cycles(unit, &op, output.plane);
+            rated::best_block(unit, &op).map(|cost| Cost { cycles: cost.cycles + carried, ..cost })
+        }
     }
 }
 

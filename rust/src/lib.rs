@@ -5,7 +5,7 @@
 //! block_overlap -> timeline -> costs`; `program -> walk, lifetimes -> interleave, prefetch, occupancy, rolling -> pareto
 //! -> plans -> proposals`.
 //! `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
-//! Only `python` knows pyo3.
+//! `rated` reads performance, graph and program, and is asked by `costs` alone. Only `python` knows pyo3.
 
 mod block_overlap;
 pub mod checker;
@@ -25,6 +25,7 @@ pub mod prefetch;
 pub mod program;
 pub mod propagator;
 pub mod proposals;
+pub mod rated;
 mod register_words;
 pub mod rolling;
 #[cfg(test)]

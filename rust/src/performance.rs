@@ -23,6 +23,9 @@ pub enum Primitive {
 }
 
 impl Primitive {
+    /// How many there are.
+    pub const COUNT: usize = 5;
+
     /// Whether it has weights and scales.
     pub fn has_weights(self) -> bool {
         matches!(self, Primitive::Convolution | Primitive::Depthwise)
@@ -112,6 +115,8 @@ pub enum Layout {
 pub enum Unit {
     /// An Ethos-U by the rules of the timing model.
     EthosU(EthosU),
+    /// Anything that its rates describe well enough: a CPU with a library of kernels, an NPU of coarse instructions.
+    Rated(Rated),
 }
 
 /// An Ethos-U and its memories as its timing model sees them.
@@ -123,6 +128,56 @@ pub struct EthosU {
     pub system: System,
     /// The rules, as the referee has them.
     pub rules: Rules,
+}
+
+/// A unit described by data alone: engines with their rates, between memories with theirs. See `rated` for what it means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rated {
+    /// What computes; a primitive runs on the engine that is fastest at it.
+    pub engines: Vec<Engine>,
+    /// Where constants live.
+    pub constants: Port,
+    /// Where tensors and staged constants live.
+    pub arena: Port,
+    /// What of the arena does not fit that memory.
+    pub spill: Option<Spill>,
+    /// Bytes that the tiles of one instruction (inputs, constants, output) share; None if operations are not tiled.
+    pub buffer_bytes: Option<u64>,
+    /// What moves data beside the engines; None if they move it themselves, and nothing overlaps.
+    pub dma: Option<Dma>,
+}
+
+/// An engine of a [`Rated`] unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Engine {
+    /// Name for messages.
+    pub name: String,
+    /// By [`Primitive`]: multiply-accumulates, or elements taken in, per cycle as an exact fraction; None: cannot do it.
+    pub rates: [Option<(u32, u32)>; Primitive::COUNT],
+    /// Height, width, input channels and output channels up to multiples of which an instruction's work is rounded.
+    pub granule: [i64; 4],
+    /// Cycles that an operation costs besides its work.
+    pub operation_cycles: u64,
+    /// Cycles that each of its instructions costs besides its work.
+    pub instruction_cycles: u64,
+}
+
+/// The memory of what lies in the arena beyond its first `from_bytes` bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spill {
+    /// Bytes of the arena's own memory.
+    pub from_bytes: u64,
+    /// The memory behind it.
+    pub memory: Port,
+}
+
+/// A DMA engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dma {
+    /// Cycles to start a copy.
+    pub start_cycles: u64,
+    /// Operations and copies under way at once, at least 1.
+    pub in_flight: u32,
 }
 
 /// A device: what computes, over a memory of constants and one for everything else.
@@ -147,6 +202,7 @@ impl Device {
     pub fn granule(&self, axis: Axis) -> i64 {
         match &self.unit {
             Unit::EthosU(npu) => i64::from(npu.accelerator.micro_block[axis as usize]),
+            Unit::Rated(unit) => unit.engines.iter().map(|engine| engine.granule[axis as usize]).max().unwrap_or(1),
         }
     }
 }

@@ -4,8 +4,8 @@
 
 use smallvec::SmallVec;
 
-use crate::graph::{PartId, TensorId};
-use crate::performance::Block;
+use crate::graph::{CascaderGraph, PartId, TensorId};
+use crate::performance::{Block, Home, Kernel, Operation, Slab};
 use crate::stripe::{Region, Tiling};
 
 /// Decisions for one group of consecutive Parts: how it is cut and what is staged.
@@ -118,6 +118,13 @@ pub struct View {
     pub capacity: [i64; 2],
 }
 
+impl View {
+    /// Rows and columns of the box.
+    pub fn plane(&self) -> [i64; 2] {
+        self.region.spans.map(|span| span.len())
+    }
+}
+
 /// One NPU operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stripe {
@@ -137,6 +144,36 @@ pub struct Stripe {
     pub slice: Option<u32>,
     /// Modelled cycles.
     pub cycles: u64,
+}
+
+impl Stripe {
+    /// The stripe as an operation with `kernel`, its Part's or the slice of it that is made.
+    pub fn operation<'k>(&self, graph: &CascaderGraph, kernel: &'k Kernel) -> Operation<'k> {
+        let reads = &graph.parts[self.part as usize].inputs;
+        let read = |index: usize| Slab {
+            plane: self.inputs[index].plane(),
+            layout: graph.tensors[reads[index].tensor as usize].layout,
+            pixel_bytes: kernel.ifm_depth as u64,
+        };
+        let made = &graph.tensors[graph.output(self.part) as usize];
+        Operation {
+            kernel,
+            input: read(0),
+            second: (self.inputs.len() > 1).then(|| read(1)),
+            output: Slab { plane: self.output.plane(), layout: made.layout, pixel_bytes: made.pixel_bytes },
+            padding: self.padding,
+            constants: self.home(),
+        }
+    }
+
+    /// Where its constants are.
+    pub fn home(&self) -> Home {
+        if self.constants.is_some() {
+            Home::Arena
+        } else {
+            Home::Constants
+        }
+    }
 }
 
 /// One step of a program. Nearly all steps are stripes, so that their size does not matter.

@@ -15,7 +15,7 @@ use crate::graph::{CascaderGraph, TensorId};
 use crate::npu::timing::kernel::KernelCost;
 use crate::npu::timing::schedule::play;
 use crate::npu::timing::walk::{Action, DmaCost, KernelShape, Step as Command};
-use crate::performance::{Block, EthosU, Home, Kernel, Operation, Slab};
+use crate::performance::{Block, EthosU, Home, Kernel};
 use crate::program::{Program, Step, Stripe, View};
 use crate::register_words::{Image, Surface};
 
@@ -211,35 +211,18 @@ impl<'a> Stream<'a> {
 
     fn costed(&mut self, kernel: &Kernel, stripe: &Stripe) -> &mut Costed {
         let (graph, npu) = (self.graph, self.npu);
-        let home = if stripe.constants.is_some() { Home::Arena } else { Home::Constants };
-        let plane = |view: &View| view.region.spans.map(|span| span.len());
         let geometry = Geometry {
             part: stripe.part,
             slice: stripe.slice,
-            home,
-            input: plane(&stripe.inputs[0]),
-            output: plane(&stripe.output),
+            home: stripe.home(),
+            input: stripe.inputs[0].plane(),
+            output: stripe.output.plane(),
             padding: stripe.padding,
             block: stripe.block,
         };
         self.memo.kernels.entry(geometry).or_insert_with(|| {
             let sliced = stripe.slice.and_then(|index| kernel.slice(index as usize));
-            let kernel = sliced.as_ref().unwrap_or(kernel);
-            let reads = &graph.parts[stripe.part as usize].inputs;
-            let read = |index: usize| Slab {
-                plane: plane(&stripe.inputs[index]),
-                layout: graph.tensors[reads[index].tensor as usize].layout,
-                pixel_bytes: kernel.ifm_depth as u64,
-            };
-            let made = &graph.tensors[graph.output(stripe.part) as usize];
-            let op = Operation {
-                kernel,
-                input: read(0),
-                second: (stripe.inputs.len() > 1).then(|| read(1)),
-                output: Slab { plane: geometry.output, layout: made.layout, pixel_bytes: made.pixel_bytes },
-                padding: stripe.padding,
-                constants: home,
-            };
+            let op = stripe.operation(graph, sliced.as_ref().unwrap_or(kernel));
             Costed { kernel: ethosu::planned(npu, &op, stripe.block), steps: [None, None, None, None] }
         })
     }

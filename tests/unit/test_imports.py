@@ -17,6 +17,7 @@ GROUND = {"errors", "_core"}
 BELOW: dict[str, set[str]] = {
     "errors": set(),
     "target": {"errors"},
+    "devices": {"errors", "_core", "target"},
     "ir": {"errors"},
     "quantised": {"errors", "ir"},
     "frontend": {"errors", "target", "ir", "quantised"},
@@ -24,7 +25,7 @@ BELOW: dict[str, set[str]] = {
     "rewrites": {"errors", "target", "ir", "quantised"},
     "lowering": {"errors", "target", "ir", "quantised"},
     "partition": {"errors", "target", "ir", "quantised", "lowering"},
-    "scheduling": {"errors", "_core", "target", "ir", "quantised", "lowering"},
+    "scheduling": {"errors", "_core", "target", "devices", "ir", "quantised", "lowering"},
     "memory_model": {"errors"},
     "memory_csv": {"errors", "memory_model"},
     "memory": {"errors", "_core", "memory_model", "memory_csv", "scheduling"},
@@ -48,12 +49,16 @@ BELOW: dict[str, set[str]] = {
         "errors", "target", "ir", "frontend", "rewrites", "partition", "lowering", "scheduling", "memory", "codegen",
         "explanation", "compiled",
     },
+    "planning": {
+        "errors", "target", "devices", "ir", "frontend", "rewrites", "partition", "lowering", "scheduling", "compiled",
+        "compiler",
+    },
     "report": {
         "errors", "target", "ir", "frontend", "lowering", "memory", "memory_model", "execution", "timing",
         "verification", "explanation", "compiled", "compiler", "provenance",
     },
     "__main__": {"errors", "_core", "target", "report"},
-    "__init__": {"errors", "_core", "compiled", "compiler", "execution"},
+    "__init__": {"errors", "_core", "devices", "compiled", "compiler", "planning", "execution"},
 }  # fmt: skip
 
 # Imports that the direction above does not cover, each with its reason.
@@ -171,7 +176,8 @@ _RUST_BELOW: dict[str, set[str]] = {
     "register_words": {"performance", "program"},
     "block_overlap": {"performance", "graph", "program"},
     "timeline": {"performance", "ethosu", "graph", "program", "register_words", "block_overlap", "npu"},
-    "costs": {"stripe", "performance", "ethosu", "graph", "program", "timeline"},
+    "rated": {"performance", "graph", "program", "npu"},
+    "costs": {"stripe", "performance", "ethosu", "rated", "graph", "program", "timeline"},
     "walk": {"stripe", "graph", "program"},
     "lifetimes": {"graph", "program"},
     "interleave": {"stripe", "propagator", "performance", "graph", "costs", "program", "walk", "lifetimes"},

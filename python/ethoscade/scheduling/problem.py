@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from .. import _core
+from ..devices import DeviceDescription
 from ..ir import Graph
 from ..lowering.stage import FeatureMap, Layout, Primitive, Stage
 from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
@@ -142,15 +143,18 @@ SLICE_BYTES = 24 * 1024
 _SLICE_CHANNELS = 16
 
 
-def choose_encoding(stage: Stage, target: Target) -> Encoding:
+def raw_bytes(stage: Stage) -> int:
+    """Bytes of a stage's constants as they are: a byte for each weight, ten for the bias and scale of each channel."""
+    return 0 if stage.weights is None else stage.weights.values.size + 10 * stage.weights.bias.size
+
+
+def choose_encoding(stage: Stage, target: Target | DeviceDescription) -> Encoding:
     """Weight order and OFM block depth of the cheapest unstriped operation, before the constants are encoded.
 
-    Large convolutions get slices too, unless constants lie in SRAM anyway. Stages without constants get the depth of
-    their block. Returns block depth 0 if no block fits SHRAM.
+    Large convolutions get slices too, where copies run beside operations. Stages without constants get the depth of
+    their block. Returns block depth 0 if no block fits SHRAM, or the buffer of a described device.
     """
-    raw = 0
-    if stage.weights is not None:
-        raw = stage.weights.values.size + 10 * stage.weights.bias.size
+    raw = raw_bytes(stage)
     spec = kernel_spec(stage, Encoding(0, False, raw))
     plane = stage.output.shape[:2]
     layouts = (stage.inputs[0].layout.value, stage.output.layout.value)
@@ -160,11 +164,22 @@ def choose_encoding(stage: Stage, target: Target) -> Encoding:
     count = -(-raw // SLICE_BYTES)
     depth = -(-stage.output.shape[2] // count) if count else 0
     depth = -(-depth // _SLICE_CHANNELS) * _SLICE_CHANNELS
-    if stage.primitive is not Primitive.CONVOLUTION or depth >= stage.output.shape[2] or target.constants_in_sram:
+    if stage.primitive is not Primitive.CONVOLUTION or depth >= stage.output.shape[2] or not target.copies_ahead:
         return Encoding(*found)
     part = replace(spec, ofm_depth=depth, constant_bytes=raw * depth // stage.output.shape[2])
     sliced = _core.choose_weight_encoding(target, part, plane, layouts)
     return Encoding(*found) if sliced is None else Encoding(*found, sliced=SlicedSpec(depth, *sliced))
+
+
+def unencoded(stage: Stage, encoding: Encoding) -> Encoding:
+    """The encoding with the bytes of constants that nobody compresses."""
+    raw, sliced = raw_bytes(stage), encoding.sliced
+    if sliced is not None:
+        channels = stage.output.shape[2]
+        starts = range(0, channels, sliced.depth)
+        sizes = tuple(raw * min(sliced.depth, channels - start) // channels for start in starts)
+        sliced = replace(sliced, bytes=sizes)
+    return replace(encoding, constant_bytes=raw, sliced=sliced)
 
 
 def build(
@@ -172,7 +187,7 @@ def build(
     order: Sequence[int],
     stages: Sequence[Stage],
     encodings: Sequence[Encoding],
-    target: Target,
+    target: Target | DeviceDescription,
     workspaces: Mapping[int, int] | None = None,
 ) -> Problem:
     """The CascaderGraph of a lowered network.

@@ -7,12 +7,12 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
+use super::devices::{primitive_of, DeviceSpec};
 use crate::checker::{check, Complaint};
 use crate::costs::{choose_encoding, Costs};
 use crate::graph::{self, aligned, GraphError, ALIGNMENT};
 use crate::interleave::{interleave, PlanError};
-use crate::npu::timing::Port;
-use crate::performance::{Device, Kernel, Primitive, Sliced};
+use crate::performance::{Kernel, Sliced};
 use crate::plans::Options;
 use crate::prefetch::prefetch;
 use crate::program::{Buffer, Content, Plan, Program, Staging, Step, View};
@@ -42,41 +42,6 @@ impl From<Complaint> for PyErr {
 }
 
 #[derive(FromPyObject)]
-struct MemorySpec {
-    name: String,
-    bytes_per_cycle: (u32, u32),
-    read_latency: u32,
-    write_latency: u32,
-    burst_bytes: u32,
-}
-
-impl MemorySpec {
-    fn build(self) -> Port {
-        let MemorySpec { name, bytes_per_cycle, read_latency, write_latency, burst_bytes } = self;
-        Port { name, bytes_per_cycle, read_latency, write_latency, burst_bytes }
-    }
-}
-
-#[derive(FromPyObject)]
-struct AcceleratorSpec {
-    name: String,
-}
-
-#[derive(FromPyObject)]
-struct DeviceSpec {
-    accelerator: AcceleratorSpec,
-    constants: MemorySpec,
-    arena: MemorySpec,
-}
-
-impl DeviceSpec {
-    fn build(self) -> PyResult<Device> {
-        let found = Device::ethos_u(&self.accelerator.name, self.constants.build(), self.arena.build());
-        found.map_err(SchedulingError::new_err)
-    }
-}
-
-#[derive(FromPyObject)]
 struct KernelSpec {
     primitive: String,
     kernel: [i64; 2],
@@ -102,16 +67,9 @@ struct SlicedSpec {
 
 impl KernelSpec {
     fn build(&self) -> PyResult<Kernel> {
-        let primitive = match self.primitive.as_str() {
-            "convolution" => Primitive::Convolution,
-            "depthwise" => Primitive::Depthwise,
-            "average_pool" | "identity" => Primitive::AveragePool,
-            "max_pool" => Primitive::MaxPool,
-            "add" => Primitive::Add,
-            other => return Err(SchedulingError::new_err(format!("unknown primitive '{other}'"))),
-        };
+        let unknown = || SchedulingError::new_err(format!("unknown primitive '{}'", self.primitive));
         Ok(Kernel {
-            primitive,
+            primitive: primitive_of(&self.primitive).ok_or_else(unknown)?,
             kernel: self.kernel,
             stride: self.stride,
             dilation: self.dilation,
@@ -180,7 +138,7 @@ struct CascaderGraph {
 #[pymethods]
 impl CascaderGraph {
     #[new]
-    fn new(tensors: Vec<TensorSpec>, parts: Vec<PartSpec>, device: DeviceSpec) -> PyResult<CascaderGraph> {
+    fn new(tensors: Vec<TensorSpec>, parts: Vec<PartSpec>, device: DeviceSpec<'_>) -> PyResult<CascaderGraph> {
         let tensors = tensors.into_iter().map(build_tensor).collect::<PyResult<_>>()?;
         let parts = parts.into_iter().map(build_part).collect::<PyResult<_>>()?;
         Ok(CascaderGraph { graph: graph::CascaderGraph::new(tensors, parts, device.build()?)? })
@@ -530,7 +488,7 @@ fn check_plans(py: Python<'_>, graph: &CascaderGraph, plans: Vec<PlanSpec>, pref
 /// (OFM block depth, part-kernel-first) for a kernel whose weights are still to be encoded; None if nothing fits.
 #[pyfunction]
 fn choose_weight_encoding(
-    device: DeviceSpec,
+    device: DeviceSpec<'_>,
     kernel: KernelSpec,
     plane: [i64; 2],
     layouts: (String, String),

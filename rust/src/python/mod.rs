@@ -1,10 +1,11 @@
 //! The only module that knows pyo3: converts problems in, solutions out, and maps every error.
 //!
-//! One file per room (`simulator`, `timing`, `usmp`, `cascader`), each with a `register` function.
+//! One file per room (`simulator`, `timing`, `usmp`, `devices`, `cascader`), each with a `register` function.
 
 use pyo3::prelude::*;
 
 mod cascader;
+mod devices;
 mod simulator;
 mod timing;
 mod usmp;
@@ -13,6 +14,7 @@ mod usmp;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     cascader::register(module)?;
+    devices::register(module)?;
     simulator::register(module)?;
     timing::register(module)?;
     usmp::register(module)?;

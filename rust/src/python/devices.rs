@@ -1,0 +1,152 @@
+//! Python face of devices: an Ethos-U's target, or a description, becomes the core's device.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyMapping;
+
+use crate::npu::timing::Port;
+use crate::performance::{Device, Dma, Engine, Primitive, Rated, Spill, Unit};
+use crate::rated;
+
+#[derive(FromPyObject)]
+struct MemorySpec {
+    name: String,
+    bytes_per_cycle: (u32, u32),
+    read_latency: u32,
+    write_latency: u32,
+    burst_bytes: u32,
+    size_bytes: Option<u64>,
+}
+
+impl MemorySpec {
+    fn build(self) -> Port {
+        let MemorySpec { name, bytes_per_cycle, read_latency, write_latency, burst_bytes, .. } = self;
+        Port { name, bytes_per_cycle, read_latency, write_latency, burst_bytes }
+    }
+}
+
+#[derive(FromPyObject)]
+struct AcceleratorSpec {
+    name: String,
+}
+
+/// What the planner plans for.
+#[derive(FromPyObject)]
+pub(super) enum DeviceSpec<'py> {
+    EthosU(EthosUSpec),
+    Rated(RatedSpec<'py>),
+}
+
+#[derive(FromPyObject)]
+pub(super) struct EthosUSpec {
+    accelerator: AcceleratorSpec,
+    constants: MemorySpec,
+    arena: MemorySpec,
+}
+
+#[derive(FromPyObject)]
+pub(super) struct RatedSpec<'py> {
+    engines: Vec<EngineSpec<'py>>,
+    constants: MemorySpec,
+    arena: MemorySpec,
+    spill: Option<MemorySpec>,
+    buffer_bytes: Option<u64>,
+    dma: Option<DmaSpec>,
+}
+
+#[derive(FromPyObject)]
+struct EngineSpec<'py> {
+    name: String,
+    rates: Bound<'py, PyMapping>,
+    granule: [i64; 4],
+    operation_cycles: u64,
+    instruction_cycles: u64,
+}
+
+#[derive(FromPyObject)]
+struct DmaSpec {
+    start_cycles: u64,
+    in_flight: u32,
+}
+
+impl DeviceSpec<'_> {
+    pub(super) fn build(self) -> PyResult<Device> {
+        match self {
+            DeviceSpec::EthosU(spec) => {
+                let found = Device::ethos_u(&spec.accelerator.name, spec.constants.build(), spec.arena.build());
+                found.map_err(PyValueError::new_err)
+            }
+            DeviceSpec::Rated(spec) => Ok(Device { unit: Unit::Rated(spec.build()?) }),
+        }
+    }
+}
+
+impl RatedSpec<'_> {
+    fn build(self) -> PyResult<Rated> {
+        let engines = self.engines.into_iter().enumerate().map(|(index, engine)| engine.build(index));
+        let from_bytes = self.arena.size_bytes;
+        let spill = match (self.spill, from_bytes) {
+            (None, _) => None,
+            (Some(memory), Some(from_bytes)) => Some(Spill { from_bytes, memory: memory.build() }),
+            (Some(_), None) => {
+                return Err(PyValueError::new_err(
+                    "arena.size_bytes is None; spill begins where the arena's memory ends",
+                ))
+            }
+        };
+        let unit = Rated {
+            engines: engines.collect::<PyResult<_>>()?,
+            constants: self.constants.build(),
+            arena: self.arena.build(),
+            spill,
+            buffer_bytes: self.buffer_bytes,
+            dma: self.dma.map(|DmaSpec { start_cycles, in_flight }| Dma { start_cycles, in_flight }),
+        };
+        rated::verify(&unit).map_err(PyValueError::new_err)?;
+        Ok(unit)
+    }
+}
+
+impl EngineSpec<'_> {
+    fn build(self, index: usize) -> PyResult<Engine> {
+        let mut rates = [None; Primitive::COUNT];
+        for entry in self.rates.items()?.iter() {
+            let (name, rate): (String, (u32, u32)) = entry.extract()?;
+            let primitive = primitive_of(&name).filter(|_| name != IDENTITY).ok_or_else(|| {
+                let known: Vec<&str> = PRIMITIVES.iter().map(|(_, name)| *name).collect();
+                let (engine, known) = (&self.name, known.join(", "));
+                PyValueError::new_err(format!("engines[{index}].rates of '{engine}' has '{name}'; known are {known}"))
+            })?;
+            rates[primitive as usize] = Some(rate);
+        }
+        let EngineSpec { name, granule, operation_cycles, instruction_cycles, .. } = self;
+        Ok(Engine { name, rates, granule, operation_cycles, instruction_cycles })
+    }
+}
+
+const PRIMITIVES: [(Primitive, &str); Primitive::COUNT] = [
+    (Primitive::Convolution, "convolution"),
+    (Primitive::Depthwise, "depthwise"),
+    (Primitive::AveragePool, "average_pool"),
+    (Primitive::MaxPool, "max_pool"),
+    (Primitive::Add, "add"),
+];
+
+/// The average pool of one element that only rescales.
+const IDENTITY: &str = "identity";
+
+/// A primitive by the name that stages give it.
+pub(super) fn primitive_of(name: &str) -> Option<Primitive> {
+    let name = if name == IDENTITY { "average_pool" } else { name };
+    PRIMITIVES.iter().find(|(_, known)| *known == name).map(|(primitive, _)| *primitive)
+}
+
+/// Raise `ValueError` with the field of a device description that makes no sense.
+#[pyfunction]
+fn check_device(device: RatedSpec<'_>) -> PyResult<()> {
+    device.build().map(|_| ())
+}
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(check_device, module)?)
+}

@@ -1,0 +1,170 @@
+"""Devices by description: what makes no sense is named, small networks are planned for both ready ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+import ethoscade
+import pytest
+from device_judge import fastest_one_by_one, judged
+from ethoscade import BudgetError, ConfigError, DeviceDescription
+from ethoscade.devices import PRIMITIVES, Dma, Engine, cortex_m7, cortex_m55, matrix_npu
+from ethoscade.frontend import read_tflite
+from ethoscade.ir import Activation
+from ethoscade.planning import Outline, prepare
+from ethoscade.target import Memory
+from ethoscade.testing import ModelBuilder, inverted_residuals, keyword_spotting, residual_network, tiny_conv
+
+READY = {make().name: make for make in (cortex_m55, cortex_m7, matrix_npu)}
+NETWORKS = {
+    "tiny_conv": tiny_conv,
+    "residual_network": residual_network,
+    "keyword_spotting": keyword_spotting,
+    "inverted_residuals": inverted_residuals,
+}
+
+
+def outline(network: Callable[[], bytes], device: DeviceDescription) -> Outline:
+    return prepare(read_tflite(network()), device)
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+@pytest.mark.parametrize("device", READY.values(), ids=READY)
+def test_small_networks_are_planned(device: Callable[[], DeviceDescription], network: Callable[[], bytes]) -> None:
+    curve = judged(outline(network, device()))
+    assert ethoscade.plan(network(), device()).points == curve.points
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+@pytest.mark.parametrize("device", READY.values(), ids=READY)
+def test_a_faster_engine_slows_nothing_down(
+    device: Callable[[], DeviceDescription], network: Callable[[], bytes]
+) -> None:
+    before = ethoscade.plan(network(), device()).points[-1]
+    for index, engine in enumerate(device().engines):
+        doubled = {primitive: (2 * rate[0], rate[1]) for primitive, rate in engine.rates.items()}
+        engines = list(device().engines)
+        engines[index] = replace(engine, rates=doubled)
+        after = ethoscade.plan(network(), replace(device(), engines=tuple(engines))).points[-1]
+        assert after[1] <= before[1]
+
+
+def wide_middle() -> bytes:
+    """Small ends, 32 KiB tensors in between."""
+    b = ModelBuilder("wide_middle")
+    x = b.input((1, 32, 32, 3), name="input")
+    for _ in range(3):
+        x = b.conv2d(x, 32, 3, activation=Activation.RELU)
+    b.conv2d(x, 8, 3, stride=2, name="output")
+    return b.build()
+
+
+def small_chip(dram: Memory) -> DeviceDescription:
+    """An engine that is never in the way, 24 KiB on the chip."""
+    rates = MappingProxyType(dict.fromkeys(PRIMITIVES, (4096, 1)))
+    chip = Memory("chip", (64, 1), 0, 0, 16, size_bytes=24 * 1024)
+    return DeviceDescription("small-chip", (Engine("all", rates),), chip, chip, spill=dram, dma=Dma(in_flight=4))
+
+
+def test_a_cascade_beats_one_operator_after_the_other_where_memory_behind_the_chip_is_slow() -> None:
+    """Run whole, three tensors of 32 KiB do not fit a chip of 24; at a byte per cycle what is left over takes time."""
+    slow = outline(wide_middle, small_chip(Memory("dram", (1, 1), 50, 50, 16)))
+    curve = judged(slow)
+    one_by_one = fastest_one_by_one(slow)
+    whole = 32 * 1024
+    assert one_by_one >= 3 * (whole - 24 * 1024)
+    size, cycles = curve.points[-1]
+    assert size <= 24 * 1024
+    assert cycles * 2 < one_by_one
+    assert any(plan.first != plan.last for plan in curve.proposals[-1].plans)
+
+
+def test_a_plan_stays_inside_the_arena() -> None:
+    whole = ethoscade.plan(inverted_residuals(), cortex_m55())
+    size = whole.points[len(whole.points) // 2][0]
+    assert whole.floor_bytes < size < whole.points[-1][0]
+    arena = replace(cortex_m55().arena, size_bytes=size)
+    assert ethoscade.plan(inverted_residuals(), replace(cortex_m55(), arena=arena)).points[-1][0] == size
+    arena = replace(arena, size_bytes=whole.floor_bytes - 1)
+    with pytest.raises(BudgetError, match="does not fit into") as caught:
+        ethoscade.plan(inverted_residuals(), replace(cortex_m55(), arena=arena))
+    assert caught.value.floor_bytes == whole.floor_bytes
+    assert caught.value.operator in {stage.name for stage in outline(inverted_residuals, cortex_m55()).stages}
+
+
+def test_constants_in_the_arenas_memory_count() -> None:
+    apart = ethoscade.plan(tiny_conv(), cortex_m7())
+    memory = replace(cortex_m7().arena, size_bytes=None)
+    together = ethoscade.plan(tiny_conv(), replace(cortex_m7(), arena=memory, constants=memory))
+    weights, records = 3 * 3 * (3 * 8 + 8 * 4), 10 * (8 + 4)
+    assert together.floor_bytes == apart.floor_bytes + weights + records
+
+
+def test_nothing_is_left_to_chance() -> None:
+    for device in READY.values():
+        assert (
+            ethoscade.plan(keyword_spotting(), device()).points == ethoscade.plan(keyword_spotting(), device()).points
+        )
+
+
+def _memory(**changes: object) -> Callable[[], object]:
+    return lambda: replace(matrix_npu(), arena=replace(matrix_npu().arena, **changes))
+
+
+def _engine(**changes: object) -> Callable[[], object]:
+    return lambda: replace(matrix_npu(), engines=(replace(matrix_npu().engines[0], **changes),))
+
+
+NONSENSE: list[tuple[str, Callable[[], object]]] = [
+    (r"arena\.bytes_per_cycle of 'shared' is 0/1", _memory(bytes_per_cycle=(0, 1))),
+    (r"arena\.burst_bytes of 'shared' is 0", _memory(burst_bytes=0)),
+    (r"arena\.size_bytes is None", _memory(size_bytes=None)),
+    (r"arena\.size_bytes is -1", _memory(size_bytes=-1)),
+    (r"bytes_per_cycle", _memory(bytes_per_cycle=(1.5, 1))),
+    (r"read_latency", _memory(read_latency=-1)),
+    (r"engines is empty", lambda: replace(matrix_npu(), engines=())),
+    (r"engines\[0\]\.rates of 'matrix' is empty", _engine(rates={})),
+    (r"engines\[0\]\.rates of 'matrix' is 1/0", _engine(rates={"add": (1, 0)})),
+    (r"engines\[0\]\.rates of 'matrix' has 'convolve'; known are convolution, ", _engine(rates={"convolve": (1, 1)})),
+    (r"engines\[0\]\.granule of 'matrix' has 0", _engine(granule=(1, 0, 1, 1))),
+    (r"granule", _engine(granule=(1, 1))),
+    (r"engines\[0\]\.operation_cycles of 'matrix' is 99999999", _engine(operation_cycles=99999999)),
+    (r"buffer_bytes is 0", lambda: replace(matrix_npu(), buffer_bytes=0)),
+    (r"dma\.in_flight is 0", lambda: replace(matrix_npu(), dma=Dma(in_flight=0))),
+    (r"layout is 'NCHW'", lambda: replace(matrix_npu(), layout="NCHW")),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("message", "build"), NONSENSE, ids=[message for message, _ in NONSENSE])
+def test_nonsense_is_named(message: str, build: Callable[[], object]) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        build()
+    assert "device 'matrix-npu'" in str(caught.value)
+
+
+MISFITS: list[tuple[str, DeviceDescription]] = [
+    (r"engines have no rate for add, which '.+' needs", replace(matrix_npu(), engines=matrix_npu().engines[:1])),
+    (r"buffer_bytes is 64; no block of '.+' fits", replace(matrix_npu(), buffer_bytes=64)),
+    (
+        r"constants\.size_bytes is 100; '.+' has \d+ bytes",
+        replace(matrix_npu(), constants=replace(matrix_npu().constants, size_bytes=100)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("message", "device"), MISFITS, ids=[message for message, _ in MISFITS])
+def test_what_a_network_does_not_fit_is_named(message: str, device: DeviceDescription) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ethoscade.plan(residual_network(), device)
+
+
+def test_the_example_shows_that_fusing_pays() -> None:
+    example = Path(__file__).resolve().parents[2] / "examples" / "fused_kernels.py"
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "kernel: expand 1 " in done.stdout
