@@ -267,8 +267,10 @@ mod tests {
     use crate::samples::device;
 
     fn npu() -> EthosU {
-        let Unit::EthosU(npu) = device().unit;
-        npu
+        match device().unit {
+            Unit::EthosU(npu) => npu,
+            Unit::Rated(_) => unreachable!("the sample device is an Ethos-U"),
+        }
     }
 
     fn kernel(primitive: Primitive, size: i64, [ifm_depth, ofm_depth]: [i64; 2]) -> Kernel {
