@@ -9,10 +9,11 @@
 
 use smallvec::SmallVec;
 
-use crate::costs::{staging_cycles, Costs, Source};
+use crate::costs::{staging_cycles, Costs};
 use crate::graph::{aligned, CascaderGraph, PartId};
 use crate::occupancy::{Occupancy, Share};
 use crate::pareto::{keep_front, thin, thin_to, Point};
+use crate::performance::Source;
 use crate::program::{Plan, Staging};
 use crate::rolling::RowTable;
 use crate::stripe::{Axis, Span, Tiling};
@@ -224,10 +225,10 @@ fn single(
     if let Some(cost) = costs.stripe(graph, part, plane, Source::InPlace) {
         found.push(candidate(Staging::InPlace, plane[0], 0, cost.cycles));
     }
-    if let Some(cost) = costs.stripe(graph, part, plane, Source::Staged).filter(|_| kernel.constant_bytes > 0) {
-        let copy = staging_cycles(&graph.device, kernel.constant_bytes);
+    if let Some(cost) = costs.stripe(graph, part, plane, Source::Staged).filter(|_| kernel.staged_bytes() > 0) {
+        let copy = staging_cycles(&graph.device, kernel.staged_bytes());
         let cycles = copies.cycles(cost.cycles, copy, 0);
-        found.push(candidate(Staging::Whole, plane[0], aligned(kernel.constant_bytes), cycles));
+        found.push(candidate(Staging::Whole, plane[0], aligned(kernel.staged_bytes()), cycles));
     }
     if let Some(sliced) = &kernel.sliced {
         let slices = 0..sliced.bytes.len() as u32;
@@ -429,7 +430,7 @@ impl Grower<'_> {
 
     /// Ways to run Part `part` in stripes of `stripe` over all bands.
     fn choices(&mut self, part: PartId, stripe: i64, boxes: &[[Span; 2]]) -> Vec<Choice> {
-        let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.constant_bytes);
+        let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.staged_bytes());
         let mut found = Vec::new();
         if let Some(cycles) = self.cycles(part, stripe, Source::InPlace, boxes) {
             found.push(Choice { staging: Staging::InPlace, staged_bytes: 0, cycles });
@@ -496,7 +497,7 @@ impl Grower<'_> {
         let first = self.last - size as PartId;
         let (mut stripes, mut shares) = (SmallVec::<[i64; 16]>::new(), SmallVec::<[Share; 16]>::new());
         for (part, node) in (first..).zip(self.table.chain(state.index)) {
-            let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.constant_bytes);
+            let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.staged_bytes());
             let staged = if node.staging == Staging::Whole { aligned(constant_bytes) } else { 0 };
             stripes.push(node.stripe);
             shares.push(Share { rolling: node.rolling_bytes, staged });

@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 
 use crate::graph::{PartId, TensorId};
-use crate::performance::Block;
+use crate::performance::{Block, Source};
 use crate::stripe::{Region, Tiling};
 
 /// Decisions for one group of consecutive Parts: how it is cut and what is staged.
@@ -137,6 +137,16 @@ pub struct Stripe {
     pub slice: Option<u32>,
     /// Modelled cycles.
     pub cycles: u64,
+}
+
+impl Stripe {
+    /// Which constants it uses, and from where.
+    pub fn source(&self) -> Source {
+        match (self.constants, self.slice) {
+            (None, _) => Source::InPlace,
+            (Some(_), slice) => Source::copied(slice),
+        }
+    }
 }
 
 /// One step of a program. Nearly all steps are stripes, so that their size does not matter.

@@ -15,7 +15,7 @@ use crate::graph::{CascaderGraph, TensorId};
 use crate::npu::timing::kernel::KernelCost;
 use crate::npu::timing::schedule::play;
 use crate::npu::timing::walk::{Action, DmaCost, KernelShape, Step as Command};
-use crate::performance::{Block, EthosU, Home, Kernel, Operation, Slab};
+use crate::performance::{Block, EthosU, Kernel, Operation, Slab, Source};
 use crate::program::{Program, Step, Stripe, View};
 use crate::register_words::{Image, Surface};
 
@@ -35,8 +35,7 @@ pub struct Memo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Geometry {
     part: u32,
-    slice: Option<u32>,
-    home: Home,
+    source: Source,
     input: [i64; 2],
     output: [i64; 2],
     padding: [i64; 4],
@@ -140,12 +139,8 @@ impl<'a> Stream<'a> {
     }
 
     fn copy(&mut self, part: u32, buffer: u32, slice: Option<u32>) {
-        let kernel = self.graph.kernel(part);
-        let whole = kernel.map_or(0, |kernel| kernel.constant_bytes);
-        let bytes = match (slice, kernel.and_then(|kernel| kernel.sliced.as_ref())) {
-            (Some(index), Some(sliced)) => sliced.bytes[index as usize],
-            _ => whole,
-        };
+        let encoding = self.graph.kernel(part).and_then(|kernel| kernel.encoding(Source::copied(slice)));
+        let bytes = encoding.map_or(0, |encoding| encoding.bytes);
         let offset = self.offsets[buffer as usize];
         let range = (offset, offset + bytes);
         self.words += self.image.copy((part, slice), offset, bytes);
@@ -211,20 +206,17 @@ impl<'a> Stream<'a> {
 
     fn costed(&mut self, kernel: &Kernel, stripe: &Stripe) -> &mut Costed {
         let (graph, npu) = (self.graph, self.npu);
-        let home = if stripe.constants.is_some() { Home::Arena } else { Home::Constants };
         let plane = |view: &View| view.region.spans.map(|span| span.len());
         let geometry = Geometry {
             part: stripe.part,
-            slice: stripe.slice,
-            home,
+            source: stripe.source(),
             input: plane(&stripe.inputs[0]),
             output: plane(&stripe.output),
             padding: stripe.padding,
             block: stripe.block,
         };
         self.memo.kernels.entry(geometry).or_insert_with(|| {
-            let sliced = stripe.slice.and_then(|index| kernel.slice(index as usize));
-            let kernel = sliced.as_ref().unwrap_or(kernel);
+            let kernel = &kernel.with(geometry.source).expect("a stripe's constants are encoded");
             let reads = &graph.parts[stripe.part as usize].inputs;
             let read = |index: usize| Slab {
                 plane: plane(&stripe.inputs[index]),
@@ -238,7 +230,7 @@ impl<'a> Stream<'a> {
                 second: (stripe.inputs.len() > 1).then(|| read(1)),
                 output: Slab { plane: geometry.output, layout: made.layout, pixel_bytes: made.pixel_bytes },
                 padding: stripe.padding,
-                constants: home,
+                constants: geometry.source.home(),
             };
             Costed { kernel: ethosu::planned(npu, &op, stripe.block), steps: [None, None, None, None] }
         })

@@ -18,6 +18,15 @@ from ..target import Target
 
 
 @dataclass(frozen=True)
+class EncodingSpec:
+    """Constants encoded once: OFM block depth, weight order, bytes."""
+
+    block_depth: int
+    part_kernel: bool
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
 class SlicedSpec:
     """Constants encoded in slices of `depth` output channels: OFM block depth, weight order, bytes of each slice."""
 
@@ -45,6 +54,7 @@ class KernelSpec:
     part_kernel: bool
     block_depth: int
     constant_bytes: int
+    staged: EncodingSpec | None = None
     sliced: SlicedSpec | None = None
 
 
@@ -82,11 +92,15 @@ class PartSpec:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a stage's constants are encoded: OFM block depth, weight order, how many bytes they take; and in slices."""
+    """How a stage's constants are encoded: OFM block depth, weight order, how many bytes they take.
+
+    `staged` is how they are encoded for being copied as a whole, None for the same; `sliced` how in slices, if at all.
+    """
 
     block_depth: int
     part_kernel: bool
     constant_bytes: int = 0
+    staged: EncodingSpec | None = None
     sliced: SlicedSpec | None = None
 
 
@@ -132,6 +146,7 @@ def kernel_spec(stage: Stage, encoding: Encoding) -> KernelSpec:
         part_kernel=encoding.part_kernel,
         block_depth=encoding.block_depth,
         constant_bytes=encoding.constant_bytes,
+        staged=encoding.staged,
         sliced=encoding.sliced,
     )
 
@@ -145,8 +160,8 @@ _SLICE_CHANNELS = 16
 def choose_encoding(stage: Stage, target: Target) -> Encoding:
     """Weight order and OFM block depth of the cheapest unstriped operation, before the constants are encoded.
 
-    Large convolutions get slices too, unless constants lie in SRAM anyway. Stages without constants get the depth of
-    their block. Returns block depth 0 if no block fits SHRAM.
+    Constants that are copied are encoded for that, large convolutions in slices too, unless they lie in SRAM anyway.
+    Stages without constants get the depth of their block. Returns block depth 0 if no block fits SHRAM.
     """
     raw = 0
     if stage.weights is not None:
@@ -157,14 +172,20 @@ def choose_encoding(stage: Stage, target: Target) -> Encoding:
     found = _core.choose_weight_encoding(target, spec, plane, layouts)
     if found is None:
         return Encoding(0, False)
+    in_place, staged = found
+    encoding = Encoding(*in_place)
+    if raw == 0 or target.constants_in_sram:
+        return encoding
+    if staged != in_place:
+        encoding = replace(encoding, staged=EncodingSpec(*staged))
     count = -(-raw // SLICE_BYTES)
-    depth = -(-stage.output.shape[2] // count) if count else 0
+    depth = -(-stage.output.shape[2] // count)
     depth = -(-depth // _SLICE_CHANNELS) * _SLICE_CHANNELS
-    if stage.primitive is not Primitive.CONVOLUTION or depth >= stage.output.shape[2] or target.constants_in_sram:
-        return Encoding(*found)
+    if stage.primitive is not Primitive.CONVOLUTION or depth >= stage.output.shape[2]:
+        return encoding
     part = replace(spec, ofm_depth=depth, constant_bytes=raw * depth // stage.output.shape[2])
-    sliced = _core.choose_weight_encoding(target, part, plane, layouts)
-    return Encoding(*found) if sliced is None else Encoding(*found, sliced=SlicedSpec(depth, *sliced))
+    found = _core.choose_weight_encoding(target, part, plane, layouts)
+    return encoding if found is None else replace(encoding, sliced=SlicedSpec(depth, *found[1]))
 
 
 def build(
