@@ -81,19 +81,32 @@ pub fn best_block(npu: &EthosU, op: &Operation) -> Option<Cost> {
         *least = costing.least(*block);
     }
     candidates.sort_unstable_by_key(|&(least, area, block)| (least, area, block.height));
-    let mut best: Option<(u64, i64, operation::Block)> = None;
+    let mut best: Option<(u64, i64, KernelCost, operation::Block)> = None;
     for &(least, area, block) in &candidates {
-        if least.ceil() > best.map_or(u64::MAX, |(cycles, ..)| cycles) {
+        if least.ceil() > best.as_ref().map_or(u64::MAX, |(cycles, ..)| *cycles) {
             break;
         }
         let Ok(cost) = costing.cost(block) else { continue };
         let found = (cost.alone.ceil(), area);
-        if best.is_none_or(|(cycles, known, _)| found < (cycles, known)) {
-            best = Some((found.0, area, block));
+        if best.as_ref().is_none_or(|&(cycles, known, ..)| found < (cycles, known)) {
+            best = Some((found.0, area, cost, block));
         }
     }
-    let (cycles, _, block) = best?;
-    Some(Cost { cycles, block: [block.height, block.width, block.depth].map(i64::from) })
+    let (cycles, _, cost, block) = best?;
+    let constants = match op.constants {
+        Home::Constants => constants_time(npu, &cost).ceil(),
+        Home::Arena => 0,
+    };
+    Some(Cost { cycles, constants, block: [block.height, block.width, block.depth].map(i64::from) })
+}
+
+/// How long the memory of constants is busy; none where it is the arena's.
+fn constants_time(npu: &EthosU, cost: &KernelCost) -> Ticks {
+    let index = npu.system.of_region(CONSTANTS_REGION);
+    if index == npu.system.of_region(ARENA_REGION) {
+        return Ticks::ZERO;
+    }
+    cost.loads[index].time(&npu.system.ports()[index])
 }
 
 /// Block extents worth trying along an axis, ascending: the whole, even divisions, powers of two of the micro-block.

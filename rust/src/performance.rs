@@ -196,6 +196,8 @@ pub type Block = [i64; 3];
 pub struct Cost {
     /// Cycles from its first fetch to its last write, alone.
     pub cycles: u64,
+    /// Of these, cycles that keep the memory of constants busy, which copies want too.
+    pub constants: u64,
     /// The block that gives them.
     pub block: Block,
 }
