@@ -151,8 +151,11 @@ def kernel_spec(stage: Stage, encoding: Encoding) -> KernelSpec:
     )
 
 
-SLICE_BYTES = 24 * 1024
-"""Constants beyond this are encoded in slices of about this size as well."""
+WHOLE_BYTES = 24 * 1024
+"""Constants beyond this are encoded in slices as well."""
+
+SLICE_BYTES = 32 * 1024
+"""Slices hold about so many bytes of raw weights."""
 
 _SLICE_CHANNELS = 16
 
@@ -178,7 +181,7 @@ def choose_encoding(stage: Stage, target: Target) -> Encoding:
         return encoding
     if staged != in_place:
         encoding = replace(encoding, staged=EncodingSpec(*staged))
-    count = -(-raw // SLICE_BYTES)
+    count = max(-(-raw // SLICE_BYTES), 2 if raw > WHOLE_BYTES else 1)
     depth = -(-stage.output.shape[2] // count)
     depth = -(-depth // _SLICE_CHANNELS) * _SLICE_CHANNELS
     if stage.primitive is not Primitive.CONVOLUTION or depth >= stage.output.shape[2]:
