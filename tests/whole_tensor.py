@@ -55,7 +55,7 @@ def pick_block(stage: Stage, stripe: Stripe, accelerator: Accelerator, rank: flo
         [stage],
         [Stripe(0, stripe.inputs, stripe.output, stripe.padding, stripe.block)],
         offsets,
-        Constants(b"", (fake if stage.weights is not None else None,)),
+        Constants(b"", {(0, stripe.portion): fake} if stage.weights is not None else {}),
     )[0]
     blocks = sorted(vela.valid_blocks(kernel, accelerator), key=lambda b: (b[0] * b[1] * b[2], b))
     return blocks[round(rank * (len(blocks) - 1))]
@@ -81,7 +81,7 @@ def compile_whole(graph: Graph, accelerator: Accelerator, *, rank: float = 1.0, 
     steps: list[Step] = []
     placed = dict(offsets)
     for i, stripe in enumerate(stripes):
-        place = constants.stages[i]
+        place = constants.place(i)
         if staged and place is not None:
             buffer = len(graph.tensors) + i
             placed[buffer] = top

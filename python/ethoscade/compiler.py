@@ -29,7 +29,7 @@ from .rewrites import simplify
 from .scheduling import problem as scheduling_problem
 from .scheduling import schedule as scheduling
 from .scheduling.bricks import lay_in_bricks
-from .scheduling.problem import Encoding, Problem
+from .scheduling.problem import Encoding, EncodingSpec, Problem, SlicedSpec
 from .scheduling.program import CallOperator, CopyConstants, Program, Stripe
 from .scheduling.schedule import Schedule
 from .target import Target, compilation_target, parse_size
@@ -215,17 +215,30 @@ def check_not_compiled(source: Graph) -> None:
 
 
 def _encode(stage: Stage, target: Target, encoding: Encoding) -> EncodedStage:
-    sliced, slices = encoding.sliced, None
-    if sliced is not None:
-        slices = SliceChoice(sliced.depth, EncodingChoice(sliced.block_depth, sliced.part_kernel))
-    return encode_stage(stage, target.accelerator, EncodingChoice(encoding.block_depth, encoding.part_kernel), slices)
+    def choice(of: Encoding | EncodingSpec | SlicedSpec) -> EncodingChoice:
+        return EncodingChoice(of.block_depth, of.part_kernel)
+
+    staged, sliced = encoding.staged, encoding.sliced
+    return encode_stage(
+        stage,
+        target.accelerator,
+        choice(encoding),
+        None if staged is None else choice(staged),
+        None if sliced is None else SliceChoice(sliced.depth, choice(sliced)),
+    )
 
 
 def _sized(encoding: Encoding, encoded: EncodedStage) -> Encoding:
     """The encoding with the bytes that it came to."""
     whole = encoded.whole.length_bytes if encoded.whole else 0
+    staged = encoded.staged.length_bytes if encoded.staged else 0
     sizes = tuple(part.length_bytes for part in encoded.slices)
-    return replace(encoding, constant_bytes=whole, sliced=encoding.sliced and replace(encoding.sliced, bytes=sizes))
+    return replace(
+        encoding,
+        constant_bytes=whole,
+        staged=encoding.staged and replace(encoding.staged, bytes=staged),
+        sliced=encoding.sliced and replace(encoding.sliced, bytes=sizes),
+    )
 
 
 def search(network: Network) -> Curve:
@@ -273,7 +286,7 @@ def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) ->
 def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_bytes: int) -> Artifact:
     """The artefact of a placed program: one NPU call per run of steps between CPU operators."""
     steps = [step for step in program.steps if not isinstance(step, CallOperator)]
-    constants = lay_out(network.encoded, {(step.stage, step.slice) for step in steps})
+    constants = lay_out(network.encoded, {(step.stage, step.portion) for step in steps})
     calls: list[NpuCall | CpuCall] = []
     run: list[Stripe | CopyConstants] = []
     for step in (*program.steps, None):

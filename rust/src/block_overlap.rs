@@ -123,10 +123,7 @@ fn jobs(kernel: &Kernel) -> i64 {
 
 /// Blocks of a stripe along height, width and depth.
 fn grid(graph: &CascaderGraph, stripe: &Stripe) -> [i64; 3] {
-    let depth = graph.kernel(stripe.part).map_or(1, |kernel| match (&kernel.sliced, stripe.slice) {
-        (Some(sliced), Some(index)) => sliced.depth.min(kernel.ofm_depth - i64::from(index) * sliced.depth),
-        _ => kernel.ofm_depth,
-    });
+    let depth = graph.kernel(stripe.part).map_or(1, |kernel| kernel.depth(stripe.source()));
     let [rows, columns] = stripe.output.region.spans.map(|span| span.len());
     let count = |extent: i64, block: i64| (extent + block - 1) / block;
     [count(rows, stripe.block[0]), count(columns, stripe.block[1]), count(depth, stripe.block[2])]

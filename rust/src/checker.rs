@@ -7,6 +7,7 @@
 use thiserror::Error;
 
 use crate::graph::{CascaderGraph, PartId, TensorId, Work};
+use crate::performance::Source;
 use crate::program::{Content, Program, Step, Stripe, View, Window};
 
 /// What is wrong with a program.
@@ -360,10 +361,7 @@ fn slice_bits(graph: &CascaderGraph, stripe: &Stripe) -> (u64, u64) {
 /// Bytes that a copy of a Part's constants, or of one slice of them, writes.
 fn copied_bytes(graph: &CascaderGraph, part: PartId, slice: Option<u32>) -> u64 {
     let Some(kernel) = graph.kernel(part) else { return 0 };
-    match slice {
-        None => kernel.constant_bytes,
-        Some(index) => kernel.sliced.as_ref().and_then(|s| s.bytes.get(index as usize).copied()).unwrap_or(u64::MAX),
-    }
+    kernel.encoding(Source::copied(slice)).map_or(u64::MAX, |encoding| encoding.bytes)
 }
 
 fn size(buffer: usize, size_bytes: u64, needed_bytes: u64) -> Result<(), Complaint> {

@@ -8,22 +8,11 @@ use std::collections::HashMap;
 
 use crate::ethosu;
 use crate::graph::{CascaderGraph, Input, Layout, PartId};
-use crate::performance::{Cost, Device, Home, Kernel, Operation, Slab, Unit};
+use crate::performance::{Cost, Device, Home, Kernel, Operation, Order, Slab, Source, Unit};
 use crate::program::Program;
 use crate::rated;
 use crate::stripe::{Axis, Region, Span};
 use crate::timeline::{self, Memo};
-
-/// Which constants an operation uses, and from where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
-    /// All, from their home.
-    InPlace,
-    /// All, from the arena.
-    Staged,
-    /// One slice of the output channels, from the arena.
-    Slice(u32),
-}
 
 /// Costs known so far, for one graph.
 #[derive(Debug, Default)]
@@ -38,12 +27,8 @@ impl Costs {
     /// The stripe is taken to lie in the middle of the plane, so that stripes of equal size cost the same.
     pub fn stripe(&mut self, graph: &CascaderGraph, part: PartId, plane: [i64; 2], source: Source) -> Option<Cost> {
         *self.known.entry((part, plane, source)).or_insert_with(|| {
-            let kernel = graph.kernel(part)?;
-            match source {
-                Source::InPlace => best_block(graph, part, kernel, plane, Home::Constants),
-                Source::Staged => best_block(graph, part, kernel, plane, Home::Arena),
-                Source::Slice(index) => best_block(graph, part, &kernel.slice(index as usize)?, plane, Home::Arena),
-            }
+            let kernel = graph.kernel(part)?.with(source)?;
+            best_block(graph, part, &kernel, plane, source.home())
         })
     }
 
@@ -64,9 +49,9 @@ pub fn staging_cycles(device: &Device, bytes: u64) -> u64 {
     }
 }
 
-/// OFM block depth and whether weights come part-kernel-first, for a kernel whose constants are not encoded yet; None if
-/// no block fits. `layouts` are those of input and output.
-pub fn choose_encoding(device: &Device, kernel: &Kernel, plane: [i64; 2], layouts: [Layout; 2]) -> Option<(i64, bool)> {
+/// How to encode the constants of a kernel: to be read in place, and to be staged; None if no block fits. `layouts` are
+/// those of input and output.
+pub fn choose_encoding(device: &Device, kernel: &Kernel, plane: [i64; 2], layouts: [Layout; 2]) -> Option<[Order; 2]> {
     let input = [0, 1].map(|axis| (plane[axis] - 1) * kernel.stride[axis] + kernel.dilated(axis));
     let slab = |plane, layout, depth| Slab { plane, layout, pixel_bytes: depth as u64 };
     let read = slab(input, layouts[0], kernel.ifm_depth);
@@ -80,7 +65,7 @@ pub fn choose_encoding(device: &Device, kernel: &Kernel, plane: [i64; 2], layout
     };
     match &device.unit {
         Unit::EthosU(npu) => ethosu::choose_encoding(npu, &op),
-        Unit::Rated(unit) => rated::best_block(unit, &op).map(|cost| (cost.block[2], false)),
+        Unit::Rated(unit) => rated::best_block(unit, &op).map(|cost| [(cost.block[2], false); 2]),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::npu::timing::kernel::{self, Costing, KernelCost};
 use crate::npu::timing::system::CONSTANTS_REGION;
 use crate::npu::timing::walk::{DmaCost, KernelShape};
 use crate::npu::timing::Ticks;
-use crate::performance::{Block, Cost, EthosU, Home, Kernel, Layout, Operation, Primitive, Slab};
+use crate::performance::{Block, Cost, EthosU, Home, Kernel, Layout, Operation, Order, Primitive, Slab};
 
 /// Region of the arena, as the writer of command streams numbers them.
 const ARENA_REGION: usize = 1;
@@ -58,14 +58,9 @@ pub fn copy_cost(npu: &EthosU, bytes: u64) -> DmaCost {
 }
 
 /// The cheapest block of the kernel's own depth; None if no block fits SHRAM. Ties go to the larger block.
-pub fn best_block(npu: &EthosU, op: &Operation) -> Option<Cost> {
-    cheapest(npu, op, u64::MAX)
-}
-
-/// The cheapest block if it costs less than `limit` cycles.
 ///
 /// Blocks are tried in the order of what they cost at least, until that is more than the best found.
-fn cheapest(npu: &EthosU, op: &Operation, limit: u64) -> Option<Cost> {
+pub fn best_block(npu: &EthosU, op: &Operation) -> Option<Cost> {
     let mut kernel = described(op, [1, 1, op.kernel.block_depth]);
     let mut candidates: SmallVec<[(Ticks, i64, operation::Block); 64]> = SmallVec::new();
     let micro = npu.accelerator.micro_block.map(i64::from);
@@ -86,19 +81,32 @@ fn cheapest(npu: &EthosU, op: &Operation, limit: u64) -> Option<Cost> {
         *least = costing.least(*block);
     }
     candidates.sort_unstable_by_key(|&(least, area, block)| (least, area, block.height));
-    let mut best: Option<(u64, i64, operation::Block)> = None;
+    let mut best: Option<(u64, i64, KernelCost, operation::Block)> = None;
     for &(least, area, block) in &candidates {
-        if least.ceil() > best.map_or(limit, |(cycles, ..)| cycles) {
+        if least.ceil() > best.as_ref().map_or(u64::MAX, |(cycles, ..)| *cycles) {
             break;
         }
         let Ok(cost) = costing.cost(block) else { continue };
         let found = (cost.alone.ceil(), area);
-        if best.is_none_or(|(cycles, known, _)| found < (cycles, known)) {
-            best = Some((found.0, area, block));
+        if best.as_ref().is_none_or(|&(cycles, known, ..)| found < (cycles, known)) {
+            best = Some((found.0, area, cost, block));
         }
     }
-    let (cycles, _, block) = best.filter(|&(cycles, ..)| cycles < limit)?;
-    Some(Cost { cycles, block: [block.height, block.width, block.depth].map(i64::from) })
+    let (cycles, _, cost, block) = best?;
+    let constants = match op.constants {
+        Home::Constants => constants_time(npu, &cost).ceil(),
+        Home::Arena => 0,
+    };
+    Some(Cost { cycles, constants, block: [block.height, block.width, block.depth].map(i64::from) })
+}
+
+/// How long the memory of constants is busy; none where it is the arena's.
+fn constants_time(npu: &EthosU, cost: &KernelCost) -> Ticks {
+    let index = npu.system.of_region(CONSTANTS_REGION);
+    if index == npu.system.of_region(ARENA_REGION) {
+        return Ticks::ZERO;
+    }
+    cost.loads[index].time(&npu.system.ports()[index])
 }
 
 /// Block extents worth trying along an axis, ascending: the whole, even divisions, powers of two of the micro-block.
@@ -116,37 +124,37 @@ fn extents(plane: i64, micro: i64, limit: i64) -> SmallVec<[i64; 12]> {
     found
 }
 
-/// Weight order and OFM block depth for a kernel whose constants are not encoded yet.
+/// Weight orders for a kernel whose constants are not encoded yet: the best for constants that are read in place, and
+/// the best for constants in the arena, of the unstriped operation; None if nothing fits SHRAM.
 ///
-/// `constant_bytes` of the kernel is an estimate (the raw weights). Returns (block depth, part-kernel-first) of the
-/// cheapest unstriped operation, constants read in place or copied into the arena behind other work; None if nothing
-/// fits SHRAM.
-pub fn choose_encoding(npu: &EthosU, op: &Operation) -> Option<(i64, bool)> {
-    let kernel = op.kernel;
-    let orders: &[bool] = if kernel.primitive == Primitive::Convolution { &[false, true] } else { &[false] };
+/// `constant_bytes` of the kernel is an estimate (the raw weights). Where the constants' memory binds, many orders are
+/// equally good in place: then the one that is better in the arena wins, as it does with less of its traffic.
+pub fn choose_encoding(npu: &EthosU, op: &Operation) -> Option<[Order; 2]> {
+    let candidates: SmallVec<[(Order, [u64; 2]); 24]> = orders(npu, op.kernel)
+        .filter_map(|order| {
+            let kernel =
+                Kernel { block_depth: order.0, part_kernel: order.1, staged: None, sliced: None, ..*op.kernel };
+            let cycles =
+                |constants| best_block(npu, &Operation { kernel: &kernel, constants, ..*op }).map(|cost| cost.cycles);
+            Some((order, [cycles(Home::Constants)?, cycles(Home::Arena)?]))
+        })
+        .collect();
+    let in_place = candidates.iter().min_by_key(|(_, [in_place, staged])| (in_place, staged))?;
+    let staged = candidates.iter().min_by_key(|(_, [in_place, staged])| (staged, in_place))?;
+    Some([in_place.0, staged.0])
+}
+
+/// Weight orders worth trying.
+fn orders(npu: &EthosU, kernel: &Kernel) -> impl Iterator<Item = Order> {
     let micro = i64::from(npu.accelerator.micro_block[2]);
     let whole = round_up(kernel.ofm_depth, micro);
-    let copy = copy_cost(npu, kernel.constant_bytes).alone.ceil();
-    let mut best: Option<(u64, i64, bool)> = None;
-    for &part_kernel in orders {
-        for depth in [8, 16, 32, 48, 64, 96, 128, whole] {
-            let splits = depth < whole;
-            if depth > whole || depth > MAX_BLOCK[2] || depth % micro != 0 || (splits && depth % SPLIT_DEPTH != 0) {
-                continue;
-            }
-            let candidate = Kernel { block_depth: depth, part_kernel, sliced: None, ..*kernel };
-            for (constants, at_least) in [(Home::Constants, 0), (Home::Arena, copy)] {
-                let limit = best.map_or(u64::MAX, |(cycles, ..)| cycles);
-                let op = Operation { kernel: &candidate, constants, ..*op };
-                let Some(cost) = cheapest(npu, &op, limit) else { continue };
-                let cycles = cost.cycles.max(at_least);
-                if cycles < limit {
-                    best = Some((cycles, depth, part_kernel));
-                }
-            }
-        }
-    }
-    best.map(|(_, depth, part_kernel)| (depth, part_kernel))
+    let fits = move |&depth: &i64| {
+        depth <= whole.min(MAX_BLOCK[2]) && depth % micro == 0 && (depth == whole || depth % SPLIT_DEPTH == 0)
+    };
+    let mut depths: SmallVec<[i64; 12]> = [8, 16, 32, 48, 64, 96, 128, whole].into_iter().filter(fits).collect();
+    depths.dedup();
+    let part_kernel_first: &[bool] = if kernel.primitive == Primitive::Convolution { &[false, true] } else { &[false] };
+    part_kernel_first.iter().flat_map(move |&first| depths.clone().into_iter().map(move |depth| (depth, first)))
 }
 
 /// An operation in the simulator's terms. Addresses, zero points and scales have no part in its cost.
@@ -287,6 +295,7 @@ mod tests {
             part_kernel: false,
             block_depth: 16,
             constant_bytes: if primitive.has_weights() { (weights * size * size + 10 * ofm_depth) as u64 } else { 0 },
+            staged: None,
             sliced: None,
         }
     }

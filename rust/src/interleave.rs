@@ -6,10 +6,10 @@
 use smallvec::SmallVec;
 use thiserror::Error;
 
-use crate::costs::{staging_cycles, Costs, Source};
+use crate::costs::{staging_cycles, Costs};
 use crate::graph::{CascaderGraph, PartId, TensorId, Work};
 use crate::lifetimes::settle;
-use crate::performance::Cost;
+use crate::performance::{Cost, Source};
 use crate::program::{Buffer, Content, Plan, Program, Staging, Step, Stripe, View};
 use crate::stripe::{Axis, Region, Span};
 use crate::walk::{is_interior, wanted, Walk};
@@ -305,11 +305,7 @@ impl Builder<'_> {
     }
 
     fn copy(&mut self, part: PartId, slice: Option<u32>) -> Option<u32> {
-        let kernel = self.graph.kernel(part)?;
-        let bytes = match slice {
-            None => kernel.constant_bytes,
-            Some(index) => *kernel.sliced.as_ref()?.bytes.get(index as usize)?,
-        };
+        let bytes = self.graph.kernel(part)?.encoding(Source::copied(slice))?.bytes;
         if bytes == 0 {
             return None;
         }

@@ -63,8 +63,24 @@ pub struct Kernel {
     pub block_depth: i64,
     /// Encoded weights plus scales, bytes.
     pub constant_bytes: u64,
+    /// The same constants encoded for being copied as a whole, where another encoding is better then.
+    pub staged: Option<Encoding>,
     /// The same constants encoded in slices of output channels, if that was done.
     pub sliced: Option<Sliced>,
+}
+
+/// What weights are encoded for: OFM block depth, and whether they come part-kernel-first.
+pub type Order = (i64, bool);
+
+/// How constants are encoded, and what that comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encoding {
+    /// OFM block depth that the weights are encoded for.
+    pub block_depth: i64,
+    /// Weights are ordered part-kernel-first.
+    pub part_kernel: bool,
+    /// Encoded weights plus scales, bytes.
+    pub bytes: u64,
 }
 
 /// Constants encoded for several operations, each of which makes some of the output channels.
@@ -81,18 +97,39 @@ pub struct Sliced {
 }
 
 impl Kernel {
-    /// The operation that makes slice `index` of the output channels; None where the constants are not sliced so.
-    pub fn slice(&self, index: usize) -> Option<Kernel> {
-        let sliced = self.sliced.as_ref()?;
-        let first = index as i64 * sliced.depth;
-        Some(Kernel {
-            ofm_depth: sliced.depth.min(self.ofm_depth - first),
-            block_depth: sliced.block_depth,
-            part_kernel: sliced.part_kernel,
-            constant_bytes: *sliced.bytes.get(index)?,
-            sliced: None,
-            ..self.clone()
-        })
+    /// The constants that an operation uses from where they are; None where they are not sliced so.
+    pub fn encoding(&self, source: Source) -> Option<Encoding> {
+        let in_place =
+            Encoding { block_depth: self.block_depth, part_kernel: self.part_kernel, bytes: self.constant_bytes };
+        match source {
+            Source::InPlace => Some(in_place),
+            Source::Staged => Some(self.staged.unwrap_or(in_place)),
+            Source::Slice(index) => {
+                let sliced = self.sliced.as_ref()?;
+                let bytes = *sliced.bytes.get(index as usize)?;
+                Some(Encoding { block_depth: sliced.block_depth, part_kernel: sliced.part_kernel, bytes })
+            }
+        }
+    }
+
+    /// Output channels of an operation with these constants.
+    pub fn depth(&self, source: Source) -> i64 {
+        match (&self.sliced, source) {
+            (Some(sliced), Source::Slice(index)) => sliced.depth.min(self.ofm_depth - i64::from(index) * sliced.depth),
+            _ => self.ofm_depth,
+        }
+    }
+
+    /// Bytes of a copy of all constants.
+    pub fn staged_bytes(&self) -> u64 {
+        self.staged.map_or(self.constant_bytes, |staged| staged.bytes)
+    }
+
+    /// The operation with these constants and no others; None where they are not sliced so.
+    pub fn with(&self, source: Source) -> Option<Kernel> {
+        let Encoding { block_depth, part_kernel, bytes } = self.encoding(source)?;
+        let ofm_depth = self.depth(source);
+        Some(Kernel { ofm_depth, block_depth, part_kernel, constant_bytes: bytes, staged: None, sliced: None, ..*self })
     }
 
     /// Extent of the dilated window along an axis.
@@ -215,6 +252,8 @@ pub type Block = [i64; 3];
 pub struct Cost {
     /// Cycles from its first fetch to its last write, alone.
     pub cycles: u64,
+    /// Of these, cycles that keep the memory of constants busy, which copies want too.
+    pub constants: u64,
     /// The block that gives them.
     pub block: Block,
 }
@@ -237,6 +276,32 @@ pub enum Home {
     Constants,
     /// Copied into the arena.
     Arena,
+}
+
+/// Which constants an operation uses, and from where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// All, from their home.
+    InPlace,
+    /// All, from the arena.
+    Staged,
+    /// One slice of the output channels, from the arena.
+    Slice(u32),
+}
+
+impl Source {
+    /// Where that is.
+    pub fn home(self) -> Home {
+        match self {
+            Source::InPlace => Home::Constants,
+            Source::Staged | Source::Slice(_) => Home::Arena,
+        }
+    }
+
+    /// What a copy of one slice, or of all, brings.
+    pub fn copied(slice: Option<u32>) -> Source {
+        slice.map_or(Source::Staged, Source::Slice)
+    }
 }
 
 /// A kernel on one stripe.

@@ -9,10 +9,11 @@
 
 use smallvec::SmallVec;
 
-use crate::costs::{staging_cycles, Costs, Source};
+use crate::costs::{staging_cycles, Costs};
 use crate::graph::{aligned, CascaderGraph, PartId};
 use crate::occupancy::{Occupancy, Share};
 use crate::pareto::{keep_front, thin, thin_to, Point};
+use crate::performance::{Cost, Source};
 use crate::program::{Plan, Staging};
 use crate::rolling::RowTable;
 use crate::stripe::{Axis, Span, Tiling};
@@ -64,12 +65,34 @@ pub enum Copies {
 }
 
 impl Copies {
+    /// Cycles of kernels that read their constants in place, which keeps the constants' memory busy for some of them, while
+    /// one copy would have taken `once`: where copies hide, others wait for the rest.
+    fn in_place(self, kernels: Cycles, once: u64) -> u64 {
+        match self {
+            Copies::Exposed => kernels.all,
+            Copies::Hidden => kernels.all + kernels.constants.saturating_sub(once),
+        }
+    }
+
     /// Cycles of kernels and of the copies that they use; `first` is the copy that the first kernel waits for.
     fn cycles(self, kernels: u64, first: u64, rest: u64) -> u64 {
         match self {
             Copies::Exposed => first + kernels.max(rest),
             Copies::Hidden => kernels,
         }
+    }
+}
+
+/// Cycles of kernels, and those of them that keep the memory of constants busy.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cycles {
+    all: u64,
+    constants: u64,
+}
+
+impl Cycles {
+    fn plus(self, cost: &Cost, times: u64) -> Cycles {
+        Cycles { all: self.all + cost.cycles * times, constants: self.constants + cost.constants * times }
     }
 }
 
@@ -221,13 +244,14 @@ fn single(
     let Some(kernel) = graph.kernel(part) else { return vec![candidate(Staging::InPlace, 1, 0, 0)] };
     let plane = graph.tensors[graph.output(part) as usize].plane;
     let mut found = Vec::new();
+    let copy = staging_cycles(&graph.device, kernel.staged_bytes());
     if let Some(cost) = costs.stripe(graph, part, plane, Source::InPlace) {
-        found.push(candidate(Staging::InPlace, plane[0], 0, cost.cycles));
+        let cycles = copies.in_place(Cycles::default().plus(&cost, 1), copy);
+        found.push(candidate(Staging::InPlace, plane[0], 0, cycles));
     }
-    if let Some(cost) = costs.stripe(graph, part, plane, Source::Staged).filter(|_| kernel.constant_bytes > 0) {
-        let copy = staging_cycles(&graph.device, kernel.constant_bytes);
+    if let Some(cost) = costs.stripe(graph, part, plane, Source::Staged).filter(|_| kernel.staged_bytes() > 0) {
         let cycles = copies.cycles(cost.cycles, copy, 0);
-        found.push(candidate(Staging::Whole, plane[0], aligned(kernel.constant_bytes), cycles));
+        found.push(candidate(Staging::Whole, plane[0], aligned(kernel.staged_bytes()), cycles));
     }
     if let Some(sliced) = &kernel.sliced {
         let slices = 0..sliced.bytes.len() as u32;
@@ -429,29 +453,30 @@ impl Grower<'_> {
 
     /// Ways to run Part `part` in stripes of `stripe` over all bands.
     fn choices(&mut self, part: PartId, stripe: i64, boxes: &[[Span; 2]]) -> Vec<Choice> {
-        let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.constant_bytes);
+        let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.staged_bytes());
+        let copy = staging_cycles(&self.graph.device, constant_bytes);
         let mut found = Vec::new();
         if let Some(cycles) = self.cycles(part, stripe, Source::InPlace, boxes) {
+            let cycles = self.copies.in_place(cycles, copy);
             found.push(Choice { staging: Staging::InPlace, staged_bytes: 0, cycles });
         }
         if constant_bytes > 0 {
             if let Some(cycles) = self.cycles(part, stripe, Source::Staged, boxes) {
-                let copy = staging_cycles(&self.graph.device, constant_bytes);
-                let cycles = self.copies.cycles(cycles, copy, 0);
+                let cycles = self.copies.cycles(cycles.all, copy, 0);
                 found.push(Choice { staging: Staging::Whole, staged_bytes: aligned(constant_bytes), cycles });
             }
         }
         found
     }
 
-    fn cycles(&mut self, part: PartId, stripe: i64, source: Source, boxes: &[[Span; 2]]) -> Option<u64> {
-        let mut cycles = 0;
+    fn cycles(&mut self, part: PartId, stripe: i64, source: Source, boxes: &[[Span; 2]]) -> Option<Cycles> {
+        let mut cycles = Cycles::default();
         for [along, across] in boxes {
             for (extent, many) in [(stripe.min(along.len()), along.len() / stripe), (along.len() % stripe, 1)] {
                 if extent > 0 && many > 0 {
                     let mut plane = [extent; 2];
                     plane[self.tiling.roll.other() as usize] = across.len();
-                    cycles += self.costs.stripe(self.graph, part, plane, source)?.cycles * many as u64;
+                    cycles = cycles.plus(&self.costs.stripe(self.graph, part, plane, source)?, many as u64);
                 }
             }
         }
@@ -496,7 +521,7 @@ impl Grower<'_> {
         let first = self.last - size as PartId;
         let (mut stripes, mut shares) = (SmallVec::<[i64; 16]>::new(), SmallVec::<[Share; 16]>::new());
         for (part, node) in (first..).zip(self.table.chain(state.index)) {
-            let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.constant_bytes);
+            let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.staged_bytes());
             let staged = if node.staging == Staging::Whole { aligned(constant_bytes) } else { 0 };
             stripes.push(node.stripe);
             shares.push(Share { rolling: node.rolling_bytes, staged });

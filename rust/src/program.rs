@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 
 use crate::graph::{CascaderGraph, PartId, TensorId};
-use crate::performance::{Block, Home, Kernel, Operation, Slab};
+use crate::performance::{Block, Kernel, Operation, Slab, Source};
 use crate::stripe::{Region, Tiling};
 
 /// Decisions for one group of consecutive Parts: how it is cut and what is staged.
@@ -147,7 +147,7 @@ pub struct Stripe {
 }
 
 impl Stripe {
-    /// The stripe as an operation with `kernel`, its Part's or the slice of it that is made.
+    /// The stripe as an operation with `kernel`, its Part's with the constants that it uses.
     pub fn operation<'k>(&self, graph: &CascaderGraph, kernel: &'k Kernel) -> Operation<'k> {
         let reads = &graph.parts[self.part as usize].inputs;
         let read = |index: usize| Slab {
@@ -162,16 +162,15 @@ impl Stripe {
             second: (self.inputs.len() > 1).then(|| read(1)),
             output: Slab { plane: self.output.plane(), layout: made.layout, pixel_bytes: made.pixel_bytes },
             padding: self.padding,
-            constants: self.home(),
+            constants: self.source().home(),
         }
     }
 
-    /// Where its constants are.
-    pub fn home(&self) -> Home {
-        if self.constants.is_some() {
-            Home::Arena
-        } else {
-            Home::Constants
+    /// Which constants it uses, and from where.
+    pub fn source(&self) -> Source {
+        match (self.constants, self.slice) {
+            (None, _) => Source::InPlace,
+            (Some(_), slice) => Source::copied(slice),
         }
     }
 }

@@ -104,8 +104,7 @@ impl Image {
         blockdep: u32,
     ) -> u64 {
         self.words = 0;
-        let sliced = stripe.slice.and_then(|index| kernel.slice(index as usize));
-        let kernel = sliced.as_ref().unwrap_or(kernel);
+        let Some(kernel) = &kernel.with(stripe.source()) else { return 0 };
         self.surface(IFM, &inputs[0]);
         self.surface(OFM, output);
         if let Some(second) = inputs.get(1) {

@@ -3,7 +3,7 @@
 use crate::costs::choose_encoding;
 use crate::graph::{aligned, CascaderGraph, Input, Layout, Part, Tensor, TensorId, Work};
 use crate::npu::timing::Port;
-use crate::performance::{Device, Kernel, Primitive, Sliced};
+use crate::performance::{Device, Encoding, Kernel, Primitive, Sliced};
 use crate::program::Program;
 use crate::propagator::Propagator;
 use crate::proposals::Placement;
@@ -101,14 +101,18 @@ impl Network {
             part_kernel: false,
             block_depth: 8,
             constant_bytes: weights as u64 + if weights > 0 { 10 * depth as u64 } else { 0 },
+            staged: None,
             sliced: None,
         };
-        (kernel.block_depth, kernel.part_kernel) =
+        let [in_place, (block_depth, part_kernel)] =
             choose_encoding(&device(), &kernel, plane, [Layout::Nhwc; 2]).expect("a block fits");
+        (kernel.block_depth, kernel.part_kernel) = in_place;
+        kernel.staged =
+            (kernel.constant_bytes > 0).then_some(Encoding { block_depth, part_kernel, bytes: kernel.constant_bytes });
         if primitive == Primitive::Convolution && depth >= 32 {
             let part =
                 Kernel { ofm_depth: 16, constant_bytes: kernel.constant_bytes * 16 / depth as u64, ..kernel.clone() };
-            let (block_depth, part_kernel) =
+            let [_, (block_depth, part_kernel)] =
                 choose_encoding(&device(), &part, plane, [Layout::Nhwc; 2]).expect("a block fits");
             let bytes = vec![part.constant_bytes; (depth as usize).div_ceil(16)];
             kernel.sliced = Some(Sliced { depth: 16, block_depth, part_kernel, bytes });

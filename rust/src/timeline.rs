@@ -15,7 +15,7 @@ use crate::graph::{CascaderGraph, TensorId};
 use crate::npu::timing::kernel::KernelCost;
 use crate::npu::timing::schedule::play;
 use crate::npu::timing::walk::{Action, DmaCost, KernelShape, Step as Command};
-use crate::performance::{Block, EthosU, Home, Kernel};
+use crate::performance::{Block, EthosU, Kernel, Source};
 use crate::program::{Program, Step, Stripe, View};
 use crate::register_words::{Image, Surface};
 
@@ -35,8 +35,7 @@ pub struct Memo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Geometry {
     part: u32,
-    slice: Option<u32>,
-    home: Home,
+    source: Source,
     input: [i64; 2],
     output: [i64; 2],
     padding: [i64; 4],
@@ -140,12 +139,8 @@ impl<'a> Stream<'a> {
     }
 
     fn copy(&mut self, part: u32, buffer: u32, slice: Option<u32>) {
-        let kernel = self.graph.kernel(part);
-        let whole = kernel.map_or(0, |kernel| kernel.constant_bytes);
-        let bytes = match (slice, kernel.and_then(|kernel| kernel.sliced.as_ref())) {
-            (Some(index), Some(sliced)) => sliced.bytes[index as usize],
-            _ => whole,
-        };
+        let encoding = self.graph.kernel(part).and_then(|kernel| kernel.encoding(Source::copied(slice)));
+        let bytes = encoding.map_or(0, |encoding| encoding.bytes);
         let offset = self.offsets[buffer as usize];
         let range = (offset, offset + bytes);
         self.words += self.image.copy((part, slice), offset, bytes);
@@ -213,16 +208,15 @@ impl<'a> Stream<'a> {
         let (graph, npu) = (self.graph, self.npu);
         let geometry = Geometry {
             part: stripe.part,
-            slice: stripe.slice,
-            home: stripe.home(),
+            source: stripe.source(),
             input: stripe.inputs[0].plane(),
             output: stripe.output.plane(),
             padding: stripe.padding,
             block: stripe.block,
         };
         self.memo.kernels.entry(geometry).or_insert_with(|| {
-            let sliced = stripe.slice.and_then(|index| kernel.slice(index as usize));
-            let op = stripe.operation(graph, sliced.as_ref().unwrap_or(kernel));
+            let kernel = kernel.with(geometry.source).expect("a stripe's constants are encoded");
+            let op = stripe.operation(graph, &kernel);
             Costed { kernel: ethosu::planned(npu, &op, stripe.block), steps: [None, None, None, None] }
         })
     }

@@ -51,7 +51,8 @@ def run_rolled(graph: Graph, axis: int, step: int, accelerator: Accelerator, bri
     constants = encode(stages, accelerator, choices)
     steps: list[Step] = []
     staged: dict[int, int] = {}
-    for k, place in enumerate(constants.stages):
+    for k in range(len(stages)):
+        place = constants.place(k)
         if place is not None:
             staged[k] = len(roller.buffers) + k
             offsets[staged[k]] = top

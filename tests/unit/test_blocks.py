@@ -27,7 +27,7 @@ def test_blocks_fit_shram_by_velas_rules(accelerator: str, seed: int) -> None:
     for proposal in (curve.proposals[0], curve.proposals[-1]):
         program, _ = scheduling.lower_schedule(network.problem, scheduling.from_proposal(network.problem, proposal))
         steps = [step for step in program.steps if not isinstance(step, CallOperator)]
-        constants = lay_out(network.encoded, {(step.stage, step.slice) for step in steps})
+        constants = lay_out(network.encoded, {(step.stage, step.portion) for step in steps})
         offsets = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS).offsets
         for kernel in build_operations(network.stages, steps, offsets, constants):
             if not isinstance(kernel, Kernel):

@@ -43,9 +43,9 @@ def build_operations(
     operations: list[Operation] = []
     for step in steps:
         if isinstance(step, Stripe):
-            operations.append(_kernel(stages[step.stage], step, offsets, constants.place(step.stage, step.slice)))
+            operations.append(_kernel(stages[step.stage], step, offsets, constants.place(step.stage, step.portion)))
         elif isinstance(step, CopyConstants):
-            operations.append(_copy(stages[step.stage], step, offsets, constants.place(step.stage, step.slice)))
+            operations.append(_copy(stages[step.stage], step, offsets, constants.place(step.stage, step.portion)))
         elif isinstance(step, CallOperator):
             raise CodegenError(f"operator {step.operator} runs on the CPU; it cannot be part of an NPU run")
     return operations

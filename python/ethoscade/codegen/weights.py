@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ..errors import CodegenError
 from ..lowering.stage import Primitive, Stage, Weights
+from ..scheduling.program import Portion, Whole
 from ..target import Accelerator
 from . import vela
 
@@ -58,10 +59,17 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class EncodedStage:
-    """A stage's constants as a whole, None without weights, and in slices, if a slice choice was made."""
+    """A stage's constants as a whole, None without weights, once more for being copied, and in slices, if so chosen."""
 
     whole: Encoded | None
+    staged: Encoded | None = None
     slices: tuple[Encoded, ...] = ()
+
+    def portion(self, portion: Portion) -> Encoded | None:
+        """The constants that a step uses; None without weights."""
+        if isinstance(portion, Whole):
+            return self.staged if portion is Whole.STAGED and self.staged is not None else self.whole
+        return self.slices[portion]
 
 
 @dataclass(frozen=True)
@@ -93,16 +101,15 @@ class StageConstants:
 class Constants:
     """Region 0: the blob (a multiple of 16 bytes) and where each stage's constants lie there.
 
-    `stages` has one entry per stage, None for what is not there; `slices` is by stage and slice.
+    `places` is by stage and portion.
     """
 
     blob: bytes = field(repr=False)
-    stages: tuple[StageConstants | None, ...]
-    slices: Mapping[tuple[int, int], StageConstants] = field(default_factory=lambda: MappingProxyType({}))
+    places: Mapping[tuple[int, Portion], StageConstants]
 
-    def place(self, stage: int, slice_: int | None) -> StageConstants | None:
+    def place(self, stage: int, portion: Portion = Whole.IN_PLACE) -> StageConstants | None:
         """Where a stage's constants, or one slice of them, lie; None if they are not there."""
-        return self.stages[stage] if slice_ is None else self.slices.get((stage, slice_))
+        return self.places.get((stage, portion))
 
 
 def encode(stages: Sequence[Stage], accelerator: Accelerator, choices: Sequence[EncodingChoice]) -> Constants:
@@ -117,46 +124,55 @@ def encode(stages: Sequence[Stage], accelerator: Accelerator, choices: Sequence[
 
 
 def encode_stage(
-    stage: Stage, accelerator: Accelerator, choice: EncodingChoice, slices: SliceChoice | None = None
+    stage: Stage,
+    accelerator: Accelerator,
+    choice: EncodingChoice,
+    staged: EncodingChoice | None = None,
+    slices: SliceChoice | None = None,
 ) -> EncodedStage:
-    """Compress a stage's constants, once as a whole and, with `slices`, once in slices. Raises `CodegenError`."""
+    """Compress a stage's constants as a whole, with `staged` once more so, with `slices` in slices too.
+
+    Raises `CodegenError`.
+    """
     if stage.weights is None:
         return EncodedStage(None)
     channels = len(stage.weights.bias)
     whole = _encode(stage, accelerator, choice, 0, channels)
+    copied = None if staged is None else _encode(stage, accelerator, staged, 0, channels)
     if slices is None:
-        return EncodedStage(whole)
+        return EncodedStage(whole, copied)
     parts = tuple(
         _encode(stage, accelerator, slices.choice, first, min(slices.depth, channels - first))
         for first in range(0, channels, slices.depth)
     )
-    return EncodedStage(whole, parts)
+    return EncodedStage(whole, copied, parts)
 
 
-def lay_out(encoded: Sequence[EncodedStage], used: Collection[tuple[int, int | None]] | None = None) -> Constants:
-    """The blob of what is `used`, as (stage, slice or None for the whole); by default every stage as a whole."""
+def lay_out(encoded: Sequence[EncodedStage], used: Collection[tuple[int, Portion]] | None = None) -> Constants:
+    """The blob of what is `used`, as (stage, portion); by default every stage as a whole, in place and copied."""
     if used is None:
-        used = [(stage, None) for stage in range(len(encoded))]
+        used = [(stage, whole) for stage in range(len(encoded)) for whole in Whole]
     blob = bytearray()
     known: dict[bytes, int] = {}
-    stages: list[StageConstants | None] = [None] * len(encoded)
-    slices: dict[tuple[int, int], StageConstants] = {}
-    for stage, slice_ in sorted(used, key=lambda entry: (entry[0], -1 if entry[1] is None else entry[1])):
-        chunk = encoded[stage].whole if slice_ is None else encoded[stage].slices[slice_]
+    places: dict[tuple[int, Portion], StageConstants] = {}
+    for stage, portion in sorted(used, key=_order):
+        chunk = encoded[stage].portion(portion)
         if chunk is None:
             continue
         data = chunk.weights + chunk.scales
         offset = known.setdefault(data, len(blob))
         if offset == len(blob):
             blob += data
-        place = StageConstants(
+        places[stage, portion] = StageConstants(
             offset, len(chunk.weights), len(chunk.scales), chunk.choice, chunk.first_channel, chunk.channels
         )
-        if slice_ is None:
-            stages[stage] = place
-        else:
-            slices[stage, slice_] = place
-    return Constants(bytes(blob), tuple(stages), MappingProxyType(slices))
+    return Constants(bytes(blob), MappingProxyType(places))
+
+
+def _order(used: tuple[int, Portion]) -> tuple[int, int, int]:
+    """Stage by stage, what is whole first."""
+    stage, portion = used
+    return (stage, 0, list(Whole).index(portion)) if isinstance(portion, Whole) else (stage, 1, portion)
 
 
 def _encode(stage: Stage, accelerator: Accelerator, choice: EncodingChoice, first: int, channels: int) -> Encoded:

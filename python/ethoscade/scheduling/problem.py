@@ -19,6 +19,15 @@ from ..target import Target
 
 
 @dataclass(frozen=True)
+class EncodingSpec:
+    """Constants encoded once: OFM block depth, weight order, bytes."""
+
+    block_depth: int
+    part_kernel: bool
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
 class SlicedSpec:
     """Constants encoded in slices of `depth` output channels: OFM block depth, weight order, bytes of each slice."""
 
@@ -46,6 +55,7 @@ class KernelSpec:
     part_kernel: bool
     block_depth: int
     constant_bytes: int
+    staged: EncodingSpec | None = None
     sliced: SlicedSpec | None = None
 
 
@@ -83,11 +93,15 @@ class PartSpec:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a stage's constants are encoded: OFM block depth, weight order, how many bytes they take; and in slices."""
+    """How a stage's constants are encoded: OFM block depth, weight order, how many bytes they take.
+
+    `staged` is how they are encoded for being copied as a whole, None for the same; `sliced` how in slices, if at all.
+    """
 
     block_depth: int
     part_kernel: bool
     constant_bytes: int = 0
+    staged: EncodingSpec | None = None
     sliced: SlicedSpec | None = None
 
 
@@ -133,12 +147,16 @@ def kernel_spec(stage: Stage, encoding: Encoding) -> KernelSpec:
         part_kernel=encoding.part_kernel,
         block_depth=encoding.block_depth,
         constant_bytes=encoding.constant_bytes,
+        staged=encoding.staged,
         sliced=encoding.sliced,
     )
 
 
-SLICE_BYTES = 24 * 1024
-"""Constants beyond this are encoded in slices of about this size as well."""
+WHOLE_BYTES = 24 * 1024
+"""Constants beyond this are encoded in slices as well."""
+
+SLICE_BYTES = 32 * 1024
+"""Slices hold about so many bytes of raw weights."""
 
 _SLICE_CHANNELS = 16
 
@@ -151,8 +169,9 @@ def raw_bytes(stage: Stage) -> int:
 def choose_encoding(stage: Stage, target: Target | DeviceDescription) -> Encoding:
     """Weight order and OFM block depth of the cheapest unstriped operation, before the constants are encoded.
 
-    Large convolutions get slices too, where copies run beside operations. Stages without constants get the depth of
-    their block. Returns block depth 0 if no block fits SHRAM, or the buffer of a described device.
+    Constants that are copied are encoded for that, large convolutions in slices too where copies run beside operations.
+    Stages without constants get the depth of their block. Returns block depth 0 if no block fits SHRAM, or the buffer of
+    a described device.
     """
     raw = raw_bytes(stage)
     spec = kernel_spec(stage, Encoding(0, False, raw))
@@ -161,14 +180,20 @@ def choose_encoding(stage: Stage, target: Target | DeviceDescription) -> Encodin
     found = _core.choose_weight_encoding(target, spec, plane, layouts)
     if found is None:
         return Encoding(0, False)
-    count = -(-raw // SLICE_BYTES)
-    depth = -(-stage.output.shape[2] // count) if count else 0
+    in_place, staged = found
+    encoding = Encoding(*in_place)
+    if raw == 0 or target.constants_in_sram:
+        return encoding
+    if staged != in_place:
+        encoding = replace(encoding, staged=EncodingSpec(*staged))
+    count = max(-(-raw // SLICE_BYTES), 2 if raw > WHOLE_BYTES else 1)
+    depth = -(-stage.output.shape[2] // count)
     depth = -(-depth // _SLICE_CHANNELS) * _SLICE_CHANNELS
     if stage.primitive is not Primitive.CONVOLUTION or depth >= stage.output.shape[2] or not target.copies_ahead:
-        return Encoding(*found)
+        return encoding
     part = replace(spec, ofm_depth=depth, constant_bytes=raw * depth // stage.output.shape[2])
-    sliced = _core.choose_weight_encoding(target, part, plane, layouts)
-    return Encoding(*found) if sliced is None else Encoding(*found, sliced=SlicedSpec(depth, *sliced))
+    found = _core.choose_weight_encoding(target, part, plane, layouts)
+    return encoding if found is None else replace(encoding, sliced=SlicedSpec(depth, *found[1]))
 
 
 def unencoded(stage: Stage, encoding: Encoding) -> Encoding:

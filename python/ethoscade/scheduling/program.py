@@ -53,6 +53,17 @@ class Buffer:
         return self.size_bytes if found is None else found.high - found.low
 
 
+class Whole(enum.Enum):
+    """All constants of a stage, as encoded for being read in place, or for being copied."""
+
+    IN_PLACE = "in place"
+    STAGED = "staged"
+
+
+Portion = Whole | int
+"""Constants of a stage: all, or one slice of the output channels."""
+
+
 @dataclass(frozen=True)
 class Slab:
     """A box of a feature map inside a buffer.
@@ -90,6 +101,11 @@ class Stripe:
     weights: int | None = None
     slice: int | None = None
 
+    @property
+    def portion(self) -> Portion:
+        """Which of the stage's constants it uses."""
+        return _portion(self.slice, Whole.IN_PLACE if self.weights is None else Whole.STAGED)
+
 
 @dataclass(frozen=True)
 class CopyConstants:
@@ -98,6 +114,15 @@ class CopyConstants:
     stage: int
     buffer: int
     slice: int | None = None
+
+    @property
+    def portion(self) -> Portion:
+        """Which of the stage's constants it brings."""
+        return _portion(self.slice, Whole.STAGED)
+
+
+def _portion(slice_: int | None, whole: Whole) -> Portion:
+    return whole if slice_ is None else slice_
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ use crate::checker::{check, Complaint};
 use crate::costs::{choose_encoding, Costs};
 use crate::graph::{self, aligned, GraphError, ALIGNMENT};
 use crate::interleave::{interleave, PlanError};
-use crate::performance::{Kernel, Sliced};
+use crate::performance::{Encoding, Kernel, Order, Sliced};
 use crate::plans::Options;
 use crate::prefetch::prefetch;
 use crate::program::{Buffer, Content, Plan, Program, Staging, Step, View};
@@ -54,7 +54,15 @@ struct KernelSpec {
     part_kernel: bool,
     block_depth: i64,
     constant_bytes: u64,
+    staged: Option<EncodingSpec>,
     sliced: Option<SlicedSpec>,
+}
+
+#[derive(FromPyObject)]
+struct EncodingSpec {
+    block_depth: i64,
+    part_kernel: bool,
+    bytes: u64,
 }
 
 #[derive(FromPyObject)]
@@ -80,6 +88,11 @@ impl KernelSpec {
             part_kernel: self.part_kernel,
             block_depth: self.block_depth,
             constant_bytes: self.constant_bytes,
+            staged: self.staged.as_ref().map(|staged| Encoding {
+                block_depth: staged.block_depth,
+                part_kernel: staged.part_kernel,
+                bytes: staged.bytes,
+            }),
             sliced: self.sliced.as_ref().map(|sliced| Sliced {
                 depth: sliced.depth,
                 block_depth: sliced.block_depth,
@@ -485,14 +498,14 @@ fn check_plans(py: Python<'_>, graph: &CascaderGraph, plans: Vec<PlanSpec>, pref
     Ok(py.detach(|| check(&graph.graph, &program))?)
 }
 
-/// (OFM block depth, part-kernel-first) for a kernel whose weights are still to be encoded; None if nothing fits.
+/// (OFM block depth, part-kernel-first) of weights to be read in place, and of weights to be staged; None if nothing fits.
 #[pyfunction]
 fn choose_weight_encoding(
     device: DeviceSpec<'_>,
     kernel: KernelSpec,
     plane: [i64; 2],
     layouts: (String, String),
-) -> PyResult<Option<(i64, bool)>> {
+) -> PyResult<Option<[Order; 2]>> {
     let layouts = [layout_of(&layouts.0)?, layout_of(&layouts.1)?];
     Ok(choose_encoding(&device.build()?, &kernel.build()?, plane, layouts))
 }

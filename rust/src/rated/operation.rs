@@ -110,7 +110,7 @@ pub(super) struct Performed {
 
 /// The cheapest block; None if no engine does it or no block fits the buffer. Ties go to the larger block.
 pub fn best_block(unit: &Rated, op: &Operation) -> Option<Cost> {
-    let mut best: Option<(u64, i64, Block)> = None;
+    let mut best: Option<(i64, Cost)> = None;
     let depth = op.kernel.ofm_depth;
     let [height, width] = op.output.plane;
     let candidates = if unit.buffer_bytes.is_none() { vec![[height, width, depth]] } else { blocks(unit, op) };
@@ -120,12 +120,13 @@ pub fn best_block(unit: &Rated, op: &Operation) -> Option<Cost> {
             continue;
         }
         let Some(done) = perform_tiles(unit, op, &tiles, Places::near(op.constants)) else { continue };
-        let found = (done.cycles, -block.iter().product::<i64>());
-        if best.is_none_or(|(cycles, size, _)| found < (cycles, size)) {
-            best = Some((found.0, found.1, block));
+        let size = -block.iter().product::<i64>();
+        if best.is_none_or(|(known, cost)| (done.cycles, size) < (cost.cycles, known)) {
+            let constants = done.traffic.busy(unit)[Place::Constants as usize];
+            best = Some((size, Cost { cycles: done.cycles, constants, block }));
         }
     }
-    best.map(|(cycles, _, block)| Cost { cycles, block })
+    best.map(|(_, cost)| cost)
 }
 
 /// Blocks worth trying on any engine that does the operation.

@@ -93,8 +93,8 @@ impl Reader<'_> {
 
     fn stripe(&self, stripe: &Stripe) -> Option<Job> {
         let kernel = self.graph.kernel(stripe.part)?;
-        let sliced = stripe.slice.and_then(|index| kernel.slice(index as usize));
-        let op = stripe.operation(self.graph, sliced.as_ref().unwrap_or(kernel));
+        let kernel = kernel.with(stripe.source())?;
+        let op = stripe.operation(self.graph, &kernel);
         let mut places = Places::near(Home::Constants);
         let mut reads = SmallVec::new();
         for (view, place) in stripe.inputs.iter().zip(&mut places.inputs) {
