@@ -22,6 +22,7 @@ pub mod pareto;
 pub mod performance;
 pub mod plans;
 pub mod prefetch;
+pub mod prefixes;
 pub mod program;
 pub mod propagator;
 pub mod proposals;

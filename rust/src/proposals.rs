@@ -1,17 +1,17 @@
 //! Proposals: Plans that together run the whole network, on the front of (SRAM bytes, cycles).
 //!
-//! Bottom-up over the Parts' order: the front of the first k Parts is made of fronts of fewer Parts and one more Plan.
-//! While a Plan runs, whatever the rest of the network still holds is counted, so a Proposal's estimate is the largest
-//! sum of bytes alive at once. The survivors are interleaved and placed for real: what a Proposal promises is the size
-//! of the arena that the memory planner found for exactly its buffers.
-//! Owns the combination. Is told how to place by its caller and knows no placement algorithm.
+//! `prefixes` combines Plans; while a Plan runs, whatever the rest of the network still holds is counted, so a Proposal's
+//! estimate is the largest sum of bytes alive at once. The survivors are interleaved and placed for real: what a Proposal
+//! promises is the size of the arena that the memory planner found for exactly its buffers.
+//! Owns the choice of what is placed. Is told how to place by its caller and knows no placement algorithm.
 
 use crate::costs::Costs;
 use crate::graph::{CascaderGraph, PartId};
 use crate::interleave::{interleave, PlanError};
-use crate::pareto::{keep_front, pareto_front, thin, Point};
-use crate::plans::{enumerate, Candidate, Options, PlanTable};
+use crate::pareto::{pareto_front, thin, Point};
+use crate::plans::{enumerate, Options, PlanTable};
 use crate::prefetch::{peak_bytes, prefetch, prefetch_limits, total_cycles};
+use crate::prefixes::{Partial, Prefixes};
 use crate::program::{Plan, Program, Staging};
 use crate::stripe::{Axis, Tiling};
 
@@ -70,24 +70,6 @@ pub enum Stop {
     Width,
 }
 
-/// Partial Proposal: the first Parts of the network.
-#[derive(Clone, Copy)]
-struct Partial {
-    bytes: u64,
-    cycles: u64,
-    before: Option<(u32, u32)>,
-    plan: (PartId, u32, u32),
-}
-
-impl Point for Partial {
-    fn memory_bytes(&self) -> u64 {
-        self.bytes
-    }
-    fn cycles(&self) -> u64 {
-        self.cycles
-    }
-}
-
 /// Rounds of placing Proposals with early copies.
 const ROUNDS: u32 = 2;
 /// Proposals of a round closer in cycles than one part in this are merged.
@@ -120,11 +102,10 @@ pub fn search(
         if table.crowded {
             frontier.stopped = Stop::Width;
         }
-        for growing in [true, false] {
-            let (fronts, considered) = combine(graph, &table, options, growing);
-            frontier.proposals_considered += considered;
-            for end in fronts.last().map(Vec::as_slice).unwrap_or_default() {
-                let plans = unwind(&table, &fronts, end);
+        for prefixes in [&table.growing, &table.steady] {
+            frontier.proposals_considered += prefixes.considered;
+            for end in prefixes.whole() {
+                let plans = unwind(&table, prefixes, end);
                 if !chosen.contains(&plans) {
                     chosen.push(plans);
                 }
@@ -209,62 +190,13 @@ pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
         .collect()
 }
 
-/// Fronts of partial Proposals by number of Parts covered (index 0: none), and how many were looked at.
-///
-/// Without `growing`, no Part on its own is striped to let its output grow into its input: rows of such outputs drift
-/// through the arena, which takes the fewest live bytes but is hard to place.
-fn combine(graph: &CascaderGraph, table: &PlanTable, options: &Options, growing: bool) -> (Vec<Vec<Partial>>, u64) {
-    let mut considered = 0;
-    let nothing = Partial { bytes: 0, cycles: 0, before: None, plan: (0, 0, 0) };
-    let mut fronts = vec![vec![nothing]];
-    for last in 0..graph.parts.len() as PartId {
-        let mut points = Vec::new();
-        for (size, group) in table.by_last[last as usize].iter().enumerate() {
-            let steady = |candidate: &Candidate| growing || size > 0 || !table.is_striped(graph, last, candidate);
-            let group: Vec<_> = (0..).zip(group).filter(|(_, candidate)| steady(candidate)).collect();
-            join(&fronts[last as usize - size], &group, last, size as u32, &mut points);
-        }
-        considered += points.len() as u64;
-        keep_front(&mut points);
-        thin(&mut points, 4 * options.resolution);
-        fronts.push(points);
-    }
-    (fronts, considered)
-}
-
-/// The front of one Plan of `group` after one of `before`: bytes are the larger of the two, cycles the sum.
-///
-/// At each number of bytes the fastest of either front that takes no more is the best there is, so that one pass over
-/// both, ascending in bytes, finds the front.
-fn join(before: &[Partial], group: &[(u32, &Candidate)], last: PartId, size: u32, points: &mut Vec<Partial>) {
-    let first = last - size;
-    let (mut rank, mut index) = (0, 0);
-    while let (Some(partial), Some(&(id, candidate))) = (before.get(rank), group.get(index)) {
-        points.push(Partial {
-            bytes: partial.bytes.max(candidate.bytes),
-            cycles: partial.cycles + candidate.cycles,
-            before: Some((first, rank as u32)),
-            plan: (last, size, id),
-        });
-        // Only the side that sets the bytes can be exchanged for a faster one at the next number of bytes.
-        let next = |bytes: Option<u64>| bytes.unwrap_or(u64::MAX);
-        let (partial, candidate) =
-            (next(before.get(rank + 1).map(|p| p.bytes)), next(group.get(index + 1).map(|(_, c)| c.bytes)));
-        if partial <= candidate {
-            rank += 1;
-        } else {
-            index += 1;
-        }
-    }
-}
-
-fn unwind(table: &PlanTable, fronts: &[Vec<Partial>], end: &Partial) -> Vec<Plan> {
+fn unwind(table: &PlanTable, prefixes: &Prefixes, end: &Partial) -> Vec<Plan> {
     let mut plans = Vec::new();
     let mut partial = *end;
     while let Some((covered, rank)) = partial.before {
         let (last, size, index) = partial.plan;
         plans.push(table.plan(last - size, last, &table.by_last[last as usize][size as usize][index as usize]));
-        partial = fronts[covered as usize][rank as usize];
+        partial = prefixes.of(covered as usize)[rank as usize];
     }
     plans.reverse();
     plans
