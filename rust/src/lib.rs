@@ -2,8 +2,8 @@
 //!
 //! Rooms, and who may use whom (an arrow reads "is used by"):
 //! `npu -> performance -> ethosu`; `stripe -> propagator, performance -> graph -> program -> register_words, block_overlap
-//! -> timeline -> costs`; `program -> walk, lifetimes -> interleave, prefetch, occupancy, rolling -> pareto -> plans ->
-//! proposals`.
+//! -> timeline -> costs`; `program -> walk, lifetimes -> interleave, prefetch, occupancy, rolling -> pareto -> prefixes ->
+//! plans -> proposals`. `hashing` is for all of them.
 //! `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
 //! Only `python` knows pyo3.
 
@@ -14,6 +14,7 @@ pub mod ethosu;
 #[cfg(test)]
 mod exhaustive_tests;
 pub mod graph;
+pub mod hashing;
 pub mod interleave;
 pub mod lifetimes;
 pub mod npu;

@@ -7,10 +7,11 @@
 
 use crate::costs::Costs;
 use crate::graph::{CascaderGraph, PartId};
+use crate::hashing::Table;
 use crate::interleave::{interleave, PlanError};
 use crate::pareto::{pareto_front, thin, Point};
 use crate::plans::{enumerate, Options, PlanTable};
-use crate::prefetch::{peak_bytes, prefetch, prefetch_limits, total_cycles};
+use crate::prefetch::{prefetch, sketches, Sketch};
 use crate::prefixes::{Partial, Prefixes};
 use crate::program::{Plan, Program, Staging};
 use crate::stripe::{Axis, Tiling};
@@ -96,6 +97,7 @@ pub fn search(
         stopped: Stop::Complete,
     };
     let mut chosen: Vec<Vec<Plan>> = Vec::new();
+    let mut seen: Table<Vec<Plan>, ()> = Table::default();
     for &copies in &options.copies {
         let table = enumerate(graph, options, copies, uncascaded_bytes, &mut costs);
         frontier.plans_considered += table.considered;
@@ -106,30 +108,31 @@ pub fn search(
             frontier.proposals_considered += prefixes.considered;
             for end in prefixes.whole() {
                 let plans = unwind(&table, prefixes, end);
-                if !chosen.contains(&plans) {
+                if seen.insert(plans.clone(), ()).is_none() {
                     chosen.push(plans);
                 }
             }
         }
     }
-    let mut found = Vec::new();
-    for plans in &chosen {
-        found.extend(timed(graph, plans, &mut costs)?);
-    }
-    frontier.proposals = placed(graph, found, &mut costs, place)?;
+    frontier.proposals = placed(graph, &chosen, &mut costs, place)?;
     Ok(frontier)
 }
 
-/// Proposals of the same Plans with different room for early copies; `sram_bytes` is what a perfect placement takes.
-fn timed(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Vec<Proposal>, PlanError> {
-    let program = interleave(graph, plans, costs)?;
-    let at_limit = |prefetch_bytes| {
-        let mut ahead = program.clone();
-        prefetch(graph, &mut ahead, prefetch_bytes);
-        let (sram_bytes, cycles) = (peak_bytes(&ahead), total_cycles(&ahead));
-        Proposal { plans: plans.to_vec(), prefetch_bytes, sram_bytes, cycles }
-    };
-    Ok(prefetch_limits(&program).into_iter().map(at_limit).collect())
+/// A Proposal not placed yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Waiting {
+    /// Index of its Plans.
+    plans: usize,
+    sketch: Sketch,
+}
+
+impl Point for Waiting {
+    fn memory_bytes(&self) -> u64 {
+        self.sketch.peak_bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.sketch.cycles
+    }
 }
 
 /// Place the Proposals that may be Pareto-efficient, the most promising first; returns those that are.
@@ -139,41 +142,47 @@ fn timed(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Vec
 /// room scarce and placing hard, every Proposal is.
 fn placed(
     graph: &CascaderGraph,
-    mut waiting: Vec<Proposal>,
+    chosen: &[Vec<Plan>],
     costs: &mut Costs,
     place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<Vec<Proposal>, PlanError> {
+    let mut waiting: Vec<Waiting> = Vec::new();
+    for (plans, decisions) in chosen.iter().enumerate() {
+        let program = interleave(graph, decisions, costs)?;
+        waiting.extend(sketches(&program).into_iter().map(|sketch| Waiting { plans, sketch }));
+    }
     let mut known: Vec<Proposal> = Vec::new();
     for round in 0..=ROUNDS {
         waiting.retain(|proposal| !known.iter().any(|other| excludes(other, proposal)));
-        let chosen = match round {
-            ROUNDS => waiting.iter().filter(|proposal| proposal.prefetch_bytes == 0).cloned().collect(),
+        let promising = match round {
+            ROUNDS => waiting.iter().filter(|proposal| proposal.sketch.prefetch_bytes == 0).copied().collect(),
             _ => {
                 let mut front = pareto_front(waiting.clone());
                 thin(&mut front, ROUND_RESOLUTION);
                 front
             }
         };
-        for mut proposal in chosen {
+        for proposal in promising {
             if known.iter().any(|other| excludes(other, &proposal)) {
                 continue;
             }
-            let mut program = interleave(graph, &proposal.plans, costs)?;
-            prefetch(graph, &mut program, proposal.prefetch_bytes);
-            waiting.retain(|other| other != &proposal);
+            waiting.retain(|other| *other != proposal);
+            let (plans, prefetch_bytes) = (&chosen[proposal.plans], proposal.sketch.prefetch_bytes);
+            let mut program = interleave(graph, plans, costs)?;
+            prefetch(graph, &mut program, prefetch_bytes);
             let placed = place(&program);
-            proposal.sram_bytes = placed.bytes;
-            proposal.cycles = costs.program(graph, &program, &placed.offsets);
-            known.push(proposal);
+            let cycles = costs.program(graph, &program, &placed.offsets);
+            known.push(Proposal { plans: plans.clone(), prefetch_bytes, sram_bytes: placed.bytes, cycles });
         }
     }
     Ok(pareto_front(known))
 }
 
 /// Whether a placed Proposal is as fast as another one and takes no more than that one takes at best, or hardly more.
-fn excludes(placed: &Proposal, other: &Proposal) -> bool {
-    let margin = if other.prefetch_bytes == 0 { 0 } else { other.sram_bytes / PLACING_MARGIN };
-    placed.cycles <= other.cycles && placed.sram_bytes <= other.sram_bytes + margin
+fn excludes(placed: &Proposal, other: &Waiting) -> bool {
+    let Sketch { prefetch_bytes, peak_bytes, cycles } = other.sketch;
+    let margin = if prefetch_bytes == 0 { 0 } else { peak_bytes / PLACING_MARGIN };
+    placed.cycles <= cycles && placed.sram_bytes <= peak_bytes + margin
 }
 
 /// Every Part whole, constants read in place.
