@@ -371,16 +371,32 @@ mod tests {
     fn limits_are_kept_and_programs_stay_right() {
         for (graph, staging) in [(mobilenet_v1(), Staging::Whole), (mobilenet_v2(), Staging::Sliced)] {
             let program = staged(&graph, staging);
-            let sketches = sketches(&program);
-            assert!(sketches.len() > 3 && sketches[0].prefetch_bytes == 0);
-            assert!(sketches.is_sorted_by(|a, b| a.prefetch_bytes < b.prefetch_bytes && a.cycles > b.cycles));
-            for sketch in sketches {
-                let ahead = ahead(&graph, &program, sketch.prefetch_bytes);
+            let own = peak_bytes(&program);
+            let lanes = Lanes::new(&program);
+            let limits = lanes.limits(own);
+            assert!(limits.len() > 2 && limits.is_sorted());
+            for limit in limits {
+                let ahead = ahead(&graph, &program, limit);
                 check(&graph, &ahead).expect("the program is right");
-                assert!(peak_bytes(&ahead) <= sketch.prefetch_bytes.max(peak_bytes(&program)));
-                assert_eq!((peak_bytes(&ahead), total_cycles(&ahead)), (sketch.peak_bytes, sketch.cycles));
+                assert!(peak_bytes(&ahead) <= limit.max(own));
+                let issue = lanes.issue(limit);
+                assert_eq!((peak_bytes(&ahead), total_cycles(&ahead)), (issue.peak_bytes.max(own), issue.cycles));
                 assert_eq!(ahead.steps.len(), program.steps.len());
             }
+        }
+    }
+
+    #[test]
+    fn sketches_are_faster_with_more_room() {
+        for (graph, staging) in [(mobilenet_v1(), Staging::Whole), (mobilenet_v2(), Staging::Sliced)] {
+            let program = staged(&graph, staging);
+            let sketches = sketches(&program);
+            let none = Sketch { prefetch_bytes: 0, peak_bytes: peak_bytes(&program), cycles: total_cycles(&program) };
+            assert!(sketches[0] == none && sketches.len() > 1);
+            let better = |a: &Sketch, b: &Sketch| a.prefetch_bytes < b.prefetch_bytes && a.cycles > b.cycles;
+            assert!(sketches.is_sorted_by(better));
+            let fastest = total_cycles(&ahead(&graph, &program, u64::MAX));
+            assert_eq!(sketches.last().map(|sketch| sketch.cycles), Some(fastest));
         }
     }
 
