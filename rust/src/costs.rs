@@ -4,10 +4,9 @@
 //! Owns the questions, and a memory of the answers, as the search asks for the same few shapes thousands of times. The
 //! answers come from the room of each kind of device; no other room of the planner names one.
 
-use std::collections::HashMap;
-
 use crate::ethosu;
 use crate::graph::{CascaderGraph, Input, Layout, PartId};
+use crate::hashing::Table;
 use crate::performance::{Cost, Device, Home, Kernel, Operation, Order, Slab, Source, Unit};
 use crate::program::Program;
 use crate::rated;
@@ -17,7 +16,7 @@ use crate::timeline::{self, Memo};
 /// Costs known so far, for one graph.
 #[derive(Debug, Default)]
 pub struct Costs {
-    known: HashMap<(PartId, [i64; 2], Source), Option<Cost>>,
+    known: Table<(PartId, [i64; 2], Source), Option<Cost>>,
     programs: Memo,
 }
 

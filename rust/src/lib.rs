@@ -3,7 +3,7 @@
 //! Rooms, and who may use whom (an arrow reads "is used by"):
 //! `npu, stripe -> performance -> ethosu`; `stripe -> propagator, performance -> graph -> program -> register_words,
 //! block_overlap -> timeline -> costs`; `program -> walk, lifetimes -> interleave, prefetch, occupancy, rolling -> pareto
-//! -> plans -> proposals`.
+//! -> prefixes -> plans -> proposals`. `hashing` is for all of them.
 //! `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
 //! `rated` reads performance, graph and program, and is asked by `costs` alone. Only `python` knows pyo3.
 
@@ -14,6 +14,7 @@ pub mod ethosu;
 #[cfg(test)]
 mod exhaustive_tests;
 pub mod graph;
+pub mod hashing;
 pub mod interleave;
 pub mod lifetimes;
 pub mod npu;
@@ -22,6 +23,7 @@ pub mod pareto;
 pub mod performance;
 pub mod plans;
 pub mod prefetch;
+pub mod prefixes;
 pub mod program;
 pub mod propagator;
 pub mod proposals;

@@ -10,6 +10,15 @@ pub trait Point {
     fn cycles(&self) -> u64;
 }
 
+impl Point for (u64, u64) {
+    fn memory_bytes(&self) -> u64 {
+        self.0
+    }
+    fn cycles(&self) -> u64 {
+        self.1
+    }
+}
+
 /// Keep the points that no other point equals or beats in both memory and cycles, ascending in memory.
 ///
 /// Of points equal in both the first given stays. O(n log n).
@@ -81,15 +90,6 @@ const FINEST: u64 = 1024;
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    impl Point for (u64, u64) {
-        fn memory_bytes(&self) -> u64 {
-            self.0
-        }
-        fn cycles(&self) -> u64 {
-            self.1
-        }
-    }
 
     fn brute_force(points: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let mut front: Vec<_> =

@@ -14,6 +14,7 @@ use crate::graph::{aligned, CascaderGraph, PartId};
 use crate::occupancy::{Occupancy, Share};
 use crate::pareto::{keep_front, thin, thin_to, Point};
 use crate::performance::{Cost, Source};
+use crate::prefixes::{limit_bytes, Known, Prefixes};
 use crate::program::{Plan, Staging};
 use crate::rolling::RowTable;
 use crate::stripe::{Axis, Span, Tiling};
@@ -107,6 +108,14 @@ pub struct Candidate {
     pub cycles: u64,
 }
 
+impl Candidate {
+    /// Whether one for Part `part` on its own cuts it into stripes.
+    fn is_striped(&self, graph: &CascaderGraph, part: PartId, nodes: &[Node]) -> bool {
+        let extent = |part| graph.tensors[graph.output(part) as usize].plane[0];
+        graph.kernel(part).is_some() && nodes[self.node as usize].stripe < extent(part)
+    }
+}
+
 impl Point for Candidate {
     fn memory_bytes(&self) -> u64 {
         self.bytes
@@ -125,6 +134,11 @@ pub struct PlanTable {
     pub considered: u64,
     /// Whether `Options::max_points` cost open groups.
     pub crowded: bool,
+    /// What they make together.
+    pub growing: Prefixes,
+    /// The same without Plans that stripe a Part on its own to let its output grow into its input: rows of such outputs
+    /// drift through the arena, which takes the fewest live bytes but is hard to place.
+    pub steady: Prefixes,
     nodes: Vec<Node>,
 }
 
@@ -141,10 +155,16 @@ impl PlanTable {
         }
     }
 
-    /// Whether a candidate for Part `part` on its own cuts it into stripes.
-    pub fn is_striped(&self, graph: &CascaderGraph, part: PartId, candidate: &Candidate) -> bool {
-        let extent = |part| graph.tensors[graph.output(part) as usize].plane[0];
-        graph.kernel(part).is_some() && self.nodes[candidate.node as usize].stripe < extent(part)
+    /// Take the Plans of all groups that end with the next Part.
+    fn finish(&mut self, graph: &CascaderGraph, groups: Vec<Vec<Candidate>>, resolution: u64) {
+        let last = self.by_last.len() as PartId;
+        let numbered = groups.iter().map(|group| (0u32..).zip(group).collect::<Vec<_>>());
+        let mut numbered: Vec<Vec<(u32, &Candidate)>> = numbered.collect();
+        self.growing.push(&numbered, 4 * resolution);
+        let nodes = &self.nodes;
+        numbered[0].retain(|(_, candidate)| !candidate.is_striped(graph, last, nodes));
+        self.steady.push(&numbered, 4 * resolution);
+        self.by_last.push(groups);
     }
 
     fn push(&mut self, node: Node) -> u32 {
@@ -211,17 +231,23 @@ pub fn enumerate(
             .collect();
         let sinks: Vec<PartId> = (0..groups.len() as PartId).map(|size| sink(graph, last - size, last)).collect();
         let mut found = vec![single(graph, last, copies, &groups[0], costs, &mut table)];
+        let mut known = [Known::default(), Known::default()];
+        let alone: Vec<&Candidate> = found[0].iter().collect();
+        for (known, prefixes) in known.iter_mut().zip([&table.growing, &table.steady]) {
+            known.add(prefixes.of(last as usize), &alone);
+        }
         if graph.kernel(last).is_some() {
             for tiling in tilings(graph, last, options) {
-                let (table, rows, groups, sinks) = (&mut table, &mut rows, &groups[..], &sinks[..]);
-                Grower { graph, options, copies, limit_bytes, costs, rows, table, groups, sinks, last, tiling }
+                let (table, rows, known) = (&mut table, &mut rows, &mut known);
+                let (groups, sinks) = (&groups[..], &sinks[..]);
+                Grower { graph, options, copies, limit_bytes, costs, rows, table, known, groups, sinks, last, tiling }
                     .run(&mut found);
             }
         }
         for group in &mut found {
             thin(group, options.resolution);
         }
-        table.by_last.push(found);
+        table.finish(graph, found, options.resolution);
     }
     table
 }
@@ -317,6 +343,8 @@ struct Grower<'a> {
     costs: &'a mut Costs,
     rows: &'a mut RowTable,
     table: &'a mut PlanTable,
+    /// What is known of the Parts up to `last`, with and without single Parts in stripes.
+    known: &'a mut [Known; 2],
     /// Occupancies by number of Parts minus one.
     groups: &'a [Occupancy],
     /// By number of Parts minus one, the Part at which everything that the first one feeds has come together.
@@ -493,16 +521,24 @@ impl Grower<'_> {
     }
 
     /// Add the candidates of the group of `size` + 1 Parts that its open ones make to those `found`.
-    fn close(&self, size: usize, open: &[Bucket], ends: &[Span], found: &mut Vec<Candidate>) {
+    fn close(&mut self, size: usize, open: &[Bucket], ends: &[Span], found: &mut Vec<Candidate>) {
         let occupancy = &self.groups[size];
         let mut states: Vec<&Open> = open.iter().flat_map(|bucket| &bucket.front).collect();
         states.sort_by_key(|state| (state.cycles, state.bytes));
+        let covered = (self.last as usize) - size;
+        let prefixes = [&self.table.growing, &self.table.steady].map(|prefixes| prefixes.of(covered));
+        let bars = [0, 1].map(|view| self.known[view].bars(prefixes[view]));
         let mut fresh = Vec::new();
         let mut leanest = u64::MAX;
         for state in states {
             // What is no leaner than something at least as fast is of no use.
             let known = found.partition_point(|known| known.cycles > state.cycles);
             leanest = found.get(known).map_or(leanest, |known| leanest.min(known.bytes));
+            leanest =
+                bars.iter().map(|bars| limit_bytes(bars, state.cycles)).max().map_or(0, |of_use| leanest.min(of_use));
+            if leanest == 0 {
+                break;
+            }
             let bytes = if self.tiling == WHOLE_ROWS {
                 self.peak_bytes(size, state, ends, leanest)
             } else {
@@ -513,6 +549,14 @@ impl Grower<'_> {
                 fresh.push(Candidate { tiling: self.tiling, node: state.index, bytes, cycles: state.cycles });
             }
         }
+        if fresh.is_empty() {
+            return;
+        }
+        let steady =
+            |candidate: &&Candidate| size > 0 || !candidate.is_striped(self.graph, self.last, &self.table.nodes);
+        let [growing, settled] = self.known;
+        growing.add(prefixes[0], &fresh.iter().rev().collect::<Vec<_>>());
+        settled.add(prefixes[1], &fresh.iter().rev().filter(steady).collect::<Vec<_>>());
         found.extend(fresh);
         keep_front(found);
     }

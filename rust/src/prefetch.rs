@@ -53,24 +53,31 @@ pub fn prefetch(graph: &CascaderGraph, program: &mut Program, limit_bytes: u64) 
     }
 }
 
-/// How much room to give to early copies: none, and from what the program takes anyway, in even ratios, up to where
-/// every copy is in time.
-pub fn prefetch_limits(program: &Program) -> Vec<u64> {
+/// What a program takes, as far as that can be told before it is placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sketch {
+    /// Bytes up to which copies of constants are issued early; 0 for none.
+    pub prefetch_bytes: u64,
+    /// Most bytes in use at any step.
+    pub peak_bytes: u64,
+    /// Cycles by the quick clock.
+    pub cycles: u64,
+}
+
+/// What a program takes with as much room for early copies as is worth trying: none, and from what it takes anyway, in
+/// even ratios, up to where every copy is in time. Ascending in room; what is no faster with more of it is left out.
+pub fn sketches(program: &Program) -> Vec<Sketch> {
     let lanes = Lanes::new(program);
-    if lanes.copies.is_empty() {
-        return vec![0];
+    let (own, cycles) = (peak_bytes(program), total_cycles(program));
+    let mut found = vec![Sketch { prefetch_bytes: 0, peak_bytes: own, cycles }];
+    for limit in lanes.limits(own) {
+        let issue = lanes.issue(limit);
+        let peak_bytes = issue.peak_bytes.max(own);
+        if found.iter().all(|known| issue.cycles < known.cycles) {
+            found.push(Sketch { prefetch_bytes: limit, peak_bytes, cycles: issue.cycles });
+        }
     }
-    let own = peak_bytes(program);
-    let most = lanes.issue(u64::MAX).peak_bytes.max(own);
-    let mut limits = vec![own, most];
-    for _ in 0..HALVINGS {
-        let means: Vec<u64> = limits.windows(2).map(|pair| mean(pair[0], pair[1])).collect();
-        limits.extend(means);
-        limits.sort_unstable();
-    }
-    limits.splice(0..0, [0, own - own / LEAN]);
-    limits.dedup();
-    limits
+    found
 }
 
 /// The geometric mean, rounded down.
@@ -99,6 +106,7 @@ struct Copy {
 
 /// A program as its two engines see it: copies in order, and everything else in order. A slot is a place right before
 /// one of the others.
+#[derive(Default)]
 struct Lanes {
     copies: Vec<Copy>,
     others: Vec<usize>,
@@ -108,6 +116,8 @@ struct Lanes {
     live: Vec<u64>,
     /// First slot of the NPU run that each of the others belongs to.
     run: Vec<usize>,
+    /// Slots before which no copy needs to be issued.
+    wanted: Vec<usize>,
 }
 
 /// Where a copy is issued, and from which slot on its buffer is kept free for it.
@@ -121,12 +131,12 @@ struct Place {
 struct Issue {
     places: Vec<Place>,
     peak_bytes: u64,
+    cycles: u64,
 }
 
 impl Lanes {
     fn new(program: &Program) -> Lanes {
-        let mut lanes =
-            Lanes { copies: Vec::new(), others: Vec::new(), cycles: Vec::new(), live: Vec::new(), run: Vec::new() };
+        let mut lanes = Lanes::default();
         let live = live_bytes(program);
         let mut run = 0;
         for (index, step) in program.steps.iter().enumerate() {
@@ -147,7 +157,25 @@ impl Lanes {
             lanes.live.push(live[index]);
             lanes.run.push(run.min(slot));
         }
+        lanes.wanted = lanes.wanted();
         lanes
+    }
+
+    /// How much room to give to early copies, where there are any, if the program takes `own` bytes without.
+    fn limits(&self, own: u64) -> Vec<u64> {
+        if self.copies.is_empty() {
+            return Vec::new();
+        }
+        let most = self.issue(u64::MAX).peak_bytes.max(own);
+        let mut limits = vec![own, most];
+        for _ in 0..HALVINGS {
+            let means: Vec<u64> = limits.windows(2).map(|pair| mean(pair[0], pair[1])).collect();
+            limits.extend(means);
+            limits.sort_unstable();
+        }
+        limits.insert(0, own - own / LEAN);
+        limits.dedup();
+        limits
     }
 
     /// Slots before which no copy needs to be issued: each ends when its user, and the copy behind it, can start.
@@ -180,7 +208,6 @@ impl Lanes {
 
     /// Issue every copy where it is wanted or, if memory or the transfer before do not allow that, as soon as they do.
     fn issue(&self, limit_bytes: u64) -> Issue {
-        let wanted = self.wanted();
         let mut live = self.live.clone();
         let mut places: Vec<Place> = Vec::with_capacity(self.copies.len());
         let mut ready = vec![0; self.others.len()];
@@ -189,7 +216,7 @@ impl Lanes {
         for (slot, cycles) in self.cycles.iter().enumerate() {
             while let Some(copy) = self.copies.get(places.len()) {
                 let earliest =
-                    *next.get_or_insert_with(|| self.earliest(copy, wanted[places.len()], &live, limit_bytes));
+                    *next.get_or_insert_with(|| self.earliest(copy, self.wanted[places.len()], &live, limit_bytes));
                 if slot < earliest.slot || (slot < copy.user && clock.copied > clock.room()) {
                     break;
                 }
@@ -204,7 +231,7 @@ impl Lanes {
                 None => clock.call(),
             }
         }
-        Issue { places, peak_bytes: live.into_iter().max().unwrap_or(0) }
+        Issue { places, peak_bytes: live.into_iter().max().unwrap_or(0), cycles: clock.end() }
     }
 
     /// The first slot from `wanted` on at which memory allows a copy to be issued.
@@ -347,14 +374,32 @@ mod tests {
     fn limits_are_kept_and_programs_stay_right() {
         for (graph, staging) in [(mobilenet_v1(), Staging::Whole), (mobilenet_v2(), Staging::Sliced)] {
             let program = staged(&graph, staging);
-            let limits = prefetch_limits(&program);
-            assert!(limits.len() > 3 && limits[0] == 0 && limits.is_sorted());
+            let own = peak_bytes(&program);
+            let lanes = Lanes::new(&program);
+            let limits = lanes.limits(own);
+            assert!(limits.len() > 2 && limits.is_sorted());
             for limit in limits {
                 let ahead = ahead(&graph, &program, limit);
                 check(&graph, &ahead).expect("the program is right");
-                assert!(peak_bytes(&ahead) <= limit.max(peak_bytes(&program)));
+                assert!(peak_bytes(&ahead) <= limit.max(own));
+                let issue = lanes.issue(limit);
+                assert_eq!((peak_bytes(&ahead), total_cycles(&ahead)), (issue.peak_bytes.max(own), issue.cycles));
                 assert_eq!(ahead.steps.len(), program.steps.len());
             }
+        }
+    }
+
+    #[test]
+    fn sketches_are_faster_with_more_room() {
+        for (graph, staging) in [(mobilenet_v1(), Staging::Whole), (mobilenet_v2(), Staging::Sliced)] {
+            let program = staged(&graph, staging);
+            let sketches = sketches(&program);
+            let none = Sketch { prefetch_bytes: 0, peak_bytes: peak_bytes(&program), cycles: total_cycles(&program) };
+            assert!(sketches[0] == none && sketches.len() > 1);
+            let better = |a: &Sketch, b: &Sketch| a.prefetch_bytes < b.prefetch_bytes && a.cycles > b.cycles;
+            assert!(sketches.is_sorted_by(better));
+            let fastest = total_cycles(&ahead(&graph, &program, u64::MAX));
+            assert_eq!(sketches.last().map(|sketch| sketch.cycles), Some(fastest));
         }
     }
 
@@ -362,7 +407,7 @@ mod tests {
     fn no_limit_beyond_the_last_one_changes_anything() {
         let graph = mobilenet_v1();
         let program = staged(&graph, Staging::Whole);
-        let last = *prefetch_limits(&program).last().expect("limits");
+        let last = *Lanes::new(&program).limits(peak_bytes(&program)).last().expect("limits");
         assert_eq!(ahead(&graph, &program, last), ahead(&graph, &program, u64::MAX));
         assert_eq!(peak_bytes(&ahead(&graph, &program, last)), last);
     }

@@ -9,7 +9,7 @@ use crate::performance::{Block, Kernel, Operation, Slab, Source};
 use crate::stripe::{Region, Tiling};
 
 /// Decisions for one group of consecutive Parts: how it is cut and what is staged.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Plan {
     /// First Part of the group.
     pub first: PartId,

@@ -1,17 +1,18 @@
 //! Proposals: Plans that together run the whole network, on the front of (SRAM bytes, cycles).
 //!
-//! Bottom-up over the Parts' order: the front of the first k Parts is made of fronts of fewer Parts and one more Plan.
-//! While a Plan runs, whatever the rest of the network still holds is counted, so a Proposal's estimate is the largest
-//! sum of bytes alive at once. The survivors are interleaved and placed for real: what a Proposal promises is the size
-//! of the arena that the memory planner found for exactly its buffers.
-//! Owns the combination. Is told how to place by its caller and knows no placement algorithm.
+//! `prefixes` combines Plans; while a Plan runs, whatever the rest of the network still holds is counted, so a Proposal's
+//! estimate is the largest sum of bytes alive at once. The survivors are interleaved and placed for real: what a Proposal
+//! promises is the size of the arena that the memory planner found for exactly its buffers.
+//! Owns the choice of what is placed. Is told how to place by its caller and knows no placement algorithm.
 
 use crate::costs::Costs;
 use crate::graph::{CascaderGraph, PartId};
+use crate::hashing::Table;
 use crate::interleave::{interleave, PlanError};
-use crate::pareto::{keep_front, pareto_front, thin, Point};
-use crate::plans::{enumerate, Candidate, Options, PlanTable};
-use crate::prefetch::{peak_bytes, prefetch, prefetch_limits, total_cycles};
+use crate::pareto::{pareto_front, thin, Point};
+use crate::plans::{enumerate, Options, PlanTable};
+use crate::prefetch::{prefetch, sketches, Sketch};
+use crate::prefixes::{Partial, Prefixes};
 use crate::program::{Plan, Program, Staging};
 use crate::stripe::{Axis, Tiling};
 
@@ -70,24 +71,6 @@ pub enum Stop {
     Width,
 }
 
-/// Partial Proposal: the first Parts of the network.
-#[derive(Clone, Copy)]
-struct Partial {
-    bytes: u64,
-    cycles: u64,
-    before: Option<(u32, u32)>,
-    plan: (PartId, u32, u32),
-}
-
-impl Point for Partial {
-    fn memory_bytes(&self) -> u64 {
-        self.bytes
-    }
-    fn cycles(&self) -> u64 {
-        self.cycles
-    }
-}
-
 /// Rounds of placing Proposals with early copies.
 const ROUNDS: u32 = 2;
 /// Proposals of a round closer in cycles than one part in this are merged.
@@ -114,41 +97,42 @@ pub fn search(
         stopped: Stop::Complete,
     };
     let mut chosen: Vec<Vec<Plan>> = Vec::new();
+    let mut seen: Table<Vec<Plan>, ()> = Table::default();
     for &copies in &options.copies {
         let table = enumerate(graph, options, copies, uncascaded_bytes, &mut costs);
         frontier.plans_considered += table.considered;
         if table.crowded {
             frontier.stopped = Stop::Width;
         }
-        for growing in [true, false] {
-            let (fronts, considered) = combine(graph, &table, options, growing);
-            frontier.proposals_considered += considered;
-            for end in fronts.last().map(Vec::as_slice).unwrap_or_default() {
-                let plans = unwind(&table, &fronts, end);
-                if !chosen.contains(&plans) {
+        for prefixes in [&table.growing, &table.steady] {
+            frontier.proposals_considered += prefixes.considered;
+            for end in prefixes.whole() {
+                let plans = unwind(&table, prefixes, end);
+                if seen.insert(plans.clone(), ()).is_none() {
                     chosen.push(plans);
                 }
             }
         }
     }
-    let mut found = Vec::new();
-    for plans in &chosen {
-        found.extend(timed(graph, plans, &mut costs)?);
-    }
-    frontier.proposals = placed(graph, found, &mut costs, place)?;
+    frontier.proposals = placed(graph, &chosen, &mut costs, place)?;
     Ok(frontier)
 }
 
-/// Proposals of the same Plans with different room for early copies; `sram_bytes` is what a perfect placement takes.
-fn timed(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Vec<Proposal>, PlanError> {
-    let program = interleave(graph, plans, costs)?;
-    let at_limit = |prefetch_bytes| {
-        let mut ahead = program.clone();
-        prefetch(graph, &mut ahead, prefetch_bytes);
-        let (sram_bytes, cycles) = (peak_bytes(&ahead), total_cycles(&ahead));
-        Proposal { plans: plans.to_vec(), prefetch_bytes, sram_bytes, cycles }
-    };
-    Ok(prefetch_limits(&program).into_iter().map(at_limit).collect())
+/// A Proposal not placed yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Waiting {
+    /// Index of its Plans.
+    plans: usize,
+    sketch: Sketch,
+}
+
+impl Point for Waiting {
+    fn memory_bytes(&self) -> u64 {
+        self.sketch.peak_bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.sketch.cycles
+    }
 }
 
 /// Place the Proposals that may be Pareto-efficient, the most promising first; returns those that are.
@@ -158,41 +142,47 @@ fn timed(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Vec
 /// room scarce and placing hard, every Proposal is.
 fn placed(
     graph: &CascaderGraph,
-    mut waiting: Vec<Proposal>,
+    chosen: &[Vec<Plan>],
     costs: &mut Costs,
     place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<Vec<Proposal>, PlanError> {
+    let mut waiting: Vec<Waiting> = Vec::new();
+    for (plans, decisions) in chosen.iter().enumerate() {
+        let program = interleave(graph, decisions, costs)?;
+        waiting.extend(sketches(&program).into_iter().map(|sketch| Waiting { plans, sketch }));
+    }
     let mut known: Vec<Proposal> = Vec::new();
     for round in 0..=ROUNDS {
         waiting.retain(|proposal| !known.iter().any(|other| excludes(other, proposal)));
-        let chosen = match round {
-            ROUNDS => waiting.iter().filter(|proposal| proposal.prefetch_bytes == 0).cloned().collect(),
+        let promising = match round {
+            ROUNDS => waiting.iter().filter(|proposal| proposal.sketch.prefetch_bytes == 0).copied().collect(),
             _ => {
                 let mut front = pareto_front(waiting.clone());
                 thin(&mut front, ROUND_RESOLUTION);
                 front
             }
         };
-        for mut proposal in chosen {
+        for proposal in promising {
             if known.iter().any(|other| excludes(other, &proposal)) {
                 continue;
             }
-            let mut program = interleave(graph, &proposal.plans, costs)?;
-            prefetch(graph, &mut program, proposal.prefetch_bytes);
-            waiting.retain(|other| other != &proposal);
+            waiting.retain(|other| *other != proposal);
+            let (plans, prefetch_bytes) = (&chosen[proposal.plans], proposal.sketch.prefetch_bytes);
+            let mut program = interleave(graph, plans, costs)?;
+            prefetch(graph, &mut program, prefetch_bytes);
             let placed = place(&program);
-            proposal.sram_bytes = placed.bytes;
-            proposal.cycles = costs.program(graph, &program, &placed.offsets);
-            known.push(proposal);
+            let cycles = costs.program(graph, &program, &placed.offsets);
+            known.push(Proposal { plans: plans.clone(), prefetch_bytes, sram_bytes: placed.bytes, cycles });
         }
     }
     Ok(pareto_front(known))
 }
 
 /// Whether a placed Proposal is as fast as another one and takes no more than that one takes at best, or hardly more.
-fn excludes(placed: &Proposal, other: &Proposal) -> bool {
-    let margin = if other.prefetch_bytes == 0 { 0 } else { other.sram_bytes / PLACING_MARGIN };
-    placed.cycles <= other.cycles && placed.sram_bytes <= other.sram_bytes + margin
+fn excludes(placed: &Proposal, other: &Waiting) -> bool {
+    let Sketch { prefetch_bytes, peak_bytes, cycles } = other.sketch;
+    let margin = if prefetch_bytes == 0 { 0 } else { peak_bytes / PLACING_MARGIN };
+    placed.cycles <= cycles && placed.sram_bytes <= peak_bytes + margin
 }
 
 /// Every Part whole, constants read in place.
@@ -209,62 +199,13 @@ pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
         .collect()
 }
 
-/// Fronts of partial Proposals by number of Parts covered (index 0: none), and how many were looked at.
-///
-/// Without `growing`, no Part on its own is striped to let its output grow into its input: rows of such outputs drift
-/// through the arena, which takes the fewest live bytes but is hard to place.
-fn combine(graph: &CascaderGraph, table: &PlanTable, options: &Options, growing: bool) -> (Vec<Vec<Partial>>, u64) {
-    let mut considered = 0;
-    let nothing = Partial { bytes: 0, cycles: 0, before: None, plan: (0, 0, 0) };
-    let mut fronts = vec![vec![nothing]];
-    for last in 0..graph.parts.len() as PartId {
-        let mut points = Vec::new();
-        for (size, group) in table.by_last[last as usize].iter().enumerate() {
-            let steady = |candidate: &Candidate| growing || size > 0 || !table.is_striped(graph, last, candidate);
-            let group: Vec<_> = (0..).zip(group).filter(|(_, candidate)| steady(candidate)).collect();
-            join(&fronts[last as usize - size], &group, last, size as u32, &mut points);
-        }
-        considered += points.len() as u64;
-        keep_front(&mut points);
-        thin(&mut points, 4 * options.resolution);
-        fronts.push(points);
-    }
-    (fronts, considered)
-}
-
-/// The front of one Plan of `group` after one of `before`: bytes are the larger of the two, cycles the sum.
-///
-/// At each number of bytes the fastest of either front that takes no more is the best there is, so that one pass over
-/// both, ascending in bytes, finds the front.
-fn join(before: &[Partial], group: &[(u32, &Candidate)], last: PartId, size: u32, points: &mut Vec<Partial>) {
-    let first = last - size;
-    let (mut rank, mut index) = (0, 0);
-    while let (Some(partial), Some(&(id, candidate))) = (before.get(rank), group.get(index)) {
-        points.push(Partial {
-            bytes: partial.bytes.max(candidate.bytes),
-            cycles: partial.cycles + candidate.cycles,
-            before: Some((first, rank as u32)),
-            plan: (last, size, id),
-        });
-        // Only the side that sets the bytes can be exchanged for a faster one at the next number of bytes.
-        let next = |bytes: Option<u64>| bytes.unwrap_or(u64::MAX);
-        let (partial, candidate) =
-            (next(before.get(rank + 1).map(|p| p.bytes)), next(group.get(index + 1).map(|(_, c)| c.bytes)));
-        if partial <= candidate {
-            rank += 1;
-        } else {
-            index += 1;
-        }
-    }
-}
-
-fn unwind(table: &PlanTable, fronts: &[Vec<Partial>], end: &Partial) -> Vec<Plan> {
+fn unwind(table: &PlanTable, prefixes: &Prefixes, end: &Partial) -> Vec<Plan> {
     let mut plans = Vec::new();
     let mut partial = *end;
     while let Some((covered, rank)) = partial.before {
         let (last, size, index) = partial.plan;
         plans.push(table.plan(last - size, last, &table.by_last[last as usize][size as usize][index as usize]));
-        partial = fronts[covered as usize][rank as usize];
+        partial = prefixes.of(covered as usize)[rank as usize];
     }
     plans.reverse();
     plans

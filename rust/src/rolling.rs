@@ -2,11 +2,10 @@
 //!
 //! Owns this question of the search. What a whole program's buffers hold is `interleave`'s to say, by the same walk.
 
-use std::collections::HashMap;
-
 use smallvec::SmallVec;
 
 use crate::graph::{CascaderGraph, PartId, TensorId};
+use crate::hashing::Table;
 use crate::program::{Plan, Staging};
 use crate::stripe::{Axis, Tiling};
 use crate::walk::{wanted, Walk};
@@ -17,7 +16,7 @@ type RowKey = (TensorId, Axis, SmallVec<[i64; 4]>);
 /// Rows alive of a tensor, by its producer's and readers' stripes.
 #[derive(Debug, Default)]
 pub struct RowTable {
-    known: HashMap<RowKey, i64>,
+    known: Table<RowKey, i64>,
 }
 
 impl RowTable {

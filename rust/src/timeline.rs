@@ -4,7 +4,6 @@
 //! copies and kernels whose bytes overlap, and through `block_overlap` and `register_words` what stands around them.
 //! Kernels' costs and the play itself are the timing model's.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -12,6 +11,7 @@ use smallvec::SmallVec;
 use crate::block_overlap::Recent;
 use crate::ethosu::{self, Planned};
 use crate::graph::{CascaderGraph, TensorId};
+use crate::hashing::Table;
 use crate::npu::timing::kernel::KernelCost;
 use crate::npu::timing::schedule::play;
 use crate::npu::timing::walk::{Action, DmaCost, KernelShape, Step as Command};
@@ -27,8 +27,8 @@ const COPIES_IN_FLIGHT: [usize; 2] = [1, 2];
 /// Exact costs known so far, by geometry; for one graph.
 #[derive(Debug, Default)]
 pub struct Memo {
-    kernels: HashMap<Geometry, Costed>,
-    copies: HashMap<u64, Arc<DmaCost>>,
+    kernels: Table<Geometry, Costed>,
+    copies: Table<u64, Arc<DmaCost>>,
 }
 
 /// All that the cost of a stripe depends on.

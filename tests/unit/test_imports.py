@@ -175,16 +175,18 @@ _RUST_BELOW: dict[str, set[str]] = {
     "program": {"stripe", "performance", "graph"},
     "register_words": {"performance", "program"},
     "block_overlap": {"performance", "graph", "program"},
-    "timeline": {"performance", "ethosu", "graph", "program", "register_words", "block_overlap", "npu"},
+    "hashing": set(),
+    "timeline": {"performance", "ethosu", "graph", "hashing", "program", "register_words", "block_overlap", "npu"},
     "rated": {"performance", "graph", "program", "npu"},
-    "costs": {"stripe", "performance", "ethosu", "rated", "graph", "program", "timeline"},
+    "costs": {"stripe", "performance", "ethosu", "rated", "graph", "hashing", "program", "timeline"},
     "walk": {"stripe", "graph", "program"},
     "lifetimes": {"graph", "program"},
     "interleave": {"stripe", "propagator", "performance", "graph", "costs", "program", "walk", "lifetimes"},
     "prefetch": {"graph", "program", "lifetimes"},
     "occupancy": {"stripe", "graph"},
-    "rolling": {"stripe", "graph", "program", "walk"},
+    "rolling": {"stripe", "graph", "hashing", "program", "walk"},
     "pareto": set(),
+    "prefixes": {"graph", "pareto"},
     "checker": {"stripe", "propagator", "performance", "graph", "program"},
     "usmp": set(),
     "npu": set(),
@@ -200,8 +202,9 @@ _PLANNING = {
     "occupancy",
     "rolling",
     "pareto",
+    "prefixes",
 }
-_RUST_BELOW |= {"plans": _PLANNING, "proposals": _PLANNING | {"plans", "interleave", "prefetch", "usmp"}}
+_RUST_BELOW |= {"plans": _PLANNING, "proposals": _PLANNING | {"hashing", "plans", "interleave", "prefetch", "usmp"}}
 
 
 def rust_room(path: Path) -> str:

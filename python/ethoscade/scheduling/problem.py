@@ -170,8 +170,8 @@ def choose_encoding(stage: Stage, target: Target | DeviceDescription) -> Encodin
     """Weight order and OFM block depth of the cheapest unstriped operation, before the constants are encoded.
 
     Constants that are copied are encoded for that, large convolutions in slices too where copies run beside operations.
-    Stages without constants get the depth of their block. Returns block depth 0 if no block fits SHRAM, or the buffer of
-    a described device.
+    Stages without constants get the depth of their block. Returns block depth 0 if no block fits SHRAM, or the buffer
+    of a described device.
     """
     raw = raw_bytes(stage)
     spec = kernel_spec(stage, Encoding(0, False, raw))

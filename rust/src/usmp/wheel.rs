@@ -105,7 +105,7 @@ impl<'a> Placer<'a> {
                 self.banned.push((there.offset as i64 + ban.low, there.offset as i64 + ban.high));
             }
         }
-        self.banned.sort_unstable();
+        self.banned.sort_unstable_by_key(|&(low, _)| low);
         let mut offset = aligned(0, alignment, base);
         for &(low, high) in &self.banned {
             if low > offset as i64 {
