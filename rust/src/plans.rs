@@ -182,17 +182,21 @@ pub fn enumerate(
     let mut rows = RowTable::default();
     for last in 0..graph.parts.len() as PartId {
         let firsts = (0..=last).rev().take(options.max_group.max(1));
-        let groups: Vec<Occupancy> = firsts
+        let firsts: Vec<PartId> = firsts
             .take_while(|&first| first == last || graph.kernel(first).is_some() && graph.kernel(last).is_some())
-            .map(|first| Occupancy::new(graph, first, last))
             .collect();
-        let sinks: Vec<PartId> = (0..groups.len() as PartId).map(|size| sink(graph, last - size, last)).collect();
-        let mut found = vec![single(graph, last, copies, &groups[0], costs, &mut table)];
+        let sinks: Vec<PartId> = firsts.iter().map(|&first| sink(graph, first, last)).collect();
+        let mut found = vec![single(graph, last, copies, costs, &mut table)];
         if graph.kernel(last).is_some() {
-            for tiling in tilings(graph, last, options) {
-                let (table, rows, groups, sinks) = (&mut table, &mut rows, &groups[..], &sinks[..]);
-                Grower { graph, options, copies, limit_bytes, costs, rows, table, groups, sinks, last, tiling }
-                    .run(&mut found);
+            let tilings = tilings(graph, last, options);
+            for tilings in tilings.chunk_by(|a, b| a.roll == b.roll) {
+                let groups: Vec<Occupancy> =
+                    firsts.iter().map(|&first| Occupancy::new(graph, first, last, tilings[0].roll)).collect();
+                for &tiling in tilings {
+                    let (table, rows, groups, sinks) = (&mut table, &mut rows, &groups[..], &sinks[..]);
+                    Grower { graph, options, copies, limit_bytes, costs, rows, table, groups, sinks, last, tiling }
+                        .run(&mut found);
+                }
             }
         }
         for group in &mut found {
@@ -208,14 +212,14 @@ fn single(
     graph: &CascaderGraph,
     part: PartId,
     copies: Copies,
-    occupancy: &Occupancy,
     costs: &mut Costs,
     table: &mut PlanTable,
 ) -> Vec<Candidate> {
+    let whole_bytes = Occupancy::new(graph, part, part, WHOLE_ROWS.roll).whole_bytes();
     let mut candidate = |staging: Staging, stripe: i64, staged: u64, cycles: u64| Candidate {
         tiling: WHOLE_ROWS,
         node: table.push(Node { stripe, staging, rolling_bytes: 0, next: None }),
-        bytes: occupancy.whole_bytes() + staged,
+        bytes: whole_bytes + staged,
         cycles,
     };
     let Some(kernel) = graph.kernel(part) else { return vec![candidate(Staging::InPlace, 1, 0, 0)] };
@@ -478,7 +482,7 @@ impl Grower<'_> {
             // What is no leaner than something at least as fast is of no use.
             let known = found.partition_point(|known| known.cycles > state.cycles);
             leanest = found.get(known).map_or(leanest, |known| leanest.min(known.bytes));
-            let bytes = if self.tiling == WHOLE_ROWS {
+            let bytes = if self.tiling.tiles == 1 {
                 self.peak_bytes(size, state, ends, leanest)
             } else {
                 Some(occupancy.whole_bytes() + state.bytes).filter(|&bytes| bytes < leanest)
