@@ -8,10 +8,10 @@ use crate::graph::{CascaderGraph, PartId, ALIGNMENT};
 use crate::interleave::interleave;
 use crate::pareto::pareto_front;
 use crate::performance::Primitive;
-use crate::plans::Options;
-use crate::program::{Plan, Staging};
-use crate::proposals::search;
-use crate::samples::{place, Network};
+use crate::plans::{Copies, Options};
+use crate::program::{Plan, Staging, Step};
+use crate::proposals::{estimated, search, uncascaded};
+use crate::samples::{counted_bytes, place, Network};
 use crate::stripe::{Axis, Tiling};
 use crate::walk::is_interior;
 
@@ -73,6 +73,45 @@ fn plans_of(graph: &CascaderGraph, first: PartId, last: PartId) -> Vec<Plan> {
     let closed = |plan: &Plan| plan.tiling.tiles == 1 || (0..count - 1).all(|offset| is_interior(graph, plan, offset));
     found.retain(closed);
     found
+}
+
+/// Bytes and cycles of a Plan as the search adds them up: bytes counted while the group runs, cycles of its stripes and of
+/// its copies as `copies` sees them.
+fn value(graph: &CascaderGraph, plan: &Plan, copies: Copies, costs: &mut Costs) -> (u64, u64) {
+    let mut plans = uncascaded(graph);
+    plans.splice(plan.first as usize..=plan.last as usize, [plan.clone()]);
+    let program = interleave(graph, &plans, costs).expect("legal plans");
+    let cycles = (plan.first..=plan.last).map(|id| {
+        let (mut kernels, mut copy) = (0, 0);
+        for step in &program.steps {
+            match step {
+                Step::Stripe(stripe) if stripe.part == id => kernels += stripe.cycles,
+                Step::Copy { part, cycles, .. } if *part == id => copy += cycles,
+                _ => {}
+            }
+        }
+        copies.cycles(kernels, copy, 0)
+    });
+    (counted_bytes(graph, plan, &program), cycles.sum())
+}
+
+/// The front of every partition into groups and every Plan of each group, by the search's own measure.
+fn additive(graph: &CascaderGraph, copies: Copies) -> Vec<(u64, u64)> {
+    let mut costs = Costs::default();
+    let mut fronts: Vec<Vec<(u64, u64)>> = vec![vec![(0, 0)]];
+    for last in 0..graph.parts.len() as PartId {
+        let mut all = Vec::new();
+        for first in 0..=last {
+            let plans = plans_of(graph, first, last);
+            // Of a group's Plans, those that another one equals or beats in both are so in every partition, too.
+            let values = plans.iter().map(|plan| value(graph, plan, copies, &mut costs)).collect();
+            for (bytes, cycles) in pareto_front(values) {
+                all.extend(fronts[first as usize].iter().map(|before| (before.0.max(bytes), before.1 + cycles)));
+            }
+        }
+        fronts.push(pareto_front(all));
+    }
+    fronts.pop().expect("a front for no Parts")
 }
 
 /// The frontier of all programs there are.
@@ -138,6 +177,28 @@ fn covers(found: &[(u64, u64)], best: (u64, u64), parts: usize, times: (u64, u64
 fn found(graph: &CascaderGraph) -> Vec<(u64, u64)> {
     let frontier = search(graph, &options(graph), &mut place).expect("blocks fit");
     frontier.proposals.iter().map(|p| (p.sram_bytes, p.cycles)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn the_search_is_exact_in_its_own_measure_without_weights(
+        size in (6i64..14, 5i64..14), layers in layers(6),
+    ) {
+        let graph = network([size.0, size.1], Primitive::MaxPool, &layers);
+        let found = estimated(&graph, &options(&graph), Copies::Exposed, &mut Costs::default());
+        prop_assert_eq!(found, additive(&graph, Copies::Exposed));
+    }
+
+    #[test]
+    fn the_search_is_exact_in_its_own_measure_with_weights(
+        size in (6i64..12, 5i64..12), layers in layers(4), copies in prop::sample::select(vec![Copies::Exposed, Copies::Hidden]),
+    ) {
+        let graph = network([size.0, size.1], Primitive::Convolution, &layers);
+        let found = estimated(&graph, &options(&graph), copies, &mut Costs::default());
+        prop_assert_eq!(found, additive(&graph, copies));
+    }
 }
 
 proptest! {

@@ -138,7 +138,7 @@ impl Occupancy {
     pub fn peak_bytes(&self, stripes: &[i64], ends: &[Span], shares: &[Share], limit_bytes: u64) -> Option<u64> {
         let last = stripes.len() - 1;
         let made: SmallVec<[i64; 16]> = ends.iter().map(|wanted| wanted.start).collect();
-        let mut run = Run { occupancy: self, stripes, ends, shares, made, peak: 0, limit_bytes };
+        let mut run = Run { occupancy: self, stripes, ends, shares, made, peak: 0, limit_bytes, profile: None };
         // The last moment first, as more often than not it tells that a Plan is of no use.
         let count = (ends[last].len() + stripes[last] - 1) / stripes[last];
         let step = (count / SAMPLES).max(1);
@@ -149,10 +149,38 @@ impl Occupancy {
             }
         }
         run.made = ends.iter().map(|wanted| wanted.start).collect();
-        for part in (0..=last).rev().filter(|&part| self.kept[part].is_some()) {
-            run.make(part, ends[part].end);
-        }
+        run.finish();
         Some(run.peak).filter(|&peak| peak < limit_bytes)
+    }
+
+    /// The profile of a Plan of one band over its Parts up to offset `reach`.
+    pub fn profile(&self, stripes: &[i64], ends: &[Span], shares: &[Share], reach: usize) -> Profile {
+        let made: SmallVec<[i64; 16]> = ends.iter().map(|wanted| wanted.start).collect();
+        let profile = Some((reach, Profile { steps: vec![0], bytes: vec![[0; 3]] }));
+        let mut run = Run { occupancy: self, stripes, ends, shares, made, peak: 0, limit_bytes: u64::MAX, profile };
+        run.finish();
+        run.profile.expect("asked for").1
+    }
+}
+
+/// What a group's own buffers take over time, as far as a longer group can tell: moments are told apart by the progress of
+/// the Parts that buffers still to come depend on.
+///
+/// Of two groups alike in the stripes of these Parts, one whose profile is nowhere above the other's takes no more in any
+/// extension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Which of these Parts made a stripe; 0 before the first.
+    steps: Vec<u32>,
+    /// Bytes while it did, most bytes until the next one, and bytes while what the next one reads is made.
+    bytes: Vec<[u64; 3]>,
+}
+
+impl Profile {
+    /// Whether it is nowhere above another one.
+    pub fn is_within(&self, other: &Profile) -> bool {
+        let below = |(a, b): (&[u64; 3], &[u64; 3])| (0..3).all(|i| a[i] <= b[i]);
+        self.steps == other.steps && self.bytes.iter().zip(&other.bytes).all(below)
     }
 }
 
@@ -167,9 +195,18 @@ struct Run<'a> {
     /// Most bytes seen in use.
     peak: u64,
     limit_bytes: u64,
+    /// What is wanted besides the peak, if it is: a profile over the Parts up to an offset.
+    profile: Option<(usize, Profile)>,
 }
 
 impl Run<'_> {
+    /// Make all that the group makes from where it is.
+    fn finish(&mut self) {
+        for part in (0..self.stripes.len()).rev().filter(|&part| self.occupancy.kept[part].is_some()) {
+            self.make(part, self.ends[part].end);
+        }
+    }
+
     /// Make Part `part`'s output up to `until`, and before each stripe what it reads, as `walk::Walk` does; nothing more
     /// once the limit is reached.
     fn make(&mut self, part: usize, until: i64) {
@@ -184,7 +221,21 @@ impl Run<'_> {
             if start == wanted.start || occupancy.kept[part].is_some() {
                 self.count(part, start);
             }
+            self.record(part, start);
         }
+    }
+
+    /// Add the stripe that Part `part` has just made to the profile.
+    fn record(&mut self, part: usize, start: i64) {
+        let Some((reach, mut profile)) = self.profile.take() else { return };
+        let (now, after) = (self.bytes(part, start, reach + 1), self.bytes(usize::MAX, 0, reach + 1));
+        if part <= reach {
+            profile.steps.push(part as u32 + 1);
+            profile.bytes.push([now, 0, after]);
+        } else if let Some(slot) = profile.bytes.last_mut() {
+            *slot = [slot[0], slot[1].max(now), after];
+        }
+        self.profile = Some((reach, profile));
     }
 
     /// Go to the moment of the last Part's stripe number `index`, from 1, by following demand back from it.
@@ -210,10 +261,16 @@ impl Run<'_> {
 
     /// Count what is in use while Part `current` makes its output from `start` to where it is made.
     fn count(&mut self, current: usize, start: i64) {
+        let bytes = self.occupancy.resident_bytes + self.bytes(current, start, 0);
+        self.peak = self.peak.max(aligned(bytes));
+    }
+
+    /// Bytes of the group's own buffers and of those dying inputs that some Part from offset `from` on reads.
+    fn bytes(&self, current: usize, start: i64, from: usize) -> u64 {
         let Run { occupancy, ends, shares, made, .. } = self;
         let rest = |part: usize| Span::new(if part == current { start } else { made[part] }, ends[part].end);
-        let mut bytes = occupancy.resident_bytes;
-        for (whole, reads) in &occupancy.dying {
+        let mut bytes = 0;
+        for (whole, reads) in occupancy.dying.iter().filter(|(_, reads)| reads.iter().any(|read| read.reader >= from)) {
             let unread = reads.iter().filter(|read| !rest(read.reader).is_empty());
             if let Some(oldest) = unread.map(|read| read.needed(rest(read.reader)).start).min() {
                 bytes += whole.live_bytes(Span::new(oldest, whole.extent));
@@ -231,7 +288,7 @@ impl Run<'_> {
                 bytes += shares[part].staged;
             }
         }
-        self.peak = self.peak.max(aligned(bytes));
+        bytes
     }
 }
 

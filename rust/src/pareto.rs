@@ -31,6 +31,20 @@ pub fn keep_front<T: Point>(points: &mut Vec<T>) {
     });
 }
 
+/// Keep the points that no other point is within, where `is_within` is reflexive and transitive; of equal ones the first.
+///
+/// O(n^2), for orders that two numbers do not capture.
+pub fn keep_minimal<T>(points: &mut Vec<T>, is_within: impl Fn(&T, &T) -> bool) {
+    let mut kept: Vec<T> = Vec::new();
+    for point in points.drain(..) {
+        if !kept.iter().any(|other| is_within(other, &point)) {
+            kept.retain(|other| !is_within(&point, other));
+            kept.push(point);
+        }
+    }
+    *points = kept;
+}
+
 /// Merge neighbours of a front that are closer than one part in `resolution` in both memory and cycles into the leaner
 /// one; the leanest and the fastest point always stay. 0 merges nothing.
 pub fn thin<T: Point>(front: &mut Vec<T>, resolution: u64) {
@@ -103,6 +117,14 @@ mod tests {
         #[test]
         fn equals_brute_force(points in prop::collection::vec((0u64..30, 0u64..30), 0..60)) {
             prop_assert_eq!(pareto_front(points.clone()), brute_force(&points));
+        }
+
+        #[test]
+        fn minimal_points_are_the_front(points in prop::collection::vec((0u64..30, 0u64..30), 0..60)) {
+            let mut minimal = points.clone();
+            keep_minimal(&mut minimal, |a, b| a.0 <= b.0 && a.1 <= b.1);
+            minimal.sort_unstable();
+            prop_assert_eq!(minimal, pareto_front(points));
         }
 
         #[test]

@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 
 use crate::costs::{staging_cycles, Costs, Source};
 use crate::graph::{aligned, CascaderGraph, PartId};
-use crate::occupancy::{Occupancy, Share};
-use crate::pareto::{keep_front, thin, thin_to, Point};
+use crate::occupancy::{Occupancy, Profile, Share};
+use crate::pareto::{keep_front, keep_minimal, thin, thin_to, Point};
 use crate::program::{Plan, Staging};
 use crate::rolling::RowTable;
 use crate::stripe::{Axis, Span, Tiling};
@@ -65,7 +65,7 @@ pub enum Copies {
 
 impl Copies {
     /// Cycles of kernels and of the copies that they use; `first` is the copy that the first kernel waits for.
-    fn cycles(self, kernels: u64, first: u64, rest: u64) -> u64 {
+    pub fn cycles(self, kernels: u64, first: u64, rest: u64) -> u64 {
         match self {
             Copies::Exposed => first + kernels.max(rest),
             Copies::Hidden => kernels,
@@ -270,9 +270,12 @@ fn tilings(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<Tiling
 /// in between is read after it; `first` where the output is not the group's alone.
 fn sink(graph: &CascaderGraph, first: PartId, last: PartId) -> PartId {
     let readers_end = |part: PartId| {
-        let inner = graph.kernel(part).is_some() && !graph.outlives(graph.output(part), last);
-        inner.then(|| graph.consumers[graph.output(part) as usize].last().copied()).flatten()
+        let readers = &graph.consumers[graph.output(part) as usize];
+        readers.iter().copied().filter(|&reader| reader <= last).next_back()
     };
+    if graph.kernel(first).is_none() || graph.outlives(graph.output(first), last) {
+        return first;
+    }
     let Some(mut sink) = readers_end(first) else { return first };
     let mut part = first + 1;
     while part < sink {
@@ -322,7 +325,8 @@ impl Grower<'_> {
                 boxes.push(wanted);
             }
             let boxes: Vec<[Span; 2]> = bands.iter().map(|boxes| boxes[size]).collect();
-            open = self.extend(first, &open, interior, &boxes);
+            let ends: Vec<Span> = bands[0].iter().rev().map(|wanted| wanted[0]).collect();
+            open = self.extend(first, &open, interior, &boxes, &ends);
             if open.is_empty() {
                 break;
             }
@@ -331,14 +335,20 @@ impl Grower<'_> {
                 if found.len() <= size {
                     found.resize_with(size + 1, Vec::new);
                 }
-                let ends: Vec<Span> = bands[0].iter().rev().map(|wanted| wanted[0]).collect();
                 self.close(size, &open, &ends, &mut found[size]);
             }
         }
     }
 
     /// Extend every open group by Part `first`, in every way, and keep the front per bucket.
-    fn extend(&mut self, first: PartId, open: &[Bucket], interior: bool, boxes: &[[Span; 2]]) -> Vec<Bucket> {
+    fn extend(
+        &mut self,
+        first: PartId,
+        open: &[Bucket],
+        interior: bool,
+        boxes: &[[Span; 2]],
+        ends: &[Span],
+    ) -> Vec<Bucket> {
         let graph = self.graph;
         let tensor = graph.output(first);
         let across = boxes.iter().map(|wanted| wanted[1].len()).max().unwrap_or(0) as u64;
@@ -355,18 +365,18 @@ impl Grower<'_> {
             for alike in open.chunk_by(|a, b| a.stripes[..kept as usize] == b.stripes[..kept as usize]) {
                 let mut front = Vec::new();
                 for bucket in alike {
-                    let rows = if interior { self.rows_alive(first, stripe, &bucket.stripes) } else { 0 };
+                    let rows = if interior { self.rows_alive(first, stripe, &bucket.stripes, ends) } else { 0 };
                     let rolling_bytes = aligned(rows as u64 * line_bytes);
                     for (state, choice) in bucket.front.iter().flat_map(|s| choices.iter().map(move |c| (s, c))) {
                         let bytes = state.bytes + choice.staged_bytes + rolling_bytes;
-                        if bytes <= self.limit_bytes {
+                        if bytes <= self.limit_bytes || self.by_profile() {
                             let node = Node { stripe, staging: choice.staging, rolling_bytes, next: Some(state.index) };
                             front.push(Open { node, index: 0, bytes, cycles: state.cycles + choice.cycles });
                         }
                     }
                 }
                 self.table.considered += front.len() as u64;
-                keep_front(&mut front);
+                self.keep(first, kept as usize, ends, &mut front);
                 let mut stripes = SmallVec::from_slice(&[stripe]);
                 stripes.extend_from_slice(&alike[0].stripes[..kept as usize]);
                 fresh.push(Bucket { stripes, front });
@@ -391,6 +401,40 @@ impl Grower<'_> {
         keep_front(&mut front);
         self.table.considered += front.len() as u64;
         Bucket { stripes: SmallVec::from_slice(&[stripe]), front }
+    }
+
+    /// Whether open groups are told apart by their profiles, which is exact, or by the sum of their buffers.
+    fn by_profile(&self) -> bool {
+        self.options.resolution == 0 && self.tiling.tiles == 1
+    }
+
+    /// Keep those open groups from Part `first` on that none of the others makes useless, all of them alike in the stripes
+    /// of Parts `first..=first + reach`.
+    fn keep(&self, first: PartId, reach: usize, ends: &[Span], front: &mut Vec<Open>) {
+        if !self.by_profile() {
+            return keep_front(front);
+        }
+        let group = &self.groups[(self.last - first) as usize];
+        let profile = |state: Open| {
+            let (stripes, shares) = self.decisions(first, &state.node);
+            (state, group.profile(&stripes, ends, &shares, reach))
+        };
+        let mut profiled: Vec<(Open, Profile)> = front.drain(..).map(profile).collect();
+        keep_minimal(&mut profiled, |a, b| a.0.cycles <= b.0.cycles && a.1.is_within(&b.1));
+        front.extend(profiled.into_iter().map(|(state, _)| state));
+    }
+
+    /// Stripes and shares of Parts `first..` of the group that a node begins.
+    fn decisions(&self, first: PartId, node: &Node) -> (SmallVec<[i64; 16]>, SmallVec<[Share; 16]>) {
+        let (mut stripes, mut shares) = (SmallVec::new(), SmallVec::new());
+        let rest = node.next.into_iter().flat_map(|next| self.table.chain(next));
+        for (part, node) in (first..).zip(std::iter::once(node).chain(rest)) {
+            let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.constant_bytes);
+            let staged = if node.staging == Staging::Whole { aligned(constant_bytes) } else { 0 };
+            stripes.push(node.stripe);
+            shares.push(Share { rolling: node.rolling_bytes, staged });
+        }
+        (stripes, shares)
     }
 
     /// Last Part whose stripes a buffer ahead of Part `first` depends on; at least `first`.
@@ -463,12 +507,12 @@ impl Grower<'_> {
     }
 
     /// Lines of Part `first`'s output that a rolling buffer must hold in front of Parts with these stripes.
-    fn rows_alive(&mut self, first: PartId, stripe: i64, next: &[i64]) -> i64 {
+    fn rows_alive(&mut self, first: PartId, stripe: i64, next: &[i64], ends: &[Span]) -> i64 {
         let tensor = self.graph.output(first);
-        let reach = self.sinks[(self.last - first) as usize];
+        let reach = (self.sinks[(self.last - first) as usize] - first) as usize;
         let mut stripes = SmallVec::from_slice(&[stripe]);
-        stripes.extend_from_slice(&next[..(reach - first) as usize]);
-        self.rows.alive(self.graph, tensor, first, reach, self.tiling.roll, stripes)
+        stripes.extend_from_slice(&next[..reach]);
+        self.rows.alive(self.graph, tensor, first, self.tiling.roll, stripes, &ends[..=reach])
     }
 
     /// Add the candidates of the group of `size` + 1 Parts that its open ones make to those `found`.
@@ -498,13 +542,7 @@ impl Grower<'_> {
 
     fn peak_bytes(&self, size: usize, state: &Open, ends: &[Span], limit_bytes: u64) -> Option<u64> {
         let first = self.last - size as PartId;
-        let (mut stripes, mut shares) = (SmallVec::<[i64; 16]>::new(), SmallVec::<[Share; 16]>::new());
-        for (part, node) in (first..).zip(self.table.chain(state.index)) {
-            let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.constant_bytes);
-            let staged = if node.staging == Staging::Whole { aligned(constant_bytes) } else { 0 };
-            stripes.push(node.stripe);
-            shares.push(Share { rolling: node.rolling_bytes, staged });
-        }
+        let (stripes, shares) = self.decisions(first, &state.node);
         self.groups[size].peak_bytes(&stripes, ends, &shares, limit_bytes)
     }
 }

@@ -10,6 +10,8 @@ use crate::costs::Costs;
 use crate::graph::{CascaderGraph, PartId};
 use crate::interleave::{interleave, PlanError};
 use crate::pareto::{keep_front, pareto_front, thin, Point};
+#[cfg(test)]
+use crate::plans::Copies;
 use crate::plans::{enumerate, Candidate, Options, PlanTable};
 use crate::prefetch::{peak_bytes, prefetch, prefetch_limits, total_cycles};
 use crate::program::{Plan, Program, Staging};
@@ -207,6 +209,13 @@ pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
             Plan { first: part, last: part, tiling, stripes: vec![stripe], staging: vec![Staging::InPlace] }
         })
         .collect()
+}
+
+/// The front of (bytes, cycles) that Plans and their combination promise before there is a program.
+#[cfg(test)]
+pub fn estimated(graph: &CascaderGraph, options: &Options, copies: Copies, costs: &mut Costs) -> Vec<(u64, u64)> {
+    let (fronts, _) = combine(graph, &enumerate(graph, options, copies, u64::MAX, costs), options, true);
+    fronts.last().expect("a front for no Parts").iter().map(|end| (end.bytes, end.cycles)).collect()
 }
 
 /// Fronts of partial Proposals by number of Parts covered (index 0: none), and how many were looked at.

@@ -4,17 +4,16 @@ use proptest::prelude::*;
 
 use crate::checker::{check, Complaint};
 use crate::costs::Costs;
-use crate::graph::{aligned, CascaderGraph, Part, PartId, ALIGNMENT};
+use crate::graph::{CascaderGraph, Part, PartId, ALIGNMENT};
 use crate::interleave::interleave;
-use crate::occupancy::{Occupancy, Share};
 use crate::performance::Primitive;
 use crate::plans::Options;
 use crate::prefetch::prefetch;
-use crate::program::{Content, Plan, Program, Staging, Step, Stripe};
+use crate::program::{Plan, Program, Staging, Step, Stripe};
 use crate::proposals::{search, uncascaded};
-use crate::samples::{place, Network};
+use crate::samples::{counted_bytes, place, Network};
 use crate::stripe::{Axis, Span, Tiling};
-use crate::walk::{is_interior, wanted};
+use crate::walk::is_interior;
 
 /// A chain of windows, with a residual addition where `residual` says so and the shapes allow it.
 fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool) -> CascaderGraph {
@@ -99,31 +98,8 @@ proptest! {
     }
 }
 
-/// Most bytes in the arena while each Plan runs, as the search counts them before there is a program.
-fn counted_bytes(graph: &CascaderGraph, plans: &[Plan], program: &Program) -> u64 {
-    let bytes_of = |wanted: &dyn Fn(Content) -> bool| -> u64 {
-        program.buffers.iter().filter(|b| wanted(b.content)).map(|b| aligned(b.size_bytes)).sum()
-    };
-    let of_plan = |plan: &Plan| {
-        let occupancy = Occupancy::new(graph, plan.first, plan.last, plan.tiling.roll);
-        let shares: Vec<Share> = (plan.first..=plan.last)
-            .map(|part| Share {
-                rolling: bytes_of(&|content| content == Content::Rolling(graph.output(part))),
-                staged: bytes_of(&|content| content == Content::Constants(part)),
-            })
-            .collect();
-        let ends: Vec<Span> = wanted(graph, plan, 0).iter().map(|wanted| wanted[0]).collect();
-        if plan.tiling.tiles == 1 {
-            occupancy.peak_bytes(&plan.stripes, &ends, &shares, u64::MAX).expect("below the limit")
-        } else {
-            occupancy.whole_bytes() + shares.iter().map(|share| share.rolling + share.staged).sum::<u64>()
-        }
-    };
-    plans.iter().map(of_plan).max().unwrap_or(0)
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1024))]
+    #![proptest_config(ProptestConfig::with_cases(10000))]
 
     /// Equal where every read takes in the last rows of what it reads, at least as much otherwise. Bands across the height
     /// are counted as if everything were alive at once, though rows outside of them are not.
@@ -134,7 +110,7 @@ proptest! {
     ) {
         let plans = arbitrary_plans(&graph, &choices);
         let program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
-        let (counted, live) = (counted_bytes(&graph, &plans, &program), place(&program).bytes);
+        let (counted, live) = (plans.iter().map(|plan| counted_bytes(&graph, plan, &program)).max().unwrap_or(0), place(&program).bytes);
         prop_assert!(program.buffers.iter().all(|buffer| buffer.size_bytes % ALIGNMENT == 0));
         prop_assert!(counted >= live, "counted {counted}, live {live}");
         let in_order = |plan: &Plan| plan.tiling.tiles == 1 || plan.tiling.roll == Axis::Height;
