@@ -45,23 +45,24 @@ pub fn keep_minimal<T>(points: &mut Vec<T>, is_within: impl Fn(&T, &T) -> bool) 
     *points = kept;
 }
 
-/// Merge neighbours of a front that are closer than one part in `resolution` in both memory and cycles into the leaner
-/// one; the leanest and the fastest point always stay. 0 merges nothing.
+/// Leave out points of a front that are no more than one part in `resolution` faster than the next leaner one that stays;
+/// the fastest always stays. 0 leaves out nothing.
+///
+/// For every point there is one left that takes no more bytes and at most that much longer.
 pub fn thin<T: Point>(front: &mut Vec<T>, resolution: u64) {
     if resolution == 0 {
         return;
     }
     let last = front.len().saturating_sub(1);
-    let mut kept = (0, 0);
+    let mut kept = None;
     let mut index = 0;
     front.retain(|point| {
-        let (bytes, cycles) = (point.memory_bytes(), point.cycles());
-        let near =
-            (bytes - kept.0.min(bytes)) * resolution <= bytes && (kept.1.max(cycles) - cycles) * resolution <= cycles;
-        let keep = index == 0 || index == last || !near;
+        let cycles = point.cycles();
+        let near = |kept: u64| (kept.max(cycles) - cycles) * resolution <= cycles;
+        let keep = index == last || !kept.is_some_and(near);
         index += 1;
         if keep {
-            kept = (bytes, cycles);
+            kept = Some(cycles);
         }
         keep
     });
@@ -77,7 +78,7 @@ pub fn thin_to<T: Point>(front: &mut Vec<T>, resolution: u64, limit: usize) -> b
     while front.len() > limit.max(2) {
         coarser /= 2;
         if coarser == 0 {
-            // Merging points within a factor of two of each other is not enough: only the ends are left.
+            // Points that differ by factors of two are still too many: only the ends are left.
             let fastest = front.pop();
             front.truncate(1);
             front.extend(fastest);

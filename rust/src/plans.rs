@@ -29,8 +29,8 @@ pub struct Options {
     pub divisions: Vec<i64>,
     /// Band counts tried.
     pub tiles: Vec<u32>,
-    /// Two points of a front that are closer than one part in this, in memory and in cycles, are merged; the ends always
-    /// stay. 0 merges nothing.
+    /// A point of a front is left out where a leaner one is at most one part in this slower; the ends always stay. 0 leaves
+    /// out nothing and tells open groups apart by their profiles, which is exact but takes far longer.
     pub resolution: u64,
     /// Open groups kept per group and stripe extent of its first Part; where there are more, the resolution is halved
     /// until there are not, and the search says so.

@@ -93,7 +93,7 @@ impl Point for Partial {
 /// Rounds of placing Proposals with early copies.
 const ROUNDS: u32 = 2;
 /// Proposals of a round closer in cycles than one part in this are merged.
-const ROUND_RESOLUTION: u64 = 64;
+const ROUND_RESOLUTION: u64 = 128;
 /// Bytes beyond those in use, as one part in this of them, that placing is expected to cost.
 const PLACING_MARGIN: u64 = 32;
 

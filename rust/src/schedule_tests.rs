@@ -99,7 +99,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(10000))]
+    #![proptest_config(ProptestConfig::with_cases(4096))]
 
     /// Equal where every read takes in the last rows of what it reads, at least as much otherwise. Bands across the height
     /// are counted as if everything were alive at once, though rows outside of them are not.
