@@ -216,6 +216,7 @@ def search(network: Network) -> Curve:
         found.plans_considered,
         found.proposals_considered,
         seconds,
+        found.stop_reason,
         tuple(found.proposals),
     )
 

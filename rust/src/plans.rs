@@ -271,7 +271,7 @@ fn tilings(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<Tiling
 fn sink(graph: &CascaderGraph, first: PartId, last: PartId) -> PartId {
     let readers_end = |part: PartId| {
         let readers = &graph.consumers[graph.output(part) as usize];
-        readers.iter().copied().filter(|&reader| reader <= last).next_back()
+        readers.iter().copied().rfind(|&reader| reader <= last)
     };
     if graph.kernel(first).is_none() || graph.outlives(graph.output(first), last) {
         return first;

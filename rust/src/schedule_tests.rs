@@ -110,7 +110,8 @@ proptest! {
     ) {
         let plans = arbitrary_plans(&graph, &choices);
         let program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
-        let (counted, live) = (plans.iter().map(|plan| counted_bytes(&graph, plan, &program)).max().unwrap_or(0), place(&program).bytes);
+        let counted = plans.iter().map(|plan| counted_bytes(&graph, plan, &program)).max().unwrap_or(0);
+        let live = place(&program).bytes;
         prop_assert!(program.buffers.iter().all(|buffer| buffer.size_bytes % ALIGNMENT == 0));
         prop_assert!(counted >= live, "counted {counted}, live {live}");
         let in_order = |plan: &Plan| plan.tiling.tiles == 1 || plan.tiling.roll == Axis::Height;
