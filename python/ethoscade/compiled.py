@@ -49,8 +49,8 @@ class OperatorSummary:
 class Curve:
     """Every Pareto-efficient choice found: (SRAM bytes, cycles), ascending in SRAM, and what the search looked at.
 
-    `stop_reason` is "complete" where every front was kept as finely as the search's resolution asks, and "width" where some
-    were kept more coarsely to bound the work.
+    `stop_reason` is "complete" where every front was kept as finely as the search's resolution asks, and "width" where
+    some were kept more coarsely to bound the work.
     """
 
     points: tuple[tuple[int, int], ...]
