@@ -47,7 +47,11 @@ class OperatorSummary:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Every Pareto-efficient choice found: (SRAM bytes, cycles), ascending in SRAM, and what the search looked at."""
+    """Every Pareto-efficient choice found: (SRAM bytes, cycles), ascending in SRAM, and what the search looked at.
+
+    `stop_reason` is "complete" where every front was kept as finely as the search's resolution asks, and "width" where
+    some were kept more coarsely to bound the work.
+    """
 
     points: tuple[tuple[int, int], ...]
     uncascaded_bytes: int
@@ -55,6 +59,7 @@ class Curve:
     plans: int
     proposals_considered: int
     seconds: float
+    stop_reason: str
     proposals: tuple[Proposal, ...] = field(repr=False)
 
     @property

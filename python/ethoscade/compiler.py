@@ -258,6 +258,7 @@ def explore(problem: Problem, extra: int) -> Curve:
         found.plans_considered,
         found.proposals_considered,
         seconds,
+        found.stop_reason,
         tuple(found.proposals),
     )
 

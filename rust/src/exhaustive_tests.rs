@@ -1,17 +1,19 @@
-//! The search against exhaustive enumeration: on small networks every partition into groups, every tiling, stripe extent
-//! and staging is interleaved and measured, and the frontier must be the same.
+//! The search against exhaustive enumeration on small networks: every partition into groups, every tiling, stripe extent and
+//! staging. In the search's own measure the fronts must be equal; in that of real programs it may lose what the measure does.
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 
 use crate::costs::Costs;
-use crate::graph::{CascaderGraph, PartId, ALIGNMENT};
+use crate::graph::{CascaderGraph, PartId};
 use crate::interleave::interleave;
 use crate::pareto::pareto_front;
 use crate::performance::Primitive;
-use crate::plans::Options;
-use crate::program::{Plan, Staging};
-use crate::proposals::search;
-use crate::samples::{place, Network};
+use crate::plans::{Copies, Options};
+use crate::program::{Plan, Program, Staging, Step};
+use crate::proposals::{estimated, search, uncascaded, Frontier};
+use crate::samples::{counted_bytes, place, Network};
 use crate::stripe::{Axis, Tiling};
 use crate::walk::is_interior;
 
@@ -75,18 +77,71 @@ fn plans_of(graph: &CascaderGraph, first: PartId, last: PartId) -> Vec<Plan> {
     found
 }
 
-/// The frontier of all programs there are.
-fn exhaustive(graph: &CascaderGraph) -> Vec<(u64, u64)> {
+/// Bytes and cycles of a Plan as the search adds them up: bytes counted while the group runs, cycles of its stripes and of
+/// its copies as `copies` sees them.
+fn value(graph: &CascaderGraph, plan: &Plan, copies: Copies, costs: &mut Costs) -> (u64, u64) {
+    let mut plans = uncascaded(graph);
+    plans.splice(plan.first as usize..=plan.last as usize, [plan.clone()]);
+    let program = interleave(graph, &plans, costs).expect("legal plans");
+    let cycles = (plan.first..=plan.last).map(|id| {
+        let (mut kernels, mut copy) = (0, 0);
+        for step in &program.steps {
+            match step {
+                Step::Stripe(stripe) if stripe.part == id => kernels += stripe.cycles,
+                Step::Copy { part, cycles, .. } if *part == id => copy += cycles,
+                _ => {}
+            }
+        }
+        copies.cycles(kernels, copy, 0)
+    });
+    (counted_bytes(graph, plan, &program), cycles.sum())
+}
+
+/// The front of every partition into groups and every Plan of each group, by the search's own measure.
+fn additive(graph: &CascaderGraph, copies: Copies) -> Vec<(u64, u64)> {
+    let mut costs = Costs::default();
+    let mut fronts: Vec<Vec<(u64, u64)>> = vec![vec![(0, 0)]];
+    for last in 0..graph.parts.len() as PartId {
+        let mut all = Vec::new();
+        for first in 0..=last {
+            let plans = plans_of(graph, first, last);
+            // Of a group's Plans, those that another one equals or beats in both are so in every partition, too.
+            let values = plans.iter().map(|plan| value(graph, plan, copies, &mut costs)).collect();
+            for (bytes, cycles) in pareto_front(values) {
+                all.extend(fronts[first as usize].iter().map(|before| (before.0.max(bytes), before.1 + cycles)));
+            }
+        }
+        fronts.push(pareto_front(all));
+    }
+    fronts.pop().expect("a front for no Parts")
+}
+
+/// A program: bytes in use at most, and cycles as timed.
+type Timed = (u64, u64);
+
+/// All programs there are.
+struct All {
+    /// Their frontier, by bytes and cycles as timed.
+    front: Vec<Timed>,
+    /// Least and most of a program's cycles as timed over those of its steps one after the other.
+    least: f64,
+    most: f64,
+}
+
+fn exhaustive(graph: &CascaderGraph) -> All {
     let parts = graph.parts.len() as PartId;
     let mut costs = Costs::default();
-    let mut found = Vec::new();
+    let mut found: Vec<Timed> = Vec::new();
+    let (mut least, mut most) = (f64::INFINITY, 0.0f64);
     let mut open: Vec<Vec<Plan>> = vec![Vec::new()];
     while let Some(plans) = open.pop() {
         let first = plans.last().map_or(0, |plan: &Plan| plan.last + 1);
         if first == parts {
             let program = interleave(graph, &plans, &mut costs).expect("legal plans");
             let placed = place(&program);
-            found.push((placed.bytes, costs.program(graph, &program, &placed.offsets)));
+            let (cycles, alone) = (costs.program(graph, &program, &placed.offsets), alone(&program));
+            (least, most) = (least.min(cycles as f64 / alone as f64), most.max(cycles as f64 / alone as f64));
+            found.push((placed.bytes, cycles));
             if found.len() > 4096 {
                 found = pareto_front(found);
             }
@@ -96,7 +151,17 @@ fn exhaustive(graph: &CascaderGraph) -> Vec<(u64, u64)> {
             open.extend(plans_of(graph, first, last).into_iter().map(|plan| [&plans[..], &[plan]].concat()));
         }
     }
-    pareto_front(found)
+    All { front: pareto_front(found), least, most }
+}
+
+/// Cycles of a program's steps, one after the other.
+fn alone(program: &Program) -> u64 {
+    let cycles = |step: &Step| match step {
+        Step::Stripe(stripe) => stripe.cycles,
+        Step::Copy { cycles, .. } => *cycles,
+        Step::Call { .. } => 0,
+    };
+    program.steps.iter().map(cycles).sum()
 }
 
 /// A network of windows in a chain; each `Some(back)` instead adds the tensor made `back` windows before, where it fits.
@@ -129,40 +194,82 @@ fn layers(most: usize) -> impl Strategy<Value = Vec<(i64, i64, Option<usize>)>> 
     )
 }
 
-/// Whether something found takes no more bytes than `best`, but for alignment, and `times` its cycles at most.
-fn covers(found: &[(u64, u64)], best: (u64, u64), parts: usize, times: (u64, u64)) -> bool {
-    let bytes = best.0 + ALIGNMENT * parts as u64;
-    found.iter().any(|point| point.0 <= bytes && point.1 * times.1 <= best.1 * times.0)
+/// The fewest cycles of a search's Proposals that take no more than some bytes.
+fn fastest(frontier: &Frontier, bytes: u64) -> Option<u64> {
+    frontier.proposals.iter().filter(|proposal| proposal.sram_bytes <= bytes).map(|proposal| proposal.cycles).min()
 }
 
-fn found(graph: &CascaderGraph) -> Vec<(u64, u64)> {
+/// Every point of the true frontier has a Proposal of no more bytes. Its cycles: the search is exact in the sum of steps,
+/// so what it finds is not slower in that sum; programs differ from their sums by factors between `least` and `most`, and
+/// what it finds differs from the best by no more than these two apart. Where a program is left out for one that is
+/// placed already, that one's cycles are below the sum of the other, which is the factor 1.
+fn loses_no_more_than_the_sum_does(graph: &CascaderGraph) -> Result<(), TestCaseError> {
     let frontier = search(graph, &options(graph), &mut place).expect("blocks fit");
-    frontier.proposals.iter().map(|p| (p.sram_bytes, p.cycles)).collect()
+    let all = exhaustive(graph);
+    for &(bytes, cycles) in &all.front {
+        let found = fastest(&frontier, bytes);
+        prop_assert!(found.is_some(), "nothing takes {bytes} bytes");
+        let bound = cycles as f64 * all.most.max(1.0) / all.least;
+        prop_assert!(found.is_some_and(|found| found as f64 <= bound), "{found:?} for {cycles}, bound {bound}");
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn the_search_is_exact_in_its_own_measure_without_weights(
+        size in (6i64..14, 5i64..14), layers in layers(6),
+    ) {
+        let graph = network([size.0, size.1], Primitive::MaxPool, &layers);
+        let found = estimated(&graph, &options(&graph), Copies::Exposed, &mut Costs::default());
+        prop_assert_eq!(found, additive(&graph, Copies::Exposed));
+    }
+
+    #[test]
+    fn the_search_is_exact_in_its_own_measure_with_weights(
+        size in (6i64..12, 5i64..12), layers in layers(4), copies in prop::sample::select(vec![Copies::Exposed, Copies::Hidden]),
+    ) {
+        let graph = network([size.0, size.1], Primitive::Convolution, &layers);
+        let found = estimated(&graph, &options(&graph), copies, &mut Costs::default());
+        prop_assert_eq!(found, additive(&graph, copies));
+    }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn chains_and_joins_without_weights(
-        size in (8i64..14, 5i64..8), layers in layers(5),
-    ) {
-        let graph = network([size.0, size.1], Primitive::MaxPool, &layers);
-        let (found, best) = (found(&graph), exhaustive(&graph));
-        for point in &best {
-            prop_assert!(covers(&found, *point, graph.parts.len(), (2, 1)), "{point:?} is missing in {found:?}");
-        }
+    fn real_programs_without_weights(size in (8i64..14, 5i64..8), layers in layers(5)) {
+        loses_no_more_than_the_sum_does(&network([size.0, size.1], Primitive::MaxPool, &layers))?;
     }
 
-    /// Copies are taken to hide behind the kernels that use them, which in a network this small they do not.
     #[test]
-    fn chains_and_joins_with_weights(
-        size in (6i64..12, 5i64..8), layers in layers(3),
-    ) {
-        let graph = network([size.0, size.1], Primitive::Convolution, &layers);
-        let (found, best) = (found(&graph), exhaustive(&graph));
-        for point in &best {
-            prop_assert!(covers(&found, *point, graph.parts.len(), (2, 1)), "{point:?} is missing in {found:?}");
+    fn real_programs_with_weights(size in (6i64..12, 5i64..8), layers in layers(3)) {
+        loses_no_more_than_the_sum_does(&network([size.0, size.1], Primitive::Convolution, &layers))?;
+    }
+}
+
+/// What the sum loses on real programs: printed, as documented.
+#[test]
+#[ignore = "prints a figure"]
+fn what_the_sum_loses() {
+    for (primitive, most) in [(Primitive::MaxPool, 5), (Primitive::Convolution, 3)] {
+        let mut runner = TestRunner::deterministic();
+        let mut losses = Vec::new();
+        for _ in 0..40 {
+            let draw = ((8i64..14, 5i64..8), layers(most)).new_tree(&mut runner).expect("a network");
+            let (size, layers) = draw.current();
+            let graph = network([size.0, size.1], primitive, &layers);
+            let frontier = search(&graph, &options(&graph), &mut place).expect("blocks fit");
+            let loss =
+                |(bytes, cycles)| fastest(&frontier, bytes).expect("no fewer bytes") as f64 / cycles as f64 - 1.0;
+            losses.extend(exhaustive(&graph).front.into_iter().map(|point| loss(point).max(0.0)));
         }
+        let (count, worst) = (losses.len(), losses.iter().copied().fold(0.0, f64::max));
+        let equal = losses.iter().filter(|&&loss| loss == 0.0).count();
+        let mean = losses.iter().sum::<f64>() / count as f64;
+        println!("{primitive:?}: {count} points, {equal} found, mean loss {mean:.4}, most {worst:.4}");
     }
 }

@@ -1,59 +1,85 @@
 //! How many bytes the arena holds while a group runs: what the group touches, moment by moment, and what stays beside it.
 //!
-//! Owns this count, which follows the demand-driven order of stripes without walking it: rows of dying inputs go as rows
-//! of outputs come, rolling buffers and staged constants live from first use to last. What a whole program really takes is
-//! `lifetimes` and the memory planner's to say.
+//! Owns this count, which walks the demand-driven order of stripes without making steps. Between two births (a buffer's
+//! first write, or more rows of a tensor that stays) bytes only die, so the most are in use when something is born, and
+//! nothing else is counted. What a program takes whose copies are moved ahead is `lifetimes` and the memory planner's to
+//! say.
 
-use crate::graph::{aligned, CascaderGraph, PartId, TensorId, Work};
+use smallvec::SmallVec;
+
+use crate::graph::{aligned, CascaderGraph, Input, PartId, TensorId, Work};
 use crate::stripe::{Axis, Span};
 
-/// Stripes of a group's last output that are looked at besides an even sample: the first, and the last.
-const ENDS: [i64; 2] = [1, 4];
-/// Stripes sampled in between, where bytes change steadily.
-const SAMPLES: i64 = 6;
+/// Stripes of a group's last output that are looked at to tell whether a Plan is worth walking.
+const SAMPLES: i64 = 8;
 
-/// One read, flattened: needed rows are `[scale * start + offset, ... + length_scale * length + length)`, clamped.
+/// One read, flattened: along the rolling axis it needs `[scale * start + offset, ... + length_scale * length + length)`,
+/// clamped.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     reader: usize,
-    source: Source,
     extent: i64,
-    /// Scale, offset, length scale, length; None where every stripe reads all rows.
-    rows: Option<[i64; 4]>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    /// Output of a Part of the group, by offset.
-    Inside(usize),
-    /// A tensor that dies in the group, by index.
-    Dying(usize),
+    /// Scale, offset, length scale, length; None where every stripe reads everything.
+    affine: Option<[i64; 4]>,
 }
 
 impl Link {
+    fn new(graph: &CascaderGraph, reader: usize, input: &Input, axis: Axis) -> Link {
+        let affine = graph.is_aligned(input).then(|| {
+            let [zero, one, two] = [0, 1, 2].map(|n| input.propagator.span(axis, Span::new(0, n)));
+            let scale = input.propagator.span(axis, Span::new(1, 2)).start - one.start;
+            [scale, zero.start, two.end - one.end, zero.end - zero.start]
+        });
+        Link { reader, extent: graph.tensors[input.tensor as usize].plane[axis as usize], affine }
+    }
+
     #[inline]
     fn needed(&self, out: Span) -> Span {
-        let Some([scale, offset, length_scale, length]) = self.rows else { return Span::new(0, self.extent) };
+        let Some([scale, offset, length_scale, length]) = self.affine else { return Span::new(0, self.extent) };
         let start = scale * out.start + offset;
         Span::new(start, start + length_scale * out.len() + length).clamp(self.extent)
     }
 }
 
-/// Rows and bytes of a row of a whole tensor.
+/// A tensor that is whole in the arena. Its rows live and die one by one; where stripes are columns, all of it does at once.
 #[derive(Clone, Copy, Debug)]
-struct Rows {
-    count: i64,
-    bytes: u64,
+struct Whole {
+    extent: i64,
+    size_bytes: u64,
+    row_bytes: u64,
+    in_rows: bool,
+}
+
+impl Whole {
+    fn new(graph: &CascaderGraph, tensor: TensorId, axis: Axis) -> Whole {
+        let tensor = &graph.tensors[tensor as usize];
+        let row_bytes = tensor.plane[1] as u64 * tensor.pixel_bytes;
+        let extent = tensor.plane[axis as usize];
+        Whole { extent, size_bytes: tensor.size_bytes(), row_bytes, in_rows: axis == Axis::Height }
+    }
+
+    /// Bytes in use while `span` of it along the rolling axis is.
+    #[inline]
+    fn live_bytes(&self, span: Span) -> u64 {
+        match (span.is_empty(), self.in_rows) {
+            (true, _) => 0,
+            (false, true) => span.len() as u64 * self.row_bytes,
+            (false, false) => self.size_bytes,
+        }
+    }
 }
 
 /// What the arena holds while Parts `first..=last` run as one group, whatever the group's Plan decides.
 #[derive(Debug)]
 pub struct Occupancy {
-    links: Vec<Link>,
-    /// Inputs that nobody wants after the group.
-    dying: Vec<Rows>,
-    /// Per Part, its output's rows if somebody outside the group wants it.
-    kept: Vec<Option<Rows>>,
+    /// Per Part, its reads of outputs of the group, each with the producer's offset.
+    inside: Vec<SmallVec<[(usize, Link); 2]>>,
+    /// Per Part, the Parts of the group that read its output.
+    readers: Vec<SmallVec<[usize; 2]>>,
+    /// Tensors made before that nobody wants after the group, with the group's reads of them.
+    dying: Vec<(Whole, SmallVec<[Link; 2]>)>,
+    /// Per Part, its output if somebody outside the group wants it.
+    kept: Vec<Option<Whole>>,
     /// Bytes that stay from the group's first step to its last.
     resident_bytes: u64,
 }
@@ -68,159 +94,201 @@ pub struct Share {
 }
 
 impl Occupancy {
-    /// The group of Parts `first..=last`.
-    pub fn new(graph: &CascaderGraph, first: PartId, last: PartId) -> Occupancy {
+    /// The group of Parts `first..=last`, with stripes that follow each other along `axis`.
+    pub fn new(graph: &CascaderGraph, first: PartId, last: PartId, axis: Axis) -> Occupancy {
         let is_group = graph.kernel(last).is_some();
-        let mut dying: Vec<TensorId> = Vec::new();
-        let mut links = Vec::new();
-        for part in first..=last {
-            for input in graph.parts[part as usize].inputs.iter().filter(|_| is_group) {
-                let inside = graph.producer[input.tensor as usize].filter(|&producer| producer >= first);
-                let source = match inside {
-                    Some(producer) => Source::Inside((producer - first) as usize),
-                    None if graph.outlives(input.tensor, last) => continue,
-                    None => Source::Dying(dying.iter().position(|&t| t == input.tensor).unwrap_or_else(|| {
-                        dying.push(input.tensor);
-                        dying.len() - 1
-                    })),
-                };
-                let extent = graph.tensors[input.tensor as usize].plane[0];
-                let rows = graph.is_aligned(input).then(|| {
-                    let [zero, one, two] = [0, 1, 2].map(|n| input.propagator.span(Axis::Height, Span::new(0, n)));
-                    let scale = input.propagator.span(Axis::Height, Span::new(1, 2)).start - one.start;
-                    let length = zero.end - zero.start;
-                    [scale, zero.start, two.end - one.end, length]
-                });
-                links.push(Link { reader: (part - first) as usize, source, extent, rows });
+        let count = (last - first + 1) as usize;
+        let (mut inside, mut readers) = (vec![SmallVec::new(); count], vec![SmallVec::new(); count]);
+        let mut ids: Vec<TensorId> = Vec::new();
+        let mut dying: Vec<(Whole, SmallVec<[Link; 2]>)> = Vec::new();
+        for reader in (0..count).filter(|_| is_group) {
+            for input in &graph.parts[first as usize + reader].inputs {
+                let link = Link::new(graph, reader, input, axis);
+                if let Some(producer) = graph.producer[input.tensor as usize].filter(|&producer| producer >= first) {
+                    inside[reader].push(((producer - first) as usize, link));
+                    readers[(producer - first) as usize].push(reader);
+                } else if !graph.outlives(input.tensor, last) {
+                    let known = ids.iter().position(|&t| t == input.tensor).unwrap_or_else(|| {
+                        ids.push(input.tensor);
+                        dying.push((Whole::new(graph, input.tensor, axis), SmallVec::new()));
+                        ids.len() - 1
+                    });
+                    dying[known].1.push(link);
+                }
             }
         }
-        links.reverse();
-        let whole_rows = |tensor: TensorId| {
-            let tensor = &graph.tensors[tensor as usize];
-            Rows { count: tensor.plane[0], bytes: tensor.plane[1] as u64 * tensor.pixel_bytes }
-        };
         let wanted_later = |part: PartId| is_group && (part == last || graph.outlives(graph.output(part), last));
-        let kept = (first..=last).map(|part| wanted_later(part).then(|| whole_rows(graph.output(part)))).collect();
-        let resident_bytes = resident_bytes(graph, first, last, &dying, is_group);
-        Occupancy { links, dying: dying.into_iter().map(whole_rows).collect(), kept, resident_bytes }
+        let whole = |part: PartId| wanted_later(part).then(|| Whole::new(graph, graph.output(part), axis));
+        let resident_bytes = resident_bytes(graph, first, last, &ids, is_group);
+        Occupancy { inside, readers, dying, kept: (first..=last).map(whole).collect(), resident_bytes }
     }
 
     /// Bytes in the arena while every tensor that the group touches is whole, and nothing rolls or is staged.
     pub fn whole_bytes(&self) -> u64 {
-        let sizes = self.dying.iter().chain(self.kept.iter().flatten()).map(|r| aligned(r.count as u64 * r.bytes));
-        self.resident_bytes + sizes.sum::<u64>()
+        let touched = self.dying.iter().map(|(whole, _)| whole).chain(self.kept.iter().flatten());
+        self.resident_bytes + touched.map(|whole| aligned(whole.size_bytes)).sum::<u64>()
     }
 
-    /// Most bytes in the arena at once while a Plan of one band that rolls along the height runs; None once they are found
-    /// to reach `limit_bytes`.
+    /// Most bytes in the arena at once while a Plan of one band runs; None once they are found to reach `limit_bytes`.
     ///
-    /// `ends` are the rows wanted of each Part's output, `shares` what the Plan adds for each Part. Whole stripes are
-    /// counted live while they are read or written. Exact at the moments looked at, which are all where the last output
-    /// has few stripes.
+    /// `ends` are the spans wanted of each Part's output along the rolling axis, `shares` what the Plan adds for each Part.
+    /// Equals the live bytes of the program, with every buffer of a multiple of the arena's alignment, as long as each read
+    /// of a tensor takes in its last row; rows that are skipped at the end are counted as long as others of their tensor
+    /// may be wanted, so otherwise it is an upper bound.
     pub fn peak_bytes(&self, stripes: &[i64], ends: &[Span], shares: &[Share], limit_bytes: u64) -> Option<u64> {
         let last = stripes.len() - 1;
-        let (made, alive) = (vec![0; stripes.len()], vec![false; stripes.len()]);
-        let oldest = vec![0; self.dying.len()];
-        let mut moment = Moment { occupancy: self, stripes, ends, shares, made, alive, oldest };
-        let count = stripes_of(ends[last].len(), stripes[last]);
-        let late = (count - ENDS[1]).max(ENDS[0]);
-        let step = ((late - ENDS[0]) / SAMPLES).max(1);
-        let mut peak = 0;
+        let made: SmallVec<[i64; 16]> = ends.iter().map(|wanted| wanted.start).collect();
+        let mut run = Run { occupancy: self, stripes, ends, shares, made, peak: 0, limit_bytes, profile: None };
         // The last moment first, as more often than not it tells that a Plan is of no use.
-        let moments = (1..=count.min(ENDS[0])).chain((ENDS[0] + 1..=late).step_by(step as usize));
-        for index in std::iter::once(count).chain(moments).chain(late + 1..count) {
-            let end = (ends[last].start + index * stripes[last]).min(ends[last].end);
-            peak = peak.max(moment.bytes(last, end));
-            if peak >= limit_bytes {
+        let count = (ends[last].len() + stripes[last] - 1) / stripes[last];
+        let step = (count / SAMPLES).max(1);
+        for index in (1..=count).rev().step_by(step as usize) {
+            run.jump(index);
+            if run.peak >= limit_bytes {
                 return None;
             }
         }
-        let inputs: u64 = self.dying.iter().map(|rows| rows.count as u64 * rows.bytes).sum();
-        let mut before = self.resident_bytes + inputs;
-        for root in 0..last {
-            before += shares[root].rolling + shares[root].staged;
-            if before > peak {
-                peak = peak.max(moment.bytes(root, (ends[root].start + stripes[root]).min(ends[root].end)));
-            }
-        }
-        Some(peak).filter(|&peak| peak < limit_bytes)
+        run.made = ends.iter().map(|wanted| wanted.start).collect();
+        run.finish();
+        Some(run.peak).filter(|&peak| peak < limit_bytes)
+    }
+
+    /// The profile of a Plan of one band over its Parts up to offset `reach`.
+    pub fn profile(&self, stripes: &[i64], ends: &[Span], shares: &[Share], reach: usize) -> Profile {
+        let made: SmallVec<[i64; 16]> = ends.iter().map(|wanted| wanted.start).collect();
+        let profile = Some((reach, Profile { steps: vec![0], bytes: vec![[0; 3]] }));
+        let mut run = Run { occupancy: self, stripes, ends, shares, made, peak: 0, limit_bytes: u64::MAX, profile };
+        run.finish();
+        run.profile.expect("asked for").1
     }
 }
 
-fn stripes_of(rows: i64, stripe: i64) -> i64 {
-    (rows + stripe - 1) / stripe
+/// What a group's own buffers take over time, as far as a longer group can tell: moments are told apart by the progress of
+/// the Parts that buffers still to come depend on.
+///
+/// Of two groups alike in the stripes of these Parts, one whose profile is nowhere above the other's takes no more in any
+/// extension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Which of these Parts made a stripe; 0 before the first.
+    steps: Vec<u32>,
+    /// Bytes while it did, most bytes until the next one, and bytes while what the next one reads is made.
+    bytes: Vec<[u64; 3]>,
 }
 
-/// The state of a group while one stripe of one Part is made.
-struct Moment<'a> {
+impl Profile {
+    /// Whether it is nowhere above another one.
+    pub fn is_within(&self, other: &Profile) -> bool {
+        let below = |(a, b): (&[u64; 3], &[u64; 3])| (0..3).all(|i| a[i] <= b[i]);
+        self.steps == other.steps && self.bytes.iter().zip(&other.bytes).all(below)
+    }
+}
+
+/// A group under way.
+struct Run<'a> {
     occupancy: &'a Occupancy,
     stripes: &'a [i64],
     ends: &'a [Span],
     shares: &'a [Share],
-    /// Rows made of each Part's output: one past the last.
-    made: Vec<i64>,
-    /// Whether some reader in the group still wants rows of a Part's output.
-    alive: Vec<bool>,
-    /// Oldest row still wanted of each dying input.
-    oldest: Vec<i64>,
+    /// How far each Part's output is made: one past the last row or column.
+    made: SmallVec<[i64; 16]>,
+    /// Most bytes seen in use.
+    peak: u64,
+    limit_bytes: u64,
+    /// What is wanted besides the peak, if it is: a profile over the Parts up to an offset.
+    profile: Option<(usize, Profile)>,
 }
 
-impl Moment<'_> {
-    /// Bytes in use while Part `root` makes the stripe that ends at row `end`, Parts after it not having begun.
-    fn bytes(&mut self, root: usize, end: i64) -> u64 {
-        self.look(root, end);
-        let Moment { occupancy, stripes, ends, shares, made, alive, oldest } = self;
-        let mut bytes = occupancy.resident_bytes;
-        for (rows, &oldest) in occupancy.dying.iter().zip(oldest.iter()) {
-            bytes += (rows.count - oldest.clamp(0, rows.count)) as u64 * rows.bytes;
+impl Run<'_> {
+    /// Make all that the group makes from where it is.
+    fn finish(&mut self) {
+        for part in (0..self.stripes.len()).rev().filter(|&part| self.occupancy.kept[part].is_some()) {
+            self.make(part, self.ends[part].end);
         }
-        for offset in 0..stripes.len() {
-            let begun = made[offset] > ends[offset].start;
-            if let Some(rows) = occupancy.kept[offset] {
-                bytes += (made[offset] - ends[offset].start) as u64 * rows.bytes;
-            }
-            if begun && alive[offset] {
-                bytes += shares[offset].rolling;
-            }
-            if begun && (offset == root || made[offset] < ends[offset].end) {
-                bytes += shares[offset].staged;
-            }
-        }
-        aligned(bytes)
     }
 
-    /// What is made and what is wanted at the moment, by following demand back from `root`.
-    fn look(&mut self, root: usize, end: i64) {
-        let Moment { occupancy, stripes, ends, made, alive, oldest, .. } = self;
-        for (made, wanted) in made.iter_mut().zip(ends.iter()) {
-            *made = wanted.start;
+    /// Make Part `part`'s output up to `until`, and before each stripe what it reads, as `walk::Walk` does; nothing more
+    /// once the limit is reached.
+    fn make(&mut self, part: usize, until: i64) {
+        let (occupancy, wanted) = (self.occupancy, self.ends[part]);
+        while self.made[part] < until.min(wanted.end) && self.peak < self.limit_bytes {
+            let start = self.made[part];
+            let span = Span::new(start, (start + self.stripes[part]).min(wanted.end));
+            for &(producer, link) in &occupancy.inside[part] {
+                self.make(producer, link.needed(span).end);
+            }
+            self.made[part] = span.end;
+            if start == wanted.start || occupancy.kept[part].is_some() {
+                self.count(part, start);
+            }
+            self.record(part, start);
         }
-        made[root] = end;
-        alive.fill(false);
-        oldest.fill(i64::MAX);
-        for link in &occupancy.links {
-            let reader = link.reader;
-            let (at, stripe, wanted) = (made[reader], stripes[reader], ends[reader]);
-            let begun = at > wanted.start;
-            let begin = if begun { wanted.start + (at - 1 - wanted.start) / stripe * stripe } else { at };
-            match link.source {
-                Source::Inside(inner) => {
-                    if begun {
-                        let needed = link.needed(Span::new(begin, at)).end - ends[inner].start;
-                        let whole = ends[inner].start + stripes_of(needed, stripes[inner]) * stripes[inner];
-                        made[inner] = made[inner].max(whole.min(ends[inner].end));
-                    }
-                    alive[inner] |= reader == root || at < wanted.end;
-                }
-                Source::Dying(tensor) => {
-                    let next = Span::new(at, (at + stripe).min(wanted.end));
-                    let reading = if reader == root { Span::new(begin, at) } else { next };
-                    if !reading.is_empty() {
-                        oldest[tensor] = oldest[tensor].min(link.needed(reading).start);
-                    }
-                }
+    }
+
+    /// Add the stripe that Part `part` has just made to the profile.
+    fn record(&mut self, part: usize, start: i64) {
+        let Some((reach, mut profile)) = self.profile.take() else { return };
+        let (now, after) = (self.bytes(part, start, reach + 1), self.bytes(usize::MAX, 0, reach + 1));
+        if part <= reach {
+            profile.steps.push(part as u32 + 1);
+            profile.bytes.push([now, 0, after]);
+        } else if let Some(slot) = profile.bytes.last_mut() {
+            *slot = [slot[0], slot[1].max(now), after];
+        }
+        self.profile = Some((reach, profile));
+    }
+
+    /// Go to the moment of the last Part's stripe number `index`, from 1, by following demand back from it.
+    fn jump(&mut self, index: i64) {
+        let (last, occupancy) = (self.stripes.len() - 1, self.occupancy);
+        self.made = self.ends.iter().map(|wanted| wanted.start).collect();
+        let start = self.ends[last].start + (index - 1) * self.stripes[last];
+        self.made[last] = (start + self.stripes[last]).min(self.ends[last].end);
+        for reader in (0..=last).rev() {
+            let (at, stripe, wanted) = (self.made[reader], self.stripes[reader], self.ends[reader]);
+            if at == wanted.start {
+                continue;
+            }
+            let latest = Span::new(wanted.start + (at - 1 - wanted.start) / stripe * stripe, at);
+            for &(producer, link) in &occupancy.inside[reader] {
+                let (stripe, wanted) = (self.stripes[producer], self.ends[producer]);
+                let whole = (link.needed(latest).end - wanted.start + stripe - 1) / stripe * stripe;
+                self.made[producer] = self.made[producer].max((wanted.start + whole).min(wanted.end));
             }
         }
+        self.count(last, start);
+    }
+
+    /// Count what is in use while Part `current` makes its output from `start` to where it is made.
+    fn count(&mut self, current: usize, start: i64) {
+        let bytes = self.occupancy.resident_bytes + self.bytes(current, start, 0);
+        self.peak = self.peak.max(aligned(bytes));
+    }
+
+    /// Bytes of the group's own buffers and of those dying inputs that some Part from offset `from` on reads.
+    fn bytes(&self, current: usize, start: i64, from: usize) -> u64 {
+        let Run { occupancy, ends, shares, made, .. } = self;
+        let rest = |part: usize| Span::new(if part == current { start } else { made[part] }, ends[part].end);
+        let mut bytes = 0;
+        for (whole, reads) in occupancy.dying.iter().filter(|(_, reads)| reads.iter().any(|read| read.reader >= from)) {
+            let unread = reads.iter().filter(|read| !rest(read.reader).is_empty());
+            if let Some(oldest) = unread.map(|read| read.needed(rest(read.reader)).start).min() {
+                bytes += whole.live_bytes(Span::new(oldest, whole.extent));
+            }
+        }
+        for part in (0..made.len()).filter(|&part| made[part] > ends[part].start) {
+            match &occupancy.kept[part] {
+                Some(whole) => bytes += whole.live_bytes(Span::new(ends[part].start, made[part])),
+                None if occupancy.readers[part].iter().any(|&reader| !rest(reader).is_empty()) => {
+                    bytes += shares[part].rolling;
+                }
+                None => {}
+            }
+            if !rest(part).is_empty() {
+                bytes += shares[part].staged;
+            }
+        }
+        bytes
     }
 }
 

@@ -40,23 +40,38 @@ pub fn keep_front<T: Point>(points: &mut Vec<T>) {
     });
 }
 
-/// Merge neighbours of a front that are closer than one part in `resolution` in both memory and cycles into the leaner
-/// one; the leanest and the fastest point always stay. 0 merges nothing.
+/// Keep the points that no other point is within, where `is_within` is reflexive and transitive; of equal ones the first.
+///
+/// O(n^2), for orders that two numbers do not capture.
+pub fn keep_minimal<T>(points: &mut Vec<T>, is_within: impl Fn(&T, &T) -> bool) {
+    let mut kept: Vec<T> = Vec::new();
+    for point in points.drain(..) {
+        if !kept.iter().any(|other| is_within(other, &point)) {
+            kept.retain(|other| !is_within(&point, other));
+            kept.push(point);
+        }
+    }
+    *points = kept;
+}
+
+/// Leave out points of a front that are no more than one part in `resolution` faster than the next leaner one that stays;
+/// the fastest always stays. 0 leaves out nothing.
+///
+/// For every point there is one left that takes no more bytes and at most that much longer.
 pub fn thin<T: Point>(front: &mut Vec<T>, resolution: u64) {
     if resolution == 0 {
         return;
     }
     let last = front.len().saturating_sub(1);
-    let mut kept = (0, 0);
+    let mut kept = None;
     let mut index = 0;
     front.retain(|point| {
-        let (bytes, cycles) = (point.memory_bytes(), point.cycles());
-        let near =
-            (bytes - kept.0.min(bytes)) * resolution <= bytes && (kept.1.max(cycles) - cycles) * resolution <= cycles;
-        let keep = index == 0 || index == last || !near;
+        let cycles = point.cycles();
+        let near = |kept: u64| (kept.max(cycles) - cycles) * resolution <= cycles;
+        let keep = index == last || !kept.is_some_and(near);
         index += 1;
         if keep {
-            kept = (bytes, cycles);
+            kept = Some(cycles);
         }
         keep
     });
@@ -72,7 +87,7 @@ pub fn thin_to<T: Point>(front: &mut Vec<T>, resolution: u64, limit: usize) -> b
     while front.len() > limit.max(2) {
         coarser /= 2;
         if coarser == 0 {
-            // Merging points within a factor of two of each other is not enough: only the ends are left.
+            // Points that differ by factors of two are still too many: only the ends are left.
             let fastest = front.pop();
             front.truncate(1);
             front.extend(fastest);
@@ -103,6 +118,14 @@ mod tests {
         #[test]
         fn equals_brute_force(points in prop::collection::vec((0u64..30, 0u64..30), 0..60)) {
             prop_assert_eq!(pareto_front(points.clone()), brute_force(&points));
+        }
+
+        #[test]
+        fn minimal_points_are_the_front(points in prop::collection::vec((0u64..30, 0u64..30), 0..60)) {
+            let mut minimal = points.clone();
+            keep_minimal(&mut minimal, |a, b| a.0 <= b.0 && a.1 <= b.1);
+            minimal.sort_unstable();
+            prop_assert_eq!(minimal, pareto_front(points));
         }
 
         #[test]

@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 
 use crate::costs::{staging_cycles, Costs};
 use crate::graph::{aligned, CascaderGraph, PartId};
-use crate::occupancy::{Occupancy, Share};
-use crate::pareto::{keep_front, thin, thin_to, Point};
+use crate::occupancy::{Occupancy, Profile, Share};
+use crate::pareto::{keep_front, keep_minimal, thin, thin_to, Point};
 use crate::performance::{Cost, Source};
 use crate::prefixes::{limit_bytes, Known, Prefixes};
 use crate::program::{Plan, Staging};
@@ -31,8 +31,8 @@ pub struct Options {
     pub divisions: Vec<i64>,
     /// Band counts tried.
     pub tiles: Vec<u32>,
-    /// Two points of a front that are closer than one part in this, in memory and in cycles, are merged; the ends always
-    /// stay. 0 merges nothing.
+    /// A point of a front is left out where a leaner one is at most one part in this slower; the ends always stay. 0 leaves
+    /// out nothing and tells open groups apart by their profiles, which is exact but takes far longer.
     pub resolution: u64,
     /// Open groups kept per group and stripe extent of its first Part; where there are more, the resolution is halved
     /// until there are not, and the search says so.
@@ -76,7 +76,7 @@ impl Copies {
     }
 
     /// Cycles of kernels and of the copies that they use; `first` is the copy that the first kernel waits for.
-    fn cycles(self, kernels: u64, first: u64, rest: u64) -> u64 {
+    pub fn cycles(self, kernels: u64, first: u64, rest: u64) -> u64 {
         match self {
             Copies::Exposed => first + kernels.max(rest),
             Copies::Hidden => kernels,
@@ -225,23 +225,40 @@ pub fn enumerate(
     let mut rows = RowTable::default();
     for last in 0..graph.parts.len() as PartId {
         let firsts = (0..=last).rev().take(options.max_group.max(1));
-        let groups: Vec<Occupancy> = firsts
+        let firsts: Vec<PartId> = firsts
             .take_while(|&first| first == last || graph.kernel(first).is_some() && graph.kernel(last).is_some())
-            .map(|first| Occupancy::new(graph, first, last))
             .collect();
-        let sinks: Vec<PartId> = (0..groups.len() as PartId).map(|size| sink(graph, last - size, last)).collect();
-        let mut found = vec![single(graph, last, copies, &groups[0], costs, &mut table)];
+        let sinks: Vec<PartId> = firsts.iter().map(|&first| sink(graph, first, last)).collect();
+        let mut found = vec![single(graph, last, copies, costs, &mut table)];
         let mut known = [Known::default(), Known::default()];
         let alone: Vec<&Candidate> = found[0].iter().collect();
         for (known, prefixes) in known.iter_mut().zip([&table.growing, &table.steady]) {
             known.add(prefixes.of(last as usize), &alone);
         }
         if graph.kernel(last).is_some() {
-            for tiling in tilings(graph, last, options) {
-                let (table, rows, known) = (&mut table, &mut rows, &mut known);
-                let (groups, sinks) = (&groups[..], &sinks[..]);
-                Grower { graph, options, copies, limit_bytes, costs, rows, table, known, groups, sinks, last, tiling }
+            let tilings = tilings(graph, last, options);
+            for tilings in tilings.chunk_by(|a, b| a.roll == b.roll) {
+                let groups: Vec<Occupancy> =
+                    firsts.iter().map(|&first| Occupancy::new(graph, first, last, tilings[0].roll)).collect();
+                for &tiling in tilings {
+                    let (table, rows, known) = (&mut table, &mut rows, &mut known);
+                    let (groups, sinks) = (&groups[..], &sinks[..]);
+                    Grower {
+                        graph,
+                        options,
+                        copies,
+                        limit_bytes,
+                        costs,
+                        rows,
+                        table,
+                        known,
+                        groups,
+                        sinks,
+                        last,
+                        tiling,
+                    }
                     .run(&mut found);
+                }
             }
         }
         for group in &mut found {
@@ -257,14 +274,14 @@ fn single(
     graph: &CascaderGraph,
     part: PartId,
     copies: Copies,
-    occupancy: &Occupancy,
     costs: &mut Costs,
     table: &mut PlanTable,
 ) -> Vec<Candidate> {
+    let whole_bytes = Occupancy::new(graph, part, part, WHOLE_ROWS.roll).whole_bytes();
     let mut candidate = |staging: Staging, stripe: i64, staged: u64, cycles: u64| Candidate {
         tiling: WHOLE_ROWS,
         node: table.push(Node { stripe, staging, rolling_bytes: 0, next: None }),
-        bytes: occupancy.whole_bytes() + staged,
+        bytes: whole_bytes + staged,
         cycles,
     };
     let Some(kernel) = graph.kernel(part) else { return vec![candidate(Staging::InPlace, 1, 0, 0)] };
@@ -316,9 +333,12 @@ fn tilings(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<Tiling
 /// in between is read after it; `first` where the output is not the group's alone.
 fn sink(graph: &CascaderGraph, first: PartId, last: PartId) -> PartId {
     let readers_end = |part: PartId| {
-        let inner = graph.kernel(part).is_some() && !graph.outlives(graph.output(part), last);
-        inner.then(|| graph.consumers[graph.output(part) as usize].last().copied()).flatten()
+        let readers = &graph.consumers[graph.output(part) as usize];
+        readers.iter().copied().rfind(|&reader| reader <= last)
     };
+    if graph.kernel(first).is_none() || graph.outlives(graph.output(first), last) {
+        return first;
+    }
     let Some(mut sink) = readers_end(first) else { return first };
     let mut part = first + 1;
     while part < sink {
@@ -370,7 +390,8 @@ impl Grower<'_> {
                 boxes.push(wanted);
             }
             let boxes: Vec<[Span; 2]> = bands.iter().map(|boxes| boxes[size]).collect();
-            open = self.extend(first, &open, interior, &boxes);
+            let ends: Vec<Span> = bands[0].iter().rev().map(|wanted| wanted[0]).collect();
+            open = self.extend(first, &open, interior, &boxes, &ends);
             if open.is_empty() {
                 break;
             }
@@ -379,14 +400,20 @@ impl Grower<'_> {
                 if found.len() <= size {
                     found.resize_with(size + 1, Vec::new);
                 }
-                let ends: Vec<Span> = bands[0].iter().rev().map(|wanted| wanted[0]).collect();
                 self.close(size, &open, &ends, &mut found[size]);
             }
         }
     }
 
     /// Extend every open group by Part `first`, in every way, and keep the front per bucket.
-    fn extend(&mut self, first: PartId, open: &[Bucket], interior: bool, boxes: &[[Span; 2]]) -> Vec<Bucket> {
+    fn extend(
+        &mut self,
+        first: PartId,
+        open: &[Bucket],
+        interior: bool,
+        boxes: &[[Span; 2]],
+        ends: &[Span],
+    ) -> Vec<Bucket> {
         let graph = self.graph;
         let tensor = graph.output(first);
         let across = boxes.iter().map(|wanted| wanted[1].len()).max().unwrap_or(0) as u64;
@@ -403,18 +430,18 @@ impl Grower<'_> {
             for alike in open.chunk_by(|a, b| a.stripes[..kept as usize] == b.stripes[..kept as usize]) {
                 let mut front = Vec::new();
                 for bucket in alike {
-                    let rows = if interior { self.rows_alive(first, stripe, &bucket.stripes) } else { 0 };
+                    let rows = if interior { self.rows_alive(first, stripe, &bucket.stripes, ends) } else { 0 };
                     let rolling_bytes = aligned(rows as u64 * line_bytes);
                     for (state, choice) in bucket.front.iter().flat_map(|s| choices.iter().map(move |c| (s, c))) {
                         let bytes = state.bytes + choice.staged_bytes + rolling_bytes;
-                        if bytes <= self.limit_bytes {
+                        if bytes <= self.limit_bytes || self.by_profile() {
                             let node = Node { stripe, staging: choice.staging, rolling_bytes, next: Some(state.index) };
                             front.push(Open { node, index: 0, bytes, cycles: state.cycles + choice.cycles });
                         }
                     }
                 }
                 self.table.considered += front.len() as u64;
-                keep_front(&mut front);
+                self.keep(first, kept as usize, ends, &mut front);
                 let mut stripes = SmallVec::from_slice(&[stripe]);
                 stripes.extend_from_slice(&alike[0].stripes[..kept as usize]);
                 fresh.push(Bucket { stripes, front });
@@ -439,6 +466,40 @@ impl Grower<'_> {
         keep_front(&mut front);
         self.table.considered += front.len() as u64;
         Bucket { stripes: SmallVec::from_slice(&[stripe]), front }
+    }
+
+    /// Whether open groups are told apart by their profiles, which is exact, or by the sum of their buffers.
+    fn by_profile(&self) -> bool {
+        self.options.resolution == 0 && self.tiling.tiles == 1
+    }
+
+    /// Keep those open groups from Part `first` on that none of the others makes useless, all of them alike in the stripes
+    /// of Parts `first..=first + reach`.
+    fn keep(&self, first: PartId, reach: usize, ends: &[Span], front: &mut Vec<Open>) {
+        if !self.by_profile() {
+            return keep_front(front);
+        }
+        let group = &self.groups[(self.last - first) as usize];
+        let profile = |state: Open| {
+            let (stripes, shares) = self.decisions(first, &state.node);
+            (state, group.profile(&stripes, ends, &shares, reach))
+        };
+        let mut profiled: Vec<(Open, Profile)> = front.drain(..).map(profile).collect();
+        keep_minimal(&mut profiled, |a, b| a.0.cycles <= b.0.cycles && a.1.is_within(&b.1));
+        front.extend(profiled.into_iter().map(|(state, _)| state));
+    }
+
+    /// Stripes and shares of Parts `first..` of the group that a node begins.
+    fn decisions(&self, first: PartId, node: &Node) -> (SmallVec<[i64; 16]>, SmallVec<[Share; 16]>) {
+        let (mut stripes, mut shares) = (SmallVec::new(), SmallVec::new());
+        let rest = node.next.into_iter().flat_map(|next| self.table.chain(next));
+        for (part, node) in (first..).zip(std::iter::once(node).chain(rest)) {
+            let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.constant_bytes);
+            let staged = if node.staging == Staging::Whole { aligned(constant_bytes) } else { 0 };
+            stripes.push(node.stripe);
+            shares.push(Share { rolling: node.rolling_bytes, staged });
+        }
+        (stripes, shares)
     }
 
     /// Last Part whose stripes a buffer ahead of Part `first` depends on; at least `first`.
@@ -512,12 +573,12 @@ impl Grower<'_> {
     }
 
     /// Lines of Part `first`'s output that a rolling buffer must hold in front of Parts with these stripes.
-    fn rows_alive(&mut self, first: PartId, stripe: i64, next: &[i64]) -> i64 {
+    fn rows_alive(&mut self, first: PartId, stripe: i64, next: &[i64], ends: &[Span]) -> i64 {
         let tensor = self.graph.output(first);
-        let reach = self.sinks[(self.last - first) as usize];
+        let reach = (self.sinks[(self.last - first) as usize] - first) as usize;
         let mut stripes = SmallVec::from_slice(&[stripe]);
-        stripes.extend_from_slice(&next[..(reach - first) as usize]);
-        self.rows.alive(self.graph, tensor, first, reach, self.tiling.roll, stripes)
+        stripes.extend_from_slice(&next[..reach]);
+        self.rows.alive(self.graph, tensor, first, self.tiling.roll, stripes, &ends[..=reach])
     }
 
     /// Add the candidates of the group of `size` + 1 Parts that its open ones make to those `found`.
@@ -539,7 +600,7 @@ impl Grower<'_> {
             if leanest == 0 {
                 break;
             }
-            let bytes = if self.tiling == WHOLE_ROWS {
+            let bytes = if self.tiling.tiles == 1 {
                 self.peak_bytes(size, state, ends, leanest)
             } else {
                 Some(occupancy.whole_bytes() + state.bytes).filter(|&bytes| bytes < leanest)
@@ -563,13 +624,7 @@ impl Grower<'_> {
 
     fn peak_bytes(&self, size: usize, state: &Open, ends: &[Span], limit_bytes: u64) -> Option<u64> {
         let first = self.last - size as PartId;
-        let (mut stripes, mut shares) = (SmallVec::<[i64; 16]>::new(), SmallVec::<[Share; 16]>::new());
-        for (part, node) in (first..).zip(self.table.chain(state.index)) {
-            let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.staged_bytes());
-            let staged = if node.staging == Staging::Whole { aligned(constant_bytes) } else { 0 };
-            stripes.push(node.stripe);
-            shares.push(Share { rolling: node.rolling_bytes, staged });
-        }
+        let (stripes, shares) = self.decisions(first, &state.node);
         self.groups[size].peak_bytes(&stripes, ends, &shares, limit_bytes)
     }
 }

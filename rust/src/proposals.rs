@@ -10,6 +10,8 @@ use crate::graph::{CascaderGraph, PartId};
 use crate::hashing::Table;
 use crate::interleave::{interleave, PlanError};
 use crate::pareto::{pareto_front, thin, Point};
+#[cfg(test)]
+use crate::plans::Copies;
 use crate::plans::{enumerate, Options, PlanTable};
 use crate::prefetch::{prefetch, sketches, Sketch};
 use crate::prefixes::{Partial, Prefixes};
@@ -74,7 +76,7 @@ pub enum Stop {
 /// Rounds of placing Proposals with early copies.
 const ROUNDS: u32 = 2;
 /// Proposals of a round closer in cycles than one part in this are merged.
-const ROUND_RESOLUTION: u64 = 64;
+const ROUND_RESOLUTION: u64 = 128;
 /// Bytes beyond those in use, as one part in this of them, that placing is expected to cost.
 const PLACING_MARGIN: u64 = 32;
 
@@ -197,6 +199,13 @@ pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
             Plan { first: part, last: part, tiling, stripes: vec![stripe], staging: vec![Staging::InPlace] }
         })
         .collect()
+}
+
+/// The front of (bytes, cycles) that Plans and their combination promise before there is a program.
+#[cfg(test)]
+pub fn estimated(graph: &CascaderGraph, options: &Options, copies: Copies, costs: &mut Costs) -> Vec<(u64, u64)> {
+    let table = enumerate(graph, options, copies, u64::MAX, costs);
+    table.growing.whole().iter().map(|end| (end.memory_bytes(), end.cycles())).collect()
 }
 
 fn unwind(table: &PlanTable, prefixes: &Prefixes, end: &Partial) -> Vec<Plan> {

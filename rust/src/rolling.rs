@@ -7,11 +7,11 @@ use smallvec::SmallVec;
 use crate::graph::{CascaderGraph, PartId, TensorId};
 use crate::hashing::Table;
 use crate::program::{Plan, Staging};
-use crate::stripe::{Axis, Tiling};
-use crate::walk::{wanted, Walk};
+use crate::stripe::{Axis, Span, Tiling};
+use crate::walk::Walk;
 
-/// Key of a walk: producer, rolling axis, and the stripe extents of the Parts it passes.
-type RowKey = (TensorId, Axis, SmallVec<[i64; 4]>);
+/// Key of a walk: producer, rolling axis, the stripe extents of the Parts it passes, and what is wanted of the last one.
+type RowKey = (TensorId, Axis, SmallVec<[i64; 4]>, Span);
 
 /// Rows alive of a tensor, by its producer's and readers' stripes.
 #[derive(Debug, Default)]
@@ -20,29 +20,29 @@ pub struct RowTable {
 }
 
 impl RowTable {
-    /// Rows that a rolling buffer of the output of Part `first` needs when Parts `first..=reach` run with `stripes`.
+    /// Rows that a rolling buffer of the output of Part `first` needs when Parts `first..` run with `stripes`, and
+    /// `wanted` along the rolling axis is wanted of each.
     pub fn alive(
         &mut self,
         graph: &CascaderGraph,
         tensor: TensorId,
         first: PartId,
-        reach: PartId,
         roll: Axis,
         stripes: SmallVec<[i64; 4]>,
+        wanted: &[Span],
     ) -> i64 {
-        let key = (tensor, roll, stripes);
+        let key = (tensor, roll, stripes, wanted[wanted.len() - 1]);
         if let Some(&rows) = self.known.get(&key) {
             return rows;
         }
         let stripes = key.2.to_vec();
         let stripe = stripes[0];
         let staging = vec![Staging::InPlace; stripes.len()];
-        let plan = Plan { first, last: reach, tiling: Tiling { roll, tiles: 1 }, stripes, staging };
-        let boxes = wanted(graph, &plan, 0);
-        let all = boxes[0][0].len();
-        let mut walk = Walk::new(graph, &plan, boxes.iter().map(|b| b[0]).collect());
+        let last = first + wanted.len() as PartId - 1;
+        let plan = Plan { first, last, tiling: Tiling { roll, tiles: 1 }, stripes, staging };
+        let mut walk = Walk::new(graph, &plan, wanted.to_vec());
         walk.run(&mut |_, _| {});
-        let rows = ((walk.alive[0] + stripe - 1) / stripe * stripe).min(all);
+        let rows = ((walk.alive[0] + stripe - 1) / stripe * stripe).min(wanted[0].len());
         self.known.insert(key, rows);
         rows
     }

@@ -1,12 +1,15 @@
 //! Graphs for the tests of the scheduler: chains and residual networks written down as tables.
 
 use crate::costs::choose_encoding;
-use crate::graph::{aligned, CascaderGraph, Input, Layout, Part, Tensor, TensorId, Work};
+use crate::graph::{aligned, CascaderGraph, Input, Layout, Part, PartId, Tensor, TensorId, Work};
 use crate::npu::timing::Port;
+use crate::occupancy::{Occupancy, Share};
 use crate::performance::{Device, Encoding, Kernel, Primitive, Sliced};
-use crate::program::Program;
+use crate::program::{Content, Plan, Program};
 use crate::propagator::Propagator;
 use crate::proposals::Placement;
+use crate::stripe::Span;
+use crate::walk::wanted;
 
 /// U55-256 with High_End_Embedded's memories.
 pub fn device() -> Device {
@@ -178,4 +181,22 @@ pub fn place(program: &Program) -> Placement {
         next - aligned(buffer.size_bytes)
     });
     Placement { bytes, offsets: offsets.collect() }
+}
+
+/// Most bytes in the arena while a Plan of a program runs, as the search counts them before there is a program.
+pub fn counted_bytes(graph: &CascaderGraph, plan: &Plan, program: &Program) -> u64 {
+    let bytes_of = |content: Content| -> u64 {
+        program.buffers.iter().filter(|b| b.content == content).map(|b| aligned(b.size_bytes)).sum()
+    };
+    let share = |part: PartId| Share {
+        rolling: bytes_of(Content::Rolling(graph.output(part))),
+        staged: bytes_of(Content::Constants(part)),
+    };
+    let occupancy = Occupancy::new(graph, plan.first, plan.last, plan.tiling.roll);
+    let shares: Vec<Share> = (plan.first..=plan.last).map(share).collect();
+    if plan.tiling.tiles > 1 {
+        return occupancy.whole_bytes() + shares.iter().map(|share| share.rolling + share.staged).sum::<u64>();
+    }
+    let ends: Vec<Span> = wanted(graph, plan, 0).iter().map(|wanted| wanted[0]).collect();
+    occupancy.peak_bytes(&plan.stripes, &ends, &shares, u64::MAX).expect("below the limit")
 }

@@ -69,6 +69,7 @@ def frontier_json(curve: Curve) -> dict[str, Any]:
         "floor_bytes": curve.floor_bytes,
         "uncascaded_bytes": curve.uncascaded_bytes,
         "uncascaded_cycles": curve.uncascaded_cycles,
+        "stop_reason": curve.stop_reason,
         "plans": curve.plans,
         "proposals": curve.proposals_considered,
         "seconds": round(curve.seconds, 4),
@@ -145,7 +146,7 @@ def frontier_text(curve: Curve) -> str:
     lines += [f"{size:>12,}  {size / 1024:>9.1f}  {cycles:>14,}" for size, cycles in curve.points]
     lines.append(
         f"floor {_size(curve.floor_bytes)}; without cascades {_size(curve.uncascaded_bytes)}, "
-        f"{curve.uncascaded_cycles:,} cycles; searched in {curve.seconds:.2f} s"
+        f"{curve.uncascaded_cycles:,} cycles; searched in {curve.seconds:.2f} s ({curve.stop_reason})"
     )
     return "\n".join(lines)
 
