@@ -111,7 +111,7 @@ fn operation<'a>(
             }
         }),
         layout: graph.tensors[input.tensor as usize].layout,
-        pixel_bytes: kernel.ifm_depth as u64,
+        pixel_bytes: input.pixel_bytes,
     };
     Operation {
         kernel,

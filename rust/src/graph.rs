@@ -47,6 +47,10 @@ pub struct Input {
     pub propagator: Propagator,
     /// The plane as this Part sees it; another one than the tensor's own makes the read a reshaped one.
     pub plane: [i64; 2],
+    /// Bytes of a pixel as this Part sees it, channels that it leaves out included.
+    pub pixel_bytes: u64,
+    /// First channel read. As many follow as the kernel reads.
+    pub first_channel: i64,
 }
 
 /// What a Part is to the scheduler.

@@ -81,15 +81,26 @@ impl Kernel {
     /// The operation that makes slice `index` of the output channels; None where the constants are not sliced so.
     pub fn slice(&self, index: usize) -> Option<Kernel> {
         let sliced = self.sliced.as_ref()?;
-        let first = index as i64 * sliced.depth;
+        let [first, end] = self.channels(Some(index as u32));
         Some(Kernel {
-            ofm_depth: sliced.depth.min(self.ofm_depth - first),
+            ofm_depth: end - first,
             block_depth: sliced.block_depth,
             part_kernel: sliced.part_kernel,
             constant_bytes: *sliced.bytes.get(index)?,
             sliced: None,
             ..self.clone()
         })
+    }
+
+    /// Output channels `[first, end)` that slice `index` makes; all of them for None.
+    pub fn channels(&self, index: Option<u32>) -> [i64; 2] {
+        match (&self.sliced, index) {
+            (Some(sliced), Some(index)) => {
+                let first = i64::from(index) * sliced.depth;
+                [first, (first + sliced.depth).min(self.ofm_depth)]
+            }
+            _ => [0, self.ofm_depth],
+        }
     }
 
     /// Extent of the dilated window along an axis.

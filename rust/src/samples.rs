@@ -57,8 +57,9 @@ impl Network {
         let ifm_depth = source.pixel_bytes as i64;
         let plane = source.plane.map(|extent| (extent + stride - 1) / stride);
         let total = ((plane[0] - 1) * stride + kernel - source.plane[0]).max(0);
-        let input =
-            Input { tensor: from, propagator: window(kernel, stride, total / 2, ifm_depth), plane: source.plane };
+        let propagator = window(kernel, stride, total / 2, ifm_depth);
+        let (plane_in, pixel_bytes) = (source.plane, source.pixel_bytes);
+        let input = Input { tensor: from, propagator, plane: plane_in, pixel_bytes, first_channel: 0 };
         let weights = kernel * kernel * if primitive == Primitive::Convolution { ifm_depth * depth } else { depth };
         self.push(plane, depth, vec![input], primitive, [kernel, stride, ifm_depth, weights])
     }
@@ -67,7 +68,9 @@ impl Network {
     pub fn add(&mut self, a: TensorId, b: TensorId) -> TensorId {
         let plane = self.tensors[a as usize].plane;
         let depth = self.tensors[a as usize].pixel_bytes as i64;
-        let inputs = [a, b].map(|tensor| Input { tensor, propagator: Propagator::identity(), plane });
+        let (pixel_bytes, first_channel) = (depth as u64, 0);
+        let read = |tensor| Input { tensor, propagator: Propagator::identity(), plane, pixel_bytes, first_channel };
+        let inputs = [a, b].map(read);
         self.push(plane, depth, inputs.to_vec(), Primitive::Add, [1, 1, depth, 0])
     }
 

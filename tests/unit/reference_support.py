@@ -111,6 +111,14 @@ def drawn_operator(kind: str, seed: int) -> bytes:
     elif kind == "QUANTIZE":
         to = (DType.INT8, DType.UINT8)[rng.integers(2)]
         b.quantize(x, drawn_quantisation(rng, to), dtype=to)
+    elif kind in ("SPLIT", "SPLIT_V"):
+        axis = int(rng.integers(-len(shape), len(shape)))
+        extent = shape[axis]
+        if kind == "SPLIT":
+            b.split(x, int(rng.choice([n for n in range(1, extent + 1) if extent % n == 0])), axis=axis)
+        else:
+            first = int(rng.integers(1, extent + 1))
+            b.split(x, [first, -1] if first < extent else [first], axis=axis)
     elif kind == "RELU":
         b.relu(x, activation=ACTIVATIONS[rng.integers(1, 4)], output=output)
     else:

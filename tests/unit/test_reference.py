@@ -27,6 +27,8 @@ KINDS = (
     "QUANTIZE",
     "RELU",
     "SOFTMAX",
+    "SPLIT",
+    "SPLIT_V",
 )
 
 

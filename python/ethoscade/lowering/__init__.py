@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ..ir import Graph, Operator
 from ..target import Accelerator
-from . import convolution, depthwise, elementwise, fully_connected, identity, mean, pooling
+from . import convolution, depthwise, elementwise, fully_connected, identity, mean, pooling, split
 from .stage import Stage
 
 __all__ = ["FAMILIES", "Family", "Selection", "lower", "support"]
@@ -28,6 +28,7 @@ class Family:
 
 
 _POOLING = Family(pooling.support, pooling.lower)
+_SPLIT = Family(split.support, split.lower)
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
@@ -39,6 +40,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "MAX_POOL_2D": _POOLING,
         "MEAN": Family(mean.support, mean.lower),
         "QUANTIZE": Family(identity.support, identity.lower),
+        "SPLIT": _SPLIT,
+        "SPLIT_V": _SPLIT,
     }
 )
 """Operator kinds (TFLite builtin names) that can run on the NPU."""

@@ -22,7 +22,7 @@ from .softmax import softmax
 __all__ = ["KINDS", "Run", "run", "run_operator"]
 
 Array = npt.NDArray[np.generic]
-_Kernel = Callable[[Graph, Operator, Sequence["Array | None"]], Array]
+_Kernel = Callable[[Graph, Operator, Sequence["Array | None"]], "Array | tuple[Array, ...]"]
 
 _KERNELS: Mapping[str, _Kernel] = MappingProxyType(
     {
@@ -44,6 +44,8 @@ _KERNELS: Mapping[str, _Kernel] = MappingProxyType(
         "RESHAPE": shaping.reshape,
         "SHAPE": shaping.shape_of,
         "SOFTMAX": softmax,
+        "SPLIT": shaping.split,
+        "SPLIT_V": shaping.split,
         "SQUEEZE": shaping.reshape,
         "STRIDED_SLICE": shaping.strided_slice,
     }
@@ -86,8 +88,8 @@ def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Ar
         )
     inputs = [None if t is None else _value(graph.tensors[t], t, op, values) for t in op.inputs]
     result = kernel(graph, op, inputs)
-    index = op.outputs[0]
-    return {index: _shaped(result, graph.tensors[index], op)}
+    made = result if isinstance(result, tuple) else (result,)
+    return {t: _shaped(value, graph.tensors[t], op) for t, value in zip(op.outputs, made, strict=True)}
 
 
 def run(graph: Graph, inputs: Mapping[str, Array]) -> Run:

@@ -24,6 +24,8 @@ NPU_KINDS = frozenset(
         "MAX_POOL_2D",
         "MEAN",
         "QUANTIZE",
+        "SPLIT",
+        "SPLIT_V",
     }
 )
 

@@ -62,11 +62,13 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class InputSpec:
-    """One read of a Part: dense tensor id, propagator, and the plane as the Part sees it."""
+    """One read of a Part: dense tensor id, propagator, plane and pixel as the Part sees them, first channel read."""
 
     tensor: int
     propagator: Propagator
     plane: tuple[int, int]
+    pixel_bytes: int
+    first_channel: int = 0
 
 
 @dataclass(frozen=True)
@@ -258,7 +260,13 @@ def _tensor_specs(graph: Graph, ids: Mapping[int, int], stages: Sequence[Stage])
 
 def _stage_part(stage: Stage, encoding: Encoding, ids: Mapping[int, int]) -> PartSpec:
     inputs = tuple(
-        InputSpec(ids[view.tensor], derived, view.shape[:2])
+        InputSpec(
+            ids[view.tensor],
+            derived,
+            view.shape[:2],
+            view.pixel_channels * view.dtype.size_bytes,
+            view.first_channel,
+        )
         for view, derived in zip(stage.inputs, stage.propagators(), strict=True)
     )
     return PartSpec(stage.name, inputs, (ids[stage.output.tensor],), kernel_spec(stage, encoding))
@@ -275,6 +283,6 @@ def _opaque_part(
 ) -> PartSpec:
     op = graph.operators[operator]
     reads = [t for t in op.inputs if t is not None and t in ids]
-    inputs = tuple(InputSpec(ids[t], _identity(), tensors[ids[t]].plane) for t in reads)
+    inputs = tuple(InputSpec(ids[t], _identity(), tensors[ids[t]].plane, tensors[ids[t]].pixel_bytes) for t in reads)
     made = tuple(ids[t] for t in op.outputs if ids[t] not in {read.tensor for read in inputs})
     return PartSpec(op.name, inputs, made, None, workspace_bytes)

@@ -109,6 +109,20 @@ def inverted_residuals(
     return b.build()
 
 
+def shuffle_units(units: int = 2, channels: int = 32, resolution: int = 24, seed: int = 0) -> bytes:
+    """Units whose channels part for two branches, in the manner of ShuffleNetV2, and meet again in an ADD."""
+    b = ModelBuilder("shuffle_units", seed=seed)
+    x = b.input((1, resolution, resolution - 5, 3), name="input")
+    x = b.conv2d(x, channels, 3, stride=2, activation=Activation.RELU)
+    for _ in range(units):
+        kept, worked = b.split(x, 2)
+        worked = b.conv2d(worked, worked.shape[3], 1, activation=Activation.RELU)
+        worked = b.conv2d(b.depthwise(worked, 3), worked.shape[3], 1)
+        x = b.conv2d(b.add(kept, worked), channels, 1, activation=Activation.RELU)
+    b.conv2d(b.mean(x, keep_dims=True), 10, 1, name="logits")
+    return b.build()
+
+
 def _inverted_residual(b: ModelBuilder, x: Value, expansion: int, stride: int) -> Value:
     y = b.conv2d(x, x.shape[3] * expansion, 1, activation=Activation.RELU6)
     y = b.depthwise(y, 3, stride=stride, activation=Activation.RELU6)

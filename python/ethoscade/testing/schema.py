@@ -25,6 +25,8 @@ SIGNED_VERSIONS = {
     "RELU": 2,
     "RELU6": 2,
     "QUANTIZE": 2,
+    "SPLIT": 2,
+    "SPLIT_V": 2,
 }
 """Operator versions from which a runtime may expect int8; uint8 operators are all of version 1."""
 
