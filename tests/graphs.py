@@ -9,6 +9,7 @@ from ethoscade.ir import (
     Activation,
     AddAttrs,
     Attrs,
+    ConcatenationAttrs,
     ConvAttrs,
     DType,
     FullyConnectedAttrs,
@@ -124,6 +125,12 @@ class GraphMaker:
         name = f"split{len(self.operators)}"
         self.operators.append(Operator("SPLIT_V", name, (x,), made, SplitAttrs(axis, sizes, 0)))
         return made
+
+    def concatenate(self, parts: Sequence[int], axis: int = 3) -> int:
+        first = self.tensors[parts[0]]
+        extent = sum(self.tensors[part].shape[axis] for part in parts)
+        out = self.tensor((*first.shape[:axis], extent, *first.shape[axis + 1 :]), first.quantisation)
+        return self.op("CONCATENATION", parts, out, ConcatenationAttrs(axis))
 
     def _size(self, x: int, window: Window) -> tuple[int, int]:
         _, h, w, _ = self.tensors[x].shape

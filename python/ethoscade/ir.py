@@ -219,6 +219,13 @@ class SplitAttrs:
     operand: int
 
 
+@dataclass(frozen=True)
+class ConcatenationAttrs:
+    """CONCATENATION of tensors of one quantisation along `axis` (non-negative)."""
+
+    axis: int
+
+
 Attrs = (
     ConvAttrs
     | PoolAttrs
@@ -230,6 +237,7 @@ Attrs = (
     | StridedSliceAttrs
     | PackAttrs
     | SplitAttrs
+    | ConcatenationAttrs
     | None
 )
 

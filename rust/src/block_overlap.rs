@@ -87,7 +87,7 @@ impl<'a> Recent<'a> {
                 continue;
             }
             let written = self.written(before, count - 1 - left);
-            return stripe.inputs.iter().zip(&self.graph.parts[stripe.part as usize].inputs).any(|(view, input)| {
+            return stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.slice)).any(|(view, input)| {
                 let same = view.buffer == before.output.buffer;
                 same && (!self.graph.is_aligned(input) || self.read(stripe, kernel, (view, input), job).meets(&written))
             });
@@ -118,7 +118,11 @@ impl<'a> Recent<'a> {
             let to = ((end - 1) * kernel.stride[axis] - before + kernel.dilated(axis)).min(region.len());
             (region.start + from, region.start + to.max(from))
         });
-        let depth = if kernel.primitive == Primitive::Convolution { IFM_BLOCK_DEPTH } else { kernel.ifm_depth };
+        let depth = if kernel.primitive == Primitive::Convolution {
+            IFM_BLOCK_DEPTH
+        } else {
+            kernel.channels_read(stripe.slice)
+        };
         let layout = self.graph.tensors[input.tensor as usize].layout;
         Box3::new(spans, layout, input.first_channel, (job % jobs * depth, (job % jobs + 1) * depth))
     }
@@ -177,6 +181,14 @@ mod tests {
             recent.push(stripe);
         }
         found
+    }
+
+    #[test]
+    fn channels_that_begin_elsewhere_in_a_pixel_are_told_apart_in_bricks_alone() {
+        let at = |layout, first| Box3::new([(0, 1); 2], layout, first, (0, 16));
+        assert!(at(Layout::Nhwc, 0).meets(&at(Layout::Nhwc, 16)));
+        assert!(!at(Layout::Nhcwb16, 0).meets(&at(Layout::Nhcwb16, 16)));
+        assert!(at(Layout::Nhcwb16, 16).meets(&at(Layout::Nhcwb16, 16)));
     }
 
     #[test]

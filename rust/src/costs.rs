@@ -20,7 +20,7 @@ pub enum Source {
     InPlace,
     /// All, from the arena.
     Staged,
-    /// One slice of the output channels, from the arena.
+    /// Those of one slice of the output channels, from the arena. Joined inputs are slices without constants.
     Slice(u32),
 }
 
@@ -39,9 +39,12 @@ impl Costs {
         *self.known.entry((part, plane, source)).or_insert_with(|| {
             let kernel = graph.kernel(part)?;
             match source {
-                Source::InPlace => best_block(graph, part, kernel, plane, Home::Constants),
-                Source::Staged => best_block(graph, part, kernel, plane, Home::Arena),
-                Source::Slice(index) => best_block(graph, part, &kernel.slice(index as usize)?, plane, Home::Arena),
+                Source::InPlace if !kernel.joined.is_empty() => joint(graph, part, kernel, plane),
+                Source::InPlace => best_block(graph, (part, None), kernel, plane, Home::Constants),
+                Source::Staged => best_block(graph, (part, None), kernel, plane, Home::Arena),
+                Source::Slice(index) => {
+                    best_block(graph, (part, Some(index)), &kernel.slice(index as usize)?, plane, Home::Arena)
+                }
             }
         })
     }
@@ -80,27 +83,41 @@ pub fn choose_encoding(device: &Device, kernel: &Kernel, plane: [i64; 2], layout
     }
 }
 
-fn best_block(graph: &CascaderGraph, part: PartId, kernel: &Kernel, plane: [i64; 2], constants: Home) -> Option<Cost> {
+/// All operations of a Part that joins its inputs, one after the other; the block is the first one's.
+fn joint(graph: &CascaderGraph, part: PartId, kernel: &Kernel, plane: [i64; 2]) -> Option<Cost> {
+    let copy = |(index, copy)| best_block(graph, (part, Some(index)), copy, plane, Home::Constants);
+    let costs: Option<Vec<Cost>> = (0..).zip(&kernel.joined).map(copy).collect();
+    let costs = costs?;
+    Some(Cost { cycles: costs.iter().map(|cost| cost.cycles).sum(), block: costs.first()?.block })
+}
+
+fn best_block(
+    graph: &CascaderGraph,
+    (part, slice): (PartId, Option<u32>),
+    kernel: &Kernel,
+    plane: [i64; 2],
+    constants: Home,
+) -> Option<Cost> {
     let output = &graph.tensors[graph.output(part) as usize];
     let middle = [0, 1].map(|axis| {
         let start = (output.plane[axis] - plane[axis]) / 2;
         Span::new(start, start + plane[axis])
     });
-    let op = operation(graph, part, kernel, Region { spans: middle }, constants);
+    let op = operation(graph, (part, slice), kernel, Region { spans: middle }, constants);
     match &graph.device.unit {
         Unit::EthosU(npu) => ethosu::best_block(npu, &op),
     }
 }
 
-/// The operation of a Part on a box of its output.
+/// The operation that makes a slice of a Part's output, on a box of it.
 fn operation<'a>(
     graph: &CascaderGraph,
-    part: PartId,
+    (part, slice): (PartId, Option<u32>),
     kernel: &'a Kernel,
     region: Region,
     constants: Home,
 ) -> Operation<'a> {
-    let inputs = &graph.parts[part as usize].inputs;
+    let inputs = graph.reads(part, slice);
     let output = &graph.tensors[graph.output(part) as usize];
     let read = |input: &Input| Slab {
         plane: [Axis::Height, Axis::Width].map(|axis| {

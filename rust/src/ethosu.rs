@@ -134,7 +134,7 @@ pub fn choose_encoding(npu: &EthosU, op: &Operation) -> Option<(i64, bool)> {
             if depth > whole || depth > MAX_BLOCK[2] || depth % micro != 0 || (splits && depth % SPLIT_DEPTH != 0) {
                 continue;
             }
-            let candidate = Kernel { block_depth: depth, part_kernel, sliced: None, ..*kernel };
+            let candidate = Kernel { block_depth: depth, part_kernel, sliced: None, joined: Vec::new(), ..*kernel };
             for (constants, at_least) in [(Home::Constants, 0), (Home::Arena, copy)] {
                 let limit = best.map_or(u64::MAX, |(cycles, ..)| cycles);
                 let op = Operation { kernel: &candidate, constants, ..*op };
@@ -286,6 +286,7 @@ mod tests {
             block_depth: 16,
             constant_bytes: if primitive.has_weights() { (weights * size * size + 10 * ofm_depth) as u64 } else { 0 },
             sliced: None,
+            joined: Vec::new(),
         }
     }
 

@@ -190,6 +190,16 @@ impl CascaderGraph {
         }
     }
 
+    /// What the operation reads that makes slice `slice` of a Part's output: of a Part that joins its inputs, one of them.
+    pub fn reads(&self, part: PartId, slice: Option<u32>) -> &[Input] {
+        let inputs = &self.parts[part as usize].inputs;
+        let joins = self.kernel(part).is_some_and(|kernel| !kernel.joined.is_empty());
+        match slice {
+            Some(slice) if joins => std::slice::from_ref(&inputs[slice as usize]),
+            _ => inputs,
+        }
+    }
+
     /// Whether the read sees its tensor with the tensor's own rows and columns, so that stripes can pass.
     pub fn is_aligned(&self, input: &Input) -> bool {
         input.plane == self.tensors[input.tensor as usize].plane && input.propagator.is_separable()

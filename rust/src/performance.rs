@@ -62,6 +62,9 @@ pub struct Kernel {
     pub constant_bytes: u64,
     /// The same constants encoded in slices of output channels, if that was done.
     pub sliced: Option<Sliced>,
+    /// Of a Part that joins its inputs: for each input, the operation that copies it into its channels of the output.
+    /// They are the Part's slices.
+    pub joined: Vec<Kernel>,
 }
 
 /// Constants encoded for several operations, each of which makes some of the output channels.
@@ -78,8 +81,11 @@ pub struct Sliced {
 }
 
 impl Kernel {
-    /// The operation that makes slice `index` of the output channels; None where the constants are not sliced so.
+    /// The operation that makes slice `index` of the output channels; None where there is no such slice.
     pub fn slice(&self, index: usize) -> Option<Kernel> {
+        if let Some(piece) = self.joined.get(index) {
+            return Some(piece.clone());
+        }
         let sliced = self.sliced.as_ref()?;
         let [first, end] = self.channels(Some(index as u32));
         Some(Kernel {
@@ -94,6 +100,10 @@ impl Kernel {
 
     /// Output channels `[first, end)` that slice `index` makes; all of them for None.
     pub fn channels(&self, index: Option<u32>) -> [i64; 2] {
+        if let Some(index) = index.map(|index| index as usize).filter(|&index| index < self.joined.len()) {
+            let first = self.joined[..index].iter().map(|before| before.ofm_depth).sum();
+            return [first, first + self.joined[index].ofm_depth];
+        }
         match (&self.sliced, index) {
             (Some(sliced), Some(index)) => {
                 let first = i64::from(index) * sliced.depth;
@@ -101,6 +111,16 @@ impl Kernel {
             }
             _ => [0, self.ofm_depth],
         }
+    }
+
+    /// Slices of its output channels that a Part may be, or is, made in.
+    pub fn slices(&self) -> usize {
+        self.sliced.as_ref().map_or(self.joined.len(), |sliced| sliced.bytes.len())
+    }
+
+    /// Channels that the operation reads that makes slice `index`.
+    pub fn channels_read(&self, index: Option<u32>) -> i64 {
+        index.and_then(|index| self.joined.get(index as usize)).unwrap_or(self).ifm_depth
     }
 
     /// Extent of the dilated window along an axis.

@@ -1,4 +1,4 @@
-//! Graphs for the tests of the scheduler: chains and residual networks written down as tables.
+//! Graphs for the tests of the scheduler: chains, residual networks and joins written down as tables.
 
 use crate::costs::choose_encoding;
 use crate::graph::{aligned, CascaderGraph, Input, Layout, Part, Tensor, TensorId, Work};
@@ -74,6 +74,31 @@ impl Network {
         self.push(plane, depth, inputs.to_vec(), Primitive::Add, [1, 1, depth, 0])
     }
 
+    /// Put the channels of tensors one behind the other.
+    pub fn join(&mut self, from: &[TensorId]) -> TensorId {
+        let plane = self.tensors[from[0] as usize].plane;
+        let depths: Vec<u64> = from.iter().map(|&tensor| self.tensors[tensor as usize].pixel_bytes).collect();
+        let read = |(&tensor, &pixel_bytes)| Input {
+            tensor,
+            propagator: Propagator::identity(),
+            plane,
+            pixel_bytes,
+            first_channel: 0,
+        };
+        let inputs = from.iter().zip(&depths).map(read).collect();
+        let depth = depths.iter().sum::<u64>() as i64;
+        let id = self.push(plane, depth, inputs, Primitive::AveragePool, [1, 1, depth, 0]);
+        if let Some(Work::Npu(kernel)) = self.parts.last_mut().map(|part| &mut part.work) {
+            let copy = |&depth: &u64| {
+                let copy = Kernel { ifm_depth: depth as i64, ofm_depth: depth as i64, ..(**kernel).clone() };
+                let found = choose_encoding(&device(), &copy, plane, [Layout::Nhwc; 2]).expect("a block fits");
+                Kernel { block_depth: found.0, ..copy }
+            };
+            kernel.joined = depths.iter().map(copy).collect();
+        }
+        id
+    }
+
     fn push(
         &mut self,
         plane: [i64; 2],
@@ -105,6 +130,7 @@ impl Network {
             block_depth: 8,
             constant_bytes: weights as u64 + if weights > 0 { 10 * depth as u64 } else { 0 },
             sliced: None,
+            joined: Vec::new(),
         };
         (kernel.block_depth, kernel.part_kernel) =
             choose_encoding(&device(), &kernel, plane, [Layout::Nhwc; 2]).expect("a block fits");

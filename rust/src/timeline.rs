@@ -188,8 +188,9 @@ impl<'a> Stream<'a> {
     /// Count the words that set a kernel's registers; returns what it touches.
     fn registers(&mut self, kernel: &Kernel, stripe: &Stripe, banks: [u32; 2], blockdep: u32) -> Touched {
         let mut touched = Touched::default();
-        let reads = stripe.inputs.iter().zip(&self.graph.parts[stripe.part as usize].inputs);
-        let read = |first: i64| [first, first + kernel.ifm_depth];
+        let reads = stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.slice));
+        let depth = kernel.channels_read(stripe.slice);
+        let read = |first: i64| [first, first + depth];
         let inputs: SmallVec<[Surface; 2]> = reads
             .map(|(view, input)| self.surface(view, input.tensor, input.pixel_bytes, read(input.first_channel)))
             .collect();
@@ -228,7 +229,7 @@ impl<'a> Stream<'a> {
         self.memo.kernels.entry(geometry).or_insert_with(|| {
             let sliced = stripe.slice.and_then(|index| kernel.slice(index as usize));
             let kernel = sliced.as_ref().unwrap_or(kernel);
-            let reads = &graph.parts[stripe.part as usize].inputs;
+            let reads = graph.reads(stripe.part, stripe.slice);
             let read = |index: usize| Slab {
                 plane: plane(&stripe.inputs[index]),
                 layout: graph.tensors[reads[index].tensor as usize].layout,

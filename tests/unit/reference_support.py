@@ -111,6 +111,11 @@ def drawn_operator(kind: str, seed: int) -> bytes:
     elif kind == "QUANTIZE":
         to = (DType.INT8, DType.UINT8)[rng.integers(2)]
         b.quantize(x, drawn_quantisation(rng, to), dtype=to)
+    elif kind == "CONCATENATION":
+        axis = int(rng.integers(-len(shape), len(shape)))
+        others = [tuple(int(n) if i == axis % 4 else d for i, d in enumerate(shape)) for n in rng.integers(1, 9, 2)]
+        count = int(rng.integers(0, 3))
+        b.concatenate([x, *(b.input(other, quantisation=x.quantisation) for other in others[:count])], axis=axis)
     elif kind in ("SPLIT", "SPLIT_V"):
         axis = int(rng.integers(-len(shape), len(shape)))
         extent = shape[axis]

@@ -26,6 +26,7 @@ NETWORKS = {
     "keyword_spotting": testing.keyword_spotting,
     "inverted_residuals": testing.inverted_residuals,
     "shuffle_units": testing.shuffle_units,
+    "inception_modules": testing.inception_modules,
 }
 
 

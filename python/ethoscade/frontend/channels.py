@@ -1,11 +1,11 @@
-"""SPLIT and SPLIT_V: operators that take a tensor apart along an axis.
+"""SPLIT, SPLIT_V and CONCATENATION: operators that take a tensor apart along an axis, or put one together.
 
 Owns their axes and sizes as plain numbers, and the check that the pieces are the whole.
 """
 
 from __future__ import annotations
 
-from ..ir import SplitAttrs
+from ..ir import Activation, ConcatenationAttrs, SplitAttrs, Tensor
 from .shaping import resolve_axis
 from .site import NotUnderstood, Site
 
@@ -37,6 +37,40 @@ def split_v(site: Site) -> SplitAttrs:
     return _checked(site, SplitAttrs(axis, tuple(sizes), operand=0))
 
 
+def concatenation(site: Site) -> ConcatenationAttrs:
+    """CONCATENATION of tensors that differ along one axis alone."""
+    site.count(1, 1 << 16)
+    options = site.options("ConcatenationOptions")
+    first = site.input(0, "input")
+    axis = resolve_axis(site, int(options.Axis()), len(first.shape))
+    extent = 0
+    for index in range(len(site.inputs)):
+        part = site.input(index, "input")
+        if len(part.shape) != len(first.shape) or any(
+            m != n for i, (m, n) in enumerate(zip(part.shape, first.shape, strict=True)) if i != axis
+        ):
+            raise site.fail(
+                f"joins '{first.name}' of shape {list(first.shape)} and '{part.name}' of shape {list(part.shape)} "
+                f"along axis {axis}",
+                tensor=part,
+                value=part.shape,
+            )
+        extent += part.shape[axis]
+    site.expect_shape((*first.shape[:axis], extent, *first.shape[axis + 1 :]), " and axis")
+    if site.activation(options) is not Activation.NONE:
+        raise NotUnderstood("a fused activation of a concatenation")
+    site.require_quantised(*(site.input(i, "input") for i in range(len(site.inputs))), site.output)
+    for index in range(len(site.inputs)):
+        _keeps(site.input(index, "input"), site.output)
+    return ConcatenationAttrs(axis)
+
+
+def _keeps(source: Tensor, result: Tensor) -> None:
+    """The values stay stored as they are. Raises `NotUnderstood` if not."""
+    if source.quantisation != result.quantisation:
+        raise NotUnderstood(f"it changes the quantisation from '{source.name}' to '{result.name}'")
+
+
 def _axis(site: Site, axis_input: int, operand: int) -> int:
     given = site.constant_integers(axis_input, "axis")
     if len(given) != 1:
@@ -52,6 +86,5 @@ def _checked(site: Site, attrs: SplitAttrs) -> SplitAttrs:
         site.expect_shape(shape, " and sizes", output=index)
     site.require_quantised(ifm, *made)
     for tensor in made:
-        if tensor.quantisation != ifm.quantisation:
-            raise NotUnderstood(f"it changes the quantisation from '{ifm.name}' to '{tensor.name}'")
+        _keeps(ifm, tensor)
     return attrs

@@ -39,6 +39,7 @@ _READERS: dict[str, Callable[[Site], Attrs]] = {
     "SHAPE": shaping.shape_of,
     "STRIDED_SLICE": shaping.strided_slice,
     "PACK": shaping.pack,
+    "CONCATENATION": channels.concatenation,
     "SPLIT": channels.split,
     "SPLIT_V": channels.split_v,
 }

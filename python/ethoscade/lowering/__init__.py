@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ..ir import Graph, Operator
 from ..target import Accelerator
-from . import convolution, depthwise, elementwise, fully_connected, identity, mean, pooling, split
+from . import concatenation, convolution, depthwise, elementwise, fully_connected, identity, mean, pooling, split
 from .stage import Stage
 
 __all__ = ["FAMILIES", "Family", "Selection", "lower", "support"]
@@ -34,6 +34,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "ADD": Family(elementwise.support, elementwise.lower),
         "AVERAGE_POOL_2D": _POOLING,
+        "CONCATENATION": Family(concatenation.support, concatenation.lower),
         "CONV_2D": Family(convolution.support, convolution.lower),
         "DEPTHWISE_CONV_2D": Family(depthwise.support, depthwise.lower),
         "FULLY_CONNECTED": Family(fully_connected.support, fully_connected.lower),

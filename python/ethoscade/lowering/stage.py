@@ -112,7 +112,8 @@ class Stage:
     """One NPU operation on whole feature maps.
 
     `operator` is the index of the graph operator that it serves. `clamp` is the inclusive range of stored output
-    values. Elementwise and identity stages have a 1x1 window without padding.
+    values. Elementwise and identity stages have a 1x1 window without padding. Stages of one operator that follow each
+    other may make different channels of one output.
     """
 
     name: str

@@ -28,6 +28,7 @@ _KERNELS: Mapping[str, _Kernel] = MappingProxyType(
     {
         "ADD": elementwise.add,
         "AVERAGE_POOL_2D": pooling.average_pool_2d,
+        "CONCATENATION": shaping.concatenate,
         "CONV_2D": weighted.conv_2d,
         "DEPTHWISE_CONV_2D": weighted.depthwise_conv_2d,
         "DEQUANTIZE": elementwise.dequantize,

@@ -16,6 +16,7 @@ OnNpu = Callable[[Graph, Operator], bool]
 
 NPU_KINDS = frozenset(
     {
+        "CONCATENATION",
         "CONV_2D",
         "DEPTHWISE_CONV_2D",
         "FULLY_CONNECTED",

@@ -31,7 +31,7 @@ def _bricks(stages: Sequence[Stage], exposed: Collection[int]) -> frozenset[int]
     made = {stage.output.tensor: stage.output for stage in stages}
     found = {tensor for tensor, view in made.items() if tensor not in exposed and _gains(view)}
     for stage in stages:
-        for view in stage.inputs:
+        for view in (*stage.inputs, stage.output):
             if view.tensor in found and not _fits(view, made[view.tensor]):
                 found.remove(view.tensor)
     return frozenset(found)
@@ -48,5 +48,5 @@ def _gains(view: FeatureMap) -> bool:
 
     A single column is the same bytes in either layout, and in NHWC all of its channels are one run.
     """
-    _, width, depth = view.shape
+    width, depth = view.shape[1], view.pixel_channels
     return width > 1 and depth % BRICK_CHANNELS == 0 and view.dtype.size_bytes == 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from types import MappingProxyType
 
 from .. import _core
@@ -31,7 +32,8 @@ class SlicedSpec:
 class KernelSpec:
     """What the cost of an NPU operation depends on; `constant_bytes` are encoded weights plus scales.
 
-    `offsets`: zero points of first input, output and second input, and the limits of the output.
+    `offsets`: zero points of first input, output and second input, and the limits of the output. `joined` are, of a
+    Part that joins its inputs, the operations that copy each of them; its own figures are those of all together.
     """
 
     primitive: str
@@ -46,6 +48,7 @@ class KernelSpec:
     block_depth: int
     constant_bytes: int
     sliced: SlicedSpec | None = None
+    joined: tuple[KernelSpec, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,9 @@ class Encoding:
 class Problem:
     """A CascaderGraph and how its dense ids relate to the network's.
 
-    `parts` holds for each Part ("stage", stage index) or ("operator", graph operator index); `ids` the dense tensor id
-    of each graph tensor that lives in the arena. A reshape's output has the id of its input: they are the same bytes.
+    `parts` holds for each Part ("stage", stage index) or ("operator", graph operator index); a Part that joins its
+    inputs has a stage for each of them, and the first one's index. `ids` holds the dense tensor id of each graph tensor
+    that lives in the arena. A reshape's output has the id of its input: they are the same bytes.
     """
 
     core: _core.CascaderGraph
@@ -190,9 +194,11 @@ def build(
     origin: list[tuple[str, int]] = []
     for operator in order:
         if operator in by_operator:
-            for number in by_operator[operator]:
-                parts.append(_stage_part(stages[number], encodings[number], ids))
-                origin.append(("stage", number))
+            for _, made in groupby(by_operator[operator], key=lambda number: stages[number].output.tensor):
+                numbers = list(made)
+                specs = [_stage_part(stages[number], encodings[number], ids) for number in numbers]
+                parts.append(specs[0] if len(specs) == 1 else _joint_part(specs))
+                origin.append(("stage", numbers[0]))
         else:
             parts.append(_opaque_part(graph, operator, ids, tensors, (workspaces or {}).get(operator, 0)))
             origin.append(("operator", operator))
@@ -270,6 +276,19 @@ def _stage_part(stage: Stage, encoding: Encoding, ids: Mapping[int, int]) -> Par
         for view, derived in zip(stage.inputs, stage.propagators(), strict=True)
     )
     return PartSpec(stage.name, inputs, (ids[stage.output.tensor],), kernel_spec(stage, encoding))
+
+
+def _joint_part(copies: Sequence[PartSpec]) -> PartSpec:
+    """The Part whose stripes are those of `copies` in turn, each of which makes some channels of one tensor."""
+    kernels = tuple(copy.kernel for copy in copies if copy.kernel is not None)
+    inputs = tuple(read for copy in copies for read in copy.inputs)
+    whole = replace(
+        kernels[0],
+        ifm_depth=sum(kernel.ifm_depth for kernel in kernels),
+        ofm_depth=sum(kernel.ofm_depth for kernel in kernels),
+        joined=kernels,
+    )
+    return PartSpec(copies[0].name, inputs, copies[0].outputs, whole)
 
 
 def _identity() -> Propagator:

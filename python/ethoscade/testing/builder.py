@@ -352,6 +352,23 @@ class ModelBuilder:
         self._operators.append(OperatorRecord(kind, version, tuple(inputs), outputs, options, fields))
         return tuple(made)
 
+    def concatenate(self, values: Sequence[Value], *, axis: int = -1, name: str | None = None) -> Value:
+        """CONCATENATION along `axis` of values of one quantisation, which the output keeps."""
+        first, along = values[0], axis % len(values[0].shape)
+        if any(value.quantisation != first.quantisation for value in values):
+            raise ValueError("values of different quantisations; give them one by `quantize`")
+        extent = sum(value.shape[along] for value in values)
+        return self._operator(
+            "CONCATENATION",
+            [value.index for value in values],
+            (*first.shape[:along], extent, *first.shape[along + 1 :]),
+            lambda: np.concatenate([self._real(value) for value in values], axis=along),
+            first.quantisation,
+            "ConcatenationOptions",
+            {"Axis": axis},
+            name,
+        )
+
     def softmax(
         self, x: Value, *, beta: float = 1.0, output: Quantisation | None = None, name: str | None = None
     ) -> Value:

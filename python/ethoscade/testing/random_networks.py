@@ -1,7 +1,8 @@
 """Random small networks for property tests: every choice comes from one seeded generator.
 
-Owns what is drawn and with which odds. The networks cover chains, residuals and branches, kernels and strides of unequal
-sides, dilation, SAME, VALID and explicit padding, odd sizes, pools, both 8-bit types, per-tensor and per-channel weights.
+Owns what is drawn and with which odds. The networks cover chains, residuals and branches, kernels and strides of
+unequal sides, dilation, SAME, VALID and explicit padding, odd sizes, pools, both 8-bit types, weights quantised per
+tensor and per channel.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class _Drawing:
         return self.builder.add(*operands, activation=self.activation())
 
     def branches(self, x: Value) -> Value:
-        """SPLIT or SPLIT_V of the channels, a convolution for each piece, and their ADD; of one channel, a residual."""
+        """SPLIT or SPLIT_V of the channels, a convolution for each piece, and their ADD or CONCATENATION."""
         if x.shape[3] == 1:
             return self.residual(x)
         if x.shape[3] % 2 == 0 and self.chance(0.5):
@@ -129,11 +130,12 @@ class _Drawing:
         else:
             pieces = self.builder.split(x, (self.integer(1, x.shape[3] - 1), -1))
         channels = self.channels()
-        left, right = (
-            self.builder.conv2d(piece, channels, 2 * self.integer(0, 1) + 1, activation=self.activation())
-            for piece in pieces
-        )
-        return self.builder.add(left, right)
+        left = self.builder.conv2d(pieces[0], channels, 2 * self.integer(0, 1) + 1, activation=self.activation())
+        if self.chance(0.5):
+            right = self.builder.conv2d(pieces[1], channels, 2 * self.integer(0, 1) + 1, activation=self.activation())
+            return self.builder.add(left, right)
+        right = self.builder.conv2d(pieces[1], self.channels(), 1, output=left.quantisation)
+        return self.builder.concatenate([left, right, left] if self.chance(0.2) else [left, right])
 
     def standalone(self, x: Value) -> Value:
         """QUANTIZE or an activation of its own."""

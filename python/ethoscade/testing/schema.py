@@ -13,6 +13,7 @@ ACTIVATIONS = {
     Activation.RELU6: tflite.ActivationFunctionType.RELU6,
 }
 SIGNED_VERSIONS = {
+    "CONCATENATION": 2,
     "CONV_2D": 3,
     "DEPTHWISE_CONV_2D": 3,
     "FULLY_CONNECTED": 4,

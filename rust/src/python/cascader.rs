@@ -90,6 +90,7 @@ struct KernelSpec {
     block_depth: i64,
     constant_bytes: u64,
     sliced: Option<SlicedSpec>,
+    joined: Vec<KernelSpec>,
 }
 
 #[derive(FromPyObject)]
@@ -128,6 +129,7 @@ impl KernelSpec {
                 part_kernel: sliced.part_kernel,
                 bytes: sliced.bytes.clone(),
             }),
+            joined: self.joined.iter().map(KernelSpec::build).collect::<PyResult<_>>()?,
         })
     }
 }
