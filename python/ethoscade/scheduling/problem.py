@@ -110,6 +110,12 @@ class Problem:
     specs: tuple[PartSpec, ...]
     tensors: tuple[TensorSpec, ...]
 
+    def stages(self, part: int) -> range:
+        """Indices of the stages that NPU Part `part` runs: one, or one for each input that it joins."""
+        _, first = self.parts[part]
+        kernel = self.specs[part].kernel
+        return range(first, first + max(1, len(kernel.joined) if kernel is not None else 0))
+
     def is_interior(self, part: int, last: int) -> bool:
         """Whether nobody wants the output of NPU Part `part` after Part `last`."""
         tensor = self.specs[part].outputs[0]
