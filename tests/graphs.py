@@ -9,6 +9,7 @@ from ethoscade.ir import (
     Activation,
     AddAttrs,
     Attrs,
+    ConcatenationAttrs,
     ConvAttrs,
     DType,
     FullyConnectedAttrs,
@@ -17,6 +18,7 @@ from ethoscade.ir import (
     Operator,
     PoolAttrs,
     Quantisation,
+    SplitAttrs,
     Tensor,
     Window,
 )
@@ -115,6 +117,20 @@ class GraphMaker:
 
     def quantize(self, x: int, dtype: DType | None = None) -> int:
         return self.op("QUANTIZE", [x], self.tensor(self.tensors[x].shape, dtype=dtype))
+
+    def split(self, x: int, sizes: tuple[int, ...], axis: int = 3) -> tuple[int, ...]:
+        source = self.tensors[x]
+        shapes = [(*source.shape[:axis], size, *source.shape[axis + 1 :]) for size in sizes]
+        made = tuple(self.tensor(shape, source.quantisation) for shape in shapes)
+        name = f"split{len(self.operators)}"
+        self.operators.append(Operator("SPLIT_V", name, (x,), made, SplitAttrs(axis, sizes, 0)))
+        return made
+
+    def concatenate(self, parts: Sequence[int], axis: int = 3) -> int:
+        first = self.tensors[parts[0]]
+        extent = sum(self.tensors[part].shape[axis] for part in parts)
+        out = self.tensor((*first.shape[:axis], extent, *first.shape[axis + 1 :]), first.quantisation)
+        return self.op("CONCATENATION", parts, out, ConcatenationAttrs(axis))
 
     def _size(self, x: int, window: Window) -> tuple[int, int]:
         _, h, w, _ = self.tensors[x].shape

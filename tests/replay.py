@@ -202,18 +202,18 @@ def _constants(step: Stripe | CopyConstants) -> int:
     return step.stage * 4096 + (0 if step.slice is None else 1 + step.slice)
 
 
-def _channels(network: Network, step: Stripe) -> range:
-    """Output channels that a stripe makes."""
+def _channels(network: Network, step: Stripe) -> range | None:
+    """Output channels that a stripe makes, None for all that its stage makes."""
     if step.slice is None:
-        return range(network.stages[step.stage].output.shape[2])
+        return None
     part = network.encoded[step.stage].slices[step.slice]
     return range(part.first_channel, part.first_channel + part.channels)
 
 
 def _bytes(view: FeatureMap, slab: Slab, channels: range | None = None) -> Content:
     """Where the bytes of a box lie in their buffer, and which bytes of the whole feature map they are."""
-    depth, size = view.shape[2], view.dtype.size_bytes
-    made = range(depth) if channels is None else channels
+    depth, size = view.pixel_channels, view.dtype.size_bytes
+    made = range(view.first_channel, view.first_channel + view.shape[2]) if channels is None else channels
     pixel = np.arange(made.start * size, made.stop * size)
     rows, columns = (np.arange(slab.y0, slab.y1)[:, None, None], np.arange(slab.x0, slab.x1)[None, :, None])
     row, column = (rows - slab.origin_y) % slab.rows, (columns - slab.origin_x) % slab.columns

@@ -13,7 +13,9 @@ ViewTuple = tuple[int, tuple[int, int, int, int], tuple[int, int], tuple[int, in
 
 StepTuple = tuple[Any, ...]
 """("copy", part, buffer, slice | None, cycles), ("call", part, workspace | None) or
-("stripe", part, [inputs], output, padding, block, constants buffer | None, slice | None, cycles)."""
+("stripe", part, [inputs], output, padding, block, constants buffer | None, slice | None, cycles).
+
+A Part that joins its inputs has a slice for each of them."""
 
 BufferTuple = tuple[str, int, int, int, int, list[tuple[int, int, int, int]]]
 """Content, tensor or part, size, first and last step, windows (first step, last step, low, high)."""

@@ -159,9 +159,10 @@ class _Reader:
     def _group_of_steps(self) -> list[int]:
         """The group that runs at each step; copies belong to whatever runs when they are issued."""
         of_part = {
-            self.problem.parts[part]: number
+            (self.problem.parts[part][0], index): number
             for number, group in enumerate(self.schedule.groups)
             for part in _parts(group)
+            for index in self.problem.stages(part)
         }
         running, found = 0, []
         for step in self.program.steps:
@@ -177,11 +178,12 @@ class _Reader:
         if where == "operator":
             op = self.graph.operators[number]
             return ExplainedOperator(op.name, op.kind, (0, 0, 0), 0, (0, 0, 0), 0, "whole", (0, 0), "none")
-        stage, stripes = self.stages[number], self.stripes[number]
+        stage, stripes = self.stages[number], self._stripes(part)
         boxes = [step.output for step in stripes]
         largest = max(boxes, key=lambda box: (box.y1 - box.y0) * (box.x1 - box.x0))
-        height, width, depth = stage.output.shape
-        slices = len({step.slice for step in stripes})
+        height, width, _ = stage.output.shape
+        depth = stage.output.pixel_channels
+        slices = len({(step.stage, step.slice) for step in stripes})
         made = sum((box.y1 - box.y0) * (box.x1 - box.x0) for box in boxes)
         kind = self.program.buffers[largest.buffer].kind
         if stage.weights is None:
@@ -202,13 +204,16 @@ class _Reader:
             weights=weights,
         )
 
+    def _stripes(self, part: int) -> list[Stripe]:
+        return [step for stage in self.problem.stages(part) for step in self.stripes[stage]]
+
     def _touched(self, group: Group) -> Iterator[AliveBuffer]:
         """Buffers of a group's steps in order of first use, with the most bytes of each that are in use at once."""
         used: dict[int, None] = {}
         for part in _parts(group):
             where, number = self.problem.parts[part]
             if where == "stage":
-                for step in self.stripes[number]:
+                for step in self._stripes(part):
                     used |= dict.fromkeys([*(slab.buffer for slab in step.inputs), step.output.buffer])
                     used |= {} if step.weights is None else {step.weights: None}
             else:

@@ -207,6 +207,25 @@ class PackAttrs:
     axis: int
 
 
+@dataclass(frozen=True)
+class SplitAttrs:
+    """SPLIT and SPLIT_V: the first `sizes[0]` elements along `axis` (non-negative) into the first output, and so on.
+
+    `operand` is the index of the input that is split; the others say how.
+    """
+
+    axis: int
+    sizes: tuple[int, ...]
+    operand: int
+
+
+@dataclass(frozen=True)
+class ConcatenationAttrs:
+    """CONCATENATION of tensors of one quantisation along `axis` (non-negative)."""
+
+    axis: int
+
+
 Attrs = (
     ConvAttrs
     | PoolAttrs
@@ -217,6 +236,8 @@ Attrs = (
     | PadAttrs
     | StridedSliceAttrs
     | PackAttrs
+    | SplitAttrs
+    | ConcatenationAttrs
     | None
 )
 

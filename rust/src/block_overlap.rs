@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::graph::CascaderGraph;
+use crate::graph::{CascaderGraph, Input, Layout};
 use crate::performance::{Kernel, Primitive};
 use crate::program::{Stripe, View};
 
@@ -14,17 +14,27 @@ const MAX_BLOCKDEP: usize = 3;
 /// Channels of a convolution's job, taken as the most that there are.
 const IFM_BLOCK_DEPTH: i64 = 32;
 
-/// Half-open rows, columns and channels of a tensor; channels None where they cannot be told apart.
+/// Half-open rows, columns and channels of a tensor. Channels count from channel `phase`; boxes of another phase cannot be
+/// told apart by them.
 struct Box3 {
     spans: [(i64, i64); 2],
-    channels: Option<(i64, i64)>,
+    channels: (i64, i64),
+    phase: i64,
 }
 
 impl Box3 {
     fn meets(&self, other: &Box3) -> bool {
         let overlap = |a: (i64, i64), b: (i64, i64)| a.0 < b.1 && b.0 < a.1;
         let planes = (0..2).all(|axis| overlap(self.spans[axis], other.spans[axis]));
-        planes && self.channels.zip(other.channels).is_none_or(|(a, b)| overlap(a, b))
+        planes && (self.phase != other.phase || overlap(self.channels, other.channels))
+    }
+
+    /// Channels `[from, to)` of those that begin at channel `first` of a tensor: bricks show where they lie in a pixel.
+    fn new(spans: [(i64, i64); 2], layout: Layout, first: i64, (from, to): (i64, i64)) -> Box3 {
+        match layout {
+            Layout::Nhwc => Box3 { spans, channels: (from, to), phase: first },
+            Layout::Nhcwb16 => Box3 { spans, channels: (first + from, first + to), phase: 0 },
+        }
     }
 }
 
@@ -77,9 +87,9 @@ impl<'a> Recent<'a> {
                 continue;
             }
             let written = self.written(before, count - 1 - left);
-            return stripe.inputs.iter().zip(&self.graph.parts[stripe.part as usize].inputs).any(|(view, input)| {
+            return stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.slice)).any(|(view, input)| {
                 let same = view.buffer == before.output.buffer;
-                same && (!self.graph.is_aligned(input) || self.read(stripe, kernel, view, job).meets(&written))
+                same && (!self.graph.is_aligned(input) || self.read(stripe, kernel, (view, input), job).meets(&written))
             });
         }
         false
@@ -92,12 +102,12 @@ impl<'a> Recent<'a> {
             let start = span.start + origin[axis];
             (start, (start + stripe.block[axis]).min(span.end))
         });
-        // Slices but the first begin inside a pixel: their channels are not where a reader counts them.
-        let channels = stripe.slice.is_none_or(|slice| slice == 0).then_some((origin[2], origin[2] + stripe.block[2]));
-        Box3 { spans, channels }
+        let first = self.graph.kernel(stripe.part).map_or(0, |kernel| kernel.channels(stripe.slice)[0]);
+        let layout = self.graph.tensors[self.graph.output(stripe.part) as usize].layout;
+        Box3::new(spans, layout, first, (origin[2], origin[2] + stripe.block[2]))
     }
 
-    fn read(&self, stripe: &Stripe, kernel: &Kernel, view: &View, job: i64) -> Box3 {
+    fn read(&self, stripe: &Stripe, kernel: &Kernel, (view, input): (&View, &Input), job: i64) -> Box3 {
         let jobs = jobs(kernel);
         let origin = block_origin(self.graph, stripe, job / jobs);
         let spans = [0, 1].map(|axis| {
@@ -108,8 +118,13 @@ impl<'a> Recent<'a> {
             let to = ((end - 1) * kernel.stride[axis] - before + kernel.dilated(axis)).min(region.len());
             (region.start + from, region.start + to.max(from))
         });
-        let depth = if kernel.primitive == Primitive::Convolution { IFM_BLOCK_DEPTH } else { kernel.ifm_depth };
-        Box3 { spans, channels: Some((job % jobs * depth, (job % jobs + 1) * depth)) }
+        let depth = if kernel.primitive == Primitive::Convolution {
+            IFM_BLOCK_DEPTH
+        } else {
+            kernel.channels_read(stripe.slice)
+        };
+        let layout = self.graph.tensors[input.tensor as usize].layout;
+        Box3::new(spans, layout, input.first_channel, (job % jobs * depth, (job % jobs + 1) * depth))
     }
 }
 
@@ -123,7 +138,8 @@ fn jobs(kernel: &Kernel) -> i64 {
 
 /// Blocks of a stripe along height, width and depth.
 fn grid(graph: &CascaderGraph, stripe: &Stripe) -> [i64; 3] {
-    let depth = graph.kernel(stripe.part).map_or(1, |kernel| kernel.depth(stripe.source()));
+    let [first, end] = graph.kernel(stripe.part).map_or([0, 1], |kernel| kernel.channels(stripe.slice));
+    let depth = end - first;
     let [rows, columns] = stripe.output.region.spans.map(|span| span.len());
     let count = |extent: i64, block: i64| (extent + block - 1) / block;
     [count(rows, stripe.block[0]), count(columns, stripe.block[1]), count(depth, stripe.block[2])]
@@ -165,6 +181,14 @@ mod tests {
             recent.push(stripe);
         }
         found
+    }
+
+    #[test]
+    fn channels_that_begin_elsewhere_in_a_pixel_are_told_apart_in_bricks_alone() {
+        let at = |layout, first| Box3::new([(0, 1); 2], layout, first, (0, 16));
+        assert!(at(Layout::Nhwc, 0).meets(&at(Layout::Nhwc, 16)));
+        assert!(!at(Layout::Nhcwb16, 0).meets(&at(Layout::Nhcwb16, 16)));
+        assert!(at(Layout::Nhcwb16, 16).meets(&at(Layout::Nhcwb16, 16)));
     }
 
     #[test]

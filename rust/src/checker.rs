@@ -260,7 +260,7 @@ impl<'a> Replay<'a> {
     /// Compare an input box with the windows of the output box, and the buffer's cells with the box.
     fn read(&self, step: usize, stripe: &Stripe, operand: usize, view: &View) -> Result<(), Complaint> {
         let part = &self.graph.parts[stripe.part as usize];
-        let input = &part.inputs[operand];
+        let input = &self.graph.reads(stripe.part, stripe.slice)[operand];
         let tensor = &self.graph.tensors[input.tensor as usize];
         if input.plane != tensor.plane {
             return self.complete(input.tensor);
@@ -351,7 +351,7 @@ impl<'a> Replay<'a> {
 
 /// The bit of the slice that a stripe makes, and the bits of all slices of its Part.
 fn slice_bits(graph: &CascaderGraph, stripe: &Stripe) -> (u64, u64) {
-    let count = graph.kernel(stripe.part).and_then(|kernel| kernel.sliced.as_ref()).map_or(0, |s| s.bytes.len() as u32);
+    let count = graph.kernel(stripe.part).map_or(0, |kernel| kernel.slices() as u32);
     match stripe.slice {
         Some(slice) if slice < count && count <= u64::BITS => (1 << slice, u64::MAX >> (u64::BITS - count)),
         _ => (WHOLE, WHOLE),

@@ -26,8 +26,12 @@ impl Costs {
     /// The stripe is taken to lie in the middle of the plane, so that stripes of equal size cost the same.
     pub fn stripe(&mut self, graph: &CascaderGraph, part: PartId, plane: [i64; 2], source: Source) -> Option<Cost> {
         *self.known.entry((part, plane, source)).or_insert_with(|| {
-            let kernel = graph.kernel(part)?.with(source)?;
-            best_block(graph, part, &kernel, plane, source.home())
+            let kernel = graph.kernel(part)?;
+            if source == Source::InPlace && !kernel.joined.is_empty() {
+                return joint(graph, part, kernel, plane);
+            }
+            let slice = if let Source::Slice(index) = source { Some(index) } else { None };
+            best_block(graph, (part, slice), &kernel.with(source)?, plane, source.home())
         })
     }
 
@@ -68,13 +72,28 @@ pub fn choose_encoding(device: &Device, kernel: &Kernel, plane: [i64; 2], layout
     }
 }
 
-fn best_block(graph: &CascaderGraph, part: PartId, kernel: &Kernel, plane: [i64; 2], constants: Home) -> Option<Cost> {
+/// All operations of a Part that joins its inputs, one after the other; the block is the first one's.
+fn joint(graph: &CascaderGraph, part: PartId, kernel: &Kernel, plane: [i64; 2]) -> Option<Cost> {
+    let copy = |(index, copy)| best_block(graph, (part, Some(index)), copy, plane, Home::Constants);
+    let costs: Option<Vec<Cost>> = (0..).zip(&kernel.joined).map(copy).collect();
+    let costs = costs?;
+    let cycles = costs.iter().map(|cost| cost.cycles).sum();
+    Some(Cost { cycles, constants: 0, block: costs.first()?.block })
+}
+
+fn best_block(
+    graph: &CascaderGraph,
+    (part, slice): (PartId, Option<u32>),
+    kernel: &Kernel,
+    plane: [i64; 2],
+    constants: Home,
+) -> Option<Cost> {
     let output = &graph.tensors[graph.output(part) as usize];
     let middle = [0, 1].map(|axis| {
         let start = (output.plane[axis] - plane[axis]) / 2;
         Span::new(start, start + plane[axis])
     });
-    let op = operation(graph, part, kernel, Region { spans: middle }, constants);
+    let op = operation(graph, (part, slice), kernel, Region { spans: middle }, constants);
     match &graph.device.unit {
         Unit::EthosU(npu) => ethosu::best_block(npu, &op),
         Unit::Rated(unit) => {
@@ -84,15 +103,15 @@ fn best_block(graph: &CascaderGraph, part: PartId, kernel: &Kernel, plane: [i64;
     }
 }
 
-/// The operation of a Part on a box of its output.
+/// The operation that makes a slice of a Part's output, on a box of it.
 fn operation<'a>(
     graph: &CascaderGraph,
-    part: PartId,
+    (part, slice): (PartId, Option<u32>),
     kernel: &'a Kernel,
     region: Region,
     constants: Home,
 ) -> Operation<'a> {
-    let inputs = &graph.parts[part as usize].inputs;
+    let inputs = graph.reads(part, slice);
     let output = &graph.tensors[graph.output(part) as usize];
     let read = |input: &Input| Slab {
         plane: [Axis::Height, Axis::Width].map(|axis| {
@@ -103,7 +122,7 @@ fn operation<'a>(
             }
         }),
         layout: graph.tensors[input.tensor as usize].layout,
-        pixel_bytes: kernel.ifm_depth as u64,
+        pixel_bytes: input.pixel_bytes,
     };
     Operation {
         kernel,

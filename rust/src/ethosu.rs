@@ -132,8 +132,9 @@ fn extents(plane: i64, micro: i64, limit: i64) -> SmallVec<[i64; 12]> {
 pub fn choose_encoding(npu: &EthosU, op: &Operation) -> Option<[Order; 2]> {
     let candidates: SmallVec<[(Order, [u64; 2]); 24]> = orders(npu, op.kernel)
         .filter_map(|order| {
-            let kernel =
-                Kernel { block_depth: order.0, part_kernel: order.1, staged: None, sliced: None, ..*op.kernel };
+            let (block_depth, part_kernel) = order;
+            let (staged, sliced, joined) = (None, None, Vec::new());
+            let kernel = Kernel { block_depth, part_kernel, staged, sliced, joined, ..*op.kernel };
             let cycles =
                 |constants| best_block(npu, &Operation { kernel: &kernel, constants, ..*op }).map(|cost| cost.cycles);
             Some((order, [cycles(Home::Constants)?, cycles(Home::Arena)?]))
@@ -297,6 +298,7 @@ mod tests {
             constant_bytes: if primitive.has_weights() { (weights * size * size + 10 * ofm_depth) as u64 } else { 0 },
             staged: None,
             sliced: None,
+            joined: Vec::new(),
         }
     }
 

@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-use crate::costs::Costs;
+use crate::costs::{staging_cycles, Costs};
 use crate::graph::{CascaderGraph, PartId};
 use crate::interleave::interleave;
 use crate::pareto::pareto_front;
-use crate::performance::Primitive;
+use crate::performance::{Primitive, Source};
 use crate::plans::{Copies, Options};
 use crate::program::{Plan, Program, Staging, Step};
 use crate::proposals::{estimated, search, uncascaded, Frontier};
@@ -84,15 +84,20 @@ fn value(graph: &CascaderGraph, plan: &Plan, copies: Copies, costs: &mut Costs) 
     plans.splice(plan.first as usize..=plan.last as usize, [plan.clone()]);
     let program = interleave(graph, &plans, costs).expect("legal plans");
     let cycles = (plan.first..=plan.last).map(|id| {
-        let (mut kernels, mut copy) = (0, 0);
+        let (mut kernels, mut constants, mut copy) = (0, 0, None);
         for step in &program.steps {
             match step {
-                Step::Stripe(stripe) if stripe.part == id => kernels += stripe.cycles,
-                Step::Copy { part, cycles, .. } if *part == id => copy += cycles,
+                Step::Stripe(stripe) if stripe.part == id => {
+                    kernels += stripe.cycles;
+                    let cost = costs.stripe(graph, id, stripe.output.plane(), Source::InPlace);
+                    constants += cost.map_or(0, |cost| cost.constants);
+                }
+                Step::Copy { part, cycles, .. } if *part == id => copy = Some(*cycles),
                 _ => {}
             }
         }
-        copies.cycles(kernels, copy, 0)
+        let once = graph.kernel(id).map_or(0, |kernel| staging_cycles(&graph.device, kernel.staged_bytes()));
+        copy.map_or_else(|| copies.in_place(kernels, constants, once), |copy| copies.cycles(kernels, copy, 0))
     });
     (counted_bytes(graph, plan, &program), cycles.sum())
 }

@@ -47,6 +47,10 @@ pub struct Input {
     pub propagator: Propagator,
     /// The plane as this Part sees it; another one than the tensor's own makes the read a reshaped one.
     pub plane: [i64; 2],
+    /// Bytes of a pixel as this Part sees it, channels that it leaves out included.
+    pub pixel_bytes: u64,
+    /// First channel read. As many follow as the kernel reads.
+    pub first_channel: i64,
 }
 
 /// What a Part is to the scheduler.
@@ -183,6 +187,16 @@ impl CascaderGraph {
         match &self.parts[part as usize].work {
             Work::Npu(kernel) => Some(kernel),
             Work::Opaque { .. } => None,
+        }
+    }
+
+    /// What the operation reads that makes slice `slice` of a Part's output: of a Part that joins its inputs, one of them.
+    pub fn reads(&self, part: PartId, slice: Option<u32>) -> &[Input] {
+        let inputs = &self.parts[part as usize].inputs;
+        let joins = self.kernel(part).is_some_and(|kernel| !kernel.joined.is_empty());
+        match slice {
+            Some(slice) if joins => std::slice::from_ref(&inputs[slice as usize]),
+            _ => inputs,
         }
     }
 

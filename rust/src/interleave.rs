@@ -3,7 +3,7 @@
 //! Owns the steps, the buffers' extents and what makes a set of Plans legal. Does not choose anything, does not place
 //! buffers, and leaves copies of constants right before their first use.
 
-use smallvec::SmallVec;
+use smallvec::{smallvec, SmallVec};
 use thiserror::Error;
 
 use crate::costs::{staging_cycles, Costs};
@@ -205,7 +205,7 @@ impl Builder<'_> {
             if stripe.part < plan.first {
                 break;
             }
-            for (view, input) in stripe.inputs.iter_mut().zip(&self.graph.parts[stripe.part as usize].inputs) {
+            for (view, input) in stripe.inputs.iter_mut().zip(self.graph.reads(stripe.part, stripe.slice)) {
                 if self.graph.is_aligned(input) {
                     view.capacity = program.buffers[view.buffer as usize].capacity;
                 }
@@ -250,7 +250,7 @@ impl Builder<'_> {
         let output = View { buffer, region, origin: self.origin(roll, buffer, boxes[offset]), capacity: [0, 0] };
         let source = if constants[offset].is_some() { Source::Staged } else { Source::InPlace };
         let cost = self.cost(part, region, source)?;
-        self.program.steps.push(Step::Stripe(Stripe {
+        let stripe = Stripe {
             part,
             inputs,
             output,
@@ -259,7 +259,21 @@ impl Builder<'_> {
             constants: constants[offset],
             slice: None,
             cycles: cost.cycles,
-        }));
+        };
+        self.emit(stripe)
+    }
+
+    /// One operation, or one for each input of a Part that joins them.
+    fn emit(&mut self, stripe: Stripe) -> Result<(), PlanError> {
+        if self.graph.kernel(stripe.part).is_none_or(|kernel| kernel.joined.is_empty()) {
+            self.program.steps.push(Step::Stripe(stripe));
+            return Ok(());
+        }
+        for (slice, &view) in (0..).zip(&stripe.inputs) {
+            let Cost { block, cycles, .. } = self.cost(stripe.part, stripe.output.region, Source::Slice(slice))?;
+            let copy = Stripe { inputs: smallvec![view], block, cycles, slice: Some(slice), ..stripe.clone() };
+            self.program.steps.push(Step::Stripe(copy));
+        }
         Ok(())
     }
 

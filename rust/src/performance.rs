@@ -67,6 +67,9 @@ pub struct Kernel {
     pub staged: Option<Encoding>,
     /// The same constants encoded in slices of output channels, if that was done.
     pub sliced: Option<Sliced>,
+    /// Of a Part that joins its inputs: for each input, the operation that copies it into its channels of the output.
+    /// They are the Part's slices.
+    pub joined: Vec<Kernel>,
 }
 
 /// What weights are encoded for: OFM block depth, and whether they come part-kernel-first.
@@ -112,24 +115,55 @@ impl Kernel {
         }
     }
 
-    /// Output channels of an operation with these constants.
-    pub fn depth(&self, source: Source) -> i64 {
-        match (&self.sliced, source) {
-            (Some(sliced), Source::Slice(index)) => sliced.depth.min(self.ofm_depth - i64::from(index) * sliced.depth),
-            _ => self.ofm_depth,
-        }
-    }
-
     /// Bytes of a copy of all constants.
     pub fn staged_bytes(&self) -> u64 {
         self.staged.map_or(self.constant_bytes, |staged| staged.bytes)
     }
 
-    /// The operation with these constants and no others; None where they are not sliced so.
+    /// The operation with these constants and no others, or that joins one input; None where there is no such slice.
     pub fn with(&self, source: Source) -> Option<Kernel> {
+        let slice = if let Source::Slice(index) = source { Some(index) } else { None };
+        if let Some(piece) = slice.and_then(|index| self.joined.get(index as usize)) {
+            return Some(piece.clone());
+        }
         let Encoding { block_depth, part_kernel, bytes } = self.encoding(source)?;
-        let ofm_depth = self.depth(source);
-        Some(Kernel { ofm_depth, block_depth, part_kernel, constant_bytes: bytes, staged: None, sliced: None, ..*self })
+        let [first, end] = self.channels(slice);
+        let (staged, sliced, joined) = (None, None, Vec::new());
+        Some(Kernel {
+            ofm_depth: end - first,
+            block_depth,
+            part_kernel,
+            constant_bytes: bytes,
+            staged,
+            sliced,
+            joined,
+            ..*self
+        })
+    }
+
+    /// Output channels `[first, end)` that slice `index` makes; all of them for None.
+    pub fn channels(&self, index: Option<u32>) -> [i64; 2] {
+        if let Some(index) = index.map(|index| index as usize).filter(|&index| index < self.joined.len()) {
+            let first = self.joined[..index].iter().map(|before| before.ofm_depth).sum();
+            return [first, first + self.joined[index].ofm_depth];
+        }
+        match (&self.sliced, index) {
+            (Some(sliced), Some(index)) => {
+                let first = i64::from(index) * sliced.depth;
+                [first, (first + sliced.depth).min(self.ofm_depth)]
+            }
+            _ => [0, self.ofm_depth],
+        }
+    }
+
+    /// Slices of its output channels that a Part may be, or is, made in.
+    pub fn slices(&self) -> usize {
+        self.sliced.as_ref().map_or(self.joined.len(), |sliced| sliced.bytes.len())
+    }
+
+    /// Channels that the operation reads that makes slice `index`.
+    pub fn channels_read(&self, index: Option<u32>) -> i64 {
+        index.and_then(|index| self.joined.get(index as usize)).unwrap_or(self).ifm_depth
     }
 
     /// Extent of the dilated window along an axis.

@@ -45,7 +45,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             max_group: 40,
-            stripes: vec![1, 2, 4, 8],
+            stripes: vec![1, 2, 3, 4, 6, 8],
             divisions: vec![2],
             tiles: vec![1, 2, 3, 4, 6],
             resolution: 64,
@@ -66,12 +66,12 @@ pub enum Copies {
 }
 
 impl Copies {
-    /// Cycles of kernels that read their constants in place, which keeps the constants' memory busy for some of them, while
-    /// one copy would have taken `once`: where copies hide, others wait for the rest.
-    fn in_place(self, kernels: Cycles, once: u64) -> u64 {
+    /// Cycles of kernels that read their constants in place, which keeps the constants' memory busy for `constants` of
+    /// them, while one copy would have taken `once`: where copies hide, others wait for the rest.
+    pub fn in_place(self, kernels: u64, constants: u64, once: u64) -> u64 {
         match self {
-            Copies::Exposed => kernels.all,
-            Copies::Hidden => kernels.all + kernels.constants.saturating_sub(once),
+            Copies::Exposed => kernels,
+            Copies::Hidden => kernels + constants.saturating_sub(once),
         }
     }
 
@@ -289,7 +289,7 @@ fn single(
     let mut found = Vec::new();
     let copy = staging_cycles(&graph.device, kernel.staged_bytes());
     if let Some(cost) = costs.stripe(graph, part, plane, Source::InPlace) {
-        let cycles = copies.in_place(Cycles::default().plus(&cost, 1), copy);
+        let cycles = copies.in_place(cost.cycles, cost.constants, copy);
         found.push(candidate(Staging::InPlace, plane[0], 0, cycles));
     }
     if let Some(cost) = costs.stripe(graph, part, plane, Source::Staged).filter(|_| kernel.staged_bytes() > 0) {
@@ -546,7 +546,7 @@ impl Grower<'_> {
         let copy = staging_cycles(&self.graph.device, constant_bytes);
         let mut found = Vec::new();
         if let Some(cycles) = self.cycles(part, stripe, Source::InPlace, boxes) {
-            let cycles = self.copies.in_place(cycles, copy);
+            let cycles = self.copies.in_place(cycles.all, cycles.constants, copy);
             found.push(Choice { staging: Staging::InPlace, staged_bytes: 0, cycles });
         }
         if constant_bytes > 0 {

@@ -149,11 +149,11 @@ pub struct Stripe {
 impl Stripe {
     /// The stripe as an operation with `kernel`, its Part's with the constants that it uses.
     pub fn operation<'k>(&self, graph: &CascaderGraph, kernel: &'k Kernel) -> Operation<'k> {
-        let reads = &graph.parts[self.part as usize].inputs;
+        let reads = graph.reads(self.part, self.slice);
         let read = |index: usize| Slab {
             plane: self.inputs[index].plane(),
             layout: graph.tensors[reads[index].tensor as usize].layout,
-            pixel_bytes: kernel.ifm_depth as u64,
+            pixel_bytes: reads[index].pixel_bytes,
         };
         let made = &graph.tensors[graph.output(self.part) as usize];
         Operation {
@@ -169,8 +169,8 @@ impl Stripe {
     /// Which constants it uses, and from where.
     pub fn source(&self) -> Source {
         match (self.constants, self.slice) {
-            (None, _) => Source::InPlace,
-            (Some(_), slice) => Source::copied(slice),
+            (None, None) => Source::InPlace,
+            (_, slice) => Source::copied(slice),
         }
     }
 }

@@ -17,21 +17,28 @@ pub struct Surface {
     bases: [u64; 4],
     row_bytes: u64,
     pixel_bytes: u64,
+    depth: u64,
     layout: Layout,
 }
 
 impl Surface {
-    /// A view of a buffer at `offset`.
-    pub fn new(view: &View, offset: u64, pixel_bytes: u64, layout: Layout) -> Surface {
+    /// Channels `[first, end)` of a view of a buffer at `offset`; `pixel_bytes` are those of all channels.
+    pub fn new(view: &View, offset: u64, pixel_bytes: u64, layout: Layout, [first, end]: [i64; 2]) -> Surface {
+        let (skipped, depth) = (first as u64, (end - first) as u64);
         let extent = view.region.spans.map(|span| span.len() as u64);
         let capacity = view.capacity.map(|extent| extent as u64);
-        let first = [0, 1].map(|axis| {
+        let corner = [0, 1].map(|axis| {
             (view.region.spans[axis].start - view.origin[axis]).rem_euclid(view.capacity[axis].max(1)) as u64
         });
         let row_bytes = capacity[1] * pixel_bytes;
-        let [height, width] = [0, 1].map(|axis| extent[axis].min(capacity[axis] - first[axis]));
+        let offset = offset
+            + match layout {
+                Layout::Nhwc => skipped,
+                Layout::Nhcwb16 => skipped * capacity[1],
+            };
+        let [height, width] = [0, 1].map(|axis| extent[axis].min(capacity[axis] - corner[axis]));
         let (tall, wide) = (height < extent[0], width < extent[1]);
-        let (row, column) = (offset + first[0] * row_bytes, first[1] * pixel_bytes);
+        let (row, column) = (offset + corner[0] * row_bytes, corner[1] * pixel_bytes);
         Surface {
             tiles: [height, if wide { height } else { 0 }, width],
             extent,
@@ -43,6 +50,7 @@ impl Surface {
             ],
             row_bytes,
             pixel_bytes,
+            depth,
             layout,
         }
     }
@@ -51,11 +59,15 @@ impl Surface {
     pub fn ranges(&self) -> SmallVec<[(u64, u64); 4]> {
         let rows = [self.tiles[0], self.extent[0] - self.tiles[0]];
         let columns = [self.tiles[2], self.extent[1] - self.tiles[2]];
+        let run = |width: u64| match self.layout {
+            Layout::Nhwc => (width - 1) * self.pixel_bytes + self.depth,
+            Layout::Nhcwb16 => width * self.depth,
+        };
         let mut found = SmallVec::new();
         for (tile, &base) in self.bases.iter().enumerate() {
             let (height, width) = (rows[tile / 2], columns[tile % 2]);
             if height > 0 && width > 0 {
-                found.push((base, base + (height - 1) * self.row_bytes + width * self.pixel_bytes));
+                found.push((base, base + (height - 1) * self.row_bytes + run(width)));
             }
         }
         found
@@ -205,15 +217,21 @@ mod tests {
     use super::*;
     use crate::stripe::{Region, Span};
 
-    fn surface(rows: (i64, i64)) -> Surface {
+    fn surface(rows: (i64, i64), channels: [i64; 2]) -> Surface {
         let region = Region { spans: [Span::new(rows.0, rows.1), Span::new(0, 4)] };
-        Surface::new(&View { buffer: 0, region, origin: [0, 0], capacity: [4, 4] }, 1000, 8, Layout::Nhwc)
+        let view = View { buffer: 0, region, origin: [0, 0], capacity: [4, 4] };
+        Surface::new(&view, 1000, 8, Layout::Nhwc, channels)
     }
 
     #[test]
     fn rows_that_wrap_lie_in_two_tiles() {
-        assert_eq!(surface((0, 4)).ranges().as_slice(), [(1000, 1128)]);
-        assert_eq!(surface((6, 9)).ranges().as_slice(), [(1064, 1128), (1000, 1032)]);
+        assert_eq!(surface((0, 4), [0, 8]).ranges().as_slice(), [(1000, 1128)]);
+        assert_eq!(surface((6, 9), [0, 8]).ranges().as_slice(), [(1064, 1128), (1000, 1032)]);
+    }
+
+    #[test]
+    fn some_channels_begin_and_end_inside_a_pixel() {
+        assert_eq!(surface((0, 4), [2, 5]).ranges().as_slice(), [(1002, 1125)]);
     }
 
     #[test]

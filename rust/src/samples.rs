@@ -1,4 +1,4 @@
-//! Graphs for the tests of the scheduler: chains and residual networks written down as tables.
+//! Graphs for the tests of the scheduler: chains, residual networks and joins written down as tables.
 
 use crate::costs::choose_encoding;
 use crate::graph::{aligned, CascaderGraph, Input, Layout, Part, PartId, Tensor, TensorId, Work};
@@ -60,8 +60,9 @@ impl Network {
         let ifm_depth = source.pixel_bytes as i64;
         let plane = source.plane.map(|extent| (extent + stride - 1) / stride);
         let total = ((plane[0] - 1) * stride + kernel - source.plane[0]).max(0);
-        let input =
-            Input { tensor: from, propagator: window(kernel, stride, total / 2, ifm_depth), plane: source.plane };
+        let propagator = window(kernel, stride, total / 2, ifm_depth);
+        let (plane_in, pixel_bytes) = (source.plane, source.pixel_bytes);
+        let input = Input { tensor: from, propagator, plane: plane_in, pixel_bytes, first_channel: 0 };
         let weights = kernel * kernel * if primitive == Primitive::Convolution { ifm_depth * depth } else { depth };
         self.push(plane, depth, vec![input], primitive, [kernel, stride, ifm_depth, weights])
     }
@@ -70,8 +71,35 @@ impl Network {
     pub fn add(&mut self, a: TensorId, b: TensorId) -> TensorId {
         let plane = self.tensors[a as usize].plane;
         let depth = self.tensors[a as usize].pixel_bytes as i64;
-        let inputs = [a, b].map(|tensor| Input { tensor, propagator: Propagator::identity(), plane });
+        let (pixel_bytes, first_channel) = (depth as u64, 0);
+        let read = |tensor| Input { tensor, propagator: Propagator::identity(), plane, pixel_bytes, first_channel };
+        let inputs = [a, b].map(read);
         self.push(plane, depth, inputs.to_vec(), Primitive::Add, [1, 1, depth, 0])
+    }
+
+    /// Put the channels of tensors one behind the other.
+    pub fn join(&mut self, from: &[TensorId]) -> TensorId {
+        let plane = self.tensors[from[0] as usize].plane;
+        let depths: Vec<u64> = from.iter().map(|&tensor| self.tensors[tensor as usize].pixel_bytes).collect();
+        let read = |(&tensor, &pixel_bytes)| Input {
+            tensor,
+            propagator: Propagator::identity(),
+            plane,
+            pixel_bytes,
+            first_channel: 0,
+        };
+        let inputs = from.iter().zip(&depths).map(read).collect();
+        let depth = depths.iter().sum::<u64>() as i64;
+        let id = self.push(plane, depth, inputs, Primitive::AveragePool, [1, 1, depth, 0]);
+        if let Some(Work::Npu(kernel)) = self.parts.last_mut().map(|part| &mut part.work) {
+            let copy = |&depth: &u64| {
+                let copy = Kernel { ifm_depth: depth as i64, ofm_depth: depth as i64, ..(**kernel).clone() };
+                let found = choose_encoding(&device(), &copy, plane, [Layout::Nhwc; 2]).expect("a block fits");
+                Kernel { block_depth: found[0].0, ..copy }
+            };
+            kernel.joined = depths.iter().map(copy).collect();
+        }
+        id
     }
 
     fn push(
@@ -106,6 +134,7 @@ impl Network {
             constant_bytes: weights as u64 + if weights > 0 { 10 * depth as u64 } else { 0 },
             staged: None,
             sliced: None,
+            joined: Vec::new(),
         };
         let [in_place, (block_depth, part_kernel)] =
             choose_encoding(&device(), &kernel, plane, [Layout::Nhwc; 2]).expect("a block fits");

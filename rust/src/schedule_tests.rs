@@ -15,7 +15,8 @@ use crate::samples::{counted_bytes, place, Network};
 use crate::stripe::{Axis, Span, Tiling};
 use crate::walk::is_interior;
 
-/// A chain of windows, with a residual addition where `residual` says so and the shapes allow it.
+/// A chain of windows; where `residual` says so and the shapes allow it, what a window reads is added to or joined with
+/// what it makes.
 fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool) -> CascaderGraph {
     let mut net = Network::new(size, 16);
     let mut t = 0;
@@ -25,7 +26,12 @@ fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool) -> Casca
         t = net.window(t, primitive, kernel, stride, 16);
         if residual && stride == 1 {
             t = net.window(t, Primitive::Convolution, 1, 1, 16);
-            t = net.add(from, t);
+            t = if kernel == 2 {
+                let joined = net.join(&[from, t]);
+                net.window(joined, Primitive::Convolution, 1, 1, 16)
+            } else {
+                net.add(from, t)
+            };
         }
     }
     net.finish(t)
@@ -208,6 +214,38 @@ fn a_repeated_stripe_is_noticed() {
     }
     program.steps.push(last);
     assert!(matches!(check(&graph, &program), Err(Complaint::Repeated { .. })));
+}
+
+/// Two branches that are joined and read again, row by row.
+fn joined() -> (CascaderGraph, Program) {
+    let mut net = Network::new([9, 7], 8);
+    let branches = [1, 3].map(|kernel| net.window(0, Primitive::Depthwise, kernel, 1, 8));
+    let joined = net.join(&[branches[1], branches[0]]);
+    let out = net.window(joined, Primitive::Convolution, 3, 1, 8);
+    let graph = net.finish(out);
+    let tiling = Tiling { roll: Axis::Height, tiles: 1 };
+    let plan = Plan { first: 0, last: 3, tiling, stripes: vec![1; 4], staging: vec![Staging::InPlace; 4] };
+    let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
+    (graph, program)
+}
+
+#[test]
+fn an_input_that_is_not_joined_is_noticed() {
+    let (graph, mut program) = joined();
+    assert_eq!(check(&graph, &program), Ok(()));
+    let of = |slice| move |step: &Step| matches!(step, Step::Stripe(stripe) if stripe.slice == Some(slice));
+    let (first, second) = (program.steps.iter().position(of(0)), program.steps.iter().position(of(1)));
+    program.steps[second.expect("two inputs")] = program.steps[first.expect("two inputs")].clone();
+    assert!(matches!(check(&graph, &program), Err(Complaint::Missing { .. })));
+}
+
+#[test]
+fn an_input_joined_from_elsewhere_is_noticed() {
+    let (graph, mut program) = joined();
+    let mut reads: Vec<_> = stripes(&mut program).filter(|stripe| stripe.slice.is_some()).collect();
+    let other = reads[1].inputs.clone();
+    reads[0].inputs = other;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Missing { .. })));
 }
 
 #[test]

@@ -183,11 +183,15 @@ impl<'a> Stream<'a> {
     /// Count the words that set a kernel's registers; returns what it touches.
     fn registers(&mut self, kernel: &Kernel, stripe: &Stripe, banks: [u32; 2], blockdep: u32) -> Touched {
         let mut touched = Touched::default();
-        let reads = stripe.inputs.iter().zip(&self.graph.parts[stripe.part as usize].inputs);
-        let inputs: SmallVec<[Surface; 2]> =
-            reads.map(|(view, input)| self.surface(view, input.tensor, kernel.ifm_depth as u64)).collect();
+        let reads = stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.slice));
+        let depth = kernel.channels_read(stripe.slice);
+        let read = |first: i64| [first, first + depth];
+        let inputs: SmallVec<[Surface; 2]> = reads
+            .map(|(view, input)| self.surface(view, input.tensor, input.pixel_bytes, read(input.first_channel)))
+            .collect();
         let made = self.graph.output(stripe.part);
-        let output = self.surface(&stripe.output, made, self.graph.tensors[made as usize].pixel_bytes);
+        let (pixel_bytes, channels) = (self.graph.tensors[made as usize].pixel_bytes, kernel.channels(stripe.slice));
+        let output = self.surface(&stripe.output, made, pixel_bytes, channels);
         for surface in inputs.iter().chain([&output]) {
             touched.ranges.extend(surface.ranges());
         }
@@ -199,9 +203,9 @@ impl<'a> Stream<'a> {
         touched
     }
 
-    fn surface(&self, view: &View, tensor: TensorId, pixel_bytes: u64) -> Surface {
+    fn surface(&self, view: &View, tensor: TensorId, pixel_bytes: u64, channels: [i64; 2]) -> Surface {
         let layout = self.graph.tensors[tensor as usize].layout;
-        Surface::new(view, self.offsets[view.buffer as usize], pixel_bytes, layout)
+        Surface::new(view, self.offsets[view.buffer as usize], pixel_bytes, layout, channels)
     }
 
     fn costed(&mut self, kernel: &Kernel, stripe: &Stripe) -> &mut Costed {

@@ -10,7 +10,7 @@ from ethoscade.target import ACCELERATORS
 from graphs import GraphMaker, same
 from npu import check_whole
 
-CASES: dict[str, Callable[[GraphMaker], int]] = {
+CASES: dict[str, Callable[[GraphMaker], object]] = {
     "conv_3x3_relu6": lambda m: m.conv(m.input((1, 9, 7, 5)), 7, same(9, 7, (3, 3)), Activation.RELU6),
     "conv_5x3_stride_2": lambda m: m.conv(m.input((1, 10, 8, 20)), 40, same(10, 8, (5, 3), 2)),
     "conv_dilated": lambda m: m.conv(m.input((1, 12, 12, 33)), 9, same(12, 12, (3, 3), 1, 2)),
@@ -54,6 +54,13 @@ CASES: dict[str, Callable[[GraphMaker], int]] = {
     "mean_of_a_power_of_two": lambda m: m.mean(m.input((1, 8, 8, 50))),
     "mean_over_height": lambda m: m.mean(m.input((1, 50, 4, 12)), (1,)),
     "mean_large": lambda m: m.mean(m.input((1, 64, 64, 8))),
+    "concatenate": lambda m: m.concatenate([m.input((1, 9, 7, depth)) for depth in (21, 1, 16)]),
+    "concatenate_with_itself": lambda m: m.concatenate([m.input((1, 9, 7, 21))] * 3),
+    "concatenate_rows": lambda m: m.concatenate([m.input((3, 16)), m.input((3, 24))], axis=1),
+    "concatenate_pieces": lambda m: m.concatenate(m.split(m.input((1, 6, 9, 48)), (16, 32))[::-1]),
+    "split": lambda m: m.split(m.input((1, 9, 7, 21)), (7, 7, 7)),
+    "split_unevenly": lambda m: m.split(m.input((1, 9, 7, 70)), (1, 32, 16, 21)),
+    "split_of_a_row": lambda m: m.split(m.input((3, 40), dtype=m.dtype), (16, 24), axis=1),
     "quantize": lambda m: m.quantize(m.input((1, 30, 30, 9))),
     "quantize_to_the_other_type": lambda m: m.quantize(
         m.input((1, 30, 30, 9)), DType.UINT8 if m.dtype is DType.INT8 else DType.INT8

@@ -23,11 +23,13 @@ from ethoscade.scheduling.schedule import (
 )
 from ethoscade.testing import (
     ModelBuilder,
+    inception_modules,
     inverted_residuals,
     keyword_spotting,
     mobilenet_v1,
     random_network,
     residual_network,
+    shuffle_units,
     tiny_conv,
 )
 from hypothesis import HealthCheck, given, settings
@@ -96,6 +98,10 @@ BUILT = {
     "chain": chain,
     "residuals": residuals,
     "forked": forked,
+    "inception_modules": lambda: inception_modules(resolution=17),
+    "inception_modules_in_pixels": lambda: inception_modules(channels=10, resolution=13),
+    "shuffle_units": lambda: shuffle_units(resolution=15),
+    "shuffle_units_in_pixels": lambda: shuffle_units(channels=24, resolution=13),
 }
 
 
@@ -189,7 +195,13 @@ def schedules(draw: st.DrawFn, network: Network) -> Schedule:
 
 
 @settings(STEADY, max_examples=150)
-@given(st.data(), st.sampled_from(["chain", "residuals", "forked", "inverted_residuals", "heavy"]), CHIPS)
+@given(
+    st.data(),
+    st.sampled_from(
+        ["chain", "residuals", "forked", "inverted_residuals", "heavy", "shuffle_units", "inception_modules"]
+    ),
+    CHIPS,
+)
 def test_schedules_by_hand_are_proved_and_exact(data: st.DataObject, name: str, accelerator: str) -> None:
     network = network_of(BUILT[name](), accelerator)
     carry_out(network, data.draw(schedules(network)))

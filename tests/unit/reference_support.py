@@ -111,6 +111,19 @@ def drawn_operator(kind: str, seed: int) -> bytes:
     elif kind == "QUANTIZE":
         to = (DType.INT8, DType.UINT8)[rng.integers(2)]
         b.quantize(x, drawn_quantisation(rng, to), dtype=to)
+    elif kind == "CONCATENATION":
+        axis = int(rng.integers(-len(shape), len(shape)))
+        others = [tuple(int(n) if i == axis % 4 else d for i, d in enumerate(shape)) for n in rng.integers(1, 9, 2)]
+        count = int(rng.integers(0, 3))
+        b.concatenate([x, *(b.input(other, quantisation=x.quantisation) for other in others[:count])], axis=axis)
+    elif kind in ("SPLIT", "SPLIT_V"):
+        axis = int(rng.integers(-len(shape), len(shape)))
+        extent = shape[axis]
+        if kind == "SPLIT":
+            b.split(x, int(rng.choice([n for n in range(1, extent + 1) if extent % n == 0])), axis=axis)
+        else:
+            first = int(rng.integers(1, extent + 1))
+            b.split(x, [first, -1] if first < extent else [first], axis=axis)
     elif kind == "RELU":
         b.relu(x, activation=ACTIVATIONS[rng.integers(1, 4)], output=output)
     else:

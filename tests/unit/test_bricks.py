@@ -100,6 +100,24 @@ def test_exposed_tensors_stay_pixel_by_pixel() -> None:
     assert in_bricks(graph, {x, *graph.inputs, *graph.outputs}) == set()
 
 
+@pytest.mark.parametrize(("sizes", "bricks"), [((16, 32), True), ((32, 16), True), ((8, 40), False), ((40, 8), False)])
+def test_pieces_that_begin_inside_a_brick_stay_pixel_by_pixel(sizes: tuple[int, int], bricks: bool) -> None:
+    maker = GraphMaker()
+    x = maker.conv(maker.input((1, 4, 6, 16)), 48, Window(1, 1))
+    pieces = maker.split(x, sizes)
+    graph = maker.graph([maker.conv(piece, 16, Window(1, 1)) for piece in pieces])
+    assert in_bricks(graph) == ({x, *pieces} if bricks else set())
+
+
+@pytest.mark.parametrize(("depths", "bricks"), [((16, 32), True), ((16, 16, 16), True), ((8, 40), False)])
+def test_inputs_that_are_joined_inside_a_brick_are_joined_pixel_by_pixel(depths: tuple[int, ...], bricks: bool) -> None:
+    maker = GraphMaker()
+    x = maker.input((1, 4, 6, 16))
+    joined = maker.concatenate([maker.conv(x, depth, Window(1, 1)) for depth in depths])
+    maker.conv(joined, 16, Window(1, 1))
+    assert (joined in in_bricks(maker.graph())) == bricks
+
+
 def across_a_cpu_operator() -> bytes:
     """x -> y -> SOFTMAX -> ADD with x: x is made and read by the NPU alone, but by two of its runs."""
     b = testing.ModelBuilder("across")

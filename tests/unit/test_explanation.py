@@ -15,7 +15,7 @@ from ethoscade.explanation import explain
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import CallOperator, Stripe
 from ethoscade.scheduling.schedule import Bands, CacheRead, ComputeAt, Group, RollingBuffer, Schedule, Split
-from ethoscade.testing import inverted_residuals, residual_network, tiny_conv
+from ethoscade.testing import inception_modules, inverted_residuals, residual_network, tiny_conv
 
 MODEL = residual_network(blocks=2, channels=8, resolution=16)
 
@@ -29,7 +29,7 @@ def alive_bytes(compiled: Compiled, step: int) -> int:
     return sum(buffer.live_bytes(step) for buffer in compiled.program.buffers)
 
 
-@pytest.mark.parametrize("model", [MODEL, tiny_conv(), inverted_residuals()])
+@pytest.mark.parametrize("model", [MODEL, tiny_conv(), inverted_residuals(), inception_modules()])
 @pytest.mark.parametrize("optimise", ["size", "performance"])
 def test_the_peak_is_the_largest_step(model: bytes, optimise: str) -> None:
     compiled = ethoscade.compile(model, optimise=optimise)
@@ -43,6 +43,17 @@ def test_the_peak_is_the_largest_step(model: bytes, optimise: str) -> None:
         assert sum(buffer.live_bytes for buffer in one.alive) == one.live_bytes == sums[one.step]
         assert list(one.alive) == sorted(one.alive, key=lambda buffer: -buffer.live_bytes)
         assert one.operator in {op.name for op in compiled.operators}
+
+
+@pytest.mark.parametrize("optimise", ["size", "performance"])
+def test_a_concatenation_is_one_operator_of_several_operations(optimise: str) -> None:
+    compiled = ethoscade.compile(inception_modules(modules=1), optimise=optimise)
+    explained = [operator for group in compiled.explain().groups for operator in group.operators]
+    (joint,) = (operator for operator in explained if operator.kind == "CONCATENATION")
+    index = next(i for i, op in enumerate(compiled.artifact.graph.operators) if op.kind == "CONCATENATION")
+    steps = [s for s in compiled.program.steps if isinstance(s, Stripe) and compiled.stages[s.stage].operator == index]
+    assert joint.operations == len(steps) >= 3
+    assert joint.recomputed == 0 and joint.stripe[2] == 16 and joint.weights == "none"
 
 
 def test_the_runner_up_is_in_another_group(leanest: Compiled) -> None:

@@ -151,6 +151,34 @@ def test_pad_and_softmax():
     assert read_op(file).attrs == ir.SoftmaxAttrs(0.5)
 
 
+def test_split_sizes_are_resolved():
+    x, pieces = T("x", (1, 4, 4, 9)), (T("y", (1, 4, 4, 2)), T("z", (1, 4, 4, 7)))
+    sizes, axis = constant("sizes", [2, -1]), constant("axis", [-1], ())
+    op = Op("SPLIT_V", (0, 3, 4), (1, 2), "SplitVOptions", {"NumSplits": 2})
+    assert read_op(File((x, *pieces, sizes, axis), (op,), (0,), (1, 2))).attrs == ir.SplitAttrs(3, (2, 7), 0)
+    op = Op("SPLIT", (3, 0), (1, 2), "SplitOptions", {"NumSplits": 2})
+    halves = (T("y", (1, 2, 4, 9)), T("z", (1, 2, 4, 9)))
+    found = read_op(File((x, *halves, constant("axis", [1], ())), (op,), (0,), (1, 2)))
+    assert found.attrs == ir.SplitAttrs(1, (2, 2), 1)
+    other = (T("y", (1, 2, 4, 9)), T("z", (1, 2, 4, 9), scales=(0.25,)))
+    found = read_op(File((x, *other, constant("axis", [1], ())), (op,), (0,), (1, 2)))
+    assert found.opaque is not None and "quantisation from 'x' to 'z'" in found.opaque
+
+
+def test_concatenation():
+    inputs = (T("x", (1, 4, 4, 2)), T("y", (1, 4, 4, 7)))
+    options = {"Axis": -1, "FusedActivationFunction": 0}
+    file = one_op("CONCATENATION", inputs, T("z", (1, 4, 4, 9)), "ConcatenationOptions", options)
+    assert read_op(file).attrs == ir.ConcatenationAttrs(3)
+    for changed, reason in (
+        (file.operator(0, options={"FusedActivationFunction": 1}), "fused activation"),
+        (file.tensor(1, scales=(0.25,)), "quantisation from 'y' to 'z'"),
+        (file.tensor(1, type=UINT8), "mix int8 and uint8"),
+    ):
+        opaque = read_op(changed).opaque
+        assert opaque is not None and reason in opaque
+
+
 def test_strided_slice_masks_are_resolved():
     extra = (constant("b", [5, -3]), constant("e", [0, 9]), constant("s", [-2, 1]))
     options = {"BeginMask": 1, "EndMask": 1, "ShrinkAxisMask": 2}

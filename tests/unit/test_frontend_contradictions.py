@@ -260,6 +260,10 @@ REDUCER = ("ReducerOptions", {"KeepDims": True})
         (simple("QUANTIZE", [(1, 4), (1, 3)]), "make .1, 4."),
         (simple("RELU6", [(1, 4), (1, 3)]), "make .1, 4."),
         (simple("SHAPE", [(1, 4), (2,)]), "int32 or int64"),
+        (simple("CONCATENATION", [(2, 4), (3, 4), (2, 8)], None, ("ConcatenationOptions", {"Axis": 1})), "joins"),
+        (simple("CONCATENATION", [(2, 4), (2, 4), (2, 9)], None, ("ConcatenationOptions", {"Axis": 1})), "make .2, 8."),
+        (simple("CONCATENATION", [(2, 4), (2, 4), (2, 8)], None, ("ConcatenationOptions", {"Axis": 2})), "axis 2 of 2"),
+        (simple("CONCATENATION", [(2, 4), (2,), (2, 8)], None, ("ConcatenationOptions", {"Axis": 1})), "joins"),
         (simple("PACK", [(4,), (3,), (2, 4)], None, ("PackOptions", {"ValuesCount": 2, "Axis": 0})), "packs"),
         (simple("PACK", [(4,), (4,), (2, 4)], None, ("PackOptions", {"ValuesCount": 3, "Axis": 0})), "counts 3"),
         (simple("PACK", [(4,), (4,), (2, 4)], None, ("PackOptions", {"ValuesCount": 2, "Axis": 5})), "axis 5"),
@@ -268,6 +272,38 @@ REDUCER = ("ReducerOptions", {"KeepDims": True})
 )
 def test_shapes_of_other_operators(file, match):
     refused(file, match, operator=file.tensors[file.outputs[0]].name)
+
+
+def pieces(sizes: list[int], widths: tuple[int, ...], axis: int = 1, count: int | None = None) -> File:
+    """A SPLIT_V of four columns into `sizes`, written to tensors of those `widths`."""
+    made = [T(f"t{i}", (2, width)) for i, width in enumerate(widths)]
+    tensors = (*made, T("x", (2, 4)), constant("sizes", sizes), constant("axis", [axis], ()))
+    first = len(made)
+    options = {"NumSplits": len(made) if count is None else count}
+    op = Op("SPLIT_V", range(first, first + 3), range(first), "SplitVOptions", options)
+    return File(tensors, (op,), (first,), range(first))
+
+
+@pytest.mark.parametrize(
+    ("file", "match"),
+    [
+        (pieces([1, 3], (1, 2)), "make .2, 3."),
+        (pieces([1, 2], (1, 3)), "splits 4 elements along axis 1 into .1, 2."),
+        (pieces([-1, -1], (2, 2)), "into .-1, -1."),
+        (pieces([4, 0], (4, 1)), "into .4, 0."),
+        (pieces([1, 3], (1, 3), axis=2), "axis 2 of 2"),
+        (pieces([1, 2, 1], (1, 3)), "3 sizes for 2 pieces"),
+        (pieces([1, 3], (1, 3), count=3), "2 outputs; it makes 3"),
+    ],
+)
+def test_pieces_of_a_split(file, match):
+    refused(file, match, operator="t0")
+
+
+def test_equal_pieces():
+    tensors = (T("y", (2, 2)), T("z", (2, 2)), T("w", (2, 2)), T("x", (2, 4)), constant("axis", [1], ()))
+    op = Op("SPLIT", (4, 3), (0, 1, 2), "SplitOptions", {"NumSplits": 3})
+    refused(File(tensors, (op,), (3,), (0, 1, 2)), "4 elements along axis 1 into 3 equal pieces", value=3)
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,27 @@ def per_channel_input(m: GraphMaker) -> None:
     m.quantize(m.input((1, 1, 1, 2), Quantisation((0.1, 0.2), (0, 0), 3)))
 
 
+def split_rows(m: GraphMaker) -> None:
+    m.split(m.input((1, 4, 4, 8)), (2, 2), axis=1)
+
+
+def split_of_a_constant(m: GraphMaker) -> None:
+    m.split(m.constant(np.zeros((1, 2, 2, 4), np.int8), Quantisation((0.1,), (0,)), DType.INT8), (2, 2))
+
+
+def joined_rows(m: GraphMaker) -> None:
+    m.concatenate([m.input((1, 4, 4, 8)), m.input((1, 4, 4, 8))], axis=1)
+
+
+def many_inputs(m: GraphMaker) -> None:
+    m.concatenate([m.input((1, 4, 4, 1))] * 65)
+
+
+def joined_constant(m: GraphMaker) -> None:
+    x = m.input((1, 2, 2, 4))
+    m.concatenate([x, m.constant(np.zeros((1, 2, 2, 4), np.int8), m.tensors[x].quantisation, DType.INT8)])
+
+
 def softmax(m: GraphMaker) -> None:
     m.op("SOFTMAX", [m.input((1, 10))], m.tensor((1, 10)))
 
@@ -177,6 +198,11 @@ def pad(m: GraphMaker) -> None:
         (variable_weights, "not constant"),
         (padding_alone, "in padding alone"),
         (per_channel_input, "per channel"),
+        (split_rows, "splits axis 1 of 4; only the last one"),
+        (split_of_a_constant, "is a constant"),
+        (joined_rows, "joins along axis 1 of 4; only the last one"),
+        (many_inputs, "joins 65 inputs; at most 64"),
+        (joined_constant, "is a constant"),
         (softmax, "SOFTMAX has no NPU implementation"),
         (pad, "PAD has no NPU implementation"),
     ],
@@ -200,6 +226,26 @@ def test_mean_of_a_single_column_axis() -> None:
     maker.mean(maker.input((1, 9, 4, 8)), (1,))
     stage = only_stage(maker)
     assert (stage.output.shape, stage.window) == ((1, 4, 8), Window(9, 1))
+
+
+def test_pieces_of_a_split_that_nobody_reads_are_not_made() -> None:
+    maker = GraphMaker()
+    pieces = maker.split(maker.input((1, 4, 6, 30)), (16, 4, 10))
+    graph = maker.graph([pieces[0], maker.quantize(pieces[2])])
+    first, last, _ = lower(graph, partition(graph, ACCELERATOR))
+    assert (first.output.tensor, last.output.tensor) == (pieces[0], pieces[2])
+    assert (last.inputs[0].shape, last.inputs[0].channels) == ((4, 6, 10), (20, 30))
+    assert last.propagators()[0].offset == (0, 0, 0, 20)
+
+
+def test_each_input_of_a_concatenation_is_a_stage() -> None:
+    maker = GraphMaker()
+    parts = [maker.input((1, 4, 6, depth)) for depth in (3, 16)]
+    out = maker.concatenate(parts)
+    graph = maker.graph()
+    stages = lower(graph, partition(graph, ACCELERATOR))
+    assert [stage.inputs[0].tensor for stage in stages] == parts
+    assert [(stage.output.tensor, stage.output.channels) for stage in stages] == [(out, (0, 19)), (out, (3, 19))]
 
 
 def test_families_are_complete() -> None:

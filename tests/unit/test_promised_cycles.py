@@ -14,6 +14,8 @@ NETWORKS = {
     "residual": testing.residual_network,
     "keyword_spotting": testing.keyword_spotting,
     "inverted_residuals": testing.inverted_residuals,
+    "shuffle_units": testing.shuffle_units,
+    "inception_modules": testing.inception_modules,
     **{f"random {seed}": functools.partial(testing.random_network, seed) for seed in range(3)},
 }
 TARGETS = [*((name, "Shared_Sram") for name in ACCELERATORS), ("ethos-u55-256", "Sram_Only")]

@@ -19,6 +19,7 @@ from reference_support import check, differences, drawn_operator, needs_litert
 KINDS = (
     "ADD",
     "AVERAGE_POOL_2D",
+    "CONCATENATION",
     "CONV_2D",
     "DEPTHWISE_CONV_2D",
     "MAX_POOL_2D",
@@ -27,6 +28,8 @@ KINDS = (
     "QUANTIZE",
     "RELU",
     "SOFTMAX",
+    "SPLIT",
+    "SPLIT_V",
 )
 
 

@@ -25,6 +25,8 @@ NETWORKS = {
     "residual_network_uint8": lambda: testing.residual_network(dtype=DType.UINT8),
     "keyword_spotting": testing.keyword_spotting,
     "inverted_residuals": testing.inverted_residuals,
+    "shuffle_units": testing.shuffle_units,
+    "inception_modules": testing.inception_modules,
 }
 
 

@@ -54,10 +54,12 @@ def build_operations(
 def surface(fm: FeatureMap, slab: Slab, offset: int) -> Surface:
     """The slab of `fm` in a buffer at byte `offset` of the arena, in as many tiles as it wraps into."""
     size = fm.dtype.size_bytes
-    row_bytes = slab.columns * fm.shape[2] * size
+    row_bytes = slab.columns * fm.pixel_channels * size
     # In bricks a column is one brick wide, and all columns of the buffer lie between a brick and the next.
     bricks = fm.layout is Layout.NHCWB16
-    stride_x = (BRICK_CHANNELS if bricks else fm.shape[2]) * size
+    stride_x = (BRICK_CHANNELS if bricks else fm.pixel_channels) * size
+    stride_c = slab.columns * stride_x if bricks else size
+    offset += fm.first_channel // (BRICK_CHANNELS if bricks else 1) * stride_c
     height, width = slab.y1 - slab.y0, slab.x1 - slab.x0
     row, column = (slab.y0 - slab.origin_y) % slab.rows, (slab.x0 - slab.origin_x) % slab.columns
     height_0, width_0 = min(height, slab.rows - row), min(width, slab.columns - column)
@@ -80,7 +82,7 @@ def surface(fm: FeatureMap, slab: Slab, offset: int) -> Surface:
         ),
         stride_y=row_bytes,
         stride_x=stride_x,
-        stride_c=slab.columns * stride_x if bricks else size,
+        stride_c=stride_c,
     )
 
 

@@ -12,7 +12,7 @@ import tflite
 
 from ..errors import ModelFormatError
 from ..ir import Attrs, Operator, Tensor
-from . import elementwise, shaping, windows
+from . import channels, elementwise, shaping, windows
 from .flatbuffer import Ledger, integers, union
 from .site import NotUnderstood, Site
 
@@ -39,6 +39,9 @@ _READERS: dict[str, Callable[[Site], Attrs]] = {
     "SHAPE": shaping.shape_of,
     "STRIDED_SLICE": shaping.strided_slice,
     "PACK": shaping.pack,
+    "CONCATENATION": channels.concatenation,
+    "SPLIT": channels.split,
+    "SPLIT_V": channels.split_v,
 }
 _CONTROL_FLOW = (
     "IF",

@@ -21,7 +21,7 @@ def mean(site: Site) -> MeanAttrs:
     ifm = site.input(0, "input")
     options = site.options("ReducerOptions")
     given = site.constant_integers(1, "axes")
-    axes = tuple(sorted({_axis(site, a, len(ifm.shape)) for a in given}))
+    axes = tuple(sorted({resolve_axis(site, a, len(ifm.shape)) for a in given}))
     if not axes:
         raise NotUnderstood("a mean over no axis")
     keep_dims = bool(options.KeepDims())
@@ -92,7 +92,7 @@ def squeeze(site: Site) -> Attrs:
     ifm = site.input(0, "input")
     options = site.optional_options("SqueezeOptions")
     named = integers(options, "SqueezeDims") if options is not None else []
-    axes = {_axis(site, a, len(ifm.shape)) for a in named} or {i for i, d in enumerate(ifm.shape) if d == 1}
+    axes = {resolve_axis(site, a, len(ifm.shape)) for a in named} or {i for i, d in enumerate(ifm.shape) if d == 1}
     for axis in sorted(axes):
         if ifm.shape[axis] != 1:
             raise site.fail(
@@ -112,7 +112,7 @@ def expand_dims(site: Site) -> Attrs:
     given = site.constant_integers(1, "axis")
     if len(given) != 1:
         raise site.fail(f"has {len(given)} axes; it takes 1", value=len(given))
-    axis = _axis(site, given[0], len(ifm.shape) + 1)
+    axis = resolve_axis(site, given[0], len(ifm.shape) + 1)
     site.expect_shape((*ifm.shape[:axis], 1, *ifm.shape[axis:]), " and axis")
     _same_elements(site)
     return None
@@ -189,13 +189,14 @@ def pack(site: Site) -> PackAttrs:
             )
     if int(options.ValuesCount()) != len(site.inputs):
         raise site.fail(f"counts {options.ValuesCount()} inputs and has {len(site.inputs)}", value=len(site.inputs))
-    axis = _axis(site, int(options.Axis()), len(first.shape) + 1)
+    axis = resolve_axis(site, int(options.Axis()), len(first.shape) + 1)
     site.expect_shape((*first.shape[:axis], len(site.inputs), *first.shape[axis:]), " and axis")
     _same_type(site)
     return PackAttrs(axis)
 
 
-def _axis(site: Site, axis: int, rank: int) -> int:
+def resolve_axis(site: Site, axis: int, rank: int) -> int:
+    """A non-negative axis of `rank` dimensions. Raises `ModelFormatError` for one that is not there."""
     if not -rank <= axis < rank:
         raise site.fail(f"names axis {axis} of {rank} dimensions", value=axis)
     return axis % rank

@@ -51,15 +51,15 @@ class Site:
             value=value,
         )
 
-    def count(self, fewest: int, most: int | None = None) -> None:
-        """Check the number of inputs; an understood operator has exactly one output. Raises `ModelFormatError`."""
+    def count(self, fewest: int, most: int | None = None, *, outputs: int = 1) -> None:
+        """Check the number of inputs and of outputs. Raises `ModelFormatError`."""
         given = len(self.inputs)
         most = fewest if most is None else most
         if not fewest <= given <= most:
             wanted = str(fewest) if fewest == most else f"{fewest} to {most}"
             raise self.fail(f"has {given} inputs; it takes {wanted}", value=given)
-        if len(self.outputs) != 1:
-            raise self.fail(f"has {len(self.outputs)} outputs; it makes 1", value=len(self.outputs))
+        if len(self.outputs) != outputs:
+            raise self.fail(f"has {len(self.outputs)} outputs; it makes {outputs}", value=len(self.outputs))
 
     def input(self, index: int, role: str) -> Tensor:
         """The tensor of a mandatory input. Raises `ModelFormatError` if it is absent."""
@@ -77,7 +77,7 @@ class Site:
 
     @property
     def output(self) -> Tensor:
-        """The only output."""
+        """The only output, or the first."""
         return self.tensors[self.outputs[0]]
 
     def options(self, name: str) -> Any:
@@ -102,14 +102,14 @@ class Site:
             raise self.fail(f"has activation {code}, which TensorFlow Lite does not define", value=code)
         raise NotUnderstood(f"fused activation {ACTIVATION_NAMES[code]}")
 
-    def expect_shape(self, expected: tuple[int, ...], why: str = "") -> None:
-        """Compare the output's shape with the recomputed one. Raises `ModelFormatError`."""
-        if self.output.shape != expected:
+    def expect_shape(self, expected: tuple[int, ...], why: str = "", output: int = 0) -> None:
+        """Compare an output's shape with the recomputed one. Raises `ModelFormatError`."""
+        written = self.tensors[self.outputs[output]]
+        if written.shape != expected:
             raise self.fail(
-                f"writes tensor '{self.output.name}' of shape {list(self.output.shape)}; "
-                f"its inputs{why} make {list(expected)}",
-                tensor=self.output,
-                value=self.output.shape,
+                f"writes tensor '{written.name}' of shape {list(written.shape)}; its inputs{why} make {list(expected)}",
+                tensor=written,
+                value=written.shape,
             )
 
     def expect_rank(self, tensor: Tensor, rank: int, role: str) -> None:

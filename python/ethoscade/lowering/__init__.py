@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ..ir import Graph, Operator
 from ..target import Accelerator
-from . import convolution, depthwise, elementwise, fully_connected, identity, mean, pooling
+from . import concatenation, convolution, depthwise, elementwise, fully_connected, identity, mean, pooling, split
 from .stage import Stage
 
 __all__ = ["FAMILIES", "Family", "Selection", "lower", "support"]
@@ -28,17 +28,21 @@ class Family:
 
 
 _POOLING = Family(pooling.support, pooling.lower)
+_SPLIT = Family(split.support, split.lower)
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "ADD": Family(elementwise.support, elementwise.lower),
         "AVERAGE_POOL_2D": _POOLING,
+        "CONCATENATION": Family(concatenation.support, concatenation.lower),
         "CONV_2D": Family(convolution.support, convolution.lower),
         "DEPTHWISE_CONV_2D": Family(depthwise.support, depthwise.lower),
         "FULLY_CONNECTED": Family(fully_connected.support, fully_connected.lower),
         "MAX_POOL_2D": _POOLING,
         "MEAN": Family(mean.support, mean.lower),
         "QUANTIZE": Family(identity.support, identity.lower),
+        "SPLIT": _SPLIT,
+        "SPLIT_V": _SPLIT,
     }
 )
 """Operator kinds (TFLite builtin names) that can run on the NPU."""

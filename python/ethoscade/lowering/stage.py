@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +49,13 @@ class Layout(enum.Enum):
 BRICK_CHANNELS = 16
 
 
+class Channels(NamedTuple):
+    """Some channels of a pixel: the `first` one of them, and how many the pixel has in memory."""
+
+    first: int
+    of: int
+
+
 @dataclass(frozen=True)
 class FeatureMap:
     """A stage's view of a tensor: `tensor` is an index of the graph, `shape` the (height, width, depth) it is seen as.
@@ -55,6 +63,8 @@ class FeatureMap:
     The view's bytes are the tensor's bytes, packed. A view of an NHWC tensor whose rows or columns are not the tensor's
     own (a flattened one, say) is simply another shape with the same number of elements. In NHCWB16 the depth is a
     multiple of `BRICK_CHANNELS`, and all views of a tensor have the same shape.
+
+    `channels` says which ones are seen where they are not all of a pixel's; in NHCWB16 they begin and end with a brick.
     """
 
     tensor: int
@@ -63,12 +73,23 @@ class FeatureMap:
     scale: float
     zero_point: int
     layout: Layout = Layout.NHWC
+    channels: Channels | None = None
+
+    @property
+    def first_channel(self) -> int:
+        """The channel in memory that is the view's first."""
+        return 0 if self.channels is None else self.channels.first
+
+    @property
+    def pixel_channels(self) -> int:
+        """Channels of a pixel in memory."""
+        return self.shape[2] if self.channels is None else self.channels.of
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the packed feature map."""
-        h, w, c = self.shape
-        return h * w * c * self.dtype.size_bytes
+        """Bytes of the feature map in memory, channels that the view leaves out included."""
+        h, w, _ = self.shape
+        return h * w * self.pixel_channels * self.dtype.size_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +112,8 @@ class Stage:
     """One NPU operation on whole feature maps.
 
     `operator` is the index of the graph operator that it serves. `clamp` is the inclusive range of stored output
-    values. Elementwise and identity stages have a 1x1 window without padding.
+    values. Elementwise and identity stages have a 1x1 window without padding. Stages of one operator that follow each
+    other may make different channels of one output.
     """
 
     name: str

@@ -36,6 +36,11 @@ def feature_map(graph: Graph, tensor: int, shape: Shape3, zero_point: int | None
     return FeatureMap(tensor, shape, found.dtype, scale, zero if zero_point is None else zero_point)
 
 
+def raw(graph: Graph, tensor: int, shape: Shape3) -> FeatureMap:
+    """As `feature_map`, for stored values that are moved and not computed with: scale 1, zero point 0."""
+    return FeatureMap(tensor, shape, graph.tensors[tensor].dtype, 1.0, 0)
+
+
 def output_size(window: Window, height: int, width: int) -> tuple[int, int]:
     """Rows and columns that `window` makes of an input of `height` x `width` (0 or less: it does not fit)."""
     rows = (height + window.pad_top + window.pad_bottom - window.dilated_h) // window.stride_h + 1

@@ -22,12 +22,13 @@ from .softmax import softmax
 __all__ = ["KINDS", "Run", "run", "run_operator"]
 
 Array = npt.NDArray[np.generic]
-_Kernel = Callable[[Graph, Operator, Sequence["Array | None"]], Array]
+_Kernel = Callable[[Graph, Operator, Sequence["Array | None"]], "Array | tuple[Array, ...]"]
 
 _KERNELS: Mapping[str, _Kernel] = MappingProxyType(
     {
         "ADD": elementwise.add,
         "AVERAGE_POOL_2D": pooling.average_pool_2d,
+        "CONCATENATION": shaping.concatenate,
         "CONV_2D": weighted.conv_2d,
         "DEPTHWISE_CONV_2D": weighted.depthwise_conv_2d,
         "DEQUANTIZE": elementwise.dequantize,
@@ -44,6 +45,8 @@ _KERNELS: Mapping[str, _Kernel] = MappingProxyType(
         "RESHAPE": shaping.reshape,
         "SHAPE": shaping.shape_of,
         "SOFTMAX": softmax,
+        "SPLIT": shaping.split,
+        "SPLIT_V": shaping.split,
         "SQUEEZE": shaping.reshape,
         "STRIDED_SLICE": shaping.strided_slice,
     }
@@ -86,8 +89,8 @@ def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Ar
         )
     inputs = [None if t is None else _value(graph.tensors[t], t, op, values) for t in op.inputs]
     result = kernel(graph, op, inputs)
-    index = op.outputs[0]
-    return {index: _shaped(result, graph.tensors[index], op)}
+    made = result if isinstance(result, tuple) else (result,)
+    return {t: _shaped(value, graph.tensors[t], op) for t, value in zip(op.outputs, made, strict=True)}
 
 
 def run(graph: Graph, inputs: Mapping[str, Array]) -> Run:

@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from ..ir import Graph, Operator, PackAttrs, PadAttrs, StridedSliceAttrs
+from ..ir import ConcatenationAttrs, Graph, Operator, PackAttrs, PadAttrs, SplitAttrs, StridedSliceAttrs
 from ..quantised import zero_point_of
 
 Array = npt.NDArray[np.generic]
@@ -41,3 +41,15 @@ def pack(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
     """PACK: the inputs stacked along a new axis; all share one quantisation."""
     attrs = cast(PackAttrs, op.attrs)
     return np.stack([cast(Array, value) for value in inputs], axis=attrs.axis)
+
+
+def split(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
+    """SPLIT, SPLIT_V: the pieces in order; all share one quantisation."""
+    attrs = cast(SplitAttrs, op.attrs)
+    return tuple(np.split(cast(Array, inputs[attrs.operand]), np.cumsum(attrs.sizes)[:-1], axis=attrs.axis))
+
+
+def concatenate(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+    """CONCATENATION: the inputs one after the other; all share one quantisation."""
+    attrs = cast(ConcatenationAttrs, op.attrs)
+    return np.concatenate([cast(Array, value) for value in inputs], axis=attrs.axis)

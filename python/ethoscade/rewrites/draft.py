@@ -16,6 +16,7 @@ OnNpu = Callable[[Graph, Operator], bool]
 
 NPU_KINDS = frozenset(
     {
+        "CONCATENATION",
         "CONV_2D",
         "DEPTHWISE_CONV_2D",
         "FULLY_CONNECTED",
@@ -24,6 +25,8 @@ NPU_KINDS = frozenset(
         "MAX_POOL_2D",
         "MEAN",
         "QUANTIZE",
+        "SPLIT",
+        "SPLIT_V",
     }
 )
 

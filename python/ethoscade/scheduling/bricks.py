@@ -31,11 +31,16 @@ def _bricks(stages: Sequence[Stage], exposed: Collection[int]) -> frozenset[int]
     made = {stage.output.tensor: stage.output for stage in stages}
     found = {tensor for tensor, view in made.items() if tensor not in exposed and _gains(view)}
     for stage in stages:
-        for view in stage.inputs:
-            # Rows of bricks cannot be seen as rows of another shape.
-            if view.tensor in found and view.shape != made[view.tensor].shape:
+        for view in (*stage.inputs, stage.output):
+            if view.tensor in found and not _fits(view, made[view.tensor]):
                 found.remove(view.tensor)
     return frozenset(found)
+
+
+def _fits(view: FeatureMap, made: FeatureMap) -> bool:
+    """Whether a view's rows are the maker's, as rows of bricks cannot be seen as others, and hold whole bricks."""
+    same = (*view.shape[:2], view.pixel_channels) == (*made.shape[:2], made.pixel_channels)
+    return same and view.first_channel % BRICK_CHANNELS == 0 == view.shape[2] % BRICK_CHANNELS
 
 
 def _gains(view: FeatureMap) -> bool:
@@ -43,5 +48,5 @@ def _gains(view: FeatureMap) -> bool:
 
     A single column is the same bytes in either layout, and in NHWC all of its channels are one run.
     """
-    _, width, depth = view.shape
+    width, depth = view.shape[1], view.pixel_channels
     return width > 1 and depth % BRICK_CHANNELS == 0 and view.dtype.size_bytes == 1

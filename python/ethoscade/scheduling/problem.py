@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from types import MappingProxyType
 
 from .. import _core
@@ -41,7 +42,8 @@ class SlicedSpec:
 class KernelSpec:
     """What the cost of an NPU operation depends on; `constant_bytes` are encoded weights plus scales.
 
-    `offsets`: zero points of first input, output and second input, and the limits of the output.
+    `offsets`: zero points of first input, output and second input, and the limits of the output. `joined` are, of a
+    Part that joins its inputs, the operations that copy each of them; its own figures are those of all together.
     """
 
     primitive: str
@@ -57,6 +59,7 @@ class KernelSpec:
     constant_bytes: int
     staged: EncodingSpec | None = None
     sliced: SlicedSpec | None = None
+    joined: tuple[KernelSpec, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,11 +76,13 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class InputSpec:
-    """One read of a Part: dense tensor id, propagator, and the plane as the Part sees it."""
+    """One read of a Part: dense tensor id, propagator, plane and pixel as the Part sees them, first channel read."""
 
     tensor: int
     propagator: Propagator
     plane: tuple[int, int]
+    pixel_bytes: int
+    first_channel: int = 0
 
 
 @dataclass(frozen=True)
@@ -109,8 +114,9 @@ class Encoding:
 class Problem:
     """A CascaderGraph and how its dense ids relate to the network's.
 
-    `parts` holds for each Part ("stage", stage index) or ("operator", graph operator index); `ids` the dense tensor id
-    of each graph tensor that lives in the arena. A reshape's output has the id of its input: they are the same bytes.
+    `parts` holds for each Part ("stage", stage index) or ("operator", graph operator index); a Part that joins its
+    inputs has a stage for each of them, and the first one's index. `ids` holds the dense tensor id of each graph tensor
+    that lives in the arena. A reshape's output has the id of its input: they are the same bytes.
     """
 
     core: _core.CascaderGraph
@@ -118,6 +124,12 @@ class Problem:
     ids: Mapping[int, int]
     specs: tuple[PartSpec, ...]
     tensors: tuple[TensorSpec, ...]
+
+    def stages(self, part: int) -> range:
+        """Indices of the stages that NPU Part `part` runs: one, or one for each input that it joins."""
+        _, first = self.parts[part]
+        kernel = self.specs[part].kernel
+        return range(first, first + max(1, len(kernel.joined) if kernel is not None else 0))
 
     def is_interior(self, part: int, last: int) -> bool:
         """Whether nobody wants the output of NPU Part `part` after Part `last`."""
@@ -228,9 +240,11 @@ def build(
     origin: list[tuple[str, int]] = []
     for operator in order:
         if operator in by_operator:
-            for number in by_operator[operator]:
-                parts.append(_stage_part(stages[number], encodings[number], ids))
-                origin.append(("stage", number))
+            for _, made in groupby(by_operator[operator], key=lambda number: stages[number].output.tensor):
+                numbers = list(made)
+                specs = [_stage_part(stages[number], encodings[number], ids) for number in numbers]
+                parts.append(specs[0] if len(specs) == 1 else _joint_part(specs))
+                origin.append(("stage", numbers[0]))
         else:
             parts.append(_opaque_part(graph, operator, ids, tensors, (workspaces or {}).get(operator, 0)))
             origin.append(("operator", operator))
@@ -298,10 +312,29 @@ def _tensor_specs(graph: Graph, ids: Mapping[int, int], stages: Sequence[Stage])
 
 def _stage_part(stage: Stage, encoding: Encoding, ids: Mapping[int, int]) -> PartSpec:
     inputs = tuple(
-        InputSpec(ids[view.tensor], derived, view.shape[:2])
+        InputSpec(
+            ids[view.tensor],
+            derived,
+            view.shape[:2],
+            view.pixel_channels * view.dtype.size_bytes,
+            view.first_channel,
+        )
         for view, derived in zip(stage.inputs, stage.propagators(), strict=True)
     )
     return PartSpec(stage.name, inputs, (ids[stage.output.tensor],), kernel_spec(stage, encoding))
+
+
+def _joint_part(copies: Sequence[PartSpec]) -> PartSpec:
+    """The Part whose stripes are those of `copies` in turn, each of which makes some channels of one tensor."""
+    kernels = tuple(copy.kernel for copy in copies if copy.kernel is not None)
+    inputs = tuple(read for copy in copies for read in copy.inputs)
+    whole = replace(
+        kernels[0],
+        ifm_depth=sum(kernel.ifm_depth for kernel in kernels),
+        ofm_depth=sum(kernel.ofm_depth for kernel in kernels),
+        joined=kernels,
+    )
+    return PartSpec(copies[0].name, inputs, copies[0].outputs, whole)
 
 
 def _identity() -> Propagator:
@@ -315,6 +348,6 @@ def _opaque_part(
 ) -> PartSpec:
     op = graph.operators[operator]
     reads = [t for t in op.inputs if t is not None and t in ids]
-    inputs = tuple(InputSpec(ids[t], _identity(), tensors[ids[t]].plane) for t in reads)
+    inputs = tuple(InputSpec(ids[t], _identity(), tensors[ids[t]].plane, tensors[ids[t]].pixel_bytes) for t in reads)
     made = tuple(ids[t] for t in op.outputs if ids[t] not in {read.tensor for read in inputs})
     return PartSpec(op.name, inputs, made, None, workspace_bytes)

@@ -189,6 +189,10 @@ def _step(problem: Problem, step: _core.StepTuple) -> Step:
     if step[0] == "call":
         return CallOperator(number, step[2])
     _, _, inputs, output, (top, left, bottom, right), (height, width, depth), constants, slice_, _ = step
+    kernel = problem.specs[step[1]].kernel
+    if slice_ is not None and kernel is not None and kernel.joined:
+        # What the core calls slices of a Part that joins its inputs are stages of their own.
+        number, slice_ = number + slice_, None
     return Stripe(
         stage=number,
         inputs=tuple(_slab(view) for view in inputs),

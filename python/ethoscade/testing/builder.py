@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -323,6 +325,50 @@ class ModelBuilder:
             "QUANTIZE", [x.index], x.shape, lambda: self._real(x), output, "QuantizeOptions", {}, name, dtype
         )
 
+    def split(
+        self, x: Value, sizes: int | Sequence[int], *, axis: int = -1, name: str | None = None
+    ) -> tuple[Value, ...]:
+        """SPLIT into `sizes` equal pieces along `axis`, or SPLIT_V into pieces of the given sizes (-1 is the rest)."""
+        extent, along = x.shape[axis], axis % len(x.shape)
+        axis_index = self._constant("axis", np.array(axis, dtype=np.int32), DType.INT32).index
+        if isinstance(sizes, int):
+            kind, lengths = "SPLIT", [extent // sizes] * sizes
+            inputs, options = [axis_index, x.index], "SplitOptions"
+        else:
+            kind, lengths = "SPLIT_V", [extent - sum(sizes) - 1 if n == -1 else n for n in sizes]
+            inputs, options = [x.index, self._integers("sizes", sizes), axis_index], "SplitVOptions"
+        if sum(lengths) != extent:
+            raise ValueError(f"{extent} elements along axis {axis} do not split into {sizes}")
+        label = name or f"{kind.lower()}{len(self._operators)}"
+        made = []
+        for index, (end, length) in enumerate(zip(accumulate(lengths), lengths, strict=True)):
+            shape = (*x.shape[:along], length, *x.shape[along + 1 :])
+            piece = self._tensor(f"{label}_{index}", shape, x.dtype, x.quantisation)
+            self._thunks[piece.index] = partial(self._piece, x, range(end - length, end), along)
+            made.append(piece)
+        version = 1 if self.dtype is DType.UINT8 else SIGNED_VERSIONS.get(kind, 1)
+        outputs = tuple(piece.index for piece in made)
+        fields = {"NumSplits": len(made)}
+        self._operators.append(OperatorRecord(kind, version, tuple(inputs), outputs, options, fields))
+        return tuple(made)
+
+    def concatenate(self, values: Sequence[Value], *, axis: int = -1, name: str | None = None) -> Value:
+        """CONCATENATION along `axis` of values of one quantisation, which the output keeps."""
+        first, along = values[0], axis % len(values[0].shape)
+        if any(value.quantisation != first.quantisation for value in values):
+            raise ValueError("values of different quantisations; give them one by `quantize`")
+        extent = sum(value.shape[along] for value in values)
+        return self._operator(
+            "CONCATENATION",
+            [value.index for value in values],
+            (*first.shape[:along], extent, *first.shape[along + 1 :]),
+            lambda: np.concatenate([self._real(value) for value in values], axis=along),
+            first.quantisation,
+            "ConcatenationOptions",
+            {"Axis": axis},
+            name,
+        )
+
     def softmax(
         self, x: Value, *, beta: float = 1.0, output: Quantisation | None = None, name: str | None = None
     ) -> Value:
@@ -360,6 +406,9 @@ class ModelBuilder:
         )
 
     # Internals.
+
+    def _piece(self, x: Value, places: range, axis: int) -> Real:
+        return np.take(self._real(x), places, axis=axis)
 
     def _pool(
         self,

@@ -109,6 +109,39 @@ def inverted_residuals(
     return b.build()
 
 
+def shuffle_units(units: int = 2, channels: int = 32, resolution: int = 24, seed: int = 0) -> bytes:
+    """Units whose channels part for two branches, in the manner of ShuffleNetV2, and meet again in an ADD."""
+    b = ModelBuilder("shuffle_units", seed=seed)
+    x = b.input((1, resolution, resolution - 5, 3), name="input")
+    x = b.conv2d(x, channels, 3, stride=2, activation=Activation.RELU)
+    for _ in range(units):
+        kept, worked = b.split(x, 2)
+        worked = b.conv2d(worked, worked.shape[3], 1, activation=Activation.RELU)
+        worked = b.conv2d(b.depthwise(worked, 3), worked.shape[3], 1)
+        x = b.conv2d(b.add(kept, worked), channels, 1, activation=Activation.RELU)
+    b.conv2d(b.mean(x, keep_dims=True), 10, 1, name="logits")
+    return b.build()
+
+
+def inception_modules(modules: int = 2, channels: int = 16, resolution: int = 24, seed: int = 0) -> bytes:
+    """Modules of branches that end in a CONCATENATION, in the manner of GoogLeNet, each behind a pool that halves."""
+    b = ModelBuilder("inception_modules", seed=seed)
+    x = b.input((1, resolution, resolution - 5, 3), name="input")
+    x = b.conv2d(x, channels, 3, activation=Activation.RELU)
+    for _ in range(modules):
+        x = b.max_pool(x, 3, stride=2, padding="SAME")
+        first = b.conv2d(x, channels, 1, activation=Activation.RELU)
+        reduced = b.conv2d(x, channels // 2, 1, activation=Activation.RELU)
+        pooled = b.max_pool(x, 3, stride=1, padding="SAME")
+        ends = [
+            b.conv2d(y, channels, kernel, activation=Activation.RELU, output=first.quantisation)
+            for y, kernel in ((reduced, 3), (pooled, 1))
+        ]
+        x = b.concatenate([first, *ends])
+    b.conv2d(b.mean(x, keep_dims=True), 10, 1, name="logits")
+    return b.build()
+
+
 def _inverted_residual(b: ModelBuilder, x: Value, expansion: int, stride: int) -> Value:
     y = b.conv2d(x, x.shape[3] * expansion, 1, activation=Activation.RELU6)
     y = b.depthwise(y, 3, stride=stride, activation=Activation.RELU6)

@@ -1,7 +1,8 @@
 """Random small networks for property tests: every choice comes from one seeded generator.
 
-Owns what is drawn and with which odds. The networks cover chains and residuals, kernels and strides of unequal sides,
-dilation, SAME, VALID and explicit padding, odd sizes, pools, both 8-bit types, per-tensor and per-channel weights.
+Owns what is drawn and with which odds. The networks cover chains, residuals and branches, kernels and strides of
+unequal sides, dilation, SAME, VALID and explicit padding, odd sizes, pools, both 8-bit types, weights quantised per
+tensor and per channel.
 """
 
 from __future__ import annotations
@@ -120,6 +121,22 @@ class _Drawing:
         operands = (x, y) if self.chance(0.5) else (y, x)
         return self.builder.add(*operands, activation=self.activation())
 
+    def branches(self, x: Value) -> Value:
+        """SPLIT or SPLIT_V of the channels, a convolution for each piece, and their ADD or CONCATENATION."""
+        if x.shape[3] == 1:
+            return self.residual(x)
+        if x.shape[3] % 2 == 0 and self.chance(0.5):
+            pieces = self.builder.split(x, 2)
+        else:
+            pieces = self.builder.split(x, (self.integer(1, x.shape[3] - 1), -1))
+        channels = self.channels()
+        left = self.builder.conv2d(pieces[0], channels, 2 * self.integer(0, 1) + 1, activation=self.activation())
+        if self.chance(0.5):
+            right = self.builder.conv2d(pieces[1], channels, 2 * self.integer(0, 1) + 1, activation=self.activation())
+            return self.builder.add(left, right)
+        right = self.builder.conv2d(pieces[1], self.channels(), 1, output=left.quantisation)
+        return self.builder.concatenate([left, right, left] if self.chance(0.2) else [left, right])
+
     def standalone(self, x: Value) -> Value:
         """QUANTIZE or an activation of its own."""
         if self.chance(0.5):
@@ -162,11 +179,12 @@ def random_network(
     size = [draw.integer(1, max_resolution) for _ in range(2)]
     x = builder.input((1, *size, draw.channels()), name="input")
     steps: tuple[tuple[float, Callable[[Value], Value]], ...] = (
-        (0.35, draw.conv),
-        (0.2, draw.depthwise),
+        (0.3, draw.conv),
+        (0.15, draw.depthwise),
         (0.15, draw.pool),
         (0.1, draw.pad),
         (0.15, draw.residual),
+        (0.1, draw.branches),
         (0.05, draw.standalone),
     )
     odds = [p for p, _ in steps]

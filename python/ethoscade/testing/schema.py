@@ -13,6 +13,7 @@ ACTIVATIONS = {
     Activation.RELU6: tflite.ActivationFunctionType.RELU6,
 }
 SIGNED_VERSIONS = {
+    "CONCATENATION": 2,
     "CONV_2D": 3,
     "DEPTHWISE_CONV_2D": 3,
     "FULLY_CONNECTED": 4,
@@ -25,6 +26,8 @@ SIGNED_VERSIONS = {
     "RELU": 2,
     "RELU6": 2,
     "QUANTIZE": 2,
+    "SPLIT": 2,
+    "SPLIT_V": 2,
 }
 """Operator versions from which a runtime may expect int8; uint8 operators are all of version 1."""
 

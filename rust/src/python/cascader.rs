@@ -56,6 +56,7 @@ struct KernelSpec {
     constant_bytes: u64,
     staged: Option<EncodingSpec>,
     sliced: Option<SlicedSpec>,
+    joined: Vec<KernelSpec>,
 }
 
 #[derive(FromPyObject)]
@@ -99,6 +100,7 @@ impl KernelSpec {
                 part_kernel: sliced.part_kernel,
                 bytes: sliced.bytes.clone(),
             }),
+            joined: self.joined.iter().map(KernelSpec::build).collect::<PyResult<_>>()?,
         })
     }
 }
@@ -131,6 +133,15 @@ struct InputSpec {
     tensor: u32,
     propagator: PropagatorSpec,
     plane: [i64; 2],
+    pixel_bytes: u64,
+    first_channel: i64,
+}
+
+impl InputSpec {
+    fn build(&self) -> graph::Input {
+        let InputSpec { tensor, plane, pixel_bytes, first_channel, .. } = *self;
+        graph::Input { tensor, propagator: self.propagator.build(), plane, pixel_bytes, first_channel }
+    }
 }
 
 #[derive(FromPyObject)]
@@ -183,11 +194,7 @@ fn layout_of(name: &str) -> PyResult<graph::Layout> {
 }
 
 fn build_part(spec: PartSpec) -> PyResult<graph::Part> {
-    let inputs = spec
-        .inputs
-        .into_iter()
-        .map(|i| graph::Input { tensor: i.tensor, propagator: i.propagator.build(), plane: i.plane })
-        .collect();
+    let inputs = spec.inputs.iter().map(InputSpec::build).collect();
     let work = match spec.kernel {
         Some(kernel) => graph::Work::Npu(Box::new(kernel.build()?)),
         None => graph::Work::Opaque { workspace_bytes: spec.workspace_bytes },

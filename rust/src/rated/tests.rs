@@ -61,6 +61,7 @@ impl Case {
             constant_bytes: weights,
             staged: None,
             sliced: None,
+            joined: Vec::new(),
         };
         Case { kernel, plane, layout: Layout::Nhwc }
     }
