@@ -15,6 +15,8 @@ from ..explanation import Explanation, alive_lines, short
 from ..verification import Verification
 
 SCHEMA_VERSION = 1
+# Why a search stopped, for people.
+_STOPPED = {"complete": "", "width": "; the widest fronts were thinned"}
 
 
 def compile_json(
@@ -146,7 +148,8 @@ def frontier_text(curve: Curve) -> str:
     lines += [f"{size:>12,}  {size / 1024:>9.1f}  {cycles:>14,}" for size, cycles in curve.points]
     lines.append(
         f"floor {_size(curve.floor_bytes)}; without cascades {_size(curve.uncascaded_bytes)}, "
-        f"{curve.uncascaded_cycles:,} cycles; searched in {curve.seconds:.2f} s ({curve.stop_reason})"
+        f"{curve.uncascaded_cycles:,} cycles; searched in {curve.seconds:.2f} s"
+        f"{_STOPPED[curve.stop_reason]}"
     )
     return "\n".join(lines)
 
