@@ -132,7 +132,7 @@ def test_two_cores_and_a_dedicated_sram(
         assert found.dma_written_bytes == sum(counted[region, "copied to"] for region in regions)
         assert found.read_bytes > 0
     assert report.lower_bound_cycles <= report.cycles
-    assert report.least_mac_cycles == -(-report.macs // target.macs) <= report.mac_engine_cycles
+    assert report.least_mac_cycles == -(-report.macs // target.accelerator.macs) <= report.mac_engine_cycles
     ((_, of_file),) = trace.time_file(read_tflite(file), system)
     operator = next(op for op in read_tflite(file).operators if op.kind == "ethos-u")
     assert has_fast_memory(read_tflite(file), operator) == (mode == "Dedicated_Sram")

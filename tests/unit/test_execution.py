@@ -140,7 +140,7 @@ def test_the_simulators_reason_comes_back_through_c() -> None:
 @needs_driver
 def test_hazards_are_counted_through_c() -> None:
     """A stream without its waits for copies has as many hazards behind the C interface as on the simulator itself."""
-    artifact = ethoscade.compile(residual_network(), optimise="size").artifact
+    artifact = ethoscade.compile(residual_network()).artifact
     inputs = random_inputs(artifact.graph)
     assert host_c.run(artifact, inputs).hazards == 0
     hasty = replace(artifact, calls=tuple(_without_dma_waits(call) for call in artifact.calls))
