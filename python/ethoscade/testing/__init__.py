@@ -1,6 +1,6 @@
 """TFLite networks made to measure, for tests, examples and benchmarks; needs neither TensorFlow nor a runtime."""
 
-from .builder import ModelBuilder, Value
+from .builder import ModelBuilder
 from .networks import (
     inception_modules,
     inverted_residuals,
@@ -11,6 +11,7 @@ from .networks import (
     tiny_conv,
 )
 from .random_networks import random_network
+from .recorder import Value
 
 __all__ = [
     "ModelBuilder",

@@ -1,41 +1,28 @@
 """ModelBuilder: quantised TFLite networks, operator by operator, without TensorFlow.
 
-Owns the methods, output shapes and default constants; `schema` knows the option tables, `flatfile` writes the
-bytes and `calibration` chooses the quantisations that the caller leaves open. For tests, examples and benchmarks.
+Owns the methods and output shapes of operators; `recorder` collects what they make, `schema` knows the option tables,
+`flatfile` writes the bytes and `calibration` chooses the quantisations that the caller leaves open. For tests, examples
+and benchmarks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
 
 import numpy as np
-import numpy.typing as npt
 
 from ..ir import Activation, DType, Quantisation
 from . import real_operators as real
-from .calibration import Real, activation_quantisation, dequantise, quantise, weight_quantisation
-from .flatfile import OperatorRecord, TensorRecord, write_file
+from .calibration import Real, dequantise
+from .flatfile import OperatorRecord, write_file
 from .geometry import Pair, resolve_window
+from .recorder import Array, Recorder, Value
 from .schema import ACTIVATIONS, SIGNED_VERSIONS, window_fields
 
-Array = npt.NDArray[np.generic]
 
-
-@dataclass(frozen=True)
-class Value:
-    """A tensor of the network under construction; shapes are NHWC."""
-
-    index: int
-    name: str
-    shape: tuple[int, ...]
-    dtype: DType
-    quantisation: Quantisation
-
-
-class ModelBuilder:
+class ModelBuilder(Recorder):
     """Collects tensors and operators; `build` writes the file.
 
     `dtype` is INT8 or UINT8; int8 convolution weights are quantised per channel unless `per_channel` is False. Weights
@@ -44,20 +31,6 @@ class ModelBuilder:
 
     Methods raise `ValueError` for shapes that do not fit.
     """
-
-    def __init__(
-        self, name: str = "model", *, dtype: DType = DType.INT8, per_channel: bool = True, seed: int = 0
-    ) -> None:
-        self.name = name
-        self.dtype = dtype
-        self.per_channel = per_channel and dtype is DType.INT8
-        self._rng = np.random.Generator(np.random.PCG64(seed))
-        self._tensors: list[TensorRecord] = []
-        self._operators: list[OperatorRecord] = []
-        self._inputs: list[int] = []
-        self._outputs: list[int] = []
-        self._thunks: dict[int, Callable[[], Real]] = {}
-        self._reals: dict[int, Real] = {}
 
     # Network inputs and outputs.
 
@@ -437,92 +410,3 @@ class ModelBuilder:
             fields,
             name,
         )
-
-    def _tensor(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        dtype: DType,
-        quantisation: Quantisation,
-        data: Array | None = None,
-    ) -> Value:
-        self._tensors.append(TensorRecord(name, shape, dtype, quantisation, data))
-        return Value(len(self._tensors) - 1, name, shape, dtype, quantisation)
-
-    def _constant(self, name: str, data: Array, dtype: DType) -> Value:
-        self._tensors.append(TensorRecord(f"{name}{len(self._tensors)}", data.shape, dtype, None, data))
-        return Value(len(self._tensors) - 1, name, data.shape, dtype, Quantisation((1.0,), (0,)))
-
-    def _integers(self, name: str, numbers: Sequence[int]) -> int:
-        return self._constant(name, np.array(numbers, dtype=np.int32), DType.INT32).index
-
-    def _weights(
-        self,
-        shape: tuple[int, ...],
-        deviation: float,
-        given: Array | None,
-        quantisation: Quantisation | None,
-        axis: int | None,
-    ) -> tuple[Value, Real]:
-        dtype = DType.UINT8 if self.dtype is DType.UINT8 else DType.INT8
-        if given is None:
-            given = self._rng.standard_normal(shape) * np.sqrt(2.0) * deviation
-        if given.shape != shape:
-            raise ValueError(f"weights have shape {given.shape}, the operator needs {shape}")
-        name = f"weights{len(self._tensors)}"
-        if np.issubdtype(given.dtype, np.integer):
-            if quantisation is None:
-                raise ValueError("integer weights need their quantisation")
-            stored = given
-        else:
-            wanted = np.asarray(given, dtype=np.float64)
-            quantisation = quantisation or weight_quantisation(wanted, dtype, axis)
-            stored = quantise(wanted, quantisation, dtype)
-        value = self._tensor(name, shape, dtype, quantisation, stored.astype(dtype.numpy))
-        return value, dequantise(stored, quantisation)
-
-    def _bias(self, x: Value, weights: Value, channels: int, given: Array | None) -> tuple[int, Real]:
-        # float32 products: that is the scale which runtimes expect of a bias.
-        products = np.float32(x.quantisation.scale) * np.asarray(weights.quantisation.scales, dtype=np.float32)
-        scales = tuple(float(s) for s in products)
-        axis = None if len(scales) == 1 else 0
-        quantisation = Quantisation(scales, (0,) * len(scales), axis)
-        if given is None:
-            given = self._rng.standard_normal(channels) * 0.1
-        if np.issubdtype(given.dtype, np.integer):
-            stored = given.astype(np.int32)
-        else:
-            stored = quantise(np.asarray(given, dtype=np.float64), quantisation, DType.INT32).astype(np.int32)
-        value = self._tensor(f"bias{len(self._tensors)}", (channels,), DType.INT32, quantisation, stored)
-        return value.index, dequantise(stored, quantisation)
-
-    def _real(self, value: Value) -> Real:
-        """Real value of a tensor in the calibration run, computed once."""
-        if value.index not in self._reals:
-            self._reals[value.index] = self._thunks[value.index]()
-        return self._reals[value.index]
-
-    def _operator(
-        self,
-        kind: str,
-        inputs: Sequence[int],
-        shape: tuple[int, ...],
-        compute: Callable[[], Real],
-        output: Quantisation | None,
-        options: str | None,
-        fields: Mapping[str, int | float | bool | tuple[int, ...]],
-        name: str | None,
-        dtype: DType | None = None,
-    ) -> Value:
-        kind_out = dtype or self.dtype
-        calibrated = None
-        if output is None:
-            calibrated = compute()
-            output = activation_quantisation(calibrated, kind_out)
-        value = self._tensor(name or f"{kind.lower()}{len(self._operators)}", shape, kind_out, output)
-        self._thunks[value.index] = compute
-        if calibrated is not None:
-            self._reals[value.index] = calibrated
-        version = 1 if self.dtype is DType.UINT8 else SIGNED_VERSIONS.get(kind, 1)
-        self._operators.append(OperatorRecord(kind, version, tuple(inputs), (value.index,), options, fields))
-        return value

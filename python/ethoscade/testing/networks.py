@@ -7,7 +7,8 @@ common shapes of network. Weights are random: outputs vary with the input but me
 from __future__ import annotations
 
 from ..ir import Activation, DType
-from .builder import ModelBuilder, Value
+from .builder import ModelBuilder
+from .recorder import Value
 
 # (stride, output channels at alpha 1) of each depthwise-separable block.
 _MOBILENET_V1_BLOCKS = (

@@ -12,7 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ..ir import Activation, DType
-from .builder import ModelBuilder, Value
+from .builder import ModelBuilder
+from .recorder import Value
 
 _ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
 _KERNELS = (1, 1, 2, 3, 3, 3, 5)
