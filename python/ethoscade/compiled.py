@@ -194,7 +194,8 @@ class Compiled:
             raise ConfigError(f"cannot verify on '{target}'; choose simulator or c")
         if seeds < 1:
             raise ConfigError(f"seeds is {seeds}; at least one random input is needed")
-        return runners[target](self, seeds)
+        constant_bytes = len(self.artifact.constants) if self.target.constants_in_sram else 0
+        return runners[target](self.artifact, self.source, seeds, constant_bytes)
 
 
 __all__ = ["Compiled", "CpuCall", "Curve", "OperatorSummary"]

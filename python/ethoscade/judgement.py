@@ -1,4 +1,4 @@
-"""Verification of a compiled network: the judge of `verification` put to work on the simulator or on the emitted C.
+"""Verification of an artefact: the judge of `verification` put to work on the simulator or on the emitted C.
 
 Owns how each target executes the network for the judge. The reference and the comparison are `verification`'s.
 """
@@ -6,41 +6,40 @@ Owns how each target executes the network for the judge. The reference and the c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from .codegen.artifact import Artifact
 from .execution import run_artifact
+from .ir import Graph
 from .verification import Observation, Verification, verify
-
-if TYPE_CHECKING:
-    from .compiled import Compiled
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
 
 
-def on_simulator(compiled: Compiled, seeds: int) -> Verification:
-    """Verify the artefact's own bytes on the simulated NPU."""
-    constants = len(compiled.artifact.constants) if compiled.target.constants_in_sram else 0
+def on_simulator(artifact: Artifact, source: Graph, seeds: int, constant_bytes: int) -> Verification:
+    """Verify the artefact's own bytes on the simulated NPU against the network as it was read.
+
+    `constant_bytes` of constants lie in SRAM beside the arena.
+    """
 
     def execute(inputs: Arrays) -> Observation:
-        result = run_artifact(compiled.artifact, inputs)
+        result = run_artifact(artifact, inputs)
         findings = result.hazards + len(result.warnings)
-        return Observation(result.outputs, findings, result.arena_touched_bytes + constants)
+        return Observation(result.outputs, findings, result.arena_touched_bytes + constant_bytes)
 
-    return verify(compiled.source, execute, seeds)
+    return verify(source, execute, seeds)
 
 
-def in_c(compiled: Compiled, seeds: int) -> Verification:
+def in_c(artifact: Artifact, source: Graph, seeds: int, constant_bytes: int) -> Verification:
     """Verify the emitted C, built with the system's compiler, its NPU calls served by the simulator's driver."""
     from . import host_c
 
-    constants = len(compiled.artifact.constants) if compiled.target.constants_in_sram else 0
-    with host_c.HostLibrary(compiled.artifact) as library:
+    with host_c.HostLibrary(artifact) as library:
 
         def execute(inputs: Arrays) -> Observation:
             result = library.run(inputs)
-            return Observation(result.outputs, result.hazards or 0, result.arena_bytes + constants)
+            return Observation(result.outputs, result.hazards or 0, result.arena_bytes + constant_bytes)
 
-        return verify(compiled.source, execute, seeds)
+        return verify(source, execute, seeds)

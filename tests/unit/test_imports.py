@@ -40,7 +40,7 @@ BELOW: dict[str, set[str]] = {
     "execution": {"errors", "ir", "frontend", "reference", "inputs", "codegen", "simulator"},
     "host_c": {"errors", "_core", "ir", "inputs", "codegen"},
     "explanation": {"errors", "ir", "lowering", "scheduling"},
-    "judgement": {"execution", "host_c", "verification", "compiled"},
+    "judgement": {"ir", "codegen", "execution", "host_c", "verification"},
     "compiled": {
         "errors", "target", "ir", "lowering", "scheduling", "explanation", "codegen", "execution", "judgement",
         "verification", "timing", "provenance",
@@ -60,11 +60,6 @@ BELOW: dict[str, set[str]] = {
     "__main__": {"errors", "_core", "target", "report"},
     "__init__": {"errors", "_core", "devices", "compiled", "compiler", "planning", "execution"},
 }  # fmt: skip
-
-# Imports that the direction above does not cover, each with its reason.
-EXCEPTIONS = {
-    ("judgement", "compiled"): "for type annotations only",
-}
 
 PYTHON = sorted(PACKAGE.rglob("*.py"))
 LIBRARIES = {
@@ -109,9 +104,9 @@ def test_every_room_is_known() -> None:
 
 
 def test_rooms_have_a_direction() -> None:
-    """The table itself has no cycles, but for the exceptions."""
+    """The table itself has no cycles."""
     done: set[str] = set(GROUND)
-    left = {name: {used for used in below if (name, used) not in EXCEPTIONS} - done for name, below in BELOW.items()}
+    left = {name: below - done for name, below in BELOW.items()}
     while left:
         ready = [name for name, below in left.items() if below <= done]
         assert ready, f"a cycle among {sorted(left)}"
@@ -145,21 +140,6 @@ def test_the_judges_know_nothing_of_what_they_judge(name: str) -> None:
             used for path in PYTHON if room(path) in more for used in rooms_used(path)
         } - known  # whatever they import in turn
     assert not known & {"codegen", "scheduling", "lowering", "simulator", "memory", "compiler", "_core"}
-
-
-def test_annotations_are_the_only_reason_for_an_exception() -> None:
-    for name, used in EXCEPTIONS:
-        path = PACKAGE / f"{name}.py"
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        outside = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module == used]
-        inside = [
-            n
-            for block in ast.walk(tree)
-            if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
-            for n in ast.walk(block)
-            if isinstance(n, ast.ImportFrom) and n.module == used
-        ]
-        assert outside == inside != []
 
 
 # Rust. `mod tests` at the end of a file and files of tests alone may use whatever they test.

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::arithmetic::{scale_round, OUTPUT_FIRST_STAGE};
+use super::context::Context;
 use super::error::Fault;
 use super::feature_map::Value;
 use super::operation::{Kernel, KernelKind};
 use super::output::OutputStage;
-use super::run::Context;
 use super::weight_order::WeightGeometry;
 use super::weights::{scale_record, ChannelScale, SCALE_RECORD_BYTES};
 use super::window::Rows;

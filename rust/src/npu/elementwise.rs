@@ -2,11 +2,11 @@
 //! so that a result may lie in place of an operand.
 
 use super::arithmetic::{round, scale_round, Rounding, Scale, OUTPUT_FIRST_STAGE};
+use super::context::Context;
 use super::error::Fault;
 use super::feature_map::FeatureMap;
 use super::operation::{Elementwise, Kernel, Operand2, OperandScaling};
 use super::output::OutputStage;
-use super::run::Context;
 
 /// Left shift and first rounding stage of operand scaling, by IFM bits.
 fn operand_precision(bits: u32) -> (u32, u32) {

@@ -8,6 +8,7 @@
 
 pub mod accelerator;
 pub mod arithmetic;
+mod context;
 mod conv;
 pub mod decode;
 pub mod disassemble;

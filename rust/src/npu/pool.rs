@@ -1,10 +1,10 @@
 //! Maximum, average and depth-sum pooling. Owns the sums and maxima over windows.
 
 use super::arithmetic::{reciprocal, scale_round, Scale, OUTPUT_FIRST_STAGE};
+use super::context::Context;
 use super::error::Fault;
 use super::operation::{Kernel, KernelKind};
 use super::output::OutputStage;
-use super::run::Context;
 use super::window::Rows;
 
 /// Runs a pooling kernel.

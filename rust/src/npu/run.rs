@@ -2,9 +2,10 @@
 //! Owns the state between payloads (memory, SHRAM, decoded weights) and the report of a run.
 
 use super::accelerator::Accelerator;
+use super::context::{Context, Findings};
 use super::decode::{decode, Command, Opcode};
 use super::dma::read_dma;
-use super::error::{Fault, NpuError, Warning, WarningKind};
+use super::error::{Fault, NpuError, Warning};
 use super::hazards::{Hazard, Inputs, Rules, Tracker};
 use super::kernel_reader::read_kernel;
 use super::memory::{Memory, REGION_COUNT};
@@ -20,51 +21,6 @@ const MAX_WORK: u64 = 1 << 37;
 const ELEMENT_WORK: u64 = 1 << 5;
 /// Most elements of one row of an OFM.
 const MAX_ROW: u64 = 1 << 26;
-/// Most findings that a report keeps.
-const MAX_WARNINGS: usize = 1000;
-
-/// What a kernel works on.
-pub(super) struct Context<'m> {
-    pub memory: &'m mut Memory,
-    pub weights: &'m mut WeightCache,
-    pub accelerator: &'m Accelerator,
-    pub findings: &'m mut Findings,
-}
-
-/// Findings of the command in progress and of those before.
-#[derive(Debug, Default)]
-pub(super) struct Findings {
-    command: usize,
-    warnings: Vec<Warning>,
-}
-
-impl Findings {
-    fn add(&mut self, kind: WarningKind, message: String) {
-        if self.warnings.len() < MAX_WARNINGS {
-            self.warnings.push(Warning { kind, command: self.command, message });
-        }
-    }
-
-    /// A sum left the accumulator's range.
-    pub fn accumulator_overflow(&mut self, bits: u32) {
-        self.add(WarningKind::AccumulatorOverflow, format!("a sum does not fit the {bits}-bit accumulator"));
-    }
-
-    /// A value left the range of a 32-bit OFM.
-    pub fn saturation(&mut self) {
-        self.add(WarningKind::Saturation, "a value does not fit the 32-bit OFM and was saturated".to_string());
-    }
-
-    fn uninitialised(&mut self, what: &str, place: Option<(usize, usize, usize)>) {
-        if let Some((region, byte, _)) = place {
-            let place = if region == REGION_COUNT { "SHRAM".to_string() } else { format!("region {region}") };
-            self.add(
-                WarningKind::UninitialisedRead,
-                format!("{what} reads byte {byte} of {place}, which nobody wrote"),
-            );
-        }
-    }
-}
 
 /// What one payload did.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,53 @@
+//! What kernels work on, and the findings that they report without stopping the run.
+
+use super::accelerator::Accelerator;
+use super::error::{Warning, WarningKind};
+use super::memory::{Memory, REGION_COUNT};
+use super::weight_cache::WeightCache;
+
+/// Most findings that a report keeps.
+const MAX_WARNINGS: usize = 1000;
+
+/// What a kernel works on.
+pub(super) struct Context<'m> {
+    pub memory: &'m mut Memory,
+    pub weights: &'m mut WeightCache,
+    pub accelerator: &'m Accelerator,
+    pub findings: &'m mut Findings,
+}
+
+/// Findings of the command in progress and of those before.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub command: usize,
+    pub warnings: Vec<Warning>,
+}
+
+impl Findings {
+    fn add(&mut self, kind: WarningKind, message: String) {
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(Warning { kind, command: self.command, message });
+        }
+    }
+
+    /// A sum left the accumulator's range.
+    pub fn accumulator_overflow(&mut self, bits: u32) {
+        self.add(WarningKind::AccumulatorOverflow, format!("a sum does not fit the {bits}-bit accumulator"));
+    }
+
+    /// A value left the range of a 32-bit OFM.
+    pub fn saturation(&mut self) {
+        self.add(WarningKind::Saturation, "a value does not fit the 32-bit OFM and was saturated".to_string());
+    }
+
+    /// A byte was read that nobody wrote.
+    pub fn uninitialised(&mut self, what: &str, place: Option<(usize, usize, usize)>) {
+        if let Some((region, byte, _)) = place {
+            let place = if region == REGION_COUNT { "SHRAM".to_string() } else { format!("region {region}") };
+            self.add(
+                WarningKind::UninitialisedRead,
+                format!("{what} reads byte {byte} of {place}, which nobody wrote"),
+            );
+        }
+    }
+}
