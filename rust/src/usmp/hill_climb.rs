@@ -8,6 +8,7 @@
 use super::instance::Instance;
 use super::layout::Layout;
 use super::model::{StopReason, UsmpError};
+use super::parallel::until;
 use super::random::Random;
 use super::{Outcome, Solver, Task};
 
@@ -32,27 +33,47 @@ impl Solver for HillClimb {
         let count = instance.items.len() as u64;
         let left = u64::from(task.params.iterations) - opening.turns;
         let moves = left.min(WORK / (count * count).max(1));
-        let (mut best, mut done) = ((opening.best(instance)?, opening.starts[0].order.clone()), 0);
         // What is left of a short search is not worth a start, unless nothing else was tried.
         let least = u64::from(opening.turns == 0);
         let rounds = (moves / LEAST_MOVES_PER_START).clamp(least, STARTS);
-        let mut climb = Climb::new(instance, task.params.seed);
-        for round in 0..rounds {
-            if instance.proves_optimal(best.0.cost(), &[]) {
+        let mut best = (opening.best(instance)?, opening.starts[0].order.clone());
+        let mut done = 0;
+        // Starts know nothing of one another; what there is beyond the opening's plans starts from the best of them.
+        let first = rounds.min(opening.starts.len() as u64);
+        for wave in [0..first, first..rounds] {
+            let run = |round: u64, _: &dyn Fn() -> bool| {
+                let mut best = best.clone();
+                let start = match opening.starts.get(round as usize) {
+                    Some(start) => (Layout::from_slots(instance, &start.slots)?, start.order.clone()),
+                    None => best.clone(),
+                };
+                let share = moves * (round + 1) / rounds - moves * round / rounds;
+                let mut climb = Climb::new(instance, task.params.seed.wrapping_add(round));
+                let done = climb.run(start, share, &mut best);
+                Ok((best, done))
+            };
+            let is_best = |found: &Result<(Start, u64), UsmpError>| {
+                found.as_ref().map_or(true, |(found, _)| instance.proves_optimal(found.0.cost(), &[]))
+            };
+            if is_best(&Ok((best.clone(), 0))) {
                 break;
             }
-            let start = match opening.starts.get(round as usize) {
-                Some(start) => (Layout::from_slots(instance, &start.slots)?, start.order.clone()),
-                None => best.clone(),
-            };
-            let share = moves * (round + 1) / rounds - moves * round / rounds;
-            done += climb.run(start, share, &mut best);
+            for found in until(task.params.threads, wave.collect(), run, is_best) {
+                let (found, moves) = found?;
+                done += moves;
+                if found.0.cost() < best.0.cost() {
+                    best = found;
+                }
+            }
         }
         let proved = instance.proves_optimal(best.0.cost(), &[]);
         let stop_reason = if proved { StopReason::Complete } else { StopReason::IterationLimit };
         Ok(Outcome::of(best.0, stop_reason, opening.turns + done))
     }
 }
+
+/// A plan and the order in which first fit makes it.
+type Start = (Layout, Vec<u32>);
 
 /// A change of the order, between two positions.
 #[derive(Clone, Copy)]
