@@ -119,8 +119,8 @@ def test_the_command_fails_with_status_1(tmp_path: Path, capsys: pytest.CaptureF
     out, err = capsys.readouterr()
     complaint = json.loads(out)
     assert (complaint["error"], complaint["budget_bytes"], complaint["floor_bytes"]) == ("BudgetError", 11, 12)
-    assert (complaint["pool"], complaint["buffers"]) == ("memory", ["b2", "b3", "b5"])
-    assert len(err.splitlines()) == 1 and "b2, b3, b5" in err
+    assert (complaint["pool"], complaint["buffers"]) == ("memory", ["b1", "b3", "b5"])
+    assert len(err.splitlines()) == 1 and "b1, b3, b5" in err
     assert _run(str(tmp_path / "nothing.csv")) == 1
     out, err = capsys.readouterr()
     assert out == "" and "nothing.csv" in err

@@ -10,6 +10,7 @@ use super::layout::Layout;
 use super::model::{StopReason, UsmpError};
 use super::parallel::until;
 use super::random::Random;
+use super::wheel::{walk, Placer};
 use super::{Outcome, Solver, Task};
 
 /// Moves of one start at least, so that annealing has time to cool.
@@ -24,6 +25,8 @@ const AIM: u64 = 2;
 const HEAT: u64 = 8;
 /// Items placed times items looked at, over all moves, at most.
 const WORK: u64 = 1 << 33;
+/// What is looked at where there are too many items to climb, over all passes, at most.
+const WALK: u64 = 1 << 25;
 
 pub(crate) struct HillClimb;
 
@@ -33,6 +36,15 @@ impl Solver for HillClimb {
         let count = instance.items.len() as u64;
         let left = u64::from(task.params.iterations) - opening.turns;
         let moves = left.min(WORK / (count * count).max(1));
+        if moves < left.min(LEAST_MOVES_PER_START) {
+            // Too few moves to get anywhere, each of which places nearly all items anew; the wheel gets further.
+            if let Some(mut placer) = Placer::new(instance) {
+                let turns = left.min(WALK / placer.effort());
+                let (best, done) = walk(&mut placer, &opening.starts, turns, task.params.seed);
+                let layout = Layout::from_slots(instance, &best.slots)?;
+                return Ok(Outcome::of(layout, StopReason::IterationLimit, opening.turns + done));
+            }
+        }
         // What is left of a short search is not worth a start, unless nothing else was tried.
         let least = u64::from(opening.turns == 0);
         let rounds = (moves / LEAST_MOVES_PER_START).clamp(least, STARTS);

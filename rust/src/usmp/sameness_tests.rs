@@ -1,4 +1,4 @@
-//! What must change nothing: the order in which buffers are given, and the number of threads.
+//! What must change nothing: the order in which buffers are given, the number of threads, how first fit finds neighbours.
 
 use proptest::prelude::*;
 
@@ -125,5 +125,31 @@ fn answers_behind_the_one_that_ends_the_matter_are_forgotten() {
         assert_eq!(parallel::until(threads, (0..9).collect(), run, |&answer| answer >= 9), [0, 1, 4, 9]);
         assert_eq!(parallel::until(threads, (0..3).collect(), run, |_| false), [0, 1, 4]);
         assert!(parallel::until(threads, vec![], run, |_| false).is_empty());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(16) })]
+
+    #[test]
+    fn first_fit_is_the_same_however_neighbours_are_found(problem in any_related_problem(), copies in 1i64..300) {
+        // Copies one after the other in time: enough of them are too many for a table of pairs.
+        let buffers = (0..copies).flat_map(|copy| problem.buffers.iter().map(move |buffer| {
+            let moved = |step: i64| step + 20 * copy;
+            let gaps = buffer.lifetime.sections(buffer.size_bytes).windows(2).flat_map(|pair| {
+                let gap = Gap { lower: moved(pair[0].upper), upper: moved(pair[1].lower), window: None };
+                (gap.lower < gap.upper).then_some(gap)
+            }).collect();
+            let lifetime = Lifetime::with_gaps(moved(buffer.lifetime.lower()), moved(buffer.lifetime.upper()), gaps);
+            Buffer { lifetime, conflicts: vec![], shares: vec![], ..buffer.clone() }
+        }));
+        let problem = Problem { buffers: buffers.collect(), pools: problem.pools };
+        let instance = Instance::new(&problem).unwrap();
+        for order in greedy::Order::ALL {
+            let quick = greedy::first_fit(&instance, order.sort(&instance)).unwrap();
+            let plain = Layout::first_fit(&instance, &order.sort(&instance)).unwrap();
+            prop_assert_eq!(plain.slots(), &quick.slots[..]);
+            prop_assert_eq!(plain.cost(), &quick.cost);
+        }
     }
 }
