@@ -346,6 +346,29 @@ fn nonsense_is_refused() {
 }
 
 #[test]
+fn what_branch_and_bound_does_not_take_on_is_said() {
+    let mut random = super::random::Random::new(1);
+    let mut crowd = |count: usize| {
+        let mut one = |_| {
+            let lower = random.below(count) as i64;
+            buffer(lower, lower + 4 + random.below(30) as i64, 1 + random.below(60) as u64)
+        };
+        one_pool((0..count).map(&mut one).collect())
+    };
+    let many = crowd(33_000);
+    let mut sharing = crowd(2_100);
+    sharing.buffers[0].shares.push(Share { with: 1, low: 0, high: 0 });
+    for problem in [many, sharing] {
+        let found = plan(&problem, &params(Algorithm::Exact)).unwrap();
+        assert_eq!((found.optimal, found.stop_reason), (false, StopReason::TooLarge));
+        assert_eq!(check(&problem, &found.placement), Ok(()));
+        let climbed = plan(&problem, &params(Algorithm::HillClimb)).unwrap();
+        assert!(climbed.placement.peaks <= found.placement.peaks);
+        assert_eq!(check(&problem, &climbed.placement), Ok(()));
+    }
+}
+
+#[test]
 fn the_extremes_of_time_are_fine() {
     let problem = one_pool(vec![buffer(i64::MIN, i64::MAX, 3), buffer(0, 0, 50), buffer(i64::MAX - 1, i64::MAX, 0)]);
     for algorithm in Algorithm::ALL {

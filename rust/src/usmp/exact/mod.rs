@@ -70,7 +70,7 @@ pub(crate) fn improve(instance: &Instance, params: &Params, layout: Layout) -> O
     }
     let stop_reason = if instance.proves_optimal(layout.cost(), &state.proved) {
         StopReason::Complete
-    } else if instance.may_be_searched() {
+    } else if state.nodes > 0 || state.nodes_left == 0 {
         StopReason::NodeLimit
     } else {
         StopReason::TooLarge
@@ -157,6 +157,7 @@ impl Descent<'_> {
             put(&packing, slots);
         }
     }
+
     /// Takes over what a search found: the goal of the next one, and the packing.
     fn learn(&mut self, goal: &mut Goal, found: Found, items: impl Iterator<Item = u32>) -> Option<Packing> {
         self.spend(found.nodes);
