@@ -146,8 +146,8 @@ def plan(
 
     Buffers that are in use at the same step never share a byte. Each lies in the first of its pools where it fits;
     then the first pool's peak is made small, then the second's. The same arguments give the same answer everywhere.
-    `seed` in [0, 2^64) and `iterations` steer the hill climb, branch and bound, and `best`. `threads` in [1, 256] search
-    side by side; their number changes nothing but the time.
+    `seed` in [0, 2^64) and `iterations` steer the hill climb, branch and bound, and `best`. `threads` in [1, 256]
+    search side by side; their number changes nothing but the time.
 
     Raises `ConfigError` for a problem that makes no sense and for a callable's wrong answer, `PoolOverflowError` when
     no plan that fits was found.

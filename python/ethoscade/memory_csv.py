@@ -37,8 +37,8 @@ def read_csv(path: str | os.PathLike[str]) -> tuple[Buffer, ...]:
 def write_csv(path: str | os.PathLike[str], buffers: Sequence[Buffer], offsets: Iterable[int] | None = None) -> None:
     """Writes buffers and, when given, their offsets; optional columns only where some buffer needs them.
 
-    Without `offsets` the buffers' own pins are written, if any. Folders that are not there are made. Raises `ConfigError`
-    when the file cannot be written.
+    Without `offsets` the buffers' own pins are written, if any. Folders that are not there are made. Raises
+    `ConfigError` when the file cannot be written.
     """
     placed = [buffer.offset for buffer in buffers] if offsets is None else list(offsets)
     if len(placed) != len(buffers):

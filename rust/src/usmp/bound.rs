@@ -5,8 +5,8 @@
 //! the next multiple of `g`: its *slack*. Only a fine range, or the top, saves a coarse one its slack, and each saves
 //! one. So the peak is at least all sizes and slacks, less the largest slack, less one more for each fine range: the
 //! largest again. Leaving a fine range out of account gives a bound too, a better one where it is smaller than the slack
-//! that it would save. The floor is like a coarse range that is never the topmost: its slack reaches to the first multiple
-//! of `g`.
+//! that it would save. The floor is like a coarse range that is never the topmost: its slack reaches to the first
+//! multiple of `g`.
 
 use std::collections::BTreeMap;
 
@@ -163,7 +163,7 @@ impl Bag {
     }
 
     fn descending(&self) -> impl Iterator<Item = u64> + '_ {
-        self.counts.iter().rev().flat_map(|(&bytes, &count)| std::iter::repeat(bytes).take(count as usize))
+        self.counts.iter().rev().flat_map(|(&bytes, &count)| std::iter::repeat_n(bytes, count as usize))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::usmp::bound::gcd;
 use crate::usmp::instance::Instance;
 
 /// Most cells of a space, summed over its blocks: bounds memory and the work of one node.
-const MOST_CELLS: usize = 1 << 21;
+const MOST_CELLS: usize = 1 << 20;
 /// Most blocks that an exact search takes on: each may be a branch on its stack.
 const MOST_BLOCKS: usize = 32_000;
 /// Most neighbours, summed over the blocks of a space: bounds their memory.
