@@ -121,7 +121,7 @@ class MemoryOverflow:
     live: list[int]
 
 def plan_memory(
-    buffers: list[BufferRow], pools: list[PoolRow], algorithm: str, seed: int, iterations: int
+    buffers: list[BufferRow], pools: list[PoolRow], algorithm: str, seed: int, iterations: int, threads: int
 ) -> MemorySolution | MemoryOverflow: ...
 def check_memory(
     buffers: list[BufferRow], pools: list[PoolRow], offsets: list[int], pool_of: list[int], peaks: list[int]

@@ -45,6 +45,9 @@ ALGORITHMS: tuple[str, ...] = ("best", "exact", "hill_climb", "greedy_by_size", 
 DEFAULT_ITERATIONS = 50_000
 """Most moves that a hill climb tries; branch and bound looks at four nodes for each."""
 
+MOST_THREADS = 256
+"""Most threads that may search side by side."""
+
 _ARENA_ALIGNMENT = 16
 
 Offset = int | tuple[str, int]
@@ -57,7 +60,7 @@ Algorithm = Callable[[tuple[Buffer, ...], tuple[Pool, ...]], Sequence[Offset]]
 class PoolOverflowError(BudgetError):
     """No plan that was found fits a pool.
 
-    `pool` is its name, `buffers` are the names of those that are in use when it is fullest, `lower_bound_bytes` is
+    `pool` is its name, `buffers` are the names of those that are in use at its peak, `lower_bound_bytes` is
     what no plan can beat; `budget_bytes` is the pool's size and `floor_bytes` what the best plan found needs.
     """
 
@@ -72,7 +75,7 @@ class PoolOverflowError(BudgetError):
         proof = "and no plan can need less than" if lower_bound_bytes > budget_bytes else "although the bound is only"
         super().__init__(
             f"pool {pool!r} has {budget_bytes} bytes, but the best plan found needs {floor_bytes}, {proof} "
-            f"{lower_bound_bytes}; when it is fullest it holds {shown}. Give the pool {floor_bytes} bytes.",
+            f"{lower_bound_bytes}; at its peak it holds {shown}. Give the pool {floor_bytes} bytes.",
             budget_bytes=budget_bytes,
             floor_bytes=floor_bytes,
             operator=largest.name if largest else "",
@@ -137,12 +140,14 @@ def plan(
     algorithm: str | Algorithm = "best",
     seed: int = 0,
     iterations: int = DEFAULT_ITERATIONS,
+    threads: int = 1,
 ) -> Placement:
     """Finds a pool and an offset for every buffer.
 
     Buffers that are in use at the same step never share a byte. Each lies in the first of its pools where it fits;
     then the first pool's peak is made small, then the second's. The same arguments give the same answer everywhere.
-    `seed` in [0, 2^64) and `iterations` steer the hill climb, branch and bound, and `best`.
+    `seed` in [0, 2^64) and `iterations` steer the hill climb, branch and bound, and `best`. `threads` in [1, 256]
+    search side by side; their number changes nothing but the time.
 
     Raises `ConfigError` for a problem that makes no sense and for a callable's wrong answer, `PoolOverflowError` when
     no plan that fits was found.
@@ -157,8 +162,10 @@ def plan(
         raise ConfigError(f"the seed {seed} is not between 0 and 2^64 - 1")
     if not 0 <= iterations < 1 << 32:
         raise ConfigError(f"{iterations} iterations are not between 0 and 2^32 - 1")
+    if not 1 <= threads <= MOST_THREADS:
+        raise ConfigError(f"{threads} threads are not between 1 and {MOST_THREADS}")
     try:
-        found = _core.plan_memory(problem.buffer_rows, problem.pool_rows, algorithm, seed, iterations)
+        found = _core.plan_memory(problem.buffer_rows, problem.pool_rows, algorithm, seed, iterations, threads)
     except _core.MemoryProblemError as error:
         raise ConfigError(problem.with_names(str(error))) from None
     if isinstance(found, _core.MemoryOverflow):

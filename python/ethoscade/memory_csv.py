@@ -37,7 +37,8 @@ def read_csv(path: str | os.PathLike[str]) -> tuple[Buffer, ...]:
 def write_csv(path: str | os.PathLike[str], buffers: Sequence[Buffer], offsets: Iterable[int] | None = None) -> None:
     """Writes buffers and, when given, their offsets; optional columns only where some buffer needs them.
 
-    Without `offsets` the buffers' own pins are written, if any. Raises `ConfigError` when the file cannot be written.
+    Without `offsets` the buffers' own pins are written, if any. Folders that are not there are made. Raises
+    `ConfigError` when the file cannot be written.
     """
     placed = [buffer.offset for buffer in buffers] if offsets is None else list(offsets)
     if len(placed) != len(buffers):
@@ -59,6 +60,7 @@ def write_csv(path: str | os.PathLike[str], buffers: Sequence[Buffer], offsets: 
     writer.writerow(name for name, _ in columns)
     writer.writerows(zip(*(values for _, values in columns), strict=True))
     try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(out.getvalue(), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{os.fspath(path)}: cannot write the placement: {error.strerror or error}") from error

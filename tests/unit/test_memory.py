@@ -26,8 +26,8 @@ def test_gaps_below_placed_buffers_are_filled(algorithm: str) -> None:
 
 def test_the_same_arguments_give_the_same_answer() -> None:
     buffers = [Buffer(str(i), i * 7 % 13, i * 7 % 13 + 1 + i % 5, 16 + i * 37 % 101) for i in range(40)]
-    one, other = (memory.plan(buffers, seed=5, iterations=500) for _ in range(2))
-    assert one == other
+    one, other, threaded = (memory.plan(buffers, seed=5, iterations=500, threads=threads) for threads in (1, 1, 3))
+    assert one == other == threaded
 
 
 def test_fall_back_to_the_next_pool_and_alignments() -> None:
@@ -50,6 +50,20 @@ def test_an_overflow_names_the_pool_the_bytes_and_the_buffers() -> None:
     assert error.operator == "early"
     for part in ("sram", "64", "90", "early", "long"):
         assert part in str(error)
+
+
+def test_an_overflow_of_the_second_pool_names_who_reaches_its_peak() -> None:
+    buffers = [
+        Buffer("much", 0, 2, 90, pools=("near",)),
+        Buffer("fixed", 4, 6, 10, pools=("near",), offset=95),
+        Buffer("beside", 5, 8, 7, pools=("near",)),
+        Buffer("elsewhere", 0, 9, 500, pools=("far",)),
+    ]
+    with pytest.raises(memory.PoolOverflowError) as caught:
+        memory.plan(buffers, pools=(Pool("far"), Pool("near", 100)))
+    error = caught.value
+    assert (error.pool, error.buffers, error.floor_bytes) == ("near", ("fixed", "beside"), 105)
+    assert error.lower_bound_bytes == 105
 
 
 def test_constants_go_to_the_first_pool_that_their_readers_reach() -> None:
@@ -106,6 +120,8 @@ def test_lifetimes_with_gaps() -> None:
         (lambda: memory.plan(STACK, pools=(Pool("x"), Pool("x"))), ("same name",)),
         (lambda: memory.plan(STACK, seed=-1), ("seed -1",)),
         (lambda: memory.plan(STACK, iterations=-1), ("-1 iterations",)),
+        (lambda: memory.plan(STACK, threads=0), ("0 threads",)),
+        (lambda: memory.plan(STACK, threads=257), ("257 threads",)),
         (lambda: memory.plan([Buffer("a", 0, 1, 1, pools=("y",))], pools=(Pool("x"),)), ("'a'", "'y'", "x")),
         (lambda: memory.plan([Buffer("a", 0, 1, 8, 16, offset=8)]), ("'a'", "8", "16")),
         (lambda: memory.plan([Buffer("a", 0, 1, 8, offset=0), Buffer("b", 0, 1, 8, offset=7)]), ("'a'", "'b'")),

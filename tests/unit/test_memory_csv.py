@@ -84,7 +84,9 @@ def test_files_that_are_not_there_or_not_text(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"bytes\.csv"):
         memory.read_csv(tmp_path / "bytes.csv")
     with pytest.raises(ConfigError, match="cannot write"):
-        memory.write_csv(tmp_path / "no" / "folder.csv", [])
+        memory.write_csv(tmp_path / "bytes.csv" / "folder.csv", [])
+    memory.write_csv(tmp_path / "new" / "folder" / "empty.csv", [])
+    assert memory.read_csv(tmp_path / "new" / "folder" / "empty.csv") == ()
 
 
 def _run(*words: str) -> int:
@@ -117,10 +119,21 @@ def test_the_command_fails_with_status_1(tmp_path: Path, capsys: pytest.CaptureF
     out, err = capsys.readouterr()
     complaint = json.loads(out)
     assert (complaint["error"], complaint["budget_bytes"], complaint["floor_bytes"]) == ("BudgetError", 11, 12)
-    assert len(err.splitlines()) == 1
+    assert (complaint["pool"], complaint["buffers"]) == ("memory", ["b1", "b3", "b5"])
+    assert len(err.splitlines()) == 1 and "b1, b3, b5" in err
     assert _run(str(tmp_path / "nothing.csv")) == 1
     out, err = capsys.readouterr()
     assert out == "" and "nothing.csv" in err
+
+
+def test_threads_change_nothing_but_must_be_some(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    summaries = []
+    for threads in ("1", "3"):
+        assert _run(str(_file(tmp_path, README)), "--threads", threads, "--json") == 0
+        summaries.append({**json.loads(capsys.readouterr().out), "seconds": 0})
+    assert summaries[0] == summaries[1]
+    assert _run(str(_file(tmp_path, README)), "--threads", "0") == 1
+    assert "0 threads" in capsys.readouterr().err
 
 
 def test_wrong_usage_has_status_2(capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,12 +158,20 @@ def test_a_plot_shows_every_pool(tmp_path: Path) -> None:
     memory_plot.plot(placement, picture)
     assert picture.read_text().count("<svg") == 1
     with pytest.raises(ConfigError, match="cannot write"):
-        memory_plot.plot(placement, tmp_path / "missing" / "plan.png")
+        memory_plot.plot(placement, picture / "plan.png")
+    memory_plot.plot(placement, tmp_path / "new" / "folder" / "plan.png")
+    assert (tmp_path / "new" / "folder" / "plan.png").stat().st_size > 0
 
 
-def test_a_missing_matplotlib_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_matplotlib_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from ethoscade.report import memory_plot
 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ConfigError, match="matplotlib"):
         memory_plot.plot(memory.plan([]), tmp_path / "plan.png")
+    assert _run(str(_file(tmp_path, README)), "--plot", "plan.png", "--output", str(tmp_path / "placed.csv")) == 1
+    assert "ethoscade[report]" in capsys.readouterr().err
+    # It is said before the search, not after it.
+    assert not (tmp_path / "placed.csv").exists()

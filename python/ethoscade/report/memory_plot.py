@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
@@ -18,20 +19,29 @@ _MOST_NAMES = 60
 def plot(placement: Placement, path: str | os.PathLike[str]) -> None:
     """Writes the picture; the ending of `path` says in which format.
 
-    Raises `ConfigError` when matplotlib is not installed or the file cannot be written.
+    Folders that are not there are made. Raises `ConfigError` when matplotlib is not installed or the file cannot be
+    written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ConfigError("--plot needs matplotlib: pip install 'ethoscade[report]'") from error
+    require_matplotlib()
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(12, 1 + 4.5 * len(placement.pools)), layout="constrained")
     axes = figure.subplots(len(placement.pools), 1, squeeze=False)[:, 0]
     for index, pool in enumerate(placement.pools):
         _draw_pool(axes[index], placement, pool.name, _COLOURS[index % len(_COLOURS)])
     try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(os.fspath(path))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{os.fspath(path)}: cannot write the picture: {error}") from error
+
+
+def require_matplotlib() -> None:
+    """Raises `ConfigError` when matplotlib is not installed."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        raise ConfigError("--plot needs matplotlib: pip install 'ethoscade[report]'") from error
 
 
 def _draw_pool(axes: Any, placement: Placement, pool: str, colour: str) -> None:

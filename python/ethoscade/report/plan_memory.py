@@ -8,9 +8,18 @@ import sys
 import time
 
 from ..errors import BudgetError, ConfigError, EthoscadeError
-from ..memory import ALGORITHMS, DEFAULT_ITERATIONS, Placement, Pool, plan, read_csv, write_csv
+from ..memory import (
+    ALGORITHMS,
+    DEFAULT_ITERATIONS,
+    Placement,
+    Pool,
+    PoolOverflowError,
+    plan,
+    read_csv,
+    write_csv,
+)
 from ..memory_model import Buffer
-from .memory_plot import plot
+from .memory_plot import plot, require_matplotlib
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--iterations", type=_byte_count, default=DEFAULT_ITERATIONS, metavar="N", help="how long to search"
     )
+    parser.add_argument(
+        "--threads", type=_byte_count, default=1, metavar="N", help="search side by side; the answer is the same"
+    )
     parser.add_argument("--output", metavar="PLACED.csv", help="write the buffers with their offsets")
     parser.add_argument("--plot", metavar="PICTURE.png", help="draw the placement over time (needs matplotlib)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -31,6 +43,9 @@ def command_line(args: argparse.Namespace) -> int:
     """Runs the command and returns its exit status: 0 done, 1 the buffers or the capacity are at fault."""
     started = time.perf_counter()
     try:
+        if args.plot is not None:
+            # Better said before a long search than after it.
+            require_matplotlib()
         placement = _place(read_csv(args.buffers), args)
         if args.output is not None:
             write_csv(args.output, placement.buffers, placement.offsets)
@@ -64,7 +79,14 @@ def _place(buffers: tuple[Buffer, ...], args: argparse.Namespace) -> Placement:
     if args.seed >= 1 << 64 or (args.capacity or 0) >= 1 << 60:
         raise ConfigError("--seed must be below 2^64 and --capacity below 2^60")
     pools = (Pool("memory", args.capacity),)
-    return plan(buffers, pools=pools, algorithm=args.algorithm, seed=args.seed, iterations=args.iterations)
+    return plan(
+        buffers,
+        pools=pools,
+        algorithm=args.algorithm,
+        seed=args.seed,
+        iterations=args.iterations,
+        threads=args.threads,
+    )
 
 
 def _sentence(placement: Placement, seconds: float) -> str:
@@ -88,8 +110,15 @@ def _describe(error: EthoscadeError) -> dict[str, object]:
             "budget_bytes": error.budget_bytes,
             "floor_bytes": error.floor_bytes,
             "operator": error.operator,
+            **_describe_overflow(error),
         }
     return {"error": type(error).__name__, "message": str(error)}
+
+
+def _describe_overflow(error: BudgetError) -> dict[str, object]:
+    if not isinstance(error, PoolOverflowError):
+        return {}
+    return {"pool": error.pool, "lower_bound_bytes": error.lower_bound_bytes, "buffers": list(error.buffers)}
 
 
 def _byte_count(text: str) -> int:

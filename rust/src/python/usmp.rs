@@ -66,7 +66,7 @@ fn problem(buffers: Vec<BufferTuple>, pools: Vec<PoolTuple>) -> Problem {
 }
 
 #[pyfunction]
-#[pyo3(signature = (buffers, pools, algorithm, seed, iterations))]
+#[pyo3(signature = (buffers, pools, algorithm, seed, iterations, threads))]
 fn plan_memory(
     py: Python<'_>,
     buffers: Vec<BufferTuple>,
@@ -74,12 +74,13 @@ fn plan_memory(
     algorithm: &str,
     seed: u64,
     iterations: u32,
+    threads: u32,
 ) -> PyResult<Py<PyAny>> {
     let Some(algorithm) = Algorithm::from_name(algorithm) else {
         return Err(MemoryProblemError::new_err(format!("there is no algorithm {algorithm:?}")));
     };
     let problem = problem(buffers, pools);
-    let params = Params { algorithm, seed, iterations };
+    let params = Params { algorithm, seed, iterations, threads };
     match py.detach(|| usmp::plan(&problem, &params)) {
         Ok(found) => {
             let solution = MemorySolution {

@@ -1,4 +1,12 @@
 //! Lower bounds of peaks: what no plan can beat. Owns the sweep over time; knows nothing of offsets.
+//!
+//! At any step the bytes in use lie above one another. Take a number `g` and call *coarse* what must start at an address
+//! that is a multiple of `g`, *fine* all else. Between a coarse range and another directly above it lies padding up to
+//! the next multiple of `g`: its *slack*. Only a fine range, or the top, saves a coarse one its slack, and each saves
+//! one. So the peak is at least all sizes and slacks, less the largest slack, less one more for each fine range: the
+//! largest again. Leaving a fine range out of account gives a bound too, a better one where it is smaller than the slack
+//! that it would save. The floor is like a coarse range that is never the topmost: its slack reaches to the first
+//! multiple of `g`.
 
 use std::collections::BTreeMap;
 
@@ -16,28 +24,15 @@ pub(crate) enum Counted {
     Preferred,
 }
 
-/// The largest sum of sizes in use at one step, in bytes, by pool id.
-pub(crate) fn live_bytes(instance: &Instance, counted: Counted) -> Vec<u64> {
-    let pools = instance.pools.len() as u32;
-    (0..pools).map(|pool| sweep(sections_of(instance, counted, pool).map(|s| (s, s.high - s.low, 0)))).collect()
-}
-
-/// Like [`live_bytes`] for preferred pools, but also counts the bytes that alignment must waste.
-///
-/// Where every offset is a multiple of some `g`, each buffer but the topmost occupies its size rounded up to `g`.
-pub(crate) fn aligned_live_bytes(instance: &Instance) -> Vec<u64> {
-    let pools = instance.pools.len() as u32;
-    let bound = |pool| {
-        let step = common_step(instance, pool);
-        let starts_on_step = sections_of(instance, Counted::Preferred, pool).all(|s| s.low % step == 0);
-        let step = if starts_on_step { step } else { 1 };
-        sweep(sections_of(instance, Counted::Preferred, pool).map(|s| {
-            let size = s.high - s.low;
-            let taken = size.next_multiple_of(step);
-            (s, taken, taken - size)
-        }))
+/// What no peak is below, in bytes, by pool id.
+pub(crate) fn least_peaks(instance: &Instance, counted: Counted) -> Vec<u64> {
+    let least = |pool| {
+        let pinned = instance.items.iter().filter(|item| in_pool(item, counted, pool) && !item.sections.is_empty());
+        let pinned = pinned.filter_map(|item| item.pinned.map(|offset| offset + item.size_bytes)).max().unwrap_or(0);
+        let swept = steps(instance, counted, pool).into_iter().map(|step| sweep(instance, counted, pool, step)).max();
+        swept.unwrap_or(0).max(pinned)
     };
-    (0..pools).map(bound).collect()
+    (0..instance.pools.len() as u32).map(least).collect()
 }
 
 fn in_pool(item: &Item, counted: Counted, pool: u32) -> bool {
@@ -45,9 +40,131 @@ fn in_pool(item: &Item, counted: Counted, pool: u32) -> bool {
     item.candidates[0].pool == pool && (forced || counted == Counted::Preferred)
 }
 
-fn sections_of<'a>(instance: &'a Instance<'a>, counted: Counted, pool: u32) -> impl Iterator<Item = Section> + 'a {
-    let items = (0u32..).zip(&instance.items).filter(move |(_, item)| in_pool(item, counted, pool));
-    items.flat_map(move |(index, item)| unshared(instance, index, item))
+/// The numbers `g` that are worth a sweep: what all alignments have in common, to which nothing is fine, and each
+/// alignment beyond.
+fn steps(instance: &Instance, counted: Counted, pool: u32) -> SmallVec<[u64; 4]> {
+    let mut steps: SmallVec<[u64; 4]> = SmallVec::new();
+    let mut common = 0;
+    for item in instance.items.iter().filter(|item| in_pool(item, counted, pool)) {
+        let alignment = item.candidates[0].alignment;
+        common = item.sections.iter().fold(gcd(common, alignment), |common, section| gcd(common, section.low));
+        if !steps.contains(&alignment) {
+            steps.push(alignment);
+        }
+    }
+    steps.retain(|step| *step > common);
+    steps.push(common.max(1));
+    steps
+}
+
+/// The largest of all numbers that divide both; `gcd(0, b)` is `b`.
+pub(crate) fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        gcd(b, a % b)
+    }
+}
+
+/// The largest over all steps of time of what is needed there, where addresses are told apart by multiples of `step`.
+fn sweep(instance: &Instance, counted: Counted, pool: u32, step: u64) -> u64 {
+    let base = instance.pools[pool as usize].base_address;
+    let mut events: Vec<(i64, bool, u64, Option<u64>)> = Vec::with_capacity(2 * instance.items.len());
+    for (index, item) in (0u32..).zip(&instance.items).filter(|(_, item)| in_pool(item, counted, pool)) {
+        let alignment = item.candidates[0].alignment;
+        for section in unshared(instance, index, item) {
+            let start = item.pinned.map_or(section.low, |offset| base + offset + section.low);
+            let coarse = start % step == 0 && (item.pinned.is_some() || alignment % step == 0);
+            let bytes = section.high - section.low;
+            let slack = coarse.then(|| bytes.next_multiple_of(step) - bytes);
+            events.push((section.lower, true, bytes, slack));
+            events.push((section.upper, false, bytes, slack));
+        }
+    }
+    // An end sorts before a start at the same step: ranges are half-open.
+    events.sort_unstable();
+    let mut now = Live { floor: base.next_multiple_of(step) - base, ..Live::default() };
+    let mut most = 0;
+    for (_, starts, bytes, slack) in events {
+        match (starts, slack) {
+            (true, Some(slack)) => now.slacks.add(slack),
+            (true, None) => now.fine.add(bytes),
+            (false, Some(slack)) => now.slacks.remove(slack),
+            (false, None) => now.fine.remove(bytes),
+        }
+        if slack.is_some() {
+            now.coarse_bytes = if starts { now.coarse_bytes + bytes } else { now.coarse_bytes - bytes };
+        }
+        if starts && now.all() > most {
+            most = most.max(now.needed());
+        }
+    }
+    most
+}
+
+/// What is in use at one step.
+#[derive(Default)]
+struct Live {
+    coarse_bytes: u64,
+    /// Bytes that the pool's start lacks to the first multiple.
+    floor: u64,
+    /// Bytes of fine ranges.
+    fine: Bag,
+    /// Bytes that coarse ranges lack to the next multiple.
+    slacks: Bag,
+}
+
+impl Live {
+    /// As if nothing saved any slack: cheap, and not below [`Self::needed`].
+    fn all(&self) -> u64 {
+        self.coarse_bytes + self.fine.total + self.slacks.total + self.floor
+    }
+
+    fn needed(&self) -> u64 {
+        if self.coarse_bytes == 0 {
+            return self.fine.total;
+        }
+        let mut slacks = self.slacks.descending().peekable();
+        let mut floor = self.floor;
+        let mut bytes = self.coarse_bytes + floor + self.slacks.total - slacks.next().unwrap_or(0);
+        let mut most = bytes;
+        for fine in self.fine.descending() {
+            let saved = slacks.next_if(|&slack| slack >= floor).unwrap_or_else(|| std::mem::take(&mut floor));
+            bytes = bytes + fine - saved;
+            most = most.max(bytes);
+        }
+        most
+    }
+}
+
+/// Numbers of bytes, some of them several times; zeros are not kept.
+#[derive(Default)]
+struct Bag {
+    counts: BTreeMap<u64, u32>,
+    total: u64,
+}
+
+impl Bag {
+    fn add(&mut self, bytes: u64) {
+        if bytes > 0 {
+            self.total += bytes;
+            *self.counts.entry(bytes).or_default() += 1;
+        }
+    }
+
+    fn remove(&mut self, bytes: u64) {
+        if let Some(count) = self.counts.get_mut(&bytes) {
+            self.total -= bytes;
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&bytes);
+            }
+        }
+    }
+
+    fn descending(&self) -> impl Iterator<Item = u64> + '_ {
+        self.counts.iter().rev().flat_map(|(&bytes, &count)| std::iter::repeat_n(bytes, count as usize))
+    }
 }
 
 /// The sections of `item` less the steps in which an earlier item may lie over it: what both take then may be as little
@@ -65,58 +182,4 @@ fn unshared(instance: &Instance, index: u32, item: &Item) -> SmallVec<[Section; 
         }
     }
     sections
-}
-
-/// The largest number of which every possible offset in `pool` is a multiple.
-fn common_step(instance: &Instance, pool: u32) -> u64 {
-    let base = instance.pools[pool as usize].base_address;
-    let mut step = 0;
-    for item in instance.items.iter().filter(|item| in_pool(item, Counted::Preferred, pool)) {
-        step = gcd(step, item.candidates[0].alignment);
-        step = gcd(step, item.pinned.unwrap_or(0));
-    }
-    gcd(step, base).max(1)
-}
-
-/// The largest of all numbers that divide both; `gcd(0, b)` is `b`.
-pub(crate) fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 {
-        a
-    } else {
-        gcd(b, a % b)
-    }
-}
-
-/// The largest over all steps of: bytes taken at that step, less the largest slack among the sections that take them.
-fn sweep(sections: impl Iterator<Item = (Section, u64, u64)>) -> u64 {
-    let mut events: Vec<(i64, bool, u64, u64)> = Vec::with_capacity(2 * sections.size_hint().0.max(16));
-    for (section, taken, slack) in sections {
-        events.push((section.lower, true, taken, slack));
-        events.push((section.upper, false, taken, slack));
-    }
-    // An end sorts before a start at the same step: ranges are half-open.
-    events.sort_unstable();
-    let slackless = events.iter().all(|&(_, _, _, slack)| slack == 0);
-    let mut slacks: BTreeMap<u64, u32> = BTreeMap::new();
-    let (mut taken_now, mut most) = (0u64, 0u64);
-    for (_, starts, taken, slack) in events {
-        if !starts {
-            taken_now -= taken;
-            if !slackless {
-                let count = slacks.entry(slack).or_default();
-                *count -= 1;
-                if *count == 0 {
-                    slacks.remove(&slack);
-                }
-            }
-            continue;
-        }
-        taken_now += taken;
-        if !slackless {
-            *slacks.entry(slack).or_default() += 1;
-        }
-        let spare = slacks.keys().next_back().copied().unwrap_or(0);
-        most = most.max(taken_now - spare);
-    }
-    most
 }

@@ -65,10 +65,10 @@ fn count_conflicts(instance: &Instance) -> Vec<usize> {
     items.iter().map(meets).collect()
 }
 
-/// First fit in `order`, on the table of pairs where there is one.
+/// First fit in `order`.
 pub(crate) fn first_fit(instance: &Instance, order: Vec<u32>) -> Result<Found, UsmpError> {
-    if let Some(pairs) = instance.pairs() {
-        return Ok(Placer::new(instance, pairs).first_fit(order));
+    if let Some(mut placer) = Placer::new(instance) {
+        return Ok(placer.first_fit(order));
     }
     let layout = Layout::first_fit(instance, &order)?;
     Ok(Found { slots: layout.slots().to_vec(), order, cost: layout.cost().clone() })

@@ -8,7 +8,9 @@
 use super::instance::Instance;
 use super::layout::Layout;
 use super::model::{StopReason, UsmpError};
+use super::parallel::until;
 use super::random::Random;
+use super::wheel::{walk, Placer};
 use super::{Outcome, Solver, Task};
 
 /// Moves of one start at least, so that annealing has time to cool.
@@ -23,6 +25,8 @@ const AIM: u64 = 2;
 const HEAT: u64 = 8;
 /// Items placed times items looked at, over all moves, at most.
 const WORK: u64 = 1 << 33;
+/// What is looked at where there are too many items to climb, over all passes, at most.
+const WALK: u64 = 1 << 25;
 
 pub(crate) struct HillClimb;
 
@@ -32,27 +36,56 @@ impl Solver for HillClimb {
         let count = instance.items.len() as u64;
         let left = u64::from(task.params.iterations) - opening.turns;
         let moves = left.min(WORK / (count * count).max(1));
-        let (mut best, mut done) = ((opening.best(instance)?, opening.starts[0].order.clone()), 0);
+        if moves < left.min(LEAST_MOVES_PER_START) {
+            // Too few moves to get anywhere, each of which places nearly all items anew; the wheel gets further.
+            if let Some(mut placer) = Placer::new(instance) {
+                let turns = left.min(WALK / placer.effort());
+                let (best, done) = walk(&mut placer, &opening.starts, turns, task.params.seed);
+                let layout = Layout::from_slots(instance, &best.slots)?;
+                return Ok(Outcome::of(layout, StopReason::IterationLimit, opening.turns + done));
+            }
+        }
         // What is left of a short search is not worth a start, unless nothing else was tried.
         let least = u64::from(opening.turns == 0);
         let rounds = (moves / LEAST_MOVES_PER_START).clamp(least, STARTS);
-        let mut climb = Climb::new(instance, task.params.seed);
-        for round in 0..rounds {
-            if instance.proves_optimal(best.0.cost(), &[]) {
+        let mut best = (opening.best(instance)?, opening.starts[0].order.clone());
+        let mut done = 0;
+        // Starts know nothing of one another; what there is beyond the opening's plans starts from the best of them.
+        let first = rounds.min(opening.starts.len() as u64);
+        for wave in [0..first, first..rounds] {
+            let run = |round: u64, _: &dyn Fn() -> bool| {
+                let mut best = best.clone();
+                let start = match opening.starts.get(round as usize) {
+                    Some(start) => (Layout::from_slots(instance, &start.slots)?, start.order.clone()),
+                    None => best.clone(),
+                };
+                let share = moves * (round + 1) / rounds - moves * round / rounds;
+                let mut climb = Climb::new(instance, task.params.seed.wrapping_add(round));
+                let done = climb.run(start, share, &mut best);
+                Ok((best, done))
+            };
+            let is_best = |found: &Result<(Start, u64), UsmpError>| {
+                found.as_ref().map_or(true, |(found, _)| instance.proves_optimal(found.0.cost(), &[]))
+            };
+            if is_best(&Ok((best.clone(), 0))) {
                 break;
             }
-            let start = match opening.starts.get(round as usize) {
-                Some(start) => (Layout::from_slots(instance, &start.slots)?, start.order.clone()),
-                None => best.clone(),
-            };
-            let share = moves * (round + 1) / rounds - moves * round / rounds;
-            done += climb.run(start, share, &mut best);
+            for found in until(task.params.threads, wave.collect(), run, is_best) {
+                let (found, moves) = found?;
+                done += moves;
+                if found.0.cost() < best.0.cost() {
+                    best = found;
+                }
+            }
         }
         let proved = instance.proves_optimal(best.0.cost(), &[]);
         let stop_reason = if proved { StopReason::Complete } else { StopReason::IterationLimit };
         Ok(Outcome::of(best.0, stop_reason, opening.turns + done))
     }
 }
+
+/// A plan and the order in which first fit makes it.
+type Start = (Layout, Vec<u32>);
 
 /// A change of the order, between two positions.
 #[derive(Clone, Copy)]

@@ -2,13 +2,14 @@
 //!
 //! Canonical order makes every answer independent of the order in which buffers were given, up to swaps of equals.
 
-use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use smallvec::SmallVec;
 
 use super::bound::{self, gcd, Counted};
-use super::model::{Pool, Problem, Section, UsmpError};
+use super::canonical;
+use super::layout::aligned;
+use super::model::{Pool, Problem, Section, Slot, UsmpError};
 use super::pairs::Pairs;
 
 /// A pool that may hold an item, and the alignment of the item's address there, in bytes.
@@ -73,7 +74,7 @@ pub(crate) struct Instance<'a> {
     pub items: Vec<Item>,
     /// Peaks that prove a plan without overflow and spill optimal, in bytes, by pool id.
     goals: Vec<u64>,
-    pairs: OnceCell<Option<Pairs>>,
+    pairs: OnceLock<Option<Pairs>>,
 }
 
 impl<'a> Instance<'a> {
@@ -100,9 +101,12 @@ impl<'a> Instance<'a> {
             });
         }
         items.sort_unstable();
-        relate(problem, &mut items);
-        let mut instance = Self { pools: &problem.pools, items, goals: Vec::new(), pairs: OnceCell::new() };
-        instance.goals = bound::aligned_live_bytes(&instance);
+        if problem.buffers.iter().any(|buffer| !buffer.conflicts.is_empty() || !buffer.shares.is_empty()) {
+            canonical::sort(problem, &mut items);
+            relate(problem, &mut items);
+        }
+        let mut instance = Self { pools: &problem.pools, items, goals: Vec::new(), pairs: OnceLock::new() };
+        instance.goals = bound::least_peaks(&instance, Counted::Preferred);
         Ok(instance)
     }
 
@@ -111,17 +115,20 @@ impl<'a> Instance<'a> {
         (0u32..).zip(&self.items).filter(|(_, item)| item.pinned.is_none()).map(|(index, _)| index).collect()
     }
 
+    /// Every item in its preferred pool, pinned ones where they must lie, the others at the least offset there.
+    pub fn preferred(&self) -> Vec<Slot> {
+        let slot = |item: &Item| {
+            let Candidate { pool, alignment } = item.candidates[0];
+            let least = aligned(0, alignment, self.pools[pool as usize].base_address);
+            Slot { pool, offset: item.pinned.unwrap_or(least) }
+        };
+        self.items.iter().map(slot).collect()
+    }
+
     /// Whether no plan can cost less than `cost`, given what a search has proved beside the bounds, in bytes by pool.
     pub fn proves_optimal(&self, cost: &Cost, proved: &[u64]) -> bool {
         let known = |pool: usize| self.goals[pool].max(proved.get(pool).copied().unwrap_or(0));
         cost.overflow == 0 && cost.spill == 0 && cost.peaks.iter().enumerate().all(|(pool, &peak)| peak <= known(pool))
-    }
-
-    /// Whether some best plan is settled: each item lies on the floor or on another. Items of which parts die may hold
-    /// each other up in turn; where all can be lowered in equal steps, they then lie on the floor together.
-    pub fn is_settled_enough(&self) -> bool {
-        let alignments = || self.items.iter().flat_map(|item| &item.candidates).map(|candidate| candidate.alignment);
-        self.may_be_searched() && (self.items.iter().all(Item::is_solid) || alignments().min() == alignments().max())
     }
 
     /// Whether branch and bound understands everything that this problem asks for.
@@ -146,7 +153,7 @@ impl<'a> Instance<'a> {
             let known = |pool: usize| self.goals[pool].max(proved.get(pool).copied().unwrap_or(0));
             (0..self.pools.len()).map(known).collect()
         } else {
-            bound::live_bytes(self, Counted::Forced)
+            bound::least_peaks(self, Counted::Forced)
         }
     }
 }
@@ -155,16 +162,21 @@ impl<'a> Instance<'a> {
 ///
 /// A conflict becomes a step behind all others in which just the two are in use, so that nothing else need know of it.
 fn relate(problem: &Problem, items: &mut [Item]) {
-    if problem.buffers.iter().all(|buffer| buffer.conflicts.is_empty() && buffer.shares.is_empty()) {
-        return;
+    let mut index_of = vec![0u32; items.len()];
+    for (index, item) in (0u32..).zip(items.iter()) {
+        index_of[item.buffer as usize] = index;
     }
-    let index_of: BTreeMap<u32, u32> = (0u32..).zip(items.iter()).map(|(index, item)| (item.buffer, index)).collect();
     let mut conflicts: Vec<(u32, u32)> = Vec::new();
-    for (id, buffer) in (0u32..).zip(&problem.buffers) {
-        let here = index_of[&id];
-        conflicts.extend(buffer.conflicts.iter().map(|other| (here.min(index_of[other]), here.max(index_of[other]))));
+    for (id, buffer) in problem.buffers.iter().enumerate() {
+        let here = index_of[id];
+        conflicts.extend(
+            buffer
+                .conflicts
+                .iter()
+                .map(|other| (here.min(index_of[*other as usize]), here.max(index_of[*other as usize]))),
+        );
         for share in &buffer.shares {
-            let there = index_of[&share.with];
+            let there = index_of[share.with as usize];
             items[here as usize].shares.push((there, share.low, share.high));
             items[there as usize].shares.push((here, share.high.saturating_neg(), share.low.saturating_neg()));
         }

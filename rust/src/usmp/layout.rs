@@ -3,7 +3,7 @@
 //! Owns the placed state that solvers grow and cut back. No conflict is ever stored: placed sections lie sorted by
 //! offset beside their steps, and one pass over them finds the place, also for tens of thousands of buffers.
 
-use super::instance::{Candidate, Cost, Instance, Item};
+use super::instance::{Cost, Instance, Item};
 use super::model::{Placement, Section, Slot, UsmpError};
 
 /// A placed section: bytes `[start, end)` of a pool in steps `[lower, upper)`.
@@ -169,38 +169,6 @@ impl Layout {
         if let Some((_, rank, offset)) = least {
             self.put(instance, index, rank, offset);
         }
-    }
-
-    /// Offsets in the candidate pool `rank` at which `item` meets nothing and lies on the floor or on something placed,
-    /// ascending; with `lowest` only the first.
-    pub fn settled_offsets(&self, instance: &Instance, index: u32, rank: usize, lowest: bool) -> Vec<u64> {
-        let item = &instance.items[index as usize];
-        let Candidate { pool, alignment } = item.candidates[rank];
-        let base = instance.pools[pool as usize].base_address;
-        if lowest && item.shares.is_empty() {
-            return vec![self.lowest_fit(item, pool, alignment, base)];
-        }
-        let mut offsets = vec![aligned(0, alignment, base)];
-        for entry in &self.placed[pool as usize] {
-            let there = self.slots[entry.item as usize].offset as i64;
-            for &(_, low, _) in item.shares.iter().filter(|share| share.0 == entry.item) {
-                offsets.push(aligned(there.saturating_add(low).max(0) as u64, alignment, base));
-            }
-            for section in &item.sections {
-                if entry.lower < section.upper && section.lower < entry.upper {
-                    offsets.push(aligned(entry.end.saturating_sub(section.low), alignment, base));
-                }
-            }
-        }
-        offsets.sort_unstable();
-        offsets.dedup();
-        offsets.retain(|&offset| self.in_the_way(item, pool, offset).is_none());
-        offsets
-    }
-
-    /// Places `item` at `offset` of its candidate pool `rank`.
-    pub fn place_at(&mut self, instance: &Instance, index: u32, rank: usize, offset: u64) {
-        self.put(instance, index, rank, offset);
     }
 
     fn put(&mut self, instance: &Instance, index: u32, rank: usize, offset: u64) {

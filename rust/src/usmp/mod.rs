@@ -1,26 +1,31 @@
 //! Unified static memory planning: buffers with lifetimes to pools and offsets. Knows nothing of networks.
 //!
 //! `model` says what is planned, `check` whether an answer is right, [`plan`] finds one. Behind it: `instance` is the
-//! problem in canonical order, `bound` what no plan can beat, `pairs` what any two items forbid each other, `layout` first
-//! fit, `opening` the plans that every search starts from, and each solver has its file; `exact` a folder.
+//! problem in canonical order, `canonical` that order, `bound` what no plan can beat, `pairs` what any two items forbid
+//! each other, `timeline` what they meet, `layout` first fit, `opening` the plans that every search starts from, `parallel`
+//! the threads, and each solver has its file; `exact` a folder.
 
 pub mod check;
 pub mod model;
 
 mod bound;
+mod canonical;
 mod exact;
-mod exhaustive;
 mod greedy;
 mod hill_climb;
 mod instance;
 mod layout;
 mod opening;
 mod pairs;
+mod parallel;
 mod random;
+mod timeline;
 mod wheel;
 
 #[cfg(test)]
 mod proof_tests;
+#[cfg(test)]
+mod sameness_tests;
 #[cfg(test)]
 mod tests;
 
@@ -170,43 +175,51 @@ impl Found {
     }
 }
 
-/// The largest sum of sizes in use at one step, in bytes, by pool id, of the buffers that can lie in no other pool.
+/// What no plan's peaks are below, in bytes, by pool id: what the buffers that can lie in no other pool take at one step.
 ///
 /// # Errors
 /// As [`plan`], when the problem makes no sense.
 pub fn lower_bounds(problem: &Problem) -> Result<Vec<u64>, UsmpError> {
-    Ok(bound::live_bytes(&Instance::new(problem)?, bound::Counted::Forced))
+    Ok(bound::least_peaks(&Instance::new(problem)?, bound::Counted::Forced))
 }
 
 fn refuse_overflow(problem: &Problem, placement: &Placement, lower_bounds: &[u64]) -> Result<(), UsmpError> {
     for (pool, (spec, &needed_bytes)) in (0u32..).zip(problem.pools.iter().zip(&placement.peaks)) {
         if let Some(available_bytes) = spec.limit_bytes.filter(|&limit| needed_bytes > limit) {
             let lower_bound_bytes = lower_bounds[pool as usize];
-            let live = live_when_fullest(problem, placement, pool);
+            let live = live_at_the_peak(problem, placement, pool);
             return Err(UsmpError::PoolOverflow { pool, needed_bytes, available_bytes, lower_bound_bytes, live });
         }
     }
     Ok(())
 }
 
-/// The buffers in `pool` that are in use at the first step at which most of its bytes are, in ascending order.
-fn live_when_fullest(problem: &Problem, placement: &Placement, pool: u32) -> Vec<u32> {
+/// The buffers in `pool` that are in use at its peak, in ascending order: of the steps in which what ends highest is in
+/// use, the first of those in which most bytes are.
+fn live_at_the_peak(problem: &Problem, placement: &Placement, pool: u32) -> Vec<u32> {
     let mut sections: Vec<(Section, u32)> = Vec::new();
+    let mut events: Vec<(i64, bool, u64, bool)> = Vec::new();
     for (id, (buffer, slot)) in (0u32..).zip(problem.buffers.iter().zip(&placement.slots)) {
         if slot.pool == pool {
-            sections.extend(buffer.lifetime.sections(buffer.size_bytes).into_iter().map(|section| (section, id)));
+            let highest = slot.offset + buffer.size_bytes == placement.peaks[pool as usize];
+            for section in buffer.lifetime.sections(buffer.size_bytes) {
+                events.push((section.lower, true, section.high - section.low, highest));
+                events.push((section.upper, false, section.high - section.low, highest));
+                sections.push((section, id));
+            }
         }
     }
-    let mut events: Vec<(i64, bool, u64)> = Vec::with_capacity(2 * sections.len());
-    for (section, _) in &sections {
-        events.push((section.lower, true, section.high - section.low));
-        events.push((section.upper, false, section.high - section.low));
-    }
     events.sort_unstable();
-    let (mut now, mut most, mut fullest) = (0u64, 0u64, 0i64);
-    for (step, starts, bytes) in events {
-        now = if starts { now + bytes } else { now - bytes };
-        if now > most {
+    let (mut now, mut peaking, mut most, mut fullest) = (0u64, 0u32, 0u64, 0i64);
+    for (step, starts, bytes, highest) in events {
+        if !starts {
+            now -= bytes;
+            peaking -= u32::from(highest);
+            continue;
+        }
+        now += bytes;
+        peaking += u32::from(highest);
+        if peaking > 0 && now > most {
             (most, fullest) = (now, step);
         }
     }

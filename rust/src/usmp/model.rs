@@ -312,14 +312,16 @@ pub struct Params {
     pub algorithm: Algorithm,
     /// Seed of the random choices; greedy searches make none.
     pub seed: u64,
-    /// Most moves that a hill climb tries, over all its starts; branch and bound looks at four nodes for each. Problems of more than a few thousand buffers get
-    /// fewer, so that the work stays bounded.
+    /// Most moves that a hill climb tries, over all its starts; branch and bound looks at four nodes for each. Problems
+    /// of more than a few thousand buffers get fewer, so that the work stays bounded.
     pub iterations: u32,
+    /// Threads that search; at least 1. However many, the answer is the same.
+    pub threads: u32,
 }
 
 impl Default for Params {
     fn default() -> Self {
-        Self { algorithm: Algorithm::Best, seed: 0, iterations: 50_000 }
+        Self { algorithm: Algorithm::Best, seed: 0, iterations: 50_000, threads: 1 }
     }
 }
 
@@ -363,7 +365,7 @@ pub struct Solution {
     /// The answer.
     pub placement: Placement,
     /// By pool id, in bytes: no optimal plan has a lower peak there. What is in use at one step, with the padding that
-    /// alignments force, or more where branch and bound has proved more.
+    /// alignments force, or more where a pin ends higher or branch and bound has proved more.
     pub lower_bounds: Vec<u64>,
     /// Whether no plan can be better. `false` says only that this is not proved.
     pub optimal: bool,
@@ -476,7 +478,7 @@ pub enum UsmpError {
         available_bytes: u64,
         /// No plan needs less in this pool, in bytes.
         lower_bound_bytes: u64,
-        /// Buffers in the pool that are in use when it is fullest, by id, in ascending order.
+        /// Buffers in the pool that are in use at that peak, by id, in ascending order.
         live: Vec<u32>,
     },
 }

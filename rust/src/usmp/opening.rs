@@ -10,7 +10,7 @@ use super::wheel::{walk, Found, Placer};
 
 /// Most passes of the squeaky wheel.
 const MOST_TURNS: u64 = 2_000;
-/// Forbidden differences looked at, over all passes, at most.
+/// What is looked at, over all passes, at most.
 const WORK: u64 = 1 << 18;
 
 pub(crate) struct Opening {
@@ -33,9 +33,9 @@ impl Opening {
         }
         starts.sort_by(|a, b| a.cost.cmp(&b.cost));
         let mut turns = 0;
-        if let Some(pairs) = instance.pairs() {
-            let most = u64::from(params.iterations).min(MOST_TURNS).min(WORK / pairs.count().max(1));
-            let (best, done) = walk(&mut Placer::new(instance, pairs), &starts, most, params.seed);
+        if let Some(mut placer) = Placer::new(instance).filter(|placer| placer.effort() <= WORK) {
+            let most = u64::from(params.iterations).min(MOST_TURNS).min(WORK / placer.effort());
+            let (best, done) = walk(&mut placer, &starts, most, params.seed);
             turns = done;
             if best.cost < starts[0].cost {
                 starts.insert(0, best);

@@ -3,18 +3,22 @@
 //! After Joslin and Clements, "Squeaky wheel optimization" (Journal of Artificial Intelligence Research 10, 1999): place
 //! everything, blame what ends above the target, move each of these to a random earlier place, place everything again. No
 //! plan is ever refused, so the walk leaves every dead end; it finds good plans of small problems in a few hundred passes,
-//! where local search is still cooling. Owns that walk and first fit over [`Pairs`], on which a pass takes microseconds.
+//! where local search is still cooling. Owns that walk and its first fit, which sees only what an item may meet: on
+//! [`Pairs`] a pass takes microseconds, on [`Timeline`]s one over tens of thousands of items takes a few milliseconds.
 
 use super::instance::{Cost, Instance};
 use super::layout::{aligned, overflow, spill};
 use super::model::Slot;
 use super::pairs::Pairs;
 use super::random::Random;
+use super::timeline::{meetings, Timeline};
 
 /// Most starts.
 const STARTS: usize = 4;
 /// The target lies this part of the way from the best peak to the bound.
 const AIM: u64 = 2;
+/// Where more than this part of all sections meet, plain first fit is faster.
+const DENSE: u64 = 16;
 /// Stands for a pool where an item does not lie yet.
 const NOWHERE: u32 = u32::MAX;
 
@@ -26,18 +30,45 @@ pub(crate) struct Found {
     pub cost: Cost,
 }
 
-/// First fit over a table of forbidden differences.
+/// Where a placer learns what an item may meet.
+enum Known<'a> {
+    Pairs(&'a Pairs),
+    /// By pool.
+    Timelines(Vec<Timeline>),
+}
+
+/// First fit that looks only at what an item may meet.
 pub(crate) struct Placer<'a> {
     instance: &'a Instance<'a>,
-    pairs: &'a Pairs,
+    known: Known<'a>,
+    /// About how much it looks at to place all items.
+    effort: u64,
     slots: Vec<Slot>,
     cost: Cost,
     banned: Vec<(i64, i64)>,
 }
 
 impl<'a> Placer<'a> {
-    pub fn new(instance: &'a Instance<'a>, pairs: &'a Pairs) -> Self {
-        Self { instance, pairs, slots: Vec::new(), cost: Cost::default(), banned: Vec::new() }
+    /// `None` where too much meets, or may share, for this to be worth it.
+    pub fn new(instance: &'a Instance<'a>) -> Option<Self> {
+        let (known, effort) = match instance.pairs() {
+            Some(pairs) => (Known::Pairs(pairs), pairs.count()),
+            None => {
+                let sections: u64 = instance.items.iter().map(|item| item.sections.len() as u64).sum();
+                let effort = meetings(instance);
+                if effort > sections * sections / DENSE || instance.items.iter().any(|item| !item.shares.is_empty()) {
+                    return None;
+                }
+                let timelines = instance.pools.iter().map(|_| Timeline::new(instance)).collect();
+                (Known::Timelines(timelines), effort)
+            }
+        };
+        Some(Self { instance, known, effort, slots: Vec::new(), cost: Cost::default(), banned: Vec::new() })
+    }
+
+    /// About how much it looks at to place all items; at least 1.
+    pub fn effort(&self) -> u64 {
+        self.effort.max(1)
     }
 
     /// First fit in `order`; pinned items lie where they must.
@@ -52,6 +83,9 @@ impl<'a> Placer<'a> {
         self.cost.peaks.resize(self.instance.pools.len(), 0);
         self.slots.clear();
         self.slots.resize(self.instance.items.len(), Slot { pool: NOWHERE, offset: 0 });
+        if let Known::Timelines(timelines) = &mut self.known {
+            timelines.iter_mut().for_each(Timeline::clear);
+        }
         for (index, item) in (0u32..).zip(&self.instance.items) {
             if let Some(offset) = item.pinned {
                 self.put(index, item.candidates[0].pool, offset);
@@ -91,6 +125,9 @@ impl<'a> Placer<'a> {
         let item = &self.instance.items[index as usize];
         self.slots[index as usize] = Slot { pool, offset };
         self.cost.spill += spill(item, pool);
+        if let Known::Timelines(timelines) = &mut self.known {
+            item.sections.iter().for_each(|section| timelines[pool as usize].insert(section, offset));
+        }
         if !item.sections.is_empty() {
             let peak = &mut self.cost.peaks[pool as usize];
             *peak = (*peak).max(offset + item.size_bytes);
@@ -99,10 +136,22 @@ impl<'a> Placer<'a> {
 
     fn lowest_fit(&mut self, index: u32, pool: u32, alignment: u64, base: u64) -> u64 {
         self.banned.clear();
-        for ban in self.pairs.of(index) {
-            let there = self.slots[ban.other as usize];
-            if there.pool == pool && there.offset as i64 + ban.high > 0 {
-                self.banned.push((there.offset as i64 + ban.low, there.offset as i64 + ban.high));
+        match &self.known {
+            Known::Pairs(pairs) => {
+                for ban in pairs.of(index) {
+                    let there = self.slots[ban.other as usize];
+                    if there.pool == pool && there.offset as i64 + ban.high > 0 {
+                        self.banned.push((there.offset as i64 + ban.low, there.offset as i64 + ban.high));
+                    }
+                }
+            }
+            Known::Timelines(timelines) => {
+                for section in &self.instance.items[index as usize].sections {
+                    let banned = &mut self.banned;
+                    timelines[pool as usize].each(section, |(start, end)| {
+                        banned.push((start - section.high as i64 + 1, end - section.low as i64));
+                    });
+                }
             }
         }
         self.banned.sort_unstable_by_key(|&(low, _)| low);

@@ -137,7 +137,7 @@ impl Above {
                 // The largest and the least capacity that can be told apart from the two that are known.
                 let last = (below.max(1) - 1) / self.grain * self.grain;
                 let first = found.bound.next_multiple_of(self.grain);
-                if first > last {
+                if first > last || below == 0 {
                     found.bound = below;
                     return found;
                 }

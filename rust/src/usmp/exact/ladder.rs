@@ -4,6 +4,8 @@
 //! above the least capacity and, where the bound is met, at the bound. So the bound comes first, then rungs at an
 //! eighth, a quarter and half of the gap above it and just below the best packing, in turn, until the nodes run out.
 
+use crate::usmp::parallel::until;
+
 use super::search::{Search, Verdict};
 use super::space::Space;
 use super::tactic::{luby, Tactic, ROUND};
@@ -20,6 +22,7 @@ pub(super) struct Goal {
     /// Most nodes, over all runs.
     pub nodes: u64,
     pub seed: u64,
+    pub threads: u32,
 }
 
 /// What a ladder found.
@@ -33,6 +36,7 @@ pub(super) struct Found {
 }
 
 /// A capacity that is tried again and again.
+#[derive(Clone)]
 struct Rung {
     capacity: u64,
     turn: u64,
@@ -57,23 +61,19 @@ pub(super) fn descend(space: &Space, goal: &Goal) -> Found {
         if rungs.iter().all(|rung| rung.closed) {
             break;
         }
-        for rung in rungs.iter_mut().filter(|rung| !rung.closed) {
-            let left = goal.nodes - found.nodes;
-            match climb(space, rung, goal.seed, left, &mut found) {
+        for trial in try_all(space, &rungs, goal, goal.nodes - found.nodes) {
+            found.nodes += trial.nodes;
+            let rung = &mut rungs[trial.index];
+            *rung = trial.rung;
+            match trial.verdict {
                 Verdict::Found => {
-                    let offsets = found.offsets.iter().flatten();
-                    below = offsets.zip(&space.blocks).map(|(&at, block)| at + block.size).max().unwrap_or(0);
-                    break;
+                    let ends = trial.offsets.iter().flatten().zip(&space.blocks).map(|(&at, block)| at + block.size);
+                    below = ends.max().unwrap_or(0);
+                    found.offsets = trial.offsets;
                 }
                 Verdict::Impossible if !space.solid => rung.closed = true,
-                Verdict::Impossible => {
-                    found.bound = found.bound.max(rung.capacity + 1);
-                    break;
-                }
+                Verdict::Impossible => found.bound = found.bound.max(rung.capacity + 1),
                 Verdict::Spent => {}
-            }
-            if found.nodes >= goal.nodes {
-                break;
             }
         }
     }
@@ -82,35 +82,89 @@ pub(super) fn descend(space: &Space, goal: &Goal) -> Found {
 
 /// A packing of at most `capacity` bytes, if one is found, and the nodes that took.
 pub(super) fn decide(space: &Space, capacity: u64, nodes: u64, seed: u64) -> (Option<Vec<u64>>, u64) {
-    let mut found = Found { offsets: None, bound: 0, nodes: 0 };
-    let mut rung = Rung { capacity, turn: 0, weights: vec![Vec::new(); ROUND as usize], closed: false };
-    while found.nodes < nodes && climb(space, &mut rung, seed, nodes - found.nodes, &mut found) == Verdict::Spent {}
-    (found.offsets, found.nodes)
+    let mut rung = Rung::new(capacity);
+    let mut spent = 0;
+    while spent < nodes {
+        let trial = climb(space, rung, seed, nodes - spent, &|| true);
+        spent += trial.nodes;
+        if trial.verdict != Verdict::Spent {
+            return (trial.offsets, spent);
+        }
+        rung = trial.rung;
+    }
+    (None, spent)
 }
 
-/// Tries one rung: a whole round of tactics the first time, then one more each time.
-fn climb(space: &Space, rung: &mut Rung, seed: u64, left: u64, found: &mut Found) -> Verdict {
-    let stop = found.nodes + left;
-    loop {
+/// What came of trying a rung.
+struct Trial {
+    /// Position in the list of rungs.
+    index: usize,
+    /// With what was learned.
+    rung: Rung,
+    verdict: Verdict,
+    offsets: Option<Vec<u64>>,
+    nodes: u64,
+}
+
+/// Tries one rung after the other, lowest first, until one changes what is known of the others.
+///
+/// Each gets the nodes that those before it leave when they take all they ask for, so that none waits for another.
+fn try_all(space: &Space, rungs: &[Rung], goal: &Goal, nodes: u64) -> Vec<Trial> {
+    let mut left = nodes;
+    let mut jobs = Vec::with_capacity(rungs.len());
+    for (index, rung) in rungs.iter().enumerate().filter(|(_, rung)| !rung.closed) {
+        let granted = left.min(rung.appetite(space));
+        left -= granted;
+        if granted > 0 {
+            jobs.push((index, granted));
+        }
+    }
+    let run = |(index, granted): (usize, u64), wanted: &dyn Fn() -> bool| Trial {
+        index,
+        ..climb(space, rungs[index].clone(), goal.seed, granted, wanted)
+    };
+    let ends = |trial: &Trial| match trial.verdict {
+        Verdict::Found => true,
+        Verdict::Impossible => space.solid,
+        Verdict::Spent => false,
+    };
+    until(goal.threads, jobs, run, ends)
+}
+
+impl Rung {
+    fn new(capacity: u64) -> Self {
+        Self { capacity, turn: 0, weights: vec![Vec::new(); ROUND as usize], closed: false }
+    }
+
+    /// Most nodes of its next run.
+    fn budget(&self, space: &Space) -> u64 {
+        // A packing takes a node for each block at least.
+        SHORTEST_RUN.max(2 * space.blocks.len() as u64) * luby(self.turn / ROUND)
+    }
+
+    /// Most nodes of its next trial: a whole round of tactics the first time, then one more each time.
+    fn appetite(&self, space: &Space) -> u64 {
+        self.budget(space) * ROUND.saturating_sub(self.turn).max(1)
+    }
+}
+
+/// Tries one rung for as long as the answer is wanted.
+fn climb(space: &Space, mut rung: Rung, seed: u64, most: u64, wanted: &dyn Fn() -> bool) -> Trial {
+    let (mut nodes, mut verdict, mut offsets) = (0, Verdict::Spent, None);
+    while verdict == Verdict::Spent && nodes < most && wanted() {
         let own = (rung.turn % ROUND) as usize;
         let tactic = Tactic::new(space, rung.turn, seed);
         let mut search = Search::new(space, rung.capacity, &tactic, std::mem::take(&mut rung.weights[own]));
-        // A packing takes a node for each block at least.
-        let budget = SHORTEST_RUN.max(2 * space.blocks.len() as u64) * luby(rung.turn / ROUND);
-        let verdict = search.run(budget.min(stop - found.nodes));
-        found.nodes += search.nodes().max(1);
+        verdict = search.run(rung.budget(space).min(most - nodes));
+        nodes += search.nodes().max(1);
         rung.turn += 1;
-        if verdict == Verdict::Found {
-            found.offsets = Some(search.offsets().to_vec());
-        }
+        offsets = (verdict == Verdict::Found).then(|| search.offsets().to_vec());
         rung.weights[own] = search.into_weights();
-        if verdict != Verdict::Spent || found.nodes >= stop {
-            return verdict;
-        }
         if rung.turn >= ROUND {
-            return Verdict::Spent;
+            break;
         }
     }
+    Trial { index: 0, rung, verdict, offsets, nodes }
 }
 
 /// The rungs between what is proved and what is known, lowest first; what was learned on one stays with it.
@@ -130,7 +184,7 @@ fn capacities(space: &Space, bound: u64, below: u64, before: Vec<Rung>) -> Vec<R
         .into_iter()
         .map(|capacity| match before.iter().position(|rung| rung.capacity == capacity) {
             Some(at) => before.swap_remove(at),
-            None => Rung { capacity, turn: 0, weights: vec![Vec::new(); ROUND as usize], closed: false },
+            None => Rung::new(capacity),
         })
         .collect()
 }

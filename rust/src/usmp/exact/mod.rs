@@ -2,23 +2,25 @@
 //!
 //! Owns the split of a plan into pools and what the answers prove together. `space` is one pool's problem, `search`
 //! decides it for one capacity, `tactic` says how it branches, `ladder` which capacities are decided. `above` does all of
-//! that for small problems whose buffers' live parts change or may share bytes.
+//! that for small problems whose buffers' live parts change or may share bytes; `sharing_out` for a handful of buffers
+//! that may lie in several pools.
 
 mod above;
 mod ladder;
 mod search;
+mod sharing_out;
 mod space;
 mod tactic;
 
 use smallvec::SmallVec;
 
-use super::exhaustive::{exhaust, MOST_ITEMS};
-use super::instance::{Candidate, Instance, Item};
-use super::layout::{aligned, Layout};
+use super::instance::{Instance, Item};
+use super::layout::Layout;
 use super::model::{Params, Slot, StopReason, UsmpError};
 use super::{Outcome, Solver, Task};
 use above::Above;
 use ladder::{decide, descend, Found, Goal};
+use sharing_out::{share_out, MOST_ITEMS};
 use space::Space;
 
 /// Nodes of branch and bound for each iteration that the parameters grant.
@@ -44,7 +46,7 @@ impl Solver for Exact {
         if found.stop_reason == StopReason::Complete || instance.movable().len() > MOST_ITEMS {
             return Ok(found);
         }
-        let all = exhaust(instance, found.layout)?;
+        let all = share_out(instance, found.layout)?;
         Ok(Outcome { proved: found.proved, iterations: found.iterations + all.iterations, ..all })
     }
 }
@@ -54,6 +56,7 @@ pub(crate) fn improve(instance: &Instance, params: &Params, layout: Layout) -> O
     let mut state = Descent {
         instance,
         seed: params.seed,
+        threads: params.threads,
         nodes_left: u64::from(params.iterations) * NODES_PER_ITERATION,
         proved: (0..instance.pools.len()).map(|pool| instance.goal(pool)).collect(),
         nodes: 0,
@@ -67,7 +70,7 @@ pub(crate) fn improve(instance: &Instance, params: &Params, layout: Layout) -> O
     }
     let stop_reason = if instance.proves_optimal(layout.cost(), &state.proved) {
         StopReason::Complete
-    } else if instance.may_be_searched() {
+    } else if state.nodes > 0 || state.nodes_left == 0 {
         StopReason::NodeLimit
     } else {
         StopReason::TooLarge
@@ -78,6 +81,7 @@ pub(crate) fn improve(instance: &Instance, params: &Params, layout: Layout) -> O
 struct Descent<'a> {
     instance: &'a Instance<'a>,
     seed: u64,
+    threads: u32,
     nodes_left: u64,
     /// No plan that grants all preferences peaks lower, in bytes, by pool.
     proved: SmallVec<[u64; 2]>,
@@ -87,13 +91,7 @@ struct Descent<'a> {
 impl Descent<'_> {
     /// A plan with every item in its preferred pool and within all limits, if one is found; else `layout`.
     fn grant_preferences(&mut self, layout: Layout) -> Layout {
-        let preferred = |item: &Item| {
-            let Candidate { pool, alignment } = item.candidates[0];
-            // What is never in use keeps this offset.
-            let least = aligned(0, alignment, self.instance.pools[pool as usize].base_address);
-            Slot { pool, offset: item.pinned.unwrap_or(least) }
-        };
-        let mut wanted: Vec<Slot> = self.instance.items.iter().map(preferred).collect();
+        let mut wanted = self.instance.preferred();
         for (pool, spec) in (0u32..).zip(self.instance.pools) {
             let limit = spec.limit_bytes.unwrap_or(UNLIMITED);
             let (packing, nodes) = self.pack(pool, limit, &wanted);
@@ -135,7 +133,7 @@ impl Descent<'_> {
 
     /// Packs the items of `slots` that lie in `pool` anew, below `below` bytes, if that is found possible.
     fn fill(&mut self, pool: u32, bound: u64, below: u64, slots: &mut [Slot]) {
-        let mut goal = Goal { bound, below, nodes: self.nodes_left, seed: self.seed };
+        let mut goal = Goal { bound, below, nodes: self.nodes_left, seed: self.seed, threads: self.threads };
         let mut packing: Option<Packing> = None;
         if let Some(above) = self.above(pool, slots) {
             // Half for each of two searches that are good at different problems, where there is enough for both.
@@ -159,6 +157,7 @@ impl Descent<'_> {
             put(&packing, slots);
         }
     }
+
     /// Takes over what a search found: the goal of the next one, and the packing.
     fn learn(&mut self, goal: &mut Goal, found: Found, items: impl Iterator<Item = u32>) -> Option<Packing> {
         self.spend(found.nodes);

@@ -1,0 +1,102 @@
+//! The order of items that equals share: who conflicts with whom, and who may lie over whom, tells equal items apart.
+//!
+//! Colour refinement: items of one class that see different classes through their relations part, again and again. Where
+//! that comes to an end, equals are alike also in their relations; one of them is set apart and the rest follows. Owns
+//! that order, which depends on how the buffers were given only where refinement cannot tell two relations apart.
+
+use super::instance::Item;
+use super::model::Problem;
+
+/// Items looked at, over all rounds, at most; what is not told apart by then stays in the order given.
+const WORK: usize = 1 << 22;
+/// Stands for a conflict, which no range of differences is.
+const CONFLICT: (i64, i64) = (i64::MAX, i64::MIN);
+
+/// A relation as one of the two sees it: the other, and the range of differences.
+type Link = (u32, (i64, i64));
+
+/// Sorts `items`, which are in order but for their relations, so that relations decide between equals.
+pub(crate) fn sort(problem: &Problem, items: &mut Vec<Item>) {
+    let links = links(problem, items);
+    let mut classes: Vec<u32> = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        let equal = index > 0 && Item { buffer: items[index - 1].buffer, ..item.clone() } == items[index - 1];
+        classes.push(if equal { classes[index - 1] } else { index as u32 });
+    }
+    for _ in 0..WORK / items.len().max(1) {
+        let refined = refine(&classes, &links);
+        if refined != classes {
+            classes = refined;
+        } else if !set_one_apart(&mut classes, &links) {
+            break;
+        }
+    }
+    let mut sorted: Vec<(u32, Item)> = classes.into_iter().zip(items.drain(..)).collect();
+    sorted.sort();
+    items.extend(sorted.into_iter().map(|(_, item)| item));
+}
+
+/// By item, sorted.
+fn links(problem: &Problem, items: &[Item]) -> Vec<Vec<Link>> {
+    let mut position = vec![0u32; items.len()];
+    for (index, item) in (0u32..).zip(items) {
+        position[item.buffer as usize] = index;
+    }
+    let mut links: Vec<Vec<Link>> = vec![Vec::new(); items.len()];
+    for (id, buffer) in problem.buffers.iter().enumerate() {
+        let here = position[id];
+        for &other in &buffer.conflicts {
+            let there = position[other as usize];
+            links[here as usize].push((there, CONFLICT));
+            links[there as usize].push((here, CONFLICT));
+        }
+        for share in &buffer.shares {
+            let there = position[share.with as usize];
+            links[here as usize].push((there, (share.low, share.high)));
+            links[there as usize].push((here, (share.high.saturating_neg(), share.low.saturating_neg())));
+        }
+    }
+    for list in &mut links {
+        list.sort_unstable();
+        list.dedup();
+    }
+    links
+}
+
+/// The classes, each parted by the classes that its items are linked to; a class is named by how many items come before.
+fn refine(classes: &[u32], links: &[Vec<Link>]) -> Vec<u32> {
+    let sees = |list: &Vec<Link>| {
+        let mut seen: Vec<Link> = list.iter().map(|&(other, range)| (classes[other as usize], range)).collect();
+        seen.sort_unstable();
+        seen
+    };
+    let mut keys: Vec<(u32, Vec<Link>, usize)> =
+        links.iter().enumerate().map(|(index, list)| (classes[index], sees(list), index)).collect();
+    keys.sort_unstable();
+    let mut refined = vec![0; classes.len()];
+    let mut class = 0;
+    for (rank, key) in keys.iter().enumerate() {
+        if rank == 0 || (key.0, &key.1) != (keys[rank - 1].0, &keys[rank - 1].1) {
+            class = rank as u32;
+        }
+        refined[key.2] = class;
+    }
+    refined
+}
+
+/// Sets one item apart from a class of several that are linked to others. `false` when there is no such class.
+fn set_one_apart(classes: &mut [u32], links: &[Vec<Link>]) -> bool {
+    let mut first_of: Vec<Option<usize>> = vec![None; classes.len()];
+    for index in (0..classes.len()).filter(|&index| !links[index].is_empty()) {
+        let class = classes[index];
+        let Some(first) = first_of[class as usize] else {
+            first_of[class as usize] = Some(index);
+            continue;
+        };
+        for other in (0..classes.len()).filter(|&other| other != first) {
+            classes[other] += u32::from(classes[other] == class);
+        }
+        return true;
+    }
+    false
+}
