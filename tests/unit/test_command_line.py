@@ -414,20 +414,44 @@ def test_simulate_refuses_what_does_not_fit(model: str, tmp_path: Path, capfd: C
     artifact = tmp_path / "tiny_ethosu.tflite"
     np.savez(tmp_path / "name.npz", other=np.zeros((1, 8, 8, 3), np.int8))
     np.savez(tmp_path / "shape.npz", input=np.zeros((1, 8, 8), np.int8))
+    np.savez(tmp_path / "object.npz", input=np.array([{}], object))
     np.savez(tmp_path / "type.npz", input=np.zeros((1, 8, 8, 3), np.float32))
     np.save(tmp_path / "single.npy", np.zeros(3))
     (tmp_path / "junk.npz").write_bytes(b"PK\3\4 nonsense")
+    (tmp_path / "text.npz").write_text("hello")
     (tmp_path / "empty.npz").touch()
-    for name in ("name.npz", "shape.npz", "type.npz", "single.npy", "junk.npz", "empty.npz", "missing.npz"):
+    wrong = ("name", "shape", "type", "object", "junk", "text", "empty", "missing")
+    for name in (*(f"{name}.npz" for name in wrong), "single.npy", ""):
         status, out, err = run(["simulate", artifact, "--inputs", tmp_path / name], capfd)
         assert (status, out) == (1, ""), name
         one_sentence(err)
-    status, _, err = run(["simulate", model], capfd)
-    assert status == 1
-    one_sentence(err)
-    status, _, err = run(["simulate", artifact, "--outputs", tmp_path / "single.npy" / "x"], capfd)
-    assert status == 1
-    one_sentence(err)
+        assert "pickle.load" not in err, "advice that a user must not follow"
+    other = tmp_path / "other.tflite"
+    other.write_bytes(RESIDUAL)
+    refused = {
+        "compile it first": [model],
+        "not a folder": [artifact, "--outputs", tmp_path / "single.npy" / "x"],
+        "add --timing": [artifact, "--system-config", "Ethos_U55_Deep_Embedded"],
+        "is for the Ethos-U85": [artifact, "--timing", "--system-config", "Ethos_U85_SYS_DRAM_Mid"],
+        "was not compiled from 'other'": [artifact, "--reference", other],
+    }
+    for said, arguments in refused.items():
+        status, out, err = run(["simulate", *arguments], capfd)
+        assert (status, out) == (1, "")
+        one_sentence(err)
+        assert said in err
+
+
+def test_simulate_says_which_npu_a_file_is_for(model: str, tmp_path: Path, capfd: Capture) -> None:
+    run(["compile", model, "-o", tmp_path], capfd)
+    artifact = tmp_path / "tiny_ethosu.tflite"
+    data = artifact.read_bytes()
+    at = data.index(b"COP1") + 8
+    for product, said in ((2, "an Ethos-U85"), (9, "product 9, which is unknown")):
+        artifact.write_bytes(data[: at + 3] + bytes([product << 4 | data[at + 3] & 15]) + data[at + 4 :])
+        status, _, err = run(["simulate", artifact], capfd)
+        assert status == 1 and said in err
+        one_sentence(err)
 
 
 # plan-memory

@@ -54,7 +54,7 @@ BELOW: dict[str, set[str]] = {
         "compiler",
     },
     "report": {
-        "errors", "target", "ir", "frontend", "lowering", "memory", "memory_model", "execution", "timing",
+        "errors", "target", "ir", "frontend", "lowering", "memory", "memory_model", "codegen", "execution", "timing",
         "verification", "explanation", "compiled", "compiler", "provenance",
     },
     "__main__": {"errors", "_core", "target", "report"},

@@ -20,11 +20,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..codegen.files import write_whole
 from ..compiled import Compiled
 from ..compiler import compile, frontier
 from ..errors import CodegenError, ConfigError
 from ..execution import FAST_REGION, has_fast_memory, run_tflite
 from ..frontend import ETHOS_U, read_tflite
+from ..ir import Graph
 from ..lowering import FAMILIES
 from ..target import ACCELERATORS
 from ..verification import compare, random_inputs, reference_outputs
@@ -75,6 +77,8 @@ def verify_model(args: argparse.Namespace) -> int:
 
 def simulate_artifact(args: argparse.Namespace) -> int:
     """`ethoscade simulate`."""
+    if not _timed(args) and (args.system_config or args.memory_mode or args.config):
+        raise ConfigError("--system-config, --memory-mode and --config say what to time on; add --timing or --trace")
     graph = read_tflite(args.artifact)
     inputs = _read_arrays(Path(args.inputs)) if args.inputs else random_inputs(graph, args.seed)
     result = run_tflite(graph, inputs)
@@ -93,9 +97,10 @@ def simulate_artifact(args: argparse.Namespace) -> int:
         ],
         "outputs": {name: list(array.shape) for name, array in result.outputs.items()},
     }
-    lines = [f"ran '{graph.name}'; highest SRAM byte touched gives {touched:,} bytes"]
-    lines += [f"warning: {warning}" for warning in result.warnings]
     found = [hazard.message for run in result.reports for hazard in run.hazards]
+    free = "" if found else "; no hazards"
+    lines = [f"ran '{graph.name}'; highest SRAM byte touched gives {touched:,} bytes{free}"]
+    lines += [f"warning: {warning}" for warning in result.warnings]
     lines += [f"hazard: {message}" for message in found[:_TEXT_HAZARDS]]
     if len(found) > _TEXT_HAZARDS:
         lines.append(f"and {len(found) - _TEXT_HAZARDS:,} hazards more")
@@ -107,13 +112,26 @@ def simulate_artifact(args: argparse.Namespace) -> int:
         lines.append(f"wrote {trace.write_trace(timing, args.trace)}")
     status = DONE
     if args.reference:
-        expected = reference_outputs(read_tflite(args.reference), inputs)
-        elements, mismatches, largest = compare(result.outputs, expected.outputs)
+        source = read_tflite(args.reference)
+        _check_same_inputs(graph, source)
+        elements, mismatches, largest = compare(result.outputs, reference_outputs(source, inputs).outputs)
         report["reference"] = {"elements": elements, "mismatches": mismatches, "max_abs_diff": largest}
         lines.append(f"reference: {mismatches:,} of {elements:,} elements differ (by up to {largest})")
         status = DIFFERENT if mismatches or result.warnings or result.hazards else DONE
     _print(args, report, "\n".join(lines))
     return status
+
+
+def _check_same_inputs(compiled: Graph, source: Graph) -> None:
+    """What was compiled from a network takes its inputs."""
+    ours, theirs = _inputs(compiled), _inputs(source)
+    if ours != theirs:
+        raise ConfigError(f"'{compiled.name}' was not compiled from '{source.name}': it takes {ours}, not {theirs}")
+
+
+def _inputs(graph: Graph) -> str:
+    tensors = sorted((graph.tensors[index] for index in graph.inputs), key=lambda tensor: tensor.name)
+    return ", ".join(f"'{t.name}' {t.dtype.value}{t.shape}" for t in tensors)
 
 
 def _timed(args: argparse.Namespace) -> bool:
@@ -190,10 +208,10 @@ def _print(args: argparse.Namespace, report: Mapping[str, Any], text: str) -> No
 
 def _read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if not isinstance(loaded, np.lib.npyio.NpzFile):
-            raise ConfigError(f"'{path}' holds a single array; inputs come in an .npz file, by name")
-        with loaded as archive:
+        if not zipfile.is_zipfile(path):
+            with open(path, "rb"):
+                raise ConfigError(f"'{path}' is no .npz file; inputs come in one, by name (numpy.savez)")
+        with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except OSError as error:
         raise ConfigError(f"cannot read inputs from '{path}': {error.strerror or error}") from error
@@ -209,8 +227,4 @@ def _write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.generic]]) -> 
             entry = io.BytesIO()
             np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy"), entry.getvalue())
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(stream.getvalue())
-    except OSError as error:
-        raise CodegenError(f"cannot write '{path}': {error.strerror or error}") from error
+    write_whole(path, stream.getvalue())
