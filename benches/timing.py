@@ -159,7 +159,9 @@ def print_switches(streams: dict[str, tuple[bytes, ...]], target: Target) -> Non
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", help="comma-separated names; default: all, those with figures first")
-    parser.add_argument("--switches", action="store_true", help="what each assumption changes, over models with figures")
+    parser.add_argument(
+        "--switches", action="store_true", help="what each assumption changes, over models with figures"
+    )
     parser.add_argument("--no-ours", action="store_true", help="only Vela's streams")
     parser.add_argument("--cache", type=Path, help="folder that keeps Vela's output")
     args = parser.parse_args()
