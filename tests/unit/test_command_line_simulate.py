@@ -108,6 +108,21 @@ def test_simulate_says_which_npu_a_file_is_for(artifact: Path, capfd: Capture) -
         one_sentence(err)
 
 
+def test_a_network_with_unknown_cpu_operators_is_timed_without_being_run(
+    artifact: Path, tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = run_json(["simulate", artifact, "--timing"], capfd)["timing"]
+    softmax = artifact.with_name("classifier_ethosu.tflite")
+    (tmp_path / "classifier.tflite").write_bytes(RESIDUAL)
+    run(["compile", tmp_path / "classifier.tflite", "-o", tmp_path], capfd)
+    assert "not_run" not in run_json(["simulate", softmax, "--timing"], capfd)
+    monkeypatch.setattr(commands, "is_known", lambda operator: operator.kind != "SOFTMAX")
+    found = run_json(["simulate", softmax, "--timing"], capfd)
+    assert found["not_run"] == ["SOFTMAX"] and found["timing"]["cycles"] > known["cycles"]
+    status, out, _ = run(["simulate", softmax, "--trace", tmp_path / "t.json"], capfd)
+    assert status == 0 and "did not run" in out and (tmp_path / "t.json").is_file()
+
+
 def test_a_trace_and_what_it_is_of(artifact: Path, tmp_path: Path, capfd: Capture) -> None:
     status, out, _ = run(["simulate", artifact, "--trace", tmp_path / "deep" / "trace.json"], capfd)
     assert status == 0 and "no hazards" in out and " cycles" in out

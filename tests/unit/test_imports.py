@@ -55,7 +55,7 @@ BELOW: dict[str, set[str]] = {
     },
     "report": {
         "errors", "target", "ir", "frontend", "lowering", "memory", "memory_model", "codegen", "execution", "timing",
-        "verification", "explanation", "compiled", "compiler", "provenance",
+        "reference", "verification", "explanation", "compiled", "compiler", "provenance",
     },
     "__main__": {"errors", "_core", "target", "report"},
     "__init__": {"errors", "_core", "devices", "compiled", "compiler", "planning", "execution"},

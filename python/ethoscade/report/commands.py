@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from ..execution import FAST_REGION, has_fast_memory, run_tflite
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph
 from ..lowering import FAMILIES
+from ..reference import is_known
 from ..target import ACCELERATORS
 from ..verification import compare, random_inputs, reference_outputs
 from . import plot, summary, trace
@@ -80,6 +81,9 @@ def simulate_artifact(args: argparse.Namespace) -> int:
     if not _timed(args) and (args.system_config or args.memory_mode or args.config):
         raise ConfigError("--system-config, --memory-mode and --config say what to time on; add --timing or --trace")
     graph = read_tflite(args.artifact)
+    unknown = sorted({op.kind for op in graph.operators if op.kind != ETHOS_U and not is_known(op)})
+    if unknown and _timed(args) and not (args.inputs or args.outputs or args.reference):
+        return _time_only(args, graph, unknown)
     inputs = _read_arrays(Path(args.inputs)) if args.inputs else random_inputs(graph, args.seed)
     result = run_tflite(graph, inputs)
     if args.outputs:
@@ -104,12 +108,8 @@ def simulate_artifact(args: argparse.Namespace) -> int:
     lines += [f"hazard: {message}" for message in found[:_TEXT_HAZARDS]]
     if len(found) > _TEXT_HAZARDS:
         lines.append(f"and {len(found) - _TEXT_HAZARDS:,} hazards more")
-    timing = trace.time_file(graph, args.system_config, args.memory_mode, args.config) if _timed(args) else []
-    if timing:
-        report["timing"] = trace.timing_json(timing)
-        lines.append(trace.timing_text(timing))
-    if args.trace:
-        lines.append(f"wrote {trace.write_trace(timing, args.trace)}")
+    if _timed(args):
+        lines += _add_timing(args, graph, report)
     status = DONE
     if args.reference:
         source = read_tflite(args.reference)
@@ -120,6 +120,27 @@ def simulate_artifact(args: argparse.Namespace) -> int:
         status = DIFFERENT if mismatches or result.warnings or result.hazards else DONE
     _print(args, report, "\n".join(lines))
     return status
+
+
+def _time_only(args: argparse.Namespace, graph: Graph, unknown: Sequence[str]) -> int:
+    """The costs of a network that cannot be run, because nobody here knows its operators on the CPU."""
+    report: dict[str, Any] = {
+        "schema_version": summary.SCHEMA_VERSION,
+        "artifact": graph.name,
+        "not_run": list(unknown),
+    }
+    lines = [f"did not run '{graph.name}': it has {', '.join(unknown)} on the CPU, not simulated here; its NPU calls:"]
+    lines += _add_timing(args, graph, report)
+    _print(args, report, "\n".join(lines))
+    return DONE
+
+
+def _add_timing(args: argparse.Namespace, graph: Graph, report: dict[str, Any]) -> list[str]:
+    """Adds the object `timing`; returns the lines that say the same."""
+    timing = trace.time_file(graph, args.system_config, args.memory_mode, args.config)
+    report["timing"] = trace.timing_json(timing)
+    written = [f"wrote {trace.write_trace(timing, args.trace)}"] if args.trace else []
+    return [trace.timing_text(timing), *written]
 
 
 def _check_same_inputs(compiled: Graph, source: Graph) -> None:
