@@ -65,7 +65,7 @@ def tflm(model: bytes, inputs: list[np.ndarray], tensors: tuple[int, ...] = ()) 
     """The network's outputs for each set of inputs, or the values of `tensors` inside it."""
     from tflite_micro.python.tflite_micro import runtime
 
-    keep = runtime.InterpreterConfig.kPreserveAllTensors if tensors else runtime.InterpreterConfig.kAllocateRecording
+    keep = runtime.InterpreterConfig.kPreserveAllTensors if tensors else runtime.InterpreterConfig.kAllocationRecording
     interpreter = runtime.Interpreter.from_bytes(model, arena_size=16 << 20, intrepreter_config=keep)
     ins, outs = counts(model)
     found = []

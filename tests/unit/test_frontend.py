@@ -312,8 +312,8 @@ def test_four_megabytes_are_read_in_a_blink():
     read_tflite(data)
     seconds = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         read_tflite(data)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     # 15 ms on an idle core of 2023; the bound leaves room for a busy machine.
     assert min(seconds) < 0.1
