@@ -11,12 +11,8 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "models"))
 
 import ethoscade
 from ethoscade.codegen import tflite
@@ -25,8 +21,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
 from ethoscade.report import trace
 from ethoscade.verification import random_inputs
-from model_files import NO_MODELS, model_paths
-from timing import MODES, run_vela
+from harness import cpu_seconds, named_models, run_vela
 
 JUDGED = "mobilenet_v1_1.0_224_embed_uint8"
 # Seconds of an inference and of timing alone.
@@ -36,12 +31,7 @@ RUNS = 3
 
 def seconds(work: Callable[[], object]) -> float:
     """Least CPU time of a few runs."""
-    found = []
-    for _ in range(RUNS):
-        began = time.process_time()
-        work()
-        found.append(time.process_time() - began)
-    return min(found)
+    return min(cpu_seconds(work)[1] for _ in range(RUNS))
 
 
 def measure(name: str, graph: Graph) -> tuple[float, float]:
@@ -59,17 +49,15 @@ def main() -> int:
     parser.add_argument("--models", default=JUDGED, help="comma-separated names")
     parser.add_argument("--cache", type=Path, help="folder that keeps Vela's output")
     args = parser.parse_args()
-    paths = [path for path in model_paths() if path.stem in args.models.split(",")]
-    if not paths:
-        sys.exit(NO_MODELS)
     slow = False
     print(f"{'stream':<58}{'kernels':>9}{'inference, s':>14}{'timing, s':>10}{'hazards':>9}")
     with tempfile.TemporaryDirectory() as scratch:
         cache = args.cache or Path(scratch)
-        for path in paths:
+        for path in named_models(args.models.split(",")):
             files = {}
-            for mode in MODES:
-                run_vela(path, "regor", mode, cache)
+            for mode in ("Performance", "Size"):
+                if run_vela(path, "regor", mode, cache) is None:
+                    sys.exit(f"Vela dies on {path}")
                 files[f"Vela {mode}"] = next((cache / f"{path.stem}.{mode}.regor").glob("*_vela.tflite")).read_bytes()
             for optimise in ("performance", "size"):
                 files[f"ours {optimise}"] = tflite.write(ethoscade.compile(path, optimise=optimise).artifact)

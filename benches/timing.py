@@ -21,6 +21,7 @@ import ethoscade
 from ethoscade.target import Target, load_target
 from ethoscade.timing import TimingReport, simulate_timing
 from harness import named_models, payloads_of, run_vela
+from model_files import model_paths
 
 # Cycles of an independent model with the same rules (docs/timing.md, "Evidence"): (core, mode) -> cycles.
 COLUMNS = (("regor", "Performance"), ("legacy", "Performance"), ("regor", "Size"), ("legacy", "Size"))
@@ -97,7 +98,7 @@ def total(payloads: tuple[bytes, ...], target: Target, rules: dict[str, int] | N
 
 def percent(ours: int, theirs: int) -> str:
     """Difference of `ours` to `theirs`."""
-    return f"{100 * (ours / theirs - 1):+6.1f}%"
+    return f"{100 * (ours / theirs - 1):+6.1f}%" if theirs else "-"
 
 
 def print_model(model: Path, target: Target, cache: Path, ours: bool) -> Iterator[tuple[str, tuple[bytes, ...]]]:
@@ -157,17 +158,22 @@ def print_switches(streams: dict[str, tuple[bytes, ...]], target: Target) -> Non
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", help="comma-separated names; default: those with figures of the independent model")
-    parser.add_argument("--switches", action="store_true", help="print what each assumption changes")
+    parser.add_argument("--models", help="comma-separated names; default: all, those with figures first")
+    parser.add_argument(
+        "--switches", action="store_true", help="what each assumption changes, over models with figures"
+    )
     parser.add_argument("--no-ours", action="store_true", help="only Vela's streams")
     parser.add_argument("--cache", type=Path, help="folder that keeps Vela's output")
     args = parser.parse_args()
-    wanted = args.models.split(",") if args.models else list(INDEPENDENT)
+    others = [path.stem for path in model_paths() if path.stem not in INDEPENDENT]
+    wanted = args.models.split(",") if args.models else [*INDEPENDENT, *others]
     target = load_target("ethos-u55-256", "Ethos_U55_High_End_Embedded", "Shared_Sram")
     streams: dict[str, tuple[bytes, ...]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         for model in named_models(wanted):
-            streams.update(print_model(model, target, args.cache or Path(scratch), not args.no_ours))
+            found = dict(print_model(model, target, args.cache or Path(scratch), not args.no_ours))
+            if args.models or model.stem in INDEPENDENT:
+                streams |= found
     if args.switches:
         print_switches(streams, target)
 

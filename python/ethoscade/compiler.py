@@ -111,9 +111,10 @@ def compile(
 ) -> Compiled:
     """Compile a quantised TFLite model (path or bytes) for an Ethos-U so that it runs in the given SRAM.
 
-    `sram_kb` counts KiB, `sram` is bytes or a string such as "300KiB"; without either the fastest schedule is taken, or
-    with `optimise="size"` the one with the least SRAM. `system_config`, `memory_mode` and `config` (a vela.ini) choose
-    the memories. `progress` is called with the name of each stage as it begins.
+    `sram_kb` counts KiB, `sram` is bytes or a string such as "300KiB"; parts of a byte in KiB and MiB are rounded
+    down. Without either the fastest schedule is taken, or with `optimise="size"` the one with the least SRAM.
+    `system_config`, `memory_mode` and `config` (a vela.ini) choose the memories. `progress` is called with the name of
+    each stage as it begins.
 
     Raises `BudgetError` if it cannot fit, `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError` for what the
     user can mend, `CodegenError` for a limit of the emitter.

@@ -32,6 +32,7 @@ _GRID_BYTES = 16
 _PLAN_HEADER_WORDS = 3
 # Bits 31:28 of a payload's configuration word (word 2); bits 3:0 are the binary logarithm of the MACs per cycle.
 _PRODUCTS = {0: "u55", 1: "u65"}
+_U85 = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +128,23 @@ def accelerator_of(payload: bytes) -> str:
     (config,) = struct.unpack_from("<I", payload, 8)
     product = _PRODUCTS.get(config >> 28)
     if product is None:
-        raise SimulationError(f"the payload's configuration word is {config:#010x}: product {config >> 28} is unknown")
+        made_for = "an Ethos-U85" if config >> 28 == _U85 else f"product {config >> 28}, which is unknown"
+        raise SimulationError(
+            f"the payload is for {made_for} (configuration word {config:#010x}); Ethos-U55 and Ethos-U65 are simulated"
+        )
     return f"ethos-{product}-{1 << (config & 0xF)}"
+
+
+def npu_operators(graph: Graph) -> list[Operator]:
+    """The `ethos-u` operators of a compiled file, in order. Raises `ModelFormatError` if there is none."""
+    found = [operator for operator in graph.operators if operator.kind == ETHOS_U]
+    if not found:
+        raise ModelFormatError(
+            f"'{graph.name}' is not compiled: it has no '{ETHOS_U}' operator; compile it first, with "
+            f"`ethoscade compile` or Vela",
+            value=0,
+        )
+    return found
 
 
 def has_fast_memory(graph: Graph, operator: Operator) -> bool:
@@ -144,9 +160,7 @@ def has_fast_memory(graph: Graph, operator: Operator) -> bool:
 
 
 def _program_of(graph: Graph) -> _Program:
-    npu = [operator for operator in graph.operators if operator.kind == ETHOS_U]
-    if not npu:
-        raise ModelFormatError(f"'{graph.name}' is not compiled: it has no '{ETHOS_U}' operator", value=0)
+    npu = npu_operators(graph)
     payload, constants, scratch, fast = (_operand(graph, npu[0], position) for position in range(4))
     for operator in npu:
         if tuple(_operand(graph, operator, position) for position in (1, 2, 3)) != (constants, scratch, fast):

@@ -192,15 +192,15 @@ _UNITS = {"": 1, "b": 1, "kib": 1024, "kb": 1024, "k": 1024, "mib": 1 << 20, "mb
 def parse_size(text: str | int) -> int:
     """Bytes of a budget such as "300KiB", "0.5MiB" or "307200".
 
-    KB and MB are taken as KiB and MiB, as `sram_kb` is. Raises `ConfigError` for anything else, zero and fractions
-    of a byte.
+    KB and MB are taken as KiB and MiB, as `sram_kb` is, and rounded down to whole bytes: "15.6KiB" is 15,974. Raises
+    `ConfigError` for anything else, less than a byte and fractions of a byte in a plain number.
     """
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*", str(text))
     unit = _UNITS.get(match.group(2).lower()) if match else None
     if match is None or unit is None:
         raise ConfigError(f"cannot read the size '{text}'; write it like 300KiB, 0.5MiB or 307200")
     size = Fraction(match.group(1)) * unit
-    if size.denominator != 1 or size <= 0:
+    if size < 1 or (unit == 1 and size.denominator != 1):
         raise ConfigError(f"the size '{text}' is {float(size):g} bytes; it must be a whole positive number")
     return int(size)
 

@@ -1,4 +1,5 @@
-"""Runs a model on a reference interpreter in a process that may abort: model, inputs.npz, outputs.npz, engine.
+"""Runs a model on a reference interpreter in a process that may abort: model, inputs.npz, outputs.npz, engine, and
+for TFLM the tensors that are wanted instead of outputs.
 
 The inputs may be several sets, one after the other; so are the outputs then.
 """
@@ -60,10 +61,12 @@ def counts(model: bytes) -> tuple[int, int]:
     return graph.InputsLength(), graph.OutputsLength()
 
 
-def tflm(model: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
+def tflm(model: bytes, inputs: list[np.ndarray], tensors: tuple[int, ...] = ()) -> list[np.ndarray]:
+    """The network's outputs for each set of inputs, or the values of `tensors` inside it."""
     from tflite_micro.python.tflite_micro import runtime
 
-    interpreter = runtime.Interpreter.from_bytes(model, arena_size=16 << 20)
+    keep = runtime.InterpreterConfig.kPreserveAllTensors if tensors else runtime.InterpreterConfig.kAllocationRecording
+    interpreter = runtime.Interpreter.from_bytes(model, arena_size=16 << 20, intrepreter_config=keep)
     ins, outs = counts(model)
     found = []
     for given in sets(inputs, ins):
@@ -71,17 +74,21 @@ def tflm(model: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
         for index, value in enumerate(given):
             interpreter.set_input(value, index)
         interpreter.invoke()
-        found += [np.array(interpreter.get_output(index)) for index in range(outs)]
+        if tensors:
+            found += [np.array(interpreter.GetTensor(index, 0)["tensor_data"]) for index in tensors]
+        else:
+            found += [np.array(interpreter.get_output(index)) for index in range(outs)]
     return found
 
 
 def main() -> None:
-    model_path, inputs_path, outputs_path, engine = sys.argv[1:]
+    model_path, inputs_path, outputs_path, engine, *tensors = sys.argv[1:]
     with open(model_path, "rb") as file:
         model = file.read()
     archive = np.load(inputs_path)
     inputs = [archive[f"arr_{i}"] for i in range(len(archive.files))]
-    np.savez(outputs_path, *{"litert": litert, "tflm": tflm}[engine](model, inputs))
+    found = tflm(model, inputs, tuple(int(t) for t in tensors)) if engine == "tflm" else litert(model, inputs)
+    np.savez(outputs_path, *found)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from ethoscade.target import load_target
 from ethoscade.timing import simulate_timing
 from ethoscade.verification import Expectation, compare, random_inputs, reference_runs
 from model_files import NO_MODELS, model_folder
+from promised_cycles import TOLERANCE
 
 FOLDER = model_folder()
 SEEDS = 3
@@ -40,8 +41,6 @@ ACCELERATORS = ("ethos-u55-256", "ethos-u55-128", "ethos-u55-32", "ethos-u65-256
 BUDGETS = ("none", "floor", "half-way")
 
 WHOLE_FRONTIERS = ("kws_ref_int8", "resnet8_int8")
-# How far promised cycles may lie from the timing model's, as a share, for the networks of VELA_KIB.
-CYCLES_WITHIN = 0.25
 
 # The least SRAM of Arm Vela 5.2.0 (Regor, --optimise Size, ethos-u55-256), in KiB.
 VELA_KIB = {
@@ -132,8 +131,7 @@ def test_points_of_the_frontier_are_exact_and_cost_what_they_promise(name: str) 
         check_exact(compiled, name)
         payloads = [call.payload for call in compiled.artifact.calls if isinstance(call, NpuCall)]
         timed = sum(simulate_timing(payload, target).cycles for payload in payloads)
-        if name in VELA_KIB:
-            assert abs(compiled.cycles - timed) <= CYCLES_WITHIN * timed, f"promised {compiled.cycles}, timed {timed}"
+        assert compiled.cycles == pytest.approx(timed, rel=TOLERANCE)
 
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)

@@ -46,6 +46,7 @@ REGISTERS = {
     "OFM_BASE0": (16, True),
     "OFM_STRIDE_X": (20, True),
     "OFM_STRIDE_Y": (21, True),
+    "OFM_SCALE": (36, True),
     "DMA0_SRC": (48, True),
     "DMA0_DST": (49, True),
     "DMA0_LEN": (50, True),
@@ -93,6 +94,18 @@ class Stream:
         for register, value in (sizes | strides | shram | others).items():
             self.set(register, value)
         return self.operation("OP_POOL")
+
+    def int16_average(self, width: int, function: int, limits: tuple[int, int]) -> Stream:
+        """A 1x1 average pool of `width` int16 at offset 0 of region 1 to offset 64: times 6, function, clamp."""
+        self.max_pool(width)
+        self.words.pop()
+        for register, value in {"IFM_PRECISION": 0x5, "OFM_PRECISION": 0x103, "OFM_BASE0": 64}.items():
+            self.set(register, value)
+        for side in ("IFM", "OFM"):
+            self.set(f"{side}_STRIDE_X", 2).set(f"{side}_STRIDE_Y", 2 * width)
+        self.set("OFM_SCALE", 6).set("ACTIVATION", function)
+        self.set("ACTIVATION_MIN", limits[0]).set("ACTIVATION_MAX", limits[1])
+        return self.operation("OP_POOL", 1)
 
     def payload(self, config: int = U55_256) -> bytes:
         """The driver payload, OP_STOP added."""

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import ethoscade
 import numpy as np
 import pytest
-from ethoscade.__main__ import main
+from command_line_support import RESIDUAL, TINY, Capture, check_keys, one_sentence, run, run_json
 from ethoscade.frontend import read_tflite
 from ethoscade.lowering import FAMILIES
-from ethoscade.report import commands
 from ethoscade.target import ACCELERATORS
-from ethoscade.testing import residual_network, tiny_conv
 from ethoscade.verification import Expectation, random_inputs, reference_outputs
-
-Capture = pytest.CaptureFixture[str]
-
-TINY = tiny_conv()
-RESIDUAL = residual_network(blocks=2, channels=8, resolution=16)
 
 COMPILE_KEYS = {
     "schema_version": int,
@@ -65,39 +56,6 @@ def classifier(tmp_path: Path) -> str:
     path = tmp_path / "classifier.tflite"
     path.write_bytes(RESIDUAL)
     return str(path)
-
-
-def run(arguments: Sequence[str], capfd: Capture) -> tuple[int, str, str]:
-    """Status, stdout and stderr; argparse's way out counts as a status."""
-    try:
-        status = main([str(a) for a in arguments])
-    except SystemExit as left:
-        status = left.code if isinstance(left.code, int) else 1
-    out, err = capfd.readouterr()
-    return status, out, err
-
-
-def run_json(arguments: Sequence[str], capfd: Capture, expected_status: int = 0) -> dict[str, Any]:
-    """The one object that --json prints."""
-    status, out, _ = run([*arguments, "--json"], capfd)
-    assert status == expected_status
-    assert out.endswith("\n") and out.count("\n") == 1, out
-    found = json.loads(out)
-    assert isinstance(found, dict)
-    return found
-
-
-def check_keys(found: dict[str, Any], keys: dict[str, Any]) -> None:
-    """All keys are there, of their types."""
-    for key, kind in keys.items():
-        assert isinstance(found[key], kind), f"{key}: {found.get(key)!r}"
-        assert kind is bool or not isinstance(found[key], bool), key
-
-
-def one_sentence(err: str) -> None:
-    """No traceback, one line."""
-    assert err.startswith("ethoscade")
-    assert err.count("\n") == 1 and "Traceback" not in err, err
 
 
 # compile
@@ -362,72 +320,6 @@ def test_differences_have_a_status_of_their_own(
     assert run_json(["compile", model, "-o", tmp_path, "--verify"], capfd, 3)["verification"]["mismatches"] == 3
     simulate = ["simulate", tmp_path / "tiny_ethosu.tflite", "--reference", model]
     assert run_json(simulate, capfd, 3)["reference"]["mismatches"] == 1
-
-
-# simulate
-
-
-def test_simulate(model: str, tmp_path: Path, capfd: Capture) -> None:
-    compiled = run_json(["compile", model, "-o", tmp_path, "--optimise", "size"], capfd)
-    artifact = compiled["artifacts"]["tflite"]
-    inputs = random_inputs(read_tflite(TINY), 7)
-    np.savez(tmp_path / "in.npz", **inputs)
-    arguments = ["--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "deep" / "out.npz", "--reference", model]
-    found = run_json(["simulate", artifact, *arguments], capfd)
-    assert found["schema_version"] == 1
-    assert found["sram_touched_bytes"] == compiled["sram_bytes"]
-    assert found["warnings"] == [] and found["reference"]["mismatches"] == 0
-    expected = reference_outputs(read_tflite(TINY), inputs).outputs
-    with np.load(tmp_path / "deep" / "out.npz") as outputs:
-        assert set(outputs.files) == set(expected) == set(found["outputs"])
-        for name in outputs.files:
-            np.testing.assert_array_equal(outputs[name], expected[name])
-
-
-def test_simulate_without_inputs_is_seeded(model: str, tmp_path: Path, capfd: Capture) -> None:
-    run(["compile", model, "-o", tmp_path], capfd)
-    artifact = tmp_path / "tiny_ethosu.tflite"
-    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
-        status, out, _ = run(["simulate", artifact, "--seed", str(seed), "--outputs", tmp_path / name], capfd)
-        assert status == 0 and out
-    a, b, c = (np.load(tmp_path / name)["output"] for name in "abc")
-    np.testing.assert_array_equal(a, b)
-    assert (a != c).any()
-
-
-def test_a_hazard_is_worth_a_status_when_comparing(
-    model: str, tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run(["compile", model, "-o", tmp_path], capfd)
-    artifact = tmp_path / "tiny_ethosu.tflite"
-    honest = commands.run_tflite
-    monkeypatch.setattr(
-        commands, "run_tflite", lambda *given: dataclasses.replace(honest(*given), warnings=("npu_0: a hazard",))
-    )
-    assert run_json(["simulate", artifact], capfd)["warnings"] == ["npu_0: a hazard"]
-    status, out, _ = run(["simulate", artifact, "--reference", model], capfd)
-    assert status == 3 and "a hazard" in out
-
-
-def test_simulate_refuses_what_does_not_fit(model: str, tmp_path: Path, capfd: Capture) -> None:
-    run(["compile", model, "-o", tmp_path], capfd)
-    artifact = tmp_path / "tiny_ethosu.tflite"
-    np.savez(tmp_path / "name.npz", other=np.zeros((1, 8, 8, 3), np.int8))
-    np.savez(tmp_path / "shape.npz", input=np.zeros((1, 8, 8), np.int8))
-    np.savez(tmp_path / "type.npz", input=np.zeros((1, 8, 8, 3), np.float32))
-    np.save(tmp_path / "single.npy", np.zeros(3))
-    (tmp_path / "junk.npz").write_bytes(b"PK\3\4 nonsense")
-    (tmp_path / "empty.npz").touch()
-    for name in ("name.npz", "shape.npz", "type.npz", "single.npy", "junk.npz", "empty.npz", "missing.npz"):
-        status, out, err = run(["simulate", artifact, "--inputs", tmp_path / name], capfd)
-        assert (status, out) == (1, ""), name
-        one_sentence(err)
-    status, _, err = run(["simulate", model], capfd)
-    assert status == 1
-    one_sentence(err)
-    status, _, err = run(["simulate", artifact, "--outputs", tmp_path / "single.npy" / "x"], capfd)
-    assert status == 1
-    one_sentence(err)
 
 
 # plan-memory

@@ -14,6 +14,7 @@ import ethoscade
 import pytest
 from codegen_support import models_folder, vela_file
 from ethoscade import execution, simulator
+from ethoscade.codegen.artifact import Artifact
 from ethoscade.errors import SimulationError
 from ethoscade.frontend import read_tflite
 from ethoscade.testing import ModelBuilder, keyword_spotting, random_network, residual_network, tiny_conv
@@ -82,7 +83,10 @@ CHIPS = ("ethos-u55-256", "ethos-u55-128", "ethos-u55-32", "ethos-u65-256")
 
 @cache
 def own_streams(name: str, accelerator: str, optimise: str) -> tuple[Stream, ...]:
-    artifact = ethoscade.compile(OURS[name](), accelerator=accelerator, optimise=optimise).artifact
+    return streams_of(ethoscade.compile(OURS[name](), accelerator=accelerator, optimise=optimise).artifact, accelerator)
+
+
+def streams_of(artifact: Artifact, accelerator: str) -> tuple[Stream, ...]:
     constants = artifact.constants + bytes(-len(artifact.constants) % 16)
     return tuple(
         Stream(accelerator, call.payload, constants, artifact.arena_bytes)
@@ -196,7 +200,7 @@ def check(streams: list[Stream], least: int) -> None:
     assert result.false_alarms == 0
 
 
-@pytest.mark.parametrize("options", [(), LEGACY, U65], ids=" ".join)
+@pytest.mark.parametrize("options", [(), LEGACY, U65, SIZE + LEGACY], ids=" ".join)
 @pytest.mark.parametrize("name", ["kws_ref_int8", "resnet8_int8", "micro_speech"])
 def test_mutants_of_velas_streams(name: str, options: tuple[str, ...]) -> None:
     check([vela_stream(name, *options)], least=1)
@@ -206,6 +210,14 @@ def test_mutants_of_velas_streams(name: str, options: tuple[str, ...]) -> None:
 def test_mutants_of_our_streams(accelerator: str) -> None:
     names = ("tiny", "branches")
     check([s for name in names for kind in ("performance", "size") for s in own_streams(name, accelerator, kind)], 20)
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-256", "ethos-u65-256"])
+@pytest.mark.parametrize(("name", "kib"), [("kws_ref_int8", 15.6), ("resnet8_int8", 35), ("person_detect", None)])
+def test_mutants_of_our_streams_of_real_networks(name: str, kib: float | None, accelerator: str) -> None:
+    """Bricks, copies issued early and rolling buffers among them."""
+    model = models_folder() / f"{name}.tflite"
+    check(list(streams_of(ethoscade.compile(model, sram_kb=kib, accelerator=accelerator).artifact, accelerator)), 20)
 
 
 # Hazards that need no concurrency, on copies written by hand.

@@ -54,8 +54,8 @@ BELOW: dict[str, set[str]] = {
         "compiler",
     },
     "report": {
-        "errors", "target", "ir", "frontend", "lowering", "memory", "memory_model", "execution", "timing",
-        "verification", "explanation", "compiled", "compiler", "provenance",
+        "errors", "target", "ir", "frontend", "lowering", "memory", "memory_model", "codegen", "execution", "timing",
+        "reference", "verification", "explanation", "compiled", "compiler", "provenance",
     },
     "__main__": {"errors", "_core", "target", "report"},
     "__init__": {"errors", "_core", "devices", "compiled", "compiler", "planning", "execution"},

@@ -94,6 +94,16 @@ def test_reads_of_unwritten_bytes_are_found():
     assert machine.run(Stream().max_pool(width=14).payload()).warnings == ()
 
 
+@pytest.mark.parametrize(("function", "found"), [(3, [-900, -16, 0, 16, 900]), (4, [11, 16380, 16384, 16388, 32757])])
+def test_limits_clamp_what_tanh_and_sigmoid_return(function, found):
+    """Values beyond the limits before the function must reach it: 20,000 in steps of 1/2048 is 9.77."""
+    limits = (-900, 900) if function == 3 else (11, 32757)
+    machine = Machine(ACCELERATOR, [bytes(16), 128])
+    machine.write(1, 0, np.array([-20000, -1, 0, 1, 20000], np.int16))
+    machine.run(Stream().int16_average(width=5, function=function, limits=limits).payload())
+    assert np.frombuffer(machine.read(1, 64, 10), np.int16).tolist() == found
+
+
 def test_disassembly_reads_like_the_stream():
     lines = simulator.disassemble(copy_payload())
     assert lines[:2] == ["config 0x00003008", "id     0x10060000"]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
+import struct
 import subprocess
+import sys
 
 import pytest
 from ethoscade import simulator
@@ -70,15 +73,84 @@ def test_a_registered_device_runs_a_payload(library):
     library.ethosu_deinit(driver)
 
 
+# Firmware as it is written for a board: no function of the simulator's own but the device's choice.
+FIRMWARE = r"""
+#include "ethosu_driver.h"
+#include <stdio.h>
+#include <string.h>
+
+static struct ethosu_driver device;
+static uint32_t payload[] __attribute__((aligned(16))) = {PAYLOAD};
+static uint8_t constants[16] __attribute__((aligned(16))) = "sixteen bytes..";
+static uint8_t arena[48] __attribute__((aligned(16)));
+
+int main(void)
+{
+    uint64_t bases[2];
+    size_t sizes[2] = {sizeof(constants), sizeof(arena)};
+    struct ethosu_driver_version version = {9, 9, 9};
+    struct ethosu_hw_info hw;
+    struct ethosu_driver *drv;
+    bases[0] = (uint64_t)(uintptr_t)constants;
+    bases[1] = (uint64_t)(uintptr_t)arena;
+    if (ethosu_init(&device, 0, 0, 0, 1, 1)) return 1;
+    ethosu_get_driver_version(&version);
+    if (version.minor != ETHOSU_DRIVER_VERSION_MINOR) return 2;
+    if (ethoscade_sim_set_accelerator("ethos-u65-512")) return 3;
+    ethosu_get_hw_info(&device, &hw);
+    if (hw.cfg.macs_per_cc != 9 || hw.version.product_major != 6 || hw.version.arch_major_rev != 1) return 4;
+    if (ethoscade_sim_set_accelerator(0)) return 5;
+    drv = ethosu_reserve_driver();
+    if (drv != &device || ethosu_request_power(drv)) return 6;
+    if (ethosu_invoke(drv, payload, (int)sizeof(payload), bases, sizes, 2)) return 7;
+    if (memcmp(arena + 16, constants, 16)) return 8;
+    memset(arena, 0, sizeof(arena));
+    if (ethosu_invoke_async(drv, payload, (int)sizeof(payload), bases, sizes, 2, &device)) return 9;
+    if (ethosu_wait(drv, false)) return 10;
+    if (memcmp(arena + 16, constants, 16)) return 11;
+    if (ethosu_invoke_async(drv, payload, (int)sizeof(payload), bases, sizes, 2, 0)) return 12;
+    if (ethosu_soft_reset(drv) || ethosu_wait(drv, true) != -2) return 13;
+    if (ethosu_soft_reset(0) != -1) return 14;
+    ethosu_irq_handler(drv);
+    ethosu_release_power(drv);
+    ethosu_release_driver(drv);
+    if (ethosu_invoke_v2(payload, (int)sizeof(payload), bases, sizes, 2)) return 15;
+    ethosu_deinit(&device);
+    puts("fine");
+    return 0;
+}
+"""
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 @pytest.mark.parametrize("language", ["c", "c++"])
-def test_the_header_compiles(language, tmp_path):
-    source = tmp_path / "user.c"
-    source.write_text(
-        '#include "ethosu_driver.h"\n'
-        "static struct ethosu_driver device;\n"
-        "int main(void) { return ethosu_init(&device, 0, 0, 0, 1, 1) + ethosu_wait(&device, true); }\n"
+def test_firmware_builds_against_the_header_and_runs(language, tmp_path):
+    """Every function of the driver, called from C and C++ that knows the header only."""
+    payload = copy_payload()
+    words = ", ".join(f"0x{word:08x}u" for (word,) in struct.iter_unpack("<I", payload))
+    source, program = tmp_path / "firmware.c", tmp_path / "firmware.so"
+    source.write_text(FIRMWARE.replace("PAYLOAD", words).replace("int main(void)", "EXTERN int firmware(void)"))
+    extern = 'extern "C"' if language == "c++" else ""
+    flags = ["-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", f"-DEXTERN={extern}", f"-I{INCLUDE}"]
+    done = subprocess.run(
+        ["cc", "-x", language, *flags, str(source), "-o", str(program)], capture_output=True, text=True
     )
-    command = ["cc", "-x", language, "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}", str(source)]
-    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    run = (
+        "import ctypes, sys\n"
+        "ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)\n"
+        "sys.exit(ctypes.CDLL(sys.argv[2]).firmware())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", run, str(LIBRARY), str(program)], capture_output=True, text=True)
+    assert done.returncode == 0, f"step {done.returncode}: {done.stderr}"
+
+
+def test_the_header_declares_what_is_exported():
+    header = (INCLUDE / "ethosu_driver.h").read_text()
+    code = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
+    declared = set(
+        re.findall(r"^(?:int|void|size_t|const char \*|struct ethosu_driver \*)\s*(eth\w+)\(", code, re.MULTILINE)
+    )
+    assert len(declared) == 17
+    exported = ctypes.CDLL(str(LIBRARY))
+    assert [name for name in sorted(declared) if not hasattr(exported, name)] == []

@@ -30,6 +30,8 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> Path:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+    except FileExistsError as error:
+        raise CodegenError(f"cannot write '{target}': '{target.parent}' is not a folder") from error
     except OSError as error:
         raise CodegenError(f"cannot write '{target}': {error.strerror or error}") from error
     return target

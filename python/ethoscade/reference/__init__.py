@@ -69,6 +69,11 @@ class Run:
     outputs: Mapping[str, Array]
 
 
+def is_known(operator: Operator) -> bool:
+    """Whether `run_operator` can evaluate such an operator."""
+    return operator.kind in _KERNELS and (operator.opaque is None or operator.kind in _WITHOUT_ATTRS)
+
+
 def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Array]) -> dict[int, Array]:
     """Evaluate one operator (or the one with that index) on the `values` of its inputs; constants need no value.
 
@@ -79,8 +84,7 @@ def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Ar
     no value or the output's shape does not hold the result.
     """
     op = graph.operators[operator] if isinstance(operator, int) else operator
-    kernel = _KERNELS.get(op.kind)
-    if kernel is None or (op.opaque is not None and op.kind not in _WITHOUT_ATTRS):
+    if not is_known(op):
         raise UnsupportedOperatorError(
             f"operator '{op.name}': {op.opaque or f'{op.kind} has no reference semantics'}; "
             f"known are {', '.join(sorted(KINDS))}",
@@ -88,7 +92,7 @@ def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Ar
             constraint="reference semantics",
         )
     inputs = [None if t is None else _value(graph.tensors[t], t, op, values) for t in op.inputs]
-    result = kernel(graph, op, inputs)
+    result = _KERNELS[op.kind](graph, op, inputs)
     made = result if isinstance(result, tuple) else (result,)
     return {t: _shaped(value, graph.tensors[t], op) for t, value in zip(op.outputs, made, strict=True)}
 

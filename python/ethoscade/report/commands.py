@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..codegen.files import write_whole
 from ..compiled import Compiled
 from ..compiler import compile, frontier
 from ..errors import CodegenError, ConfigError
 from ..execution import FAST_REGION, has_fast_memory, run_tflite
 from ..frontend import ETHOS_U, read_tflite
+from ..ir import Graph
 from ..lowering import FAMILIES
+from ..reference import is_known
 from ..target import ACCELERATORS
 from ..verification import compare, random_inputs, reference_outputs
 from . import plot, summary, trace
@@ -75,7 +78,12 @@ def verify_model(args: argparse.Namespace) -> int:
 
 def simulate_artifact(args: argparse.Namespace) -> int:
     """`ethoscade simulate`."""
+    if not _timed(args) and (args.system_config or args.memory_mode or args.config):
+        raise ConfigError("--system-config, --memory-mode and --config say what to time on; add --timing or --trace")
     graph = read_tflite(args.artifact)
+    unknown = sorted({op.kind for op in graph.operators if op.kind != ETHOS_U and not is_known(op)})
+    if unknown and _timed(args) and not (args.inputs or args.outputs or args.reference):
+        return _time_only(args, graph, unknown)
     inputs = _read_arrays(Path(args.inputs)) if args.inputs else random_inputs(graph, args.seed)
     result = run_tflite(graph, inputs)
     if args.outputs:
@@ -93,27 +101,58 @@ def simulate_artifact(args: argparse.Namespace) -> int:
         ],
         "outputs": {name: list(array.shape) for name, array in result.outputs.items()},
     }
-    lines = [f"ran '{graph.name}'; highest SRAM byte touched gives {touched:,} bytes"]
-    lines += [f"warning: {warning}" for warning in result.warnings]
     found = [hazard.message for run in result.reports for hazard in run.hazards]
+    free = "" if found else "; no hazards"
+    lines = [f"ran '{graph.name}'; highest SRAM byte touched gives {touched:,} bytes{free}"]
+    lines += [f"warning: {warning}" for warning in result.warnings]
     lines += [f"hazard: {message}" for message in found[:_TEXT_HAZARDS]]
     if len(found) > _TEXT_HAZARDS:
         lines.append(f"and {len(found) - _TEXT_HAZARDS:,} hazards more")
-    timing = trace.time_file(graph, args.system_config, args.memory_mode, args.config) if _timed(args) else []
-    if timing:
-        report["timing"] = trace.timing_json(timing)
-        lines.append(trace.timing_text(timing))
-    if args.trace:
-        lines.append(f"wrote {trace.write_trace(timing, args.trace)}")
+    if _timed(args):
+        lines += _add_timing(args, graph, report)
     status = DONE
     if args.reference:
-        expected = reference_outputs(read_tflite(args.reference), inputs)
-        elements, mismatches, largest = compare(result.outputs, expected.outputs)
+        source = read_tflite(args.reference)
+        _check_same_inputs(graph, source)
+        elements, mismatches, largest = compare(result.outputs, reference_outputs(source, inputs).outputs)
         report["reference"] = {"elements": elements, "mismatches": mismatches, "max_abs_diff": largest}
         lines.append(f"reference: {mismatches:,} of {elements:,} elements differ (by up to {largest})")
         status = DIFFERENT if mismatches or result.warnings or result.hazards else DONE
     _print(args, report, "\n".join(lines))
     return status
+
+
+def _time_only(args: argparse.Namespace, graph: Graph, unknown: Sequence[str]) -> int:
+    """The costs of a network that cannot be run, because nobody here knows its operators on the CPU."""
+    report: dict[str, Any] = {
+        "schema_version": summary.SCHEMA_VERSION,
+        "artifact": graph.name,
+        "not_run": list(unknown),
+    }
+    lines = [f"did not run '{graph.name}': it has {', '.join(unknown)} on the CPU, not simulated here; its NPU calls:"]
+    lines += _add_timing(args, graph, report)
+    _print(args, report, "\n".join(lines))
+    return DONE
+
+
+def _add_timing(args: argparse.Namespace, graph: Graph, report: dict[str, Any]) -> list[str]:
+    """Adds the object `timing`; returns the lines that say the same."""
+    timing = trace.time_file(graph, args.system_config, args.memory_mode, args.config)
+    report["timing"] = trace.timing_json(timing)
+    written = [f"wrote {trace.write_trace(timing, args.trace)}"] if args.trace else []
+    return [trace.timing_text(timing), *written]
+
+
+def _check_same_inputs(compiled: Graph, source: Graph) -> None:
+    """What was compiled from a network takes its inputs."""
+    ours, theirs = _inputs(compiled), _inputs(source)
+    if ours != theirs:
+        raise ConfigError(f"'{compiled.name}' was not compiled from '{source.name}': it takes {ours}, not {theirs}")
+
+
+def _inputs(graph: Graph) -> str:
+    tensors = sorted((graph.tensors[index] for index in graph.inputs), key=lambda tensor: tensor.name)
+    return ", ".join(f"'{t.name}' {t.dtype.value}{t.shape}" for t in tensors)
 
 
 def _timed(args: argparse.Namespace) -> bool:
@@ -190,10 +229,10 @@ def _print(args: argparse.Namespace, report: Mapping[str, Any], text: str) -> No
 
 def _read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if not isinstance(loaded, np.lib.npyio.NpzFile):
-            raise ConfigError(f"'{path}' holds a single array; inputs come in an .npz file, by name")
-        with loaded as archive:
+        if not zipfile.is_zipfile(path):
+            with open(path, "rb"):
+                raise ConfigError(f"'{path}' is no .npz file; inputs come in one, by name (numpy.savez)")
+        with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except OSError as error:
         raise ConfigError(f"cannot read inputs from '{path}': {error.strerror or error}") from error
@@ -209,8 +248,4 @@ def _write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.generic]]) -> 
             entry = io.BytesIO()
             np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy"), entry.getvalue())
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(stream.getvalue())
-    except OSError as error:
-        raise CodegenError(f"cannot write '{path}': {error.strerror or error}") from error
+    write_whole(path, stream.getvalue())

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import provenance
-from ..errors import CodegenError, ModelFormatError
-from ..execution import accelerator_of, has_fast_memory
-from ..frontend import ETHOS_U
+from ..codegen.files import write_whole
+from ..errors import ModelFormatError
+from ..execution import accelerator_of, has_fast_memory, npu_operators
 from ..ir import Graph, Operator
 from ..target import Target, load_target
 from ..timing import TimedCommand, TimingReport, simulate_timing
@@ -44,9 +44,7 @@ def time_file(
     `ModelFormatError` for a file without such operators or with names for other streams, `SimulationError` for a
     damaged payload, `ConfigError` for a system that does not exist.
     """
-    calls = [operator for operator in graph.operators if operator.kind == ETHOS_U]
-    if not calls:
-        raise ModelFormatError(f"'{graph.name}' is not compiled: it has no '{ETHOS_U}' operator", value=0)
+    calls = npu_operators(graph)
     entry = graph.metadata.get(provenance.ENTRY)
     names = provenance.short(provenance.decode(entry)) if entry is not None else ((),) * len(calls)
     if len(names) != len(calls):
@@ -106,13 +104,7 @@ def trace(reports: Sequence[tuple[str, TimingReport]]) -> dict[str, Any]:
 
 def write_trace(reports: Sequence[tuple[str, TimingReport]], path: str | os.PathLike[str]) -> Path:
     """Write the trace for chrome://tracing or ui.perfetto.dev. Raises `CodegenError` if the file cannot be written."""
-    file = Path(path)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(trace(reports)), encoding="utf-8")
-    except OSError as error:
-        raise CodegenError(f"cannot write '{file}': {error.strerror}") from error
-    return file
+    return write_whole(path, json.dumps(trace(reports)).encode())
 
 
 def timing_json(reports: Sequence[tuple[str, TimingReport]]) -> dict[str, Any]:

@@ -5,6 +5,8 @@
 //! base addresses is sound: ranges that overlap share one copy, and only bytes that the NPU wrote are written back.
 //! Reads of unwritten bytes are not watched here: what the firmware has initialised is not known.
 
+pub mod device;
+
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -291,14 +293,21 @@ fn accept(address: usize, bytes: &[u8], bases: &mut [u64], sizes: &[usize]) -> R
     Ok(accelerator)
 }
 
-/// The device to simulate: the pinned one, the environment's, or the payload's own.
-fn choose(pinned: Option<&'static Accelerator>, payload: &Payload) -> Result<&'static Accelerator, String> {
-    if let Some(accelerator) = pinned {
-        return Ok(accelerator);
+/// The device that does not depend on the payload: the pinned one, else the environment's.
+fn fixed(pinned: Option<&'static Accelerator>) -> Result<Option<&'static Accelerator>, String> {
+    match (pinned, std::env::var(ACCELERATOR_VARIABLE)) {
+        (None, Ok(name)) => match Accelerator::by_name(&name) {
+            None => Err(format!("{ACCELERATOR_VARIABLE} is '{name}': no such device")),
+            found => Ok(found),
+        },
+        _ => Ok(pinned),
     }
-    if let Ok(name) = std::env::var(ACCELERATOR_VARIABLE) {
-        return Accelerator::by_name(&name)
-            .ok_or_else(|| format!("{ACCELERATOR_VARIABLE} is '{name}': no such device"));
+}
+
+/// The device to simulate: the fixed one, else the payload's own.
+fn choose(pinned: Option<&'static Accelerator>, payload: &Payload) -> Result<&'static Accelerator, String> {
+    if let Some(accelerator) = fixed(pinned)? {
+        return Ok(accelerator);
     }
     let word = payload.config_word;
     Accelerator::by_config(word).ok_or_else(|| format!("no device has the config word {word:#010x}"))

@@ -14,9 +14,9 @@ enum Finish {
     Clamp,
     /// 32 bits as they are.
     Raw,
-    /// Hyperbolic tangent of the unclamped value.
+    /// Hyperbolic tangent of the unclamped value, then clamp: the legacy core's LSTM narrows its gates that way.
     Tanh,
-    /// Logistic function of the unclamped value.
+    /// Logistic function of the unclamped value, then clamp.
     Sigmoid,
     /// Clamp, then one entry per value from the lowest of the range.
     Table(Vec<i32>),
@@ -81,8 +81,8 @@ impl OutputStage {
                 self.saturated |= value != scaled;
                 value as i32
             }
-            Finish::Tanh => sigmoid::tanh(scaled),
-            Finish::Sigmoid => sigmoid::logistic(scaled),
+            Finish::Tanh => self.narrow(sigmoid::tanh(scaled)),
+            Finish::Sigmoid => self.narrow(sigmoid::logistic(scaled)),
             Finish::Table(entries) => entries[(self.clamp(scaled) - self.index_base) as usize],
             Finish::Slopes(entries) => {
                 let value = self.clamp(scaled) + 32768;
@@ -90,6 +90,10 @@ impl OutputStage {
                 base + ((slope * (value & 127) as i32 + 64) >> 7)
             }
         }
+    }
+
+    fn narrow(&self, value: i32) -> i32 {
+        i64::from(value).clamp(self.low, self.high) as i32
     }
 
     #[inline(always)]

@@ -1,0 +1,49 @@
+"""Runs the command line inside the test's process: networks to give it, and what its answers must look like."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from ethoscade.__main__ import main
+from ethoscade.testing import residual_network, tiny_conv
+
+Capture = pytest.CaptureFixture[str]
+
+TINY = tiny_conv()
+RESIDUAL = residual_network(blocks=2, channels=8, resolution=16)
+
+
+def run(arguments: Sequence[str], capfd: Capture) -> tuple[int, str, str]:
+    """Status, stdout and stderr; argparse's way out counts as a status."""
+    try:
+        status = main([str(a) for a in arguments])
+    except SystemExit as left:
+        status = left.code if isinstance(left.code, int) else 1
+    out, err = capfd.readouterr()
+    return status, out, err
+
+
+def run_json(arguments: Sequence[str], capfd: Capture, expected_status: int = 0) -> dict[str, Any]:
+    """The one object that --json prints."""
+    status, out, _ = run([*arguments, "--json"], capfd)
+    assert status == expected_status
+    assert out.endswith("\n") and out.count("\n") == 1, out
+    found = json.loads(out)
+    assert isinstance(found, dict)
+    return found
+
+
+def check_keys(found: dict[str, Any], keys: dict[str, Any]) -> None:
+    """All keys are there, of their types."""
+    for key, kind in keys.items():
+        assert isinstance(found[key], kind), f"{key}: {found.get(key)!r}"
+        assert kind is bool or not isinstance(found[key], bool), key
+
+
+def one_sentence(err: str) -> None:
+    """No traceback, one line."""
+    assert err.startswith("ethoscade")
+    assert err.count("\n") == 1 and "Traceback" not in err, err
