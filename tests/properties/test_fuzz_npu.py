@@ -1,4 +1,4 @@
-"""Damaged payloads, constants and compiled files: named errors only, bounded work, and nothing touched outside the arena.
+"""Damaged payloads, constants and compiled files: named errors, bounded work, and nothing touched outside the arena.
 
 `benches/fuzz_npu.py` runs the same with a million inputs, `--files` with a million files.
 """
