@@ -87,6 +87,9 @@ def check_plans(graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int 
 def choose_weight_encoding(
     device: Any, kernel: Any, plane: tuple[int, int], layouts: tuple[str, str]
 ) -> list[tuple[int, bool]] | None: ...
+def part_floor(graph: CascaderGraph, part: int) -> tuple[int, int, int, int, list[tuple[int, int]]] | None:
+    """Cycles: MAC engine, that in proportion to the output, output stage, in one piece; (depth, pixels) of blocks."""
+
 def check_device(device: Any) -> None: ...
 def propagate(
     propagator: Any, shape: tuple[int, int, int, int], start: tuple[int, int, int, int]

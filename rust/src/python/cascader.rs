@@ -9,7 +9,7 @@ use pyo3::types::{PyList, PyTuple};
 
 use super::devices::{primitive_of, DeviceSpec};
 use crate::checker::{check, Complaint};
-use crate::costs::{choose_encoding, Costs};
+use crate::costs::{choose_encoding, floor, Costs};
 use crate::graph::{self, aligned, GraphError, ALIGNMENT};
 use crate::interleave::{interleave, PlanError};
 use crate::performance::{Encoding, Kernel, Order, Sliced};
@@ -517,6 +517,20 @@ fn choose_weight_encoding(
     Ok(choose_encoding(&device.build()?, &kernel.build()?, plane, layouts))
 }
 
+/// Cycles, and (depth, pixels) of blocks.
+type FloorTuple = (u64, u64, u64, u64, Vec<(i64, i64)>);
+
+/// What an NPU Part costs at least in any schedule: cycles of the MAC engine, of the MAC engine in proportion to the output,
+/// of the output stage, and of the Part in one piece; and by depth the most pixels of its blocks, where it has weights. None
+/// if it is opaque or the device is described by data.
+#[pyfunction]
+fn part_floor(graph: &CascaderGraph, part: u32) -> PyResult<Option<FloorTuple>> {
+    if part as usize >= graph.graph.parts.len() {
+        return Err(SchedulingError::new_err(format!("there is no part {part}")));
+    }
+    Ok(floor(&graph.graph, part).map(|floor| (floor.mac, floor.dense, floor.output, floor.in_one_piece, floor.planes)))
+}
+
 /// Input stripe shape and start of a propagator, before clamping.
 #[pyfunction]
 fn propagate(propagator: PropagatorSpec, shape: [i64; 4], start: [i64; 4]) -> ([i64; 4], [i64; 4]) {
@@ -536,6 +550,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(clock_plans, module)?)?;
     module.add_function(wrap_pyfunction!(check_plans, module)?)?;
     module.add_function(wrap_pyfunction!(choose_weight_encoding, module)?)?;
+    module.add_function(wrap_pyfunction!(part_floor, module)?)?;
     module.add_function(wrap_pyfunction!(propagate, module)?)?;
     Ok(())
 }
