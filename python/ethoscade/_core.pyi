@@ -7,6 +7,7 @@ __version__: str
 
 # --- scheduling ---------------------------------------------------------------------------------------------------
 PLACEMENT_ITERATIONS: int
+FINEST_RESOLUTION: int
 
 ViewTuple = tuple[int, tuple[int, int, int, int], tuple[int, int], tuple[int, int]]
 """Buffer, box (y0, y1, x0, x1), capacity (rows, columns), origin (row, column)."""
@@ -64,6 +65,8 @@ class Frontier:
     def uncascaded_bytes(self) -> int: ...
     @property
     def stop_reason(self) -> str: ...
+    @property
+    def epsilon(self) -> tuple[int, int]: ...
     @property
     def placements(self) -> int: ...
     @property

@@ -337,6 +337,10 @@ impl PyFrontier {
         }
     }
     #[getter]
+    fn epsilon(&self) -> (u64, u64) {
+        (self.frontier.epsilon.parts, self.frontier.epsilon.of)
+    }
+    #[getter]
     fn placements(&self) -> u64 {
         self.placements
     }
@@ -348,6 +352,9 @@ impl PyFrontier {
         format!("Frontier({} proposals)", self.frontier.proposals.len())
     }
 }
+
+/// Largest resolution that is told apart from 0, which leaves out nothing.
+const FINEST_RESOLUTION: u64 = 1 << 20;
 
 /// Search all Plans and Proposals of a graph; options left out keep their defaults.
 #[pyfunction]
@@ -370,11 +377,14 @@ fn search_cascades(
         divisions: divisions.unwrap_or(defaults.divisions),
         tiles: tiles.unwrap_or(defaults.tiles),
         resolution: resolution.unwrap_or(defaults.resolution),
-        max_points: max_points.unwrap_or(defaults.max_points),
+        max_points: max_points.unwrap_or_else(|| Options::points_for(resolution.unwrap_or(defaults.resolution))),
         ..defaults
     };
     if options.stripes.iter().chain(&options.divisions).any(|&s| s < 1) || options.tiles.contains(&0) {
         return Err(SchedulingError::new_err("stripes, divisions and tiles are at least 1"));
+    }
+    if options.resolution > FINEST_RESOLUTION {
+        return Err(SchedulingError::new_err(format!("a resolution is at most {FINEST_RESOLUTION}")));
     }
     let (mut placements, mut placing) = (0, Duration::ZERO);
     let mut timed = |program: &Program| {
@@ -541,6 +551,7 @@ fn propagate(propagator: PropagatorSpec, shape: [i64; 4], start: [i64; 4]) -> ([
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SchedulingError", module.py().get_type::<SchedulingError>())?;
     module.add("PLACEMENT_ITERATIONS", PLACEMENT_ITERATIONS)?;
+    module.add("FINEST_RESOLUTION", FINEST_RESOLUTION)?;
     module.add_class::<CascaderGraph>()?;
     module.add_class::<PyPlan>()?;
     module.add_class::<PyProposal>()?;
