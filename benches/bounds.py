@@ -1,247 +1,141 @@
-"""Bounds to steer by, beside what the compiler reaches: rows in SRAM against our floor, resources against our fastest.
+"""Bounds beside what the compiler reaches: rows in SRAM, resources of the fastest stream, cycles that a budget forbids.
 
-    python benches/bounds.py [MODEL ...] [--no-resources]
+    python benches/bounds.py [MODEL ...] [--only rows|resources|operators|budgets] [--vela FOLDER]
 
-**Rows.** Groups of consecutive operations run interleaved, one full row at a time, nothing is computed twice, and the
-group's output grows into its dying input; the network needs the largest group, minimised over all partitions.
-Two counts. "published" is the plain one: the main path without its residual adds, input rows that the chosen output row
-depends on, output rows made, and of each tensor between as many rows as its consumer's kernel is high. "walked" plays
-the rows in the order of demand, on the whole graph, and adds up what is alive: residuals, forks and tensors that others
-wait for are counted. Neither is a law: stripes in width, recomputing and a better order go below them.
+**Rows.** What full rows take (`row_bounds`), beside our floor.
 
 **Resources.** Cycles without a budget, as the timing model sees the stream, and what MAC engine, SRAM and flash (every
 constant once) are busy with in it; their maximum is what no order of these operations beats.
+
+**Operators.** What every schedule takes whatever its budget (`time_bounds`): the sum of all operations' least cycles,
+by what binds them, and the sum of their best single kernels. With one model, each operation too.
+
+**Budgets.** What no schedule within a budget beats, why, and what is reached there: by us, and, with a folder for its
+files, by Vela. "in one piece" takes every operation to be no faster in stripes than as its best single kernel.
 """
 
 from __future__ import annotations
 
 import argparse
-import functools
 from collections.abc import Iterator
+from pathlib import Path
 
-from ethoscade import _core
-from ethoscade.compiler import search
-from ethoscade.lowering.stage import Primitive, Stage
-from ethoscade.scheduling.problem import Problem
-from harness import cost_of, default_target, every_point, kib, named_models, network_of, payloads_of
+from ethoscade import Curve
+from ethoscade.compiler import Network, search
+from ethoscade.explanation import short
+from harness import CORES, cost_of, default_target, every_point, kib, named_models, network_of, payloads_of, run_vela
+from row_bounds import main_path, plain_bound, walked_bound
+from time_bounds import Bound, TimeBounds
 
-# --- rows, the plain count --------------------------------------------------------------------------------------------
+TABLES = ("rows", "resources", "operators", "budgets")
 
+BUDGETS = {
+    "mobilenet_v1_1.0_224_embed_uint8": (441, 300),
+    "mobilenet_v2_1.0_224_ptq": (353.5,),
+    "mobilenet_v1_0.25_128_uint8": (80,),
+    "vww_96_int8": (48,),
+    "person_detect": (30,),
+    "resnet8_int8": (35,),
+    "kws_ref_int8": (15.625,),
+}
+"""KiB of the shared models: what Vela's smallest streams take, and what the RFC promised."""
 
-def main_path(stages: tuple[Stage, ...]) -> list[Stage]:
-    """The longest chain of stages that ends in the last one; the adds on it left out."""
-    makers = {stage.output.tensor: stage for stage in stages}
-
-    @functools.cache
-    def path(stage: Stage) -> tuple[Stage, ...]:
-        before = (path(makers[view.tensor]) for view in stage.inputs if view.tensor in makers)
-        return (*max(before, key=len, default=()), stage)
-
-    return [stage for stage in max((path(stage) for stage in stages), key=len) if stage.primitive is not Primitive.ADD]
-
-
-def row_bytes(shape: tuple[int, int, int]) -> int:
-    """Bytes of one row of an 8-bit feature map."""
-    return shape[1] * shape[2]
+Model = tuple[Path, Network, Curve]
 
 
-def plain_group(chain: list[Stage]) -> int:
-    """Bytes of a chain that runs as one group."""
-    made, read = chain[-1].output.shape, chain[0].inputs[0].shape
-    between = [(stage.inputs[0].shape, stage.window.kernel_h) for stage in chain[1:]]
-    inner = sum(min(kernel, shape[0]) * row_bytes(shape) for shape, kernel in between)
-    peak = read[0] * row_bytes(read)
-    for row in range(made[0]):
-        oldest = row
-        for stage in reversed(chain):
-            oldest = max(oldest * stage.window.stride_h - stage.window.pad_top, 0)
-        peak = max(peak, (read[0] - oldest) * row_bytes(read) + (row + 1) * row_bytes(made))
-    return peak + inner
-
-
-def plain_bound(chain: list[Stage]) -> int:
-    """The least over all partitions of a chain."""
-    best = [0]
-    for last in range(len(chain)):
-        best.append(min(max(best[first], plain_group(chain[first : last + 1])) for first in range(last + 1)))
-    return best[-1]
-
-
-# --- rows, walked -----------------------------------------------------------------------------------------------------
-
-
-class RowWalk:
-    """Parts `first..last` of a problem run as a group, row by row in the order of demand; `peak` is most bytes alive.
-
-    A row is alive from the step that makes it to the last step that reads it, both included.
-    """
-
-    def __init__(self, rows: Rows, first: int, last: int) -> None:
-        self.rows, self.first, self.last = rows, first, last
-        self.made = {t: 0 for part in range(first, last + 1) for t in rows.parts[part].outputs}
-        self.next = dict.fromkeys(range(first, last + 1), 0)
-        self.readers = {t: [c for c in rows.readers[t] if first <= c <= last] for t in range(len(rows.tensors))}
-        inputs = {read.tensor for part in range(first, last + 1) for read in rows.parts[part].inputs}
-        self.height = {t: rows.tensors[t].plane[0] for t in inputs | set(self.made)}
-        self.made |= {t: self.height[t] for t in inputs if t not in self.made}
-        # Whoever is wanted after the group stays whole; so does all that only passes by.
-        self.stays = {t for t in self.made if rows.wanted_after(t, last)}
-        self.oldest = dict.fromkeys(self.made, 0)
-        passing = (t for t in range(len(rows.tensors)) if t not in self.made and rows.exists_across(t, first, last))
-        self.alive = sum(rows.bytes_of(t) for t in passing)
-        self.alive += sum(rows.bytes_of(t) for t in inputs if rows.maker[t] is None or rows.maker[t] < first)
-        self.peak = self.alive
-        (output,) = rows.parts[last].outputs
-        for row in range(rows.tensors[output].plane[0]):
-            self.make(last, row)
-
-    def make(self, part: int, row: int) -> None:
-        """Make everything up to this row of a Part's output."""
-        (output,) = self.rows.parts[part].outputs
-        while self.made[output] <= row:
-            at = self.made[output]
-            for read in self.rows.parts[part].inputs:
-                maker = self.rows.maker[read.tensor]
-                if maker is not None and maker >= self.first:
-                    self.make(maker, self.rows.needs(part, read.tensor, at)[1] - 1)
-            self.made[output] = at + 1
-            self.alive += self.rows.row_bytes(output)
-            self.peak = max(self.peak, self.alive)
-            self.next[part] = at + 1
-            for read in self.rows.parts[part].inputs:
-                self.drop(read.tensor)
-
-    def drop(self, tensor: int) -> None:
-        """Let go of rows that nobody will read again."""
-        if tensor in self.stays:
-            return
-        oldest = self.height[tensor]
-        for reader in self.readers[tensor]:
-            (output,) = self.rows.parts[reader].outputs
-            if self.next[reader] < self.rows.tensors[output].plane[0]:
-                oldest = min(oldest, self.rows.needs(reader, tensor, self.next[reader])[0])
-        dead = min(oldest, self.made[tensor]) - self.oldest[tensor]
-        if dead > 0:
-            self.oldest[tensor] += dead
-            self.alive -= dead * self.rows.row_bytes(tensor)
-
-
-class Rows:
-    """A problem as rows: who makes and reads each tensor, and which rows a row needs."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.parts, self.tensors = problem.specs, problem.tensors
-        self.maker: list[int | None] = [None] * len(self.tensors)
-        self.readers: list[list[int]] = [[] for _ in self.tensors]
-        for number, part in enumerate(self.parts):
-            for tensor in part.outputs:
-                self.maker[tensor] = number
-            for read in part.inputs:
-                self.readers[read.tensor].append(number)
-        self.needs = functools.cache(self._needs)
-
-    def row_bytes(self, tensor: int) -> int:
-        """Bytes of a row."""
-        spec = self.tensors[tensor]
-        return spec.plane[1] * spec.pixel_bytes
-
-    def bytes_of(self, tensor: int) -> int:
-        """Bytes of a tensor."""
-        return self.tensors[tensor].plane[0] * self.row_bytes(tensor)
-
-    def wanted_after(self, tensor: int, last: int) -> bool:
-        """Whether anybody reads the tensor after Part `last`."""
-        return self.tensors[tensor].is_output or any(reader > last for reader in self.readers[tensor])
-
-    def exists_across(self, tensor: int, first: int, last: int) -> bool:
-        """Whether the tensor was made before Part `first` and is wanted after Part `last`."""
-        maker = self.maker[tensor]
-        return (maker is None or maker < first) and self.wanted_after(tensor, last)
-
-    def can_group(self, first: int, last: int) -> bool:
-        """Whether the Parts can run interleaved: NPU operations with one output, each read inside the group."""
-        if first == last:
-            return True
-        members = range(first, last + 1)
-        inner = (self.readers[t] for part in range(first, last) for t in self.parts[part].outputs)
-        return all(self.parts[p].kernel is not None and len(self.parts[p].outputs) == 1 for p in members) and all(
-            any(reader <= last for reader in readers) for readers in inner
-        )
-
-    def alone(self, part: int) -> int:
-        """Bytes alive while an opaque Part runs."""
-        spec = self.parts[part]
-        held = {read.tensor for read in spec.inputs} | set(spec.outputs)
-        held |= {t for t in range(len(self.tensors)) if self.exists_across(t, part, part)}
-        return sum(self.bytes_of(t) for t in held) + spec.workspace_bytes
-
-    def _needs(self, part: int, tensor: int, row: int) -> tuple[int, int]:
-        """Rows [start, end) of an input that one output row needs; all of them where the Part sees another plane."""
-        spec = self.parts[part]
-        read = next(read for read in spec.inputs if read.tensor == tensor)
-        height = self.tensors[tensor].plane[0]
-        if read.plane != self.tensors[tensor].plane:
-            return 0, height
-        shape, start = _core.propagate(read.propagator, (1, 1, 1, 1), (0, row, 0, 0))
-        return max(start[1], 0), min(start[1] + shape[1], height)
-
-
-def walked_bound(problem: Problem) -> int:
-    """The least over all partitions, every tensor counted."""
-    rows = Rows(problem)
-    best = [0]
-    for last in range(len(problem.specs)):
-        least = None
-        for first in range(last, -1, -1):
-            if least is not None and best[first] >= least:
-                continue
-            if not rows.can_group(first, last):
-                continue
-            opaque = rows.parts[last].kernel is None
-            own = rows.alone(last) if opaque else RowWalk(rows, first, last).peak
-            total = max(best[first], own)
-            least = total if least is None else min(least, total)
-        assert least is not None
-        best.append(least)
-    return best[-1]
-
-
-# --- tables -----------------------------------------------------------------------------------------------------------
-
-
-def table(models: list, resources: bool) -> Iterator[str]:
-    """Both tables, a row for each model."""
-    target = default_target()
+def rows(models: list[Model]) -> Iterator[str]:
+    """Row bounds and our floors."""
     yield f"{'KiB':<34}{'published':>10}{'walked':>8}{'our floor':>10}{'floor/walked':>13}"
-    later = []
-    for model in models:
-        network = network_of(model, target)
-        curve = search(network)
+    for model, network, curve in models:
         plain, walked = plain_bound(main_path(network.stages)), walked_bound(network.problem)
         ratio = curve.floor_bytes / walked
         yield f"{model.stem:<34}{kib(plain):>10}{kib(walked):>8}{kib(curve.floor_bytes):>10}{ratio:>13.3f}"
-        if resources:
-            *_, fastest = every_point(network, curve)
-            later.append((model.stem, fastest, cost_of(payloads_of(fastest), target)))
-    if resources:
-        head = f"{'MAC engine':>12}{'SRAM':>12}{'flash once':>12}{'flash':>12}{'bound':>12}{'ratio':>7}"
-        yield f"\n{'cycles without a budget':<34}{'KiB':>8}{'promised':>12}{'timed':>12}" + head
-        for name, compiled, cost in later:
+
+
+def resources(models: list[Model]) -> Iterator[str]:
+    """What the fastest streams keep busy."""
+    head = f"{'MAC engine':>12}{'SRAM':>12}{'flash once':>12}{'flash':>12}{'bound':>12}{'ratio':>7}"
+    yield f"{'cycles without a budget':<34}{'KiB':>8}{'promised':>12}{'timed':>12}" + head
+    for model, network, curve in models:
+        *_, compiled = every_point(network, curve)
+        cost = cost_of(payloads_of(compiled), network.target)
+        yield (
+            f"{model.stem:<34}{kib(compiled.sram_bytes):>8}{compiled.cycles:>12,}{cost.cycles:>12,}{cost.mac_engine:>12,}"
+            f"{cost.sram:>12,}{cost.flash_once:>12,}{cost.flash:>12,}{cost.bound:>12,}{cost.cycles / cost.bound:>7.2f}"
+        )
+
+
+def operators(models: list[Model]) -> Iterator[str]:
+    """What every schedule takes, by what binds its operations."""
+    kinds = ("MAC engine", "output stage", "memory")
+    head = (
+        "".join(f"{kind:>13}" for kind in kinds) + f"{'sum':>11}{'flash once':>11}{'in one piece':>13}{'reached':>11}"
+    )
+    yield f"{'cycles with any budget':<34}{head}{'ratio':>7}"
+    for model, network, curve in models:
+        bounds = TimeBounds(network.problem, network.target)
+        bound = {kind: sum(one.cycles for one in bounds.operations.values() if one.bound_by == kind) for kind in kinds}
+        reached = curve.points[-1][1]
+        yield (
+            f"{model.stem:<34}{''.join(f'{int(bound[kind]):>13,}' for kind in kinds)}{bounds.kernel_cycles:>11,}"
+            f"{bounds.flash_cycles:>11,}{bounds.in_one_piece_cycles:>13,}{reached:>11,}{reached / bounds.cycles:>7.2f}"
+        )
+    if len(models) == 1:
+        yield f"\n{'operation':<44}{'MAC engine':>12}{'output':>11}{'memory':>11}{'in one piece':>14}{'constants':>11}"
+        for one in bounds.operations.values():
+            figures = f"{int(one.mac):>12,}{int(one.output):>11,}{int(one.memory):>11,}{int(one.in_one_piece):>14,}"
+            yield f"{short(one.name)[-43:]:<44}{figures}{one.constant_bytes:>11,}"
+
+
+def budgets(models: list[Model], vela: Path | None) -> Iterator[str]:
+    """What no schedule within a budget beats, what is reached, and why."""
+    head = f"{'bound':>11}{'in one piece':>13}{'reached':>11}{'ratio':>7}{'Vela':>11}"
+    yield f"{'cycles within a budget':<34}{'KiB':>7}{head}  why"
+    for model, network, curve in models:
+        bounds = TimeBounds(network.problem, network.target)
+        for size in BUDGETS.get(model.stem, ()):
+            budget = int(size * 1024)
+            fitting = [cycles for taken, cycles in curve.points if taken <= budget]
+            found, single = bounds.within(budget), bounds.within(budget, in_one_piece=True)
+            if not fitting or found is None or single is None:
+                continue
+            least = max(found.cycles, bounds.cycles)
+            assumed = max(single.cycles, bounds.in_one_piece_cycles, least)
+            why = _reason(found) if found.cycles >= bounds.cycles else "all operations, one after the other"
             yield (
-                f"{name:<34}{kib(compiled.sram_bytes):>8}{compiled.cycles:>12,}{cost.cycles:>12,}{cost.mac_engine:>12,}"
-                f"{cost.sram:>12,}{cost.flash_once:>12,}{cost.flash:>12,}{cost.bound:>12,}"
-                f"{cost.cycles / cost.bound:>7.2f}"
+                f"{model.stem:<34}{size:>7.1f}{least:>11,}{assumed:>13,}{fitting[-1]:>11,}{fitting[-1] / least:>7.2f}"
+                f"{_vela_within(model, network, budget, vela):>11}  {why}"
             )
+
+
+def _reason(bound: Bound) -> str:
+    return (
+        f"{bound.kernel_cycles:,} cycles up to '{short(bound.operation)}'; then {bound.constant_bytes:,} bytes of "
+        f"constants, {bound.staged_bytes:,} of them beside '{short(bound.tensor)}' of {bound.tensor_bytes:,}"
+    )
+
+
+def _vela_within(model: Path, network: Network, budget_bytes: int, folder: Path | None) -> str:
+    """Cycles of Vela's fastest stream within a budget, of those that it makes for the least SRAM."""
+    runs = [run_vela(model, core, "Size", folder) for core in CORES] if folder else []
+    fitting = [run for run in runs if run is not None and run.sram_bytes <= budget_bytes]
+    return f"{min(cost_of(run.payloads, network.target).cycles for run in fitting):,}" if fitting else "-"
 
 
 def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL", help="name or path; default: the seven shared models")
-    parser.add_argument("--no-resources", action="store_true", help="only the rows")
+    parser.add_argument("--only", choices=TABLES, help="one table; default: all")
+    parser.add_argument("--vela", metavar="FOLDER", type=Path, help="run Vela too, with its files in a folder")
     args = parser.parse_args()
-    for line in table(named_models(args.models), not args.no_resources):
-        print(line, flush=True)
+    networks = [(model, network_of(model, default_target())) for model in named_models(args.models)]
+    models = [(model, network, search(network)) for model, network in networks]
+    tables = {"rows": rows, "resources": resources, "operators": operators}
+    for name in (args.only,) if args.only else TABLES:
+        for line in budgets(models, args.vela) if name == "budgets" else tables[name](models):
+            print(line, flush=True)
+        print()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from fractions import Fraction
 
 from ._core import __version__
 from .errors import BudgetError, EthoscadeError
@@ -69,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(sub, "frontier", commands.frontier_of, "print SRAM against cycles, without code generation")
     command.add_argument("model", metavar="MODEL")
     _add_target(command)
+    _add_epsilon(command)
     command.add_argument("--plot", metavar="PNG", help="draw the curve (needs the extra 'report')")
 
     command = _command(sub, "verify", commands.verify_model, "compile and compare every output with the reference")
@@ -131,6 +133,18 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
         default="performance",
         help="the fastest that fits, or the smallest (default: performance)",
     )
+    _add_epsilon(parser)
+
+
+def _add_epsilon(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--epsilon",
+        type=_fraction,
+        default=commands.EPSILON,
+        metavar="E",
+        help="leave out a choice where a leaner one is at most this much slower; 0 for exact "
+        f"(default: {commands.EPSILON})",
+    )
 
 
 def _artefacts(text: str) -> tuple[str, ...]:
@@ -139,6 +153,13 @@ def _artefacts(text: str) -> tuple[str, ...]:
     if unknown or not names:
         raise argparse.ArgumentTypeError(f"'{text}' is not a list of {', '.join(ARTEFACTS)}")
     return names
+
+
+def _fraction(text: str) -> Fraction:
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number such as 1/64 or 0.02") from None
 
 
 def _positive(text: str) -> int:

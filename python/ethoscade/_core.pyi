@@ -7,6 +7,7 @@ __version__: str
 
 # --- scheduling ---------------------------------------------------------------------------------------------------
 PLACEMENT_ITERATIONS: int
+FINEST_RESOLUTION: int
 
 ViewTuple = tuple[int, tuple[int, int, int, int], tuple[int, int], tuple[int, int]]
 """Buffer, box (y0, y1, x0, x1), capacity (rows, columns), origin (row, column)."""
@@ -65,6 +66,8 @@ class Frontier:
     @property
     def stop_reason(self) -> str: ...
     @property
+    def epsilon(self) -> tuple[int, int]: ...
+    @property
     def placements(self) -> int: ...
     @property
     def placement_seconds(self) -> float: ...
@@ -87,6 +90,9 @@ def check_plans(graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int 
 def choose_weight_encoding(
     device: Any, kernel: Any, plane: tuple[int, int], layouts: tuple[str, str]
 ) -> list[tuple[int, bool]] | None: ...
+def part_floor(graph: CascaderGraph, part: int) -> tuple[int, int, int, int, list[tuple[int, int]]] | None:
+    """Cycles: MAC engine, that in proportion to the output, output stage, in one piece; (depth, pixels) of blocks."""
+
 def check_device(device: Any) -> None: ...
 def propagate(
     propagator: Any, shape: tuple[int, int, int, int], start: tuple[int, int, int, int]

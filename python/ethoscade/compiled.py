@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,8 +50,9 @@ class OperatorSummary:
 class Curve:
     """Every Pareto-efficient choice found: (SRAM bytes, cycles), ascending in SRAM, and what the search looked at.
 
-    `stop_reason` is "complete" where every front was kept as finely as the search's resolution asks, and "width" where
-    some were kept more coarsely to bound the work.
+    `stop_reason` is "complete" where every front was kept as finely as was asked for, and "width" where some were kept
+    more coarsely to bound the work. `epsilon` is the coarsest that any of them was thinned to: one thinning leaves a
+    choice out only where a leaner one that stays is at most this much slower, and losses of several add up.
     """
 
     points: tuple[tuple[int, int], ...]
@@ -60,6 +62,7 @@ class Curve:
     proposals_considered: int
     seconds: float
     stop_reason: str
+    epsilon: Fraction
     proposals: tuple[Proposal, ...] = field(repr=False)
 
     @property

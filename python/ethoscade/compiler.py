@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from fractions import Fraction
 from numbers import Real
 from typing import Protocol
 
@@ -36,6 +37,9 @@ from .target import Target, compilation_target, parse_size
 
 Model = str | os.PathLike[str] | bytes
 Progress = Callable[[str], None]
+
+EPSILON = scheduling.EPSILON
+"""What `epsilon` is where nobody says."""
 
 
 class Planned(Protocol):
@@ -107,20 +111,22 @@ def compile(
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
     optimise: str = "performance",
+    epsilon: float | Fraction = EPSILON,
     progress: Progress | None = None,
 ) -> Compiled:
     """Compile a quantised TFLite model (path or bytes) for an Ethos-U so that it runs in the given SRAM.
 
     `sram_kb` counts KiB, `sram` is bytes or a string such as "300KiB"; parts of a byte in KiB and MiB are rounded
     down. Without either the fastest schedule is taken, or with `optimise="size"` the one with the least SRAM.
-    `system_config`, `memory_mode` and `config` (a vela.ini) choose the memories. `progress` is called with the name of
-    each stage as it begins.
+    `system_config`, `memory_mode` and `config` (a vela.ini) choose the memories. A finer `epsilon` finds faster
+    schedules in more time (see `frontier`). `progress` is called with the name of each stage as it begins.
 
     Raises `BudgetError` if it cannot fit, `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError` for what the
     user can mend, `CodegenError` for a limit of the emitter.
     """
     watch = Stopwatch(progress)
     budget = _budget(sram_kb, sram)
+    scheduling.resolution_of(epsilon)
     if optimise not in ("performance", "size"):
         raise ConfigError(f"optimise is '{optimise}'; choose performance or size")
     target = compilation_target(accelerator, system_config, memory_mode, config)
@@ -129,7 +135,7 @@ def compile(
     watch.begin("encode")
     network = prepare(source, target)
     watch.begin("plan")
-    curve = search(network)
+    curve = search(network, epsilon)
     return carry_out(network, curve, choose(network, curve, budget, optimise), budget, watch)
 
 
@@ -170,13 +176,18 @@ def frontier(
     system_config: str | None = None,
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
+    epsilon: float | Fraction = EPSILON,
 ) -> Curve:
     """The curve of (SRAM bytes, cycles) of a model on an Ethos-U, without code generation.
 
+    While the search builds up schedules it leaves out a choice only where a leaner one that it keeps is at most
+    `epsilon` slower: 0 leaves out nothing, the default is 1/64. Work has a bound besides: `Curve.epsilon` is what
+    it took.
     `ethoscade.plan` is the same for any other device, by its description. Raises what `compile` raises.
     """
     target = compilation_target(accelerator, system_config, memory_mode, config)
-    return search(prepare(read_tflite(model), target))
+    scheduling.resolution_of(epsilon)
+    return search(prepare(read_tflite(model), target), epsilon)
 
 
 def prepare(source: Graph, target: Target) -> Network:
@@ -242,15 +253,15 @@ def _sized(encoding: Encoding, encoded: EncodedStage) -> Encoding:
     )
 
 
-def search(network: Network) -> Curve:
+def search(network: Network, epsilon: float | Fraction = EPSILON) -> Curve:
     """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM."""
-    return explore(network.problem, _constants_in_sram(network))
+    return explore(network.problem, _constants_in_sram(network), epsilon)
 
 
-def explore(problem: Problem, extra: int) -> Curve:
+def explore(problem: Problem, extra: int, epsilon: float | Fraction = EPSILON) -> Curve:
     """All Pareto-efficient Proposals of a problem; sizes include `extra` bytes that every one of them takes."""
     started = time.perf_counter()
-    found = scheduling.search(problem)
+    found = scheduling.search(problem, epsilon)
     seconds = time.perf_counter() - started
     return Curve(
         tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),
@@ -260,6 +271,7 @@ def explore(problem: Problem, extra: int) -> Curve:
         found.proposals_considered,
         seconds,
         found.stop_reason,
+        Fraction(*found.epsilon),
         tuple(found.proposals),
     )
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from .compiled import Curve
-from .compiler import Model, check_not_compiled, choose, explore
+from .compiler import EPSILON, Model, check_not_compiled, choose, explore
 from .devices import DeviceDescription
 from .errors import ConfigError
 from .frontend import read_tflite
@@ -22,6 +23,7 @@ from .rewrites import simplify
 from .scheduling import problem as scheduling_problem
 from .scheduling.bricks import lay_in_bricks
 from .scheduling.problem import Problem
+from .scheduling.schedule import resolution_of
 from .target import ACCELERATORS
 
 _OPERATIONS_OF = ACCELERATORS["ethos-u55-256"]
@@ -40,15 +42,17 @@ class Outline:
     constant_bytes: int
 
 
-def plan(model: Model, device: DeviceDescription) -> Curve:
+def plan(model: Model, device: DeviceDescription, *, epsilon: float | Fraction = EPSILON) -> Curve:
     """Every Pareto-efficient way to run a quantised TFLite model on `device`: (arena bytes, cycles), and the Proposals.
 
     Sizes include the constants where they lie in the arena's memory. Choices beyond the arena's `size_bytes` are left
-    out unless the device has a `spill`. Raises `ConfigError` naming the device's field that the network does not fit,
-    `BudgetError` if it has no way into the arena, and what `compile` raises for the model.
+    out unless the device has a `spill`. `epsilon` is that of `frontier`. Raises `ConfigError` naming the device's field
+    that the network does not fit, `BudgetError` if it has no way into the arena, and what `compile` raises for the
+    model.
     """
+    resolution_of(epsilon)
     outline = prepare(read_tflite(model), device)
-    curve = explore(outline.problem, outline.constant_bytes if device.constants_in_sram else 0)
+    curve = explore(outline.problem, outline.constant_bytes if device.constants_in_sram else 0, epsilon)
     limit = device.arena.size_bytes
     if limit is None or device.spill is not None:
         return curve

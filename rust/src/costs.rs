@@ -7,7 +7,7 @@
 use crate::ethosu;
 use crate::graph::{CascaderGraph, Input, Layout, PartId};
 use crate::hashing::Table;
-use crate::performance::{Cost, Device, Home, Kernel, Operation, Order, Slab, Source, Unit};
+use crate::performance::{Cost, Device, Floor, Home, Kernel, Operation, Order, Slab, Source, Unit};
 use crate::program::Program;
 use crate::rated;
 use crate::stripe::{Axis, Region, Span};
@@ -70,6 +70,29 @@ pub fn choose_encoding(device: &Device, kernel: &Kernel, plane: [i64; 2], layout
         Unit::EthosU(npu) => ethosu::choose_encoding(npu, &op),
         Unit::Rated(unit) => rated::best_block(unit, &op).map(|cost| [(cost.block[2], false); 2]),
     }
+}
+
+/// What an NPU Part costs at least in any schedule; None if it is opaque, no block fits, or the device is described by data.
+pub fn floor(graph: &CascaderGraph, part: PartId) -> Option<Floor> {
+    let (kernel, Unit::EthosU(npu)) = (graph.kernel(part)?, &graph.device.unit) else { return None };
+    let plane = graph.tensors[graph.output(part) as usize].plane;
+    let region = Region { spans: plane.map(|extent| Span::new(0, extent)) };
+    let of = |slice, kernel: &Kernel| {
+        let fewest = kernel.constant_bytes.min(kernel.staged_bytes());
+        let kernel = Kernel { constant_bytes: fewest, ..kernel.clone() };
+        ethosu::floor(npu, &operation(graph, (part, slice), &kernel, region, Home::Constants))
+    };
+    if kernel.joined.is_empty() {
+        return of(None, kernel);
+    }
+    let pieces: Option<Vec<Floor>> = (0..).zip(&kernel.joined).map(|(index, copy)| of(Some(index), copy)).collect();
+    Some(pieces?.iter().fold(Floor::default(), |sum, piece| Floor {
+        mac: sum.mac + piece.mac,
+        dense: sum.dense + piece.dense,
+        output: sum.output + piece.output,
+        in_one_piece: sum.in_one_piece + piece.in_one_piece,
+        planes: sum.planes,
+    }))
 }
 
 /// All operations of a Part that joins its inputs, one after the other; the block is the first one's.

@@ -12,10 +12,11 @@ use crate::npu::operation::{
 };
 use crate::npu::shram;
 use crate::npu::timing::kernel::{self, Costing, KernelCost};
+use crate::npu::timing::least::EngineFloor;
 use crate::npu::timing::system::CONSTANTS_REGION;
 use crate::npu::timing::walk::{DmaCost, KernelShape};
 use crate::npu::timing::Ticks;
-use crate::performance::{Block, Cost, EthosU, Home, Kernel, Layout, Operation, Order, Primitive, Slab};
+use crate::performance::{Block, Cost, EthosU, Floor, Home, Kernel, Layout, Operation, Order, Primitive, Slab};
 
 /// Region of the arena, as the writer of command streams numbers them.
 const ARENA_REGION: usize = 1;
@@ -62,24 +63,10 @@ pub fn copy_cost(npu: &EthosU, bytes: u64) -> DmaCost {
 /// Blocks are tried in the order of what they cost at least, until that is more than the best found.
 pub fn best_block(npu: &EthosU, op: &Operation) -> Option<Cost> {
     let mut kernel = described(op, [1, 1, op.kernel.block_depth]);
-    let mut candidates: SmallVec<[(Ticks, i64, operation::Block); 64]> = SmallVec::new();
-    let micro = npu.accelerator.micro_block.map(i64::from);
-    let plane = op.output.plane;
-    let heights = extents(plane[0], micro[0], MAX_BLOCK[0]);
-    let widths = extents(plane[1], micro[1], MAX_BLOCK[1]);
-    for &height in &heights {
-        for &width in &widths {
-            kernel.block = block_of([height, width, op.kernel.block_depth]);
-            if !shram::fits(&kernel, npu.accelerator) {
-                break;
-            }
-            candidates.push((Ticks::ZERO, -height * width, kernel.block));
-        }
-    }
+    let blocks = blocks(npu, op, &mut kernel);
     let costing = Costing::new(&kernel, npu.accelerator, false, &npu.system, &npu.rules);
-    for (least, _, block) in &mut candidates {
-        *least = costing.least(*block);
-    }
+    let ranked = |&block: &operation::Block| (costing.least(block), -i64::from(block.height * block.width), block);
+    let mut candidates: SmallVec<[(Ticks, i64, operation::Block); 64]> = blocks.iter().map(ranked).collect();
     candidates.sort_unstable_by_key(|&(least, area, block)| (least, area, block.height));
     let mut best: Option<(u64, i64, KernelCost, operation::Block)> = None;
     for &(least, area, block) in &candidates {
@@ -98,6 +85,84 @@ pub fn best_block(npu: &EthosU, op: &Operation) -> Option<Cost> {
         Home::Arena => 0,
     };
     Some(Cost { cycles, constants, block: [block.height, block.width, block.depth].map(i64::from) })
+}
+
+/// Blocks of the kernel's own depth that fit SHRAM.
+fn blocks(npu: &EthosU, op: &Operation, kernel: &mut operation::Kernel) -> SmallVec<[operation::Block; 64]> {
+    let micro = npu.accelerator.micro_block.map(i64::from);
+    let plane = op.output.plane;
+    let widths = extents(plane[1], micro[1], MAX_BLOCK[1]);
+    let mut found = SmallVec::new();
+    for height in extents(plane[0], micro[0], MAX_BLOCK[0]) {
+        for &width in &widths {
+            kernel.block = block_of([height, width, op.kernel.block_depth]);
+            if !shram::fits(kernel, npu.accelerator) {
+                break;
+            }
+            found.push(kernel.block);
+        }
+    }
+    found
+}
+
+/// What an operation costs at least, however it is cut and wherever its constants are; cycles rounded down.
+///
+/// The engines' parts hold for all pieces, blocks and weight orders together. `in_one_piece` is what no BLOCKDEP hides of
+/// the operation made by one kernel: the least over blocks, weight orders and both homes of its constants. None if no block
+/// fits SHRAM.
+pub fn floor(npu: &EthosU, op: &Operation) -> Option<Floor> {
+    let least = |(block_depth, part_kernel): Order, constants: Home| {
+        let (staged, sliced, joined) = (None, None, Vec::new());
+        let kernel = Kernel { block_depth, part_kernel, staged, sliced, joined, ..*op.kernel };
+        let op = Operation { kernel: &kernel, constants, ..*op };
+        let mut kernel = described(&op, [1, 1, block_depth]);
+        let blocks = blocks(npu, &op, &mut kernel);
+        let costing = Costing::new(&kernel, npu.accelerator, false, &npu.system, &npu.rules);
+        blocks.iter().filter_map(|&block| costing.cost(block).ok()).map(|cost| cost.least.floor()).min()
+    };
+    let homes = [Home::Constants, Home::Arena];
+    let in_one_piece = orders(npu, op.kernel).flat_map(|order| homes.map(|home| least(order, home))).flatten().min()?;
+    let engines = |&part_kernel: &bool| {
+        let kernel = operation::Kernel { part_kernel, ..described(op, [1, 1, 1]) };
+        Costing::new(&kernel, npu.accelerator, false, &npu.system, &npu.rules).engine_floor()
+    };
+    let engines = [false, true].each_ref().map(engines);
+    let fewest = |of: fn(&EngineFloor) -> Ticks| engines.iter().map(of).min().unwrap_or_default().floor();
+    Some(Floor {
+        mac: fewest(|floor| floor.mac),
+        dense: fewest(|floor| floor.dense),
+        output: fewest(|floor| floor.output),
+        in_one_piece,
+        planes: if op.kernel.primitive.has_weights() { planes(npu, op) } else { Vec::new() },
+    })
+}
+
+/// For each depth of OFM blocks up to the output's, the most pixels of a block of any stripe that fits SHRAM.
+fn planes(npu: &EthosU, op: &Operation) -> Vec<(i64, i64)> {
+    let micro = npu.accelerator.micro_block.map(i64::from);
+    let ends = [0, 1, 2].map(|axis| MAX_BLOCK[axis] / micro[axis]);
+    let [rows, columns] = op.output.plane;
+    // The accumulators of a single row take less.
+    let kernels = [rows, 1].map(|height| {
+        let op = Operation { output: Slab { plane: [height, columns], ..op.output }, ..*op };
+        let of = |part_kernel| operation::Kernel { part_kernel, ..described(&op, [1, 1, 1]) };
+        (height, [of(false), of(true)])
+    });
+    let most = |depth: i64| {
+        let sides = (1..=ends[0]).flat_map(|high| (1..=ends[1]).map(move |wide| [high * micro[0], wide * micro[1]]));
+        let pixels = |[height, width]: [i64; 2]| {
+            let block = block_of([height, width, depth]);
+            let fits = |kernel: &operation::Kernel| {
+                shram::fits(&operation::Kernel { block, ..kernel.clone() }, npu.accelerator)
+            };
+            let fitting = kernels.iter().filter(|(_, orders)| orders.iter().any(fits));
+            fitting.map(|(rows, _)| height.min(*rows) * width.min(columns)).max()
+        };
+        sides.filter_map(pixels).max()
+    };
+    let depths = (1..=ends[2]).map(|deep| deep * micro[2]);
+    let depths = depths.take_while(|depth| depth - micro[2] < op.kernel.ofm_depth);
+    depths.filter_map(|depth| Some((depth, most(depth)?))).collect()
 }
 
 /// How long the memory of constants is busy; none where it is the arena's.
@@ -338,7 +403,52 @@ mod tests {
         assert!(!shram::fits(&described(&op, [32, 64, 128]), npu().accelerator));
     }
 
+    /// Cut an extent where `cuts` say, as far as they lie inside.
+    fn pieces(extent: i64, cuts: &[i64]) -> Vec<i64> {
+        let mut ends: Vec<i64> = cuts.iter().map(|cut| cut % extent).chain([0, extent]).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        ends.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    }
+
     proptest! {
+        /// Stripes, bands and slices, each with any order and block, take together what no cutting goes below.
+        #[test]
+        fn however_an_operation_is_cut_it_takes_its_floor(
+            what in prop::sample::select(vec![
+                Primitive::Convolution, Primitive::Depthwise, Primitive::AveragePool, Primitive::MaxPool, Primitive::Add,
+            ]),
+            (size, depths, plane) in (1i64..5, (1i64..6, 1i64..6), (1i64..30, 1i64..30)),
+            cuts in prop::collection::vec(0i64..1000, 3 * 2),
+            block in (1i64..=8, 1i64..=8, 1i64..=4), (bricks, staged, part_kernel) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        ) {
+            let depths = [16 * depths.0, if what == Primitive::Convolution { 16 * depths.1 } else { 16 * depths.0 }];
+            let whole = kernel(what, if what == Primitive::Add { 1 } else { size }, depths);
+            let layout = if bricks { Layout::Nhcwb16 } else { Layout::Nhwc };
+            let home = if staged { Home::Arena } else { Home::Constants };
+            let npu = npu();
+            let floor = floor(&npu, &op(&whole, [plane.0, plane.1], layout, home)).expect("a block fits");
+            let slices = if what == Primitive::Convolution { pieces(depths[1] / 16, &cuts[4..]) } else { vec![depths[1] / 16] };
+            let mut sum = 0;
+            for &height in &pieces(plane.0, &cuts[..2]) {
+                for &width in &pieces(plane.1, &cuts[2..4]) {
+                    for &slice in &slices {
+                        let kernel = Kernel { ofm_depth: 16 * slice, part_kernel, ..whole.clone() };
+                        let op = op(&kernel, [height, width], layout, home);
+                        let block = [2 * block.0, 2 * block.1, 16 * block.2];
+                        if !shram::fits(&described(&op, block), npu.accelerator) {
+                            return Ok(());
+                        }
+                        let most = floor.planes.iter().find(|(depth, _)| *depth == block[2].min(whole.ofm_depth));
+                        prop_assert!(most.is_none_or(|(_, most)| *most >= block[0].min(height) * block[1].min(width)));
+                        sum += planned(&npu, &op, block).cost.least.ceil();
+                    }
+                }
+            }
+            prop_assert!(floor.mac.max(floor.output).max(floor.dense) <= sum);
+            prop_assert!(floor.dense <= floor.mac);
+        }
+
         /// Leaving blocks out by their lower bound loses nothing, and the bound is one.
         #[test]
         fn the_best_block_is_the_best_of_all(

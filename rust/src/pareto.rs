@@ -77,25 +77,54 @@ pub fn thin<T: Point>(front: &mut Vec<T>, resolution: u64) {
     });
 }
 
+/// How much slower than a point left out by one thinning a leaner one that stays may be: `parts` in `of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Epsilon {
+    /// Numerator; 0 where nothing was left out.
+    pub parts: u64,
+    /// Denominator, at least 1.
+    pub of: u64,
+}
+
+impl Epsilon {
+    /// What thinning to a resolution allows.
+    pub fn of_resolution(resolution: u64) -> Epsilon {
+        Epsilon { parts: u64::from(resolution > 0), of: resolution.max(1) }
+    }
+
+    /// The larger of two.
+    pub fn max(self, other: Epsilon) -> Epsilon {
+        let scaled = |a: Epsilon, b: Epsilon| u128::from(a.parts) * u128::from(b.of);
+        if scaled(other, self) > scaled(self, other) {
+            other
+        } else {
+            self
+        }
+    }
+}
+
 /// Thin a front, halving the resolution until no more than `limit` points (at least two) are left.
 ///
-/// Returns whether a coarser resolution than the one given was needed.
-pub fn thin_to<T: Point>(front: &mut Vec<T>, resolution: u64, limit: usize) -> bool {
+/// Returns the coarsest thinning; what the finer ones before it cost comes on top.
+pub fn thin_to<T: Point>(front: &mut Vec<T>, resolution: u64, limit: usize) -> Epsilon {
     thin(front, resolution);
     let mut coarser = if resolution == 0 { FINEST } else { resolution };
-    let crowded = front.len() > limit.max(2);
+    let mut taken = Epsilon::of_resolution(resolution);
     while front.len() > limit.max(2) {
         coarser /= 2;
         if coarser == 0 {
             // Points that differ by factors of two are still too many: only the ends are left.
             let fastest = front.pop();
+            let beaten = front.last().map_or(1, |point| point.cycles().max(1));
+            taken = Epsilon { parts: front[0].cycles().div_ceil(beaten), of: 1 };
             front.truncate(1);
             front.extend(fastest);
         } else {
             thin(front, coarser);
+            taken = Epsilon::of_resolution(coarser);
         }
     }
-    crowded
+    taken
 }
 
 /// Resolution that thinning starts from where none is given.
@@ -150,10 +179,20 @@ mod tests {
         ) {
             let front = pareto_front(points);
             let mut thinned = front.clone();
-            let coarser = thin_to(&mut thinned, 0, limit);
-            prop_assert_eq!(coarser, front.len() > limit);
+            let taken = thin_to(&mut thinned, 0, limit);
+            prop_assert_eq!(taken.parts > 0, front.len() > limit);
             prop_assert!(thinned.len() <= limit);
             prop_assert_eq!((thinned.first(), thinned.last()), (front.first(), front.last()));
+            // Halving on the way there costs as well.
+            let halved = std::iter::successors(Some(FINEST / 2), |n| Some(n / 2)).take_while(|&n| n >= taken.of);
+            let once = 1.0 + taken.parts as f64 / taken.of as f64;
+            let factor = halved.fold(once, |factor, n| factor * (1.0 + 1.0 / n as f64));
+            for point in &front {
+                let covers = |kept: &(u64, u64)| {
+                    kept.0 <= point.0 && kept.1 as f64 <= point.1 as f64 * factor * (1.0 + 1e-9)
+                };
+                prop_assert!(thinned.iter().any(covers));
+            }
         }
     }
 }

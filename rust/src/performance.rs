@@ -292,6 +292,22 @@ pub struct Cost {
     pub block: Block,
 }
 
+/// What an operation costs at least in any schedule, in cycles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Floor {
+    /// MAC engine, whatever the stripes, bands, slices and blocks.
+    pub mac: u64,
+    /// The same in proportion to the output: a part of the output takes at least that part.
+    pub dense: u64,
+    /// Output stage, in proportion to the output.
+    pub output: u64,
+    /// The whole operation, nothing else running, as one kernel: what no overlap hides of it.
+    pub in_one_piece: u64,
+    /// Of operations with weights, which are read again for each block of the plane: for each depth of OFM blocks the most
+    /// pixels that one may have.
+    pub planes: Vec<(i64, i64)>,
+}
+
 /// One side of an operation: a box of a feature map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slab {

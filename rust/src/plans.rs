@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::costs::{staging_cycles, Costs};
 use crate::graph::{aligned, CascaderGraph, PartId};
 use crate::occupancy::{Occupancy, Profile, Share};
-use crate::pareto::{keep_front, keep_minimal, thin, thin_to, Point};
+use crate::pareto::{keep_front, keep_minimal, thin, thin_to, Epsilon, Point};
 use crate::performance::{Cost, Source};
 use crate::prefixes::{limit_bytes, Known, Prefixes};
 use crate::program::{Plan, Staging};
@@ -41,6 +41,19 @@ pub struct Options {
     pub copies: Vec<Copies>,
 }
 
+impl Options {
+    /// Open groups that a resolution deserves: a finer one more, but never so many that work knows no bound.
+    pub fn points_for(resolution: u64) -> usize {
+        let finer = if resolution == 0 { u64::MAX } else { resolution } / RESOLUTION;
+        (finer.saturating_mul(POINTS as u64)).clamp(POINTS as u64, MOST_POINTS as u64) as usize
+    }
+}
+
+/// Defaults of `Options::resolution` and `Options::max_points`, and the most of the latter that a resolution asks for.
+const RESOLUTION: u64 = 64;
+const POINTS: usize = 12;
+const MOST_POINTS: usize = 64;
+
 impl Default for Options {
     fn default() -> Options {
         Options {
@@ -48,8 +61,8 @@ impl Default for Options {
             stripes: vec![1, 2, 3, 4, 6, 8],
             divisions: vec![2],
             tiles: vec![1, 2, 3, 4, 6],
-            resolution: 64,
-            max_points: 12,
+            resolution: RESOLUTION,
+            max_points: POINTS,
             copies: vec![Copies::Exposed, Copies::Hidden],
         }
     }
@@ -132,8 +145,8 @@ pub struct PlanTable {
     pub by_last: Vec<Vec<Vec<Candidate>>>,
     /// Open groups looked at.
     pub considered: u64,
-    /// Whether `Options::max_points` cost open groups.
-    pub crowded: bool,
+    /// The coarsest thinning by which `Options::max_points` cost open groups; None if it did not.
+    pub crowded: Option<Epsilon>,
     /// What they make together.
     pub growing: Prefixes,
     /// The same without Plans that stripe a Part on its own to let its output grow into its input: rows of such outputs
@@ -517,11 +530,11 @@ impl Grower<'_> {
         if fresh.iter().map(|bucket| bucket.front.len()).sum::<usize>() <= limit {
             return;
         }
-        self.table.crowded = true;
         let every = fresh.iter().enumerate().flat_map(|(i, bucket)| bucket.front.iter().map(move |s| Owned(i, *s)));
         let mut front: Vec<Owned> = every.collect();
         keep_front(&mut front);
-        thin_to(&mut front, self.options.resolution, limit);
+        let taken = thin_to(&mut front, self.options.resolution, limit);
+        self.table.crowded = Some(self.table.crowded.map_or(taken, |coarsest| coarsest.max(taken)));
         for bucket in fresh.iter_mut() {
             bucket.front.clear();
         }

@@ -9,7 +9,7 @@ use crate::costs::Costs;
 use crate::graph::{CascaderGraph, PartId};
 use crate::hashing::Table;
 use crate::interleave::{interleave, PlanError};
-use crate::pareto::{pareto_front, thin, Point};
+use crate::pareto::{pareto_front, thin, Epsilon, Point};
 #[cfg(test)]
 use crate::plans::Copies;
 use crate::plans::{enumerate, Options, PlanTable};
@@ -62,6 +62,8 @@ pub struct Frontier {
     pub uncascaded_bytes: u64,
     /// Why the search looked no further.
     pub stopped: Stop,
+    /// The coarsest that any front was thinned.
+    pub epsilon: Epsilon,
 }
 
 /// Why a search ended.
@@ -75,8 +77,8 @@ pub enum Stop {
 
 /// Rounds of placing Proposals with early copies.
 const ROUNDS: u32 = 2;
-/// Proposals of a round closer in cycles than one part in this are merged.
-const ROUND_RESOLUTION: u64 = 128;
+/// Proposals of a round closer in cycles than one part in this many times the options' resolution are merged.
+const ROUND_RESOLUTION: u64 = 2;
 /// Bytes beyond those in use, as one part in this of them, that placing is expected to cost.
 const PLACING_MARGIN: u64 = 32;
 
@@ -97,14 +99,16 @@ pub fn search(
         proposals_considered: 0,
         uncascaded_bytes,
         stopped: Stop::Complete,
+        epsilon: Epsilon::of_resolution(options.resolution),
     };
     let mut chosen: Vec<Vec<Plan>> = Vec::new();
     let mut seen: Table<Vec<Plan>, ()> = Table::default();
     for &copies in &options.copies {
         let table = enumerate(graph, options, copies, uncascaded_bytes, &mut costs);
         frontier.plans_considered += table.considered;
-        if table.crowded {
+        if let Some(taken) = table.crowded {
             frontier.stopped = Stop::Width;
+            frontier.epsilon = frontier.epsilon.max(taken);
         }
         for prefixes in [&table.growing, &table.steady] {
             frontier.proposals_considered += prefixes.considered;
@@ -116,7 +120,7 @@ pub fn search(
             }
         }
     }
-    frontier.proposals = placed(graph, &chosen, &mut costs, place)?;
+    frontier.proposals = placed(graph, &chosen, ROUND_RESOLUTION * options.resolution, &mut costs, place)?;
     Ok(frontier)
 }
 
@@ -145,6 +149,7 @@ impl Point for Waiting {
 fn placed(
     graph: &CascaderGraph,
     chosen: &[Vec<Plan>],
+    resolution: u64,
     costs: &mut Costs,
     place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<Vec<Proposal>, PlanError> {
@@ -160,7 +165,7 @@ fn placed(
             ROUNDS => waiting.iter().filter(|proposal| proposal.sketch.prefetch_bytes == 0).copied().collect(),
             _ => {
                 let mut front = pareto_front(waiting.clone());
-                thin(&mut front, ROUND_RESOLUTION);
+                thin(&mut front, resolution);
                 front
             }
         };

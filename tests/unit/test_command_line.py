@@ -266,9 +266,24 @@ def test_frontier(classifier: str, tmp_path: Path, capfd: Capture) -> None:
     assert found["stop_reason"] == curve.stop_reason in ("complete", "width")
     status, out, _ = run(["frontier", classifier], capfd)
     assert status == 0 and f"{curve.floor_bytes:,}" in out and f"{curve.uncascaded_cycles:,} cycles" in out
-    assert ("the widest fronts were thinned" in out) == (curve.stop_reason == "width")
+    assert f"fronts thinned to {curve.epsilon}" in out
+    assert ("the widest for the sake of work" in out) == (curve.stop_reason == "width")
     run_json(["frontier", classifier, "--plot", tmp_path / "new" / "a.png"], capfd)
     assert (tmp_path / "new" / "a.png").read_bytes()[1:4] == b"PNG"
+
+
+def test_epsilon(classifier: str, tmp_path: Path, capfd: Capture) -> None:
+    assert run_json(["frontier", classifier, "--epsilon", "1/4"], capfd)["epsilon"] == 0.25
+    assert run_json(["frontier", classifier, "--epsilon", "0.5"], capfd)["epsilon"] == 0.5
+    exact = run_json(["frontier", classifier, "--epsilon", "0"], capfd)
+    assert (exact["epsilon"] == 0) == (exact["stop_reason"] == "complete")
+    assert run_json(["compile", classifier, "--epsilon", "1/4", "-o", tmp_path], capfd)["epsilon"] == 0.25
+    assert run_json(["verify", classifier, "--epsilon", "1/4", "--seeds", "1"], capfd)["epsilon"] == 0.25
+    for value in ("-1", "2", "1e-9"):
+        status, _, err = run(["frontier", classifier, f"--epsilon={value}"], capfd)
+        assert status == 1 and "epsilon is" in err and "from 1/1048576 to 1" in err
+    for value in ("nan", "1/0", "fine"):
+        assert run(["frontier", classifier, "--epsilon", value], capfd)[0] == 2
 
 
 # verify

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import ethoscade
@@ -23,7 +24,7 @@ from ethoscade.compiler import prepare
 from ethoscade.explanation import peak_of
 from ethoscade.frontend import read_tflite
 from ethoscade.scheduling.program import CopyConstants
-from ethoscade.scheduling.schedule import cycles_of, from_proposal, lower_schedule, uncascaded
+from ethoscade.scheduling.schedule import cycles_of, from_proposal, lower_schedule, resolution_of, uncascaded
 from ethoscade.target import ACCELERATORS, default_config, load_target
 from ethoscade.testing import (
     ModelBuilder,
@@ -276,6 +277,47 @@ def custom(folder: Path, scale: str = "0.125", text: str = CUSTOM) -> Path:
     path = folder / f"board_{scale}.ini"
     path.write_text(text.replace("{scale}", scale))
     return path
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "resolution"),
+    [
+        (0, 0),
+        (0.0, 0),
+        (1, 1),
+        (1 / 64, 64),
+        (Fraction(1, 48), 48),
+        (1 / 3, 3),
+        (0.01, 100),
+        (0.3, 4),
+        (Fraction(2, 3), 2),
+        (np.float32(0.25), 4),
+        (2.0**-20, 1 << 20),
+    ],
+)
+def test_a_resolution_is_no_coarser_than_its_epsilon(epsilon: float, resolution: int) -> None:
+    assert resolution_of(epsilon) == resolution
+    assert resolution == 0 or 1 / resolution <= epsilon
+
+
+@pytest.mark.parametrize("epsilon", [-0.1, 1.01, float("nan"), float("inf"), 1e-7, 10**400, True, "1/64", None])
+@pytest.mark.parametrize("call", [ethoscade.frontier, ethoscade.compile])
+def test_epsilons_that_make_no_sense(call: Callable[..., object], epsilon: object) -> None:
+    with pytest.raises(ConfigError, match=r"epsilon is .*; it must be 0 for exact fronts, or .* from 1/1048576 to 1"):
+        call(MODEL, epsilon=epsilon)
+
+
+def test_a_curve_tells_its_epsilon() -> None:
+    """What is asked for is kept unless the width of fronts forbids it; 0 keeps everything."""
+    assert ethoscade.frontier(MODEL).points == ethoscade.frontier(MODEL, epsilon=1 / 64).points
+    for epsilon in (Fraction(1), Fraction(1, 4), Fraction(1, 64), Fraction(0)):
+        curve = ethoscade.frontier(MODEL, epsilon=epsilon)
+        assert curve.epsilon >= epsilon
+        assert curve.stop_reason == "width" or curve.epsilon == epsilon
+    exact = ethoscade.frontier(tiny_conv(), epsilon=0)
+    assert (exact.epsilon, exact.stop_reason) == (0, "complete")
+    compiled = ethoscade.compile(MODEL, epsilon=1)
+    assert compiled.frontier == ethoscade.frontier(MODEL, epsilon=1).points and compiled.curve.epsilon >= 1
 
 
 def test_a_configuration_of_ones_own(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from ..codegen.files import write_whole
 from ..compiled import Compiled
+from ..compiler import EPSILON as EPSILON
 from ..compiler import compile, frontier
 from ..errors import CodegenError, ConfigError
 from ..execution import FAST_REGION, has_fast_memory, run_tflite
@@ -60,6 +61,7 @@ def frontier_of(args: argparse.Namespace) -> int:
         system_config=args.system_config,
         memory_mode=args.memory_mode,
         config=args.config,
+        epsilon=args.epsilon,
     )
     if args.plot:
         plot.frontier(curve, Path(args.model).stem, Path(args.plot))
@@ -189,6 +191,7 @@ def _compile(args: argparse.Namespace) -> Compiled:
         memory_mode=args.memory_mode,
         config=args.config,
         optimise=args.optimise,
+        epsilon=args.epsilon,
     )
 
 

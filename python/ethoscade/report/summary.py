@@ -15,8 +15,6 @@ from ..explanation import Explanation, alive_lines, short
 from ..verification import Verification
 
 SCHEMA_VERSION = 1
-# Why a search stopped, for people.
-_STOPPED = {"complete": "", "width": "; the widest fronts were thinned"}
 
 
 def compile_json(
@@ -39,6 +37,7 @@ def compile_json(
         "cycles": compiled.cycles,
         "operators": {"npu": npu, "cpu": len(compiled.operators) - npu},
         "cpu_operators": [{"name": op.name, "kind": op.kind, "reason": op.reason} for op in compiled.cpu_operators],
+        "epsilon": float(compiled.curve.epsilon),
         "cascades": compiled.cascades,
         "npu_commands": compiled.npu_commands,
         "artifacts": dict(artifacts),
@@ -72,6 +71,7 @@ def frontier_json(curve: Curve) -> dict[str, Any]:
         "uncascaded_bytes": curve.uncascaded_bytes,
         "uncascaded_cycles": curve.uncascaded_cycles,
         "stop_reason": curve.stop_reason,
+        "epsilon": float(curve.epsilon),
         "plans": curve.plans,
         "proposals": curve.proposals_considered,
         "seconds": round(curve.seconds, 4),
@@ -149,9 +149,17 @@ def frontier_text(curve: Curve) -> str:
     lines.append(
         f"floor {_size(curve.floor_bytes)}; without cascades {_size(curve.uncascaded_bytes)}, "
         f"{curve.uncascaded_cycles:,} cycles; searched in {curve.seconds:.2f} s"
-        f"{_STOPPED[curve.stop_reason]}"
+        f"; {_thinning(curve)}"
     )
     return "\n".join(lines)
+
+
+def _thinning(curve: Curve) -> str:
+    """How finely the search looked, and why not more finely."""
+    if curve.epsilon == 0:
+        return "fronts kept whole"
+    bound = ", the widest for the sake of work" if curve.stop_reason == "width" else ""
+    return f"fronts thinned to {curve.epsilon}{bound}"
 
 
 def _cascaded(compiled: Compiled) -> int:

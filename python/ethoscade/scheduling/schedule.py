@@ -6,11 +6,15 @@ anything that `lower_schedule` accepts is proved by the checker and runs on the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Rational, Real
 from typing import Literal
 
 from .. import _core
+from ..errors import ConfigError
 from .problem import Problem
 from .program import Buffer, BufferKind, CallOperator, CopyConstants, Program, Slab, Step, Stripe, Window
 
@@ -110,9 +114,32 @@ PLACEMENT_ITERATIONS: int = _core.PLACEMENT_ITERATIONS
 """Moves of the memory planner behind a Proposal's promised bytes; placing with as many keeps the promise."""
 
 
-def search(problem: Problem) -> _core.Frontier:
-    """Every Pareto-efficient Proposal of a problem, ascending in SRAM. Deterministic; bounded by work, not by time."""
-    return _core.search_cascades(problem.core)
+EPSILON = Fraction(1, 64)
+"""How much slower than a choice that is left out a leaner one that stays may be, where nobody says."""
+
+
+def search(problem: Problem, epsilon: float | Fraction = EPSILON) -> _core.Frontier:
+    """Every Pareto-efficient Proposal of a problem, ascending in SRAM. Deterministic; bounded by work, not by time.
+
+    A point of a front is left out only where a leaner one that stays is at most `epsilon` slower: between 0, which
+    leaves out nothing, and 1. Raises `ConfigError` for anything else.
+    """
+    return _core.search_cascades(problem.core, resolution=resolution_of(epsilon))
+
+
+def resolution_of(epsilon: float | Fraction) -> int:
+    """The least whole number whose inverse is no larger than `epsilon`, 0 for 0. Raises `ConfigError`."""
+    wanted = f"epsilon is {epsilon!r}; it must be 0 for exact fronts, or a number from 1/{_core.FINEST_RESOLUTION} to 1"
+    if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not 0 <= epsilon <= 1:
+        raise ConfigError(wanted)
+    exact = Fraction(epsilon) if isinstance(epsilon, Rational) else Fraction(float(epsilon))
+    if exact == 0:
+        return 0
+    if exact < Fraction(1, _core.FINEST_RESOLUTION):
+        raise ConfigError(wanted)
+    nearest = round(1 / exact)
+    # A float that stands for 1/3 is a little smaller than that.
+    return nearest if 1 / nearest == float(exact) else math.ceil(1 / exact)
 
 
 def from_proposal(problem: Problem, proposal: _core.Proposal) -> Schedule:

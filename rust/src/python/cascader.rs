@@ -9,7 +9,7 @@ use pyo3::types::{PyList, PyTuple};
 
 use super::devices::{primitive_of, DeviceSpec};
 use crate::checker::{check, Complaint};
-use crate::costs::{choose_encoding, Costs};
+use crate::costs::{choose_encoding, floor, Costs};
 use crate::graph::{self, aligned, GraphError, ALIGNMENT};
 use crate::interleave::{interleave, PlanError};
 use crate::performance::{Encoding, Kernel, Order, Sliced};
@@ -337,6 +337,10 @@ impl PyFrontier {
         }
     }
     #[getter]
+    fn epsilon(&self) -> (u64, u64) {
+        (self.frontier.epsilon.parts, self.frontier.epsilon.of)
+    }
+    #[getter]
     fn placements(&self) -> u64 {
         self.placements
     }
@@ -348,6 +352,9 @@ impl PyFrontier {
         format!("Frontier({} proposals)", self.frontier.proposals.len())
     }
 }
+
+/// Largest resolution that is told apart from 0, which leaves out nothing.
+const FINEST_RESOLUTION: u64 = 1 << 20;
 
 /// Search all Plans and Proposals of a graph; options left out keep their defaults.
 #[pyfunction]
@@ -370,11 +377,14 @@ fn search_cascades(
         divisions: divisions.unwrap_or(defaults.divisions),
         tiles: tiles.unwrap_or(defaults.tiles),
         resolution: resolution.unwrap_or(defaults.resolution),
-        max_points: max_points.unwrap_or(defaults.max_points),
+        max_points: max_points.unwrap_or_else(|| Options::points_for(resolution.unwrap_or(defaults.resolution))),
         ..defaults
     };
     if options.stripes.iter().chain(&options.divisions).any(|&s| s < 1) || options.tiles.contains(&0) {
         return Err(SchedulingError::new_err("stripes, divisions and tiles are at least 1"));
+    }
+    if options.resolution > FINEST_RESOLUTION {
+        return Err(SchedulingError::new_err(format!("a resolution is at most {FINEST_RESOLUTION}")));
     }
     let (mut placements, mut placing) = (0, Duration::ZERO);
     let mut timed = |program: &Program| {
@@ -517,6 +527,20 @@ fn choose_weight_encoding(
     Ok(choose_encoding(&device.build()?, &kernel.build()?, plane, layouts))
 }
 
+/// Cycles, and (depth, pixels) of blocks.
+type FloorTuple = (u64, u64, u64, u64, Vec<(i64, i64)>);
+
+/// What an NPU Part costs at least in any schedule: cycles of the MAC engine, of the MAC engine in proportion to the output,
+/// of the output stage, and of the Part in one piece; and by depth the most pixels of its blocks, where it has weights. None
+/// if it is opaque or the device is described by data.
+#[pyfunction]
+fn part_floor(graph: &CascaderGraph, part: u32) -> PyResult<Option<FloorTuple>> {
+    if part as usize >= graph.graph.parts.len() {
+        return Err(SchedulingError::new_err(format!("there is no part {part}")));
+    }
+    Ok(floor(&graph.graph, part).map(|floor| (floor.mac, floor.dense, floor.output, floor.in_one_piece, floor.planes)))
+}
+
 /// Input stripe shape and start of a propagator, before clamping.
 #[pyfunction]
 fn propagate(propagator: PropagatorSpec, shape: [i64; 4], start: [i64; 4]) -> ([i64; 4], [i64; 4]) {
@@ -527,6 +551,7 @@ fn propagate(propagator: PropagatorSpec, shape: [i64; 4], start: [i64; 4]) -> ([
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SchedulingError", module.py().get_type::<SchedulingError>())?;
     module.add("PLACEMENT_ITERATIONS", PLACEMENT_ITERATIONS)?;
+    module.add("FINEST_RESOLUTION", FINEST_RESOLUTION)?;
     module.add_class::<CascaderGraph>()?;
     module.add_class::<PyPlan>()?;
     module.add_class::<PyProposal>()?;
@@ -536,6 +561,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(clock_plans, module)?)?;
     module.add_function(wrap_pyfunction!(check_plans, module)?)?;
     module.add_function(wrap_pyfunction!(choose_weight_encoding, module)?)?;
+    module.add_function(wrap_pyfunction!(part_floor, module)?)?;
     module.add_function(wrap_pyfunction!(propagate, module)?)?;
     Ok(())
 }

@@ -120,6 +120,11 @@ impl Engine {
         Ticks::ratio(cycles, 1, u128::from(self.cores))
     }
 
+    /// Height, width and depth of what the engine computes at once.
+    pub fn micro_block(&self) -> [u32; 3] {
+        self.micro_block
+    }
+
     /// Cycles of one sub-kernel of so many elements, over all IFM depth blocks.
     fn sub_kernel(&self, micro: [u32; 3], plane: u128, elements: u32) -> u128 {
         let deep = u128::from(micro[2]);

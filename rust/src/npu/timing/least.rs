@@ -1,4 +1,5 @@
-//! What a kernel costs at least with a given block, found without cutting it into blocks: for choosing among blocks.
+//! What a kernel costs at least: with a given block, found without cutting it into blocks, for choosing among blocks; and
+//! however it is cut into stripes, bands, slices and blocks, for bounds that every schedule obeys.
 
 use super::super::operation::{Block, KernelKind};
 use super::engine::second_map;
@@ -6,12 +7,51 @@ use super::kernel::Costing;
 use super::system::System;
 use super::ticks::Ticks;
 
+/// What the engines need at least for a kernel's output, in whatever pieces and blocks it is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineFloor {
+    /// MAC engine: each micro-block that the whole output touches, once.
+    pub mac: Ticks,
+    /// MAC engine, for outputs that fill their micro-blocks. A part of the output takes at least that part of it.
+    pub dense: Ticks,
+    /// Output stage. A part of the output takes at least that part of it.
+    pub output: Ticks,
+}
+
+/// Micro-blocks along each side of the plane that are enough to keep the MAC engine full.
+const FULL: u32 = 64;
+
 /// An axis cut into blocks: extent of the blocks and how many have it, the whole ones first.
 fn cuts(extent: u32, block: u32) -> [(u32, u64); 2] {
     [(block.min(extent), u64::from(extent / block)), (extent % block, u64::from(extent % block != 0))]
 }
 
 impl Costing<'_> {
+    /// What the engines need at least, however the kernel is cut.
+    ///
+    /// Of the points at the corners of a grid of micro-blocks over the output, a box of `h x w x d` holds at most
+    /// `ceil(h / uh) * ceil(w / uw) * ceil(d / ud)`, which is what the MAC engine pays for; so boxes that cover all points
+    /// pay for as many together. Where micro-blocks may lie in a row (kernels one row high), a row of a box pays for
+    /// at least half of `ceil(w / uw)`. `Rules::partial_blocks` is taken to be on.
+    pub fn engine_floor(&self) -> EngineFloor {
+        let ofm = &self.kernel.ofm;
+        let whole = [ofm.height, ofm.width, ofm.depth];
+        let [high, wide, deep] = self.engine.micro_block();
+        let weighted = matches!(self.kernel.kind, KernelKind::Conv | KernelKind::Depthwise);
+        let mac = if weighted && self.kernel.window.height == 1 && high * wide == 4 {
+            let plane = u64::from(ofm.height) * u64::from(ofm.width.div_ceil(2));
+            // Two at least, as one alone would pay for starting up, which a row of them need not.
+            let plane = u32::try_from(plane.div_ceil(2)).unwrap_or(u32::MAX / wide).clamp(2, u32::MAX / wide);
+            self.engine.mac([high, plane * wide, ofm.depth])
+        } else {
+            self.engine.mac(whole)
+        };
+        let elements = whole.iter().map(|&size| u64::from(size)).product::<u64>();
+        let full = self.engine.mac([high * FULL, wide * FULL, deep]);
+        let dense = full.times(elements).part_down(u64::from(high * wide * deep) * u64::from(FULL * FULL));
+        EngineFloor { mac: mac.max(dense), dense, output: self.engine.output(whole) }
+    }
+
     /// A lower bound of [`super::kernel::KernelCost::alone`]: engines by block, and the bytes that must move.
     pub fn least(&self, block: Block) -> Ticks {
         self.engines(block).max(self.memories(block))

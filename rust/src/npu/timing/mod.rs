@@ -12,7 +12,7 @@ mod axis;
 mod engine;
 mod flows;
 pub mod kernel;
-mod least;
+pub mod least;
 pub mod report;
 pub mod rules;
 pub mod schedule;

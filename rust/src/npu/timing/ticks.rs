@@ -42,6 +42,11 @@ impl Ticks {
         u64::try_from(self.0.div_ceil(1 << FRACTION_BITS)).unwrap_or(u64::MAX)
     }
 
+    /// Cycles, rounded down; `u64::MAX` if there are more.
+    pub fn floor(self) -> u64 {
+        u64::try_from(self.0 >> FRACTION_BITS).unwrap_or(u64::MAX)
+    }
+
     /// Difference, not below zero.
     pub fn saturating_sub(self, other: Ticks) -> Ticks {
         Ticks(self.0.saturating_sub(other.0))
@@ -55,6 +60,11 @@ impl Ticks {
     /// The `n`-th part, rounded up; all of it for 0.
     pub fn part(self, n: u64) -> Ticks {
         Ticks(self.0.div_ceil(u128::from(n.max(1))))
+    }
+
+    /// The `n`-th part, rounded down; all of it for 0.
+    pub fn part_down(self, n: u64) -> Ticks {
+        Ticks(self.0 / u128::from(n.max(1)))
     }
 }
 
@@ -86,6 +96,7 @@ mod tests {
     fn quotients_round_up() {
         assert_eq!(Ticks::ratio(1, 1, 3).get(), 21846);
         assert_eq!(Ticks::ratio(10, 1, 8), Ticks::cycles(5).part(4));
+        assert_eq!((Ticks::ratio(5, 1, 3).floor(), Ticks::cycles(7).floor()), (1, 7));
         assert_eq!((Ticks::ratio(1, 1, 3).ceil(), Ticks::cycles(7).ceil(), Ticks::ZERO.ceil()), (1, 7, 0));
     }
 
