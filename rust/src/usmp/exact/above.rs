@@ -26,7 +26,9 @@ const DEEPEST: u32 = 4_000;
 /// A pair's slack counts as so much, divided by how often it failed.
 const LESSON: i64 = 64;
 /// The urgency of an edge that is decided or that the least offsets do not break.
-const SETTLED: i64 = i64::MAX;
+const SETTLED: i32 = i32::MAX;
+/// Edges whose urgency is compared at once.
+const STRIDE: usize = 64;
 
 /// A pair and what it must keep out of: the first's offset less the second's must not lie in `[low, high)`.
 struct Edge {
@@ -183,8 +185,9 @@ struct Search<'a> {
     changes: Vec<Change>,
     /// Items whose edges must be looked at again.
     dirty: Marked,
-    /// By edge, how urgently it wants a decision, the least the most; `SETTLED` where it wants none.
-    urgency: Vec<i64>,
+    /// By edge, how urgently it wants a decision, the least the most; `SETTLED` where it wants none. Narrow, as all are
+    /// looked at in each node.
+    urgency: Vec<i32>,
     /// Items and edges of which something has changed since their edges' urgency was told.
     moved: Marked,
     stale: Marked,
@@ -283,11 +286,18 @@ impl<'a> Search<'a> {
         while let Some(edge) = self.stale.pop() {
             self.urgency[edge as usize] = self.urgency(edge as usize);
         }
-        let least = self.urgency.iter().copied().min().filter(|&least| least != SETTLED)?;
-        self.urgency.iter().position(|&urgency| urgency == least)
+        let (mut least, mut from) = (SETTLED, 0);
+        for (stride, some) in self.urgency.chunks(STRIDE).enumerate() {
+            let most_urgent = some.iter().fold(SETTLED, |least, &urgency| least.min(urgency));
+            if most_urgent < least {
+                (least, from) = (most_urgent, stride * STRIDE);
+            }
+        }
+        let at = || self.urgency[from..].iter().position(|&urgency| urgency == least).map(|at| from + at);
+        (least != SETTLED).then(at)?
     }
 
-    fn urgency(&self, index: usize) -> i64 {
+    fn urgency(&self, index: usize) -> i32 {
         let Edge { items: (first, second), low, high } = self.above.edges[index];
         let apart = self.least[first as usize] - self.least[second as usize];
         if self.ways[index] != Way::Open || apart < low || high <= apart {
@@ -295,7 +305,8 @@ impl<'a> Search<'a> {
         }
         let (first, second) = self.slacks(index);
         let slack = first.min(second) + (first + second) / 8 + 16;
-        (slack.saturating_mul(LESSON) / self.weights[index]).min(SETTLED - 1)
+        let lenient = slack.saturating_mul(LESSON) / self.weights[index];
+        lenient.min(i64::from(SETTLED) - 1) as i32
     }
 
     /// Bytes to spare when the first item of an edge lies above, and when the second does; negative when it cannot.
