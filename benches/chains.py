@@ -5,8 +5,8 @@
 A chain repeats one block of a depthwise and a pointwise convolution, so that only its length changes. Seconds are CPU
 time of the planner alone, in this process, the least of three runs up to 50 operations. Instructions are counted in a
 child process under callgrind (or `perf stat`), with the search and without it; the difference is the search's. `auto`
-takes whichever is installed, callgrind first, and says which; callgrind runs some 50 times slower than the planner,
-hence only up to `--callgrind-up-to` operations.
+takes whichever is installed, callgrind first, and each row says which; callgrind runs some 50 times slower than the
+planner, hence only up to `--callgrind-up-to` operations and on the smallest models, and `perf` beyond that.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from harness import cpu_seconds, default_target, named_models, network_of
 PLANE, CHANNELS = 32, 16
 MODEL_LIMIT_SECONDS = {"mobilenet_v1_1.0_224_embed_uint8": 0.5}
 OTHER_LIMIT_SECONDS = 2.0
+CALLGRIND_MODELS = ("resnet8_int8", "kws_ref_int8", "vww_96_int8")
 
 
 def chain(length: int, target: Target) -> _core.CascaderGraph:
@@ -52,23 +53,28 @@ def chain(length: int, target: Target) -> _core.CascaderGraph:
     return _core.CascaderGraph(tensors, parts, target)
 
 
+def model_graph(model: str) -> _core.CascaderGraph:
+    """The planner's problem of the model in a file."""
+    return network_of(Path(model), default_target()).problem.core
+
+
 # --- instructions -----------------------------------------------------------------------------------------------------
 
 CHILD = """
 import sys
 sys.path.insert(0, {folder!r})
 import chains, harness
-graph = chains.chain({length}, harness.default_target())
+graph = {graph}
 if {search}:
     chains._core.search_cascades(graph)
 """
 
 
-def instructions(length: int, count: Callable[[list[str]], int]) -> int:
-    """Instructions of the search alone: a run with it less a run without."""
+def instructions(graph: str, count: Callable[[list[str]], int]) -> int:
+    """Instructions of the search of a graph, given as an expression: a run with the search less a run without."""
     folder = str(Path(__file__).resolve().parent)
     with_search, without = (
-        count([sys.executable, "-c", CHILD.format(folder=folder, length=length, search=search)])
+        count([sys.executable, "-c", CHILD.format(folder=folder, graph=graph, search=search)])
         for search in (True, False)
     )
     return with_search - without
@@ -104,6 +110,13 @@ def choose_counter(wanted: str) -> str | None:
     return next((name for name, (program, _) in COUNTERS.items() if shutil.which(program)), None)
 
 
+def counted(graph: str, counter: str | None, is_small: bool) -> tuple[int, str] | None:
+    """Instructions of the search of a graph and what counted them; None if nothing can in reasonable time."""
+    if counter == "callgrind" and not is_small:
+        counter = "perf" if shutil.which("perf") else None
+    return None if counter is None else (instructions(graph, COUNTERS[counter][1]), counter)
+
+
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
@@ -118,15 +131,14 @@ def print_chains(lengths: list[int], counter: str | None, limit: int) -> None:
         found, seconds = runs[0][0], min(seconds for _, seconds in runs)
         line = f"{length:>10}{seconds:>9.3f}{1000 * seconds / length:>9.2f} "
         line += f"{found.plans_considered:>12,}{len(found.proposals):>8}"
-        if counter is not None and (counter != "callgrind" or length <= limit):
-            spent = instructions(length, COUNTERS[counter][1])
-            line += f"{spent:>16,}{spent // length:>14,}"
+        if spent := counted(f"chains.chain({length}, harness.default_target())", counter, length <= limit):
+            line += f"{spent[0]:>16,}{spent[0] // length:>14,}  {spent[1]}"
         print(line, flush=True)
 
 
-def print_models() -> None:
-    """CPU seconds of the whole frontier of each shared model, and what they should stay below."""
-    print(f"\n{'frontier of':<34}{'CPU s':>8}{'limit':>7}{'points':>8}{'prepare s':>11}")
+def print_models(counter: str | None) -> None:
+    """CPU seconds of the whole frontier of each shared model, what they should stay below, and instructions."""
+    print(f"\n{'frontier of':<34}{'CPU s':>8}{'limit':>7}{'points':>8}{'prepare s':>11}{'instructions':>16}")
     target = default_target()
     for model in named_models(()):
         network, before = cpu_seconds(lambda model=model: network_of(model, target))
@@ -134,7 +146,9 @@ def print_models() -> None:
         seconds, limit = min(spent for _, spent in runs), MODEL_LIMIT_SECONDS.get(model.stem, OTHER_LIMIT_SECONDS)
         verdict = "" if seconds <= limit else "  too slow"
         points = len(runs[0][0].points)
-        print(f"{model.stem:<34}{seconds:>8.3f}{limit:>7.1f}{points:>8}{before:>11.2f}{verdict}", flush=True)
+        spent = counted(f"chains.model_graph({str(model)!r})", counter, model.stem in CALLGRIND_MODELS)
+        count = f"{spent[0]:>16,}  {spent[1]}" if spent else ""
+        print(f"{model.stem:<34}{seconds:>8.3f}{limit:>7.1f}{points:>8}{before:>11.2f}{count}{verdict}", flush=True)
 
 
 def main() -> None:
@@ -146,9 +160,10 @@ def main() -> None:
     parser.add_argument("--no-models", action="store_true", help="only the chains")
     args = parser.parse_args()
     lengths = [int(length) for length in args.lengths.split(",")]
-    print_chains(lengths, choose_counter(args.instructions), args.callgrind_up_to)
+    counter = choose_counter(args.instructions)
+    print_chains(lengths, counter, args.callgrind_up_to)
     if not args.no_models:
-        print_models()
+        print_models(counter)
 
 
 if __name__ == "__main__":

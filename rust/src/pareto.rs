@@ -40,6 +40,39 @@ pub fn keep_front<T: Point>(points: &mut Vec<T>) {
     });
 }
 
+/// Add a front, ascending in memory, to another one; what is left is the front of both.
+///
+/// Of points equal in both the one that was there stays. O(n); `spare` is memory to use again.
+pub fn merge_front<T: Point + Copy>(front: &mut Vec<T>, more: impl IntoIterator<Item = T>, spare: &mut Vec<T>) {
+    let precedes = |a: &T, b: &T| (a.memory_bytes(), a.cycles()) <= (b.memory_bytes(), b.cycles());
+    let mut more = more.into_iter();
+    // Most fronts add little: what precedes the first new point stays where it is.
+    let mut at = 0;
+    let new = more.find(|point| {
+        at += front[at..].iter().take_while(|other| precedes(other, point)).count();
+        at == 0 || point.cycles() < front[at - 1].cycles()
+    });
+    let Some(new) = new else { return };
+    spare.clear();
+    spare.extend(front.drain(at..));
+    front.push(new);
+    let mut least = new.cycles();
+    let mut keep = |point: &T| {
+        if point.cycles() < least {
+            least = point.cycles();
+            front.push(*point);
+        }
+    };
+    let mut rest = spare.iter().peekable();
+    for point in more {
+        while let Some(other) = rest.next_if(|other| precedes(other, &point)) {
+            keep(other);
+        }
+        keep(&point);
+    }
+    rest.for_each(keep);
+}
+
 /// Keep the points that no other point is within, where `is_within` is reflexive and transitive; of equal ones the first.
 ///
 /// O(n^2), for orders that two numbers do not capture.
@@ -147,6 +180,17 @@ mod tests {
         #[test]
         fn equals_brute_force(points in prop::collection::vec((0u64..30, 0u64..30), 0..60)) {
             prop_assert_eq!(pareto_front(points.clone()), brute_force(&points));
+        }
+
+        #[test]
+        fn merged_fronts_are_the_front_of_all(
+            fronts in prop::collection::vec(prop::collection::vec((0u64..30, 0u64..30), 0..20), 0..6),
+        ) {
+            let (mut merged, mut spare) = (Vec::new(), Vec::new());
+            for points in &fronts {
+                merge_front(&mut merged, pareto_front(points.clone()), &mut spare);
+            }
+            prop_assert_eq!(merged, pareto_front(fronts.concat()));
         }
 
         #[test]

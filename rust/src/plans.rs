@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::costs::{staging_cycles, Costs};
 use crate::graph::{aligned, CascaderGraph, PartId};
 use crate::occupancy::{Occupancy, Profile, Share};
-use crate::pareto::{keep_front, keep_minimal, thin, thin_to, Epsilon, Point};
+use crate::pareto::{keep_front, keep_minimal, merge_front, thin, thin_to, Epsilon, Point};
 use crate::performance::{Cost, Source};
 use crate::prefixes::{limit_bytes, Known, Prefixes};
 use crate::program::{Plan, Staging};
@@ -433,7 +433,7 @@ impl Grower<'_> {
         let line_bytes = across * graph.tensors[tensor as usize].pixel_bytes;
         let extent = graph.tensors[tensor as usize].plane[self.tiling.roll as usize];
         let kept = self.reach(first) - first;
-        let mut result = Vec::new();
+        let (mut result, mut spare) = (Vec::new(), Vec::new());
         for stripe in self.stripes(extent) {
             let choices = self.choices(first, stripe, boxes);
             let mut fresh = Vec::new();
@@ -445,16 +445,25 @@ impl Grower<'_> {
                 for bucket in alike {
                     let rows = if interior { self.rows_alive(first, stripe, &bucket.stripes, ends) } else { 0 };
                     let rolling_bytes = aligned(rows as u64 * line_bytes);
-                    for (state, choice) in bucket.front.iter().flat_map(|s| choices.iter().map(move |c| (s, c))) {
-                        let bytes = state.bytes + choice.staged_bytes + rolling_bytes;
-                        if bytes <= self.limit_bytes || self.by_profile() {
+                    for choice in &choices {
+                        let more = bucket.front.iter().map(|state| {
                             let node = Node { stripe, staging: choice.staging, rolling_bytes, next: Some(state.index) };
-                            front.push(Open { node, index: 0, bytes, cycles: state.cycles + choice.cycles });
+                            let bytes = state.bytes + choice.staged_bytes + rolling_bytes;
+                            Open { node, index: 0, bytes, cycles: state.cycles + choice.cycles }
+                        });
+                        if self.by_profile() {
+                            front.extend(more);
+                        } else {
+                            let within = more.take_while(|state| state.bytes <= self.limit_bytes);
+                            let counted = within.inspect(|_| self.table.considered += 1);
+                            merge_front(&mut front, counted, &mut spare);
                         }
                     }
                 }
-                self.table.considered += front.len() as u64;
-                self.keep(first, kept as usize, ends, &mut front);
+                if self.by_profile() {
+                    self.table.considered += front.len() as u64;
+                    self.keep(first, kept as usize, ends, &mut front);
+                }
                 let mut stripes = SmallVec::from_slice(&[stripe]);
                 stripes.extend_from_slice(&alike[0].stripes[..kept as usize]);
                 fresh.push(Bucket { stripes, front });
@@ -486,12 +495,9 @@ impl Grower<'_> {
         self.options.resolution == 0 && self.tiling.tiles == 1
     }
 
-    /// Keep those open groups from Part `first` on that none of the others makes useless, all of them alike in the stripes
-    /// of Parts `first..=first + reach`.
+    /// Keep those open groups from Part `first` on whose profiles none of the others makes useless, all of them alike in the
+    /// stripes of Parts `first..=first + reach`.
     fn keep(&self, first: PartId, reach: usize, ends: &[Span], front: &mut Vec<Open>) {
-        if !self.by_profile() {
-            return keep_front(front);
-        }
         let group = &self.groups[(self.last - first) as usize];
         let profile = |state: Open| {
             let (stripes, shares) = self.decisions(first, &state.node);
@@ -530,9 +536,10 @@ impl Grower<'_> {
         if fresh.iter().map(|bucket| bucket.front.len()).sum::<usize>() <= limit {
             return;
         }
-        let every = fresh.iter().enumerate().flat_map(|(i, bucket)| bucket.front.iter().map(move |s| Owned(i, *s)));
-        let mut front: Vec<Owned> = every.collect();
-        keep_front(&mut front);
+        let (mut front, mut spare) = (Vec::new(), Vec::new());
+        for (index, bucket) in fresh.iter().enumerate() {
+            merge_front(&mut front, bucket.front.iter().map(|state| Owned(index, *state)), &mut spare);
+        }
         let taken = thin_to(&mut front, self.options.resolution, limit);
         self.table.crowded = Some(self.table.crowded.map_or(taken, |coarsest| coarsest.max(taken)));
         for bucket in fresh.iter_mut() {
@@ -643,6 +650,7 @@ impl Grower<'_> {
 }
 
 /// An open group and the index of its bucket.
+#[derive(Clone, Copy)]
 struct Owned(usize, Open);
 
 impl Point for Owned {

@@ -129,6 +129,17 @@ def test_a_chain_is_as_long_as_asked() -> None:
     assert chains._core.search_cascades(graph).proposals
 
 
+def test_instructions_are_those_of_the_search_alone() -> None:
+    programs: list[str] = []
+
+    def count(command: list[str]) -> int:
+        programs.append(command[-1])
+        return 10 if "if True:" in command[-1] else 4
+
+    assert chains.instructions("chains.chain(3, harness.default_target())", count) == 6
+    assert len(programs) == 2 and all("graph = chains.chain(3, " in program for program in programs)
+
+
 def test_every_point_is_a_point() -> None:
     network = network_of(tiny_conv())
     curve = search(network)

@@ -55,6 +55,10 @@ fn speeds(flows: &[&Flow], contention: bool) -> Vec<(u64, Option<usize>)> {
         return speeds;
     }
     let ports = flows.iter().map(|flow| flow.intensity.len()).max().unwrap_or(0);
+    let wanted = |port: usize| flows.iter().filter_map(|flow| flow.intensity.get(port)).sum::<u64>();
+    if (0..ports).all(|port| wanted(port) <= FULL) {
+        return speeds;
+    }
     for _ in 0..=flows.len() {
         let before = speeds.clone();
         let mut next = vec![(FULL, None); flows.len()];

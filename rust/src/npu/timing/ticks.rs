@@ -18,13 +18,13 @@ impl Ticks {
 
     /// Whole cycles.
     pub fn cycles(cycles: u128) -> Ticks {
-        Ticks::ratio(cycles, 1, 1)
+        Ticks(cycles.min(LIMIT >> FRACTION_BITS) << FRACTION_BITS)
     }
 
     /// `amount * numerator / denominator` cycles, rounded up to a tick; 0 as denominator counts as 1.
     pub fn ratio(amount: u128, numerator: u128, denominator: u128) -> Ticks {
         let scaled = amount.saturating_mul(numerator).min(u128::MAX >> FRACTION_BITS) << FRACTION_BITS;
-        Ticks(scaled.div_ceil(denominator.max(1)).min(LIMIT))
+        Ticks(quotient(scaled, denominator).min(LIMIT))
     }
 
     /// From raw ticks.
@@ -59,12 +59,21 @@ impl Ticks {
 
     /// The `n`-th part, rounded up; all of it for 0.
     pub fn part(self, n: u64) -> Ticks {
-        Ticks(self.0.div_ceil(u128::from(n.max(1))))
+        Ticks(quotient(self.0, u128::from(n)))
     }
 
     /// The `n`-th part, rounded down; all of it for 0.
     pub fn part_down(self, n: u64) -> Ticks {
         Ticks(self.0 / u128::from(n.max(1)))
+    }
+}
+
+/// `amount / by`, rounded up; 0 as divisor counts as 1. In 64 bits where that is enough, which is nearly everywhere.
+fn quotient(amount: u128, by: u128) -> u128 {
+    let by = by.max(1);
+    match (u64::try_from(amount), u64::try_from(by)) {
+        (Ok(amount), Ok(by)) => u128::from(amount.div_ceil(by)),
+        _ => amount.div_ceil(by),
     }
 }
 

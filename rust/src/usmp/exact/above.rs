@@ -25,6 +25,10 @@ const WORK: u64 = 1 << 31;
 const DEEPEST: u32 = 4_000;
 /// A pair's slack counts as so much, divided by how often it failed.
 const LESSON: i64 = 64;
+/// The urgency of an edge that is decided or that the least offsets do not break.
+const SETTLED: i32 = i32::MAX;
+/// Edges whose urgency is compared at once.
+const STRIDE: usize = 64;
 
 /// A pair and what it must keep out of: the first's offset less the second's must not lie in `[low, high)`.
 struct Edge {
@@ -180,8 +184,13 @@ struct Search<'a> {
     weights: Vec<i64>,
     changes: Vec<Change>,
     /// Items whose edges must be looked at again.
-    dirty: Vec<u32>,
-    is_dirty: Vec<bool>,
+    dirty: Marked,
+    /// By edge, how urgently it wants a decision, the least the most; `SETTLED` where it wants none. Narrow, as all are
+    /// looked at in each node.
+    urgency: Vec<i32>,
+    /// Items and edges of which something has changed since their edges' urgency was told.
+    moved: Marked,
+    stale: Marked,
     nodes: u64,
     budget: u64,
     depth: u32,
@@ -196,8 +205,10 @@ impl<'a> Search<'a> {
             ways: vec![Way::Open; above.edges.len()],
             weights: vec![1; above.edges.len()],
             changes: Vec::new(),
-            dirty: Vec::new(),
-            is_dirty: vec![false; above.nodes.len()],
+            dirty: Marked::new(above.nodes.len()),
+            urgency: vec![SETTLED; above.edges.len()],
+            moved: Marked::new(above.nodes.len()),
+            stale: Marked::new(above.edges.len()),
             nodes: 0,
             budget: 0,
             depth: 0,
@@ -209,7 +220,7 @@ impl<'a> Search<'a> {
         self.budget = self.nodes + budget;
         self.depth = 0;
         self.changes.clear();
-        self.forget();
+        self.dirty.clear();
         self.ways.fill(Way::Open);
         for (index, node) in self.above.nodes.iter().enumerate() {
             let room = capacity as i64 - node.size;
@@ -221,8 +232,7 @@ impl<'a> Search<'a> {
             if self.least[index] > self.most[index] {
                 return Verdict::Impossible;
             }
-            self.dirty.push(index as u32);
-            self.is_dirty[index] = true;
+            self.touch(index as u32);
         }
         if self.propagate() {
             self.solve()
@@ -257,8 +267,7 @@ impl<'a> Search<'a> {
                     return verdict;
                 }
             } else {
-                self.weights[edge] += 1;
-                self.forget();
+                self.blame(edge);
             }
             self.undo(mark);
         }
@@ -267,20 +276,37 @@ impl<'a> Search<'a> {
     }
 
     /// The edge, of those that the least offsets break, that leaves the least room whichever way it is decided.
-    fn tightest(&self) -> Option<usize> {
-        let mut best = None;
-        for (index, edge) in self.above.edges.iter().enumerate() {
-            let apart = self.least[edge.items.0 as usize] - self.least[edge.items.1 as usize];
-            if self.ways[index] == Way::Open && edge.low <= apart && apart < edge.high {
-                let (first, second) = self.slacks(index);
-                let slack = first.min(second) + (first + second) / 8 + 16;
-                let key = slack.saturating_mul(LESSON) / self.weights[index];
-                if best.is_none_or(|(least, _)| key < least) {
-                    best = Some((key, index));
-                }
+    fn tightest(&mut self) -> Option<usize> {
+        let above = self.above;
+        while let Some(node) = self.moved.pop() {
+            for &edge in &above.nodes[node as usize].edges {
+                self.urgency[edge as usize] = self.urgency(edge as usize);
             }
         }
-        best.map(|(_, index)| index)
+        while let Some(edge) = self.stale.pop() {
+            self.urgency[edge as usize] = self.urgency(edge as usize);
+        }
+        let (mut least, mut from) = (SETTLED, 0);
+        for (stride, some) in self.urgency.chunks(STRIDE).enumerate() {
+            let most_urgent = some.iter().fold(SETTLED, |least, &urgency| least.min(urgency));
+            if most_urgent < least {
+                (least, from) = (most_urgent, stride * STRIDE);
+            }
+        }
+        let at = || self.urgency[from..].iter().position(|&urgency| urgency == least).map(|at| from + at);
+        (least != SETTLED).then(at)?
+    }
+
+    fn urgency(&self, index: usize) -> i32 {
+        let Edge { items: (first, second), low, high } = self.above.edges[index];
+        let apart = self.least[first as usize] - self.least[second as usize];
+        if self.ways[index] != Way::Open || apart < low || high <= apart {
+            return SETTLED;
+        }
+        let (first, second) = self.slacks(index);
+        let slack = first.min(second) + (first + second) / 8 + 16;
+        let lenient = slack.saturating_mul(LESSON) / self.weights[index];
+        lenient.min(i64::from(SETTLED) - 1) as i32
     }
 
     /// Bytes to spare when the first item of an edge lies above, and when the second does; negative when it cannot.
@@ -293,6 +319,7 @@ impl<'a> Search<'a> {
     fn decide(&mut self, edge: usize, way: Way) {
         self.changes.push(Change::Decided(edge as u32));
         self.ways[edge] = way;
+        self.stale.add(edge as u32);
     }
 
     /// Draws the conclusions from one edge. `false` when it cannot be kept.
@@ -324,7 +351,7 @@ impl<'a> Search<'a> {
         }
         self.changes.push(Change::Least(node, self.least[at]));
         self.least[at] = offset;
-        self.mark(node);
+        self.touch(node);
         true
     }
 
@@ -340,32 +367,29 @@ impl<'a> Search<'a> {
         }
         self.changes.push(Change::Most(node, self.most[at]));
         self.most[at] = offset;
-        self.mark(node);
+        self.touch(node);
         true
     }
 
-    fn mark(&mut self, node: u32) {
-        if !self.is_dirty[node as usize] {
-            self.is_dirty[node as usize] = true;
-            self.dirty.push(node);
-        }
+    fn touch(&mut self, node: u32) {
+        self.dirty.add(node);
+        self.moved.add(node);
     }
 
-    fn forget(&mut self) {
-        for node in self.dirty.drain(..) {
-            self.is_dirty[node as usize] = false;
-        }
+    /// Notes that an edge made a branch fail.
+    fn blame(&mut self, edge: usize) {
+        self.weights[edge] += 1;
+        self.stale.add(edge as u32);
+        self.dirty.clear();
     }
 
     /// Draws all conclusions from what has changed. `false` when something cannot be kept.
     fn propagate(&mut self) -> bool {
         let above = self.above;
         while let Some(node) = self.dirty.pop() {
-            self.is_dirty[node as usize] = false;
             for &edge in &above.nodes[node as usize].edges {
                 if !self.keep(edge as usize) {
-                    self.weights[edge as usize] += 1;
-                    self.forget();
+                    self.blame(edge as usize);
                     return false;
                 }
             }
@@ -376,12 +400,49 @@ impl<'a> Search<'a> {
     fn undo(&mut self, mark: usize) {
         while self.changes.len() > mark {
             match self.changes.pop() {
-                Some(Change::Least(node, before)) => self.least[node as usize] = before,
-                Some(Change::Most(node, before)) => self.most[node as usize] = before,
-                Some(Change::Decided(edge)) => self.ways[edge as usize] = Way::Open,
+                Some(Change::Least(node, before)) => {
+                    self.least[node as usize] = before;
+                    self.moved.add(node);
+                }
+                Some(Change::Most(node, before)) => {
+                    self.most[node as usize] = before;
+                    self.moved.add(node);
+                }
+                Some(Change::Decided(edge)) => {
+                    self.ways[edge as usize] = Way::Open;
+                    self.stale.add(edge);
+                }
                 None => break,
             }
         }
+    }
+}
+
+/// A stack of numbers, each in it once.
+struct Marked {
+    stack: Vec<u32>,
+    is_in: Vec<bool>,
+}
+
+impl Marked {
+    fn new(count: usize) -> Self {
+        Self { stack: Vec::with_capacity(count), is_in: vec![false; count] }
+    }
+
+    fn add(&mut self, item: u32) {
+        if !std::mem::replace(&mut self.is_in[item as usize], true) {
+            self.stack.push(item);
+        }
+    }
+
+    fn pop(&mut self) -> Option<u32> {
+        let item = self.stack.pop()?;
+        self.is_in[item as usize] = false;
+        Some(item)
+    }
+
+    fn clear(&mut self) {
+        while self.pop().is_some() {}
     }
 }
 
