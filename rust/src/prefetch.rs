@@ -66,11 +66,11 @@ pub struct Sketch {
 
 /// What a program takes with as much room for early copies as is worth trying: none, and from what it takes anyway, in
 /// even ratios, up to where every copy is in time. Ascending in room; what is no faster with more of it is left out.
-pub fn sketches(program: &Program) -> Vec<Sketch> {
+pub fn sketches(program: &Program, extra: &[u64]) -> Vec<Sketch> {
     let lanes = Lanes::new(program);
     let (own, cycles) = (peak_bytes(program), total_cycles(program));
     let mut found = vec![Sketch { prefetch_bytes: 0, peak_bytes: own, cycles }];
-    for limit in lanes.limits(own) {
+    for limit in lanes.limits(own, extra) {
         let issue = lanes.issue(limit);
         let peak_bytes = issue.peak_bytes.max(own);
         if found.iter().all(|known| issue.cycles < known.cycles) {
@@ -162,7 +162,7 @@ impl Lanes {
     }
 
     /// How much room to give to early copies, where there are any, if the program takes `own` bytes without.
-    fn limits(&self, own: u64) -> Vec<u64> {
+    fn limits(&self, own: u64, extra: &[u64]) -> Vec<u64> {
         if self.copies.is_empty() {
             return Vec::new();
         }
@@ -173,7 +173,9 @@ impl Lanes {
             limits.extend(means);
             limits.sort_unstable();
         }
-        limits.insert(0, own - own / LEAN);
+        limits.extend(extra.iter().copied().filter(|limit| (own..most).contains(limit)));
+        limits.push(own - own / LEAN);
+        limits.sort_unstable();
         limits.dedup();
         limits
     }
@@ -376,7 +378,7 @@ mod tests {
             let program = staged(&graph, staging);
             let own = peak_bytes(&program);
             let lanes = Lanes::new(&program);
-            let limits = lanes.limits(own);
+            let limits = lanes.limits(own, &[]);
             assert!(limits.len() > 2 && limits.is_sorted());
             for limit in limits {
                 let ahead = ahead(&graph, &program, limit);
@@ -393,7 +395,7 @@ mod tests {
     fn sketches_are_faster_with_more_room() {
         for (graph, staging) in [(mobilenet_v1(), Staging::Whole), (mobilenet_v2(), Staging::Sliced)] {
             let program = staged(&graph, staging);
-            let sketches = sketches(&program);
+            let sketches = sketches(&program, &[]);
             let none = Sketch { prefetch_bytes: 0, peak_bytes: peak_bytes(&program), cycles: total_cycles(&program) };
             assert!(sketches[0] == none && sketches.len() > 1);
             let better = |a: &Sketch, b: &Sketch| a.prefetch_bytes < b.prefetch_bytes && a.cycles > b.cycles;

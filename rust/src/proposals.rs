@@ -5,6 +5,7 @@
 //! promises is the size of the arena that the memory planner found for exactly its buffers.
 //! Owns the choice of what is placed. Is told how to place by its caller and knows no placement algorithm.
 
+use crate::ahead::Ahead;
 use crate::costs::Costs;
 use crate::graph::{CascaderGraph, PartId};
 use crate::hashing::Table;
@@ -98,8 +99,16 @@ pub fn search(
         uncascaded_bytes,
         stopped: Stop::Complete,
     };
-    let mut chosen: Vec<Vec<Plan>> = Vec::new();
-    let mut seen: Table<Vec<Plan>, ()> = Table::default();
+    let mut chosen: Vec<Chosen> = Vec::new();
+    let mut seen: Table<Vec<Plan>, usize> = Table::default();
+    let mut choose = |plans: Vec<Plan>, expected_bytes: u64| {
+        let index = *seen.entry(plans.clone()).or_insert(chosen.len());
+        if index == chosen.len() {
+            chosen.push(Chosen { plans, limits: Vec::new() });
+        }
+        chosen[index].limits.push(expected_bytes);
+    };
+    let mut tables = Vec::new();
     for &copies in &options.copies {
         let table = enumerate(graph, options, copies, uncascaded_bytes, &mut costs);
         frontier.plans_considered += table.considered;
@@ -109,15 +118,22 @@ pub fn search(
         for prefixes in [&table.growing, &table.steady] {
             frontier.proposals_considered += prefixes.considered;
             for end in prefixes.whole() {
-                let plans = unwind(&table, prefixes, end);
-                if seen.insert(plans.clone(), ()).is_none() {
-                    chosen.push(plans);
-                }
+                choose(unwind(&table, prefixes, end), end.memory_bytes());
             }
         }
+        tables.push(table);
     }
+    let ahead = Ahead::new(graph, &tables, 4 * options.resolution);
+    frontier.proposals_considered += ahead.considered;
+    ahead.proposals().for_each(|(plans, bytes)| choose(plans, bytes));
     frontier.proposals = placed(graph, &chosen, &mut costs, place)?;
     Ok(frontier)
+}
+
+/// Plans that together run the network, and bytes that views of it expect them to take.
+struct Chosen {
+    plans: Vec<Plan>,
+    limits: Vec<u64>,
 }
 
 /// A Proposal not placed yet.
@@ -144,14 +160,14 @@ impl Point for Waiting {
 /// room scarce and placing hard, every Proposal is.
 fn placed(
     graph: &CascaderGraph,
-    chosen: &[Vec<Plan>],
+    chosen: &[Chosen],
     costs: &mut Costs,
     place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<Vec<Proposal>, PlanError> {
     let mut waiting: Vec<Waiting> = Vec::new();
-    for (plans, decisions) in chosen.iter().enumerate() {
+    for (plans, Chosen { plans: decisions, limits }) in chosen.iter().enumerate() {
         let program = interleave(graph, decisions, costs)?;
-        waiting.extend(sketches(&program).into_iter().map(|sketch| Waiting { plans, sketch }));
+        waiting.extend(sketches(&program, limits).into_iter().map(|sketch| Waiting { plans, sketch }));
     }
     let mut known: Vec<Proposal> = Vec::new();
     for round in 0..=ROUNDS {
@@ -169,7 +185,7 @@ fn placed(
                 continue;
             }
             waiting.retain(|other| *other != proposal);
-            let (plans, prefetch_bytes) = (&chosen[proposal.plans], proposal.sketch.prefetch_bytes);
+            let (plans, prefetch_bytes) = (&chosen[proposal.plans].plans, proposal.sketch.prefetch_bytes);
             let mut program = interleave(graph, plans, costs)?;
             prefetch(graph, &mut program, prefetch_bytes);
             let placed = place(&program);
