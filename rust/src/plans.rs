@@ -158,6 +158,7 @@ impl PlanTable {
             first,
             last,
             tiling: candidate.tiling,
+            backwards: false,
             stripes: nodes.iter().map(|node| node.stripe).collect(),
             staging: nodes.iter().map(|node| node.staging).collect(),
         }

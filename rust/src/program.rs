@@ -17,6 +17,8 @@ pub struct Plan {
     pub last: PartId,
     /// Bands and rolling axis.
     pub tiling: Tiling,
+    /// Whether stripes are made from the far end of the rolling axis on.
+    pub backwards: bool,
     /// Stripe extent along the rolling axis for each Part, at least 1.
     pub stripes: Vec<i64>,
     /// Where each Part reads its constants.

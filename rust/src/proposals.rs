@@ -80,6 +80,8 @@ const ROUNDS: u32 = 2;
 const ROUND_RESOLUTION: u64 = 128;
 /// Bytes beyond those in use, as one part in this of them, that placing is expected to cost.
 const PLACING_MARGIN: u64 = 32;
+/// A placement that takes one part in this more than the bytes in use is tried anew with outputs that grow both ways.
+const DRIFT: u64 = 64;
 
 /// Search the whole graph. `place` puts the buffers of a program into the arena.
 ///
@@ -185,15 +187,36 @@ fn placed(
                 continue;
             }
             waiting.retain(|other| *other != proposal);
-            let (plans, prefetch_bytes) = (&chosen[proposal.plans].plans, proposal.sketch.prefetch_bytes);
-            let mut program = interleave(graph, plans, costs)?;
-            prefetch(graph, &mut program, prefetch_bytes);
-            let placed = place(&program);
-            let cycles = costs.program(graph, &program, &placed.offsets);
-            known.push(Proposal { plans: plans.clone(), prefetch_bytes, sram_bytes: placed.bytes, cycles });
+            let Sketch { prefetch_bytes, peak_bytes, .. } = proposal.sketch;
+            let plans = &chosen[proposal.plans].plans;
+            for plans in [plans.clone(), alternating(graph, plans)] {
+                let mut program = interleave(graph, &plans, costs)?;
+                prefetch(graph, &mut program, prefetch_bytes);
+                let placed = place(&program);
+                let cycles = costs.program(graph, &program, &placed.offsets);
+                known.push(Proposal { plans, prefetch_bytes, sram_bytes: placed.bytes, cycles });
+                if placed.bytes <= peak_bytes + peak_bytes / DRIFT {
+                    break;
+                }
+            }
         }
     }
     Ok(pareto_front(known))
+}
+
+/// The Plans with every other one that makes its output bit by bit doing so backwards.
+///
+/// An output that grows into its dying input lies below it if it grows from its first row on, and above it if from its
+/// last: taking turns, a chain of them stays where it is.
+fn alternating(graph: &CascaderGraph, plans: &[Plan]) -> Vec<Plan> {
+    let mut backwards = false;
+    let turn = |plan: &Plan| {
+        let extent = graph.tensors[graph.output(plan.last) as usize].plane[plan.tiling.roll as usize];
+        let grows = graph.kernel(plan.last).is_some() && plan.stripes[plan.len() - 1] < extent;
+        backwards ^= grows;
+        Plan { backwards: grows && !backwards, ..plan.clone() }
+    };
+    plans.iter().map(turn).collect()
 }
 
 /// Whether a placed Proposal is as fast as another one and takes no more than that one takes at best, or hardly more.
@@ -212,7 +235,7 @@ pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
                 None => 1,
             };
             let tiling = Tiling { roll: Axis::Height, tiles: 1 };
-            Plan { first: part, last: part, tiling, stripes: vec![stripe], staging: vec![Staging::InPlace] }
+            Plan { first: part, last: part, tiling, backwards: false, stripes: vec![stripe], staging: vec![Staging::InPlace] }
         })
         .collect()
 }
