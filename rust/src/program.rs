@@ -146,6 +146,8 @@ pub struct Stripe {
     pub slice: Option<u32>,
     /// Modelled cycles.
     pub cycles: u64,
+    /// Of these, cycles that keep the memory of constants busy.
+    pub constant_cycles: u64,
 }
 
 impl Stripe {

@@ -103,10 +103,10 @@ pub fn search(
     };
     let mut chosen: Vec<Chosen> = Vec::new();
     let mut seen: Table<Vec<Plan>, usize> = Table::default();
-    let mut choose = |plans: Vec<Plan>, expected_bytes: u64| {
+    let mut choose = |plans: Vec<Plan>, expected_bytes: u64, origin: usize| {
         let index = *seen.entry(plans.clone()).or_insert(chosen.len());
         if index == chosen.len() {
-            chosen.push(Chosen { plans, limits: Vec::new() });
+            chosen.push(Chosen { plans, limits: Vec::new(), origin });
         }
         chosen[index].limits.push(expected_bytes);
     };
@@ -117,17 +117,18 @@ pub fn search(
         if table.crowded {
             frontier.stopped = Stop::Width;
         }
-        for prefixes in [&table.growing, &table.steady] {
+        let both = [&table.growing, &table.steady];
+        for prefixes in &both[..if std::env::var("GROW").is_ok() { 1 } else { 2 }] {
             frontier.proposals_considered += prefixes.considered;
             for end in prefixes.whole() {
-                choose(unwind(&table, prefixes, end), end.memory_bytes());
+                choose(unwind(&table, prefixes, end), if std::env::var("LIM").is_ok() { 0 } else {end.memory_bytes()}, std::ptr::from_ref(*prefixes) as usize % 1000);
             }
         }
         tables.push(table);
     }
     let ahead = Ahead::new(graph, &tables, 4 * options.resolution);
     frontier.proposals_considered += ahead.considered;
-    ahead.proposals().for_each(|(plans, bytes)| choose(plans, bytes));
+    ahead.proposals().for_each(|(plans, bytes)| choose(plans, bytes, 77777));
     frontier.proposals = placed(graph, &chosen, &mut costs, place)?;
     Ok(frontier)
 }
@@ -135,7 +136,7 @@ pub fn search(
 /// Plans that together run the network, and bytes that views of it expect them to take.
 struct Chosen {
     plans: Vec<Plan>,
-    limits: Vec<u64>,
+    limits: Vec<u64>, origin: usize,
 }
 
 /// A Proposal not placed yet.
@@ -167,15 +168,16 @@ fn placed(
     place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<Vec<Proposal>, PlanError> {
     let mut waiting: Vec<Waiting> = Vec::new();
-    for (plans, Chosen { plans: decisions, limits }) in chosen.iter().enumerate() {
+    for (plans, Chosen { plans: decisions, limits, .. }) in chosen.iter().enumerate() {
         let program = interleave(graph, decisions, costs)?;
         waiting.extend(sketches(&program, limits).into_iter().map(|sketch| Waiting { plans, sketch }));
     }
     let mut known: Vec<Proposal> = Vec::new();
-    for round in 0..=ROUNDS {
+    let rounds = std::env::var("RNDS").map_or(ROUNDS, |r| r.parse().unwrap());
+    for round in 0..=rounds {
         waiting.retain(|proposal| !known.iter().any(|other| excludes(other, proposal)));
         let promising = match round {
-            ROUNDS => waiting.iter().filter(|proposal| proposal.sketch.prefetch_bytes == 0).copied().collect(),
+            r if r == rounds => waiting.iter().filter(|proposal| proposal.sketch.prefetch_bytes == 0).copied().collect(),
             _ => {
                 let mut front = pareto_front(waiting.clone());
                 thin(&mut front, ROUND_RESOLUTION);
@@ -189,11 +191,13 @@ fn placed(
             waiting.retain(|other| *other != proposal);
             let Sketch { prefetch_bytes, peak_bytes, .. } = proposal.sketch;
             let plans = &chosen[proposal.plans].plans;
-            for plans in [plans.clone(), alternating(graph, plans)] {
+            let order = if std::env::var("ALT").is_ok() { vec![alternating(graph, plans)] } else { vec![plans.clone(), alternating(graph, plans)] };
+            for plans in order {
                 let mut program = interleave(graph, &plans, costs)?;
                 prefetch(graph, &mut program, prefetch_bytes);
                 let placed = place(&program);
                 let cycles = costs.program(graph, &program, &placed.offsets);
+                if std::env::var("DBG").is_ok() { eprintln!("round {round} plans {} limit {prefetch_bytes} peak {peak_bytes} sketch {} placed {} cycles {cycles} origin {}", proposal.plans, proposal.sketch.cycles, placed.bytes, chosen[proposal.plans].origin); }
                 known.push(Proposal { plans, prefetch_bytes, sram_bytes: placed.bytes, cycles });
                 if placed.bytes <= peak_bytes + peak_bytes / DRIFT {
                     break;
