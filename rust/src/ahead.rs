@@ -112,10 +112,15 @@ impl<'a> Ahead<'a> {
                     let Some(copy) = self.fetch(last, fetching) else { continue };
                     let mut group: Vec<Offer> = offers.iter().map(|offer| offer.beside(copy)).collect();
                     keep_front(&mut group);
-                    join(before, &group, |offer| offer, |bytes, cycles, rank, offer| {
-                        let before = Some((covered, fetched, rank));
-                        points.push(Partial { bytes, cycles, before, plan: offer.plan });
-                    });
+                    join(
+                        before,
+                        &group,
+                        |offer| offer,
+                        |bytes, cycles, rank, offer| {
+                            let before = Some((covered, fetched, rank));
+                            points.push(Partial { bytes, cycles, before, plan: offer.plan });
+                        },
+                    );
                 }
             }
         }
@@ -169,9 +174,11 @@ impl<'a> Ahead<'a> {
         let mut copies = (first..).zip(table.staging(candidate)).map(|(part, staging)| match staging {
             Staging::InPlace => 0,
             Staging::Whole => self.graph.kernel(part).map_or(0, |kernel| staging_cycles(device, kernel.staged_bytes())),
-            Staging::Sliced => self.graph.kernel(part).and_then(|kernel| kernel.sliced.as_ref()).map_or(0, |sliced| {
-                staging_cycles(device, sliced.bytes[0])
-            }),
+            Staging::Sliced => self
+                .graph
+                .kernel(part)
+                .and_then(|kernel| kernel.sliced.as_ref())
+                .map_or(0, |sliced| staging_cycles(device, sliced.bytes[0])),
         });
         let first_copy = copies.next().unwrap_or(0);
         (first_copy, all.max(constants) + copies.sum::<u64>())

@@ -292,8 +292,7 @@ impl Builder<'_> {
                 let constants = self.copy(plan.first, Some(slice));
                 let cost = self.cost(plan.first, stripe.output.region, Source::Slice(slice))?;
                 let (block, cycles, constant_cycles) = (cost.block, cost.cycles, cost.constants);
-                let part =
-                    Stripe { block, constants, slice: Some(slice), cycles, constant_cycles, ..stripe.clone() };
+                let part = Stripe { block, constants, slice: Some(slice), cycles, constant_cycles, ..stripe.clone() };
                 self.program.steps.push(Step::Stripe(part));
             }
         }

@@ -45,7 +45,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             max_group: 40,
-            stripes: vec![1, 2, 3, 4, 6, 8],
+            stripes: vec![1, 2, 3, 4, 5, 6, 8],
             divisions: vec![2],
             tiles: vec![1, 2, 3, 4, 6],
             resolution: 64,

@@ -103,12 +103,12 @@ pub fn search(
     };
     let mut chosen: Vec<Chosen> = Vec::new();
     let mut seen: Table<Vec<Plan>, usize> = Table::default();
-    let mut choose = |plans: Vec<Plan>, expected_bytes: u64, origin: usize| {
+    let mut choose = |plans: Vec<Plan>, limit: Option<u64>| {
         let index = *seen.entry(plans.clone()).or_insert(chosen.len());
         if index == chosen.len() {
-            chosen.push(Chosen { plans, limits: Vec::new(), origin });
+            chosen.push(Chosen { plans, limits: Vec::new() });
         }
-        chosen[index].limits.push(expected_bytes);
+        chosen[index].limits.extend(limit);
     };
     let mut tables = Vec::new();
     for &copies in &options.copies {
@@ -117,26 +117,25 @@ pub fn search(
         if table.crowded {
             frontier.stopped = Stop::Width;
         }
-        let both = [&table.growing, &table.steady];
-        for prefixes in &both[..if std::env::var("GROW").is_ok() { 1 } else { 2 }] {
+        for prefixes in [&table.growing, &table.steady] {
             frontier.proposals_considered += prefixes.considered;
             for end in prefixes.whole() {
-                choose(unwind(&table, prefixes, end), if std::env::var("LIM").is_ok() { 0 } else {end.memory_bytes()}, std::ptr::from_ref(*prefixes) as usize % 1000);
+                choose(unwind(&table, prefixes, end), None);
             }
         }
         tables.push(table);
     }
     let ahead = Ahead::new(graph, &tables, 4 * options.resolution);
     frontier.proposals_considered += ahead.considered;
-    ahead.proposals().for_each(|(plans, bytes)| choose(plans, bytes, 77777));
+    ahead.proposals().for_each(|(plans, bytes)| choose(plans, Some(bytes)));
     frontier.proposals = placed(graph, &chosen, &mut costs, place)?;
     Ok(frontier)
 }
 
-/// Plans that together run the network, and bytes that views of it expect them to take.
+/// Plans that together run the network, and limits for early copies that are worth trying beside the usual ones.
 struct Chosen {
     plans: Vec<Plan>,
-    limits: Vec<u64>, origin: usize,
+    limits: Vec<u64>,
 }
 
 /// A Proposal not placed yet.
@@ -168,16 +167,15 @@ fn placed(
     place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<Vec<Proposal>, PlanError> {
     let mut waiting: Vec<Waiting> = Vec::new();
-    for (plans, Chosen { plans: decisions, limits, .. }) in chosen.iter().enumerate() {
+    for (plans, Chosen { plans: decisions, limits }) in chosen.iter().enumerate() {
         let program = interleave(graph, decisions, costs)?;
         waiting.extend(sketches(&program, limits).into_iter().map(|sketch| Waiting { plans, sketch }));
     }
     let mut known: Vec<Proposal> = Vec::new();
-    let rounds = std::env::var("RNDS").map_or(ROUNDS, |r| r.parse().unwrap());
-    for round in 0..=rounds {
+    for round in 0..=ROUNDS {
         waiting.retain(|proposal| !known.iter().any(|other| excludes(other, proposal)));
         let promising = match round {
-            r if r == rounds => waiting.iter().filter(|proposal| proposal.sketch.prefetch_bytes == 0).copied().collect(),
+            ROUNDS => waiting.iter().filter(|proposal| proposal.sketch.prefetch_bytes == 0).copied().collect(),
             _ => {
                 let mut front = pareto_front(waiting.clone());
                 thin(&mut front, ROUND_RESOLUTION);
@@ -191,13 +189,11 @@ fn placed(
             waiting.retain(|other| *other != proposal);
             let Sketch { prefetch_bytes, peak_bytes, .. } = proposal.sketch;
             let plans = &chosen[proposal.plans].plans;
-            let order = if std::env::var("ALT").is_ok() { vec![alternating(graph, plans)] } else { vec![plans.clone(), alternating(graph, plans)] };
-            for plans in order {
+            for plans in orders(graph, plans, prefetch_bytes) {
                 let mut program = interleave(graph, &plans, costs)?;
                 prefetch(graph, &mut program, prefetch_bytes);
                 let placed = place(&program);
                 let cycles = costs.program(graph, &program, &placed.offsets);
-                if std::env::var("DBG").is_ok() { eprintln!("round {round} plans {} limit {prefetch_bytes} peak {peak_bytes} sketch {} placed {} cycles {cycles} origin {}", proposal.plans, proposal.sketch.cycles, placed.bytes, chosen[proposal.plans].origin); }
                 known.push(Proposal { plans, prefetch_bytes, sram_bytes: placed.bytes, cycles });
                 if placed.bytes <= peak_bytes + peak_bytes / DRIFT {
                     break;
@@ -208,7 +204,17 @@ fn placed(
     Ok(pareto_front(known))
 }
 
-/// The Plans with every other one that makes its output bit by bit doing so backwards.
+/// The Plans in the directions worth placing, until one of them takes hardly more than is in use.
+fn orders(graph: &CascaderGraph, plans: &[Plan], prefetch_bytes: u64) -> Vec<Vec<Plan>> {
+    let turning = alternating(graph, plans);
+    // Early copies want contiguous room, which a chain that drifts seldom leaves them.
+    if prefetch_bytes > 0 || turning == plans {
+        return vec![turning];
+    }
+    vec![plans.to_vec(), turning]
+}
+
+/// The Plans with every other one of those that make their output piece by piece doing so backwards.
 ///
 /// An output that grows into its dying input lies below it if it grows from its first row on, and above it if from its
 /// last: taking turns, a chain of them stays where it is.
@@ -239,7 +245,14 @@ pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
                 None => 1,
             };
             let tiling = Tiling { roll: Axis::Height, tiles: 1 };
-            Plan { first: part, last: part, tiling, backwards: false, stripes: vec![stripe], staging: vec![Staging::InPlace] }
+            Plan {
+                first: part,
+                last: part,
+                tiling,
+                backwards: false,
+                stripes: vec![stripe],
+                staging: vec![Staging::InPlace],
+            }
         })
         .collect()
 }
