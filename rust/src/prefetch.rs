@@ -65,7 +65,7 @@ pub struct Sketch {
 }
 
 /// What a program takes with as much room for early copies as is worth trying: none, and from what it takes anyway, in
-/// even ratios, up to where every copy is in time. Ascending in room; what is no faster with more of it is left out.
+/// even ratios, up to where every copy is in time, and `extra` limits. Ascending in room; what is no faster with more of it is left out.
 pub fn sketches(program: &Program, extra: &[u64]) -> Vec<Sketch> {
     let lanes = Lanes::new(program);
     let (own, cycles) = (peak_bytes(program), total_cycles(program));
@@ -483,7 +483,7 @@ mod tests {
     fn no_limit_beyond_the_last_one_changes_anything() {
         let graph = mobilenet_v1();
         let program = staged(&graph, Staging::Whole);
-        let last = *Lanes::new(&program).limits(peak_bytes(&program)).last().expect("limits");
+        let last = *Lanes::new(&program).limits(peak_bytes(&program), &[]).last().expect("limits");
         assert_eq!(ahead(&graph, &program, last), ahead(&graph, &program, u64::MAX));
         assert_eq!(peak_bytes(&ahead(&graph, &program, last)), last);
     }
@@ -506,7 +506,13 @@ mod tests {
     fn with_room_everything_but_the_first_copy_hides() {
         let graph = heavy_at_the_end();
         for staging in [Staging::Whole, Staging::Sliced] {
-            let program = staged(&graph, staging);
+            let mut program = staged(&graph, staging);
+            // Kernels that read constants in place would hold up copies.
+            for step in &mut program.steps {
+                if let Step::Stripe(stripe) = step {
+                    stripe.constant_cycles = 0;
+                }
+            }
             let fast = ahead(&graph, &program, u64::MAX);
             let first = match program.steps.iter().find(|step| matches!(step, Step::Copy { .. })) {
                 Some(Step::Copy { cycles, .. }) if staging == Staging::Whole => *cycles,
@@ -558,6 +564,26 @@ mod tests {
             clock.copy(10, kernels);
             assert_eq!(clock.copied, end);
         }
+    }
+
+    #[test]
+    fn kernels_and_copies_share_the_memory_of_constants() {
+        let load = |constants| Load { cycles: 100, constants };
+        // What the kernel leaves, until one of them is done; half each where both want more.
+        assert_eq!(load(0).beside(100, 40), (100, 40));
+        assert_eq!(load(25).beside(100, 60), (100, 80));
+        assert_eq!(load(25).beside(100, 90), (100, 115));
+        assert_eq!(load(100).beside(100, 30), (130, 60));
+        assert_eq!(load(100).beside(100, 150), (200, 250));
+    }
+
+    #[test]
+    fn a_kernel_in_place_holds_up_the_copy_beside_it() {
+        let mut clock = Clock::default();
+        let copy = clock.copy(90, 0);
+        clock.kernel(Load { cycles: 100, constants: 25 }, None);
+        clock.kernel(Load { cycles: 10, constants: 0 }, Some(copy));
+        assert_eq!((clock.ready(Some(copy)), clock.end()), (115, 125));
     }
 
     #[test]
