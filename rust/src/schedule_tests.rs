@@ -66,7 +66,7 @@ fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bool)]
             first,
             last,
             tiling: Tiling { roll, tiles: 1 },
-            backwards: false,
+            backwards: stripe % 2 == 1,
             stripes,
             staging: vec![whole(staged); count],
         };
@@ -120,7 +120,9 @@ proptest! {
         graph in arbitrary_network(),
         choices in prop::collection::vec((0u8..6, 0i64..5, 1u32..4, any::<bool>(), any::<bool>()), 1..4),
     ) {
-        let plans = arbitrary_plans(&graph, &choices);
+        let mut plans = arbitrary_plans(&graph, &choices);
+        // Counted before directions are chosen.
+        plans.iter_mut().for_each(|plan| plan.backwards = false);
         let program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
         let counted = plans.iter().map(|plan| counted_bytes(&graph, plan, &program)).max().unwrap_or(0);
         let live = place(&program).bytes;
