@@ -70,7 +70,14 @@ fn plans_of(graph: &CascaderGraph, first: PartId, last: PartId) -> Vec<Plan> {
             }
             partial = longer;
         }
-        found.extend(partial.into_iter().map(|(stripes, staging)| Plan { first, last, tiling, stripes, staging }));
+        found.extend(partial.into_iter().map(|(stripes, staging)| Plan {
+            first,
+            last,
+            tiling,
+            backwards: false,
+            stripes,
+            staging,
+        }));
     }
     let closed = |plan: &Plan| plan.tiling.tiles == 1 || (0..count - 1).all(|offset| is_interior(graph, plan, offset));
     found.retain(closed);

@@ -259,6 +259,7 @@ impl Builder<'_> {
             constants: constants[offset],
             slice: None,
             cycles: cost.cycles,
+            constant_cycles: cost.constants,
         };
         self.emit(stripe)
     }
@@ -290,8 +291,8 @@ impl Builder<'_> {
             for slice in 0..count as u32 {
                 let constants = self.copy(plan.first, Some(slice));
                 let cost = self.cost(plan.first, stripe.output.region, Source::Slice(slice))?;
-                let (block, cycles) = (cost.block, cost.cycles);
-                let part = Stripe { block, constants, slice: Some(slice), cycles, ..stripe.clone() };
+                let (block, cycles, constant_cycles) = (cost.block, cost.cycles, cost.constants);
+                let part = Stripe { block, constants, slice: Some(slice), cycles, constant_cycles, ..stripe.clone() };
                 self.program.steps.push(Step::Stripe(part));
             }
         }

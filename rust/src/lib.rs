@@ -7,6 +7,7 @@
 //! `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
 //! `rated` reads performance, graph and program, and is asked by `costs` alone. Only `python` knows pyo3.
 
+pub mod ahead;
 mod block_overlap;
 pub mod checker;
 pub mod costs;

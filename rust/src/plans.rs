@@ -58,7 +58,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             max_group: 40,
-            stripes: vec![1, 2, 3, 4, 6, 8],
+            stripes: vec![1, 2, 3, 4, 5, 6, 8],
             divisions: vec![2],
             tiles: vec![1, 2, 3, 4, 6],
             resolution: RESOLUTION,
@@ -99,14 +99,20 @@ impl Copies {
 
 /// Cycles of kernels, and those of them that keep the memory of constants busy.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cycles {
-    all: u64,
-    constants: u64,
+pub struct Cycles {
+    /// All.
+    pub all: u64,
+    /// Of these, those that keep the memory of constants busy.
+    pub constants: u64,
 }
 
 impl Cycles {
     fn plus(self, cost: &Cost, times: u64) -> Cycles {
         Cycles { all: self.all + cost.cycles * times, constants: self.constants + cost.constants * times }
+    }
+
+    fn and(self, other: Cycles) -> Cycles {
+        Cycles { all: self.all + other.all, constants: self.constants + other.constants }
     }
 }
 
@@ -119,6 +125,8 @@ pub struct Candidate {
     pub bytes: u64,
     /// Modelled cycles.
     pub cycles: u64,
+    /// Cycles of its kernels alone, whatever copies are taken to cost.
+    pub kernels: Cycles,
 }
 
 impl Candidate {
@@ -163,9 +171,15 @@ impl PlanTable {
             first,
             last,
             tiling: candidate.tiling,
+            backwards: false,
             stripes: nodes.iter().map(|node| node.stripe).collect(),
             staging: nodes.iter().map(|node| node.staging).collect(),
         }
+    }
+
+    /// How a candidate's Parts read their constants, in their order.
+    pub fn staging(&self, candidate: &Candidate) -> impl Iterator<Item = Staging> + '_ {
+        self.chain(candidate.node).map(|node| node.staging)
     }
 
     /// Take the Plans of all groups that end with the next Part.
@@ -209,6 +223,7 @@ struct Open {
     index: u32,
     bytes: u64,
     cycles: u64,
+    kernels: Cycles,
 }
 
 impl Point for Open {
@@ -291,23 +306,27 @@ fn single(
     table: &mut PlanTable,
 ) -> Vec<Candidate> {
     let whole_bytes = Occupancy::new(graph, part, part, WHOLE_ROWS.roll).whole_bytes();
-    let mut candidate = |staging: Staging, stripe: i64, staged: u64, cycles: u64| Candidate {
+    let mut candidate = |staging: Staging, stripe: i64, staged: u64, cycles: u64, kernels: Cycles| Candidate {
         tiling: WHOLE_ROWS,
         node: table.push(Node { stripe, staging, rolling_bytes: 0, next: None }),
         bytes: whole_bytes + staged,
         cycles,
+        kernels,
     };
-    let Some(kernel) = graph.kernel(part) else { return vec![candidate(Staging::InPlace, 1, 0, 0)] };
+    let Some(kernel) = graph.kernel(part) else {
+        return vec![candidate(Staging::InPlace, 1, 0, 0, Cycles::default())];
+    };
     let plane = graph.tensors[graph.output(part) as usize].plane;
     let mut found = Vec::new();
     let copy = staging_cycles(&graph.device, kernel.staged_bytes());
     if let Some(cost) = costs.stripe(graph, part, plane, Source::InPlace) {
         let cycles = copies.in_place(cost.cycles, cost.constants, copy);
-        found.push(candidate(Staging::InPlace, plane[0], 0, cycles));
+        found.push(candidate(Staging::InPlace, plane[0], 0, cycles, Cycles::default().plus(&cost, 1)));
     }
     if let Some(cost) = costs.stripe(graph, part, plane, Source::Staged).filter(|_| kernel.staged_bytes() > 0) {
         let cycles = copies.cycles(cost.cycles, copy, 0);
-        found.push(candidate(Staging::Whole, plane[0], aligned(kernel.staged_bytes()), cycles));
+        let kernels = Cycles::default().plus(&cost, 1);
+        found.push(candidate(Staging::Whole, plane[0], aligned(kernel.staged_bytes()), cycles, kernels));
     }
     if let Some(sliced) = &kernel.sliced {
         let slices = 0..sliced.bytes.len() as u32;
@@ -317,7 +336,8 @@ fn single(
         let (first, rest) = (slices.next().unwrap_or(0), slices.sum());
         let pairs = sliced.bytes.windows(2).map(|pair| aligned(pair[0]) + aligned(pair[1]));
         if let (Some(kernels), Some(bytes)) = (kernels, pairs.max()) {
-            found.push(candidate(Staging::Sliced, plane[0], bytes, copies.cycles(kernels, first, rest)));
+            let cycles = copies.cycles(kernels, first, rest);
+            found.push(candidate(Staging::Sliced, plane[0], bytes, cycles, Cycles { all: kernels, constants: rest }));
         }
     }
     keep_front(&mut found);
@@ -366,6 +386,7 @@ struct Choice {
     staging: Staging,
     staged_bytes: u64,
     cycles: u64,
+    kernels: Cycles,
 }
 
 struct Grower<'a> {
@@ -449,7 +470,8 @@ impl Grower<'_> {
                         let more = bucket.front.iter().map(|state| {
                             let node = Node { stripe, staging: choice.staging, rolling_bytes, next: Some(state.index) };
                             let bytes = state.bytes + choice.staged_bytes + rolling_bytes;
-                            Open { node, index: 0, bytes, cycles: state.cycles + choice.cycles }
+                            let (cycles, kernels) = (state.cycles + choice.cycles, state.kernels.and(choice.kernels));
+                            Open { node, index: 0, bytes, cycles, kernels }
                         });
                         if self.by_profile() {
                             front.extend(more);
@@ -482,7 +504,8 @@ impl Grower<'_> {
         let coming = if self.tiling == WHOLE_ROWS { stripe * tensor.plane[1] } else { 0 } as u64 * tensor.pixel_bytes;
         let open = |choice: &Choice| {
             let node = Node { stripe, staging: choice.staging, rolling_bytes: 0, next: None };
-            Open { node, index: 0, bytes: choice.staged_bytes + coming, cycles: choice.cycles }
+            let bytes = choice.staged_bytes + coming;
+            Open { node, index: 0, bytes, cycles: choice.cycles, kernels: choice.kernels }
         };
         let mut front: Vec<Open> = choices.iter().map(open).collect();
         keep_front(&mut front);
@@ -566,13 +589,13 @@ impl Grower<'_> {
         let copy = staging_cycles(&self.graph.device, constant_bytes);
         let mut found = Vec::new();
         if let Some(cycles) = self.cycles(part, stripe, Source::InPlace, boxes) {
-            let cycles = self.copies.in_place(cycles.all, cycles.constants, copy);
-            found.push(Choice { staging: Staging::InPlace, staged_bytes: 0, cycles });
+            let (kernels, cycles) = (cycles, self.copies.in_place(cycles.all, cycles.constants, copy));
+            found.push(Choice { staging: Staging::InPlace, staged_bytes: 0, cycles, kernels });
         }
         if constant_bytes > 0 {
             if let Some(cycles) = self.cycles(part, stripe, Source::Staged, boxes) {
-                let cycles = self.copies.cycles(cycles.all, copy, 0);
-                found.push(Choice { staging: Staging::Whole, staged_bytes: aligned(constant_bytes), cycles });
+                let (kernels, cycles) = (cycles, self.copies.cycles(cycles.all, copy, 0));
+                found.push(Choice { staging: Staging::Whole, staged_bytes: aligned(constant_bytes), cycles, kernels });
             }
         }
         found
@@ -627,7 +650,8 @@ impl Grower<'_> {
             };
             if let Some(bytes) = bytes {
                 leanest = bytes;
-                fresh.push(Candidate { tiling: self.tiling, node: state.index, bytes, cycles: state.cycles });
+                let (tiling, Open { index: node, cycles, kernels, .. }) = (self.tiling, *state);
+                fresh.push(Candidate { tiling, node, bytes, cycles, kernels });
             }
         }
         if fresh.is_empty() {

@@ -8,7 +8,7 @@
 
 use crate::graph::{aligned, CascaderGraph};
 use crate::lifetimes::settle;
-use crate::program::{Program, Step};
+use crate::program::{Program, Step, Stripe};
 
 /// Kernels that may be issued and unfinished (ETHOS-U: two).
 const KERNELS_IN_FLIGHT: usize = 2;
@@ -65,12 +65,12 @@ pub struct Sketch {
 }
 
 /// What a program takes with as much room for early copies as is worth trying: none, and from what it takes anyway, in
-/// even ratios, up to where every copy is in time. Ascending in room; what is no faster with more of it is left out.
-pub fn sketches(program: &Program) -> Vec<Sketch> {
+/// even ratios, up to where every copy is in time, and `extra` limits. Ascending in room; what is no faster with more of it is left out.
+pub fn sketches(program: &Program, extra: &[u64]) -> Vec<Sketch> {
     let lanes = Lanes::new(program);
     let (own, cycles) = (peak_bytes(program), total_cycles(program));
     let mut found = vec![Sketch { prefetch_bytes: 0, peak_bytes: own, cycles }];
-    for limit in lanes.limits(own) {
+    for limit in lanes.limits(own, extra) {
         let issue = lanes.issue(limit);
         let peak_bytes = issue.peak_bytes.max(own);
         if found.iter().all(|known| issue.cycles < known.cycles) {
@@ -110,8 +110,8 @@ struct Copy {
 struct Lanes {
     copies: Vec<Copy>,
     others: Vec<usize>,
-    /// Cycles of each of the others, None for what runs elsewhere.
-    cycles: Vec<Option<u64>>,
+    /// What each of the others takes, None for what runs elsewhere.
+    loads: Vec<Option<Load>>,
     /// Bytes in use at each of the others, copies standing right before their first use.
     live: Vec<u64>,
     /// First slot of the NPU run that each of the others belongs to.
@@ -147,10 +147,10 @@ impl Lanes {
                     lanes.copies.push(Copy { step: index, buffer, user: slot, bytes, cycles });
                     continue;
                 }
-                Step::Stripe(stripe) => lanes.cycles.push(Some(stripe.cycles)),
+                Step::Stripe(stripe) => lanes.loads.push(Some(Load::of(stripe))),
                 Step::Call { .. } => {
                     run = slot + 1;
-                    lanes.cycles.push(None);
+                    lanes.loads.push(None);
                 }
             }
             lanes.others.push(index);
@@ -162,7 +162,7 @@ impl Lanes {
     }
 
     /// How much room to give to early copies, where there are any, if the program takes `own` bytes without.
-    fn limits(&self, own: u64) -> Vec<u64> {
+    fn limits(&self, own: u64, extra: &[u64]) -> Vec<u64> {
         if self.copies.is_empty() {
             return Vec::new();
         }
@@ -173,18 +173,21 @@ impl Lanes {
             limits.extend(means);
             limits.sort_unstable();
         }
-        limits.insert(0, own - own / LEAN);
+        limits.extend(extra.iter().copied().filter(|limit| (own..most).contains(limit)));
+        limits.push(own - own / LEAN);
+        limits.sort_unstable();
         limits.dedup();
         limits
     }
 
-    /// Slots before which no copy needs to be issued: each ends when its user, and the copy behind it, can start.
+    /// Slots before which no copy needs to be issued: each ends when its user, and the copy behind it, can start. Time is
+    /// counted in what kernels leave to copies.
     fn wanted(&self) -> Vec<usize> {
         let mut starts: Vec<i64> = Vec::with_capacity(self.others.len());
         let mut now = 0;
-        for &cycles in &self.cycles {
+        for load in &self.loads {
             starts.push(now);
-            now += cycles.unwrap_or(0) as i64;
+            now += load.as_ref().map_or(0, Load::room) as i64;
         }
         let mut deadline = now;
         let mut slot = self.others.len();
@@ -210,10 +213,10 @@ impl Lanes {
     fn issue(&self, limit_bytes: u64) -> Issue {
         let mut live = self.live.clone();
         let mut places: Vec<Place> = Vec::with_capacity(self.copies.len());
-        let mut ready = vec![0; self.others.len()];
+        let mut ready = vec![None; self.others.len()];
         let mut clock = Clock::default();
         let mut next = None;
-        for (slot, cycles) in self.cycles.iter().enumerate() {
+        for (slot, load) in self.loads.iter().enumerate() {
             while let Some(copy) = self.copies.get(places.len()) {
                 let earliest =
                     *next.get_or_insert_with(|| self.earliest(copy, self.wanted[places.len()], &live, limit_bytes));
@@ -222,12 +225,12 @@ impl Lanes {
                 }
                 let reserved = earliest.reserved.max(slot.saturating_sub(KERNELS_IN_FLIGHT));
                 live[reserved..copy.user].iter_mut().for_each(|bytes| *bytes += copy.bytes);
-                ready[copy.user] = clock.copy(copy.cycles, slot - reserved);
+                ready[copy.user] = Some(clock.copy(copy.cycles, slot - reserved));
                 places.push(Place { slot, reserved });
                 next = None;
             }
-            match cycles {
-                Some(cycles) => clock.kernel(*cycles, ready[slot]),
+            match load {
+                Some(load) => clock.kernel(*load, ready[slot]),
                 None => clock.call(),
             }
         }
@@ -247,38 +250,110 @@ impl Lanes {
     }
 }
 
+/// A kernel's cycles, and those of them that keep the memory of constants busy, from which copies come too.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    cycles: u64,
+    constants: u64,
+}
+
+impl Load {
+    fn of(stripe: &Stripe) -> Load {
+        Load { cycles: stripe.cycles, constants: stripe.constant_cycles.min(stripe.cycles) }
+    }
+
+    /// Cycles of a copy that fit beside it: it gets what the kernel leaves, but no less than half.
+    fn room(&self) -> u64 {
+        self.cycles - self.constants.min(self.cycles / 2)
+    }
+
+    /// How long the last `work` cycles of the kernel take beside a copy of `copy` cycles, and how long that copy takes if
+    /// nothing runs after the kernel.
+    fn beside(&self, work: u64, copy: u64) -> (u64, u64) {
+        let Load { cycles, constants } = *self;
+        if copy == 0 || constants == 0 || work == 0 {
+            return (work, copy);
+        }
+        let shares = 2 * constants > cycles;
+        // Where both want more than half of the memory, the kernel slows down as well.
+        let slowed = if shares { work * 2 * constants / cycles } else { work };
+        let copied = if shares { slowed / 2 } else { work * (cycles - constants) / cycles };
+        if copied < copy {
+            return (slowed, slowed + copy - copied);
+        }
+        let time = if shares { 2 * copy } else { copy * cycles / (cycles - constants) };
+        (if shares { (time + work - (copy * cycles / constants).min(work)).max(work) } else { work }, time)
+    }
+}
+
 /// One kernel engine, one copy engine, and the front end that issues to both in order.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Clock {
     /// When the front end is free.
     front: u64,
-    /// When the last transfer is done.
+    /// When the last transfer is done, as far as kernels issued so far hold it up.
     copied: u64,
-    /// When the kernels in flight are done, the oldest first.
-    ends: [u64; KERNELS_IN_FLIGHT],
+    /// When the transfers before it were done, the first one first.
+    done: Vec<u64>,
+    /// The kernels in flight, the oldest first.
+    kernels: [Running; KERNELS_IN_FLIGHT],
+}
+
+/// A kernel in flight.
+#[derive(Clone, Copy, Default)]
+struct Running {
+    start: u64,
+    end: u64,
+    load: Load,
 }
 
 impl Clock {
     /// When another kernel could be issued.
     fn room(&self) -> u64 {
-        self.front.max(self.ends[0])
+        self.front.max(self.kernels[0].end)
     }
 
-    /// Issue a copy whose bytes are its own since `kernels` kernels; returns when it is done.
-    fn copy(&mut self, cycles: u64, kernels: usize) -> u64 {
+    /// Issue a copy whose bytes are its own since `kernels` kernels; returns its number.
+    fn copy(&mut self, cycles: u64, kernels: usize) -> usize {
         // Kernels in flight from before that may still use these bytes.
-        let users = self.ends.iter().rev().nth(kernels).copied().unwrap_or(0);
+        let users = self.kernels.iter().rev().nth(kernels).map_or(0, |kernel| kernel.end);
         self.front = self.front.max(self.copied).max(users);
-        self.copied = self.front + cycles;
-        self.copied
+        self.done.push(self.copied);
+        let (mut now, mut left, mut late) = (self.front, cycles, 0);
+        for kernel in &mut self.kernels {
+            kernel.start += late;
+            kernel.end += late;
+            let begin = now.max(kernel.start);
+            if kernel.end <= begin {
+                continue;
+            }
+            let alone = left.min(begin - now);
+            let (took, copied) = kernel.load.beside(kernel.end - begin, left - alone);
+            late += begin + took - kernel.end;
+            kernel.end = begin + took;
+            (now, left) = if copied > took { (kernel.end, copied - took) } else { (now + alone + copied, 0) };
+            if left == 0 {
+                break;
+            }
+        }
+        self.copied = now + left;
+        self.done.len()
     }
 
-    /// Issue a kernel whose constants are there at `ready`.
-    fn kernel(&mut self, cycles: u64, ready: u64) {
-        self.front = self.room().max(ready);
-        let end = self.front.max(self.ends[KERNELS_IN_FLIGHT - 1]) + cycles;
-        self.ends.rotate_left(1);
-        self.ends[KERNELS_IN_FLIGHT - 1] = end;
+    /// When a copy, by its number, is done; 0 for none.
+    fn ready(&self, copy: Option<usize>) -> u64 {
+        copy.map_or(0, |number| self.done.get(number).copied().unwrap_or(self.copied))
+    }
+
+    /// Issue a kernel whose constants are what a copy brings, if any.
+    fn kernel(&mut self, load: Load, constants: Option<usize>) {
+        self.front = self.room().max(self.ready(constants));
+        let start = self.front.max(self.kernels[KERNELS_IN_FLIGHT - 1].end);
+        let left = self.copied.saturating_sub(start);
+        let (took, copied) = load.beside(load.cycles, left);
+        self.copied += copied - left;
+        self.kernels.rotate_left(1);
+        self.kernels[KERNELS_IN_FLIGHT - 1] = Running { start, end: start + took, load };
     }
 
     /// Issue a step that waits for everything before it.
@@ -287,9 +362,10 @@ impl Clock {
     }
 
     fn end(&self) -> u64 {
-        self.front.max(self.copied).max(self.ends[KERNELS_IN_FLIGHT - 1])
+        self.front.max(self.copied).max(self.kernels[KERNELS_IN_FLIGHT - 1].end)
     }
 }
+
 /// Bytes in use at each step.
 fn live_bytes(program: &Program) -> Vec<u64> {
     let mut change = vec![0i64; program.steps.len() + 2];
@@ -318,7 +394,7 @@ fn live_bytes(program: &Program) -> Vec<u64> {
 /// Cycles from the first command to the last write: one kernel engine and one copy engine, commands in order.
 pub fn total_cycles(program: &Program) -> u64 {
     let mut clock = Clock::default();
-    let mut ready = vec![0; program.buffers.len()];
+    let mut ready = vec![None; program.buffers.len()];
     let mut kernels = Vec::with_capacity(program.steps.len());
     let mut count = 0;
     for step in &program.steps {
@@ -326,11 +402,11 @@ pub fn total_cycles(program: &Program) -> u64 {
         match step {
             Step::Copy { buffer, cycles, .. } => {
                 let since = count - kernels[program.buffers[*buffer as usize].first_step as usize];
-                ready[*buffer as usize] = clock.copy(*cycles, since);
+                ready[*buffer as usize] = Some(clock.copy(*cycles, since));
             }
             Step::Stripe(stripe) => {
                 count += 1;
-                clock.kernel(stripe.cycles, stripe.constants.map_or(0, |buffer| ready[buffer as usize]));
+                clock.kernel(Load::of(stripe), stripe.constants.and_then(|buffer| ready[buffer as usize]));
             }
             Step::Call { .. } => clock.call(),
         }
@@ -376,7 +452,7 @@ mod tests {
             let program = staged(&graph, staging);
             let own = peak_bytes(&program);
             let lanes = Lanes::new(&program);
-            let limits = lanes.limits(own);
+            let limits = lanes.limits(own, &[]);
             assert!(limits.len() > 2 && limits.is_sorted());
             for limit in limits {
                 let ahead = ahead(&graph, &program, limit);
@@ -393,7 +469,7 @@ mod tests {
     fn sketches_are_faster_with_more_room() {
         for (graph, staging) in [(mobilenet_v1(), Staging::Whole), (mobilenet_v2(), Staging::Sliced)] {
             let program = staged(&graph, staging);
-            let sketches = sketches(&program);
+            let sketches = sketches(&program, &[]);
             let none = Sketch { prefetch_bytes: 0, peak_bytes: peak_bytes(&program), cycles: total_cycles(&program) };
             assert!(sketches[0] == none && sketches.len() > 1);
             let better = |a: &Sketch, b: &Sketch| a.prefetch_bytes < b.prefetch_bytes && a.cycles > b.cycles;
@@ -407,7 +483,7 @@ mod tests {
     fn no_limit_beyond_the_last_one_changes_anything() {
         let graph = mobilenet_v1();
         let program = staged(&graph, Staging::Whole);
-        let last = *Lanes::new(&program).limits(peak_bytes(&program)).last().expect("limits");
+        let last = *Lanes::new(&program).limits(peak_bytes(&program), &[]).last().expect("limits");
         assert_eq!(ahead(&graph, &program, last), ahead(&graph, &program, u64::MAX));
         assert_eq!(peak_bytes(&ahead(&graph, &program, last)), last);
     }
@@ -430,7 +506,13 @@ mod tests {
     fn with_room_everything_but_the_first_copy_hides() {
         let graph = heavy_at_the_end();
         for staging in [Staging::Whole, Staging::Sliced] {
-            let program = staged(&graph, staging);
+            let mut program = staged(&graph, staging);
+            // Kernels that read constants in place would hold up copies.
+            for step in &mut program.steps {
+                if let Step::Stripe(stripe) = step {
+                    stripe.constant_cycles = 0;
+                }
+            }
             let fast = ahead(&graph, &program, u64::MAX);
             let first = match program.steps.iter().find(|step| matches!(step, Step::Copy { .. })) {
                 Some(Step::Copy { cycles, .. }) if staging == Staging::Whole => *cycles,
@@ -475,11 +557,33 @@ mod tests {
     #[test]
     fn a_copy_into_bytes_just_freed_waits_for_the_kernel() {
         let mut clock = Clock::default();
-        clock.kernel(100, 0);
-        clock.kernel(50, 0);
-        assert_eq!(Clock { ..clock }.copy(10, 2), 10);
-        assert_eq!(Clock { ..clock }.copy(10, 1), 110);
-        assert_eq!(Clock { ..clock }.copy(10, 0), 160);
+        clock.kernel(Load { cycles: 100, constants: 0 }, None);
+        clock.kernel(Load { cycles: 50, constants: 0 }, None);
+        for (kernels, end) in [(2, 10), (1, 110), (0, 160)] {
+            let mut clock = clock.clone();
+            clock.copy(10, kernels);
+            assert_eq!(clock.copied, end);
+        }
+    }
+
+    #[test]
+    fn kernels_and_copies_share_the_memory_of_constants() {
+        let load = |constants| Load { cycles: 100, constants };
+        // What the kernel leaves, until one of them is done; half each where both want more.
+        assert_eq!(load(0).beside(100, 40), (100, 40));
+        assert_eq!(load(25).beside(100, 60), (100, 80));
+        assert_eq!(load(25).beside(100, 90), (100, 115));
+        assert_eq!(load(100).beside(100, 30), (130, 60));
+        assert_eq!(load(100).beside(100, 150), (200, 250));
+    }
+
+    #[test]
+    fn a_kernel_in_place_holds_up_the_copy_beside_it() {
+        let mut clock = Clock::default();
+        let copy = clock.copy(90, 0);
+        clock.kernel(Load { cycles: 100, constants: 25 }, None);
+        clock.kernel(Load { cycles: 10, constants: 0 }, Some(copy));
+        assert_eq!((clock.ready(Some(copy)), clock.end()), (115, 125));
     }
 
     #[test]

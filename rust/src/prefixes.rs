@@ -80,8 +80,8 @@ impl Prefixes {
 ///
 /// At each number of bytes the fastest of either front that takes no more is the best there is, so that one pass over
 /// both, ascending in bytes, finds the front.
-fn join<T, P: Point>(
-    before: &[Partial],
+pub fn join<T, P: Point>(
+    before: &[impl Point],
     group: &[T],
     point: impl Fn(&T) -> &P,
     mut found: impl FnMut(u64, u64, u32, &T),
@@ -89,10 +89,10 @@ fn join<T, P: Point>(
     let (mut rank, mut index) = (0, 0);
     while let (Some(partial), Some(plan)) = (before.get(rank), group.get(index)) {
         let (bytes, cycles) = (point(plan).memory_bytes(), point(plan).cycles());
-        found(partial.bytes.max(bytes), partial.cycles + cycles, rank as u32, plan);
+        found(partial.memory_bytes().max(bytes), partial.cycles() + cycles, rank as u32, plan);
         // Only the side that sets the bytes can be exchanged for a faster one at the next number of bytes.
         let next = |bytes: Option<u64>| bytes.unwrap_or(u64::MAX);
-        let partial = next(before.get(rank + 1).map(|partial| partial.bytes));
+        let partial = next(before.get(rank + 1).map(Point::memory_bytes));
         if partial <= next(group.get(index + 1).map(|plan| point(plan).memory_bytes())) {
             rank += 1;
         } else {

@@ -17,6 +17,8 @@ pub struct Plan {
     pub last: PartId,
     /// Bands and rolling axis.
     pub tiling: Tiling,
+    /// Whether stripes are made from the far end of the rolling axis on.
+    pub backwards: bool,
     /// Stripe extent along the rolling axis for each Part, at least 1.
     pub stripes: Vec<i64>,
     /// Where each Part reads its constants.
@@ -144,6 +146,8 @@ pub struct Stripe {
     pub slice: Option<u32>,
     /// Modelled cycles.
     pub cycles: u64,
+    /// Of these, cycles that keep the memory of constants busy.
+    pub constant_cycles: u64,
 }
 
 impl Stripe {

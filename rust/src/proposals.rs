@@ -5,6 +5,7 @@
 //! promises is the size of the arena that the memory planner found for exactly its buffers.
 //! Owns the choice of what is placed. Is told how to place by its caller and knows no placement algorithm.
 
+use crate::ahead::Ahead;
 use crate::costs::Costs;
 use crate::graph::{CascaderGraph, PartId};
 use crate::hashing::Table;
@@ -81,6 +82,8 @@ const ROUNDS: u32 = 2;
 const ROUND_RESOLUTION: u64 = 2;
 /// Bytes beyond those in use, as one part in this of them, that placing is expected to cost.
 const PLACING_MARGIN: u64 = 32;
+/// A placement that takes one part in this more than the bytes in use is tried anew with outputs that grow both ways.
+const DRIFT: u64 = 64;
 
 /// Search the whole graph. `place` puts the buffers of a program into the arena.
 ///
@@ -101,8 +104,16 @@ pub fn search(
         stopped: Stop::Complete,
         epsilon: Epsilon::of_resolution(options.resolution),
     };
-    let mut chosen: Vec<Vec<Plan>> = Vec::new();
-    let mut seen: Table<Vec<Plan>, ()> = Table::default();
+    let mut chosen: Vec<Chosen> = Vec::new();
+    let mut seen: Table<Vec<Plan>, usize> = Table::default();
+    let mut choose = |plans: Vec<Plan>, limit: Option<u64>| {
+        let index = *seen.entry(plans.clone()).or_insert(chosen.len());
+        if index == chosen.len() {
+            chosen.push(Chosen { plans, limits: Vec::new() });
+        }
+        chosen[index].limits.extend(limit);
+    };
+    let mut tables = Vec::new();
     for &copies in &options.copies {
         let table = enumerate(graph, options, copies, uncascaded_bytes, &mut costs);
         frontier.plans_considered += table.considered;
@@ -113,15 +124,22 @@ pub fn search(
         for prefixes in [&table.growing, &table.steady] {
             frontier.proposals_considered += prefixes.considered;
             for end in prefixes.whole() {
-                let plans = unwind(&table, prefixes, end);
-                if seen.insert(plans.clone(), ()).is_none() {
-                    chosen.push(plans);
-                }
+                choose(unwind(&table, prefixes, end), None);
             }
         }
+        tables.push(table);
     }
+    let ahead = Ahead::new(graph, &tables, 4 * options.resolution);
+    frontier.proposals_considered += ahead.considered;
+    ahead.proposals().for_each(|(plans, bytes)| choose(plans, Some(bytes)));
     frontier.proposals = placed(graph, &chosen, ROUND_RESOLUTION * options.resolution, &mut costs, place)?;
     Ok(frontier)
+}
+
+/// Plans that together run the network, and limits for early copies that are worth trying beside the usual ones.
+struct Chosen {
+    plans: Vec<Plan>,
+    limits: Vec<u64>,
 }
 
 /// A Proposal not placed yet.
@@ -148,15 +166,15 @@ impl Point for Waiting {
 /// room scarce and placing hard, every Proposal is.
 fn placed(
     graph: &CascaderGraph,
-    chosen: &[Vec<Plan>],
+    chosen: &[Chosen],
     resolution: u64,
     costs: &mut Costs,
     place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<Vec<Proposal>, PlanError> {
     let mut waiting: Vec<Waiting> = Vec::new();
-    for (plans, decisions) in chosen.iter().enumerate() {
+    for (plans, Chosen { plans: decisions, limits }) in chosen.iter().enumerate() {
         let program = interleave(graph, decisions, costs)?;
-        waiting.extend(sketches(&program).into_iter().map(|sketch| Waiting { plans, sketch }));
+        waiting.extend(sketches(&program, limits).into_iter().map(|sketch| Waiting { plans, sketch }));
     }
     let mut known: Vec<Proposal> = Vec::new();
     for round in 0..=ROUNDS {
@@ -174,15 +192,46 @@ fn placed(
                 continue;
             }
             waiting.retain(|other| *other != proposal);
-            let (plans, prefetch_bytes) = (&chosen[proposal.plans], proposal.sketch.prefetch_bytes);
-            let mut program = interleave(graph, plans, costs)?;
-            prefetch(graph, &mut program, prefetch_bytes);
-            let placed = place(&program);
-            let cycles = costs.program(graph, &program, &placed.offsets);
-            known.push(Proposal { plans: plans.clone(), prefetch_bytes, sram_bytes: placed.bytes, cycles });
+            let Sketch { prefetch_bytes, peak_bytes, .. } = proposal.sketch;
+            let plans = &chosen[proposal.plans].plans;
+            for plans in orders(graph, plans, prefetch_bytes) {
+                let mut program = interleave(graph, &plans, costs)?;
+                prefetch(graph, &mut program, prefetch_bytes);
+                let placed = place(&program);
+                let cycles = costs.program(graph, &program, &placed.offsets);
+                known.push(Proposal { plans, prefetch_bytes, sram_bytes: placed.bytes, cycles });
+                if placed.bytes <= peak_bytes + peak_bytes / DRIFT {
+                    break;
+                }
+            }
         }
     }
     Ok(pareto_front(known))
+}
+
+/// The Plans in the directions worth placing, until one of them takes hardly more than is in use.
+fn orders(graph: &CascaderGraph, plans: &[Plan], prefetch_bytes: u64) -> Vec<Vec<Plan>> {
+    let turning = alternating(graph, plans);
+    // Early copies want contiguous room, which a chain that drifts seldom leaves them.
+    if prefetch_bytes > 0 || turning == plans {
+        return vec![turning];
+    }
+    vec![plans.to_vec(), turning]
+}
+
+/// The Plans with every other one of those that make their output piece by piece doing so backwards.
+///
+/// An output that grows into its dying input lies below it if it grows from its first row on, and above it if from its
+/// last: taking turns, a chain of them stays where it is.
+fn alternating(graph: &CascaderGraph, plans: &[Plan]) -> Vec<Plan> {
+    let mut backwards = false;
+    let turn = |plan: &Plan| {
+        let extent = graph.tensors[graph.output(plan.last) as usize].plane[plan.tiling.roll as usize];
+        let grows = graph.kernel(plan.last).is_some() && plan.stripes[plan.len() - 1] < extent;
+        backwards ^= grows;
+        Plan { backwards: grows && !backwards, ..plan.clone() }
+    };
+    plans.iter().map(turn).collect()
 }
 
 /// Whether a placed Proposal is as fast as another one and takes no more than that one takes at best, or hardly more.
@@ -201,7 +250,14 @@ pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
                 None => 1,
             };
             let tiling = Tiling { roll: Axis::Height, tiles: 1 };
-            Plan { first: part, last: part, tiling, stripes: vec![stripe], staging: vec![Staging::InPlace] }
+            Plan {
+                first: part,
+                last: part,
+                tiling,
+                backwards: false,
+                stripes: vec![stripe],
+                staging: vec![Staging::InPlace],
+            }
         })
         .collect()
 }

@@ -39,7 +39,7 @@ impl RowTable {
         let stripe = stripes[0];
         let staging = vec![Staging::InPlace; stripes.len()];
         let last = first + wanted.len() as PartId - 1;
-        let plan = Plan { first, last, tiling: Tiling { roll, tiles: 1 }, stripes, staging };
+        let plan = Plan { first, last, tiling: Tiling { roll, tiles: 1 }, backwards: false, stripes, staging };
         let mut walk = Walk::new(graph, &plan, wanted.to_vec());
         walk.run(&mut |_, _| {});
         let rows = ((walk.alive[0] + stripe - 1) / stripe * stripe).min(wanted[0].len());

@@ -62,8 +62,14 @@ fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bool)]
         let count = (last - first + 1) as usize;
         let roll = if wide { Axis::Width } else { Axis::Height };
         let stripes = (0..count as i64).map(|i| 1 + (stripe + i) % 5).collect();
-        let mut plan =
-            Plan { first, last, tiling: Tiling { roll, tiles: 1 }, stripes, staging: vec![whole(staged); count] };
+        let mut plan = Plan {
+            first,
+            last,
+            tiling: Tiling { roll, tiles: 1 },
+            backwards: stripe % 2 == 1,
+            stripes,
+            staging: vec![whole(staged); count],
+        };
         let across = graph.tensors[graph.output(last) as usize].plane[roll.other() as usize];
         if (0..count - 1).all(|offset| is_interior(graph, &plan, offset)) {
             plan.tiling.tiles = tiles.min(across as u32);
@@ -114,7 +120,9 @@ proptest! {
         graph in arbitrary_network(),
         choices in prop::collection::vec((0u8..6, 0i64..5, 1u32..4, any::<bool>(), any::<bool>()), 1..4),
     ) {
-        let plans = arbitrary_plans(&graph, &choices);
+        let mut plans = arbitrary_plans(&graph, &choices);
+        // Counted before directions are chosen.
+        plans.iter_mut().for_each(|plan| plan.backwards = false);
         let program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
         let counted = plans.iter().map(|plan| counted_bytes(&graph, plan, &program)).max().unwrap_or(0);
         let live = place(&program).bytes;
@@ -145,7 +153,14 @@ fn cascaded() -> (CascaderGraph, Program) {
     let last = graph.parts.len() as PartId - 1;
     let count = graph.parts.len();
     let tiling = Tiling { roll: Axis::Height, tiles: 1 };
-    let plan = Plan { first: 0, last, tiling, stripes: vec![2; count], staging: vec![Staging::Whole; count] };
+    let plan = Plan {
+        first: 0,
+        last,
+        tiling,
+        backwards: false,
+        stripes: vec![2; count],
+        staging: vec![Staging::Whole; count],
+    };
     let program = interleave(&graph, &[plan], &mut Costs::default()).expect("legal plan");
     check(&graph, &program).expect("right before it is broken");
     (graph, program)
@@ -224,7 +239,8 @@ fn joined() -> (CascaderGraph, Program) {
     let out = net.window(joined, Primitive::Convolution, 3, 1, 8);
     let graph = net.finish(out);
     let tiling = Tiling { roll: Axis::Height, tiles: 1 };
-    let plan = Plan { first: 0, last: 3, tiling, stripes: vec![1; 4], staging: vec![Staging::InPlace; 4] };
+    let plan =
+        Plan { first: 0, last: 3, tiling, backwards: false, stripes: vec![1; 4], staging: vec![Staging::InPlace; 4] };
     let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
     (graph, program)
 }

@@ -17,6 +17,7 @@ pub struct Walk<'a> {
     plan: &'a Plan,
     /// Rows wanted of each Part's output: `[start, end)`.
     wanted: Vec<Span>,
+    /// How far each output is made, from the near end on or from the far one.
     made: Vec<i64>,
     /// Largest number of rows alive at once, per Part's output.
     pub alive: Vec<i64>,
@@ -25,7 +26,7 @@ pub struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// A walk that makes the rows `wanted` of each Part's output.
     pub fn new(graph: &'a CascaderGraph, plan: &'a Plan, wanted: Vec<Span>) -> Walk<'a> {
-        let made = wanted.iter().map(|span| span.start).collect();
+        let made = wanted.iter().map(|span| if plan.backwards { span.end } else { span.start }).collect();
         let alive = vec![0; wanted.len()];
         Walk { graph, plan, wanted, made, alive }
     }
@@ -33,40 +34,49 @@ impl<'a> Walk<'a> {
     /// Make everything, last Part first, calling `emit(part, span)` for each stripe in order.
     pub fn run(&mut self, emit: &mut dyn FnMut(PartId, Span)) {
         for offset in (0..self.plan.len()).rev() {
-            let end = self.wanted[offset].end;
+            let all = self.wanted[offset];
             if offset + 1 == self.plan.len() || !is_interior(self.graph, self.plan, offset) {
-                self.make(offset, end, emit);
+                self.make(offset, all, emit);
             }
         }
     }
 
-    fn make(&mut self, offset: usize, until: i64, emit: &mut dyn FnMut(PartId, Span)) {
-        let until = until.min(self.wanted[offset].end);
+    /// Make a Part's output as far as `rows` reach, stripe by stripe.
+    fn make(&mut self, offset: usize, rows: Span, emit: &mut dyn FnMut(PartId, Span)) {
         let graph = self.graph;
         let part = self.plan.first + offset as PartId;
-        while self.made[offset] < until {
+        loop {
             let span = self.next(offset);
+            let reaches = if self.plan.backwards { rows.start < span.end } else { span.start < rows.end };
+            if span.is_empty() || !reaches {
+                break;
+            }
             for input in &graph.parts[part as usize].inputs {
                 if let Some(producer) = self.inside(input.tensor) {
-                    self.make(producer, graph.needed(input, self.plan.tiling.roll, span).end, emit);
+                    self.make(producer, graph.needed(input, self.plan.tiling.roll, span), emit);
                 }
             }
             emit(part, span);
-            self.made[offset] = span.end;
-            self.alive[offset] = self.alive[offset].max(span.end - self.oldest(offset));
+            self.made[offset] = if self.plan.backwards { span.start } else { span.end };
+            self.alive[offset] = self.alive[offset].max(self.wanted_still(offset).hull(span).len());
         }
     }
 
-    /// Next stripe of a Part.
+    /// Next stripe of a Part; stripes are cut from the near end on, whichever is made first.
     fn next(&self, offset: usize) -> Span {
-        let start = self.made[offset];
-        Span::new(start, (start + self.plan.stripes[offset]).min(self.wanted[offset].end))
+        let (made, stripe, wanted) = (self.made[offset], self.plan.stripes[offset], self.wanted[offset]);
+        if self.plan.backwards {
+            let before = (made - 1 - wanted.start).max(0) / stripe * stripe;
+            return Span::new(wanted.start + before, made);
+        }
+        Span::new(made, (made + stripe).min(wanted.end))
     }
 
-    /// Oldest row of a Part's output that some consumer in the group still wants.
-    fn oldest(&self, offset: usize) -> i64 {
+    /// Rows of a Part's output, of those made so far, that some consumer in the group still wants.
+    fn wanted_still(&self, offset: usize) -> Span {
         let tensor = self.graph.output(self.plan.first + offset as PartId);
-        let mut oldest = self.made[offset];
+        let mut still = Span::new(0, 0);
+        let made = self.made[offset];
         for &consumer in &self.graph.consumers[tensor as usize] {
             if consumer > self.plan.last {
                 continue;
@@ -77,10 +87,16 @@ impl<'a> Walk<'a> {
                 continue;
             }
             for input in self.graph.parts[consumer as usize].inputs.iter().filter(|input| input.tensor == tensor) {
-                oldest = oldest.min(self.graph.needed(input, self.plan.tiling.roll, next).start);
+                let needed = self.graph.needed(input, self.plan.tiling.roll, next);
+                let made = if self.plan.backwards {
+                    Span::new(made, needed.end.max(made))
+                } else {
+                    Span::new(needed.start.min(made), made)
+                };
+                still = still.hull(made);
             }
         }
-        oldest
+        still
     }
 
     fn inside(&self, tensor: TensorId) -> Option<usize> {

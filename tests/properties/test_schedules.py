@@ -12,6 +12,7 @@ from ethoscade.ir import Activation, DType
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program, Stripe
 from ethoscade.scheduling.schedule import (
+    Backwards,
     Bands,
     CacheRead,
     ComputeAt,
@@ -170,6 +171,8 @@ def groups(draw: st.DrawFn, network: Network, first: int) -> Group:
     bands = draw(st.integers(1, min(4, planes[last][across])))
     if bands > 1 and all(interior):
         decisions.append(Bands(last, "width" if axis == "height" else "height", bands))
+    if draw(st.booleans()):
+        decisions.append(Backwards(last, axis))
     for part in range(first, last + 1):
         decisions.append(Split(part, axis, draw(st.integers(1, planes[part][along] + 1))))
         if part != last:

@@ -184,7 +184,11 @@ _PLANNING = {
     "pareto",
     "prefixes",
 }
-_RUST_BELOW |= {"plans": _PLANNING, "proposals": _PLANNING | {"hashing", "plans", "interleave", "prefetch", "usmp"}}
+_RUST_BELOW |= {
+    "plans": _PLANNING,
+    "ahead": {"graph", "costs", "program", "pareto", "prefixes", "plans"},
+    "proposals": _PLANNING | {"hashing", "plans", "ahead", "interleave", "prefetch", "usmp"},
+}
 
 
 def rust_room(path: Path) -> str:

@@ -40,6 +40,14 @@ class Bands:
 
 
 @dataclass(frozen=True)
+class Backwards:
+    """Make the group's stripes along `axis` from the far end on. The Part is the group's last."""
+
+    part: int
+    axis: AxisName
+
+
+@dataclass(frozen=True)
 class ComputeAt:
     """Make the Part's rows where `consumer`'s stripe loop along `axis` wants them."""
 
@@ -68,7 +76,7 @@ class CacheRead:
     sliced: bool = False
 
 
-Decision = Split | Bands | ComputeAt | RollingBuffer | CacheRead
+Decision = Split | Bands | Backwards | ComputeAt | RollingBuffer | CacheRead
 
 
 @dataclass(frozen=True)
@@ -103,6 +111,7 @@ class PlanSpec:
     first: int
     last: int
     roll: str
+    backwards: bool
     tiles: int
     stripes: tuple[int, ...]
     staging: tuple[str, ...]
@@ -153,6 +162,8 @@ def _group(problem: Problem, plan: _core.Plan) -> Group:
     decisions: list[Decision] = []
     if plan.tiles > 1:
         decisions.append(Bands(plan.last, across, plan.tiles))
+    if plan.backwards:
+        decisions.append(Backwards(plan.last, axis))
     for part, extent, staging in zip(range(plan.first, plan.last + 1), plan.stripes, plan.staging, strict=True):
         decisions.append(Split(part, axis, extent))
         if part != plan.last:
@@ -175,6 +186,7 @@ def plan_spec(group: Group) -> PlanSpec:
         group.first,
         group.last,
         roll,
+        any(isinstance(d, Backwards) for d in group.decisions),
         bands.count if bands else 1,
         tuple(splits[p].extent if p in splits else 1 << 30 for p in parts),
         tuple(cached.get(p, "in_place") for p in parts),

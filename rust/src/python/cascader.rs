@@ -207,6 +207,7 @@ struct PlanSpec {
     first: u32,
     last: u32,
     roll: String,
+    backwards: bool,
     tiles: u32,
     stripes: Vec<i64>,
     staging: Vec<String>,
@@ -221,7 +222,8 @@ impl PlanSpec {
         };
         let tiling = Tiling { roll, tiles: self.tiles };
         let staging = self.staging.iter().map(|name| staging_of(name)).collect::<PyResult<_>>()?;
-        Ok(Plan { first: self.first, last: self.last, tiling, stripes: self.stripes, staging })
+        let PlanSpec { first, last, backwards, stripes, .. } = self;
+        Ok(Plan { first, last, tiling, backwards, stripes, staging })
     }
 }
 
@@ -239,6 +241,7 @@ struct PyPlan {
     first: u32,
     last: u32,
     roll: &'static str,
+    backwards: bool,
     tiles: u32,
     stripes: Vec<i64>,
     staging: Vec<&'static str>,
@@ -292,6 +295,7 @@ fn to_python_plan(plan: &Plan) -> PyPlan {
             Axis::Height => "height",
             Axis::Width => "width",
         },
+        backwards: plan.backwards,
         tiles: plan.tiling.tiles,
         stripes: plan.stripes.clone(),
         staging: plan

@@ -1,0 +1,193 @@
+//! Fronts of partial Proposals in which a group's first copy runs while the group before it does.
+//!
+//! Plans are enumerated with copies exposed or free. In between lies what little SRAM allows: the next group's first
+//! constants are fetched during one group, whose bytes they then are as well. So a partial Proposal is told by what of the
+//! next Part's constants it fetches, and whatever it does fetch costs the group that comes next only what was left of it.
+//! Owns this combination of Plans that others enumerated. What it costs to fetch earlier still is `prefetch`'s to say.
+
+use crate::costs::staging_cycles;
+use crate::graph::{aligned, CascaderGraph, PartId};
+use crate::pareto::{keep_front, thin, Point};
+use crate::plans::{Candidate, Cycles, PlanTable};
+use crate::prefixes::join;
+use crate::program::{Plan, Staging};
+
+/// What of the next Part's constants is fetched while a group runs: nothing, all, or the first slice.
+const FETCHES: usize = 3;
+const NOTHING: usize = 0;
+const ALL: usize = 1;
+const SLICE: usize = 2;
+
+/// Partial Proposal: the first Parts of the network, and what is fetched of the next one's constants.
+#[derive(Clone, Copy, Debug)]
+struct Partial {
+    bytes: u64,
+    cycles: u64,
+    /// Parts covered by the partial Proposal before, what that one fetches, and its rank; None where nothing is.
+    before: Option<(u32, usize, u32)>,
+    /// Its last Plan: table, Parts less one, index among the Plans of that group.
+    plan: (usize, u32, u32),
+}
+
+impl Point for Partial {
+    fn memory_bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.cycles
+    }
+}
+
+/// A Plan as the last one of a partial Proposal.
+#[derive(Clone, Copy)]
+struct Offer {
+    bytes: u64,
+    cycles: u64,
+    /// Cycles in which its kernels leave the memory of constants alone.
+    spare: u64,
+    plan: (usize, u32, u32),
+}
+
+impl Point for Offer {
+    fn memory_bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.cycles
+    }
+}
+
+/// Fronts by number of Parts covered and by what is fetched.
+pub struct Ahead<'a> {
+    graph: &'a CascaderGraph,
+    tables: &'a [PlanTable],
+    fronts: Vec<[Vec<Partial>; FETCHES]>,
+    /// Partial Proposals looked at.
+    pub considered: u64,
+}
+
+impl<'a> Ahead<'a> {
+    /// Combine the Plans of all tables; fronts are thinned by `resolution`.
+    pub fn new(graph: &'a CascaderGraph, tables: &'a [PlanTable], resolution: u64) -> Ahead<'a> {
+        let nothing = Partial { bytes: 0, cycles: 0, before: None, plan: (0, 0, 0) };
+        let mut ahead = Ahead { graph, tables, fronts: vec![[vec![nothing], vec![], vec![]]], considered: 0 };
+        for last in 0..graph.parts.len() as PartId {
+            ahead.push(last, resolution);
+        }
+        ahead
+    }
+
+    /// Plans that run the network, each with the most bytes in the arena that this view expects of them.
+    pub fn proposals(&self) -> impl Iterator<Item = (Vec<Plan>, u64)> + '_ {
+        let whole = self.fronts.last().map_or(&[][..], |fronts| &fronts[NOTHING]);
+        whole.iter().map(|end| (self.unwind(*end), end.bytes))
+    }
+
+    fn unwind(&self, mut partial: Partial) -> Vec<Plan> {
+        let mut plans = Vec::new();
+        let mut last = self.graph.parts.len() as PartId;
+        while let Some((covered, fetched, rank)) = partial.before {
+            let (table, size, index) = partial.plan;
+            let table = &self.tables[table];
+            plans.push(table.plan(covered, last - 1, &table.by_last[last as usize - 1][size as usize][index as usize]));
+            partial = self.fronts[covered as usize][fetched][rank as usize];
+            last = covered;
+        }
+        plans.reverse();
+        plans
+    }
+
+    /// Cover Part `last` with every Plan that ends there.
+    fn push(&mut self, last: PartId, resolution: u64) {
+        let mut points: [Vec<Partial>; FETCHES] = Default::default();
+        let sizes = self.tables.iter().map(|table| table.by_last[last as usize].len()).max().unwrap_or(0);
+        for size in 0..sizes as u32 {
+            let covered = last - size;
+            for (fetched, offers) in self.offers(last, size).into_iter().enumerate() {
+                let before = &self.fronts[covered as usize][fetched];
+                if before.is_empty() {
+                    continue;
+                }
+                for (fetching, points) in points.iter_mut().enumerate() {
+                    let Some(copy) = self.fetch(last, fetching) else { continue };
+                    let mut group: Vec<Offer> = offers.iter().map(|offer| offer.beside(copy)).collect();
+                    keep_front(&mut group);
+                    join(
+                        before,
+                        &group,
+                        |offer| offer,
+                        |bytes, cycles, rank, offer| {
+                            let before = Some((covered, fetched, rank));
+                            points.push(Partial { bytes, cycles, before, plan: offer.plan });
+                        },
+                    );
+                }
+            }
+        }
+        for front in &mut points {
+            self.considered += front.len() as u64;
+            keep_front(front);
+            thin(front, resolution);
+        }
+        self.fronts.push(points);
+    }
+
+    /// Bytes and cycles of a copy of what is fetched of the constants behind Part `last`; None where there are none.
+    fn fetch(&self, last: PartId, fetching: usize) -> Option<(u64, u64)> {
+        if fetching == NOTHING {
+            return Some((0, 0));
+        }
+        let next = (last as usize + 1 < self.graph.parts.len()).then_some(last + 1)?;
+        self.graph.kernel(last)?;
+        let kernel = self.graph.kernel(next)?;
+        let bytes = match fetching {
+            ALL => kernel.staged_bytes(),
+            _ => *kernel.sliced.as_ref()?.bytes.first()?,
+        };
+        (bytes > 0).then(|| (aligned(bytes), staging_cycles(&self.graph.device, bytes)))
+    }
+
+    /// Plans of the group of `size` + 1 Parts that ends with Part `last`, by what was fetched for them before.
+    fn offers(&self, last: PartId, size: u32) -> [Vec<Offer>; FETCHES] {
+        let mut found: [Vec<Offer>; FETCHES] = Default::default();
+        for (number, table) in self.tables.iter().enumerate() {
+            let group = table.by_last[last as usize].get(size as usize).map_or(&[][..], Vec::as_slice);
+            for (index, candidate) in (0..).zip(group) {
+                let (first_copy, cycles) = self.cycles(table, last - size, candidate);
+                let spare = candidate.kernels.all.saturating_sub(candidate.kernels.constants);
+                let offer = Offer { bytes: candidate.bytes, cycles, spare, plan: (number, size, index) };
+                found[NOTHING].push(Offer { cycles: cycles + first_copy, ..offer });
+                match table.staging(candidate).next() {
+                    Some(Staging::Whole) => found[ALL].push(offer),
+                    Some(Staging::Sliced) => found[SLICE].push(offer),
+                    _ => {}
+                }
+            }
+        }
+        found
+    }
+
+    /// Cycles of the copy that a Plan for Parts `first..` begins with, and of all the rest of it.
+    fn cycles(&self, table: &PlanTable, first: PartId, candidate: &Candidate) -> (u64, u64) {
+        let Cycles { all, constants } = candidate.kernels;
+        let device = &self.graph.device;
+        let mut copies = (first..).zip(table.staging(candidate)).map(|(part, staging)| match staging {
+            Staging::InPlace => 0,
+            Staging::Whole => self.graph.kernel(part).map_or(0, |kernel| staging_cycles(device, kernel.staged_bytes())),
+            Staging::Sliced => self
+                .graph
+                .kernel(part)
+                .and_then(|kernel| kernel.sliced.as_ref())
+                .map_or(0, |sliced| staging_cycles(device, sliced.bytes[0])),
+        });
+        let first_copy = copies.next().unwrap_or(0);
+        (first_copy, all.max(constants) + copies.sum::<u64>())
+    }
+}
+
+impl Offer {
+    /// The Plan while a copy of so many bytes and cycles runs, as far as it leaves room for one.
+    fn beside(self, (bytes, cycles): (u64, u64)) -> Offer {
+        Offer { bytes: self.bytes + bytes, cycles: self.cycles + cycles.saturating_sub(self.spare), ..self }
+    }
+}
