@@ -217,7 +217,7 @@ def test_mutants_of_our_streams(accelerator: str) -> None:
 def test_mutants_of_our_streams_of_real_networks(name: str, kib: float | None, accelerator: str) -> None:
     """Bricks, copies issued early and rolling buffers among them."""
     model = models_folder() / f"{name}.tflite"
-    check(list(streams_of(ethoscade.compile(model, sram_kb=kib, accelerator=accelerator).artifact, accelerator)), 20)
+    check(list(streams_of(ethoscade.compile(model, sram_kb=kib, accelerator=accelerator).artifact, accelerator)), 10)
 
 
 # Hazards that need no concurrency, on copies written by hand.
