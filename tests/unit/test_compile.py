@@ -657,6 +657,18 @@ def test_several_inputs_and_outputs_by_name() -> None:
         compiled.simulate({"right": inputs["right"]})
 
 
+@pytest.mark.parametrize("ahead", [True, False])
+def test_a_reshape_that_only_renames_may_lead_or_follow(ahead: bool) -> None:
+    b = ModelBuilder("renamed")
+    image = b.reshape(b.input((1, 64)), (1, 8, 8, 1)) if ahead else b.input((1, 8, 8, 1))
+    made = b.conv2d(image, 8, 3)
+    if not ahead:
+        b.reshape(made, (1, 512))
+    compiled = ethoscade.compile(b.build())
+    assert compiled.sram_bytes == 64 + 512
+    assert compiled.verify(1).ok
+
+
 @pytest.mark.parametrize("name", BUILDERS)
 def test_what_is_saved_runs_as_what_was_compiled(name: str, tmp_path: Path) -> None:
     compiled = ethoscade.compile(built(name), optimise="size")
