@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from ethoscade import memory, reference
+from ethoscade import Compiled, memory, reference
 from ethoscade.compiler import Network, emit, prepare
 from ethoscade.execution import ExecutionResult, run_artifact
 from ethoscade.frontend import read_tflite
@@ -26,6 +26,11 @@ class Outcome:
     program: Program
     placed_bytes: int
     result: ExecutionResult
+
+
+def arena_touched(compiled: Compiled) -> int:
+    """Bytes of the arena that a run touches, rounded up to 16."""
+    return compiled.simulate(random_inputs(compiled.source, 0)).arena_touched_bytes
 
 
 def network_of(model: bytes, accelerator: str = "ethos-u55-256") -> Network:
