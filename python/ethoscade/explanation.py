@@ -14,7 +14,7 @@ from .ir import Graph
 from .lowering.stage import Stage
 from .scheduling.problem import Problem
 from .scheduling.program import Buffer, BufferKind, CallOperator, CopyConstants, Program, Stripe
-from .scheduling.schedule import Bands, Group, Schedule, Split
+from .scheduling.schedule import Backwards, Bands, Group, Schedule, Split
 
 _PLURAL = {
     BufferKind.TENSOR: "tensors",
@@ -67,13 +67,15 @@ class ExplainedOperator:
 class ExplainedGroup:
     """Operations that run together. `cascade` is its number from 1, None if it is a single operation.
 
-    `axis` is the one along which stripes follow each other (None where nothing is cut); the group runs through once for
-    each of `bands` across it. `buffers` are those that its steps touch; `peak` is its own largest step.
+    `axis` is the one along which stripes follow each other (None where nothing is cut), `backwards` from the far end
+    on; the group runs through once for each of `bands` across it. `buffers` are those that its steps touch; `peak` is
+    its own largest step.
     """
 
     cascade: int | None
     operators: tuple[ExplainedOperator, ...]
     axis: str | None
+    backwards: bool
     bands: int
     buffers: tuple[AliveBuffer, ...]
     peak: Peak
@@ -146,6 +148,7 @@ class _Reader:
                 cascade=next(cascades) if group.is_cascade else None,
                 operators=tuple(self._operator(part) for part in _parts(group)),
                 axis=axis,
+                backwards=any(isinstance(d, Backwards) for d in group.decisions),
                 bands=bands,
                 buffers=tuple(self._touched(group)),
                 peak=self.peak_among(steps[number]),
@@ -310,12 +313,13 @@ def _lines(explanation: Explanation) -> Iterator[str]:
 
 
 def _group_lines(group: ExplainedGroup) -> Iterator[str]:
+    order = ", from the far end on" if group.backwards else ""
     if group.cascade is None:
         (operator,) = group.operators
-        yield f"{_operator_line(operator)}; peak {_size(group.peak.live_bytes)}"
+        yield f"{_operator_line(operator)}{order}; peak {_size(group.peak.live_bytes)}"
         return
     bands = f", in {group.bands} bands" if group.bands > 1 else ""
-    yield f"cascade {group.cascade}: {len(group.operators)} operations, stripes along the {group.axis}{bands}"
+    yield f"cascade {group.cascade}: {len(group.operators)} operations, stripes along the {group.axis}{order}{bands}"
     for operator in group.operators:
         yield f"  {_operator_line(operator)}"
     yield "  buffers, most bytes in use:"

@@ -14,7 +14,7 @@ from ethoscade.__main__ import main
 from ethoscade.explanation import explain
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import CallOperator, Stripe
-from ethoscade.scheduling.schedule import Bands, CacheRead, ComputeAt, Group, RollingBuffer, Schedule, Split
+from ethoscade.scheduling.schedule import Backwards, Bands, CacheRead, ComputeAt, Group, RollingBuffer, Schedule, Split
 from ethoscade.testing import inception_modules, inverted_residuals, residual_network, tiny_conv
 
 MODEL = residual_network(blocks=2, channels=8, resolution=16)
@@ -105,6 +105,20 @@ def test_decisions_of_a_schedule_by_hand() -> None:
     assert first.held == (made[0].rows, made[0].columns)
     assert last.stripe[0] == 1 and last.recomputed == 0
     assert {buffer.kind for buffer in group.buffers} == {"tensor", "rolling", "weights"}
+
+
+@pytest.mark.parametrize("backwards", [True, False])
+def test_the_direction_of_stripes_is_told(backwards: bool) -> None:
+    network = network_of(tiny_conv())
+    turn = (Backwards(0, "height"),) if backwards else ()
+    groups = (Group(0, 0, (*turn, Split(0, "height", 2))), Group(1, 1, (Split(1, "height", 2),)))
+    schedule = Schedule(groups)
+    program, _ = scheduling.lower_schedule(network.problem, schedule)
+    made = [step.output.y0 for step in program.steps if isinstance(step, Stripe) and step.stage == 0]
+    assert made == sorted(made, reverse=backwards)
+    explanation = explain(network.graph, network.stages, network.problem, schedule, program, 0)
+    assert [group.backwards for group in explanation.groups] == [backwards, False]
+    assert str(explanation).count("from the far end on") == backwards
 
 
 def test_a_refusal_lists_what_is_alive(leanest: Compiled) -> None:
