@@ -4,46 +4,74 @@
 
 use smallvec::SmallVec;
 
-use crate::graph::{CascaderGraph, PartId, TensorId};
+use crate::graph::{CascaderGraph, PartId};
 use crate::hashing::Table;
 use crate::program::{Plan, Staging};
 use crate::stripe::{Axis, Span, Tiling};
 use crate::walk::Walk;
 
-/// Key of a walk: producer, rolling axis, the stripe extents of the Parts it passes, and what is wanted of the last one.
-type RowKey = (TensorId, Axis, SmallVec<[i64; 4]>, Span);
+/// What tells walks apart besides stripes: producer, rolling axis, Parts that it passes, and what is wanted of the last.
+type SheetKey = (PartId, Axis, u32, Span);
 
-/// Rows alive of a tensor, by its producer's and readers' stripes.
+/// Rows alive of tensors, by their producers' and readers' stripes.
 #[derive(Debug, Default)]
 pub struct RowTable {
-    known: Table<RowKey, i64>,
+    sheets: Table<SheetKey, Sheet>,
 }
 
 impl RowTable {
-    /// Rows that a rolling buffer of the output of Part `first` needs when Parts `first..` run with `stripes`, and
-    /// `wanted` along the rolling axis is wanted of each.
-    pub fn alive(
-        &mut self,
-        graph: &CascaderGraph,
-        tensor: TensorId,
-        first: PartId,
-        roll: Axis,
-        stripes: SmallVec<[i64; 4]>,
-        wanted: &[Span],
-    ) -> i64 {
-        let key = (tensor, roll, stripes, wanted[wanted.len() - 1]);
-        if let Some(&rows) = self.known.get(&key) {
-            return rows;
+    /// What is known where Parts `first..` run along `roll`, and `wanted` along that axis is wanted of each; to be given
+    /// back by `keep`.
+    pub fn sheet(&mut self, first: PartId, roll: Axis, wanted: &[Span]) -> Sheet {
+        let key = (first, roll, wanted.len() as u32, wanted[wanted.len() - 1]);
+        self.sheets.remove(&key).unwrap_or_else(|| Sheet { key, wanted: wanted.into(), known: Vec::new() })
+    }
+
+    /// Take back what a sheet has learnt.
+    pub fn keep(&mut self, sheet: Sheet) {
+        self.sheets.insert(sheet.key, sheet);
+    }
+}
+
+/// Rows alive of one tensor, where the same is wanted of its readers.
+#[derive(Debug)]
+pub struct Sheet {
+    key: SheetKey,
+    wanted: Box<[Span]>,
+    /// Rows by stripe extent, then by the extents of the Parts that follow; both ascending.
+    known: Vec<(i64, Vec<Answer>)>,
+}
+
+/// Stripe extents of the Parts behind the producer, and rows.
+type Answer = (SmallVec<[i64; 2]>, i64);
+
+impl Sheet {
+    /// Rows that a rolling buffer of the first Part's output needs when that Part runs in stripes of `stripe` and those
+    /// behind it in stripes of `next`, which may go on beyond the last that matters.
+    pub fn alive(&mut self, graph: &CascaderGraph, stripe: i64, next: &[i64]) -> i64 {
+        let next = &next[..self.wanted.len() - 1];
+        let row = self.known.binary_search_by_key(&stripe, |row| row.0).unwrap_or_else(|row| {
+            self.known.insert(row, (stripe, Vec::new()));
+            row
+        });
+        match self.known[row].1.binary_search_by(|answer| answer.0[..].cmp(next)) {
+            Ok(found) => self.known[row].1[found].1,
+            Err(place) => {
+                let rows = self.walk(graph, stripe, next);
+                self.known[row].1.insert(place, (next.into(), rows));
+                rows
+            }
         }
-        let stripes = key.2.to_vec();
-        let stripe = stripes[0];
+    }
+
+    fn walk(&self, graph: &CascaderGraph, stripe: i64, next: &[i64]) -> i64 {
+        let (first, roll, count, _) = self.key;
+        let stripes: Vec<i64> = std::iter::once(stripe).chain(next.iter().copied()).collect();
         let staging = vec![Staging::InPlace; stripes.len()];
-        let last = first + wanted.len() as PartId - 1;
+        let last = first + count as PartId - 1;
         let plan = Plan { first, last, tiling: Tiling { roll, tiles: 1 }, backwards: false, stripes, staging };
-        let mut walk = Walk::new(graph, &plan, wanted.to_vec());
+        let mut walk = Walk::new(graph, &plan, self.wanted.to_vec());
         walk.run(&mut |_, _| {});
-        let rows = ((walk.alive[0] + stripe - 1) / stripe * stripe).min(wanted[0].len());
-        self.known.insert(key, rows);
-        rows
+        ((walk.alive[0] + stripe - 1) / stripe * stripe).min(self.wanted[0].len())
     }
 }
