@@ -503,7 +503,7 @@ impl Grower<'_> {
             let choices = self.choices(first, stripe, &shapes);
             rolling.clear();
             rolling.extend(open.iter().map(|bucket| {
-                let rows = sheet.as_mut().map_or(0, |sheet| sheet.alive(graph, stripe, &bucket.stripes));
+                let rows = sheet.as_mut().map_or(0, |sheet| sheet.alive(stripe, &bucket.stripes));
                 aligned(rows as u64 * line_bytes)
             }));
             let mut fresh = Vec::new();
@@ -695,7 +695,7 @@ impl Grower<'_> {
     /// How many lines of Part `first`'s output a rolling buffer must hold; None where the output is not the group's alone.
     fn sheet(&mut self, first: PartId, interior: bool, ends: &[Span]) -> Option<Sheet> {
         let reach = (self.sinks[(self.last - first) as usize] - first) as usize;
-        interior.then(|| self.rows.sheet(first, self.tiling.roll, &ends[..=reach]))
+        interior.then(|| self.rows.sheet(self.graph, first, self.tiling.roll, &ends[..=reach]))
     }
 
     /// Add the candidates of the group of `size` + 1 Parts that its open ones make to those `found`.

@@ -4,11 +4,10 @@
 
 use smallvec::SmallVec;
 
-use crate::graph::{CascaderGraph, PartId};
+use crate::graph::{CascaderGraph, Input, PartId};
 use crate::hashing::Table;
-use crate::program::{Plan, Staging};
-use crate::stripe::{Axis, Span, Tiling};
-use crate::walk::Walk;
+use crate::occupancy::Link;
+use crate::stripe::{Axis, Span};
 
 /// What tells walks apart besides stripes: producer, rolling axis, Parts that it passes, and what is wanted of the last.
 type SheetKey = (PartId, Axis, u32, Span);
@@ -22,9 +21,9 @@ pub struct RowTable {
 impl RowTable {
     /// What is known where Parts `first..` run along `roll`, and `wanted` along that axis is wanted of each; to be given
     /// back by `keep`.
-    pub fn sheet(&mut self, first: PartId, roll: Axis, wanted: &[Span]) -> Sheet {
+    pub fn sheet(&mut self, graph: &CascaderGraph, first: PartId, roll: Axis, wanted: &[Span]) -> Sheet {
         let key = (first, roll, wanted.len() as u32, wanted[wanted.len() - 1]);
-        self.sheets.remove(&key).unwrap_or_else(|| Sheet { key, wanted: wanted.into(), known: Vec::new() })
+        self.sheets.remove(&key).unwrap_or_else(|| Sheet::new(graph, key, wanted))
     }
 
     /// Take back what a sheet has learnt.
@@ -38,6 +37,12 @@ impl RowTable {
 pub struct Sheet {
     key: SheetKey,
     wanted: Box<[Span]>,
+    /// Per Part, its reads of outputs of the Parts that the walk passes, each with the producer's offset.
+    reads: Vec<SmallVec<[(usize, Link); 2]>>,
+    /// Reads of the first Part's output.
+    readers: SmallVec<[Link; 2]>,
+    /// Parts whose outputs are wanted whatever the others read.
+    ends: SmallVec<[usize; 2]>,
     /// Rows by stripe extent, then by the extents of the Parts that follow; both ascending.
     known: Vec<(i64, Vec<Answer>)>,
 }
@@ -46,9 +51,35 @@ pub struct Sheet {
 type Answer = (SmallVec<[i64; 2]>, i64);
 
 impl Sheet {
+    fn new(graph: &CascaderGraph, key: SheetKey, wanted: &[Span]) -> Sheet {
+        let (first, roll, count, _) = key;
+        let last = first + count - 1;
+        let is_end = |&part: &usize| {
+            let part = first + part as PartId;
+            part == last || graph.outlives(graph.output(part), last)
+        };
+        let reads = (first..=last).map(|part| {
+            let link = |input: &Input| {
+                let producer = graph.producer[input.tensor as usize].filter(|&producer| producer >= first)?;
+                Some(((producer - first) as usize, Link::new(graph, (part - first) as usize, input, roll)))
+            };
+            graph.parts[part as usize].inputs.iter().filter_map(link).collect()
+        });
+        let reads: Vec<SmallVec<[(usize, Link); 2]>> = reads.collect();
+        let of_first = reads.iter().flatten().filter(|(producer, _)| *producer == 0);
+        Sheet {
+            key,
+            wanted: wanted.into(),
+            readers: of_first.map(|(_, link)| *link).collect(),
+            ends: (0..count as usize).rev().filter(is_end).collect(),
+            reads,
+            known: Vec::new(),
+        }
+    }
+
     /// Rows that a rolling buffer of the first Part's output needs when that Part runs in stripes of `stripe` and those
     /// behind it in stripes of `next`, which may go on beyond the last that matters.
-    pub fn alive(&mut self, graph: &CascaderGraph, stripe: i64, next: &[i64]) -> i64 {
+    pub fn alive(&mut self, stripe: i64, next: &[i64]) -> i64 {
         let next = &next[..self.wanted.len() - 1];
         let row = self.known.binary_search_by_key(&stripe, |row| row.0).unwrap_or_else(|row| {
             self.known.insert(row, (stripe, Vec::new()));
@@ -57,21 +88,59 @@ impl Sheet {
         match self.known[row].1.binary_search_by(|answer| answer.0[..].cmp(next)) {
             Ok(found) => self.known[row].1[found].1,
             Err(place) => {
-                let rows = self.walk(graph, stripe, next);
+                let rows = self.walk(stripe, next);
                 self.known[row].1.insert(place, (next.into(), rows));
                 rows
             }
         }
     }
 
-    fn walk(&self, graph: &CascaderGraph, stripe: i64, next: &[i64]) -> i64 {
-        let (first, roll, count, _) = self.key;
-        let stripes: Vec<i64> = std::iter::once(stripe).chain(next.iter().copied()).collect();
-        let staging = vec![Staging::InPlace; stripes.len()];
-        let last = first + count as PartId - 1;
-        let plan = Plan { first, last, tiling: Tiling { roll, tiles: 1 }, backwards: false, stripes, staging };
-        let mut walk = Walk::new(graph, &plan, self.wanted.to_vec());
-        walk.run(&mut |_, _| {});
-        ((walk.alive[0] + stripe - 1) / stripe * stripe).min(self.wanted[0].len())
+    fn walk(&self, stripe: i64, next: &[i64]) -> i64 {
+        let stripes: SmallVec<[i64; 8]> = std::iter::once(stripe).chain(next.iter().copied()).collect();
+        let made = self.wanted.iter().map(|wanted| wanted.start).collect();
+        let mut walk = Walk { sheet: self, stripes: &stripes, made, alive: 0 };
+        for &part in &self.ends {
+            walk.make(part, self.wanted[part].end);
+        }
+        ((walk.alive + stripe - 1) / stripe * stripe).min(self.wanted[0].len())
+    }
+}
+
+/// `walk::Walk` from the first row on, as far as the first Part's rows depend on it.
+struct Walk<'a> {
+    sheet: &'a Sheet,
+    stripes: &'a [i64],
+    /// How far each output is made.
+    made: SmallVec<[i64; 8]>,
+    /// Most rows of the first Part's output that were alive at once.
+    alive: i64,
+}
+
+impl Walk<'_> {
+    fn make(&mut self, part: usize, until: i64) {
+        let sheet = self.sheet;
+        while self.made[part] < until.min(sheet.wanted[part].end) {
+            let span = self.next(part);
+            for &(producer, link) in &sheet.reads[part] {
+                self.make(producer, link.needed(span).end);
+            }
+            self.made[part] = span.end;
+            if part == 0 {
+                self.count(span);
+            }
+        }
+    }
+
+    fn next(&self, part: usize) -> Span {
+        let made = self.made[part];
+        Span::new(made, (made + self.stripes[part]).min(self.sheet.wanted[part].end))
+    }
+
+    /// Count what is alive once the first Part has made `span`: that, and what its readers still want of earlier rows.
+    fn count(&mut self, span: Span) {
+        let unread = self.sheet.readers.iter().map(|&link| (link, self.next(link.reader)));
+        let unread = unread.filter(|(_, next)| !next.is_empty());
+        let oldest = unread.map(|(link, next)| link.needed(next).start).min().unwrap_or(span.start);
+        self.alive = self.alive.max(span.end - oldest.min(span.start));
     }
 }
