@@ -502,10 +502,13 @@ impl Grower<'_> {
         for stripe in self.stripes(extent) {
             let choices = self.choices(first, stripe, &shapes);
             rolling.clear();
-            rolling.extend(open.iter().map(|bucket| {
-                let rows = sheet.as_mut().map_or(0, |sheet| sheet.alive(stripe, &bucket.stripes));
-                aligned(rows as u64 * line_bytes)
-            }));
+            match &mut sheet {
+                Some(sheet) => {
+                    let next = open.iter().map(|bucket| &bucket.stripes[..]);
+                    sheet.alive(stripe, next, |rows| rolling.push(aligned(rows as u64 * line_bytes)));
+                }
+                None => rolling.resize(open.len(), 0),
+            }
             let mut fresh = Vec::new();
             if open.is_empty() {
                 fresh.push((SmallVec::from_slice(&[stripe]), self.begin(stripe, &choices)));

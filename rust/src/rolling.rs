@@ -78,21 +78,26 @@ impl Sheet {
     }
 
     /// Rows that a rolling buffer of the first Part's output needs when that Part runs in stripes of `stripe` and those
-    /// behind it in stripes of `next`, which may go on beyond the last that matters.
-    pub fn alive(&mut self, stripe: i64, next: &[i64]) -> i64 {
-        let next = &next[..self.wanted.len() - 1];
+    /// behind it in stripes of one of `next`, which may go on beyond the last that matters; for each of these.
+    pub fn alive<'a>(&mut self, stripe: i64, next: impl Iterator<Item = &'a [i64]>, mut found: impl FnMut(i64)) {
         let row = self.known.binary_search_by_key(&stripe, |row| row.0).unwrap_or_else(|row| {
             self.known.insert(row, (stripe, Vec::new()));
             row
         });
-        match self.known[row].1.binary_search_by(|answer| answer.0[..].cmp(next)) {
-            Ok(found) => self.known[row].1[found].1,
-            Err(place) => {
-                let rows = self.walk(stripe, next);
-                self.known[row].1.insert(place, (next.into(), rows));
-                rows
+        let mut answers = std::mem::take(&mut self.known[row].1);
+        let mut place = 0;
+        for next in next.map(|next| &next[..self.wanted.len() - 1]) {
+            // They mostly come in order, each some times.
+            place += usize::from(answers.get(place).is_some_and(|answer| answer.0[..] < *next));
+            if answers.get(place).is_none_or(|answer| answer.0[..] != *next) {
+                place = answers.binary_search_by(|answer| answer.0[..].cmp(next)).unwrap_or_else(|place| {
+                    answers.insert(place, (next.into(), self.walk(stripe, next)));
+                    place
+                });
             }
+            found(answers[place].1);
         }
+        self.known[row].1 = answers;
     }
 
     fn walk(&self, stripe: i64, next: &[i64]) -> i64 {

@@ -139,11 +139,12 @@ impl<'a> Placer<'a> {
     fn lowest_fit(&mut self, index: u32, pool: u32, alignment: u64, base: u64) -> u64 {
         let mut fit = Fit { offset: aligned(0, alignment, base), alignment, base };
         self.banned.clear();
-        let banned = &mut self.banned;
+        let (banned, mut nearest) = (&mut self.banned, i64::MAX);
         // What lies above the place that is found may yet be in its way, once others have raised it.
         let mut avoid = |(low, high)| {
             if fit.clears(low, high) {
                 banned.push((low, high));
+                nearest = nearest.min(low);
             }
         };
         match &self.known {
@@ -163,7 +164,7 @@ impl<'a> Placer<'a> {
                 }
             }
         }
-        fit.rise(&mut self.banned)
+        fit.rise(&mut self.banned, nearest)
     }
 }
 
@@ -185,8 +186,8 @@ impl Fit {
         low > offset
     }
 
-    /// Rises until none of `banned` is in the way.
-    fn rise(mut self, banned: &mut Vec<(i64, i64)>) -> u64 {
+    /// Rises until none of `banned` is in the way, the lowest of which begins at `nearest`.
+    fn rise(mut self, banned: &mut Vec<(i64, i64)>, mut nearest: i64) -> u64 {
         if banned.len() > FEW {
             banned.sort_unstable_by_key(|&(low, _)| low);
             for &(low, high) in &*banned {
@@ -196,13 +197,15 @@ impl Fit {
             }
             return self.offset;
         }
-        loop {
-            let before = self.offset;
-            banned.retain(|&(low, high)| self.clears(low, high));
-            if self.offset == before {
-                return before;
-            }
+        while nearest <= self.offset as i64 {
+            nearest = i64::MAX;
+            banned.retain(|&(low, high)| {
+                let above = self.clears(low, high);
+                nearest = if above { nearest.min(low) } else { nearest };
+                above
+            });
         }
+        self.offset
     }
 }
 
