@@ -279,7 +279,9 @@ struct Shape {
 fn shapes(boxes: &[[Span; 2]]) -> Vec<Shape> {
     let extents = |wanted: &[Span; 2]| wanted.map(|span| span.len());
     let alike = boxes.chunk_by(|a, b| extents(a) == extents(b));
-    alike.map(|alike| Shape { along: alike[0][0].len(), across: alike[0][1].len(), count: alike.len() as u64 }).collect()
+    alike
+        .map(|alike| Shape { along: alike[0][0].len(), across: alike[0][1].len(), count: alike.len() as u64 })
+        .collect()
 }
 
 /// Enumerate Plans for all groups under one view of copies; `limit_bytes` is a memory beyond which a cascade is of no use.
@@ -596,14 +598,7 @@ impl Grower<'_> {
 
     /// Keep those open groups from Part `first` on whose profiles none of the others makes useless, all of them alike in the
     /// stripes of Parts `first..=first + reach`.
-    fn keep(
-        &self,
-        first: PartId,
-        reach: usize,
-        ends: &[Span],
-        grown: impl Fn(&Step) -> Open,
-        steps: &mut Vec<Step>,
-    ) {
+    fn keep(&self, first: PartId, reach: usize, ends: &[Span], grown: impl Fn(&Step) -> Open, steps: &mut Vec<Step>) {
         let group = &self.groups[(self.last - first) as usize];
         let profile = |step: Step| {
             let (stripes, shares) = self.decisions(first, &grown(&step).node);

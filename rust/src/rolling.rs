@@ -1,6 +1,7 @@
 //! How many rows a rolling buffer must hold, found by walking the Parts that it depends on; remembered.
 //!
-//! Owns this question of the search. What a whole program's buffers hold is `interleave`'s to say, by the same walk.
+//! Owns this question of the search, which it asks of every pair of stripes: hence a walk of its own over flattened reads. What a
+//! whole program's buffers hold is `interleave`'s to say, by `walk`, which finds the same.
 
 use smallvec::SmallVec;
 
@@ -147,5 +148,52 @@ impl Walk<'_> {
         let unread = unread.filter(|(_, next)| !next.is_empty());
         let oldest = unread.map(|(link, next)| link.needed(next).start).min().unwrap_or(span.start);
         self.alive = self.alive.max(span.end - oldest.min(span.start));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Plan, Staging};
+    use crate::samples::mobilenet_v2;
+    use crate::stripe::Tiling;
+    use crate::walk::{self, wanted};
+
+    /// Rows by the walk that makes programs.
+    fn walked(graph: &CascaderGraph, plan: &Plan, wanted: &[Span]) -> i64 {
+        let mut walk = walk::Walk::new(graph, plan, wanted.to_vec());
+        walk.run(&mut |_, _| {});
+        let stripe = plan.stripes[0];
+        ((walk.alive[0] + stripe - 1) / stripe * stripe).min(wanted[0].len())
+    }
+
+    #[test]
+    fn sheets_know_what_a_walk_finds() {
+        let graph = mobilenet_v2();
+        let mut table = RowTable::default();
+        let count = graph.parts.len() as PartId;
+        let groups = (1..4).flat_map(|more| (0..count - more).map(move |first| (first, first + more)));
+        let is_group = |&(first, last): &(PartId, PartId)| {
+            (first..=last).all(|part| graph.kernel(part).is_some()) && !graph.outlives(graph.output(first), last)
+        };
+        let mut compared = 0;
+        for ((first, last), roll) in groups.filter(is_group).flat_map(|g| [(g, Axis::Height), (g, Axis::Width)]) {
+            for (stripe, next) in [(1, 1), (1, 3), (2, 2), (3, 1), (4, 6), (8, 5)] {
+                let mut stripes = vec![next; (last - first + 1) as usize];
+                stripes[0] = stripe;
+                let staging = vec![Staging::InPlace; stripes.len()];
+                let plan = Plan { first, last, tiling: Tiling { roll, tiles: 1 }, backwards: false, stripes, staging };
+                let spans: Vec<Span> = wanted(&graph, &plan, 0).iter().map(|wanted| wanted[0]).collect();
+                let mut sheet = table.sheet(&graph, first, roll, &spans);
+                for _ in 0..2 {
+                    sheet.alive(stripe, std::iter::once(&plan.stripes[1..]), |rows| {
+                        assert_eq!(rows, walked(&graph, &plan, &spans));
+                        compared += 1;
+                    });
+                }
+                table.keep(sheet);
+            }
+        }
+        assert!(compared > 500);
     }
 }

@@ -1,6 +1,5 @@
 //! Python face of the scheduler: Python's problem dataclasses become owned graphs, results become frozen classes.
 
-
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
