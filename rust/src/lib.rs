@@ -2,8 +2,8 @@
 //!
 //! Rooms, and who may use whom (an arrow reads "is used by"):
 //! `npu, stripe -> performance -> ethosu`; `stripe -> propagator, performance -> graph -> program -> register_words,
-//! block_overlap -> timeline -> costs`; `program -> walk, lifetimes -> interleave, prefetch, occupancy, rolling -> pareto
-//! -> prefixes -> plans -> proposals`. `hashing` is for all of them.
+//! block_overlap -> timeline -> costs`; `program -> walk, lifetimes -> interleave, prefetch`; `graph -> occupancy -> rolling
+//! -> plans`; `pareto -> prefixes -> plans -> proposals`. `hashing` is for all of them.
 //! `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
 //! `rated` reads performance, graph and program, and is asked by `costs` alone. Only `python` knows pyo3.
 

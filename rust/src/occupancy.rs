@@ -16,15 +16,17 @@ const SAMPLES: i64 = 8;
 /// One read, flattened: along the rolling axis it needs `[scale * start + offset, ... + length_scale * length + length)`,
 /// clamped.
 #[derive(Clone, Copy, Debug)]
-struct Link {
-    reader: usize,
+pub struct Link {
+    /// Offset of the Part that reads.
+    pub reader: usize,
     extent: i64,
     /// Scale, offset, length scale, length; None where every stripe reads everything.
     affine: Option<[i64; 4]>,
 }
 
 impl Link {
-    fn new(graph: &CascaderGraph, reader: usize, input: &Input, axis: Axis) -> Link {
+    /// The read `input` of the Part at offset `reader`.
+    pub fn new(graph: &CascaderGraph, reader: usize, input: &Input, axis: Axis) -> Link {
         let affine = graph.is_aligned(input).then(|| {
             let [zero, one, two] = [0, 1, 2].map(|n| input.propagator.span(axis, Span::new(0, n)));
             let scale = input.propagator.span(axis, Span::new(1, 2)).start - one.start;
@@ -33,8 +35,9 @@ impl Link {
         Link { reader, extent: graph.tensors[input.tensor as usize].plane[axis as usize], affine }
     }
 
+    /// What it needs of its tensor for the output span `out`.
     #[inline]
-    fn needed(&self, out: Span) -> Span {
+    pub fn needed(&self, out: Span) -> Span {
         let Some([scale, offset, length_scale, length]) = self.affine else { return Span::new(0, self.extent) };
         let start = scale * out.start + offset;
         Span::new(start, start + length_scale * out.len() + length).clamp(self.extent)

@@ -16,7 +16,7 @@ use crate::pareto::{keep_front, keep_minimal, merge_front, thin, thin_to, Epsilo
 use crate::performance::{Cost, Source};
 use crate::prefixes::{limit_bytes, Known, Prefixes};
 use crate::program::{Plan, Staging};
-use crate::rolling::RowTable;
+use crate::rolling::{RowTable, Sheet};
 use crate::stripe::{Axis, Span, Tiling};
 use crate::walk::wanted_of;
 
@@ -226,7 +226,41 @@ struct Open {
     kernels: Cycles,
 }
 
-impl Point for Open {
+/// Open groups that are alike to every buffer still to come: same stripes of the Parts that such a buffer depends on.
+struct Bucket {
+    stripes: SmallVec<[i64; 4]>,
+    front: Vec<Open>,
+}
+
+/// An open group extended by one Part, in few words, as most of them are dropped at once.
+#[derive(Clone, Copy)]
+struct Step {
+    bytes: u64,
+    cycles: u64,
+    /// The open group that it extends: its bucket and its rank there. Nothing is there to extend before a group's last Part.
+    bucket: u32,
+    rank: u32,
+    /// Which of the ways to run the Part.
+    choice: u32,
+}
+
+impl Step {
+    /// The group itself, which extends one of `open`; its buffer in front of each bucket of those takes `rolling` bytes.
+    fn grown(&self, stripe: i64, open: &[Bucket], rolling: &[u64], choices: &[Choice]) -> Open {
+        let (bucket, choice) = (self.bucket as usize, &choices[self.choice as usize]);
+        let before = open.get(bucket).map(|bucket| &bucket.front[self.rank as usize]);
+        let node = Node {
+            stripe,
+            staging: choice.staging,
+            rolling_bytes: rolling.get(bucket).copied().unwrap_or(0),
+            next: before.map(|state| state.index),
+        };
+        let kernels = before.map_or(choice.kernels, |state| state.kernels.and(choice.kernels));
+        Open { node, index: 0, bytes: self.bytes, cycles: self.cycles, kernels }
+    }
+}
+
+impl Point for Step {
     fn memory_bytes(&self) -> u64 {
         self.bytes
     }
@@ -235,10 +269,19 @@ impl Point for Open {
     }
 }
 
-/// Open groups that are alike to every buffer still to come: same stripes of the Parts that such a buffer depends on.
-struct Bucket {
-    stripes: SmallVec<[i64; 4]>,
-    front: Vec<Open>,
+/// Extents of bands in pixels, along and across the rolling axis, and how many bands in a row have them.
+struct Shape {
+    along: i64,
+    across: i64,
+    count: u64,
+}
+
+fn shapes(boxes: &[[Span; 2]]) -> Vec<Shape> {
+    let extents = |wanted: &[Span; 2]| wanted.map(|span| span.len());
+    let alike = boxes.chunk_by(|a, b| extents(a) == extents(b));
+    alike
+        .map(|alike| Shape { along: alike[0][0].len(), across: alike[0][1].len(), count: alike.len() as u64 })
+        .collect()
 }
 
 /// Enumerate Plans for all groups under one view of copies; `limit_bytes` is a memory beyond which a cascade is of no use.
@@ -453,64 +496,99 @@ impl Grower<'_> {
         let across = boxes.iter().map(|wanted| wanted[1].len()).max().unwrap_or(0) as u64;
         let line_bytes = across * graph.tensors[tensor as usize].pixel_bytes;
         let extent = graph.tensors[tensor as usize].plane[self.tiling.roll as usize];
-        let kept = self.reach(first) - first;
-        let (mut result, mut spare) = (Vec::new(), Vec::new());
+        let kept = (self.reach(first) - first) as usize;
+        let shapes = shapes(boxes);
+        let mut sheet = self.sheet(first, interior, ends);
+        let (mut result, mut rolling) = (Vec::new(), Vec::new());
+        let (mut steps, mut spare) = (Vec::new(), Vec::new());
         for stripe in self.stripes(extent) {
-            let choices = self.choices(first, stripe, boxes);
+            let choices = self.choices(first, stripe, &shapes);
+            rolling.clear();
+            match &mut sheet {
+                Some(sheet) => {
+                    let next = open.iter().map(|bucket| &bucket.stripes[..]);
+                    sheet.alive(stripe, next, |rows| rolling.push(aligned(rows as u64 * line_bytes)));
+                }
+                None => rolling.resize(open.len(), 0),
+            }
             let mut fresh = Vec::new();
             if open.is_empty() {
-                fresh.push(self.begin(stripe, &choices));
+                fresh.push((SmallVec::from_slice(&[stripe]), self.begin(stripe, &choices)));
             }
-            for alike in open.chunk_by(|a, b| a.stripes[..kept as usize] == b.stripes[..kept as usize]) {
-                let mut front = Vec::new();
-                for bucket in alike {
-                    let rows = if interior { self.rows_alive(first, stripe, &bucket.stripes, ends) } else { 0 };
-                    let rolling_bytes = aligned(rows as u64 * line_bytes);
-                    for choice in &choices {
-                        let more = bucket.front.iter().map(|state| {
-                            let node = Node { stripe, staging: choice.staging, rolling_bytes, next: Some(state.index) };
-                            let bytes = state.bytes + choice.staged_bytes + rolling_bytes;
-                            let (cycles, kernels) = (state.cycles + choice.cycles, state.kernels.and(choice.kernels));
-                            Open { node, index: 0, bytes, cycles, kernels }
-                        });
-                        if self.by_profile() {
-                            front.extend(more);
-                        } else {
-                            let within = more.take_while(|state| state.bytes <= self.limit_bytes);
-                            let counted = within.inspect(|_| self.table.considered += 1);
-                            merge_front(&mut front, counted, &mut spare);
-                        }
-                    }
-                }
+            let mut bucket = 0;
+            for alike in open.chunk_by(|a, b| a.stripes[..kept] == b.stripes[..kept]) {
+                self.step(alike, bucket, &rolling, &choices, &mut steps, &mut spare);
+                bucket += alike.len();
                 if self.by_profile() {
-                    self.table.considered += front.len() as u64;
-                    self.keep(first, kept as usize, ends, &mut front);
+                    let grown = |step: &Step| step.grown(stripe, open, &rolling, &choices);
+                    self.keep(first, kept, ends, grown, &mut steps);
                 }
                 let mut stripes = SmallVec::from_slice(&[stripe]);
-                stripes.extend_from_slice(&alike[0].stripes[..kept as usize]);
-                fresh.push(Bucket { stripes, front });
+                stripes.extend_from_slice(&alike[0].stripes[..kept]);
+                thin(&mut steps, self.options.resolution);
+                fresh.push((stripes, steps.clone()));
+                steps.clear();
             }
             self.bound(&mut fresh);
-            result.extend(fresh.into_iter().filter(|bucket| !bucket.front.is_empty()));
+            for (stripes, steps) in fresh.into_iter().filter(|(_, steps)| !steps.is_empty()) {
+                let front = steps.iter().map(|step| step.grown(stripe, open, &rolling, &choices)).collect();
+                result.push(Bucket { stripes, front });
+            }
         }
         for state in result.iter_mut().flat_map(|bucket: &mut Bucket| &mut bucket.front) {
             state.index = self.table.push(state.node);
         }
+        if let Some(sheet) = sheet {
+            self.rows.keep(sheet);
+        }
         result
     }
 
-    fn begin(&mut self, stripe: i64, choices: &[Choice]) -> Bucket {
+    /// Every way to extend open groups that are `alike`, the first of which is number `bucket`; their front, unless they
+    /// are told apart by their profiles.
+    fn step(
+        &mut self,
+        alike: &[Bucket],
+        bucket: usize,
+        rolling: &[u64],
+        choices: &[Choice],
+        steps: &mut Vec<Step>,
+        spare: &mut Vec<Step>,
+    ) {
+        for (number, bucket) in (bucket as u32..).zip(alike) {
+            for (choice, way) in (0u32..).zip(choices) {
+                let bytes = way.staged_bytes + rolling[number as usize];
+                let more = (0u32..).zip(&bucket.front).map(|(rank, state)| Step {
+                    bytes: state.bytes + bytes,
+                    cycles: state.cycles + way.cycles,
+                    bucket: number,
+                    rank,
+                    choice,
+                });
+                if self.by_profile() {
+                    self.table.considered += bucket.front.len() as u64;
+                    steps.extend(more);
+                } else {
+                    let within = more.take_while(|step| step.bytes <= self.limit_bytes);
+                    let counted = within.inspect(|_| self.table.considered += 1);
+                    merge_front(steps, counted, spare);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, stripe: i64, choices: &[Choice]) -> Vec<Step> {
         let tensor = &self.graph.tensors[self.graph.output(self.last) as usize];
         let coming = if self.tiling == WHOLE_ROWS { stripe * tensor.plane[1] } else { 0 } as u64 * tensor.pixel_bytes;
-        let open = |choice: &Choice| {
-            let node = Node { stripe, staging: choice.staging, rolling_bytes: 0, next: None };
-            let bytes = choice.staged_bytes + coming;
-            Open { node, index: 0, bytes, cycles: choice.cycles, kernels: choice.kernels }
+        let step = |(choice, way): (u32, &Choice)| {
+            let bytes = way.staged_bytes + coming;
+            Step { bytes, cycles: way.cycles, bucket: 0, rank: 0, choice }
         };
-        let mut front: Vec<Open> = choices.iter().map(open).collect();
+        let mut front: Vec<Step> = (0u32..).zip(choices).map(step).collect();
         keep_front(&mut front);
         self.table.considered += front.len() as u64;
-        Bucket { stripes: SmallVec::from_slice(&[stripe]), front }
+        thin(&mut front, self.options.resolution);
+        front
     }
 
     /// Whether open groups are told apart by their profiles, which is exact, or by the sum of their buffers.
@@ -520,15 +598,15 @@ impl Grower<'_> {
 
     /// Keep those open groups from Part `first` on whose profiles none of the others makes useless, all of them alike in the
     /// stripes of Parts `first..=first + reach`.
-    fn keep(&self, first: PartId, reach: usize, ends: &[Span], front: &mut Vec<Open>) {
+    fn keep(&self, first: PartId, reach: usize, ends: &[Span], grown: impl Fn(&Step) -> Open, steps: &mut Vec<Step>) {
         let group = &self.groups[(self.last - first) as usize];
-        let profile = |state: Open| {
-            let (stripes, shares) = self.decisions(first, &state.node);
-            (state, group.profile(&stripes, ends, &shares, reach))
+        let profile = |step: Step| {
+            let (stripes, shares) = self.decisions(first, &grown(&step).node);
+            (step, group.profile(&stripes, ends, &shares, reach))
         };
-        let mut profiled: Vec<(Open, Profile)> = front.drain(..).map(profile).collect();
+        let mut profiled: Vec<(Step, Profile)> = steps.drain(..).map(profile).collect();
         keep_minimal(&mut profiled, |a, b| a.0.cycles <= b.0.cycles && a.1.is_within(&b.1));
-        front.extend(profiled.into_iter().map(|(state, _)| state));
+        steps.extend(profiled.into_iter().map(|(step, _)| step));
     }
 
     /// Stripes and shares of Parts `first..` of the group that a node begins.
@@ -550,26 +628,23 @@ impl Grower<'_> {
         ahead.iter().copied().max().unwrap_or(first).max(first)
     }
 
-    /// Thin the buckets of one stripe extent to the options' resolution, and to their number of points.
-    fn bound(&mut self, fresh: &mut [Bucket]) {
+    /// Thin the buckets of one stripe extent, which are thin each, to their number of points.
+    fn bound(&mut self, fresh: &mut [(SmallVec<[i64; 4]>, Vec<Step>)]) {
         let limit = self.options.max_points;
-        for bucket in fresh.iter_mut() {
-            thin(&mut bucket.front, self.options.resolution);
-        }
-        if fresh.iter().map(|bucket| bucket.front.len()).sum::<usize>() <= limit {
+        if fresh.iter().map(|(_, steps)| steps.len()).sum::<usize>() <= limit {
             return;
         }
         let (mut front, mut spare) = (Vec::new(), Vec::new());
-        for (index, bucket) in fresh.iter().enumerate() {
-            merge_front(&mut front, bucket.front.iter().map(|state| Owned(index, *state)), &mut spare);
+        for (owner, (_, steps)) in (0u32..).zip(&*fresh) {
+            merge_front(&mut front, steps.iter().map(|step| Owned { owner, step: *step }), &mut spare);
         }
         let taken = thin_to(&mut front, self.options.resolution, limit);
         self.table.crowded = Some(self.table.crowded.map_or(taken, |coarsest| coarsest.max(taken)));
-        for bucket in fresh.iter_mut() {
-            bucket.front.clear();
+        for (_, steps) in fresh.iter_mut() {
+            steps.clear();
         }
-        for Owned(bucket, state) in front {
-            fresh[bucket].front.push(state);
+        for Owned { owner, step } in front {
+            fresh[owner as usize].1.push(step);
         }
     }
 
@@ -584,16 +659,16 @@ impl Grower<'_> {
     }
 
     /// Ways to run Part `part` in stripes of `stripe` over all bands.
-    fn choices(&mut self, part: PartId, stripe: i64, boxes: &[[Span; 2]]) -> Vec<Choice> {
+    fn choices(&mut self, part: PartId, stripe: i64, shapes: &[Shape]) -> Vec<Choice> {
         let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.staged_bytes());
         let copy = staging_cycles(&self.graph.device, constant_bytes);
         let mut found = Vec::new();
-        if let Some(cycles) = self.cycles(part, stripe, Source::InPlace, boxes) {
+        if let Some(cycles) = self.cycles(part, stripe, Source::InPlace, shapes) {
             let (kernels, cycles) = (cycles, self.copies.in_place(cycles.all, cycles.constants, copy));
             found.push(Choice { staging: Staging::InPlace, staged_bytes: 0, cycles, kernels });
         }
         if constant_bytes > 0 {
-            if let Some(cycles) = self.cycles(part, stripe, Source::Staged, boxes) {
+            if let Some(cycles) = self.cycles(part, stripe, Source::Staged, shapes) {
                 let (kernels, cycles) = (cycles, self.copies.cycles(cycles.all, copy, 0));
                 found.push(Choice { staging: Staging::Whole, staged_bytes: aligned(constant_bytes), cycles, kernels });
             }
@@ -601,27 +676,24 @@ impl Grower<'_> {
         found
     }
 
-    fn cycles(&mut self, part: PartId, stripe: i64, source: Source, boxes: &[[Span; 2]]) -> Option<Cycles> {
+    fn cycles(&mut self, part: PartId, stripe: i64, source: Source, shapes: &[Shape]) -> Option<Cycles> {
         let mut cycles = Cycles::default();
-        for [along, across] in boxes {
-            for (extent, many) in [(stripe.min(along.len()), along.len() / stripe), (along.len() % stripe, 1)] {
+        for &Shape { along, across, count } in shapes {
+            for (extent, many) in [(stripe.min(along), along / stripe), (along % stripe, 1)] {
                 if extent > 0 && many > 0 {
                     let mut plane = [extent; 2];
-                    plane[self.tiling.roll.other() as usize] = across.len();
-                    cycles = cycles.plus(&self.costs.stripe(self.graph, part, plane, source)?, many as u64);
+                    plane[self.tiling.roll.other() as usize] = across;
+                    cycles = cycles.plus(&self.costs.stripe(self.graph, part, plane, source)?, many as u64 * count);
                 }
             }
         }
         Some(cycles)
     }
 
-    /// Lines of Part `first`'s output that a rolling buffer must hold in front of Parts with these stripes.
-    fn rows_alive(&mut self, first: PartId, stripe: i64, next: &[i64], ends: &[Span]) -> i64 {
-        let tensor = self.graph.output(first);
+    /// How many lines of Part `first`'s output a rolling buffer must hold; None where the output is not the group's alone.
+    fn sheet(&mut self, first: PartId, interior: bool, ends: &[Span]) -> Option<Sheet> {
         let reach = (self.sinks[(self.last - first) as usize] - first) as usize;
-        let mut stripes = SmallVec::from_slice(&[stripe]);
-        stripes.extend_from_slice(&next[..reach]);
-        self.rows.alive(self.graph, tensor, first, self.tiling.roll, stripes, &ends[..=reach])
+        interior.then(|| self.rows.sheet(self.graph, first, self.tiling.roll, &ends[..=reach]))
     }
 
     /// Add the candidates of the group of `size` + 1 Parts that its open ones make to those `found`.
@@ -673,15 +745,18 @@ impl Grower<'_> {
     }
 }
 
-/// An open group and the index of its bucket.
+/// An extended group and the number of its bucket.
 #[derive(Clone, Copy)]
-struct Owned(usize, Open);
+struct Owned {
+    owner: u32,
+    step: Step,
+}
 
 impl Point for Owned {
     fn memory_bytes(&self) -> u64 {
-        self.1.bytes
+        self.step.bytes
     }
     fn cycles(&self) -> u64 {
-        self.1.cycles
+        self.step.cycles
     }
 }

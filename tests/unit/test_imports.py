@@ -164,7 +164,7 @@ _RUST_BELOW: dict[str, set[str]] = {
     "interleave": {"stripe", "propagator", "performance", "graph", "costs", "program", "walk", "lifetimes"},
     "prefetch": {"graph", "program", "lifetimes"},
     "occupancy": {"stripe", "graph"},
-    "rolling": {"stripe", "graph", "hashing", "program", "walk"},
+    "rolling": {"stripe", "graph", "hashing", "occupancy"},
     "pareto": set(),
     "prefixes": {"graph", "pareto"},
     "checker": {"stripe", "propagator", "performance", "graph", "program"},

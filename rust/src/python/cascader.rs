@@ -1,7 +1,5 @@
 //! Python face of the scheduler: Python's problem dataclasses become owned graphs, results become frozen classes.
 
-use std::time::{Duration, Instant};
-
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -311,7 +309,7 @@ fn to_python_plan(plan: &Plan) -> PyPlan {
 struct PyFrontier {
     frontier: Frontier,
     placements: u64,
-    /// What the memory planner took of the search. For benches: nothing is decided by it.
+    /// CPU seconds that the memory planner took of the search. For benches: nothing is decided by it.
     placement_seconds: f64,
 }
 
@@ -390,16 +388,18 @@ fn search_cascades(
     if options.resolution > FINEST_RESOLUTION {
         return Err(SchedulingError::new_err(format!("a resolution is at most {FINEST_RESOLUTION}")));
     }
-    let (mut placements, mut placing) = (0, Duration::ZERO);
+    let clock = py.import("time")?.getattr("thread_time")?.unbind();
+    let seconds = || Python::attach(|py| clock.call0(py)?.extract::<f64>(py)).unwrap_or(0.0);
+    let (mut placements, mut placement_seconds) = (0, 0.0);
     let mut timed = |program: &Program| {
-        let started = Instant::now();
+        let started = seconds();
         let bytes = place(program);
         placements += 1;
-        placing += started.elapsed();
+        placement_seconds += seconds() - started;
         bytes
     };
     let frontier = py.detach(|| search(&graph.graph, &options, &mut timed))?;
-    Ok(PyFrontier { frontier, placements, placement_seconds: placing.as_secs_f64() })
+    Ok(PyFrontier { frontier, placements, placement_seconds })
 }
 
 /// Moves that the memory planner may try for one program, here and when the chosen one is placed for good.

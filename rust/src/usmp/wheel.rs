@@ -19,6 +19,8 @@ const STARTS: usize = 4;
 const AIM: u64 = 2;
 /// Where more than this part of all sections meet, plain first fit is faster.
 const DENSE: u64 = 16;
+/// So many ranges are looked at again and again faster than sorted.
+const FEW: usize = 64;
 /// Stands for a pool where an item does not lie yet.
 const NOWHERE: u32 = u32::MAX;
 
@@ -135,36 +137,75 @@ impl<'a> Placer<'a> {
     }
 
     fn lowest_fit(&mut self, index: u32, pool: u32, alignment: u64, base: u64) -> u64 {
+        let mut fit = Fit { offset: aligned(0, alignment, base), alignment, base };
         self.banned.clear();
+        let (banned, mut nearest) = (&mut self.banned, i64::MAX);
+        // What lies above the place that is found may yet be in its way, once others have raised it.
+        let mut avoid = |(low, high)| {
+            if fit.clears(low, high) {
+                banned.push((low, high));
+                nearest = nearest.min(low);
+            }
+        };
         match &self.known {
             Known::Pairs(pairs) => {
                 for ban in pairs.of(index) {
                     let there = self.slots[ban.other as usize];
-                    if there.pool == pool && there.offset as i64 + ban.high > 0 {
-                        self.banned.push((there.offset as i64 + ban.low, there.offset as i64 + ban.high));
+                    if there.pool == pool {
+                        avoid((there.offset as i64 + ban.low, there.offset as i64 + ban.high));
                     }
                 }
             }
             Known::Timelines(timelines) => {
                 for section in &self.instance.items[index as usize].sections {
-                    let banned = &mut self.banned;
                     timelines[pool as usize].each(section, |(start, end)| {
-                        banned.push((start - section.high as i64 + 1, end - section.low as i64));
+                        avoid((start - section.high as i64 + 1, end - section.low as i64));
                     });
                 }
             }
         }
-        self.banned.sort_unstable_by_key(|&(low, _)| low);
-        let mut offset = aligned(0, alignment, base);
-        for &(low, high) in &self.banned {
-            if low > offset as i64 {
-                break;
-            }
-            if high > offset as i64 {
-                offset = aligned(high as u64, alignment, base);
-            }
+        fit.rise(&mut self.banned, nearest)
+    }
+}
+
+/// The lowest offset that nothing looked at so far forbids.
+struct Fit {
+    offset: u64,
+    alignment: u64,
+    base: u64,
+}
+
+impl Fit {
+    /// Rises above `[low, high)` if that is in the way. `true` if it lies above, where it may be in the way later.
+    #[inline]
+    fn clears(&mut self, low: i64, high: i64) -> bool {
+        let offset = self.offset as i64;
+        if low <= offset && high > offset {
+            self.offset = aligned(high as u64, self.alignment, self.base);
         }
-        offset
+        low > offset
+    }
+
+    /// Rises until none of `banned` is in the way, the lowest of which begins at `nearest`.
+    fn rise(mut self, banned: &mut Vec<(i64, i64)>, mut nearest: i64) -> u64 {
+        if banned.len() > FEW {
+            banned.sort_unstable_by_key(|&(low, _)| low);
+            for &(low, high) in &*banned {
+                if self.clears(low, high) {
+                    break;
+                }
+            }
+            return self.offset;
+        }
+        while nearest <= self.offset as i64 {
+            nearest = i64::MAX;
+            banned.retain(|&(low, high)| {
+                let above = self.clears(low, high);
+                nearest = if above { nearest.min(low) } else { nearest };
+                above
+            });
+        }
+        self.offset
     }
 }
 
