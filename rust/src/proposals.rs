@@ -226,8 +226,9 @@ fn orders(graph: &CascaderGraph, plans: &[Plan], prefetch_bytes: u64) -> Vec<Vec
 fn alternating(graph: &CascaderGraph, plans: &[Plan]) -> Vec<Plan> {
     let mut backwards = false;
     let turn = |plan: &Plan| {
-        let extent = graph.tensors[graph.output(plan.last) as usize].plane[plan.tiling.roll as usize];
-        let grows = graph.kernel(plan.last).is_some() && plan.stripes[plan.len() - 1] < extent;
+        // An operator elsewhere need not have an output of its own.
+        let extent = || graph.tensors[graph.output(plan.last) as usize].plane[plan.tiling.roll as usize];
+        let grows = graph.kernel(plan.last).is_some() && plan.stripes[plan.len() - 1] < extent();
         backwards ^= grows;
         Plan { backwards: grows && !backwards, ..plan.clone() }
     };
