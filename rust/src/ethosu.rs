@@ -26,6 +26,10 @@ const MAX_BLOCK: Block = [32, 64, 128];
 const SPLIT_DEPTH: i64 = 16;
 /// Bytes of a channel's scale record.
 const SCALE_BYTES: u64 = 10;
+/// Blocks within one part in this of the fastest are as good, as overlap hides that much of their filling and draining.
+const ALIKE: u64 = 512;
+/// Bytes by which the rates of memories are compared.
+const COPIED_BYTES: u128 = 1 << 16;
 const INT8: ElementType = ElementType { bits: 8, signed: true };
 
 /// An operation with its block, as the referee will see it.
@@ -58,33 +62,57 @@ pub fn copy_cost(npu: &EthosU, bytes: u64) -> DmaCost {
     DmaCost::of(bytes, Some(CONSTANTS_REGION), Some(ARENA_REGION), &npu.system, &npu.rules)
 }
 
-/// The cheapest block of the kernel's own depth; None if no block fits SHRAM. Ties go to the larger block.
+/// The cheapest block of the kernel's own depth; None if no block fits SHRAM.
 ///
-/// Blocks are tried in the order of what they cost at least, until that is more than the best found.
+/// Among blocks that take alone hardly longer than the fastest, that is the one which a copy running beside it slows down
+/// least; ties go to the faster, then the larger one. Blocks are tried in the order of what they cost at least, until that
+/// is more than is acceptable.
 pub fn best_block(npu: &EthosU, op: &Operation) -> Option<Cost> {
     let mut kernel = described(op, [1, 1, op.kernel.block_depth]);
     let blocks = blocks(npu, op, &mut kernel);
     let costing = Costing::new(&kernel, npu.accelerator, false, &npu.system, &npu.rules);
-    let ranked = |&block: &operation::Block| (costing.least(block), -i64::from(block.height * block.width), block);
-    let mut candidates: SmallVec<[(Ticks, i64, operation::Block); 64]> = blocks.iter().map(ranked).collect();
-    candidates.sort_unstable_by_key(|&(least, area, block)| (least, area, block.height));
-    let mut best: Option<(u64, i64, KernelCost, operation::Block)> = None;
-    for &(least, area, block) in &candidates {
-        if least.ceil() > best.as_ref().map_or(u64::MAX, |(cycles, ..)| *cycles) {
+    let mut candidates: SmallVec<[(Ticks, operation::Block); 64]> =
+        blocks.iter().map(|&block| (costing.least(block), block)).collect();
+    candidates.sort_unstable_by_key(|&(least, block)| (least, -i64::from(block.height * block.width), block.height));
+    let mut costed: SmallVec<[(u64, KernelCost, operation::Block); 16]> = SmallVec::new();
+    let mut fastest = u64::MAX;
+    for &(least, block) in &candidates {
+        if least.ceil() > acceptable(fastest) {
             break;
         }
         let Ok(cost) = costing.cost(block) else { continue };
-        let found = (cost.alone.ceil(), area);
-        if best.as_ref().is_none_or(|&(cycles, known, ..)| found < (cycles, known)) {
-            best = Some((found.0, area, cost, block));
-        }
+        let alone = cost.alone.ceil();
+        fastest = fastest.min(alone);
+        costed.push((alone, cost, block));
     }
-    let (cycles, _, cost, block) = best?;
+    costed.retain(|(alone, ..)| *alone <= acceptable(fastest));
+    let ranked = |(alone, cost, block): &(u64, KernelCost, operation::Block)| {
+        ((*alone).max(beside_copies(npu, cost)), *alone, -i64::from(block.height * block.width))
+    };
+    let (cycles, cost, block) = costed.into_iter().min_by_key(ranked)?;
     let constants = match op.constants {
         Home::Constants => constants_time(npu, &cost).ceil(),
         Home::Arena => 0,
     };
     Some(Cost { cycles, constants, block: [block.height, block.width, block.depth].map(i64::from) })
+}
+
+/// Cycles alone that are as good as the fewest.
+fn acceptable(fastest: u64) -> u64 {
+    fastest.saturating_add(fastest / ALIKE)
+}
+
+/// How long a kernel keeps the arena's memory busy while copies of constants take from it what their source delivers; 0
+/// where the constants lie there as well.
+fn beside_copies(npu: &EthosU, cost: &KernelCost) -> u64 {
+    let [constants, arena] = [CONSTANTS_REGION, ARENA_REGION].map(|region| npu.system.of_region(region));
+    if constants == arena {
+        return 0;
+    }
+    let ports = npu.system.ports();
+    let [written, read] = [arena, constants].map(|index| ports[index].time(COPIED_BYTES).ceil());
+    let busy = cost.loads[arena].time(&ports[arena]).ceil();
+    busy.saturating_mul(read).checked_div(read.saturating_sub(written)).unwrap_or(u64::MAX)
 }
 
 /// Blocks of the kernel's own depth that fit SHRAM.
@@ -449,7 +477,8 @@ mod tests {
             prop_assert!(floor.dense <= floor.mac);
         }
 
-        /// Leaving blocks out by their lower bound loses nothing, and the bound is one.
+        /// Leaving blocks out by their lower bound loses nothing, and the bound is one; of blocks that take hardly longer than
+        /// the fastest, none leaves more room to copies.
         #[test]
         fn the_best_block_is_the_best_of_all(
             what in prop::sample::select(vec![
@@ -468,13 +497,16 @@ mod tests {
                     let described = described(&op, [height, width, kernel.block_depth]);
                     if shram::fits(&described, npu.accelerator) {
                         let costing = Costing::new(&described, npu.accelerator, false, &npu.system, &npu.rules);
-                        let alone = costing.cost(described.block).expect("few blocks").alone;
-                        prop_assert!(costing.least(described.block) <= alone);
-                        all.push(alone.ceil());
+                        let cost = costing.cost(described.block).expect("few blocks");
+                        prop_assert!(costing.least(described.block) <= cost.alone);
+                        let alone = cost.alone.ceil();
+                        all.push((alone.max(beside_copies(&npu, &cost)), alone));
                     }
                 }
             }
-            prop_assert_eq!(best_block(&npu, &op).map(|cost| cost.cycles), all.into_iter().min());
+            let fastest = all.iter().map(|(_, alone)| *alone).min();
+            let alike = all.into_iter().filter(|(_, alone)| *alone <= acceptable(fastest.expect("a block fits")));
+            prop_assert_eq!(best_block(&npu, &op).map(|cost| cost.cycles), alike.min().map(|(_, alone)| alone));
         }
     }
 }

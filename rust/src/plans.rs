@@ -39,9 +39,23 @@ pub struct Options {
     pub max_points: usize,
     /// What copies of constants are taken to cost; Plans are enumerated under each of these views.
     pub copies: Vec<Copies>,
+    /// A search that looked at no more open and closed Plans than this is followed by one that is `REFINEMENT` times as
+    /// fine.
+    pub refined_up_to: u64,
 }
 
 impl Options {
+    /// The options of the finer search that follows one of `considered` Plans; None where none does.
+    pub fn refined(&self, considered: u64) -> Option<Options> {
+        let resolution = self.resolution * REFINEMENT;
+        (resolution > 0 && considered <= self.refined_up_to).then(|| Options {
+            resolution,
+            max_points: self.max_points.max(Options::points_for(resolution)),
+            refined_up_to: 0,
+            ..self.clone()
+        })
+    }
+
     /// Open groups that a resolution deserves: a finer one more, but never so many that work knows no bound.
     pub fn points_for(resolution: u64) -> usize {
         let finer = if resolution == 0 { u64::MAX } else { resolution } / RESOLUTION;
@@ -53,6 +67,10 @@ impl Options {
 const RESOLUTION: u64 = 64;
 const POINTS: usize = 12;
 const MOST_POINTS: usize = 64;
+/// How much finer a search is that follows a cheap one.
+const REFINEMENT: u64 = 4;
+/// Default of `Options::refined_up_to`: with the finer one's about four times as many, well below two seconds' work.
+const CHEAP_PLANS: u64 = 2_500_000;
 
 impl Default for Options {
     fn default() -> Options {
@@ -64,6 +82,7 @@ impl Default for Options {
             resolution: RESOLUTION,
             max_points: POINTS,
             copies: vec![Copies::Exposed, Copies::Hidden],
+            refined_up_to: CHEAP_PLANS,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::costs::Costs;
 use crate::graph::{CascaderGraph, PartId};
 use crate::hashing::Table;
 use crate::interleave::{interleave, PlanError};
-use crate::pareto::{pareto_front, thin, Epsilon, Point};
+use crate::pareto::{keep_front, pareto_front, thin, Epsilon, Point};
 #[cfg(test)]
 use crate::plans::Copies;
 use crate::plans::{enumerate, Options, PlanTable};
@@ -85,7 +85,7 @@ const PLACING_MARGIN: u64 = 32;
 /// A placement that takes one part in this more than the bytes in use is tried anew with outputs that grow both ways.
 const DRIFT: u64 = 64;
 
-/// Search the whole graph. `place` puts the buffers of a program into the arena.
+/// Search the whole graph, and once more finely if that was cheap. `place` puts the buffers of a program into the arena.
 ///
 /// Never returns an empty frontier for a graph whose Parts all fit SHRAM unstriped.
 pub fn search(
@@ -94,8 +94,26 @@ pub fn search(
     place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<Frontier, PlanError> {
     let mut costs = Costs::default();
+    let mut frontier = search_once(graph, options, &mut costs, place)?;
+    if let Some(finer) = options.refined(frontier.plans_considered) {
+        let Frontier { proposals, plans_considered, proposals_considered, .. } = frontier;
+        frontier = search_once(graph, &finer, &mut costs, place)?;
+        frontier.proposals.extend(proposals);
+        keep_front(&mut frontier.proposals);
+        frontier.plans_considered += plans_considered;
+        frontier.proposals_considered += proposals_considered;
+    }
+    Ok(frontier)
+}
+
+fn search_once(
+    graph: &CascaderGraph,
+    options: &Options,
+    costs: &mut Costs,
+    place: &mut dyn FnMut(&Program) -> Placement,
+) -> Result<Frontier, PlanError> {
     let whole = uncascaded(graph);
-    let uncascaded_bytes = place(&interleave(graph, &whole, &mut costs)?).bytes;
+    let uncascaded_bytes = place(&interleave(graph, &whole, costs)?).bytes;
     let mut frontier = Frontier {
         proposals: Vec::new(),
         plans_considered: 0,
@@ -115,7 +133,7 @@ pub fn search(
     };
     let mut tables = Vec::new();
     for &copies in &options.copies {
-        let table = enumerate(graph, options, copies, uncascaded_bytes, &mut costs);
+        let table = enumerate(graph, options, copies, uncascaded_bytes, costs);
         frontier.plans_considered += table.considered;
         if let Some(taken) = table.crowded {
             frontier.stopped = Stop::Width;
@@ -132,7 +150,7 @@ pub fn search(
     let ahead = Ahead::new(graph, &tables, 4 * options.resolution);
     frontier.proposals_considered += ahead.considered;
     ahead.proposals().for_each(|(plans, bytes)| choose(plans, Some(bytes)));
-    frontier.proposals = placed(graph, &chosen, ROUND_RESOLUTION * options.resolution, &mut costs, place)?;
+    frontier.proposals = placed(graph, &chosen, ROUND_RESOLUTION * options.resolution, costs, place)?;
     Ok(frontier)
 }
 
@@ -226,10 +244,9 @@ fn orders(graph: &CascaderGraph, plans: &[Plan], prefetch_bytes: u64) -> Vec<Vec
 fn alternating(graph: &CascaderGraph, plans: &[Plan]) -> Vec<Plan> {
     let mut backwards = false;
     let turn = |plan: &Plan| {
-        let grows = graph.kernel(plan.last).is_some_and(|_| {
-            let extent = graph.tensors[graph.output(plan.last) as usize].plane[plan.tiling.roll as usize];
-            plan.stripes[plan.len() - 1] < extent
-        });
+        // An operator elsewhere need not have an output of its own.
+        let extent = || graph.tensors[graph.output(plan.last) as usize].plane[plan.tiling.roll as usize];
+        let grows = graph.kernel(plan.last).is_some() && plan.stripes[plan.len() - 1] < extent();
         backwards ^= grows;
         Plan { backwards: grows && !backwards, ..plan.clone() }
     };
@@ -287,7 +304,8 @@ fn unwind(table: &PlanTable, prefixes: &Prefixes, end: &Partial) -> Vec<Plan> {
 mod tests {
     use super::*;
     use crate::checker::check;
-    use crate::samples::{mobilenet_v1, mobilenet_v2, place};
+    use crate::performance::Primitive;
+    use crate::samples::{mobilenet_v1, mobilenet_v2, place, Network};
 
     fn frontier(graph: &CascaderGraph) -> Frontier {
         search(graph, &Options::default(), &mut place).expect("every block fits")
@@ -299,6 +317,32 @@ mod tests {
             let frontier = frontier(&graph);
             assert!(frontier.proposals[0].sram_bytes <= 300 * 1024);
         }
+    }
+
+    #[test]
+    fn cheap_searches_are_followed_by_finer_ones_and_lose_nothing() {
+        let mut net = Network::new([48, 48], 16);
+        let mut t = 0;
+        for (stride, depth) in [(1, 16), (2, 32), (1, 32), (2, 64), (1, 64)] {
+            t = net.window(t, Primitive::Convolution, 3, stride, depth);
+            t = net.window(t, Primitive::Convolution, 1, 1, depth);
+        }
+        let graph = net.finish(t);
+        let run = |options: &Options| search(&graph, options, &mut place).expect("every block fits");
+        let once = Options { refined_up_to: 0, ..Options::default() };
+        let coarse = run(&once);
+        let finer = Options { refined_up_to: coarse.plans_considered, ..once.clone() };
+        let fine = run(&finer.refined(coarse.plans_considered).expect("cheap enough"));
+        let both = run(&finer);
+        assert_eq!(both.plans_considered, coarse.plans_considered + fine.plans_considered);
+        assert!(fine.plans_considered > coarse.plans_considered);
+        assert_eq!(both.epsilon, fine.epsilon);
+        let all = [&coarse, &fine].map(|found| found.proposals.clone()).concat();
+        let covers = |a: &Proposal, b: &Proposal| a.sram_bytes <= b.sram_bytes && a.cycles <= b.cycles;
+        assert!(all.iter().all(|known| both.proposals.iter().any(|found| covers(found, known))));
+        assert_eq!(both.proposals, pareto_front(both.proposals.clone()));
+        let dear = run(&Options { refined_up_to: coarse.plans_considered - 1, ..once });
+        assert_eq!(dear.proposals, coarse.proposals);
     }
 
     #[test]

@@ -124,16 +124,19 @@ PLACEMENT_ITERATIONS: int = _core.PLACEMENT_ITERATIONS
 
 
 EPSILON = Fraction(1, 64)
-"""How much slower than a choice that is left out a leaner one that stays may be, where nobody says."""
+"""How much slower than a choice that is left out a leaner one that stays may be, where nobody says: at most, as a cheap
+search is repeated more finely."""
 
 
 def search(problem: Problem, epsilon: float | Fraction = EPSILON) -> _core.Frontier:
     """Every Pareto-efficient Proposal of a problem, ascending in SRAM. Deterministic; bounded by work, not by time.
 
     A point of a front is left out only where a leaner one that stays is at most `epsilon` slower: between 0, which
-    leaves out nothing, and 1. Raises `ConfigError` for anything else.
+    leaves out nothing, and 1. Raises `ConfigError` for anything else. At `EPSILON` a search that turns out cheap, as
+    that of a small network does, is followed by one that is four times as fine; what either finds counts.
     """
-    return _core.search_cascades(problem.core, resolution=resolution_of(epsilon))
+    resolution = resolution_of(epsilon)
+    return _core.search_cascades(problem.core, resolution=None if epsilon == EPSILON else resolution)
 
 
 def resolution_of(epsilon: float | Fraction) -> int:

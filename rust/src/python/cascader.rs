@@ -358,7 +358,8 @@ impl PyFrontier {
 /// Largest resolution that is told apart from 0, which leaves out nothing.
 const FINEST_RESOLUTION: u64 = 1 << 20;
 
-/// Search all Plans and Proposals of a graph; options left out keep their defaults.
+/// Search all Plans and Proposals of a graph; options left out keep their defaults. Only where no resolution is given, a
+/// cheap search is followed by a finer one.
 #[pyfunction]
 #[pyo3(signature = (graph, *, max_group=None, stripes=None, divisions=None, tiles=None, resolution=None, max_points=None))]
 #[allow(clippy::too_many_arguments)]
@@ -380,6 +381,7 @@ fn search_cascades(
         tiles: tiles.unwrap_or(defaults.tiles),
         resolution: resolution.unwrap_or(defaults.resolution),
         max_points: max_points.unwrap_or_else(|| Options::points_for(resolution.unwrap_or(defaults.resolution))),
+        refined_up_to: resolution.map_or(defaults.refined_up_to, |_| 0),
         ..defaults
     };
     if options.stripes.iter().chain(&options.divisions).any(|&s| s < 1) || options.tiles.contains(&0) {
