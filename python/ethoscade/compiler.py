@@ -20,7 +20,7 @@ from .codegen.artifact import Artifact, CpuCall, NpuCall
 from .codegen.weights import Constants, EncodedStage, EncodingChoice, SliceChoice, encode_stage, lay_out
 from .compiled import Compiled, Curve, OperatorSummary
 from .errors import BudgetError, ConfigError, UnsupportedOperatorError
-from .explanation import peak_of
+from .explanation import peak_of, short
 from .frontend import ETHOS_U, read_tflite
 from .ir import Graph
 from .lowering import lower, support
@@ -181,9 +181,9 @@ def frontier(
     """The curve of (SRAM bytes, cycles) of a model on an Ethos-U, without code generation.
 
     While the search builds up schedules it leaves out a choice only where a leaner one that it keeps is at most
-    `epsilon` slower: 0 leaves out nothing, the default is 1/64. Work has a bound besides: `Curve.epsilon` is what
-    it took.
-    `ethoscade.plan` is the same for any other device, by its description. Raises what `compile` raises.
+    `epsilon` slower: 0 leaves out nothing, the default is 1/64. It does so at every operator, so that losses can add
+    up. Work has a bound besides: `Curve.epsilon` is the coarsest that it took. `ethoscade.plan` is the same for any
+    other device, by its description. Raises what `compile` raises.
     """
     target = compilation_target(accelerator, system_config, memory_mode, config)
     scheduling.resolution_of(epsilon)
@@ -288,7 +288,7 @@ def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) ->
     peak = peak_of(network.graph, network.stages, program)
     raise BudgetError(
         f"'{network.source.name}' does not fit into {budget} bytes of SRAM: the smallest schedule needs "
-        f"{curve.floor_bytes} bytes, at operator '{peak.operator}' ({peak.by_kind()}); give it at least "
+        f"{curve.floor_bytes} bytes, at operator '{short(peak.operator)}' ({peak.by_kind()}); give it at least "
         f"{-(-curve.floor_bytes // 1024)} KiB",
         budget_bytes=budget,
         floor_bytes=curve.floor_bytes,

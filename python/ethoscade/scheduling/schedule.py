@@ -131,8 +131,9 @@ search is repeated more finely."""
 def search(problem: Problem, epsilon: float | Fraction = EPSILON) -> _core.Frontier:
     """Every Pareto-efficient Proposal of a problem, ascending in SRAM. Deterministic; bounded by work, not by time.
 
-    A point of a front is left out only where a leaner one that stays is at most `epsilon` slower: between 0, which
-    leaves out nothing, and 1. Raises `ConfigError` for anything else. At `EPSILON` a search that turns out cheap, as
+    Whenever a front is thinned, which happens once for each Part, a point is left out only where a leaner one that
+    stays is at most `epsilon` slower: between 0, which leaves out nothing, and 1. Raises `ConfigError` for anything
+    else. At `EPSILON` a search that turns out cheap, as
     that of a small network does, is followed by one that is four times as fine; what either finds counts.
     """
     resolution = resolution_of(epsilon)
@@ -141,7 +142,7 @@ def search(problem: Problem, epsilon: float | Fraction = EPSILON) -> _core.Front
 
 def resolution_of(epsilon: float | Fraction) -> int:
     """The least whole number whose inverse is no larger than `epsilon`, 0 for 0. Raises `ConfigError`."""
-    wanted = f"epsilon is {epsilon!r}; it must be 0 for exact fronts, or a number from 1/{_core.FINEST_RESOLUTION} to 1"
+    wanted = f"epsilon is {epsilon}; it must be 0 for exact fronts, or a number from 1/{_core.FINEST_RESOLUTION} to 1"
     if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not 0 <= epsilon <= 1:
         raise ConfigError(wanted)
     exact = Fraction(epsilon) if isinstance(epsilon, Rational) else Fraction(float(epsilon))
