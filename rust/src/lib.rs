@@ -2,14 +2,15 @@
 //!
 //! Rooms, and who may use whom (an arrow reads "is used by"):
 //! `npu, stripe -> performance -> ethosu`; `stripe -> propagator, performance -> graph -> program -> register_words,
-//! block_overlap -> timeline -> costs`; `program -> walk, lifetimes -> interleave, prefetch`; `graph -> occupancy -> rolling
-//! -> plans`; `pareto -> prefixes -> plans -> proposals`. `hashing` is for all of them.
+//! block_overlap -> timeline -> costs`; `program -> clock, walk, lifetimes -> interleave, prefetch`; `graph -> occupancy
+//! -> rolling -> plans`; `options -> plans`; `pareto -> prefixes -> plans -> proposals`. `hashing` is for all of them.
 //! `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
 //! `rated` reads performance, graph and program, and is asked by `costs` alone. Only `python` knows pyo3.
 
 pub mod ahead;
 mod block_overlap;
 pub mod checker;
+mod clock;
 pub mod costs;
 pub mod ethosu;
 #[cfg(test)]
@@ -20,6 +21,7 @@ pub mod interleave;
 pub mod lifetimes;
 pub mod npu;
 pub mod occupancy;
+pub mod options;
 pub mod pareto;
 pub mod performance;
 pub mod plans;

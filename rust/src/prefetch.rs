@@ -1,17 +1,16 @@
 //! Copies of constants are issued early, so that they run while kernels before them do.
 //!
-//! Owns the place of each copy among the steps, the limits on memory worth trying for that, and a quick clock of a whole
-//! program. Transfers run one after the other in the order in which their constants are used. Backwards over them
-//! follows when each should begin for the whole backlog behind it to be in time, and forwards, with the kernels' times, at
-//! which step it is issued: not before memory allows, and not so early that the front end would stand still waiting for
-//! the transfer before. The clock ranks programs that are not placed yet; what a placed one takes is `costs`' to say.
+//! Owns the place of each copy among the steps and the limits on memory worth trying for that. Transfers run one after
+//! the other in the order in which their constants are used. Backwards over them follows when each should begin for
+//! the whole backlog behind it to be in time, and forwards, with the kernels' times, at which step it is issued: not
+//! before memory allows, and not so early that the front end would stand still waiting for the transfer before. The
+//! times are `clock`'s.
 
+use crate::clock::{total_cycles, Clock, Load, KERNELS_IN_FLIGHT};
 use crate::graph::{aligned, CascaderGraph};
 use crate::lifetimes::settle;
-use crate::program::{Program, Step, Stripe};
+use crate::program::{Program, Step};
 
-/// Kernels that may be issued and unfinished (ETHOS-U: two).
-const KERNELS_IN_FLIGHT: usize = 2;
 /// The limit below what the program takes anyway spares one part in this of it: early copies are hard to place.
 const LEAN: u64 = 4;
 /// How often the range of limits is halved, in ratio.
@@ -220,7 +219,7 @@ impl Lanes {
             while let Some(copy) = self.copies.get(places.len()) {
                 let earliest =
                     *next.get_or_insert_with(|| self.earliest(copy, self.wanted[places.len()], &live, limit_bytes));
-                if slot < earliest.slot || (slot < copy.user && clock.copied > clock.room()) {
+                if slot < earliest.slot || (slot < copy.user && clock.copies_late()) {
                     break;
                 }
                 let reserved = earliest.reserved.max(slot.saturating_sub(KERNELS_IN_FLIGHT));
@@ -250,122 +249,6 @@ impl Lanes {
     }
 }
 
-/// A kernel's cycles, and those of them that keep the memory of constants busy, from which copies come too.
-#[derive(Clone, Copy, Debug, Default)]
-struct Load {
-    cycles: u64,
-    constants: u64,
-}
-
-impl Load {
-    fn of(stripe: &Stripe) -> Load {
-        Load { cycles: stripe.cycles, constants: stripe.constant_cycles.min(stripe.cycles) }
-    }
-
-    /// Cycles of a copy that fit beside it: it gets what the kernel leaves, but no less than half.
-    fn room(&self) -> u64 {
-        self.cycles - self.constants.min(self.cycles / 2)
-    }
-
-    /// How long the last `work` cycles of the kernel take beside a copy of `copy` cycles, and how long that copy takes if
-    /// nothing runs after the kernel.
-    fn beside(&self, work: u64, copy: u64) -> (u64, u64) {
-        let Load { cycles, constants } = *self;
-        if copy == 0 || constants == 0 || work == 0 {
-            return (work, copy);
-        }
-        let shares = 2 * constants > cycles;
-        // Where both want more than half of the memory, the kernel slows down as well.
-        let slowed = if shares { work * 2 * constants / cycles } else { work };
-        let copied = if shares { slowed / 2 } else { work * (cycles - constants) / cycles };
-        if copied < copy {
-            return (slowed, slowed + copy - copied);
-        }
-        let time = if shares { 2 * copy } else { copy * cycles / (cycles - constants) };
-        (if shares { (time + work - (copy * cycles / constants).min(work)).max(work) } else { work }, time)
-    }
-}
-
-/// One kernel engine, one copy engine, and the front end that issues to both in order.
-#[derive(Clone, Default)]
-struct Clock {
-    /// When the front end is free.
-    front: u64,
-    /// When the last transfer is done, as far as kernels issued so far hold it up.
-    copied: u64,
-    /// When the transfers before it were done, the first one first.
-    done: Vec<u64>,
-    /// The kernels in flight, the oldest first.
-    kernels: [Running; KERNELS_IN_FLIGHT],
-}
-
-/// A kernel in flight.
-#[derive(Clone, Copy, Default)]
-struct Running {
-    start: u64,
-    end: u64,
-    load: Load,
-}
-
-impl Clock {
-    /// When another kernel could be issued.
-    fn room(&self) -> u64 {
-        self.front.max(self.kernels[0].end)
-    }
-
-    /// Issue a copy whose bytes are its own since `kernels` kernels; returns its number.
-    fn copy(&mut self, cycles: u64, kernels: usize) -> usize {
-        // Kernels in flight from before that may still use these bytes.
-        let users = self.kernels.iter().rev().nth(kernels).map_or(0, |kernel| kernel.end);
-        self.front = self.front.max(self.copied).max(users);
-        self.done.push(self.copied);
-        let (mut now, mut left, mut late) = (self.front, cycles, 0);
-        for kernel in &mut self.kernels {
-            kernel.start += late;
-            kernel.end += late;
-            let begin = now.max(kernel.start);
-            if kernel.end <= begin {
-                continue;
-            }
-            let alone = left.min(begin - now);
-            let (took, copied) = kernel.load.beside(kernel.end - begin, left - alone);
-            late += begin + took - kernel.end;
-            kernel.end = begin + took;
-            (now, left) = if copied > took { (kernel.end, copied - took) } else { (now + alone + copied, 0) };
-            if left == 0 {
-                break;
-            }
-        }
-        self.copied = now + left;
-        self.done.len()
-    }
-
-    /// When a copy, by its number, is done; 0 for none.
-    fn ready(&self, copy: Option<usize>) -> u64 {
-        copy.map_or(0, |number| self.done.get(number).copied().unwrap_or(self.copied))
-    }
-
-    /// Issue a kernel whose constants are what a copy brings, if any.
-    fn kernel(&mut self, load: Load, constants: Option<usize>) {
-        self.front = self.room().max(self.ready(constants));
-        let start = self.front.max(self.kernels[KERNELS_IN_FLIGHT - 1].end);
-        let left = self.copied.saturating_sub(start);
-        let (took, copied) = load.beside(load.cycles, left);
-        self.copied += copied - left;
-        self.kernels.rotate_left(1);
-        self.kernels[KERNELS_IN_FLIGHT - 1] = Running { start, end: start + took, load };
-    }
-
-    /// Issue a step that waits for everything before it.
-    fn call(&mut self) {
-        self.front = self.end();
-    }
-
-    fn end(&self) -> u64 {
-        self.front.max(self.copied).max(self.kernels[KERNELS_IN_FLIGHT - 1].end)
-    }
-}
-
 /// Bytes in use at each step.
 fn live_bytes(program: &Program) -> Vec<u64> {
     let mut change = vec![0i64; program.steps.len() + 2];
@@ -389,29 +272,6 @@ fn live_bytes(program: &Program) -> Vec<u64> {
             alive as u64
         })
         .collect()
-}
-
-/// Cycles from the first command to the last write: one kernel engine and one copy engine, commands in order.
-pub fn total_cycles(program: &Program) -> u64 {
-    let mut clock = Clock::default();
-    let mut ready = vec![None; program.buffers.len()];
-    let mut kernels = Vec::with_capacity(program.steps.len());
-    let mut count = 0;
-    for step in &program.steps {
-        kernels.push(count);
-        match step {
-            Step::Copy { buffer, cycles, .. } => {
-                let since = count - kernels[program.buffers[*buffer as usize].first_step as usize];
-                ready[*buffer as usize] = Some(clock.copy(*cycles, since));
-            }
-            Step::Stripe(stripe) => {
-                count += 1;
-                clock.kernel(Load::of(stripe), stripe.constants.and_then(|buffer| ready[buffer as usize]));
-            }
-            Step::Call { .. } => clock.call(),
-        }
-    }
-    clock.end()
 }
 
 #[cfg(test)]
@@ -552,38 +412,6 @@ mod tests {
             let kept = program.steps[since..index].iter().filter(|step| is_kernel(step)).count();
             assert_eq!(kept, before.min(KERNELS_IN_FLIGHT));
         }
-    }
-
-    #[test]
-    fn a_copy_into_bytes_just_freed_waits_for_the_kernel() {
-        let mut clock = Clock::default();
-        clock.kernel(Load { cycles: 100, constants: 0 }, None);
-        clock.kernel(Load { cycles: 50, constants: 0 }, None);
-        for (kernels, end) in [(2, 10), (1, 110), (0, 160)] {
-            let mut clock = clock.clone();
-            clock.copy(10, kernels);
-            assert_eq!(clock.copied, end);
-        }
-    }
-
-    #[test]
-    fn kernels_and_copies_share_the_memory_of_constants() {
-        let load = |constants| Load { cycles: 100, constants };
-        // What the kernel leaves, until one of them is done; half each where both want more.
-        assert_eq!(load(0).beside(100, 40), (100, 40));
-        assert_eq!(load(25).beside(100, 60), (100, 80));
-        assert_eq!(load(25).beside(100, 90), (100, 115));
-        assert_eq!(load(100).beside(100, 30), (130, 60));
-        assert_eq!(load(100).beside(100, 150), (200, 250));
-    }
-
-    #[test]
-    fn a_kernel_in_place_holds_up_the_copy_beside_it() {
-        let mut clock = Clock::default();
-        let copy = clock.copy(90, 0);
-        clock.kernel(Load { cycles: 100, constants: 25 }, None);
-        clock.kernel(Load { cycles: 10, constants: 0 }, Some(copy));
-        assert_eq!((clock.ready(Some(copy)), clock.end()), (115, 125));
     }
 
     #[test]

@@ -10,10 +10,11 @@ use crate::costs::Costs;
 use crate::graph::{CascaderGraph, PartId};
 use crate::hashing::Table;
 use crate::interleave::{interleave, PlanError};
-use crate::pareto::{keep_front, pareto_front, thin, Epsilon, Point};
 #[cfg(test)]
-use crate::plans::Copies;
-use crate::plans::{enumerate, Options, PlanTable};
+use crate::options::Copies;
+use crate::options::Options;
+use crate::pareto::{keep_front, pareto_front, thin, Epsilon, Point};
+use crate::plans::{enumerate, PlanTable};
 use crate::prefetch::{prefetch, sketches, Sketch};
 use crate::prefixes::{Partial, Prefixes};
 use crate::program::{Plan, Program, Staging};

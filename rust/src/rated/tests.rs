@@ -7,10 +7,10 @@ use crate::costs::Costs;
 use crate::graph::CascaderGraph;
 use crate::interleave::interleave;
 use crate::npu::timing::Port;
+use crate::options::Options;
 use crate::performance::{
     Cost, Device, Dma, Engine, Home, Kernel, Layout, Operation, Primitive, Rated, Slab, Spill, Unit,
 };
-use crate::plans::Options;
 use crate::prefetch::prefetch;
 use crate::program::{Plan, Program, Staging, Step};
 use crate::proposals::{search, uncascaded};
