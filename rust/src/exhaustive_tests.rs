@@ -263,11 +263,14 @@ proptest! {
     }
 }
 
-/// What the sum loses on real programs: printed, as documented.
+/// What the sum loses on real programs is no more than documented: points found, mean and largest loss as parts of the cycles.
 #[test]
-#[ignore = "prints a figure"]
 fn what_the_sum_loses() {
-    for (primitive, most) in [(Primitive::MaxPool, 5), (Primitive::Convolution, 3)] {
+    let documented = [
+        (Primitive::MaxPool, 5, (154, 92), (0.0436, 0.5056)),
+        (Primitive::Convolution, 3, (167, 150), (0.0054, 0.2025)),
+    ];
+    for (primitive, most, (points, least_found), (mean, largest)) in documented {
         let mut runner = TestRunner::deterministic();
         let mut losses = Vec::new();
         for _ in 0..40 {
@@ -281,7 +284,9 @@ fn what_the_sum_loses() {
         }
         let (count, worst) = (losses.len(), losses.iter().copied().fold(0.0, f64::max));
         let equal = losses.iter().filter(|&&loss| loss == 0.0).count();
-        let mean = losses.iter().sum::<f64>() / count as f64;
-        println!("{primitive:?}: {count} points, {equal} found, mean loss {mean:.4}, most {worst:.4}");
+        let average = losses.iter().sum::<f64>() / count as f64;
+        let text = format!("{primitive:?}: {count} points, {equal} found, mean loss {average:.4}, most {worst:.4}");
+        assert!(count == points && equal >= least_found, "{text}");
+        assert!(average <= mean && worst <= largest, "{text}");
     }
 }
