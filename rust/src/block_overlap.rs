@@ -100,11 +100,11 @@ impl<'a> Recent<'a> {
         let spans = [0, 1].map(|axis| {
             let span = stripe.output.region.spans[axis];
             let start = span.start + origin[axis];
-            (start, (start + stripe.block[axis]).min(span.end))
+            (start, (start + stripe.cost.block[axis]).min(span.end))
         });
         let first = self.graph.kernel(stripe.part).map_or(0, |kernel| kernel.channels(stripe.slice)[0]);
         let layout = self.graph.tensors[self.graph.output(stripe.part) as usize].layout;
-        Box3::new(spans, layout, first, (origin[2], origin[2] + stripe.block[2]))
+        Box3::new(spans, layout, first, (origin[2], origin[2] + stripe.cost.block[2]))
     }
 
     fn read(&self, stripe: &Stripe, kernel: &Kernel, (view, input): (&View, &Input), job: i64) -> Box3 {
@@ -112,7 +112,7 @@ impl<'a> Recent<'a> {
         let origin = block_origin(self.graph, stripe, job / jobs);
         let spans = [0, 1].map(|axis| {
             let extent = stripe.output.region.spans[axis].len();
-            let end = (origin[axis] + stripe.block[axis]).min(extent);
+            let end = (origin[axis] + stripe.cost.block[axis]).min(extent);
             let (before, region) = (stripe.padding[axis], view.region.spans[axis]);
             let from = (origin[axis] * kernel.stride[axis] - before).max(0);
             let to = ((end - 1) * kernel.stride[axis] - before + kernel.dilated(axis)).min(region.len());
@@ -142,7 +142,7 @@ fn grid(graph: &CascaderGraph, stripe: &Stripe) -> [i64; 3] {
     let depth = end - first;
     let [rows, columns] = stripe.output.region.spans.map(|span| span.len());
     let count = |extent: i64, block: i64| (extent + block - 1) / block;
-    [count(rows, stripe.block[0]), count(columns, stripe.block[1]), count(depth, stripe.block[2])]
+    [count(rows, stripe.cost.block[0]), count(columns, stripe.cost.block[1]), count(depth, stripe.cost.block[2])]
 }
 
 fn blocks(graph: &CascaderGraph, stripe: &Stripe) -> i64 {
@@ -152,7 +152,11 @@ fn blocks(graph: &CascaderGraph, stripe: &Stripe) -> i64 {
 /// First row, column and channel of a block; depth runs fastest, then width, then height.
 fn block_origin(graph: &CascaderGraph, stripe: &Stripe, index: i64) -> [i64; 3] {
     let [_, across, deep] = grid(graph, stripe);
-    [index / (deep * across) * stripe.block[0], index / deep % across * stripe.block[1], index % deep * stripe.block[2]]
+    [
+        index / (deep * across) * stripe.cost.block[0],
+        index / deep % across * stripe.cost.block[1],
+        index % deep * stripe.cost.block[2],
+    ]
 }
 
 #[cfg(test)]

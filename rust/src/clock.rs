@@ -1,22 +1,31 @@
 //! A quick clock for programs that are not placed yet: kernels and copies side by side, in the order of issue.
 //! Owns the estimate by which Proposals are compared before `timeline` plays those that are placed.
 
+use crate::performance::Cost;
 use crate::program::{Program, Step, Stripe};
 
 /// Kernels that may be issued and unfinished (ETHOS-U: two).
 pub const KERNELS_IN_FLIGHT: usize = 2;
 
-/// A kernel's cycles, and those of them that keep the memory of constants busy, from which copies come too.
+/// Parts of a kernel's cycles in which it is told what copies cost it.
+const BURDENS: u64 = 32;
+
+/// A kernel, and how it and a copy slow each other down while both run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Load {
+    /// Alone.
     cycles: u64,
+    /// Of these, cycles that keep the memory of constants busy, from which copies come too.
     constants: u64,
+    /// While copies run all the time and take their share of the arena's memory.
+    beside: u64,
 }
 
 impl Load {
     /// Of a stripe.
     pub fn of(stripe: &Stripe) -> Load {
-        Load { cycles: stripe.cycles, constants: stripe.constant_cycles.min(stripe.cycles) }
+        let Cost { cycles, constants, beside_copies, .. } = stripe.cost;
+        Load { cycles, constants: constants.min(cycles), beside: beside_copies.max(cycles) }
     }
 
     /// Cycles of a copy that fit beside it: it gets what the kernel leaves, but no less than half.
@@ -24,23 +33,35 @@ impl Load {
         self.cycles - self.constants.min(self.cycles / 2)
     }
 
+    /// What a copy beside it costs it, in parts of its cycles; what is alike is so.
+    pub fn burden(&self) -> u64 {
+        portion(self.beside - self.cycles, BURDENS, self.cycles.max(1))
+    }
+
     /// How long the last `work` cycles of the kernel take beside a copy of `copy` cycles, and how long that copy takes if
     /// nothing runs after the kernel.
     fn beside(&self, work: u64, copy: u64) -> (u64, u64) {
-        let Load { cycles, constants } = *self;
-        if copy == 0 || constants == 0 || work == 0 {
+        let Load { cycles, constants, beside } = *self;
+        if copy == 0 || work == 0 || (constants == 0 && beside == cycles) {
             return (work, copy);
         }
+        // Of `cycles` while both run, the copy gets so many and the kernel does its work in so many. Where both want more
+        // than half of the memory of constants, each gets half.
         let shares = 2 * constants > cycles;
-        // Where both want more than half of the memory, the kernel slows down as well.
-        let slowed = if shares { work * 2 * constants / cycles } else { work };
-        let copied = if shares { slowed / 2 } else { work * (cycles - constants) / cycles };
+        let (gets, takes) = if shares { (cycles / 2, 2 * constants) } else { (cycles - constants, beside) };
+        let slowed = portion(work, takes, cycles);
+        let copied = if shares { slowed / 2 } else { portion(slowed, gets, cycles) };
         if copied < copy {
             return (slowed, slowed + copy - copied);
         }
-        let time = if shares { 2 * copy } else { copy * cycles / (cycles - constants) };
-        (if shares { (time + work - (copy * cycles / constants).min(work)).max(work) } else { work }, time)
+        let time = if shares { 2 * copy } else { portion(copy, cycles, gets) };
+        ((time + work - portion(time, cycles, takes).min(work)).max(work), time)
     }
+}
+
+/// `value * times / by`, rounded down.
+fn portion(value: u64, times: u64, by: u64) -> u64 {
+    (u128::from(value) * u128::from(times) / u128::from(by)) as u64
 }
 
 /// One kernel engine, one copy engine, and the front end that issues to both in order.
@@ -86,7 +107,7 @@ impl Clock {
             kernel.start += late;
             kernel.end += late;
             let begin = now.max(kernel.start);
-            if kernel.end <= begin {
+            if kernel.end <= begin || left == 0 {
                 continue;
             }
             let alone = left.min(begin - now);
@@ -94,9 +115,6 @@ impl Clock {
             late += begin + took - kernel.end;
             kernel.end = begin + took;
             (now, left) = if copied > took { (kernel.end, copied - took) } else { (now + alone + copied, 0) };
-            if left == 0 {
-                break;
-            }
         }
         self.copied = now + left;
         self.done.len()
@@ -156,11 +174,15 @@ pub fn total_cycles(program: &Program) -> u64 {
 mod tests {
     use super::*;
 
+    fn load(cycles: u64, constants: u64) -> Load {
+        Load { cycles, constants, beside: cycles }
+    }
+
     #[test]
     fn a_copy_into_bytes_just_freed_waits_for_the_kernel() {
         let mut clock = Clock::default();
-        clock.kernel(Load { cycles: 100, constants: 0 }, None);
-        clock.kernel(Load { cycles: 50, constants: 0 }, None);
+        clock.kernel(load(100, 0), None);
+        clock.kernel(load(50, 0), None);
         for (kernels, end) in [(2, 10), (1, 110), (0, 160)] {
             let mut clock = clock.clone();
             clock.copy(10, kernels);
@@ -170,21 +192,46 @@ mod tests {
 
     #[test]
     fn kernels_and_copies_share_the_memory_of_constants() {
-        let load = |constants| Load { cycles: 100, constants };
         // What the kernel leaves, until one of them is done; half each where both want more.
-        assert_eq!(load(0).beside(100, 40), (100, 40));
-        assert_eq!(load(25).beside(100, 60), (100, 80));
-        assert_eq!(load(25).beside(100, 90), (100, 115));
-        assert_eq!(load(100).beside(100, 30), (130, 60));
-        assert_eq!(load(100).beside(100, 150), (200, 250));
+        assert_eq!(load(100, 0).beside(100, 40), (100, 40));
+        assert_eq!(load(100, 25).beside(100, 60), (100, 80));
+        assert_eq!(load(100, 25).beside(100, 90), (100, 115));
+        assert_eq!(load(100, 100).beside(100, 30), (130, 60));
+        assert_eq!(load(100, 100).beside(100, 150), (200, 250));
+    }
+
+    #[test]
+    fn a_copy_that_slows_a_kernel_in_flight_delays_the_one_behind_it() {
+        let mut clock = Clock::default();
+        let slow = Load { beside: 120, ..load(100, 0) };
+        clock.kernel(slow, None);
+        clock.kernel(load(50, 0), None);
+        clock.copy(60, 2);
+        assert_eq!(clock.kernels.map(|kernel| (kernel.start, kernel.end)), [(0, 110), (110, 160)]);
+    }
+
+    #[test]
+    fn a_copy_takes_its_share_of_the_arena_from_a_kernel() {
+        let load = Load { beside: 120, ..load(100, 0) };
+        // All of the kernel, the half of it, and its second half alone.
+        assert_eq!(load.beside(100, 120), (120, 120));
+        assert_eq!(load.beside(100, 60), (110, 60));
+        assert_eq!(load.beside(50, 100), (60, 100));
+    }
+
+    #[test]
+    fn kernels_of_any_length_are_compared() {
+        let load = Load { beside: u64::MAX / 2, ..load(u64::MAX / 4, 0) };
+        assert_eq!(load.burden(), 32);
+        assert_eq!(load.beside(1 << 50, 1 << 61), (1 << 51, 1 << 61));
     }
 
     #[test]
     fn a_kernel_in_place_holds_up_the_copy_beside_it() {
         let mut clock = Clock::default();
         let copy = clock.copy(90, 0);
-        clock.kernel(Load { cycles: 100, constants: 25 }, None);
-        clock.kernel(Load { cycles: 10, constants: 0 }, Some(copy));
+        clock.kernel(load(100, 25), None);
+        clock.kernel(load(10, 0), Some(copy));
         assert_eq!((clock.ready(Some(copy)), clock.end()), (115, 125));
     }
 }

@@ -100,8 +100,9 @@ fn joint(graph: &CascaderGraph, part: PartId, kernel: &Kernel, plane: [i64; 2]) 
     let copy = |(index, copy)| best_block(graph, (part, Some(index)), copy, plane, Home::Constants);
     let costs: Option<Vec<Cost>> = (0..).zip(&kernel.joined).map(copy).collect();
     let costs = costs?;
-    let cycles = costs.iter().map(|cost| cost.cycles).sum();
-    Some(Cost { cycles, constants: 0, block: costs.first()?.block })
+    let sum = |of: fn(&Cost) -> u64| costs.iter().map(of).sum();
+    let (cycles, beside_copies) = (sum(|cost| cost.cycles), sum(|cost| cost.beside_copies));
+    Some(Cost { cycles, constants: 0, beside_copies, block: costs.first()?.block })
 }
 
 fn best_block(
@@ -121,7 +122,11 @@ fn best_block(
         Unit::EthosU(npu) => ethosu::best_block(npu, &op),
         Unit::Rated(unit) => {
             let carried = rated::carried_cycles(unit, &op, output.plane);
-            rated::best_block(unit, &op).map(|cost| Cost { cycles: cost.cycles + carried, ..cost })
+            rated::best_block(unit, &op).map(|cost| Cost {
+                cycles: cost.cycles + carried,
+                beside_copies: cost.beside_copies + carried,
+                ..cost
+            })
         }
     }
 }

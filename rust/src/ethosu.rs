@@ -90,11 +90,12 @@ pub fn best_block(npu: &EthosU, op: &Operation) -> Option<Cost> {
         ((*alone).max(beside_copies(npu, cost)), *alone, -i64::from(block.height * block.width))
     };
     let (cycles, cost, block) = costed.into_iter().min_by_key(ranked)?;
+    let beside_copies = cycles.max(beside_copies(npu, &cost));
     let constants = match op.constants {
         Home::Constants => constants_time(npu, &cost).ceil(),
         Home::Arena => 0,
     };
-    Some(Cost { cycles, constants, block: [block.height, block.width, block.depth].map(i64::from) })
+    Some(Cost { cycles, constants, beside_copies, block: [block.height, block.width, block.depth].map(i64::from) })
 }
 
 /// Cycles alone that are as good as the fewest.

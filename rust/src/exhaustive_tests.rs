@@ -95,7 +95,7 @@ fn value(graph: &CascaderGraph, plan: &Plan, copies: Copies, costs: &mut Costs) 
         for step in &program.steps {
             match step {
                 Step::Stripe(stripe) if stripe.part == id => {
-                    kernels += stripe.cycles;
+                    kernels += stripe.cost.cycles;
                     let cost = costs.stripe(graph, id, stripe.output.plane(), Source::InPlace);
                     constants += cost.map_or(0, |cost| cost.constants);
                 }
@@ -169,7 +169,7 @@ fn exhaustive(graph: &CascaderGraph) -> All {
 /// Cycles of a program's steps, one after the other.
 fn alone(program: &Program) -> u64 {
     let cycles = |step: &Step| match step {
-        Step::Stripe(stripe) => stripe.cycles,
+        Step::Stripe(stripe) => stripe.cost.cycles,
         Step::Copy { cycles, .. } => *cycles,
         Step::Call { .. } => 0,
     };

@@ -255,11 +255,9 @@ impl Builder<'_> {
             inputs,
             output,
             padding: graph.padding(part, region),
-            block: cost.block,
             constants: constants[offset],
             slice: None,
-            cycles: cost.cycles,
-            constant_cycles: cost.constants,
+            cost,
         };
         self.emit(stripe)
     }
@@ -271,8 +269,8 @@ impl Builder<'_> {
             return Ok(());
         }
         for (slice, &view) in (0..).zip(&stripe.inputs) {
-            let Cost { block, cycles, .. } = self.cost(stripe.part, stripe.output.region, Source::Slice(slice))?;
-            let copy = Stripe { inputs: smallvec![view], block, cycles, slice: Some(slice), ..stripe.clone() };
+            let cost = self.cost(stripe.part, stripe.output.region, Source::Slice(slice))?;
+            let copy = Stripe { inputs: smallvec![view], slice: Some(slice), cost, ..stripe.clone() };
             self.program.steps.push(Step::Stripe(copy));
         }
         Ok(())
@@ -291,8 +289,7 @@ impl Builder<'_> {
             for slice in 0..count as u32 {
                 let constants = self.copy(plan.first, Some(slice));
                 let cost = self.cost(plan.first, stripe.output.region, Source::Slice(slice))?;
-                let (block, cycles, constant_cycles) = (cost.block, cost.cycles, cost.constants);
-                let part = Stripe { block, constants, slice: Some(slice), cycles, constant_cycles, ..stripe.clone() };
+                let part = Stripe { constants, slice: Some(slice), cost, ..stripe.clone() };
                 self.program.steps.push(Step::Stripe(part));
             }
         }

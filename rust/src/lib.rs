@@ -32,6 +32,7 @@ pub mod propagator;
 pub mod proposals;
 pub mod rated;
 mod register_words;
+mod restage;
 pub mod rolling;
 #[cfg(test)]
 mod samples;

@@ -288,6 +288,8 @@ pub struct Cost {
     pub cycles: u64,
     /// Of these, cycles that keep the memory of constants busy, which copies want too.
     pub constants: u64,
+    /// Cycles while copies of constants run all the time and take their share of the arena's memory; at least `cycles`.
+    pub beside_copies: u64,
     /// The block that gives them.
     pub block: Block,
 }

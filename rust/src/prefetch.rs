@@ -6,6 +6,9 @@
 //! before memory allows, and not so early that the front end would stand still waiting for the transfer before. The
 //! times are `clock`'s.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use crate::clock::{total_cycles, Clock, Load, KERNELS_IN_FLIGHT};
 use crate::graph::{aligned, CascaderGraph};
 use crate::lifetimes::settle;
@@ -79,6 +82,11 @@ pub fn sketches(program: &Program, extra: &[u64]) -> Vec<Sketch> {
     found
 }
 
+/// Cycles by the quick clock with all copies as early as is good for them, whatever bytes that takes.
+pub fn unlimited_cycles(program: &Program) -> u64 {
+    Lanes::new(program).issue(u64::MAX).cycles
+}
+
 /// The geometric mean, rounded down.
 fn mean(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
@@ -115,8 +123,8 @@ struct Lanes {
     live: Vec<u64>,
     /// First slot of the NPU run that each of the others belongs to.
     run: Vec<usize>,
-    /// Slots before which no copy needs to be issued.
-    wanted: Vec<usize>,
+    /// Slots before which no copy needs to be issued, in each of the ways that are worth trying.
+    wanted: Vec<Vec<usize>>,
 }
 
 /// Where a copy is issued, and from which slot on its buffer is kept free for it.
@@ -156,7 +164,7 @@ impl Lanes {
             lanes.live.push(live[index]);
             lanes.run.push(run.min(slot));
         }
-        lanes.wanted = lanes.wanted();
+        lanes.wanted = lanes.wishes();
         lanes
     }
 
@@ -179,37 +187,86 @@ impl Lanes {
         limits
     }
 
-    /// Slots before which no copy needs to be issued: each ends when its user, and the copy behind it, can start. Time is
-    /// counted in what kernels leave to copies.
-    fn wanted(&self) -> Vec<usize> {
-        let mut starts: Vec<i64> = Vec::with_capacity(self.others.len());
-        let mut now = 0;
-        for load in &self.loads {
-            starts.push(now);
-            now += load.as_ref().map_or(0, Load::room) as i64;
+    /// Slots before which no copy needs to be issued, in the ways that are worth trying: all as late as that goes, and the
+    /// backlog beside those kernels that it slows down least, which is earlier; the latter with a slot to spare as well,
+    /// as kernels that are slowed down come late.
+    fn wishes(&self) -> Vec<Vec<usize>> {
+        let mut found = vec![self.wanted(|_| 0, 0)];
+        for spare in [0, 1] {
+            let sparing = self.wanted(Load::burden, spare);
+            if !found.contains(&sparing) {
+                found.push(sparing);
+            }
         }
-        let mut deadline = now;
-        let mut slot = self.others.len();
-        let mut wanted: Vec<usize> = self
-            .copies
-            .iter()
-            .rev()
-            .map(|copy| {
-                deadline = deadline.min(starts[copy.user]) - copy.cycles as i64;
-                slot = slot.min(copy.user);
-                // The front end comes to a slot when it has issued the kernel before, the second one in flight.
-                while slot > self.run[copy.user] && starts[slot.saturating_sub(KERNELS_IN_FLIGHT)] > deadline {
-                    slot -= 1;
-                }
-                slot.max(self.run[copy.user])
-            })
-            .collect();
-        wanted.reverse();
+        found
+    }
+
+    /// Slots before which no copy needs to be issued, `spare` slots earlier than it has to be to end when its user, and the
+    /// copy behind it, can start; at once where one behind it is late anyway.
+    fn wanted(&self, burden: impl Fn(&Load) -> u64, spare: usize) -> Vec<usize> {
+        let (used, granted) = self.shared_out(burden);
+        let (mut slot, mut before, mut done) = (0, 0, 0);
+        let mut wanted = Vec::with_capacity(self.copies.len());
+        for (copy, granted) in self.copies.iter().zip(&granted) {
+            while slot < copy.user && before + used[slot] <= done {
+                before += used[slot];
+                slot += 1;
+            }
+            done += granted;
+            // The front end comes to a slot when it has issued the kernel before, the second one in flight.
+            wanted.push((slot + KERNELS_IN_FLIGHT - spare).min(copy.user));
+        }
+        let mut late = None;
+        for ((copy, granted), wanted) in self.copies.iter().zip(granted).zip(&mut wanted).rev() {
+            let run = self.run[copy.user];
+            if granted < copy.cycles {
+                late = Some(run);
+            }
+            if late == Some(run) {
+                *wanted = run;
+            }
+        }
         wanted
     }
 
-    /// Issue every copy where it is wanted or, if memory or the transfer before do not allow that, as soon as they do.
+    /// Cycles of copies beside each of the others, and of each copy, where none may come too late for its user. As every
+    /// copy may only use what lies before, those that come first choose first.
+    fn shared_out(&self, burden: impl Fn(&Load) -> u64) -> (Vec<u64>, Vec<u64>) {
+        let mut used = vec![0; self.others.len()];
+        let mut rooms: BinaryHeap<(Reverse<u64>, usize)> = BinaryHeap::new();
+        let mut known = 0;
+        let share = |copy: &Copy| {
+            if known <= self.run[copy.user] {
+                rooms.clear();
+                known = self.run[copy.user];
+            }
+            rooms.extend(
+                (known..copy.user).filter_map(|slot| Some((Reverse(burden(self.loads[slot].as_ref()?)), slot))),
+            );
+            known = copy.user;
+            let mut wanted = copy.cycles;
+            while let Some(&(_, slot)) = rooms.peek().filter(|_| wanted > 0) {
+                let room = self.loads[slot].map_or(0, |load| load.room()) - used[slot];
+                used[slot] += room.min(wanted);
+                if room <= wanted {
+                    rooms.pop();
+                }
+                wanted -= room.min(wanted);
+            }
+            copy.cycles - wanted
+        };
+        let granted = self.copies.iter().map(share).collect();
+        (used, granted)
+    }
+
+    /// The fastest of what the wishes come to.
     fn issue(&self, limit_bytes: u64) -> Issue {
+        let ways = self.wanted.iter().map(|wanted| self.issue_as(wanted, limit_bytes));
+        ways.min_by_key(|issue| (issue.cycles, issue.peak_bytes)).expect("there is a wish")
+    }
+
+    /// Issue every copy where it is wanted or, if memory or the transfer before do not allow that, as soon as they do.
+    fn issue_as(&self, wanted: &[usize], limit_bytes: u64) -> Issue {
         let mut live = self.live.clone();
         let mut places: Vec<Place> = Vec::with_capacity(self.copies.len());
         let mut ready = vec![None; self.others.len()];
@@ -218,7 +275,7 @@ impl Lanes {
         for (slot, load) in self.loads.iter().enumerate() {
             while let Some(copy) = self.copies.get(places.len()) {
                 let earliest =
-                    *next.get_or_insert_with(|| self.earliest(copy, self.wanted[places.len()], &live, limit_bytes));
+                    *next.get_or_insert_with(|| self.earliest(copy, wanted[places.len()], &live, limit_bytes));
                 if slot < earliest.slot || (slot < copy.user && clock.copies_late()) {
                     break;
                 }
@@ -303,7 +360,10 @@ mod tests {
     }
 
     fn kernels(program: &Program) -> impl Iterator<Item = u64> + '_ {
-        program.steps.iter().filter_map(|step| if let Step::Stripe(stripe) = step { Some(stripe.cycles) } else { None })
+        program
+            .steps
+            .iter()
+            .filter_map(|step| if let Step::Stripe(stripe) = step { Some(stripe.cost.cycles) } else { None })
     }
 
     #[test]
@@ -370,7 +430,7 @@ mod tests {
             // Kernels that read constants in place would hold up copies.
             for step in &mut program.steps {
                 if let Step::Stripe(stripe) = step {
-                    stripe.constant_cycles = 0;
+                    stripe.cost.constants = 0;
                 }
             }
             let fast = ahead(&graph, &program, u64::MAX);

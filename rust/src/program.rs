@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 
 use crate::graph::{CascaderGraph, PartId, TensorId};
-use crate::performance::{Block, Kernel, Operation, Slab, Source};
+use crate::performance::{Cost, Kernel, Operation, Slab, Source};
 use crate::stripe::{Region, Tiling};
 
 /// Decisions for one group of consecutive Parts: how it is cut and what is staged.
@@ -138,16 +138,12 @@ pub struct Stripe {
     pub output: View,
     /// Padding rows and columns that the windows touch: top, left, bottom, right.
     pub padding: [i64; 4],
-    /// OFM block.
-    pub block: Block,
     /// Buffer of the staged constants, None if they are read in place.
     pub constants: Option<u32>,
     /// The slice of output channels that is made, None for all of them.
     pub slice: Option<u32>,
-    /// Modelled cycles.
-    pub cycles: u64,
-    /// Of these, cycles that keep the memory of constants busy.
-    pub constant_cycles: u64,
+    /// What it costs as far as its extents tell, with the OFM block chosen for it.
+    pub cost: Cost,
 }
 
 impl Stripe {

@@ -18,6 +18,7 @@ use crate::plans::{enumerate, PlanTable};
 use crate::prefetch::{prefetch, sketches, Sketch};
 use crate::prefixes::{Partial, Prefixes};
 use crate::program::{Plan, Program, Staging};
+use crate::restage::restaged;
 use crate::stripe::{Axis, Tiling};
 
 /// A way to run the network.
@@ -151,7 +152,13 @@ fn search_once(
     let ahead = Ahead::new(graph, &tables, 4 * options.resolution);
     frontier.proposals_considered += ahead.considered;
     ahead.proposals().for_each(|(plans, bytes)| choose(plans, Some(bytes)));
-    frontier.proposals = placed(graph, &chosen, ROUND_RESOLUTION * options.resolution, costs, place)?;
+    let mut waiting = sketched(graph, &chosen, 0, costs)?;
+    if let Some(fastest) = waiting.iter().min_by_key(|proposal| proposal.sketch.cycles) {
+        let plans = restaged(graph, &chosen[fastest.plans].plans, costs)?;
+        chosen.push(Chosen { plans, limits: Vec::new() });
+        waiting.extend(sketched(graph, &chosen, chosen.len() - 1, costs)?);
+    }
+    frontier.proposals = placed(graph, &chosen, waiting, ROUND_RESOLUTION * options.resolution, costs, place)?;
     Ok(frontier)
 }
 
@@ -178,6 +185,37 @@ impl Point for Waiting {
     }
 }
 
+/// A Proposal in its place, and what the quick clock said of it.
+struct Placed {
+    proposal: Proposal,
+    sketched: u64,
+}
+
+impl Placed {
+    /// Whether it is as fast as another one by the same clock and takes no more than that one takes at best, or hardly
+    /// more.
+    fn excludes(&self, other: &Waiting) -> bool {
+        let Sketch { prefetch_bytes, peak_bytes, cycles } = other.sketch;
+        let margin = if prefetch_bytes == 0 { 0 } else { peak_bytes / PLACING_MARGIN };
+        self.sketched.max(self.proposal.cycles) <= cycles && self.proposal.sram_bytes <= peak_bytes + margin
+    }
+}
+
+/// Ways to issue the copies of all choices from number `first` on.
+fn sketched(
+    graph: &CascaderGraph,
+    chosen: &[Chosen],
+    first: usize,
+    costs: &mut Costs,
+) -> Result<Vec<Waiting>, PlanError> {
+    let mut found = Vec::new();
+    for (plans, Chosen { plans: decisions, limits }) in chosen.iter().enumerate().skip(first) {
+        let program = interleave(graph, decisions, costs)?;
+        found.extend(sketches(&program, limits).into_iter().map(|sketch| Waiting { plans, sketch }));
+    }
+    Ok(found)
+}
+
 /// Place the Proposals that may be Pareto-efficient, the most promising first; returns those that are.
 ///
 /// Placing is what takes time, and what a placement needs beyond the bytes in use is not known before. So fronts of the
@@ -186,18 +224,14 @@ impl Point for Waiting {
 fn placed(
     graph: &CascaderGraph,
     chosen: &[Chosen],
+    mut waiting: Vec<Waiting>,
     resolution: u64,
     costs: &mut Costs,
     place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<Vec<Proposal>, PlanError> {
-    let mut waiting: Vec<Waiting> = Vec::new();
-    for (plans, Chosen { plans: decisions, limits }) in chosen.iter().enumerate() {
-        let program = interleave(graph, decisions, costs)?;
-        waiting.extend(sketches(&program, limits).into_iter().map(|sketch| Waiting { plans, sketch }));
-    }
-    let mut known: Vec<Proposal> = Vec::new();
+    let mut known: Vec<Placed> = Vec::new();
     for round in 0..=ROUNDS {
-        waiting.retain(|proposal| !known.iter().any(|other| excludes(other, proposal)));
+        waiting.retain(|proposal| !known.iter().any(|other| other.excludes(proposal)));
         let promising = match round {
             ROUNDS => waiting.iter().filter(|proposal| proposal.sketch.prefetch_bytes == 0).copied().collect(),
             _ => {
@@ -207,25 +241,26 @@ fn placed(
             }
         };
         for proposal in promising {
-            if known.iter().any(|other| excludes(other, &proposal)) {
+            if known.iter().any(|other| other.excludes(&proposal)) {
                 continue;
             }
             waiting.retain(|other| *other != proposal);
-            let Sketch { prefetch_bytes, peak_bytes, .. } = proposal.sketch;
+            let Sketch { prefetch_bytes, peak_bytes, cycles: sketched } = proposal.sketch;
             let plans = &chosen[proposal.plans].plans;
             for plans in orders(graph, plans, prefetch_bytes) {
                 let mut program = interleave(graph, &plans, costs)?;
                 prefetch(graph, &mut program, prefetch_bytes);
                 let placed = place(&program);
                 let cycles = costs.program(graph, &program, &placed.offsets);
-                known.push(Proposal { plans, prefetch_bytes, sram_bytes: placed.bytes, cycles });
+                let proposal = Proposal { plans, prefetch_bytes, sram_bytes: placed.bytes, cycles };
+                known.push(Placed { proposal, sketched });
                 if placed.bytes <= peak_bytes + peak_bytes / DRIFT {
                     break;
                 }
             }
         }
     }
-    Ok(pareto_front(known))
+    Ok(pareto_front(known.into_iter().map(|placed| placed.proposal).collect()))
 }
 
 /// The Plans in the directions worth placing, until one of them takes hardly more than is in use.
@@ -252,13 +287,6 @@ fn alternating(graph: &CascaderGraph, plans: &[Plan]) -> Vec<Plan> {
         Plan { backwards: grows && !backwards, ..plan.clone() }
     };
     plans.iter().map(turn).collect()
-}
-
-/// Whether a placed Proposal is as fast as another one and takes no more than that one takes at best, or hardly more.
-fn excludes(placed: &Proposal, other: &Waiting) -> bool {
-    let Sketch { prefetch_bytes, peak_bytes, cycles } = other.sketch;
-    let margin = if prefetch_bytes == 0 { 0 } else { peak_bytes / PLACING_MARGIN };
-    placed.cycles <= cycles && placed.sram_bytes <= peak_bytes + margin
 }
 
 /// Every Part whole, constants read in place.

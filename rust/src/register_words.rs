@@ -123,7 +123,7 @@ impl Image {
             self.surface(IFM2, second);
         }
         let [rows, columns] = output.extent;
-        let block = stripe.block.map(|extent| extent as u64);
+        let block = stripe.cost.block.map(|extent| extent as u64);
         let padding = stripe.padding.map(|rows| rows as u64);
         let precision = u64::from(kernel.primitive.has_weights());
         let shape = [rows, columns, kernel.ifm_depth as u64, kernel.ofm_depth as u64, precision, u64::from(blockdep)];

@@ -216,12 +216,12 @@ impl<'a> Stream<'a> {
             input: stripe.inputs[0].plane(),
             output: stripe.output.plane(),
             padding: stripe.padding,
-            block: stripe.block,
+            block: stripe.cost.block,
         };
         self.memo.kernels.entry(geometry).or_insert_with(|| {
             let kernel = kernel.with(geometry.source).expect("a stripe's constants are encoded");
             let op = stripe.operation(graph, &kernel);
-            Costed { kernel: ethosu::planned(npu, &op, stripe.block), steps: [None, None, None, None] }
+            Costed { kernel: ethosu::planned(npu, &op, stripe.cost.block), steps: [None, None, None, None] }
         })
     }
 

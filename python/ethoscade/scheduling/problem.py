@@ -170,6 +170,9 @@ WHOLE_BYTES = 24 * 1024
 SLICE_BYTES = 32 * 1024
 """Slices hold about so many bytes of raw weights."""
 
+MOST_SLICES = 16
+"""Slices of one operator: as each reads the whole input, thin ones of large weights cost more than they spare."""
+
 _SLICE_CHANNELS = 16
 
 
@@ -198,7 +201,7 @@ def choose_encoding(stage: Stage, target: Target | DeviceDescription) -> Encodin
         return encoding
     if staged != in_place:
         encoding = replace(encoding, staged=EncodingSpec(*staged))
-    count = max(-(-raw // SLICE_BYTES), 2 if raw > WHOLE_BYTES else 1)
+    count = min(max(-(-raw // SLICE_BYTES), 2 if raw > WHOLE_BYTES else 1), MOST_SLICES)
     depth = -(-stage.output.shape[2] // count)
     depth = -(-depth // _SLICE_CHANNELS) * _SLICE_CHANNELS
     if stage.primitive is not Primitive.CONVOLUTION or depth >= stage.output.shape[2] or not target.copies_ahead:

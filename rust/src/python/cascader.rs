@@ -494,10 +494,10 @@ fn to_python_step<'py>(py: Python<'py>, step: &Step) -> PyResult<Bound<'py, PyTu
                 inputs,
                 output,
                 stripe.padding,
-                stripe.block,
+                stripe.cost.block,
                 stripe.constants,
                 stripe.slice,
-                stripe.cycles,
+                stripe.cost.cycles,
             )
                 .into_pyobject(py)
         }

@@ -123,7 +123,7 @@ pub fn best_block(unit: &Rated, op: &Operation) -> Option<Cost> {
         let size = -block.iter().product::<i64>();
         if best.is_none_or(|(known, cost)| (done.cycles, size) < (cost.cycles, known)) {
             let constants = done.traffic.busy(unit)[Place::Constants as usize];
-            best = Some((size, Cost { cycles: done.cycles, constants, block }));
+            best = Some((size, Cost { cycles: done.cycles, constants, beside_copies: done.cycles, block }));
         }
     }
     best.map(|(_, cost)| cost)

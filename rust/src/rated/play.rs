@@ -109,7 +109,7 @@ impl Reader<'_> {
         }
         let writes = self.rows(&stripe.output);
         places.output = self.place(&writes);
-        let done = perform(self.unit, &op, stripe.block, places)?;
+        let done = perform(self.unit, &op, stripe.cost.block, places)?;
         Some(Job { engine: done.engine, cycles: done.cycles, reads, writes, traffic: done.traffic })
     }
 

@@ -1,0 +1,54 @@
+//! Proposals whose constants are read otherwise, where that is faster with all the SRAM that copies may want.
+//!
+//! Plans are enumerated with copies exposed or free. With room for early copies neither is true: what is copied takes its
+//! share of both memories from the kernels beside it, wherever it runs. So the operators that run alone are told anew, one
+//! after the other, how to read their constants, by the clock that sees copies and kernels side by side.
+//! Owns these changes to one Proposal. Which Proposals deserve them is for `proposals` to say.
+
+use crate::costs::Costs;
+use crate::graph::CascaderGraph;
+use crate::interleave::{interleave, PlanError};
+use crate::prefetch::unlimited_cycles;
+use crate::program::{Plan, Staging};
+
+/// Times that all operators are looked at, at most.
+const PASSES: u32 = 3;
+
+/// The Plans with the constants of operators that run alone read in the way that is fastest with unlimited SRAM.
+///
+/// # Errors
+/// Those of interleaving the Plans.
+pub fn restaged(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Vec<Plan>, PlanError> {
+    let mut best = plans.to_vec();
+    let mut fewest = unlimited_cycles(&interleave(graph, &best, costs)?);
+    for _ in 0..PASSES {
+        let before = fewest;
+        for index in (0..best.len()).rev() {
+            for staging in others(graph, &best[index]) {
+                let known = std::mem::replace(&mut best[index].staging[0], staging);
+                let cycles = unlimited_cycles(&interleave(graph, &best, costs)?);
+                if cycles < fewest {
+                    fewest = cycles;
+                } else {
+                    best[index].staging[0] = known;
+                }
+            }
+        }
+        if fewest == before {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+/// Other ways to read the constants of a Plan's only operator, if it has only one and runs it whole.
+fn others(graph: &CascaderGraph, plan: &Plan) -> Vec<Staging> {
+    let Some(kernel) = graph.kernel(plan.first).filter(|_| plan.len() == 1) else { return Vec::new() };
+    let extent = graph.tensors[graph.output(plan.first) as usize].plane[plan.tiling.roll as usize];
+    if kernel.staged_bytes() == 0 || plan.tiling.tiles > 1 || plan.stripes[0] < extent {
+        return Vec::new();
+    }
+    let sliced = kernel.sliced.as_ref().map(|_| Staging::Sliced);
+    let ways = [Staging::InPlace, Staging::Whole].into_iter().chain(sliced);
+    ways.filter(|&staging| staging != plan.staging[0]).collect()
+}
