@@ -98,32 +98,21 @@ const FINEST_RESOLUTION: u64 = 1 << 20;
 /// Search all Plans and Proposals of a graph; options left out keep their defaults. Only where no resolution is given, a
 /// cheap search is followed by a finer one.
 #[pyfunction]
-#[pyo3(signature = (graph, *, max_group=None, stripes=None, divisions=None, tiles=None, resolution=None, max_points=None))]
-#[allow(clippy::too_many_arguments)]
+#[pyo3(signature = (graph, *, max_group=None, resolution=None))]
 fn search_cascades(
     py: Python<'_>,
     graph: &CascaderGraph,
     max_group: Option<usize>,
-    stripes: Option<Vec<i64>>,
-    divisions: Option<Vec<i64>>,
-    tiles: Option<Vec<u32>>,
     resolution: Option<u64>,
-    max_points: Option<usize>,
 ) -> PyResult<PyFrontier> {
     let defaults = Options::default();
     let options = Options {
         max_group: max_group.unwrap_or(defaults.max_group).max(1),
-        stripes: stripes.unwrap_or(defaults.stripes),
-        divisions: divisions.unwrap_or(defaults.divisions),
-        tiles: tiles.unwrap_or(defaults.tiles),
         resolution: resolution.unwrap_or(defaults.resolution),
-        max_points: max_points.unwrap_or_else(|| Options::points_for(resolution.unwrap_or(defaults.resolution))),
+        max_points: Options::points_for(resolution.unwrap_or(defaults.resolution)),
         refined_up_to: resolution.map_or(defaults.refined_up_to, |_| 0),
         ..defaults
     };
-    if options.stripes.iter().chain(&options.divisions).any(|&s| s < 1) || options.tiles.contains(&0) {
-        return Err(SchedulingError::new_err("stripes, divisions and tiles are at least 1"));
-    }
     if options.resolution > FINEST_RESOLUTION {
         return Err(SchedulingError::new_err(format!("a resolution is at most {FINEST_RESOLUTION}")));
     }
