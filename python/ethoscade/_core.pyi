@@ -78,11 +78,7 @@ def search_cascades(
     graph: CascaderGraph,
     *,
     max_group: int | None = None,
-    stripes: Sequence[int] | None = None,
-    divisions: Sequence[int] | None = None,
-    tiles: Sequence[int] | None = None,
     resolution: int | None = None,
-    max_points: int | None = None,
 ) -> Frontier: ...
 def interleave_plans(
     graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0

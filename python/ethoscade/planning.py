@@ -72,10 +72,7 @@ def prepare(source: Graph, device: DeviceDescription) -> Outline:
     chosen = [scheduling_problem.choose_encoding(stage, device) for stage in stages]
     misfit = next((s for s, encoding in zip(stages, chosen, strict=True) if encoding.block_depth == 0), None)
     if misfit is not None:
-        raise ConfigError(
-            f"device '{device.name}': buffer_bytes is {device.buffer_bytes}; no block of '{misfit.name}' fits with its "
-            "inputs, constants and output"
-        )
+        raise _misfit(misfit, device)
     encodings = [scheduling_problem.unencoded(stage, choice) for stage, choice in zip(stages, chosen, strict=True)]
     constant_bytes = sum(encoding.constant_bytes for encoding in encodings)
     if device.constants.size_bytes is not None and constant_bytes > device.constants.size_bytes:
@@ -85,6 +82,20 @@ def prepare(source: Graph, device: DeviceDescription) -> Outline:
         )
     problem = scheduling_problem.build(graph, divided.order, stages, encodings, device)
     return Outline(source, graph, device, stages, problem, constant_bytes)
+
+
+def _misfit(stage: Stage, device: DeviceDescription) -> ConfigError:
+    """Why no engine carries out an operation for which there is a rate."""
+    untiled = replace(device, buffer_bytes=None)
+    if device.buffer_bytes is not None and scheduling_problem.choose_encoding(stage, untiled).block_depth > 0:
+        return ConfigError(
+            f"device '{device.name}': buffer_bytes is {device.buffer_bytes}; no block of '{stage.name}' fits with its "
+            "inputs, constants and output"
+        )
+    return ConfigError(
+        f"device '{device.name}': '{stage.name}' takes more than 2^36 cycles; the engines need faster rates or smaller "
+        "granules, or the memories more bytes_per_cycle"
+    )
 
 
 def _check_engines(stages: Sequence[Stage], device: DeviceDescription) -> None:

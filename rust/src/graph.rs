@@ -109,6 +109,16 @@ pub enum GraphError {
         /// Outputs found.
         count: usize,
     },
+    /// An NPU Part without an input, or one that joins another number of inputs than it has.
+    #[error("NPU part '{part}' has {count} inputs; its kernel reads {expected}")]
+    Inputs {
+        /// The Part.
+        part: String,
+        /// Inputs found.
+        count: usize,
+        /// How many there should be.
+        expected: usize,
+    },
     /// A plane or pixel of no extent.
     #[error("tensor '{tensor}' has an empty plane or pixel")]
     Empty {
@@ -151,8 +161,8 @@ impl CascaderGraph {
             }
         }
         for (id, part) in parts.iter().enumerate() {
-            if matches!(part.work, Work::Npu(_)) && part.outputs.len() != 1 {
-                return Err(GraphError::Outputs { part: part.name.clone(), count: part.outputs.len() });
+            if let Work::Npu(kernel) = &part.work {
+                check_arity(part, kernel)?;
             }
             for tensor in part.inputs.iter().map(|input| input.tensor).chain(part.outputs.iter().copied()) {
                 if tensor as usize >= tensors.len() {
@@ -232,6 +242,54 @@ impl CascaderGraph {
     }
 }
 
+/// An NPU Part has one output and reads what its kernel reads: an input at least, or one for each operation that joins.
+fn check_arity(part: &Part, kernel: &Kernel) -> Result<(), GraphError> {
+    if part.outputs.len() != 1 {
+        return Err(GraphError::Outputs { part: part.name.clone(), count: part.outputs.len() });
+    }
+    let (count, joined) = (part.inputs.len(), kernel.joined.len());
+    if count == 0 || joined > 0 && count != joined {
+        return Err(GraphError::Inputs { part: part.name.clone(), count, expected: joined.max(1) });
+    }
+    Ok(())
+}
+
 fn order_error(tensor: &Tensor, part: &Part, fault: &'static str) -> GraphError {
     GraphError::Order { tensor: tensor.name.clone(), fault, part: part.name.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::performance::Primitive;
+    use crate::samples::Network;
+
+    /// Two convolutions whose outputs are joined, with something changed.
+    fn fault(change: impl FnOnce(&mut Vec<Tensor>, &mut Vec<Part>)) -> Option<GraphError> {
+        let mut net = Network::new([8, 8], 16);
+        let branches = [3, 1].map(|kernel| net.window(0, Primitive::Convolution, kernel, 1, 16));
+        let end = net.join(&branches);
+        let CascaderGraph { mut tensors, mut parts, device, .. } = net.finish(end);
+        change(&mut tensors, &mut parts);
+        CascaderGraph::new(tensors, parts, device).err()
+    }
+
+    #[test]
+    fn what_does_not_hold_together_is_named() {
+        assert_eq!(fault(|_, _| {}), None);
+        let count = fault(|_, parts| parts[0].outputs.clear());
+        assert!(matches!(count, Some(GraphError::Outputs { count: 0, .. })));
+        let none = fault(|_, parts| parts[0].inputs.clear());
+        assert!(matches!(none, Some(GraphError::Inputs { count: 0, expected: 1, .. })));
+        let fewer = fault(|_, parts| parts[2].inputs.truncate(1));
+        assert!(matches!(fewer, Some(GraphError::Inputs { count: 1, expected: 2, .. })));
+        let beyond = fault(|tensors, parts| parts[1].inputs[0].tensor = tensors.len() as TensorId);
+        assert!(matches!(beyond, Some(GraphError::NoSuchTensor { .. })));
+        let early = fault(|_, parts| parts.swap(1, 2));
+        assert!(matches!(early, Some(GraphError::Order { fault: "read before it is made", .. })));
+        let again = fault(|_, parts| parts[1].outputs = parts[0].outputs.clone());
+        assert!(matches!(again, Some(GraphError::Order { fault: "made again", .. })));
+        let empty = fault(|tensors, _| tensors[1].plane[0] = 0);
+        assert!(matches!(empty, Some(GraphError::Empty { .. })));
+    }
 }

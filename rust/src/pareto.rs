@@ -100,7 +100,7 @@ pub fn thin<T: Point>(front: &mut Vec<T>, resolution: u64) {
     let mut index = 0;
     front.retain(|point| {
         let cycles = point.cycles();
-        let near = |kept: u64| (kept.max(cycles) - cycles) * resolution <= cycles;
+        let near = |kept: u64| u128::from(kept.max(cycles) - cycles) * u128::from(resolution) <= cycles.into();
         let keep = index == last || !kept.is_some_and(near);
         index += 1;
         if keep {
@@ -174,6 +174,13 @@ mod tests {
         front.sort_unstable();
         front.dedup();
         front
+    }
+
+    #[test]
+    fn thinning_knows_no_overflow() {
+        let mut front = vec![(1, u64::MAX), (2, u64::MAX - 1), (3, 1 << 63), (4, 1)];
+        thin(&mut front, 1 << 20);
+        assert_eq!(front, [(1, u64::MAX), (3, 1 << 63), (4, 1)]);
     }
 
     proptest! {

@@ -96,17 +96,6 @@ pub struct Buffer {
     pub windows: Vec<Window>,
 }
 
-impl Buffer {
-    /// Bytes in use at a step.
-    pub fn live_bytes(&self, step: u32) -> u64 {
-        if step < self.first_step || step >= self.last_step {
-            return 0;
-        }
-        let window = self.windows.iter().find(|window| window.first_step <= step && step < window.last_step);
-        window.map_or(self.size_bytes, |window| window.high - window.low)
-    }
-}
-
 /// A box of a tensor in a buffer; pixel `origin` lies at the buffer's start, rows and columns wrap at its capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {

@@ -5,7 +5,7 @@ use crate::graph::{aligned, CascaderGraph, Input, Layout, Part, PartId, Tensor, 
 use crate::npu::timing::Port;
 use crate::occupancy::{Occupancy, Share};
 use crate::performance::{Device, Encoding, Kernel, Primitive, Sliced};
-use crate::program::{Content, Plan, Program};
+use crate::program::{Buffer, Content, Plan, Program};
 use crate::propagator::Propagator;
 use crate::proposals::Placement;
 use crate::stripe::Span;
@@ -202,7 +202,7 @@ pub fn mobilenet_v2() -> CascaderGraph {
 
 /// Every buffer behind the one before, and the largest sum of bytes alive at once: what a perfect placement takes.
 pub fn place(program: &Program) -> Placement {
-    let alive = |step: u32| program.buffers.iter().map(|b| b.live_bytes(step)).sum();
+    let alive = |step: u32| program.buffers.iter().map(|buffer| live_bytes(buffer, step)).sum();
     let bytes = (0..program.steps.len() as u32).map(alive).max().unwrap_or(0);
     let mut next = 0;
     let offsets = program.buffers.iter().map(|buffer| {
@@ -210,6 +210,14 @@ pub fn place(program: &Program) -> Placement {
         next - aligned(buffer.size_bytes)
     });
     Placement { bytes, offsets: offsets.collect() }
+}
+
+fn live_bytes(buffer: &Buffer, step: u32) -> u64 {
+    if step < buffer.first_step || step >= buffer.last_step {
+        return 0;
+    }
+    let window = buffer.windows.iter().find(|window| window.first_step <= step && step < window.last_step);
+    window.map_or(buffer.size_bytes, |window| window.high - window.low)
 }
 
 /// Most bytes in the arena while a Plan of a program runs, as the search counts them before there is a program.

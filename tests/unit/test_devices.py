@@ -147,9 +147,15 @@ def test_nonsense_is_named(message: str, build: Callable[[], object]) -> None:
     assert "device 'matrix-npu'" in str(caught.value)
 
 
+def _granule(device: DeviceDescription, extent: int) -> DeviceDescription:
+    return replace(device, engines=tuple(replace(engine, granule=(extent,) * 4) for engine in device.engines))
+
+
 MISFITS: list[tuple[str, DeviceDescription]] = [
     (r"engines have no rate for add, which '.+' needs", replace(matrix_npu(), engines=matrix_npu().engines[:1])),
     (r"buffer_bytes is 64; no block of '.+' fits", replace(matrix_npu(), buffer_bytes=64)),
+    (r"'.+' takes more than 2\^36 cycles", _granule(matrix_npu(), 2**16)),
+    (r"'.+' takes more than 2\^36 cycles", _granule(cortex_m7(), 2**16)),
     (
         r"constants\.size_bytes is 100; '.+' has \d+ bytes",
         replace(matrix_npu(), constants=replace(matrix_npu().constants, size_bytes=100)),
@@ -157,7 +163,7 @@ MISFITS: list[tuple[str, DeviceDescription]] = [
 ]
 
 
-@pytest.mark.parametrize(("message", "device"), MISFITS, ids=[message for message, _ in MISFITS])
+@pytest.mark.parametrize(("message", "device"), MISFITS)
 def test_what_a_network_does_not_fit_is_named(message: str, device: DeviceDescription) -> None:
     with pytest.raises(ConfigError, match=message):
         ethoscade.plan(residual_network(), device)

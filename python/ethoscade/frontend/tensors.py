@@ -35,7 +35,8 @@ _DTYPES: dict[int, DType] = {
 _TYPE_NAMES = {v: k for k, v in vars(_T).items() if isinstance(v, int)}
 _QUANTISED = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64)
 _MAX_RANK = 32
-_MAX_BYTES = 2**63 - 1
+# As much as the devices' 40 address bits reach; sums of many such tensors still fit the planner's 64-bit integers.
+_MAX_BYTES = 2**40
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -134,7 +135,9 @@ def _read_shape(raw: Any, name: str, dtype: DType) -> tuple[int, ...]:
         )
     if math.prod(shape) * dtype.size_bytes > _MAX_BYTES:
         raise ModelFormatError(
-            f"tensor '{name}' has shape {shape}: more bytes than 64 bits can count", tensor=name, value=shape
+            f"tensor '{name}' has shape {shape}: more than {_MAX_BYTES} bytes, which is what 40 address bits reach",
+            tensor=name,
+            value=shape,
         )
     return shape
 

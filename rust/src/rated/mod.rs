@@ -23,6 +23,10 @@ const MAX_RATE: u32 = 1 << 16;
 const MAX_CYCLES: u64 = 1 << 24;
 /// Largest granule.
 const MAX_GRANULE: i64 = 1 << 16;
+/// Most cycles of one operation, so that no sum of a program's overflows: more than a minute of any such device.
+const MAX_OPERATION_CYCLES: u64 = 1 << 36;
+/// What stands for any longer time, as out of reach, yet so that sums of many do not overflow.
+const FOREVER: u64 = 1 << 48;
 
 /// Whether a description makes sense.
 ///
@@ -134,8 +138,8 @@ fn burst(unit: &Rated, place: Place) -> u64 {
     port(unit, place).burst_bytes.into()
 }
 
-/// Cycles of `amount` at `rate` per cycle, rounded up.
-fn at_rate(amount: u64, (numerator, denominator): (u32, u32)) -> u64 {
-    let cycles = (u128::from(amount) * u128::from(denominator)).div_ceil(u128::from(numerator));
-    u64::try_from(cycles).unwrap_or(u64::MAX)
+/// Cycles of `amount` at `rate` per cycle, rounded up; `FOREVER` at most.
+fn at_rate(amount: u128, (numerator, denominator): (u32, u32)) -> u64 {
+    let cycles = amount.saturating_mul(u128::from(denominator)).div_ceil(u128::from(numerator));
+    u64::try_from(cycles).map_or(FOREVER, |cycles| cycles.min(FOREVER))
 }

@@ -4,7 +4,7 @@
 
 use smallvec::SmallVec;
 
-use super::{at_rate, burst, port};
+use super::{at_rate, burst, port, FOREVER, MAX_OPERATION_CYCLES};
 use crate::performance::{Block, Cost, Engine, Home, Layout, Operation, Primitive, Rated, Slab};
 
 /// Channels of a brick.
@@ -70,7 +70,7 @@ impl Traffic {
         let ours = self.by_memory(unit);
         PLACES.map(|place| {
             let i = place as usize;
-            at_rate(ours.read[i] + ours.written[i], port(unit, place).bytes_per_cycle)
+            at_rate((ours.read[i] + ours.written[i]).into(), port(unit, place).bytes_per_cycle)
         })
     }
 
@@ -108,7 +108,8 @@ pub(super) struct Performed {
     pub traffic: Traffic,
 }
 
-/// The cheapest block; None if no engine does it or no block fits the buffer. Ties go to the larger block.
+/// The cheapest block; None if no engine does it, no block fits the buffer, or it takes more than 2^36 cycles with each.
+/// Ties go to the larger block.
 pub fn best_block(unit: &Rated, op: &Operation) -> Option<Cost> {
     let mut best: Option<(i64, Cost)> = None;
     let depth = op.kernel.ofm_depth;
@@ -119,7 +120,8 @@ pub fn best_block(unit: &Rated, op: &Operation) -> Option<Cost> {
         if unit.buffer_bytes.is_some_and(|limit| tiles.largest_bytes(op) > limit) {
             continue;
         }
-        let Some(done) = perform_tiles(unit, op, &tiles, Places::near(op.constants)) else { continue };
+        let done = perform_tiles(unit, op, &tiles, Places::near(op.constants));
+        let Some(done) = done.filter(|done| done.cycles <= MAX_OPERATION_CYCLES) else { continue };
         let size = -block.iter().product::<i64>();
         if best.is_none_or(|(known, cost)| (done.cycles, size) < (cost.cycles, known)) {
             let constants = done.traffic.busy(unit)[Place::Constants as usize];
@@ -163,7 +165,8 @@ fn perform_tiles(unit: &Rated, op: &Operation, tiles: &Tiles, places: Places) ->
         let moves = traffic.cycles(unit);
         for (index, engine) in unit.engines.iter().enumerate() {
             let Some(rate) = engine.rates[op.kernel.primitive as usize] else { continue };
-            let works = at_rate(tiles.work(op, engine), rate) + tiles.count() * engine.instruction_cycles;
+            let instructions = tiles.count().saturating_mul(engine.instruction_cycles).min(FOREVER);
+            let works = at_rate(tiles.work(op, engine), rate) + instructions;
             // A DMA engine loads and stores tiles behind the computation; without one, whoever computes does.
             let behind = match unit.dma {
                 Some(_) => works.max(moves.into_iter().max().unwrap_or(0)),
@@ -202,16 +205,17 @@ impl Tiles {
     }
 
     /// Multiply-accumulates, or elements taken in, rounded up to the granules of an engine.
-    fn work(&self, op: &Operation, engine: &Engine) -> u64 {
-        let rounded =
-            |extents: &Extents, granule: i64| extents.iter().map(|&extent| round_up(extent, granule)).sum::<i64>();
+    fn work(&self, op: &Operation, engine: &Engine) -> u128 {
+        let rounded = |extents: &Extents, granule: i64| {
+            extents.iter().map(|&extent| round_up(extent, granule)).sum::<i64>() as u128
+        };
         let [height, width, reads, makes] = engine.granule;
         let outputs = rounded(&self.output[0], height) * rounded(&self.output[1], width) * rounded(&self.depths, makes);
         let per_output = match op.kernel.primitive {
             Primitive::Convolution => round_up(op.kernel.ifm_depth, reads),
             Primitive::Depthwise | Primitive::AveragePool | Primitive::MaxPool | Primitive::Add => 1,
         };
-        (outputs * per_output * op.kernel.kernel.iter().product::<i64>()) as u64
+        outputs * (per_output * op.kernel.kernel.iter().product::<i64>()) as u128
     }
 
     /// Bytes of the largest block's tiles together.

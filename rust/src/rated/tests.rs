@@ -88,6 +88,20 @@ impl Case {
 }
 
 #[test]
+fn what_takes_too_long_has_no_cost() {
+    let mut unit = unit();
+    let pooling = Case::new(Primitive::MaxPool, 1, [16, 16], [16, 16]);
+    unit.engines[0].rates = [Some((1, 1 << 16)); Primitive::COUNT];
+    unit.engines[0].granule = [1, 1, 1, 1 << 8];
+    assert_eq!(pooling.cycles(&unit), 16 * 16 * (1 << 8) * (1 << 16));
+    unit.engines[0].granule = [1 << 10, 1 << 10, 1, 1];
+    assert!(pooling.cost(&unit).is_none());
+    unit.engines[0].granule = [1 << 16; 4];
+    let convolution = Case::new(Primitive::Convolution, 3, [16, 16], [16, 16]);
+    assert!([pooling, convolution].iter().all(|case| case.cost(&unit).is_none()));
+}
+
+#[test]
 fn work_is_rounded_up_to_granules_and_to_whole_cycles() {
     let mut unit = unit();
     let convolution = Case::new(Primitive::Convolution, 3, [5, 6], [3, 5]);
