@@ -244,7 +244,7 @@ mod tests {
                 let alone = all.max(constants) + copies[1..].iter().map(|copy| copy.1).sum::<u64>();
                 for tail in &rest {
                     let (bytes, cycles) = tail.copy;
-                    let plans = [&[plan.clone()], &tail.plans[..]].concat();
+                    let plans = [std::slice::from_ref(&plan), &tail.plans[..]].concat();
                     let mut push = |held, took| {
                         let bytes = tail.bytes.max(candidate.bytes + held);
                         let cycles = alone + took + tail.cycles;
@@ -268,7 +268,9 @@ mod tests {
             let t = kernels.fold(0, |t, (depth, size)| net.window(t, Primitive::Convolution, size, 1, depth));
             net.finish(t)
         };
-        let mut found = vec![network(24, [32, 64, 32]), network(4, [32, 64, 128])];
+        let mut found = vec![network(24, [32, 64, 32]), network(4, [32, 64, 128]), network(16, [128, 256, 256])];
+        found.push(network(14, [256, 512, 256]));
+        found.push(network(28, [32, 128, 256]));
         // With an operator elsewhere first, and one in the middle.
         for part in 0..2 {
             let mut graph = network(8, [64, 32, 64]);
@@ -284,7 +286,7 @@ mod tests {
 
     #[test]
     fn fronts_are_those_of_every_choice_of_plans_and_of_what_is_fetched() {
-        let (mut hidden, mut mixed) = (0, 0);
+        let (mut hidden, mut sliced, mut mixed) = (0, 0, 0);
         for graph in networks() {
             let view = |copies| enumerate(&graph, &options(), copies, u64::MAX, &mut Costs::default());
             let tables = [Copies::Exposed, Copies::Hidden].map(view);
@@ -298,18 +300,20 @@ mod tests {
             for ((plans, bytes), &(_, cycles)) in ahead.proposals().zip(&found) {
                 assert!(all.iter().any(|tail| tail.plans == plans && whole(tail) == (bytes, cycles)));
             }
-            // What is tested is of use here: neither view alone, nor copies exposed alone, has this front.
+            // What is tested is of use here: whole copies and slices behind the first group, and both views.
             let exposed = |tail: &&Tail| {
                 let copies = tail.plans.iter().map(|plan| copies(&graph, plan)[0].1);
                 tail.plans.len() > 1 && copies.skip(1).any(|cycles| cycles > 0)
             };
             hidden += all.iter().filter(exposed).filter(|tail| front.contains(&whole(tail))).count();
+            let slices = |tail: &&Tail| tail.plans.iter().skip(1).any(|plan| plan.staging[0] == Staging::Sliced);
+            sliced += all.iter().filter(slices).filter(|tail| front.contains(&whole(tail))).count();
             mixed += usize::from([0, 1].iter().all(|&view| {
                 let one = Ahead::new(&graph, &tables[view..=view], 0);
                 let ends = one.fronts[graph.parts.len()][NOTHING].iter().map(|end| (end.bytes, end.cycles));
                 ends.collect::<Vec<_>>() != front
             }));
         }
-        assert!(hidden > 0 && mixed > 0, "{hidden} {mixed}");
+        assert!(hidden > 0 && sliced > 0 && mixed > 0, "{hidden} {sliced} {mixed}");
     }
 }

@@ -503,4 +503,37 @@ mod tests {
         assert_eq!(few.stopped, Stop::Width);
         assert!(few.epsilon.parts * asked.of > few.epsilon.of * asked.parts);
     }
+
+    #[test]
+    fn no_view_of_the_search_knows_better_than_the_frontier() {
+        // Constants that take more than planes.
+        let mut net = Network::new([8, 8], 16);
+        let layers = [(3, 1, 64), (1, 1, 128), (3, 2, 128), (1, 1, 256)];
+        let t = layers
+            .into_iter()
+            .fold(0, |t, (size, stride, depth)| net.window(t, Primitive::Convolution, size, stride, depth));
+        let graph = net.finish(t);
+        let options = Options { refined_up_to: 0, ..Options::default() };
+        let mut costs = Costs::default();
+        let frontier = search(&graph, &options, &mut place).expect("blocks fit");
+        let most = frontier.uncascaded_bytes;
+        let tables = options.copies.iter().map(|&copies| enumerate(&graph, &options, copies, most, &mut costs));
+        let tables: Vec<PlanTable> = tables.collect();
+        let mut known: Vec<(Vec<Plan>, u64)> =
+            Ahead::new(&graph, &tables, 4 * options.resolution).proposals().collect();
+        for table in &tables {
+            for prefixes in [&table.growing, &table.steady] {
+                known.extend(prefixes.whole().iter().map(|end| (unwind(table, prefixes, end), 0)));
+            }
+        }
+        for (plans, limit) in known {
+            let mut program = interleave(&graph, &plans, &mut costs).expect("blocks fit");
+            prefetch(&graph, &mut program, limit);
+            let placement = place(&program);
+            let cycles = costs.program(&graph, &program, &placement.offsets);
+            let covers = |found: &Proposal| found.sram_bytes <= placement.bytes && found.cycles <= cycles;
+            let missing = (placement.bytes, cycles, limit);
+            assert!(frontier.proposals.iter().any(covers), "{missing:?}");
+        }
+    }
 }
