@@ -191,3 +191,129 @@ impl Offer {
         Offer { bytes: self.bytes + bytes, cycles: self.cycles + cycles.saturating_sub(self.spare), ..self }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::costs::Costs;
+    use crate::graph::Work;
+    use crate::options::{Copies, Options};
+    use crate::pareto::pareto_front;
+    use crate::performance::Primitive;
+    use crate::plans::enumerate;
+    use crate::samples::Network;
+
+    /// Plans for Parts up to the last one: the most bytes, the cycles but for the copy that they begin with, and that copy.
+    #[derive(Clone)]
+    struct Tail {
+        bytes: u64,
+        cycles: u64,
+        copy: (u64, u64),
+        plans: Vec<Plan>,
+    }
+
+    /// Bytes and cycles of the copies that a Plan begins with, by Part.
+    fn copies(graph: &CascaderGraph, plan: &Plan) -> Vec<(u64, u64)> {
+        let copy = |(part, staging): (PartId, &Staging)| {
+            let bytes = graph.kernel(part).map_or(0, |kernel| match staging {
+                Staging::InPlace => 0,
+                Staging::Whole => kernel.staged_bytes(),
+                Staging::Sliced => kernel.sliced.as_ref().map_or(0, |sliced| sliced.bytes[0]),
+            });
+            (aligned(bytes), if bytes > 0 { staging_cycles(&graph.device, bytes) } else { 0 })
+        };
+        (plan.first..).zip(&plan.staging).map(copy).collect()
+    }
+
+    /// Every way to run Parts `first..`, each first copy behind nothing and, where there is a kernel, behind the group before.
+    fn tails(graph: &CascaderGraph, tables: &[PlanTable], first: PartId) -> Vec<Tail> {
+        let count = graph.parts.len() as PartId;
+        if first == count {
+            return vec![Tail { bytes: 0, cycles: 0, copy: (0, 0), plans: Vec::new() }];
+        }
+        let mut found = Vec::new();
+        for last in first..count {
+            let rest = tails(graph, tables, last + 1);
+            let of_table = |table: &'_ PlanTable| {
+                let group = table.by_last[last as usize].get((last - first) as usize).cloned().unwrap_or_default();
+                group.into_iter().map(|one| (one, table.plan(first, last, &one))).collect::<Vec<_>>()
+            };
+            for (candidate, plan) in tables.iter().flat_map(of_table) {
+                let copies = copies(graph, &plan);
+                let Cycles { all, constants } = candidate.kernels;
+                let alone = all.max(constants) + copies[1..].iter().map(|copy| copy.1).sum::<u64>();
+                for tail in &rest {
+                    let (bytes, cycles) = tail.copy;
+                    let plans = [std::slice::from_ref(&plan), &tail.plans[..]].concat();
+                    let mut push = |held, took| {
+                        let bytes = tail.bytes.max(candidate.bytes + held);
+                        let cycles = alone + took + tail.cycles;
+                        found.push(Tail { bytes, cycles, copy: copies[0], plans: plans.clone() });
+                    };
+                    push(0, cycles);
+                    if bytes > 0 && graph.kernel(last).is_some() {
+                        push(bytes, cycles.saturating_sub(all.saturating_sub(constants)));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// Three convolutions with slices, on a plane so large that kernels hide copies and on one where they do not.
+    fn networks() -> Vec<CascaderGraph> {
+        let network = |side: i64, depths: [i64; 3]| {
+            let mut net = Network::new([side, side], 16);
+            let kernels = depths.into_iter().zip([3, 1, 1]);
+            let t = kernels.fold(0, |t, (depth, size)| net.window(t, Primitive::Convolution, size, 1, depth));
+            net.finish(t)
+        };
+        let mut found = vec![network(24, [32, 64, 32]), network(4, [32, 64, 128]), network(16, [128, 256, 256])];
+        found.push(network(14, [256, 512, 256]));
+        found.push(network(28, [32, 128, 256]));
+        // With an operator elsewhere first, and one in the middle.
+        for part in 0..2 {
+            let mut graph = network(8, [64, 32, 64]);
+            graph.parts[part].work = Work::Opaque { workspace_bytes: 0 };
+            found.push(graph);
+        }
+        found
+    }
+
+    fn options() -> Options {
+        Options { max_group: 2, stripes: vec![4], divisions: vec![], tiles: vec![1], ..Options::default() }
+    }
+
+    #[test]
+    fn fronts_are_those_of_every_choice_of_plans_and_of_what_is_fetched() {
+        let (mut hidden, mut sliced, mut mixed) = (0, 0, 0);
+        for graph in networks() {
+            let view = |copies| enumerate(&graph, &options(), copies, u64::MAX, &mut Costs::default());
+            let tables = [Copies::Exposed, Copies::Hidden].map(view);
+            let ahead = Ahead::new(&graph, &tables, 0);
+            let all = tails(&graph, &tables, 0);
+            let whole = |tail: &Tail| (tail.bytes, tail.cycles + tail.copy.1);
+            let front = pareto_front(all.iter().map(whole).collect());
+            let found: Vec<(u64, u64)> =
+                ahead.fronts[graph.parts.len()][NOTHING].iter().map(|end| (end.bytes, end.cycles)).collect();
+            assert_eq!(found, front);
+            for ((plans, bytes), &(_, cycles)) in ahead.proposals().zip(&found) {
+                assert!(all.iter().any(|tail| tail.plans == plans && whole(tail) == (bytes, cycles)));
+            }
+            // What is tested is of use here: whole copies and slices behind the first group, and both views.
+            let exposed = |tail: &&Tail| {
+                let copies = tail.plans.iter().map(|plan| copies(&graph, plan)[0].1);
+                tail.plans.len() > 1 && copies.skip(1).any(|cycles| cycles > 0)
+            };
+            hidden += all.iter().filter(exposed).filter(|tail| front.contains(&whole(tail))).count();
+            let slices = |tail: &&Tail| tail.plans.iter().skip(1).any(|plan| plan.staging[0] == Staging::Sliced);
+            sliced += all.iter().filter(slices).filter(|tail| front.contains(&whole(tail))).count();
+            mixed += usize::from([0, 1].iter().all(|&view| {
+                let one = Ahead::new(&graph, &tables[view..=view], 0);
+                let ends = one.fronts[graph.parts.len()][NOTHING].iter().map(|end| (end.bytes, end.cycles));
+                ends.collect::<Vec<_>>() != front
+            }));
+        }
+        assert!(hidden > 0 && sliced > 0 && mixed > 0, "{hidden} {sliced} {mixed}");
+    }
+}

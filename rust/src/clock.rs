@@ -234,4 +234,55 @@ mod tests {
         clock.kernel(load(10, 0), Some(copy));
         assert_eq!((clock.ready(Some(copy)), clock.end()), (115, 125));
     }
+
+    #[test]
+    fn copies_are_left_half_of_a_kernel_at_least() {
+        let room = |constants| load(100, constants).room();
+        assert_eq!([0, 25, 50, 80, 100].map(room), [100, 75, 50, 50, 50]);
+    }
+
+    #[test]
+    fn transfers_run_one_after_the_other_and_hold_up_the_front_end() {
+        let mut clock = Clock::default();
+        assert!(!clock.copies_late());
+        let first = clock.copy(50, 0);
+        assert!(clock.copies_late());
+        // The second one is issued when the first is done; what waits for the first alone starts beside it.
+        clock.copy(70, 0);
+        assert_eq!((clock.front, clock.copied, clock.ready(Some(first))), (50, 120, 50));
+        clock.kernel(load(30, 0), Some(first));
+        assert_eq!((clock.kernels[1].end, clock.end()), (80, 120));
+        clock.kernel(load(200, 0), None);
+        assert!(clock.copies_late());
+        clock.kernel(load(10, 0), None);
+        // The front end has waited for the first of three kernels, and is to wait for the second.
+        assert!(!clock.copies_late());
+    }
+
+    #[test]
+    fn a_copy_slows_down_kernels_in_flight_that_read_in_place_and_those_behind_them() {
+        let busy = load(100, 100);
+        let mut clock = Clock::default();
+        clock.kernel(busy, None);
+        clock.kernel(load(50, 0), None);
+        clock.copy(130, 2);
+        assert_eq!((clock.kernels[0].end, clock.kernels[1].start, clock.kernels[1].end), (200, 200, 250));
+        assert_eq!((clock.copied, clock.end()), (230, 250));
+        // So does one that runs when the kernel starts.
+        let mut clock = Clock::default();
+        clock.copy(30, 0);
+        clock.kernel(busy, None);
+        assert_eq!((clock.copied, clock.end()), (60, 130));
+    }
+
+    #[test]
+    fn a_call_waits_for_copies_and_kernels() {
+        let mut clock = Clock::default();
+        clock.kernel(load(20, 0), None);
+        clock.copy(90, 0);
+        clock.call();
+        clock.kernel(load(10, 0), None);
+        // The copy waited for the kernel, whose bytes may be its own.
+        assert_eq!(clock.end(), 120);
+    }
 }

@@ -183,6 +183,44 @@ mod tests {
         assert_eq!(front, [(1, u64::MAX), (3, 1 << 63), (4, 1)]);
     }
 
+    /// A point that is told from its equals by its last number.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Named(u64, u64, char);
+
+    impl Point for Named {
+        fn memory_bytes(&self) -> u64 {
+            self.0
+        }
+        fn cycles(&self) -> u64 {
+            self.1
+        }
+    }
+
+    #[test]
+    fn of_equal_points_the_one_that_was_there_stays() {
+        let mut front = vec![Named(1, 9, 'a'), Named(3, 5, 'b'), Named(5, 3, 'c')];
+        let more = [Named(2, 7, 'd'), Named(3, 5, 'e'), Named(5, 3, 'f')];
+        merge_front(&mut front, more, &mut Vec::new());
+        assert_eq!(front, [Named(1, 9, 'a'), Named(2, 7, 'd'), Named(3, 5, 'b'), Named(5, 3, 'c')]);
+        assert_eq!(pareto_front(vec![Named(1, 2, 'a'), Named(1, 2, 'b')]), [Named(1, 2, 'a')]);
+    }
+
+    #[test]
+    fn points_as_near_as_a_resolution_says_are_left_out_and_others_stay() {
+        let mut front = vec![(1, 1000), (2, 910), (3, 909), (4, 500), (5, 499)];
+        thin(&mut front, 10);
+        // 90 of 910 is less than a tenth, 91 of 909 is more; the fastest stays however near.
+        assert_eq!(front, [(1, 1000), (3, 909), (4, 500), (5, 499)]);
+    }
+
+    #[test]
+    fn of_two_thinnings_the_coarser_one_counts() {
+        let [fine, coarse] = [64, 2].map(Epsilon::of_resolution);
+        assert_eq!((fine.max(coarse), coarse.max(fine), fine.max(fine)), (coarse, coarse, fine));
+        let all = Epsilon::of_resolution(0);
+        assert_eq!((all.max(fine), fine.max(all)), (fine, fine));
+    }
+
     proptest! {
         #[test]
         fn equals_brute_force(points in prop::collection::vec((0u64..30, 0u64..30), 0..60)) {

@@ -333,7 +333,9 @@ fn unwind(table: &PlanTable, prefixes: &Prefixes, end: &Partial) -> Vec<Plan> {
 mod tests {
     use super::*;
     use crate::checker::check;
+    use crate::graph::Work;
     use crate::performance::Primitive;
+    use crate::prefetch::peak_bytes;
     use crate::samples::{mobilenet_v1, mobilenet_v2, place, Network};
 
     fn frontier(graph: &CascaderGraph) -> Frontier {
@@ -364,6 +366,7 @@ mod tests {
         let fine = run(&finer.refined(coarse.plans_considered).expect("cheap enough"));
         let both = run(&finer);
         assert_eq!(both.plans_considered, coarse.plans_considered + fine.plans_considered);
+        assert_eq!(both.proposals_considered, coarse.proposals_considered + fine.proposals_considered);
         assert!(fine.plans_considered > coarse.plans_considered);
         assert_eq!(both.epsilon, fine.epsilon);
         let all = [&coarse, &fine].map(|found| found.proposals.clone()).concat();
@@ -383,6 +386,198 @@ mod tests {
                 check(&graph, &program).expect("the program is right");
                 assert_eq!(place(&program).bytes, proposal.sram_bytes);
             }
+        }
+    }
+
+    fn chain(layers: usize) -> CascaderGraph {
+        let mut net = Network::new([16, 16], 16);
+        let t = (0..layers).fold(0, |t, _| net.window(t, Primitive::Convolution, 3, 1, 16));
+        net.finish(t)
+    }
+
+    /// Every Part on its own, made piece by piece where `striped` says so.
+    fn pieces(graph: &CascaderGraph, striped: &[bool]) -> Vec<Plan> {
+        let plan = |(plan, &striped): (Plan, &bool)| Plan { stripes: vec![if striped { 4 } else { 16 }], ..plan };
+        uncascaded(graph).into_iter().zip(striped).map(plan).collect()
+    }
+
+    fn directions(plans: &[Plan]) -> Vec<bool> {
+        plans.iter().map(|plan| plan.backwards).collect()
+    }
+
+    #[test]
+    fn every_other_output_made_piece_by_piece_is_made_backwards() {
+        let mut graph = chain(5);
+        let turned = |graph: &CascaderGraph, striped: &[bool]| directions(&alternating(graph, &pieces(graph, striped)));
+        assert_eq!(turned(&graph, &[true; 5]), [false, true, false, true, false]);
+        assert_eq!(turned(&graph, &[true, true, false, true, true]), [false, true, false, false, true]);
+        assert_eq!(turned(&graph, &[false; 5]), [false; 5]);
+        // What runs elsewhere is made as a whole.
+        graph.parts[1].work = Work::Opaque { workspace_bytes: 0 };
+        assert_eq!(turned(&graph, &[true; 5]), [false, false, true, false, true]);
+    }
+
+    #[test]
+    fn without_early_copies_outputs_are_tried_forwards_and_in_turns() {
+        let graph = chain(3);
+        let (striped, whole) = (pieces(&graph, &[true; 3]), pieces(&graph, &[false; 3]));
+        let turning = alternating(&graph, &striped);
+        assert_eq!(orders(&graph, &striped, 0), [striped.clone(), turning.clone()]);
+        assert_eq!(orders(&graph, &striped, 16), [turning]);
+        assert_eq!(orders(&graph, &whole, 0), [whole]);
+    }
+
+    #[test]
+    fn a_proposal_placed_excludes_what_takes_as_much_and_is_no_faster() {
+        let (peak_bytes, cycles) = (3200, 100);
+        let excluded = |sram_bytes, took, prefetch_bytes| {
+            let sketch = Sketch { prefetch_bytes, peak_bytes, cycles };
+            let by = |cycles, sketched| {
+                let proposal = Proposal { plans: Vec::new(), prefetch_bytes: 0, sram_bytes, cycles };
+                Placed { proposal, sketched }.excludes(&Waiting { plans: 0, sketch })
+            };
+            // By the quick clock and by the other one.
+            assert_eq!(by(took, 0), by(0, took));
+            by(took, took)
+        };
+        assert!(excluded(peak_bytes, cycles, 0) && excluded(peak_bytes, cycles, 16));
+        assert!(!excluded(peak_bytes, cycles + 1, 0) && !excluded(peak_bytes, cycles + 1, 16));
+        assert!(!excluded(peak_bytes + 1, cycles, 0));
+        let margin = peak_bytes / PLACING_MARGIN;
+        assert!(excluded(peak_bytes + margin, cycles, 16) && !excluded(peak_bytes + margin + 1, cycles, 16));
+    }
+
+    fn coarsely_placed(
+        graph: &CascaderGraph,
+        chosen: &[Chosen],
+        place: &mut dyn FnMut(&Program) -> Placement,
+    ) -> Result<Vec<Proposal>, PlanError> {
+        let costs = &mut Costs::default();
+        let waiting = sketched(graph, chosen, 0, costs)?;
+        placed(graph, chosen, waiting, 1, costs, place)
+    }
+
+    #[test]
+    fn outputs_take_turns_only_where_a_placement_drifts() {
+        let graph = chain(4);
+        let plans = pieces(&graph, &[true; 4]);
+        let program = interleave(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+        let peak_bytes = peak_bytes(&program);
+        let chosen = [Chosen { plans: plans.clone(), limits: Vec::new() }];
+        for (more, tries) in [(0, 1), (peak_bytes / DRIFT, 1), (peak_bytes / DRIFT + 1, 2), (peak_bytes, 2)] {
+            let mut tried = 0;
+            let mut drifting = |program: &Program| {
+                tried += 1;
+                let more = if tried == 1 { more } else { 0 };
+                Placement { bytes: peak_bytes + more, ..place(program) }
+            };
+            let found = coarsely_placed(&graph, &chosen, &mut drifting).expect("blocks fit");
+            assert_eq!(tried, tries, "{more} bytes more");
+            let leanest = &found[0];
+            assert_eq!(leanest.sram_bytes, peak_bytes + if tries == 1 { more } else { 0 });
+            let turning = [false, true, false, true];
+            assert_eq!(directions(&leanest.plans), if tries == 1 { [false; 4] } else { turning });
+            assert_eq!(found, pareto_front(found.clone()));
+        }
+    }
+
+    #[test]
+    fn what_a_round_merges_the_next_one_places() {
+        let graph = mobilenet_v1();
+        let staged = |plan: Plan| {
+            let staging = if graph.kernel(plan.first).is_some_and(|kernel| kernel.constant_bytes > 0) {
+                Staging::Whole
+            } else {
+                Staging::InPlace
+            };
+            Plan { staging: vec![staging], ..plan }
+        };
+        let plans: Vec<Plan> = uncascaded(&graph).into_iter().map(staged).collect();
+        let program = interleave(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+        let sketches = sketches(&program, &[]);
+        let mut count = 0;
+        let mut counting = |program: &Program| {
+            count += 1;
+            place(program)
+        };
+        let chosen = [Chosen { plans, limits: Vec::new() }];
+        let found = coarsely_placed(&graph, &chosen, &mut counting).expect("blocks fit");
+        // All are within a factor of two: a round places the ends of what is left, and the last one nothing with copies.
+        let front = pareto_front(sketches.into_iter().map(|sketch| Waiting { plans: 0, sketch }).collect());
+        let limit = |index: usize| front[index].sketch.prefetch_bytes;
+        let last = front.len() - 1;
+        assert!(last > 4 && front[0].cycles() < 2 * front[last].cycles());
+        let early: Vec<u64> = found.iter().map(|proposal| proposal.prefetch_bytes).collect();
+        assert_eq!(early, [0, 1, last - 1, last].map(limit));
+        assert_eq!(count, 4);
+    }
+
+    #[test]
+    fn without_early_copies_everything_is_placed() {
+        let graph = chain(4);
+        let chosen: Vec<Chosen> = [1, 2, 3, 4, 5, 6, 8, 16]
+            .map(|stripe| {
+                let plans = uncascaded(&graph).into_iter().map(|plan| Plan { stripes: vec![stripe], ..plan });
+                Chosen { plans: plans.collect(), limits: Vec::new() }
+            })
+            .into();
+        let mut each = Vec::new();
+        for one in &chosen {
+            let program = interleave(&graph, &one.plans, &mut Costs::default()).expect("blocks fit");
+            let placement = place(&program);
+            each.push((placement.bytes, Costs::default().program(&graph, &program, &placement.offsets)));
+        }
+        let front = pareto_front(each);
+        assert!(front.len() > 4, "{front:?}");
+        // So coarse a round merges all but the ends.
+        let found = coarsely_placed(&graph, &chosen, &mut place).expect("blocks fit");
+        assert_eq!(found.iter().map(|one| (one.sram_bytes, one.cycles)).collect::<Vec<_>>(), front);
+    }
+
+    #[test]
+    fn a_search_says_how_coarsely_it_looked() {
+        let graph = chain(3);
+        let run = |max_points| {
+            let options = Options { max_points, refined_up_to: 0, ..Options::default() };
+            search(&graph, &options, &mut place).expect("blocks fit")
+        };
+        let (all, few) = (run(usize::MAX), run(2));
+        let asked = Epsilon::of_resolution(Options::default().resolution);
+        assert_eq!((all.stopped, all.epsilon), (Stop::Complete, asked));
+        assert_eq!(few.stopped, Stop::Width);
+        assert!(few.epsilon.parts * asked.of > few.epsilon.of * asked.parts);
+    }
+
+    #[test]
+    fn no_view_of_the_search_knows_better_than_the_frontier() {
+        // Constants that take more than planes.
+        let mut net = Network::new([8, 8], 16);
+        let layers = [(3, 1, 64), (1, 1, 128), (3, 2, 128), (1, 1, 256)];
+        let t = layers
+            .into_iter()
+            .fold(0, |t, (size, stride, depth)| net.window(t, Primitive::Convolution, size, stride, depth));
+        let graph = net.finish(t);
+        let options = Options { refined_up_to: 0, ..Options::default() };
+        let mut costs = Costs::default();
+        let frontier = search(&graph, &options, &mut place).expect("blocks fit");
+        let most = frontier.uncascaded_bytes;
+        let tables = options.copies.iter().map(|&copies| enumerate(&graph, &options, copies, most, &mut costs));
+        let tables: Vec<PlanTable> = tables.collect();
+        let mut known: Vec<(Vec<Plan>, u64)> =
+            Ahead::new(&graph, &tables, 4 * options.resolution).proposals().collect();
+        for table in &tables {
+            for prefixes in [&table.growing, &table.steady] {
+                known.extend(prefixes.whole().iter().map(|end| (unwind(table, prefixes, end), 0)));
+            }
+        }
+        for (plans, limit) in known {
+            let mut program = interleave(&graph, &plans, &mut costs).expect("blocks fit");
+            prefetch(&graph, &mut program, limit);
+            let placement = place(&program);
+            let cycles = costs.program(&graph, &program, &placement.offsets);
+            let covers = |found: &Proposal| found.sram_bytes <= placement.bytes && found.cycles <= cycles;
+            let missing = (placement.bytes, cycles, limit);
+            assert!(frontier.proposals.iter().any(covers), "{missing:?}");
         }
     }
 }

@@ -133,6 +133,16 @@ mod tests {
     }
 
     #[test]
+    fn exact_quotients_stay_and_wide_ones_saturate() {
+        for mode in [Double, Truncate, Natural] {
+            assert_eq!((round(-8, 2, 31, mode), scale_round(-4, Scale { scale: 2, shift: 2 }, 31, mode)), (-2, -2));
+            assert_eq!(round(i128::from(i64::MAX) + 1, 0, 31, mode), i64::MAX);
+            assert_eq!(round(i128::from(i64::MIN) - 1, 0, 31, mode), i64::MIN);
+            assert_eq!(round(1 << 100, 70, 31, mode), 1 << 30);
+        }
+    }
+
+    #[test]
     fn padded_averages() {
         let rows = [(-174, 4, -44), (174, 4, 44), (-83, 2, -42), (7, 6, 1), (-9, 6, -2), (9, 6, 2), (5, 1, 5)];
         for (sum, count, want) in rows {

@@ -454,5 +454,16 @@ fn the_checker_names_what_was_corrupted() {
     assert_eq!(complaint(&|_, p| p.slots.truncate(2)), Complaint::Count { wanted: 3, found: 2 });
     assert_eq!(complaint(&|_, p| p.peaks.push(0)), Complaint::Count { wanted: 2, found: 3 });
     assert_eq!(complaint(&|_, p| p.peaks[0] = 17), Complaint::Peak { pool: 0, claimed: 17, actual: 18 });
+    assert_eq!(complaint(&|_, p| p.peaks[0] = 19), Complaint::Peak { pool: 0, claimed: 19, actual: 18 });
     assert_eq!(complaint(&|q, _| q.buffers[1].pinned_offset = Some(40)), Complaint::Pin { buffer: 1 });
+    // A pin is a place in the first candidate; a pool's alignment counts beside the buffer's.
+    let elsewhere =
+        complaint(&|q, p| (q.buffers[2].pinned_offset, p.slots[2]) = (Some(0), Slot { pool: 1, offset: 0 }));
+    assert_eq!(elsewhere, Complaint::Pin { buffer: 2 });
+    let coarse = complaint(&|q, p| (q.pools[0].alignment, p.slots[0].offset) = (64, 32));
+    assert_eq!(coarse, Complaint::Alignment { buffer: 0, address: 32, alignment: 64 });
+    // One byte is enough to overlap.
+    let (first, second) = (right.slots[0].offset, right.slots[1].offset);
+    let byte = if first < second { first + 9 } else { first - 7 };
+    assert_eq!(complaint(&|_, p| p.slots[1].offset = byte), Complaint::Overlap { first: 0, second: 1 });
 }
