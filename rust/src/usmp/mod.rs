@@ -2,7 +2,7 @@
 //!
 //! `model` says what is planned, `check` whether an answer is right, [`plan`] finds one. Behind it: `instance` is the
 //! problem in canonical order, `canonical` that order, `bound` what no plan can beat, `pairs` what any two items forbid
-//! each other, `timeline` what they meet, `layout` first fit, `opening` the plans that every search starts from, `parallel`
+//! each other, `timeline` what they meet, `layout` and `placer` first fit, `opening` the plans that every search starts from, `parallel`
 //! the threads, and each solver has its file; `exact` a folder.
 
 pub mod check;
@@ -18,6 +18,7 @@ mod layout;
 mod opening;
 mod pairs;
 mod parallel;
+mod placer;
 mod random;
 mod timeline;
 mod wheel;

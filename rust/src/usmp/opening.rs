@@ -6,7 +6,8 @@ use super::greedy::{first_fit, Order};
 use super::instance::Instance;
 use super::layout::Layout;
 use super::model::{Params, UsmpError};
-use super::wheel::{walk, Found, Placer};
+use super::placer::{Found, Placer};
+use super::wheel::walk;
 
 /// Most passes of the squeaky wheel.
 const MOST_TURNS: u64 = 2_000;
@@ -24,8 +25,9 @@ impl Opening {
     /// Stops at the first plan that is as good as can be.
     pub fn new(instance: &Instance, params: &Params) -> Result<Self, UsmpError> {
         let mut starts: Vec<Found> = Vec::with_capacity(Order::ALL.len() + 1);
+        let mut placer = Placer::new(instance);
         for kind in Order::ALL {
-            starts.push(first_fit(instance, kind.sort(instance))?);
+            starts.push(first_fit(instance, placer.as_mut(), kind.sort(instance))?);
             if starts.last().is_some_and(|start| instance.proves_optimal(&start.cost, &[])) {
                 starts.rotate_right(1);
                 return Ok(Self { starts, turns: 0 });
@@ -33,9 +35,9 @@ impl Opening {
         }
         starts.sort_by(|a, b| a.cost.cmp(&b.cost));
         let mut turns = 0;
-        if let Some(mut placer) = Placer::new(instance).filter(|placer| placer.effort() <= WORK) {
+        if let Some(placer) = placer.as_mut().filter(|placer| placer.effort() <= WORK) {
             let most = u64::from(params.iterations).min(MOST_TURNS).min(WORK / placer.effort());
-            let (best, done) = walk(&mut placer, &starts, most, params.seed);
+            let (best, done) = walk(placer, &starts, most, params.seed);
             turns = done;
             if best.cost < starts[0].cost {
                 starts.insert(0, best);
