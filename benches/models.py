@@ -17,21 +17,9 @@ from pathlib import Path
 import ethoscade
 from ethoscade import testing
 from ethoscade.compiled import Compiled
-from harness import ACCELERATOR, model_folder
+from harness import ACCELERATOR, SHARED_MODELS, model_folder
 
-MODELS = (
-    "mobilenet_v1_1.0_224_int8_rand",
-    "mobilenet_v1_1.0_224_embed_uint8",
-    "mobilenet_v2_1.0_224_ptq",
-    "mobilenet_v1_0.25_128_uint8",
-    "vww_96_int8",
-    "person_detect",
-    "resnet8_int8",
-    "kws_ref_int8",
-    "micro_speech",
-    "ad01_int8",
-    "hello_world_int8",
-)
+MODELS = ("mobilenet_v1_1.0_224_int8_rand", *SHARED_MODELS, "micro_speech", "ad01_int8", "hello_world_int8")
 
 # "Total SRAM used", KiB, of ethos-u-vela 5.2.0 on these very files, the smallest that it reaches, printed by
 # vela --accelerator-config ethos-u55-256 --system-config Ethos_U55_High_End_Embedded --memory-mode Shared_Sram \

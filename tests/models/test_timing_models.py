@@ -23,21 +23,20 @@ from ethoscade.frontend import read_tflite
 from ethoscade.report import trace
 from ethoscade.target import Target, load_target
 from ethoscade.timing import simulate_timing
+from independent_cycles import COLUMNS, INDEPENDENT
 from model_files import NO_MODELS, model_folder
 
 TARGET = load_target("ethos-u55-256", "Ethos_U55_High_End_Embedded", "Shared_Sram")
 SRAM, FLASH = "Sram", "OffChipFlash"
-COLUMNS = (("regor", "Performance"), ("legacy", "Performance"), ("regor", "Size"), ("legacy", "Size"))
-# Cycles of an independent model (docs/timing.md, "Evidence"), in the order of COLUMNS.
-INDEPENDENT = {
-    "kws_ref_int8": (56_928, 60_236, 96_599, 95_350),
-    "ad01_int8": (202_668, 202_725, 202_668, 202_725),
-    "resnet8_int8": (144_657, 142_606, 305_586, 310_116),
-    "vww_96_int8": (159_020, 157_664, 194_262, 216_679),
-    "person_detect": (295_383, 305_184, 359_883, 392_216),
-    "mobilenet_v1_1.0_224_embed_uint8": (4_494_193, 4_478_851, 5_863_484, 5_917_304),
-}
-CASES = [(name, core, mode) for name in INDEPENDENT for core, mode in COLUMNS]
+MODELS = (
+    "kws_ref_int8",
+    "ad01_int8",
+    "resnet8_int8",
+    "vww_96_int8",
+    "person_detect",
+    "mobilenet_v1_1.0_224_embed_uint8",
+)
+CASES = [(name, core, mode) for name in MODELS for core, mode in COLUMNS]
 TOLERANCE = 0.02
 
 # Systems with three memories or two cores: accelerator, system configuration, memory mode, models.

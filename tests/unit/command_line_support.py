@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,12 @@ Capture = pytest.CaptureFixture[str]
 
 TINY = tiny_conv()
 RESIDUAL = residual_network(blocks=2, channels=8, resolution=16)
+
+
+def written(path: Path, content: bytes) -> str:
+    """The path, as an argument, of a file with this content."""
+    path.write_bytes(content)
+    return str(path)
 
 
 def run(arguments: Sequence[str], capfd: Capture) -> tuple[int, str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 import ethoscade
 import numpy as np
 import pytest
-from command_line_support import RESIDUAL, TINY, Capture, check_keys, one_sentence, run, run_json
+from command_line_support import RESIDUAL, TINY, Capture, check_keys, one_sentence, run, run_json, written
 from ethoscade.frontend import read_tflite
 from ethoscade.lowering import FAMILIES
 from ethoscade.target import ACCELERATORS
@@ -45,17 +45,13 @@ VERIFICATION_KEYS = {
 @pytest.fixture
 def model(tmp_path: Path) -> str:
     """A chain of two convolutions."""
-    path = tmp_path / "tiny.tflite"
-    path.write_bytes(TINY)
-    return str(path)
+    return written(tmp_path / "tiny.tflite", TINY)
 
 
 @pytest.fixture
 def classifier(tmp_path: Path) -> str:
     """A network whose SOFTMAX stays on the CPU."""
-    path = tmp_path / "classifier.tflite"
-    path.write_bytes(RESIDUAL)
-    return str(path)
+    return written(tmp_path / "classifier.tflite", RESIDUAL)
 
 
 # compile

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line_support import RESIDUAL, TINY, Capture, one_sentence, run, run_json
+from command_line_support import RESIDUAL, TINY, Capture, one_sentence, run, run_json, written
 from ethoscade.frontend import read_tflite
 from ethoscade.report import commands
 from ethoscade.verification import random_inputs, reference_outputs
@@ -17,9 +17,7 @@ from ethoscade.verification import random_inputs, reference_outputs
 @pytest.fixture
 def model(tmp_path: Path) -> str:
     """A chain of two convolutions."""
-    path = tmp_path / "tiny.tflite"
-    path.write_bytes(TINY)
-    return str(path)
+    return written(tmp_path / "tiny.tflite", TINY)
 
 
 @pytest.fixture

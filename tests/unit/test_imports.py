@@ -236,5 +236,5 @@ def test_only_one_folder_knows_pyo3() -> None:
 def test_the_reader_of_rust_sees_uses(tmp_path: Path) -> None:
     """These tests can fail: a use of the search in the checker is seen."""
     assert "program" in rust_uses(RUST / "checker.rs")
-    assert "graph" in rust_uses(RUST / "plans.rs")
+    assert "graph" in rust_uses(RUST / "plans" / "mod.rs")
     assert rust_uses(RUST / "proposals.rs") >= {"plans", "graph"}

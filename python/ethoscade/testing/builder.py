@@ -16,10 +16,10 @@ import numpy as np
 from ..ir import Activation, DType, Quantisation
 from . import real_operators as real
 from .calibration import Real, dequantise
-from .flatfile import OperatorRecord, write_file
+from .flatfile import write_file
 from .geometry import Pair, resolve_window
 from .recorder import Array, Recorder, Value
-from .schema import ACTIVATIONS, SIGNED_VERSIONS, window_fields
+from .schema import ACTIVATIONS, window_fields
 
 
 class ModelBuilder(Recorder):
@@ -319,10 +319,7 @@ class ModelBuilder(Recorder):
             piece = self._tensor(f"{label}_{index}", shape, x.dtype, x.quantisation)
             self._thunks[piece.index] = partial(self._piece, x, range(end - length, end), along)
             made.append(piece)
-        version = 1 if self.dtype is DType.UINT8 else SIGNED_VERSIONS.get(kind, 1)
-        outputs = tuple(piece.index for piece in made)
-        fields = {"NumSplits": len(made)}
-        self._operators.append(OperatorRecord(kind, version, tuple(inputs), outputs, options, fields))
+        self._record(kind, inputs, made, options, {"NumSplits": len(made)})
         return tuple(made)
 
     def concatenate(self, values: Sequence[Value], *, axis: int = -1, name: str | None = None) -> Value:

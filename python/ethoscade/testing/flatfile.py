@@ -43,13 +43,16 @@ class TensorRecord:
     variable: bool = False
 
 
+# An options table's entries in the schema's CamelCase; a tuple becomes a vector of int32.
+Fields = Mapping[str, int | float | bool | tuple[int, ...]]
+
+
 @dataclass(frozen=True)
 class OperatorRecord:
     """An operator as the file holds it.
 
     `kind` and `version` are the builtin operator's; an absent optional input is -1. `options` names the options table
-    of the schema and `fields` its entries in the schema's CamelCase; a tuple value becomes a vector of int32.
-    `intermediates` are the tensors that only lend an LSTM their quantisation.
+    of the schema and `fields` its entries. `intermediates` are the tensors that only lend an LSTM their quantisation.
     """
 
     kind: str
@@ -57,7 +60,7 @@ class OperatorRecord:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: str | None = None
-    fields: Mapping[str, int | float | bool | tuple[int, ...]] = field(default_factory=dict)
+    fields: Fields = field(default_factory=dict)
     intermediates: tuple[int, ...] = ()
 
 

@@ -6,7 +6,7 @@ Owns default weights and biases, the quantisations that the caller leaves open, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..ir import DType, Quantisation
 from .calibration import Real, activation_quantisation, dequantise, quantise, weight_quantisation
-from .flatfile import OperatorRecord, TensorRecord
+from .flatfile import Fields, OperatorRecord, TensorRecord
 from .schema import SIGNED_VERSIONS
 
 Array = npt.NDArray[np.generic]
@@ -120,7 +120,7 @@ class Recorder:
         compute: Callable[[], Real],
         output: Quantisation | None,
         options: str | None,
-        fields: Mapping[str, int | float | bool | tuple[int, ...]],
+        fields: Fields,
         name: str | None,
         dtype: DType | None = None,
     ) -> Value:
@@ -133,6 +133,17 @@ class Recorder:
         self._thunks[value.index] = compute
         if calibrated is not None:
             self._reals[value.index] = calibrated
-        version = 1 if self.dtype is DType.UINT8 else SIGNED_VERSIONS.get(kind, 1)
-        self._operators.append(OperatorRecord(kind, version, tuple(inputs), (value.index,), options, fields))
+        self._record(kind, inputs, [value], options, fields)
         return value
+
+    def _record(
+        self,
+        kind: str,
+        inputs: Sequence[int],
+        outputs: Sequence[Value],
+        options: str | None,
+        fields: Fields,
+    ) -> None:
+        version = 1 if self.dtype is DType.UINT8 else SIGNED_VERSIONS.get(kind, 1)
+        made = tuple(value.index for value in outputs)
+        self._operators.append(OperatorRecord(kind, version, tuple(inputs), made, options, fields))

@@ -1,6 +1,6 @@
 //! The only module that knows pyo3: converts problems in, solutions out, and maps every error.
 //!
-//! One file per room (`simulator`, `timing`, `usmp`, `devices`, `cascader`), each with a `register` function.
+//! One file or folder per room (`simulator`, `timing`, `usmp`, `devices`, `cascader`), each with a `register` function.
 
 use pyo3::prelude::*;
 

@@ -1,0 +1,375 @@
+//! Groups grown backwards, one Part at a time, where the last Part and the tiling are given.
+//!
+//! What a rolling buffer holds depends on the stripes of its producer and its consumers only, so buffers and cycles of a
+//! group are sums over its Parts, and the front of (buffers, cycles) is all that must be remembered of a group: one for each
+//! choice of stripes of those Parts that a buffer further ahead depends on. In a chain that is the group's first Part alone;
+//! under an open fork it is every Part up to the fork's last reader. What a closed group really has in use is `occupancy`'s
+//! to say.
+//! Owns open groups and how they are closed. Is told which last Parts and tilings there are, and how a Part can run.
+
+use smallvec::SmallVec;
+
+use super::table::{Candidate, Node, PlanTable};
+use super::ways::{shapes, Cycles, Way, Ways};
+use super::WHOLE_ROWS;
+use crate::graph::{aligned, CascaderGraph, PartId};
+use crate::occupancy::{Occupancy, Profile, Share};
+use crate::options::Options;
+use crate::pareto::{keep_front, keep_minimal, merge_front, thin, thin_to, Point};
+use crate::prefixes::{limit_bytes, Known};
+use crate::program::Staging;
+use crate::rolling::{RowTable, Sheet};
+use crate::stripe::{Span, Tiling};
+use crate::walk::wanted_of;
+
+/// A group under construction: bytes of its rolling buffers and staged constants, and its cycles.
+#[derive(Clone, Copy)]
+struct Open {
+    node: Node,
+    index: u32,
+    bytes: u64,
+    cycles: u64,
+    kernels: Cycles,
+}
+
+/// Open groups that are alike to every buffer still to come: same stripes of the Parts that such a buffer depends on.
+struct Bucket {
+    stripes: SmallVec<[i64; 4]>,
+    front: Vec<Open>,
+}
+
+/// An open group extended by one Part, in few words, as most of them are dropped at once.
+#[derive(Clone, Copy)]
+struct Step {
+    bytes: u64,
+    cycles: u64,
+    /// The open group that it extends: its bucket and its rank there. Nothing is there to extend before a group's last Part.
+    bucket: u32,
+    rank: u32,
+    /// Which of the ways to run the Part.
+    way: u32,
+}
+
+impl Step {
+    /// The group itself, which extends one of `open`; its buffer in front of each bucket of those takes `rolling` bytes.
+    fn grown(&self, stripe: i64, open: &[Bucket], rolling: &[u64], ways: &[Way]) -> Open {
+        let (bucket, way) = (self.bucket as usize, &ways[self.way as usize]);
+        let before = open.get(bucket).map(|bucket| &bucket.front[self.rank as usize]);
+        let node = Node {
+            stripe,
+            staging: way.staging,
+            rolling_bytes: rolling.get(bucket).copied().unwrap_or(0),
+            next: before.map(|state| state.index),
+        };
+        let kernels = before.map_or(way.kernels, |state| state.kernels.and(way.kernels));
+        Open { node, index: 0, bytes: self.bytes, cycles: self.cycles, kernels }
+    }
+}
+
+impl Point for Step {
+    fn memory_bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.cycles
+    }
+}
+
+/// What it takes to grow the groups of one last Part and tiling.
+pub struct Grower<'a, 'g> {
+    pub graph: &'g CascaderGraph,
+    pub options: &'a Options,
+    /// A memory beyond which a cascade is of no use.
+    pub limit_bytes: u64,
+    pub ways: &'a mut Ways<'g>,
+    pub rows: &'a mut RowTable,
+    pub table: &'a mut PlanTable,
+    /// What is known of the Parts up to `last`, with and without single Parts in stripes.
+    pub known: &'a mut [Known; 2],
+    /// Occupancies by number of Parts minus one.
+    pub groups: &'a [Occupancy],
+    /// By number of Parts minus one, the Part at which everything that the first one feeds has come together.
+    pub sinks: &'a [PartId],
+    pub last: PartId,
+    pub tiling: Tiling,
+}
+
+impl Grower<'_, '_> {
+    /// Grow them as long as they are of use, and add the Plans that they make to those `found`, by number of Parts minus one.
+    pub fn run(&mut self, found: &mut Vec<Vec<Candidate>>) {
+        let (graph, last, tiles) = (self.graph, self.last, self.tiling.tiles);
+        let mut open: Vec<Bucket> = Vec::new();
+        // Boxes wanted of each Part, from the last one back, per band.
+        let mut bands: Vec<Vec<[Span; 2]>> = vec![Vec::new(); tiles as usize];
+        for size in 0..self.groups.len() {
+            let first = last - size as PartId;
+            let interior = size > 0 && !graph.outlives(graph.output(first), last);
+            if size > 0 && !interior && tiles > 1 {
+                break;
+            }
+            for (tile, boxes) in (0..tiles).zip(&mut bands) {
+                let wanted = wanted_of(graph, self.tiling, last, first, tile, |part| boxes[(last - part) as usize]);
+                boxes.push(wanted);
+            }
+            let boxes: Vec<[Span; 2]> = bands.iter().map(|boxes| boxes[size]).collect();
+            let ends: Vec<Span> = bands[0].iter().rev().map(|wanted| wanted[0]).collect();
+            open = self.extend(first, &open, interior, &boxes, &ends);
+            if open.is_empty() {
+                break;
+            }
+            // A group of one is worth striping only to let its output grow into its input.
+            if size > 0 || self.tiling == WHOLE_ROWS {
+                if found.len() <= size {
+                    found.resize_with(size + 1, Vec::new);
+                }
+                self.close(size, &open, &ends, &mut found[size]);
+            }
+        }
+    }
+
+    /// Extend every open group by Part `first`, in every way, and keep the front per bucket.
+    fn extend(
+        &mut self,
+        first: PartId,
+        open: &[Bucket],
+        interior: bool,
+        boxes: &[[Span; 2]],
+        ends: &[Span],
+    ) -> Vec<Bucket> {
+        let tensor = &self.graph.tensors[self.graph.output(first) as usize];
+        let across = boxes.iter().map(|wanted| wanted[1].len()).max().unwrap_or(0) as u64;
+        let line_bytes = across * tensor.pixel_bytes;
+        let kept = (self.reach(first) - first) as usize;
+        let shapes = shapes(boxes);
+        let mut sheet = self.sheet(first, interior, ends);
+        let (mut result, mut rolling) = (Vec::new(), Vec::new());
+        let (mut steps, mut spare) = (Vec::new(), Vec::new());
+        for stripe in self.stripes(tensor.plane[self.tiling.roll as usize]) {
+            let ways = self.ways.striped(first, self.tiling.roll, stripe, &shapes);
+            rolling.clear();
+            match &mut sheet {
+                Some(sheet) => {
+                    let next = open.iter().map(|bucket| &bucket.stripes[..]);
+                    sheet.alive(stripe, next, |rows| rolling.push(aligned(rows as u64 * line_bytes)));
+                }
+                None => rolling.resize(open.len(), 0),
+            }
+            let mut fresh = Vec::new();
+            if open.is_empty() {
+                fresh.push((SmallVec::from_slice(&[stripe]), self.begin(stripe, &ways)));
+            }
+            let mut bucket = 0;
+            for alike in open.chunk_by(|a, b| a.stripes[..kept] == b.stripes[..kept]) {
+                self.step(alike, bucket, &rolling, &ways, &mut steps, &mut spare);
+                bucket += alike.len();
+                if self.by_profile() {
+                    let grown = |step: &Step| step.grown(stripe, open, &rolling, &ways);
+                    self.keep(first, kept, ends, grown, &mut steps);
+                }
+                let mut stripes = SmallVec::from_slice(&[stripe]);
+                stripes.extend_from_slice(&alike[0].stripes[..kept]);
+                thin(&mut steps, self.options.resolution);
+                fresh.push((stripes, steps.clone()));
+                steps.clear();
+            }
+            self.bound(&mut fresh);
+            for (stripes, steps) in fresh.into_iter().filter(|(_, steps)| !steps.is_empty()) {
+                let front = steps.iter().map(|step| step.grown(stripe, open, &rolling, &ways)).collect();
+                result.push(Bucket { stripes, front });
+            }
+        }
+        for state in result.iter_mut().flat_map(|bucket: &mut Bucket| &mut bucket.front) {
+            state.index = self.table.push(state.node);
+        }
+        if let Some(sheet) = sheet {
+            self.rows.keep(sheet);
+        }
+        result
+    }
+
+    /// Every way to extend open groups that are `alike`, the first of which is number `bucket`; their front, unless they
+    /// are told apart by their profiles.
+    fn step(
+        &mut self,
+        alike: &[Bucket],
+        bucket: usize,
+        rolling: &[u64],
+        ways: &[Way],
+        steps: &mut Vec<Step>,
+        spare: &mut Vec<Step>,
+    ) {
+        for (number, bucket) in (bucket as u32..).zip(alike) {
+            for (way, &Way { staged_bytes, cycles, .. }) in (0u32..).zip(ways) {
+                let bytes = staged_bytes + rolling[number as usize];
+                let more = (0u32..).zip(&bucket.front).map(|(rank, state)| Step {
+                    bytes: state.bytes + bytes,
+                    cycles: state.cycles + cycles,
+                    bucket: number,
+                    rank,
+                    way,
+                });
+                if self.by_profile() {
+                    self.table.considered += bucket.front.len() as u64;
+                    steps.extend(more);
+                } else {
+                    let within = more.take_while(|step| step.bytes <= self.limit_bytes);
+                    let counted = within.inspect(|_| self.table.considered += 1);
+                    merge_front(steps, counted, spare);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, stripe: i64, ways: &[Way]) -> Vec<Step> {
+        let tensor = &self.graph.tensors[self.graph.output(self.last) as usize];
+        let coming = if self.tiling == WHOLE_ROWS { stripe * tensor.plane[1] } else { 0 } as u64 * tensor.pixel_bytes;
+        let step = |(way, &Way { staged_bytes, cycles, .. })| Step {
+            bytes: staged_bytes + coming,
+            cycles,
+            bucket: 0,
+            rank: 0,
+            way,
+        };
+        let mut front: Vec<Step> = (0u32..).zip(ways).map(step).collect();
+        keep_front(&mut front);
+        self.table.considered += front.len() as u64;
+        thin(&mut front, self.options.resolution);
+        front
+    }
+
+    /// Whether open groups are told apart by their profiles, which is exact, or by the sum of their buffers.
+    fn by_profile(&self) -> bool {
+        self.options.resolution == 0 && self.tiling.tiles == 1
+    }
+
+    /// Keep those open groups from Part `first` on whose profiles none of the others makes useless, all of them alike in the
+    /// stripes of Parts `first..=first + reach`.
+    fn keep(&self, first: PartId, reach: usize, ends: &[Span], grown: impl Fn(&Step) -> Open, steps: &mut Vec<Step>) {
+        let group = &self.groups[(self.last - first) as usize];
+        let profile = |step: Step| {
+            let (stripes, shares) = self.decisions(first, &grown(&step).node);
+            (step, group.profile(&stripes, ends, &shares, reach))
+        };
+        let mut profiled: Vec<(Step, Profile)> = steps.drain(..).map(profile).collect();
+        keep_minimal(&mut profiled, |a, b| a.0.cycles <= b.0.cycles && a.1.is_within(&b.1));
+        steps.extend(profiled.into_iter().map(|(step, _)| step));
+    }
+
+    /// Stripes and shares of Parts `first..` of the group that a node begins.
+    fn decisions(&self, first: PartId, node: &Node) -> (SmallVec<[i64; 16]>, SmallVec<[Share; 16]>) {
+        let (mut stripes, mut shares) = (SmallVec::new(), SmallVec::new());
+        let rest = node.next.into_iter().flat_map(|next| self.table.chain(next));
+        for (part, node) in (first..).zip(std::iter::once(node).chain(rest)) {
+            let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.constant_bytes);
+            let staged = if node.staging == Staging::Whole { aligned(constant_bytes) } else { 0 };
+            stripes.push(node.stripe);
+            shares.push(Share { rolling: node.rolling_bytes, staged });
+        }
+        (stripes, shares)
+    }
+
+    /// Last Part whose stripes a buffer ahead of Part `first` depends on; at least `first`.
+    fn reach(&self, first: PartId) -> PartId {
+        let ahead = &self.sinks[((self.last - first) as usize + 1).min(self.sinks.len())..];
+        ahead.iter().copied().max().unwrap_or(first).max(first)
+    }
+
+    /// Thin the buckets of one stripe extent, which are thin each, to their number of points.
+    fn bound(&mut self, fresh: &mut [(SmallVec<[i64; 4]>, Vec<Step>)]) {
+        let limit = self.options.max_points;
+        if fresh.iter().map(|(_, steps)| steps.len()).sum::<usize>() <= limit {
+            return;
+        }
+        let (mut front, mut spare) = (Vec::new(), Vec::new());
+        for (owner, (_, steps)) in (0u32..).zip(&*fresh) {
+            merge_front(&mut front, steps.iter().map(|step| Owned { owner, step: *step }), &mut spare);
+        }
+        let taken = thin_to(&mut front, self.options.resolution, limit);
+        self.table.crowded = Some(self.table.crowded.map_or(taken, |coarsest| coarsest.max(taken)));
+        for (_, steps) in fresh.iter_mut() {
+            steps.clear();
+        }
+        for Owned { owner, step } in front {
+            fresh[owner as usize].1.push(step);
+        }
+    }
+
+    fn stripes(&self, extent: i64) -> Vec<i64> {
+        let micro = self.graph.device.granule(self.tiling.roll);
+        let even = self.options.divisions.iter().map(|n| ((extent + n - 1) / n + micro - 1) / micro * micro);
+        let mut found: Vec<i64> = self.options.stripes.iter().copied().chain(even).filter(|&s| s < extent).collect();
+        found.push(extent);
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// How many lines of Part `first`'s output a rolling buffer must hold; None where the output is not the group's alone.
+    fn sheet(&mut self, first: PartId, interior: bool, ends: &[Span]) -> Option<Sheet> {
+        let reach = (self.sinks[(self.last - first) as usize] - first) as usize;
+        interior.then(|| self.rows.sheet(self.graph, first, self.tiling.roll, &ends[..=reach]))
+    }
+
+    /// Add the candidates of the group of `size` + 1 Parts that its open ones make to those `found`.
+    fn close(&mut self, size: usize, open: &[Bucket], ends: &[Span], found: &mut Vec<Candidate>) {
+        let occupancy = &self.groups[size];
+        let mut states: Vec<&Open> = open.iter().flat_map(|bucket| &bucket.front).collect();
+        states.sort_by_key(|state| (state.cycles, state.bytes));
+        let covered = (self.last as usize) - size;
+        let prefixes = [&self.table.growing, &self.table.steady].map(|prefixes| prefixes.of(covered));
+        let bars = [0, 1].map(|view| self.known[view].bars(prefixes[view]));
+        let mut fresh = Vec::new();
+        let mut leanest = u64::MAX;
+        for state in states {
+            // What is no leaner than something at least as fast is of no use.
+            let known = found.partition_point(|known| known.cycles > state.cycles);
+            leanest = found.get(known).map_or(leanest, |known| leanest.min(known.bytes));
+            leanest =
+                bars.iter().map(|bars| limit_bytes(bars, state.cycles)).max().map_or(0, |of_use| leanest.min(of_use));
+            if leanest == 0 {
+                break;
+            }
+            let bytes = if self.tiling.tiles == 1 {
+                self.peak_bytes(size, state, ends, leanest)
+            } else {
+                Some(occupancy.whole_bytes() + state.bytes).filter(|&bytes| bytes < leanest)
+            };
+            if let Some(bytes) = bytes {
+                leanest = bytes;
+                let (tiling, Open { index: node, cycles, kernels, .. }) = (self.tiling, *state);
+                fresh.push(Candidate { tiling, node, bytes, cycles, kernels });
+            }
+        }
+        if fresh.is_empty() {
+            return;
+        }
+        let steady = |candidate: &&Candidate| size > 0 || !self.table.is_striped(self.graph, self.last, candidate);
+        let [growing, settled] = self.known;
+        growing.add(prefixes[0], &fresh.iter().rev().collect::<Vec<_>>());
+        settled.add(prefixes[1], &fresh.iter().rev().filter(steady).collect::<Vec<_>>());
+        found.extend(fresh);
+        keep_front(found);
+    }
+
+    fn peak_bytes(&self, size: usize, state: &Open, ends: &[Span], limit_bytes: u64) -> Option<u64> {
+        let first = self.last - size as PartId;
+        let (stripes, shares) = self.decisions(first, &state.node);
+        self.groups[size].peak_bytes(&stripes, ends, &shares, limit_bytes)
+    }
+}
+
+/// An extended group and the number of its bucket.
+#[derive(Clone, Copy)]
+struct Owned {
+    owner: u32,
+    step: Step,
+}
+
+impl Point for Owned {
+    fn memory_bytes(&self) -> u64 {
+        self.step.bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.step.cycles
+    }
+}

@@ -1,0 +1,128 @@
+//! Plans for every group of consecutive Parts: stripe extents, bands, rolling buffers, staged constants.
+//!
+//! `ways` tells how one Part can run, `grower` puts Parts together to groups, `table` keeps what is worth keeping.
+//! Owns the enumeration. Does not decide which Plans make up the network, and does not place buffers.
+
+mod grower;
+mod table;
+mod ways;
+
+pub use table::{Candidate, PlanTable};
+pub use ways::Cycles;
+
+use crate::costs::Costs;
+use crate::graph::{CascaderGraph, PartId};
+use crate::occupancy::Occupancy;
+use crate::options::{Copies, Options};
+use crate::pareto::{keep_front, thin};
+use crate::prefixes::Known;
+use crate::rolling::RowTable;
+use crate::stripe::{Axis, Tiling};
+use grower::Grower;
+use table::Node;
+use ways::{Way, Ways};
+
+/// The tiling under which rows of whole tensors appear and die in order.
+const WHOLE_ROWS: Tiling = Tiling { roll: Axis::Height, tiles: 1 };
+
+/// Enumerate Plans for all groups under one view of copies; `limit_bytes` is a memory beyond which a cascade is of no use.
+pub fn enumerate(
+    graph: &CascaderGraph,
+    options: &Options,
+    copies: Copies,
+    limit_bytes: u64,
+    costs: &mut Costs,
+) -> PlanTable {
+    let mut table = PlanTable::default();
+    let mut rows = RowTable::default();
+    let mut ways = Ways::new(graph, copies, costs);
+    for last in 0..graph.parts.len() as PartId {
+        let mut found = vec![alone(graph, last, &mut ways, &mut table)];
+        let mut known = [Known::default(), Known::default()];
+        let single: Vec<&Candidate> = found[0].iter().collect();
+        for (known, prefixes) in known.iter_mut().zip([&table.growing, &table.steady]) {
+            known.add(prefixes.of(last as usize), &single);
+        }
+        let firsts = firsts(graph, last, options);
+        let sinks: Vec<PartId> = firsts.iter().map(|&first| sink(graph, first, last)).collect();
+        for tilings in tilings(graph, last, options).chunk_by(|a, b| a.roll == b.roll) {
+            let groups: Vec<Occupancy> =
+                firsts.iter().map(|&first| Occupancy::new(graph, first, last, tilings[0].roll)).collect();
+            for &tiling in tilings {
+                let (ways, rows, table, known) = (&mut ways, &mut rows, &mut table, &mut known);
+                let (groups, sinks) = (&groups[..], &sinks[..]);
+                Grower { graph, options, limit_bytes, ways, rows, table, known, groups, sinks, last, tiling }
+                    .run(&mut found);
+            }
+        }
+        for group in &mut found {
+            thin(group, options.resolution);
+        }
+        table.finish(graph, found, options.resolution);
+    }
+    table
+}
+
+/// Plans of a group of one whose Part is not striped.
+fn alone(graph: &CascaderGraph, part: PartId, ways: &mut Ways, table: &mut PlanTable) -> Vec<Candidate> {
+    let whole_bytes = Occupancy::new(graph, part, part, WHOLE_ROWS.roll).whole_bytes();
+    let stripe = graph.kernel(part).map_or(1, |_| graph.tensors[graph.output(part) as usize].plane[0]);
+    let candidate = |Way { staging, staged_bytes, cycles, kernels }| Candidate {
+        tiling: WHOLE_ROWS,
+        node: table.push(Node { stripe, staging, rolling_bytes: 0, next: None }),
+        bytes: whole_bytes + staged_bytes,
+        cycles,
+        kernels,
+    };
+    let mut found: Vec<Candidate> = ways.unstriped(part).into_iter().map(candidate).collect();
+    keep_front(&mut found);
+    found
+}
+
+/// First Parts of the groups that end with Part `last`, its own first: no others where an operator runs elsewhere.
+fn firsts(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<PartId> {
+    let npu = |part| graph.kernel(part).is_some();
+    let firsts = (0..=last).rev().take(options.max_group.max(1));
+    firsts.take_while(|&first| first == last || npu(first) && npu(last)).collect()
+}
+
+/// Ways to cut the output of Part `last`, none where an operator runs elsewhere: bands only where each has at least two
+/// rows or columns.
+fn tilings(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<Tiling> {
+    if graph.kernel(last).is_none() {
+        return Vec::new();
+    }
+    let plane = graph.tensors[graph.output(last) as usize].plane;
+    let mut found = Vec::new();
+    for roll in [Axis::Height, Axis::Width] {
+        // Rolling along the shorter axis keeps longer lines; it only pays for planes wider than high.
+        if roll == Axis::Width && plane[1] <= plane[0] {
+            continue;
+        }
+        for &tiles in &options.tiles {
+            if tiles == 1 || i64::from(tiles) * 2 <= plane[roll.other() as usize] {
+                found.push(Tiling { roll, tiles });
+            }
+        }
+    }
+    found
+}
+
+/// First Part at or after the last reader of Part `first`'s output in a group that ends with `last` such that nothing made
+/// in between is read after it; `first` where the output is not the group's alone.
+fn sink(graph: &CascaderGraph, first: PartId, last: PartId) -> PartId {
+    let readers_end = |part: PartId| {
+        let readers = &graph.consumers[graph.output(part) as usize];
+        readers.iter().copied().rfind(|&reader| reader <= last)
+    };
+    if graph.kernel(first).is_none() || graph.outlives(graph.output(first), last) {
+        return first;
+    }
+    let Some(mut sink) = readers_end(first) else { return first };
+    let mut part = first + 1;
+    while part < sink {
+        sink = sink.max(readers_end(part).unwrap_or(part));
+        part += 1;
+    }
+    sink
+}

@@ -1,0 +1,134 @@
+//! Ways to run one Part: where its kernels find their constants, what is staged for that, and the cycles of it all.
+//!
+//! Owns what a Part adds to a Plan whatever stands beside it. Knows neither groups nor the buffers between Parts.
+
+use crate::costs::{staging_cycles, Costs};
+use crate::graph::{aligned, CascaderGraph, PartId};
+use crate::options::Copies;
+use crate::performance::{Cost, Source};
+use crate::program::Staging;
+use crate::stripe::{Axis, Span};
+
+/// Cycles of kernels, and those of them that keep the memory of constants busy.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cycles {
+    /// All.
+    pub all: u64,
+    /// Of these, those that keep the memory of constants busy.
+    pub constants: u64,
+}
+
+impl Cycles {
+    fn plus(self, cost: &Cost, times: u64) -> Cycles {
+        Cycles { all: self.all + cost.cycles * times, constants: self.constants + cost.constants * times }
+    }
+
+    /// Of kernels one after the other.
+    pub fn and(self, other: Cycles) -> Cycles {
+        Cycles { all: self.all + other.all, constants: self.constants + other.constants }
+    }
+}
+
+/// One way to run a Part.
+pub struct Way {
+    /// Where its kernels find their constants.
+    pub staging: Staging,
+    /// Bytes that copies of its constants take in the arena.
+    pub staged_bytes: u64,
+    /// Modelled cycles.
+    pub cycles: u64,
+    /// Cycles of its kernels alone, whatever copies are taken to cost.
+    pub kernels: Cycles,
+}
+
+/// Extents of bands in pixels, along and across the rolling axis, and how many bands in a row have them.
+pub struct Shape {
+    along: i64,
+    across: i64,
+    count: u64,
+}
+
+/// Of the boxes that bands want of a Part's output.
+pub fn shapes(boxes: &[[Span; 2]]) -> Vec<Shape> {
+    let extents = |wanted: &[Span; 2]| wanted.map(|span| span.len());
+    let alike = boxes.chunk_by(|a, b| extents(a) == extents(b));
+    alike
+        .map(|alike| Shape { along: alike[0][0].len(), across: alike[0][1].len(), count: alike.len() as u64 })
+        .collect()
+}
+
+/// What finds the ways, under one view of copies.
+pub struct Ways<'a> {
+    graph: &'a CascaderGraph,
+    copies: Copies,
+    costs: &'a mut Costs,
+}
+
+impl<'a> Ways<'a> {
+    /// For the Parts of a graph.
+    pub fn new(graph: &'a CascaderGraph, copies: Copies, costs: &'a mut Costs) -> Ways<'a> {
+        Ways { graph, copies, costs }
+    }
+
+    /// Ways to run Part `part` unstriped: constants in place, staged whole, or staged in slices.
+    pub fn unstriped(&mut self, part: PartId) -> Vec<Way> {
+        if self.graph.kernel(part).is_none() {
+            return vec![Way { staging: Staging::InPlace, staged_bytes: 0, cycles: 0, kernels: Cycles::default() }];
+        }
+        let plane = self.graph.tensors[self.graph.output(part) as usize].plane;
+        let whole = Shape { along: plane[0], across: plane[1], count: 1 };
+        let mut found = self.striped(part, Axis::Height, plane[0], &[whole]);
+        found.extend(self.sliced(part, plane));
+        found
+    }
+
+    /// Ways to run Part `part` in stripes of `stripe` over bands of these shapes.
+    pub fn striped(&mut self, part: PartId, roll: Axis, stripe: i64, shapes: &[Shape]) -> Vec<Way> {
+        let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.staged_bytes());
+        let copy = staging_cycles(&self.graph.device, constant_bytes);
+        let mut found = Vec::new();
+        if let Some(cycles) = self.cycles(part, roll, stripe, Source::InPlace, shapes) {
+            let (kernels, cycles) = (cycles, self.copies.in_place(cycles.all, cycles.constants, copy));
+            found.push(Way { staging: Staging::InPlace, staged_bytes: 0, cycles, kernels });
+        }
+        if constant_bytes > 0 {
+            if let Some(cycles) = self.cycles(part, roll, stripe, Source::Staged, shapes) {
+                let (kernels, cycles) = (cycles, self.copies.cycles(cycles.all, copy, 0));
+                found.push(Way { staging: Staging::Whole, staged_bytes: aligned(constant_bytes), cycles, kernels });
+            }
+        }
+        found
+    }
+
+    fn cycles(&mut self, part: PartId, roll: Axis, stripe: i64, source: Source, shapes: &[Shape]) -> Option<Cycles> {
+        let mut cycles = Cycles::default();
+        for &Shape { along, across, count } in shapes {
+            for (extent, many) in [(stripe.min(along), along / stripe), (along % stripe, 1)] {
+                if extent > 0 && many > 0 {
+                    let mut plane = [extent; 2];
+                    plane[roll.other() as usize] = across;
+                    cycles = cycles.plus(&self.costs.stripe(self.graph, part, plane, source)?, many as u64 * count);
+                }
+            }
+        }
+        Some(cycles)
+    }
+
+    /// Unstriped, each slice of the constants copied while kernels work on the one before.
+    fn sliced(&mut self, part: PartId, plane: [i64; 2]) -> Option<Way> {
+        let (graph, device) = (self.graph, &self.graph.device);
+        let sliced = graph.kernel(part)?.sliced.as_ref()?;
+        let slices = 0..sliced.bytes.len() as u32;
+        let cost = |slice| self.costs.stripe(graph, part, plane, Source::Slice(slice)).map(|cost| cost.cycles);
+        let kernels = slices.map(cost).sum::<Option<u64>>()?;
+        let mut copies = sliced.bytes.iter().map(|&bytes| staging_cycles(device, bytes));
+        let (first, rest) = (copies.next().unwrap_or(0), copies.sum());
+        let pairs = sliced.bytes.windows(2).map(|pair| aligned(pair[0]) + aligned(pair[1]));
+        Some(Way {
+            staging: Staging::Sliced,
+            staged_bytes: pairs.max()?,
+            cycles: self.copies.cycles(kernels, first, rest),
+            kernels: Cycles { all: kernels, constants: rest },
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! Plans in both directions: decisions that Python brings, and those that the search made.
+
+use pyo3::prelude::*;
+
+use super::SchedulingError;
+use crate::program::{Plan, Staging};
+use crate::stripe::{Axis, Tiling};
+
+const AXES: [Axis; 2] = [Axis::Height, Axis::Width];
+const STAGINGS: [Staging; 3] = [Staging::InPlace, Staging::Whole, Staging::Sliced];
+
+fn axis_name(axis: Axis) -> &'static str {
+    match axis {
+        Axis::Height => "height",
+        Axis::Width => "width",
+    }
+}
+
+fn staging_name(staging: Staging) -> &'static str {
+    match staging {
+        Staging::InPlace => "in_place",
+        Staging::Whole => "whole",
+        Staging::Sliced => "sliced",
+    }
+}
+
+fn axis_of(name: &str) -> PyResult<Axis> {
+    let unknown = || SchedulingError::new_err(format!("unknown axis '{name}': height or width"));
+    AXES.into_iter().find(|&axis| axis_name(axis) == name).ok_or_else(unknown)
+}
+
+fn staging_of(name: &str) -> PyResult<Staging> {
+    let unknown = || SchedulingError::new_err(format!("unknown staging '{name}'"));
+    STAGINGS.into_iter().find(|&staging| staging_name(staging) == name).ok_or_else(unknown)
+}
+
+#[derive(FromPyObject)]
+pub struct PlanSpec {
+    first: u32,
+    last: u32,
+    roll: String,
+    backwards: bool,
+    tiles: u32,
+    stripes: Vec<i64>,
+    staging: Vec<String>,
+}
+
+impl PlanSpec {
+    /// The core's Plan.
+    pub fn build(self) -> PyResult<Plan> {
+        let tiling = Tiling { roll: axis_of(&self.roll)?, tiles: self.tiles };
+        let staging = self.staging.iter().map(|name| staging_of(name)).collect::<PyResult<_>>()?;
+        let PlanSpec { first, last, backwards, stripes, .. } = self;
+        Ok(Plan { first, last, tiling, backwards, stripes, staging })
+    }
+}
+
+/// Decisions for one group of Parts.
+#[pyclass(frozen, get_all, name = "Plan")]
+pub struct PyPlan {
+    first: u32,
+    last: u32,
+    roll: &'static str,
+    backwards: bool,
+    tiles: u32,
+    stripes: Vec<i64>,
+    staging: Vec<&'static str>,
+}
+
+impl From<&Plan> for PyPlan {
+    fn from(plan: &Plan) -> PyPlan {
+        PyPlan {
+            first: plan.first,
+            last: plan.last,
+            roll: axis_name(plan.tiling.roll),
+            backwards: plan.backwards,
+            tiles: plan.tiling.tiles,
+            stripes: plan.stripes.clone(),
+            staging: plan.staging.iter().copied().map(staging_name).collect(),
+        }
+    }
+}
+
+#[pymethods]
+impl PyPlan {
+    fn __repr__(&self) -> String {
+        format!(
+            "Plan(parts {}..={}, rolls along {}, {} bands, stripes {:?})",
+            self.first, self.last, self.roll, self.tiles, self.stripes
+        )
+    }
+}

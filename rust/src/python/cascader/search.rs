@@ -1,0 +1,177 @@
+//! The search, its options and what it found.
+
+use pyo3::prelude::*;
+
+use super::graph::CascaderGraph;
+use super::plan::PyPlan;
+use super::SchedulingError;
+use crate::graph::{aligned, ALIGNMENT};
+use crate::options::Options;
+use crate::program::{Buffer, Program};
+use crate::proposals::{search, Frontier, Placement, Proposal, Stop};
+use crate::usmp;
+
+/// A way to run the network, with what it promises.
+#[pyclass(frozen, name = "Proposal")]
+struct PyProposal {
+    proposal: Proposal,
+}
+
+#[pymethods]
+impl PyProposal {
+    #[getter]
+    fn sram_bytes(&self) -> u64 {
+        self.proposal.sram_bytes
+    }
+    #[getter]
+    fn cycles(&self) -> u64 {
+        self.proposal.cycles
+    }
+    #[getter]
+    fn prefetch_bytes(&self) -> u64 {
+        self.proposal.prefetch_bytes
+    }
+    #[getter]
+    fn plans(&self) -> Vec<PyPlan> {
+        self.proposal.plans.iter().map(PyPlan::from).collect()
+    }
+    fn __repr__(&self) -> String {
+        let p = &self.proposal;
+        format!("Proposal({} bytes, {} cycles, {} plans)", p.sram_bytes, p.cycles, p.plans.len())
+    }
+}
+
+/// What a search found.
+#[pyclass(frozen, name = "Frontier")]
+struct PyFrontier {
+    frontier: Frontier,
+    placements: u64,
+    /// CPU seconds that the memory planner took of the search. For benches: nothing is decided by it.
+    placement_seconds: f64,
+}
+
+#[pymethods]
+impl PyFrontier {
+    #[getter]
+    fn proposals(&self) -> Vec<PyProposal> {
+        self.frontier.proposals.iter().map(|p| PyProposal { proposal: p.clone() }).collect()
+    }
+    #[getter]
+    fn plans_considered(&self) -> u64 {
+        self.frontier.plans_considered
+    }
+    #[getter]
+    fn proposals_considered(&self) -> u64 {
+        self.frontier.proposals_considered
+    }
+    #[getter]
+    fn uncascaded_bytes(&self) -> u64 {
+        self.frontier.uncascaded_bytes
+    }
+    #[getter]
+    fn stop_reason(&self) -> &'static str {
+        match self.frontier.stopped {
+            Stop::Complete => "complete",
+            Stop::Width => "width",
+        }
+    }
+    #[getter]
+    fn epsilon(&self) -> (u64, u64) {
+        (self.frontier.epsilon.parts, self.frontier.epsilon.of)
+    }
+    #[getter]
+    fn placements(&self) -> u64 {
+        self.placements
+    }
+    #[getter]
+    fn placement_seconds(&self) -> f64 {
+        self.placement_seconds
+    }
+    fn __repr__(&self) -> String {
+        format!("Frontier({} proposals)", self.frontier.proposals.len())
+    }
+}
+
+/// Largest resolution that is told apart from 0, which leaves out nothing.
+const FINEST_RESOLUTION: u64 = 1 << 20;
+
+/// Search all Plans and Proposals of a graph; options left out keep their defaults. Only where no resolution is given, a
+/// cheap search is followed by a finer one.
+#[pyfunction]
+#[pyo3(signature = (graph, *, max_group=None, stripes=None, divisions=None, tiles=None, resolution=None, max_points=None))]
+#[allow(clippy::too_many_arguments)]
+fn search_cascades(
+    py: Python<'_>,
+    graph: &CascaderGraph,
+    max_group: Option<usize>,
+    stripes: Option<Vec<i64>>,
+    divisions: Option<Vec<i64>>,
+    tiles: Option<Vec<u32>>,
+    resolution: Option<u64>,
+    max_points: Option<usize>,
+) -> PyResult<PyFrontier> {
+    let defaults = Options::default();
+    let options = Options {
+        max_group: max_group.unwrap_or(defaults.max_group).max(1),
+        stripes: stripes.unwrap_or(defaults.stripes),
+        divisions: divisions.unwrap_or(defaults.divisions),
+        tiles: tiles.unwrap_or(defaults.tiles),
+        resolution: resolution.unwrap_or(defaults.resolution),
+        max_points: max_points.unwrap_or_else(|| Options::points_for(resolution.unwrap_or(defaults.resolution))),
+        refined_up_to: resolution.map_or(defaults.refined_up_to, |_| 0),
+        ..defaults
+    };
+    if options.stripes.iter().chain(&options.divisions).any(|&s| s < 1) || options.tiles.contains(&0) {
+        return Err(SchedulingError::new_err("stripes, divisions and tiles are at least 1"));
+    }
+    if options.resolution > FINEST_RESOLUTION {
+        return Err(SchedulingError::new_err(format!("a resolution is at most {FINEST_RESOLUTION}")));
+    }
+    let clock = py.import("time")?.getattr("thread_time")?.unbind();
+    let seconds = || Python::attach(|py| clock.call0(py)?.extract::<f64>(py)).unwrap_or(0.0);
+    let (mut placements, mut placement_seconds) = (0, 0.0);
+    let mut timed = |program: &Program| {
+        let started = seconds();
+        let bytes = place(program);
+        placements += 1;
+        placement_seconds += seconds() - started;
+        bytes
+    };
+    let frontier = py.detach(|| search(&graph.graph, &options, &mut timed))?;
+    Ok(PyFrontier { frontier, placements, placement_seconds })
+}
+
+/// Moves that the memory planner may try for one program, here and when the chosen one is placed for good.
+const PLACEMENT_ITERATIONS: u32 = 200;
+
+/// A program's buffers as the memory planner places them; unplaceable ones take everything.
+pub fn place(program: &Program) -> Placement {
+    let lifetime = |b: &Buffer| {
+        let gaps = b.windows.iter().map(|w| usmp::Gap {
+            lower: i64::from(w.first_step),
+            upper: i64::from(w.last_step),
+            window: Some((w.low, w.high)),
+        });
+        usmp::Lifetime::with_gaps(i64::from(b.first_step), i64::from(b.last_step), gaps.collect())
+    };
+    let buffers = program.buffers.iter().map(|b| usmp::Buffer::new(b.size_bytes, ALIGNMENT, lifetime(b))).collect();
+    let pool = usmp::Pool { alignment: ALIGNMENT, ..usmp::Pool::unbounded() };
+    let params = usmp::Params { iterations: PLACEMENT_ITERATIONS, ..usmp::Params::default() };
+    let found = usmp::plan(&usmp::Problem { buffers, pools: vec![pool] }, &params);
+    found.map_or_else(
+        |_| Placement { bytes: u64::MAX, offsets: vec![0; program.buffers.len()] },
+        |solution| {
+            let offsets = solution.placement.slots.iter().map(|slot| slot.offset).collect();
+            Placement { bytes: aligned(solution.placement.peaks[0]), offsets }
+        },
+    )
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("PLACEMENT_ITERATIONS", PLACEMENT_ITERATIONS)?;
+    module.add("FINEST_RESOLUTION", FINEST_RESOLUTION)?;
+    module.add_class::<PyPlan>()?;
+    module.add_class::<PyProposal>()?;
+    module.add_class::<PyFrontier>()?;
+    module.add_function(wrap_pyfunction!(search_cascades, module)?)
+}
