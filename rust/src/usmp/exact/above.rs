@@ -13,6 +13,7 @@ use crate::usmp::instance::Instance;
 use crate::usmp::pairs::Pairs;
 
 use super::ladder::{Found, Goal};
+use super::marked::Marked;
 use super::search::Verdict;
 
 /// Nodes of the shortest run.
@@ -466,34 +467,6 @@ impl<'a> Search<'a> {
                 None => break,
             }
         }
-    }
-}
-
-/// A stack of numbers, each in it once.
-struct Marked {
-    stack: Vec<u32>,
-    is_in: Vec<bool>,
-}
-
-impl Marked {
-    fn new(count: usize) -> Self {
-        Self { stack: Vec::with_capacity(count), is_in: vec![false; count] }
-    }
-
-    fn add(&mut self, item: u32) {
-        if !std::mem::replace(&mut self.is_in[item as usize], true) {
-            self.stack.push(item);
-        }
-    }
-
-    fn pop(&mut self) -> Option<u32> {
-        let item = self.stack.pop()?;
-        self.is_in[item as usize] = false;
-        Some(item)
-    }
-
-    fn clear(&mut self) {
-        while self.pop().is_some() {}
     }
 }
 
