@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::instance::Instance;
 use super::layout::Layout;
 use super::model::{StopReason, UsmpError};
-use super::wheel::{Found, Placer};
+use super::placer::{Found, Placer};
 use super::{Outcome, Solver, Task};
 
 /// An order in which first fit takes the items; ties go by size, then by canonical order.
@@ -65,10 +65,11 @@ fn count_conflicts(instance: &Instance) -> Vec<usize> {
     items.iter().map(meets).collect()
 }
 
-/// First fit in `order`.
-pub(crate) fn first_fit(instance: &Instance, order: Vec<u32>) -> Result<Found, UsmpError> {
-    if let Some(mut placer) = Placer::new(instance) {
-        return Ok(placer.first_fit(order));
+/// First fit in `order`, by a placer of the instance where it has one.
+pub(crate) fn first_fit(instance: &Instance, placer: Option<&mut Placer>, order: Vec<u32>) -> Result<Found, UsmpError> {
+    if let Some(placer) = placer {
+        placer.place_all(&order);
+        return Ok(placer.found(&order));
     }
     let layout = Layout::first_fit(instance, &order)?;
     Ok(Found { slots: layout.slots().to_vec(), order, cost: layout.cost().clone() })
@@ -79,7 +80,8 @@ pub(crate) struct Greedy(pub Order);
 
 impl Solver for Greedy {
     fn solve(&self, task: &Task) -> Result<Outcome, UsmpError> {
-        let found = first_fit(task.instance, self.0.sort(task.instance))?;
+        let order = self.0.sort(task.instance);
+        let found = first_fit(task.instance, Placer::new(task.instance).as_mut(), order)?;
         Ok(Outcome::of(Layout::from_slots(task.instance, &found.slots)?, StopReason::Complete, 0))
     }
 }

@@ -9,8 +9,9 @@ use super::instance::Instance;
 use super::layout::Layout;
 use super::model::{StopReason, UsmpError};
 use super::parallel::until;
+use super::placer::Placer;
 use super::random::Random;
-use super::wheel::{walk, Placer};
+use super::wheel::walk;
 use super::{Outcome, Solver, Task};
 
 /// Moves of one start at least, so that annealing has time to cool.

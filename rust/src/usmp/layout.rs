@@ -313,6 +313,9 @@ pub(crate) fn overflow(instance: &Instance, peaks: &[u64]) -> u64 {
 }
 
 pub(crate) fn spill(item: &Item, pool: u32) -> u64 {
+    if item.candidates[0].pool == pool {
+        return 0;
+    }
     let rank = item.candidates.iter().position(|candidate| candidate.pool == pool).unwrap_or(0);
     item.size_bytes * rank as u64
 }

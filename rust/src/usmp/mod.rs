@@ -2,8 +2,8 @@
 //!
 //! `model` says what is planned, `check` whether an answer is right, [`plan`] finds one. Behind it: `instance` is the
 //! problem in canonical order, `canonical` that order, `bound` what no plan can beat, `pairs` what any two items forbid
-//! each other, `timeline` what they meet, `layout` first fit, `opening` the plans that every search starts from, `parallel`
-//! the threads, and each solver has its file; `exact` a folder.
+//! each other, `timeline` what they meet, `layout` first fit, `placer` first fit in one order after the other, `opening` the
+//! plans that every search starts from, `parallel` the threads, and each solver has its file; `exact` a folder.
 
 pub mod check;
 pub mod model;
@@ -18,6 +18,7 @@ mod layout;
 mod opening;
 mod pairs;
 mod parallel;
+mod placer;
 mod random;
 mod timeline;
 mod wheel;
@@ -116,7 +117,11 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     let mut last_was_better = false;
     if params.algorithm == Algorithm::Best {
         let few = Params { iterations: params.iterations / FIRST_LOOK, ..*params };
-        found.add(Exact.solve(&Task { instance: &instance, params: &few, opening: OnceCell::new() })?);
+        let first = Task { instance: &instance, params: &few, opening: OnceCell::new() };
+        found.add(Exact.solve(&first)?);
+        if let Some(opening) = first.opening.into_inner().filter(|_| !found.is_optimal(&instance)) {
+            let _ = task.opening.set(opening.again(&instance, params));
+        }
     }
     for solver in solvers(params.algorithm) {
         if found.is_optimal(&instance) {

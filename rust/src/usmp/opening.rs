@@ -6,7 +6,8 @@ use super::greedy::{first_fit, Order};
 use super::instance::Instance;
 use super::layout::Layout;
 use super::model::{Params, UsmpError};
-use super::wheel::{walk, Found, Placer};
+use super::placer::{Found, Placer};
+use super::wheel::walk;
 
 /// Most passes of the squeaky wheel.
 const MOST_TURNS: u64 = 2_000;
@@ -18,30 +19,46 @@ pub(crate) struct Opening {
     pub starts: Vec<Found>,
     /// Passes of the squeaky wheel that were made.
     pub turns: u64,
+    /// Whether the first plan is the wheel's.
+    is_turned: bool,
 }
 
 impl Opening {
-    /// Stops at the first plan that is as good as can be.
+    /// First fit, up to the first plan that is as good as can be; then the wheel.
     pub fn new(instance: &Instance, params: &Params) -> Result<Self, UsmpError> {
         let mut starts: Vec<Found> = Vec::with_capacity(Order::ALL.len() + 1);
+        let mut placer = Placer::new(instance);
         for kind in Order::ALL {
-            starts.push(first_fit(instance, kind.sort(instance))?);
+            starts.push(first_fit(instance, placer.as_mut(), kind.sort(instance))?);
             if starts.last().is_some_and(|start| instance.proves_optimal(&start.cost, &[])) {
                 starts.rotate_right(1);
-                return Ok(Self { starts, turns: 0 });
+                return Ok(Self { starts, turns: 0, is_turned: false });
             }
         }
         starts.sort_by(|a, b| a.cost.cmp(&b.cost));
-        let mut turns = 0;
-        if let Some(mut placer) = Placer::new(instance).filter(|placer| placer.effort() <= WORK) {
-            let most = u64::from(params.iterations).min(MOST_TURNS).min(WORK / placer.effort());
-            let (best, done) = walk(&mut placer, &starts, most, params.seed);
-            turns = done;
-            if best.cost < starts[0].cost {
-                starts.insert(0, best);
-            }
+        let mut opening = Self { starts, turns: 0, is_turned: false };
+        opening.turn(placer, params);
+        Ok(opening)
+    }
+
+    /// The opening with other parameters, of which first fit knows nothing.
+    pub fn again(mut self, instance: &Instance, params: &Params) -> Self {
+        if std::mem::take(&mut self.is_turned) {
+            self.starts.remove(0);
         }
-        Ok(Self { starts, turns })
+        self.turn(Placer::new(instance), params);
+        self
+    }
+
+    fn turn(&mut self, placer: Option<Placer>, params: &Params) {
+        let Some(mut placer) = placer.filter(|placer| placer.effort() <= WORK) else { return };
+        let most = u64::from(params.iterations).min(MOST_TURNS).min(WORK / placer.effort());
+        let (best, done) = walk(&mut placer, &self.starts, most, params.seed);
+        self.turns = done;
+        self.is_turned = best.cost < self.starts[0].cost;
+        if self.is_turned {
+            self.starts.insert(0, best);
+        }
     }
 
     /// The best plan.

@@ -146,7 +146,8 @@ proptest! {
         let problem = Problem { buffers: buffers.collect(), pools: problem.pools };
         let instance = Instance::new(&problem).unwrap();
         for order in greedy::Order::ALL {
-            let quick = greedy::first_fit(&instance, order.sort(&instance)).unwrap();
+            let mut placer = placer::Placer::new(&instance);
+            let quick = greedy::first_fit(&instance, placer.as_mut(), order.sort(&instance)).unwrap();
             let plain = Layout::first_fit(&instance, &order.sort(&instance)).unwrap();
             prop_assert_eq!(plain.slots(), &quick.slots[..]);
             prop_assert_eq!(plain.cost(), &quick.cost);

@@ -13,6 +13,7 @@ use crate::usmp::instance::Instance;
 use crate::usmp::pairs::Pairs;
 
 use super::ladder::{Found, Goal};
+use super::marked::Marked;
 use super::search::Verdict;
 
 /// Nodes of the shortest run.
@@ -47,6 +48,17 @@ enum Way {
     SecondAbove,
 }
 
+impl Way {
+    /// The other way round.
+    fn other(self) -> Way {
+        match self {
+            Way::Open => Way::Open,
+            Way::FirstAbove => Way::SecondAbove,
+            Way::SecondAbove => Way::FirstAbove,
+        }
+    }
+}
+
 enum Change {
     Least(u32, i64),
     Most(u32, i64),
@@ -60,7 +72,17 @@ struct Node {
     size: i64,
     alignment: i64,
     pinned: Option<i64>,
-    edges: Vec<u32>,
+    edges: Vec<Side>,
+}
+
+/// An edge as one of its items sees it.
+struct Side {
+    edge: u32,
+    other: u32,
+    /// The way in which this item lies above, and so far above the other.
+    above: (Way, i64),
+    /// So far the other lies above this one where it does.
+    below: i64,
 }
 
 /// One pool's items and the pairs of them that may meet.
@@ -101,8 +123,10 @@ impl Above {
                 let other = place[ban.other as usize];
                 if (other as usize) < one {
                     let edge = edges.len() as u32;
-                    nodes[one].edges.push(edge);
-                    nodes[other as usize].edges.push(edge);
+                    let (above, below) = (ban.high, 1 - ban.low);
+                    nodes[one].edges.push(Side { edge, other, above: (Way::FirstAbove, above), below });
+                    let theirs = Side { edge, other: one as u32, above: (Way::SecondAbove, below), below: above };
+                    nodes[other as usize].edges.push(theirs);
                     edges.push(Edge { items: (one as u32, other), low: ban.low, high: ban.high });
                 }
             }
@@ -183,13 +207,15 @@ struct Search<'a> {
     /// One more than how often an edge made a branch fail.
     weights: Vec<i64>,
     changes: Vec<Change>,
-    /// Items whose edges must be looked at again.
-    dirty: Marked,
+    /// Items whose least, and whose largest, offset has changed since their edges were looked at.
+    raised: Marked,
+    lowered: Marked,
     /// By edge, how urgently it wants a decision, the least the most; `SETTLED` where it wants none. Narrow, as all are
     /// looked at in each node.
     urgency: Vec<i32>,
-    /// Items and edges of which something has changed since their edges' urgency was told.
+    /// Items whose least, and whose largest, offset has changed since their edges' urgency was told, and edges that have.
     moved: Marked,
+    squeezed: Marked,
     stale: Marked,
     nodes: u64,
     budget: u64,
@@ -205,9 +231,11 @@ impl<'a> Search<'a> {
             ways: vec![Way::Open; above.edges.len()],
             weights: vec![1; above.edges.len()],
             changes: Vec::new(),
-            dirty: Marked::new(above.nodes.len()),
+            raised: Marked::new(above.nodes.len()),
+            lowered: Marked::new(above.nodes.len()),
             urgency: vec![SETTLED; above.edges.len()],
             moved: Marked::new(above.nodes.len()),
+            squeezed: Marked::new(above.nodes.len()),
             stale: Marked::new(above.edges.len()),
             nodes: 0,
             budget: 0,
@@ -220,7 +248,8 @@ impl<'a> Search<'a> {
         self.budget = self.nodes + budget;
         self.depth = 0;
         self.changes.clear();
-        self.dirty.clear();
+        self.raised.clear();
+        self.lowered.clear();
         self.ways.fill(Way::Open);
         for (index, node) in self.above.nodes.iter().enumerate() {
             let room = capacity as i64 - node.size;
@@ -232,7 +261,9 @@ impl<'a> Search<'a> {
             if self.least[index] > self.most[index] {
                 return Verdict::Impossible;
             }
-            self.touch(index as u32);
+            self.raised.add(index as u32);
+            self.lowered.add(index as u32);
+            self.moved.add(index as u32);
         }
         if self.propagate() {
             self.solve()
@@ -260,8 +291,7 @@ impl<'a> Search<'a> {
             }
             self.nodes += 1;
             let mark = self.changes.len();
-            self.decide(edge, way);
-            if self.keep(edge) && self.propagate() {
+            if self.keep(edge, way) && self.propagate() {
                 let verdict = self.solve();
                 if verdict != Verdict::Impossible {
                     return verdict;
@@ -279,8 +309,16 @@ impl<'a> Search<'a> {
     fn tightest(&mut self) -> Option<usize> {
         let above = self.above;
         while let Some(node) = self.moved.pop() {
-            for &edge in &above.nodes[node as usize].edges {
+            for &Side { edge, .. } in &above.nodes[node as usize].edges {
                 self.urgency[edge as usize] = self.urgency(edge as usize);
+            }
+        }
+        while let Some(node) = self.squeezed.pop() {
+            // What the least offsets do not break wants no decision, whatever the largest are.
+            for &Side { edge, .. } in &above.nodes[node as usize].edges {
+                if self.urgency[edge as usize] != SETTLED {
+                    self.urgency[edge as usize] = self.urgency(edge as usize);
+                }
             }
         }
         while let Some(edge) = self.stale.pop() {
@@ -316,26 +354,14 @@ impl<'a> Search<'a> {
         (self.most[first] - self.least[second] - high, self.most[second] - self.least[first] - (1 - low))
     }
 
-    fn decide(&mut self, edge: usize, way: Way) {
+    /// Decides an edge and draws the conclusions. `false` when it cannot be kept.
+    fn keep(&mut self, edge: usize, way: Way) -> bool {
         self.changes.push(Change::Decided(edge as u32));
         self.ways[edge] = way;
         self.stale.add(edge as u32);
-    }
-
-    /// Draws the conclusions from one edge. `false` when it cannot be kept.
-    fn keep(&mut self, edge: usize) -> bool {
-        if self.ways[edge] == Way::Open {
-            let way = match self.slacks(edge) {
-                (first, second) if first >= 0 && second >= 0 => return true,
-                (first, _) if first >= 0 => Way::FirstAbove,
-                (_, second) if second >= 0 => Way::SecondAbove,
-                _ => return false,
-            };
-            self.decide(edge, way);
-        }
         let Edge { items: (first, second), low, high } = self.above.edges[edge];
         let (upper, lower, apart) =
-            if self.ways[edge] == Way::FirstAbove { (first, second, high) } else { (second, first, 1 - low) };
+            if way == Way::FirstAbove { (first, second, high) } else { (second, first, 1 - low) };
         self.raise(upper, self.least[lower as usize] + apart) && self.lower(lower, self.most[upper as usize] - apart)
     }
 
@@ -351,7 +377,8 @@ impl<'a> Search<'a> {
         }
         self.changes.push(Change::Least(node, self.least[at]));
         self.least[at] = offset;
-        self.touch(node);
+        self.raised.add(node);
+        self.moved.add(node);
         true
     }
 
@@ -367,34 +394,59 @@ impl<'a> Search<'a> {
         }
         self.changes.push(Change::Most(node, self.most[at]));
         self.most[at] = offset;
-        self.touch(node);
+        self.lowered.add(node);
+        self.squeezed.add(node);
         true
-    }
-
-    fn touch(&mut self, node: u32) {
-        self.dirty.add(node);
-        self.moved.add(node);
     }
 
     /// Notes that an edge made a branch fail.
     fn blame(&mut self, edge: usize) {
         self.weights[edge] += 1;
         self.stale.add(edge as u32);
-        self.dirty.clear();
+        self.raised.clear();
+        self.lowered.clear();
     }
 
     /// Draws all conclusions from what has changed. `false` when something cannot be kept.
     fn propagate(&mut self) -> bool {
         let above = self.above;
-        while let Some(node) = self.dirty.pop() {
-            for &edge in &above.nodes[node as usize].edges {
-                if !self.keep(edge as usize) {
-                    self.blame(edge as usize);
-                    return false;
-                }
+        loop {
+            let failed = if let Some(node) = self.raised.pop() {
+                let mut sides = above.nodes[node as usize].edges.iter();
+                sides.find(|side| !self.keep_raised(node as usize, side))
+            } else if let Some(node) = self.lowered.pop() {
+                let mut sides = above.nodes[node as usize].edges.iter();
+                sides.find(|side| !self.keep_lowered(node as usize, side))
+            } else {
+                return true;
+            };
+            if let Some(side) = failed {
+                self.blame(side.edge as usize);
+                return false;
             }
         }
-        true
+    }
+
+    /// Draws the conclusions from a larger least offset for one edge of the item.
+    fn keep_raised(&mut self, node: usize, side: &Side) -> bool {
+        let way = self.ways[side.edge as usize];
+        if way == Way::Open {
+            let can_lie_below = self.most[side.other as usize] - self.least[node] >= side.below;
+            can_lie_below || self.keep(side.edge as usize, side.above.0)
+        } else {
+            way == side.above.0 || self.raise(side.other, self.least[node] + side.below)
+        }
+    }
+
+    /// Draws the conclusions from a smaller largest offset for one edge of the item.
+    fn keep_lowered(&mut self, node: usize, side: &Side) -> bool {
+        let way = self.ways[side.edge as usize];
+        if way == Way::Open {
+            let can_lie_above = self.most[node] - self.least[side.other as usize] >= side.above.1;
+            can_lie_above || self.keep(side.edge as usize, side.above.0.other())
+        } else {
+            way != side.above.0 || self.lower(side.other, self.most[node] - side.above.1)
+        }
     }
 
     fn undo(&mut self, mark: usize) {
@@ -406,7 +458,7 @@ impl<'a> Search<'a> {
                 }
                 Some(Change::Most(node, before)) => {
                     self.most[node as usize] = before;
-                    self.moved.add(node);
+                    self.squeezed.add(node);
                 }
                 Some(Change::Decided(edge)) => {
                     self.ways[edge as usize] = Way::Open;
@@ -418,38 +470,10 @@ impl<'a> Search<'a> {
     }
 }
 
-/// A stack of numbers, each in it once.
-struct Marked {
-    stack: Vec<u32>,
-    is_in: Vec<bool>,
-}
-
-impl Marked {
-    fn new(count: usize) -> Self {
-        Self { stack: Vec::with_capacity(count), is_in: vec![false; count] }
-    }
-
-    fn add(&mut self, item: u32) {
-        if !std::mem::replace(&mut self.is_in[item as usize], true) {
-            self.stack.push(item);
-        }
-    }
-
-    fn pop(&mut self) -> Option<u32> {
-        let item = self.stack.pop()?;
-        self.is_in[item as usize] = false;
-        Some(item)
-    }
-
-    fn clear(&mut self) {
-        while self.pop().is_some() {}
-    }
-}
-
 impl Above {
     /// The least offset from `offset` on whose address suits `node`.
     fn up(&self, node: &Node, offset: i64) -> i64 {
-        let past = (self.base + offset).rem_euclid(node.alignment);
+        let past = past(self.base + offset, node.alignment);
         if past == 0 {
             offset
         } else {
@@ -459,6 +483,16 @@ impl Above {
 
     /// The largest offset up to `offset` whose address suits `node`.
     fn down(&self, node: &Node, offset: i64) -> i64 {
-        offset - (self.base + offset).rem_euclid(node.alignment)
+        offset - past(self.base + offset, node.alignment)
+    }
+}
+
+/// How far an address lies past the multiple of `alignment` below it.
+fn past(address: i64, alignment: i64) -> i64 {
+    // Nearly all alignments are powers of two, and a division takes longer than all else here.
+    if alignment & (alignment - 1) == 0 {
+        address & (alignment - 1)
+    } else {
+        address.rem_euclid(alignment)
     }
 }

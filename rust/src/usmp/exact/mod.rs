@@ -7,6 +7,7 @@
 
 mod above;
 mod ladder;
+mod marked;
 mod search;
 mod sharing_out;
 mod space;

@@ -1,0 +1,30 @@
+//! A stack of numbers, each in it once: what has changed and is still to be looked at. Owns nothing else.
+
+/// See the module.
+pub(super) struct Marked {
+    stack: Vec<u32>,
+    is_in: Vec<bool>,
+}
+
+impl Marked {
+    /// Nothing, of numbers below `count`.
+    pub fn new(count: usize) -> Self {
+        Self { stack: Vec::with_capacity(count), is_in: vec![false; count] }
+    }
+
+    pub fn add(&mut self, item: u32) {
+        if !std::mem::replace(&mut self.is_in[item as usize], true) {
+            self.stack.push(item);
+        }
+    }
+
+    pub fn pop(&mut self) -> Option<u32> {
+        let item = self.stack.pop()?;
+        self.is_in[item as usize] = false;
+        Some(item)
+    }
+
+    pub fn clear(&mut self) {
+        while self.pop().is_some() {}
+    }
+}
