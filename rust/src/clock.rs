@@ -28,6 +28,12 @@ impl Load {
         Load { cycles, constants: constants.min(cycles), beside: beside_copies.max(cycles) }
     }
 
+    /// By its figures.
+    #[cfg(test)]
+    pub fn new(cycles: u64, constants: u64, beside: u64) -> Load {
+        Load { cycles, constants, beside }
+    }
+
     /// Cycles of a copy that fit beside it: it gets what the kernel leaves, but no less than half.
     pub fn room(&self) -> u64 {
         self.cycles - self.constants.min(self.cycles / 2)

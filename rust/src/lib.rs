@@ -24,6 +24,7 @@ pub mod occupancy;
 pub mod options;
 pub mod pareto;
 pub mod performance;
+mod placing;
 pub mod plans;
 pub mod prefetch;
 pub mod prefixes;

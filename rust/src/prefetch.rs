@@ -33,7 +33,7 @@ pub fn prefetch(graph: &CascaderGraph, program: &mut Program, limit_bytes: u64) 
     if lanes.copies.is_empty() || limit_bytes == 0 {
         return;
     }
-    let issue = lanes.issue(limit_bytes);
+    let issue = lanes.issued(limit_bytes);
     let mut copies = lanes.copies.iter().zip(&issue.places).peekable();
     let mut order = Vec::with_capacity(program.steps.len());
     let mut reserved = Vec::new();
@@ -73,7 +73,7 @@ pub fn sketches(program: &Program, extra: &[u64]) -> Vec<Sketch> {
     let (own, cycles) = (peak_bytes(program), total_cycles(program));
     let mut found = vec![Sketch { prefetch_bytes: 0, peak_bytes: own, cycles }];
     for limit in lanes.limits(own, extra) {
-        let issue = lanes.issue(limit);
+        let issue = lanes.issued(limit);
         let peak_bytes = issue.peak_bytes.max(own);
         if found.iter().all(|known| issue.cycles < known.cycles) {
             found.push(Sketch { prefetch_bytes: limit, peak_bytes, cycles: issue.cycles });
@@ -84,7 +84,7 @@ pub fn sketches(program: &Program, extra: &[u64]) -> Vec<Sketch> {
 
 /// Cycles by the quick clock with all copies as early as is good for them, whatever bytes that takes.
 pub fn unlimited_cycles(program: &Program) -> u64 {
-    Lanes::new(program).issue(u64::MAX).cycles
+    Lanes::new(program).issued(u64::MAX).cycles
 }
 
 /// The geometric mean, rounded down.
@@ -123,8 +123,8 @@ struct Lanes {
     live: Vec<u64>,
     /// First slot of the NPU run that each of the others belongs to.
     run: Vec<usize>,
-    /// Slots before which no copy needs to be issued, in each of the ways that are worth trying.
-    wanted: Vec<Vec<usize>>,
+    /// Slots before which no copy needs to be issued.
+    wishes: Vec<usize>,
 }
 
 /// Where a copy is issued, and from which slot on its buffer is kept free for it.
@@ -164,7 +164,7 @@ impl Lanes {
             lanes.live.push(live[index]);
             lanes.run.push(run.min(slot));
         }
-        lanes.wanted = lanes.wishes();
+        lanes.wish();
         lanes
     }
 
@@ -173,7 +173,7 @@ impl Lanes {
         if self.copies.is_empty() {
             return Vec::new();
         }
-        let most = self.issue(u64::MAX).peak_bytes.max(own);
+        let most = self.issued(u64::MAX).peak_bytes.max(own);
         let mut limits = vec![own, most];
         for _ in 0..HALVINGS {
             let means: Vec<u64> = limits.windows(2).map(|pair| mean(pair[0], pair[1])).collect();
@@ -187,18 +187,23 @@ impl Lanes {
         limits
     }
 
-    /// Slots before which no copy needs to be issued, in the ways that are worth trying: all as late as that goes, and the
-    /// backlog beside those kernels that it slows down least, which is earlier; the latter with a slot to spare as well,
-    /// as kernels that are slowed down come late.
-    fn wishes(&self) -> Vec<Vec<usize>> {
-        let mut found = vec![self.wanted(|_| 0, 0)];
+    /// Decide from which slot on each copy is wanted, by what is fastest with unlimited memory: all as late as that goes, or
+    /// the backlog beside those kernels that it slows down least, which is earlier; the latter also with a slot to spare, as
+    /// kernels that are slowed down come late.
+    fn wish(&mut self) {
+        let mut ways = vec![self.wanted(|_| 0, 0)];
         for spare in [0, 1] {
             let sparing = self.wanted(Load::burden, spare);
-            if !found.contains(&sparing) {
-                found.push(sparing);
+            if !ways.contains(&sparing) {
+                ways.push(sparing);
             }
         }
-        found
+        let taken = |way: &Vec<usize>| {
+            let issue = self.issue(way, u64::MAX);
+            (issue.cycles, issue.peak_bytes)
+        };
+        let best = if ways.len() == 1 { 0 } else { (0..ways.len()).min_by_key(|&way| taken(&ways[way])).unwrap_or(0) };
+        self.wishes = ways.swap_remove(best);
     }
 
     /// Slots before which no copy needs to be issued, `spare` slots earlier than it has to be to end when its user, and the
@@ -259,14 +264,12 @@ impl Lanes {
         (used, granted)
     }
 
-    /// The fastest of what the wishes come to.
-    fn issue(&self, limit_bytes: u64) -> Issue {
-        let ways = self.wanted.iter().map(|wanted| self.issue_as(wanted, limit_bytes));
-        ways.min_by_key(|issue| (issue.cycles, issue.peak_bytes)).expect("there is a wish")
+    fn issued(&self, limit_bytes: u64) -> Issue {
+        self.issue(&self.wishes, limit_bytes)
     }
 
     /// Issue every copy where it is wanted or, if memory or the transfer before do not allow that, as soon as they do.
-    fn issue_as(&self, wanted: &[usize], limit_bytes: u64) -> Issue {
+    fn issue(&self, wanted: &[usize], limit_bytes: u64) -> Issue {
         let mut live = self.live.clone();
         let mut places: Vec<Place> = Vec::with_capacity(self.copies.len());
         let mut ready = vec![None; self.others.len()];
@@ -378,7 +381,7 @@ mod tests {
                 let ahead = ahead(&graph, &program, limit);
                 check(&graph, &ahead).expect("the program is right");
                 assert!(peak_bytes(&ahead) <= limit.max(own));
-                let issue = lanes.issue(limit);
+                let issue = lanes.issued(limit);
                 assert_eq!((peak_bytes(&ahead), total_cycles(&ahead)), (issue.peak_bytes.max(own), issue.cycles));
                 assert_eq!(ahead.steps.len(), program.steps.len());
             }
@@ -477,5 +480,52 @@ mod tests {
     #[test]
     fn means_are_rounded_down() {
         assert_eq!((mean(4, 9), mean(9, 4), mean(2, 3), mean(7, 7)), (6, 6, 2, 7));
+    }
+
+    /// One kernel of 100 cycles that copies cost nothing, three that they cost a fifth, then the users of `copies`.
+    fn lanes(copies: &[u64]) -> Lanes {
+        let load = |beside| Some(Load::new(100, 0, beside));
+        let mut loads = vec![load(100), load(120), load(120), load(120)];
+        let copy = |(index, &cycles)| Copy { step: 0, buffer: 0, user: 4 + index, bytes: 16, cycles };
+        let copies: Vec<Copy> = copies.iter().enumerate().map(copy).collect();
+        loads.extend(copies.iter().map(|_| load(120)));
+        let others = loads.len();
+        Lanes {
+            copies,
+            others: (0..others).collect(),
+            loads,
+            run: vec![0; others],
+            live: vec![0; others],
+            wishes: vec![],
+        }
+    }
+
+    #[test]
+    fn copies_run_late_or_beside_kernels_that_they_slow_down_least() {
+        // Two slots after the kernel beside which it runs: the third one, or the first; one earlier to be safe.
+        let one = lanes(&[80]);
+        let ways = [one.wanted(|_| 0, 0), one.wanted(Load::burden, 0), one.wanted(Load::burden, 1)];
+        assert_eq!(ways, [vec![4], vec![2], vec![1]]);
+        // What one leaves of a kernel is the next one's, and then it is the last kernel's turn.
+        assert_eq!(lanes(&[80, 10]).wanted(Load::burden, 0), [2, 2]);
+        assert_eq!(lanes(&[80, 20, 10]).wanted(Load::burden, 0), [2, 2, 6]);
+        assert_eq!(lanes(&[80, 130]).shared_out(Load::burden), (vec![100, 0, 0, 10, 100, 0], vec![80, 130]));
+    }
+
+    #[test]
+    fn what_comes_before_a_late_copy_is_wanted_at_once() {
+        assert_eq!(lanes(&[10, 491, 10]).wanted(|_| 0, 0), [0, 0, 6]);
+        assert_eq!(lanes(&[10, 490, 10]).wanted(|_| 0, 0), [2, 2, 6]);
+    }
+
+    #[test]
+    fn the_wish_is_the_fastest_with_unlimited_memory() {
+        for copies in [&[80][..], &[80, 130], &[300, 90, 10]] {
+            let mut lanes = lanes(copies);
+            lanes.wish();
+            let ways = [lanes.wanted(|_| 0, 0), lanes.wanted(Load::burden, 0), lanes.wanted(Load::burden, 1)];
+            let fewest = ways.iter().map(|way| lanes.issue(way, u64::MAX).cycles).min();
+            assert_eq!(Some(lanes.issued(u64::MAX).cycles), fewest);
+        }
     }
 }

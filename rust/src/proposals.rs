@@ -3,7 +3,7 @@
 //! `prefixes` combines Plans; while a Plan runs, whatever the rest of the network still holds is counted, so a Proposal's
 //! estimate is the largest sum of bytes alive at once. The survivors are interleaved and placed for real: what a Proposal
 //! promises is the size of the arena that the memory planner found for exactly its buffers.
-//! Owns the choice of what is placed. Is told how to place by its caller and knows no placement algorithm.
+//! Owns the search as a whole. What of its Proposals is placed is for `placing` to say.
 
 use crate::ahead::Ahead;
 use crate::costs::Costs;
@@ -13,12 +13,11 @@ use crate::interleave::{interleave, PlanError};
 #[cfg(test)]
 use crate::options::Copies;
 use crate::options::Options;
-use crate::pareto::{keep_front, pareto_front, thin, Epsilon, Point};
+use crate::pareto::{keep_front, Epsilon, Point};
+use crate::placing::{placed, Chosen};
 use crate::plans::{enumerate, PlanTable};
-use crate::prefetch::{prefetch, sketches, Sketch};
 use crate::prefixes::{Partial, Prefixes};
 use crate::program::{Plan, Program, Staging};
-use crate::restage::restaged;
 use crate::stripe::{Axis, Tiling};
 
 /// A way to run the network.
@@ -77,15 +76,6 @@ pub enum Stop {
     /// Some fronts had more than `Options::max_points` points and were kept more coarsely.
     Width,
 }
-
-/// Rounds of placing Proposals with early copies.
-const ROUNDS: u32 = 2;
-/// Proposals of a round closer in cycles than one part in this many times the options' resolution are merged.
-const ROUND_RESOLUTION: u64 = 2;
-/// Bytes beyond those in use, as one part in this of them, that placing is expected to cost.
-const PLACING_MARGIN: u64 = 32;
-/// A placement that takes one part in this more than the bytes in use is tried anew with outputs that grow both ways.
-const DRIFT: u64 = 64;
 
 /// Search the whole graph, and once more finely if that was cheap. `place` puts the buffers of a program into the arena.
 ///
@@ -152,141 +142,8 @@ fn search_once(
     let ahead = Ahead::new(graph, &tables, 4 * options.resolution);
     frontier.proposals_considered += ahead.considered;
     ahead.proposals().for_each(|(plans, bytes)| choose(plans, Some(bytes)));
-    let mut waiting = sketched(graph, &chosen, 0, costs)?;
-    if let Some(fastest) = waiting.iter().min_by_key(|proposal| proposal.sketch.cycles) {
-        let plans = restaged(graph, &chosen[fastest.plans].plans, costs)?;
-        chosen.push(Chosen { plans, limits: Vec::new() });
-        waiting.extend(sketched(graph, &chosen, chosen.len() - 1, costs)?);
-    }
-    frontier.proposals = placed(graph, &chosen, waiting, ROUND_RESOLUTION * options.resolution, costs, place)?;
+    frontier.proposals = placed(graph, chosen, options.resolution, costs, place)?;
     Ok(frontier)
-}
-
-/// Plans that together run the network, and limits for early copies that are worth trying beside the usual ones.
-struct Chosen {
-    plans: Vec<Plan>,
-    limits: Vec<u64>,
-}
-
-/// A Proposal not placed yet.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Waiting {
-    /// Index of its Plans.
-    plans: usize,
-    sketch: Sketch,
-}
-
-impl Point for Waiting {
-    fn memory_bytes(&self) -> u64 {
-        self.sketch.peak_bytes
-    }
-    fn cycles(&self) -> u64 {
-        self.sketch.cycles
-    }
-}
-
-/// A Proposal in its place, and what the quick clock said of it.
-struct Placed {
-    proposal: Proposal,
-    sketched: u64,
-}
-
-impl Placed {
-    /// Whether it is as fast as another one by the same clock and takes no more than that one takes at best, or hardly
-    /// more.
-    fn excludes(&self, other: &Waiting) -> bool {
-        let Sketch { prefetch_bytes, peak_bytes, cycles } = other.sketch;
-        let margin = if prefetch_bytes == 0 { 0 } else { peak_bytes / PLACING_MARGIN };
-        self.sketched.max(self.proposal.cycles) <= cycles && self.proposal.sram_bytes <= peak_bytes + margin
-    }
-}
-
-/// Ways to issue the copies of all choices from number `first` on.
-fn sketched(
-    graph: &CascaderGraph,
-    chosen: &[Chosen],
-    first: usize,
-    costs: &mut Costs,
-) -> Result<Vec<Waiting>, PlanError> {
-    let mut found = Vec::new();
-    for (plans, Chosen { plans: decisions, limits }) in chosen.iter().enumerate().skip(first) {
-        let program = interleave(graph, decisions, costs)?;
-        found.extend(sketches(&program, limits).into_iter().map(|sketch| Waiting { plans, sketch }));
-    }
-    Ok(found)
-}
-
-/// Place the Proposals that may be Pareto-efficient, the most promising first; returns those that are.
-///
-/// Placing is what takes time, and what a placement needs beyond the bytes in use is not known before. So fronts of the
-/// bytes in use are placed in rounds, each of what the rounds before leave room for; without early copies, which make
-/// room scarce and placing hard, every Proposal is.
-fn placed(
-    graph: &CascaderGraph,
-    chosen: &[Chosen],
-    mut waiting: Vec<Waiting>,
-    resolution: u64,
-    costs: &mut Costs,
-    place: &mut dyn FnMut(&Program) -> Placement,
-) -> Result<Vec<Proposal>, PlanError> {
-    let mut known: Vec<Placed> = Vec::new();
-    for round in 0..=ROUNDS {
-        waiting.retain(|proposal| !known.iter().any(|other| other.excludes(proposal)));
-        let promising = match round {
-            ROUNDS => waiting.iter().filter(|proposal| proposal.sketch.prefetch_bytes == 0).copied().collect(),
-            _ => {
-                let mut front = pareto_front(waiting.clone());
-                thin(&mut front, resolution);
-                front
-            }
-        };
-        for proposal in promising {
-            if known.iter().any(|other| other.excludes(&proposal)) {
-                continue;
-            }
-            waiting.retain(|other| *other != proposal);
-            let Sketch { prefetch_bytes, peak_bytes, cycles: sketched } = proposal.sketch;
-            let plans = &chosen[proposal.plans].plans;
-            for plans in orders(graph, plans, prefetch_bytes) {
-                let mut program = interleave(graph, &plans, costs)?;
-                prefetch(graph, &mut program, prefetch_bytes);
-                let placed = place(&program);
-                let cycles = costs.program(graph, &program, &placed.offsets);
-                let proposal = Proposal { plans, prefetch_bytes, sram_bytes: placed.bytes, cycles };
-                known.push(Placed { proposal, sketched });
-                if placed.bytes <= peak_bytes + peak_bytes / DRIFT {
-                    break;
-                }
-            }
-        }
-    }
-    Ok(pareto_front(known.into_iter().map(|placed| placed.proposal).collect()))
-}
-
-/// The Plans in the directions worth placing, until one of them takes hardly more than is in use.
-fn orders(graph: &CascaderGraph, plans: &[Plan], prefetch_bytes: u64) -> Vec<Vec<Plan>> {
-    let turning = alternating(graph, plans);
-    // Early copies want contiguous room, which a chain that drifts seldom leaves them.
-    if prefetch_bytes > 0 || turning == plans {
-        return vec![turning];
-    }
-    vec![plans.to_vec(), turning]
-}
-
-/// The Plans with every other one of those that make their output piece by piece doing so backwards.
-///
-/// An output that grows into its dying input lies below it if it grows from its first row on, and above it if from its
-/// last: taking turns, a chain of them stays where it is.
-fn alternating(graph: &CascaderGraph, plans: &[Plan]) -> Vec<Plan> {
-    let mut backwards = false;
-    let turn = |plan: &Plan| {
-        // An operator elsewhere need not have an output of its own.
-        let extent = || graph.tensors[graph.output(plan.last) as usize].plane[plan.tiling.roll as usize];
-        let grows = graph.kernel(plan.last).is_some() && plan.stripes[plan.len() - 1] < extent();
-        backwards ^= grows;
-        Plan { backwards: grows && !backwards, ..plan.clone() }
-    };
-    plans.iter().map(turn).collect()
 }
 
 /// Every Part whole, constants read in place.
@@ -333,9 +190,9 @@ fn unwind(table: &PlanTable, prefixes: &Prefixes, end: &Partial) -> Vec<Plan> {
 mod tests {
     use super::*;
     use crate::checker::check;
-    use crate::graph::Work;
+    use crate::pareto::pareto_front;
     use crate::performance::Primitive;
-    use crate::prefetch::peak_bytes;
+    use crate::prefetch::prefetch;
     use crate::samples::{mobilenet_v1, mobilenet_v2, place, Network};
 
     fn frontier(graph: &CascaderGraph) -> Frontier {
@@ -396,144 +253,6 @@ mod tests {
     }
 
     /// Every Part on its own, made piece by piece where `striped` says so.
-    fn pieces(graph: &CascaderGraph, striped: &[bool]) -> Vec<Plan> {
-        let plan = |(plan, &striped): (Plan, &bool)| Plan { stripes: vec![if striped { 4 } else { 16 }], ..plan };
-        uncascaded(graph).into_iter().zip(striped).map(plan).collect()
-    }
-
-    fn directions(plans: &[Plan]) -> Vec<bool> {
-        plans.iter().map(|plan| plan.backwards).collect()
-    }
-
-    #[test]
-    fn every_other_output_made_piece_by_piece_is_made_backwards() {
-        let mut graph = chain(5);
-        let turned = |graph: &CascaderGraph, striped: &[bool]| directions(&alternating(graph, &pieces(graph, striped)));
-        assert_eq!(turned(&graph, &[true; 5]), [false, true, false, true, false]);
-        assert_eq!(turned(&graph, &[true, true, false, true, true]), [false, true, false, false, true]);
-        assert_eq!(turned(&graph, &[false; 5]), [false; 5]);
-        // What runs elsewhere is made as a whole.
-        graph.parts[1].work = Work::Opaque { workspace_bytes: 0 };
-        assert_eq!(turned(&graph, &[true; 5]), [false, false, true, false, true]);
-    }
-
-    #[test]
-    fn without_early_copies_outputs_are_tried_forwards_and_in_turns() {
-        let graph = chain(3);
-        let (striped, whole) = (pieces(&graph, &[true; 3]), pieces(&graph, &[false; 3]));
-        let turning = alternating(&graph, &striped);
-        assert_eq!(orders(&graph, &striped, 0), [striped.clone(), turning.clone()]);
-        assert_eq!(orders(&graph, &striped, 16), [turning]);
-        assert_eq!(orders(&graph, &whole, 0), [whole]);
-    }
-
-    #[test]
-    fn a_proposal_placed_excludes_what_takes_as_much_and_is_no_faster() {
-        let (peak_bytes, cycles) = (3200, 100);
-        let excluded = |sram_bytes, took, prefetch_bytes| {
-            let sketch = Sketch { prefetch_bytes, peak_bytes, cycles };
-            let by = |cycles, sketched| {
-                let proposal = Proposal { plans: Vec::new(), prefetch_bytes: 0, sram_bytes, cycles };
-                Placed { proposal, sketched }.excludes(&Waiting { plans: 0, sketch })
-            };
-            // By the quick clock and by the other one.
-            assert_eq!(by(took, 0), by(0, took));
-            by(took, took)
-        };
-        assert!(excluded(peak_bytes, cycles, 0) && excluded(peak_bytes, cycles, 16));
-        assert!(!excluded(peak_bytes, cycles + 1, 0) && !excluded(peak_bytes, cycles + 1, 16));
-        assert!(!excluded(peak_bytes + 1, cycles, 0));
-        let margin = peak_bytes / PLACING_MARGIN;
-        assert!(excluded(peak_bytes + margin, cycles, 16) && !excluded(peak_bytes + margin + 1, cycles, 16));
-    }
-
-    fn coarsely_placed(
-        graph: &CascaderGraph,
-        chosen: &[Chosen],
-        place: &mut dyn FnMut(&Program) -> Placement,
-    ) -> Result<Vec<Proposal>, PlanError> {
-        let costs = &mut Costs::default();
-        let waiting = sketched(graph, chosen, 0, costs)?;
-        placed(graph, chosen, waiting, 1, costs, place)
-    }
-
-    #[test]
-    fn outputs_take_turns_only_where_a_placement_drifts() {
-        let graph = chain(4);
-        let plans = pieces(&graph, &[true; 4]);
-        let program = interleave(&graph, &plans, &mut Costs::default()).expect("blocks fit");
-        let peak_bytes = peak_bytes(&program);
-        let chosen = [Chosen { plans: plans.clone(), limits: Vec::new() }];
-        for (more, tries) in [(0, 1), (peak_bytes / DRIFT, 1), (peak_bytes / DRIFT + 1, 2), (peak_bytes, 2)] {
-            let mut tried = 0;
-            let mut drifting = |program: &Program| {
-                tried += 1;
-                let more = if tried == 1 { more } else { 0 };
-                Placement { bytes: peak_bytes + more, ..place(program) }
-            };
-            let found = coarsely_placed(&graph, &chosen, &mut drifting).expect("blocks fit");
-            assert_eq!(tried, tries, "{more} bytes more");
-            let leanest = &found[0];
-            assert_eq!(leanest.sram_bytes, peak_bytes + if tries == 1 { more } else { 0 });
-            let turning = [false, true, false, true];
-            assert_eq!(directions(&leanest.plans), if tries == 1 { [false; 4] } else { turning });
-            assert_eq!(found, pareto_front(found.clone()));
-        }
-    }
-
-    #[test]
-    fn what_a_round_merges_the_next_one_places() {
-        let graph = mobilenet_v1();
-        let staged = |plan: Plan| {
-            let staging = if graph.kernel(plan.first).is_some_and(|kernel| kernel.constant_bytes > 0) {
-                Staging::Whole
-            } else {
-                Staging::InPlace
-            };
-            Plan { staging: vec![staging], ..plan }
-        };
-        let plans: Vec<Plan> = uncascaded(&graph).into_iter().map(staged).collect();
-        let program = interleave(&graph, &plans, &mut Costs::default()).expect("blocks fit");
-        let sketches = sketches(&program, &[]);
-        let mut count = 0;
-        let mut counting = |program: &Program| {
-            count += 1;
-            place(program)
-        };
-        let chosen = [Chosen { plans, limits: Vec::new() }];
-        let found = coarsely_placed(&graph, &chosen, &mut counting).expect("blocks fit");
-        // All are within a factor of two: a round places the ends of what is left, and the last one nothing with copies.
-        let front = pareto_front(sketches.into_iter().map(|sketch| Waiting { plans: 0, sketch }).collect());
-        let limit = |index: usize| front[index].sketch.prefetch_bytes;
-        let last = front.len() - 1;
-        assert!(last > 4 && front[0].cycles() < 2 * front[last].cycles());
-        let early: Vec<u64> = found.iter().map(|proposal| proposal.prefetch_bytes).collect();
-        assert_eq!(early, [0, 1, last - 1, last].map(limit));
-        assert_eq!(count, 4);
-    }
-
-    #[test]
-    fn without_early_copies_everything_is_placed() {
-        let graph = chain(4);
-        let chosen: Vec<Chosen> = [1, 2, 3, 4, 5, 6, 8, 16]
-            .map(|stripe| {
-                let plans = uncascaded(&graph).into_iter().map(|plan| Plan { stripes: vec![stripe], ..plan });
-                Chosen { plans: plans.collect(), limits: Vec::new() }
-            })
-            .into();
-        let mut each = Vec::new();
-        for one in &chosen {
-            let program = interleave(&graph, &one.plans, &mut Costs::default()).expect("blocks fit");
-            let placement = place(&program);
-            each.push((placement.bytes, Costs::default().program(&graph, &program, &placement.offsets)));
-        }
-        let front = pareto_front(each);
-        assert!(front.len() > 4, "{front:?}");
-        // So coarse a round merges all but the ends.
-        let found = coarsely_placed(&graph, &chosen, &mut place).expect("blocks fit");
-        assert_eq!(found.iter().map(|one| (one.sram_bytes, one.cycles)).collect::<Vec<_>>(), front);
-    }
-
     #[test]
     fn a_search_says_how_coarsely_it_looked() {
         let graph = chain(3);

@@ -52,3 +52,45 @@ fn others(graph: &CascaderGraph, plan: &Plan) -> Vec<Staging> {
     let ways = [Staging::InPlace, Staging::Whole].into_iter().chain(sliced);
     ways.filter(|&staging| staging != plan.staging[0]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proposals::uncascaded;
+    use crate::samples::{mobilenet_v1, mobilenet_v2};
+
+    fn cycles(graph: &CascaderGraph, plans: &[Plan]) -> u64 {
+        unlimited_cycles(&interleave(graph, plans, &mut Costs::default()).expect("blocks fit"))
+    }
+
+    #[test]
+    fn no_other_way_to_read_one_operators_constants_is_faster() {
+        for graph in [mobilenet_v1(), mobilenet_v2()] {
+            let plans = uncascaded(&graph);
+            let found = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+            let fewest = cycles(&graph, &found);
+            assert!(fewest < cycles(&graph, &plans) * 9 / 10);
+            // Twice is enough: the first Plans may be better served otherwise once the last ones are.
+            let again = restaged(&graph, &found, &mut Costs::default()).expect("blocks fit");
+            for index in 0..again.len() {
+                for staging in others(&graph, &again[index]) {
+                    let mut changed = again.clone();
+                    changed[index].staging[0] = staging;
+                    assert!(cycles(&graph, &changed) >= cycles(&graph, &again), "Part {index}, {staging:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_runs_in_stripes_or_together_stays_as_it_is() {
+        let graph = mobilenet_v1();
+        let mut plans = uncascaded(&graph);
+        plans[1].stripes = vec![8];
+        let two = Plan { last: 3, stripes: vec![8, 8], staging: vec![Staging::InPlace; 2], ..plans[2].clone() };
+        plans.splice(2..4, [two]);
+        let found = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+        assert_eq!(found[1..3], plans[1..3]);
+        assert_ne!(found, plans);
+    }
+}

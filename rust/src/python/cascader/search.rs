@@ -131,7 +131,7 @@ fn search_cascades(
 }
 
 /// Moves that the memory planner may try for one program, here and when the chosen one is placed for good.
-const PLACEMENT_ITERATIONS: u32 = 200;
+const PLACEMENT_ITERATIONS: u32 = 80;
 
 /// A program's buffers as the memory planner places them; unplaceable ones take everything.
 pub fn place(program: &Program) -> Placement {
