@@ -8,8 +8,7 @@ use crate::graph::CascaderGraph;
 use crate::interleave::{interleave, PlanError};
 use crate::pareto::{pareto_front, thin, Point};
 use crate::prefetch::{prefetch, sketches, Sketch};
-use crate::program::{Plan, Program};
-use crate::proposals::{Placement, Proposal};
+use crate::program::{Placement, Plan, Program, Proposal};
 use crate::restage::restaged;
 
 /// Rounds of placing Proposals with early copies.
@@ -20,6 +19,15 @@ const ROUND_RESOLUTION: u64 = 2;
 const PLACING_MARGIN: u64 = 32;
 /// A placement that takes one part in this more than the bytes in use is tried anew with outputs that grow both ways.
 const DRIFT: u64 = 64;
+
+impl Point for Proposal {
+    fn memory_bytes(&self) -> u64 {
+        self.sram_bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.cycles
+    }
+}
 
 /// Plans that together run the network, and limits for early copies that are worth trying beside the usual ones.
 #[derive(Clone)]

@@ -200,3 +200,25 @@ pub struct Program {
     /// Buffer of each whole tensor.
     pub tensor_buffers: Vec<Option<u32>>,
 }
+
+/// Where the buffers of a program lie in the arena.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// Arena bytes.
+    pub bytes: u64,
+    /// First byte of each buffer.
+    pub offsets: Vec<u64>,
+}
+
+/// A way to run the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    /// Plans that cover the Parts in order.
+    pub plans: Vec<Plan>,
+    /// Bytes up to which copies of constants may be issued early; 0 for none.
+    pub prefetch_bytes: u64,
+    /// Arena bytes as placed, a multiple of 16.
+    pub sram_bytes: u64,
+    /// Modelled cycles.
+    pub cycles: u64,
+}

@@ -13,43 +13,14 @@ use crate::interleave::{interleave, PlanError};
 #[cfg(test)]
 use crate::options::Copies;
 use crate::options::Options;
-use crate::pareto::{keep_front, Epsilon, Point};
+#[cfg(test)]
+use crate::pareto::Point;
+use crate::pareto::{keep_front, Epsilon};
 use crate::placing::{placed, Chosen};
 use crate::plans::{enumerate, PlanTable};
 use crate::prefixes::{Partial, Prefixes};
-use crate::program::{Plan, Program, Staging};
+use crate::program::{Placement, Plan, Program, Proposal, Staging};
 use crate::stripe::{Axis, Tiling};
-
-/// A way to run the network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proposal {
-    /// Plans that cover the Parts in order.
-    pub plans: Vec<Plan>,
-    /// Bytes up to which copies of constants may be issued early; 0 for none.
-    pub prefetch_bytes: u64,
-    /// Arena bytes as placed, a multiple of 16.
-    pub sram_bytes: u64,
-    /// Modelled cycles.
-    pub cycles: u64,
-}
-
-impl Point for Proposal {
-    fn memory_bytes(&self) -> u64 {
-        self.sram_bytes
-    }
-    fn cycles(&self) -> u64 {
-        self.cycles
-    }
-}
-
-/// Where the buffers of a program lie in the arena.
-#[derive(Clone, Debug)]
-pub struct Placement {
-    /// Arena bytes.
-    pub bytes: u64,
-    /// First byte of each buffer.
-    pub offsets: Vec<u64>,
-}
 
 /// What a search found and how much it looked at.
 #[derive(Clone, Debug)]

@@ -5,9 +5,10 @@ use crate::graph::{aligned, CascaderGraph, Input, Layout, Part, PartId, Tensor, 
 use crate::npu::timing::Port;
 use crate::occupancy::{Occupancy, Share};
 use crate::performance::{Device, Encoding, Kernel, Primitive, Sliced};
+use crate::program::Placement;
 use crate::program::{Buffer, Content, Plan, Program};
 use crate::propagator::Propagator;
-use crate::proposals::Placement;
+
 use crate::stripe::Span;
 use crate::walk::wanted;
 

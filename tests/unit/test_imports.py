@@ -162,7 +162,7 @@ _RUST_BELOW: dict[str, set[str]] = {
     "walk": {"stripe", "graph", "program"},
     "lifetimes": {"graph", "program"},
     "interleave": {"stripe", "performance", "graph", "costs", "program", "walk", "lifetimes"},
-    "clock": {"program"},
+    "clock": {"performance", "program"},
     "prefetch": {"graph", "clock", "program", "lifetimes"},
     "options": set(),
     "occupancy": {"stripe", "graph"},
@@ -177,9 +177,11 @@ _RUST_BELOW: dict[str, set[str]] = {
         "prefixes",
     },
     "ahead": {"graph", "costs", "program", "pareto", "prefixes", "plans"},
+    "restage": {"graph", "costs", "program", "interleave", "prefetch"},
+    "placing": {"graph", "costs", "program", "pareto", "interleave", "prefetch", "restage"},
     "proposals": {
         "stripe", "graph", "costs", "program", "options", "pareto", "prefixes", "hashing", "plans", "ahead",
-        "interleave", "prefetch",
+        "interleave", "placing",
     },
 }  # fmt: skip
 

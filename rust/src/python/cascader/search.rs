@@ -8,7 +8,8 @@ use super::SchedulingError;
 use crate::graph::{aligned, ALIGNMENT};
 use crate::options::Options;
 use crate::program::{Buffer, Program};
-use crate::proposals::{search, Frontier, Placement, Proposal, Stop};
+use crate::program::{Placement, Proposal};
+use crate::proposals::{search, Frontier, Stop};
 use crate::usmp;
 
 /// A way to run the network, with what it promises.
