@@ -6,7 +6,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use crate::costs::{staging_cycles, Costs};
-use crate::graph::{CascaderGraph, PartId};
+use crate::graph::{CascaderGraph, PartId, Work};
 use crate::interleave::interleave;
 use crate::options::{Copies, Options};
 use crate::pareto::pareto_front;
@@ -242,8 +242,14 @@ proptest! {
     #[test]
     fn the_search_is_exact_in_its_own_measure_with_weights(
         size in (6i64..12, 5i64..12), layers in layers(4), copies in prop::sample::select(vec![Copies::Exposed, Copies::Hidden]),
+        more_when_staged in 0u64..100,
     ) {
-        let graph = network([size.0, size.1], Primitive::Convolution, &layers);
+        let mut graph = network([size.0, size.1], Primitive::Convolution, &layers);
+        for part in &mut graph.parts {
+            if let Work::Npu(kernel) = &mut part.work {
+                kernel.staged.iter_mut().for_each(|staged| staged.bytes += more_when_staged);
+            }
+        }
         let found = estimated(&graph, &options(&graph), copies, &mut Costs::default());
         prop_assert_eq!(found, additive(&graph, copies));
     }

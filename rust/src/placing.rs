@@ -316,6 +316,19 @@ mod tests {
     }
 
     #[test]
+    fn the_fastest_is_tried_with_its_constants_read_otherwise() {
+        let graph = mobilenet_v1();
+        let plans = uncascaded(&graph);
+        let chosen = vec![Chosen { plans: plans.clone(), limits: Vec::new() }];
+        let found = super::placed(&graph, chosen, 64, &mut Costs::default(), &mut place).expect("blocks fit");
+        let fastest = found.last().expect("something is placed");
+        let otherwise = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+        let reads = |plans: &[Plan]| plans.iter().map(|plan| plan.staging.clone()).collect::<Vec<_>>();
+        assert_eq!(reads(&fastest.plans), reads(&otherwise));
+        assert_ne!(reads(&fastest.plans), reads(&plans));
+    }
+
+    #[test]
     fn without_early_copies_everything_is_placed() {
         let graph = chain(4);
         let chosen: Vec<Chosen> = [1, 2, 3, 4, 5, 6, 8, 16]

@@ -6,6 +6,7 @@ use super::described::described;
 use super::{acceptable, beside_copies, best_block, extents, floor, planned, MAX_BLOCK};
 use crate::npu::shram;
 use crate::npu::timing::kernel::Costing;
+use crate::npu::timing::System;
 use crate::performance::{EthosU, Home, Kernel, Layout, Operation, Primitive, Slab, Unit};
 use crate::samples::device;
 
@@ -70,6 +71,25 @@ fn blocks_that_overflow_shram_are_refused() {
     let [height, width, _] = best_block(&npu(), &op).expect("a small block fits").block;
     assert!(shram::fits(&described(&op, [height, width, 128]), npu().accelerator));
     assert!(!shram::fits(&described(&op, [32, 64, 128]), npu().accelerator));
+}
+
+/// A copy writes the arena with what flash delivers, an eighth of the arena's rate: a kernel that keeps the arena busy all the
+/// time has seven eighths of it left; one that its multipliers bind does not notice.
+#[test]
+fn copies_slow_down_kernels_that_keep_the_arena_busy() {
+    let cost = |npu: &EthosU, size: i64, depths: [i64; 2], plane: [i64; 2]| {
+        let kernel = Kernel { block_depth: 64, ..kernel(Primitive::Convolution, size, depths) };
+        best_block(npu, &op(&kernel, plane, Layout::Nhcwb16, Home::Arena)).expect("a block fits")
+    };
+    let busy = cost(&npu(), 1, [512, 512], [14, 14]);
+    assert!(busy.beside_copies * 7 <= busy.cycles * 8 && busy.beside_copies * 10 > busy.cycles * 11, "{busy:?}");
+    let computing = cost(&npu(), 5, [64, 64], [16, 16]);
+    assert_eq!(computing.beside_copies, computing.cycles);
+    // Where constants lie in the arena nothing is copied.
+    let mut one = npu();
+    one.system = System::of_two(one.system.ports()[0].clone(), one.system.ports()[0].clone()).expect("one memory");
+    let alone = cost(&one, 1, [512, 512], [14, 14]);
+    assert_eq!(alone.beside_copies, alone.cycles);
 }
 
 /// Cut an extent where `cuts` say, as far as they lie inside.
