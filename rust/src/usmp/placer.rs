@@ -223,23 +223,25 @@ impl<'a> Placer<'a> {
     }
 
     fn lowest_of_pairs(&mut self, index: u32, pool: u32, fit: Fit) -> u64 {
-        let Known::Pairs(pairs) = self.known else { return fit.offset };
+        let Known::Pairs(pairs) = self.known else { return fit.offset as u64 };
         let lying = &self.lying[..];
         let rank = lying[index as usize].rank;
-        self.banned.clear();
+        let bans = pairs.of(index);
+        self.banned.resize(self.banned.len().max(bans.len()), (0, 0));
+        // Which of them count cannot be foreseen: all are written, and those that do not are written over.
+        let mut count = 0;
         // Large items come last among the pairs and mostly lie low, so that these are nearly sorted.
-        for ban in pairs.of(index).iter().rev() {
+        for ban in bans.iter().rev() {
             let there = &lying[ban.other as usize];
-            if there.rank < rank && there.pool == pool {
-                let offset = there.offset as i64;
-                self.banned.push((offset.wrapping_add(ban.low), offset.wrapping_add(ban.high)));
-            }
+            let offset = there.offset as i64;
+            self.banned[count] = (offset.wrapping_add(ban.low), offset.wrapping_add(ban.high));
+            count += usize::from((there.rank < rank) & (there.pool == pool));
         }
-        fit.rise(&mut self.banned)
+        fit.rise(&mut self.banned[..count])
     }
 
     fn lowest_of_timelines(&mut self, index: u32, pool: u32, fit: Fit) -> u64 {
-        let Known::Timelines(timelines) = &self.known else { return fit.offset };
+        let Known::Timelines(timelines) = &self.known else { return fit.offset as u64 };
         self.banned.clear();
         for section in &self.instance.items[index as usize].sections {
             timelines[pool as usize].each(section, |(start, end)| {
@@ -250,30 +252,58 @@ impl<'a> Placer<'a> {
     }
 }
 
-/// The lowest offset, before anything is looked at that forbids it.
+/// Sweeps over what may be in the way before it is sorted.
+const SWEEPS: u32 = 8;
+
+/// The lowest offset that nothing looked at so far forbids.
 struct Fit {
-    offset: u64,
+    offset: i64,
     alignment: u64,
     base: u64,
 }
 
 impl Fit {
     fn new(alignment: u64, base: u64) -> Self {
-        Self { offset: aligned(0, alignment, base), alignment, base }
+        Self { offset: aligned(0, alignment, base) as i64, alignment, base }
     }
 
-    /// Rises until no range `[low, high)` is in the way.
-    fn rise(self, banned: &mut [(i64, i64)]) -> u64 {
-        banned.sort_unstable_by_key(|&(low, _)| low);
-        let mut offset = self.offset as i64;
-        for &(low, high) in &*banned {
-            if low > offset {
-                break;
-            }
-            if high > offset {
-                offset = aligned(high as u64, self.alignment, self.base) as i64;
+    /// Rises until no range `[low, high)` of those `banned` is in the way; their order changes.
+    ///
+    /// What lies below is never looked at again, so that mostly a few sweeps are enough. They are free of branches that
+    /// depend on what is banned, which sorting is not.
+    fn rise(mut self, banned: &mut [(i64, i64)]) -> u64 {
+        let mut count = banned.len();
+        for _ in 0..SWEEPS {
+            let before = self.offset;
+            count = self.sweep(&mut banned[..count]);
+            if self.offset == before {
+                return self.offset as u64;
             }
         }
-        offset as u64
+        let banned = &mut banned[..count];
+        banned.sort_unstable_by_key(|&(low, _)| low);
+        for &(low, high) in &*banned {
+            if low > self.offset {
+                break;
+            }
+            self.offset = self.offset.max(aligned(high as u64, self.alignment, self.base) as i64);
+        }
+        self.offset as u64
+    }
+
+    /// Rises above what is in the way; returns how many ranges, now the first ones, may still be.
+    fn sweep(&mut self, banned: &mut [(i64, i64)]) -> usize {
+        let (mut offset, mut kept) = (self.offset, 0);
+        for index in 0..banned.len() {
+            let (low, high) = banned[index];
+            let above = low > offset;
+            offset = if above { offset } else { offset.max(high) };
+            banned[kept] = (low, high);
+            kept += usize::from(above);
+        }
+        if offset > self.offset {
+            self.offset = aligned(offset as u64, self.alignment, self.base) as i64;
+        }
+        kept
     }
 }
