@@ -40,37 +40,75 @@ pub fn keep_front<T: Point>(points: &mut Vec<T>) {
     });
 }
 
-/// Add a front, ascending in memory, to another one; what is left is the front of both.
-///
-/// Of points equal in both the one that was there stays. O(n); `spare` is memory to use again.
-pub fn merge_front<T: Point + Copy>(front: &mut Vec<T>, more: impl IntoIterator<Item = T>, spare: &mut Vec<T>) {
-    let precedes = |a: &T, b: &T| (a.memory_bytes(), a.cycles()) <= (b.memory_bytes(), b.cycles());
-    let mut more = more.into_iter();
-    // Most fronts add little: what precedes the first new point stays where it is.
-    let mut at = 0;
-    let new = more.find(|point| {
-        at += front[at..].iter().take_while(|other| precedes(other, point)).count();
-        at == 0 || point.cycles() < front[at - 1].cycles()
-    });
-    let Some(new) = new else { return };
-    spare.clear();
-    spare.extend(front.drain(at..));
-    front.push(new);
-    let mut least = new.cycles();
-    let mut keep = |point: &T| {
-        if point.cycles() < least {
-            least = point.cycles();
-            front.push(*point);
-        }
-    };
-    let mut rest = spare.iter().peekable();
-    for point in more {
-        while let Some(other) = rest.next_if(|other| precedes(other, &point)) {
-            keep(other);
-        }
-        keep(&point);
+/// Many points without order, by number, of which the front is wanted; forgets them, but not its memory, when cleared.
+#[derive(Debug, Default)]
+pub struct Crowd {
+    bytes: Vec<u64>,
+    cycles: Vec<u64>,
+    /// Numbers of points.
+    order: Vec<u64>,
+}
+
+impl Crowd {
+    /// How many points there are.
+    pub fn count(&self) -> usize {
+        self.bytes.len()
     }
-    rest.for_each(keep);
+
+    /// Forget all points.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.cycles.clear();
+    }
+
+    /// Add points, each of which takes so many `bytes` and `cycles` more. They get the next numbers.
+    pub fn add<T: Point>(&mut self, points: &[T], bytes: u64, cycles: u64) {
+        self.bytes.extend(points.iter().map(|point| point.memory_bytes() + bytes));
+        self.cycles.extend(points.iter().map(|point| point.cycles() + cycles));
+    }
+
+    /// All points, in the order of their numbers: these, bytes and cycles.
+    pub fn all(&self) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
+        (0..).zip(&self.bytes).zip(&self.cycles).map(|((number, &bytes), &cycles)| (number, bytes, cycles))
+    }
+
+    /// The front, ascending in memory: numbers, bytes and cycles. Of points equal in both it is the first.
+    pub fn front(&mut self) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
+        let mask = self.sort();
+        let Crowd { bytes, cycles, order } = self;
+        // Which points stay cannot be foreseen: all are written, and those that do not are written over.
+        let (mut kept, mut least) = (0, u64::MAX);
+        for at in 0..order.len() {
+            let number = order[at] & mask;
+            let cycles = cycles[number as usize];
+            order[kept] = number;
+            kept += usize::from(cycles < least);
+            least = least.min(cycles);
+        }
+        order.truncate(kept);
+        order.dedup_by(|faster, slower| {
+            let alike = bytes[*faster as usize] == bytes[*slower as usize];
+            *slower = if alike { *faster } else { *slower };
+            alike
+        });
+        order.iter().map(|&number| (number as usize, bytes[number as usize], cycles[number as usize]))
+    }
+
+    /// Words that end with the numbers, in the order of bytes, then as they were added; returns the mask of the numbers.
+    fn sort(&mut self) -> u64 {
+        let bits = usize::BITS - self.count().leading_zeros();
+        let most = self.bytes.iter().copied().fold(0, u64::max);
+        self.order.clear();
+        if most.leading_zeros() >= bits {
+            // Bytes and number in one word are sorted several times as fast.
+            self.order.extend((0..).zip(&self.bytes).map(|(number, bytes): (u64, _)| bytes << bits | number));
+            self.order.sort_unstable();
+        } else {
+            self.order.extend(0..self.bytes.len() as u64);
+            self.order.sort_by_key(|&number| self.bytes[number as usize]);
+        }
+        (1 << bits) - 1
+    }
 }
 
 /// Keep the points that no other point is within, where `is_within` is reflexive and transitive; of equal ones the first.
@@ -197,12 +235,13 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_points_the_one_that_was_there_stays() {
-        let mut front = vec![Named(1, 9, 'a'), Named(3, 5, 'b'), Named(5, 3, 'c')];
-        let more = [Named(2, 7, 'd'), Named(3, 5, 'e'), Named(5, 3, 'f')];
-        merge_front(&mut front, more, &mut Vec::new());
-        assert_eq!(front, [Named(1, 9, 'a'), Named(2, 7, 'd'), Named(3, 5, 'b'), Named(5, 3, 'c')]);
+    fn of_equal_points_the_first_stays() {
         assert_eq!(pareto_front(vec![Named(1, 2, 'a'), Named(1, 2, 'b')]), [Named(1, 2, 'a')]);
+        let mut crowd = Crowd::default();
+        crowd.add(&[(5, 3), (2, 7), (3, 5), (1, 9)], 0, 0);
+        crowd.add(&[(2, 5), (4, 3)], 1, 0);
+        let found: Vec<(usize, u64, u64)> = crowd.front().collect();
+        assert_eq!(found, [(3, 1, 9), (1, 2, 7), (2, 3, 5), (0, 5, 3)]);
     }
 
     #[test]
@@ -228,14 +267,24 @@ mod tests {
         }
 
         #[test]
-        fn merged_fronts_are_the_front_of_all(
-            fronts in prop::collection::vec(prop::collection::vec((0u64..30, 0u64..30), 0..20), 0..6),
+        fn a_crowd_knows_the_front_of_all(
+            fronts in prop::collection::vec((prop::collection::vec((0u64..30, 0u64..30), 0..20), 0u64..5, 0u64..5), 0..6),
+            scale in prop::sample::select(vec![1, 1 << 58]),
         ) {
-            let (mut merged, mut spare) = (Vec::new(), Vec::new());
-            for points in &fronts {
-                merge_front(&mut merged, pareto_front(points.clone()), &mut spare);
+            let (mut crowd, mut all) = (Crowd::default(), Vec::new());
+            crowd.add(&[(7u64, 7u64)], 0, 0);
+            crowd.clear();
+            for (points, bytes, cycles) in fronts {
+                let points: Vec<(u64, u64)> = points.into_iter().map(|(a, b)| (a * scale, b)).collect();
+                crowd.add(&points, bytes * scale, cycles);
+                all.extend(points.iter().map(|point| (point.0 + bytes * scale, point.1 + cycles)));
             }
-            prop_assert_eq!(merged, pareto_front(fronts.concat()));
+            prop_assert_eq!(crowd.count(), all.len());
+            let found: Vec<(usize, u64, u64)> = crowd.front().collect();
+            for &(number, bytes, cycles) in &found {
+                prop_assert_eq!(all.iter().position(|&point| point == (bytes, cycles)), Some(number));
+            }
+            prop_assert_eq!(found.into_iter().map(|found| (found.1, found.2)).collect::<Vec<_>>(), pareto_front(all));
         }
 
         #[test]

@@ -7,6 +7,8 @@
 //! to say.
 //! Owns open groups and how they are closed. Is told which last Parts and tilings there are, and how a Part can run.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::table::{Candidate, Node, PlanTable};
@@ -15,7 +17,7 @@ use super::WHOLE_ROWS;
 use crate::graph::{aligned, CascaderGraph, PartId};
 use crate::occupancy::{Occupancy, Profile, Share};
 use crate::options::Options;
-use crate::pareto::{keep_front, keep_minimal, merge_front, thin, thin_to, Point};
+use crate::pareto::{keep_front, keep_minimal, thin, thin_to, Crowd, Point};
 use crate::prefixes::{limit_bytes, Known};
 use crate::program::Staging;
 use crate::rolling::{RowTable, Sheet};
@@ -43,26 +45,53 @@ struct Bucket {
 struct Step {
     bytes: u64,
     cycles: u64,
-    /// The open group that it extends: its bucket and its rank there. Nothing is there to extend before a group's last Part.
+    /// Its number among all that were looked at.
+    number: u32,
+}
+
+/// Extended groups of consecutive numbers: those of one bucket, in their order there, by one way to run the Part.
+struct Run {
+    first: u32,
     bucket: u32,
-    rank: u32,
-    /// Which of the ways to run the Part.
     way: u32,
 }
 
-impl Step {
-    /// The group itself, which extends one of `open`; its buffer in front of each bucket of those takes `rolling` bytes.
-    fn grown(&self, stripe: i64, open: &[Bucket], rolling: &[u64], ways: &[Way]) -> Open {
-        let (bucket, way) = (self.bucket as usize, &ways[self.way as usize]);
-        let before = open.get(bucket).map(|bucket| &bucket.front[self.rank as usize]);
+/// All that is looked at to extend groups by a Part in stripes of one extent.
+struct Extending<'a> {
+    stripe: i64,
+    open: &'a [Bucket],
+    /// Ways to run the Part.
+    ways: &'a [Way],
+    /// Bytes of the buffer in front of each bucket.
+    rolling: &'a [u64],
+    runs: Vec<Run>,
+    /// Groups looked at so far.
+    count: u32,
+}
+
+impl Extending<'_> {
+    /// The group itself. There is nothing that it extends before a group's last Part.
+    fn grown(&self, step: &Step) -> Open {
+        let run = &self.runs[self.runs.partition_point(|run| run.first <= step.number) - 1];
+        let (bucket, way) = (run.bucket as usize, &self.ways[run.way as usize]);
+        let before = self.open.get(bucket).map(|bucket| &bucket.front[(step.number - run.first) as usize]);
         let node = Node {
-            stripe,
+            stripe: self.stripe,
             staging: way.staging,
-            rolling_bytes: rolling.get(bucket).copied().unwrap_or(0),
+            rolling_bytes: self.rolling.get(bucket).copied().unwrap_or(0),
             next: before.map(|state| state.index),
         };
         let kernels = before.map_or(way.kernels, |state| state.kernels.and(way.kernels));
-        Open { node, index: 0, bytes: self.bytes, cycles: self.cycles, kernels }
+        Open { node, index: 0, bytes: step.bytes, cycles: step.cycles, kernels }
+    }
+}
+
+impl Point for Open {
+    fn memory_bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.cycles
     }
 }
 
@@ -92,6 +121,8 @@ pub struct Grower<'a, 'g> {
     pub sinks: &'a [PartId],
     pub last: PartId,
     pub tiling: Tiling,
+    /// Memory for what is looked at together.
+    pub crowd: &'a mut Crowd,
 }
 
 impl Grower<'_, '_> {
@@ -143,9 +174,8 @@ impl Grower<'_, '_> {
         let shapes = shapes(boxes);
         let mut sheet = self.sheet(first, interior, ends);
         let (mut result, mut rolling) = (Vec::new(), Vec::new());
-        let (mut steps, mut spare) = (Vec::new(), Vec::new());
         for stripe in self.stripes(tensor.plane[self.tiling.roll as usize]) {
-            let ways = self.ways.striped(first, self.tiling.roll, stripe, &shapes);
+            let ways = &self.ways.striped(first, self.tiling.roll, stripe, &shapes)[..];
             rolling.clear();
             match &mut sheet {
                 Some(sheet) => {
@@ -154,28 +184,28 @@ impl Grower<'_, '_> {
                 }
                 None => rolling.resize(open.len(), 0),
             }
+            let runs = Vec::with_capacity(open.len().max(1) * ways.len());
+            let mut looked_at = Extending { stripe, open, ways, rolling: &rolling, runs, count: 0 };
             let mut fresh = Vec::new();
             if open.is_empty() {
-                fresh.push((SmallVec::from_slice(&[stripe]), self.begin(stripe, &ways)));
+                fresh.push((SmallVec::from_slice(&[stripe]), self.begin(&mut looked_at)));
             }
             let mut bucket = 0;
             for alike in open.chunk_by(|a, b| a.stripes[..kept] == b.stripes[..kept]) {
-                self.step(alike, bucket, &rolling, &ways, &mut steps, &mut spare);
-                bucket += alike.len();
+                let buckets = bucket..bucket + alike.len();
+                bucket = buckets.end;
+                let mut steps = self.step(buckets, &mut looked_at);
                 if self.by_profile() {
-                    let grown = |step: &Step| step.grown(stripe, open, &rolling, &ways);
-                    self.keep(first, kept, ends, grown, &mut steps);
+                    self.keep(first, kept, ends, &looked_at, &mut steps);
                 }
+                thin(&mut steps, self.options.resolution);
                 let mut stripes = SmallVec::from_slice(&[stripe]);
                 stripes.extend_from_slice(&alike[0].stripes[..kept]);
-                thin(&mut steps, self.options.resolution);
-                fresh.push((stripes, steps.clone()));
-                steps.clear();
+                fresh.push((stripes, steps));
             }
             self.bound(&mut fresh);
             for (stripes, steps) in fresh.into_iter().filter(|(_, steps)| !steps.is_empty()) {
-                let front = steps.iter().map(|step| step.grown(stripe, open, &rolling, &ways)).collect();
-                result.push(Bucket { stripes, front });
+                result.push(Bucket { stripes, front: steps.iter().map(|step| looked_at.grown(step)).collect() });
             }
         }
         for state in result.iter_mut().flat_map(|bucket: &mut Bucket| &mut bucket.front) {
@@ -187,50 +217,41 @@ impl Grower<'_, '_> {
         result
     }
 
-    /// Every way to extend open groups that are `alike`, the first of which is number `bucket`; their front, unless they
-    /// are told apart by their profiles.
-    fn step(
-        &mut self,
-        alike: &[Bucket],
-        bucket: usize,
-        rolling: &[u64],
-        ways: &[Way],
-        steps: &mut Vec<Step>,
-        spare: &mut Vec<Step>,
-    ) {
-        for (number, bucket) in (bucket as u32..).zip(alike) {
-            for (way, &Way { staged_bytes, cycles, .. }) in (0u32..).zip(ways) {
-                let bytes = staged_bytes + rolling[number as usize];
-                let more = (0u32..).zip(&bucket.front).map(|(rank, state)| Step {
-                    bytes: state.bytes + bytes,
-                    cycles: state.cycles + cycles,
-                    bucket: number,
-                    rank,
-                    way,
-                });
-                if self.by_profile() {
-                    self.table.considered += bucket.front.len() as u64;
-                    steps.extend(more);
-                } else {
-                    let within = more.take_while(|step| step.bytes <= self.limit_bytes);
-                    let counted = within.inspect(|_| self.table.considered += 1);
-                    merge_front(steps, counted, spare);
-                }
+    /// Every way to extend the open groups of some buckets, which are alike; their front, unless they are told apart by
+    /// their profiles.
+    fn step(&mut self, buckets: Range<usize>, looked_at: &mut Extending) -> Vec<Step> {
+        self.crowd.clear();
+        let start = looked_at.count;
+        let limit_bytes = if self.by_profile() { u64::MAX } else { self.limit_bytes };
+        for bucket in buckets {
+            for (way, &Way { staged_bytes, cycles, .. }) in (0u32..).zip(looked_at.ways) {
+                let bytes = staged_bytes + looked_at.rolling[bucket];
+                let front = &looked_at.open[bucket].front;
+                let fits = |state: &Open| state.bytes + bytes <= limit_bytes;
+                let within = if front.last().is_none_or(fits) { front.len() } else { front.partition_point(fits) };
+                looked_at.runs.push(Run { first: start + self.crowd.count() as u32, bucket: bucket as u32, way });
+                self.crowd.add(&front[..within], bytes, cycles);
             }
+        }
+        looked_at.count += self.crowd.count() as u32;
+        self.table.considered += self.crowd.count() as u64;
+        let step = |(number, bytes, cycles)| Step { bytes, cycles, number: start + number as u32 };
+        if self.by_profile() {
+            self.crowd.all().map(step).collect()
+        } else {
+            self.crowd.front().map(step).collect()
         }
     }
 
-    fn begin(&mut self, stripe: i64, ways: &[Way]) -> Vec<Step> {
+    fn begin(&mut self, looked_at: &mut Extending) -> Vec<Step> {
         let tensor = &self.graph.tensors[self.graph.output(self.last) as usize];
-        let coming = if self.tiling == WHOLE_ROWS { stripe * tensor.plane[1] } else { 0 } as u64 * tensor.pixel_bytes;
-        let step = |(way, &Way { staged_bytes, cycles, .. })| Step {
-            bytes: staged_bytes + coming,
-            cycles,
-            bucket: 0,
-            rank: 0,
-            way,
-        };
-        let mut front: Vec<Step> = (0u32..).zip(ways).map(step).collect();
+        let rows = if self.tiling == WHOLE_ROWS { looked_at.stripe * tensor.plane[1] } else { 0 };
+        let coming = rows as u64 * tensor.pixel_bytes;
+        let mut front = Vec::new();
+        for (way, &Way { staged_bytes, cycles, .. }) in (0u32..).zip(looked_at.ways) {
+            looked_at.runs.push(Run { first: way, bucket: 0, way });
+            front.push(Step { bytes: staged_bytes + coming, cycles, number: way });
+        }
         keep_front(&mut front);
         self.table.considered += front.len() as u64;
         thin(&mut front, self.options.resolution);
@@ -244,10 +265,10 @@ impl Grower<'_, '_> {
 
     /// Keep those open groups from Part `first` on whose profiles none of the others makes useless, all of them alike in the
     /// stripes of Parts `first..=first + reach`.
-    fn keep(&self, first: PartId, reach: usize, ends: &[Span], grown: impl Fn(&Step) -> Open, steps: &mut Vec<Step>) {
+    fn keep(&self, first: PartId, reach: usize, ends: &[Span], looked_at: &Extending, steps: &mut Vec<Step>) {
         let group = &self.groups[(self.last - first) as usize];
         let profile = |step: Step| {
-            let (stripes, shares) = self.decisions(first, &grown(&step).node);
+            let (stripes, shares) = self.decisions(first, &looked_at.grown(&step).node);
             (step, group.profile(&stripes, ends, &shares, reach))
         };
         let mut profiled: Vec<(Step, Profile)> = steps.drain(..).map(profile).collect();
@@ -280,15 +301,15 @@ impl Grower<'_, '_> {
         if fresh.iter().map(|(_, steps)| steps.len()).sum::<usize>() <= limit {
             return;
         }
-        let (mut front, mut spare) = (Vec::new(), Vec::new());
-        for (owner, (_, steps)) in (0u32..).zip(&*fresh) {
-            merge_front(&mut front, steps.iter().map(|step| Owned { owner, step: *step }), &mut spare);
+        self.crowd.clear();
+        let mut all = Vec::new();
+        for (owner, (_, steps)) in (0u32..).zip(&mut *fresh) {
+            self.crowd.add(steps, 0, 0);
+            all.extend(steps.drain(..).map(|step| Owned { owner, step }));
         }
+        let mut front: Vec<Owned> = self.crowd.front().map(|(number, ..)| all[number]).collect();
         let taken = thin_to(&mut front, self.options.resolution, limit);
         self.table.crowded = Some(self.table.crowded.map_or(taken, |coarsest| coarsest.max(taken)));
-        for (_, steps) in fresh.iter_mut() {
-            steps.clear();
-        }
         for Owned { owner, step } in front {
             fresh[owner as usize].1.push(step);
         }

@@ -14,7 +14,7 @@ use crate::costs::Costs;
 use crate::graph::{CascaderGraph, PartId};
 use crate::occupancy::Occupancy;
 use crate::options::{Copies, Options};
-use crate::pareto::{keep_front, thin};
+use crate::pareto::{keep_front, thin, Crowd};
 use crate::prefixes::Known;
 use crate::rolling::RowTable;
 use crate::stripe::{Axis, Tiling};
@@ -35,6 +35,7 @@ pub fn enumerate(
 ) -> PlanTable {
     let mut table = PlanTable::default();
     let mut rows = RowTable::default();
+    let mut crowd = Crowd::default();
     let mut ways = Ways::new(graph, copies, costs);
     for last in 0..graph.parts.len() as PartId {
         let mut found = vec![alone(graph, last, &mut ways, &mut table)];
@@ -50,8 +51,8 @@ pub fn enumerate(
                 firsts.iter().map(|&first| Occupancy::new(graph, first, last, tilings[0].roll)).collect();
             for &tiling in tilings {
                 let (ways, rows, table, known) = (&mut ways, &mut rows, &mut table, &mut known);
-                let (groups, sinks) = (&groups[..], &sinks[..]);
-                Grower { graph, options, limit_bytes, ways, rows, table, known, groups, sinks, last, tiling }
+                let (groups, sinks, crowd) = (&groups[..], &sinks[..], &mut crowd);
+                Grower { graph, options, limit_bytes, ways, rows, table, known, groups, sinks, last, tiling, crowd }
                     .run(&mut found);
             }
         }
