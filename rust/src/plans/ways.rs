@@ -94,7 +94,10 @@ impl<'a> Ways<'a> {
         if constant_bytes > 0 {
             if let Some(cycles) = self.cycles(part, roll, stripe, Source::Staged, shapes) {
                 let (kernels, cycles) = (cycles, self.copies.cycles(cycles.all, copy, 0));
-                found.push(Way { staging: Staging::Whole, staged_bytes: aligned(constant_bytes), cycles, kernels });
+                // More bytes for nothing are of no use.
+                if found.iter().all(|way| cycles < way.cycles) {
+                    found.push(Way { staging: Staging::Whole, staged_bytes: aligned(constant_bytes), cycles, kernels });
+                }
             }
         }
         found
