@@ -38,10 +38,37 @@ impl Box3 {
     }
 }
 
+/// A stripe cut into blocks.
+struct Cut<'a> {
+    stripe: &'a Stripe,
+    /// Blocks along height, width and depth.
+    grid: [i64; 3],
+}
+
+impl<'a> Cut<'a> {
+    fn new(graph: &CascaderGraph, stripe: &'a Stripe) -> Cut<'a> {
+        let [first, end] = graph.kernel(stripe.part).map_or([0, 1], |kernel| kernel.channels(stripe.slice));
+        let [rows, columns] = stripe.output.region.spans.map(|span| span.len());
+        let [height, width, depth] = stripe.cost.block;
+        let count = |extent: i64, block: i64| (extent + block - 1) / block;
+        Cut { stripe, grid: [count(rows, height), count(columns, width), count(end - first, depth)] }
+    }
+
+    fn blocks(&self) -> i64 {
+        self.grid.iter().product()
+    }
+
+    /// First row, column and channel of a block; depth runs fastest, then width, then height.
+    fn origin(&self, index: i64) -> [i64; 3] {
+        let ([_, across, deep], block) = (self.grid, self.stripe.cost.block);
+        [index / (deep * across) * block[0], index / deep % across * block[1], index % deep * block[2]]
+    }
+}
+
 /// The last kernels of a run, latest first.
 pub struct Recent<'a> {
     graph: &'a CascaderGraph,
-    kernels: VecDeque<&'a Stripe>,
+    kernels: VecDeque<Cut<'a>>,
 }
 
 impl<'a> Recent<'a> {
@@ -52,7 +79,7 @@ impl<'a> Recent<'a> {
 
     /// Remember a kernel.
     pub fn push(&mut self, stripe: &'a Stripe) {
-        self.kernels.push_front(stripe);
+        self.kernels.push_front(Cut::new(self.graph, stripe));
         self.kernels.truncate(MAX_BLOCKDEP);
     }
 
@@ -60,15 +87,15 @@ impl<'a> Recent<'a> {
     pub fn block_dependency(&self, stripe: &Stripe) -> u32 {
         let Some(kernel) = self.graph.kernel(stripe.part).filter(|_| !self.kernels.is_empty()) else { return 0 };
         let reads = |buffer: u32| stripe.inputs.iter().any(|view| view.buffer == buffer);
-        if !self.kernels.iter().any(|before| reads(before.output.buffer)) {
+        if !self.kernels.iter().any(|before| reads(before.stripe.output.buffer)) {
             return MAX_BLOCKDEP as u32;
         }
-        let jobs = jobs(kernel);
-        let first = (blocks(self.graph, stripe) * jobs).min(MAX_BLOCKDEP as i64);
+        let cut = Cut::new(self.graph, stripe);
+        let first = (cut.blocks() * jobs(kernel)).min(MAX_BLOCKDEP as i64);
         let mut allowed = MAX_BLOCKDEP;
         for job in 0..first as usize {
             for back in 0..allowed.saturating_sub(job) {
-                if self.depends(stripe, kernel, job as i64, back as i64) {
+                if self.depends(&cut, kernel, job as i64, back as i64) {
                     allowed = job + back;
                     break;
                 }
@@ -78,25 +105,26 @@ impl<'a> Recent<'a> {
     }
 
     /// Whether a job of the next kernel reads what the `back`-th last block before it writes.
-    fn depends(&self, stripe: &Stripe, kernel: &Kernel, job: i64, back: i64) -> bool {
+    fn depends(&self, next: &Cut, kernel: &Kernel, job: i64, back: i64) -> bool {
         let mut left = back;
         for before in &self.kernels {
-            let count = blocks(self.graph, before);
+            let count = before.blocks();
             if left >= count {
                 left -= count;
                 continue;
             }
             let written = self.written(before, count - 1 - left);
+            let stripe = next.stripe;
             return stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.slice)).any(|(view, input)| {
-                let same = view.buffer == before.output.buffer;
-                same && (!self.graph.is_aligned(input) || self.read(stripe, kernel, (view, input), job).meets(&written))
+                let same = view.buffer == before.stripe.output.buffer;
+                same && (!self.graph.is_aligned(input) || self.read(next, kernel, (view, input), job).meets(&written))
             });
         }
         false
     }
 
-    fn written(&self, stripe: &Stripe, index: i64) -> Box3 {
-        let origin = block_origin(self.graph, stripe, index);
+    fn written(&self, cut: &Cut, index: i64) -> Box3 {
+        let (stripe, origin) = (cut.stripe, cut.origin(index));
         let spans = [0, 1].map(|axis| {
             let span = stripe.output.region.spans[axis];
             let start = span.start + origin[axis];
@@ -107,9 +135,9 @@ impl<'a> Recent<'a> {
         Box3::new(spans, layout, first, (origin[2], origin[2] + stripe.cost.block[2]))
     }
 
-    fn read(&self, stripe: &Stripe, kernel: &Kernel, (view, input): (&View, &Input), job: i64) -> Box3 {
+    fn read(&self, cut: &Cut, kernel: &Kernel, (view, input): (&View, &Input), job: i64) -> Box3 {
         let jobs = jobs(kernel);
-        let origin = block_origin(self.graph, stripe, job / jobs);
+        let (stripe, origin) = (cut.stripe, cut.origin(job / jobs));
         let spans = [0, 1].map(|axis| {
             let extent = stripe.output.region.spans[axis].len();
             let end = (origin[axis] + stripe.cost.block[axis]).min(extent);
@@ -134,29 +162,6 @@ fn jobs(kernel: &Kernel) -> i64 {
         Primitive::Convolution => (kernel.ifm_depth + IFM_BLOCK_DEPTH - 1) / IFM_BLOCK_DEPTH,
         _ => 1,
     }
-}
-
-/// Blocks of a stripe along height, width and depth.
-fn grid(graph: &CascaderGraph, stripe: &Stripe) -> [i64; 3] {
-    let [first, end] = graph.kernel(stripe.part).map_or([0, 1], |kernel| kernel.channels(stripe.slice));
-    let depth = end - first;
-    let [rows, columns] = stripe.output.region.spans.map(|span| span.len());
-    let count = |extent: i64, block: i64| (extent + block - 1) / block;
-    [count(rows, stripe.cost.block[0]), count(columns, stripe.cost.block[1]), count(depth, stripe.cost.block[2])]
-}
-
-fn blocks(graph: &CascaderGraph, stripe: &Stripe) -> i64 {
-    grid(graph, stripe).iter().product()
-}
-
-/// First row, column and channel of a block; depth runs fastest, then width, then height.
-fn block_origin(graph: &CascaderGraph, stripe: &Stripe, index: i64) -> [i64; 3] {
-    let [_, across, deep] = grid(graph, stripe);
-    [
-        index / (deep * across) * stripe.cost.block[0],
-        index / deep % across * stripe.cost.block[1],
-        index % deep * stripe.cost.block[2],
-    ]
 }
 
 #[cfg(test)]
