@@ -1,5 +1,8 @@
 //! What is active at one moment and how fast it advances: concurrent flows share the memories max-min fairly.
 
+use smallvec::{smallvec, SmallVec};
+
+use super::system::ByPort;
 use super::ticks::Ticks;
 
 /// Bits behind the point of speeds and intensities.
@@ -12,9 +15,9 @@ pub struct Flow {
     /// Time that is left if it runs alone.
     remaining: Ticks,
     /// Share of each memory's bandwidth that it takes at full speed, in 2^-30.
-    intensity: Vec<u64>,
+    intensity: ByPort<u64>,
     /// Time lost to each memory so far.
-    lost: Vec<Ticks>,
+    lost: ByPort<Ticks>,
 }
 
 impl Flow {
@@ -29,7 +32,7 @@ impl Flow {
         Flow {
             remaining: alone,
             intensity: demands.iter().map(share).collect(),
-            lost: vec![Ticks::ZERO; demands.len()],
+            lost: smallvec![Ticks::ZERO; demands.len()],
         }
     }
 
@@ -44,13 +47,16 @@ impl Flow {
     }
 }
 
+/// By flow; of these, there are at most three.
+type Speeds = SmallVec<[(u64, Option<usize>); 3]>;
+
 /// Speed of each flow, in 2^-30 of its speed alone, and the memory that limits it.
 ///
 /// Each memory gives every flow what it asks for or, if that is more than there is, an equal share, what a modest flow
 /// leaves going to the others. A flow runs at the speed of its scarcest memory and then asks the others for less, so
 /// this is repeated until nothing changes (at most once per flow).
-fn speeds(flows: &[&Flow], contention: bool) -> Vec<(u64, Option<usize>)> {
-    let mut speeds: Vec<(u64, Option<usize>)> = vec![(FULL, None); flows.len()];
+fn speeds(flows: &[&Flow], contention: bool) -> Speeds {
+    let mut speeds: Speeds = smallvec![(FULL, None); flows.len()];
     if !contention {
         return speeds;
     }
@@ -61,7 +67,7 @@ fn speeds(flows: &[&Flow], contention: bool) -> Vec<(u64, Option<usize>)> {
     }
     for _ in 0..=flows.len() {
         let before = speeds.clone();
-        let mut next = vec![(FULL, None); flows.len()];
+        let mut next: Speeds = smallvec![(FULL, None); flows.len()];
         for port in 0..ports {
             let wanted: Vec<u64> = flows.iter().map(|flow| flow.intensity.get(port).copied().unwrap_or(0)).collect();
             // What a flow would take if only the other memories held it back.
@@ -131,7 +137,7 @@ fn fair_level(demands: &[u64]) -> u64 {
 ///
 /// Progress is rounded up to a tick, so an event may be early by 2^-16 cycle per flow.
 pub fn advance(flows: &mut [&mut Flow], contention: bool) -> Ticks {
-    let view: Vec<&Flow> = flows.iter().map(|flow| &**flow).collect();
+    let view: SmallVec<[&Flow; 3]> = flows.iter().map(|flow| &**flow).collect();
     let speeds = speeds(&view, contention);
     let time = view
         .iter()
@@ -139,6 +145,7 @@ pub fn advance(flows: &mut [&mut Flow], contention: bool) -> Ticks {
         .map(|(flow, &(speed, _))| (flow.remaining.get() << SPEED_BITS).div_ceil(u128::from(speed)))
         .min()
         .unwrap_or(0);
+    drop(view);
     for (flow, (speed, limit)) in flows.iter_mut().zip(speeds) {
         // `time` is at most `remaining << 30 / speed` of this flow, so the product stays below 2^127.
         let progress = Ticks::raw((time * u128::from(speed)).div_ceil(1 << SPEED_BITS));

@@ -7,7 +7,7 @@ use super::super::operation::{Block, Kernel, KernelKind, Upscale, Window};
 use super::axis::{depth_spans, Axis, DepthSpan, DepthSpans, Span, Spans};
 use super::engine::{multiply_accumulates, second_map, Engine};
 use super::rules::{Issue, Rules};
-use super::system::System;
+use super::system::{ByPort, System};
 use super::ticks::Ticks;
 use super::traffic::{block_moved, input_slices, kernel_loads, Load, Rows, Slice};
 
@@ -34,7 +34,7 @@ pub struct KernelCost {
     /// From the last block's results to their arrival: latency of the output's memory and its writing.
     pub drain: Ticks,
     /// What it does to each memory.
-    pub loads: Vec<Load>,
+    pub loads: ByPort<Load>,
     /// Time alone.
     pub alone: Ticks,
     /// The part of it that no overlap can remove: the longest of pipeline and memories at full bandwidth.
@@ -138,7 +138,7 @@ impl<'a> Costing<'a> {
         Ok(self.total(&blocks, loads))
     }
 
-    fn total(&self, blocks: &Blocks, loads: Vec<Load>) -> KernelCost {
+    fn total(&self, blocks: &Blocks, loads: ByPort<Load>) -> KernelCost {
         let system = self.system;
         let depth_blocks: u64 = blocks.depths.iter().map(|span| span.count).sum();
         let count = blocks.rows.blocks() * blocks.columns.blocks() * depth_blocks;

@@ -4,7 +4,6 @@
 use super::super::operation::{Block, KernelKind};
 use super::engine::second_map;
 use super::kernel::Costing;
-use super::system::System;
 use super::ticks::Ticks;
 
 /// What the engines need at least for a kernel's output, in whatever pieces and blocks it is made.
@@ -84,7 +83,7 @@ impl Costing<'_> {
         let ofm = &kernel.ofm;
         let spatial = u64::from(ofm.height.div_ceil(block.height)) * u64::from(ofm.width.div_ceil(block.width));
         let elements = |sizes: [u32; 3]| sizes.iter().map(|&size| u64::from(size)).product::<u64>();
-        let mut bytes = vec_of(self.system);
+        let mut bytes = self.system.by_port(0u128);
         let mut add = |region: usize, amount: u64| {
             bytes[self.system.of_region(region)] += u128::from(amount);
         };
@@ -121,8 +120,4 @@ impl Costing<'_> {
             axis(kernel.ofm.width, w.width, w.stride_x, w.pad_left + w.pad_right, kernel.ifm.width),
         ]
     }
-}
-
-fn vec_of(system: &System) -> smallvec::SmallVec<[u128; 4]> {
-    smallvec::smallvec![0; system.ports().len()]
 }

@@ -6,11 +6,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::super::accelerator::Accelerator;
 use super::flows::{advance, Flow};
 use super::kernel::KernelCost;
 use super::rules::Rules;
-use super::system::System;
+use super::system::{ByPort, System};
 use super::ticks::Ticks;
 use super::walk::{Action, DmaCost, KernelShape, Step};
 
@@ -48,7 +50,7 @@ pub struct Event {
     /// Of a kernel's time alone, what BLOCKDEP hid behind the kernel before.
     pub hidden: Ticks,
     /// Time lost to each memory that others used as well.
-    pub lost: Vec<Ticks>,
+    pub lost: ByPort<Ticks>,
 }
 
 /// A played stream.
@@ -152,7 +154,7 @@ impl Player<'_> {
 
     /// Lets time pass until something ends. False if nothing is left.
     fn step(&mut self) -> bool {
-        let mut flows: Vec<&mut Flow> = Vec::with_capacity(3);
+        let mut flows: SmallVec<[&mut Flow; 3]> = SmallVec::new();
         flows.extend(self.kernels.running.as_mut());
         flows.extend(self.transfers.running.as_mut());
         let fetching = if let Front::Fetching(_, flow) = &mut self.front {
@@ -174,7 +176,7 @@ impl Player<'_> {
 
     /// The front end's work on so many words: decoding, and fetching them at the stream's memory.
     fn fetch(&self, words: u64) -> Flow {
-        let mut demands = vec![Ticks::ZERO; self.system.ports().len()];
+        let mut demands = self.system.by_port(Ticks::ZERO);
         if self.rules.fetch_commands {
             let index = self.system.commands();
             demands[index] = self.system.ports()[index].time(u128::from(words * WORD_BYTES));
@@ -209,8 +211,7 @@ impl Player<'_> {
         }
         let (now, command) = (self.now, step.command);
         let start = if matches!(what, What::Wait(_)) { reached } else { now };
-        let ports = self.system.ports().len();
-        let lost = vec![Ticks::ZERO; ports];
+        let lost = self.system.by_port(Ticks::ZERO);
         self.line.events.push(Event {
             command,
             what,
@@ -232,7 +233,7 @@ impl Player<'_> {
         let What::Kernel(kernel) = &self.line.events[index].what else { return };
         let (shape, cost) = (&kernel.0, &kernel.1);
         let hidden = self.hidden(index, shape, cost);
-        let demands: Vec<Ticks> =
+        let demands: ByPort<Ticks> =
             cost.loads.iter().zip(self.system.ports()).map(|(load, port)| load.time(port)).collect();
         self.kernels.running = Some(Flow::new(cost.alone.saturating_sub(hidden), &demands));
         let event = &mut self.line.events[index];
@@ -259,7 +260,7 @@ impl Player<'_> {
         }
         let Some(&index) = self.transfers.queue.front() else { return };
         let What::Dma(dma) = &self.line.events[index].what else { return };
-        let demands: Vec<Ticks> =
+        let demands: ByPort<Ticks> =
             dma.loads.iter().zip(self.system.ports()).map(|(load, port)| load.time(port)).collect();
         self.transfers.running = Some(Flow::new(dma.alone, &demands));
         self.line.events[index].start = self.now;
@@ -275,7 +276,7 @@ impl Player<'_> {
             let (Some(flow), Some(index)) = (lane.running.take(), lane.queue.pop_front()) else { continue };
             let event = &mut self.line.events[index];
             event.end = self.now;
-            event.lost = flow.lost().to_vec();
+            event.lost = flow.lost().into();
             if is_kernel {
                 self.previous = Some(index);
             }

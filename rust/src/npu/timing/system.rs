@@ -1,7 +1,12 @@
 //! The memories around the NPU, as it sees them, and which region lies in which.
 
+use smallvec::{smallvec, SmallVec};
+
 use super::super::memory::REGION_COUNT;
 use super::ticks::Ticks;
+
+/// A value for each memory: nearly always two.
+pub type ByPort<T> = SmallVec<[T; 2]>;
 
 /// Runs shorter than this are not punished further, in bytes (no source; nothing shorter was observed).
 const LEAST_RUN_BYTES: u64 = 16;
@@ -85,6 +90,11 @@ impl System {
     /// The memories.
     pub fn ports(&self) -> &[Port] {
         &self.ports
+    }
+
+    /// The same value for each memory.
+    pub fn by_port<T: Clone>(&self, value: T) -> ByPort<T> {
+        smallvec![value; self.ports.len()]
     }
 
     /// Index of the memory that a region lies in.

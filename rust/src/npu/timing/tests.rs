@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::smallvec;
+
 use super::super::accelerator::Accelerator;
 use super::super::arithmetic::Rounding;
 use super::super::feature_map::{ElementType, FeatureMap, Layout};
@@ -250,7 +252,7 @@ fn task(alone: u128, flash: u64, blockdep: u32) -> Action {
         pipeline: Ticks::ZERO,
         fill: Ticks::cycles(20),
         drain: Ticks::cycles(30),
-        loads: vec![Load::default(), Load { read: flash, written: 0, cost: flash }],
+        loads: smallvec![Load::default(), Load { read: flash, written: 0, cost: flash }],
         alone: Ticks::cycles(alone),
         least: Ticks::cycles(least),
     };
@@ -259,7 +261,7 @@ fn task(alone: u128, flash: u64, blockdep: u32) -> Action {
 }
 
 fn transfer(alone: u128, flash: u64) -> Action {
-    let loads = vec![Load::default(), Load { read: flash, written: 0, cost: flash }];
+    let loads = smallvec![Load::default(), Load { read: flash, written: 0, cost: flash }];
     Action::Dma(Arc::new(DmaCost { bytes: flash, loads, alone: Ticks::cycles(alone) }))
 }
 

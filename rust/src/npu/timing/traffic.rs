@@ -7,7 +7,7 @@ use super::super::operation::{Kernel, KernelKind};
 use super::axis::{DepthSpan, Spans};
 use super::engine::{ifm_depth_block, second_map};
 use super::rules::Rules;
-use super::system::{Port, System};
+use super::system::{ByPort, Port, System};
 use super::ticks::Ticks;
 
 /// Bytes of one direction or of both.
@@ -168,8 +168,8 @@ pub fn kernel_loads(
     is_u65: bool,
     (rows, columns, depths): (&Spans, &Spans, &[DepthSpan]),
     rules: &Rules,
-) -> Vec<Load> {
-    let mut loads = vec![Load::default(); system.ports().len()];
+) -> ByPort<Load> {
+    let mut loads = system.by_port(Load::default());
     let spatial = rows.blocks() * columns.blocks();
     let deep = matches!(kernel.kind, KernelKind::Conv | KernelKind::ReduceSum);
     let ifm = Rows::new(&kernel.ifm, system, is_u65, false, rules);

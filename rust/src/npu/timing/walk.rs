@@ -13,7 +13,7 @@ use super::super::registers::{Register, RegisterFile};
 use super::super::run::{kernel_kind, kernel_work};
 use super::kernel::{cost, KernelCost};
 use super::rules::Rules;
-use super::system::{System, CONSTANTS_REGION};
+use super::system::{ByPort, System, CONSTANTS_REGION};
 use super::ticks::Ticks;
 use super::traffic::{Load, Moved};
 
@@ -51,7 +51,7 @@ pub struct DmaCost {
     /// Bytes copied.
     pub bytes: u64,
     /// What it does to each memory; nothing to SHRAM.
-    pub loads: Vec<Load>,
+    pub loads: ByPort<Load>,
     /// Time alone: latencies of both ends, and the slower end's transfer.
     pub alone: Ticks,
 }
@@ -65,7 +65,7 @@ impl DmaCost {
         system: &System,
         rules: &Rules,
     ) -> DmaCost {
-        let mut loads = vec![Load::default(); system.ports().len()];
+        let mut loads = system.by_port(Load::default());
         let moved = Moved { bytes, cost: bytes };
         let mut latency = 0;
         if let Some(region) = source {
