@@ -16,7 +16,7 @@ const ROUNDS: u32 = 2;
 /// Proposals of a round closer in cycles than one part in this many times the options' resolution are merged.
 const ROUND_RESOLUTION: u64 = 2;
 /// Bytes beyond those in use, as one part in this of them, that placing is expected to cost.
-const PLACING_MARGIN: u64 = 32;
+const PLACING_MARGIN: u64 = 16;
 /// A placement that takes one part in this more than the bytes in use is tried anew with outputs that grow both ways.
 const DRIFT: u64 = 64;
 
