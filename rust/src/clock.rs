@@ -1,11 +1,8 @@
 //! A quick clock for programs that are not placed yet: kernels and copies side by side, in the order of issue.
 //! Owns the estimate by which Proposals are compared before `timeline` plays those that are placed.
 
-use crate::performance::Cost;
+use crate::performance::{Cost, KERNELS_IN_FLIGHT};
 use crate::program::{Program, Step, Stripe};
-
-/// Kernels that may be issued and unfinished (ETHOS-U: two).
-pub const KERNELS_IN_FLIGHT: usize = 2;
 
 /// Parts of a kernel's cycles in which it is told what copies cost it.
 const BURDENS: u64 = 32;

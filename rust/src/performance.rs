@@ -7,6 +7,9 @@ use crate::npu::timing::{Port, Rules, System};
 use crate::npu::Accelerator;
 use crate::stripe::Axis;
 
+/// Kernels that may be issued and unfinished, as on an Ethos-U; transfers may have to wait for these.
+pub const KERNELS_IN_FLIGHT: usize = 2;
+
 /// What an operation does, as far as its cost depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Primitive {

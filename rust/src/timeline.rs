@@ -15,12 +15,10 @@ use crate::hashing::Table;
 use crate::npu::timing::kernel::KernelCost;
 use crate::npu::timing::schedule::play;
 use crate::npu::timing::walk::{Action, DmaCost, KernelShape, Step as Command};
-use crate::performance::{Block, EthosU, Kernel, Source};
+use crate::performance::{Block, EthosU, Kernel, Source, KERNELS_IN_FLIGHT};
 use crate::program::{Program, Step, Stripe, View};
 use crate::register_words::{Image, Surface};
 
-/// Kernels that a transfer may have to wait for (ETHOS-U: two in flight).
-const KERNELS_IN_FLIGHT: usize = 2;
 /// Transfers that a kernel may have to wait for, on U55 and U65.
 const COPIES_IN_FLIGHT: [usize; 2] = [1, 2];
 

@@ -257,6 +257,16 @@ def test_bands_around_a_second_output_are_refused() -> None:
         scheduling.prove(network.problem, Schedule((Group(0, last, (Bands(last, "width", 2),)),)))
 
 
+@pytest.mark.parametrize("change", [{"ofm_depth": 0}, {"stride": (1, 0)}, {"kernel": (-1, 1)}, {"dilation": (0, 1)}])
+def test_kernels_of_nothing_are_refused(change: dict[str, object]) -> None:
+    network = network_of(chain())
+    specs = network.problem.specs
+    kernels = [dataclasses.replace(spec.kernel, **change) for spec in specs if spec.kernel is not None]
+    empty = tuple(dataclasses.replace(spec, kernel=kernel) for spec, kernel in zip(specs, kernels, strict=True))
+    with pytest.raises(_core.SchedulingError, match="at least 1"):
+        _core.CascaderGraph(network.problem.tensors, empty, network.target)
+
+
 def corrupted(program: Program, which: int, **changes: object) -> Program:
     """The program with the output or the first input box of one stripe moved."""
     steps = list(program.steps)

@@ -163,7 +163,7 @@ _RUST_BELOW: dict[str, set[str]] = {
     "lifetimes": {"graph", "program"},
     "interleave": {"stripe", "performance", "graph", "costs", "program", "walk", "lifetimes"},
     "clock": {"performance", "program"},
-    "prefetch": {"graph", "clock", "program", "lifetimes"},
+    "prefetch": {"performance", "graph", "clock", "program", "lifetimes"},
     "options": set(),
     "occupancy": {"stripe", "graph"},
     "rolling": {"stripe", "graph", "hashing", "occupancy"},

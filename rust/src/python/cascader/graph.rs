@@ -45,6 +45,11 @@ impl KernelSpec {
     /// The core's kernel.
     pub fn build(&self) -> PyResult<Kernel> {
         let unknown = || SchedulingError::new_err(format!("unknown primitive '{}'", self.primitive));
+        let extents = [self.kernel, self.stride, self.dilation, [self.ifm_depth, self.ofm_depth]];
+        if extents.iter().flatten().any(|&extent| extent < 1) {
+            let fault = "the extents, strides, dilations and depths of a kernel are at least 1, not";
+            return Err(SchedulingError::new_err(format!("{fault} {extents:?}")));
+        }
         Ok(Kernel {
             primitive: primitive_of(&self.primitive).ok_or_else(unknown)?,
             kernel: self.kernel,

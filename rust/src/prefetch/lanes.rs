@@ -1,0 +1,147 @@
+//! A program as its two engines see it: copies of constants in one lane, all else in the other.
+//!
+//! Forwards, with the kernels' times, follows at which step each copy is issued: not before it is wanted, not before memory
+//! allows, and not so early that the front end would stand still waiting for the transfer before. Owns both lanes. From
+//! when on a copy is wanted is for `wishes` to say, how much memory there is for others.
+
+use crate::clock::{Clock, Load};
+use crate::graph::aligned;
+use crate::performance::KERNELS_IN_FLIGHT;
+use crate::program::{Program, Step};
+
+/// A copy, and the kernel that waits for it.
+pub struct Copy {
+    pub step: usize,
+    pub buffer: u32,
+    pub user: usize,
+    pub bytes: u64,
+    pub cycles: u64,
+}
+
+/// A program as its two engines see it: copies in order, and everything else in order. A slot is a place right before
+/// one of the others.
+#[derive(Default)]
+pub struct Lanes {
+    pub copies: Vec<Copy>,
+    pub others: Vec<usize>,
+    /// What each of the others takes, None for what runs elsewhere.
+    pub loads: Vec<Option<Load>>,
+    /// Bytes in use at each of the others, copies standing right before their first use.
+    pub live: Vec<u64>,
+    /// First slot of the NPU run that each of the others belongs to.
+    pub run: Vec<usize>,
+    /// Slots before which no copy needs to be issued.
+    pub wishes: Vec<usize>,
+}
+
+/// Where a copy is issued, and from which slot on its buffer is kept free for it.
+#[derive(Clone, Copy)]
+pub struct Place {
+    pub slot: usize,
+    pub reserved: usize,
+}
+
+/// Where all copies are issued.
+pub struct Issue {
+    pub places: Vec<Place>,
+    pub peak_bytes: u64,
+    pub cycles: u64,
+}
+
+impl Lanes {
+    /// Without wishes.
+    pub fn new(program: &Program) -> Lanes {
+        let mut lanes = Lanes::default();
+        let live = live_bytes(program);
+        let mut run = 0;
+        for (index, step) in program.steps.iter().enumerate() {
+            let slot = lanes.others.len();
+            match step {
+                &Step::Copy { buffer, cycles, .. } => {
+                    let bytes = aligned(program.buffers[buffer as usize].size_bytes);
+                    lanes.copies.push(Copy { step: index, buffer, user: slot, bytes, cycles });
+                    continue;
+                }
+                Step::Stripe(stripe) => lanes.loads.push(Some(Load::of(stripe))),
+                Step::Call { .. } => {
+                    run = slot + 1;
+                    lanes.loads.push(None);
+                }
+            }
+            lanes.others.push(index);
+            lanes.live.push(live[index]);
+            lanes.run.push(run.min(slot));
+        }
+        lanes
+    }
+
+    /// Where copies are issued as their wishes and `limit_bytes` in use say.
+    pub fn issued(&self, limit_bytes: u64) -> Issue {
+        self.issue(&self.wishes, limit_bytes)
+    }
+
+    /// Issue every copy where it is wanted or, if memory or the transfer before do not allow that, as soon as they do.
+    pub fn issue(&self, wanted: &[usize], limit_bytes: u64) -> Issue {
+        let mut live = self.live.clone();
+        let mut places: Vec<Place> = Vec::with_capacity(self.copies.len());
+        let mut ready = vec![None; self.others.len()];
+        let mut clock = Clock::default();
+        let mut next = None;
+        for (slot, load) in self.loads.iter().enumerate() {
+            while let Some(copy) = self.copies.get(places.len()) {
+                let earliest =
+                    *next.get_or_insert_with(|| self.earliest(copy, wanted[places.len()], &live, limit_bytes));
+                if slot < earliest.slot || (slot < copy.user && clock.copies_late()) {
+                    break;
+                }
+                let reserved = earliest.reserved.max(slot.saturating_sub(KERNELS_IN_FLIGHT));
+                live[reserved..copy.user].iter_mut().for_each(|bytes| *bytes += copy.bytes);
+                ready[copy.user] = Some(clock.copy(copy.cycles, slot - reserved));
+                places.push(Place { slot, reserved });
+                next = None;
+            }
+            match load {
+                Some(load) => clock.kernel(*load, ready[slot]),
+                None => clock.call(),
+            }
+        }
+        Issue { places, peak_bytes: live.into_iter().max().unwrap_or(0), cycles: clock.end() }
+    }
+
+    /// The first slot from `wanted` on at which memory allows a copy to be issued.
+    fn earliest(&self, copy: &Copy, wanted: usize, live: &[u64], limit_bytes: u64) -> Place {
+        let run = self.run[copy.user];
+        let least = wanted.saturating_sub(KERNELS_IN_FLIGHT).max(run);
+        let mut reserved = copy.user;
+        while reserved > least && live[reserved - 1] + copy.bytes <= limit_bytes {
+            reserved -= 1;
+        }
+        let free = if reserved == run { run } else { reserved + KERNELS_IN_FLIGHT };
+        Place { slot: free.max(wanted).min(copy.user), reserved }
+    }
+}
+
+/// Bytes in use at each step.
+pub fn live_bytes(program: &Program) -> Vec<u64> {
+    let mut change = vec![0i64; program.steps.len() + 2];
+    for buffer in &program.buffers {
+        let mut add = |from: u32, to: u32, bytes: u64| {
+            change[from as usize] += aligned(bytes) as i64;
+            change[to as usize] -= aligned(bytes) as i64;
+        };
+        if buffer.windows.is_empty() {
+            add(buffer.first_step, buffer.last_step, buffer.size_bytes);
+        }
+        for window in &buffer.windows {
+            add(window.first_step, window.last_step, window.high - window.low);
+        }
+    }
+    let mut alive = 0;
+    change[..program.steps.len()]
+        .iter()
+        .map(|&step| {
+            alive += step;
+            alive as u64
+        })
+        .collect()
+}
