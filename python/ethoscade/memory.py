@@ -18,7 +18,7 @@ from .memory_csv import read_csv, write_csv
 from .memory_model import Buffer, Gap, Pool, Share
 
 if TYPE_CHECKING:
-    from .scheduling.program import Program
+    from .scheduling.program import Program, Window
 
 __all__ = [
     "ALGORITHMS",
@@ -282,10 +282,15 @@ def program_buffers(program: Program) -> tuple[Buffer, ...]:
             buffer.last_step,
             buffer.size_bytes,
             buffer.alignment,
-            gaps=tuple(Gap(w.first_step, w.last_step, (w.low, w.high)) for w in buffer.windows),
+            gaps=tuple(_gap(window) for window in buffer.windows),
         )
         for buffer in program.buffers
     )
+
+
+def _gap(window: Window) -> Gap:
+    live = (window.low, window.high) if window.low < window.high else None
+    return Gap(window.first_step, window.last_step, live)
 
 
 def _plan_arena(

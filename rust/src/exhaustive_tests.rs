@@ -273,8 +273,8 @@ proptest! {
 #[test]
 fn what_the_sum_loses() {
     let documented = [
-        (Primitive::MaxPool, 5, (154, 92), (0.0436, 0.5056)),
-        (Primitive::Convolution, 3, (167, 150), (0.0054, 0.2025)),
+        (Primitive::MaxPool, 5, (152, 113), (0.0082, 0.1499)),
+        (Primitive::Convolution, 3, (167, 151), (0.0048, 0.2025)),
     ];
     for (primitive, most, (points, least_found), (mean, largest)) in documented {
         let mut runner = TestRunner::deterministic();

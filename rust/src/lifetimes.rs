@@ -2,10 +2,14 @@
 //!
 //! Owns buffers' lifetimes and the windows of live bytes within them. A row is live from the step that writes it first to
 //! the step that reads it last, both included, so two tensors may share bytes where the one's rows are dead before the
-//! other's are made. Rolling buffers, staged constants and workspace are live as a whole.
+//! other's are made. A rolling buffer is live as a whole while it holds a row that is still to be read. Staged constants and
+//! workspace are live from first to last use.
+
+use smallvec::{smallvec, SmallVec};
 
 use crate::graph::CascaderGraph;
-use crate::program::{Content, Program, Step, View, Window};
+use crate::program::{Buffer, Content, Program, Step, Stripe, View, Window};
+use crate::stripe::Region;
 
 /// First write and last use of each row of one buffer, as steps.
 struct Rows {
@@ -36,7 +40,7 @@ impl Rows {
     }
 }
 
-/// Set every buffer's lifetime and, where rows of a whole tensor appear or die one after the other, its windows.
+/// Set every buffer's lifetime and, where not all of it is live from its first to its last use, its windows.
 pub fn settle(graph: &CascaderGraph, program: &mut Program) {
     let mut rows: Vec<Rows> = program.buffers.iter().map(|b| Rows::new(rows_of(b.content, b.capacity))).collect();
     for (step, action) in (0u32..).zip(&program.steps) {
@@ -85,6 +89,77 @@ pub fn settle(graph: &CascaderGraph, program: &mut Program) {
         buffer.last_step = rows.used.iter().copied().max().unwrap_or(0) + 1;
         buffer.windows = windows(rows, buffer.size_bytes / rows.written.len() as u64);
     }
+    rest(program);
+}
+
+/// What a rolling buffer holds that is still to be read, while its uses are followed backwards.
+struct Wanted {
+    /// The axis along which it is written piece by piece.
+    axis: usize,
+    /// By rows, or columns, of the buffer.
+    wanted: SmallVec<[bool; 16]>,
+    /// One past the last step of the use that goes on.
+    end: Option<u32>,
+    /// Steps in which it is live, the last ones first.
+    live: Vec<(u32, u32)>,
+}
+
+impl Wanted {
+    /// Of a buffer of `capacity`, of which `written` are the first two pieces that differ.
+    fn new(capacity: [i64; 2], [one, two]: [Region; 2]) -> Wanted {
+        let axis = usize::from(one.spans[0] == two.spans[0] && one != two);
+        Wanted { axis, wanted: smallvec![false; capacity[axis] as usize], end: None, live: Vec::new() }
+    }
+
+    /// It is used at `step`, before those known; `is_held` tells whether it holds the box before that.
+    fn touch(&mut self, view: &View, step: u32, is_held: bool) {
+        let end = *self.end.get_or_insert(step + 1);
+        let (span, capacity) = (view.region.spans[self.axis], self.wanted.len() as i64);
+        for place in span.start..span.end {
+            self.wanted[(place - view.origin[self.axis]).rem_euclid(capacity) as usize] = is_held;
+        }
+        if !self.wanted.contains(&true) {
+            self.live.push((step, end));
+            self.end = None;
+        }
+    }
+}
+
+/// Set the windows of rolling buffers: nothing of one is live from the last read of all that it holds to the next write.
+fn rest(program: &mut Program) {
+    let mut pieces: Vec<Option<[Region; 2]>> = vec![None; program.buffers.len()];
+    for step in &program.steps {
+        let Step::Stripe(Stripe { output, .. }) = step else { continue };
+        let [one, two] = pieces[output.buffer as usize].get_or_insert([output.region; 2]);
+        if one == two {
+            *two = output.region;
+        }
+    }
+    let wanted = |(buffer, pieces): (&Buffer, Option<[Region; 2]>)| match buffer.content {
+        Content::Rolling(_) => Some(Wanted::new(buffer.capacity, pieces?)),
+        _ => None,
+    };
+    let mut known: Vec<Option<Wanted>> = program.buffers.iter().zip(pieces).map(wanted).collect();
+    for (step, action) in program.steps.iter().enumerate().rev() {
+        let (Step::Stripe(stripe), step) = (action, step as u32) else { continue };
+        for view in &stripe.inputs {
+            known[view.buffer as usize].iter_mut().for_each(|wanted| wanted.touch(view, step, true));
+        }
+        // What is joined from several inputs holds the first of them while the others are added.
+        let is_added = stripe.slice.is_some_and(|slice| slice > 0);
+        known[stripe.output.buffer as usize].iter_mut().for_each(|wanted| wanted.touch(&stripe.output, step, is_added));
+    }
+    for (buffer, wanted) in program.buffers.iter_mut().zip(known) {
+        let Some(wanted) = wanted.filter(|wanted| wanted.live.len() > 1) else { continue };
+        let (mut at, size) = (buffer.first_step, buffer.size_bytes);
+        for (first_step, last_step) in wanted.live.into_iter().rev() {
+            if at < first_step {
+                buffer.windows.push(Window { first_step: at, last_step: first_step, low: 0, high: 0 });
+            }
+            buffer.windows.push(Window { first_step, last_step, low: 0, high: size });
+            at = last_step;
+        }
+    }
 }
 
 /// Rows that live and die by themselves: a whole tensor's; anything else counts as one.
@@ -124,4 +199,81 @@ fn windows(rows: &Rows, row_bytes: u64) -> Vec<Window> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::costs::Costs;
+    use crate::interleave::interleave;
+    use crate::performance::Primitive;
+    use crate::program::{Plan, Staging};
+    use crate::samples::Network;
+    use crate::stripe::{Axis, Tiling};
+
+    /// One cascade of a whole network, its stripes one row or column each, in this many bands.
+    fn cascade(graph: &CascaderGraph, roll: Axis, tiles: u32) -> Program {
+        let count = graph.parts.len();
+        let tiling = Tiling { roll, tiles };
+        let (stripes, staging) = (vec![1; count], vec![Staging::InPlace; count]);
+        let plan = Plan { first: 0, last: count as u32 - 1, tiling, backwards: false, stripes, staging };
+        interleave(graph, &[plan], &mut Costs::default()).expect("a legal plan")
+    }
+
+    /// Steps in which the rolling buffer of a tensor is live.
+    fn live(program: &Program, tensor: u32) -> Vec<u32> {
+        let rolls = |buffer: &&Buffer| buffer.content == Content::Rolling(tensor);
+        let buffer = program.buffers.iter().find(rolls).expect("a rolling buffer");
+        let size = buffer.size_bytes;
+        assert!(buffer.windows.iter().all(|w| w.low == 0 && (w.high == 0 || w.high == size)));
+        assert!(buffer.windows.windows(2).all(|pair| pair[0].last_step == pair[1].first_step));
+        let window = |step: u32| buffer.windows.iter().find(|w| w.first_step <= step && step < w.last_step);
+        (buffer.first_step..buffer.last_step).filter(|&step| window(step).is_none_or(|w| w.high > 0)).collect()
+    }
+
+    /// Steps that touch the rolling buffer of a tensor.
+    fn touched(program: &Program, tensor: u32) -> Vec<u32> {
+        let is_it = |view: &View| program.buffers[view.buffer as usize].content == Content::Rolling(tensor);
+        let touches = |step: &Step| match step {
+            Step::Stripe(stripe) => is_it(&stripe.output) || stripe.inputs.iter().any(is_it),
+            _ => false,
+        };
+        (0..).zip(&program.steps).filter(|(_, step)| touches(step)).map(|(index, _)| index).collect()
+    }
+
+    #[test]
+    fn a_buffer_is_not_live_while_nothing_in_it_is_wanted() {
+        for (roll, tiles) in [(Axis::Height, 1), (Axis::Width, 1), (Axis::Height, 3), (Axis::Width, 3)] {
+            let mut net = Network::new([12, 13], 16);
+            let spread = net.window(0, Primitive::Depthwise, 3, 1, 16);
+            let mixed = net.window(spread, Primitive::Convolution, 1, 1, 16);
+            let out = net.window(mixed, Primitive::Depthwise, 3, 1, 16);
+            let graph = net.finish(out);
+            let program = cascade(&graph, roll, tiles);
+            // A row that one kernel alone reads is wanted until then; of three, two are wanted for the next stripe as well.
+            assert_eq!(live(&program, spread), touched(&program, spread));
+            assert!(live(&program, spread).len() < live(&program, mixed).len());
+            let rests = touched(&program, mixed).iter().filter(|step| !live(&program, mixed).contains(step)).count();
+            assert_eq!(rests, 0);
+            let bands = live(&program, mixed).windows(2).filter(|pair| pair[1] > pair[0] + 1).count();
+            assert_eq!(bands, tiles as usize - 1);
+        }
+    }
+
+    #[test]
+    fn what_is_joined_is_held_while_more_is_added() {
+        let mut net = Network::new([9, 7], 16);
+        let branches = [1, 3].map(|kernel| net.window(0, Primitive::Depthwise, kernel, 1, 16));
+        let joined = net.join(&[branches[1], branches[0]]);
+        let out = net.window(joined, Primitive::Convolution, 1, 1, 16);
+        let graph = net.finish(out);
+        let mut program = cascade(&graph, Axis::Height, 1);
+        // Something else between the two inputs of a stripe.
+        let second = |step: &Step| matches!(step, Step::Stripe(stripe) if stripe.slice == Some(1));
+        let at = program.steps.iter().position(second).expect("two inputs");
+        program.steps.insert(at, Step::Copy { part: 0, buffer: 0, slice: None, cycles: 0 });
+        settle(&graph, &mut program);
+        assert!(live(&program, joined).contains(&(at as u32)));
+        assert!(live(&program, joined).len() > touched(&program, joined).len());
+    }
 }

@@ -1,9 +1,9 @@
 //! How many bytes the arena holds while a group runs: what the group touches, moment by moment, and what stays beside it.
 //!
 //! Owns this count, which walks the demand-driven order of stripes without making steps. Between two births (a buffer's
-//! first write, or more rows of a tensor that stays) bytes only die, so the most are in use when something is born, and
-//! nothing else is counted. What a program takes whose copies are moved ahead is `lifetimes` and the memory planner's to
-//! say.
+//! first write, also after a rest in which nothing in it was wanted, or more rows of a tensor that stays) bytes only die, so
+//! the most are in use when something is born, and nothing else is counted. What a program takes whose copies are moved
+//! ahead is `lifetimes` and the memory planner's to say.
 
 use smallvec::SmallVec;
 
@@ -77,8 +77,8 @@ impl Whole {
 pub struct Occupancy {
     /// Per Part, its reads of outputs of the group, each with the producer's offset.
     inside: Vec<SmallVec<[(usize, Link); 2]>>,
-    /// Per Part, the Parts of the group that read its output.
-    readers: Vec<SmallVec<[usize; 2]>>,
+    /// Per Part, the group's reads of its output.
+    readers: Vec<SmallVec<[Link; 2]>>,
     /// Tensors made before that nobody wants after the group, with the group's reads of them.
     dying: Vec<(Whole, SmallVec<[Link; 2]>)>,
     /// Per Part, its output if somebody outside the group wants it.
@@ -109,7 +109,7 @@ impl Occupancy {
                 let link = Link::new(graph, reader, input, axis);
                 if let Some(producer) = graph.producer[input.tensor as usize].filter(|&producer| producer >= first) {
                     inside[reader].push(((producer - first) as usize, link));
-                    readers[(producer - first) as usize].push(reader);
+                    readers[(producer - first) as usize].push(link);
                 } else if !graph.outlives(input.tensor, last) {
                     let known = ids.iter().position(|&t| t == input.tensor).unwrap_or_else(|| {
                         ids.push(input.tensor);
@@ -220,8 +220,10 @@ impl Run<'_> {
             for &(producer, link) in &occupancy.inside[part] {
                 self.make(producer, link.needed(span).end);
             }
+            // A buffer with nothing in it that is still to be read comes to life again.
+            let is_born = occupancy.kept[part].is_some() || !self.is_wanted(part, start, usize::MAX, 0);
             self.made[part] = span.end;
-            if start == wanted.start || occupancy.kept[part].is_some() {
+            if is_born {
                 self.count(part, start);
             }
             self.record(part, start);
@@ -262,6 +264,17 @@ impl Run<'_> {
         self.count(last, start);
     }
 
+    /// Whether a Part of the group still reads some of Part `part`'s output as far as it is made `until`, while Part
+    /// `current` makes its own from `start`.
+    #[inline]
+    fn is_wanted(&self, part: usize, until: i64, current: usize, start: i64) -> bool {
+        self.occupancy.readers[part].iter().any(|link| {
+            let reader = link.reader;
+            let rest = Span::new(if reader == current { start } else { self.made[reader] }, self.ends[reader].end);
+            !rest.is_empty() && link.needed(rest).start < until
+        })
+    }
+
     /// Count what is in use while Part `current` makes its output from `start` to where it is made.
     fn count(&mut self, current: usize, start: i64) {
         let bytes = self.occupancy.resident_bytes + self.bytes(current, start, 0);
@@ -282,7 +295,7 @@ impl Run<'_> {
         for part in (0..made.len()).filter(|&part| made[part] > ends[part].start) {
             match &occupancy.kept[part] {
                 Some(whole) => bytes += whole.live_bytes(Span::new(ends[part].start, made[part])),
-                None if occupancy.readers[part].iter().any(|&reader| !rest(reader).is_empty()) => {
+                None if part == current || self.is_wanted(part, made[part], current, start) => {
                     bytes += shares[part].rolling;
                 }
                 None => {}

@@ -66,7 +66,7 @@ pub enum Content {
     Workspace(PartId),
 }
 
-/// Bytes `[low, high)` of a buffer are in use in steps `[first_step, last_step)`, and no others.
+/// Bytes `[low, high)` of a buffer, possibly none, are in use in steps `[first_step, last_step)`, and no others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// First step.

@@ -20,7 +20,7 @@ class BufferKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Window:
-    """Bytes [low, high) of a buffer are in use in steps [first_step, last_step), and no others."""
+    """Bytes [low, high) of a buffer, possibly none, are in use in steps [first_step, last_step), and no others."""
 
     first_step: int
     last_step: int
@@ -32,8 +32,8 @@ class Window:
 class Buffer:
     """Bytes in the arena, live in steps [first_step, last_step) of the program. `tensor` is a graph index or None.
 
-    Where rows of a tensor appear or die one after the other, `windows` says which bytes are live when, in order of time
-    and without a break; without windows all of them are.
+    Where rows of a tensor appear or die one after the other, or nothing in a rolling buffer is wanted for a while,
+    `windows` says which bytes are live when, in order of time and without a break; without windows all of them are.
     """
 
     name: str

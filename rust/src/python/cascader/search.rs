@@ -140,7 +140,7 @@ pub fn place(program: &Program) -> Placement {
         let gaps = b.windows.iter().map(|w| usmp::Gap {
             lower: i64::from(w.first_step),
             upper: i64::from(w.last_step),
-            window: Some((w.low, w.high)),
+            window: (w.low < w.high).then_some((w.low, w.high)),
         });
         usmp::Lifetime::with_gaps(i64::from(b.first_step), i64::from(b.last_step), gaps.collect())
     };
