@@ -9,7 +9,7 @@ use smallvec::{smallvec, SmallVec};
 
 use crate::graph::CascaderGraph;
 use crate::program::{Buffer, Content, Program, Step, Stripe, View, Window};
-use crate::stripe::Region;
+use crate::stripe::{Region, Span};
 
 /// First write and last use of each row of one buffer, as steps.
 struct Rows {
@@ -94,6 +94,7 @@ pub fn settle(graph: &CascaderGraph, program: &mut Program) {
 
 /// What a rolling buffer holds that is still to be read, while its uses are followed backwards.
 struct Wanted {
+    capacity: [i64; 2],
     /// The axis along which it is written piece by piece.
     axis: usize,
     /// By rows, or columns, of the buffer.
@@ -108,15 +109,18 @@ impl Wanted {
     /// Of a buffer of `capacity`, of which `written` are the first two pieces that differ.
     fn new(capacity: [i64; 2], [one, two]: [Region; 2]) -> Wanted {
         let axis = usize::from(one.spans[0] == two.spans[0] && one != two);
-        Wanted { axis, wanted: smallvec![false; capacity[axis] as usize], end: None, live: Vec::new() }
+        Wanted { capacity, axis, wanted: smallvec![false; capacity[axis] as usize], end: None, live: Vec::new() }
     }
 
     /// It is used at `step`, before those known; `is_held` tells whether it holds the box before that.
     fn touch(&mut self, view: &View, step: u32, is_held: bool) {
         let end = *self.end.get_or_insert(step + 1);
-        let (span, capacity) = (view.region.spans[self.axis], self.wanted.len() as i64);
+        let (capacity, origin) = (self.capacity[self.axis], view.origin[self.axis]);
+        // Who sees the buffer differently than it is laid out uses all of it.
+        let alike = view.capacity == self.capacity;
+        let span = if alike { view.region.spans[self.axis] } else { Span::new(origin, origin + capacity) };
         for place in span.start..span.end {
-            self.wanted[(place - view.origin[self.axis]).rem_euclid(capacity) as usize] = is_held;
+            self.wanted[(place - origin).rem_euclid(capacity) as usize] = is_held;
         }
         if !self.wanted.contains(&true) {
             self.live.push((step, end));
@@ -258,6 +262,33 @@ mod tests {
             let bands = live(&program, mixed).windows(2).filter(|pair| pair[1] > pair[0] + 1).count();
             assert_eq!(bands, tiles as usize - 1);
         }
+    }
+
+    #[test]
+    fn who_sees_a_buffer_otherwise_wants_all_of_it() {
+        let mut net = Network::new([6, 4], 16);
+        let spread = net.window(0, Primitive::Depthwise, 3, 1, 16);
+        let out = net.window(spread, Primitive::Convolution, 1, 1, 16);
+        let graph = net.finish(out);
+        let mut program = cascade(&graph, Axis::Height, 1);
+        // The rows of a buffer that holds them all, made from the last to the first, are read as one.
+        let rolls = |buffer: &&mut Buffer| buffer.content == Content::Rolling(spread);
+        program.buffers.iter_mut().find(rolls).expect("a rolling buffer").capacity = [6, 4];
+        let part = |step: &Step| if let Step::Stripe(stripe) = step { stripe.part } else { 0 };
+        program.steps.sort_by_key(part);
+        program.steps.truncate(7);
+        program.steps[..6].reverse();
+        for step in &mut program.steps {
+            let Step::Stripe(stripe) = step else { continue };
+            stripe.output.capacity = [6, 4];
+            if stripe.part == 1 {
+                stripe.inputs[0].region.spans = [1, 24].map(|extent| Span::new(0, extent));
+                stripe.inputs[0].capacity = [1, 24];
+            }
+        }
+        program.steps.insert(3, Step::Copy { part: 0, buffer: 0, slice: None, cycles: 0 });
+        settle(&graph, &mut program);
+        assert_eq!(live(&program, spread), (0..8).collect::<Vec<u32>>());
     }
 
     #[test]
