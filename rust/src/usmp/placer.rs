@@ -307,3 +307,39 @@ impl Fit {
         kept
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn lowest(banned: &[(i64, i64)], alignment: u64, base: u64) -> u64 {
+        let fits = |&offset: &u64| {
+            (offset + base) % alignment == 0
+                && !banned.iter().any(|&(low, high)| low <= offset as i64 && (offset as i64) < high)
+        };
+        (0..).find(fits).expect("ranges end")
+    }
+
+    proptest! {
+        #[test]
+        fn an_item_rises_to_the_lowest_offset_that_is_free(
+            mut banned in prop::collection::vec((-20i64..200, 0i64..30), 0..40),
+            alignment in prop::sample::select(vec![1u64, 3, 4, 16]),
+            base in 0u64..20,
+        ) {
+            banned.iter_mut().for_each(|(low, high)| *high += *low);
+            let expected = lowest(&banned, alignment, base);
+            prop_assert_eq!(Fit::new(alignment, base).rise(&mut banned), expected);
+        }
+    }
+
+    #[test]
+    fn ranges_that_come_in_the_worst_order_are_sorted() {
+        for count in 1..3 * i64::from(SWEEPS) {
+            let mut banned: Vec<(i64, i64)> = (0..count).rev().map(|n| (10 * n, 10 * n + 12)).collect();
+            let expected = lowest(&banned, 4, 0);
+            assert_eq!(Fit::new(4, 0).rise(&mut banned), expected);
+        }
+    }
+}
