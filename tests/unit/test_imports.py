@@ -160,7 +160,7 @@ _RUST_BELOW: dict[str, set[str]] = {
     "rated": {"performance", "graph", "program", "npu"},
     "costs": {"stripe", "performance", "ethosu", "rated", "graph", "hashing", "program", "timeline"},
     "walk": {"stripe", "graph", "program"},
-    "lifetimes": {"graph", "program"},
+    "lifetimes": {"stripe", "graph", "program"},
     "interleave": {"stripe", "performance", "graph", "costs", "program", "walk", "lifetimes"},
     "clock": {"performance", "program"},
     "prefetch": {"performance", "graph", "clock", "program", "lifetimes"},
