@@ -1,48 +1,85 @@
-"""What making rows again could free: rolling buffers that nobody touches while most bytes are in use.
+"""What making rows again could free, beside what keeping them costs: rolling buffers at the fullest step.
 
     python benches/recompute.py [MODEL ...]
 
-A rolling buffer keeps rows that two stripes of a reader share. To make these rows again instead would free the buffer
-between its uses, and never while its reader runs. For each Proposal of a frontier: the most bytes in use at any
-step, and the same if every rolling buffer that a step does not touch took nothing. No recomputing of its rows goes
-below that with these stripes in this order, whatever it costs.
+A rolling buffer keeps rows that two stripes of a reader share. To make these rows again instead would free them between
+two uses, and never while their reader runs. For the floor of a frontier, the most bytes in use at any step
+
+- as they are;
+- if of rolling buffers only rows took bytes that are still to be read: what is more than that are places of rows that
+  are dead, which wander through the buffer;
+- if rolling buffers that a step does not touch took nothing: no recomputing goes below that with these stripes in this
+  order, whatever it costs.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from itertools import accumulate
 
 from ethoscade.scheduling import schedule as scheduling
-from ethoscade.scheduling.program import Buffer, BufferKind, Program, Stripe
+from ethoscade.scheduling.program import Buffer, BufferKind, Program, Slab, Stripe
 from harness import default_target, named_models, network_of
 
+Period = tuple[int, int, int]
+"""First step, one past the last, and bytes in use."""
 
-def periods(buffer: Buffer) -> list[tuple[int, int, int]]:
-    """First step, one past the last, and bytes in use."""
+
+def periods(buffer: Buffer) -> list[Period]:
+    """Of a buffer as it is placed."""
     if not buffer.windows:
         return [(buffer.first_step, buffer.last_step, buffer.size_bytes)]
     return [(window.first_step, window.last_step, window.high - window.low) for window in buffer.windows]
 
 
-def fullest(program: Program) -> tuple[int, int]:
-    """Most bytes in use at any step, and the same without rolling buffers that the step does not touch."""
-    count = len(program.steps)
-    change = [0] * (count + 1)
-    for buffer in program.buffers:
-        for first, end, size in periods(buffer):
-            change[first] += -(-size // buffer.alignment) * buffer.alignment
-            change[end] -= -(-size // buffer.alignment) * buffer.alignment
-    live = list(accumulate(change))[:count]
-    busy = list(live)
-    rolling = {number: b for number, b in enumerate(program.buffers) if b.kind is BufferKind.ROLLING}
-    for number, buffer in rolling.items():
-        for step in range(buffer.first_step, buffer.last_step):
-            work = program.steps[step]
-            used = {work.output.buffer, *(view.buffer for view in work.inputs)} if isinstance(work, Stripe) else set()
-            if number not in used:
-                busy[step] -= -(-buffer.live_bytes(step) // buffer.alignment) * buffer.alignment
-    return max(live), max(busy)
+def uses(program: Program, number: int) -> Iterator[tuple[int, Slab, bool]]:
+    """Steps that touch a buffer, with what they touch and whether they write it."""
+    for step, work in enumerate(program.steps):
+        if isinstance(work, Stripe):
+            yield from ((step, view, False) for view in work.inputs if view.buffer == number)
+            if work.output.buffer == number:
+                yield step, work.output, True
+
+
+def wanted(program: Program, number: int) -> Iterator[Period]:
+    """Of a rolling buffer's rows (columns, where it is written by these), each from its making to its last use."""
+    touched = list(uses(program, number))
+    pieces = [((view.y0, view.y1), (view.x0, view.x1)) for _, view, written in touched if written]
+    other = next((piece for piece in pieces if piece != pieces[0]), pieces[0])
+    axis = int(other[0] == pieces[0][0])
+    lines = (touched[0][1].rows, touched[0][1].columns)[axis]
+    size = program.buffers[number].size_bytes // lines
+    alive: dict[int, tuple[int, int]] = {}
+    for step, view, written in touched:
+        for line in range(*((view.y0, view.y1), (view.x0, view.x1))[axis]):
+            if written and line in alive:
+                yield (*alive.pop(line), size)
+            alive[line] = (alive.get(line, (step, 0))[0], step + 1)
+    yield from ((first, end, size) for first, end in alive.values())
+
+
+def fullest(program: Program) -> tuple[int, int, int]:
+    """Most bytes in use at any step: as they are, of wanted rows alone, and without idle rolling buffers."""
+    changes = [[0] * (len(program.steps) + 1) for _ in range(3)]
+
+    def add(kinds: tuple[int, ...], period: Period, alignment: int) -> None:
+        first, end, size = period
+        for kind in kinds:
+            changes[kind][first] += -(-size // alignment) * alignment
+            changes[kind][end] -= -(-size // alignment) * alignment
+
+    for number, buffer in enumerate(program.buffers):
+        is_rolling = buffer.kind is BufferKind.ROLLING
+        for period in periods(buffer):
+            add((0,) if is_rolling else (0, 1, 2), period, buffer.alignment)
+        if is_rolling:
+            for period in wanted(program, number):
+                add((1,), period, 1)
+            for step in sorted({step for step, _, _ in uses(program, number)}):
+                add((2,), (step, step + 1, buffer.size_bytes), buffer.alignment)
+    whole, rows, busy = (max(accumulate(change)) for change in changes)
+    return whole, rows, busy
 
 
 def main() -> None:
@@ -50,15 +87,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL", help="name or path; default: the seven shared models")
     args = parser.parse_args()
-    print("| model | floor: in use | without idle rows | Proposals | of these, none idle when fullest |")
-    print("| --- | ---: | ---: | ---: | ---: |")
+    print("| model | in use | wanted rows alone | without idle buffers |")
+    print("| --- | ---: | ---: | ---: |")
     for model in named_models(args.models):
         problem = network_of(model, default_target()).problem
-        proposals = scheduling.search(problem).proposals
-        schedules = (scheduling.from_proposal(problem, proposal) for proposal in proposals)
-        found = [fullest(scheduling.lower_schedule(problem, schedule)[0]) for schedule in schedules]
-        (live, busy), same = found[0], sum(live == busy for live, busy in found)
-        print(f"| {model.stem} | {live:,} | {busy:,} | {len(found)} | {same} |", flush=True)
+        floor = scheduling.from_proposal(problem, scheduling.search(problem).proposals[0])
+        whole, rows, busy = fullest(scheduling.lower_schedule(problem, floor)[0])
+        print(f"| {model.stem} | {whole:,} | {rows:,} | {busy:,} |", flush=True)
 
 
 if __name__ == "__main__":
