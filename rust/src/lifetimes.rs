@@ -106,7 +106,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Of a buffer of `capacity`, of which `written` are the first two pieces that differ.
+    /// Of a buffer of `capacity`, into which these pieces are the first two different ones to be written.
     fn new(capacity: [i64; 2], [one, two]: [Region; 2]) -> Wanted {
         let axis = usize::from(one.spans[0] == two.spans[0] && one != two);
         Wanted { capacity, axis, wanted: smallvec![false; capacity[axis] as usize], end: None, live: Vec::new() }
