@@ -140,8 +140,8 @@ impl Occupancy {
     /// may be wanted, so otherwise it is an upper bound.
     pub fn peak_bytes(&self, stripes: &[i64], ends: &[Span], shares: &[Share], limit_bytes: u64) -> Option<u64> {
         let last = stripes.len() - 1;
-        let made: SmallVec<[i64; 16]> = ends.iter().map(|wanted| wanted.start).collect();
-        let mut run = Run { occupancy: self, stripes, ends, shares, made, peak: 0, limit_bytes, profile: None };
+        let mut run = Run::new(self, stripes, ends, shares);
+        run.limit_bytes = limit_bytes;
         // The last moment first, as more often than not it tells that a Plan is of no use.
         let count = (ends[last].len() + stripes[last] - 1) / stripes[last];
         let step = (count / SAMPLES).max(1);
@@ -151,16 +151,15 @@ impl Occupancy {
                 return None;
             }
         }
-        run.made = ends.iter().map(|wanted| wanted.start).collect();
+        run.restart();
         run.finish();
         Some(run.peak).filter(|&peak| peak < limit_bytes)
     }
 
     /// The profile of a Plan of one band over its Parts up to offset `reach`.
     pub fn profile(&self, stripes: &[i64], ends: &[Span], shares: &[Share], reach: usize) -> Profile {
-        let made: SmallVec<[i64; 16]> = ends.iter().map(|wanted| wanted.start).collect();
-        let profile = Some((reach, Profile { steps: vec![0], bytes: vec![[0; 3]] }));
-        let mut run = Run { occupancy: self, stripes, ends, shares, made, peak: 0, limit_bytes: u64::MAX, profile };
+        let mut run = Run::new(self, stripes, ends, shares);
+        run.profile = Some((reach, Profile { steps: vec![0], bytes: vec![[0; 3]] }));
         run.finish();
         run.profile.expect("asked for").1
     }
@@ -195,6 +194,8 @@ struct Run<'a> {
     shares: &'a [Share],
     /// How far each Part's output is made: one past the last row or column.
     made: SmallVec<[i64; 16]>,
+    /// First row or column of each Part's output that a Part of the group still reads; beyond all where none does.
+    wanted: SmallVec<[i64; 16]>,
     /// Most bytes seen in use.
     peak: u64,
     limit_bytes: u64,
@@ -202,7 +203,21 @@ struct Run<'a> {
     profile: Option<(usize, Profile)>,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(occupancy: &'a Occupancy, stripes: &'a [i64], ends: &'a [Span], shares: &'a [Share]) -> Run<'a> {
+        let (made, wanted) = (SmallVec::new(), SmallVec::new());
+        let (peak, limit_bytes, profile) = (0, u64::MAX, None);
+        let mut run = Run { occupancy, stripes, ends, shares, made, wanted, peak, limit_bytes, profile };
+        run.restart();
+        run
+    }
+
+    /// Go to where nothing is made.
+    fn restart(&mut self) {
+        self.made = self.ends.iter().map(|wanted| wanted.start).collect();
+        self.wanted = (0..self.ends.len()).map(|part| self.first_wanted(part)).collect();
+    }
+
     /// Make all that the group makes from where it is.
     fn finish(&mut self) {
         for part in (0..self.stripes.len()).rev().filter(|&part| self.occupancy.kept[part].is_some()) {
@@ -221,19 +236,23 @@ impl Run<'_> {
                 self.make(producer, link.needed(span).end);
             }
             // A buffer with nothing in it that is still to be read comes to life again.
-            let is_born = occupancy.kept[part].is_some() || !self.is_wanted(part, start, usize::MAX, 0);
+            let is_born = occupancy.kept[part].is_some() || self.wanted[part] >= start;
             self.made[part] = span.end;
             if is_born {
                 self.count(part, start);
             }
-            self.record(part, start);
+            let now = self.profile.as_ref().map_or(0, |(reach, _)| self.bytes(part, start, reach + 1));
+            for &(producer, _) in &occupancy.inside[part] {
+                self.wanted[producer] = self.first_wanted(producer);
+            }
+            self.record(part, now);
         }
     }
 
-    /// Add the stripe that Part `part` has just made to the profile.
-    fn record(&mut self, part: usize, start: i64) {
+    /// Add the stripe that Part `part` has just made to the profile: `now` are the bytes in use meanwhile.
+    fn record(&mut self, part: usize, now: u64) {
         let Some((reach, mut profile)) = self.profile.take() else { return };
-        let (now, after) = (self.bytes(part, start, reach + 1), self.bytes(usize::MAX, 0, reach + 1));
+        let after = self.bytes(usize::MAX, 0, reach + 1);
         if part <= reach {
             profile.steps.push(part as u32 + 1);
             profile.bytes.push([now, 0, after]);
@@ -261,18 +280,20 @@ impl Run<'_> {
                 self.made[producer] = self.made[producer].max((wanted.start + whole).min(wanted.end));
             }
         }
+        // The last Part still reads what its stripe is made of.
+        let made = std::mem::replace(&mut self.made[last], start);
+        for part in 0..last {
+            self.wanted[part] = self.first_wanted(part);
+        }
+        self.made[last] = made;
         self.count(last, start);
     }
 
-    /// Whether a Part of the group still reads some of Part `part`'s output as far as it is made `until`, while Part
-    /// `current` makes its own from `start`.
-    #[inline]
-    fn is_wanted(&self, part: usize, until: i64, current: usize, start: i64) -> bool {
-        self.occupancy.readers[part].iter().any(|link| {
-            let reader = link.reader;
-            let rest = Span::new(if reader == current { start } else { self.made[reader] }, self.ends[reader].end);
-            !rest.is_empty() && link.needed(rest).start < until
-        })
+    /// First row or column of Part `part`'s output that a Part of the group still reads.
+    fn first_wanted(&self, part: usize) -> i64 {
+        let rest = |link: &Link| Span::new(self.made[link.reader], self.ends[link.reader].end);
+        let unread = self.occupancy.readers[part].iter().filter(|link| !rest(link).is_empty());
+        unread.map(|link| link.needed(rest(link)).start).min().unwrap_or(i64::MAX)
     }
 
     /// Count what is in use while Part `current` makes its output from `start` to where it is made.
@@ -295,7 +316,7 @@ impl Run<'_> {
         for part in (0..made.len()).filter(|&part| made[part] > ends[part].start) {
             match &occupancy.kept[part] {
                 Some(whole) => bytes += whole.live_bytes(Span::new(ends[part].start, made[part])),
-                None if part == current || self.is_wanted(part, made[part], current, start) => {
+                None if part == current || self.wanted[part] < made[part] => {
                     bytes += shares[part].rolling;
                 }
                 None => {}
