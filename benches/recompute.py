@@ -19,18 +19,11 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from ethoscade.scheduling import schedule as scheduling
-from ethoscade.scheduling.program import Buffer, BufferKind, Program, Slab, Stripe
+from ethoscade.scheduling.program import BufferKind, Program, Slab, Stripe
 from harness import default_target, named_models, network_of
 
 Period = tuple[int, int, int]
 """First step, one past the last, and bytes in use."""
-
-
-def periods(buffer: Buffer) -> list[Period]:
-    """Of a buffer as it is placed."""
-    if not buffer.windows:
-        return [(buffer.first_step, buffer.last_step, buffer.size_bytes)]
-    return [(window.first_step, window.last_step, window.high - window.low) for window in buffer.windows]
 
 
 def uses(program: Program, number: int) -> Iterator[tuple[int, Slab, bool]]:
@@ -71,7 +64,7 @@ def fullest(program: Program) -> tuple[int, int, int]:
 
     for number, buffer in enumerate(program.buffers):
         is_rolling = buffer.kind is BufferKind.ROLLING
-        for period in periods(buffer):
+        for period in buffer.periods():
             add((0,) if is_rolling else (0, 1, 2), period, buffer.alignment)
         if is_rolling:
             for period in wanted(program, number):

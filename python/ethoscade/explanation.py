@@ -13,7 +13,7 @@ from .errors import AliveBuffer
 from .ir import Graph
 from .lowering.stage import Stage
 from .scheduling.problem import Problem
-from .scheduling.program import Buffer, BufferKind, CallOperator, CopyConstants, Program, Stripe
+from .scheduling.program import BufferKind, CallOperator, CopyConstants, Program, Stripe
 from .scheduling.schedule import Backwards, Bands, Group, Schedule, Split
 
 _PLURAL = {
@@ -245,18 +245,10 @@ def _live_bytes(program: Program) -> list[int]:
     """Sum of bytes alive at each step."""
     changes = [0] * (len(program.steps) + 1)
     for buffer in program.buffers:
-        for first, last, size in _periods(buffer):
+        for first, last, size in buffer.periods():
             changes[first] += size
             changes[last] -= size
     return list(itertools.accumulate(changes))[: max(len(program.steps), 1)]
-
-
-def _periods(buffer: Buffer) -> Iterator[tuple[int, int, int]]:
-    """(first step, one past the last, bytes in use)."""
-    if not buffer.windows:
-        yield buffer.first_step, buffer.last_step, buffer.size_bytes
-    for window in buffer.windows:
-        yield window.first_step, window.last_step, window.high - window.low
 
 
 def _buffer_names(graph: Graph, stages: Sequence[Stage], program: Program) -> Mapping[int, str]:

@@ -165,7 +165,7 @@ impl<'a> Replay<'a> {
         for (index, buffer) in program.buffers.iter().enumerate() {
             let pixels = buffer.capacity[0] * buffer.capacity[1];
             let pixel_bytes = match buffer.content {
-                Content::Tensor(tensor) | Content::Rolling(tensor) => graph.tensors[tensor as usize].pixel_bytes,
+                Content::Tensor(tensor) | Content::Rolling(tensor, _) => graph.tensors[tensor as usize].pixel_bytes,
                 Content::Constants(_) | Content::Workspace(_) => 0,
             };
             size(index, buffer.size_bytes, pixels as u64 * pixel_bytes)?;
@@ -323,7 +323,7 @@ impl<'a> Replay<'a> {
     fn complete(&self, tensor: TensorId) -> Result<(), Complaint> {
         let [height, width] = self.graph.tensors[tensor as usize].plane;
         let holder = self.program.buffers.iter().position(|b| {
-            matches!(b.content, Content::Tensor(t) | Content::Rolling(t) if t == tensor)
+            matches!(b.content, Content::Tensor(t) | Content::Rolling(t, _) if t == tensor)
                 && b.capacity == [height, width]
         });
         for y in 0..height {

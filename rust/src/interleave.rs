@@ -152,7 +152,7 @@ impl Builder<'_> {
             .map(|offset| {
                 let tensor = graph.output(plan.first + offset as PartId);
                 if is_interior(graph, plan, offset) {
-                    self.buffer(Content::Rolling(tensor), [0, 0], 0)
+                    self.buffer(Content::Rolling(tensor, plan.tiling.roll), [0, 0], 0)
                 } else {
                     self.whole(tensor)
                 }
@@ -195,7 +195,7 @@ impl Builder<'_> {
         let program = &mut self.program;
         for &buffer in buffers {
             let buffer = &mut program.buffers[buffer as usize];
-            if let Content::Rolling(tensor) = buffer.content {
+            if let Content::Rolling(tensor, _) = buffer.content {
                 let pixel_bytes = self.graph.tensors[tensor as usize].pixel_bytes;
                 buffer.size_bytes = (buffer.capacity[0] * buffer.capacity[1]) as u64 * pixel_bytes;
             }
@@ -308,7 +308,7 @@ impl Builder<'_> {
     /// Where a buffer's first pixel lies in its tensor: a rolling buffer starts at its band, a whole one at zero.
     fn origin(&self, roll: Axis, buffer: u32, wanted: [Span; 2]) -> [i64; 2] {
         match self.program.buffers[buffer as usize].content {
-            Content::Rolling(_) => {
+            Content::Rolling(..) => {
                 let region = Region::oriented(roll, wanted[0], wanted[1]);
                 region.spans.map(|span| span.start)
             }

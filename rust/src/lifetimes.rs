@@ -8,8 +8,8 @@
 use smallvec::{smallvec, SmallVec};
 
 use crate::graph::CascaderGraph;
-use crate::program::{Buffer, Content, Program, Step, Stripe, View, Window};
-use crate::stripe::{Region, Span};
+use crate::program::{Buffer, Content, Program, Step, View, Window};
+use crate::stripe::Span;
 
 /// First write and last use of each row of one buffer, as steps.
 struct Rows {
@@ -95,7 +95,7 @@ pub fn settle(graph: &CascaderGraph, program: &mut Program) {
 /// What a rolling buffer holds that is still to be read, while its uses are followed backwards.
 struct Wanted {
     capacity: [i64; 2],
-    /// The axis along which it is written piece by piece.
+    /// The axis along which it rolls.
     axis: usize,
     /// By rows, or columns, of the buffer.
     wanted: SmallVec<[bool; 16]>,
@@ -106,10 +106,12 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Of a buffer of `capacity`, into which these pieces are the first two different ones to be written.
-    fn new(capacity: [i64; 2], [one, two]: [Region; 2]) -> Wanted {
-        let axis = usize::from(one.spans[0] == two.spans[0] && one != two);
-        Wanted { capacity, axis, wanted: smallvec![false; capacity[axis] as usize], end: None, live: Vec::new() }
+    /// Of a buffer; none unless it rolls.
+    fn of(buffer: &Buffer) -> Option<Wanted> {
+        let Content::Rolling(_, axis) = buffer.content else { return None };
+        let (capacity, axis) = (buffer.capacity, axis as usize);
+        let wanted = smallvec![false; capacity[axis] as usize];
+        Some(Wanted { capacity, axis, wanted, end: None, live: Vec::new() })
     }
 
     /// It is used at `step`, before those known; `is_held` tells whether it holds the box before that.
@@ -131,19 +133,7 @@ impl Wanted {
 
 /// Set the windows of rolling buffers: nothing of one is live from the last read of all that it holds to the next write.
 fn rest(program: &mut Program) {
-    let mut pieces: Vec<Option<[Region; 2]>> = vec![None; program.buffers.len()];
-    for step in &program.steps {
-        let Step::Stripe(Stripe { output, .. }) = step else { continue };
-        let [one, two] = pieces[output.buffer as usize].get_or_insert([output.region; 2]);
-        if one == two {
-            *two = output.region;
-        }
-    }
-    let wanted = |(buffer, pieces): (&Buffer, Option<[Region; 2]>)| match buffer.content {
-        Content::Rolling(_) => Some(Wanted::new(buffer.capacity, pieces?)),
-        _ => None,
-    };
-    let mut known: Vec<Option<Wanted>> = program.buffers.iter().zip(pieces).map(wanted).collect();
+    let mut known: Vec<Option<Wanted>> = program.buffers.iter().map(Wanted::of).collect();
     for (step, action) in program.steps.iter().enumerate().rev() {
         let (Step::Stripe(stripe), step) = (action, step as u32) else { continue };
         for view in &stripe.inputs {
@@ -224,10 +214,13 @@ mod tests {
         interleave(graph, &[plan], &mut Costs::default()).expect("a legal plan")
     }
 
+    fn rolls(buffer: &Buffer, tensor: u32) -> bool {
+        matches!(buffer.content, Content::Rolling(t, _) if t == tensor)
+    }
+
     /// Steps in which the rolling buffer of a tensor is live.
     fn live(program: &Program, tensor: u32) -> Vec<u32> {
-        let rolls = |buffer: &&Buffer| buffer.content == Content::Rolling(tensor);
-        let buffer = program.buffers.iter().find(rolls).expect("a rolling buffer");
+        let buffer = program.buffers.iter().find(|buffer| rolls(buffer, tensor)).expect("a rolling buffer");
         let size = buffer.size_bytes;
         assert!(buffer.windows.iter().all(|w| w.low == 0 && (w.high == 0 || w.high == size)));
         assert!(buffer.windows.windows(2).all(|pair| pair[0].last_step == pair[1].first_step));
@@ -237,7 +230,7 @@ mod tests {
 
     /// Steps that touch the rolling buffer of a tensor.
     fn touched(program: &Program, tensor: u32) -> Vec<u32> {
-        let is_it = |view: &View| program.buffers[view.buffer as usize].content == Content::Rolling(tensor);
+        let is_it = |view: &View| rolls(&program.buffers[view.buffer as usize], tensor);
         let touches = |step: &Step| match step {
             Step::Stripe(stripe) => is_it(&stripe.output) || stripe.inputs.iter().any(is_it),
             _ => false,
@@ -272,8 +265,8 @@ mod tests {
         let graph = net.finish(out);
         let mut program = cascade(&graph, Axis::Height, 1);
         // The rows of a buffer that holds them all, made from the last to the first, are read as one.
-        let rolls = |buffer: &&mut Buffer| buffer.content == Content::Rolling(spread);
-        program.buffers.iter_mut().find(rolls).expect("a rolling buffer").capacity = [6, 4];
+        let buffer = program.buffers.iter_mut().find(|buffer| rolls(buffer, spread));
+        buffer.expect("a rolling buffer").capacity = [6, 4];
         let part = |step: &Step| if let Step::Stripe(stripe) = step { stripe.part } else { 0 };
         program.steps.sort_by_key(part);
         program.steps.truncate(7);

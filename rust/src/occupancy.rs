@@ -5,7 +5,7 @@
 //! the most are in use when something is born, and nothing else is counted. What a program takes whose copies are moved
 //! ahead is `lifetimes` and the memory planner's to say.
 
-use smallvec::SmallVec;
+use smallvec::{smallvec, SmallVec};
 
 use crate::graph::{aligned, CascaderGraph, Input, PartId, TensorId, Work};
 use crate::stripe::{Axis, Span};
@@ -160,6 +160,7 @@ impl Occupancy {
     pub fn profile(&self, stripes: &[i64], ends: &[Span], shares: &[Share], reach: usize) -> Profile {
         let mut run = Run::new(self, stripes, ends, shares);
         run.profile = Some((reach, Profile { steps: vec![0], bytes: vec![[0; 3]] }));
+        run.restart();
         run.finish();
         run.profile.expect("asked for").1
     }
@@ -205,17 +206,25 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(occupancy: &'a Occupancy, stripes: &'a [i64], ends: &'a [Span], shares: &'a [Share]) -> Run<'a> {
-        let (made, wanted) = (SmallVec::new(), SmallVec::new());
-        let (peak, limit_bytes, profile) = (0, u64::MAX, None);
-        let mut run = Run { occupancy, stripes, ends, shares, made, wanted, peak, limit_bytes, profile };
-        run.restart();
-        run
+        let (made, wanted) = (smallvec![0; ends.len()], smallvec![i64::MAX; ends.len()]);
+        Run { occupancy, stripes, ends, shares, made, wanted, peak: 0, limit_bytes: u64::MAX, profile: None }
     }
 
     /// Go to where nothing is made.
     fn restart(&mut self) {
-        self.made = self.ends.iter().map(|wanted| wanted.start).collect();
-        self.wanted = (0..self.ends.len()).map(|part| self.first_wanted(part)).collect();
+        self.unmake();
+        self.ask();
+    }
+
+    fn unmake(&mut self) {
+        self.made.iter_mut().zip(self.ends).for_each(|(made, wanted)| *made = wanted.start);
+    }
+
+    /// Find out what is still wanted of each Part's output.
+    fn ask(&mut self) {
+        for part in 0..self.made.len() {
+            self.wanted[part] = self.first_wanted(part);
+        }
     }
 
     /// Make all that the group makes from where it is.
@@ -265,7 +274,7 @@ impl<'a> Run<'a> {
     /// Go to the moment of the last Part's stripe number `index`, from 1, by following demand back from it.
     fn jump(&mut self, index: i64) {
         let (last, occupancy) = (self.stripes.len() - 1, self.occupancy);
-        self.made = self.ends.iter().map(|wanted| wanted.start).collect();
+        self.unmake();
         let start = self.ends[last].start + (index - 1) * self.stripes[last];
         self.made[last] = (start + self.stripes[last]).min(self.ends[last].end);
         for reader in (0..=last).rev() {
@@ -282,9 +291,7 @@ impl<'a> Run<'a> {
         }
         // The last Part still reads what its stripe is made of.
         let made = std::mem::replace(&mut self.made[last], start);
-        for part in 0..last {
-            self.wanted[part] = self.first_wanted(part);
-        }
+        self.ask();
         self.made[last] = made;
         self.count(last, start);
     }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::graph::{CascaderGraph, PartId, TensorId};
 use crate::performance::{Cost, Kernel, Operation, Slab, Source};
-use crate::stripe::{Region, Tiling};
+use crate::stripe::{Axis, Region, Tiling};
 
 /// Decisions for one group of consecutive Parts: how it is cut and what is staged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -58,8 +58,8 @@ impl Plan {
 pub enum Content {
     /// A whole tensor.
     Tensor(TensorId),
-    /// The live part of a tensor inside a cascade.
-    Rolling(TensorId),
+    /// The live part of a tensor inside a cascade, and the axis along which it rolls.
+    Rolling(TensorId, Axis),
     /// Staged weights and scales of a Part.
     Constants(PartId),
     /// Scratch of an opaque Part.

@@ -227,7 +227,7 @@ pub fn counted_bytes(graph: &CascaderGraph, plan: &Plan, program: &Program) -> u
         program.buffers.iter().filter(|b| b.content == content).map(|b| aligned(b.size_bytes)).sum()
     };
     let share = |part: PartId| Share {
-        rolling: bytes_of(Content::Rolling(graph.output(part))),
+        rolling: bytes_of(Content::Rolling(graph.output(part), plan.tiling.roll)),
         staged: bytes_of(Content::Constants(part)),
     };
     let occupancy = Occupancy::new(graph, plan.first, plan.last, plan.tiling.roll);

@@ -6,6 +6,7 @@ Owns the type between scheduling and memory / code generation. Buffers have size
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -44,6 +45,13 @@ class Buffer:
     tensor: int | None = None
     windows: tuple[Window, ...] = ()
     alignment: int = 16
+
+    def periods(self) -> Iterator[tuple[int, int, int]]:
+        """First step, one past the last, and bytes in use meanwhile, in order of time."""
+        if not self.windows:
+            yield self.first_step, self.last_step, self.size_bytes
+        for window in self.windows:
+            yield window.first_step, window.last_step, window.high - window.low
 
     def live_bytes(self, step: int) -> int:
         """Bytes in use at a step."""

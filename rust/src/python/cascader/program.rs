@@ -33,7 +33,7 @@ fn interleave_plans<'py>(
     for buffer in &program.buffers {
         let (kind, of) = match buffer.content {
             Content::Tensor(tensor) => ("tensor", tensor),
-            Content::Rolling(tensor) => ("rolling", tensor),
+            Content::Rolling(tensor, _) => ("rolling", tensor),
             Content::Constants(part) => ("weights", part),
             Content::Workspace(part) => ("workspace", part),
         };
