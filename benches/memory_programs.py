@@ -63,7 +63,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Bench the memory planner on compiled models")
     parser.add_argument("models", nargs="+", type=Path, metavar="MODEL")
     parser.add_argument("--accelerator", default="ethos-u55-256")
-    parser.add_argument("--iterations", type=int, default=scheduling.PLACEMENT_ITERATIONS)
+    parser.add_argument("--iterations", type=int, default=memory.DEFAULT_ITERATIONS)
     args = parser.parse_args()
     for model in args.models:
         print(f"{model.stem:36} {place_frontier(model, args.accelerator, args.iterations)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from ethoscade import Compiled, memory, reference
+from ethoscade import Compiled, reference
 from ethoscade.compiler import Network, emit, prepare
 from ethoscade.execution import ExecutionResult, run_artifact
 from ethoscade.frontend import read_tflite
@@ -41,9 +41,9 @@ def network_of(model: bytes, accelerator: str = "ethos-u55-256") -> Network:
 def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:
     """Prove, replay, place, emit and run a schedule; every output element must equal the reference's."""
     scheduling.prove(network.problem, schedule)
-    program, _ = scheduling.lower_schedule(network.problem, schedule)
+    placement = scheduling.arrange(network.problem, schedule)
+    program = placement.program
     check_program(network.stages, program)
-    placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS)
     offsets = dict(enumerate(placement.offsets))
     check_placed(network, program, offsets)
     artifact = emit(network, program, offsets, placement.arena_bytes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ethoscade import memory
 from ethoscade.codegen.artifact import NpuCall
 from ethoscade.compiled import Curve
 from ethoscade.compiler import Network, emit
@@ -15,8 +14,7 @@ TOLERANCE = 0.03
 def promised_and_timed(network: Network, curve: Curve, index: int) -> tuple[int, int]:
     """Cycles that point `index` of a curve promises, and those of its streams by the timing model."""
     schedule = scheduling.from_proposal(network.problem, curve.proposals[index])
-    program, _ = scheduling.lower_schedule(network.problem, schedule)
-    placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS)
-    artifact = emit(network, program, dict(enumerate(placement.offsets)), placement.arena_bytes)
+    placed = scheduling.arrange(network.problem, schedule)
+    artifact = emit(network, placed.program, dict(enumerate(placed.offsets)), placed.arena_bytes)
     payloads = [call.payload for call in artifact.calls if isinstance(call, NpuCall)]
     return curve.points[index][1], sum(simulate_timing(payload, network.target).cycles for payload in payloads)

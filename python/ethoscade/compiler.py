@@ -14,7 +14,6 @@ from fractions import Fraction
 from numbers import Real
 from typing import Protocol
 
-from . import memory
 from .codegen import command_stream
 from .codegen.artifact import Artifact, CpuCall, NpuCall
 from .codegen.weights import Constants, EncodedStage, EncodingChoice, SliceChoice, encode_stage, lay_out
@@ -135,7 +134,7 @@ def compile(
     watch.begin("encode")
     network = prepare(source, target)
     watch.begin("plan")
-    curve = search(network, epsilon)
+    curve = search(network, epsilon, budget if optimise == "performance" else None)
     return carry_out(network, curve, choose(network, curve, budget, optimise), budget, watch)
 
 
@@ -149,11 +148,10 @@ def carry_out(
     """Turn one Proposal of a network's curve into an artefact. Raises `CodegenError` for a limit of the emitter."""
     watch = watch or Stopwatch()
     schedule = scheduling.from_proposal(network.problem, proposal)
-    program, cycles = scheduling.lower_schedule(network.problem, schedule)
     watch.begin("place")
-    placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS)
+    arranged = scheduling.arrange(network.problem, schedule)
     watch.begin("codegen")
-    artifact = emit(network, program, dict(enumerate(placement.offsets)), placement.arena_bytes)
+    artifact = emit(network, arranged.program, dict(enumerate(arranged.offsets)), arranged.arena_bytes)
     return Compiled(
         artifact=artifact,
         source=network.source,
@@ -163,8 +161,8 @@ def carry_out(
         stages=network.stages,
         problem=network.problem,
         schedule=schedule,
-        program=program,
-        operators=_summaries(network, schedule, program, cycles),
+        program=arranged.program,
+        operators=_summaries(network, schedule, arranged.program, arranged.cycles),
         seconds=watch.end(),
     )
 
@@ -253,15 +251,18 @@ def _sized(encoding: Encoding, encoded: EncodedStage) -> Encoding:
     )
 
 
-def search(network: Network, epsilon: float | Fraction = EPSILON) -> Curve:
-    """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM."""
-    return explore(network.problem, _constants_in_sram(network), epsilon)
+def search(network: Network, epsilon: float | Fraction = EPSILON, budget: int | None = None) -> Curve:
+    """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM.
+
+    With a `budget` the leanest ones and those within it are as good as they get, others need not be.
+    """
+    return explore(network.problem, _constants_in_sram(network), epsilon, budget)
 
 
-def explore(problem: Problem, extra: int, epsilon: float | Fraction = EPSILON) -> Curve:
+def explore(problem: Problem, extra: int, epsilon: float | Fraction = EPSILON, budget: int | None = None) -> Curve:
     """All Pareto-efficient Proposals of a problem; sizes include `extra` bytes that every one of them takes."""
     started = time.perf_counter()
-    found = scheduling.search(problem, epsilon)
+    found = scheduling.search(problem, epsilon, None if budget is None else max(budget - extra, 0))
     seconds = time.perf_counter() - started
     return Curve(
         tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),

@@ -8,6 +8,7 @@
 //! `rated` reads performance, graph and program, and is asked by `costs` alone. Only `python` knows pyo3.
 
 pub mod ahead;
+pub mod arena;
 mod block_overlap;
 pub mod checker;
 mod clock;
@@ -15,6 +16,7 @@ pub mod costs;
 pub mod ethosu;
 #[cfg(test)]
 mod exhaustive_tests;
+pub mod filling;
 pub mod graph;
 pub mod hashing;
 pub mod interleave;
@@ -24,7 +26,7 @@ pub mod occupancy;
 pub mod options;
 pub mod pareto;
 pub mod performance;
-mod placing;
+pub mod placing;
 pub mod plans;
 pub mod prefetch;
 pub mod prefixes;

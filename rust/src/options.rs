@@ -20,6 +20,9 @@ pub struct Options {
     pub max_points: usize,
     /// What copies of constants are taken to cost; Plans are enumerated under each of these views.
     pub copies: Vec<Copies>,
+    /// SRAM that there is. Where it is told, copies are issued into holes only for what is fastest within it; what is leanest is
+    /// the same.
+    pub budget_bytes: Option<u64>,
     /// A search that looked at no more open and closed Plans than this is followed by one that is `REFINEMENT` times as
     /// fine.
     pub refined_up_to: u64,
@@ -63,6 +66,7 @@ impl Default for Options {
             resolution: RESOLUTION,
             max_points: POINTS,
             copies: vec![Copies::Exposed, Copies::Hidden],
+            budget_bytes: None,
             refined_up_to: CHEAP_PLANS,
         }
     }

@@ -3,11 +3,14 @@
 //! Owns the choice: what is worth an attempt by the bytes that it has in use and the quick clock, and what those that are
 //! placed make useless. Is told how to place by its caller and knows no placement algorithm.
 
+use crate::clock::total_cycles;
 use crate::costs::Costs;
+use crate::filling::{filled, Placed};
 use crate::graph::CascaderGraph;
 use crate::interleave::{interleave, PlanError};
+use crate::options::Options;
 use crate::pareto::{pareto_front, thin, Point};
-use crate::prefetch::{prefetch, sketches, Sketch};
+use crate::prefetch::{prefetch, sketches, Filling, Sketch};
 use crate::program::{Placement, Plan, Program, Proposal};
 use crate::restage::restaged;
 
@@ -17,6 +20,8 @@ const ROUNDS: u32 = 2;
 const ROUND_RESOLUTION: u64 = 2;
 /// Bytes beyond those in use, as one part in this of them, that placing is expected to cost.
 const PLACING_MARGIN: u64 = 16;
+/// A Proposal is worth a placement to issue copies into where it promises to be faster by one part in this, in as much more room.
+const GROUND_MARGIN: u64 = 64;
 /// A placement that takes one part in this more than the bytes in use is tried anew with outputs that grow both ways.
 const DRIFT: u64 = 64;
 
@@ -55,12 +60,6 @@ impl Point for Waiting {
     }
 }
 
-/// A Proposal in its place, and what the quick clock said of it.
-struct Placed {
-    proposal: Proposal,
-    sketched: u64,
-}
-
 impl Placed {
     /// Whether it is as fast as another one by the same clock and takes no more than that one takes at best, or hardly
     /// more.
@@ -86,17 +85,17 @@ fn sketched(
     Ok(found)
 }
 
-/// Place the Proposals that may be Pareto-efficient, the most promising first; returns those that are.
+/// Place the Proposals that may be Pareto-efficient, the most promising first, and issue their copies into the room that this
+/// leaves; returns those that are.
 ///
-/// The fastest of all is tried with its constants read otherwise, too. `resolution` is the search's, `place` puts the
-/// buffers of a program into the arena.
+/// The fastest of all is tried with its constants read otherwise, too. `place` puts the buffers of a program into the arena.
 ///
 /// # Errors
 /// Those of interleaving the Plans.
 pub fn placed(
     graph: &CascaderGraph,
     mut chosen: Vec<Chosen>,
-    resolution: u64,
+    options: &Options,
     costs: &mut Costs,
     place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<Vec<Proposal>, PlanError> {
@@ -106,7 +105,71 @@ pub fn placed(
         chosen.push(Chosen { plans, limits: Vec::new() });
         waiting.extend(sketched(graph, &chosen, chosen.len() - 1, costs)?);
     }
-    in_rounds(graph, &chosen, waiting, ROUND_RESOLUTION * resolution, costs, place)
+    let resolution = ROUND_RESOLUTION * options.resolution;
+    let known = in_rounds(graph, &chosen, waiting.clone(), resolution, costs, place)?;
+    let front = pareto_front(known.iter().map(|placed| placed.proposal.clone()).collect());
+    let front = filled(graph, front, &known, resolution, options.budget_bytes, costs)?;
+    let grounds = grounds(graph, &chosen, waiting, &front, options.budget_bytes, costs, place)?;
+    filled(graph, front, &grounds, resolution, options.budget_bytes, costs)
+}
+
+/// Where everything lies in the program of a Proposal of these Plans, and the program.
+///
+/// # Errors
+/// Those of interleaving the Plans.
+pub fn arranged(
+    graph: &CascaderGraph,
+    plans: &[Plan],
+    prefetch_bytes: u64,
+    fill_bytes: u64,
+    costs: &mut Costs,
+    place: &mut dyn FnMut(&Program) -> Placement,
+) -> Result<(Program, Placement), PlanError> {
+    let mut program = interleave(graph, plans, costs)?;
+    if fill_bytes == 0 {
+        prefetch(graph, &mut program, prefetch_bytes);
+        let placed = place(&program);
+        return Ok((program, placed));
+    }
+    let mut ground = program.clone();
+    prefetch(graph, &mut ground, prefetch_bytes);
+    let filling = Filling::new(&program, place(&ground));
+    let placed = filling.apply(graph, &mut program, fill_bytes);
+    Ok((program, placed))
+}
+
+/// The Plans of those `waiting` that may be worth more than what is found so far, placed without early copies.
+///
+/// What a placement has near by it excludes, as placing costs room. With copies issued into holes the room is known.
+fn grounds(
+    graph: &CascaderGraph,
+    chosen: &[Chosen],
+    mut waiting: Vec<Waiting>,
+    found: &[Proposal],
+    budget_bytes: Option<u64>,
+    costs: &mut Costs,
+    place: &mut dyn FnMut(&Program) -> Placement,
+) -> Result<Vec<Placed>, PlanError> {
+    let mut is_tried = vec![false; chosen.len()];
+    let mut grounds = Vec::new();
+    waiting.sort_by_key(|waiting| (waiting.sketch.cycles, waiting.sketch.peak_bytes));
+    for Waiting { plans: index, sketch: Sketch { prefetch_bytes, peak_bytes, cycles } } in waiting {
+        let (room_bytes, slower) = (peak_bytes + peak_bytes / GROUND_MARGIN, cycles + cycles / GROUND_MARGIN);
+        let room_bytes = budget_bytes.unwrap_or(room_bytes);
+        let within = found.partition_point(|proposal| proposal.sram_bytes <= room_bytes);
+        let is_slower = within > 0 && found[within - 1].cycles <= slower;
+        if prefetch_bytes == 0 || peak_bytes > room_bytes || is_slower || std::mem::replace(&mut is_tried[index], true)
+        {
+            continue;
+        }
+        let plans = alternating(graph, &chosen[index].plans);
+        let program = interleave(graph, &plans, costs)?;
+        let Placement { bytes, offsets } = place(&program);
+        let cycles = costs.program(graph, &program, &offsets);
+        let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes: bytes, cycles };
+        grounds.push(Placed { proposal, sketched: total_cycles(&program), offsets });
+    }
+    Ok(grounds)
 }
 
 /// Place those `waiting`.
@@ -121,7 +184,7 @@ fn in_rounds(
     resolution: u64,
     costs: &mut Costs,
     place: &mut dyn FnMut(&Program) -> Placement,
-) -> Result<Vec<Proposal>, PlanError> {
+) -> Result<Vec<Placed>, PlanError> {
     let mut known: Vec<Placed> = Vec::new();
     for round in 0..=ROUNDS {
         waiting.retain(|proposal| !known.iter().any(|other| other.excludes(proposal)));
@@ -145,15 +208,16 @@ fn in_rounds(
                 prefetch(graph, &mut program, prefetch_bytes);
                 let placed = place(&program);
                 let cycles = costs.program(graph, &program, &placed.offsets);
-                let proposal = Proposal { plans, prefetch_bytes, sram_bytes: placed.bytes, cycles };
-                known.push(Placed { proposal, sketched });
-                if placed.bytes <= peak_bytes + peak_bytes / DRIFT {
+                let Placement { bytes, offsets } = placed;
+                let proposal = Proposal { plans, prefetch_bytes, fill_bytes: 0, sram_bytes: bytes, cycles };
+                known.push(Placed { proposal, sketched, offsets });
+                if bytes <= peak_bytes + peak_bytes / DRIFT {
                     break;
                 }
             }
         }
     }
-    Ok(pareto_front(known.into_iter().map(|placed| placed.proposal).collect()))
+    Ok(known)
 }
 
 /// The Plans in the directions worth placing, until one of them takes hardly more than is in use.
@@ -236,8 +300,9 @@ mod tests {
         let excluded = |sram_bytes, took, prefetch_bytes| {
             let sketch = Sketch { prefetch_bytes, peak_bytes, cycles };
             let by = |cycles, sketched| {
-                let proposal = Proposal { plans: Vec::new(), prefetch_bytes: 0, sram_bytes, cycles };
-                Placed { proposal, sketched }.excludes(&Waiting { plans: 0, sketch })
+                let plans = Vec::new();
+                let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes, cycles };
+                Placed { proposal, sketched, offsets: Vec::new() }.excludes(&Waiting { plans: 0, sketch })
             };
             // By the quick clock and by the other one.
             assert_eq!(by(took, 0), by(0, took));
@@ -257,7 +322,8 @@ mod tests {
     ) -> Result<Vec<Proposal>, PlanError> {
         let costs = &mut Costs::default();
         let waiting = sketched(graph, chosen, 0, costs)?;
-        in_rounds(graph, chosen, waiting, 1, costs, place)
+        let known = in_rounds(graph, chosen, waiting, 1, costs, place)?;
+        Ok(pareto_front(known.into_iter().map(|placed| placed.proposal).collect()))
     }
 
     #[test]
@@ -320,7 +386,8 @@ mod tests {
         let graph = mobilenet_v1();
         let plans = uncascaded(&graph);
         let chosen = vec![Chosen { plans: plans.clone(), limits: Vec::new() }];
-        let found = super::placed(&graph, chosen, 64, &mut Costs::default(), &mut place).expect("blocks fit");
+        let found =
+            super::placed(&graph, chosen, &Options::default(), &mut Costs::default(), &mut place).expect("blocks fit");
         let fastest = found.last().expect("something is placed");
         let otherwise = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
         let reads = |plans: &[Plan]| plans.iter().map(|plan| plan.staging.clone()).collect::<Vec<_>>();

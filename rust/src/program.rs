@@ -217,6 +217,8 @@ pub struct Proposal {
     pub plans: Vec<Plan>,
     /// Bytes up to which copies of constants may be issued early; 0 for none.
     pub prefetch_bytes: u64,
+    /// Bytes of the arena into whose holes they are then issued anew; 0 where they are not.
+    pub fill_bytes: u64,
     /// Arena bytes as placed, a multiple of 16.
     pub sram_bytes: u64,
     /// Modelled cycles.

@@ -113,7 +113,7 @@ fn search_once(
     let ahead = Ahead::new(graph, &tables, 4 * options.resolution);
     frontier.proposals_considered += ahead.considered;
     ahead.proposals().for_each(|(plans, bytes)| choose(plans, Some(bytes)));
-    frontier.proposals = placed(graph, chosen, options.resolution, costs, place)?;
+    frontier.proposals = placed(graph, chosen, options, costs, place)?;
     Ok(frontier)
 }
 
@@ -164,7 +164,7 @@ mod tests {
     use crate::pareto::pareto_front;
     use crate::performance::Primitive;
     use crate::prefetch::prefetch;
-    use crate::samples::{mobilenet_v1, mobilenet_v2, place, Network};
+    use crate::samples::{mobilenet_v1, mobilenet_v2, place, realised, Network};
 
     fn frontier(graph: &CascaderGraph) -> Frontier {
         search(graph, &Options::default(), &mut place).expect("every block fits")
@@ -209,10 +209,9 @@ mod tests {
     fn every_proposal_passes_the_checker() {
         for graph in [mobilenet_v1(), mobilenet_v2()] {
             for proposal in frontier(&graph).proposals {
-                let mut program = interleave(&graph, &proposal.plans, &mut Costs::default()).expect("a block fits");
-                prefetch(&graph, &mut program, proposal.prefetch_bytes);
+                let (program, placement) = realised(&graph, &proposal, &mut place);
                 check(&graph, &program).expect("the program is right");
-                assert_eq!(place(&program).bytes, proposal.sram_bytes);
+                assert_eq!(placement.bytes, proposal.sram_bytes);
             }
         }
     }

@@ -1,12 +1,12 @@
 //! Graphs for the tests of the scheduler: chains, residual networks and joins written down as tables.
 
-use crate::costs::choose_encoding;
+use crate::costs::{choose_encoding, Costs};
 use crate::graph::{aligned, CascaderGraph, Input, Layout, Part, PartId, Tensor, TensorId, Work};
 use crate::npu::timing::Port;
 use crate::occupancy::{Occupancy, Share};
 use crate::performance::{Device, Encoding, Kernel, Primitive, Sliced};
-use crate::program::Placement;
-use crate::program::{Buffer, Content, Plan, Program};
+use crate::placing::arranged;
+use crate::program::{Buffer, Content, Placement, Plan, Program, Proposal};
 use crate::propagator::Propagator;
 
 use crate::stripe::Span;
@@ -211,6 +211,16 @@ pub fn place(program: &Program) -> Placement {
         next - aligned(buffer.size_bytes)
     });
     Placement { bytes, offsets: offsets.collect() }
+}
+
+/// The program of a Proposal and where everything lies.
+pub fn realised(
+    graph: &CascaderGraph,
+    proposal: &Proposal,
+    place: &mut dyn FnMut(&Program) -> Placement,
+) -> (Program, Placement) {
+    let Proposal { plans, prefetch_bytes, fill_bytes, .. } = proposal;
+    arranged(graph, plans, *prefetch_bytes, *fill_bytes, &mut Costs::default(), place).expect("legal plans")
 }
 
 fn live_bytes(buffer: &Buffer, step: u32) -> u64 {

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use crate::arena;
 use crate::checker::{check, Complaint};
 use crate::costs::Costs;
 use crate::graph::{CascaderGraph, Part, PartId, ALIGNMENT};
@@ -11,7 +12,7 @@ use crate::performance::Primitive;
 use crate::prefetch::prefetch;
 use crate::program::{Content, Plan, Program, Staging, Step, Stripe};
 use crate::proposals::{search, uncascaded};
-use crate::samples::{counted_bytes, place, Network};
+use crate::samples::{counted_bytes, place, realised, Network};
 use crate::stripe::{Axis, Span, Tiling};
 use crate::walk::is_interior;
 
@@ -102,10 +103,21 @@ proptest! {
             prop_assert!(pair[0].sram_bytes < pair[1].sram_bytes && pair[0].cycles > pair[1].cycles);
         }
         for proposal in &frontier.proposals {
-            let mut program = interleave(&graph, &proposal.plans, &mut Costs::default()).expect("legal plans");
-            prefetch(&graph, &mut program, proposal.prefetch_bytes);
+            let (program, placement) = realised(&graph, proposal, &mut place);
             prop_assert_eq!(check(&graph, &program), Ok(()));
-            prop_assert_eq!(place(&program).bytes, proposal.sram_bytes);
+            prop_assert_eq!(placement.bytes, proposal.sram_bytes);
+        }
+    }
+
+    #[test]
+    fn what_lies_in_the_arena_at_once_lies_apart(graph in arbitrary_network()) {
+        let frontier = search(&graph, &Options::default(), &mut arena::place).expect("blocks fit");
+        for proposal in &frontier.proposals {
+            let (program, placement) = realised(&graph, proposal, &mut arena::place);
+            prop_assert_eq!(check(&graph, &program), Ok(()));
+            prop_assert!(arena::is_right(&program, &placement));
+            prop_assert_eq!(placement.bytes, proposal.sram_bytes);
+            prop_assert_eq!(Costs::default().program(&graph, &program, &placement.offsets), proposal.cycles);
         }
     }
 }

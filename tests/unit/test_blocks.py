@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from ethoscade import compiler, memory, testing
+from ethoscade import compiler, testing
 from ethoscade.codegen import vela
 from ethoscade.codegen.command_stream import build_operations
 from ethoscade.codegen.operations import Kernel
@@ -25,11 +25,10 @@ def test_blocks_fit_shram_by_velas_rules(accelerator: str, seed: int) -> None:
     seen = set()
     refused = 0
     for proposal in (curve.proposals[0], curve.proposals[-1]):
-        program, _ = scheduling.lower_schedule(network.problem, scheduling.from_proposal(network.problem, proposal))
-        steps = [step for step in program.steps if not isinstance(step, CallOperator)]
+        arranged = scheduling.arrange(network.problem, scheduling.from_proposal(network.problem, proposal))
+        steps = [step for step in arranged.program.steps if not isinstance(step, CallOperator)]
         constants = lay_out(network.encoded, {(step.stage, step.portion) for step in steps})
-        offsets = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS).offsets
-        for kernel in build_operations(network.stages, steps, offsets, constants):
+        for kernel in build_operations(network.stages, steps, arranged.offsets, constants):
             if not isinstance(kernel, Kernel):
                 continue
             shape = (kernel.primitive, kernel.window, kernel.block, kernel.output.shape)

@@ -177,8 +177,12 @@ _RUST_BELOW: dict[str, set[str]] = {
         "prefixes",
     },
     "ahead": {"graph", "costs", "program", "pareto", "prefixes", "plans"},
+    "filling": {"graph", "costs", "program", "interleave", "prefetch", "pareto"},
+    "arena": {"graph", "program", "usmp"},
     "restage": {"graph", "costs", "program", "interleave", "prefetch"},
-    "placing": {"graph", "costs", "program", "pareto", "interleave", "prefetch", "restage"},
+    "placing": {
+        "graph", "clock", "costs", "program", "options", "pareto", "interleave", "prefetch", "restage", "filling",
+    },
     "proposals": {
         "stripe", "graph", "costs", "program", "options", "pareto", "prefixes", "hashing", "plans", "ahead",
         "interleave", "placing",

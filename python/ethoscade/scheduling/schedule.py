@@ -98,10 +98,25 @@ class Schedule:
     """Groups that cover the Parts in order.
 
     `prefetch_bytes` lets copies of constants be issued early where no more bytes than that are in use; 0 for none.
+    `fill_bytes` has them issued anew, once all is placed, into what is free of so many bytes of the arena; 0 has not.
     """
 
     groups: tuple[Group, ...]
     prefetch_bytes: int = 0
+    fill_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """A program, modelled cycles of each of its steps (0 for calls), and where its buffers lie.
+
+    `offsets` are the first bytes of its buffers, in its own order, `arena_bytes` what they take, a multiple of 16.
+    """
+
+    program: Program
+    cycles: tuple[int, ...]
+    offsets: tuple[int, ...]
+    arena_bytes: int
 
 
 @dataclass(frozen=True)
@@ -119,25 +134,25 @@ class PlanSpec:
 
 Proposal = _core.Proposal
 
-PLACEMENT_ITERATIONS: int = _core.PLACEMENT_ITERATIONS
-"""Moves of the memory planner behind a Proposal's promised bytes; placing with as many keeps the promise."""
-
-
 EPSILON = Fraction(1, 64)
 """How much slower than a choice that is left out a leaner one that stays may be, where nobody says: at most, as a cheap
 search is repeated more finely."""
 
 
-def search(problem: Problem, epsilon: float | Fraction = EPSILON) -> _core.Frontier:
+def search(problem: Problem, epsilon: float | Fraction = EPSILON, budget_bytes: int | None = None) -> _core.Frontier:
     """Every Pareto-efficient Proposal of a problem, ascending in SRAM. Deterministic; bounded by work, not by time.
 
     Whenever a front is thinned, which happens once for each Part, a point is left out only where a leaner one that
     stays is at most `epsilon` slower: between 0, which leaves out nothing, and 1. Raises `ConfigError` for anything
     else. At `EPSILON` a search that turns out cheap, as
     that of a small network does, is followed by one that is four times as fine; what either finds counts.
+    With `budget_bytes` the last effort, to issue copies of constants into whatever a placement leaves free, goes into
+    what is fastest within these alone.
     """
     resolution = resolution_of(epsilon)
-    return _core.search_cascades(problem.core, resolution=None if epsilon == EPSILON else resolution)
+    return _core.search_cascades(
+        problem.core, resolution=None if epsilon == EPSILON else resolution, budget_bytes=budget_bytes
+    )
 
 
 def resolution_of(epsilon: float | Fraction) -> int:
@@ -157,7 +172,8 @@ def resolution_of(epsilon: float | Fraction) -> int:
 
 def from_proposal(problem: Problem, proposal: _core.Proposal) -> Schedule:
     """The schedule that a Proposal of `problem` stands for."""
-    return Schedule(tuple(_group(problem, plan) for plan in proposal.plans), proposal.prefetch_bytes)
+    groups = tuple(_group(problem, plan) for plan in proposal.plans)
+    return Schedule(groups, proposal.prefetch_bytes, proposal.fill_bytes)
 
 
 def _group(problem: Problem, plan: _core.Plan) -> Group:
@@ -204,25 +220,33 @@ def uncascaded(problem: Problem) -> Schedule:
 
 def cycles_of(problem: Problem, schedule: Schedule) -> int:
     """Modelled cycles of a schedule, as a Proposal counts them."""
-    plans = [plan_spec(group) for group in schedule.groups]
-    return _core.clock_plans(problem.core, plans, schedule.prefetch_bytes)
+    return _core.clock_plans(problem.core, *_decisions(schedule))
 
 
 def prove(problem: Problem, schedule: Schedule) -> None:
     """Let the checker replay the schedule's program; raises `_core.SchedulingError` with its first complaint."""
-    _core.check_plans(problem.core, [plan_spec(group) for group in schedule.groups], schedule.prefetch_bytes)
+    _core.check_plans(problem.core, *_decisions(schedule))
 
 
-def lower_schedule(problem: Problem, schedule: Schedule) -> tuple[Program, tuple[int, ...]]:
-    """The program of a schedule, and the modelled cycles of each of its steps (0 for calls)."""
-    steps, buffers, tensor_buffers = _core.interleave_plans(
-        problem.core, [plan_spec(group) for group in schedule.groups], schedule.prefetch_bytes
-    )
+def arrange(problem: Problem, schedule: Schedule) -> Arrangement:
+    """The program of a schedule, placed as the search places it: what a Proposal promises is what comes back."""
+    steps, buffers, tensor_buffers, offsets, arena_bytes = _core.arrange_plans(problem.core, *_decisions(schedule))
     lowered = tuple(_step(problem, step) for step in steps)
     cycles = tuple(0 if step[0] == "call" else step[-1] for step in steps)
     described = tuple(_buffer(problem, *buffer) for buffer in buffers)
     placed = {tensor: tensor_buffers[dense] for tensor, dense in problem.ids.items()}
-    return Program(lowered, described, {tensor: b for tensor, b in placed.items() if b is not None}), cycles
+    program = Program(lowered, described, {tensor: b for tensor, b in placed.items() if b is not None})
+    return Arrangement(program, cycles, tuple(offsets), arena_bytes)
+
+
+def lower_schedule(problem: Problem, schedule: Schedule) -> tuple[Program, tuple[int, ...]]:
+    """The program of a schedule, and the modelled cycles of each of its steps (0 for calls)."""
+    arranged = arrange(problem, schedule)
+    return arranged.program, arranged.cycles
+
+
+def _decisions(schedule: Schedule) -> tuple[list[PlanSpec], int, int]:
+    return [plan_spec(group) for group in schedule.groups], schedule.prefetch_bytes, schedule.fill_bytes
 
 
 def _step(problem: Problem, step: _core.StepTuple) -> Step:

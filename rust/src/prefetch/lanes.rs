@@ -32,6 +32,8 @@ pub struct Lanes {
     pub run: Vec<usize>,
     /// Slots before which no copy needs to be issued.
     pub wishes: Vec<usize>,
+    /// The same by other ideas of when a copy is best issued.
+    pub second_wishes: Vec<Vec<usize>>,
 }
 
 /// Where a copy is issued, and from which slot on its buffer is kept free for it.
@@ -82,20 +84,26 @@ impl Lanes {
 
     /// Issue every copy where it is wanted or, if memory or the transfer before do not allow that, as soon as they do.
     pub fn issue(&self, wanted: &[usize], limit_bytes: u64) -> Issue {
-        let mut live = self.live.clone();
+        let mut live = Live { bytes: self.live.clone(), limit_bytes };
+        let (places, cycles) = self.issue_into(wanted, &mut live);
+        Issue { places, peak_bytes: live.bytes.into_iter().max().unwrap_or(0), cycles }
+    }
+
+    /// The same with whatever tells from when on memory is free; the places and the cycles that it takes.
+    pub fn issue_into(&self, wanted: &[usize], memory: &mut impl Memory) -> (Vec<Place>, u64) {
         let mut places: Vec<Place> = Vec::with_capacity(self.copies.len());
         let mut ready = vec![None; self.others.len()];
         let mut clock = Clock::default();
         let mut next = None;
         for (slot, load) in self.loads.iter().enumerate() {
             while let Some(copy) = self.copies.get(places.len()) {
-                let earliest =
-                    *next.get_or_insert_with(|| self.earliest(copy, wanted[places.len()], &live, limit_bytes));
+                let index = places.len();
+                let earliest = *next.get_or_insert_with(|| self.earliest(index, wanted[index], memory));
                 if slot < earliest.slot || (slot < copy.user && clock.copies_late()) {
                     break;
                 }
                 let reserved = earliest.reserved.max(slot.saturating_sub(KERNELS_IN_FLIGHT));
-                live[reserved..copy.user].iter_mut().for_each(|bytes| *bytes += copy.bytes);
+                memory.take(index, copy, reserved);
                 ready[copy.user] = Some(clock.copy(copy.cycles, slot - reserved));
                 places.push(Place { slot, reserved });
                 next = None;
@@ -105,19 +113,46 @@ impl Lanes {
                 None => clock.call(),
             }
         }
-        Issue { places, peak_bytes: live.into_iter().max().unwrap_or(0), cycles: clock.end() }
+        (places, clock.end())
     }
 
-    /// The first slot from `wanted` on at which memory allows a copy to be issued.
-    fn earliest(&self, copy: &Copy, wanted: usize, live: &[u64], limit_bytes: u64) -> Place {
+    /// The first slot from `wanted` on at which memory allows copy `index` to be issued.
+    fn earliest(&self, index: usize, wanted: usize, memory: &mut impl Memory) -> Place {
+        let copy = &self.copies[index];
         let run = self.run[copy.user];
         let least = wanted.saturating_sub(KERNELS_IN_FLIGHT).max(run);
-        let mut reserved = copy.user;
-        while reserved > least && live[reserved - 1] + copy.bytes <= limit_bytes {
-            reserved -= 1;
-        }
+        let reserved = memory.free_from(index, copy, least);
         let free = if reserved == run { run } else { reserved + KERNELS_IN_FLIGHT };
         Place { slot: free.max(wanted).min(copy.user), reserved }
+    }
+}
+
+/// What tells from when on a copy's constants have room.
+pub trait Memory {
+    /// The first slot, none before `least`, from which on there is room for the constants of copy `index` until they are used.
+    fn free_from(&mut self, index: usize, copy: &Copy, least: usize) -> usize;
+    /// They have it from slot `reserved` on.
+    fn take(&mut self, index: usize, copy: &Copy, reserved: usize);
+}
+
+/// A limit on the bytes in use, wherever they lie.
+struct Live {
+    /// In use at each of the others.
+    bytes: Vec<u64>,
+    limit_bytes: u64,
+}
+
+impl Memory for Live {
+    fn free_from(&mut self, _: usize, copy: &Copy, least: usize) -> usize {
+        let mut reserved = copy.user;
+        while reserved > least && self.bytes[reserved - 1] + copy.bytes <= self.limit_bytes {
+            reserved -= 1;
+        }
+        reserved
+    }
+
+    fn take(&mut self, _: usize, copy: &Copy, reserved: usize) {
+        self.bytes[reserved..copy.user].iter_mut().for_each(|bytes| *bytes += copy.bytes);
     }
 }
 

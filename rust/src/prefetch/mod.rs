@@ -1,16 +1,19 @@
 //! Copies of constants are issued early, so that they run while kernels before them do.
 //!
-//! `wishes` says from which step on each copy is wanted, `lanes` when memory and the transfers before it let it be issued.
+//! `wishes` says from which step on each copy is wanted, `lanes` when memory and the transfers before it let it be issued,
+//! `holes` where in the arena of a placed program there is room for it.
 //! Owns the limits on memory worth trying for that, and the program that comes of it. The times are `clock`'s.
 
+mod holes;
 mod lanes;
 mod wishes;
 
 use crate::clock::total_cycles;
-use crate::graph::CascaderGraph;
+use crate::graph::{aligned, CascaderGraph};
 use crate::lifetimes::settle;
-use crate::program::Program;
-use lanes::{live_bytes, Lanes};
+use crate::program::{Placement, Program};
+use holes::{Arena, Holes};
+use lanes::{live_bytes, Lanes, Place};
 
 /// The limit below what the program takes anyway spares one part in this of it: early copies are hard to place.
 const LEAN: u64 = 4;
@@ -32,7 +35,12 @@ pub fn prefetch(graph: &CascaderGraph, program: &mut Program, limit_bytes: u64) 
         return;
     }
     let issue = lanes.issued(limit_bytes);
-    let mut copies = lanes.copies.iter().zip(&issue.places).peekable();
+    issue_at(graph, program, &lanes, &issue.places);
+}
+
+/// Let copies stand where they are issued.
+fn issue_at(graph: &CascaderGraph, program: &mut Program, lanes: &Lanes, places: &[Place]) {
+    let mut copies = lanes.copies.iter().zip(places).peekable();
     let mut order = Vec::with_capacity(program.steps.len());
     let mut reserved = Vec::new();
     let mut moved = Vec::with_capacity(lanes.others.len());
@@ -50,6 +58,77 @@ pub fn prefetch(graph: &CascaderGraph, program: &mut Program, limit_bytes: u64) 
     settle(graph, program);
     for (buffer, first_step) in reserved {
         program.buffers[buffer as usize].first_step = first_step;
+    }
+}
+
+/// A program and what a placement of it leaves free for its copies, which may be issued early and lie elsewhere then.
+pub struct Filling {
+    lanes: Lanes,
+    arena: Arena,
+    placed: Placement,
+}
+
+/// Copies issued into holes of an arena.
+struct Filled<'a> {
+    cycles: u64,
+    places: Vec<Place>,
+    holes: Holes<'a>,
+}
+
+impl Filling {
+    /// Of a program whose copies stand right before their first use. The placement may be that of the same program with its
+    /// copies issued early.
+    pub fn new(program: &Program, placed: Placement) -> Filling {
+        let lanes = wishing(program);
+        let arena = Arena::new(program, &lanes, &placed.offsets);
+        Filling { lanes, arena, placed }
+    }
+
+    /// Whether there is anything to issue.
+    pub fn has_copies(&self) -> bool {
+        !self.lanes.copies.is_empty()
+    }
+
+    /// Cycles by the quick clock if copies find room wherever no more than `room_bytes` are in use.
+    pub fn least_cycles(&self, room_bytes: u64) -> u64 {
+        self.lanes.issued(room_bytes).cycles
+    }
+
+    /// Cycles by the quick clock, and bytes of the arena, with copies issued into what is free of its first `room_bytes`,
+    /// which are no fewer than those placed.
+    pub fn sketch(&self, room_bytes: u64) -> (u64, u64) {
+        let filled = self.fill(room_bytes);
+        let constants = filled.holes.end();
+        (self.arena.busy_bytes().max(constants), filled.cycles)
+    }
+
+    /// Issue the program's copies so; where everything lies then.
+    pub fn apply(&self, graph: &CascaderGraph, program: &mut Program, room_bytes: u64) -> Placement {
+        let Filled { places, holes, .. } = self.fill(room_bytes);
+        let mut offsets = self.placed.offsets.clone();
+        for (index, copy) in self.lanes.copies.iter().enumerate() {
+            offsets[copy.buffer as usize] = holes.offset(index);
+        }
+        issue_at(graph, program, &self.lanes, &places);
+        let ends = program.buffers.iter().zip(&offsets).map(|(buffer, offset)| offset + buffer.size_bytes);
+        Placement { bytes: aligned(ends.max().unwrap_or(0)), offsets }
+    }
+
+    /// The fastest by the quick clock of the wishes.
+    fn fill(&self, room_bytes: u64) -> Filled<'_> {
+        let by = |wishes| {
+            let mut holes = Holes::new(&self.arena, room_bytes);
+            let (places, cycles) = self.lanes.issue_into(wishes, &mut holes);
+            Filled { cycles, places, holes }
+        };
+        let mut best = by(&self.lanes.wishes);
+        for wishes in &self.lanes.second_wishes {
+            let other = by(wishes);
+            if other.cycles < best.cycles {
+                best = other;
+            }
+        }
+        best
     }
 }
 

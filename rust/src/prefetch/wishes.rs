@@ -29,6 +29,7 @@ impl Lanes {
         };
         let best = if ways.len() == 1 { 0 } else { (0..ways.len()).min_by_key(|&way| taken(&ways[way])).unwrap_or(0) };
         self.wishes = ways.swap_remove(best);
+        self.second_wishes = ways;
     }
 
     /// Slots before which no copy needs to be issued, `spare` slots earlier than it has to be to end when its user, and the
@@ -109,6 +110,7 @@ mod tests {
             run: vec![0; others],
             live: vec![0; others],
             wishes: vec![],
+            second_wishes: vec![],
         }
     }
 

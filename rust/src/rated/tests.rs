@@ -14,7 +14,7 @@ use crate::performance::{
 use crate::prefetch::prefetch;
 use crate::program::{Plan, Program, Staging, Step};
 use crate::proposals::{search, uncascaded};
-use crate::samples::{mobilenet_v1, mobilenet_v2, place, Network};
+use crate::samples::{mobilenet_v1, mobilenet_v2, place, realised, Network};
 
 fn memory(name: &str, rate: (u32, u32)) -> Port {
     Port { name: name.into(), bytes_per_cycle: rate, read_latency: 0, write_latency: 0, burst_bytes: 1 }
@@ -377,10 +377,9 @@ fn whole_networks_are_planned_and_proved() {
             let found = search(&graph, &Options::default(), &mut place).expect("every Part fits");
             assert!(found.proposals[0].sram_bytes * 2 < found.uncascaded_bytes);
             for proposal in &found.proposals {
-                let mut ahead = program(&graph, &proposal.plans);
-                prefetch(&graph, &mut ahead, proposal.prefetch_bytes);
-                check(&graph, &ahead).expect("the program is right");
-                assert_eq!(timed(&graph, &ahead), proposal.cycles);
+                let (program, placement) = realised(&graph, proposal, &mut place);
+                check(&graph, &program).expect("the program is right");
+                assert_eq!(cycles(&graph, described(&graph), &program, &placement.offsets), proposal.cycles);
             }
         }
     }

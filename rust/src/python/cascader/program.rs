@@ -5,26 +5,26 @@ use pyo3::types::{PyList, PyTuple};
 
 use super::graph::CascaderGraph;
 use super::plan::PlanSpec;
-use super::search::place;
+use crate::arena::place;
 use crate::checker::check;
 use crate::costs::Costs;
-use crate::interleave::{interleave, PlanError};
-use crate::prefetch::prefetch;
-use crate::program::{Content, Program, Step, View};
+use crate::placing::arranged;
+use crate::program::{Content, Placement, Program, Step, View};
 
-/// Steps, buffers, and the buffer of each tensor.
-type ProgramTuple<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Vec<Option<u32>>);
+/// Steps, buffers, the buffer of each tensor, first bytes of the buffers, and bytes of the arena.
+type ProgramTuple<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Vec<Option<u32>>, Vec<u64>, u64);
 
-/// Steps and buffers of a set of Plans, as tuples (see `_core.pyi`).
+/// The program of a set of Plans and where everything lies, as tuples (see `_core.pyi`).
 #[pyfunction]
-#[pyo3(signature = (graph, plans, prefetch_bytes=0))]
-fn interleave_plans<'py>(
+#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0))]
+fn arrange_plans<'py>(
     py: Python<'py>,
     graph: &CascaderGraph,
     plans: Vec<PlanSpec>,
     prefetch_bytes: u64,
+    fill_bytes: u64,
 ) -> PyResult<ProgramTuple<'py>> {
-    let program = build_program(py, graph, plans, prefetch_bytes)?;
+    let (program, placement) = build_program(py, graph, plans, [prefetch_bytes, fill_bytes])?;
     let steps = PyList::empty(py);
     for step in &program.steps {
         steps.append(to_python_step(py, step)?)?;
@@ -40,21 +40,18 @@ fn interleave_plans<'py>(
         let windows: Vec<_> = buffer.windows.iter().map(|w| (w.first_step, w.last_step, w.low, w.high)).collect();
         buffers.append((kind, of, buffer.size_bytes, buffer.first_step, buffer.last_step, windows))?;
     }
-    Ok((steps, buffers, program.tensor_buffers))
+    Ok((steps, buffers, program.tensor_buffers, placement.offsets, placement.bytes))
 }
 
 fn build_program(
     py: Python<'_>,
     graph: &CascaderGraph,
     plans: Vec<PlanSpec>,
-    prefetch_bytes: u64,
-) -> PyResult<Program> {
+    [prefetch_bytes, fill_bytes]: [u64; 2],
+) -> PyResult<(Program, Placement)> {
     let plans = plans.into_iter().map(PlanSpec::build).collect::<PyResult<Vec<_>>>()?;
-    let built = py.detach(|| {
-        let mut program = interleave(&graph.graph, &plans, &mut Costs::default())?;
-        prefetch(&graph.graph, &mut program, prefetch_bytes);
-        Ok::<_, PlanError>(program)
-    })?;
+    let costs = &mut Costs::default();
+    let built = py.detach(|| arranged(&graph.graph, &plans, prefetch_bytes, fill_bytes, costs, &mut place))?;
     Ok(built)
 }
 
@@ -88,23 +85,34 @@ fn to_python_step<'py>(py: Python<'py>, step: &Step) -> PyResult<Bound<'py, PyTu
 
 /// Modelled cycles of the program of a set of Plans, placed as a Proposal's is.
 #[pyfunction]
-#[pyo3(signature = (graph, plans, prefetch_bytes=0))]
-fn clock_plans(py: Python<'_>, graph: &CascaderGraph, plans: Vec<PlanSpec>, prefetch_bytes: u64) -> PyResult<u64> {
-    let program = build_program(py, graph, plans, prefetch_bytes)?;
-    let clock = || Costs::default().program(&graph.graph, &program, &place(&program).offsets);
-    Ok(py.detach(clock))
+#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0))]
+fn clock_plans(
+    py: Python<'_>,
+    graph: &CascaderGraph,
+    plans: Vec<PlanSpec>,
+    prefetch_bytes: u64,
+    fill_bytes: u64,
+) -> PyResult<u64> {
+    let (program, placement) = build_program(py, graph, plans, [prefetch_bytes, fill_bytes])?;
+    Ok(py.detach(|| Costs::default().program(&graph.graph, &program, &placement.offsets)))
 }
 
 /// Prove the program of a set of Plans right; raises `SchedulingError` with the first complaint.
 #[pyfunction]
-#[pyo3(signature = (graph, plans, prefetch_bytes=0))]
-fn check_plans(py: Python<'_>, graph: &CascaderGraph, plans: Vec<PlanSpec>, prefetch_bytes: u64) -> PyResult<()> {
-    let program = build_program(py, graph, plans, prefetch_bytes)?;
+#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0))]
+fn check_plans(
+    py: Python<'_>,
+    graph: &CascaderGraph,
+    plans: Vec<PlanSpec>,
+    prefetch_bytes: u64,
+    fill_bytes: u64,
+) -> PyResult<()> {
+    let (program, _) = build_program(py, graph, plans, [prefetch_bytes, fill_bytes])?;
     Ok(py.detach(|| check(&graph.graph, &program))?)
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(interleave_plans, module)?)?;
+    module.add_function(wrap_pyfunction!(arrange_plans, module)?)?;
     module.add_function(wrap_pyfunction!(clock_plans, module)?)?;
     module.add_function(wrap_pyfunction!(check_plans, module)?)
 }

@@ -5,12 +5,10 @@ use pyo3::prelude::*;
 use super::graph::CascaderGraph;
 use super::plan::PyPlan;
 use super::SchedulingError;
-use crate::graph::{aligned, ALIGNMENT};
+use crate::arena::place;
 use crate::options::Options;
-use crate::program::{Buffer, Program};
-use crate::program::{Placement, Proposal};
+use crate::program::{Program, Proposal};
 use crate::proposals::{search, Frontier, Stop};
-use crate::usmp;
 
 /// A way to run the network, with what it promises.
 #[pyclass(frozen, name = "Proposal")]
@@ -31,6 +29,10 @@ impl PyProposal {
     #[getter]
     fn prefetch_bytes(&self) -> u64 {
         self.proposal.prefetch_bytes
+    }
+    #[getter]
+    fn fill_bytes(&self) -> u64 {
+        self.proposal.fill_bytes
     }
     #[getter]
     fn plans(&self) -> Vec<PyPlan> {
@@ -99,12 +101,13 @@ const FINEST_RESOLUTION: u64 = 1 << 20;
 /// Search all Plans and Proposals of a graph; options left out keep their defaults. Only where no resolution is given, a
 /// cheap search is followed by a finer one.
 #[pyfunction]
-#[pyo3(signature = (graph, *, max_group=None, resolution=None))]
+#[pyo3(signature = (graph, *, max_group=None, resolution=None, budget_bytes=None))]
 fn search_cascades(
     py: Python<'_>,
     graph: &CascaderGraph,
     max_group: Option<usize>,
     resolution: Option<u64>,
+    budget_bytes: Option<u64>,
 ) -> PyResult<PyFrontier> {
     let defaults = Options::default();
     let options = Options {
@@ -112,6 +115,7 @@ fn search_cascades(
         resolution: resolution.unwrap_or(defaults.resolution),
         max_points: Options::points_for(resolution.unwrap_or(defaults.resolution)),
         refined_up_to: resolution.map_or(defaults.refined_up_to, |_| 0),
+        budget_bytes,
         ..defaults
     };
     if options.resolution > FINEST_RESOLUTION {
@@ -131,34 +135,7 @@ fn search_cascades(
     Ok(PyFrontier { frontier, placements, placement_seconds })
 }
 
-/// Moves that the memory planner may try for one program, here and when the chosen one is placed for good.
-const PLACEMENT_ITERATIONS: u32 = 80;
-
-/// A program's buffers as the memory planner places them; unplaceable ones take everything.
-pub fn place(program: &Program) -> Placement {
-    let lifetime = |b: &Buffer| {
-        let gaps = b.windows.iter().map(|w| usmp::Gap {
-            lower: i64::from(w.first_step),
-            upper: i64::from(w.last_step),
-            window: (w.low < w.high).then_some((w.low, w.high)),
-        });
-        usmp::Lifetime::with_gaps(i64::from(b.first_step), i64::from(b.last_step), gaps.collect())
-    };
-    let buffers = program.buffers.iter().map(|b| usmp::Buffer::new(b.size_bytes, ALIGNMENT, lifetime(b))).collect();
-    let pool = usmp::Pool { alignment: ALIGNMENT, ..usmp::Pool::unbounded() };
-    let params = usmp::Params { iterations: PLACEMENT_ITERATIONS, ..usmp::Params::default() };
-    let found = usmp::plan(&usmp::Problem { buffers, pools: vec![pool] }, &params);
-    found.map_or_else(
-        |_| Placement { bytes: u64::MAX, offsets: vec![0; program.buffers.len()] },
-        |solution| {
-            let offsets = solution.placement.slots.iter().map(|slot| slot.offset).collect();
-            Placement { bytes: aligned(solution.placement.peaks[0]), offsets }
-        },
-    )
-}
-
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("PLACEMENT_ITERATIONS", PLACEMENT_ITERATIONS)?;
     module.add("FINEST_RESOLUTION", FINEST_RESOLUTION)?;
     module.add_class::<PyPlan>()?;
     module.add_class::<PyProposal>()?;
