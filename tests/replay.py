@@ -48,7 +48,9 @@ def check_windows(stages: Sequence[Stage], program: Program) -> None:
         for slab in step.inputs:
             height, width, _ = stage.inputs[0].shape
             assert (slab.y0, slab.y1) == _box(rows, top, bottom, height), f"{stage.name}: rows {rows} from {slab}"
-            assert (slab.x0, slab.x1) == _box(columns, left, right, width), f"{stage.name}: columns {columns} from {slab}"
+            assert (slab.x0, slab.x1) == _box(columns, left, right, width), (
+                f"{stage.name}: columns {columns} from {slab}"
+            )
         if stage.primitive not in (Primitive.ADD, Primitive.IDENTITY):
             assert step.padding == (top, left, bottom, right), f"{stage.name}: {step}"
 
