@@ -103,7 +103,7 @@ def dense_on_images() -> bytes:
 
 
 def reshaped() -> bytes:
-    """Tensors that their readers see in other shapes: images, rows, batches, in the middle and at two readers at once."""
+    """Tensors that readers see in other shapes: images, rows, batches, in the middle and at two readers at once."""
     b = ModelBuilder("reshaped")
     x = b.conv2d(b.input((1, 6, 10, 3), name="input"), 16, 3)
     x = b.depthwise(b.reshape(x, (1, 10, 6, 16)), 3)
