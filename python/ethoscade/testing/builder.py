@@ -294,9 +294,10 @@ class ModelBuilder(ShapeRecorder):
     def quantize(
         self, x: Value, output: Quantisation | None = None, *, dtype: DType | None = None, name: str | None = None
     ) -> Value:
-        """QUANTIZE to another quantisation, and to another type if `dtype` is given."""
+        """QUANTIZE to another quantisation, and to another type if `dtype` is given; from float to the builder's."""
+        kind = dtype or (self.dtype if x.dtype is DType.FLOAT32 else x.dtype)
         return self._operator(
-            "QUANTIZE", [x.index], x.shape, lambda: self._real(x), output, "QuantizeOptions", {}, name, dtype
+            "QUANTIZE", [x.index], x.shape, lambda: self._real(x), output, "QuantizeOptions", {}, name, kind
         )
 
     def softmax(
