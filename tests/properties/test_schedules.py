@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 from end_to_end import ACCELERATORS, carry_out, network_of
 from ethoscade import _core
@@ -181,6 +182,18 @@ def test_random_networks_are_proved_exact_and_keep_their_promise(seed: int, acce
         carry_out(network, scheduling.uncascaded(network.problem), seed).placed_bytes
         == search(network).uncascaded_bytes
     )
+
+
+def test_cascades_pass_through_dense_layers_on_images() -> None:
+    """The leanest Proposal never holds what a FULLY_CONNECTED makes between two windows as a whole."""
+    b = ModelBuilder("dense")
+    x = b.depthwise(b.input((1, 24, 20, 4), name="input"), 3)
+    wide = b.fully_connected(x, 64, keep_num_dims=True)
+    b.fully_connected(b.depthwise(wide, 3), 4, keep_num_dims=True)
+    network = network_of(b.build())
+    promised, schedule = choices(network)[0]
+    assert promised < np.prod(wide.shape) / 4
+    carry_out(network, schedule)
 
 
 @st.composite

@@ -161,6 +161,7 @@ def test_networks_fork_and_have_several_ends(graphs: list[Graph]) -> None:
         return any(what(graph) for graph in graphs)
 
     assert any_of(lambda g: len(g.inputs) > 1) and any_of(lambda g: len(g.outputs) > 2)
+    assert any_of(lambda g: any(t in g.outputs for t in g.inputs))
     assert any_of(lambda g: any(t in g.outputs for op in g.operators for t in op.inputs))
     assert any_of(lambda g: any(len(readers) > 2 for readers in g.consumers().values()))
     assert any_of(lambda g: any(len(set(op.inputs)) < len(op.inputs) for op in g.operators if op.kind == "ADD"))

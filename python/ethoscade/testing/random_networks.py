@@ -98,10 +98,12 @@ def _classified(draw: Drawing, x: Value) -> Value:
 
 
 def _expose(draw: Drawing, values: list[Value]) -> None:
-    """The last value is an output of the network; others may be, wherever they lie and whoever reads them."""
+    """The last value is an output of the network; others may be, whoever reads them, and an input as well."""
     last = values[-1]
     others = [value for value in values[1:-1] if draw.chance(0.12)]
     if draw.chance(0.08):
         last = draw.builder.dequantize(last)
-    outputs = [*others, last]
-    draw.builder.output(*(outputs if draw.chance(0.5) else outputs[::-1]))
+    outputs = [*others, last] if draw.chance(0.5) else [last, *others[::-1]]
+    if draw.chance(0.05):
+        outputs.append(values[0])
+    draw.builder.output(*outputs)
