@@ -155,7 +155,7 @@ class Drawing:
     def conv(self, x: Value) -> Value:
         """CONV_2D."""
         x, kernel = self.image(x), self.kernel()
-        dilation, stride = self._steps(square=False)
+        dilation, stride = self.dilation(), self.stride(square=False)
         return self.builder.conv2d(
             x,
             self.channels(),
@@ -171,7 +171,7 @@ class Drawing:
         """DEPTHWISE_CONV_2D, now and then with a multiplier where the channels allow it."""
         x, kernel = self.image(x), self.kernel()
         multiplier = self.integer(2, 4) if self.chance(0.2) and x.shape[3] * 4 <= self.max_channels else 1
-        dilation, stride = self._steps(square=True)
+        dilation, stride = self.dilation(), self.stride(square=True)
         return self.builder.depthwise(
             x,
             kernel,
@@ -183,10 +183,6 @@ class Drawing:
             output=self.quantisation(x),
             use_bias=self.chance(0.8),
         )
-
-    def _steps(self, square: bool) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Dilation and stride."""
-        return self.dilation(), self.stride(square)
 
     def pool(self, x: Value) -> Value:
         """AVERAGE_POOL_2D or MAX_POOL_2D; now and then of the whole image, with any stride."""
