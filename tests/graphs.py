@@ -97,11 +97,19 @@ class GraphMaker:
         out = self.tensor((1, *self._size(x, window), channels))
         return self.op("DEPTHWISE_CONV_2D", [x, w, b], out, ConvAttrs(window, activation, multiplier))
 
-    def fully_connected(self, x: int, units: int, activation: Activation = Activation.NONE, rows: int = 1) -> int:
+    def fully_connected(
+        self,
+        x: int,
+        units: int,
+        activation: Activation = Activation.NONE,
+        rows: int = 1,
+        shape: Sequence[int] | None = None,
+        keep: bool = False,
+    ) -> int:
         count = int(np.prod(self.tensors[x].shape)) // rows
         w, b = self.weights((units, count), 0, count)
-        out = self.tensor((rows, units))
-        return self.op("FULLY_CONNECTED", [x, w, b], out, FullyConnectedAttrs(activation))
+        out = self.tensor(shape or (rows, units))
+        return self.op("FULLY_CONNECTED", [x, w, b], out, FullyConnectedAttrs(activation, keep))
 
     def pool(self, kind: str, x: int, window: Window, activation: Activation = Activation.NONE) -> int:
         source = self.tensors[x]

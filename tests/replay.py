@@ -21,7 +21,7 @@ Content = tuple[int, np.ndarray, np.ndarray]
 def pixels_read(stage: Stage, output: Slab, axis: int) -> tuple[set[int], int, int]:
     """Rows (axis 0) or columns (1) of the input that windows over the output box touch, one by one.
 
-    Returns the real ones, and how many distinct ones of padding lie before and behind.
+    Returns the real ones, and how many of padding lie before and behind.
     """
     window, extent = stage.window, stage.inputs[0].shape[axis]
     start, end = ((output.y0, output.y1), (output.x0, output.x1))[axis]
@@ -35,7 +35,10 @@ def pixels_read(stage: Stage, output: Slab, axis: int) -> tuple[set[int], int, i
 
 
 def check_windows(stages: Sequence[Stage], program: Program) -> None:
-    """Every input box holds all that an exhaustive loop over the windows finds; the padding is the windows' own."""
+    """Every input box is what an exhaustive loop over the windows finds, from first to last; so is the padding.
+
+    The device counts a window's place from the first pixel of its box.
+    """
     for step in program.steps:
         if not isinstance(step, Stripe):
             continue
@@ -43,10 +46,18 @@ def check_windows(stages: Sequence[Stage], program: Program) -> None:
         rows, top, bottom = pixels_read(stage, step.output, 0)
         columns, left, right = pixels_read(stage, step.output, 1)
         for slab in step.inputs:
-            assert rows <= set(range(slab.y0, slab.y1)), f"{stage.name}: rows {rows} from {slab}"
-            assert columns <= set(range(slab.x0, slab.x1)), f"{stage.name}: columns {columns} from {slab}"
+            height, width, _ = stage.inputs[0].shape
+            assert (slab.y0, slab.y1) == _box(rows, top, bottom, height), f"{stage.name}: rows {rows} from {slab}"
+            assert (slab.x0, slab.x1) == _box(columns, left, right, width), (
+                f"{stage.name}: columns {columns} from {slab}"
+            )
         if stage.primitive not in (Primitive.ADD, Primitive.IDENTITY):
             assert step.padding == (top, left, bottom, right), f"{stage.name}: {step}"
+
+
+def _box(inside: set[int], before: int, behind: int, extent: int) -> tuple[int, int]:
+    """First row or column and one past the last; with padding on a side, the box reaches the edge there."""
+    return 0 if before else min(inside), extent if behind else max(inside) + 1
 
 
 def check_coverage(stages: Sequence[Stage], program: Program) -> None:
@@ -88,10 +99,13 @@ def check_contents(stages: Sequence[Stage], program: Program) -> None:
             if slab.buffer not in cells:
                 # Nothing on the NPU wrote here: the caller's or a CPU operator's, hence whole.
                 assert view.tensor not in made_by or program.buffers[slab.buffer].kind is BufferKind.TENSOR
+                assert _in_place(view, slab), f"{stage.name}: {slab} is not {view.shape} in place"
                 continue
             held = cells[slab.buffer]
             if held.shape != (slab.rows, slab.columns):
                 # Seen with other rows and columns than its maker's: then all of it must be there, and in order.
+                assert _in_place(view, slab), f"{stage.name}: {slab} is not {view.shape} in place"
+                assert view.layout is Layout.NHWC, f"{stage.name} sees bricks in another shape"
                 maker = next(stage for stage in stages if stage.output.tensor == program.buffers[slab.buffer].tensor)
                 height, width, _ = maker.output.shape
                 assert held.shape == (height, width), f"{stage.name}: {slab} is not all of its tensor"
@@ -232,6 +246,11 @@ def check_program(stages: Sequence[Stage], program: Program) -> None:
     check_coverage(stages, program)
     check_contents(stages, program)
     check_lifetimes(program)
+
+
+def _in_place(view: FeatureMap, slab: Slab) -> bool:
+    """Whether the buffer is laid out as the whole feature map, from its first pixel on."""
+    return (slab.rows, slab.columns, slab.origin_y, slab.origin_x) == (*view.shape[:2], 0, 0)
 
 
 def _wraps(start: int, end: int, origin: int, capacity: int) -> int:

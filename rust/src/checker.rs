@@ -41,6 +41,30 @@ pub enum Complaint {
         /// Column.
         x: i64,
     },
+    /// An input box that does not begin and end where its windows do. The device counts from the box's first pixel.
+    #[error("step {step}: part '{part}' is given {found:?} of '{tensor}' for windows over {expected:?}")]
+    Elsewhere {
+        /// Step index.
+        step: usize,
+        /// Reader.
+        part: String,
+        /// Tensor.
+        tensor: String,
+        /// Rows and columns in the program, half-open, in the plane as the Part sees it.
+        found: [(i64, i64); 2],
+        /// Rows and columns by the windows.
+        expected: [(i64, i64); 2],
+    },
+    /// A tensor that is seen in another shape than its maker's, in a buffer that does not hold all of it in order.
+    #[error("step {step}: part '{part}' sees '{tensor}' in another shape, in a buffer that does not hold all of it")]
+    Reshaped {
+        /// Step index.
+        step: usize,
+        /// Reader.
+        part: String,
+        /// Tensor.
+        tensor: String,
+    },
     /// Padding registers that do not match the window.
     #[error("step {step}: part '{part}' has padding {found:?}, its windows touch {expected:?}")]
     Padding {
@@ -262,9 +286,6 @@ impl<'a> Replay<'a> {
         let part = &self.graph.parts[stripe.part as usize];
         let input = &self.graph.reads(stripe.part, stripe.slice)[operand];
         let tensor = &self.graph.tensors[input.tensor as usize];
-        if input.plane != tensor.plane {
-            return self.complete(input.tensor);
-        }
         let Work::Npu(kernel) = &part.work else { return Ok(()) };
         let mut padding = [0i64; 4];
         let mut needed = [(i64::MAX, i64::MIN); 2];
@@ -276,8 +297,8 @@ impl<'a> Replay<'a> {
                     let i = o * kernel.stride[axis] + k * kernel.dilation[axis] - before;
                     if i < 0 {
                         padding[axis] = padding[axis].max(-i);
-                    } else if i >= tensor.plane[axis] {
-                        padding[axis + 2] = padding[axis + 2].max(i + 1 - tensor.plane[axis]);
+                    } else if i >= input.plane[axis] {
+                        padding[axis + 2] = padding[axis + 2].max(i + 1 - input.plane[axis]);
                     } else {
                         needed[axis] = (needed[axis].0.min(i), needed[axis].1.max(i));
                     }
@@ -289,6 +310,11 @@ impl<'a> Replay<'a> {
             return Err(Complaint::Padding { step, part: part.name.clone(), found, expected });
         }
         let names = || (part.name.clone(), tensor.name.clone());
+        let reshaped = input.plane != tensor.plane;
+        if reshaped && !self.holds_all(view, input.plane, input.tensor) {
+            let (part, tensor) = names();
+            return Err(Complaint::Reshaped { step, part, tensor });
+        }
         for y in needed[0].0..=needed[0].1 {
             for x in needed[1].0..=needed[1].1 {
                 let [rows, columns] = view.region.spans;
@@ -296,13 +322,36 @@ impl<'a> Replay<'a> {
                     let (part, tensor) = names();
                     return Err(Complaint::Uncovered { step, part, tensor, y, x });
                 }
-                if self.cells[view.buffer as usize][self.slot(view, y, x)] != Some((input.tensor, y, x, WHOLE)) {
+                let held = reshaped
+                    || self.cells[view.buffer as usize][self.slot(view, y, x)] == Some((input.tensor, y, x, WHOLE));
+                if !held {
                     let (part, tensor) = names();
                     return Err(Complaint::Missing { step, part, tensor, y, x });
                 }
             }
         }
+        // Where a dilated window's first tap lies in padding, the box begins at the edge and not at the first real tap.
+        let expected = [0, 1].map(|axis| {
+            let first = if padding[axis] > 0 { 0 } else { needed[axis].0 };
+            let last = if padding[axis + 2] > 0 { input.plane[axis] } else { needed[axis].1 + 1 };
+            (first, last)
+        });
+        let found = view.region.spans.map(|span| (span.start, span.end));
+        if found != expected {
+            let (part, tensor) = names();
+            return Err(Complaint::Elsewhere { step, part, tensor, found, expected });
+        }
         Ok(())
+    }
+
+    /// Whether the view's buffer, laid out as the plane that is seen, holds every pixel of a tensor in the maker's order.
+    fn holds_all(&self, view: &View, plane: [i64; 2], tensor: TensorId) -> bool {
+        let [height, width] = self.graph.tensors[tensor as usize].plane;
+        let buffer = &self.program.buffers[view.buffer as usize];
+        let in_place = buffer.capacity == [height, width] && view.capacity == plane && view.origin == [0, 0];
+        let cells = &self.cells[view.buffer as usize];
+        let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (y, x)));
+        in_place && pixels.zip(cells).all(|((y, x), cell)| *cell == Some((tensor, y, x, WHOLE)))
     }
 
     fn call(&mut self, step: usize, part: PartId, workspace: Option<u32>) -> Result<(), Complaint> {

@@ -142,13 +142,7 @@ fn operation<'a>(
     let inputs = graph.reads(part, slice);
     let output = &graph.tensors[graph.output(part) as usize];
     let read = |input: &Input| Slab {
-        plane: [Axis::Height, Axis::Width].map(|axis| {
-            if graph.is_aligned(input) {
-                graph.needed(input, axis, region.span(axis)).len()
-            } else {
-                input.plane[axis as usize]
-            }
-        }),
+        plane: [Axis::Height, Axis::Width].map(|axis| graph.seen(input, axis, region.span(axis)).len()),
         layout: graph.tensors[input.tensor as usize].layout,
         pixel_bytes: input.pixel_bytes,
     };

@@ -45,7 +45,8 @@ pub struct Input {
     pub tensor: TensorId,
     /// Output stripe to input stripe.
     pub propagator: Propagator,
-    /// The plane as this Part sees it; another one than the tensor's own makes the read a reshaped one.
+    /// The plane as this Part sees it. Another one than the tensor's own is another shape of the same bytes: stripes of
+    /// the tensor's maker do not pass, and the tensor is read where it lies whole, pixel by pixel.
     pub plane: [i64; 2],
     /// Bytes of a pixel as this Part sees it, channels that it leaves out included.
     pub pixel_bytes: u64,
@@ -119,6 +120,16 @@ pub enum GraphError {
         /// How many there should be.
         expected: usize,
     },
+    /// A read that sees other bytes than the tensor's, or sees them in an order in which they do not lie.
+    #[error("part '{part}' sees tensor '{tensor}' {fault}")]
+    View {
+        /// The tensor.
+        tensor: String,
+        /// The Part.
+        part: String,
+        /// How.
+        fault: &'static str,
+    },
     /// A plane or pixel of no extent.
     #[error("tensor '{tensor}' has an empty plane or pixel")]
     Empty {
@@ -174,6 +185,7 @@ impl CascaderGraph {
                 if producer[t].is_none() && !tensors[t].is_input {
                     return Err(order_error(&tensors[t], part, "read before it is made"));
                 }
+                check_view(&tensors[t], part, input)?;
                 consumers[t].push(id as PartId);
             }
             for &tensor in &part.outputs {
@@ -212,16 +224,20 @@ impl CascaderGraph {
 
     /// Whether the read sees its tensor with the tensor's own rows and columns, so that stripes can pass.
     pub fn is_aligned(&self, input: &Input) -> bool {
-        input.plane == self.tensors[input.tensor as usize].plane && input.propagator.is_separable()
+        input.plane == self.tensors[input.tensor as usize].plane
     }
 
-    /// Span of its tensor along `axis` that a read needs for the output span `out`, clamped; all of it where unaligned.
+    /// Span along `axis`, in the plane as the Part sees it, that its windows touch for the output span `out`, clamped.
+    pub fn seen(&self, input: &Input, axis: Axis, out: Span) -> Span {
+        input.propagator.span(axis, out).clamp(input.plane[axis as usize])
+    }
+
+    /// Span of its tensor along `axis` that must be there for the output span `out`; all of it where unaligned.
     pub fn needed(&self, input: &Input, axis: Axis, out: Span) -> Span {
-        let extent = self.tensors[input.tensor as usize].plane[axis as usize];
         if self.is_aligned(input) {
-            input.propagator.span(axis, out).clamp(extent)
+            self.seen(input, axis, out)
         } else {
-            Span::new(0, extent)
+            Span::new(0, self.tensors[input.tensor as usize].plane[axis as usize])
         }
     }
 
@@ -252,6 +268,22 @@ fn check_arity(part: &Part, kernel: &Kernel) -> Result<(), GraphError> {
         return Err(GraphError::Inputs { part: part.name.clone(), count, expected: joined.max(1) });
     }
     Ok(())
+}
+
+/// A read sees all bytes of its tensor, as the tensor's maker left them or, where they lie pixel by pixel, in another shape.
+fn check_view(tensor: &Tensor, part: &Part, input: &Input) -> Result<(), GraphError> {
+    let [height, width] = input.plane.map(|extent| u64::try_from(extent).unwrap_or(0));
+    let bytes = height.checked_mul(width).and_then(|pixels| pixels.checked_mul(input.pixel_bytes));
+    let fault = if bytes != Some(tensor.size_bytes()) {
+        "as another number of bytes"
+    } else if input.plane != tensor.plane && tensor.layout != Layout::Nhwc {
+        "in another shape, though it lies in bricks"
+    } else if !input.propagator.is_separable() {
+        "with rows that depend on columns"
+    } else {
+        return Ok(());
+    };
+    Err(GraphError::View { tensor: tensor.name.clone(), part: part.name.clone(), fault })
 }
 
 fn order_error(tensor: &Tensor, part: &Part, fault: &'static str) -> GraphError {
@@ -289,6 +321,25 @@ mod tests {
         assert!(matches!(early, Some(GraphError::Order { fault: "read before it is made", .. })));
         let again = fault(|_, parts| parts[1].outputs = parts[0].outputs.clone());
         assert!(matches!(again, Some(GraphError::Order { fault: "made again", .. })));
+        let bytes = fault(|_, parts| parts[0].inputs[0].plane = [8, 7]);
+        assert!(matches!(bytes, Some(GraphError::View { fault: "as another number of bytes", .. })));
+        let reshaped = |layout| {
+            move |tensors: &mut Vec<Tensor>, parts: &mut Vec<Part>| {
+                tensors[1].layout = layout;
+                parts[2].inputs[0].plane = [4, 16];
+            }
+        };
+        assert_eq!(fault(reshaped(Layout::Nhwc)), None);
+        let bricks = fault(reshaped(Layout::Nhcwb16));
+        assert!(matches!(bricks, Some(GraphError::View { fault: "in another shape, though it lies in bricks", .. })));
+        let transposed = fault(|_, parts| {
+            let (mut transform, mut strides) = ([[0; 5]; 4], [[0; 4]; 4]);
+            for (dimension, from) in [0, 2, 1, 3].into_iter().enumerate() {
+                (transform[dimension][from], strides[dimension][from]) = (1, 1);
+            }
+            parts[0].inputs[0].propagator = Propagator::new(transform, strides, [0; 4]);
+        });
+        assert!(matches!(transposed, Some(GraphError::View { fault: "with rows that depend on columns", .. })));
         let empty = fault(|tensors, _| tensors[1].plane[0] = 0);
         assert!(matches!(empty, Some(GraphError::Empty { .. })));
     }

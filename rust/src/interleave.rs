@@ -237,14 +237,10 @@ impl Builder<'_> {
                 Some(inner) => (buffers[inner], self.origin(roll, buffers[inner], boxes[inner])),
                 None => (self.whole(input.tensor), [0, 0]),
             };
-            let view = if graph.is_aligned(input) {
-                let spans = [roll, roll.other()].map(|axis| graph.needed(input, axis, region.span(axis)));
-                View { buffer, region: Region::oriented(roll, spans[0], spans[1]), origin, capacity: [0, 0] }
-            } else {
-                let spans = input.plane.map(|extent| Span::new(0, extent));
-                View { buffer, region: Region { spans }, origin: [0, 0], capacity: input.plane }
-            };
-            inputs.push(view);
+            let spans = [Axis::Height, Axis::Width].map(|axis| graph.seen(input, axis, region.span(axis)));
+            // Whoever sees the tensor in another shape finds all of it in its buffer, from the first pixel on.
+            let (origin, capacity) = if graph.is_aligned(input) { (origin, [0; 2]) } else { ([0; 2], input.plane) };
+            inputs.push(View { buffer, region: Region { spans }, origin, capacity });
         }
         let buffer = buffers[offset];
         let output = View { buffer, region, origin: self.origin(roll, buffer, boxes[offset]), capacity: [0, 0] };

@@ -57,13 +57,25 @@ impl Network {
 
     /// Add a convolution, depthwise convolution or pool.
     pub fn window(&mut self, from: TensorId, primitive: Primitive, kernel: i64, stride: i64, depth: i64) -> TensorId {
-        let source = &self.tensors[from as usize];
-        let ifm_depth = source.pixel_bytes as i64;
-        let plane = source.plane.map(|extent| (extent + stride - 1) / stride);
-        let total = ((plane[0] - 1) * stride + kernel - source.plane[0]).max(0);
+        let seen = self.tensors[from as usize].plane;
+        self.window_over((from, seen), primitive, kernel, stride, depth)
+    }
+
+    /// As `window`, with the input seen as another plane of as many pixels.
+    pub fn window_over(
+        &mut self,
+        (from, seen): (TensorId, [i64; 2]),
+        primitive: Primitive,
+        kernel: i64,
+        stride: i64,
+        depth: i64,
+    ) -> TensorId {
+        let pixel_bytes = self.tensors[from as usize].pixel_bytes;
+        let ifm_depth = pixel_bytes as i64;
+        let plane = seen.map(|extent| (extent + stride - 1) / stride);
+        let total = ((plane[0] - 1) * stride + kernel - seen[0]).max(0);
         let propagator = window(kernel, stride, total / 2, ifm_depth);
-        let (plane_in, pixel_bytes) = (source.plane, source.pixel_bytes);
-        let input = Input { tensor: from, propagator, plane: plane_in, pixel_bytes, first_channel: 0 };
+        let input = Input { tensor: from, propagator, plane: seen, pixel_bytes, first_channel: 0 };
         let weights = kernel * kernel * if primitive == Primitive::Convolution { ifm_depth * depth } else { depth };
         self.push(plane, depth, vec![input], primitive, [kernel, stride, ifm_depth, weights])
     }

@@ -13,15 +13,20 @@ use crate::prefetch::prefetch;
 use crate::program::{Content, Plan, Program, Staging, Step, Stripe};
 use crate::proposals::{search, uncascaded};
 use crate::samples::{counted_bytes, place, realised, Network};
-use crate::stripe::{Axis, Span, Tiling};
+use crate::stripe::{Axis, Region, Span, Tiling};
 use crate::walk::is_interior;
 
 /// A chain of windows; where `residual` says so and the shapes allow it, what a window reads is added to or joined with
-/// what it makes.
-fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool) -> CascaderGraph {
+/// what it makes. Behind `reshaped` layers the pixels are seen as another plane, columns for rows.
+fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool, reshaped: usize) -> CascaderGraph {
     let mut net = Network::new(size, 16);
-    let mut t = 0;
-    for &(depthwise, kernel, stride) in layers {
+    let (mut t, mut plane) = (0, size);
+    for (index, &(depthwise, kernel, stride)) in layers.iter().enumerate() {
+        if index == reshaped {
+            plane.reverse();
+            t = net.window_over((t, plane), Primitive::Convolution, kernel, 1, 16);
+        }
+        plane = plane.map(|extent| (extent + stride - 1) / stride);
         let from = t;
         let primitive = if depthwise { Primitive::Depthwise } else { Primitive::Convolution };
         t = net.window(t, primitive, kernel, stride, 16);
@@ -40,8 +45,8 @@ fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool) -> Casca
 
 fn arbitrary_network() -> impl Strategy<Value = CascaderGraph> {
     let layers = prop::collection::vec((any::<bool>(), prop::sample::select(vec![1i64, 2, 3, 5]), 1i64..4), 1..6);
-    (5i64..24, 5i64..24, layers, any::<bool>())
-        .prop_map(|(height, width, layers, residual)| network([height, width], &layers, residual))
+    (5i64..24, 5i64..24, layers, any::<bool>(), 0usize..8)
+        .prop_map(|(height, width, layers, residual, reshaped)| network([height, width], &layers, residual, reshaped))
 }
 
 fn whole(staged: bool) -> Staging {
@@ -173,7 +178,7 @@ fn reads_everything(graph: &CascaderGraph) -> bool {
 
 /// A cascade of three layers with a residual, whose programs the tests below break.
 fn cascaded() -> (CascaderGraph, Program) {
-    let graph = network([12, 12], &[(false, 3, 1), (true, 3, 2)], true);
+    let graph = network([12, 12], &[(false, 3, 1), (true, 3, 2)], true, usize::MAX);
     let last = graph.parts.len() as PartId - 1;
     let count = graph.parts.len();
     let tiling = Tiling { roll: Axis::Height, tiles: 1 };
@@ -288,6 +293,64 @@ fn an_input_joined_from_elsewhere_is_noticed() {
     assert!(matches!(check(&graph, &program), Err(Complaint::Missing { .. })));
 }
 
+/// Three kernels in one group, two stripes each; the second sees what the first makes in another shape.
+fn reshaped() -> (CascaderGraph, Program) {
+    let mut net = Network::new([12, 6], 16);
+    let first = net.window(0, Primitive::Convolution, 1, 1, 16);
+    let second = net.window_over((first, [9, 8]), Primitive::Depthwise, 3, 1, 16);
+    let last = net.window(second, Primitive::Convolution, 1, 1, 16);
+    let graph = net.finish(last);
+    let tiling = Tiling { roll: Axis::Height, tiles: 1 };
+    let stripes = vec![6, 5, 5];
+    let plan = Plan { first: 0, last: 2, tiling, backwards: false, stripes, staging: vec![Staging::InPlace; 3] };
+    let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
+    check(&graph, &program).expect("right before it is broken");
+    (graph, program)
+}
+
+#[test]
+fn a_stripe_reads_its_own_part_of_a_reshaped_tensor() {
+    let (_, mut program) = reshaped();
+    let boxes: Vec<Region> =
+        stripes(&mut program).filter(|stripe| stripe.part == 1).map(|stripe| stripe.inputs[0].region).collect();
+    let of = |rows: (i64, i64)| Region { spans: [Span::new(rows.0, rows.1), Span::new(0, 8)] };
+    assert_eq!(boxes, [of((0, 6)), of((4, 9))]);
+}
+
+#[test]
+fn the_head_of_a_reshaped_tensor_read_for_every_stripe_is_noticed() {
+    let (graph, mut program) = reshaped();
+    for stripe in stripes(&mut program).filter(|stripe| stripe.part == 1) {
+        stripe.inputs[0].region.spans[0] = Span::new(0, 9);
+    }
+    assert!(matches!(check(&graph, &program), Err(Complaint::Elsewhere { .. })));
+}
+
+#[test]
+fn a_reshaped_tensor_that_is_not_all_there_is_noticed() {
+    let (graph, mut program) = reshaped();
+    let of = |part| move |step: &Step| matches!(step, Step::Stripe(stripe) if stripe.part == part);
+    let reads = program.steps.iter().position(of(1)).expect("a reader");
+    let late = program.steps.iter().rposition(of(0)).expect("a maker");
+    program.steps.swap(reads, late);
+    assert!(matches!(check(&graph, &program), Err(Complaint::Reshaped { .. })));
+    for wrong in [[12, 6], [8, 9]] {
+        let (graph, mut program) = reshaped();
+        for stripe in stripes(&mut program).filter(|stripe| stripe.part == 1) {
+            stripe.inputs[0].capacity = wrong;
+        }
+        assert!(matches!(check(&graph, &program), Err(Complaint::Reshaped { .. })), "{wrong:?}");
+    }
+}
+
+#[test]
+fn an_input_box_that_begins_too_early_is_noticed() {
+    let (graph, mut program) = cascaded();
+    let inner = |stripe: &&mut Stripe| stripe.inputs[0].region.spans[0].start > 0;
+    stripes(&mut program).find(inner).expect("a stripe inside").inputs[0].region.spans[0].start -= 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Elsewhere { .. })));
+}
+
 #[test]
 fn a_small_buffer_is_noticed() {
     let (graph, mut program) = cascaded();
@@ -382,7 +445,7 @@ fn a_buffer_too_small_for_its_slice_is_noticed() {
 
 #[test]
 fn plans_that_leave_parts_out_are_refused() {
-    let graph = network([8, 8], &[(false, 3, 1), (false, 3, 1)], false);
+    let graph = network([8, 8], &[(false, 3, 1), (false, 3, 1)], false, usize::MAX);
     let mut plans = uncascaded(&graph);
     plans.pop();
     assert!(interleave(&graph, &plans, &mut Costs::default()).is_err());

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 from end_to_end import ACCELERATORS, carry_out, network_of
 from ethoscade import _core
 from ethoscade.compiler import Network, search
 from ethoscade.ir import Activation, DType
+from ethoscade.lowering.stage import Layout
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program, Stripe
 from ethoscade.scheduling.schedule import (
@@ -89,7 +91,36 @@ def heavy() -> bytes:
     return b.build()
 
 
+def dense_on_images() -> bytes:
+    """FULLY_CONNECTED over the pixels of images, between operators that see the same tensors as images."""
+    b = ModelBuilder("dense_on_images")
+    x = b.input((1, 17, 2, 2), name="input")
+    x = b.conv2d(b.fully_connected(x, 14, keep_num_dims=True), 64, 1, stride=2)
+    x = b.depthwise(x, 4, stride=3)
+    y = b.fully_connected(x, 9, keep_num_dims=True)
+    joined = b.concatenate([b.quantize(b.quantize(x), y.quantisation), y, b.quantize(x, y.quantisation)])
+    b.output(y, b.fully_connected(joined, 5))
+    return b.build()
+
+
+def reshaped() -> bytes:
+    """Tensors that readers see in other shapes: images, rows, batches, in the middle and at two readers at once."""
+    b = ModelBuilder("reshaped")
+    x = b.conv2d(b.input((1, 6, 10, 3), name="input"), 16, 3)
+    x = b.depthwise(b.reshape(x, (1, 10, 6, 16)), 3)
+    y = b.fully_connected(b.reshape(x, (5, 192)), 12)
+    z = b.fully_connected(b.reshape(x, (60, 16)), 4)
+    image = b.depthwise(b.reshape(b.quantize(z), (1, 12, 5, 4)), 3, stride=2)
+    rows = b.reshape(b.conv2d(x, 8, 1), (3, 20, 8))
+    left, right = b.split(b.add(b.quantize(rows), rows), 2)
+    joined = b.quantize(b.concatenate([left, right, left]))
+    b.output(y, image, b.fully_connected(b.quantize(y), 7), b.mean(b.reshape(joined, (1, 20, 3, 12)), (2,)), joined)
+    return b.build()
+
+
 BUILT = {
+    "dense_on_images": dense_on_images,
+    "reshaped": reshaped,
     "heavy": heavy,
     "tiny_conv": tiny_conv,
     "residual_network": lambda: residual_network(blocks=2, channels=8, resolution=16),
@@ -153,6 +184,18 @@ def test_random_networks_are_proved_exact_and_keep_their_promise(seed: int, acce
     )
 
 
+def test_cascades_pass_through_dense_layers_on_images() -> None:
+    """The leanest Proposal never holds what a FULLY_CONNECTED makes between two windows as a whole."""
+    b = ModelBuilder("dense")
+    x = b.depthwise(b.input((1, 24, 20, 4), name="input"), 3)
+    wide = b.fully_connected(x, 64, keep_num_dims=True)
+    b.fully_connected(b.depthwise(wide, 3), 4, keep_num_dims=True)
+    network = network_of(b.build())
+    promised, schedule = choices(network)[0]
+    assert promised < np.prod(wide.shape) / 4
+    carry_out(network, schedule)
+
+
 @st.composite
 def groups(draw: st.DrawFn, network: Network, first: int) -> Group:
     """A legal group that starts at Part `first`, with any legal decisions."""
@@ -201,7 +244,17 @@ def schedules(draw: st.DrawFn, network: Network) -> Schedule:
 @given(
     st.data(),
     st.sampled_from(
-        ["chain", "residuals", "forked", "inverted_residuals", "heavy", "shuffle_units", "inception_modules"]
+        [
+            "chain",
+            "residuals",
+            "forked",
+            "inverted_residuals",
+            "heavy",
+            "shuffle_units",
+            "inception_modules",
+            "dense_on_images",
+            "reshaped",
+        ]
     ),
     CHIPS,
 )
@@ -297,6 +350,33 @@ def test_the_replay_itself_finds_faults() -> None:
     stale = corrupted(program, stripes[-1], input={"origin_y": 1})
     with pytest.raises(AssertionError, match=r"wraps|other pixels"):
         check_contents(network.stages, stale)
+
+
+def test_the_replay_finds_faults_in_reshaped_reads() -> None:
+    """The head of a tensor given to every stripe, and a tensor in bricks seen in another shape."""
+    b = ModelBuilder("reshaped")
+    x = b.conv2d(b.input((1, 12, 6, 3), name="input"), 16, 1)
+    b.depthwise(b.reshape(x, (1, 9, 8, 16)), 3)
+    network = network_of(b.build())
+    schedule = Schedule((Group(0, 1, (Split(0, "height", 6), Split(1, "height", 5))),))
+    program, _ = scheduling.lower_schedule(network.problem, schedule)
+    check_program(network.stages, program)
+    last = len(program.steps) - 1
+    step = program.steps[last]
+    assert isinstance(step, Stripe) and (step.inputs[0].y0, step.inputs[0].y1) == (4, 9)
+    with pytest.raises(AssertionError, match="rows"):
+        check_windows(network.stages, corrupted(program, last, input={"y0": 0}))
+    with pytest.raises(AssertionError, match="in place"):
+        check_contents(network.stages, corrupted(program, last, input={"rows": 8, "columns": 9}))
+    bricks = [dataclasses.replace(network.stages[1].inputs[0], layout=Layout.NHCWB16)]
+    stages = (network.stages[0], dataclasses.replace(network.stages[1], inputs=tuple(bricks)))
+    with pytest.raises(AssertionError, match="bricks"):
+        check_contents(stages, program)
+    laid = [
+        dataclasses.replace(t, layout="NHCWB16" if i == 1 else t.layout) for i, t in enumerate(network.problem.tensors)
+    ]
+    with pytest.raises(_core.SchedulingError, match="in another shape, though it lies in bricks"):
+        _core.CascaderGraph(laid, network.problem.specs, network.target)
 
 
 def test_the_replay_in_the_arena_finds_faults() -> None:

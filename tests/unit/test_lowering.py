@@ -57,6 +57,40 @@ def test_fully_connected_takes_rows_as_height() -> None:
     assert stage.output.shape == (3, 1, 6)
 
 
+def views_of(maker: GraphMaker) -> list[tuple[tuple[int, ...], ...]]:
+    """Shapes of what each stage reads, and of what it makes."""
+    graph = maker.graph()
+    stages = lower(graph, partition(graph, ACCELERATOR))
+    return [(*(view.shape for view in stage.inputs), stage.output.shape) for stage in stages]
+
+
+@pytest.mark.parametrize("keep_num_dims", [True, False])
+def test_fully_connected_over_the_pixels_of_an_image_sees_the_image(keep_num_dims: bool) -> None:
+    """Whoever makes its input and reads its output sees them as it does. Without kept dimensions its readers do not."""
+    maker = GraphMaker()
+    x = maker.conv(maker.input((1, 6, 5, 3)), 4, Window(1, 1))
+    y = maker.fully_connected(x, 7, rows=30, shape=(1, 6, 5, 7) if keep_num_dims else None, keep=keep_num_dims)
+    maker.quantize(y)
+    first, second, third = views_of(maker)
+    assert (first[-1], second) == ((6, 5, 4), ((6, 5, 4), (6, 5, 7)))
+    assert third[0] == ((6, 5, 7) if keep_num_dims else (30, 1, 7))
+
+
+def test_fully_connected_takes_the_shape_of_its_output_where_its_input_has_another() -> None:
+    """As a reshape behind it that was folded leaves it."""
+    maker = GraphMaker()
+    maker.fully_connected(maker.input((2, 3, 5, 4)), 7, rows=6, shape=(1, 2, 3, 7))
+    assert views_of(maker) == [((2, 3, 20), (2, 3, 7))]
+
+
+def test_matrices_are_seen_alike_by_all() -> None:
+    maker = GraphMaker()
+    x = maker.fully_connected(maker.input((6, 8)), 5, rows=6)
+    left, right = maker.split(maker.add(maker.quantize(x), maker.quantize(x)), (2, 3), axis=1)
+    maker.fully_connected(maker.concatenate([left, right, left], axis=1), 4, rows=6)
+    assert {shape[:2] for shapes in views_of(maker) for shape in shapes} == {(6, 1)}
+
+
 def test_mean_multiplier_agrees_with_the_reference() -> None:
     maker = GraphMaker()
     x = maker.input((1, 7, 9, 4))
@@ -94,7 +128,7 @@ def test_quantize_changes_the_type() -> None:
     stage = only_stage(maker)
     assert stage.primitive is Primitive.IDENTITY
     assert (stage.inputs[0].dtype, stage.output.dtype) == (DType.INT8, DType.UINT8)
-    assert stage.output.shape == (1, 2, 5)
+    assert stage.output.shape == (2, 1, 5)
 
 
 def wide_stride(m: GraphMaker) -> None:

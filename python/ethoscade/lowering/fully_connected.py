@@ -1,4 +1,8 @@
-"""FULLY_CONNECTED: a 1x1 convolution over the input's rows, each a pixel of as many channels as a row has elements."""
+"""FULLY_CONNECTED: a 1x1 convolution over the input's rows, each a pixel of as many channels as a row has elements.
+
+Where rows are the pixels of an image they keep its height and width, so that whoever makes or reads them as an image
+sees the same rows and columns, and stripes can pass.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from ..ir import FullyConnectedAttrs, Graph, Operator
+from ..ir import FullyConnectedAttrs, Graph, Operator, Tensor
 from ..target import Accelerator
 from . import convolution, limits, views, weighted
 from .stage import Rounding, Stage
@@ -29,16 +33,25 @@ def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
     count = int(np.prod(ifm.shape, dtype=np.int64))
     if count % depth:
         return f"input '{ifm.name}' has {count} elements, not a multiple of the {depth} that an output weighs"
-    rows = count // depth
-    return limits.first((limits.dimensions(ifm.name, (rows, 1, depth)), limits.elements(ofm, (rows, 1, outputs))))
+    plane = _plane(ifm, ofm, depth, outputs)
+    return limits.first((limits.dimensions(ifm.name, (*plane, depth)), limits.elements(ofm, (*plane, outputs))))
+
+
+def _plane(ifm: Tensor, ofm: Tensor, depth: int, outputs: int) -> tuple[int, int]:
+    """Height and width that the rows are seen as: the input's own, else the output's, else one below the other."""
+    for tensor, channels in ((ifm, depth), (ofm, outputs)):
+        height, width, pixel = views.image_shape(tensor.shape)
+        if pixel == channels:
+            return height, width
+    return int(np.prod(ifm.shape, dtype=np.int64)) // depth, 1
 
 
 def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
-    """One convolution stage over (rows, 1, elements). Precondition: `support` found no reason."""
+    """One convolution stage over (height, width, elements). Precondition: `support` found no reason."""
     op = graph.operators[op_index]
     stored = cast("npt.NDArray[np.generic]", graph.tensors[cast(int, op.inputs[1])].data)
     outputs, depth = stored.shape
-    rows = int(np.prod(graph.tensors[cast(int, op.inputs[0])].shape, dtype=np.int64)) // depth
+    plane = _plane(graph.tensors[cast(int, op.inputs[0])], graph.tensors[op.outputs[0]], depth, outputs)
     ohwi = stored.reshape(outputs, 1, 1, depth)
     activation = cast(FullyConnectedAttrs, op.attrs).activation
-    return (convolution.stage(graph, op_index, (rows, 1, depth), views.POINT, ohwi, activation, ROUNDING),)
+    return (convolution.stage(graph, op_index, (*plane, depth), views.POINT, ohwi, activation, ROUNDING),)

@@ -20,9 +20,13 @@ POINT = Window(1, 1)
 
 
 def image_shape(shape: tuple[int, ...]) -> Shape3:
-    """(height, width, depth) of a tensor of up to four dimensions; leading dimensions are folded into the height."""
-    padded = (1,) * max(0, 3 - len(shape)) + shape
-    return int(np.prod(padded[:-2], dtype=np.int64)), padded[-2], padded[-1]
+    """(height, width, depth) of a tensor of up to four dimensions; leading dimensions are folded into the height.
+
+    The rows of a matrix are rows of one pixel each: a FULLY_CONNECTED makes and reads them one by one.
+    """
+    *leading, depth = shape or (1,)
+    width = leading.pop() if len(leading) > 1 else 1
+    return int(np.prod(leading, dtype=np.int64)), width, depth
 
 
 def feature_map(graph: Graph, tensor: int, shape: Shape3, zero_point: int | None = None) -> FeatureMap:

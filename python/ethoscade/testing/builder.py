@@ -1,28 +1,27 @@
 """ModelBuilder: quantised TFLite networks, operator by operator, without TensorFlow.
 
-Owns the methods and output shapes of operators; `recorder` collects what they make, `schema` knows the option tables,
-`flatfile` writes the bytes and `calibration` chooses the quantisations that the caller leaves open. For tests, examples
-and benchmarks.
+Owns the operators that compute; `shapes` has those that only move elements, `recorder` collects what they make,
+`schema` knows the option tables, `flatfile` writes the bytes, `calibration` chooses the quantisations that the caller
+leaves open. For tests, examples and benchmarks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from itertools import accumulate
 
 import numpy as np
 
 from ..ir import Activation, DType, Quantisation
 from . import real_operators as real
-from .calibration import Real, dequantise
-from .flatfile import write_file
+from .calibration import Real, activation_quantisation, dequantise, quantise
+from .flatfile import TensorRecord, write_file
 from .geometry import Pair, resolve_window
-from .recorder import Array, Recorder, Value
+from .recorder import UNQUANTISED, Array, Value
 from .schema import ACTIVATIONS, window_fields
+from .shapes import ShapeRecorder
 
 
-class ModelBuilder(Recorder):
+class ModelBuilder(ShapeRecorder):
     """Collects tensors and operators; `build` writes the file.
 
     `dtype` is INT8 or UINT8; int8 convolution weights are quantised per channel unless `per_channel` is False. Weights
@@ -42,8 +41,15 @@ class ModelBuilder(Recorder):
         dtype: DType | None = None,
         name: str | None = None,
     ) -> Value:
-        """A network input; by default its real values span [-1, 1)."""
+        """A network input; by default its real values span [-1, 1). A FLOAT32 one has no quantisation."""
         kind = dtype or self.dtype
+        if kind is DType.FLOAT32:
+            self._tensors.append(TensorRecord(name or f"input{len(self._inputs)}", tuple(shape), kind))
+            value = Value(len(self._tensors) - 1, self._tensors[-1].name, tuple(shape), kind, UNQUANTISED)
+            self._inputs.append(value.index)
+            real = self._rng.uniform(-1, 1, value.shape)
+            self._thunks[value.index] = lambda: real
+            return value
         lowest, highest = kind.limits
         default = Quantisation((2.0 / (highest - lowest + 1),), ((lowest + highest + 1) // 2,))
         value = self._tensor(name or f"input{len(self._inputs)}", tuple(shape), kind, quantisation or default)
@@ -60,6 +66,15 @@ class ModelBuilder(Recorder):
         """The TFLite file."""
         outputs = self._outputs or list(self._operators[-1].outputs)
         return write_file(self.name, self._tensors, self._operators, self._inputs, outputs)
+
+    def constant(self, real: Real, *, dtype: DType | None = None, quantisation: Quantisation | None = None) -> Value:
+        """A constant operand of an 8-bit type; its quantisation is that of its values by default."""
+        kind = dtype or self.dtype
+        quantisation = quantisation or activation_quantisation(real, kind)
+        stored = quantise(real, quantisation, kind)
+        value = self._tensor(f"constant{len(self._tensors)}", real.shape, kind, quantisation, stored)
+        self._thunks[value.index] = lambda: dequantise(stored, quantisation)
+        return value
 
     # Operators with weights.
 
@@ -89,8 +104,8 @@ class ModelBuilder(Recorder):
         window, size = resolve_window(x.shape, kernel, stride, dilation, padding)
         shape = (channels, window.kernel_h, window.kernel_w, x.shape[3])
         fan_in = window.kernel_h * window.kernel_w * x.shape[3]
-        axis = 0 if self.per_channel else None
-        w, w_real = self._weights(shape, gain / np.sqrt(fan_in), weights, weight_quantisation, axis)
+        axis, kind = self._axis(x, 0), self._weight_type(x)
+        w, w_real = self._weights(shape, gain / np.sqrt(fan_in), weights, weight_quantisation, axis, kind)
         b, b_real = self._bias(x, w, channels, bias) if use_bias else (None, None)
         return self._operator(
             "CONV_2D",
@@ -101,6 +116,7 @@ class ModelBuilder(Recorder):
             "Conv2DOptions",
             window_fields(window, padding, activation, dilated=True),
             name,
+            x.dtype,
         )
 
     def depthwise(
@@ -126,8 +142,8 @@ class ModelBuilder(Recorder):
         channels = x.shape[3] * multiplier
         shape = (1, window.kernel_h, window.kernel_w, channels)
         fan_in = window.kernel_h * window.kernel_w
-        axis = 3 if self.per_channel else None
-        w, w_real = self._weights(shape, gain / np.sqrt(fan_in), weights, weight_quantisation, axis)
+        axis, kind = self._axis(x, 3), self._weight_type(x)
+        w, w_real = self._weights(shape, gain / np.sqrt(fan_in), weights, weight_quantisation, axis, kind)
         b, b_real = self._bias(x, w, channels, bias) if use_bias else (None, None)
         return self._operator(
             "DEPTHWISE_CONV_2D",
@@ -138,6 +154,7 @@ class ModelBuilder(Recorder):
             "DepthwiseConv2DOptions",
             {**window_fields(window, padding, activation, dilated=True), "DepthMultiplier": multiplier},
             name,
+            x.dtype,
         )
 
     def fully_connected(
@@ -147,6 +164,7 @@ class ModelBuilder(Recorder):
         *,
         activation: Activation = Activation.NONE,
         keep_num_dims: bool = False,
+        inputs: int | None = None,
         per_channel: bool = False,
         weights: Array | None = None,
         weight_quantisation: Quantisation | None = None,
@@ -156,11 +174,15 @@ class ModelBuilder(Recorder):
         output: Quantisation | None = None,
         name: str | None = None,
     ) -> Value:
-        """FULLY_CONNECTED with weights (units, inputs); inputs is the last dimension, or all but the batch."""
+        """FULLY_CONNECTED with weights (units, inputs); `inputs` is the last dimension, or all but the batch.
+
+        Without kept dimensions it may be anything that divides the number of elements.
+        """
         size = int(np.prod(x.shape))
-        inputs = x.shape[-1] if keep_num_dims or len(x.shape) == 2 else size // x.shape[0]
-        axis = 0 if per_channel and self.dtype is DType.INT8 else None
-        w, w_real = self._weights((units, inputs), gain / np.sqrt(inputs), weights, weight_quantisation, axis)
+        inputs = inputs or (x.shape[-1] if keep_num_dims or len(x.shape) == 2 else size // x.shape[0])
+        kind = self._weight_type(x)
+        axis = 0 if per_channel and kind is DType.INT8 else None
+        w, w_real = self._weights((units, inputs), gain / np.sqrt(inputs), weights, weight_quantisation, axis, kind)
         b, b_real = self._bias(x, w, units, bias) if use_bias else (None, None)
         shape = (*x.shape[:-1], units) if keep_num_dims else (size // inputs, units)
 
@@ -170,7 +192,8 @@ class ModelBuilder(Recorder):
 
         fields = {"FusedActivationFunction": ACTIVATIONS[activation], "KeepNumDims": keep_num_dims}
         indices = [x.index, w.index, -1 if b is None else b]
-        return self._operator("FULLY_CONNECTED", indices, shape, compute, output, "FullyConnectedOptions", fields, name)
+        options = "FullyConnectedOptions"
+        return self._operator("FULLY_CONNECTED", indices, shape, compute, output, options, fields, name, x.dtype)
 
     # Operators without weights.
 
@@ -193,6 +216,7 @@ class ModelBuilder(Recorder):
             "AddOptions",
             {"FusedActivationFunction": ACTIVATIONS[activation]},
             name,
+            a.dtype,
         )
 
     def average_pool(
@@ -244,6 +268,7 @@ class ModelBuilder(Recorder):
             "ReducerOptions",
             {"KeepDims": keep_dims},
             name,
+            x.dtype,
         )
 
     def pad(self, x: Value, paddings: Sequence[tuple[int, int]], *, name: str | None = None) -> Value:
@@ -259,84 +284,20 @@ class ModelBuilder(Recorder):
             "PadOptions",
             {},
             name,
+            x.dtype,
         )
 
-    def reshape(self, x: Value, shape: Sequence[int], *, name: str | None = None) -> Value:
-        """RESHAPE to a shape given in full."""
-        target = tuple(shape)
-        index = self._integers("shape", target)
-        return self._operator(
-            "RESHAPE",
-            [x.index, index],
-            target,
-            lambda: self._real(x).reshape(target),
-            x.quantisation,
-            "ReshapeOptions",
-            {"NewShape": target},
-            name,
-        )
-
-    def squeeze(self, x: Value, axes: Sequence[int], *, name: str | None = None) -> Value:
-        """SQUEEZE of the named axes, all of size 1."""
-        shape = tuple(d for i, d in enumerate(x.shape) if i not in axes)
-        return self._operator(
-            "SQUEEZE",
-            [x.index],
-            shape,
-            lambda: self._real(x).reshape(shape),
-            x.quantisation,
-            "SqueezeOptions",
-            {"SqueezeDims": tuple(axes)},
-            name,
-        )
+    def dequantize(self, x: Value) -> Value:
+        """DEQUANTIZE to FLOAT32."""
+        return self._plain("DEQUANTIZE", [x.index], x.shape, DType.FLOAT32, lambda: self._real(x), None, {})
 
     def quantize(
         self, x: Value, output: Quantisation | None = None, *, dtype: DType | None = None, name: str | None = None
     ) -> Value:
-        """QUANTIZE to another quantisation, and to another type if `dtype` is given."""
+        """QUANTIZE to another quantisation, and to another type if `dtype` is given; from float to the builder's."""
+        kind = dtype or (self.dtype if x.dtype is DType.FLOAT32 else x.dtype)
         return self._operator(
-            "QUANTIZE", [x.index], x.shape, lambda: self._real(x), output, "QuantizeOptions", {}, name, dtype
-        )
-
-    def split(
-        self, x: Value, sizes: int | Sequence[int], *, axis: int = -1, name: str | None = None
-    ) -> tuple[Value, ...]:
-        """SPLIT into `sizes` equal pieces along `axis`, or SPLIT_V into pieces of the given sizes (-1 is the rest)."""
-        extent, along = x.shape[axis], axis % len(x.shape)
-        axis_index = self._constant("axis", np.array(axis, dtype=np.int32), DType.INT32).index
-        if isinstance(sizes, int):
-            kind, lengths = "SPLIT", [extent // sizes] * sizes
-            inputs, options = [axis_index, x.index], "SplitOptions"
-        else:
-            kind, lengths = "SPLIT_V", [extent - sum(sizes) - 1 if n == -1 else n for n in sizes]
-            inputs, options = [x.index, self._integers("sizes", sizes), axis_index], "SplitVOptions"
-        if sum(lengths) != extent:
-            raise ValueError(f"{extent} elements along axis {axis} do not split into {sizes}")
-        label = name or f"{kind.lower()}{len(self._operators)}"
-        made = []
-        for index, (end, length) in enumerate(zip(accumulate(lengths), lengths, strict=True)):
-            shape = (*x.shape[:along], length, *x.shape[along + 1 :])
-            piece = self._tensor(f"{label}_{index}", shape, x.dtype, x.quantisation)
-            self._thunks[piece.index] = partial(self._piece, x, range(end - length, end), along)
-            made.append(piece)
-        self._record(kind, inputs, made, options, {"NumSplits": len(made)})
-        return tuple(made)
-
-    def concatenate(self, values: Sequence[Value], *, axis: int = -1, name: str | None = None) -> Value:
-        """CONCATENATION along `axis` of values of one quantisation, which the output keeps."""
-        first, along = values[0], axis % len(values[0].shape)
-        if any(value.quantisation != first.quantisation for value in values):
-            raise ValueError("values of different quantisations; give them one by `quantize`")
-        extent = sum(value.shape[along] for value in values)
-        return self._operator(
-            "CONCATENATION",
-            [value.index for value in values],
-            (*first.shape[:along], extent, *first.shape[along + 1 :]),
-            lambda: np.concatenate([self._real(value) for value in values], axis=along),
-            first.quantisation,
-            "ConcatenationOptions",
-            {"Axis": axis},
-            name,
+            "QUANTIZE", [x.index], x.shape, lambda: self._real(x), output, "QuantizeOptions", {}, name, kind
         )
 
     def softmax(
@@ -353,6 +314,7 @@ class ModelBuilder(Recorder):
             "SoftmaxOptions",
             {"Beta": beta},
             name,
+            x.dtype,
         )
 
     def relu(
@@ -373,12 +335,10 @@ class ModelBuilder(Recorder):
             None,
             {},
             name,
+            x.dtype,
         )
 
     # Internals.
-
-    def _piece(self, x: Value, places: range, axis: int) -> Real:
-        return np.take(self._real(x), places, axis=axis)
 
     def _pool(
         self,
@@ -406,4 +366,5 @@ class ModelBuilder(Recorder):
             "Pool2DOptions",
             fields,
             name,
+            x.dtype,
         )

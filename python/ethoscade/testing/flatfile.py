@@ -20,7 +20,7 @@ from ..ir import DType, Quantisation
 _BUFFER_ALIGNMENT = 16  # runtimes map constants in place
 _SCHEMA_VERSION = 3
 
-_TENSOR_TYPES = {
+TENSOR_TYPES = {
     DType.INT8: tflite.TensorType.INT8,
     DType.UINT8: tflite.TensorType.UINT8,
     DType.INT16: tflite.TensorType.INT16,
@@ -147,7 +147,7 @@ def _tensor(b: Any, tensor: TensorRecord, buffer: int) -> int:
     name = b.CreateString(tensor.name)
     tflite.TensorStart(b)
     tflite.TensorAddShape(b, shape)
-    tflite.TensorAddType(b, _TENSOR_TYPES[tensor.dtype])
+    tflite.TensorAddType(b, TENSOR_TYPES[tensor.dtype])
     tflite.TensorAddBuffer(b, buffer)
     tflite.TensorAddName(b, name)
     if quantisation is not None:

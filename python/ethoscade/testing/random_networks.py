@@ -1,8 +1,8 @@
 """Random small networks for property tests: every choice comes from one seeded generator.
 
-Owns what is drawn and with which odds. The networks cover chains, residuals and branches, kernels and strides of
-unequal sides, dilation, SAME, VALID and explicit padding, odd sizes, pools, both 8-bit types, weights quantised per
-tensor and per channel.
+Owns what follows what: chains, forks, cuts by operators that stay on the CPU, several inputs and outputs. What an
+operator may look like is `drawing`'s. Together they draw every operator and attribute that the reader understands, so
+that whatever is wrong with one of them is found by some seed.
 """
 
 from __future__ import annotations
@@ -11,152 +11,28 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..ir import Activation, DType
+from ..ir import DType, Quantisation
 from .builder import ModelBuilder
+from .calibration import coarse_scale
+from .drawing import Drawing
 from .recorder import Value
 
-_ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
-_KERNELS = (1, 1, 2, 3, 3, 3, 5)
+_Step = Callable[[Drawing, Value], Value]
 
-
-class _Drawing:
-    """Draws operators onto a builder."""
-
-    def __init__(self, builder: ModelBuilder, rng: np.random.Generator, max_channels: int) -> None:
-        self.builder = builder
-        self.rng = rng
-        self.max_channels = max_channels
-
-    def integer(self, low: int, high: int) -> int:
-        """low <= n <= high."""
-        return int(self.rng.integers(low, high + 1))
-
-    def chance(self, probability: float) -> bool:
-        """True with that probability."""
-        return bool(self.rng.random() < probability)
-
-    def channels(self) -> int:
-        """Up to `max_channels`, often a multiple of 16, which the NPU stores and splits differently."""
-        bricks = self.max_channels // 16
-        if bricks and self.chance(0.5):
-            return 16 * self.integer(1, bricks)
-        return self.integer(1, self.max_channels)
-
-    def activation(self) -> Activation:
-        """Any fused activation, none in half of the cases."""
-        return Activation.NONE if self.chance(0.5) else _ACTIVATIONS[self.integer(1, 3)]
-
-    def kernel(self) -> tuple[int, int]:
-        """Mostly square."""
-        side = _KERNELS[self.integer(0, len(_KERNELS) - 1)]
-        return (side, side) if self.chance(0.75) else (side, _KERNELS[self.integer(0, len(_KERNELS) - 1)])
-
-    def stride(self, square: bool) -> tuple[int, int]:
-        """1 to 3, mostly 1."""
-        first = self.integer(1, 3) if self.chance(0.4) else 1
-        return (first, first) if square or self.chance(0.8) else (first, self.integer(1, 3))
-
-    def padding(self, x: Value, span: tuple[int, int]) -> str:
-        """VALID only where a kernel that spans `span` fits."""
-        fits = x.shape[1] >= span[0] and x.shape[2] >= span[1]
-        return "VALID" if fits and self.chance(0.4) else "SAME"
-
-    def conv(self, x: Value) -> Value:
-        """CONV_2D."""
-        kernel = self.kernel()
-        # TFLite's optimised kernels and the NPU both take either a stride or a dilation.
-        dilation = self.integer(1, 2)
-        stride = (1, 1) if dilation > 1 else self.stride(square=False)
-        span = ((kernel[0] - 1) * dilation + 1, (kernel[1] - 1) * dilation + 1)
-        return self.builder.conv2d(
-            x,
-            self.channels(),
-            kernel,
-            stride=stride,
-            dilation=dilation,
-            padding=self.padding(x, span),
-            activation=self.activation(),
-        )
-
-    def depthwise(self, x: Value) -> Value:
-        """DEPTHWISE_CONV_2D, now and then with a multiplier where the channels allow it."""
-        kernel = self.kernel()
-        multiplier = self.integer(2, 4) if self.chance(0.2) and x.shape[3] * 4 <= self.max_channels else 1
-        dilation = self.integer(1, 2)
-        stride = (1, 1) if dilation > 1 else self.stride(square=True)
-        span = ((kernel[0] - 1) * dilation + 1, (kernel[1] - 1) * dilation + 1)
-        return self.builder.depthwise(
-            x,
-            kernel,
-            multiplier=multiplier,
-            stride=stride,
-            dilation=dilation,
-            padding=self.padding(x, span),
-            activation=self.activation(),
-        )
-
-    def pool(self, x: Value) -> Value:
-        """AVERAGE_POOL_2D or MAX_POOL_2D."""
-        kernel = self.kernel()
-        make = self.builder.max_pool if self.chance(0.5) else self.builder.average_pool
-        return make(
-            x, kernel, stride=self.stride(square=False), padding=self.padding(x, kernel), activation=self.activation()
-        )
-
-    def pad(self, x: Value) -> Value:
-        """PAD around the image, and a convolution without padding of its own behind it where one fits."""
-        amounts = [(self.integer(0, 2), self.integer(0, 2)) for _ in range(2)]
-        padded = self.builder.pad(x, [(0, 0), *amounts, (0, 0)])
-        if min(padded.shape[1:3]) < 3:
-            return padded
-        if self.chance(0.5):
-            return self.builder.depthwise(padded, 3, stride=self.integer(1, 2), padding="VALID")
-        return self.builder.conv2d(padded, self.channels(), 3, padding="VALID")
-
-    def residual(self, x: Value) -> Value:
-        """One or two operators that keep the shape, and an ADD around them."""
-        y = x
-        if self.chance(0.6):
-            y = self.builder.depthwise(y, 3, activation=self.activation())
-        y = self.builder.conv2d(y, x.shape[3], self.integer(0, 1) * 2 + 1, activation=self.activation())
-        operands = (x, y) if self.chance(0.5) else (y, x)
-        return self.builder.add(*operands, activation=self.activation())
-
-    def branches(self, x: Value) -> Value:
-        """SPLIT or SPLIT_V of the channels, a convolution for each piece, and their ADD or CONCATENATION."""
-        if x.shape[3] == 1:
-            return self.residual(x)
-        if x.shape[3] % 2 == 0 and self.chance(0.5):
-            pieces = self.builder.split(x, 2)
-        else:
-            pieces = self.builder.split(x, (self.integer(1, x.shape[3] - 1), -1))
-        channels = self.channels()
-        left = self.builder.conv2d(pieces[0], channels, 2 * self.integer(0, 1) + 1, activation=self.activation())
-        if self.chance(0.5):
-            right = self.builder.conv2d(pieces[1], channels, 2 * self.integer(0, 1) + 1, activation=self.activation())
-            return self.builder.add(left, right)
-        right = self.builder.conv2d(pieces[1], self.channels(), 1, output=left.quantisation)
-        return self.builder.concatenate([left, right, left] if self.chance(0.2) else [left, right])
-
-    def standalone(self, x: Value) -> Value:
-        """QUANTIZE or an activation of its own."""
-        if self.chance(0.5):
-            return self.builder.quantize(x)
-        return self.builder.relu(x, activation=_ACTIVATIONS[self.integer(1, 2)])
-
-    def head(self, x: Value) -> None:
-        """Nothing, or a classifier of some kind."""
-        b = self.builder
-        if self.chance(0.5):
-            return
-        if self.chance(0.5):
-            x = b.mean(x, keep_dims=self.chance(0.5))
-            x = b.reshape(x, (x.shape[0], x.shape[-1])) if len(x.shape) == 4 else x
-        elif self.chance(0.5):
-            x = b.average_pool(x, (x.shape[1], x.shape[2]))
-        x = b.fully_connected(x, self.integer(2, 24), activation=self.activation())
-        if self.chance(0.5):
-            b.softmax(x)
+_BODY: tuple[tuple[float, _Step], ...] = (
+    (0.2, Drawing.conv),
+    (0.12, Drawing.depthwise),
+    (0.12, Drawing.pool),
+    (0.08, Drawing.pad),
+    (0.12, Drawing.residual),
+    (0.12, Drawing.branches),
+    (0.1, Drawing.standalone),
+    (0.06, Drawing.add),
+    (0.06, Drawing.reshape),
+    (0.02, Drawing.squeezed),
+    (0.02, Drawing.sliced),
+)
+_HEADS: tuple[tuple[float, _Step], ...] = ((0.12, Drawing.dense), (0.05, Drawing.mean), (0.03, Drawing.softmax))
 
 
 def random_network(
@@ -168,29 +44,66 @@ def random_network(
     dtype: DType | None = None,
     heads: bool = True,
 ) -> bytes:
-    """A network of 1 to `max_operators` drawn steps (a step is one to three operators) and perhaps a classifier.
+    """A network of 1 to `max_operators` drawn steps (a step is one to a few operators) and perhaps a classifier.
 
-    `dtype` None draws int8 (mostly) or uint8; `heads` False leaves out MEAN, FULLY_CONNECTED and SOFTMAX.
+    Images have up to `max_resolution` rows and columns. `dtype` None draws int8 (mostly) or uint8, in which the network
+    begins; `heads` False leaves out MEAN, FULLY_CONNECTED and SOFTMAX.
     """
     rng = np.random.Generator(np.random.PCG64(seed))
     if dtype is None:
         dtype = DType.UINT8 if rng.random() < 0.3 else DType.INT8
     builder = ModelBuilder(f"random_{seed}", dtype=dtype, per_channel=bool(rng.random() < 0.8), seed=seed)
-    draw = _Drawing(builder, rng, max_channels)
-    size = [draw.integer(1, max_resolution) for _ in range(2)]
-    x = builder.input((1, *size, draw.channels()), name="input")
-    steps: tuple[tuple[float, Callable[[Value], Value]], ...] = (
-        (0.3, draw.conv),
-        (0.15, draw.depthwise),
-        (0.15, draw.pool),
-        (0.1, draw.pad),
-        (0.15, draw.residual),
-        (0.1, draw.branches),
-        (0.05, draw.standalone),
-    )
-    odds = [p for p, _ in steps]
+    draw = Drawing(builder, rng, max_channels, heads)
+    values = [_first(draw, max_resolution)]
+    steps = (*_BODY, *_HEADS) if heads else _BODY
+    odds = np.array([p for p, _ in steps]) / sum(p for p, _ in steps)
     for _ in range(draw.integer(1, max_operators)):
-        x = steps[int(rng.choice(len(steps), p=odds))][1](x)
-    if heads:
-        draw.head(x)
+        # Mostly the last value, so that networks become deep; else any, so that they fork.
+        x = values[-1] if draw.chance(0.8) else values[draw.integer(0, len(values) - 1)]
+        values.append(draw.smaller(steps[int(rng.choice(len(steps), p=odds))][1](draw, x)))
+    if heads and draw.chance(0.4):
+        values.append(_classified(draw, values[-1]))
+    _expose(draw, values)
     return builder.build()
+
+
+def _first(draw: Drawing, max_resolution: int) -> Value:
+    """A network input, mostly one image; sometimes float, quantised by the network itself."""
+    height, width = (draw.integer(1, max_resolution) for _ in range(2))
+    batch = 2 if draw.chance(0.05) else 1
+    shape: tuple[int, ...] = (batch, height, width, draw.channels())
+    if draw.chance(0.15):
+        shape = shape[draw.integer(1, 3) :]
+    b = draw.builder
+    if draw.chance(0.08):
+        return b.quantize(b.input(shape, dtype=DType.FLOAT32, name="input"))
+    quantisation = None
+    if draw.chance(0.15):
+        low, high = b.dtype.limits
+        zero_point = (low, high, draw.integer(low, high))[draw.integer(0, 2)]
+        quantisation = Quantisation((coarse_scale(2.0 ** draw.rng.uniform(-16, 4)),), (zero_point,))
+    return b.input(shape, name="input", quantisation=quantisation)
+
+
+def _classified(draw: Drawing, x: Value) -> Value:
+    """A classifier of some kind."""
+    b = draw.builder
+    if len(x.shape) == 4 and draw.chance(0.5):
+        x = b.mean(x, keep_dims=draw.chance(0.5))
+        x = draw.reshaped(x, (x.shape[0], x.shape[-1])) if len(x.shape) == 4 else x
+    elif len(x.shape) == 4 and draw.chance(0.5):
+        x = b.average_pool(x, (x.shape[1], x.shape[2]))
+    x = draw.dense(x)
+    return draw.softmax(x) if draw.chance(0.5) else x
+
+
+def _expose(draw: Drawing, values: list[Value]) -> None:
+    """The last value is an output of the network; others may be, whoever reads them, and an input as well."""
+    last = values[-1]
+    others = [value for value in values[1:-1] if draw.chance(0.12)]
+    if draw.chance(0.08):
+        last = draw.builder.dequantize(last)
+    outputs = [*others, last] if draw.chance(0.5) else [last, *others[::-1]]
+    if draw.chance(0.05):
+        outputs.append(values[0])
+    draw.builder.output(*outputs)

@@ -19,6 +19,9 @@ from .schema import SIGNED_VERSIONS
 
 Array = npt.NDArray[np.generic]
 
+UNQUANTISED = Quantisation((1.0,), (0,))
+"""What `Value` says of tensors that carry no quantisation."""
+
 
 @dataclass(frozen=True)
 class Value:
@@ -61,7 +64,7 @@ class Recorder:
 
     def _constant(self, name: str, data: Array, dtype: DType) -> Value:
         self._tensors.append(TensorRecord(f"{name}{len(self._tensors)}", data.shape, dtype, None, data))
-        return Value(len(self._tensors) - 1, name, data.shape, dtype, Quantisation((1.0,), (0,)))
+        return Value(len(self._tensors) - 1, name, data.shape, dtype, UNQUANTISED)
 
     def _integers(self, name: str, numbers: Sequence[int]) -> int:
         return self._constant(name, np.array(numbers, dtype=np.int32), DType.INT32).index
@@ -73,8 +76,8 @@ class Recorder:
         given: Array | None,
         quantisation: Quantisation | None,
         axis: int | None,
+        dtype: DType,
     ) -> tuple[Value, Real]:
-        dtype = DType.UINT8 if self.dtype is DType.UINT8 else DType.INT8
         if given is None:
             given = self._rng.standard_normal(shape) * np.sqrt(2.0) * deviation
         if given.shape != shape:
@@ -106,6 +109,14 @@ class Recorder:
         value = self._tensor(f"bias{len(self._tensors)}", (channels,), DType.INT32, quantisation, stored)
         return value.index, dequantise(stored, quantisation)
 
+    def _weight_type(self, x: Value) -> DType:
+        """Weights are of the feature map's type, where that has 8 bits."""
+        return DType.UINT8 if x.dtype is DType.UINT8 else DType.INT8
+
+    def _axis(self, x: Value, axis: int) -> int | None:
+        """Along which axis weights are quantised; uint8 ones have one scale."""
+        return axis if self.per_channel and x.dtype is not DType.UINT8 else None
+
     def _real(self, value: Value) -> Real:
         """Real value of a tensor in the calibration run, computed once."""
         if value.index not in self._reals:
@@ -136,6 +147,24 @@ class Recorder:
         self._record(kind, inputs, [value], options, fields)
         return value
 
+    def _plain(
+        self,
+        kind: str,
+        inputs: Sequence[int],
+        shape: tuple[int, ...],
+        dtype: DType,
+        compute: Callable[[], Real],
+        options: str | None,
+        fields: Fields,
+    ) -> Value:
+        """An operator whose output has no quantisation: float, or integers that are counts."""
+        name = f"{kind.lower()}{len(self._operators)}"
+        self._tensors.append(TensorRecord(name, shape, dtype))
+        value = Value(len(self._tensors) - 1, name, shape, dtype, UNQUANTISED)
+        self._thunks[value.index] = compute
+        self._record(kind, inputs, [value], options, fields)
+        return value
+
     def _record(
         self,
         kind: str,
@@ -144,6 +173,6 @@ class Recorder:
         options: str | None,
         fields: Fields,
     ) -> None:
-        version = 1 if self.dtype is DType.UINT8 else SIGNED_VERSIONS.get(kind, 1)
+        version = 1 if outputs[0].dtype is DType.UINT8 else SIGNED_VERSIONS.get(kind, 1)
         made = tuple(value.index for value in outputs)
         self._operators.append(OperatorRecord(kind, version, tuple(inputs), made, options, fields))

@@ -1,0 +1,381 @@
+"""Draws single operators, or a few that belong together, onto a builder: each draw takes a value and returns another.
+
+Owns the odds of every attribute that the reader knows; which draws follow each other is `random_networks`' matter.
+Values are 8-bit feature maps of one to four dimensions, whatever an operator needs of them is reshaped for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..ir import Activation, DType, Quantisation
+from .builder import ModelBuilder
+from .calibration import coarse_scale
+from .recorder import Value
+
+_ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
+_KERNELS = (1, 1, 2, 3, 3, 3, 5)
+_LARGEST_ROW = 2048
+"""A FULLY_CONNECTED weighs at most so many elements; more of them make it a matter of weights alone."""
+_MOST_ELEMENTS = 1 << 15
+
+
+class Drawing:
+    """Draws operators onto a builder, all from one generator.
+
+    Without `heads`, no draw that is asked for another operator makes a MEAN or FULLY_CONNECTED.
+    """
+
+    def __init__(self, builder: ModelBuilder, rng: np.random.Generator, max_channels: int, heads: bool) -> None:
+        self.builder = builder
+        self.rng = rng
+        self.max_channels = max_channels
+        self.heads = heads
+
+    # Numbers.
+
+    def integer(self, low: int, high: int) -> int:
+        """low <= n <= high."""
+        return int(self.rng.integers(low, high + 1))
+
+    def chance(self, probability: float) -> bool:
+        """True with that probability."""
+        return bool(self.rng.random() < probability)
+
+    def axis(self, rank: int, last: float = 0.5) -> int:
+        """An axis, counted from either end; the last one with that probability at least."""
+        axis = rank - 1 if self.chance(last) else self.integer(0, rank - 1)
+        return axis - rank if self.chance(0.5) else axis
+
+    def channels(self) -> int:
+        """Up to `max_channels`, often a multiple of 16, which the NPU stores and splits differently."""
+        bricks = self.max_channels // 16
+        if bricks and self.chance(0.5):
+            return 16 * self.integer(1, bricks)
+        return self.integer(1, self.max_channels)
+
+    def activation(self) -> Activation:
+        """Any fused activation, none in half of the cases."""
+        return Activation.NONE if self.chance(0.5) else _ACTIVATIONS[self.integer(1, 3)]
+
+    def kernel(self) -> tuple[int, int]:
+        """Mostly square."""
+        side = _KERNELS[self.integer(0, len(_KERNELS) - 1)]
+        return (side, side) if self.chance(0.75) else (side, _KERNELS[self.integer(0, len(_KERNELS) - 1)])
+
+    def stride(self, square: bool) -> tuple[int, int]:
+        """1 to 3, mostly 1; now and then more than the NPU has."""
+        first = self.integer(1, 3) if self.chance(0.4) else 1
+        first = self.integer(4, 5) if self.chance(0.03) else first
+        return (first, first) if square or self.chance(0.8) else (first, self.integer(1, 3))
+
+    def dilation(self) -> tuple[int, int]:
+        """1 or 2 along each axis, mostly 1; now and then more than the NPU has."""
+        if self.chance(0.6):
+            return (1, 1)
+        largest = 3 if self.chance(0.05) else 2
+        return (self.integer(1, largest), self.integer(1, largest))
+
+    def padding(self, x: Value, span: tuple[int, int]) -> str:
+        """VALID only where a kernel that spans `span` fits."""
+        fits = x.shape[1] >= span[0] and x.shape[2] >= span[1]
+        return "VALID" if fits and self.chance(0.4) else "SAME"
+
+    def quantisation(self, like: Value) -> Quantisation | None:
+        """Mostly None, what a run of the network shows; else other scales and zero points, some at the type's ends."""
+        if self.chance(0.9):
+            return None
+        low, high = like.dtype.limits
+        zero_point = (low, high, 0, self.integer(low, high))[self.integer(0, 3)]
+        scale = coarse_scale(like.quantisation.scale * 2.0 ** self.rng.uniform(-5, 5))
+        return Quantisation((scale,), (min(max(zero_point, low), high),))
+
+    # Shapes.
+
+    def image(self, x: Value) -> Value:
+        """The value as an image NHWC: reshaped if it has other than four dimensions, or a great many channels."""
+        most = 4 * self.max_channels
+        if len(x.shape) == 4 and x.shape[3] <= most:
+            return x
+        depth = max(n for n in range(1, most + 1) if x.shape[-1] % n == 0)
+        pixels = math.prod(x.shape) // depth
+        height = self.divisor(pixels)
+        return self.reshaped(x, (1, height, pixels // height, depth))
+
+    def divisor(self, number: int) -> int:
+        """Any divisor."""
+        found = [n for n in range(1, number + 1) if number % n == 0]
+        return found[self.integer(0, len(found) - 1)]
+
+    def reshape(self, x: Value) -> Value:
+        """To any shape of one to four dimensions; pixels mostly stay whole."""
+        rank = self.integer(1, 4)
+        whole = len(x.shape) > 1 and rank > 1 and self.chance(0.7)
+        left = math.prod(x.shape[:-1]) if whole else math.prod(x.shape)
+        tail = [x.shape[-1]] if whole else []
+        sizes: list[int] = []
+        for _ in range(rank - 1 - len(tail)):
+            sizes.append(1 if not sizes and rank == 4 and self.chance(0.8) else self.divisor(left))
+            left //= sizes[-1]
+        return self.reshaped(x, (*sizes, left, *tail))
+
+    def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """RESHAPE, its target given in one of the ways there are; or SQUEEZE or EXPAND_DIMS where they do it."""
+        b = self.builder
+        ones = [i for i, extent in enumerate(x.shape) if extent == 1]
+        if tuple(d for d in x.shape if d != 1) == shape and ones and self.chance(0.7):
+            return b.squeeze(x, ones if self.chance(0.5) else ())
+        for axis in range(len(shape)):
+            if shape[axis] == 1 and (*shape[:axis], *shape[axis + 1 :]) == x.shape and self.chance(0.7):
+                return b.expand_dims(x, axis - len(shape) if self.chance(0.5) else axis)
+        if self.chance(0.5):
+            wild = self.integer(0, len(shape) - 1)
+            shape = (*shape[:wild], -1, *shape[wild + 1 :])
+        elif shape[0] == x.shape[0] and self.chance(0.3):
+            # As converters write a shape that keeps the batch: computed from the input's when the network runs.
+            batch = b.strided_slice(b.shape_of(x), (0,), (1,), (1,), shrink_mask=1)
+            return b.reshape(x, shape, target=b.pack([batch, *shape[1:]]))
+        return b.reshape(x, shape, as_option=self.chance(0.2))
+
+    def squeezed(self, x: Value) -> Value:
+        """Without its dimensions of extent 1, or with one more."""
+        bare = tuple(d for d in x.shape if d != 1)
+        if bare and bare != x.shape and (len(x.shape) == 4 or self.chance(0.5)):
+            return self.reshaped(x, bare)
+        if len(x.shape) == 4:
+            return self.reshape(x)
+        axis = self.integer(0, len(x.shape))
+        return self.reshaped(x, (*x.shape[:axis], 1, *x.shape[axis:]))
+
+    # Operators with a window.
+
+    def conv(self, x: Value) -> Value:
+        """CONV_2D."""
+        x, kernel = self.image(x), self.kernel()
+        dilation, stride = self.dilation(), self.stride(square=False)
+        return self.builder.conv2d(
+            x,
+            self.channels(),
+            kernel,
+            stride=stride,
+            dilation=dilation,
+            padding=self.padding(x, _span(kernel, dilation)),
+            activation=self.activation(),
+            output=self.quantisation(x),
+        )
+
+    def depthwise(self, x: Value) -> Value:
+        """DEPTHWISE_CONV_2D, now and then with a multiplier where the channels allow it."""
+        x, kernel = self.image(x), self.kernel()
+        multiplier = self.integer(2, 4) if self.chance(0.2) and x.shape[3] * 4 <= self.max_channels else 1
+        dilation, stride = self.dilation(), self.stride(square=True)
+        return self.builder.depthwise(
+            x,
+            kernel,
+            multiplier=multiplier,
+            stride=stride,
+            dilation=dilation,
+            padding=self.padding(x, _span(kernel, dilation)),
+            activation=self.activation(),
+            output=self.quantisation(x),
+            use_bias=self.chance(0.8),
+        )
+
+    def pool(self, x: Value) -> Value:
+        """AVERAGE_POOL_2D or MAX_POOL_2D; now and then of the whole image, with any stride."""
+        x, kernel, stride = self.image(x), self.kernel(), self.stride(square=False)
+        if self.chance(0.15) and max(x.shape[1:3]) <= 16:
+            kernel, stride = (x.shape[1], x.shape[2]), (self.integer(1, 9), self.integer(1, 9))
+        make = self.builder.max_pool if self.chance(0.5) else self.builder.average_pool
+        return make(x, kernel, stride=stride, padding=self.padding(x, kernel), activation=self.activation())
+
+    def pad(self, x: Value) -> Value:
+        """PAD, mostly around the image, and a convolution without padding of its own behind it where one fits."""
+        if len(x.shape) != 4 or self.chance(0.2):
+            return self.builder.pad(
+                x, [(0, 0) if d > 24 else (self.integer(0, 1), self.integer(0, 1)) for d in x.shape]
+            )
+        amounts = [(self.integer(0, 2), self.integer(0, 2)) for _ in range(2)]
+        padded = self.builder.pad(x, [(0, 0), *amounts, (0, 0)])
+        if min(padded.shape[1:3]) < 3 or self.chance(0.2):
+            return padded
+        padding = "VALID" if self.chance(0.8) else "SAME"
+        if self.chance(0.5):
+            return self.builder.depthwise(padded, 3, stride=self.integer(1, 2), padding=padding)
+        return self.builder.conv2d(padded, self.channels(), 3, padding=padding)
+
+    # Other operators.
+
+    def dense(self, x: Value) -> Value:
+        """FULLY_CONNECTED over the pixels of an image or the rows of a matrix, or over several of them at once."""
+        keep, units = self.chance(0.6), self.channels()
+        inputs = x.shape[-1]
+        if not keep and self.chance(0.5):
+            rows = self.divisor(math.prod(x.shape[:-1]))
+            inputs = math.prod(x.shape) // rows
+        if inputs > _LARGEST_ROW:
+            inputs = x.shape[-1] if x.shape[-1] <= _LARGEST_ROW else self._small_divisor(math.prod(x.shape))
+            keep = keep and inputs == x.shape[-1]
+        return self.builder.fully_connected(
+            x,
+            units,
+            keep_num_dims=keep,
+            inputs=inputs,
+            activation=self.activation(),
+            per_channel=self.chance(0.3),
+            use_bias=self.chance(0.8),
+            output=self.quantisation(x),
+        )
+
+    def _small_divisor(self, number: int) -> int:
+        return max(n for n in range(1, _LARGEST_ROW + 1) if number % n == 0)
+
+    def mean(self, x: Value) -> Value:
+        """MEAN, mostly of height and width together or of one of them."""
+        rank = len(x.shape)
+        axes: Sequence[int] = [(1, 2), (1,), (2,), (2, 1), (-3, -2)][self.integer(0, 4)]
+        if rank != 4 or self.chance(0.2):
+            axes = sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 2))})
+        keep = self.chance(0.5) or len(axes) == rank
+        return self.builder.mean(x, axes, keep_dims=keep, output=self.quantisation(x))
+
+    def standalone(self, x: Value) -> Value:
+        """QUANTIZE, to the other type too, or an activation of its own, of any shape."""
+        x = self.reshape(x) if self.chance(0.25) else x
+        if self.chance(0.5):
+            other = DType.UINT8 if x.dtype is DType.INT8 else DType.INT8
+            target = other if self.chance(0.3) else x.dtype
+            output = self.quantisation(x) if target is x.dtype else None
+            return self.builder.quantize(
+                x, x.quantisation if self.chance(0.05) and target is x.dtype else output, dtype=target
+            )
+        output = x.quantisation if self.chance(0.3) else self.quantisation(x)
+        return self.builder.relu(x, activation=_ACTIVATIONS[self.integer(1, 3)], output=output)
+
+    def softmax(self, x: Value) -> Value:
+        """SOFTMAX, which stays on the CPU and cuts the network in two."""
+        return self.builder.softmax(x, beta=1.0 if self.chance(0.5) else float(self.integer(1, 8)) / 4)
+
+    def add(self, x: Value) -> Value:
+        """ADD of a value to itself, to a constant, to a mean of itself or to another network input."""
+        how = self.integer(0, 3)
+        if how == 0:
+            other = x
+        elif how == 1:
+            shape = x.shape if self.chance(0.3) else (x.shape[-1],) if self.chance(0.5) else (1,)
+            other = self.builder.constant(self.rng.standard_normal(shape), dtype=x.dtype)
+        elif how == 2 and len(x.shape) == 4 and self.heads:
+            other = self.builder.mean(x, keep_dims=True)
+        else:
+            other = self.builder.input(x.shape, dtype=x.dtype)
+        operands = (x, other) if self.chance(0.5) else (other, x)
+        return self.builder.add(*operands, activation=self.activation())
+
+    # Several operators.
+
+    def residual(self, x: Value) -> Value:
+        """One or two operators that keep the shape, and an ADD around them."""
+        x = self.image(x) if len(x.shape) == 4 or not self.heads else x
+        if len(x.shape) != 4:
+            y = self.builder.fully_connected(x, x.shape[-1], keep_num_dims=True) if x.shape[-1] <= 256 else x
+            y = self.builder.quantize(y)
+        else:
+            y = self.builder.depthwise(x, 3, activation=self.activation()) if self.chance(0.6) else x
+            if self.heads and self.chance(0.3):
+                y = self.builder.fully_connected(y, x.shape[3], keep_num_dims=True, activation=self.activation())
+            else:
+                y = self.builder.conv2d(y, x.shape[3], self.integer(0, 1) * 2 + 1, activation=self.activation())
+        operands = (x, y) if self.chance(0.5) else (y, x)
+        return self.builder.add(*operands, activation=self.activation(), output=self.quantisation(x))
+
+    def branches(self, x: Value) -> Value:
+        """SPLIT or SPLIT_V, mostly of the channels, an operator for each piece, and their ADD or CONCATENATION."""
+        pieces = self.pieces(self.image(x) if len(x.shape) == 4 or not self.heads else x)
+        if len(pieces) == 1 or self.chance(0.4):
+            return self.joined(pieces)
+        channels = self.channels()
+        left = self._branch(pieces[0], channels, None)
+        if self.chance(0.5) and pieces[0].shape[:-1] == pieces[1].shape[:-1]:
+            return self.builder.add(left, self._branch(pieces[1], channels, None))
+        if pieces[0].shape[:-1] != pieces[1].shape[:-1]:
+            return left
+        right = self._branch(pieces[1], self.channels(), left.quantisation)
+        return self.builder.concatenate([left, right, left] if self.chance(0.2) else [left, right])
+
+    def _branch(self, x: Value, channels: int, output: Quantisation | None) -> Value:
+        if not self.heads or (len(x.shape) == 4 and self.chance(0.7)):
+            kernel = 1 if output else 2 * self.integer(0, 1) + 1
+            return self.builder.conv2d(x, channels, kernel, activation=self.activation(), output=output)
+        return self.builder.fully_connected(x, channels, keep_num_dims=True, output=output)
+
+    def pieces(self, x: Value) -> tuple[Value, ...]:
+        """SPLIT or SPLIT_V along any axis that can be; the value itself if none can."""
+        axis = self.axis(len(x.shape), last=0.8)
+        extent = x.shape[axis]
+        if extent == 1:
+            axis = next((i for i, d in enumerate(x.shape) if d > 1), -1)
+            extent = x.shape[axis]
+        if extent == 1:
+            return (x,)
+        if extent % 2 == 0 and self.chance(0.5):
+            return self.builder.split(x, 4 if extent % 4 == 0 and self.chance(0.3) else 2, axis=axis)
+        first = self.integer(1, extent - 1)
+        sizes = (first, -1) if self.chance(0.5) else (first, extent - first)
+        return self.builder.split(x, sizes, axis=axis)
+
+    def joined(self, values: Sequence[Value]) -> Value:
+        """CONCATENATION of values that differ along one axis at most, in any order; PACK where they are all alike."""
+        first = values[0]
+        apart = [axis for axis in range(len(first.shape)) if len({value.shape[axis] for value in values}) > 1]
+        if not apart and len(first.shape) < 4 and len(values) > 1 and self.chance(0.3):
+            return self.builder.pack(values, self.axis(len(first.shape) + 1, last=0.3))
+        axis = apart[0] if apart else self.axis(len(first.shape), last=0.8)
+        order = [int(i) for i in self.rng.permutation(len(values))]
+        if self.chance(0.4):
+            # Each by way of a QUANTIZE, as converters give inputs of unequal quantisation the output's.
+            given = self.builder.quantize(first).quantisation
+            return self.builder.concatenate([self.builder.quantize(values[i], given) for i in order], axis=axis)
+        return self.builder.concatenate([values[i] for i in order], axis=axis)
+
+    def sliced(self, x: Value) -> Value:
+        """STRIDED_SLICE, which stays on the CPU: some elements of some axes, either way round, or one of an axis."""
+        rank = len(x.shape)
+        begin, end, strides, masks = [0] * rank, list(x.shape), [1] * rank, [0, 0, 0]
+        for axis in range(rank):
+            if self.chance(0.5):
+                continue
+            begin[axis] = self.integer(0, x.shape[axis] - 1)
+            end[axis] = self.integer(begin[axis] + 1, x.shape[axis])
+            strides[axis] = self.integer(1, 2)
+            masks[0] |= self.chance(0.2) << axis
+            masks[1] |= self.chance(0.2) << axis
+            if self.chance(0.2):
+                begin[axis], end[axis], strides[axis] = end[axis] - 1, begin[axis] - 1 - x.shape[axis], -1
+            elif rank > 1 and masks[2].bit_count() < rank - 1 and self.chance(0.15):
+                strides[axis], masks[2] = 1, masks[2] | 1 << axis
+                end[axis] = begin[axis] + 1
+                masks[0], masks[1] = masks[0] & ~(1 << axis), masks[1] & ~(1 << axis)
+        return self.builder.strided_slice(
+            x, begin, end, strides, begin_mask=masks[0], end_mask=masks[1], shrink_mask=masks[2]
+        )
+
+    def smaller(self, x: Value) -> Value:
+        """The value, reduced where it has grown beyond what a small network should carry."""
+        while math.prod(x.shape) > _MOST_ELEMENTS:
+            if len(x.shape) != 4 or x.shape[0] > 2:
+                pixels = math.prod(x.shape[:-1])
+                height = max(n for n in range(1, math.isqrt(pixels) + 1) if pixels % n == 0)
+                x = self.builder.reshape(x, (1, height, pixels // height, x.shape[-1]))
+            if x.shape[3] > self.max_channels:
+                x = self.builder.conv2d(x, self.max_channels, 1)
+            else:
+                x = self.builder.max_pool(x, 2, stride=2, padding="SAME")
+        return x
+
+
+def _span(kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[int, int]:
+    """Rows and columns that a dilated kernel spans."""
+    return (kernel[0] - 1) * dilation[0] + 1, (kernel[1] - 1) * dilation[1] + 1

@@ -1,0 +1,182 @@
+"""Operators of `ModelBuilder` that move elements or look at shapes, and compute nothing.
+
+Owns their methods and output shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import accumulate
+
+import numpy as np
+
+from ..ir import DType
+from .calibration import Real
+from .flatfile import TENSOR_TYPES
+from .recorder import UNQUANTISED, Recorder, Value
+
+
+class ShapeRecorder(Recorder):
+    """RESHAPE and its kin, SPLIT, CONCATENATION, PACK, STRIDED_SLICE and SHAPE."""
+
+    def reshape(
+        self,
+        x: Value,
+        shape: Sequence[int],
+        *,
+        target: Value | None = None,
+        as_option: bool = False,
+        name: str | None = None,
+    ) -> Value:
+        """RESHAPE to `shape`, in which one -1 stands for the rest.
+
+        The file says so by a constant; by `target`, integers made at run time; or, `as_option`, in the options alone.
+        """
+        stated = tuple(shape)
+        full = np.empty(x.shape, dtype=np.int8).reshape(stated).shape
+        inputs = [] if as_option else [self._integers("shape", stated) if target is None else target.index]
+        return self._operator(
+            "RESHAPE",
+            [x.index, *inputs],
+            full,
+            lambda: self._real(x).reshape(full),
+            x.quantisation,
+            "ReshapeOptions",
+            {"NewShape": stated},
+            name,
+            x.dtype,
+        )
+
+    def squeeze(self, x: Value, axes: Sequence[int] = (), *, name: str | None = None) -> Value:
+        """SQUEEZE of the named axes, all of size 1; of every one of size 1 if none is named."""
+        dropped = [axis % len(x.shape) for axis in axes] or [i for i, d in enumerate(x.shape) if d == 1]
+        shape = tuple(d for i, d in enumerate(x.shape) if i not in dropped)
+        return self._operator(
+            "SQUEEZE",
+            [x.index],
+            shape,
+            lambda: self._real(x).reshape(shape),
+            x.quantisation,
+            "SqueezeOptions",
+            {"SqueezeDims": tuple(axes)},
+            name,
+            x.dtype,
+        )
+
+    def expand_dims(self, x: Value, axis: int, *, name: str | None = None) -> Value:
+        """EXPAND_DIMS: a new dimension of size 1 before `axis`."""
+        place = axis % (len(x.shape) + 1)
+        shape = (*x.shape[:place], 1, *x.shape[place:])
+        index = self._constant("axis", np.array(axis, dtype=np.int32), DType.INT32).index
+        return self._operator(
+            "EXPAND_DIMS",
+            [x.index, index],
+            shape,
+            lambda: self._real(x).reshape(shape),
+            x.quantisation,
+            "ExpandDimsOptions",
+            {},
+            name,
+            x.dtype,
+        )
+
+    def shape_of(self, x: Value, dtype: DType = DType.INT32) -> Value:
+        """SHAPE: the dimensions of `x` as INT32 or INT64."""
+        shape = np.array(x.shape, dtype=np.float64)
+        kind = {"OutType": TENSOR_TYPES[dtype]}
+        return self._plain("SHAPE", [x.index], shape.shape, dtype, lambda: shape, "ShapeOptions", kind)
+
+    def strided_slice(
+        self,
+        x: Value,
+        begin: Sequence[int],
+        end: Sequence[int],
+        strides: Sequence[int],
+        *,
+        begin_mask: int = 0,
+        end_mask: int = 0,
+        shrink_mask: int = 0,
+    ) -> Value:
+        """STRIDED_SLICE; bit i of a mask leaves the begin or end of axis i open, or drops that axis."""
+        cut: list[slice | int] = []
+        for axis, (first, last, step) in enumerate(zip(begin, end, strides, strict=True)):
+            span = slice(None if begin_mask >> axis & 1 else first, None if end_mask >> axis & 1 else last, step)
+            cut.append(first if shrink_mask >> axis & 1 else span)
+        shape = np.empty(x.shape)[tuple(cut)].shape
+        inputs = [x.index, *(self._integers("slice", numbers) for numbers in (begin, end, strides))]
+        fields = {"BeginMask": begin_mask, "EndMask": end_mask, "ShrinkAxisMask": shrink_mask}
+
+        def compute() -> Real:
+            return self._real(x)[tuple(cut)].reshape(shape)
+
+        if x.quantisation is UNQUANTISED:
+            return self._plain("STRIDED_SLICE", inputs, shape, x.dtype, compute, "StridedSliceOptions", fields)
+        return self._operator(
+            "STRIDED_SLICE", inputs, shape, compute, x.quantisation, "StridedSliceOptions", fields, None, x.dtype
+        )
+
+    def pack(self, values: Sequence[Value | int], axis: int = 0) -> Value:
+        """PACK of values of one shape and quantisation along a new axis; plain integers are constants."""
+        parts = [
+            self._constant("integer", np.array(value, dtype=np.int32), DType.INT32) if isinstance(value, int) else value
+            for value in values
+        ]
+        first = next(value for value in values if not isinstance(value, int))
+        place = axis % (len(first.shape) + 1)
+        shape = (*first.shape[:place], len(parts), *first.shape[place:])
+        inputs, fields = [part.index for part in parts], {"ValuesCount": len(parts), "Axis": axis}
+        if first.quantisation is UNQUANTISED:
+            return self._plain("PACK", inputs, shape, first.dtype, lambda: np.zeros(shape), "PackOptions", fields)
+
+        def compute() -> Real:
+            return np.stack([self._real(part) for part in parts], axis=place)
+
+        return self._operator(
+            "PACK", inputs, shape, compute, first.quantisation, "PackOptions", fields, None, first.dtype
+        )
+
+    def split(
+        self, x: Value, sizes: int | Sequence[int], *, axis: int = -1, name: str | None = None
+    ) -> tuple[Value, ...]:
+        """SPLIT into `sizes` equal pieces along `axis`, or SPLIT_V into pieces of the given sizes (-1 is the rest)."""
+        extent, along = x.shape[axis], axis % len(x.shape)
+        axis_index = self._constant("axis", np.array(axis, dtype=np.int32), DType.INT32).index
+        if isinstance(sizes, int):
+            kind, lengths = "SPLIT", [extent // sizes] * sizes
+            inputs, options = [axis_index, x.index], "SplitOptions"
+        else:
+            kind, lengths = "SPLIT_V", [extent - sum(sizes) - 1 if n == -1 else n for n in sizes]
+            inputs, options = [x.index, self._integers("sizes", sizes), axis_index], "SplitVOptions"
+        if sum(lengths) != extent:
+            raise ValueError(f"{extent} elements along axis {axis} do not split into {sizes}")
+        label = name or f"{kind.lower()}{len(self._operators)}"
+        made = []
+        for index, (end, length) in enumerate(zip(accumulate(lengths), lengths, strict=True)):
+            shape = (*x.shape[:along], length, *x.shape[along + 1 :])
+            piece = self._tensor(f"{label}_{index}", shape, x.dtype, x.quantisation)
+            self._thunks[piece.index] = partial(self._piece, x, range(end - length, end), along)
+            made.append(piece)
+        self._record(kind, inputs, made, options, {"NumSplits": len(made)})
+        return tuple(made)
+
+    def concatenate(self, values: Sequence[Value], *, axis: int = -1, name: str | None = None) -> Value:
+        """CONCATENATION along `axis` of values of one quantisation, which the output keeps."""
+        first, along = values[0], axis % len(values[0].shape)
+        if any(value.quantisation != first.quantisation for value in values):
+            raise ValueError("values of different quantisations; give them one by `quantize`")
+        extent = sum(value.shape[along] for value in values)
+        return self._operator(
+            "CONCATENATION",
+            [value.index for value in values],
+            (*first.shape[:along], extent, *first.shape[along + 1 :]),
+            lambda: np.concatenate([self._real(value) for value in values], axis=along),
+            first.quantisation,
+            "ConcatenationOptions",
+            {"Axis": axis},
+            name,
+            first.dtype,
+        )
+
+    def _piece(self, x: Value, places: range, axis: int) -> Real:
+        return np.take(self._real(x), places, axis=axis)

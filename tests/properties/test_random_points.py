@@ -1,0 +1,72 @@
+"""Random networks at several budgets on every accelerator, held to two judges: a small sample of the bench's sweep."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from end_to_end import ACCELERATORS
+from ethoscade import reference, verification
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benches"))
+
+import random_networks
+from random_networks import Tally, sweep
+
+pytest.importorskip("ai_edge_litert", reason='LiteRT is not installed: pip install "ethoscade[verify]"')
+
+
+@pytest.mark.parametrize("start", range(0, 20, 5))
+def test_points_of_random_networks_are_as_promised(start: int) -> None:
+    tally = Tally()
+    for seed in range(start, start + 5):
+        sweep(seed, ACCELERATORS, tally)
+    assert tally.faults == []
+    assert tally.networks == 5 and tally.points >= 20 and tally.elements > 1000
+
+
+def faults(seed: int = 0) -> str:
+    tally = Tally()
+    sweep(seed, ["ethos-u55-64"], tally)
+    assert tally.points
+    return "\n".join(tally.faults)
+
+
+def test_a_sweep_notices_outputs_that_either_judge_would_have_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert faults() == ""
+
+    def off_by_one(found: Any) -> Any:
+        return dataclasses.replace(found, outputs={name: value + 1 for name, value in found.outputs.items()})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(random_networks, "reference_runs", lambda *a: [*map(off_by_one, verification.reference_runs(*a))])
+        assert "differ from litert" in faults() and random_networks.OWN not in faults()
+    run = reference.run
+    with monkeypatch.context() as patch:
+        patch.setattr(random_networks.reference, "run", lambda *a: off_by_one(run(*a)))
+        assert f"differ from {random_networks.OWN}" in faults()
+
+
+def test_a_sweep_notices_bytes_that_were_not_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    carry_out = random_networks.carry_out
+
+    def wasteful(*arguments: Any) -> Any:
+        compiled = carry_out(*arguments)
+        artifact = dataclasses.replace(compiled.artifact, arena_bytes=compiled.artifact.arena_bytes + 16)
+        return dataclasses.replace(compiled, artifact=artifact)
+
+    monkeypatch.setattr(random_networks, "carry_out", wasteful)
+    assert "bytes promised, placed and touched are" in faults()
+
+
+def test_a_sweep_notices_what_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise ValueError("no frontier")
+
+    monkeypatch.setattr(random_networks, "search", broken)
+    tally = Tally()
+    sweep(0, ["ethos-u55-64"], tally)
+    assert tally.faults == ["seed 0, ethos-u55-64: ValueError: no frontier"]

@@ -1,0 +1,175 @@
+"""Random networks draw every operator, attribute and shape that the reader understands."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import get_args
+
+import pytest
+from ethoscade import ir, testing
+from ethoscade.frontend import operators, read_tflite
+from ethoscade.ir import Activation, DType, Graph, Operator, Tensor
+
+SEEDS = range(400)
+
+FIXED = {
+    ("AVERAGE_POOL_2D", "window.dilation_h"): "pools have no dilation",
+    ("AVERAGE_POOL_2D", "window.dilation_w"): "pools have no dilation",
+    ("MAX_POOL_2D", "window.dilation_h"): "pools have no dilation",
+    ("MAX_POOL_2D", "window.dilation_w"): "pools have no dilation",
+    ("CONV_2D", "depth_multiplier"): "a convolution has none",
+    ("SPLIT", "operand"): "the one place of the input that is split",
+    ("SPLIT_V", "operand"): "the one place of the input that is split",
+}
+"""Attributes that have one value by definition."""
+
+Seen = dict[tuple[str, str], set[object]]
+
+
+def leaves(attrs: object, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Attributes by name, those of nested dataclasses with a dot."""
+    for field in dataclasses.fields(attrs):  # type: ignore[arg-type]
+        value = getattr(attrs, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from leaves(value, f"{prefix}{field.name}.")
+        else:
+            yield prefix + field.name, value
+
+
+def ends(graph: Graph, op: Operator) -> tuple[Tensor, Tensor]:
+    """The first input that is not a parameter, and the first output."""
+    values = [graph.tensors[t] for t in op.inputs if t is not None]
+    return next((t for t in values if t.data is None), values[0]), graph.tensors[op.outputs[0]]
+
+
+@pytest.fixture(scope="module")
+def graphs() -> list[Graph]:
+    return [read_tflite(testing.random_network(seed)).verify() for seed in SEEDS]
+
+
+@pytest.fixture(scope="module")
+def attributes(graphs: list[Graph]) -> Seen:
+    """Values of each attribute of each kind."""
+    found: Seen = defaultdict(set)
+    for op in (op for graph in graphs for op in graph.operators if op.attrs is not None):
+        for name, value in leaves(op.attrs):
+            found[op.kind, name].add(value)
+    return found
+
+
+@pytest.fixture(scope="module")
+def seen(graphs: list[Graph]) -> Seen:
+    """What else tells operators of a kind apart."""
+    found: Seen = defaultdict(set)
+    for graph in graphs:
+        for op in graph.operators:
+            ifm, ofm = ends(graph, op)
+            found[op.kind, "ranks"].add((len(ifm.shape), len(ofm.shape)))
+            found[op.kind, "types"].add((ifm.dtype, ofm.dtype))
+            found[op.kind, "absent"].add(None in op.inputs)
+            found[op.kind, "constant operands"].add(
+                tuple(t is not None and graph.tensors[t].data is not None for t in op.inputs)
+            )
+            if op.kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED") and op.inputs[1] is not None:
+                weights = graph.tensors[op.inputs[1]].quantisation
+                found[op.kind, "scales"].add(weights is not None and len(weights.scales) > 1)
+                found[op.kind, "batch"].add(ifm.shape[0] > 1)
+    return found
+
+
+def ranks(seen: Seen, kind: str) -> set[int]:
+    return {pair[0] for pair in seen[kind, "ranks"]}  # type: ignore[index]
+
+
+def test_every_kind_that_the_reader_knows_is_drawn(graphs: list[Graph]) -> None:
+    drawn = {op.kind for graph in graphs for op in graph.operators}
+    assert drawn >= set(operators._READERS)
+
+
+def test_every_attribute_that_the_reader_reads_takes_several_values(attributes: Seen, graphs: list[Graph]) -> None:
+    """An attribute added to `ir` that nobody draws, or that is drawn in one way alone, ends here."""
+    drawn = {type(op.attrs) for graph in graphs for op in graph.operators}
+    assert drawn == set(get_args(ir.Attrs))
+    for (kind, name), values in attributes.items():
+        sample = next(iter(values))
+        if (kind, name) in FIXED:
+            assert len(values) == 1, f"{kind}.{name} is not fixed: {values}"
+        elif isinstance(sample, enum.Enum):
+            assert values == set(type(sample)), f"{kind}.{name} misses {set(type(sample)) - values}"
+        else:
+            assert len(values) > 1, f"{kind}.{name} is always {values}"
+
+
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D"])
+def test_windows_are_drawn_in_all_their_forms(attributes: Seen, seen: Seen, kind: str) -> None:
+    for axis in "hw":
+        assert attributes[kind, f"window.kernel_{axis}"] >= {1, 2, 3, 5}
+        assert attributes[kind, f"window.stride_{axis}"] >= {1, 2, 3}
+        assert attributes[kind, f"window.dilation_{axis}"] >= {1, 2}
+    assert seen[kind, "scales"] == seen[kind, "batch"] == {True, False}
+
+
+@pytest.mark.parametrize("kind", ["ADD", "CONCATENATION", "FULLY_CONNECTED", "QUANTIZE", "RESHAPE"])
+def test_what_takes_any_shape_gets_every_rank(seen: Seen, kind: str) -> None:
+    assert ranks(seen, kind) >= {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("kind", ["MEAN", "PAD", "SPLIT", "SPLIT_V", "SOFTMAX", "STRIDED_SLICE"])
+def test_what_goes_by_axes_gets_more_than_images(seen: Seen, kind: str) -> None:
+    assert ranks(seen, kind) >= {2, 3, 4}
+
+
+def test_activations_of_their_own_get_every_rank(seen: Seen) -> None:
+    kinds = ("RELU", "RELU6", "RELU_N1_TO_1")
+    assert set().union(*(ranks(seen, kind) for kind in kinds)) >= {1, 2, 3, 4}
+
+
+def test_dense_layers_are_drawn_over_everything(seen: Seen, graphs: list[Graph]) -> None:
+    kind = "FULLY_CONNECTED"
+    assert seen[kind, "ranks"] >= {(4, 4), (4, 2), (3, 3), (3, 2), (2, 2), (1, 1)}
+    assert seen[kind, "absent"] == seen[kind, "scales"] == seen[kind, "batch"] == {True, False}
+    wide = [
+        op
+        for graph in graphs
+        for op in graph.operators
+        if op.kind == kind and getattr(op.attrs, "keep_num_dims", False) and wide_image(graph, op)
+    ]
+    assert len(wide) > 20
+
+
+def wide_image(graph: Graph, op: Operator) -> bool:
+    """Whether it makes an image wider than 1."""
+    shape = graph.tensors[op.outputs[0]].shape
+    return len(shape) == 4 and shape[1] > 1 and shape[2] > 1
+
+
+def test_types_meet_in_all_combinations(seen: Seen) -> None:
+    eight = (DType.INT8, DType.UINT8)
+    assert seen["QUANTIZE", "types"] >= {(a, b) for a in (*eight, DType.FLOAT32) for b in eight}
+    assert all(seen[kind, "types"] >= {(t, t) for t in eight} for kind in ("CONV_2D", "ADD", "RELU6", "SOFTMAX"))
+
+
+def test_constants_are_operands_on_either_side(seen: Seen) -> None:
+    assert seen["ADD", "constant operands"] >= {(False, False), (True, False), (False, True)}
+
+
+def test_networks_fork_and_have_several_ends(graphs: list[Graph]) -> None:
+    def any_of(what: Callable[[Graph], bool]) -> bool:
+        return any(what(graph) for graph in graphs)
+
+    assert any_of(lambda g: len(g.inputs) > 1) and any_of(lambda g: len(g.outputs) > 2)
+    assert any_of(lambda g: any(t in g.outputs for t in g.inputs))
+    assert any_of(lambda g: any(t in g.outputs for op in g.operators for t in op.inputs))
+    assert any_of(lambda g: any(len(readers) > 2 for readers in g.consumers().values()))
+    assert any_of(lambda g: any(len(set(op.inputs)) < len(op.inputs) for op in g.operators if op.kind == "ADD"))
+    points = [g.tensors[g.inputs[0]].quantisation for g in graphs]
+    assert {-128, 127, 0, 255} <= {q.zero_point for q in points if q is not None}
+    assert min(q.scale for q in points if q) < 1e-4 and max(q.scale for q in points if q) > 1
+
+
+def test_all_activations_are_drawn_alone_too(graphs: list[Graph]) -> None:
+    kinds = {op.kind for graph in graphs for op in graph.operators}
+    assert {activation.name for activation in Activation} - {"NONE"} <= kinds
