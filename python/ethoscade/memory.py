@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from . import _core
+from .arguments import checked
 from .errors import BudgetError, ConfigError
 from .memory_csv import read_csv, write_csv
 from .memory_model import Buffer, Gap, Pool, Share
@@ -111,6 +112,7 @@ class Placement:
         """Lower bound of the first pool's peak."""
         return self.lower_bounds[self.pools[0].name]
 
+    @checked()
     def address_of(self, name: str) -> int:
         """The address of the buffer `name`: where an application writes an input and reads an output that the
         workspace holds. Raises `ConfigError` when there is no such buffer."""
@@ -133,6 +135,7 @@ class ProgramPlacement:
     placement: Placement
 
 
+@checked()
 def plan(
     buffers: Sequence[Buffer],
     *,
@@ -190,6 +193,7 @@ def plan(
     )
 
 
+@checked()
 def merge_models(models: Mapping[str, Sequence[Buffer]], *, keep: Sequence[str] = ()) -> tuple[Buffer, ...]:
     """The buffers of several models that take turns in one workspace, each named `model/buffer`, for `plan`.
 
@@ -223,6 +227,7 @@ def _moved(buffer: Buffer, model: str, steps: int) -> Buffer:
     )
 
 
+@checked()
 def place_program(
     program: Program,
     *,
@@ -239,6 +244,7 @@ def place_program(
     return ProgramPlacement(placement.offsets, _arena_bytes(placement), placement)
 
 
+@checked()
 def place_programs(
     programs: Mapping[str, Program],
     *,
@@ -273,6 +279,7 @@ def place_programs(
     return placed
 
 
+@checked()
 def program_buffers(program: Program) -> tuple[Buffer, ...]:
     """The buffers of a compiled program in its own order, with the bytes of each that are in use at each step."""
     return tuple(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from . import _core
+from .arguments import checked
 from .errors import ConfigError
 from .target import Memory, Target
 
@@ -181,6 +182,7 @@ class TimingReport:
         return sums
 
 
+@checked()
 def simulate_timing(
     payload: bytes,
     target: Target,

@@ -8,9 +8,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
 import sys
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -20,21 +18,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..codegen.files import write_whole
+from ..codegen import bundle
 from ..compiled import Compiled
 from ..compiler import EPSILON as EPSILON
 from ..compiler import compile, frontier
-from ..errors import CodegenError, ConfigError
+from ..errors import ConfigError, EthoscadeError
 from ..execution import FAST_REGION, has_fast_memory, run_tflite
+from ..files import MANIFEST_SUFFIX, strangers, write_together, write_whole
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph
 from ..lowering import FAMILIES
 from ..reference import is_known
 from ..target import ACCELERATORS
 from ..verification import compare, random_inputs, reference_outputs
-from . import plot, summary, trace
+from . import console, plot, summary, trace
 
 DONE = 0
+FAULTY = 1
 DIFFERENT = 3
 _TEXT_HAZARDS = 10
 
@@ -42,15 +42,24 @@ _TEXT_HAZARDS = 10
 def compile_model(args: argparse.Namespace) -> int:
     """`ethoscade compile`."""
     compiled = _compile(args)
-    written = _write(compiled, Path(args.output), args.emit)
+    made = bundle.render(compiled.artifact, args.emit)
+    if not made.files:
+        raise next(iter(made.refused.values()))
+    written, manifest = _write(compiled, Path(args.output), made)
     check = compiled.verify(args.seeds) if args.verify else None
     report, text = summary.compile_json(compiled, written, check), summary.compile_text(compiled, check)
+    report["manifest"] = manifest
+    report["not_written"] = [{"artifact": kind, **summary.error_json(error)} for kind, error in made.refused.items()]
     if args.explain:
         explanation = compiled.explain()
         report["explanation"] = summary.explanation_json(explanation)
         text += f"\n\n{explanation}"
-    _print(args, report, text + _listing(written))
-    return DIFFERENT if check is not None and not check.ok else DONE
+    _print(args, report, text + _listing(written, manifest))
+    for kind, error in made.refused.items():
+        console.complain(f"{kind} was not written, but {' and '.join(written)}: {error}")
+    if check is not None and not check.ok:
+        return DIFFERENT
+    return FAULTY if made.refused else DONE
 
 
 def frontier_of(args: argparse.Namespace) -> int:
@@ -105,8 +114,10 @@ def simulate_artifact(args: argparse.Namespace) -> int:
     }
     found = [hazard.message for run in result.reports for hazard in run.hazards]
     free = "" if found else "; no hazards"
+    mixed = _check_companions(Path(args.artifact))
+    report["mixed_files"] = list(mixed)
     lines = [f"ran '{graph.name}'; highest SRAM byte touched gives {touched:,} bytes{free}"]
-    lines += [f"warning: {warning}" for warning in result.warnings]
+    lines += [f"warning: {warning}" for warning in (*result.warnings, *mixed)]
     lines += [f"hazard: {message}" for message in found[:_TEXT_HAZARDS]]
     if len(found) > _TEXT_HAZARDS:
         lines.append(f"and {len(found) - _TEXT_HAZARDS:,} hazards more")
@@ -195,39 +206,44 @@ def _compile(args: argparse.Namespace) -> Compiled:
     )
 
 
-def _write(compiled: Compiled, folder: Path, artefacts: tuple[str, ...]) -> dict[str, str]:
-    """Write all artefacts or, if one of them cannot be made, none; returns their paths."""
+def _write(compiled: Compiled, folder: Path, made: bundle.Bundle) -> tuple[dict[str, str], str | None]:
+    """Write the artefacts' files together; returns the artefacts' paths, and that of the list of hashes.
+
+    A single file is whole or not there: it needs no list, and None is returned for it.
+    """
+    manifest = f"{compiled.name}{MANIFEST_SUFFIX}"
+    if len(made.files) > 1:
+        write_together(folder, made.files, manifest)
+    else:
+        for name, data in made.files.items():
+            write_whole(folder / name, data)
+    listed = str(folder / manifest) if len(made.files) > 1 else None
+    return {artefact: str(folder / name) for artefact, name in made.places.items()}, listed
+
+
+def _listing(written: Mapping[str, str], manifest: str | None) -> str:
+    lines = [f"\nwrote {'C sources into ' if kind == 'c' else ''}{path}" for kind, path in written.items()]
+    return "".join(lines) + (f"\nwrote {manifest}, the hashes of these files" if manifest else "")
+
+
+def _check_companions(artifact: Path) -> tuple[str, ...]:
+    """What does not fit the list of hashes that was written with a compiled file, if there is one and it lists it."""
+    listed = artifact.with_name(f"{artifact.stem.removesuffix('_ethosu')}{MANIFEST_SUFFIX}")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".ethoscade-", dir=folder) as staging:
-            names = {artefact: _write_one(compiled, Path(staging), artefact) for artefact in artefacts}
-            for file in sorted(path for path in Path(staging).rglob("*") if path.is_file()):
-                target = folder / file.relative_to(staging)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(file, target)
-    except OSError as error:
-        raise CodegenError(f"cannot write into the output folder '{folder}': {error.strerror or error}") from error
-    return {artefact: str(folder / name) for artefact, name in names.items()}
-
-
-def _write_one(compiled: Compiled, folder: Path, artefact: str) -> str:
-    """Write one artefact; returns its name in the folder, "" for several files."""
-    if artefact == "tflite":
-        return compiled.save(folder / f"{compiled.name}_ethosu.tflite").name
-    if artefact == "mlf":
-        return compiled.write_mlf(folder / f"{compiled.name}.tar").name
-    if artefact == "raw":
-        return compiled.write_raw(folder / f"{compiled.name}.npz").name
-    compiled.write_c(folder)
-    return ""
-
-
-def _listing(written: Mapping[str, str]) -> str:
-    return "".join(f"\nwrote {'C sources into ' if kind == 'c' else ''}{path}" for kind, path in written.items())
+        found = strangers(listed) if listed.is_file() else {}
+    except (EthoscadeError, OSError) as error:
+        return (str(error),)
+    different = sorted(name for name, differs in found.items() if differs)
+    if not different or artifact.name not in found:
+        return ()
+    return (
+        f"the files that '{listed}' lists are of several compilations, or a write was cut short: "
+        f"{', '.join(different)} differ from it; compile again",
+    )
 
 
 def _print(args: argparse.Namespace, report: Mapping[str, Any], text: str) -> None:
-    print(json.dumps(report) if args.json else text)
+    console.show(json.dumps(report) if args.json else text)
 
 
 def _read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:

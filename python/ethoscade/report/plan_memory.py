@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 
+from ..arguments import shown
 from ..errors import BudgetError, ConfigError, EthoscadeError
 from ..memory import (
     ALGORITHMS,
@@ -19,7 +19,10 @@ from ..memory import (
     write_csv,
 )
 from ..memory_model import Buffer
+from .console import complain, show
 from .memory_plot import plot, require_matplotlib
+
+_MOST_DIGITS = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,9 +56,9 @@ def command_line(args: argparse.Namespace) -> int:
         if args.plot is not None:
             plot(placement, args.plot)
     except EthoscadeError as error:
-        print(f"ethoscade plan-memory: {error}", file=sys.stderr)
+        complain(f"{error}", "ethoscade plan-memory")
         if args.json:
-            print(json.dumps(_describe(error)))
+            show(json.dumps(_describe(error)))
         return 1
     if args.json:
         summary = {
@@ -69,9 +72,9 @@ def command_line(args: argparse.Namespace) -> int:
             "iterations": placement.iterations,
             "seconds": round(seconds, 6),
         }
-        print(json.dumps(summary))
+        show(json.dumps(summary))
     else:
-        print(_sentence(placement, seconds))
+        show(_sentence(placement, seconds))
     return 0
 
 
@@ -122,6 +125,8 @@ def _describe_overflow(error: BudgetError) -> dict[str, object]:
 
 
 def _byte_count(text: str) -> int:
-    if not text.isascii() or not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
+    if not text.isascii() or not text.isdecimal() or len(text) > _MOST_DIGITS:
+        raise argparse.ArgumentTypeError(
+            f"{shown(text)} is not a whole number of at least 0, and at most {_MOST_DIGITS} digits"
+        )
     return int(text)

@@ -1,0 +1,292 @@
+"""What callers pass, held to what parameters are declared to take: types, ranges, numbers written as text.
+
+Owns the check and its wording: a wrong value is a `ConfigError` that names parameter, value and what is accepted. Knows
+no parameter by itself: annotations are read. What an annotation cannot say stays with the function it belongs to.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import functools
+import inspect
+import operator
+import os
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational, Real
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+
+import numpy.typing as npt
+
+from .errors import ConfigError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_MOST_SHOWN = 80
+_NUMBER = re.compile(r"[+-]?([0-9]{1,60}(\.[0-9]{0,60})?|\.[0-9]{1,60})([eE][+-]?[0-9]{1,3})?(/[0-9]{1,60})?")
+
+
+@dataclass(frozen=True)
+class Range:
+    """For `Annotated[int, Range(least, most)]`: both ends belong to it."""
+
+    least: int
+    most: int
+
+
+Count = Annotated[int, Range(0, (1 << 64) - 1)]
+"""A number of things, an offset, a size: what the core counts with."""
+
+
+def shown(value: object) -> str:
+    """A value for a message: its `repr`, on one line and cut where it is long."""
+    if isinstance(value, int) and abs(value) >= 1 << 512:
+        return f"a number of {value.bit_length()} bits"
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"a {type(value).__name__}"
+    text = " ".join(text.split())
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
+def number_of(text: str) -> Fraction | None:
+    """The number that a text such as "12", "0.5", "5e8" or "1/64" stands for; None for any other text.
+
+    Digits and exponents are bounded: whatever is longer means nothing here, and would take for ever to work out.
+    """
+    if _NUMBER.fullmatch(text.strip()) is None:
+        return None
+    try:
+        return Fraction(text.strip())
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def exactly(value: object) -> Fraction | None:
+    """A number of any kind (`int`, `float`, `Fraction`, `Decimal`, NumPy's) as a fraction; None for anything else.
+
+    A float is the decimal that it prints as, which is what was meant: 15.6 is 78/5.
+    """
+    if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
+        return None
+    if isinstance(value, Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    # Printed, because NumPy's narrow floats are no floats of Python's.
+    return number_of(str(value))
+
+
+def checked(*own: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A function that holds its arguments to its annotations; NumPy's scalars become Python's, sequences tuples.
+
+    Parameters named in `own` are checked by the function itself.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+        parameters = [p for p in signature.parameters.values() if p.name not in (*own, "self", "cls")]
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            bound = signature.bind(*args, **kwargs)
+            given = bound.arguments
+            for parameter in parameters:
+                name = parameter.name
+                if name in given and given[name] is not parameter.default:
+                    given[name] = _held(given[name], _resolved(function, parameter.annotation), name)
+            return function(*bound.args, **bound.kwargs)
+
+        return call
+
+    return decorate
+
+
+def check_fields(instance: Any, whose: str = "", *, own: Iterable[str] = ()) -> None:
+    """Hold a dataclass's fields to their annotations, from its `__post_init__`; frozen ones are converted in place.
+
+    `whose` precedes a field's name in messages: "device 'npu': ".
+    """
+    for field in dataclasses.fields(instance):
+        if field.name not in own:
+            value = getattr(instance, field.name)
+            held = _held(value, _resolved(type(instance), field.type), f"{whose}{field.name}")
+            if held is not value:
+                object.__setattr__(instance, field.name, held)
+
+
+def _resolved(owner: Any, annotation: Any) -> Any:
+    """An annotation's meaning; `Any` for one whose names exist for type checkers only."""
+    return _evaluated(owner.__module__, annotation) if isinstance(annotation, str) else annotation
+
+
+@functools.cache
+def _evaluated(module: str, annotation: str) -> Any:
+    import sys
+
+    try:
+        return eval(annotation, vars(sys.modules[module]))  # annotations are the module's own source
+    except (NameError, TypeError, SyntaxError, AttributeError):
+        return Any
+
+
+class _Wrong(Exception):
+    """A value is not what it should be."""
+
+
+def _held(value: object, hint: Any, name: str) -> Any:
+    try:
+        return _as(value, hint)
+    except _Wrong:
+        raise ConfigError(f"{name} is {shown(value)}; it must be {_described(hint)}") from None
+
+
+def _as(value: Any, hint: Any) -> Any:
+    """`value` as the annotation wants it. Raises `_Wrong`."""
+    origin = typing.get_origin(hint)
+    if hint is Any or hint == npt.ArrayLike:
+        return value
+    if origin in (typing.Union, types.UnionType):
+        return _as_one_of(value, typing.get_args(hint))
+    if origin is Annotated:
+        return _in_range(_as(value, hint.__origin__), hint.__metadata__)
+    if origin is Literal:
+        if isinstance(value, str) and value in typing.get_args(hint):
+            return value
+        raise _Wrong
+    if origin is tuple or hint is tuple:
+        return _as_tuple(value, typing.get_args(hint))
+    if origin is collections.abc.Mapping:
+        return _as_mapping(value, typing.get_args(hint))
+    if origin in (collections.abc.Sequence, collections.abc.Iterable):
+        return tuple(_as(item, typing.get_args(hint)[0]) for item in _items(value))
+    return _as_plain(value, hint if origin is None else origin)
+
+
+def _as_plain(value: Any, hint: Any) -> Any:
+    if hint is None or hint is type(None):
+        if value is None:
+            return None
+        raise _Wrong
+    if hint is int:
+        return _as_int(value)
+    if hint in (float, Fraction):
+        if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
+            raise _Wrong
+        return value
+    if hint is bool:
+        if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
+            return bool(value)
+        raise _Wrong
+    if hint is bytes:
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return value
+        raise _Wrong
+    if hint is os.PathLike:
+        return _as_path(value)
+    if hint is collections.abc.Callable:
+        if callable(value):
+            return value
+        raise _Wrong
+    if isinstance(hint, type) and not getattr(hint, "_is_protocol", False):
+        if isinstance(value, hint):
+            return value
+        raise _Wrong
+    return value
+
+
+def _as_int(value: Any) -> int:
+    if isinstance(value, (bool, str, bytes)) or type(value).__name__ in ("bool", "bool_"):
+        raise _Wrong
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise _Wrong from None
+
+
+def _as_path(value: Any) -> Any:
+    if not isinstance(value, os.PathLike):
+        raise _Wrong
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        raise _Wrong from None
+
+
+def _as_one_of(value: Any, hints: tuple[Any, ...]) -> Any:
+    for hint in hints:
+        try:
+            return _as(value, hint)
+        except _Wrong:
+            continue
+    raise _Wrong
+
+
+def _in_range(value: Any, metadata: tuple[Any, ...]) -> Any:
+    for limit in metadata:
+        if isinstance(limit, Range) and not limit.least <= value <= limit.most:
+            raise _Wrong
+    return value
+
+
+def _items(value: Any) -> Iterable[Any]:
+    """What may stand for a sequence: anything with an order. A text is one value, a set has no order."""
+    if isinstance(value, (str, bytes, bytearray, Mapping, collections.abc.Set)) or not isinstance(value, Iterable):
+        if isinstance(value, collections.abc.KeysView):
+            return value
+        raise _Wrong
+    try:
+        return list(value)
+    except TypeError:  # an array without dimensions
+        raise _Wrong from None
+
+
+def _as_tuple(value: Any, hints: tuple[Any, ...]) -> tuple[Any, ...]:
+    items = tuple(_items(value))
+    if len(hints) == 2 and hints[1] is Ellipsis:
+        return tuple(_as(item, hints[0]) for item in items)
+    if hints and len(items) != len(hints):
+        raise _Wrong
+    return tuple(_as(item, hint) for item, hint in zip(items, hints, strict=True)) if hints else items
+
+
+def _as_mapping(value: Any, hints: tuple[Any, ...]) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise _Wrong
+    held = {_as(key, hints[0]): _as(item, hints[1]) for key, item in value.items()}
+    # The caller's own mapping where nothing had to change: it may be a view, or print itself better.
+    return value if all(held[key] is value[key] for key in held) else held
+
+
+def _described(hint: Any) -> str:
+    """What an annotation accepts, in words."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if hint == npt.ArrayLike:
+        return "an array"
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(dict.fromkeys(_described(arg) for arg in args))
+    if origin is Annotated:
+        limits = [limit for limit in hint.__metadata__ if isinstance(limit, Range)]
+        return _described(hint.__origin__) + "".join(f" from {r.least:,} to {r.most:,}" for r in limits)
+    if origin is Literal:
+        return " or ".join(repr(arg) for arg in args)
+    if origin is collections.abc.Mapping:
+        return f"a mapping from {_described(args[0])} to {_described(args[1])}"
+    if origin in (collections.abc.Sequence, collections.abc.Iterable) or args[1:] == (Ellipsis,):
+        return f"a sequence, each {_described(args[0])}"
+    if origin is tuple:
+        return f"a tuple of {len(args)}: {', '.join(_described(arg) for arg in args)}"
+    if origin is collections.abc.Callable:
+        return "a function"
+    plain = {
+        int: "a whole number", float: "a number", Fraction: "a number", str: "a text", bool: "True or False",
+        bytes: "bytes", type(None): "None", None: "None", os.PathLike: "a path", Any: "anything",
+    }  # fmt: skip
+    kind = origin or hint
+    return plain[kind] if kind in plain else f"a {getattr(kind, '__name__', kind)}"
