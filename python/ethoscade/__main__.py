@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 from ._core import __version__
 from .arguments import number_of, shown
@@ -29,10 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _hold_closed_streams()
     args = argparse.Namespace()
     try:
-        try:
-            args = _parser().parse_args(arguments)
-        finally:
-            console.flush()  # argparse prints help by itself
+        args = _parser().parse_args(arguments)
         status: int = args.run(args)
         return status
     except console.ReaderGone:
@@ -82,8 +80,18 @@ def _hint(error: EthoscadeError, args: argparse.Namespace) -> str:
     return ""
 
 
+class _Parser(argparse.ArgumentParser):
+    """Prints help as everything else is printed: argparse would not notice that nobody gets it."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if message and file is sys.stdout:
+            console.show(message.rstrip("\n"))
+        else:
+            super()._print_message(message, file)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="ethoscade", description="Compile TFLite models for Arm Ethos-U NPUs inside the SRAM you have."
     )
     parser.add_argument("--version", action="version", version=f"ethoscade {__version__}")

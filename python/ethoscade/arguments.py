@@ -30,6 +30,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _MOST_SHOWN = 80
+_MOST_BITS = 512
 _NUMBER = re.compile(r"[+-]?([0-9]{1,60}(\.[0-9]{0,60})?|\.[0-9]{1,60})([eE][+-]?[0-9]{1,3})?(/[0-9]{1,60})?")
 
 
@@ -47,7 +48,7 @@ Count = Annotated[int, Range(0, (1 << 64) - 1)]
 
 def shown(value: object) -> str:
     """A value for a message: its `repr`, on one line and cut where it is long."""
-    if isinstance(value, int) and abs(value) >= 1 << 512:
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         return f"a number of {value.bit_length()} bits"
     try:
         text = repr(value)
@@ -100,7 +101,7 @@ def checked(*own: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             for parameter in parameters:
                 name = parameter.name
                 if name in given and given[name] is not parameter.default:
-                    given[name] = _held(given[name], _resolved(function, parameter.annotation), name)
+                    given[name] = held(given[name], _resolved(function, parameter.annotation), name)
             return function(*bound.args, **bound.kwargs)
 
         return call
@@ -116,9 +117,9 @@ def check_fields(instance: Any, whose: str = "", *, own: Iterable[str] = ()) -> 
     for field in dataclasses.fields(instance):
         if field.name not in own:
             value = getattr(instance, field.name)
-            held = _held(value, _resolved(type(instance), field.type), f"{whose}{field.name}")
-            if held is not value:
-                object.__setattr__(instance, field.name, held)
+            fits = held(value, _resolved(type(instance), field.type), f"{whose}{field.name}")
+            if fits is not value:
+                object.__setattr__(instance, field.name, fits)
 
 
 def _resolved(owner: Any, annotation: Any) -> Any:
@@ -140,11 +141,18 @@ class _Wrong(Exception):
     """A value is not what it should be."""
 
 
-def _held(value: object, hint: Any, name: str) -> Any:
+class _TooLarge(Exception):
+    """A whole number that nothing counts with, and that Python would not even print."""
+
+
+def held(value: object, hint: Any, name: str) -> Any:
+    """`value` as the type `hint` wants it. Raises `ConfigError` that calls it `name`."""
     try:
         return _as(value, hint)
     except _Wrong:
         raise ConfigError(f"{name} is {shown(value)}; it must be {_described(hint)}") from None
+    except _TooLarge:
+        raise ConfigError(f"{name} is {shown(value)}; no number here is that large") from None
 
 
 def _as(value: Any, hint: Any) -> Any:
@@ -185,9 +193,9 @@ def _as_plain(value: Any, hint: Any) -> Any:
             return bool(value)
         raise _Wrong
     if hint is bytes:
-        if isinstance(value, (bytes, bytearray, memoryview)):
-            return value
-        raise _Wrong
+        return _as_bytes(value)
+    if hint is str:
+        return _as_text(value)
     if hint is os.PathLike:
         return _as_path(value)
     if hint is collections.abc.Callable:
@@ -205,9 +213,28 @@ def _as_int(value: Any) -> int:
     if isinstance(value, (bool, str, bytes)) or type(value).__name__ in ("bool", "bool_"):
         raise _Wrong
     try:
-        return operator.index(value)
+        number = operator.index(value)
     except TypeError:
         raise _Wrong from None
+    if number.bit_length() > _MOST_BITS:
+        raise _TooLarge
+    return number
+
+
+def _as_bytes(value: Any) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise _Wrong
+    try:
+        return bytes(value)
+    except ValueError:  # a view that was released
+        raise _Wrong from None
+
+
+def _as_text(value: Any) -> str:
+    # Halves of characters are no text: nothing can print or store them. In paths they stand for bytes.
+    if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise _Wrong
+    return value
 
 
 def _as_path(value: Any) -> Any:
@@ -220,6 +247,8 @@ def _as_path(value: Any) -> Any:
 
 
 def _as_one_of(value: Any, hints: tuple[Any, ...]) -> Any:
+    if isinstance(value, str) and any(typing.get_origin(hint) is os.PathLike for hint in hints):
+        return value
     for hint in hints:
         try:
             return _as(value, hint)
@@ -243,7 +272,7 @@ def _items(value: Any) -> Iterable[Any]:
         raise _Wrong
     try:
         return list(value)
-    except TypeError:  # an array without dimensions
+    except (TypeError, ValueError):  # an array without dimensions, a view that was released
         raise _Wrong from None
 
 
@@ -259,9 +288,11 @@ def _as_tuple(value: Any, hints: tuple[Any, ...]) -> tuple[Any, ...]:
 def _as_mapping(value: Any, hints: tuple[Any, ...]) -> Mapping[Any, Any]:
     if not isinstance(value, Mapping):
         raise _Wrong
-    held = {_as(key, hints[0]): _as(item, hints[1]) for key, item in value.items()}
+    items = [(key, item, _as(key, hints[0]), _as(item, hints[1])) for key, item in value.items()]
     # The caller's own mapping where nothing had to change: it may be a view, or print itself better.
-    return value if all(held[key] is value[key] for key in held) else held
+    if all(key is fits and item is suits for key, item, fits, suits in items):
+        return value
+    return {fits: suits for _, _, fits, suits in items}
 
 
 def _described(hint: Any) -> str:

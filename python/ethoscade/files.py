@@ -56,7 +56,10 @@ def write_together(folder: str | os.PathLike[str], files: Mapping[str, bytes], m
     Nothing is replaced before everything has been written beside it. Raises as `write_whole`.
     """
     root = Path(folder)
-    listed = b"".join(_manifest_line(name, data) for name, data in sorted(files.items()))
+    try:
+        listed = b"".join(_manifest_line(name, data) for name, data in sorted(files.items()))
+    except UnicodeEncodeError as error:
+        raise CodegenError(f"cannot write into {str(root)!r}: not a valid path ({error})") from error
     _put({root / manifest: listed, **{root / name: data for name, data in files.items()}})
     return {name: root / name for name in files}
 

@@ -10,16 +10,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from . import _core
-from .arguments import checked
+from .arguments import checked, held
 from .errors import BudgetError, ConfigError
 from .memory_csv import read_csv, write_csv
 from .memory_model import Buffer, Gap, Pool, Share
-
-if TYPE_CHECKING:
-    from .scheduling.program import Program, Window
+from .scheduling.program import Program, Window
 
 __all__ = [
     "ALGORITHMS",
@@ -381,7 +378,7 @@ def _plan_by_callable(problem: _Problem, algorithm: Algorithm) -> Placement:
     name = getattr(algorithm, "__name__", type(algorithm).__name__)
     offsets: list[int] = []
     pool_ids: list[int] = []
-    answers = tuple(algorithm(problem.buffers, problem.pools))
+    answers = held(algorithm(problem.buffers, problem.pools), Sequence[Offset], f"the answer of algorithm {name!r}")
     for answer, row, buffer in zip(answers, problem.buffer_rows, problem.buffers, strict=False):
         pool, offset = (problem.pools[row[5][0]].name, answer) if isinstance(answer, int) else answer
         if pool not in problem.pool_ids or not 0 <= offset < 1 << 60:

@@ -146,6 +146,7 @@ class Pool:
             raise ConfigError(f"pool {self.name!r}: alignment 0 is below the least, 1")
         _check_access(f"pool {self.name!r}", self.access)
 
+    @checked()
     def grants(self, access: tuple[tuple[str, str], ...]) -> bool:
         """Whether every target of `access` may do here what it wants to."""
         granted = dict(self.access)

@@ -23,6 +23,8 @@ else:
     Region = Any
 
 
+_MOST_REGIONS = 8
+
 Place = Annotated[int, Range(-(1 << 63), (1 << 63) - 1)]
 """A byte of a region as the core takes it: what lies outside of the region is its to refuse."""
 
@@ -102,6 +104,8 @@ class Machine:
 
     @checked()
     def __init__(self, accelerator: str, regions: Sequence[Region]) -> None:
+        if len(regions) > _MOST_REGIONS:
+            raise ConfigError(f"{len(regions)} regions were given; an NPU has {_MOST_REGIONS}")
         self._machine = _core.Machine(accelerator, [_region(region) for region in regions])
         self.accelerator = self._machine.accelerator
 
@@ -111,7 +115,7 @@ class Machine:
         self._machine.write(region, offset, _plain(data))
 
     @checked()
-    def read(self, region: Count, offset: Place, size: Place) -> bytes:
+    def read(self, region: Count, offset: Place, size: Count) -> bytes:
         """Reads bytes; they count as touched. Whether anybody wrote them is `find_uninitialised`'s question."""
         return self._machine.read(region, offset, size)
 

@@ -148,7 +148,8 @@ def load_target(
     clock = _number(system, "core_clock", system_name, path)
     if not 1 <= clock <= _MOST_CLOCK_HZ:
         raise ConfigError(
-            f"{path}: 'core_clock' of '{system_name}' is {float(clock):g}; it must be 1 to {_MOST_CLOCK_HZ:,} (Hz)"
+            f"{path}: 'core_clock' of '{system_name}' is {shown(system['core_clock'])}; it must be 1 to "
+            f"{_MOST_CLOCK_HZ:,} (Hz)"
         )
     return Target(chip, system_name, mode_name, float(clock), constants, arena, cache)
 
@@ -255,7 +256,16 @@ def _read_sections(path: Path) -> Mapping[str, Mapping[str, str]]:
         raise ConfigError(f"'{path}' is not a vela.ini: {str(error).splitlines()[0]}") from error
     except ValueError as error:
         raise ConfigError(f"cannot read the configuration file {str(path)!r}: {error}") from error
-    return {name: dict(parser[name]) for name in parser.sections()}
+    return {_on_one_line(name): _entries(parser[name]) for name in parser.sections()}
+
+
+def _entries(section: Mapping[str, str]) -> dict[str, str]:
+    return {key: _on_one_line(value) for key, value in section.items()}
+
+
+def _on_one_line(text: str) -> str:
+    # Messages are one line each, and continued values are none that anybody writes here.
+    return " ".join(text.split())
 
 
 def _section(sections: Mapping[str, Mapping[str, str]], kind: str, name: str, path: Path) -> Mapping[str, str]:
@@ -316,8 +326,8 @@ def _rate(section: Mapping[str, str], memory: str, port_bytes: int, name: str, p
     rate = _number(section, key, name, path) * port_bytes
     if not Fraction(1, _MOST_RATE) <= rate <= _MOST_RATE:
         raise ConfigError(
-            f"{path}: '{key}' of '{name}' is {shown(_value(section, key, name, path))}, which "
-            f"makes {float(rate):g} bytes per cycle; they must be from 1/{_MOST_RATE:,} to {_MOST_RATE:,}"
+            f"{path}: '{key}' of '{name}' is {shown(_value(section, key, name, path))}; times the port's {port_bytes} "
+            f"bytes it must be 1/{_MOST_RATE:,} to {_MOST_RATE:,} bytes per cycle"
         )
     # A numerator is the denominator times the rate: it is bounded with it.
     return rate.limit_denominator(_MOST_RATE if rate <= 1 else int(_MOST_RATE / rate))

@@ -58,7 +58,7 @@ def contents(artifact: Artifact) -> dict[str, bytes]:
         folder = "include" if name.endswith(".h") else "src"
         files[f"codegen/host/{folder}/{name}"] = text.encode()
     files["metadata.json"] = (json.dumps(metadata(artifact), indent=2, sort_keys=True) + "\n").encode()
-    files[f"src/{module}.txt"] = listing(artifact).encode()
+    files[f"src/{module}.txt"] = listing(artifact).encode("utf-8", "backslashreplace")
     return dict(sorted(files.items()))
 
 

@@ -30,16 +30,6 @@ def show(text: str) -> None:
         raise OutputError("cannot print the result: stdout is closed")
     try:
         sys.stdout.write(_spelled(f"{text}\n", sys.stdout))
-    except (OSError, ValueError) as error:
-        raise _refused(error) from error
-    flush()
-
-
-def flush() -> None:
-    """See out what was printed, argparse's help too. Raises as `show`."""
-    if sys.stdout is None:
-        return
-    try:
         sys.stdout.flush()
     except (OSError, ValueError) as error:
         raise _refused(error) from error
