@@ -1,4 +1,4 @@
-"""Wrong types, values, configurations and command lines: our errors in one line, never a traceback. All of it: benches."""
+"""Wrong types, values, configurations and command lines: our errors in one line, never a traceback."""
 
 from __future__ import annotations
 
