@@ -50,6 +50,26 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> Path:
     return target
 
 
+def read_whole(path: str | os.PathLike[str], most_bytes: int) -> bytes:
+    """The bytes of a regular file. Raises `ConfigError` with the path and the reason, also for one that is larger.
+
+    A pipe or a device would block or never end: it is asked before it is opened.
+    """
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            what = "it is a folder" if stat.S_ISDIR(status.st_mode) else "it is no regular file"
+        elif status.st_size > most_bytes:
+            what = f"it has {status.st_size:,} bytes; at most {most_bytes:,} are read"
+        else:
+            return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read '{os.fspath(path)}': {error.strerror or error}") from error
+    except ValueError as error:
+        raise ConfigError(f"cannot read {os.fspath(path)!r}: {error}") from error
+    raise ConfigError(f"cannot read '{os.fspath(path)}': {what}")
+
+
 def write_together(folder: str | os.PathLike[str], files: Mapping[str, bytes], manifest: str) -> dict[str, Path]:
     """Write `files` by their names in `folder`, and `manifest` with the hashes of all; return the files' paths by name.
 
@@ -70,11 +90,9 @@ def strangers(manifest: str | os.PathLike[str]) -> dict[str, bool]:
     Raises `ConfigError` for a file that cannot be read or is no such list.
     """
     path = Path(manifest)
+    found: dict[str, bool] = {}
     try:
-        with open(path, "rb") as file:
-            data = file.read(_MOST_MANIFEST_BYTES)
-        found: dict[str, bool] = {}
-        for line in data.splitlines():
+        for line in read_whole(path, _MOST_MANIFEST_BYTES).splitlines():
             match = _MANIFEST_LINE.fullmatch(line)
             name = os.fsdecode(_unescaped(match[3]) if match[1] else match[3]) if match else ""
             if match is None or os.path.isabs(name) or ".." in Path(name).parts:

@@ -11,17 +11,17 @@ import io
 import os
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from .arguments import checked
 from .errors import CodegenError, ConfigError
-from .files import write_whole
+from .files import read_whole, write_whole
 from .memory_model import Buffer, Gap
 
 _SYNONYMS = {"buffer": "id", "buffer_id": "id", "begin": "lower", "start": "lower"}
 _REQUIRED = ("id", "lower", "upper", "size")
 _KNOWN = frozenset((*_REQUIRED, "alignment", "gaps", "offset"))
+_MOST_BYTES = 1 << 30
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 _GAP = re.compile(r"(-?[0-9]{1,30})-(-?[0-9]{1,30})(?:@([0-9]{1,30}):([0-9]{1,30}))?")
 
@@ -30,10 +30,9 @@ _GAP = re.compile(r"(-?[0-9]{1,30})-(-?[0-9]{1,30})(?:@([0-9]{1,30}):([0-9]{1,30
 def read_csv(path: str | os.PathLike[str]) -> tuple[Buffer, ...]:
     """Reads the buffers of a file. Raises `ConfigError` that names the file and, where known, line and column."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{os.fspath(path)}: cannot read this file of buffers: {reason}") from error
+        text = read_whole(path, _MOST_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{os.fspath(path)}: cannot read this file of buffers: {error}") from error
     return _Reader(os.fspath(path)).read(text)
 
 

@@ -9,7 +9,6 @@ import configparser
 import importlib.util
 import os
 import re
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from .arguments import checked, exactly, number_of, shown
 from .errors import ConfigError
+from .files import read_whole
 
 
 @dataclass(frozen=True)
@@ -242,20 +242,11 @@ def _whole_bytes(size: Fraction, text: str) -> int:
 
 def _read_sections(path: Path) -> Mapping[str, Mapping[str, str]]:
     parser = configparser.ConfigParser(interpolation=None)
+    data = read_whole(path, _MOST_CONFIG_BYTES)
     try:
-        status = os.stat(path)
-        # A pipe or a device would block or never end: ask before opening.
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_CONFIG_BYTES:
-            what = f"has {status.st_size:,} bytes" if stat.S_ISREG(status.st_mode) else "is no regular file"
-            raise ConfigError(f"'{path}' is not a vela.ini: it {what}; at most {_MOST_CONFIG_BYTES:,} bytes are read")
-        with open(path, encoding="utf-8-sig") as file:
-            parser.read_file(file)
-    except OSError as error:
-        raise ConfigError(f"cannot read the configuration file '{path}': {error.strerror}") from error
+        parser.read_string(data.decode("utf-8-sig"), str(path))
     except (configparser.Error, UnicodeDecodeError) as error:
         raise ConfigError(f"'{path}' is not a vela.ini: {str(error).splitlines()[0]}") from error
-    except ValueError as error:
-        raise ConfigError(f"cannot read the configuration file {str(path)!r}: {error}") from error
     return {_on_one_line(name): _entries(parser[name]) for name in parser.sections()}
 
 

@@ -18,7 +18,7 @@ BELOW: dict[str, set[str]] = {
     "errors": set(),
     "arguments": {"errors"},
     "files": {"errors"},
-    "target": {"errors", "arguments"},
+    "target": {"errors", "arguments", "files"},
     "devices": {"errors", "_core", "arguments", "target"},
     "ir": {"errors"},
     "quantised": {"errors", "ir"},

@@ -12,6 +12,7 @@ import misconfigured
 import misuse
 import numpy as np
 import pytest
+from command_line_support import Capture, run
 from ethoscade import ConfigError, arguments, memory
 from ethoscade.target import load_target, parse_size
 
@@ -147,8 +148,37 @@ def test_a_clock_scale_is_the_nearest_rate_that_is_counted_with(
 
 def test_configurations_that_are_no_files_of_that_size(folder: Path) -> None:
     (folder / "big.ini").write_bytes(b"#" * (1 << 21))
-    for path, said in (("big.ini", "2,097,152 bytes"), ("/dev/zero", "no regular file"), ("a\0b", "null")):
+    for path, said in (
+        ("big.ini", "2,097,152 bytes"),
+        ("/dev/zero", "no regular file"),
+        ("a\0b", "null"),
+        (".", "a folder"),
+    ):
         with pytest.raises(ConfigError, match=said):
             load_target(config=path)
     (folder / "bom.ini").write_text(misconfigured.BOARD, encoding="utf-8-sig")
     assert load_target(system_config="Board", memory_mode="Mine", config="bom.ini").core_clock_hz == 200e6
+
+
+def test_damaged_inputs_are_refused(folder: Path, capfd: Capture) -> None:
+    """Archives with a few bytes changed: decompression, methods and headers that are none."""
+    misuse.compiled().save("net.tflite")
+    np.savez_compressed("inputs.npz", input=np.zeros((1, 8, 8, 3), np.int8))
+    whole = Path("inputs.npz").read_bytes()
+    for number in range(300):
+        rng = random.Random(number)
+        changed = bytearray(whole)
+        for _ in range(rng.randint(1, 4)):
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+        Path("inputs.npz").write_bytes(changed)
+        status, _, err = run(["simulate", "net.tflite", "--inputs", "inputs.npz"], capfd)
+        assert status == 0 or (status == 1 and err.count("\n") == 1 and err.startswith("ethoscade")), err
+
+
+@pytest.mark.parametrize(
+    "command", [["plan-memory"], ["frontier", "net.tflite", "--config"], ["simulate", "net.tflite", "--inputs"]]
+)
+def test_what_never_ends_is_not_read(command: list[str], folder: Path, capfd: Capture) -> None:
+    misuse.compiled().save("net.tflite")
+    status, out, err = run([*command, "/dev/zero"], capfd)
+    assert (status, out) == (1, "") and "no regular file" in err

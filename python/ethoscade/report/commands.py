@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import struct
 import sys
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +26,7 @@ from ..compiler import EPSILON as EPSILON
 from ..compiler import compile, frontier
 from ..errors import ConfigError, EthoscadeError
 from ..execution import FAST_REGION, has_fast_memory, run_tflite
-from ..files import MANIFEST_SUFFIX, strangers, write_together, write_whole
+from ..files import MANIFEST_SUFFIX, read_whole, strangers, write_together, write_whole
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph
 from ..lowering import FAMILIES
@@ -37,6 +39,12 @@ DONE = 0
 FAULTY = 1
 DIFFERENT = 3
 _TEXT_HAZARDS = 10
+_MOST_INPUT_BYTES = 1 << 32
+# What NumPy and zipfile raise for archives that are damaged, encrypted or claim more than there is room for.
+_DAMAGED = (
+    ValueError, EOFError, AttributeError, KeyError, OverflowError, NotImplementedError, RuntimeError, MemoryError,
+    zipfile.BadZipFile, zlib.error, struct.error, OSError,
+)  # fmt: skip
 
 
 def compile_model(args: argparse.Namespace) -> int:
@@ -247,16 +255,14 @@ def _print(args: argparse.Namespace, report: Mapping[str, Any], text: str) -> No
 
 
 def _read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
+    data = read_whole(path, _MOST_INPUT_BYTES)
+    if not zipfile.is_zipfile(io.BytesIO(data)):
+        raise ConfigError(f"'{path}' is no .npz file; inputs come in one, by name (numpy.savez)")
     try:
-        if not zipfile.is_zipfile(path):
-            with open(path, "rb"):
-                raise ConfigError(f"'{path}' is no .npz file; inputs come in one, by name (numpy.savez)")
-        with np.load(path, allow_pickle=False) as archive:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except OSError as error:
-        raise ConfigError(f"cannot read inputs from '{path}': {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-        raise ConfigError(f"cannot read inputs from '{path}': {error}") from error
+    except _DAMAGED as error:
+        raise ConfigError(f"cannot read inputs from '{path}': {' '.join(str(error).split())}") from error
 
 
 def _write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
