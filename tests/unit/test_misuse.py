@@ -16,7 +16,7 @@ from command_line_support import Capture, run
 from ethoscade import ConfigError, arguments, memory
 from ethoscade.target import load_target, parse_size
 
-CALLS, NESTED, CONFIGURATIONS, COMMANDS = 1500, 100, 150, 60
+CALLS, NESTED, CONFIGURATIONS, COMMANDS = 1500, 100, 150, 40
 
 
 @pytest.fixture(autouse=True)
