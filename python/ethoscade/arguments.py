@@ -13,9 +13,10 @@ import inspect
 import operator
 import os
 import re
+import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -31,6 +32,7 @@ R = TypeVar("R")
 
 _MOST_SHOWN = 80
 _MOST_BITS = 512
+_LARGEST = (1 << _MOST_BITS) - 1
 _NUMBER = re.compile(r"[+-]?([0-9]{1,60}(\.[0-9]{0,60})?|\.[0-9]{1,60})([eE][+-]?[0-9]{1,3})?(/[0-9]{1,60})?")
 
 
@@ -85,7 +87,7 @@ def exactly(value: object) -> Fraction | None:
 
 
 def checked(*own: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A function that holds its arguments to its annotations; NumPy's scalars become Python's, sequences tuples.
+    """A function that holds its arguments to its annotations; NumPy's scalars become Python's numbers.
 
     Parameters named in `own` are checked by the function itself.
     """
@@ -101,7 +103,9 @@ def checked(*own: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             for parameter in parameters:
                 name = parameter.name
                 if name in given and given[name] is not parameter.default:
-                    given[name] = held(given[name], _resolved(function, parameter.annotation), name)
+                    rule = _rule(function.__module__, parameter.annotation)
+                    if not rule.fits(given[name]):
+                        given[name] = held(given[name], rule.hint, name)
             return function(*bound.args, **bound.kwargs)
 
         return call
@@ -109,32 +113,88 @@ def checked(*own: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-def check_fields(instance: Any, whose: str = "", *, own: Iterable[str] = ()) -> None:
+def check_fields(instance: Any, whose: str, *names: object) -> None:
     """Hold a dataclass's fields to their annotations, from its `__post_init__`; frozen ones are converted in place.
 
-    `whose` precedes a field's name in messages: "device 'npu': ".
+    `whose` precedes a field's name in messages, with `names` in its braces: "device {}: ".
     """
-    for field in dataclasses.fields(instance):
-        if field.name not in own:
-            value = getattr(instance, field.name)
-            fits = held(value, _resolved(type(instance), field.type), f"{whose}{field.name}")
-            if fits is not value:
-                object.__setattr__(instance, field.name, fits)
-
-
-def _resolved(owner: Any, annotation: Any) -> Any:
-    """An annotation's meaning; `Any` for one whose names exist for type checkers only."""
-    return _evaluated(owner.__module__, annotation) if isinstance(annotation, str) else annotation
+    for name, rule in _rules_of(type(instance)):  # type: ignore[arg-type]
+        value = getattr(instance, name)
+        if not rule.fits(value):
+            object.__setattr__(instance, name, held(value, rule.hint, f"{whose.format(*map(shown, names))}{name}"))
 
 
 @functools.cache
-def _evaluated(module: str, annotation: str) -> Any:
-    import sys
+def _rules_of(kind: Any) -> tuple[tuple[str, _Rule], ...]:
+    fields: list[tuple[str, Any]] = [(field.name, field.type) for field in dataclasses.fields(kind)]
+    return tuple((name, _rule(kind.__module__, annotation)) for name, annotation in fields)
 
-    try:
-        return eval(annotation, vars(sys.modules[module]))  # annotations are the module's own source
-    except (NameError, TypeError, SyntaxError, AttributeError):
-        return Any
+
+@dataclass(frozen=True)
+class _Rule:
+    """An annotation's meaning, and values that fit it at first sight: of these types, whole numbers in this range."""
+
+    hint: Any
+    plain: frozenset[type]
+    holders: frozenset[type]
+    items: frozenset[type]
+    length: int | None
+    least: int
+    most: int
+
+    def fits(self, value: object) -> bool:
+        """Whether nothing has to be looked at more closely."""
+        if type(value) not in self.holders:
+            return self._is_plain(value, self.plain)
+        items: Sequence[object] = value  # type: ignore[assignment]
+        return self.length in (None, len(items)) and all(self._is_plain(item, self.items) for item in items)
+
+    def _is_plain(self, value: Any, kinds: frozenset[type]) -> bool:
+        kind = type(value)
+        if kind is int:
+            return kind in kinds and bool(self.least <= value <= self.most)
+        return kind in kinds and (kind is not str or value.isascii())
+
+
+@functools.cache
+def _rule(module: str, annotation: Any) -> _Rule:
+    """The rule of an annotation as a module spells it; `Any` for names that exist for type checkers only."""
+    hint = annotation
+    if isinstance(annotation, str):
+        try:
+            hint = eval(annotation, vars(sys.modules[module]))  # annotations are the module's own source
+        except (NameError, TypeError, SyntaxError, AttributeError):
+            hint = Any
+    parts = (hint, *typing.get_args(hint))
+    whole = next((part for part in parts if typing.get_origin(part) in _HOLDERS), Any)
+    inner = typing.get_args(whole)
+    any_length = inner[1:] == (Ellipsis,) or typing.get_origin(whole) is collections.abc.Sequence
+    holders = _HOLDERS[typing.get_origin(whole)] if any_length or len(set(inner)) == 1 else frozenset()
+    items = _plain_types(inner[0]) if holders else frozenset()
+    length = None if any_length else len(inner)
+    limits = [limit for one in parts for limit in getattr(one, "__metadata__", ()) if isinstance(limit, Range)]
+    least = max((limit.least for limit in limits), default=-_LARGEST)
+    most = min((limit.most for limit in limits), default=_LARGEST)
+    return _Rule(hint, _plain_types(hint), holders, items, length, least, most)
+
+
+def _plain_types(hint: Any) -> frozenset[type]:
+    """Types whose values an annotation takes as they are; a bound on whole numbers left aside."""
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        return frozenset().union(*(_plain_types(arg) for arg in typing.get_args(hint)))
+    if origin is Annotated:
+        return _plain_types(hint.__origin__)
+    if hint is None:
+        return frozenset({type(None)})
+    return frozenset({hint}) if isinstance(hint, type) and origin is None and hint is not tuple else frozenset()
+
+
+_HOLDERS: dict[Any, frozenset[type]] = {
+    tuple: frozenset({tuple}),
+    collections.abc.Sequence: frozenset({tuple, list}),
+}
+"""What holds several values, and types of them that may stay as they are."""
 
 
 class _Wrong(Exception):

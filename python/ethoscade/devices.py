@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from . import _core
-from .arguments import check_fields, shown
+from .arguments import check_fields
 from .errors import ConfigError
 from .target import Memory
 
@@ -75,16 +75,15 @@ class DeviceDescription:
 
     def __post_init__(self) -> None:
         """Let the core look at every number."""
-        whose = f"device {shown(self.name)}: "
-        check_fields(self, whose)
+        check_fields(self, "device {}: ", self.name)
         for number, engine in enumerate(self.engines):
-            check_fields(engine, f"{whose}engines[{number}].")
+            check_fields(engine, "device {}: engines[{}].", self.name, number)
         if self.dma is not None:
-            check_fields(self.dma, f"{whose}dma.")
+            check_fields(self.dma, "device {}: dma.", self.name)
         for field, memory in (("constants", self.constants), ("arena", self.arena), ("spill", self.spill)):
             if memory is None:
                 continue
-            check_fields(memory, f"{whose}{field}.")
+            check_fields(memory, f"device {{}}: {field}.", self.name)
             if memory.size_bytes is not None and memory.size_bytes < 1:
                 raise ConfigError(
                     f"device '{self.name}': {field}.size_bytes is {memory.size_bytes}; "

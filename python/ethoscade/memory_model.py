@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .arguments import check_fields, checked, shown
+from .arguments import check_fields, checked
 from .errors import ConfigError
 
 _STEPS = range(-(1 << 63), 1 << 63)
@@ -74,7 +74,7 @@ class Buffer:
 
     def __post_init__(self) -> None:
         """Refuses what the planner's numbers cannot hold, while the name is still known."""
-        check_fields(self, f"buffer {shown(self.name)}: ")
+        check_fields(self, "buffer {}: ", self.name)
         for what, step in (("lower", self.lower), ("upper", self.upper)):
             if step not in _STEPS:
                 raise ConfigError(f"buffer {self.name!r}: {what} {step} is not between -2^63 and 2^63 - 1")
@@ -137,7 +137,7 @@ class Pool:
 
     def __post_init__(self) -> None:
         """Refuses what the planner's numbers cannot hold, while the name is still known."""
-        check_fields(self, f"pool {shown(self.name)}: ")
+        check_fields(self, "pool {}: ", self.name)
         values = (("size", self.size_bytes or 0), ("alignment", self.alignment), ("base address", self.base_address))
         for what, value in values:
             if value not in _BYTES:
