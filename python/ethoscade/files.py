@@ -51,23 +51,40 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> Path:
 
 
 def read_whole(path: str | os.PathLike[str], most_bytes: int) -> bytes:
-    """The bytes of a regular file. Raises `ConfigError` with the path and the reason, also for one that is larger.
+    """The bytes of a file or of a pipe. Raises `ConfigError` with the path and the reason, also for more than so many.
 
-    A pipe or a device would block or never end: it is asked before it is opened.
+    Devices are refused, and a pipe that nobody writes to is empty: they would never end, or never begin.
     """
+    what = f"it has more than {most_bytes:,} bytes"
     try:
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
-            what = "it is a folder" if stat.S_ISDIR(status.st_mode) else "it is no regular file"
-        elif status.st_size > most_bytes:
-            what = f"it has {status.st_size:,} bytes; at most {most_bytes:,} are read"
+        kind = os.stat(path).st_mode
+        if stat.S_ISREG(kind) or stat.S_ISFIFO(kind):
+            with open(path, "rb", opener=_without_waiting) as file:
+                os.set_blocking(file.fileno(), True)
+                data = file.read(most_bytes + 1)
+            if len(data) <= most_bytes:
+                return data
         else:
-            return Path(path).read_bytes()
+            what = "it is a folder" if stat.S_ISDIR(kind) else "it is no file"
     except OSError as error:
         raise ConfigError(f"cannot read '{os.fspath(path)}': {error.strerror or error}") from error
     except ValueError as error:
         raise ConfigError(f"cannot read {os.fspath(path)!r}: {error}") from error
     raise ConfigError(f"cannot read '{os.fspath(path)}': {what}")
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def refuse_same(read: Mapping[str, str | None], written: Mapping[str, str | None]) -> None:
+    """Refuses to write one file twice, or over one that is read. Raises `ConfigError` with what both are for."""
+    seen = {os.path.realpath(path): name for name, path in read.items() if path}
+    for name, path in written.items():
+        if path:
+            first = seen.setdefault(os.path.realpath(path), name)
+            if first != name:
+                raise ConfigError(f"{first} and {name} are the same file, '{path}'; the one would destroy the other")
 
 
 def write_together(folder: str | os.PathLike[str], files: Mapping[str, bytes], manifest: str) -> dict[str, Path]:

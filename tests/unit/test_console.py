@@ -138,6 +138,15 @@ def test_sources_and_libraries_have_their_lists(tmp_path: Path) -> None:
     assert strangers(tmp_path / "net.sha256")["net/metadata.json"]
 
 
+def test_one_file_is_not_written_twice(model: str, capfd: Capture) -> None:
+    run(["compile", model], capfd)
+    saved = Path("out/tiny_ethosu.tflite").read_bytes()
+    for options in (["--outputs", "x", "--trace", "./x"], ["--trace", "out/tiny_ethosu.tflite"]):
+        status, out, err = run(["simulate", "out/tiny_ethosu.tflite", *options], capfd)
+        assert (status, out) == (1, "") and "are the same file" in err
+    assert Path("out/tiny_ethosu.tflite").read_bytes() == saved and not Path("x").exists()
+
+
 @pytest.mark.parametrize("option", ["--outputs", "--trace"])
 def test_outputs_follow_links_and_refuse_devices(option: str, model: str, capfd: Capture) -> None:
     run(["compile", model], capfd)

@@ -190,6 +190,34 @@ def test_a_read_only_folder_and_file_are_refused(tmp_path: Path) -> None:
     os.chmod(tmp_path, 0o755)
 
 
+def test_pipes_are_read_as_far_as_they_go(tmp_path: Path) -> None:
+    """What a shell gives for `<(command)` is a pipe; one that nobody writes to must not be waited for."""
+    os.mkfifo(tmp_path / "pipe")
+    assert files.read_whole(tmp_path / "pipe", 10) == b""
+    for length in (10, 11):
+        reader, writer = os.pipe()
+        os.write(writer, b"0" * length)
+        os.close(writer)
+        if length == 10:
+            assert files.read_whole(f"/dev/fd/{reader}", 10) == b"0" * 10
+        else:
+            with pytest.raises(ConfigError, match="more than 10 bytes"):
+                files.read_whole(f"/dev/fd/{reader}", 10)
+        os.close(reader)
+    with pytest.raises(ConfigError, match="it is no file"):
+        files.read_whole("/dev/zero", 10)
+
+
+def test_one_file_has_one_purpose(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("a")
+    a, b, link = (str(tmp_path / name) for name in ("a", "b", "link"))
+    files.refuse_same({"model": a, "reference": a}, {"outputs": None, "trace": b})
+    with pytest.raises(ConfigError, match="model and trace are the same file"):
+        files.refuse_same({"model": a}, {"trace": link})
+    with pytest.raises(ConfigError, match="outputs and trace are the same file"):
+        files.refuse_same({"model": b}, {"outputs": a, "trace": link})
+
+
 # Permissions, room on the disk.
 
 

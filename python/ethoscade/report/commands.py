@@ -26,7 +26,7 @@ from ..compiler import EPSILON as EPSILON
 from ..compiler import compile, frontier
 from ..errors import ConfigError, EthoscadeError
 from ..execution import FAST_REGION, has_fast_memory, run_tflite
-from ..files import MANIFEST_SUFFIX, read_whole, strangers, write_together, write_whole
+from ..files import MANIFEST_SUFFIX, read_whole, refuse_same, strangers, write_together, write_whole
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph
 from ..lowering import FAMILIES
@@ -72,6 +72,7 @@ def compile_model(args: argparse.Namespace) -> int:
 
 def frontier_of(args: argparse.Namespace) -> int:
     """`ethoscade frontier`."""
+    refuse_same({"the model": args.model}, {"--plot": args.plot})
     curve = frontier(
         args.model,
         accelerator=args.accelerator,
@@ -99,6 +100,8 @@ def simulate_artifact(args: argparse.Namespace) -> int:
     """`ethoscade simulate`."""
     if not _timed(args) and (args.system_config or args.memory_mode or args.config):
         raise ConfigError("--system-config, --memory-mode and --config say what to time on; add --timing or --trace")
+    read = {"the artifact": args.artifact, "--inputs": args.inputs, "--reference": args.reference}
+    refuse_same(read, {"--outputs": args.outputs, "--trace": args.trace})
     graph = read_tflite(args.artifact)
     unknown = sorted({op.kind for op in graph.operators if op.kind != ETHOS_U and not is_known(op)})
     if unknown and _timed(args) and not (args.inputs or args.outputs or args.reference):

@@ -8,6 +8,7 @@ import time
 
 from ..arguments import shown
 from ..errors import BudgetError, ConfigError, EthoscadeError
+from ..files import refuse_same
 from ..memory import (
     ALGORITHMS,
     DEFAULT_ITERATIONS,
@@ -46,6 +47,7 @@ def command_line(args: argparse.Namespace) -> int:
     """Runs the command and returns its exit status: 0 done, 1 the buffers or the capacity are at fault."""
     started = time.perf_counter()
     try:
+        refuse_same({}, {"--output": args.output, "--plot": args.plot})
         if args.plot is not None:
             # Better said before a long search than after it.
             require_matplotlib()
