@@ -1,5 +1,7 @@
 """Configuration files and command lines that make no sense, drawn at random from seeds.
 
+They write where they are told to, which is never outside of the folder that they run in.
+
 Owns the mutations and what must hold of each: a result or one of our errors, in one line, and never a traceback.
 """
 
@@ -171,8 +173,7 @@ _VALUES = (
     "99999999999999999999",
     "nan", "inf", "1/64", "1/0", "٣", "ethos-u55-256", "ethos-u65-512", "None", "x", "tflite",
     "tflite,c,mlf,raw", "raw", ",",
-    "size", "performance", "c", "simulator", "Shared_Sram", "Sram_Only", "Dedicated_Sram", "/dev/null", "/",
-    ".", "..", "a/b/c",
+    "size", "performance", "c", "simulator", "Shared_Sram", "Sram_Only", "Dedicated_Sram", "/dev/null", ".", "a/b/c",
     "board.ini", "model.tflite", "model_ethosu.tflite", "buffers.csv", "model.npz", "x" * 300, "\udcff", "-",
     "--", "--json",
     "picture.png", "best", "exact", "-h",

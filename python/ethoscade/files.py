@@ -162,9 +162,11 @@ def _put(files: Mapping[Path, bytes]) -> None:
             try:
                 for now in files:
                     staged[now] = _stage(targets[now], files[now])
+                interrupts: list[KeyboardInterrupt] = []
                 for now in files:
-                    os.replace(staged[now], targets[now])
-                    del staged[now]
+                    _rename(staged[now], targets[now], interrupts)
+                if interrupts:
+                    raise interrupts[0]
             finally:
                 for left in staged.values():
                     left.unlink(missing_ok=True)
@@ -172,6 +174,18 @@ def _put(files: Mapping[Path, bytes]) -> None:
         raise CodegenError(f"cannot write '{now}': '{error.filename}' is not a folder") from error
     except OSError as error:
         raise CodegenError(f"cannot write '{now}': {error.strerror or error}") from error
+
+
+def _rename(staged: Path, target: Path, interrupts: list[KeyboardInterrupt]) -> None:
+    """Put a staged file in its place. Ctrl-C is noted and waits: half of the files replaced is worse than all."""
+    done = False
+    while not done:
+        try:
+            if staged.exists():
+                os.replace(staged, target)
+            done = True
+        except KeyboardInterrupt as interrupt:
+            interrupts.append(interrupt)
 
 
 def _target(path: Path) -> Path:

@@ -96,6 +96,26 @@ def test_a_killed_writer_leaves_the_old_the_new_or_what_is_told_to_be_mixed(
     assert seen == {"old", "mixed", "new"} and step > 15
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+def test_an_interrupt_waits_until_all_files_are_in_place(
+    tmp_path: Path, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_together(tmp_path, OLD, "net.sha256")
+    replace, calls = os.replace, []
+
+    def interrupted(source: Path, target: Path) -> None:
+        calls.append(target)
+        if late or len(calls) != 2:
+            replace(source, target)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_together(tmp_path, NEW, "net.sha256")
+    assert contents(tmp_path) == NEW and not any(strangers(tmp_path / "net.sha256").values())
+
+
 def test_what_a_living_process_has_staged_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that stands still keeps others out; once it is killed, what it left is removed."""
     reader, writer = os.pipe()
