@@ -43,6 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         console.complain("there is not enough memory for this")
         return 1
+    except OSError as error:
+        # What is nobody's file in particular: no folder for temporary files, no process to be had.
+        console.complain(f"the system refused: {error}")
+        return 1
 
 
 def _refuse(error: EthoscadeError, args: argparse.Namespace) -> int:

@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import ethoscade
 import pytest
 from command_line_support import RESIDUAL, TINY, Capture, one_sentence, run, run_json, written
+from ethoscade.report import summary
+from ethoscade.verification import Verification
 
 needs_full_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 
@@ -99,6 +102,22 @@ def test_a_name_that_is_too_long_for_what_is_written(tmp_path: Path, capfd: Capt
     assert (status, out) == (1, "") and "File name too long" in err
     one_sentence(err)
     assert not (tmp_path / "o").exists() or list((tmp_path / "o").iterdir()) == []
+
+
+def test_json_has_no_infinite_numbers() -> None:
+    check = Verification(False, 1, 4, 1, float("inf"), 0, 16, "litert")
+    assert json.loads(json.dumps(summary.verification_json(check), allow_nan=False))["max_abs_diff"] is None
+    assert summary.finite(3) == 3
+
+
+def test_a_system_that_refuses_is_no_traceback(model: str, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(*_: object, **__: object) -> None:
+        raise FileNotFoundError(2, "No usable temporary directory found", "/nowhere")
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", nowhere)
+    status, out, err = run(["verify", model, "--seeds", "1"], capfd)
+    assert (status, out) == (1, "") and "/nowhere" in err
+    one_sentence(err)
 
 
 # Files that belong together.

@@ -139,7 +139,7 @@ def simulate_artifact(args: argparse.Namespace) -> int:
         source = read_tflite(args.reference)
         _check_same_inputs(graph, source)
         elements, mismatches, largest = compare(result.outputs, reference_outputs(source, inputs).outputs)
-        report["reference"] = {"elements": elements, "mismatches": mismatches, "max_abs_diff": largest}
+        report["reference"] = {"elements": elements, "mismatches": mismatches, "max_abs_diff": summary.finite(largest)}
         lines.append(f"reference: {mismatches:,} of {elements:,} elements differ (by up to {largest})")
         status = DIFFERENT if mismatches or result.warnings or result.hazards else DONE
     _print(args, report, "\n".join(lines))
