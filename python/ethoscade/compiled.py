@@ -144,7 +144,10 @@ class Compiled:
 
     @checked()
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the network as a .tflite with `ethos-u` operators for TensorFlow Lite Micro."""
+        """Write the network as a .tflite with `ethos-u` operators for TensorFlow Lite Micro.
+
+        Whole or not at all, through links, with the permissions of what it replaces. Raises `CodegenError`.
+        """
         from . import files
         from .codegen import tflite
 
@@ -152,14 +155,20 @@ class Compiled:
 
     @checked()
     def write_c(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
-        """Write C99 sources with the entry function `tvmgen_<name>_run`; returns the files by role."""
+        """Write C99 sources with the entry function `tvmgen_<name>_run`; returns the files by name.
+
+        `<name>.sha256` beside them lists their hashes: files of two compilations do not fit it. Raises `CodegenError`.
+        """
         from .codegen import c_source
 
         return c_source.write(self.artifact, Path(folder))
 
     @checked()
     def write_mlf(self, path: str | os.PathLike[str]) -> Path:
-        """Write a Model Library Format archive (or a folder, if the path does not end in .tar)."""
+        """Write a Model Library Format archive (or a folder, if the path does not end in .tar).
+
+        Beside a folder, `<folder>.sha256` lists the hashes of its files. Raises `CodegenError`.
+        """
         from .codegen import mlf
 
         return mlf.write(self.artifact, Path(path))
