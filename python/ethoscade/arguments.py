@@ -165,7 +165,8 @@ def _rule(module: str, annotation: Any) -> _Rule:
             hint = eval(annotation, vars(sys.modules[module]))  # annotations are the module's own source
         except (NameError, TypeError, SyntaxError, AttributeError):
             hint = Any
-    parts = (hint, *typing.get_args(hint))
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    parts = typing.get_args(hint) if is_union else (hint,)
     whole = next((part for part in parts if typing.get_origin(part) in _HOLDERS), Any)
     inner = typing.get_args(whole)
     any_length = inner[1:] == (Ellipsis,) or typing.get_origin(whole) is collections.abc.Sequence

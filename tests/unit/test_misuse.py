@@ -16,7 +16,7 @@ from command_line_support import Capture, run
 from ethoscade import ConfigError, arguments, memory
 from ethoscade.target import load_target, parse_size
 
-CALLS, NESTED, CONFIGURATIONS, COMMANDS = 1500, 100, 150, 40
+CALLS, NESTED, CONFIGURATIONS, COMMANDS = 4000, 300, 150, 40
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +77,7 @@ def test_random_command_lines_end_in_a_status(folder: Path) -> None:
         (lambda: ethoscade.compile(misuse.MODEL, progress=5), ["progress is 5", "a function"]),
         (lambda: memory.plan([memory.Buffer("a", 0, 1, 8), 5]), ["buffers is", "a sequence, each a Buffer"]),
         (lambda: memory.plan({1}), ["buffers is {1}"]),
+        (lambda: memory.merge_models([]), ["models is []", "a mapping from a text to a sequence"]),
         (
             lambda: memory.plan([memory.Buffer("a", 0, 1, 8)], algorithm=lambda *_: None),
             ["answer of algorithm", "None"],
