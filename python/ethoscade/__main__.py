@@ -8,34 +8,72 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 from ._core import __version__
+from .arguments import number_of, shown
+from .codegen.bundle import ARTEFACTS
 from .errors import BudgetError, EthoscadeError
-from .report import commands, plan_memory
+from .report import commands, console, plan_memory
 from .report.summary import error_json, refusal_text
 from .target import ACCELERATORS
 
-ARTEFACTS = ("tflite", "c", "mlf", "raw")
+_MOST_DIGITS = 20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    args = _parser().parse_args(arguments)
+    _hold_closed_streams()
+    args = argparse.Namespace()
     try:
+        args = _parser().parse_args(arguments)
         status: int = args.run(args)
         return status
+    except console.ReaderGone:
+        return 1
+    except console.OutputError as error:
+        console.complain(str(error))
+        return 1
     except EthoscadeError as error:
+        return _refuse(error, args)
+    except MemoryError:
+        console.complain("there is not enough memory for this")
+        return 1
+    except OSError as error:
+        # What is nobody's file in particular: no folder for temporary files, no process to be had.
+        console.complain(f"the system refused: {error}")
+        return 1
+
+
+def _refuse(error: EthoscadeError, args: argparse.Namespace) -> int:
+    """Say what is wrong, in words and where asked for as JSON; returns the exit status."""
+    console.complain(f"{error}{_hint(error, args)}")
+    try:
         if getattr(args, "json", False):
-            print(json.dumps(error_json(error)))
+            console.show(json.dumps(error_json(error)))
         elif getattr(args, "explain", False) and isinstance(error, BudgetError):
-            print(refusal_text(error))
-        print(f"ethoscade: {error}{_hint(error, args)}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:
-        return 1
+            console.show(refusal_text(error))
+    except console.ReaderGone:
+        pass
+    except console.OutputError as lost:
+        console.complain(str(lost))
+    return 1
+
+
+def _hold_closed_streams() -> None:
+    """Keep the numbers of closed streams taken: a file opened later would get whatever libraries print."""
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        if stream is None:
+            try:
+                os.fstat(number)
+            except OSError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
 
 
 def _hint(error: EthoscadeError, args: argparse.Namespace) -> str:
@@ -46,8 +84,18 @@ def _hint(error: EthoscadeError, args: argparse.Namespace) -> str:
     return ""
 
 
+class _Parser(argparse.ArgumentParser):
+    """Prints help as everything else is printed: argparse would not notice that nobody gets it."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if message and file is sys.stdout:
+            console.show(message.rstrip("\n"))
+        else:
+            super()._print_message(message, file)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="ethoscade", description="Compile TFLite models for Arm Ethos-U NPUs inside the SRAM you have."
     )
     parser.add_argument("--version", action="version", version=f"ethoscade {__version__}")
@@ -156,10 +204,10 @@ def _artefacts(text: str) -> tuple[str, ...]:
 
 
 def _fraction(text: str) -> Fraction:
-    try:
-        return Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number such as 1/64 or 0.02") from None
+    number = number_of(text)
+    if number is None:
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not a number such as 1/64 or 0.02")
+    return number
 
 
 def _positive(text: str) -> int:
@@ -171,8 +219,10 @@ def _natural(text: str) -> int:
 
 
 def _at_least(least: int, text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or int(text) < least:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least {least}")
+    if not (text.isascii() and text.isdecimal()) or len(text) > _MOST_DIGITS or int(text) < least:
+        raise argparse.ArgumentTypeError(
+            f"{shown(text)} is not a whole number of at least {least}, and at most {_MOST_DIGITS} digits"
+        )
     return int(text)
 
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import numpy.typing as npt
 
+from .arguments import Range, checked, shown
 from .codegen.artifact import Artifact, CpuCall, NpuCall
 from .errors import ConfigError
 from .explanation import Explanation, explain
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from .execution import ExecutionResult
     from .timing import TimingReport
     from .verification import Verification
+
+MOST_SEEDS = 10_000
+"""Most random inputs of one verification: all of them are kept at once."""
 
 
 @dataclass(frozen=True)
@@ -139,36 +142,52 @@ class Compiled:
             self.artifact.graph, self.stages, self.problem, self.schedule, self.program, self.artifact.arena_bytes
         )
 
+    @checked()
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the network as a .tflite with `ethos-u` operators for TensorFlow Lite Micro."""
-        from .codegen import files, tflite
+        """Write the network as a .tflite with `ethos-u` operators for TensorFlow Lite Micro.
+
+        Whole or not at all, through links, with the permissions of what it replaces. Raises `CodegenError`.
+        """
+        from . import files
+        from .codegen import tflite
 
         return files.write_whole(path, tflite.write(self.artifact))
 
+    @checked()
     def write_c(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
-        """Write C99 sources with the entry function `tvmgen_<name>_run`; returns the files by role."""
+        """Write C99 sources with the entry function `tvmgen_<name>_run`; returns the files by name.
+
+        `<name>.sha256` beside them lists their hashes: files of two compilations do not fit it. Raises `CodegenError`.
+        """
         from .codegen import c_source
 
         return c_source.write(self.artifact, Path(folder))
 
+    @checked()
     def write_mlf(self, path: str | os.PathLike[str]) -> Path:
-        """Write a Model Library Format archive (or a folder, if the path does not end in .tar)."""
+        """Write a Model Library Format archive (or a folder, if the path does not end in .tar).
+
+        Beside a folder, `<folder>.sha256` lists the hashes of its files. Raises `CodegenError`.
+        """
         from .codegen import mlf
 
         return mlf.write(self.artifact, Path(path))
 
+    @checked()
     def write_raw(self, path: str | os.PathLike[str]) -> Path:
         """Write Vela's raw .npz layout, for a network that is one NPU call."""
         from .codegen import raw
 
         return raw.write(self.artifact, Path(path))
 
-    def simulate(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> ExecutionResult:
+    @checked()
+    def simulate(self, inputs: Mapping[str, npt.ArrayLike]) -> ExecutionResult:
         """Run the network's very bytes on the simulated NPU; inputs by name, in their quantised type."""
         from .execution import run_artifact
 
         return run_artifact(self.artifact, inputs)
 
+    @checked()
     def timing(self, rules: Mapping[str, int] | None = None) -> tuple[tuple[str, TimingReport], ...]:
         """What each NPU call costs on the target, by its name, under the timing model's `rules` (docs/timing.md).
 
@@ -184,19 +203,19 @@ class Compiled:
             for call, names in zip(calls, labels, strict=True)
         )
 
-    def verify(self, seeds: int = 3, target: str = "simulator") -> Verification:
+    @checked()
+    def verify(self, seeds: Annotated[int, Range(1, MOST_SEEDS)] = 3, target: str = "simulator") -> Verification:
         """Compare every output element with the reference on `seeds` random inputs.
 
         `target` is "simulator", or "c" for the emitted C built with the system's compiler and run on the host.
-        Raises `VerificationError` if the reference (extra `verify`) or the compiler is missing.
+        Raises `ConfigError` for less than one input or more than 10,000, `VerificationError` if the reference (extra
+        `verify`) or the compiler is missing.
         """
         from . import judgement
 
         runners = {"simulator": judgement.on_simulator, "c": judgement.in_c}
         if target not in runners:
-            raise ConfigError(f"cannot verify on '{target}'; choose simulator or c")
-        if seeds < 1:
-            raise ConfigError(f"seeds is {seeds}; at least one random input is needed")
+            raise ConfigError(f"cannot verify on {shown(target)}; choose simulator or c")
         constant_bytes = len(self.artifact.constants) if self.target.constants_in_sram else 0
         return runners[target](self.artifact, self.source, seeds, constant_bytes)
 

@@ -9,11 +9,10 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from fractions import Fraction
-from numbers import Real
 from typing import Protocol
 
+from .arguments import checked
 from .codegen import command_stream
 from .codegen.artifact import Artifact, CpuCall, NpuCall
 from .codegen.weights import Constants, EncodedStage, EncodingChoice, SliceChoice, encode_stage, lay_out
@@ -32,7 +31,7 @@ from .scheduling.bricks import lay_in_bricks
 from .scheduling.problem import Encoding, EncodingSpec, Problem, SlicedSpec
 from .scheduling.program import CallOperator, CopyConstants, Program, Stripe
 from .scheduling.schedule import Schedule
-from .target import Target, compilation_target, parse_size
+from .target import Target, compilation_target, parse_size, size_of_kib
 
 Model = str | os.PathLike[str] | bytes
 Progress = Callable[[str], None]
@@ -100,6 +99,7 @@ class Stopwatch:
         return {**self.seconds, "total": now - self._started}
 
 
+@checked("sram_kb", "epsilon")
 def compile(
     model: Model,
     *,
@@ -167,6 +167,7 @@ def carry_out(
     )
 
 
+@checked("epsilon")
 def frontier(
     model: Model,
     *,
@@ -370,8 +371,5 @@ def _budget(sram_kb: float | None, sram: str | int | None) -> int | None:
     if sram_kb is not None and sram is not None:
         raise ConfigError("give the budget once: sram_kb or sram, not both")
     if sram_kb is not None:
-        # NumPy's numbers are numbers too; written out, because parse_size reads no exponents.
-        if isinstance(sram_kb, bool) or not isinstance(sram_kb, Real):
-            raise ConfigError(f"sram_kb is {sram_kb!r}; it must be a number of KiB")
-        return parse_size(f"{Decimal(str(sram_kb)):f}KiB")
+        return size_of_kib(sram_kb)
     return None if sram is None else parse_size(sram)

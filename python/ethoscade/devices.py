@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from . import _core
+from .arguments import check_fields
 from .errors import ConfigError
 from .target import Memory
 
@@ -74,10 +75,16 @@ class DeviceDescription:
 
     def __post_init__(self) -> None:
         """Let the core look at every number."""
-        if self.layout not in ("NHWC", "NHCWB16"):
-            raise ConfigError(f"device '{self.name}': layout is {self.layout!r}; choose NHWC or NHCWB16")
+        check_fields(self, "device {}: ", self.name)
+        for number, engine in enumerate(self.engines):
+            check_fields(engine, "device {}: engines[{}].", self.name, number)
+        if self.dma is not None:
+            check_fields(self.dma, "device {}: dma.", self.name)
         for field, memory in (("constants", self.constants), ("arena", self.arena), ("spill", self.spill)):
-            if memory is not None and memory.size_bytes is not None and memory.size_bytes < 1:
+            if memory is None:
+                continue
+            check_fields(memory, f"device {{}}: {field}.", self.name)
+            if memory.size_bytes is not None and memory.size_bytes < 1:
                 raise ConfigError(
                     f"device '{self.name}': {field}.size_bytes is {memory.size_bytes}; "
                     "it must be positive, or None for no limit"

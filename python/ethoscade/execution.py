@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import reference
+from .arguments import Count, checked
 from .codegen.artifact import Artifact, CpuCall
 from .codegen.layout import padded
 from .errors import ModelFormatError, SimulationError
@@ -108,8 +109,9 @@ def run_tflite(graph: Graph, inputs: Mapping[str, npt.ArrayLike], *, work_limit:
     return _run(_program_of(graph), inputs, work_limit)
 
 
+@checked()
 def simulate(
-    source: str | os.PathLike[str] | bytes, inputs: Mapping[str, npt.ArrayLike], *, work_limit: int | None = None
+    source: str | os.PathLike[str] | bytes, inputs: Mapping[str, npt.ArrayLike], *, work_limit: Count | None = None
 ) -> ExecutionResult:
     """Run a compiled .tflite (path or bytes), ours or another compiler's, on `inputs` by tensor name.
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from .arguments import shown
 from .errors import ConfigError
 from .ir import Graph
 
@@ -21,6 +22,8 @@ def checked_inputs(graph: Graph, inputs: Mapping[str, npt.ArrayLike]) -> dict[in
     another shape or type.
     """
     expected = {graph.tensors[index].name: index for index in graph.inputs}
+    if not isinstance(inputs, Mapping):
+        raise ConfigError(f"inputs are {shown(inputs)}; they must be a mapping from input names to arrays")
     names = ", ".join(f"'{name}'" for name in expected)
     unknown = [name for name in inputs if name not in expected]
     if unknown:
@@ -30,7 +33,7 @@ def checked_inputs(graph: Graph, inputs: Mapping[str, npt.ArrayLike]) -> dict[in
         raise ConfigError(f"input '{missing[0]}' of '{graph.name}' was not given; its inputs are {names}")
     arrays: dict[int, npt.NDArray[np.generic]] = {}
     for name, index in expected.items():
-        tensor, array = graph.tensors[index], np.asarray(inputs[name])
+        tensor, array = graph.tensors[index], _as_array(name, inputs[name])
         if array.shape != tensor.shape or array.dtype != tensor.dtype.numpy:
             raise ConfigError(
                 f"input '{name}' of '{graph.name}' must be {tensor.dtype.value} of shape {tensor.shape}; "
@@ -38,3 +41,10 @@ def checked_inputs(graph: Graph, inputs: Mapping[str, npt.ArrayLike]) -> dict[in
             )
         arrays[index] = np.ascontiguousarray(array).reshape(tensor.shape)
     return arrays
+
+
+def _as_array(name: str, given: npt.ArrayLike) -> npt.NDArray[np.generic]:
+    try:
+        return np.asarray(given)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ConfigError(f"input '{name}' is {shown(given)}, which is no array: {error}") from error

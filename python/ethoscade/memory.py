@@ -10,15 +10,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from . import _core
+from .arguments import checked, held
 from .errors import BudgetError, ConfigError
 from .memory_csv import read_csv, write_csv
 from .memory_model import Buffer, Gap, Pool, Share
-
-if TYPE_CHECKING:
-    from .scheduling.program import Program, Window
+from .scheduling.program import Program, Window
 
 __all__ = [
     "ALGORITHMS",
@@ -111,6 +109,7 @@ class Placement:
         """Lower bound of the first pool's peak."""
         return self.lower_bounds[self.pools[0].name]
 
+    @checked()
     def address_of(self, name: str) -> int:
         """The address of the buffer `name`: where an application writes an input and reads an output that the
         workspace holds. Raises `ConfigError` when there is no such buffer."""
@@ -133,6 +132,7 @@ class ProgramPlacement:
     placement: Placement
 
 
+@checked()
 def plan(
     buffers: Sequence[Buffer],
     *,
@@ -190,6 +190,7 @@ def plan(
     )
 
 
+@checked()
 def merge_models(models: Mapping[str, Sequence[Buffer]], *, keep: Sequence[str] = ()) -> tuple[Buffer, ...]:
     """The buffers of several models that take turns in one workspace, each named `model/buffer`, for `plan`.
 
@@ -223,6 +224,7 @@ def _moved(buffer: Buffer, model: str, steps: int) -> Buffer:
     )
 
 
+@checked()
 def place_program(
     program: Program,
     *,
@@ -239,6 +241,7 @@ def place_program(
     return ProgramPlacement(placement.offsets, _arena_bytes(placement), placement)
 
 
+@checked()
 def place_programs(
     programs: Mapping[str, Program],
     *,
@@ -273,6 +276,7 @@ def place_programs(
     return placed
 
 
+@checked()
 def program_buffers(program: Program) -> tuple[Buffer, ...]:
     """The buffers of a compiled program in its own order, with the bytes of each that are in use at each step."""
     return tuple(
@@ -374,7 +378,7 @@ def _plan_by_callable(problem: _Problem, algorithm: Algorithm) -> Placement:
     name = getattr(algorithm, "__name__", type(algorithm).__name__)
     offsets: list[int] = []
     pool_ids: list[int] = []
-    answers = tuple(algorithm(problem.buffers, problem.pools))
+    answers = held(algorithm(problem.buffers, problem.pools), Sequence[Offset], f"the answer of algorithm {name!r}")
     for answer, row, buffer in zip(answers, problem.buffer_rows, problem.buffers, strict=False):
         pool, offset = (problem.pools[row[5][0]].name, answer) if isinstance(answer, int) else answer
         if pool not in problem.pool_ids or not 0 <= offset < 1 << 60:

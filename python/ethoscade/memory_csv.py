@@ -11,29 +11,32 @@ import io
 import os
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NoReturn
 
-from .errors import ConfigError
+from .arguments import checked
+from .errors import CodegenError, ConfigError
+from .files import read_whole, write_whole
 from .memory_model import Buffer, Gap
 
 _SYNONYMS = {"buffer": "id", "buffer_id": "id", "begin": "lower", "start": "lower"}
 _REQUIRED = ("id", "lower", "upper", "size")
 _KNOWN = frozenset((*_REQUIRED, "alignment", "gaps", "offset"))
+_MOST_BYTES = 1 << 30
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 _GAP = re.compile(r"(-?[0-9]{1,30})-(-?[0-9]{1,30})(?:@([0-9]{1,30}):([0-9]{1,30}))?")
 
 
+@checked()
 def read_csv(path: str | os.PathLike[str]) -> tuple[Buffer, ...]:
     """Reads the buffers of a file. Raises `ConfigError` that names the file and, where known, line and column."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{os.fspath(path)}: cannot read this file of buffers: {reason}") from error
+        text = read_whole(path, _MOST_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{os.fspath(path)}: cannot read this file of buffers: {error}") from error
     return _Reader(os.fspath(path)).read(text)
 
 
+@checked()
 def write_csv(path: str | os.PathLike[str], buffers: Sequence[Buffer], offsets: Iterable[int] | None = None) -> None:
     """Writes buffers and, when given, their offsets; optional columns only where some buffer needs them.
 
@@ -60,10 +63,9 @@ def write_csv(path: str | os.PathLike[str], buffers: Sequence[Buffer], offsets: 
     writer.writerow(name for name, _ in columns)
     writer.writerows(zip(*(values for _, values in columns), strict=True))
     try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(out.getvalue(), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{os.fspath(path)}: cannot write the placement: {error.strerror or error}") from error
+        write_whole(path, out.getvalue().encode("utf-8", "surrogateescape"))
+    except CodegenError as error:
+        raise ConfigError(f"{os.fspath(path)}: cannot write the placement: {error}") from error
 
 
 def _write_gap(gap: Gap) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .arguments import check_fields, checked
 from .errors import ConfigError
 
 _STEPS = range(-(1 << 63), 1 << 63)
@@ -18,6 +19,10 @@ class Gap:
     upper: int
     window: tuple[int, int] | None = None
 
+    def __post_init__(self) -> None:
+        """Refuses what are no steps and bytes."""
+        check_fields(self, "gap: ")
+
 
 @dataclass(frozen=True)
 class Share:
@@ -29,6 +34,10 @@ class Share:
     name: str
     low: int = 0
     high: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuses what is no name and no distances."""
+        check_fields(self, "share: ")
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,7 @@ class Buffer:
     access: tuple[tuple[str, str], ...] = ()
 
     @classmethod
+    @checked()
     def constant(
         cls, name: str, size_bytes: int, alignment: int = 1, pools: tuple[str, ...] = (), readers: tuple[str, ...] = ()
     ) -> Buffer:
@@ -64,6 +74,7 @@ class Buffer:
 
     def __post_init__(self) -> None:
         """Refuses what the planner's numbers cannot hold, while the name is still known."""
+        check_fields(self, "buffer {}: ", self.name)
         for what, step in (("lower", self.lower), ("upper", self.upper)):
             if step not in _STEPS:
                 raise ConfigError(f"buffer {self.name!r}: {what} {step} is not between -2^63 and 2^63 - 1")
@@ -126,6 +137,7 @@ class Pool:
 
     def __post_init__(self) -> None:
         """Refuses what the planner's numbers cannot hold, while the name is still known."""
+        check_fields(self, "pool {}: ", self.name)
         values = (("size", self.size_bytes or 0), ("alignment", self.alignment), ("base address", self.base_address))
         for what, value in values:
             if value not in _BYTES:
@@ -134,6 +146,7 @@ class Pool:
             raise ConfigError(f"pool {self.name!r}: alignment 0 is below the least, 1")
         _check_access(f"pool {self.name!r}", self.access)
 
+    @checked()
     def grants(self, access: tuple[tuple[str, str], ...]) -> bool:
         """Whether every target of `access` may do here what it wants to."""
         granted = dict(self.access)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from .arguments import checked
 from .compiled import Curve
 from .compiler import EPSILON, Model, check_not_compiled, choose, explore
 from .devices import DeviceDescription
@@ -42,6 +43,7 @@ class Outline:
     constant_bytes: int
 
 
+@checked("epsilon")
 def plan(model: Model, device: DeviceDescription, *, epsilon: float | Fraction = EPSILON) -> Curve:
     """Every Pareto-efficient way to run a quantised TFLite model on `device`: (arena bytes, cycles), and the Proposals.
 

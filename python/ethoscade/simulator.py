@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from . import _core
+from .arguments import Count, Range, checked, shown
+from .errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined,unused-ignore]  # Python 3.12
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
     Region: TypeAlias = "int | Buffer | tuple[int, int, int] | None"
 else:
     Region = Any
+
+
+_MOST_REGIONS = 8
+
+Place = Annotated[int, Range(-(1 << 63), (1 << 63) - 1)]
+"""A byte of a region as the core takes it: what lies outside of the region is its to refuse."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,12 @@ class NpuRun:
 
 def _plain(data: Any) -> bytes:
     """Any C-contiguous buffer (bytes, bytearray, NumPy array) as bytes."""
-    return data if isinstance(data, bytes) else memoryview(data).cast("B").tobytes()
+    if isinstance(data, bytes):
+        return data
+    try:
+        return memoryview(data).cast("B").tobytes()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{shown(data)} is no contiguous buffer of bytes: {error}") from error
 
 
 def _region(region: Any) -> Any:
@@ -89,39 +102,50 @@ class Machine:
     Accesses outside a region and writes to constants raise SimulationError; an unknown accelerator ConfigError.
     """
 
+    @checked()
     def __init__(self, accelerator: str, regions: Sequence[Region]) -> None:
+        if len(regions) > _MOST_REGIONS:
+            raise ConfigError(f"{len(regions)} regions were given; an NPU has {_MOST_REGIONS}")
         self._machine = _core.Machine(accelerator, [_region(region) for region in regions])
         self.accelerator = self._machine.accelerator
 
-    def write(self, region: int, offset: int, data: Any) -> None:
+    @checked()
+    def write(self, region: Count, offset: Place, data: Any) -> None:
         """Writes a buffer's bytes; they count as initialised and as touched."""
         self._machine.write(region, offset, _plain(data))
 
-    def read(self, region: int, offset: int, size: int) -> bytes:
+    @checked()
+    def read(self, region: Count, offset: Place, size: Count) -> bytes:
         """Reads bytes; they count as touched. Whether anybody wrote them is `find_uninitialised`'s question."""
         return self._machine.read(region, offset, size)
 
-    def touch(self, region: int, start: int, end: int) -> None:
+    @checked()
+    def touch(self, region: Count, start: Place, end: Place) -> None:
         """Counts bytes as touched, for example a CPU operator's workspace."""
         self._machine.touch(region, start, end)
 
-    def mark_initialised(self, region: int, start: int, end: int, value: bool = True) -> None:
+    @checked()
+    def mark_initialised(self, region: Count, start: Place, end: Place, value: bool = True) -> None:
         """Sets whether bytes count as written; with False they are forgotten, so that a later reader is found."""
         self._machine.mark_initialised(region, start, end, value)
 
-    def find_uninitialised(self, region: int, start: int, end: int) -> int | None:
+    @checked()
+    def find_uninitialised(self, region: Count, start: Place, end: Place) -> int | None:
         """The first byte that nobody wrote, as an offset in the region."""
         return self._machine.find_uninitialised(region, start, end)
 
-    def size(self, region: int) -> int | None:
+    @checked()
+    def size(self, region: Count) -> int | None:
         """Size of a region in bytes, None if it was not given."""
         return self._machine.size(region)
 
-    def touched_end(self, region: int) -> int:
+    @checked()
+    def touched_end(self, region: Count) -> int:
         """One past the highest byte that the NPU or the host touched; 0 if none."""
         return self._machine.touched_end(region)
 
-    def watch_input(self, region: int, start: int, end: int) -> None:
+    @checked()
+    def watch_input(self, region: Count, start: Place, end: Place) -> None:
         """Watches bytes, a network input that was just written: the report tells when it is overwritten too early.
 
         A command that reads some bytes of the input and, in the same feature map, others that are no longer it,
@@ -129,10 +153,12 @@ class Machine:
         """
         self._machine.watch_input(region, start, end)
 
-    def limit_work(self, limit: int) -> None:
+    @checked()
+    def limit_work(self, limit: Count) -> None:
         """Bounds a payload's cost, in multiply-accumulates, elements and bytes moved; more is a SimulationError."""
         self._machine.limit_work(limit)
 
+    @checked()
     def assume(
         self,
         *,
@@ -147,6 +173,7 @@ class Machine:
             kernels_write_in_order=kernels_write_in_order,
         )
 
+    @checked()
     def run(self, payload: Any) -> NpuReport:
         """Runs a driver payload to its end.
 
@@ -165,6 +192,7 @@ class Machine:
         )
 
 
+@checked()
 def run(
     payload: Any,
     regions: Sequence[Region],
@@ -195,6 +223,7 @@ def driver_interface() -> tuple[Path, Path]:
     return Path(__file__).with_name("include"), Path(_core.__file__)
 
 
+@checked()
 def disassemble(payload: Any) -> list[str]:
     """The payload's command stream as text, one line per command, after a line each for its config and id words."""
     return _core.disassemble(_plain(payload))

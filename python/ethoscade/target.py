@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from .arguments import checked, exactly, number_of, shown
 from .errors import ConfigError
+from .files import read_whole
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,15 @@ _DEFAULT_SYSTEM = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_Embed
 _PORT_BYTES = {"u55": 8, "u65": 16}
 _DEFAULT_MODE = "Shared_Sram"
 _PRODUCT = re.compile(r"Ethos_(U\d\d)_", re.IGNORECASE)
+# What the timing model counts with; the same bounds hold for described devices (docs/devices.md).
+_MOST_RATE = 1 << 16
+_MOST_LATENCY = 1 << 24
+_MOST_BURST = 1 << 16
+_MOST_CLOCK_HZ = 10**12
+_MOST_CONFIG_BYTES = 1 << 20
 
 
+@checked()
 def load_target(
     accelerator: str = "ethos-u55-256",
     system_config: str | None = None,
@@ -137,9 +146,15 @@ def load_target(
                 f"written; choose a system configuration with DRAM, or Shared_Sram or Sram_Only"
             )
     clock = _number(system, "core_clock", system_name, path)
+    if not 1 <= clock <= _MOST_CLOCK_HZ:
+        raise ConfigError(
+            f"{path}: 'core_clock' of '{system_name}' is {shown(system['core_clock'])}; it must be 1 to "
+            f"{_MOST_CLOCK_HZ:,} (Hz)"
+        )
     return Target(chip, system_name, mode_name, float(clock), constants, arena, cache)
 
 
+@checked()
 def compilation_target(
     accelerator: str = "ethos-u55-256",
     system_config: str | None = None,
@@ -189,32 +204,59 @@ def default_config() -> Path:
 _UNITS = {"": 1, "b": 1, "kib": 1024, "kb": 1024, "k": 1024, "mib": 1 << 20, "mb": 1 << 20, "m": 1 << 20}
 
 
+_MOST_SIZE_BYTES = 1 << 64
+
+
+@checked()
 def parse_size(text: str | int) -> int:
     """Bytes of a budget such as "300KiB", "0.5MiB" or "307200".
 
     KB and MB are taken as KiB and MiB, as `sram_kb` is, and rounded down to whole bytes: "15.6KiB" is 15,974. Raises
-    `ConfigError` for anything else, less than a byte and fractions of a byte in a plain number.
+    `ConfigError` for anything else, less than a byte, fractions of a byte in a plain number and more than 2^64 bytes.
     """
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*", str(text))
+    if isinstance(text, int):
+        return _whole_bytes(Fraction(text), shown(text))
+    match = re.fullmatch(r"\s*([0-9]{1,40}(?:\.[0-9]{1,40})?)\s*([a-zA-Z]{0,10})\s*", text)
     unit = _UNITS.get(match.group(2).lower()) if match else None
     if match is None or unit is None:
-        raise ConfigError(f"cannot read the size '{text}'; write it like 300KiB, 0.5MiB or 307200")
+        raise ConfigError(f"cannot read the size {shown(text)}; write it like 300KiB, 0.5MiB or 307200")
     size = Fraction(match.group(1)) * unit
-    if size < 1 or (unit == 1 and size.denominator != 1):
-        raise ConfigError(f"the size '{text}' is {float(size):g} bytes; it must be a whole positive number")
+    if unit == 1 and size.denominator != 1:
+        raise ConfigError(f"the size {shown(text)} is {float(size):g} bytes; it must be a whole positive number")
+    return _whole_bytes(size, shown(text))
+
+
+def size_of_kib(sram_kb: object) -> int:
+    """Bytes of a number of KiB, of any kind of number, rounded down. Raises `ConfigError` as `parse_size` does."""
+    kib = exactly(sram_kb)
+    if kib is None:
+        raise ConfigError(f"sram_kb is {shown(sram_kb)}; it must be a number of KiB")
+    return _whole_bytes(kib * 1024, f"{shown(sram_kb)} KiB")
+
+
+def _whole_bytes(size: Fraction, text: str) -> int:
+    if not 1 <= size <= _MOST_SIZE_BYTES:
+        raise ConfigError(f"the size {text} is out of range; it must be 1 byte to 2^64 bytes")
     return int(size)
 
 
 def _read_sections(path: Path) -> Mapping[str, Mapping[str, str]]:
     parser = configparser.ConfigParser(interpolation=None)
+    data = read_whole(path, _MOST_CONFIG_BYTES)
     try:
-        with open(path, encoding="utf-8") as file:
-            parser.read_file(file)
-    except OSError as error:
-        raise ConfigError(f"cannot read the configuration file '{path}': {error.strerror}") from error
+        parser.read_string(data.decode("utf-8-sig"), str(path))
     except (configparser.Error, UnicodeDecodeError) as error:
         raise ConfigError(f"'{path}' is not a vela.ini: {str(error).splitlines()[0]}") from error
-    return {name: dict(parser[name]) for name in parser.sections()}
+    return {_on_one_line(name): _entries(parser[name]) for name in parser.sections()}
+
+
+def _entries(section: Mapping[str, str]) -> dict[str, str]:
+    return {key: _on_one_line(value) for key, value in section.items()}
+
+
+def _on_one_line(text: str) -> str:
+    # Messages are one line each, and continued values are none that anybody writes here.
+    return " ".join(text.split())
 
 
 def _section(sections: Mapping[str, Mapping[str, str]], kind: str, name: str, path: Path) -> Mapping[str, str]:
@@ -244,19 +286,39 @@ def _value(section: Mapping[str, str], key: str, name: str, path: Path) -> str:
 
 def _number(section: Mapping[str, str], key: str, name: str, path: Path) -> Fraction:
     text = _value(section, key, name, path)
-    try:
-        number = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise ConfigError(f"{path}: '{key}' of '{name}' is '{text}', not a number") from None
+    number = number_of(text)
+    if number is None:
+        raise ConfigError(f"{path}: '{key}' of '{name}' is {shown(text)}, not a number of at most 60 digits")
     if number < 0:
         raise ConfigError(f"{path}: '{key}' of '{name}' is {text}; it must not be negative")
     return number
 
 
+def _whole(section: Mapping[str, str], key: str, name: str, path: Path, least: int, most: int) -> int:
+    number = _number(section, key, name, path)
+    if number.denominator != 1 or not least <= number <= most:
+        text = shown(_value(section, key, name, path))
+        raise ConfigError(f"{path}: '{key}' of '{name}' is {text}; it must be a whole number from {least} to {most:,}")
+    return int(number)
+
+
 def _memory(section: Mapping[str, str], memory: str, chip: Accelerator, name: str, path: Path) -> Memory:
-    rate = _number(section, f"{memory}_clock_scale", name, path) * _PORT_BYTES[chip.product]
-    if rate <= 0:
-        raise ConfigError(f"{path}: '{memory}_clock_scale' of '{name}' is 0; a memory without bandwidth cannot be used")
-    latency = [int(_number(section, f"{memory}_{way}_latency", name, path)) for way in ("read", "write")]
-    burst = int(_number(section, f"{memory}_burst_length", name, path))
-    return Memory(memory, (rate.numerator, rate.denominator), latency[0], latency[1], burst)
+    rate = _rate(section, memory, _PORT_BYTES[chip.product], name, path)
+    read, write = (
+        _whole(section, f"{memory}_{way}_latency", name, path, 0, _MOST_LATENCY) for way in ("read", "write")
+    )
+    burst = _whole(section, f"{memory}_burst_length", name, path, 1, _MOST_BURST)
+    return Memory(memory, (rate.numerator, rate.denominator), read, write, burst)
+
+
+def _rate(section: Mapping[str, str], memory: str, port_bytes: int, name: str, path: Path) -> Fraction:
+    """Bytes per cycle: the nearest fraction that the timing model counts with, both numbers up to 65,536."""
+    key = f"{memory}_clock_scale"
+    rate = _number(section, key, name, path) * port_bytes
+    if not Fraction(1, _MOST_RATE) <= rate <= _MOST_RATE:
+        raise ConfigError(
+            f"{path}: '{key}' of '{name}' is {shown(_value(section, key, name, path))}; times the port's {port_bytes} "
+            f"bytes it must be 1/{_MOST_RATE:,} to {_MOST_RATE:,} bytes per cycle"
+        )
+    # A numerator is the denominator times the rate: it is bounded with it.
+    return rate.limit_denominator(_MOST_RATE if rate <= 1 else int(_MOST_RATE / rate))

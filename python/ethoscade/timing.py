@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from . import _core
+from .arguments import checked
 from .errors import ConfigError
 from .target import Memory, Target
 
@@ -110,8 +111,11 @@ class TimedCommand:
             return what
         return f"{what} {'stripe ' if self.kernel is not None else ''}{self.stripe}/{self.stripes}"
 
+    @checked()
     def share(self, memory: str) -> float:
-        """Share of a memory's bandwidth that it takes, 0..1: the average over its life."""
+        """Share of a memory's bandwidth that it takes, 0..1: the average over its life. Raises `ConfigError`."""
+        if memory not in self.memory_cycles:
+            raise ConfigError(f"there is no memory {memory!r}; known are {', '.join(self.memory_cycles)}")
         return min(1.0, self.memory_cycles[memory] / self.cycles) if self.cycles else 0.0
 
 
@@ -181,6 +185,7 @@ class TimingReport:
         return sums
 
 
+@checked()
 def simulate_timing(
     payload: bytes,
     target: Target,

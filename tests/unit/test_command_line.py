@@ -193,11 +193,22 @@ def test_outputs_that_cannot_be_written(model: str, tmp_path: Path, capfd: Captu
     assert in_the_way.read_text() == "here first"
 
 
-def test_artefacts_are_written_together_or_not_at_all(classifier: str, tmp_path: Path, capfd: Capture) -> None:
+def test_what_can_be_written_is_and_the_rest_is_named(classifier: str, tmp_path: Path, capfd: Capture) -> None:
+    """A network with an operator on the CPU does not fit the raw format; its other artefacts are wanted."""
     folder = tmp_path / "o"
-    status, out, err = run(["compile", classifier, "-o", folder, "--emit", "tflite,c,raw"], capfd)
-    assert (status, out) == (1, "") and "raw format" in err
-    assert list(folder.iterdir()) == []
+    status, out, err = run(["compile", classifier, "-o", folder, "--emit", "tflite,raw,c"], capfd)
+    assert status == 1 and "wrote" in out
+    one_sentence(err)
+    assert "raw was not written, but tflite and c" in err and "raw format" in err
+    assert (folder / "classifier_ethosu.tflite").is_file() and (folder / "tvmgen_classifier.h").is_file()
+    found = run_json(["compile", classifier, "-o", folder, "--emit", "tflite,raw,c"], capfd, 1)
+    assert set(found["artifacts"]) == {"tflite", "c"}
+    assert [(left["artifact"], left["error"]) for left in found["not_written"]] == [("raw", "CodegenError")]
+    assert run_json(["compile", classifier, "-o", folder], capfd)["not_written"] == []
+    # Nothing at all can be written: nothing is, and the error is all there is to say.
+    status, out, err = run(["compile", classifier, "-o", tmp_path / "p", "--emit", "raw"], capfd)
+    assert (status, out) == (1, "") and "raw format" in err and not (tmp_path / "p").exists()
+    one_sentence(err)
 
 
 def test_a_folder_where_the_artefact_should_be(model: str, tmp_path: Path, capfd: Capture) -> None:

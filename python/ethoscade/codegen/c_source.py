@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import CodegenError
+from ..files import MANIFEST_SUFFIX, write_together
 from ..ir import Tensor
 from . import c_data
 from .artifact import Artifact, CpuCall, NpuCall
 from .c_kernels import kernel_for, kernel_text
 from .c_names import comment, module_identifier, tensor_identifiers
-from .files import write_whole
 from .layout import distinct_payloads, npu_calls, verify
 
 ARENA_ALIGNMENT_BYTES = 32
@@ -27,13 +27,18 @@ _INT32_MAX = 2**31 - 1
 def write(artifact: Artifact, folder: str | os.PathLike[str]) -> dict[str, Path]:
     """Write the sources and `<mod>.cmake` into `folder` (made if missing) and return their paths by file name.
 
+    `<mod>.sha256` beside them lists their hashes: files of two compilations do not fit it.
     Raises `CodegenError` for names that clash in C or files that cannot be written, `UnsupportedOperatorError` for a
     CPU operator without a C kernel.
     """
-    # Everything is rendered before the first byte is written, so that a refusal leaves nothing behind.
+    return write_together(folder, contents(artifact), f"{module_identifier(artifact.name)}{MANIFEST_SUFFIX}")
+
+
+def contents(artifact: Artifact) -> dict[str, bytes]:
+    """The bytes of every file that `write` writes, by name. Raises as `sources`."""
     files = sources(artifact)
     files[f"{module_identifier(artifact.name)}.cmake"] = _cmake(artifact, list(files))
-    return {name: write_whole(Path(folder) / name, text.encode()) for name, text in files.items()}
+    return {name: text.encode() for name, text in files.items()}
 
 
 def header_name(artifact: Artifact) -> str:
@@ -42,7 +47,7 @@ def header_name(artifact: Artifact) -> str:
 
 
 def sources(artifact: Artifact) -> dict[str, str]:
-    """The text of every file by name. Raises as `write` does."""
+    """The text of every file by name. Raises as `write` does, but nothing is written."""
     module = _module(verify(artifact))
     files = {
         header_name(artifact): _header(module),

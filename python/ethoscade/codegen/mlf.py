@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CodegenError
+from ..files import MANIFEST_SUFFIX, write_together, write_whole
 from . import c_source
 from .artifact import Artifact, CpuCall, NpuCall
 from .c_names import identifier, module_identifier
-from .files import write_whole
 from .layout import call_tensors, distinct_payloads, touched_tensors
 
 VERSION = 7
@@ -30,17 +30,24 @@ _CPU = 1
 def write(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
     """Write the library to `path`: a tar file if it ends in ".tar", else a folder. Returns the path.
 
+    Beside a folder, `<folder>.sha256` lists the hashes of its files.
     Raises `CodegenError` for what cannot be written, `UnsupportedOperatorError` for a CPU operator without a C kernel.
     """
     target = Path(path)
-    files = contents(artifact)
     if target.suffix == ".tar":
-        return write_whole(target, _tar(files))
+        return write_whole(target, archive(artifact))
     if target.suffixes[-2:-1] == [".tar"]:
         raise CodegenError(f"cannot write '{target}': compressed archives are not written; name it .tar")
-    for name, data in files.items():
-        write_whole(target / name, data)
+    # The folder may be named by ".." or end in a slash: its own name is asked of its real path.
+    folder = Path(os.path.abspath(target))
+    files = {f"{folder.name}/{name}": data for name, data in contents(artifact).items()}
+    write_together(folder.parent, files, f"{folder.name}{MANIFEST_SUFFIX}")
     return target
+
+
+def archive(artifact: Artifact) -> bytes:
+    """The bytes of the tar file. Raises as `write` does, but nothing is written."""
+    return _tar(contents(artifact))
 
 
 def contents(artifact: Artifact) -> dict[str, bytes]:
@@ -51,7 +58,7 @@ def contents(artifact: Artifact) -> dict[str, bytes]:
         folder = "include" if name.endswith(".h") else "src"
         files[f"codegen/host/{folder}/{name}"] = text.encode()
     files["metadata.json"] = (json.dumps(metadata(artifact), indent=2, sort_keys=True) + "\n").encode()
-    files[f"src/{module}.txt"] = listing(artifact).encode()
+    files[f"src/{module}.txt"] = listing(artifact).encode("utf-8", "backslashreplace")
     return dict(sorted(files.items()))
 
 

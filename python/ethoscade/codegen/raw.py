@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CodegenError
+from ..files import write_whole
 from .artifact import Artifact, NpuCall
-from .files import write_whole
 from .layout import padded, verify
 
 _DIMENSIONS = 6
@@ -35,13 +35,18 @@ def write(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
 
     Raises `CodegenError` unless the artefact is exactly one NPU call, or if a tensor has more than six dimensions.
     """
+    return write_whole(path, archive(artifact))
+
+
+def archive(artifact: Artifact) -> bytes:
+    """The bytes of the .npz. Raises as `write` does, but nothing is written."""
     stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as members:
         for name, values in arrays(artifact).items():
             entry = io.BytesIO()
             np.lib.format.write_array(entry, values, version=(1, 0), allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _ZIP_EPOCH), entry.getvalue())
-    return write_whole(path, stream.getvalue())
+            members.writestr(zipfile.ZipInfo(f"{name}.npy", _ZIP_EPOCH), entry.getvalue())
+    return stream.getvalue()
 
 
 def arrays(artifact: Artifact) -> dict[str, npt.NDArray[np.generic]]:

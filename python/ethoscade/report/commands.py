@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
+import struct
 import sys
-import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -20,41 +20,59 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..codegen.files import write_whole
+from ..codegen import bundle
 from ..compiled import Compiled
 from ..compiler import EPSILON as EPSILON
 from ..compiler import compile, frontier
-from ..errors import CodegenError, ConfigError
+from ..errors import ConfigError, EthoscadeError
 from ..execution import FAST_REGION, has_fast_memory, run_tflite
+from ..files import MANIFEST_SUFFIX, read_whole, refuse_same, strangers, write_together, write_whole
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph
 from ..lowering import FAMILIES
 from ..reference import is_known
 from ..target import ACCELERATORS
 from ..verification import compare, random_inputs, reference_outputs
-from . import plot, summary, trace
+from . import console, plot, summary, trace
 
 DONE = 0
+FAULTY = 1
 DIFFERENT = 3
 _TEXT_HAZARDS = 10
+_MOST_INPUT_BYTES = 1 << 32
+# What NumPy and zipfile raise for archives that are damaged, encrypted or claim more than there is room for.
+_DAMAGED = (
+    ValueError, EOFError, AttributeError, KeyError, OverflowError, NotImplementedError, RuntimeError, MemoryError,
+    zipfile.BadZipFile, zlib.error, struct.error, OSError,
+)  # fmt: skip
 
 
 def compile_model(args: argparse.Namespace) -> int:
     """`ethoscade compile`."""
     compiled = _compile(args)
-    written = _write(compiled, Path(args.output), args.emit)
+    made = bundle.render(compiled.artifact, args.emit)
+    if not made.files:
+        raise next(iter(made.refused.values()))
+    written, manifest = _write(compiled, Path(args.output), made)
     check = compiled.verify(args.seeds) if args.verify else None
     report, text = summary.compile_json(compiled, written, check), summary.compile_text(compiled, check)
+    report["manifest"] = manifest
+    report["not_written"] = [{"artifact": kind, **summary.error_json(error)} for kind, error in made.refused.items()]
     if args.explain:
         explanation = compiled.explain()
         report["explanation"] = summary.explanation_json(explanation)
         text += f"\n\n{explanation}"
-    _print(args, report, text + _listing(written))
-    return DIFFERENT if check is not None and not check.ok else DONE
+    _print(args, report, text + _listing(written, manifest))
+    for kind, error in made.refused.items():
+        console.complain(f"{kind} was not written, but {' and '.join(written)}: {error}")
+    if check is not None and not check.ok:
+        return DIFFERENT
+    return FAULTY if made.refused else DONE
 
 
 def frontier_of(args: argparse.Namespace) -> int:
     """`ethoscade frontier`."""
+    refuse_same({"the model": args.model}, {"--plot": args.plot})
     curve = frontier(
         args.model,
         accelerator=args.accelerator,
@@ -82,6 +100,8 @@ def simulate_artifact(args: argparse.Namespace) -> int:
     """`ethoscade simulate`."""
     if not _timed(args) and (args.system_config or args.memory_mode or args.config):
         raise ConfigError("--system-config, --memory-mode and --config say what to time on; add --timing or --trace")
+    read = {"the artifact": args.artifact, "--inputs": args.inputs, "--reference": args.reference}
+    refuse_same(read, {"--outputs": args.outputs, "--trace": args.trace})
     graph = read_tflite(args.artifact)
     unknown = sorted({op.kind for op in graph.operators if op.kind != ETHOS_U and not is_known(op)})
     if unknown and _timed(args) and not (args.inputs or args.outputs or args.reference):
@@ -105,8 +125,10 @@ def simulate_artifact(args: argparse.Namespace) -> int:
     }
     found = [hazard.message for run in result.reports for hazard in run.hazards]
     free = "" if found else "; no hazards"
+    mixed = _check_companions(Path(args.artifact))
+    report["mixed_files"] = list(mixed)
     lines = [f"ran '{graph.name}'; highest SRAM byte touched gives {touched:,} bytes{free}"]
-    lines += [f"warning: {warning}" for warning in result.warnings]
+    lines += [f"warning: {warning}" for warning in (*result.warnings, *mixed)]
     lines += [f"hazard: {message}" for message in found[:_TEXT_HAZARDS]]
     if len(found) > _TEXT_HAZARDS:
         lines.append(f"and {len(found) - _TEXT_HAZARDS:,} hazards more")
@@ -117,7 +139,7 @@ def simulate_artifact(args: argparse.Namespace) -> int:
         source = read_tflite(args.reference)
         _check_same_inputs(graph, source)
         elements, mismatches, largest = compare(result.outputs, reference_outputs(source, inputs).outputs)
-        report["reference"] = {"elements": elements, "mismatches": mismatches, "max_abs_diff": largest}
+        report["reference"] = {"elements": elements, "mismatches": mismatches, "max_abs_diff": summary.finite(largest)}
         lines.append(f"reference: {mismatches:,} of {elements:,} elements differ (by up to {largest})")
         status = DIFFERENT if mismatches or result.warnings or result.hazards else DONE
     _print(args, report, "\n".join(lines))
@@ -195,52 +217,55 @@ def _compile(args: argparse.Namespace) -> Compiled:
     )
 
 
-def _write(compiled: Compiled, folder: Path, artefacts: tuple[str, ...]) -> dict[str, str]:
-    """Write all artefacts or, if one of them cannot be made, none; returns their paths."""
+def _write(compiled: Compiled, folder: Path, made: bundle.Bundle) -> tuple[dict[str, str], str | None]:
+    """Write the artefacts' files together; returns the artefacts' paths, and that of the list of hashes.
+
+    A single file is whole or not there: it needs no list, and None is returned for it.
+    """
+    manifest = f"{compiled.name}{MANIFEST_SUFFIX}"
+    if len(made.files) > 1:
+        write_together(folder, made.files, manifest)
+    else:
+        for name, data in made.files.items():
+            write_whole(folder / name, data)
+    listed = str(folder / manifest) if len(made.files) > 1 else None
+    return {artefact: str(folder / name) for artefact, name in made.places.items()}, listed
+
+
+def _listing(written: Mapping[str, str], manifest: str | None) -> str:
+    lines = [f"\nwrote {'C sources into ' if kind == 'c' else ''}{path}" for kind, path in written.items()]
+    return "".join(lines) + (f"\nwrote {manifest}, the hashes of these files" if manifest else "")
+
+
+def _check_companions(artifact: Path) -> tuple[str, ...]:
+    """What does not fit the list of hashes that was written with a compiled file, if there is one and it lists it."""
+    listed = artifact.with_name(f"{artifact.stem.removesuffix('_ethosu')}{MANIFEST_SUFFIX}")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".ethoscade-", dir=folder) as staging:
-            names = {artefact: _write_one(compiled, Path(staging), artefact) for artefact in artefacts}
-            for file in sorted(path for path in Path(staging).rglob("*") if path.is_file()):
-                target = folder / file.relative_to(staging)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(file, target)
-    except OSError as error:
-        raise CodegenError(f"cannot write into the output folder '{folder}': {error.strerror or error}") from error
-    return {artefact: str(folder / name) for artefact, name in names.items()}
-
-
-def _write_one(compiled: Compiled, folder: Path, artefact: str) -> str:
-    """Write one artefact; returns its name in the folder, "" for several files."""
-    if artefact == "tflite":
-        return compiled.save(folder / f"{compiled.name}_ethosu.tflite").name
-    if artefact == "mlf":
-        return compiled.write_mlf(folder / f"{compiled.name}.tar").name
-    if artefact == "raw":
-        return compiled.write_raw(folder / f"{compiled.name}.npz").name
-    compiled.write_c(folder)
-    return ""
-
-
-def _listing(written: Mapping[str, str]) -> str:
-    return "".join(f"\nwrote {'C sources into ' if kind == 'c' else ''}{path}" for kind, path in written.items())
+        found = strangers(listed) if listed.is_file() else {}
+    except (EthoscadeError, OSError) as error:
+        return (str(error),)
+    different = sorted(name for name, differs in found.items() if differs)
+    if not different or artifact.name not in found:
+        return ()
+    return (
+        f"the files that '{listed}' lists are of several compilations, or a write was cut short: "
+        f"{', '.join(different)} differ from it; compile again",
+    )
 
 
 def _print(args: argparse.Namespace, report: Mapping[str, Any], text: str) -> None:
-    print(json.dumps(report) if args.json else text)
+    console.show(json.dumps(report) if args.json else text)
 
 
 def _read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
+    data = read_whole(path, _MOST_INPUT_BYTES)
+    if not zipfile.is_zipfile(io.BytesIO(data)):
+        raise ConfigError(f"'{path}' is no .npz file; inputs come in one, by name (numpy.savez)")
     try:
-        if not zipfile.is_zipfile(path):
-            with open(path, "rb"):
-                raise ConfigError(f"'{path}' is no .npz file; inputs come in one, by name (numpy.savez)")
-        with np.load(path, allow_pickle=False) as archive:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except OSError as error:
-        raise ConfigError(f"cannot read inputs from '{path}': {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-        raise ConfigError(f"cannot read inputs from '{path}': {error}") from error
+    except _DAMAGED as error:
+        raise ConfigError(f"cannot read inputs from '{path}': {' '.join(str(error).split())}") from error
 
 
 def _write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError
+from ..errors import CodegenError, ConfigError
 from ..memory import Placement
 from ..memory_model import Buffer
+from .plot import save
 
 _COLOURS = ("#4878a8", "#d1813c", "#5a9c5a", "#b04f4f", "#8a6fa8", "#8c6d5a")
 _MOST_NAMES = 60
@@ -30,9 +30,8 @@ def plot(placement: Placement, path: str | os.PathLike[str]) -> None:
     for index, pool in enumerate(placement.pools):
         _draw_pool(axes[index], placement, pool.name, _COLOURS[index % len(_COLOURS)])
     try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(os.fspath(path))
-    except (OSError, ValueError) as error:
+        save(figure, path)
+    except CodegenError as error:
         raise ConfigError(f"{os.fspath(path)}: cannot write the picture: {error}") from error
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 
+from ..arguments import shown
 from ..errors import BudgetError, ConfigError, EthoscadeError
+from ..files import refuse_same
 from ..memory import (
     ALGORITHMS,
     DEFAULT_ITERATIONS,
@@ -19,7 +20,10 @@ from ..memory import (
     write_csv,
 )
 from ..memory_model import Buffer
+from .console import complain, show
 from .memory_plot import plot, require_matplotlib
+
+_MOST_DIGITS = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +47,7 @@ def command_line(args: argparse.Namespace) -> int:
     """Runs the command and returns its exit status: 0 done, 1 the buffers or the capacity are at fault."""
     started = time.perf_counter()
     try:
+        refuse_same({}, {"--output": args.output, "--plot": args.plot})
         if args.plot is not None:
             # Better said before a long search than after it.
             require_matplotlib()
@@ -53,9 +58,9 @@ def command_line(args: argparse.Namespace) -> int:
         if args.plot is not None:
             plot(placement, args.plot)
     except EthoscadeError as error:
-        print(f"ethoscade plan-memory: {error}", file=sys.stderr)
+        complain(f"{error}", "ethoscade plan-memory")
         if args.json:
-            print(json.dumps(_describe(error)))
+            show(json.dumps(_describe(error)))
         return 1
     if args.json:
         summary = {
@@ -69,9 +74,9 @@ def command_line(args: argparse.Namespace) -> int:
             "iterations": placement.iterations,
             "seconds": round(seconds, 6),
         }
-        print(json.dumps(summary))
+        show(json.dumps(summary))
     else:
-        print(_sentence(placement, seconds))
+        show(_sentence(placement, seconds))
     return 0
 
 
@@ -122,6 +127,8 @@ def _describe_overflow(error: BudgetError) -> dict[str, object]:
 
 
 def _byte_count(text: str) -> int:
-    if not text.isascii() or not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
+    if not text.isascii() or not text.isdecimal() or len(text) > _MOST_DIGITS:
+        raise argparse.ArgumentTypeError(
+            f"{shown(text)} is not a whole number of at least 0, and at most {_MOST_DIGITS} digits"
+        )
     return int(text)

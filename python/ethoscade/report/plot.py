@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..compiled import Curve
 from ..errors import CodegenError, ConfigError
+from ..files import write_whole
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,14 @@ def draw(series: Sequence[Series], title: str, path: Path, floor_bytes: int | No
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     axes.legend()
+    save(figure, path)
+
+
+def save(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure, whole or not at all, in the format of the path's suffix. Raises `CodegenError`."""
+    stream = io.BytesIO()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
+        figure.savefig(stream, format=Path(path).suffix.removeprefix(".") or "png")
     except (OSError, ValueError) as error:
-        raise CodegenError(f"cannot draw into '{path}': {error}") from error
+        raise CodegenError(f"cannot draw into '{os.fspath(path)}': {error}") from error
+    write_whole(path, stream.getvalue())

@@ -6,6 +6,7 @@ Owns wording and schema. Computes nothing.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -55,11 +56,16 @@ def verification_json(check: Verification) -> dict[str, Any]:
         "seeds": check.seeds,
         "elements": check.elements,
         "mismatches": check.mismatches,
-        "max_abs_diff": check.max_abs_diff,
+        "max_abs_diff": finite(check.max_abs_diff),
         "hazards": check.hazards,
         "sram_touched_bytes": check.sram_touched_bytes,
         "judge": check.judge,
     }
+
+
+def finite(difference: float) -> float | None:
+    """A difference for JSON, which has no word for the infinite one of a NaN: null."""
+    return difference if math.isfinite(difference) else None
 
 
 def frontier_json(curve: Curve) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import provenance
-from ..codegen.files import write_whole
 from ..errors import ModelFormatError
 from ..execution import accelerator_of, has_fast_memory, npu_operators
+from ..files import write_whole
 from ..ir import Graph, Operator
 from ..target import Target, load_target
 from ..timing import TimedCommand, TimingReport, simulate_timing

@@ -14,6 +14,7 @@ from numbers import Rational, Real
 from typing import Literal
 
 from .. import _core
+from ..arguments import shown
 from ..errors import ConfigError
 from .problem import Problem
 from .program import Buffer, BufferKind, CallOperator, CopyConstants, Program, Slab, Step, Stripe, Window
@@ -157,7 +158,9 @@ def search(problem: Problem, epsilon: float | Fraction = EPSILON, budget_bytes: 
 
 def resolution_of(epsilon: float | Fraction) -> int:
     """The least whole number whose inverse is no larger than `epsilon`, 0 for 0. Raises `ConfigError`."""
-    wanted = f"epsilon is {epsilon}; it must be 0 for exact fronts, or a number from 1/{_core.FINEST_RESOLUTION} to 1"
+    wanted = (
+        f"epsilon is {shown(epsilon)}; it must be 0 for exact fronts, or a number from 1/{_core.FINEST_RESOLUTION} to 1"
+    )
     if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not 0 <= epsilon <= 1:
         raise ConfigError(wanted)
     exact = Fraction(epsilon) if isinstance(epsilon, Rational) else Fraction(float(epsilon))

@@ -1,0 +1,65 @@
+"""The two streams of the command line: what was asked for goes to stdout, complaints to stderr.
+
+Owns what happens when one of them is closed, full or cannot spell a character. Knows nothing of what is said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TextIO
+
+from ..errors import EthoscadeError
+
+
+class OutputError(EthoscadeError):
+    """What a command found could not be printed."""
+
+
+class ReaderGone(EthoscadeError):
+    """Whoever read stdout closed it (`| head`): nothing to complain about, and nobody to say more to."""
+
+
+def show(text: str) -> None:
+    """Print `text` on stdout and see it out.
+
+    Raises `ReaderGone` for a pipe that nobody reads, `OutputError` for a stream that is closed or a disk that is full.
+    """
+    if sys.stdout is None:
+        raise OutputError("cannot print the result: stdout is closed")
+    try:
+        sys.stdout.write(_spelled(f"{text}\n", sys.stdout))
+        sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        raise _refused(error) from error
+
+
+def complain(text: str, program: str = "ethoscade") -> None:
+    """Say one line on stderr; there is nobody to tell if that fails."""
+    if sys.stderr is not None:
+        line = " ".join(text.splitlines())
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(_spelled(f"{program}: {line}\n", sys.stderr))
+            sys.stderr.flush()
+
+
+def _spelled(text: str, stream: TextIO) -> str:
+    """`text` with escapes for what the stream's encoding has no character for."""
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _refused(error: OSError | ValueError) -> EthoscadeError:
+    _abandon(sys.stdout)
+    if isinstance(error, BrokenPipeError):
+        return ReaderGone("nobody reads stdout any more")
+    return OutputError(f"cannot print the result: {getattr(error, 'strerror', None) or error}")
+
+
+def _abandon(stream: TextIO) -> None:
+    """Lets what is still buffered go nowhere: the interpreter would try once more at its end, and fail aloud."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
