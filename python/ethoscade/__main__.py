@@ -1,7 +1,8 @@
 """The command line: `ethoscade compile | frontier | verify | simulate | plan-memory | supported-ops`.
 
 Owns arguments and exit status: 0 done, 1 the model, the configuration or the budget is at fault (one sentence on
-stderr), 2 wrong usage, 3 a verification found a difference. What the commands do is in `report.commands`.
+stderr), 2 wrong usage, 3 a verification found a difference, 130 interrupted. What the commands do is in
+`report.commands`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from .report.summary import error_json, refusal_text
 from .target import ACCELERATORS
 
 ARTEFACTS = ("tflite", "c", "mlf", "raw")
+INTERRUPTED = 130
+"""What shells report of a program that Ctrl-C ended: 128 and the signal's number."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except BrokenPipeError:
         return 1
+    except KeyboardInterrupt:
+        print("ethoscade: interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 def _hint(error: EthoscadeError, args: argparse.Namespace) -> str:

@@ -1,6 +1,6 @@
 """Types of the compiled core. Sections in the order of the rooms."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, final
 
 __version__: str
@@ -79,6 +79,7 @@ def search_cascades(
     *,
     max_group: int | None = None,
     resolution: int | None = None,
+    tick: Callable[[], object] | None = None,
 ) -> Frontier: ...
 def interleave_plans(
     graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0
@@ -125,7 +126,13 @@ class MemoryOverflow:
     live: list[int]
 
 def plan_memory(
-    buffers: list[BufferRow], pools: list[PoolRow], algorithm: str, seed: int, iterations: int, threads: int
+    buffers: list[BufferRow],
+    pools: list[PoolRow],
+    algorithm: str,
+    seed: int,
+    iterations: int,
+    threads: int,
+    tick: Callable[[], object] | None = None,
 ) -> MemorySolution | MemoryOverflow: ...
 def check_memory(
     buffers: list[BufferRow], pools: list[PoolRow], offsets: list[int], pool_of: list[int], peaks: list[int]

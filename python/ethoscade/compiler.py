@@ -37,9 +37,14 @@ from .target import Target, compilation_target, parse_size
 
 Model = str | os.PathLike[str] | bytes
 Progress = Callable[[str], None]
+Tick = Callable[[], None]
 
 EPSILON = scheduling.EPSILON
 """What `epsilon` is where nobody says."""
+
+
+def _nobody_asks() -> None:
+    """The tick of work that nobody watches."""
 
 
 class Planned(Protocol):
@@ -77,7 +82,7 @@ class Network:
 
 @dataclass
 class Stopwatch:
-    """Seconds spent per stage of one compilation; tells `progress` when a stage begins."""
+    """Seconds spent per stage of one compilation; tells `progress` when a stage begins, and that it lasts."""
 
     progress: Progress | None = None
     seconds: dict[str, float] = field(default_factory=dict)
@@ -88,8 +93,12 @@ class Stopwatch:
         """End the running stage and begin another one."""
         self.end()
         self._stage = (stage, time.perf_counter())
-        if self.progress is not None:
-            self.progress(stage)
+        self.tick()
+
+    def tick(self) -> None:
+        """The running stage goes on. What `progress` raises ends it."""
+        if self.progress is not None and self._stage is not None:
+            self.progress(self._stage[0])
 
     def end(self) -> dict[str, float]:
         """End the running stage; the seconds so far, with their total."""
@@ -119,7 +128,8 @@ def compile(
     `sram_kb` counts KiB, `sram` is bytes or a string such as "300KiB"; parts of a byte in KiB and MiB are rounded
     down. Without either the fastest schedule is taken, or with `optimise="size"` the one with the least SRAM.
     `system_config`, `memory_mode` and `config` (a vela.ini) choose the memories. A finer `epsilon` finds faster
-    schedules in more time (see `frontier`). `progress` is called with the name of each stage as it begins.
+    schedules in more time (see `frontier`). `progress` is called with the name of each stage as it begins and now and
+    then while it lasts, always on the caller's thread; what it raises ends the compilation and is raised.
 
     Raises `BudgetError` if it cannot fit, `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError` for what the
     user can mend, `CodegenError` for a limit of the emitter.
@@ -133,9 +143,9 @@ def compile(
     watch.begin("import")
     source = read_tflite(model)
     watch.begin("encode")
-    network = prepare(source, target)
+    network = prepare(source, target, watch.tick)
     watch.begin("plan")
-    curve = search(network, epsilon)
+    curve = search(network, epsilon, watch.tick)
     return carry_out(network, curve, choose(network, curve, budget, optimise), budget, watch)
 
 
@@ -151,7 +161,7 @@ def carry_out(
     schedule = scheduling.from_proposal(network.problem, proposal)
     program, cycles = scheduling.lower_schedule(network.problem, schedule)
     watch.begin("place")
-    placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS)
+    placement = memory.place_program(program, iterations=scheduling.PLACEMENT_ITERATIONS, tick=watch.tick)
     watch.begin("codegen")
     artifact = emit(network, program, dict(enumerate(placement.offsets)), placement.arena_bytes)
     return Compiled(
@@ -177,21 +187,31 @@ def frontier(
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
     epsilon: float | Fraction = EPSILON,
+    progress: Progress | None = None,
 ) -> Curve:
     """The curve of (SRAM bytes, cycles) of a model on an Ethos-U, without code generation.
 
     While the search builds up schedules it leaves out a choice only where a leaner one that it keeps is at most
     `epsilon` slower: 0 leaves out nothing, the default is 1/64. It does so at every operator, so that losses can add
     up. Work has a bound besides: `Curve.epsilon` is the coarsest that it took. `ethoscade.plan` is the same for any
-    other device, by its description. Raises what `compile` raises.
+    other device, by its description. `progress` as for `compile`. Raises what `compile` raises.
     """
+    watch = Stopwatch(progress)
     target = compilation_target(accelerator, system_config, memory_mode, config)
     scheduling.resolution_of(epsilon)
-    return search(prepare(read_tflite(model), target), epsilon)
+    watch.begin("import")
+    source = read_tflite(model)
+    watch.begin("encode")
+    network = prepare(source, target, watch.tick)
+    watch.begin("plan")
+    return search(network, epsilon, watch.tick)
 
 
-def prepare(source: Graph, target: Target) -> Network:
-    """Rewrite, divide, lower and encode a model, and state its scheduling problem."""
+def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks) -> Network:
+    """Rewrite, divide, lower and encode a model, and state its scheduling problem.
+
+    `tick` is called before each operation's constants are encoded; what it raises ends the work.
+    """
     check_not_compiled(source)
     accelerator = target.accelerator
     refused: dict[int | None, str] = {}
@@ -208,10 +228,13 @@ def prepare(source: Graph, target: Target) -> Network:
         # A rewrite may have changed what now stays on the CPU: start again from the file, knowing better.
         reason = f"no OFM block of this operator fits the SHRAM of {accelerator.name}"
         refused.update({graph.operators[i].source_index: reason for i in misfits})
-    encoded = tuple(_encode(stage, target, e) for stage, e in zip(stages, encodings, strict=True))
+    encoded = []
+    for stage, encoding in zip(stages, encodings, strict=True):
+        tick()
+        encoded.append(_encode(stage, target, encoding))
     sized = [_sized(e, result) for e, result in zip(encodings, encoded, strict=True)]
     stated = scheduling_problem.build(graph, divided.order, stages, sized, target)
-    return Network(source, graph, target, divided, stages, encoded, stated)
+    return Network(source, graph, target, divided, stages, tuple(encoded), stated)
 
 
 def check_not_compiled(source: Graph) -> None:
@@ -253,15 +276,18 @@ def _sized(encoding: Encoding, encoded: EncodedStage) -> Encoding:
     )
 
 
-def search(network: Network, epsilon: float | Fraction = EPSILON) -> Curve:
+def search(network: Network, epsilon: float | Fraction = EPSILON, tick: Tick | None = None) -> Curve:
     """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM."""
-    return explore(network.problem, _constants_in_sram(network), epsilon)
+    return explore(network.problem, _constants_in_sram(network), epsilon, tick)
 
 
-def explore(problem: Problem, extra: int, epsilon: float | Fraction = EPSILON) -> Curve:
-    """All Pareto-efficient Proposals of a problem; sizes include `extra` bytes that every one of them takes."""
+def explore(problem: Problem, extra: int, epsilon: float | Fraction = EPSILON, tick: Tick | None = None) -> Curve:
+    """All Pareto-efficient Proposals of a problem; sizes include `extra` bytes that every one of them takes.
+
+    `tick` is called now and then meanwhile; what it raises ends the search.
+    """
     started = time.perf_counter()
-    found = scheduling.search(problem, epsilon)
+    found = scheduling.search(problem, epsilon, tick)
     seconds = time.perf_counter() - started
     return Curve(
         tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),

@@ -6,6 +6,7 @@
 use crate::costs::Costs;
 use crate::graph::CascaderGraph;
 use crate::interleave::{interleave, PlanError};
+use crate::interrupt;
 use crate::pareto::{pareto_front, thin, Point};
 use crate::prefetch::{prefetch, sketches, Sketch};
 use crate::program::{Placement, Plan, Program, Proposal};
@@ -80,6 +81,7 @@ fn sketched(
 ) -> Result<Vec<Waiting>, PlanError> {
     let mut found = Vec::new();
     for (plans, Chosen { plans: decisions, limits }) in chosen.iter().enumerate().skip(first) {
+        interrupt::ask();
         let program = interleave(graph, decisions, costs)?;
         found.extend(sketches(&program, limits).into_iter().map(|sketch| Waiting { plans, sketch }));
     }
@@ -141,6 +143,7 @@ fn in_rounds(
             let Sketch { prefetch_bytes, peak_bytes, cycles: sketched } = proposal.sketch;
             let plans = &chosen[proposal.plans].plans;
             for plans in orders(graph, plans, prefetch_bytes) {
+                interrupt::ask();
                 let mut program = interleave(graph, &plans, costs)?;
                 prefetch(graph, &mut program, prefetch_bytes);
                 let placed = place(&program);

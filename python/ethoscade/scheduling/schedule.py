@@ -7,7 +7,7 @@ anything that `lower_schedule` accepts is proved by the checker and runs on the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Rational, Real
@@ -128,16 +128,19 @@ EPSILON = Fraction(1, 64)
 search is repeated more finely."""
 
 
-def search(problem: Problem, epsilon: float | Fraction = EPSILON) -> _core.Frontier:
+def search(
+    problem: Problem, epsilon: float | Fraction = EPSILON, tick: Callable[[], object] | None = None
+) -> _core.Frontier:
     """Every Pareto-efficient Proposal of a problem, ascending in SRAM. Deterministic; bounded by work, not by time.
 
     Whenever a front is thinned, which happens once for each Part, a point is left out only where a leaner one that
     stays is at most `epsilon` slower: between 0, which leaves out nothing, and 1. Raises `ConfigError` for anything
     else. At `EPSILON` a search that turns out cheap, as
-    that of a small network does, is followed by one that is four times as fine; what either finds counts.
+    that of a small network does, is followed by one that is four times as fine; what either finds counts. `tick` is
+    called now and then meanwhile; what it raises ends the search.
     """
     resolution = resolution_of(epsilon)
-    return _core.search_cascades(problem.core, resolution=None if epsilon == EPSILON else resolution)
+    return _core.search_cascades(problem.core, resolution=None if epsilon == EPSILON else resolution, tick=tick)
 
 
 def resolution_of(epsilon: float | Fraction) -> int:

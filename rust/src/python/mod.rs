@@ -1,11 +1,13 @@
 //! The only module that knows pyo3: converts problems in, solutions out, and maps every error.
 //!
-//! One file or folder per room (`simulator`, `timing`, `usmp`, `devices`, `cascader`), each with a `register` function.
+//! One file or folder per room (`simulator`, `timing`, `usmp`, `devices`, `cascader`), each with a `register` function;
+//! `interruptible` runs what may take long.
 
 use pyo3::prelude::*;
 
 mod cascader;
 mod devices;
+mod interruptible;
 mod simulator;
 mod timing;
 mod usmp;

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
+use super::interruptible;
 use crate::npu::disassemble::disassemble as disassemble_payload;
 use crate::npu::memory::REGION_COUNT;
 use crate::npu::{Accelerator, Fault, Machine, NpuError, RunReport};
@@ -228,10 +229,10 @@ impl PyMachine {
         self.machine.memory.touched_end(region)
     }
 
-    /// Runs a payload to its end, without the GIL.
+    /// Runs a payload to its end, without the GIL. What stops it leaves the machine as it was then.
     fn run(&mut self, py: Python<'_>, payload: PyBackedBytes) -> PyResult<PyRunReport> {
         let machine = &mut self.machine;
-        let report = py.detach(|| machine.run(&payload)).map_err(|e| error(py, e))?;
+        let report = interruptible::run(py, None, || machine.run(&payload))?.map_err(|e| error(py, e))?;
         Ok(PyRunReport { report })
     }
 
@@ -272,5 +273,5 @@ fn add_region(machine: &mut Machine, index: usize, spec: RegionSpec) -> Result<(
 /// The payload's command stream as text, one line per command.
 #[pyfunction]
 fn disassemble(py: Python<'_>, payload: PyBackedBytes) -> PyResult<Vec<String>> {
-    disassemble_payload(&payload).map_err(|e| error(py, e))
+    py.detach(|| disassemble_payload(&payload)).map_err(|e| error(py, e))
 }

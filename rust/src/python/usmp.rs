@@ -4,6 +4,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
+use super::interruptible;
 use crate::usmp::{self, Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Share, Slot, UsmpError};
 
 create_exception!(_core, MemoryProblemError, PyException, "A memory planning problem that makes no sense.");
@@ -66,7 +67,8 @@ fn problem(buffers: Vec<BufferTuple>, pools: Vec<PoolTuple>) -> Problem {
 }
 
 #[pyfunction]
-#[pyo3(signature = (buffers, pools, algorithm, seed, iterations, threads))]
+#[pyo3(signature = (buffers, pools, algorithm, seed, iterations, threads, tick=None))]
+#[allow(clippy::too_many_arguments)]
 fn plan_memory(
     py: Python<'_>,
     buffers: Vec<BufferTuple>,
@@ -75,13 +77,14 @@ fn plan_memory(
     seed: u64,
     iterations: u32,
     threads: u32,
+    tick: Option<Py<PyAny>>,
 ) -> PyResult<Py<PyAny>> {
     let Some(algorithm) = Algorithm::from_name(algorithm) else {
         return Err(MemoryProblemError::new_err(format!("there is no algorithm {algorithm:?}")));
     };
     let problem = problem(buffers, pools);
     let params = Params { algorithm, seed, iterations, threads };
-    match py.detach(|| usmp::plan(&problem, &params)) {
+    match interruptible::run(py, tick.as_ref(), || usmp::plan(&problem, &params))? {
         Ok(found) => {
             let solution = MemorySolution {
                 offsets: found.placement.slots.iter().map(|slot| slot.offset).collect(),
@@ -122,6 +125,7 @@ fn refuse(py: Python<'_>, error: UsmpError) -> PyResult<Py<PyAny>> {
 /// What is wrong with a placement, in one sentence, or `None`.
 #[pyfunction]
 fn check_memory(
+    py: Python<'_>,
     buffers: Vec<BufferTuple>,
     pools: Vec<PoolTuple>,
     offsets: Vec<u64>,
@@ -134,15 +138,17 @@ fn check_memory(
         return Ok(Some(format!("{} offsets, but {} pools", offsets.len(), pool_of.len())));
     }
     let slots = pool_of.into_iter().zip(offsets).map(|(pool, offset)| Slot { pool, offset }).collect();
-    let complaint = usmp::check::check(&problem, &Placement { slots, peaks }).err();
+    let placement = Placement { slots, peaks };
+    let complaint = interruptible::run(py, None, || usmp::check::check(&problem, &placement).err())?;
     Ok(complaint.map(|complaint| complaint.to_string()))
 }
 
 /// The largest sum of sizes in use at one step among the buffers that can lie in no other pool, by pool id.
 #[pyfunction]
-fn memory_lower_bounds(buffers: Vec<BufferTuple>, pools: Vec<PoolTuple>) -> PyResult<Vec<u64>> {
+fn memory_lower_bounds(py: Python<'_>, buffers: Vec<BufferTuple>, pools: Vec<PoolTuple>) -> PyResult<Vec<u64>> {
     let problem = problem(buffers, pools);
-    usmp::lower_bounds(&problem).map_err(|error| MemoryProblemError::new_err(error.to_string()))
+    interruptible::run(py, None, || usmp::lower_bounds(&problem))?
+        .map_err(|error| MemoryProblemError::new_err(error.to_string()))
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -11,6 +11,7 @@ use crate::costs::Costs;
 use crate::interleave::{interleave, PlanError};
 use crate::prefetch::prefetch;
 use crate::program::{Content, Program, Step, View};
+use crate::python::interruptible;
 
 /// Steps, buffers, and the buffer of each tensor.
 type ProgramTuple<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Vec<Option<u32>>);
@@ -50,11 +51,11 @@ fn build_program(
     prefetch_bytes: u64,
 ) -> PyResult<Program> {
     let plans = plans.into_iter().map(PlanSpec::build).collect::<PyResult<Vec<_>>>()?;
-    let built = py.detach(|| {
+    let built = interruptible::run(py, None, || {
         let mut program = interleave(&graph.graph, &plans, &mut Costs::default())?;
         prefetch(&graph.graph, &mut program, prefetch_bytes);
         Ok::<_, PlanError>(program)
-    })?;
+    })??;
     Ok(built)
 }
 
@@ -92,7 +93,7 @@ fn to_python_step<'py>(py: Python<'py>, step: &Step) -> PyResult<Bound<'py, PyTu
 fn clock_plans(py: Python<'_>, graph: &CascaderGraph, plans: Vec<PlanSpec>, prefetch_bytes: u64) -> PyResult<u64> {
     let program = build_program(py, graph, plans, prefetch_bytes)?;
     let clock = || Costs::default().program(&graph.graph, &program, &place(&program).offsets);
-    Ok(py.detach(clock))
+    interruptible::run(py, None, clock)
 }
 
 /// Prove the program of a set of Plans right; raises `SchedulingError` with the first complaint.
@@ -100,7 +101,7 @@ fn clock_plans(py: Python<'_>, graph: &CascaderGraph, plans: Vec<PlanSpec>, pref
 #[pyo3(signature = (graph, plans, prefetch_bytes=0))]
 fn check_plans(py: Python<'_>, graph: &CascaderGraph, plans: Vec<PlanSpec>, prefetch_bytes: u64) -> PyResult<()> {
     let program = build_program(py, graph, plans, prefetch_bytes)?;
-    Ok(py.detach(|| check(&graph.graph, &program))?)
+    Ok(interruptible::run(py, None, || check(&graph.graph, &program))??)
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -10,6 +10,7 @@ use crate::options::Options;
 use crate::program::{Buffer, Program};
 use crate::program::{Placement, Proposal};
 use crate::proposals::{search, Frontier, Stop};
+use crate::python::interruptible;
 use crate::usmp;
 
 /// A way to run the network, with what it promises.
@@ -97,14 +98,15 @@ impl PyFrontier {
 const FINEST_RESOLUTION: u64 = 1 << 20;
 
 /// Search all Plans and Proposals of a graph; options left out keep their defaults. Only where no resolution is given, a
-/// cheap search is followed by a finer one.
+/// cheap search is followed by a finer one. `tick` is called now and then; what it raises ends the search.
 #[pyfunction]
-#[pyo3(signature = (graph, *, max_group=None, resolution=None))]
+#[pyo3(signature = (graph, *, max_group=None, resolution=None, tick=None))]
 fn search_cascades(
     py: Python<'_>,
     graph: &CascaderGraph,
     max_group: Option<usize>,
     resolution: Option<u64>,
+    tick: Option<Py<PyAny>>,
 ) -> PyResult<PyFrontier> {
     let defaults = Options::default();
     let options = Options {
@@ -127,7 +129,7 @@ fn search_cascades(
         placement_seconds += seconds() - started;
         bytes
     };
-    let frontier = py.detach(|| search(&graph.graph, &options, &mut timed))?;
+    let frontier = interruptible::run(py, tick.as_ref(), || search(&graph.graph, &options, &mut timed))??;
     Ok(PyFrontier { frontier, placements, placement_seconds })
 }
 
