@@ -110,7 +110,8 @@ def _forget() -> None:
 
 def encode_weights(
     accelerator: Accelerator,
-    ohwi: npt.NDArray[np.int16],
+    ohwi: npt.NDArray[np.integer],
+    zero_point: int,
     dilation: tuple[int, int],
     block_depth: int,
     depthwise: bool,
@@ -118,7 +119,8 @@ def encode_weights(
 ) -> bytes:
     """The compressed stream of a volume (outputs, height, width, inputs) of weights -255..255 for 8-bit feature maps.
 
-    `dilation` is (height, width). A depthwise volume has one input channel. The length is a multiple of 16.
+    The weights are `ohwi`, in any order in memory, less `zero_point`. `dilation` is (height, width). A depthwise volume
+    has one input channel. The length is a multiple of 16.
 
     Blocks of output channels come one after the other in a stream, and behind the marker at the end of a piece decoders
     go on at the next byte: so a large volume is encoded in pieces of whole blocks.
@@ -129,7 +131,7 @@ def encode_weights(
     blocks = max(_PIECE_WEIGHTS // (block_depth * max(ohwi[0].size, 1)), 1)
     stream = bytearray()
     for first in range(0, len(ohwi), blocks * block_depth):
-        piece = ohwi[first : first + blocks * block_depth]
+        piece = ohwi[first : first + blocks * block_depth].astype(np.int16, order="C") - np.int16(zero_point)
         stream += api.npu_encode_weights(npu, piece, across, 8, block_depth, depthwise, order)
     return bytes(stream)
 
