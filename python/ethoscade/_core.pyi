@@ -29,6 +29,16 @@ class CascaderGraph:
 
 @final
 class Plan:
+    def __new__(
+        cls,
+        first: int,
+        last: int,
+        roll: str,
+        backwards: bool,
+        tiles: int,
+        stripes: Sequence[int],
+        staging: Sequence[str],
+    ) -> Plan: ...
     @property
     def first(self) -> int: ...
     @property
@@ -46,6 +56,7 @@ class Plan:
 
 @final
 class Proposal:
+    def __new__(cls, sram_bytes: int, cycles: int, prefetch_bytes: int, plans: Sequence[Any]) -> Proposal: ...
     @property
     def sram_bytes(self) -> int: ...
     @property
@@ -57,6 +68,17 @@ class Proposal:
 
 @final
 class Frontier:
+    def __new__(
+        cls,
+        proposals: Sequence[Proposal],
+        plans_considered: int,
+        proposals_considered: int,
+        uncascaded_bytes: int,
+        stop_reason: str,
+        epsilon: tuple[int, int],
+        placements: int,
+        placement_seconds: float,
+    ) -> Frontier: ...
     @property
     def proposals(self) -> list[Proposal]: ...
     @property
@@ -109,6 +131,16 @@ class MemoryProblemError(Exception): ...
 
 @final
 class MemorySolution:
+    def __new__(
+        cls,
+        offsets: list[int],
+        pools: list[int],
+        peaks: list[int],
+        lower_bounds: list[int],
+        optimal: bool,
+        stop_reason: str,
+        iterations: int,
+    ) -> MemorySolution: ...
     offsets: list[int]
     pools: list[int]
     peaks: list[int]
@@ -119,6 +151,9 @@ class MemorySolution:
 
 @final
 class MemoryOverflow:
+    def __new__(
+        cls, pool: int, needed_bytes: int, available_bytes: int, lower_bound_bytes: int, live: list[int]
+    ) -> MemoryOverflow: ...
     pool: int
     needed_bytes: int
     available_bytes: int
@@ -145,6 +180,16 @@ def memory_lower_bounds(buffers: list[BufferRow], pools: list[PoolRow]) -> list[
 
 @final
 class RunReport:
+    def __new__(
+        cls,
+        commands: int,
+        kernels: int,
+        transfers: int,
+        bytes_read: int,
+        bytes_written: int,
+        warnings: Sequence[tuple[str, int, str]],
+        hazards: Sequence[tuple[str, int | None, int, int | None, int, int, str]],
+    ) -> RunReport: ...
     @property
     def commands(self) -> int: ...
     @property

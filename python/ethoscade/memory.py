@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from . import _core
 from .errors import BudgetError, ConfigError
+from .frozen import FrozenMap
 from .memory_csv import read_csv, write_csv
 from .memory_model import Buffer, Gap, Pool, Share
 
@@ -365,7 +366,7 @@ class _Problem:
         return self.buffer_ids[name]
 
     def by_pool(self, values: Sequence[int]) -> Mapping[str, int]:
-        return MappingProxyType(dict(zip(self.pool_ids, values, strict=True)))
+        return FrozenMap(dict(zip(self.pool_ids, values, strict=True)))
 
     def with_names(self, sentence: str) -> str:
         """The planner's sentence with names in place of ids."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import CodegenError
+from ..frozen import FrozenMap
 from ..lowering.stage import Primitive, Stage, Weights
 from ..scheduling.program import Portion, Whole
 from ..target import Accelerator
@@ -167,7 +167,7 @@ def lay_out(encoded: Sequence[EncodedStage], used: Collection[tuple[int, Portion
         places[stage, portion] = StageConstants(
             offset, len(chunk.weights), len(chunk.scales), chunk.choice, chunk.first_channel, chunk.channels
         )
-    return Constants(b"".join(chunks), MappingProxyType(places))
+    return Constants(b"".join(chunks), FrozenMap(places))
 
 
 def _order(used: tuple[int, Portion]) -> tuple[int, int, int]:

@@ -4,10 +4,10 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-use super::interruptible;
+use super::{class, interruptible};
 use crate::usmp::{self, Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Share, Slot, UsmpError};
 
-create_exception!(_core, MemoryProblemError, PyException, "A memory planning problem that makes no sense.");
+create_exception!(ethoscade._core, MemoryProblemError, PyException, "A memory planning problem that makes no sense.");
 
 type GapTuple = (i64, i64, Option<(u64, u64)>);
 /// Size, alignment, lower, upper, gaps, candidate pools, pin, conflicts, shares.
@@ -23,14 +23,34 @@ struct MemorySolution {
     peaks: Vec<u64>,
     lower_bounds: Vec<u64>,
     optimal: bool,
-    stop_reason: &'static str,
+    stop_reason: String,
     iterations: u64,
 }
 
+type SolutionTuple = (Vec<u64>, Vec<u32>, Vec<u64>, Vec<u64>, bool, String, u64);
+
 #[pymethods]
 impl MemorySolution {
+    #[new]
+    fn new(
+        offsets: Vec<u64>,
+        pools: Vec<u32>,
+        peaks: Vec<u64>,
+        lower_bounds: Vec<u64>,
+        optimal: bool,
+        stop_reason: String,
+        iterations: u64,
+    ) -> MemorySolution {
+        MemorySolution { offsets, pools, peaks, lower_bounds, optimal, stop_reason, iterations }
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, SolutionTuple) {
+        let s = self;
+        let lists = (s.offsets.clone(), s.pools.clone(), s.peaks.clone(), s.lower_bounds.clone());
+        let fields = (lists.0, lists.1, lists.2, lists.3, s.optimal, s.stop_reason.clone(), s.iterations);
+        (class::<MemorySolution>(py), fields)
+    }
     fn __repr__(&self) -> String {
-        let (peaks, reason) = (&self.peaks, self.stop_reason);
+        let (peaks, reason) = (&self.peaks, &self.stop_reason);
         format!("MemorySolution(peaks={peaks:?}, optimal={}, stop_reason={reason:?})", self.optimal)
     }
 }
@@ -47,6 +67,20 @@ struct MemoryOverflow {
 
 #[pymethods]
 impl MemoryOverflow {
+    #[new]
+    fn new(
+        pool: u32,
+        needed_bytes: u64,
+        available_bytes: u64,
+        lower_bound_bytes: u64,
+        live: Vec<u32>,
+    ) -> MemoryOverflow {
+        MemoryOverflow { pool, needed_bytes, available_bytes, lower_bound_bytes, live }
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (u32, u64, u64, u64, Vec<u32>)) {
+        let MemoryOverflow { pool, needed_bytes, available_bytes, lower_bound_bytes, .. } = *self;
+        (class::<MemoryOverflow>(py), (pool, needed_bytes, available_bytes, lower_bound_bytes, self.live.clone()))
+    }
     fn __repr__(&self) -> String {
         let (pool, needed, available) = (self.pool, self.needed_bytes, self.available_bytes);
         format!("MemoryOverflow(pool={pool}, needed_bytes={needed}, available_bytes={available})")
@@ -92,7 +126,7 @@ fn plan_memory(
                 peaks: found.placement.peaks,
                 lower_bounds: found.lower_bounds,
                 optimal: found.optimal,
-                stop_reason: found.stop_reason.name(),
+                stop_reason: found.stop_reason.name().to_string(),
                 iterations: found.iterations,
             };
             Ok(Py::new(py, solution)?.into_any())
