@@ -69,7 +69,8 @@ def measure(name: str, arguments: list[str], points: int) -> bool:
                 child.communicate(timeout=whole * (point + 0.5) / points)
             except subprocess.TimeoutExpired:
                 seconds, said = stop(child)
-                if child.returncode != DONE:
+                # A signal that comes while Python shuts down, everything done, ends it without a word.
+                if child.returncode != DONE and (child.returncode, said) != (-signal.SIGINT, ""):
                     times.append(seconds)
                     if (child.returncode, said) != (INTERRUPTED, "ethoscade: interrupted\n"):
                         wrong.append(f"status {child.returncode}: {said}")

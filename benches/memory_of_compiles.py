@@ -3,9 +3,9 @@
     python benches/memory_of_compiles.py [--models vww_96_int8,...] [--compiles 1000]
 
 Fully connected layers of 1, 13 and 52 MB and the models named, each in a process of its own: the most memory beyond
-what the process had after a tiny model, in MB and as a multiple of the file. Then how much the traced memory of this process
-grows while one model is compiled again and again. The exit status is 1 if a file takes more than `TIMES` its bytes and
-`CONSTANT_MB`, or a compilation leaves more than `LEFT_BYTES`.
+what the process had after a tiny model, in MB and as a multiple of the file. Then how much the traced memory of this
+process grows while one model is compiled again and again. The exit status is 1 if a file takes more than `TIMES` its
+bytes and `CONSTANT_MB`, or a compilation leaves more than `LEFT_BYTES`.
 """
 
 from __future__ import annotations
