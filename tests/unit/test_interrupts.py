@@ -17,6 +17,8 @@ from ethoscade import memory
 from ethoscade.testing import mobilenet_v1, tiny_conv
 from ethoscade.verification import random_inputs
 
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and groups of processes are POSIX's")
+
 HANGS = 120
 """Seconds after which a child counts as one that cannot be stopped."""
 
