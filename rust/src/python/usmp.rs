@@ -27,6 +27,7 @@ struct MemorySolution {
     iterations: u64,
 }
 
+type OverflowTuple = (u32, u64, u64, u64, Vec<u32>);
 type SolutionTuple = (Vec<u64>, Vec<u32>, Vec<u64>, Vec<u64>, bool, String, u64);
 
 #[pymethods]
@@ -77,7 +78,7 @@ impl MemoryOverflow {
     ) -> MemoryOverflow {
         MemoryOverflow { pool, needed_bytes, available_bytes, lower_bound_bytes, live }
     }
-    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (u32, u64, u64, u64, Vec<u32>)) {
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, OverflowTuple) {
         let MemoryOverflow { pool, needed_bytes, available_bytes, lower_bound_bytes, .. } = *self;
         (class::<MemoryOverflow>(py), (pool, needed_bytes, available_bytes, lower_bound_bytes, self.live.clone()))
     }
