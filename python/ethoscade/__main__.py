@@ -1,7 +1,8 @@
 """The command line: `ethoscade compile | frontier | verify | simulate | plan-memory | supported-ops`.
 
 Owns arguments and exit status: 0 done, 1 the model, the configuration or the budget is at fault (one sentence on
-stderr), 2 wrong usage, 3 a verification found a difference. What the commands do is in `report.commands`.
+stderr), 2 wrong usage, 3 a verification found a difference, 130 interrupted. What the commands do is in
+`report.commands`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from .report.summary import error_json, refusal_text
 from .target import ACCELERATORS
 
 _MOST_DIGITS = 20
+INTERRUPTED = 130
+"""What shells report of a program that Ctrl-C ended: 128 and the signal's number."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,6 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except EthoscadeError as error:
         return _refuse(error, args)
+    except KeyboardInterrupt:
+        console.complain("interrupted")
+        return INTERRUPTED
     except MemoryError:
         console.complain("there is not enough memory for this")
         return 1

@@ -1,6 +1,6 @@
 """Types of the compiled core. Sections in the order of the rooms."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, final
 
 __version__: str
@@ -28,6 +28,16 @@ class CascaderGraph:
 
 @final
 class Plan:
+    def __new__(
+        cls,
+        first: int,
+        last: int,
+        roll: str,
+        backwards: bool,
+        tiles: int,
+        stripes: Sequence[int],
+        staging: Sequence[str],
+    ) -> Plan: ...
     @property
     def first(self) -> int: ...
     @property
@@ -45,6 +55,9 @@ class Plan:
 
 @final
 class Proposal:
+    def __new__(
+        cls, sram_bytes: int, cycles: int, prefetch_bytes: int, fill_bytes: int, plans: Sequence[Any]
+    ) -> Proposal: ...
     @property
     def sram_bytes(self) -> int: ...
     @property
@@ -58,6 +71,17 @@ class Proposal:
 
 @final
 class Frontier:
+    def __new__(
+        cls,
+        proposals: Sequence[Proposal],
+        plans_considered: int,
+        proposals_considered: int,
+        uncascaded_bytes: int,
+        stop_reason: str,
+        epsilon: tuple[int, int],
+        placements: int,
+        placement_seconds: float,
+    ) -> Frontier: ...
     @property
     def proposals(self) -> list[Proposal]: ...
     @property
@@ -81,9 +105,14 @@ def search_cascades(
     max_group: int | None = None,
     resolution: int | None = None,
     budget_bytes: int | None = None,
+    tick: Callable[[], object] | None = None,
 ) -> Frontier: ...
 def arrange_plans(
-    graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0
+    graph: CascaderGraph,
+    plans: Sequence[Any],
+    prefetch_bytes: int = 0,
+    fill_bytes: int = 0,
+    tick: Callable[[], object] | None = None,
 ) -> tuple[list[StepTuple], list[BufferTuple], list[int | None], list[int], int]: ...
 def clock_plans(graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0) -> int: ...
 def check_plans(graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0) -> None: ...
@@ -110,6 +139,16 @@ class MemoryProblemError(Exception): ...
 
 @final
 class MemorySolution:
+    def __new__(
+        cls,
+        offsets: list[int],
+        pools: list[int],
+        peaks: list[int],
+        lower_bounds: list[int],
+        optimal: bool,
+        stop_reason: str,
+        iterations: int,
+    ) -> MemorySolution: ...
     offsets: list[int]
     pools: list[int]
     peaks: list[int]
@@ -120,6 +159,9 @@ class MemorySolution:
 
 @final
 class MemoryOverflow:
+    def __new__(
+        cls, pool: int, needed_bytes: int, available_bytes: int, lower_bound_bytes: int, live: list[int]
+    ) -> MemoryOverflow: ...
     pool: int
     needed_bytes: int
     available_bytes: int
@@ -127,7 +169,13 @@ class MemoryOverflow:
     live: list[int]
 
 def plan_memory(
-    buffers: list[BufferRow], pools: list[PoolRow], algorithm: str, seed: int, iterations: int, threads: int
+    buffers: list[BufferRow],
+    pools: list[PoolRow],
+    algorithm: str,
+    seed: int,
+    iterations: int,
+    threads: int,
+    tick: Callable[[], object] | None = None,
 ) -> MemorySolution | MemoryOverflow: ...
 def check_memory(
     buffers: list[BufferRow], pools: list[PoolRow], offsets: list[int], pool_of: list[int], peaks: list[int]
@@ -140,6 +188,16 @@ def memory_lower_bounds(buffers: list[BufferRow], pools: list[PoolRow]) -> list[
 
 @final
 class RunReport:
+    def __new__(
+        cls,
+        commands: int,
+        kernels: int,
+        transfers: int,
+        bytes_read: int,
+        bytes_written: int,
+        warnings: Sequence[tuple[str, int, str]],
+        hazards: Sequence[tuple[str, int | None, int, int | None, int, int, str]],
+    ) -> RunReport: ...
     @property
     def commands(self) -> int: ...
     @property

@@ -35,9 +35,14 @@ from .target import Target, compilation_target, parse_size, size_of_kib
 
 Model = str | os.PathLike[str] | bytes
 Progress = Callable[[str], None]
+Tick = Callable[[], None]
 
 EPSILON = scheduling.EPSILON
 """What `epsilon` is where nobody says."""
+
+
+def _nobody_asks() -> None:
+    """The tick of work that nobody watches."""
 
 
 class Planned(Protocol):
@@ -75,7 +80,7 @@ class Network:
 
 @dataclass
 class Stopwatch:
-    """Seconds spent per stage of one compilation; tells `progress` when a stage begins."""
+    """Seconds spent per stage of one compilation; tells `progress` when a stage begins, and that it lasts."""
 
     progress: Progress | None = None
     seconds: dict[str, float] = field(default_factory=dict)
@@ -86,8 +91,12 @@ class Stopwatch:
         """End the running stage and begin another one."""
         self.end()
         self._stage = (stage, time.perf_counter())
-        if self.progress is not None:
-            self.progress(stage)
+        self.tick()
+
+    def tick(self) -> None:
+        """The running stage goes on. What `progress` raises ends it."""
+        if self.progress is not None and self._stage is not None:
+            self.progress(self._stage[0])
 
     def end(self) -> dict[str, float]:
         """End the running stage; the seconds so far, with their total."""
@@ -118,7 +127,8 @@ def compile(
     `sram_kb` counts KiB, `sram` is bytes or a string such as "300KiB"; parts of a byte in KiB and MiB are rounded
     down. Without either the fastest schedule is taken, or with `optimise="size"` the one with the least SRAM.
     `system_config`, `memory_mode` and `config` (a vela.ini) choose the memories. A finer `epsilon` finds faster
-    schedules in more time (see `frontier`). `progress` is called with the name of each stage as it begins.
+    schedules in more time (see `frontier`). `progress` is called with the name of each stage as it begins and now and
+    then while it lasts, always on the caller's thread; what it raises ends the compilation and is raised.
 
     Raises `BudgetError` if it cannot fit, `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError` for what the
     user can mend, `CodegenError` for a limit of the emitter.
@@ -132,9 +142,9 @@ def compile(
     watch.begin("import")
     source = read_tflite(model)
     watch.begin("encode")
-    network = prepare(source, target)
+    network = prepare(source, target, watch.tick)
     watch.begin("plan")
-    curve = search(network, epsilon, budget if optimise == "performance" else None)
+    curve = search(network, epsilon, budget if optimise == "performance" else None, watch.tick)
     return carry_out(network, curve, choose(network, curve, budget, optimise), budget, watch)
 
 
@@ -149,7 +159,7 @@ def carry_out(
     watch = watch or Stopwatch()
     schedule = scheduling.from_proposal(network.problem, proposal)
     watch.begin("place")
-    arranged = scheduling.arrange(network.problem, schedule)
+    arranged = scheduling.arrange(network.problem, schedule, watch.tick)
     watch.begin("codegen")
     artifact = emit(network, arranged.program, dict(enumerate(arranged.offsets)), arranged.arena_bytes)
     return Compiled(
@@ -176,21 +186,31 @@ def frontier(
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
     epsilon: float | Fraction = EPSILON,
+    progress: Progress | None = None,
 ) -> Curve:
     """The curve of (SRAM bytes, cycles) of a model on an Ethos-U, without code generation.
 
     While the search builds up schedules it leaves out a choice only where a leaner one that it keeps is at most
     `epsilon` slower: 0 leaves out nothing, the default is 1/64. It does so at every operator, so that losses can add
     up. Work has a bound besides: `Curve.epsilon` is the coarsest that it took. `ethoscade.plan` is the same for any
-    other device, by its description. Raises what `compile` raises.
+    other device, by its description. `progress` as for `compile`. Raises what `compile` raises.
     """
+    watch = Stopwatch(progress)
     target = compilation_target(accelerator, system_config, memory_mode, config)
     scheduling.resolution_of(epsilon)
-    return search(prepare(read_tflite(model), target), epsilon)
+    watch.begin("import")
+    source = read_tflite(model)
+    watch.begin("encode")
+    network = prepare(source, target, watch.tick)
+    watch.begin("plan")
+    return search(network, epsilon, tick=watch.tick)
 
 
-def prepare(source: Graph, target: Target) -> Network:
-    """Rewrite, divide, lower and encode a model, and state its scheduling problem."""
+def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks) -> Network:
+    """Rewrite, divide, lower and encode a model, and state its scheduling problem.
+
+    `tick` is called before each operation's constants are encoded; what it raises ends the work.
+    """
     check_not_compiled(source)
     accelerator = target.accelerator
     refused: dict[int | None, str] = {}
@@ -207,10 +227,13 @@ def prepare(source: Graph, target: Target) -> Network:
         # A rewrite may have changed what now stays on the CPU: start again from the file, knowing better.
         reason = f"no OFM block of this operator fits the SHRAM of {accelerator.name}"
         refused.update({graph.operators[i].source_index: reason for i in misfits})
-    encoded = tuple(_encode(stage, target, e) for stage, e in zip(stages, encodings, strict=True))
+    encoded = []
+    for stage, encoding in zip(stages, encodings, strict=True):
+        tick()
+        encoded.append(_encode(stage, target, encoding))
     sized = [_sized(e, result) for e, result in zip(encodings, encoded, strict=True)]
     stated = scheduling_problem.build(graph, divided.order, stages, sized, target)
-    return Network(source, graph, target, divided, stages, encoded, stated)
+    return Network(source, graph, target, divided, stages, tuple(encoded), stated)
 
 
 def check_not_compiled(source: Graph) -> None:
@@ -252,18 +275,29 @@ def _sized(encoding: Encoding, encoded: EncodedStage) -> Encoding:
     )
 
 
-def search(network: Network, epsilon: float | Fraction = EPSILON, budget: int | None = None) -> Curve:
+def search(
+    network: Network, epsilon: float | Fraction = EPSILON, budget: int | None = None, tick: Tick | None = None
+) -> Curve:
     """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM.
 
     With a `budget` the leanest ones and those within it are as good as they get, others need not be.
     """
-    return explore(network.problem, _constants_in_sram(network), epsilon, budget)
+    return explore(network.problem, _constants_in_sram(network), epsilon, budget, tick)
 
 
-def explore(problem: Problem, extra: int, epsilon: float | Fraction = EPSILON, budget: int | None = None) -> Curve:
-    """All Pareto-efficient Proposals of a problem; sizes include `extra` bytes that every one of them takes."""
+def explore(
+    problem: Problem,
+    extra: int,
+    epsilon: float | Fraction = EPSILON,
+    budget: int | None = None,
+    tick: Tick | None = None,
+) -> Curve:
+    """All Pareto-efficient Proposals of a problem; sizes include `extra` bytes that every one of them takes.
+
+    `tick` is called now and then meanwhile; what it raises ends the search.
+    """
     started = time.perf_counter()
-    found = scheduling.search(problem, epsilon, None if budget is None else max(budget - extra, 0))
+    found = scheduling.search(problem, epsilon, None if budget is None else max(budget - extra, 0), tick)
     seconds = time.perf_counter() - started
     return Curve(
         tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
 from . import _core
 from .arguments import check_fields
 from .errors import ConfigError
+from .frozen import FrozenMap
 from .target import Memory
 
 Rate = tuple[int, int]
@@ -116,7 +116,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _rates(**rates: Rate) -> Mapping[str, Rate]:
-    return MappingProxyType(rates)
+    return FrozenMap(rates)
 
 
 def cortex_m55() -> DeviceDescription:

@@ -6,10 +6,25 @@ A message says what is wrong, where, which value, which limit, and what to do ab
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 class EthoscadeError(Exception):
-    """Base of every error that ethoscade raises for something outside its own control."""
+    """Base of every error that ethoscade raises for something outside its own control.
+
+    All of them pickle and copy, with their attributes, whatever their constructors ask for: they pass from process to
+    process.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[EthoscadeError], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> EthoscadeError:
+    """An error as it was, without what its constructor does."""
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(attributes)
+    return error
 
 
 class ModelFormatError(EthoscadeError):

@@ -11,12 +11,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
 from .errors import ModelFormatError
+from .frozen import FrozenMap
 
 
 class DType(enum.Enum):
@@ -278,7 +278,7 @@ class Graph:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     source: bytes = field(default=b"", repr=False)
-    metadata: Mapping[str, bytes] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    metadata: Mapping[str, bytes] = field(default_factory=lambda: FrozenMap({}), repr=False)
 
     def producer(self) -> dict[int, int]:
         """Tensor index to the index of the operator that makes it."""

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from . import _core
 from .arguments import checked, held
 from .errors import BudgetError, ConfigError
+from .frozen import FrozenMap
 from .memory_csv import read_csv, write_csv
 from .memory_model import Buffer, Gap, Pool, Share
 from .scheduling.program import Program, Window
@@ -141,13 +142,15 @@ def plan(
     seed: int = 0,
     iterations: int = DEFAULT_ITERATIONS,
     threads: int = 1,
+    tick: Callable[[], object] | None = None,
 ) -> Placement:
     """Finds a pool and an offset for every buffer.
 
     Buffers that are in use at the same step never share a byte. Each lies in the first of its pools where it fits;
     then the first pool's peak is made small, then the second's. The same arguments give the same answer everywhere.
     `seed` in [0, 2^64) and `iterations` steer the hill climb, branch and bound, and `best`. `threads` in [1, 256]
-    search side by side; their number changes nothing but the time.
+    search side by side; their number changes nothing but the time. `tick` is called now and then while a built-in
+    algorithm searches; what it raises ends the search.
 
     Raises `ConfigError` for a problem that makes no sense and for a callable's wrong answer, `PoolOverflowError` when
     no plan that fits was found.
@@ -165,7 +168,7 @@ def plan(
     if not 1 <= threads <= MOST_THREADS:
         raise ConfigError(f"{threads} threads are not between 1 and {MOST_THREADS}")
     try:
-        found = _core.plan_memory(problem.buffer_rows, problem.pool_rows, algorithm, seed, iterations, threads)
+        found = _core.plan_memory(problem.buffer_rows, problem.pool_rows, algorithm, seed, iterations, threads, tick)
     except _core.MemoryProblemError as error:
         raise ConfigError(problem.with_names(str(error))) from None
     if isinstance(found, _core.MemoryOverflow):
@@ -232,12 +235,13 @@ def place_program(
     algorithm: str | Algorithm = "best",
     seed: int = 0,
     iterations: int = DEFAULT_ITERATIONS,
+    tick: Callable[[], object] | None = None,
 ) -> ProgramPlacement:
     """Places all buffers of `program` in one arena of at most `capacity_bytes` that starts at a 16-byte boundary.
 
-    Raises `PoolOverflowError` when no plan that fits was found, with the buffers that are in the way.
+    `tick` as for `plan`. Raises `PoolOverflowError` when no plan that fits was found, with the buffers in the way.
     """
-    placement = _plan_arena(program_buffers(program), capacity_bytes, algorithm, seed, iterations)
+    placement = _plan_arena(program_buffers(program), capacity_bytes, algorithm, seed, iterations, tick)
     return ProgramPlacement(placement.offsets, _arena_bytes(placement), placement)
 
 
@@ -298,12 +302,17 @@ def _gap(window: Window) -> Gap:
 
 
 def _plan_arena(
-    buffers: Sequence[Buffer], capacity_bytes: int | None, algorithm: str | Algorithm, seed: int, iterations: int
+    buffers: Sequence[Buffer],
+    capacity_bytes: int | None,
+    algorithm: str | Algorithm,
+    seed: int,
+    iterations: int,
+    tick: Callable[[], object] | None = None,
 ) -> Placement:
     # The arena's end is rounded up, so a limit that is no multiple of 16 loses its last bytes.
     limit = None if capacity_bytes is None else capacity_bytes // _ARENA_ALIGNMENT * _ARENA_ALIGNMENT
     pools = (Pool("arena", limit, _ARENA_ALIGNMENT),)
-    return plan(buffers, pools=pools, algorithm=algorithm, seed=seed, iterations=iterations)
+    return plan(buffers, pools=pools, algorithm=algorithm, seed=seed, iterations=iterations, tick=tick)
 
 
 def _arena_bytes(placement: Placement) -> int:
@@ -361,7 +370,7 @@ class _Problem:
         return self.buffer_ids[name]
 
     def by_pool(self, values: Sequence[int]) -> Mapping[str, int]:
-        return MappingProxyType(dict(zip(self.pool_ids, values, strict=True)))
+        return FrozenMap(dict(zip(self.pool_ids, values, strict=True)))
 
     def with_names(self, sentence: str) -> str:
         """The planner's sentence with names in place of ids."""

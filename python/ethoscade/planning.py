@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from .arguments import checked
 from .compiled import Curve
-from .compiler import EPSILON, Model, check_not_compiled, choose, explore
+from .compiler import EPSILON, Model, Progress, Stopwatch, check_not_compiled, choose, explore
 from .devices import DeviceDescription
 from .errors import ConfigError
 from .frontend import read_tflite
@@ -44,17 +44,27 @@ class Outline:
 
 
 @checked("epsilon")
-def plan(model: Model, device: DeviceDescription, *, epsilon: float | Fraction = EPSILON) -> Curve:
+def plan(
+    model: Model,
+    device: DeviceDescription,
+    *,
+    epsilon: float | Fraction = EPSILON,
+    progress: Progress | None = None,
+) -> Curve:
     """Every Pareto-efficient way to run a quantised TFLite model on `device`: (arena bytes, cycles), and the Proposals.
 
     Sizes include the constants where they lie in the arena's memory. Choices beyond the arena's `size_bytes` are left
-    out unless the device has a `spill`. `epsilon` is that of `frontier`. Raises `ConfigError` naming the device's field
-    that the network does not fit, `BudgetError` if it has no way into the arena, and what `compile` raises for the
-    model.
+    out unless the device has a `spill`. `epsilon` and `progress` are those of `frontier`. Raises `ConfigError` naming
+    the device's field that the network does not fit, `BudgetError` if it has no way into the arena, and what `compile`
+    raises for the model.
     """
     resolution_of(epsilon)
+    watch = Stopwatch(progress)
+    watch.begin("import")
     outline = prepare(read_tflite(model), device)
-    curve = explore(outline.problem, outline.constant_bytes if device.constants_in_sram else 0, epsilon)
+    watch.begin("plan")
+    extra = outline.constant_bytes if device.constants_in_sram else 0
+    curve = explore(outline.problem, extra, epsilon, tick=watch.tick)
     limit = device.arena.size_bytes
     if limit is None or device.spill is not None:
         return curve

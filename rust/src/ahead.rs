@@ -7,6 +7,7 @@
 
 use crate::costs::staging_cycles;
 use crate::graph::{aligned, CascaderGraph, PartId};
+use crate::interrupt;
 use crate::pareto::{keep_front, thin, Point};
 use crate::plans::{Candidate, Cycles, PlanTable};
 use crate::prefixes::join;
@@ -102,6 +103,7 @@ impl<'a> Ahead<'a> {
         let mut points: [Vec<Partial>; FETCHES] = Default::default();
         let sizes = self.tables.iter().map(|table| table.by_last[last as usize].len()).max().unwrap_or(0);
         for size in 0..sizes as u32 {
+            interrupt::ask();
             let covered = last - size;
             for (fetched, offers) in self.offers(last, size).into_iter().enumerate() {
                 let before = &self.fronts[covered as usize][fetched];

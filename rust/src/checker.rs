@@ -7,6 +7,7 @@
 use thiserror::Error;
 
 use crate::graph::{CascaderGraph, PartId, TensorId, Work};
+use crate::interrupt;
 use crate::performance::Source;
 use crate::program::{Content, Program, Step, Stripe, View, Window};
 
@@ -160,6 +161,7 @@ struct Replay<'a> {
 pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> {
     let mut replay = Replay::new(graph, program)?;
     for (index, step) in program.steps.iter().enumerate() {
+        interrupt::ask();
         replay.forget(index as u32);
         match step {
             Step::Copy { part, buffer, slice, .. } => {

@@ -8,6 +8,7 @@
 use crate::costs::Costs;
 use crate::graph::CascaderGraph;
 use crate::interleave::{interleave, PlanError};
+use crate::interrupt;
 use crate::pareto::{keep_front, pareto_front, thin, Point};
 use crate::prefetch::Filling;
 use crate::program::{Placement, Proposal};
@@ -84,6 +85,7 @@ pub fn filled(
     };
     let mut sketches = Vec::new();
     for (index, ground) in grounds.iter().enumerate() {
+        interrupt::ask();
         sketches.extend(sketched(graph, (index, ground), &rooms, &front, costs)?);
     }
     for _ in 0..ROUNDS {
@@ -91,6 +93,7 @@ pub fn filled(
         let mut promising = pareto_front(sketches.clone());
         thin(&mut promising, resolution);
         for sketch in promising {
+            interrupt::ask();
             sketches.retain(|other| *other != sketch);
             if sketch.cycles >= front.within(sketch.bytes) {
                 continue;

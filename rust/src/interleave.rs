@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::costs::{staging_cycles, Costs};
 use crate::graph::{CascaderGraph, PartId, TensorId, Work};
+use crate::interrupt;
 use crate::lifetimes::settle;
 use crate::performance::{Cost, Source};
 use crate::program::{Buffer, Content, Plan, Program, Staging, Step, Stripe, View};
@@ -171,6 +172,7 @@ impl Builder<'_> {
                 }
             }
             for (part, span) in order {
+                interrupt::ask();
                 self.stripe(plan, part, span, &boxes, &buffers, &mut constants)?;
             }
         }

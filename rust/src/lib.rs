@@ -3,8 +3,8 @@
 //! Rooms, and who may use whom (an arrow reads "is used by"):
 //! `npu, stripe -> performance -> ethosu`; `stripe -> propagator, performance -> graph -> program -> register_words,
 //! block_overlap -> timeline -> costs`; `program -> clock, walk, lifetimes -> interleave, prefetch`; `graph -> occupancy
-//! -> rolling -> plans`; `options, walk -> plans`; `pareto -> prefixes -> plans -> ahead -> proposals`. `hashing` is for
-//! all of them. `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
+//! -> rolling -> plans`; `options, walk -> plans`; `pareto -> prefixes -> plans -> ahead -> proposals`. `hashing` and
+//! `interrupt` are for all of them. `usmp`, `npu` and `checker` stand alone (the checker reads graphs and programs, never the search).
 //! `rated` reads performance, graph and program, and is asked by `costs` alone. Only `python` knows pyo3.
 
 pub mod ahead;
@@ -20,6 +20,7 @@ pub mod filling;
 pub mod graph;
 pub mod hashing;
 pub mod interleave;
+pub mod interrupt;
 pub mod lifetimes;
 pub mod npu;
 pub mod occupancy;

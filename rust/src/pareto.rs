@@ -2,6 +2,8 @@
 //!
 //! Owns dominance. Knows nothing of what the points stand for.
 
+use crate::interrupt;
+
 /// Something that occupies memory and takes time.
 pub trait Point {
     /// Bytes.
@@ -117,6 +119,7 @@ impl Crowd {
 pub fn keep_minimal<T>(points: &mut Vec<T>, is_within: impl Fn(&T, &T) -> bool) {
     let mut kept: Vec<T> = Vec::new();
     for point in points.drain(..) {
+        interrupt::ask();
         if !kept.iter().any(|other| is_within(other, &point)) {
             kept.retain(|other| !is_within(&point, other));
             kept.push(point);

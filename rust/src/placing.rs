@@ -8,6 +8,7 @@ use crate::costs::Costs;
 use crate::filling::{filled, Placed};
 use crate::graph::CascaderGraph;
 use crate::interleave::{interleave, PlanError};
+use crate::interrupt;
 use crate::options::Options;
 use crate::pareto::{pareto_front, thin, Point};
 use crate::prefetch::{prefetch, sketches, Filling, Sketch};
@@ -79,6 +80,7 @@ fn sketched(
 ) -> Result<Vec<Waiting>, PlanError> {
     let mut found = Vec::new();
     for (plans, Chosen { plans: decisions, limits }) in chosen.iter().enumerate().skip(first) {
+        interrupt::ask();
         let program = interleave(graph, decisions, costs)?;
         found.extend(sketches(&program, limits).into_iter().map(|sketch| Waiting { plans, sketch }));
     }
@@ -204,6 +206,7 @@ fn in_rounds(
             let Sketch { prefetch_bytes, peak_bytes, cycles: sketched } = proposal.sketch;
             let plans = &chosen[proposal.plans].plans;
             for plans in orders(graph, plans, prefetch_bytes) {
+                interrupt::ask();
                 let mut program = interleave(graph, &plans, costs)?;
                 prefetch(graph, &mut program, prefetch_bytes);
                 let placed = place(&program);

@@ -8,6 +8,7 @@
 use crate::costs::Costs;
 use crate::graph::CascaderGraph;
 use crate::interleave::{interleave, PlanError};
+use crate::interrupt;
 use crate::prefetch::unlimited_cycles;
 use crate::program::{Plan, Staging};
 
@@ -25,6 +26,7 @@ pub fn restaged(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Res
     let mut best = plans.to_vec();
     let mut looked_at = 0;
     let mut cycles = |plans: &[Plan]| {
+        interrupt::ask();
         let program = interleave(graph, plans, costs)?;
         looked_at += program.steps.len();
         Ok((unlimited_cycles(&program), looked_at))

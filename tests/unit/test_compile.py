@@ -199,9 +199,9 @@ def test_cycles_lie_between_full_overlap_and_none(seed: int) -> None:
 def test_progress_and_seconds_name_the_stages() -> None:
     stages: list[str] = []
     compiled = ethoscade.compile(tiny_conv(), progress=stages.append)
-    assert stages == ["import", "encode", "plan", "place", "codegen"]
+    assert list(dict.fromkeys(stages)) == ["import", "encode", "plan", "place", "codegen"]
     assert set(compiled.seconds) == {*stages, "total"}
-    assert compiled.seconds["total"] >= sum(compiled.seconds[stage] for stage in stages) * 0.99
+    assert compiled.seconds["total"] >= sum(compiled.seconds[stage] for stage in set(stages)) * 0.99
 
 
 def test_results_have_a_short_repr() -> None:

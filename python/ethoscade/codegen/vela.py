@@ -1,16 +1,16 @@
 """Arm's Vela as a library: weight compression, register commands and the driver payload.
 
-Owns every use of `ethosu.vela`; nothing else imports it, so that another emitter can stand beside it. Of Vela only the
-documented API is used. It is imported on first use, as that costs half a second.
+Owns every use of `ethosu.vela`; nothing else imports it, so that another emitter can stand beside it. It is imported on
+first use, as that costs half a second. Of Vela the documented API is called; what that prints and what it remembers for
+ever is kept from happening, so that any number of threads can call any number of times.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
+import threading
 from collections.abc import Sequence
 from functools import cache
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,21 @@ _SET_BLOCKDEP = 303
 _KERNEL_COMMANDS = frozenset((2, 3, 5, 6))  # convolution, depthwise, pool, elementwise
 
 
+_PIECE_WEIGHTS = 1 << 20
+"""Weights that are encoded in one call at most, unless one block of output channels has more.
+
+A call holds the interpreter's lock, a sixth of a second for so many, and takes about a hundred bytes for each.
+"""
+
+_importing = threading.Lock()
+
+
 @cache
 def _api() -> ModuleType:
-    from ethosu.vela import api
+    # Vela's modules import each other in circles and from inside functions: two threads might see halves.
+    with _importing:
+        from ethosu.vela import api, architecture_allocator, driver_actions, weight_compressor  # noqa: F401
+        from ethosu.vela import register_command_stream_generator as _  # noqa: F401
 
     version = api.npu_get_api_version() >> 16
     if version != _API_MAJOR:
@@ -48,14 +60,58 @@ def _accelerator(name: str) -> Any:
     return found
 
 
-def _silence() -> contextlib.AbstractContextManager[Any]:
-    """Vela prints warnings about configuration files that play no part in its API, and blocks that do not fit."""
-    return contextlib.redirect_stdout(io.StringIO())
+@cache
+def _prepare(name: str) -> Any:
+    """The accelerator, with Vela's description of it made beforehand.
+
+    When its API makes that, it prints warnings about configuration files, which play no part. Output belongs to the
+    whole process, so it is the printing that is taken away.
+    """
+    from ethosu.vela import architecture_features as features
+
+    accelerator = _accelerator(name)
+    kind = features.Accelerator.from_npu_accelerator(accelerator)
+    default = features.ArchitectureFeatures.DEFAULT_CONFIG
+    described = _quiet(features.ArchitectureFeatures)(
+        vela_config_files=None,
+        accelerator_config=kind.value,
+        system_config=default,
+        memory_mode=default,
+        max_blockdep=features.ArchitectureFeatures.MAX_BLOCKDEP,
+        verbose_config=False,
+        arena_cache_size=None,
+    )
+    features.default_arch_cache.setdefault(kind, described)
+    return accelerator
+
+
+def _quiet(described: type) -> type:
+    """The class with methods that print nothing: each has module globals of its own, with another `print`."""
+    methods = {
+        name: FunctionType(
+            method.__code__,
+            {**method.__globals__, "print": lambda *_, **__: None},
+            name,
+            method.__defaults__,
+            method.__closure__,
+        )
+        for name, method in vars(described).items()
+        if isinstance(method, FunctionType) and "print" in method.__code__.co_names
+    }
+    return type(described.__name__, (described,), methods)
+
+
+def _forget() -> None:
+    """Vela remembers every pair of accesses that it ever compared, and the accesses with it."""
+    from ethosu.vela.range_set import MemoryAccessSet
+
+    MemoryAccessSet.conflicts.cache_clear()
 
 
 def encode_weights(
     accelerator: Accelerator,
-    ohwi: npt.NDArray[np.int16],
+    ohwi: npt.NDArray[np.integer],
+    zero_point: int,
     dilation: tuple[int, int],
     block_depth: int,
     depthwise: bool,
@@ -63,13 +119,20 @@ def encode_weights(
 ) -> bytes:
     """The compressed stream of a volume (outputs, height, width, inputs) of weights -255..255 for 8-bit feature maps.
 
-    `dilation` is (height, width). A depthwise volume has one input channel. The length is a multiple of 16.
+    The weights are `ohwi`, in any order in memory, less `zero_point`. `dilation` is (height, width). A depthwise volume
+    has one input channel. The length is a multiple of 16.
+
+    Blocks of output channels come one after the other in a stream, and behind the marker at the end of a piece decoders
+    go on at the next byte: so a large volume is encoded in pieces of whole blocks.
     """
     api = _api()
     order = api.NpuBlockTraversal.PART_KERNEL_FIRST if part_kernel else api.NpuBlockTraversal.DEPTH_FIRST
-    stream = api.npu_encode_weights(
-        _accelerator(accelerator.name), ohwi, (dilation[1], dilation[0]), 8, block_depth, depthwise, order
-    )
+    npu, across = _accelerator(accelerator.name), (dilation[1], dilation[0])
+    blocks = max(_PIECE_WEIGHTS // (block_depth * max(ohwi[0].size, 1)), 1)
+    stream = bytearray()
+    for first in range(0, len(ohwi), blocks * block_depth):
+        piece = ohwi[first : first + blocks * block_depth].astype(np.int16, order="C") - np.int16(zero_point)
+        stream += api.npu_encode_weights(npu, piece, across, 8, block_depth, depthwise, order)
     return bytes(stream)
 
 
@@ -81,13 +144,14 @@ def payload(operations: Sequence[Operation], blockdeps: Sequence[int], accelerat
     """
     api = _api()
     translate = _Translator(api)
-    npu = _accelerator(accelerator.name)
+    npu = _prepare(accelerator.name)
     try:
-        with _silence():
-            words = api.npu_generate_register_command_stream([translate.operation(o) for o in operations], npu)
-            return bytes(api.npu_create_driver_payload(_with_blockdeps(words, blockdeps), npu))
+        words = api.npu_generate_register_command_stream([translate.operation(o) for o in operations], npu)
+        return bytes(api.npu_create_driver_payload(_with_blockdeps(words, blockdeps), npu))
     except (AssertionError, _vela_error()) as error:
         raise CodegenError(f"ethos-u-vela refused the command stream: {error}") from error
+    finally:
+        _forget()
 
 
 def _vela_error() -> type[Exception]:
@@ -229,9 +293,8 @@ def valid_blocks(kernel: Kernel, accelerator: Accelerator) -> list[tuple[int, in
     Slow (tens of milliseconds): for checks, not for choosing.
     """
     translate = _Translator(_api())
-    with _silence():
-        try:
-            found = _api().npu_find_block_configs(translate.operation(kernel), _accelerator(accelerator.name))
-        except AssertionError:
-            return []
+    try:
+        found = _api().npu_find_block_configs(translate.operation(kernel), _prepare(accelerator.name))
+    except AssertionError:
+        return []
     return [(block.height, block.width, block.depth) for block in found]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import CodegenError
+from ..frozen import FrozenMap
 from ..lowering.stage import Primitive, Stage, Weights
 from ..scheduling.program import Portion, Whole
 from ..target import Accelerator
@@ -152,21 +152,22 @@ def lay_out(encoded: Sequence[EncodedStage], used: Collection[tuple[int, Portion
     """The blob of what is `used`, as (stage, portion); by default every stage as a whole, in place and copied."""
     if used is None:
         used = [(stage, whole) for stage in range(len(encoded)) for whole in Whole]
-    blob = bytearray()
-    known: dict[bytes, int] = {}
+    chunks: list[bytes] = []
+    end = 0
+    known: dict[tuple[bytes, bytes], int] = {}
     places: dict[tuple[int, Portion], StageConstants] = {}
     for stage, portion in sorted(used, key=_order):
         chunk = encoded[stage].portion(portion)
         if chunk is None:
             continue
-        data = chunk.weights + chunk.scales
-        offset = known.setdefault(data, len(blob))
-        if offset == len(blob):
-            blob += data
+        offset = known.setdefault((chunk.weights, chunk.scales), end)
+        if offset == end:
+            chunks += chunk.weights, chunk.scales
+            end += chunk.length_bytes
         places[stage, portion] = StageConstants(
             offset, len(chunk.weights), len(chunk.scales), chunk.choice, chunk.first_channel, chunk.channels
         )
-    return Constants(bytes(blob), MappingProxyType(places))
+    return Constants(b"".join(chunks), FrozenMap(places))
 
 
 def _order(used: tuple[int, Portion]) -> tuple[int, int, int]:
@@ -180,7 +181,13 @@ def _encode(stage: Stage, accelerator: Accelerator, choice: EncodingChoice, firs
         raise CodegenError(f"stage '{stage.name}' ({stage.primitive.value}) has no weights to encode")
     span = slice(first, first + channels)
     weights = stage.weights
-    part = Weights(weights.values[span], weights.bias[span], weights.multipliers[span], weights.shifts[span])
+    part = replace(
+        weights,
+        values=weights.values[span],
+        bias=weights.bias[span],
+        multipliers=weights.multipliers[span],
+        shifts=weights.shifts[span],
+    )
     stream = encode_weights(replace(stage, weights=part), accelerator, choice)
     return Encoded(stream, encode_scales(part), choice, first, channels)
 
@@ -199,8 +206,15 @@ def encode_weights(stage: Stage, accelerator: Accelerator, choice: EncodingChoic
             f"the micro-block of {accelerator.name}"
         )
     dilation = (stage.window.dilation_h, stage.window.dilation_w)
+    weights = stage.weights
     return vela.encode_weights(
-        accelerator, stage.weights.values, dilation, choice.block_depth, depthwise, choice.part_kernel
+        accelerator,
+        weights.values,
+        weights.zero_point,
+        dilation,
+        choice.block_depth,
+        depthwise,
+        choice.part_kernel,
     )
 
 

@@ -9,12 +9,12 @@ import os
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import tflite
 
 from ..errors import EthoscadeError, ModelFormatError, UnsupportedOperatorError
+from ..frozen import FrozenMap
 from ..ir import DType, Graph, Operator, Tensor
 from .flatbuffer import Ledger, children, integers, open_root
 from .operators import ETHOS_U, read_kinds, read_operators
@@ -147,4 +147,4 @@ def _metadata(entries: Sequence[Any], buffers: Sequence[Bytes], ledger: Ledger) 
             )
         ledger.charge(int(buffers[number].size), f"metadata entry {index}")
         found.setdefault(name, buffers[number].tobytes())
-    return MappingProxyType(found)
+    return FrozenMap(found)

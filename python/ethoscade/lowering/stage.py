@@ -96,15 +96,17 @@ class FeatureMap:
 class Weights:
     """Constants of a convolution or depthwise stage.
 
-    `values` is OHWI int16 with the weight zero point removed (-255..255); depthwise has I = 1 and O = channels.
-    `bias` int64, `multipliers` (0..2^32-1) and `shifts` (0..63) have one entry per output channel:
+    `values` less `zero_point` are the weights (-255..255), OHWI; depthwise has I = 1 and O = channels. They are the
+    file's own bytes, in whatever order in memory, so that a large model is not held several times. `bias` int64,
+    `multipliers` (0..2^32-1) and `shifts` (0..63) have one entry per output channel:
     result = round(accumulator * multiplier * 2^-shift).
     """
 
-    values: npt.NDArray[np.int16] = field(repr=False)
+    values: npt.NDArray[np.integer] = field(repr=False)
     bias: npt.NDArray[np.int64] = field(repr=False)
     multipliers: npt.NDArray[np.int64] = field(repr=False)
     shifts: npt.NDArray[np.int64] = field(repr=False)
+    zero_point: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
+
+from ..frozen import FrozenMap
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Affine:
 
 def index(constant: int = 0, /, **coefficients: int) -> Affine:
     """Spell an affine index: `index(-1, h=2, kh=1)` is 2*h + kh - 1."""
-    return Affine(MappingProxyType({k: v for k, v in coefficients.items() if v}), constant)
+    return Affine(FrozenMap({k: v for k, v in coefficients.items() if v}), constant)
 
 
 @dataclass(frozen=True)

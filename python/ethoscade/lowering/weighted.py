@@ -15,6 +15,9 @@ from ..quantised import effective_scales
 from . import limits
 from .stage import Weights
 
+_PIECE_WEIGHTS = 1 << 16
+"""Weights that are looked at together."""
+
 
 def operands(graph: Graph, op: Operator) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
     """Input, weights, bias (or None) and output tensors. Precondition: `support` found inputs and output."""
@@ -54,12 +57,22 @@ def _weights(weights: Tensor, rank: int, output_axis: int) -> str | None:
         return f"weights '{weights.name}' have {count} scales; 1 or {channels}, one per output channel, are possible"
     if len(set(weights.quantisation.zero_points)) > 1:
         return f"weights '{weights.name}' have different zero points per channel; one is possible"
-    others = tuple(a for a in range(rank) if a != output_axis)
-    centred = weights.data.astype(np.int64) - _zero_point(weights)
-    heaviest = int(np.abs(centred).sum(axis=others).max())
+    heaviest = _heaviest(weights.data, _zero_point(weights), output_axis)
     if heaviest > limits.MAX_WEIGHT_SUM:
         return f"magnitudes of one channel's weights add up to {heaviest}; the limit is {limits.MAX_WEIGHT_SUM}"
     return None
+
+
+def _heaviest(stored: npt.NDArray[np.generic], zero_point: int, output_axis: int) -> int:
+    """The largest sum of magnitudes of one channel's weights."""
+    channels = np.moveaxis(stored, output_axis, 0)
+    # A few channels at a time: wide integers take eight times the file's bytes.
+    step = max(_PIECE_WEIGHTS * len(channels) // max(stored.size, 1), 1)
+    most = 0
+    for first in range(0, len(channels), step):
+        centred = channels[first : first + step].astype(np.int64) - zero_point
+        most = max(most, int(np.abs(centred).reshape(len(centred), -1).sum(axis=1).max()))
+    return most
 
 
 def _bias(bias: Tensor, channels: int) -> str | None:
@@ -99,8 +112,9 @@ def constants(graph: Graph, op: Operator, ohwi: npt.NDArray[np.generic]) -> Weig
         scales *= channels
     values = np.zeros(channels, np.int64) if bias is None or bias.data is None else bias.data.astype(np.int64)
     return Weights(
-        values=np.ascontiguousarray(ohwi.astype(np.int16) - np.int16(_zero_point(weights))),
+        values=cast(npt.NDArray[np.integer], ohwi),
         bias=values.reshape(-1),
         multipliers=np.array([s[0] for s in scales], np.int64),
         shifts=np.array([s[1] for s in scales], np.int64),
+        zero_point=_zero_point(weights),
     )

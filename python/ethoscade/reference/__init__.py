@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ModelFormatError, UnsupportedOperatorError
+from ..frozen import FrozenMap
 from ..ir import Graph, Operator, Tensor
 from . import elementwise, pooling, shaping, weighted
 from .softmax import softmax
@@ -118,7 +119,7 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> Run:
     for op in graph.operators:
         values.update(run_operator(graph, op, values))
     outputs = {graph.tensors[t].name: values[t] for t in graph.outputs}
-    return Run(MappingProxyType(values), MappingProxyType(outputs))
+    return Run(FrozenMap(values), FrozenMap(outputs))
 
 
 def _value(tensor: Tensor, index: int, op: Operator, values: Mapping[int, Array]) -> Array:

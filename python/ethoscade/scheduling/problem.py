@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from types import MappingProxyType
 
 from .. import _core
 from ..devices import DeviceDescription
+from ..frozen import FrozenMap
 from ..ir import Graph
 from ..lowering.stage import FeatureMap, Layout, Primitive, Stage
 from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
@@ -252,7 +252,7 @@ def build(
             parts.append(_opaque_part(graph, operator, ids, tensors, (workspaces or {}).get(operator, 0)))
             origin.append(("operator", operator))
     core = _core.CascaderGraph(tensors, parts, target)
-    return Problem(core, tuple(origin), MappingProxyType(ids), tuple(parts), tuple(tensors))
+    return Problem(core, tuple(origin), FrozenMap(ids), tuple(parts), tuple(tensors))
 
 
 def _dense_ids(

@@ -7,7 +7,7 @@ anything that `lower_schedule` accepts is proved by the checker and runs on the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Rational, Real
@@ -140,7 +140,12 @@ EPSILON = Fraction(1, 64)
 search is repeated more finely."""
 
 
-def search(problem: Problem, epsilon: float | Fraction = EPSILON, budget_bytes: int | None = None) -> _core.Frontier:
+def search(
+    problem: Problem,
+    epsilon: float | Fraction = EPSILON,
+    budget_bytes: int | None = None,
+    tick: Callable[[], object] | None = None,
+) -> _core.Frontier:
     """Every Pareto-efficient Proposal of a problem, ascending in SRAM. Deterministic; bounded by work, not by time.
 
     Whenever a front is thinned, which happens once for each Part, a point is left out only where a leaner one that
@@ -148,11 +153,11 @@ def search(problem: Problem, epsilon: float | Fraction = EPSILON, budget_bytes: 
     else. At `EPSILON` a search that turns out cheap, as
     that of a small network does, is followed by one that is four times as fine; what either finds counts.
     With `budget_bytes` the last effort, to issue copies of constants into whatever a placement leaves free, goes into
-    what is fastest within these alone.
+    what is fastest within these alone. `tick` is called now and then meanwhile; what it raises ends the search.
     """
     resolution = resolution_of(epsilon)
     return _core.search_cascades(
-        problem.core, resolution=None if epsilon == EPSILON else resolution, budget_bytes=budget_bytes
+        problem.core, resolution=None if epsilon == EPSILON else resolution, budget_bytes=budget_bytes, tick=tick
     )
 
 
@@ -231,9 +236,14 @@ def prove(problem: Problem, schedule: Schedule) -> None:
     _core.check_plans(problem.core, *_decisions(schedule))
 
 
-def arrange(problem: Problem, schedule: Schedule) -> Arrangement:
-    """The program of a schedule, placed as the search places it: what a Proposal promises is what comes back."""
-    steps, buffers, tensor_buffers, offsets, arena_bytes = _core.arrange_plans(problem.core, *_decisions(schedule))
+def arrange(problem: Problem, schedule: Schedule, tick: Callable[[], object] | None = None) -> Arrangement:
+    """The program of a schedule, placed as the search places it: what a Proposal promises is what comes back.
+
+    `tick` is called now and then meanwhile; what it raises ends it.
+    """
+    steps, buffers, tensor_buffers, offsets, arena_bytes = _core.arrange_plans(
+        problem.core, *_decisions(schedule), tick
+    )
     lowered = tuple(_step(problem, step) for step in steps)
     cycles = tuple(0 if step[0] == "call" else step[-1] for step in steps)
     described = tuple(_buffer(problem, *buffer) for buffer in buffers)

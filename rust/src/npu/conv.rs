@@ -12,6 +12,7 @@ use super::output::OutputStage;
 use super::weight_order::WeightGeometry;
 use super::weights::{scale_record, ChannelScale, SCALE_RECORD_BYTES};
 use super::window::Rows;
+use crate::interrupt;
 
 /// Greatest magnitude of a weight.
 const WEIGHT_MAX: u64 = 255;
@@ -198,6 +199,7 @@ fn convolve<T: Operand>(
     for y in 0..kernel.ofm.height {
         rows.advance(context.memory, y)?;
         for column in (0..width).step_by(tile) {
+            interrupt::ask();
             let count = tile.min(width - column);
             let inputs = if direct {
                 &rows.row(y, 0)[column * volume..][..count * volume]
@@ -335,6 +337,7 @@ fn depthwise<T: Operand, A: Accumulator>(
     for y in 0..kernel.ofm.height {
         rows.advance(context.memory, y)?;
         for x in 0..kernel.ofm.width as usize {
+            interrupt::ask();
             sums.fill(A::default());
             for (tap, weights) in weights.chunks_exact(depth).enumerate() {
                 let (ky, kx) = (tap as u32 / window.width, tap as u32 % window.width);

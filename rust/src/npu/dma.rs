@@ -4,6 +4,7 @@ use super::accelerator::Accelerator;
 use super::error::Fault;
 use super::memory::Memory;
 use super::registers::{Register, RegisterFile};
+use crate::interrupt;
 
 /// Most rows times planes of a strided transfer that are simulated.
 const MAX_ROWS: u64 = 1 << 24;
@@ -101,6 +102,7 @@ impl Dma {
         }
         for plane in 0..i64::from(self.planes) {
             for row in 0..i64::from(self.rows) {
+                interrupt::ask();
                 let from = self.row_address(&self.source, plane, row);
                 let to = self.row_address(&self.destination, plane, row);
                 memory.copy((self.source.region, from), (self.destination.region, to), self.length)?;

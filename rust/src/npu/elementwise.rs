@@ -7,6 +7,7 @@ use super::error::Fault;
 use super::feature_map::FeatureMap;
 use super::operation::{Elementwise, Kernel, Operand2, OperandScaling};
 use super::output::OutputStage;
+use crate::interrupt;
 
 /// Left shift and first rounding stage of operand scaling, by IFM bits.
 fn operand_precision(bits: u32) -> (u32, u32) {
@@ -45,6 +46,7 @@ pub fn execute(kernel: &Kernel, function: Elementwise, context: &mut Context) ->
     let mut second = Second::new(kernel);
     let mut out = vec![0i32; kernel.ofm.row_elements()];
     for y in 0..kernel.ofm.height {
+        interrupt::ask();
         kernel.ifm.read_row(context.memory, y, &mut first)?;
         second.load(context, y)?;
         arithmetic.row(&first, &second, &mut stage, &mut out)?;

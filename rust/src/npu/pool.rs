@@ -6,6 +6,7 @@ use super::error::Fault;
 use super::operation::{Kernel, KernelKind};
 use super::output::OutputStage;
 use super::window::Rows;
+use crate::interrupt;
 
 /// Runs a pooling kernel.
 ///
@@ -35,6 +36,7 @@ fn pool(kernel: &Kernel, context: &mut Context, stage: &mut OutputStage) -> Resu
     for y in 0..kernel.ofm.height {
         rows.advance(context.memory, y)?;
         for x in 0..width {
+            interrupt::ask();
             values.fill(if maximum { i64::MIN } else { 0 });
             let count = window(kernel, &rows, y, x, &mut values);
             if count == 0 {
@@ -80,6 +82,7 @@ fn reduce_sum(kernel: &Kernel, context: &mut Context, stage: &mut OutputStage) -
     for y in 0..kernel.ofm.height {
         rows.advance(context.memory, y)?;
         for (x, o) in out.iter_mut().enumerate() {
+            interrupt::ask();
             let mut sum = 0i64;
             for ky in 0..w.height {
                 for kx in 0..w.width {

@@ -14,6 +14,7 @@ use super::payload;
 use super::registers::RegisterFile;
 use super::weight_cache::WeightCache;
 use super::{conv, elementwise, pool, shram};
+use crate::interrupt;
 
 /// Most multiply-accumulates (or elements) of one payload that are simulated: minutes.
 const MAX_WORK: u64 = 1 << 37;
@@ -91,6 +92,7 @@ impl Machine {
         let (mut kernels, mut transfers) = (0, 0);
         let (read, written) = (self.memory.bytes_read, self.memory.bytes_written);
         for (index, command) in commands.iter().enumerate() {
+            interrupt::ask();
             findings.command = index;
             let fault = |fault| NpuError::Command { command: index, operation: command.name(), fault };
             match *command {

@@ -2,6 +2,7 @@
 //! sub-kernels, nothing of the coding.
 
 use super::error::Fault;
+use crate::interrupt;
 
 /// Everything that the order of one weight stream depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -121,6 +122,7 @@ impl WeightGeometry {
             let outputs = self.block_depth.max(1).min(self.ofm_depth - ob);
             for ib in (0..inputs).step_by(self.input_block() as usize) {
                 for sub in &sub_kernels {
+                    interrupt::ask();
                     placer.place_sub_kernel(ob, outputs, ib, *sub)?;
                 }
             }

@@ -3,6 +3,7 @@
 
 use super::arithmetic::Scale;
 use super::error::Fault;
+use crate::interrupt;
 
 /// Bytes of one scale record.
 pub const SCALE_RECORD_BYTES: usize = 10;
@@ -141,6 +142,7 @@ pub fn decode(bytes: &[u8], needed: usize) -> Result<Vec<i16>, Fault> {
     let mut out = Vec::with_capacity(needed);
     let mut palette: Option<Palette> = None;
     while bits.left() >= 3 {
+        interrupt::ask();
         let zero_divisor = bits.take(3)?;
         if zero_divisor == END_OF_STREAM {
             bits.skip_to_byte();

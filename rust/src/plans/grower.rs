@@ -15,6 +15,7 @@ use super::table::{Candidate, Node, PlanTable};
 use super::ways::{shapes, Cycles, Way, Ways};
 use super::WHOLE_ROWS;
 use crate::graph::{aligned, CascaderGraph, PartId};
+use crate::interrupt;
 use crate::occupancy::{Occupancy, Profile, Share};
 use crate::options::Options;
 use crate::pareto::{keep_front, keep_minimal, thin, thin_to, Crowd, Point};
@@ -192,6 +193,7 @@ impl Grower<'_, '_> {
             }
             let mut bucket = 0;
             for alike in open.chunk_by(|a, b| a.stripes[..kept] == b.stripes[..kept]) {
+                interrupt::ask();
                 let buckets = bucket..bucket + alike.len();
                 bucket = buckets.end;
                 let mut steps = self.step(buckets, &mut looked_at);
@@ -268,6 +270,7 @@ impl Grower<'_, '_> {
     fn keep(&self, first: PartId, reach: usize, ends: &[Span], looked_at: &Extending, steps: &mut Vec<Step>) {
         let group = &self.groups[(self.last - first) as usize];
         let profile = |step: Step| {
+            interrupt::ask();
             let (stripes, shares) = self.decisions(first, &looked_at.grown(&step).node);
             (step, group.profile(&stripes, ends, &shares, reach))
         };
@@ -342,6 +345,7 @@ impl Grower<'_, '_> {
         let mut fresh = Vec::new();
         let mut leanest = u64::MAX;
         for state in states {
+            interrupt::ask();
             // What is no leaner than something at least as fast is of no use.
             let known = found.partition_point(|known| known.cycles > state.cycles);
             leanest = found.get(known).map_or(leanest, |known| leanest.min(known.bytes));

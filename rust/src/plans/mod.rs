@@ -12,6 +12,7 @@ pub use ways::Cycles;
 
 use crate::costs::Costs;
 use crate::graph::{CascaderGraph, PartId};
+use crate::interrupt;
 use crate::occupancy::Occupancy;
 use crate::options::{Copies, Options};
 use crate::pareto::{keep_front, thin, Crowd};
@@ -38,6 +39,7 @@ pub fn enumerate(
     let mut crowd = Crowd::default();
     let mut ways = Ways::new(graph, copies, costs);
     for last in 0..graph.parts.len() as PartId {
+        interrupt::ask();
         let mut found = vec![alone(graph, last, &mut ways, &mut table)];
         let mut known = [Known::default(), Known::default()];
         let single: Vec<&Candidate> = found[0].iter().collect();

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
+use super::{class, interruptible};
 use crate::npu::disassemble::disassemble as disassemble_payload;
 use crate::npu::memory::REGION_COUNT;
 use crate::npu::{Accelerator, Fault, Machine, NpuError, RunReport};
@@ -39,61 +40,60 @@ fn host(py: Python<'_>, fault: Fault) -> PyErr {
     error(py, NpuError::Host(fault))
 }
 
-type HazardTuple<'a> = (&'static str, Option<usize>, usize, Option<usize>, i64, i64, &'a str);
+/// Kind, command index, message.
+type WarningTuple = (String, usize, String);
+/// Kind, first command or None, second command, region or None for SHRAM, start, end, message.
+type HazardTuple = (String, Option<usize>, usize, Option<usize>, i64, i64, String);
+type ReportTuple = (usize, usize, usize, u64, u64, Vec<WarningTuple>, Vec<HazardTuple>);
 
-/// What one payload did.
-#[pyclass(name = "RunReport", frozen, module = "ethoscade._core")]
+/// What one payload did: counts of commands, kernels and transfers, bytes read from and written to regions, findings.
+#[pyclass(name = "RunReport", frozen, get_all, module = "ethoscade._core")]
 pub struct PyRunReport {
-    report: RunReport,
+    commands: usize,
+    kernels: usize,
+    transfers: usize,
+    bytes_read: u64,
+    bytes_written: u64,
+    warnings: Vec<WarningTuple>,
+    hazards: Vec<HazardTuple>,
+}
+
+impl From<RunReport> for PyRunReport {
+    fn from(report: RunReport) -> PyRunReport {
+        let RunReport { commands, kernels, transfers, bytes_read, bytes_written, warnings, hazards } = report;
+        let warnings = warnings.into_iter().map(|w| (w.kind.name().to_string(), w.command, w.message)).collect();
+        let hazards = hazards
+            .into_iter()
+            .map(|h| (h.kind.name().to_string(), h.first, h.second, h.region, h.start, h.end, h.message))
+            .collect();
+        PyRunReport { commands, kernels, transfers, bytes_read, bytes_written, warnings, hazards }
+    }
 }
 
 #[pymethods]
 impl PyRunReport {
-    /// Commands in the stream.
-    #[getter]
-    fn commands(&self) -> usize {
-        self.report.commands
+    #[new]
+    fn new(
+        commands: usize,
+        kernels: usize,
+        transfers: usize,
+        bytes_read: u64,
+        bytes_written: u64,
+        warnings: Vec<WarningTuple>,
+        hazards: Vec<HazardTuple>,
+    ) -> PyRunReport {
+        PyRunReport { commands, kernels, transfers, bytes_read, bytes_written, warnings, hazards }
     }
 
-    /// Kernels that ran.
-    #[getter]
-    fn kernels(&self) -> usize {
-        self.report.kernels
-    }
-
-    /// DMA transfers that ran.
-    #[getter]
-    fn transfers(&self) -> usize {
-        self.report.transfers
-    }
-
-    /// Bytes read from regions.
-    #[getter]
-    fn bytes_read(&self) -> u64 {
-        self.report.bytes_read
-    }
-
-    /// Bytes written to regions.
-    #[getter]
-    fn bytes_written(&self) -> u64 {
-        self.report.bytes_written
-    }
-
-    /// Findings as (kind, command index, message).
-    #[getter]
-    fn warnings(&self) -> Vec<(&'static str, usize, &str)> {
-        self.report.warnings.iter().map(|w| (w.kind.name(), w.command, w.message.as_str())).collect()
-    }
-
-    /// Hazards as (kind, first command or None, second command, region or None for SHRAM, start, end, message).
-    #[getter]
-    fn hazards(&self) -> Vec<HazardTuple<'_>> {
-        let hazards = self.report.hazards.iter();
-        hazards.map(|h| (h.kind.name(), h.first, h.second, h.region, h.start, h.end, h.message.as_str())).collect()
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, ReportTuple) {
+        let PyRunReport { commands, kernels, transfers, bytes_read, bytes_written, .. } = *self;
+        let findings = (self.warnings.clone(), self.hazards.clone());
+        let fields = (commands, kernels, transfers, bytes_read, bytes_written, findings.0, findings.1);
+        (class::<PyRunReport>(py), fields)
     }
 
     fn __repr__(&self) -> String {
-        let r = &self.report;
+        let r = self;
         format!(
             "RunReport(commands={}, kernels={}, transfers={}, bytes_read={}, bytes_written={}, warnings={}, hazards={})",
             r.commands,
@@ -228,11 +228,11 @@ impl PyMachine {
         self.machine.memory.touched_end(region)
     }
 
-    /// Runs a payload to its end, without the GIL.
+    /// Runs a payload to its end, without the GIL. What stops it leaves the machine as it was then.
     fn run(&mut self, py: Python<'_>, payload: PyBackedBytes) -> PyResult<PyRunReport> {
         let machine = &mut self.machine;
-        let report = py.detach(|| machine.run(&payload)).map_err(|e| error(py, e))?;
-        Ok(PyRunReport { report })
+        let report = interruptible::run(py, None, || machine.run(&payload))?.map_err(|e| error(py, e))?;
+        Ok(PyRunReport::from(report))
     }
 
     fn __repr__(&self) -> String {
@@ -272,5 +272,5 @@ fn add_region(machine: &mut Machine, index: usize, spec: RegionSpec) -> Result<(
 /// The payload's command stream as text, one line per command.
 #[pyfunction]
 fn disassemble(py: Python<'_>, payload: PyBackedBytes) -> PyResult<Vec<String>> {
-    disassemble_payload(&payload).map_err(|e| error(py, e))
+    py.detach(|| disassemble_payload(&payload)).map_err(|e| error(py, e))
 }

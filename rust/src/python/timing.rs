@@ -4,6 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
+use super::interruptible;
 use super::simulator::error;
 use crate::npu::memory::REGION_COUNT;
 use crate::npu::operation::{Elementwise, KernelKind};
@@ -55,7 +56,8 @@ fn time_payload(
     for (name, value) in &rules {
         switches.set(name, *value).map_err(PyValueError::new_err)?;
     }
-    let timing = py.detach(|| simulate(&payload, variant, &system, &switches)).map_err(|e| error(py, e))?;
+    let played = interruptible::run(py, None, || simulate(&payload, variant, &system, &switches))?;
+    let timing = played.map_err(|e| error(py, e))?;
     let rows = timing.events.iter().map(|event| event_row(event, &system)).collect();
     Ok((totals_row(&timing), timing.totals.ports.iter().map(port_row).collect(), rows))
 }

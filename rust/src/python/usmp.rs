@@ -4,9 +4,10 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
+use super::{class, interruptible};
 use crate::usmp::{self, Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Share, Slot, UsmpError};
 
-create_exception!(_core, MemoryProblemError, PyException, "A memory planning problem that makes no sense.");
+create_exception!(ethoscade._core, MemoryProblemError, PyException, "A memory planning problem that makes no sense.");
 
 type GapTuple = (i64, i64, Option<(u64, u64)>);
 /// Size, alignment, lower, upper, gaps, candidate pools, pin, conflicts, shares.
@@ -22,14 +23,35 @@ struct MemorySolution {
     peaks: Vec<u64>,
     lower_bounds: Vec<u64>,
     optimal: bool,
-    stop_reason: &'static str,
+    stop_reason: String,
     iterations: u64,
 }
 
+type OverflowTuple = (u32, u64, u64, u64, Vec<u32>);
+type SolutionTuple = (Vec<u64>, Vec<u32>, Vec<u64>, Vec<u64>, bool, String, u64);
+
 #[pymethods]
 impl MemorySolution {
+    #[new]
+    fn new(
+        offsets: Vec<u64>,
+        pools: Vec<u32>,
+        peaks: Vec<u64>,
+        lower_bounds: Vec<u64>,
+        optimal: bool,
+        stop_reason: String,
+        iterations: u64,
+    ) -> MemorySolution {
+        MemorySolution { offsets, pools, peaks, lower_bounds, optimal, stop_reason, iterations }
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, SolutionTuple) {
+        let s = self;
+        let lists = (s.offsets.clone(), s.pools.clone(), s.peaks.clone(), s.lower_bounds.clone());
+        let fields = (lists.0, lists.1, lists.2, lists.3, s.optimal, s.stop_reason.clone(), s.iterations);
+        (class::<MemorySolution>(py), fields)
+    }
     fn __repr__(&self) -> String {
-        let (peaks, reason) = (&self.peaks, self.stop_reason);
+        let (peaks, reason) = (&self.peaks, &self.stop_reason);
         format!("MemorySolution(peaks={peaks:?}, optimal={}, stop_reason={reason:?})", self.optimal)
     }
 }
@@ -46,6 +68,20 @@ struct MemoryOverflow {
 
 #[pymethods]
 impl MemoryOverflow {
+    #[new]
+    fn new(
+        pool: u32,
+        needed_bytes: u64,
+        available_bytes: u64,
+        lower_bound_bytes: u64,
+        live: Vec<u32>,
+    ) -> MemoryOverflow {
+        MemoryOverflow { pool, needed_bytes, available_bytes, lower_bound_bytes, live }
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, OverflowTuple) {
+        let MemoryOverflow { pool, needed_bytes, available_bytes, lower_bound_bytes, .. } = *self;
+        (class::<MemoryOverflow>(py), (pool, needed_bytes, available_bytes, lower_bound_bytes, self.live.clone()))
+    }
     fn __repr__(&self) -> String {
         let (pool, needed, available) = (self.pool, self.needed_bytes, self.available_bytes);
         format!("MemoryOverflow(pool={pool}, needed_bytes={needed}, available_bytes={available})")
@@ -66,7 +102,8 @@ fn problem(buffers: Vec<BufferTuple>, pools: Vec<PoolTuple>) -> Problem {
 }
 
 #[pyfunction]
-#[pyo3(signature = (buffers, pools, algorithm, seed, iterations, threads))]
+#[pyo3(signature = (buffers, pools, algorithm, seed, iterations, threads, tick=None))]
+#[allow(clippy::too_many_arguments)]
 fn plan_memory(
     py: Python<'_>,
     buffers: Vec<BufferTuple>,
@@ -75,13 +112,14 @@ fn plan_memory(
     seed: u64,
     iterations: u32,
     threads: u32,
+    tick: Option<Py<PyAny>>,
 ) -> PyResult<Py<PyAny>> {
     let Some(algorithm) = Algorithm::from_name(algorithm) else {
         return Err(MemoryProblemError::new_err(format!("there is no algorithm {algorithm:?}")));
     };
     let problem = problem(buffers, pools);
     let params = Params { algorithm, seed, iterations, threads };
-    match py.detach(|| usmp::plan(&problem, &params)) {
+    match interruptible::run(py, tick.as_ref(), || usmp::plan(&problem, &params))? {
         Ok(found) => {
             let solution = MemorySolution {
                 offsets: found.placement.slots.iter().map(|slot| slot.offset).collect(),
@@ -89,7 +127,7 @@ fn plan_memory(
                 peaks: found.placement.peaks,
                 lower_bounds: found.lower_bounds,
                 optimal: found.optimal,
-                stop_reason: found.stop_reason.name(),
+                stop_reason: found.stop_reason.name().to_string(),
                 iterations: found.iterations,
             };
             Ok(Py::new(py, solution)?.into_any())
@@ -122,6 +160,7 @@ fn refuse(py: Python<'_>, error: UsmpError) -> PyResult<Py<PyAny>> {
 /// What is wrong with a placement, in one sentence, or `None`.
 #[pyfunction]
 fn check_memory(
+    py: Python<'_>,
     buffers: Vec<BufferTuple>,
     pools: Vec<PoolTuple>,
     offsets: Vec<u64>,
@@ -134,15 +173,17 @@ fn check_memory(
         return Ok(Some(format!("{} offsets, but {} pools", offsets.len(), pool_of.len())));
     }
     let slots = pool_of.into_iter().zip(offsets).map(|(pool, offset)| Slot { pool, offset }).collect();
-    let complaint = usmp::check::check(&problem, &Placement { slots, peaks }).err();
+    let placement = Placement { slots, peaks };
+    let complaint = interruptible::run(py, None, || usmp::check::check(&problem, &placement).err())?;
     Ok(complaint.map(|complaint| complaint.to_string()))
 }
 
 /// The largest sum of sizes in use at one step among the buffers that can lie in no other pool, by pool id.
 #[pyfunction]
-fn memory_lower_bounds(buffers: Vec<BufferTuple>, pools: Vec<PoolTuple>) -> PyResult<Vec<u64>> {
+fn memory_lower_bounds(py: Python<'_>, buffers: Vec<BufferTuple>, pools: Vec<PoolTuple>) -> PyResult<Vec<u64>> {
     let problem = problem(buffers, pools);
-    usmp::lower_bounds(&problem).map_err(|error| MemoryProblemError::new_err(error.to_string()))
+    interruptible::run(py, None, || usmp::lower_bounds(&problem))?
+        .map_err(|error| MemoryProblemError::new_err(error.to_string()))
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 
 use super::instance::{Instance, Item};
 use super::model::Section;
+use crate::interrupt;
 
 /// Which buffers a bound counts for a pool.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -86,6 +87,7 @@ fn sweep(instance: &Instance, counted: Counted, pool: u32, step: u64) -> u64 {
     let mut now = Live { floor: base.next_multiple_of(step) - base, ..Live::default() };
     let mut most = 0;
     for (_, starts, bytes, slack) in events {
+        interrupt::ask();
         match (starts, slack) {
             (true, Some(slack)) => now.slacks.add(slack),
             (true, None) => now.fine.add(bytes),

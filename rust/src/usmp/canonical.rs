@@ -6,6 +6,7 @@
 
 use super::instance::Item;
 use super::model::Problem;
+use crate::interrupt;
 
 /// Items looked at, over all rounds, at most; what is not told apart by then stays in the order given.
 const WORK: usize = 1 << 22;
@@ -24,6 +25,7 @@ pub(crate) fn sort(problem: &Problem, items: &mut Vec<Item>) {
         classes.push(if equal { classes[index - 1] } else { index as u32 });
     }
     for _ in 0..WORK / items.len().max(1) {
+        interrupt::ask();
         let refined = refine(&classes, &links);
         if refined != classes {
             classes = refined;

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::model::{Placement, Problem, Section};
+use crate::interrupt;
 
 /// What is wrong with a placement. Buffers and pools by id.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -115,6 +116,7 @@ pub fn check(problem: &Problem, placement: &Placement) -> Result<(), Complaint> 
     }
     rectangles.sort_unstable_by_key(|&(pool, section, ..)| (pool, section.lower));
     for (index, &(pool, section, start, end, first)) in rectangles.iter().enumerate() {
+        interrupt::ask();
         // Sorted by first step: once one starts too late to meet this one, so do all behind it.
         let rest = rectangles[index + 1..].iter().take_while(|other| other.0 == pool && other.1.lower < section.upper);
         if let Some(other) = rest.into_iter().find(|other| {

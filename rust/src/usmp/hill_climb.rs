@@ -13,6 +13,7 @@ use super::placer::Placer;
 use super::random::Random;
 use super::wheel::walk;
 use super::{Outcome, Solver, Task};
+use crate::interrupt;
 
 /// Moves of one start at least, so that annealing has time to cool.
 const LEAST_MOVES_PER_START: u64 = 4_000;
@@ -153,6 +154,7 @@ impl<'a> Climb<'a> {
         }
         self.aim_below(&best.0);
         for done in 0..moves {
+            interrupt::ask();
             let Some(change) = self.propose() else {
                 continue;
             };

@@ -5,6 +5,7 @@
 
 use super::instance::{Cost, Instance, Item};
 use super::model::{Placement, Section, Slot, UsmpError};
+use crate::interrupt;
 
 /// A placed section: bytes `[start, end)` of a pool in steps `[lower, upper)`.
 #[derive(Clone, Copy)]
@@ -149,6 +150,7 @@ impl Layout {
     ///
     /// Where it fits in none, it goes where it sticks out least, so that the cost says by how much.
     pub fn place(&mut self, instance: &Instance, index: u32) {
+        interrupt::ask();
         let item = &instance.items[index as usize];
         if item.pinned.is_some() {
             return;

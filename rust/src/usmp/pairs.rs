@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::instance::{Instance, Item};
 use super::model::Section;
+use crate::interrupt;
 
 /// Most items, and most ranges, of a table.
 const MOST_ITEMS: usize = 2_000;
@@ -49,6 +50,7 @@ impl Pairs {
         let mut live: Vec<(i64, u32)> = Vec::new();
         let mut count = 0;
         for (lower, upper, one) in by_start {
+            interrupt::ask();
             live.retain(|&(end, _)| end > lower);
             for &(_, other) in &live {
                 for (low, high) in forbidden(&items[one as usize], &items[other as usize], other) {

@@ -6,6 +6,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::interrupt::{self, Interrupt};
+
 /// What `run` makes of `jobs`, in order, up to the first answer that `ends` the matter.
 ///
 /// `run` may ask its second argument whether its answer is still wanted; when it is not, any answer will do.
@@ -20,6 +22,7 @@ pub(crate) fn until<J: Send, T: Send>(
     let queue = Mutex::new(jobs.into_iter().enumerate());
     let answers = Mutex::new(Vec::new());
     let work = || loop {
+        interrupt::ask();
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
         let Some((index, job)) = next.filter(|&(index, _)| index < end.load(Ordering::Relaxed)) else { return };
         let answer = run(job, &|| index < end.load(Ordering::Relaxed));
@@ -31,10 +34,13 @@ pub(crate) fn until<J: Send, T: Send>(
     std::thread::scope(|scope| {
         for _ in 0..helpers {
             // Where no thread can be had, the others do its work.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+            let token = Interrupt::current();
+            let _ = std::thread::Builder::new().spawn_scoped(scope, move || token.run(work));
         }
         work();
     });
+    // Helpers that were stopped left no answers.
+    interrupt::ask();
     let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
     answers.sort_unstable_by_key(|&(index, _)| index);
     let end = end.into_inner();

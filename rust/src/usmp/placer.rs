@@ -8,6 +8,7 @@ use super::layout::{aligned, overflow, spill};
 use super::model::Slot;
 use super::pairs::Pairs;
 use super::timeline::{meetings, Timeline};
+use crate::interrupt;
 
 /// Where more than this part of all sections meet, plain first fit is faster.
 const DENSE: u64 = 16;
@@ -186,6 +187,7 @@ impl<'a> Placer<'a> {
 
     /// As [`super::layout::Layout::place`].
     fn place(&mut self, index: u32) {
+        interrupt::ask();
         let item = &self.instance.items[index as usize];
         if item.pinned.is_some() {
             return;

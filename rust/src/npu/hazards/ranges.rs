@@ -1,6 +1,7 @@
 //! Sets of bytes as sorted, disjoint, half-open ranges, and the byte ranges of boxes of feature maps.
 //! Owns interval arithmetic only; knows nothing of commands.
 
+use crate::interrupt;
 use crate::npu::feature_map::{FeatureMap, Layout};
 
 /// Pieces of one box that are told apart; a box of more is taken as its hull, row by row. Only damaged streams get there.
@@ -94,6 +95,7 @@ pub fn box_pieces(map: &FeatureMap, part: Region3) -> Vec<(i64, i64)> {
     let coarse = size(part.rows) * size(columns) * size(channels).div_ceil(16) > MAX_PIECES;
     let mut pieces = Vec::new();
     for y in part.rows.0..part.rows.1 {
+        interrupt::ask();
         for (start, end) in segments.into_iter().filter(|(start, end)| start < end) {
             let mut channel = channels.0;
             while channel < channels.1 {

@@ -15,6 +15,7 @@ use super::rules::Rules;
 use super::system::{ByPort, System};
 use super::ticks::Ticks;
 use super::walk::{Action, DmaCost, KernelShape, Step};
+use crate::interrupt;
 
 /// Bytes of a command word.
 const WORD_BYTES: u64 = 4;
@@ -120,6 +121,7 @@ pub fn play(steps: &[Step], accelerator: &Accelerator, system: &System, rules: &
         line: Timeline { events: Vec::new(), end: Ticks::ZERO, front_busy: Ticks::ZERO },
     };
     loop {
+        interrupt::ask();
         player.settle();
         if !player.step() {
             break;

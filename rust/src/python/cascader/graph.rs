@@ -1,11 +1,13 @@
 //! Parts, tensors and kernels as Python describes them, made into the core's graph.
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use super::SchedulingError;
 use crate::graph;
 use crate::performance::{Encoding, Kernel, Sliced};
 use crate::propagator::Propagator;
+use crate::python::class;
 use crate::python::devices::{primitive_of, DeviceSpec};
 
 #[derive(FromPyObject)]
@@ -128,18 +130,28 @@ struct PartSpec {
 }
 
 /// Parts and tensors on a device, verified.
-#[pyclass(frozen)]
+#[pyclass(frozen, module = "ethoscade._core")]
 pub struct CascaderGraph {
     pub graph: graph::CascaderGraph,
+    /// What it was made of: tensors, Parts, device.
+    described: [Py<PyAny>; 3],
 }
 
 #[pymethods]
 impl CascaderGraph {
     #[new]
-    fn new(tensors: Vec<TensorSpec>, parts: Vec<PartSpec>, device: DeviceSpec<'_>) -> PyResult<CascaderGraph> {
-        let tensors = tensors.into_iter().map(build_tensor).collect::<PyResult<_>>()?;
-        let parts = parts.into_iter().map(build_part).collect::<PyResult<_>>()?;
-        Ok(CascaderGraph { graph: graph::CascaderGraph::new(tensors, parts, device.build()?)? })
+    fn new(tensors: Bound<PyAny>, parts: Bound<PyAny>, device: Bound<PyAny>) -> PyResult<CascaderGraph> {
+        let described = [&tensors, &parts, &device].map(|given| given.clone().unbind());
+        let specs: Vec<TensorSpec> = tensors.extract()?;
+        let tensors = specs.into_iter().map(build_tensor).collect::<PyResult<_>>()?;
+        let specs: Vec<PartSpec> = parts.extract()?;
+        let parts = specs.into_iter().map(build_part).collect::<PyResult<_>>()?;
+        let device = device.extract::<DeviceSpec>()?.build()?;
+        Ok(CascaderGraph { graph: graph::CascaderGraph::new(tensors, parts, device)?, described })
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Py<PyAny>, Bound<'py, PyTuple>)> {
+        Ok((class::<CascaderGraph>(py), PyTuple::new(py, self.described.iter())?))
     }
 
     fn __repr__(&self) -> String {

@@ -20,7 +20,12 @@ use crate::interleave::PlanError;
 use crate::performance::Order;
 use graph::{layout_of, CascaderGraph, KernelSpec, PropagatorSpec};
 
-create_exception!(_core, SchedulingError, PyValueError, "A graph, Plan or program that does not hold together.");
+create_exception!(
+    ethoscade._core,
+    SchedulingError,
+    PyValueError,
+    "A graph, Plan or program that does not hold together."
+);
 
 impl From<GraphError> for PyErr {
     fn from(error: GraphError) -> PyErr {

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 use super::SchedulingError;
 use crate::program::{Plan, Staging};
+use crate::python::class;
 use crate::stripe::{Axis, Tiling};
 
 const AXES: [Axis; 2] = [Axis::Height, Axis::Width];
@@ -56,7 +57,8 @@ impl PlanSpec {
 }
 
 /// Decisions for one group of Parts.
-#[pyclass(frozen, get_all, name = "Plan")]
+#[derive(PartialEq, Eq, Hash)]
+#[pyclass(frozen, get_all, eq, hash, name = "Plan", module = "ethoscade._core")]
 pub struct PyPlan {
     first: u32,
     last: u32,
@@ -81,8 +83,28 @@ impl From<&Plan> for PyPlan {
     }
 }
 
+type PlanTuple = (u32, u32, &'static str, bool, u32, Vec<i64>, Vec<&'static str>);
+
 #[pymethods]
 impl PyPlan {
+    #[new]
+    fn new(
+        first: u32,
+        last: u32,
+        roll: String,
+        backwards: bool,
+        tiles: u32,
+        stripes: Vec<i64>,
+        staging: Vec<String>,
+    ) -> PyResult<PyPlan> {
+        let plan = PlanSpec { first, last, roll, backwards, tiles, stripes, staging }.build()?;
+        Ok(PyPlan::from(&plan))
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, PlanTuple) {
+        let PyPlan { first, last, roll, backwards, tiles, .. } = *self;
+        let fields = (first, last, roll, backwards, tiles, self.stripes.clone(), self.staging.clone());
+        (class::<PyPlan>(py), fields)
+    }
     fn __repr__(&self) -> String {
         format!(
             "Plan(parts {}..={}, rolls along {}, {} bands, stripes {:?})",

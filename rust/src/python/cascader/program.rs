@@ -10,21 +10,23 @@ use crate::checker::check;
 use crate::costs::Costs;
 use crate::placing::arranged;
 use crate::program::{Content, Placement, Program, Step, View};
+use crate::python::interruptible;
 
 /// Steps, buffers, the buffer of each tensor, first bytes of the buffers, and bytes of the arena.
 type ProgramTuple<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Vec<Option<u32>>, Vec<u64>, u64);
 
 /// The program of a set of Plans and where everything lies, as tuples (see `_core.pyi`).
 #[pyfunction]
-#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0))]
+#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0, tick=None))]
 fn arrange_plans<'py>(
     py: Python<'py>,
     graph: &CascaderGraph,
     plans: Vec<PlanSpec>,
     prefetch_bytes: u64,
     fill_bytes: u64,
+    tick: Option<Py<PyAny>>,
 ) -> PyResult<ProgramTuple<'py>> {
-    let (program, placement) = build_program(py, graph, plans, [prefetch_bytes, fill_bytes])?;
+    let (program, placement) = build_program(py, graph, plans, [prefetch_bytes, fill_bytes], tick)?;
     let steps = PyList::empty(py);
     for step in &program.steps {
         steps.append(to_python_step(py, step)?)?;
@@ -48,10 +50,12 @@ fn build_program(
     graph: &CascaderGraph,
     plans: Vec<PlanSpec>,
     [prefetch_bytes, fill_bytes]: [u64; 2],
+    tick: Option<Py<PyAny>>,
 ) -> PyResult<(Program, Placement)> {
     let plans = plans.into_iter().map(PlanSpec::build).collect::<PyResult<Vec<_>>>()?;
-    let costs = &mut Costs::default();
-    let built = py.detach(|| arranged(&graph.graph, &plans, prefetch_bytes, fill_bytes, costs, &mut place))?;
+    let built = interruptible::run(py, tick.as_ref(), || {
+        arranged(&graph.graph, &plans, prefetch_bytes, fill_bytes, &mut Costs::default(), &mut place)
+    })??;
     Ok(built)
 }
 
@@ -93,8 +97,8 @@ fn clock_plans(
     prefetch_bytes: u64,
     fill_bytes: u64,
 ) -> PyResult<u64> {
-    let (program, placement) = build_program(py, graph, plans, [prefetch_bytes, fill_bytes])?;
-    Ok(py.detach(|| Costs::default().program(&graph.graph, &program, &placement.offsets)))
+    let (program, placement) = build_program(py, graph, plans, [prefetch_bytes, fill_bytes], None)?;
+    interruptible::run(py, None, || Costs::default().program(&graph.graph, &program, &placement.offsets))
 }
 
 /// Prove the program of a set of Plans right; raises `SchedulingError` with the first complaint.
@@ -107,8 +111,8 @@ fn check_plans(
     prefetch_bytes: u64,
     fill_bytes: u64,
 ) -> PyResult<()> {
-    let (program, _) = build_program(py, graph, plans, [prefetch_bytes, fill_bytes])?;
-    Ok(py.detach(|| check(&graph.graph, &program))?)
+    let (program, _) = build_program(py, graph, plans, [prefetch_bytes, fill_bytes], None)?;
+    Ok(interruptible::run(py, None, || check(&graph.graph, &program))??)
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -3,21 +3,42 @@
 use pyo3::prelude::*;
 
 use super::graph::CascaderGraph;
-use super::plan::PyPlan;
+use super::plan::{PlanSpec, PyPlan};
 use super::SchedulingError;
 use crate::arena::place;
 use crate::options::Options;
+use crate::pareto::Epsilon;
 use crate::program::{Program, Proposal};
 use crate::proposals::{search, Frontier, Stop};
+use crate::python::{class, interruptible};
 
 /// A way to run the network, with what it promises.
-#[pyclass(frozen, name = "Proposal")]
+#[derive(PartialEq, Eq)]
+#[pyclass(frozen, eq, name = "Proposal", module = "ethoscade._core")]
 struct PyProposal {
     proposal: Proposal,
 }
 
 #[pymethods]
 impl PyProposal {
+    #[new]
+    fn new(
+        sram_bytes: u64,
+        cycles: u64,
+        prefetch_bytes: u64,
+        fill_bytes: u64,
+        plans: Vec<PlanSpec>,
+    ) -> PyResult<PyProposal> {
+        let plans = plans.into_iter().map(PlanSpec::build).collect::<PyResult<_>>()?;
+        Ok(PyProposal { proposal: Proposal { plans, prefetch_bytes, fill_bytes, sram_bytes, cycles } })
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (u64, u64, u64, u64, Vec<PyPlan>)) {
+        let Proposal { sram_bytes, cycles, prefetch_bytes, fill_bytes, .. } = self.proposal;
+        (class::<PyProposal>(py), (sram_bytes, cycles, prefetch_bytes, fill_bytes, self.plans()))
+    }
+    fn __hash__(&self) -> u64 {
+        self.proposal.sram_bytes ^ self.proposal.cycles.rotate_left(32)
+    }
     #[getter]
     fn sram_bytes(&self) -> u64 {
         self.proposal.sram_bytes
@@ -45,7 +66,7 @@ impl PyProposal {
 }
 
 /// What a search found.
-#[pyclass(frozen, name = "Frontier")]
+#[pyclass(frozen, name = "Frontier", module = "ethoscade._core")]
 struct PyFrontier {
     frontier: Frontier,
     placements: u64,
@@ -53,8 +74,51 @@ struct PyFrontier {
     placement_seconds: f64,
 }
 
+/// Proposals, Plans and Proposals considered, uncascaded bytes, stop reason, epsilon, placements and their seconds.
+type FrontierTuple = (Vec<PyProposal>, u64, u64, u64, &'static str, (u64, u64), u64, f64);
+
 #[pymethods]
 impl PyFrontier {
+    #[new]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        proposals: Vec<PyRef<'_, PyProposal>>,
+        plans_considered: u64,
+        proposals_considered: u64,
+        uncascaded_bytes: u64,
+        stop_reason: &str,
+        epsilon: (u64, u64),
+        placements: u64,
+        placement_seconds: f64,
+    ) -> PyResult<PyFrontier> {
+        let unknown = || SchedulingError::new_err(format!("unknown stop reason '{stop_reason}'"));
+        let stopped = STOPS.into_iter().find(|&stop| stop_name(stop) == stop_reason).ok_or_else(unknown)?;
+        let frontier = Frontier {
+            proposals: proposals.iter().map(|proposal| proposal.proposal.clone()).collect(),
+            plans_considered,
+            proposals_considered,
+            uncascaded_bytes,
+            stopped,
+            epsilon: Epsilon { parts: epsilon.0, of: epsilon.1 },
+        };
+        Ok(PyFrontier { frontier, placements, placement_seconds })
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, FrontierTuple) {
+        let Frontier { plans_considered, proposals_considered, uncascaded_bytes, .. } = self.frontier;
+        let looked_at = (plans_considered, proposals_considered);
+        let placing = (self.placements, self.placement_seconds);
+        let fields = (
+            self.proposals(),
+            looked_at.0,
+            looked_at.1,
+            uncascaded_bytes,
+            self.stop_reason(),
+            self.epsilon(),
+            placing.0,
+            placing.1,
+        );
+        (class::<PyFrontier>(py), fields)
+    }
     #[getter]
     fn proposals(&self) -> Vec<PyProposal> {
         self.frontier.proposals.iter().map(|p| PyProposal { proposal: p.clone() }).collect()
@@ -73,10 +137,7 @@ impl PyFrontier {
     }
     #[getter]
     fn stop_reason(&self) -> &'static str {
-        match self.frontier.stopped {
-            Stop::Complete => "complete",
-            Stop::Width => "width",
-        }
+        stop_name(self.frontier.stopped)
     }
     #[getter]
     fn epsilon(&self) -> (u64, u64) {
@@ -95,19 +156,29 @@ impl PyFrontier {
     }
 }
 
+const STOPS: [Stop; 2] = [Stop::Complete, Stop::Width];
+
+fn stop_name(stop: Stop) -> &'static str {
+    match stop {
+        Stop::Complete => "complete",
+        Stop::Width => "width",
+    }
+}
+
 /// Largest resolution that is told apart from 0, which leaves out nothing.
 const FINEST_RESOLUTION: u64 = 1 << 20;
 
 /// Search all Plans and Proposals of a graph; options left out keep their defaults. Only where no resolution is given, a
-/// cheap search is followed by a finer one.
+/// cheap search is followed by a finer one. `tick` is called now and then; what it raises ends the search.
 #[pyfunction]
-#[pyo3(signature = (graph, *, max_group=None, resolution=None, budget_bytes=None))]
+#[pyo3(signature = (graph, *, max_group=None, resolution=None, budget_bytes=None, tick=None))]
 fn search_cascades(
     py: Python<'_>,
     graph: &CascaderGraph,
     max_group: Option<usize>,
     resolution: Option<u64>,
     budget_bytes: Option<u64>,
+    tick: Option<Py<PyAny>>,
 ) -> PyResult<PyFrontier> {
     let defaults = Options::default();
     let options = Options {
@@ -131,7 +202,7 @@ fn search_cascades(
         placement_seconds += seconds() - started;
         bytes
     };
-    let frontier = py.detach(|| search(&graph.graph, &options, &mut timed))?;
+    let frontier = interruptible::run(py, tick.as_ref(), || search(&graph.graph, &options, &mut timed))??;
     Ok(PyFrontier { frontier, placements, placement_seconds })
 }
 

@@ -8,6 +8,7 @@
 //! otherwise a pair that they break is decided either way. Nothing is assumed of windows or alignments, so what is
 //! searched to the end is proved.
 
+use crate::interrupt;
 use crate::usmp::bound::gcd;
 use crate::usmp::instance::Instance;
 use crate::usmp::pairs::Pairs;
@@ -278,6 +279,7 @@ impl<'a> Search<'a> {
     }
 
     fn solve(&mut self) -> Verdict {
+        interrupt::ask();
         let Some(edge) = self.tightest() else { return Verdict::Found };
         if self.depth >= DEEPEST {
             return Verdict::Spent;

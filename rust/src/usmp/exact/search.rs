@@ -12,6 +12,7 @@
 
 use super::space::Space;
 use super::tactic::{Rule, Tactic};
+use crate::interrupt::{self, Interrupt};
 
 /// Start of a block that has been placed.
 const PLACED: u64 = u64::MAX;
@@ -156,9 +157,12 @@ impl<'a> Search<'a> {
         self.deepest = DEEPEST_ON_OWN_STACK;
         std::thread::scope(|scope| {
             let own = std::thread::Builder::new().stack_size(OWN_STACK_BYTES);
+            let token = Interrupt::current();
             // Where no thread can be had, or it died, nothing is known.
-            let run = own.spawn_scoped(scope, || self.solve(0, all));
-            run.ok().and_then(|thread| thread.join().ok()).unwrap_or(Verdict::Spent)
+            let run = own.spawn_scoped(scope, move || token.run(|| self.solve(0, all)));
+            let verdict = run.ok().and_then(|thread| thread.join().ok().flatten());
+            interrupt::ask();
+            verdict.unwrap_or(Verdict::Spent)
         })
     }
 
@@ -186,6 +190,7 @@ impl<'a> Search<'a> {
     }
 
     fn branch(&mut self, from: usize, to: usize) -> Verdict {
+        interrupt::ask();
         let section = self.narrowest(from, to);
         let level = self.floors[section].level;
         let mut ways: smallvec::SmallVec<[u32; 16]> = self.ways(section, level).collect();

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::above::Above;
 use super::ladder::Goal;
 use super::{in_pool, put, Packing};
+use crate::interrupt;
 use crate::usmp::instance::{Cost, Instance};
 use crate::usmp::layout::{aligned, overflow, spill, Layout};
 use crate::usmp::model::{Slot, StopReason, UsmpError};
@@ -76,6 +77,7 @@ impl Sharing<'_> {
 
     /// Packs all pools; gives up as soon as the best plan is known to be as good.
     fn pack(&mut self) {
+        interrupt::ask();
         let pools = self.instance.pools.len();
         let denied = self.instance.items.iter().zip(&self.slots).map(|(item, slot)| spill(item, slot.pool)).sum();
         let mut cost = Cost { overflow: 0, spill: denied, peaks: SmallVec::from_elem(0, pools) };

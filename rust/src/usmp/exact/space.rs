@@ -5,6 +5,7 @@
 //! stay: the maximal cliques of the interval graph (Fulkerson and Gross, "Incidence matrices and interval graphs",
 //! 1965). A few hundred buffers leave one or two hundred sections.
 
+use crate::interrupt;
 use crate::usmp::bound::gcd;
 use crate::usmp::instance::Instance;
 
@@ -147,6 +148,7 @@ impl Space {
         let mut listed = 0;
         let mut met = vec![u32::MAX; self.blocks.len()];
         for index in 0..self.blocks.len() {
+            interrupt::ask();
             let mut neighbours = Vec::new();
             met[index] = index as u32;
             for cell in &self.blocks[index].cells {

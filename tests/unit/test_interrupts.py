@@ -1,0 +1,193 @@
+"""Stopping what takes long: Ctrl-C on the command line, and a callback that raises, at every stage."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import ethoscade
+import pytest
+from ethoscade import memory
+from ethoscade.testing import mobilenet_v1, tiny_conv
+from ethoscade.verification import random_inputs
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and groups of processes are POSIX's")
+
+HANGS = 120
+"""Seconds after which a child counts as one that cannot be stopped."""
+
+# Runs the command line, and says when the function that argument 1 names is called for the first time.
+CHILD = """
+import importlib, sys
+from ethoscade.__main__ import main
+module, name = sys.argv[1].rsplit(".", 1)
+owner = importlib.import_module(module)
+function = getattr(owner, name)
+def announced(*arguments, **named):
+    print("now", flush=True)
+    return function(*arguments, **named)
+setattr(owner, name, announced)
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+def interrupted(when: str, arguments: list[str]) -> tuple[int, str]:
+    """Status and stderr of the command line, interrupted when it calls the function `when`."""
+    command = [sys.executable, "-c", CHILD, when, *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "now\n"
+        # As a terminal does: its own children get the signal as well.
+        os.killpg(child.pid, signal.SIGINT)
+        try:
+            _, err = child.communicate(timeout=HANGS)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            raise
+        return child.returncode, err
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A network whose exact frontier takes minutes."""
+    path = tmp_path_factory.mktemp("interrupts") / "net.tflite"
+    path.write_bytes(mobilenet_v1(0.5, 64))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def buffers(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Buffers that are searched for minutes."""
+    rows = [f"b{n},{n * 7919 % 900},{n * 7919 % 900 + 5 + n % 40},{1 + n * 104_729 % 9973}" for n in range(900)]
+    path = tmp_path_factory.mktemp("interrupts") / "buffers.csv"
+    path.write_text("\n".join(["id,lower,upper,size", *rows]) + "\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("when", "command"),
+    [
+        ("ethoscade.compiler.read_tflite", "compile"),
+        ("ethoscade.codegen.vela.encode_weights", "compile"),
+        ("ethoscade._core.search_cascades", "compile"),
+        ("ethoscade._core.plan_memory", "compile"),
+        ("ethoscade.codegen.command_stream.generate", "compile"),
+        ("ethoscade.report.commands._write_one", "compile"),
+        ("ethoscade._core.search_cascades", "frontier"),
+        ("ethoscade.verification._run_litert", "verify"),
+        ("ethoscade.judgement.run_artifact", "verify"),
+        ("ethoscade.host_c.build", "verify --target c"),
+        ("ethoscade.host_c._execute", "verify --target c"),
+    ],
+)
+def test_ctrl_c_ends_every_stage_in_one_line_and_writes_nothing(
+    when: str, command: str, model: str, tmp_path: Path
+) -> None:
+    if "litert" in when:
+        pytest.importorskip("ai_edge_litert")
+    if "host_c" in when and shutil.which("cc") is None:
+        pytest.skip("there is no C compiler")
+    folder = tmp_path / "out"
+    exact = ["--epsilon", "0"] if "search_cascades" in when else []
+    written = ["-o", str(folder), "--emit", "tflite,mlf"] if command == "compile" else []
+    name, *options = command.split()
+    status, err = interrupted(when, [name, model, *options, *exact, *written])
+    assert (status, err) == (130, "ethoscade: interrupted\n")
+    assert not folder.exists() or not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("algorithm", ["best", "exact", "hill_climb"])
+def test_ctrl_c_ends_memory_planning(algorithm: str, buffers: str, tmp_path: Path) -> None:
+    output = tmp_path / "placed.csv"
+    arguments = [
+        "plan-memory",
+        buffers,
+        "--algorithm",
+        algorithm,
+        "--iterations",
+        "4000000000",
+        "--output",
+        str(output),
+    ]
+    status, err = interrupted("ethoscade._core.plan_memory", arguments)
+    assert (status, err) == (130, "ethoscade: interrupted\n")
+    assert not output.exists()
+
+
+class Stop(Exception):
+    """What a caller's callback raises."""
+
+
+def stopping_at(stage: str, turn: int, seen: list[str]) -> Callable[[str], None]:
+    """A callback that raises when it is told of a stage for the `turn`-th time; on the caller's thread only."""
+    caller = threading.get_ident()
+
+    def progress(name: str) -> None:
+        assert threading.get_ident() == caller
+        seen.append(name)
+        if seen.count(stage) == turn:
+            raise Stop(stage)
+
+    return progress
+
+
+@pytest.mark.parametrize(
+    ("stage", "turn"),
+    [("import", 1), ("encode", 1), ("encode", 5), ("plan", 1), ("plan", 3), ("place", 1), ("codegen", 1)],
+)
+def test_progress_ends_every_stage(stage: str, turn: int) -> None:
+    seen: list[str] = []
+    with pytest.raises(Stop, match=stage):
+        ethoscade.compile(mobilenet_v1(0.5, 64), progress=stopping_at(stage, turn, seen))
+    assert seen[-1] == stage and seen.count(stage) == turn
+
+
+def test_progress_ends_planning_that_would_take_minutes() -> None:
+    model = mobilenet_v1(0.5, 64)
+    with pytest.raises(Stop):
+        ethoscade.frontier(model, epsilon=0, progress=stopping_at("plan", 4, []))
+
+
+def test_a_tick_ends_memory_planning_on_any_thread() -> None:
+    rows = [memory.Buffer(f"b{n}", n * 37 % 90, n * 37 % 90 + 5 + n % 7, 1 + n * 104_729 % 9973) for n in range(200)]
+
+    def stop() -> None:
+        raise Stop
+
+    def plan(threads: int, found: list[BaseException]) -> None:
+        try:
+            memory.plan(rows, algorithm="hill_climb", iterations=4_000_000_000, threads=threads, tick=stop)
+        except Stop as stopped:
+            found.append(stopped)
+
+    for threads in (1, 4):
+        found: list[BaseException] = []
+        other = threading.Thread(target=plan, args=(threads, found))
+        other.start()
+        other.join(HANGS)
+        assert len(found) == 1
+
+
+def test_a_machine_that_was_stopped_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal comes at once, so that the run is stopped before its end or found done; either way nothing is lost."""
+    compiled = ethoscade.compile(tiny_conv())
+    inputs = random_inputs(compiled.source, 0)
+    want = compiled.simulate(inputs)
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+        compiled.simulate(inputs)
+    again = compiled.simulate(inputs)
+    assert all((again.outputs[name] == want.outputs[name]).all() for name in want.outputs)
+
+
+def test_nothing_that_asks_changes_what_is_found() -> None:
+    model = mobilenet_v1(0.25, 96)
+    ticked = ethoscade.frontier(model, progress=lambda _: None)
+    assert ticked.points == ethoscade.frontier(model).points
