@@ -21,6 +21,7 @@ import tflite
 from .. import provenance
 from ..errors import CodegenError
 from ..ir import DType, Operator, Quantisation, Tensor
+from ..opcodes import FIRST_NEW, builtin_code
 from .artifact import Artifact, CpuCall, NpuCall
 from .layout import distinct_payloads, npu_calls, padded, touched_tensors, verify
 from .tflite_options import copy_options
@@ -63,7 +64,7 @@ class _Writer:
         self.buffers: list[int] = [self._buffer(None)]
         self.tensors: list[int] = []
         self.offsets: list[int] = []
-        self.codes: dict[tuple[int, int, bytes, int], int] = {}
+        self.codes: dict[tuple[int, bytes, int], int] = {}
 
     def finish(self) -> bytes:
         fixed = self._npu_tensors()
@@ -161,12 +162,11 @@ class _Writer:
 
     # --- operators -----------------------------------------------------------------------------------------------
 
-    def _code(self, deprecated: int, builtin: int, custom: bytes, version: int) -> int:
-        return self.codes.setdefault((deprecated, builtin, custom, version), len(self.codes))
+    def _code(self, builtin: int, custom: bytes, version: int) -> int:
+        return self.codes.setdefault((builtin, custom, version), len(self.codes))
 
     def _npu_operator(self, call: NpuCall, fixed: dict[bytes | str, int], places: dict[int, int]) -> int:
-        custom = tflite.BuiltinOperator.CUSTOM
-        code = self._code(custom, custom, CUSTOM_CODE.encode(), 1)
+        code = self._code(tflite.BuiltinOperator.CUSTOM, CUSTOM_CODE.encode(), 1)
         memories = [fixed[call.payload], fixed["constants"], fixed["scratch"], fixed["scratch"]]
         inputs = self._indices([*memories, *(places[t] for t in call.inputs)])
         outputs = self._indices([places[t] for t in call.outputs])
@@ -182,12 +182,10 @@ class _Writer:
         operator = self.graph.operators[call.operator]
         origin = self._origin(operator)
         source_code = self.source.OperatorCodes(origin.OpcodeIndex())
-        code = self._code(
-            source_code.DeprecatedBuiltinCode(),
-            source_code.BuiltinCode(),
-            source_code.CustomCode() or b"",
-            source_code.Version(),
-        )
+        number = builtin_code(source_code)
+        if number is None:
+            raise CodegenError(f"operator '{operator.name}' ({operator.kind}) has a code that names no operator")
+        code = self._code(number, source_code.CustomCode() or b"", source_code.Version())
         first = copy_options(
             self.builder, "BuiltinOptions", origin.BuiltinOptionsType(), origin.BuiltinOptions(), operator.name
         )
@@ -285,10 +283,11 @@ class _Writer:
             written.append(int(tflite.MetadataEnd(self.builder)))
         return written
 
-    def _operator_code(self, deprecated: int, builtin: int, custom: bytes, version: int) -> int:
+    def _operator_code(self, builtin: int, custom: bytes, version: int) -> int:
         text = self.builder.CreateString(custom) if custom else None
         tflite.OperatorCodeStart(self.builder)
-        tflite.OperatorCodeAddDeprecatedBuiltinCode(self.builder, deprecated)
+        # Both fields, whatever the model filled: there are runtimes that look at one alone.
+        tflite.OperatorCodeAddDeprecatedBuiltinCode(self.builder, min(builtin, FIRST_NEW))
         if text is not None:
             tflite.OperatorCodeAddCustomCode(self.builder, text)
         tflite.OperatorCodeAddVersion(self.builder, version)

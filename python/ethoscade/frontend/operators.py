@@ -12,6 +12,7 @@ import tflite
 
 from ..errors import ModelFormatError
 from ..ir import Attrs, Operator, Tensor
+from ..opcodes import builtin_code, stored_codes
 from . import channels, elementwise, shaping, windows
 from .flatbuffer import Ledger, integers, union
 from .site import NotUnderstood, Site
@@ -55,11 +56,20 @@ _CONTROL_FLOW = (
 
 
 def read_kinds(codes: Sequence[Any]) -> list[str]:
-    """The kind behind every operator code: builtin names, or the custom operator's own."""
+    """The kind behind every operator code: builtin names, or the custom operator's own.
+
+    Raises `ModelFormatError` for a code that names no operator.
+    """
     kinds = []
     for index, code in enumerate(codes):
-        # Codes above 127 live in the newer field; older files fill only the deprecated one.
-        number = max(int(code.BuiltinCode()), int(code.DeprecatedBuiltinCode()))
+        number = builtin_code(code)
+        if number is None:
+            deprecated, new = stored_codes(code)
+            raise ModelFormatError(
+                f"operator code {index} has code {deprecated} in the deprecated field and {new} in the new one; "
+                f"together they name no operator",
+                value=(deprecated, new),
+            )
         if number == tflite.BuiltinOperator.CUSTOM:
             kinds.append((code.CustomCode() or b"").decode("utf-8", "replace") or f"CUSTOM_{index}")
         else:
