@@ -249,6 +249,7 @@ class Operator:
     `attrs` is None for kinds without attributes of interest and for kinds the frontend only carries along.
     `source_index` is the operator's place in the file it came from, None for one that a rewrite made.
     `opaque` says that the frontend did not look into it: it can only stay on the CPU, for the reason given.
+    `intermediates` are tensors that lend an LSTM their quantisation; no bytes of them exist.
 
     The shape of an operator follows from its inputs and attrs, not from its output tensor: once reshapes are folded,
     an operator for the NPU may write a tensor of another shape with the same number of elements in the same order,
@@ -262,6 +263,7 @@ class Operator:
     attrs: Attrs = None
     source_index: int | None = None
     opaque: str | None = None
+    intermediates: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,6 +333,8 @@ class Graph:
                         tensor=self.tensors[t].name,
                         value=t,
                     )
+            for t in op.intermediates:
+                self._check_index(t, op.name)
             for t in op.outputs:
                 self._check_index(t, op.name)
                 if t in known:

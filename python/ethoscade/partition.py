@@ -6,6 +6,7 @@ limits of its own.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -77,6 +78,10 @@ def _alternating(graph: Graph, on_npu: Sequence[bool], npu_first: bool) -> list[
     """
     producer = graph.producer()
     needs = [{producer[t] for t in op.inputs if t is not None and t in producer} for op in graph.operators]
+    # Whoever reads a variable may change it: its readers take their turns as the file says.
+    for readers in (readers for t, readers in graph.consumers().items() if graph.tensors[t].is_variable):
+        for earlier, later in itertools.pairwise(readers):
+            needs[later].add(earlier)
     order: list[int] = []
     done: set[int] = set()
     side = npu_first

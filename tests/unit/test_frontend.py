@@ -299,9 +299,9 @@ def test_a_source_that_is_no_model():
 
 
 UNDERSTOOD: dict[str, set[str]] = {
-    **dict.fromkeys(("vww_96_int8", "resnet8_int8", "kws_ref_int8", "ad01_int8", "person_detect"), set()),
-    **dict.fromkeys(("micro_speech", "hello_world_int8", "har", "mobilenet_v1_1.0_224_int8_rand"), set()),
-    **dict.fromkeys(("mobilenet_v1_0.25_128_uint8", "mobilenet_v2_1.0_224_ptq"), set()),
+    **{key: set() for key in ("vww_96_int8", "resnet8_int8", "kws_ref_int8", "ad01_int8", "person_detect")},
+    **{key: set() for key in ("micro_speech", "hello_world_int8", "har", "mobilenet_v1_1.0_224_int8_rand")},
+    **{key: set() for key in ("mobilenet_v1_0.25_128_uint8", "mobilenet_v2_1.0_224_ptq")},
     "mobilenet_v1_1.0_224_embed_uint8": set(),
     "hps_89ops": {"LOGISTIC"},
     "keyword_scrambled_8bit": {"SVDF", "QUANTIZE", "SOFTMAX"},

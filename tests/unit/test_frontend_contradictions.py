@@ -57,8 +57,8 @@ def test_graph_input_out_of_range():
     refused(replace(conv_file(), inputs=(9,)), "tensor 9", value=9)
 
 
-def test_graph_output_twice():
-    refused(replace(conv_file(), outputs=(3, 3)), "twice")
+def test_graph_input_twice():
+    refused(replace(conv_file(), inputs=(0, 0)), "twice")
 
 
 def test_graph_input_constant():

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import CodegenError
-from ..ir import Tensor
+from ..ir import Graph, Operator, Tensor
 from . import c_data
 from .artifact import Artifact, CpuCall, NpuCall
 from .c_kernels import kernel_for, kernel_text
@@ -118,6 +118,7 @@ def _module(artifact: Artifact) -> _Module:
     for number, call in enumerate(artifact.calls):
         if isinstance(call, CpuCall):
             operator = graph.operators[call.operator]
+            _refuse_state(graph, operator)
             emitted = kernel_for(operator).emit(graph, operator, module)
             module.cpu_bodies[number] = emitted.text
             module.kernel_files.update(dict.fromkeys(emitted.sources))
@@ -125,6 +126,15 @@ def _module(artifact: Artifact) -> _Module:
         if graph.tensors[index].is_constant:
             module.constants[index] = None
     return module
+
+
+def _refuse_state(graph: Graph, operator: Operator) -> None:
+    state = next((t for t in operator.inputs if t is not None and graph.tensors[t].is_variable), None)
+    if state is not None:
+        raise CodegenError(
+            f"operator '{operator.name}' ({operator.kind}) keeps state in variable '{graph.tensors[state].name}', "
+            f"which the C sources neither set up nor keep from one run to the next; write a .tflite file"
+        )
 
 
 # --- the header ------------------------------------------------------------------------------------------------------

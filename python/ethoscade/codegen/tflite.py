@@ -23,7 +23,7 @@ from ..errors import CodegenError
 from ..ir import DType, Operator, Quantisation, Tensor
 from ..opcodes import FIRST_NEW, builtin_code
 from .artifact import Artifact, CpuCall, NpuCall
-from .layout import distinct_payloads, npu_calls, padded, touched_tensors, verify
+from .layout import cpu_operators, distinct_payloads, npu_calls, padded, touched_tensors, verify
 from .tflite_options import copy_options
 
 DESCRIPTION = "ethoscade"
@@ -68,7 +68,7 @@ class _Writer:
 
     def finish(self) -> bytes:
         fixed = self._npu_tensors()
-        places = {index: self._graph_tensor(index) for index in touched_tensors(self.artifact)}
+        places = {index: self._graph_tensor(index) for index in self._written_tensors()}
         operators = [
             self._npu_operator(call, fixed, places) if isinstance(call, NpuCall) else self._cpu_operator(call, places)
             for call in self.artifact.calls
@@ -77,10 +77,15 @@ class _Writer:
         metadata = self._metadata()
         return self._model(subgraph, metadata)
 
+    def _written_tensors(self) -> list[int]:
+        """The graph's tensors in the file: those with a value, and those that lend operators their quantisation."""
+        operators = (operator for _, operator in cpu_operators(self.artifact))
+        return sorted({*touched_tensors(self.artifact), *(t for op in operators for t in op.intermediates)})
+
     # --- tensors and buffers -------------------------------------------------------------------------------------
 
     def _data_bytes(self) -> int:
-        tensors = (self.graph.tensors[i] for i in touched_tensors(self.artifact))
+        tensors = (self.graph.tensors[i] for i in self._written_tensors())
         return (
             sum(len(payload) + 64 for payload in distinct_payloads(self.artifact))
             + len(self.artifact.constants)
@@ -113,6 +118,7 @@ class _Writer:
         data: bytes | None,
         offset: int,
         quantisation: Quantisation | None = None,
+        is_variable: bool = False,
     ) -> int:
         buffer = 0 if data is None else self._add_buffer(data)
         text = self.builder.CreateString(name)
@@ -127,6 +133,7 @@ class _Writer:
             tflite.TensorAddQuantization(self.builder, parameters)
         # Without this flag a scalar's empty shape reads as "rank unknown".
         tflite.TensorAddHasRank(self.builder, True)
+        tflite.TensorAddIsVariable(self.builder, is_variable)
         self.tensors.append(int(tflite.TensorEnd(self.builder)))
         self.offsets.append(offset)
         return len(self.tensors) - 1
@@ -156,9 +163,12 @@ class _Writer:
 
     def _graph_tensor(self, index: int) -> int:
         tensor: Tensor = self.graph.tensors[index]
-        data = None if tensor.data is None else np.ascontiguousarray(tensor.data).tobytes()
-        offset = NOT_PLANNED if tensor.is_constant else self.artifact.offsets[index]
-        return self._add_tensor(tensor.name, tensor.shape, tensor.dtype, data, offset, tensor.quantisation)
+        # Buffer 0 for what has no bytes: a buffer of its own would make a constant of it.
+        data = None if tensor.data is None or not tensor.size_bytes else np.ascontiguousarray(tensor.data).tobytes()
+        offset = NOT_PLANNED if tensor.is_constant else self.artifact.offsets.get(index, NOT_PLANNED)
+        return self._add_tensor(
+            tensor.name, tensor.shape, tensor.dtype, data, offset, tensor.quantisation, tensor.is_variable
+        )
 
     # --- operators -----------------------------------------------------------------------------------------------
 
@@ -194,12 +204,19 @@ class _Writer:
         )
         inputs = self._indices([NOT_PLANNED if t is None else places[t] for t in operator.inputs])
         outputs = self._indices([places[t] for t in operator.outputs])
+        between = self._indices([places[t] for t in operator.intermediates]) if operator.intermediates else None
+        mutable = origin.MutatingVariableInputsAsNumpy() if origin.MutatingVariableInputsLength() else None
+        mutating = None if mutable is None else self.builder.CreateNumpyVector(mutable)
         custom = origin.CustomOptionsAsNumpy().tobytes() if origin.CustomOptionsLength() else None
         options = None if custom is None else self.builder.CreateByteVector(custom)
         tflite.OperatorStart(self.builder)
         tflite.OperatorAddOpcodeIndex(self.builder, code)
         tflite.OperatorAddInputs(self.builder, inputs)
         tflite.OperatorAddOutputs(self.builder, outputs)
+        if between is not None:
+            tflite.OperatorAddIntermediates(self.builder, between)
+        if mutating is not None:
+            tflite.OperatorAddMutatingVariableInputs(self.builder, mutating)
         if first is not None:
             tflite.OperatorAddBuiltinOptionsType(self.builder, origin.BuiltinOptionsType())
             tflite.OperatorAddBuiltinOptions(self.builder, first)
@@ -224,17 +241,6 @@ class _Writer:
                 f"operator '{operator.name}' ({operator.kind}) cannot be copied: the original model is not at hand"
             )
         origin = subgraph.Operators(operator.source_index)
-        if origin.IntermediatesLength():
-            raise CodegenError(
-                f"operator '{operator.name}' ({operator.kind}) has intermediate tensors, which cannot be copied"
-            )
-        for position in range(origin.InputsLength()):
-            index = origin.Inputs(position)
-            if index >= 0 and subgraph.Tensors(index).IsVariable():
-                raise CodegenError(
-                    f"operator '{operator.name}' ({operator.kind}) keeps state in variable tensor "
-                    f"'{(subgraph.Tensors(index).Name() or b'').decode(errors='replace')}', which cannot be copied"
-                )
         if origin.LargeCustomOptionsSize():
             raise CodegenError(f"operator '{operator.name}' ({operator.kind}) has options outside the model's tables")
         return origin

@@ -93,7 +93,8 @@ def _ends(subgraph: Any, field: str, tensors: Sequence[Tensor]) -> tuple[int, ..
             raise ModelFormatError(
                 f"the model's {what} name tensor {number}; the file has {len(tensors)}", operator="graph", value=number
             )
-    if len(set(numbers)) != len(numbers):
+    # What a network makes, it may hand out twice; what it is given has one value.
+    if field == "Inputs" and len(set(numbers)) != len(numbers):
         raise ModelFormatError(f"the model's {what} name a tensor twice: {list(numbers)}", value=numbers)
     return numbers
 

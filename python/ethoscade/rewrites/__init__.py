@@ -62,6 +62,7 @@ def drop_dead(graph: Graph) -> Graph:
         if needed.isdisjoint(operator.outputs) and not _has_effects(graph, operator):
             continue
         needed.update(t for t in operator.inputs if t is not None)
+        needed.update(operator.intermediates)
         kept.append(operator)
     needed.update(graph.inputs, *(op.outputs for op in kept))
     if len(needed) == len(graph.tensors) and len(kept) == len(graph.operators):
@@ -76,6 +77,7 @@ def drop_dead(graph: Graph) -> Graph:
                 op,
                 inputs=tuple(None if t is None else index[t] for t in op.inputs),
                 outputs=tuple(index[t] for t in op.outputs),
+                intermediates=tuple(index[t] for t in op.intermediates),
             )
             for op in reversed(kept)
         ),
