@@ -46,6 +46,16 @@ class DType(enum.Enum):
         return self.numpy.itemsize
 
     @property
+    def is_float(self) -> bool:
+        """Whether elements are real numbers."""
+        return self.numpy.kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether elements are whole numbers, signed or not; truth values are not."""
+        return self.numpy.kind in "iu"
+
+    @property
     def limits(self) -> tuple[int, int]:
         """Smallest and largest value of an integer type."""
         info = np.iinfo(self.value)
@@ -65,7 +75,8 @@ class Activation(enum.Enum):
 class Quantisation:
     """real = scale * (stored - zero_point); one entry per tensor, or one per slice along `axis`.
 
-    `scales` are the file's float32 values, finite and positive, held as Python floats without rounding.
+    `scales` are the file's float32 values, finite and positive, held as Python floats without rounding. Only a constant
+    may have the scale 0, where every element that it is for is zero.
     """
 
     scales: tuple[float, ...]

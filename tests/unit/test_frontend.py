@@ -192,7 +192,6 @@ def test_strided_slice_masks_are_resolved():
     [
         (conv_file().operator(0, options={"FusedActivationFunction": 4}), "TANH"),
         (conv_file().operator(0, kind="LOGISTIC", options_name=None), "LOGISTIC"),
-        (conv_file().operator(0, kind="WHILE", options_name=None), "other subgraphs"),
         (conv_file().operator(0, kind="my_op", options_name=None), "my_op"),
         (replace(conv_file().tensor(1, data=None), inputs=(0, 1)), "'weights' are not constant"),
         (conv_file().tensor(3, type=UINT8, zero_points=(5,)), "mix int8 and uint8"),

@@ -21,7 +21,7 @@ BELOW: dict[str, set[str]] = {
     "ir": {"errors"},
     "quantised": {"errors", "ir"},
     "opcodes": set(),
-    "frontend": {"errors", "ir", "opcodes"},
+    "frontend": {"errors", "ir", "opcodes", "quantised"},
     "reference": {"errors", "ir", "quantised"},
     "rewrites": {"errors", "ir"},
     "lowering": {"errors", "target", "ir", "quantised"},

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..ir import DType, Graph, Operator, Tensor, Window
-from ..quantised import multiplier_and_shift
+from ..quantised import MAX_LEFT_SHIFT, multiplier_and_shift
 
 MAX_DIMENSION = 65536
 MAX_STRIDE = 3
@@ -135,8 +135,8 @@ def padding(window: Window) -> str | None:
 def rescale(real: float) -> str | None:
     """The factor from accumulator to output fits the NPU's 32-bit scale and 6-bit shift."""
     _, shift = multiplier_and_shift(real)
-    if shift > 31:
-        return f"the factor from accumulator to output is {real:g}; it must be below 2^31"
+    if shift > MAX_LEFT_SHIFT:
+        return f"the factor from accumulator to output is {real:g}; it must be below 2^{MAX_LEFT_SHIFT}"
     return None
 
 
