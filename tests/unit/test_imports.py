@@ -25,7 +25,7 @@ BELOW: dict[str, set[str]] = {
     "reference": {"errors", "ir", "quantised"},
     "rewrites": {"errors", "ir"},
     "lowering": {"errors", "target", "ir", "quantised"},
-    "partition": {"errors", "target", "ir", "lowering"},
+    "partition": {"errors", "target", "ir", "rewrites", "lowering"},
     "scheduling": {"errors", "_core", "target", "devices", "ir", "lowering"},
     "memory_model": {"errors"},
     "memory_csv": {"errors", "memory_model"},

@@ -21,7 +21,6 @@ from .files import write_whole
 from .layout import distinct_payloads, npu_calls, verify
 
 ARENA_ALIGNMENT_BYTES = 32
-_INT32_MAX = 2**31 - 1
 
 
 def write(artifact: Artifact, folder: str | os.PathLike[str]) -> dict[str, Path]:
@@ -113,8 +112,6 @@ def _module(artifact: Artifact) -> _Module:
     graph = artifact.graph
     outer = {index: graph.tensors[index].name for index in (*graph.inputs, *graph.outputs)}
     module = _Module(artifact, module_identifier(artifact.name), tensor_identifiers(outer, reserved=("workspace",)))
-    if max(len(artifact.constants), artifact.arena_bytes) > _INT32_MAX:
-        raise CodegenError(f"'{artifact.name}' needs more than 2 GiB in one array, which no Ethos-U host can address")
     for number, call in enumerate(artifact.calls):
         if isinstance(call, CpuCall):
             operator = graph.operators[call.operator]
