@@ -35,7 +35,7 @@ def _scales(graph: Graph, op: Operator) -> str | None:
     factor = 2.0 * largest / (out * (1 << ADD_HEADROOM_BITS))
     if limits.npu_scale(factor)[0] == 0 or limits.npu_scale(min(a, b) / (2.0 * largest))[0] == 0:
         return f"scales {a:g} and {b:g} against an output of {out:g} lie too far apart; a factor below 2^-32 is lost"
-    return limits.rescale(factor)
+    return limits.rescale(factor, limits.LARGEST_VALUE << ADD_HEADROOM_BITS)
 
 
 def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:

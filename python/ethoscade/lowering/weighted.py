@@ -15,6 +15,9 @@ from ..quantised import effective_scales
 from . import limits
 from .stage import Weights
 
+_EASY_BIAS = limits.MAX_ACCUMULATOR - limits.LARGEST_VALUE * limits.MAX_WEIGHT_SUM
+"""A bias up to this fits the accumulator with any weights that fit it."""
+
 
 def operands(graph: Graph, op: Operator) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
     """Input, weights, bias (or None) and output tensors. Precondition: `support` found inputs and output."""
@@ -37,7 +40,7 @@ def support(graph: Graph, op: Operator, rank: int, output_axis: int) -> str | No
         limits.same_dtype(ifm, weights, ofm)
         or _weights(weights, rank, output_axis)
         or (None if bias is None else _bias(bias, weights.shape[output_axis]))
-        or _scales(op, ifm, weights, ofm)
+        or _scales(effective_scales(op.kind, ifm, weights, ofm), weights, bias, output_axis)
     )
 
 
@@ -54,9 +57,7 @@ def _weights(weights: Tensor, rank: int, output_axis: int) -> str | None:
         return f"weights '{weights.name}' have {count} scales; 1 or {channels}, one per output channel, are possible"
     if len(set(weights.quantisation.zero_points)) > 1:
         return f"weights '{weights.name}' have different zero points per channel; one is possible"
-    others = tuple(a for a in range(rank) if a != output_axis)
-    centred = weights.data.astype(np.int64) - _zero_point(weights)
-    heaviest = int(np.abs(centred).sum(axis=others).max())
+    heaviest = int(_magnitudes(weights, output_axis).max())
     if heaviest > limits.MAX_WEIGHT_SUM:
         return f"magnitudes of one channel's weights add up to {heaviest}; the limit is {limits.MAX_WEIGHT_SUM}"
     return None
@@ -75,8 +76,28 @@ def _bias(bias: Tensor, channels: int) -> str | None:
     return None
 
 
-def _scales(op: Operator, ifm: Tensor, weights: Tensor, ofm: Tensor) -> str | None:
-    return limits.rescale(max(effective_scales(op.kind, ifm, weights, ofm)))
+def _magnitudes(weights: Tensor, output_axis: int) -> npt.NDArray[np.int64]:
+    """The sum of |weight| behind each output channel. Precondition: the weights are constant."""
+    data = cast("npt.NDArray[np.generic]", weights.data)
+    others = tuple(a for a in range(data.ndim) if a != output_axis)
+    return np.asarray(np.abs(data.astype(np.int64) - _zero_point(weights)).sum(axis=others))
+
+
+def _scales(reals: tuple[float, ...], weights: Tensor, bias: Tensor | None, output_axis: int) -> str | None:
+    constant = np.zeros(1, np.int64)
+    if bias is not None and bias.data is not None:
+        constant = np.abs(bias.data.reshape(-1).astype(np.int64))
+    if max(reals) < 0.5 and int(constant.max()) <= _EASY_BIAS:
+        return None
+    sums = limits.LARGEST_VALUE * _magnitudes(weights, output_axis) + constant
+    factors = np.broadcast_to(np.array(reals), sums.shape)
+    # What rounds to zero does so whichever way a sum wraps: dead channels have such biases.
+    matter = np.minimum(sums, 1 << 31) * factors >= 0.49
+    return limits.first(
+        limits.rescale(float(real), int(most))
+        for real, most, matters in zip(factors, sums, matter, strict=True)
+        if matters
+    )
 
 
 def _zero_point(weights: Tensor) -> int:
