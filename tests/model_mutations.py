@@ -27,6 +27,7 @@ from ethoscade.errors import EthoscadeError, UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
 from ethoscade.testing import ModelBuilder, random_network
 from ethoscade.verification import random_inputs
+from tflite_files import File, Op, T, constant
 
 SECONDS, MEGABYTES = 10, 1024
 """What one file may take: CPU time, and memory beyond what the process had before it."""
@@ -155,6 +156,33 @@ def mutate(data: bytes, at: dict[str, list[Place]], rng: random.Random) -> bytes
     return bytes(changed)
 
 
+def _kept_for_the_cpu() -> bytes:
+    """Operators that nobody looks into: options of several kinds, state, custom ones."""
+    image, scale = (1, 4, 4, 8), {"scales": (0.5,)}
+    return File(
+        (
+            T("x", image, **scale),
+            T("product", image, **scale),
+            constant("sizes", [8, 8]),
+            T("large", (1, 8, 8, 8), **scale),
+            T("state", (1, 64), variable=True, **scale),
+            T("row", (1, 8, 8, 8), **scale),
+            constant("axis", [1]),
+            T("sum", (1, 8, 8), **scale),
+            T("y", (1, 8, 8), scales=(0.25,)),
+        ),
+        (
+            Op("MUL", (0, 0), (1,), "MulOptions", {"FusedActivationFunction": 1}),
+            Op("RESIZE_BILINEAR", (1, 2), (3,), "ResizeBilinearOptions", {"HalfPixelCenters": True}),
+            Op("my_filter", (3, 4), (5,)),
+            Op("SUM", (5, 6), (7,), "ReducerOptions", {"KeepDims": False}),
+            Op("QUANTIZE", (7,), (8,)),
+        ),
+        (0,),
+        (8,),
+    ).bytes()
+
+
 def victims() -> list[bytes]:
     """Small networks that together have every kind of operator that the reader knows; one is run here.
 
@@ -169,7 +197,7 @@ def victims() -> list[bytes]:
     mixed = b.build()
     if (said := judge(mixed)) != "compiled and right":
         raise AssertionError(f"the undamaged network is {said}")
-    return [mixed, *(data for data in map(random_network, range(40)) if len(data) < 1 << 14)]
+    return [mixed, _kept_for_the_cpu(), *(data for data in map(random_network, range(40)) if len(data) < 1 << 14)]
 
 
 def judge(data: bytes) -> str:

@@ -33,7 +33,7 @@ BELOW: dict[str, set[str]] = {
     "simulator": {"errors", "_core"},
     "timing": {"errors", "_core", "target"},
     "provenance": {"errors"},
-    "codegen": {"errors", "target", "ir", "opcodes", "lowering", "scheduling", "provenance"},
+    "codegen": {"errors", "target", "ir", "opcodes", "frontend", "lowering", "scheduling", "provenance"},
     "inputs": {"errors", "ir"},
     "verification": {"errors", "ir", "reference"},
     "litert_child": set(),

@@ -20,6 +20,7 @@ import tflite
 
 from .. import provenance
 from ..errors import CodegenError
+from ..frontend.flatbuffer import Ledger, checked, open_root
 from ..ir import DType, Operator, Quantisation, Tensor
 from ..opcodes import FIRST_NEW, builtin_code
 from .artifact import Artifact, CpuCall, NpuCall
@@ -45,7 +46,8 @@ _TENSOR_TYPES = {dtype: getattr(tflite.TensorType, dtype.name) for dtype in DTyp
 def write(artifact: Artifact) -> bytes:
     """The bytes of the .tflite file for `artifact`.
 
-    Raises `CodegenError` for a CPU operator that cannot be carried over, or a file beyond the format's 2 GiB.
+    Raises `CodegenError` for a CPU operator that cannot be carried over, or a file beyond the format's 2 GiB,
+    `ModelFormatError` for one whose options are damaged.
     """
     return _Writer(verify(artifact)).finish()
 
@@ -56,7 +58,10 @@ class _Writer:
     def __init__(self, artifact: Artifact) -> None:
         self.artifact = artifact
         self.graph = artifact.graph
-        self.source = _source_model(artifact)
+        # Nobody looked into what stays on the CPU yet: the file is read as warily as the first time.
+        self.ledger = Ledger(len(self.graph.source))
+        source = self.graph.source
+        self.source: Any = open_root(tflite.Model, source, self.ledger) if source else None
         size = self._data_bytes()
         if size > _LARGEST_FILE_BYTES:
             raise CodegenError(f"'{artifact.name}' has {size} bytes of constants; a .tflite file ends at 2 GiB")
@@ -191,16 +196,17 @@ class _Writer:
     def _cpu_operator(self, call: CpuCall, places: dict[int, int]) -> int:
         operator = self.graph.operators[call.operator]
         origin = self._origin(operator)
-        source_code = self.source.OperatorCodes(origin.OpcodeIndex())
+        source_code = checked(self.source.OperatorCodes(origin.OpcodeIndex()), "operator code", self.ledger)
         number = builtin_code(source_code)
         if number is None:
             raise CodegenError(f"operator '{operator.name}' ({operator.kind}) has a code that names no operator")
         code = self._code(number, source_code.CustomCode() or b"", source_code.Version())
-        first = copy_options(
-            self.builder, "BuiltinOptions", origin.BuiltinOptionsType(), origin.BuiltinOptions(), operator.name
-        )
-        second = copy_options(
-            self.builder, "BuiltinOptions2", origin.BuiltinOptions2Type(), origin.BuiltinOptions2(), operator.name
+        first, second = (
+            copy_options(self.builder, union, option_type, table, operator.name, self.ledger)
+            for union, option_type, table in (
+                ("BuiltinOptions", origin.BuiltinOptionsType(), origin.BuiltinOptions()),
+                ("BuiltinOptions2", origin.BuiltinOptions2Type(), origin.BuiltinOptions2()),
+            )
         )
         inputs = self._indices([NOT_PLANNED if t is None else places[t] for t in operator.inputs])
         outputs = self._indices([places[t] for t in operator.outputs])
@@ -235,12 +241,12 @@ class _Writer:
                 f"operator '{operator.name}' ({operator.kind}) was made during compilation and stays on the CPU: a "
                 f".tflite file takes only CPU operators of the original model"
             )
-        subgraph = self.source.Subgraphs(0) if self.source is not None else None
+        subgraph = None if self.source is None else checked(self.source.Subgraphs(0), "subgraph", self.ledger)
         if subgraph is None or operator.source_index >= subgraph.OperatorsLength():
             raise CodegenError(
                 f"operator '{operator.name}' ({operator.kind}) cannot be copied: the original model is not at hand"
             )
-        origin = subgraph.Operators(operator.source_index)
+        origin = checked(subgraph.Operators(operator.source_index), f"operator '{operator.name}'", self.ledger)
         if origin.LargeCustomOptionsSize():
             raise CodegenError(f"operator '{operator.name}' ({operator.kind}) has options outside the model's tables")
         return origin
@@ -316,7 +322,3 @@ class _Writer:
         model = tflite.ModelEnd(self.builder)
         self.builder.Finish(model, b"TFL3")
         return bytes(self.builder.Output())
-
-
-def _source_model(artifact: Artifact) -> Any:
-    return tflite.Model.GetRootAs(artifact.graph.source, 0) if artifact.graph.source else None
