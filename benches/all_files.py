@@ -4,7 +4,7 @@
 
 Each file gets a process of its own that may neither live longer nor take more address space than the limits say, so
 that a hang or a hunger of one is a row of the table and not the end of the bench. Prints one row per file: what
-`compile` said (a refusal is quoted), its seconds and peak memory, the cost of verification besides, and its verdict.
+`compile` said (a refusal is quoted), its CPU seconds and peak memory, the cost of verification besides, its verdict.
 Ends with status 1 if a row is a traceback, a hang or a wrong result.
 """
 
@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
@@ -32,17 +33,23 @@ def peak_mb() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
+def cpu_seconds() -> float:
+    """CPU time of this process and of the children that it waited for."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
 def examine(path: str, seeds: int) -> None:
     """Compile, write and verify one model; prints one JSON object per step as it ends."""
     import ethoscade
 
     def step(name: str, work):
-        began = time.perf_counter()
+        began = cpu_seconds()
         try:
             said, value = "ok", work()
         except ethoscade.EthoscadeError as error:
             said, value = f"{type(error).__name__}: {error}", None
-        seconds = time.perf_counter() - began
+        seconds = cpu_seconds() - began
         print(json.dumps({"step": name, "said": said, "seconds": seconds, "mb": peak_mb()}), flush=True)
         return value
 
@@ -62,18 +69,21 @@ def row(path: Path, seeds: int, seconds: int, megabytes: int) -> dict[str, str]:
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
 
     command = [sys.executable, __file__, "--child", str(path), "--seeds", str(seeds)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, preexec_fn=limit)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10 * seconds, preexec_fn=limit)
         output, trouble = done.stdout, ""
-        if done.returncode < 0:
+        if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+            trouble = f"hang: stopped after {seconds} s"
+        elif done.returncode < 0:
             trouble = f"killed by signal {-done.returncode}"
         elif done.returncode:
             trouble = f"traceback: {done.stderr.strip().splitlines()[-1]}"
     except subprocess.TimeoutExpired as error:
         output = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
-        trouble = f"hang: stopped after {seconds} s"
+        trouble = f"hang: waits for {10 * seconds} s"
     steps = {step["step"]: step for step in map(json.loads, output.splitlines())}
     found = {"said": trouble, "verdict": "", "seconds": "", "mb": "", "verify": ""}
     if "compile" in steps:

@@ -34,17 +34,17 @@ _DTYPES: dict[int, DType] = {
 }
 _TYPE_NAMES = {v: k for k, v in vars(_T).items() if isinstance(v, int)}
 _UNCONVERTED = (
-    "has elements of type TYPE, which ethoscade cannot place in memory; "
+    "has elements of type {type}, which ethoscade cannot place in memory; "
     "convert the model with full-integer (int8) quantisation"
 )
 _STATE = (
-    "is a handle (type TYPE) of memory that the runtime keeps outside of every tensor, which no static plan can place; "
+    "is a handle (type {type}) of memory that the runtime keeps outside of every tensor, which no static plan can place; "
     "convert the model with its state as inputs and outputs"
 )
 _UNPLACEABLE = {
     "RESOURCE": _STATE,
     "VARIANT": _STATE,
-    "STRING": "has elements of type TYPE, which have no fixed size; cut the part of the model off that handles text",
+    "STRING": "has elements of type {type}, which have no fixed size; cut the part of the model off that handles text",
 }
 _QUANTISED = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64)
 _MAX_RANK = 32
@@ -128,7 +128,7 @@ def _read_dtype(raw: Any, name: str) -> DType:
             f"tensor '{name}' has element type {code}, which TensorFlow Lite does not define", tensor=name, value=code
         )
     raise UnsupportedOperatorError(
-        f"tensor '{name}' {_UNPLACEABLE.get(_TYPE_NAMES[code], _UNCONVERTED)}".replace("TYPE", _TYPE_NAMES[code]),
+        f"tensor '{name}' {_UNPLACEABLE.get(_TYPE_NAMES[code], _UNCONVERTED).format(type=_TYPE_NAMES[code])}",
         operator=name,
         constraint=f"element type {_TYPE_NAMES[code]}",
     )

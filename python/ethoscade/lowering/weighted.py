@@ -15,6 +15,8 @@ from ..quantised import effective_scales
 from . import limits
 from .stage import Weights
 
+_PIECE_WEIGHTS = 1 << 16
+"""Weights that are looked at together."""
 _EASY_BIAS = limits.MAX_ACCUMULATOR - limits.LARGEST_VALUE * limits.MAX_WEIGHT_SUM
 """A bias up to this fits the accumulator with any weights that fit it."""
 
@@ -78,9 +80,15 @@ def _bias(bias: Tensor, channels: int) -> str | None:
 
 def _magnitudes(weights: Tensor, output_axis: int) -> npt.NDArray[np.int64]:
     """The sum of |weight| behind each output channel. Precondition: the weights are constant."""
-    data = cast("npt.NDArray[np.generic]", weights.data)
-    others = tuple(a for a in range(data.ndim) if a != output_axis)
-    return np.asarray(np.abs(data.astype(np.int64) - _zero_point(weights)).sum(axis=others))
+    channels = np.moveaxis(cast("npt.NDArray[np.generic]", weights.data), output_axis, 0)
+    zero_point = _zero_point(weights)
+    # A few channels at a time: wide integers take eight times the file's bytes.
+    step = max(_PIECE_WEIGHTS * len(channels) // max(channels.size, 1), 1)
+    found = np.zeros(len(channels), np.int64)
+    for first in range(0, len(channels), step):
+        centred = channels[first : first + step].astype(np.int64) - zero_point
+        found[first : first + step] = np.abs(centred).reshape(len(centred), -1).sum(axis=1)
+    return found
 
 
 def _scales(reals: tuple[float, ...], weights: Tensor, bias: Tensor | None, output_axis: int) -> str | None:
