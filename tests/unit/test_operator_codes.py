@@ -44,6 +44,16 @@ def test_custom_operators(codes: str) -> None:
     assert kinds(two_operators(codes, "my_operator").bytes()) == ["ADD", "my_operator"]
 
 
+def test_a_custom_operator_is_no_builtin_of_its_name() -> None:
+    """Whatever it is called, it is kept for the CPU, and written as the custom operator that it is."""
+    data = two_operators("both", "XUL").bytes().replace(b"XUL", b"ADD")
+    compiled = ethoscade.compile(data)
+    assert [(op.kind, op.where) for op in compiled.operators] == [("ADD", "npu"), ("CUSTOM_ADD", "cpu")]
+    model = tflite.Model.GetRootAs(writer.write(compiled.artifact), 0)
+    codes = [model.OperatorCodes(i) for i in range(model.OperatorCodesLength())]
+    assert [code.CustomCode() for code in codes] == [b"ethos-u", b"ADD"]
+
+
 @pytest.mark.parametrize("codes", ["old", "new"])
 def test_whole_networks_compile_alike(codes: str) -> None:
     """The command stream depends on what the file says, not on how it says it."""

@@ -19,6 +19,7 @@ from .site import NotUnderstood, Site
 
 ETHOS_U = "ethos-u"
 """Kind of the custom operator that holds an NPU's commands."""
+_BUILTIN_KINDS = frozenset(k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int))
 _BUILTIN_NAMES = {v: k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int)}
 _READERS: dict[str, Callable[[Site], Attrs]] = {
     "CONV_2D": windows.conv_2d,
@@ -65,7 +66,7 @@ _CALLERS = frozenset(
 
 
 def read_kinds(codes: Sequence[Any]) -> list[str]:
-    """The kind behind every operator code: builtin names, or the custom operator's own.
+    """The kind behind every operator code: builtin names, or the custom operator's own, which is no builtin's.
 
     Raises `ModelFormatError` for a code that names no operator.
     """
@@ -80,7 +81,9 @@ def read_kinds(codes: Sequence[Any]) -> list[str]:
                 value=(deprecated, new),
             )
         if number == tflite.BuiltinOperator.CUSTOM:
-            kinds.append((code.CustomCode() or b"").decode("utf-8", "replace") or f"CUSTOM_{index}")
+            name = (code.CustomCode() or b"").decode("utf-8", "replace") or f"CUSTOM_{index}"
+            # A custom operator may be called ADD and be another thing: no rule for ADD is a rule for it.
+            kinds.append(f"CUSTOM_{name}" if name in _BUILTIN_KINDS else name)
         else:
             kinds.append(_BUILTIN_NAMES.get(number, f"BUILTIN_{number}"))
     return kinds

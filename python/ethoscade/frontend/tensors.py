@@ -38,8 +38,8 @@ _UNCONVERTED = (
     "convert the model with full-integer (int8) quantisation"
 )
 _STATE = (
-    "is a handle (type {type}) of memory that the runtime keeps outside of every tensor, where no static plan can place "
-    "it; convert the model with its state as inputs and outputs"
+    "is a handle (type {type}) of memory that the runtime keeps outside of every tensor, where no static plan "
+    "reaches; convert the model with its state as inputs and outputs"
 )
 _UNPLACEABLE = {
     "RESOURCE": _STATE,
