@@ -234,7 +234,7 @@ def outcome(data: bytes, work: Callable[[bytes], str] = judge) -> tuple[str, flo
         os._exit(0)
     os.close(out)
     said = b""
-    if select.select([reader], [], [], 6 * SECONDS)[0]:
+    if select.select([reader], [], [], 30 * SECONDS)[0]:
         said = os.read(reader, 2048)
     else:
         os.kill(child, signal.SIGKILL)
