@@ -62,6 +62,8 @@ class File:
     metadata: Mapping[str, bytes] = field(default_factory=dict)
     version: int = 3
     subgraphs: int = 1
+    codes: str = "both"
+    """Which field of an operator code says the kind: "both", "new" or "old"."""
 
     def tensor(self, index: int, **changes: Any) -> File:
         """The same file with one tensor changed."""
@@ -181,8 +183,10 @@ class _Writer:
         number = getattr(tflite.BuiltinOperator, kind, tflite.BuiltinOperator.CUSTOM)
         custom = self.b.CreateString(kind) if number == tflite.BuiltinOperator.CUSTOM else None
         tflite.OperatorCodeStart(self.b)
-        tflite.OperatorCodeAddDeprecatedBuiltinCode(self.b, min(number, 127))
-        tflite.OperatorCodeAddBuiltinCode(self.b, number)
+        if self.file.codes != "new":
+            tflite.OperatorCodeAddDeprecatedBuiltinCode(self.b, min(number, 127))
+        if self.file.codes != "old":
+            tflite.OperatorCodeAddBuiltinCode(self.b, number)
         if custom is not None:
             tflite.OperatorCodeAddCustomCode(self.b, custom)
         return int(tflite.OperatorCodeEnd(self.b))

@@ -46,6 +46,16 @@ class DType(enum.Enum):
         return self.numpy.itemsize
 
     @property
+    def is_float(self) -> bool:
+        """Whether elements are real numbers."""
+        return self.numpy.kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether elements are whole numbers, signed or not; truth values are not."""
+        return self.numpy.kind in "iu"
+
+    @property
     def limits(self) -> tuple[int, int]:
         """Smallest and largest value of an integer type."""
         info = np.iinfo(self.value)
@@ -65,7 +75,8 @@ class Activation(enum.Enum):
 class Quantisation:
     """real = scale * (stored - zero_point); one entry per tensor, or one per slice along `axis`.
 
-    `scales` are the file's float32 values, finite and positive, held as Python floats without rounding.
+    `scales` are the file's float32 values, finite and positive, held as Python floats without rounding. Only a constant
+    may have the scale 0, where every element that it is for is zero.
     """
 
     scales: tuple[float, ...]
@@ -249,6 +260,7 @@ class Operator:
     `attrs` is None for kinds without attributes of interest and for kinds the frontend only carries along.
     `source_index` is the operator's place in the file it came from, None for one that a rewrite made.
     `opaque` says that the frontend did not look into it: it can only stay on the CPU, for the reason given.
+    `intermediates` are tensors that lend an LSTM their quantisation; no bytes of them exist.
 
     The shape of an operator follows from its inputs and attrs, not from its output tensor: once reshapes are folded,
     an operator for the NPU may write a tensor of another shape with the same number of elements in the same order,
@@ -262,6 +274,7 @@ class Operator:
     attrs: Attrs = None
     source_index: int | None = None
     opaque: str | None = None
+    intermediates: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,6 +344,8 @@ class Graph:
                         tensor=self.tensors[t].name,
                         value=t,
                     )
+            for t in op.intermediates:
+                self._check_index(t, op.name)
             for t in op.outputs:
                 self._check_index(t, op.name)
                 if t in known:

@@ -1,16 +1,18 @@
 """Which operator runs where, why, and in which order: the graph divided into NPU regions and CPU operators.
 
-Owns the decision and the execution order. What the NPU can do is asked of `lowering`'s families; this module adds no
-limits of its own.
+Owns the decision and the execution order. What the NPU can do is asked of `lowering`'s families, and of `rewrites` why
+an operator that it needs no operation for is still there; this module adds no limits of its own.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .ir import Graph
 from .lowering import support
+from .rewrites import why_kept
 from .target import Accelerator
 
 
@@ -61,6 +63,9 @@ def partition(graph: Graph, accelerator: Accelerator, refused: Mapping[int, str]
     The file's own order is kept where it needs no more starts than the best order.
     """
     reasons = [(refused or {}).get(i) or support(graph, op, accelerator) for i, op in enumerate(graph.operators)]
+    on_cpu = {op.name for op, reason in zip(graph.operators, reasons, strict=True) if reason is not None}
+    for i, kept in why_kept(graph, lambda _, op: op.name not in on_cpu).items():
+        reasons[i] = reasons[i] and kept
     placements = tuple(Placement("npu") if reason is None else Placement("cpu", reason) for reason in reasons)
     on_npu = [p.where == "npu" for p in placements]
     stated = list(range(len(graph.operators)))
@@ -77,6 +82,10 @@ def _alternating(graph: Graph, on_npu: Sequence[bool], npu_first: bool) -> list[
     """
     producer = graph.producer()
     needs = [{producer[t] for t in op.inputs if t is not None and t in producer} for op in graph.operators]
+    # Whoever reads a variable may change it: its readers take their turns as the file says.
+    for readers in (readers for t, readers in graph.consumers().items() if graph.tensors[t].is_variable):
+        for earlier, later in itertools.pairwise(readers):
+            needs[later].add(earlier)
     order: list[int] = []
     done: set[int] = set()
     side = npu_first

@@ -22,6 +22,16 @@ _ACTIVATION_BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
     Activation.RELU6: (0.0, 6.0),
 }
 
+ADD_HEADROOM_BITS = 20
+"""Bits of headroom that ADD gives both of its 8-bit operands before it scales them."""
+MAX_LEFT_SHIFT = 31
+"""The largest shift of `multiplier_and_shift` that kernels define: values have 32 bits."""
+
+
+def real_bounds(activation: Activation) -> tuple[float | None, float | None]:
+    """Smallest and largest real number that an activation lets through; None where there is no bound."""
+    return _ACTIVATION_BOUNDS[activation]
+
 
 def multiplier_and_shift(real: float) -> tuple[int, int]:
     """Write `real` >= 0 as significand * 2**(shift - 31), significand in [2**30, 2**31) or 0.

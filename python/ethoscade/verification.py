@@ -16,6 +16,7 @@ The reference is LiteRT with its reference kernels, with two exceptions that `re
 from __future__ import annotations
 
 import importlib.util
+import math
 import subprocess
 import sys
 import tempfile
@@ -40,6 +41,8 @@ JUDGE_CUT = "litert up to an operator it refuses, ethoscade's reference from the
 _CHILD = Path(__file__).with_name("litert_child.py")
 _TIMEOUT_SECONDS = 900
 _WIDE_SOFTMAX = 512  # classes; a sum of as many exponentials as this makes LiteRT's last shift 32
+# Wide integers count and index: they are drawn from the range of a narrow type.
+_WIDE = {DType.INT32: DType.INT8, DType.INT64: DType.INT8, DType.UINT32: DType.UINT8, DType.UINT64: DType.UINT8}
 _SHAPE_ONLY = frozenset({"SHAPE"})  # operators whose output depends on no value
 
 
@@ -150,9 +153,9 @@ def _random_input(tensor: Tensor, rng: np.random.Generator, pattern: int) -> Arr
     dtype = tensor.dtype
     if dtype is DType.BOOL:
         return rng.integers(0, 2, tensor.shape).astype(bool)
-    if dtype is DType.FLOAT32:
-        return _unit_pattern(tensor.shape, rng, pattern).astype(np.float32)
-    lowest, highest = DType.INT8.limits if dtype in (DType.INT32, DType.INT64) else dtype.limits
+    if dtype.is_float:
+        return _unit_pattern(tensor.shape, rng, pattern).astype(dtype.numpy)
+    lowest, highest = _WIDE.get(dtype, dtype).limits
     if pattern == 0:
         return rng.integers(lowest, highest + 1, tensor.shape).astype(dtype.numpy)
     centre = (lowest + highest + 1) / 2
@@ -299,7 +302,21 @@ def _run_litert(graph: Graph, plan: _Plan, runs: Sequence[Mapping[str, Array]]) 
         np.savez(request_path, allow_pickle=False, **request)
         _start_child(graph, request_path, answer_path)
         with np.load(answer_path) as answer:
-            return [{t: answer[f"value_{run}_{t}"] for t in plan.wanted} for run in range(len(runs))]
+            found = [{t: answer[f"value_{run}_{t}"] for t in plan.wanted} for run in range(len(runs))]
+    for values in found:
+        _check_sizes(graph, values)
+    return found
+
+
+def _check_sizes(graph: Graph, values: Mapping[int, Array]) -> None:
+    """LiteRT works shapes out for itself; a file that leaves one out, or gives another, was planned by its word."""
+    for index, value in values.items():
+        tensor = graph.tensors[index]
+        if value.size != math.prod(tensor.shape) or value.dtype != tensor.dtype.numpy:
+            raise VerificationError(
+                f"tensor '{tensor.name}' is {tensor.dtype.value}{list(tensor.shape)} in the model, by which memory is "
+                f"planned; LiteRT makes {value.dtype}{list(value.shape)} of it: convert the model with static shapes"
+            )
 
 
 def _start_child(graph: Graph, request: Path, answer: Path) -> None:

@@ -22,6 +22,7 @@ from ethoscade.testing import (
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benches"))
 
+import all_files
 import byte_chains
 import chains
 import frontiers
@@ -228,3 +229,15 @@ def test_chains_spread_as_evenly_as_windows_allow() -> None:
     assert byte_chains.handed_back(whole, [(2 * row, 2 * row + 2) for row in range(4)], 8) == [Fraction(1, 8)] * 8
     assert byte_chains.handed_back(whole, [(2 * row, 2 * row + 1) for row in range(4)], 8) == [Fraction(1, 4), 0] * 4
     assert byte_chains.handed_back([Fraction(1)], [(0, 3)], 3) == [Fraction(1, 3)] * 3
+
+
+def test_a_row_for_every_file(tmp_path: Path) -> None:
+    """A compiled file, a damaged one, and one that takes more than it may."""
+    path = tmp_path / "model.tflite"
+    path.write_bytes(tiny_conv())
+    found = all_files.row(path, 1, 120, 8000)
+    assert found["said"] == "ok" and float(found["seconds"]) >= 0 and int(found["mb"]) > 0
+    assert found["verdict"] == "exact" or found["verdict"].startswith("VerificationError")
+    assert all_files.row(path, 1, 120, 60)["said"].startswith(all_files.WRONG)
+    path.write_bytes(tiny_conv()[:400])
+    assert all_files.row(path, 1, 120, 8000)["said"].startswith("ModelFormatError")

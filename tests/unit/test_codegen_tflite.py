@@ -144,12 +144,6 @@ def test_the_same_bytes_every_time() -> None:
     assert tflite.write(artifact) == tflite.write(artifact)
 
 
-def test_state_is_refused_by_name() -> None:
-    model = (models_folder() / "keyword_scrambled_8bit.tflite").read_bytes()
-    with pytest.raises(CodegenError, match=r"SVDF.*variable tensor"):
-        tflite.write(cpu_artifact(model))
-
-
 def test_operators_of_our_own_making_are_refused() -> None:
     b = ModelBuilder()
     b.softmax(b.input((1, 8)), name="end")

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from ethoscade.ir import Activation, DType, Operator, PoolAttrs, Quantisation, Window
+from ethoscade.ir import Activation, AddAttrs, DType, MeanAttrs, Operator, PoolAttrs, Quantisation, Window
 from ethoscade.lowering import FAMILIES, lower, mean, support
 from ethoscade.lowering.stage import Primitive, Stage
 from ethoscade.partition import partition
@@ -284,3 +284,46 @@ def test_each_input_of_a_concatenation_is_a_stage() -> None:
 
 def test_families_are_complete() -> None:
     assert FAMILIES["MEAN"].support is mean.support
+
+
+def scaled(kind: str, factor: float) -> GraphMaker:
+    """An operator whose factor from accumulator to output is about `factor`."""
+    maker = GraphMaker()
+    x = maker.input((1, 4, 4, 8), Quantisation((1.0,), (0,)))
+    after = Quantisation((float(np.float32(1.0 / factor)),), (0,))
+    if kind == "MEAN":
+        maker.op("MEAN", [x], maker.tensor((1, 1, 1, 8), after), MeanAttrs((1, 2), True))
+    elif kind == "ADD":
+        maker.op("ADD", [x, x], maker.tensor((1, 4, 4, 8), after), AddAttrs())
+    else:
+        maker.op("QUANTIZE", [x], maker.tensor((1, 4, 4, 8), after))
+    return maker
+
+
+@pytest.mark.parametrize(
+    ("kind", "fine", "beyond"), [("QUANTIZE", 2.0**22, 2.0**24), ("ADD", 2.0**20, 2.0**25), ("MEAN", 2.0**21, 2.0**26)]
+)
+def test_values_that_a_factor_shifts_out_of_32_bits(kind: str, fine: float, beyond: float) -> None:
+    """Kernels of CPUs wrap there and the NPU does not: whoever is right, they would differ."""
+    assert reason(scaled(kind, fine)) == ""
+    assert "leave 32 bits" in reason(scaled(kind, beyond))
+
+
+def biased(bias: int, scale: float) -> GraphMaker:
+    """A convolution of which one output has the given bias and weights of the given scale."""
+    maker = GraphMaker()
+    maker.conv(maker.input((1, 4, 4, 8)), 4, Window(1, 1))
+    weights, constant = maker.operators[0].inputs[1:]
+    values = np.array([0, 0, bias, 0], np.int32)
+    scales = (*maker.tensors[weights].quantisation.scales[:2], scale, maker.tensors[weights].quantisation.scales[3])
+    maker.tensors[constant] = dataclasses.replace(maker.tensors[constant], data=values)
+    maker.tensors[weights] = dataclasses.replace(maker.tensors[weights], quantisation=Quantisation(scales, (0,) * 4, 0))
+    return maker
+
+
+def test_a_bias_that_no_accumulator_holds() -> None:
+    """A dead channel may have one: its sums round to zero whichever way they wrap."""
+    assert reason(biased(2**24, 0.01)) == ""
+    assert "leave 32 bits" in reason(biased(2**31 - 1, 0.01))
+    assert "leave 32 bits" in reason(biased(-(2**31), 0.01))
+    assert reason(biased(2**31 - 1, 1e-14)) == ""

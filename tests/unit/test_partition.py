@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import ethoscade
+import pytest
+from calls import count_calls
+from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
 from ethoscade.partition import Partition, partition
 from ethoscade.target import ACCELERATORS
+from ethoscade.testing import ModelBuilder
+from ethoscade.testing.recorder import Value
 from graphs import GraphMaker
 from hypothesis import given
 from hypothesis import strategies as st
+from tflite_files import File, Op, T
 
 ACCELERATOR = ACCELERATORS["ethos-u55-256"]
 SHAPE = (1, 2, 2, 8)
@@ -117,3 +126,49 @@ def fewest_regions(graph: Graph, on_npu: list[bool]) -> int:
                 following[key] = min(cost, following.get(key, 99))
         best = following
     return min(best.values())
+
+
+def reasons(build: Callable[[ModelBuilder, Value], None]) -> dict[str, str]:
+    """Why operators of a small network stay on the CPU, by kind."""
+    b = ModelBuilder()
+    build(b, b.input((1, 8, 8, 4)))
+    return {op.kind: op.reason for op in ethoscade.compile(b.build()).cpu_operators}
+
+
+@pytest.mark.parametrize(
+    ("build", "kind", "words"),
+    [
+        (lambda b, x: b.conv2d(b.pad(x, ((0, 0), (0, 0), (0, 0), (0, 4))), 4), "PAD", "pads channels by 0 and 4"),
+        (lambda b, x: b.conv2d(b.pad(x, ((0, 0), (3, 3), (0, 0), (0, 0))), 4, 3, padding="VALID"), "PAD",
+         "would pad 3 rows with a kernel of 3"),
+        (lambda b, x: b.conv2d(b.pad(x, ((0, 0), (0, 0), (1, 4), (0, 0))), 4, 3, padding="VALID"), "PAD",
+         "would pad 4 columns with a kernel of 3"),
+        (lambda b, x: b.max_pool(b.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))), 2), "PAD", "only convolutions"),
+        (lambda b, x: b.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))), "PAD", "leaves the network"),
+        (lambda b, x: b.conv2d(b.reshape(x, (1, 16, 4, 4)), 4), "RESHAPE", "'input0' is given from outside"),
+    ],
+)  # fmt: skip
+def test_reasons_for_what_folds_elsewhere(build: Callable[[ModelBuilder, Value], None], kind: str, words: str) -> None:
+    """Pads and reshapes need no NPU operation where they fold: what is in the way is the reason, not the kind."""
+    found = reasons(build)
+    assert words in found[kind] and "no NPU implementation" not in found[kind]
+
+
+def test_reasons_for_an_activation_that_cannot_fuse() -> None:
+    file = File(
+        (T("x", (1, 4, 4, 8)), T("y", (1, 4, 4, 8))), (Op("RELU", (0,), (1,)),), (0,), (1,)
+    )  # fmt: skip
+    (operator,) = ethoscade.compile(file.bytes()).cpu_operators
+    assert operator.reason == "RELU runs only as part of the operator before it; nothing makes its input 'x'"
+
+
+def test_reasons_take_no_longer_the_more_there_are() -> None:
+    """Each reason looks at its neighbours alone."""
+
+    def calls(count: int) -> int:
+        tensors = [T(f"t{i}", (1, 4, 4, 8)) for i in range(count + 1)]
+        operators = [Op("RELU", (0,), (i + 1,)) for i in range(count)]
+        graph = read_tflite(File(tensors, operators, (0,), range(1, count + 1)).bytes())
+        return count_calls(lambda: partition(graph, ACCELERATOR))
+
+    assert calls(800) < 9 * calls(100)

@@ -9,11 +9,15 @@ import pytest
 from ethoscade import reference
 from ethoscade.errors import ModelFormatError, UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
-from ethoscade.ir import Activation, DType, Graph, Operator, Quantisation, Tensor
+from ethoscade.ir import Activation, ConvAttrs, DType, Graph, Operator, PoolAttrs, Quantisation, Tensor, Window
 from ethoscade.quantised import activation_range, effective_scales, multiplier_and_shift, quantise_real
 from ethoscade.reference.fixed_point import divide_by_power, high_mul, multiply
+from ethoscade.reference.windows import output_size, pad_spatial, seen, tap
 from ethoscade.testing import ModelBuilder
 from ethoscade.verification import random_inputs
+from graphs import GraphMaker
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from reference_support import check, differences, drawn_operator, needs_litert
 
 KINDS = (
@@ -181,3 +185,51 @@ def test_complaints_name_the_place() -> None:
         reference.run(reshape, {"x": np.zeros(2, np.int8)})
     with pytest.raises(ModelFormatError, match="no value"):
         reference.run_operator(reshape, 0, {})
+
+
+@settings(max_examples=300, deadline=None, database=None, derandomize=True)
+@given(
+    st.tuples(st.integers(1, 7), st.integers(1, 5)),
+    st.integers(1, 6),
+    st.integers(1, 4),
+    st.integers(1, 9),
+    st.tuples(*[st.integers(0, 12)] * 4),
+)
+def test_padding_that_nothing_meets_is_left_out(size, kernel, stride, dilation, pads):
+    """Against the whole kernel on the whole padded image."""
+    window = Window(kernel, kernel, stride, stride, dilation, dilation, *pads)
+    image = np.arange(1, 1 + size[0] * size[1]).reshape(1, *size, 1)
+    padded = pad_spatial(image, window, 0)
+    if padded.shape[1] < window.dilated_h or padded.shape[2] < window.dilated_w:
+        return
+    weights = np.random.default_rng(kernel).integers(1, 9, (kernel, kernel))
+    expected = sum(tap(padded, window, y, x) * weights[y, x] for y in range(kernel) for x in range(kernel))
+    met = seen(window, *size)
+    if met.nothing:
+        assert not expected.any()
+        return
+    small, left = pad_spatial(met.of(image), met.window, 0), weights[met.rows, met.columns]
+    assert output_size(small.shape, met.window) == expected.shape[1:3]
+    places = [(y, x) for y in range(met.window.kernel_h) for x in range(met.window.kernel_w)]
+    np.testing.assert_array_equal(sum(tap(small, met.window, y, x) * left[y, x] for y, x in places), expected)
+
+
+@pytest.mark.parametrize("kind", ["MAX_POOL_2D", "AVERAGE_POOL_2D", "DEPTHWISE_CONV_2D"])
+def test_windows_far_larger_than_the_image_take_no_more_time(kind: str) -> None:
+    """Steps and bytes follow the image, whatever a file says of its windows."""
+    maker = GraphMaker()
+    x = maker.input((1, 6, 6, 4))
+    huge = 1 << 30
+    if kind == "DEPTHWISE_CONV_2D":
+        weights, bias = maker.weights((1, 3, 3, 4), 3, 9)
+        window = Window(3, 3, dilation_h=huge, pad_top=huge, pad_bottom=huge, pad_left=1, pad_right=1)
+        maker.op(kind, [x, weights, bias], maker.tensor((1, 6, 6, 4)), ConvAttrs(window))
+    else:
+        window = Window(huge, 3, pad_top=huge // 2, pad_bottom=huge - 1 - huge // 2, pad_left=1, pad_right=1)
+        maker.op(kind, [x], maker.tensor((1, 6, 6, 4)), PoolAttrs(window))
+    graph = maker.graph()
+    value = np.random.default_rng(0).integers(-128, 128, (1, 6, 6, 4)).astype(np.int8)
+    found = reference.run(graph, {graph.tensors[x].name: value}).values[graph.outputs[0]]
+    assert found.shape == (1, 6, 6, 4)
+    if kind == "MAX_POOL_2D":
+        assert (found == found[:, :1]).all() and found[0, 0, 1, 2] == value[0, :, 0:3, 2].max()

@@ -304,9 +304,21 @@ def test_thousands_of_operators_take_no_time():
     assert kinds(simplify(read_tflite(file.bytes()))) == ["QUANTIZE"]
 
 
+# A reshape of a network input, between operators that stay on the CPU, or of a tensor with other readers; a pad of
+# channels, or before an operator that is no convolution of the NPU.
+KEPT = {
+    **{key: {"RESHAPE"} for key in ("micro_speech", "dcgan_gen", "ssd_mobilenet_v1_psoc", "yolov8n_192")},
+    **{key: {"PAD"} for key in ("blazeface_front_128", "face_landmarks_192", "hps_89ops")},
+    **{key: {"PAD"} for key in ("image_recognition", "simple_transpose_conv")},
+    "denoise_16x8": {"RESHAPE", "PACK"},
+}
+
+
 @pytest.mark.skipif(not model_paths(), reason=NO_MODELS)
 @pytest.mark.parametrize("path", model_paths(), ids=lambda p: p.stem)
 def test_real_models_keep_their_ends_and_lose_what_moves_nothing(path: Path):
+    if path.stem == "alexa_resource":
+        pytest.skip("it is refused: its state lives in resource variables")
     before = read_tflite(path)
     after = simplify(before)
     assert simplify(after) is after
@@ -314,6 +326,5 @@ def test_real_models_keep_their_ends_and_lose_what_moves_nothing(path: Path):
         old = [before.tensors[t] for t in getattr(before, ends)]
         new = [after.tensors[t] for t in getattr(after, ends)]
         assert [(t.name, t.shape, t.dtype) for t in old] == [(t.name, t.shape, t.dtype) for t in new]
-    # A reshape of a network input in front of a convolution has nobody to fold into.
-    left = {"RESHAPE"} if path.stem == "micro_speech" else set()
-    assert {"RESHAPE", "SQUEEZE", "PAD", "SHAPE", "PACK"} & set(kinds(after)) == left
+    left = {"RESHAPE", "SQUEEZE", "PAD", "SHAPE", "PACK"} & set(kinds(after))
+    assert left == KEPT.get(path.stem, set())

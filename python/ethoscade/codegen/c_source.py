@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..errors import CodegenError
 from ..files import MANIFEST_SUFFIX, write_together
-from ..ir import Tensor
+from ..ir import Graph, Operator, Tensor
 from . import c_data
 from .artifact import Artifact, CpuCall, NpuCall
 from .c_kernels import kernel_for, kernel_text
@@ -21,7 +21,6 @@ from .c_names import comment, module_identifier, tensor_identifiers
 from .layout import distinct_payloads, npu_calls, verify
 
 ARENA_ALIGNMENT_BYTES = 32
-_INT32_MAX = 2**31 - 1
 
 
 def write(artifact: Artifact, folder: str | os.PathLike[str]) -> dict[str, Path]:
@@ -118,11 +117,10 @@ def _module(artifact: Artifact) -> _Module:
     graph = artifact.graph
     outer = {index: graph.tensors[index].name for index in (*graph.inputs, *graph.outputs)}
     module = _Module(artifact, module_identifier(artifact.name), tensor_identifiers(outer, reserved=("workspace",)))
-    if max(len(artifact.constants), artifact.arena_bytes) > _INT32_MAX:
-        raise CodegenError(f"'{artifact.name}' needs more than 2 GiB in one array, which no Ethos-U host can address")
     for number, call in enumerate(artifact.calls):
         if isinstance(call, CpuCall):
             operator = graph.operators[call.operator]
+            _refuse_state(graph, operator)
             emitted = kernel_for(operator).emit(graph, operator, module)
             module.cpu_bodies[number] = emitted.text
             module.kernel_files.update(dict.fromkeys(emitted.sources))
@@ -130,6 +128,15 @@ def _module(artifact: Artifact) -> _Module:
         if graph.tensors[index].is_constant:
             module.constants[index] = None
     return module
+
+
+def _refuse_state(graph: Graph, operator: Operator) -> None:
+    state = next((t for t in operator.inputs if t is not None and graph.tensors[t].is_variable), None)
+    if state is not None:
+        raise CodegenError(
+            f"operator '{operator.name}' ({operator.kind}) keeps state in variable '{graph.tensors[state].name}', "
+            f"which the C sources neither set up nor keep from one run to the next; write a .tflite file"
+        )
 
 
 # --- the header ------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from ..ir import Operator, Tensor
 from .artifact import Artifact, CpuCall, NpuCall
 
 ALIGNMENT_BYTES = 16
+LARGEST_BYTES = 2**31 - 1
 
 
 def npu_calls(artifact: Artifact) -> tuple[NpuCall, ...]:
@@ -57,10 +58,16 @@ def verify(artifact: Artifact) -> Artifact:
     """Check that a device would take the artefact and return it.
 
     Raises `CodegenError`: a payload that the driver would refuse for its size, an arena or a tensor off the 16-byte
-    grid (the driver checks base addresses), a tensor without a place or beyond the arena, outputs that overlap.
+    grid (the driver checks base addresses), an arena or constants beyond 2 GiB, a tensor without a place or beyond the
+    arena, outputs that overlap.
     """
     if artifact.arena_bytes % ALIGNMENT_BYTES or artifact.arena_bytes < 0:
         raise CodegenError(f"the arena of '{artifact.name}' is {artifact.arena_bytes} bytes, not a multiple of 16")
+    if max(artifact.arena_bytes, len(artifact.constants)) > LARGEST_BYTES:
+        raise CodegenError(
+            f"'{artifact.name}' needs an arena of {artifact.arena_bytes} bytes and {len(artifact.constants)} bytes of "
+            f"constants; offsets in both are signed 32-bit numbers, which end at {LARGEST_BYTES}"
+        )
     if len(artifact.constants) % ALIGNMENT_BYTES:
         raise CodegenError(f"the constants of '{artifact.name}' are {len(artifact.constants)} bytes, not 16 times n")
     for call in artifact.calls:

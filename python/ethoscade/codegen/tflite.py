@@ -20,9 +20,11 @@ import tflite
 
 from .. import provenance
 from ..errors import CodegenError
+from ..frontend.flatbuffer import Ledger, checked, open_root
 from ..ir import DType, Operator, Quantisation, Tensor
+from ..opcodes import FIRST_NEW, builtin_code
 from .artifact import Artifact, CpuCall, NpuCall
-from .layout import distinct_payloads, npu_calls, padded, touched_tensors, verify
+from .layout import cpu_operators, distinct_payloads, npu_calls, padded, touched_tensors, verify
 from .tflite_options import copy_options
 
 DESCRIPTION = "ethoscade"
@@ -44,7 +46,8 @@ _TENSOR_TYPES = {dtype: getattr(tflite.TensorType, dtype.name) for dtype in DTyp
 def write(artifact: Artifact) -> bytes:
     """The bytes of the .tflite file for `artifact`.
 
-    Raises `CodegenError` for a CPU operator that cannot be carried over, or a file beyond the format's 2 GiB.
+    Raises `CodegenError` for a CPU operator that cannot be carried over, or a file beyond the format's 2 GiB,
+    `ModelFormatError` for one whose options are damaged.
     """
     return _Writer(verify(artifact)).finish()
 
@@ -55,7 +58,10 @@ class _Writer:
     def __init__(self, artifact: Artifact) -> None:
         self.artifact = artifact
         self.graph = artifact.graph
-        self.source = _source_model(artifact)
+        # Nobody looked into what stays on the CPU yet: the file is read as warily as the first time.
+        self.ledger = Ledger(len(self.graph.source))
+        source = self.graph.source
+        self.source: Any = open_root(tflite.Model, source, self.ledger) if source else None
         size = self._data_bytes()
         if size > _LARGEST_FILE_BYTES:
             raise CodegenError(f"'{artifact.name}' has {size} bytes of constants; a .tflite file ends at 2 GiB")
@@ -63,11 +69,11 @@ class _Writer:
         self.buffers: list[int] = [self._buffer(None)]
         self.tensors: list[int] = []
         self.offsets: list[int] = []
-        self.codes: dict[tuple[int, int, bytes, int], int] = {}
+        self.codes: dict[tuple[int, bytes, int], int] = {}
 
     def finish(self) -> bytes:
         fixed = self._npu_tensors()
-        places = {index: self._graph_tensor(index) for index in touched_tensors(self.artifact)}
+        places = {index: self._graph_tensor(index) for index in self._written_tensors()}
         operators = [
             self._npu_operator(call, fixed, places) if isinstance(call, NpuCall) else self._cpu_operator(call, places)
             for call in self.artifact.calls
@@ -76,10 +82,15 @@ class _Writer:
         metadata = self._metadata()
         return self._model(subgraph, metadata)
 
+    def _written_tensors(self) -> list[int]:
+        """The graph's tensors in the file: those with a value, and those that lend operators their quantisation."""
+        operators = (operator for _, operator in cpu_operators(self.artifact))
+        return sorted({*touched_tensors(self.artifact), *(t for op in operators for t in op.intermediates)})
+
     # --- tensors and buffers -------------------------------------------------------------------------------------
 
     def _data_bytes(self) -> int:
-        tensors = (self.graph.tensors[i] for i in touched_tensors(self.artifact))
+        tensors = (self.graph.tensors[i] for i in self._written_tensors())
         return (
             sum(len(payload) + 64 for payload in distinct_payloads(self.artifact))
             + len(self.artifact.constants)
@@ -112,6 +123,7 @@ class _Writer:
         data: bytes | None,
         offset: int,
         quantisation: Quantisation | None = None,
+        is_variable: bool = False,
     ) -> int:
         buffer = 0 if data is None else self._add_buffer(data)
         text = self.builder.CreateString(name)
@@ -126,6 +138,7 @@ class _Writer:
             tflite.TensorAddQuantization(self.builder, parameters)
         # Without this flag a scalar's empty shape reads as "rank unknown".
         tflite.TensorAddHasRank(self.builder, True)
+        tflite.TensorAddIsVariable(self.builder, is_variable)
         self.tensors.append(int(tflite.TensorEnd(self.builder)))
         self.offsets.append(offset)
         return len(self.tensors) - 1
@@ -155,18 +168,20 @@ class _Writer:
 
     def _graph_tensor(self, index: int) -> int:
         tensor: Tensor = self.graph.tensors[index]
-        data = None if tensor.data is None else np.ascontiguousarray(tensor.data).tobytes()
-        offset = NOT_PLANNED if tensor.is_constant else self.artifact.offsets[index]
-        return self._add_tensor(tensor.name, tensor.shape, tensor.dtype, data, offset, tensor.quantisation)
+        # Buffer 0 for what has no bytes: a buffer of its own would make a constant of it.
+        data = None if tensor.data is None or not tensor.size_bytes else np.ascontiguousarray(tensor.data).tobytes()
+        offset = NOT_PLANNED if tensor.is_constant else self.artifact.offsets.get(index, NOT_PLANNED)
+        return self._add_tensor(
+            tensor.name, tensor.shape, tensor.dtype, data, offset, tensor.quantisation, tensor.is_variable
+        )
 
     # --- operators -----------------------------------------------------------------------------------------------
 
-    def _code(self, deprecated: int, builtin: int, custom: bytes, version: int) -> int:
-        return self.codes.setdefault((deprecated, builtin, custom, version), len(self.codes))
+    def _code(self, builtin: int, custom: bytes, version: int) -> int:
+        return self.codes.setdefault((builtin, custom, version), len(self.codes))
 
     def _npu_operator(self, call: NpuCall, fixed: dict[bytes | str, int], places: dict[int, int]) -> int:
-        custom = tflite.BuiltinOperator.CUSTOM
-        code = self._code(custom, custom, CUSTOM_CODE.encode(), 1)
+        code = self._code(tflite.BuiltinOperator.CUSTOM, CUSTOM_CODE.encode(), 1)
         memories = [fixed[call.payload], fixed["constants"], fixed["scratch"], fixed["scratch"]]
         inputs = self._indices([*memories, *(places[t] for t in call.inputs)])
         outputs = self._indices([places[t] for t in call.outputs])
@@ -181,27 +196,33 @@ class _Writer:
     def _cpu_operator(self, call: CpuCall, places: dict[int, int]) -> int:
         operator = self.graph.operators[call.operator]
         origin = self._origin(operator)
-        source_code = self.source.OperatorCodes(origin.OpcodeIndex())
-        code = self._code(
-            source_code.DeprecatedBuiltinCode(),
-            source_code.BuiltinCode(),
-            source_code.CustomCode() or b"",
-            source_code.Version(),
-        )
-        first = copy_options(
-            self.builder, "BuiltinOptions", origin.BuiltinOptionsType(), origin.BuiltinOptions(), operator.name
-        )
-        second = copy_options(
-            self.builder, "BuiltinOptions2", origin.BuiltinOptions2Type(), origin.BuiltinOptions2(), operator.name
+        source_code = checked(self.source.OperatorCodes(origin.OpcodeIndex()), "operator code", self.ledger)
+        number = builtin_code(source_code)
+        if number is None:
+            raise CodegenError(f"operator '{operator.name}' ({operator.kind}) has a code that names no operator")
+        code = self._code(number, source_code.CustomCode() or b"", source_code.Version())
+        first, second = (
+            copy_options(self.builder, union, option_type, table, operator.name, self.ledger)
+            for union, option_type, table in (
+                ("BuiltinOptions", origin.BuiltinOptionsType(), origin.BuiltinOptions()),
+                ("BuiltinOptions2", origin.BuiltinOptions2Type(), origin.BuiltinOptions2()),
+            )
         )
         inputs = self._indices([NOT_PLANNED if t is None else places[t] for t in operator.inputs])
         outputs = self._indices([places[t] for t in operator.outputs])
+        between = self._indices([places[t] for t in operator.intermediates]) if operator.intermediates else None
+        mutable = origin.MutatingVariableInputsAsNumpy() if origin.MutatingVariableInputsLength() else None
+        mutating = None if mutable is None else self.builder.CreateNumpyVector(mutable)
         custom = origin.CustomOptionsAsNumpy().tobytes() if origin.CustomOptionsLength() else None
         options = None if custom is None else self.builder.CreateByteVector(custom)
         tflite.OperatorStart(self.builder)
         tflite.OperatorAddOpcodeIndex(self.builder, code)
         tflite.OperatorAddInputs(self.builder, inputs)
         tflite.OperatorAddOutputs(self.builder, outputs)
+        if between is not None:
+            tflite.OperatorAddIntermediates(self.builder, between)
+        if mutating is not None:
+            tflite.OperatorAddMutatingVariableInputs(self.builder, mutating)
         if first is not None:
             tflite.OperatorAddBuiltinOptionsType(self.builder, origin.BuiltinOptionsType())
             tflite.OperatorAddBuiltinOptions(self.builder, first)
@@ -220,23 +241,12 @@ class _Writer:
                 f"operator '{operator.name}' ({operator.kind}) was made during compilation and stays on the CPU: a "
                 f".tflite file takes only CPU operators of the original model"
             )
-        subgraph = self.source.Subgraphs(0) if self.source is not None else None
+        subgraph = None if self.source is None else checked(self.source.Subgraphs(0), "subgraph", self.ledger)
         if subgraph is None or operator.source_index >= subgraph.OperatorsLength():
             raise CodegenError(
                 f"operator '{operator.name}' ({operator.kind}) cannot be copied: the original model is not at hand"
             )
-        origin = subgraph.Operators(operator.source_index)
-        if origin.IntermediatesLength():
-            raise CodegenError(
-                f"operator '{operator.name}' ({operator.kind}) has intermediate tensors, which cannot be copied"
-            )
-        for position in range(origin.InputsLength()):
-            index = origin.Inputs(position)
-            if index >= 0 and subgraph.Tensors(index).IsVariable():
-                raise CodegenError(
-                    f"operator '{operator.name}' ({operator.kind}) keeps state in variable tensor "
-                    f"'{(subgraph.Tensors(index).Name() or b'').decode(errors='replace')}', which cannot be copied"
-                )
+        origin = checked(subgraph.Operators(operator.source_index), f"operator '{operator.name}'", self.ledger)
         if origin.LargeCustomOptionsSize():
             raise CodegenError(f"operator '{operator.name}' ({operator.kind}) has options outside the model's tables")
         return origin
@@ -285,10 +295,11 @@ class _Writer:
             written.append(int(tflite.MetadataEnd(self.builder)))
         return written
 
-    def _operator_code(self, deprecated: int, builtin: int, custom: bytes, version: int) -> int:
+    def _operator_code(self, builtin: int, custom: bytes, version: int) -> int:
         text = self.builder.CreateString(custom) if custom else None
         tflite.OperatorCodeStart(self.builder)
-        tflite.OperatorCodeAddDeprecatedBuiltinCode(self.builder, deprecated)
+        # Both fields, whatever the model filled: there are runtimes that look at one alone.
+        tflite.OperatorCodeAddDeprecatedBuiltinCode(self.builder, min(builtin, FIRST_NEW))
         if text is not None:
             tflite.OperatorCodeAddCustomCode(self.builder, text)
         tflite.OperatorCodeAddVersion(self.builder, version)
@@ -311,7 +322,3 @@ class _Writer:
         model = tflite.ModelEnd(self.builder)
         self.builder.Finish(model, b"TFL3")
         return bytes(self.builder.Output())
-
-
-def _source_model(artifact: Artifact) -> Any:
-    return tflite.Model.GetRootAs(artifact.graph.source, 0) if artifact.graph.source else None

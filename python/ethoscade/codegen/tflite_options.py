@@ -17,14 +17,17 @@ import flatbuffers
 import numpy as np
 
 from ..errors import CodegenError
+from ..frontend.flatbuffer import Ledger, checked
 
 
-def copy_options(builder: flatbuffers.Builder, union: str, option_type: int, table: Any, operator: str) -> int | None:
+def copy_options(
+    builder: flatbuffers.Builder, union: str, option_type: int, table: Any, operator: str, ledger: Ledger
+) -> int | None:
     """Write the option table that an operator's union field points to; return its offset in `builder`.
 
     `union` is "BuiltinOptions" or "BuiltinOptions2", `option_type` the union's discriminator, `table` the raw table
     that the operator's accessor gave. None if there is nothing to copy. Raises `CodegenError` naming `operator`
-    and what the installed package does not know.
+    and what the installed package does not know, `ModelFormatError` for a table that is damaged.
     """
     if option_type == 0 or table is None:
         return None
@@ -37,6 +40,7 @@ def copy_options(builder: flatbuffers.Builder, union: str, option_type: int, tab
     module = importlib.import_module(f"tflite.{name}")
     source = getattr(module, name)()
     source.Init(table.Bytes, table.Pos)
+    checked(source, f"options of operator '{operator}'", ledger)
     values = {field: _read(builder, module, name, source, field, operator) for field in _fields(name)}
     getattr(module, f"{name}Start")(builder)
     for field, value in values.items():

@@ -6,7 +6,8 @@ import math
 
 import tflite
 
-from ..ir import AddAttrs, Attrs, FullyConnectedAttrs, SoftmaxAttrs
+from ..ir import Activation, AddAttrs, Attrs, FullyConnectedAttrs, SoftmaxAttrs
+from ..quantised import ADD_HEADROOM_BITS, scale_of
 from .site import NotUnderstood, Site
 from .windows import check_bias, require_weights
 
@@ -51,6 +52,8 @@ def add(site: Site) -> AddAttrs:
             value=right.shape,
         )
     site.expect_shape(tuple(max(m, n) for m, n in zip(a, b, strict=True)))
+    operands = max(scale_of(left), scale_of(right))
+    site.check_factors(2.0 * operands / (scale_of(site.output) * (1 << ADD_HEADROOM_BITS)))
     return AddAttrs(activation)
 
 
@@ -73,6 +76,7 @@ def quantize(site: Site) -> Attrs:
     site.expect_shape(ifm.shape)
     for tensor in (ifm, site.output):
         site.require_quantised(tensor)
+    site.check_factors(scale_of(ifm) / scale_of(site.output))
     return None
 
 
@@ -82,4 +86,6 @@ def unary(site: Site) -> Attrs:
     ifm = site.input(0, "input")
     site.expect_shape(ifm.shape)
     site.require_quantised(ifm, site.output)
+    site.check_bounds(Activation[site.kind])
+    site.check_factors(scale_of(ifm) / scale_of(site.output))
     return None

@@ -10,14 +10,16 @@ from typing import Any
 
 import tflite
 
-from ..errors import ModelFormatError
+from ..errors import ModelFormatError, UnsupportedOperatorError
 from ..ir import Attrs, Operator, Tensor
+from ..opcodes import builtin_code, stored_codes
 from . import channels, elementwise, shaping, windows
 from .flatbuffer import Ledger, integers, union
 from .site import NotUnderstood, Site
 
 ETHOS_U = "ethos-u"
 """Kind of the custom operator that holds an NPU's commands."""
+_BUILTIN_KINDS = frozenset(k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int))
 _BUILTIN_NAMES = {v: k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int)}
 _READERS: dict[str, Callable[[Site], Attrs]] = {
     "CONV_2D": windows.conv_2d,
@@ -43,25 +45,45 @@ _READERS: dict[str, Callable[[Site], Attrs]] = {
     "SPLIT": channels.split,
     "SPLIT_V": channels.split_v,
 }
-_CONTROL_FLOW = (
-    "IF",
-    "WHILE",
-    "CALL",
-    "CALL_ONCE",
-    "STABLEHLO_WHILE",
-    "STABLEHLO_COMPOSITE",
-    "STABLEHLO_REDUCE_WINDOW",
+# Their options name other subgraphs by number. A compiled file has one: without theirs, such an operator would run
+# another subgraph than it means, or none.
+_CALLERS = frozenset(
+    {
+        "IF",
+        "WHILE",
+        "CALL",
+        "CALL_ONCE",
+        "STABLEHLO_CASE",
+        "STABLEHLO_COMPOSITE",
+        "STABLEHLO_CUSTOM_CALL",
+        "STABLEHLO_REDUCE",
+        "STABLEHLO_REDUCE_WINDOW",
+        "STABLEHLO_SCATTER",
+        "STABLEHLO_SORT",
+        "STABLEHLO_WHILE",
+    }
 )
 
 
 def read_kinds(codes: Sequence[Any]) -> list[str]:
-    """The kind behind every operator code: builtin names, or the custom operator's own."""
+    """The kind behind every operator code: builtin names, or the custom operator's own, which is no builtin's.
+
+    Raises `ModelFormatError` for a code that names no operator.
+    """
     kinds = []
     for index, code in enumerate(codes):
-        # Codes above 127 live in the newer field; older files fill only the deprecated one.
-        number = max(int(code.BuiltinCode()), int(code.DeprecatedBuiltinCode()))
+        number = builtin_code(code)
+        if number is None:
+            deprecated, new = stored_codes(code)
+            raise ModelFormatError(
+                f"operator code {index} has code {deprecated} in the deprecated field and {new} in the new one; "
+                f"together they name no operator",
+                value=(deprecated, new),
+            )
         if number == tflite.BuiltinOperator.CUSTOM:
-            kinds.append((code.CustomCode() or b"").decode("utf-8", "replace") or f"CUSTOM_{index}")
+            name = (code.CustomCode() or b"").decode("utf-8", "replace") or f"CUSTOM_{index}"
+            # A custom operator may be called ADD and be another thing: no rule for ADD is a rule for it.
+            kinds.append(f"CUSTOM_{name}" if name in _BUILTIN_KINDS else name)
         else:
             kinds.append(_BUILTIN_NAMES.get(number, f"BUILTIN_{number}"))
     return kinds
@@ -72,7 +94,8 @@ def read_operators(
 ) -> tuple[Operator, ...]:
     """Every operator in the file's order.
 
-    Raises `ModelFormatError` for one that contradicts itself or its tensors.
+    Raises `ModelFormatError` for one that contradicts itself or its tensors, `UnsupportedOperatorError` for one that
+    runs another subgraph.
     """
     taken: set[str] = set()
     found = []
@@ -97,6 +120,11 @@ def _read_operator(
         for t in _tensor_indices(integers(raw, "Outputs"), f"{kind} {index}", tensors, optional=False)
         if t is not None
     )
+    between = tuple(
+        t
+        for t in _tensor_indices(integers(raw, "Intermediates"), f"{kind} {index}", tensors, optional=False)
+        if t is not None
+    )
     # Operators have no names in the file; people know them by what they make.
     name = tensors[outputs[0]].name if outputs else f"{kind}_{index}"
     while name in taken:
@@ -113,7 +141,7 @@ def _read_operator(
         attrs, opaque = _understand(site), None
     except NotUnderstood as reason:
         attrs, opaque = None, str(reason)
-    return Operator(kind, name, inputs, outputs, attrs, index, opaque)
+    return Operator(kind, name, inputs, outputs, attrs, index, opaque, between)
 
 
 def _understand(site: Site) -> Attrs:
@@ -122,9 +150,14 @@ def _understand(site: Site) -> Attrs:
         return reader(site)
     if site.kind == ETHOS_U:
         raise NotUnderstood("already compiled for an Ethos-U NPU")
-    if site.kind in _CONTROL_FLOW:
-        raise NotUnderstood(f"{site.kind} runs other subgraphs of the file")
-    raise NotUnderstood(f"{site.kind} is not an operator that ethoscade compiles")
+    if site.kind in _CALLERS:
+        raise UnsupportedOperatorError(
+            f"operator '{site.name}' ({site.kind}) runs another subgraph of the file; ethoscade compiles networks "
+            f"of one subgraph: convert the model without control flow and without variables that a subgraph sets up",
+            operator=site.name,
+            constraint="one subgraph",
+        )
+    raise NotUnderstood(f"{site.kind} has no NPU implementation")
 
 
 def _tensor_indices(

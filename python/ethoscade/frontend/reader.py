@@ -25,7 +25,6 @@ from .tensors import Bytes, read_buffers, read_tensors
 _MAX_ENTRIES = 1 << 16
 _SCHEMA_VERSION = 3
 _STORED = (DType.INT8, DType.UINT8, DType.INT16)
-_REALS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
 
 
 def read_tflite(source: str | os.PathLike[str] | bytes, name: str | None = None) -> Graph:
@@ -93,7 +92,8 @@ def _ends(subgraph: Any, field: str, tensors: Sequence[Tensor]) -> tuple[int, ..
             raise ModelFormatError(
                 f"the model's {what} name tensor {number}; the file has {len(tensors)}", operator="graph", value=number
             )
-    if len(set(numbers)) != len(numbers):
+    # What a network makes, it may hand out twice; what it is given has one value.
+    if field == "Inputs" and len(set(numbers)) != len(numbers):
         raise ModelFormatError(f"the model's {what} name a tensor twice: {list(numbers)}", value=numbers)
     return numbers
 
@@ -112,7 +112,7 @@ def _require_quantised(tensors: Sequence[Tensor], operators: Sequence[Operator])
         return
     for operator in operators:
         for number in (*operator.inputs, *operator.outputs):
-            if number is not None and tensors[number].dtype in _REALS and not tensors[number].is_constant:
+            if number is not None and tensors[number].dtype.is_float and not tensors[number].is_constant:
                 raise UnsupportedOperatorError(
                     f"the model is not quantised: operator '{operator.name}' ({operator.kind}) and all others compute "
                     f"in {tensors[number].dtype.value}; convert it with full-integer (int8) post-training quantisation",

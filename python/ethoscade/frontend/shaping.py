@@ -9,10 +9,9 @@ import math
 from collections.abc import Sequence
 
 from ..ir import Attrs, DType, MeanAttrs, PackAttrs, PadAttrs, StridedSliceAttrs
+from ..quantised import scale_of
 from .flatbuffer import integers
 from .site import NotUnderstood, Site
-
-_FLOATS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
 
 
 def mean(site: Site) -> MeanAttrs:
@@ -29,6 +28,7 @@ def mean(site: Site) -> MeanAttrs:
     dropped = (d for i, d in enumerate(ifm.shape) if i not in axes)
     site.expect_shape(tuple(kept) if keep_dims else tuple(dropped), " and axes")
     site.require_quantised(ifm, site.output)
+    site.check_factors(scale_of(ifm) / scale_of(site.output))
     return MeanAttrs(axes, keep_dims)
 
 
@@ -218,7 +218,7 @@ def _same_type(site: Site) -> None:
             tensor=ofm,
             value=ofm.dtype.value,
         )
-    if ifm.dtype in _FLOATS:
+    if ifm.dtype.is_float:
         raise NotUnderstood(f"tensor '{ifm.name}' is {ifm.dtype.value}, not quantised")
 
 

@@ -6,6 +6,7 @@ itself, `NotUnderstood` for a legal form that only the CPU can take. Knows no op
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ import tflite
 
 from ..errors import ModelFormatError
 from ..ir import Activation, DType, Tensor
+from ..quantised import MAX_LEFT_SHIFT, multiplier_and_shift, real_bounds
 
 ACTIVATIONS: dict[int, Activation] = {
     tflite.ActivationFunctionType.NONE: Activation.NONE,
@@ -92,15 +94,28 @@ class Site:
         return self.open_options(getattr(tflite, name), getattr(tflite.BuiltinOptions, name))
 
     def activation(self, options: Any | None) -> Activation:
-        """The fused activation. Raises `NotUnderstood` for tanh and the like, `ModelFormatError` for unknown codes."""
+        """The fused activation. Raises `NotUnderstood` for tanh and the like, `ModelFormatError` for unknown codes and
+        for bounds that the output's scale puts beyond 32 bits.
+        """
         if options is None:
             return Activation.NONE
         code = int(options.FusedActivationFunction())
         if code in ACTIVATIONS:
+            self.check_bounds(ACTIVATIONS[code])
             return ACTIVATIONS[code]
         if code not in ACTIVATION_NAMES:
             raise self.fail(f"has activation {code}, which TensorFlow Lite does not define", value=code)
         raise NotUnderstood(f"fused activation {ACTIVATION_NAMES[code]}")
+
+    def check_factors(self, *factors: float) -> None:
+        """Raises `ModelFormatError` for a factor of the results that no kernel defines: they shift by 31 at most."""
+        for factor in factors:
+            if not math.isfinite(factor) or multiplier_and_shift(factor)[1] > MAX_LEFT_SHIFT:
+                raise self.fail(
+                    f"multiplies its results by {factor:g}, from the scales of its tensors; kernels are defined below "
+                    f"2^{MAX_LEFT_SHIFT}",
+                    value=factor,
+                )
 
     def expect_shape(self, expected: tuple[int, ...], why: str = "", output: int = 0) -> None:
         """Compare an output's shape with the recomputed one. Raises `ModelFormatError`."""
@@ -110,6 +125,19 @@ class Site:
                 f"writes tensor '{written.name}' of shape {list(written.shape)}; its inputs{why} make {list(expected)}",
                 tensor=written,
                 value=written.shape,
+            )
+
+    def check_bounds(self, activation: Activation) -> None:
+        """Raises `ModelFormatError` for an output of which `activation`'s bounds, in stored integers, leave 32 bits."""
+        quantisation, largest = self.output.quantisation, max(abs(bound or 0.0) for bound in real_bounds(activation))
+        if quantisation is None or not largest:
+            return
+        if any(largest >= scale * 2**31 for scale in quantisation.scales):
+            raise self.fail(
+                f"writes '{self.output.name}' of scale {min(quantisation.scales):g} with activation "
+                f"{activation.name}; the bound {largest:g} in units of that scale does not fit 32 bits",
+                tensor=self.output,
+                value=min(quantisation.scales),
             )
 
     def expect_rank(self, tensor: Tensor, rank: int, role: str) -> None:

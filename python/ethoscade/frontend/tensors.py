@@ -33,10 +33,23 @@ _DTYPES: dict[int, DType] = {
     _T.BOOL: DType.BOOL,
 }
 _TYPE_NAMES = {v: k for k, v in vars(_T).items() if isinstance(v, int)}
+_UNCONVERTED = (
+    "has elements of type {type}, which ethoscade cannot place in memory; "
+    "convert the model with full-integer (int8) quantisation"
+)
+_STATE = (
+    "is a handle (type {type}) of memory that the runtime keeps outside of every tensor, where no static plan "
+    "reaches; convert the model with its state as inputs and outputs"
+)
+_UNPLACEABLE = {
+    "RESOURCE": _STATE,
+    "VARIANT": _STATE,
+    "STRING": "has elements of type {type}, which have no fixed size; cut the part of the model off that handles text",
+}
 _QUANTISED = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64)
 _MAX_RANK = 32
-# As much as the devices' 40 address bits reach; sums of many such tensors still fit the planner's 64-bit integers.
-_MAX_BYTES = 2**40
+# Arena offsets, in files and in runtimes, are signed 32-bit numbers.
+_MAX_BYTES = 2**31 - 1
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -89,13 +102,15 @@ def read_tensors(raw: Sequence[Any], buffers: Sequence[Bytes], ledger: Ledger) -
 def _read_tensor(raw: Any, name: str, buffers: Sequence[Bytes], ledger: Ledger) -> Tensor:
     dtype = _read_dtype(raw, name)
     shape = _read_shape(raw, name, dtype)
+    data = _read_data(raw, name, shape, dtype, buffers)
     quantisation = None
     if dtype in _QUANTISED:
         parameters = raw.Quantization()
         if parameters is not None:
             parameters = checked(parameters, f"quantisation of tensor '{name}'", ledger)
             quantisation = read_quantisation(parameters, name, shape, dtype)
-    data = _read_data(raw, name, shape, dtype, buffers)
+            if quantisation is not None and 0.0 in quantisation.scales:
+                _require_zeros(name, quantisation, data)
     is_variable = bool(raw.IsVariable())
     if is_variable and data is not None:
         raise ModelFormatError(
@@ -113,8 +128,7 @@ def _read_dtype(raw: Any, name: str) -> DType:
             f"tensor '{name}' has element type {code}, which TensorFlow Lite does not define", tensor=name, value=code
         )
     raise UnsupportedOperatorError(
-        f"tensor '{name}' has elements of type {_TYPE_NAMES[code]}, which ethoscade cannot place in memory; "
-        f"convert the model with full-integer (int8) quantisation",
+        f"tensor '{name}' {_UNPLACEABLE.get(_TYPE_NAMES[code], _UNCONVERTED).format(type=_TYPE_NAMES[code])}",
         operator=name,
         constraint=f"element type {_TYPE_NAMES[code]}",
     )
@@ -135,7 +149,8 @@ def _read_shape(raw: Any, name: str, dtype: DType) -> tuple[int, ...]:
         )
     if math.prod(shape) * dtype.size_bytes > _MAX_BYTES:
         raise ModelFormatError(
-            f"tensor '{name}' has shape {shape}: more than {_MAX_BYTES} bytes, which is what 40 address bits reach",
+            f"tensor '{name}' has shape {shape}: {math.prod(shape) * dtype.size_bytes} bytes; an arena "
+            f"ends at {_MAX_BYTES}",
             tensor=name,
             value=shape,
         )
@@ -170,9 +185,25 @@ def _read_data(
     return content.view(dtype.numpy).reshape(shape)
 
 
+def _require_zeros(name: str, quantisation: Quantisation, data: npt.NDArray[np.generic] | None) -> None:
+    """Converters give scale 0 to constants of which every element is zero; nothing else can have it."""
+    if data is not None:
+        slices = [data] if quantisation.axis is None else np.moveaxis(data, quantisation.axis, 0)
+        stated = zip(quantisation.scales, quantisation.zero_points, slices, strict=True)
+        if all(scale > 0 or bool((values == zero_point).all()) for scale, zero_point, values in stated):
+            return
+    raise ModelFormatError(
+        f"tensor '{name}' has scale 0.0; a scale is greater than 0, unless every element that it is for is a constant "
+        f"zero",
+        tensor=name,
+        value=0.0,
+    )
+
+
 def read_quantisation(parameters: Any, name: str, shape: tuple[int, ...], dtype: DType) -> Quantisation | None:
     """The quantisation of one tensor, None if the file gives no scale.
 
+    A scale may be 0 here; what that says of the elements is for the caller to check.
     Exactly one scale is per tensor whatever `quantized_dimension` says: old files carry a stray one.
     Raises `ModelFormatError` for scales and zero points that cannot be or that do not match the shape.
     """
@@ -182,7 +213,7 @@ def read_quantisation(parameters: Any, name: str, shape: tuple[int, ...], dtype:
     if not scales:
         return None
     for scale in scales:
-        if not (math.isfinite(scale) and scale > 0):
+        if not (math.isfinite(scale) and scale >= 0):
             raise ModelFormatError(
                 f"tensor '{name}' has scale {scale}; a scale is finite and greater than 0", tensor=name, value=scale
             )

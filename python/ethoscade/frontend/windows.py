@@ -10,6 +10,7 @@ from typing import Any
 import tflite
 
 from ..ir import ConvAttrs, DType, PoolAttrs, Tensor, Window
+from ..quantised import effective_scales
 from .site import NotUnderstood, Site
 
 
@@ -87,7 +88,7 @@ def pool_2d(site: Site) -> PoolAttrs:
 def require_weights(site: Site, ifm: Tensor, weights: Tensor, axis: int) -> None:
     """Feature maps and weights are of one 8-bit type, weights constant and per tensor or quantised along `axis`.
 
-    Raises `NotUnderstood` with the reason if not.
+    Raises `NotUnderstood` with the reason if not, `ModelFormatError` for scales whose product no kernel defines.
     """
     site.require_quantised(ifm, site.output)
     if weights.dtype is not ifm.dtype:
@@ -100,6 +101,7 @@ def require_weights(site: Site, ifm: Tensor, weights: Tensor, axis: int) -> None
         raise NotUnderstood(
             f"weights '{weights.name}' are quantised along axis {weights.quantisation.axis}, not along the outputs"
         )
+    site.check_factors(*effective_scales(site.kind, ifm, weights, site.output))
 
 
 def check_bias(site: Site, outputs: int) -> None:

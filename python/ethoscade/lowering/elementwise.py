@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import cast
 
 from ..ir import AddAttrs, Graph, Operator
-from ..quantised import activation_range
+from ..quantised import ADD_HEADROOM_BITS, activation_range
 from ..target import Accelerator
 from . import limits, views
 from .stage import Primitive, Stage
 from .te import Compute
-
-_HEADROOM_BITS = 20
-"""TFLite adds 8-bit operands at 2^20 times the scale's resolution."""
 
 
 def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
@@ -35,10 +32,10 @@ def _scales(graph: Graph, op: Operator) -> str | None:
     scales = [graph.tensors[cast(int, t)].quantisation for t in (*op.inputs[:2], op.outputs[0])]
     a, b, out = (1.0 if q is None else q.scale for q in scales)
     largest = max(a, b)
-    factor = 2.0 * largest / (out * (1 << _HEADROOM_BITS))
+    factor = 2.0 * largest / (out * (1 << ADD_HEADROOM_BITS))
     if limits.npu_scale(factor)[0] == 0 or limits.npu_scale(min(a, b) / (2.0 * largest))[0] == 0:
         return f"scales {a:g} and {b:g} against an output of {out:g} lie too far apart; a factor below 2^-32 is lost"
-    return limits.rescale(factor)
+    return limits.rescale(factor, limits.LARGEST_VALUE << ADD_HEADROOM_BITS)
 
 
 def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:

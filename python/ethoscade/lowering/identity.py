@@ -20,7 +20,9 @@ def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
     if len(ifm.shape) > 4:
         return f"'{ifm.name}' has {len(ifm.shape)} dimensions; at most 4 are possible"
     factor = scale_of(ifm) / scale_of(ofm)
-    return limits.first((limits.elements(ofm, views.image_shape(ifm.shape)), limits.rescale(factor)))
+    return limits.first(
+        (limits.elements(ofm, views.image_shape(ifm.shape)), limits.rescale(factor, limits.LARGEST_VALUE))
+    )
 
 
 def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:

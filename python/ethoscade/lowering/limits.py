@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..ir import DType, Graph, Operator, Tensor, Window
-from ..quantised import multiplier_and_shift
+from ..quantised import MAX_LEFT_SHIFT, multiplier_and_shift
 
 MAX_DIMENSION = 65536
 MAX_STRIDE = 3
@@ -27,6 +27,10 @@ MAX_PAD_AFTER = 128
 MAX_BIAS = (1 << 39) - 1
 MAX_WEIGHT_SUM = 127 * 65536
 """Largest sum of |weight| behind one output: times 255 it stays inside the 32-bit accumulator."""
+
+MAX_ACCUMULATOR = (1 << 31) - 1
+LARGEST_VALUE = 255
+"""Largest distance of an 8-bit value from its zero point."""
 
 DTYPES = (DType.INT8, DType.UINT8)
 
@@ -132,11 +136,24 @@ def padding(window: Window) -> str | None:
     return None
 
 
-def rescale(real: float) -> str | None:
-    """The factor from accumulator to output fits the NPU's 32-bit scale and 6-bit shift."""
+def rescale(real: float, largest: int) -> str | None:
+    """The factor from accumulator to output fits the NPU's 32-bit scale and 6-bit shift.
+
+    Sums of up to `largest` stay within 32 bits, before and after the factor shifts them left: where they do not,
+    kernels of CPUs wrap and the NPU does not.
+    """
     _, shift = multiplier_and_shift(real)
-    if shift > 31:
-        return f"the factor from accumulator to output is {real:g}; it must be below 2^31"
+    if shift > MAX_LEFT_SHIFT:
+        return f"the factor from accumulator to output is {real:g}; it must be below 2^{MAX_LEFT_SHIFT}"
+    return left_shift(shift, largest, real)
+
+
+def left_shift(shift: int, largest: int, real: float) -> str | None:
+    """Sums of up to `largest` stay within 32 bits, also where they are shifted left for the factor `real`."""
+    shift = max(shift, 0)
+    if largest << shift > MAX_ACCUMULATOR:
+        shifted = f", shifted left by {shift} for a factor of {real:g}," if shift else ""
+        return f"sums of up to {largest}{shifted} leave 32 bits, where no kernel is defined"
     return None
 
 

@@ -29,10 +29,11 @@ def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
     size = views.output_size(window, ifm.shape[1], ifm.shape[2])
     if (reason := limits.first((limits.elements(ofm, (*size, ifm.shape[3])), limits.kernel(window)))) is not None:
         return reason
-    shift = _scale(ifm, ofm, window.kernel_h * window.kernel_w)[1]
+    count = window.kernel_h * window.kernel_w
+    shift = _scale(ifm, ofm, count)[1]
     if not 0 <= shift <= 63:
         return f"scales {scale_of(ifm):g} and {scale_of(ofm):g} need a shift of {shift}; 0 to 63 are possible"
-    return None
+    return limits.left_shift(31 - shift, limits.LARGEST_VALUE * count, scale_of(ifm) / scale_of(ofm) / count)
 
 
 def _window(ifm: Tensor, axes: tuple[int, ...]) -> Window:

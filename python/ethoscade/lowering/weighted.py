@@ -17,6 +17,8 @@ from .stage import Weights
 
 _PIECE_WEIGHTS = 1 << 16
 """Weights that are looked at together."""
+_EASY_BIAS = limits.MAX_ACCUMULATOR - limits.LARGEST_VALUE * limits.MAX_WEIGHT_SUM
+"""A bias up to this fits the accumulator with any weights that fit it."""
 
 
 def operands(graph: Graph, op: Operator) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
@@ -40,7 +42,7 @@ def support(graph: Graph, op: Operator, rank: int, output_axis: int) -> str | No
         limits.same_dtype(ifm, weights, ofm)
         or _weights(weights, rank, output_axis)
         or (None if bias is None else _bias(bias, weights.shape[output_axis]))
-        or _scales(op, ifm, weights, ofm)
+        or _scales(effective_scales(op.kind, ifm, weights, ofm), weights, bias, output_axis)
     )
 
 
@@ -57,22 +59,10 @@ def _weights(weights: Tensor, rank: int, output_axis: int) -> str | None:
         return f"weights '{weights.name}' have {count} scales; 1 or {channels}, one per output channel, are possible"
     if len(set(weights.quantisation.zero_points)) > 1:
         return f"weights '{weights.name}' have different zero points per channel; one is possible"
-    heaviest = _heaviest(weights.data, _zero_point(weights), output_axis)
+    heaviest = int(_magnitudes(weights, output_axis).max(initial=0))
     if heaviest > limits.MAX_WEIGHT_SUM:
         return f"magnitudes of one channel's weights add up to {heaviest}; the limit is {limits.MAX_WEIGHT_SUM}"
     return None
-
-
-def _heaviest(stored: npt.NDArray[np.generic], zero_point: int, output_axis: int) -> int:
-    """The largest sum of magnitudes of one channel's weights."""
-    channels = np.moveaxis(stored, output_axis, 0)
-    # A few channels at a time: wide integers take eight times the file's bytes.
-    step = max(_PIECE_WEIGHTS * len(channels) // max(stored.size, 1), 1)
-    most = 0
-    for first in range(0, len(channels), step):
-        centred = channels[first : first + step].astype(np.int64) - zero_point
-        most = max(most, int(np.abs(centred).reshape(len(centred), -1).sum(axis=1).max()))
-    return most
 
 
 def _bias(bias: Tensor, channels: int) -> str | None:
@@ -88,8 +78,34 @@ def _bias(bias: Tensor, channels: int) -> str | None:
     return None
 
 
-def _scales(op: Operator, ifm: Tensor, weights: Tensor, ofm: Tensor) -> str | None:
-    return limits.rescale(max(effective_scales(op.kind, ifm, weights, ofm)))
+def _magnitudes(weights: Tensor, output_axis: int) -> npt.NDArray[np.int64]:
+    """The sum of |weight| behind each output channel. Precondition: the weights are constant."""
+    channels = np.moveaxis(cast("npt.NDArray[np.generic]", weights.data), output_axis, 0)
+    zero_point = _zero_point(weights)
+    # A few channels at a time: wide integers take eight times the file's bytes.
+    step = max(_PIECE_WEIGHTS * len(channels) // max(channels.size, 1), 1)
+    found = np.zeros(len(channels), np.int64)
+    for first in range(0, len(channels), step):
+        centred = channels[first : first + step].astype(np.int64) - zero_point
+        found[first : first + step] = np.abs(centred).reshape(len(centred), -1).sum(axis=1)
+    return found
+
+
+def _scales(reals: tuple[float, ...], weights: Tensor, bias: Tensor | None, output_axis: int) -> str | None:
+    constant = np.zeros(1, np.int64)
+    if bias is not None and bias.data is not None:
+        constant = np.abs(bias.data.reshape(-1).astype(np.int64))
+    if max(reals) < 0.5 and int(constant.max()) <= _EASY_BIAS:
+        return None
+    sums = limits.LARGEST_VALUE * _magnitudes(weights, output_axis) + constant
+    factors = np.broadcast_to(np.array(reals), sums.shape)
+    # What rounds to zero does so whichever way a sum wraps: dead channels have such biases.
+    matter = np.minimum(sums, 1 << 31) * factors >= 0.49
+    return limits.first(
+        limits.rescale(float(real), int(most))
+        for real, most, matters in zip(factors, sums, matter, strict=True)
+        if matters
+    )
 
 
 def _zero_point(weights: Tensor) -> int:

@@ -86,9 +86,9 @@ def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Ar
     """
     op = graph.operators[operator] if isinstance(operator, int) else operator
     if not is_known(op):
+        why = op.opaque if op.kind in KINDS else "nothing here computes operators of its kind"
         raise UnsupportedOperatorError(
-            f"operator '{op.name}': {op.opaque or f'{op.kind} has no reference semantics'}; "
-            f"known are {', '.join(sorted(KINDS))}",
+            f"operator '{op.name}' ({op.kind}) has no reference in ethoscade: {why}",
             operator=op.name,
             constraint="reference semantics",
         )

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..ir import Graph, MeanAttrs, Operator, PoolAttrs
 from ..quantised import activation_range, multiplier_and_shift, scale_of, zero_point_of
 from .fixed_point import multiply, wrap
-from .windows import output_size, pad_spatial, tap
+from .windows import output_size, pad_spatial, seen, tap
 
 Array = npt.NDArray[np.generic]
 
@@ -26,8 +26,9 @@ def average_pool_2d(graph: Graph, op: Operator, inputs: Sequence[Array | None]) 
     """
     attrs = cast(PoolAttrs, op.attrs)
     ofm = graph.tensors[op.outputs[0]]
-    x = cast(Array, inputs[0]).astype(np.int64)
-    window = attrs.window
+    met = seen(attrs.window, *cast(Array, inputs[0]).shape[1:3])
+    x = met.of(cast(Array, inputs[0])).astype(np.int64)
+    window = met.window
     padded = pad_spatial(x, window, 0)
     inside = pad_spatial(np.ones((1, *x.shape[1:3], 1), dtype=np.int64), window, 0)
     rows, columns = output_size(padded.shape, window)
@@ -47,8 +48,8 @@ def max_pool_2d(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> A
     """MAX_POOL_2D: the largest stored value inside the image; nothing is rescaled."""
     attrs = cast(PoolAttrs, op.attrs)
     ofm = graph.tensors[op.outputs[0]]
-    x = cast(Array, inputs[0])
-    window = attrs.window
+    met = seen(attrs.window, *cast(Array, inputs[0]).shape[1:3])
+    x, window = met.of(cast(Array, inputs[0])), met.window
     padded = pad_spatial(x, window, ofm.dtype.limits[0])
     largest = tap(padded, window, 0, 0).copy()
     for ky in range(window.kernel_h):

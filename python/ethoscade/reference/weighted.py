@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..ir import Activation, ConvAttrs, DType, FullyConnectedAttrs, Graph, Operator, Tensor
 from ..quantised import activation_range, effective_scales, multiplier_and_shift, zero_point_of
 from .fixed_point import Int64, multiply, multiply_wide, wrap
-from .windows import correlate, output_size, pad_spatial, tap
+from .windows import correlate, output_size, pad_spatial, seen, tap
 
 Array = npt.NDArray[np.generic]
 
@@ -73,12 +73,15 @@ def conv_2d(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array
     """CONV_2D: weights (output channels, kernel height, kernel width, input channels per group)."""
     attrs = cast(ConvAttrs, op.attrs)
     operands = _operands(graph, op, inputs)
-    x = operands.x.astype(np.float64) - zero_point_of(operands.ifm)
-    w = operands.w.astype(np.float64) - _weight_zero_point(operands)
-    padded = pad_spatial(x, attrs.window, 0)
+    met = seen(attrs.window, *operands.x.shape[1:3])
+    if met.nothing:
+        return _finish(operands, np.zeros(operands.ofm.shape, np.int64), attrs.activation)
+    x = met.of(operands.x).astype(np.float64) - zero_point_of(operands.ifm)
+    w = operands.w[:, met.rows, met.columns].astype(np.float64) - _weight_zero_point(operands)
+    padded = pad_spatial(x, met.window, 0)
     groups = padded.shape[3] // w.shape[3]
     xs, ws = np.split(padded, groups, axis=3), np.split(w, groups, axis=0)
-    acc = np.concatenate([correlate(a, b, attrs.window) for a, b in zip(xs, ws, strict=True)], axis=3)
+    acc = np.concatenate([correlate(a, b, met.window) for a, b in zip(xs, ws, strict=True)], axis=3)
     return _finish(operands, acc.astype(np.int64), attrs.activation)
 
 
@@ -90,12 +93,15 @@ def depthwise_conv_2d(graph: Graph, op: Operator, inputs: Sequence[Array | None]
     attrs = cast(ConvAttrs, op.attrs)
     operands = _operands(graph, op, inputs)
     kind = np.int64 if operands.ifm.dtype is DType.INT16 else np.int32
-    x = operands.x.astype(kind) - kind(zero_point_of(operands.ifm))
-    w = operands.w.astype(kind) - kind(_weight_zero_point(operands))
+    met = seen(attrs.window, *operands.x.shape[1:3])
+    if met.nothing:
+        return _finish(operands, np.zeros(operands.ofm.shape, np.int64), attrs.activation)
+    x = met.of(operands.x).astype(kind) - kind(zero_point_of(operands.ifm))
+    w = operands.w[:, met.rows, met.columns].astype(kind) - kind(_weight_zero_point(operands))
     multiplier = w.shape[3] // x.shape[3]
     if multiplier > 1:
         x = np.repeat(x, multiplier, axis=3)
-    window = attrs.window
+    window = met.window
     padded = pad_spatial(x, window, 0)
     rows, columns = output_size(padded.shape, window)
     acc = np.zeros((x.shape[0], rows, columns, w.shape[3]), dtype=kind)

@@ -5,6 +5,7 @@ Owns geometry only; quantisation is the caller's business.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -15,6 +16,56 @@ from ..ir import Window
 Element = TypeVar("Element", bound=np.generic)
 
 _CHUNK_ELEMENTS = 1 << 21  # of the unfolded input at a time: 16 MiB as float64
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A window without the kernel positions that meet nothing but padding, and the part of an image that it meets.
+
+    `rows` and `columns` are the positions that are left, possibly none; `crop` is what of the image's height and width
+    they meet. The window makes as many outputs of the cropped image as the whole one of the whole image.
+    """
+
+    window: Window
+    rows: slice
+    columns: slice
+    crop: tuple[slice, slice]
+
+    @property
+    def nothing(self) -> bool:
+        """Whether every output lies in padding alone."""
+        return bool(self.rows.stop <= self.rows.start or self.columns.stop <= self.columns.start)
+
+    def of(self, image: npt.NDArray[Element]) -> npt.NDArray[Element]:
+        """The part of an image (NHWC) that is met."""
+        return image[:, self.crop[0], self.crop[1]]
+
+
+def seen(window: Window, height: int, width: int) -> Seen:
+    """What `window` meets of an image: padding may be as far as a file says, work and memory are not."""
+    rows, vertical, (top, bottom) = _met(
+        window.kernel_h, window.stride_h, window.dilation_h, (window.pad_top, window.pad_bottom), height
+    )
+    columns, horizontal, (left, right) = _met(
+        window.kernel_w, window.stride_w, window.dilation_w, (window.pad_left, window.pad_right), width
+    )
+    kernel_h, kernel_w = rows.stop - rows.start, columns.stop - columns.start
+    pads = {"pad_top": top, "pad_bottom": bottom, "pad_left": left, "pad_right": right}
+    left_over = replace(window, kernel_h=kernel_h, kernel_w=kernel_w, **pads)
+    return Seen(left_over, rows, columns, (vertical, horizontal))
+
+
+def _met(
+    kernel: int, stride: int, dilation: int, padding: tuple[int, int], extent: int
+) -> tuple[slice, slice, tuple[int, int]]:
+    """Kernel positions that meet the image, what they meet of it, and the padding that they still need."""
+    before, after = padding
+    last = (extent + before + after - (kernel - 1) * dilation - 1) // stride * stride
+    first = max(0, -((last - before) // dilation))
+    end = min(kernel, (extent - 1 + before) // dilation + 1)
+    before -= first * dilation
+    after = last + (end - first - 1) * dilation + 1 - extent - before
+    return slice(first, end), slice(max(0, -before), extent - max(0, -after)), (max(0, before), max(0, after))
 
 
 def pad_spatial(x: npt.NDArray[Element], window: Window, fill: float | int) -> npt.NDArray[Element]:

@@ -12,12 +12,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import Graph, Operator
-from .activations import fuse_activation
+from .activations import ACTIVATIONS, fuse_activation, why_activation
 from .constants import fold_constants
-from .draft import OnNpu, understood
-from .pads import fold_pad
+from .draft import Draft, OnNpu, understood
+from .pads import fold_pad, why_pad
 from .requantise import requantise
-from .reshapes import fold_reshape
+from .reshapes import RESHAPES, fold_reshape, why_reshape
 
 __all__ = [
     "OnNpu",
@@ -29,6 +29,7 @@ __all__ = [
     "requantise",
     "simplify",
     "understood",
+    "why_kept",
 ]
 
 
@@ -50,6 +51,25 @@ def simplify(graph: Graph, on_npu: OnNpu = understood) -> Graph:
             return drop_dead(graph)
 
 
+def why_kept(graph: Graph, on_npu: OnNpu = understood) -> dict[int, str]:
+    """What keeps operators from vanishing though a rule here is for their kind, by index.
+
+    In sentences without a full stop, for a graph that `simplify` is done with.
+    """
+    draft = Draft(graph)
+    found: dict[int, str] = {}
+    for index, operator in enumerate(graph.operators):
+        if operator.opaque is not None:
+            continue
+        if operator.kind == "PAD":
+            found[index] = why_pad(graph, draft, index, on_npu)
+        elif operator.kind in RESHAPES:
+            found[index] = why_reshape(graph, draft, index, on_npu)
+        elif operator.kind in ACTIVATIONS:
+            found[index] = why_activation(graph, draft, index, on_npu)
+    return found
+
+
 def drop_dead(graph: Graph) -> Graph:
     """Remove operators whose results nobody reads and tensors that nobody mentions; indices become dense again.
 
@@ -62,6 +82,7 @@ def drop_dead(graph: Graph) -> Graph:
         if needed.isdisjoint(operator.outputs) and not _has_effects(graph, operator):
             continue
         needed.update(t for t in operator.inputs if t is not None)
+        needed.update(operator.intermediates)
         kept.append(operator)
     needed.update(graph.inputs, *(op.outputs for op in kept))
     if len(needed) == len(graph.tensors) and len(kept) == len(graph.operators):
@@ -76,6 +97,7 @@ def drop_dead(graph: Graph) -> Graph:
                 op,
                 inputs=tuple(None if t is None else index[t] for t in op.inputs),
                 outputs=tuple(index[t] for t in op.outputs),
+                intermediates=tuple(index[t] for t in op.intermediates),
             )
             for op in reversed(kept)
         ),

@@ -6,13 +6,14 @@ same number of elements, and FULLY_CONNECTED may read one.
 
 from __future__ import annotations
 
+import enum
 import math
 
 from ..errors import ModelFormatError
 from ..ir import FullyConnectedAttrs, Graph, Operator
 from .draft import Draft, OnNpu, same_values, understood
 
-_KINDS = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
+RESHAPES = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 
 
 def fold_reshape(graph: Graph, on_npu: OnNpu = understood) -> Graph:
@@ -24,24 +25,56 @@ def fold_reshape(graph: Graph, on_npu: OnNpu = understood) -> Graph:
     """
     draft = Draft(graph)
     for index, operator in enumerate(graph.operators):
-        if operator.opaque is not None or operator.kind not in _KINDS or not _target_known(draft, operator):
+        if operator.opaque is not None or operator.kind not in RESHAPES:
             continue
-        first, result = operator.inputs[0], operator.outputs[0]
-        if first is None:
-            continue
-        source = draft.resolve(first)
-        before, after = draft.tensors[source], draft.tensors[result]
-        # Whoever reads a variable changes it; a copy taken before is not the same value.
-        if before.is_constant or before.is_variable or not same_values(before, after):
-            continue
-        same_shape = before.shape == after.shape
-        if not draft.is_output(result) and (same_shape or _only_count(graph, draft, result, on_npu)):
+        way = _way(graph, draft, index, on_npu)
+        if way is _Way.READERS:
             draft.bypass(index)
-        elif draft.read_only_by(source, index) and not draft.is_given(source):
-            maker = draft.operators[draft.producer[source]]
-            if maker is not None and (same_shape or (len(maker.outputs) == 1 and on_npu(graph, maker))):
-                draft.absorb(index)
+        elif way is _Way.MAKER:
+            draft.absorb(index)
     return draft.finish()
+
+
+def why_reshape(graph: Graph, draft: Draft, index: int, on_npu: OnNpu) -> str:
+    """What keeps an understood reshape from vanishing, in a sentence without a full stop."""
+    way = _way(graph, draft, index, on_npu)
+    return way if isinstance(way, str) else "it moves nothing and vanishes"
+
+
+class _Way(enum.Enum):
+    """Who does without the reshape."""
+
+    READERS = enum.auto()
+    MAKER = enum.auto()
+
+
+def _way(graph: Graph, draft: Draft, index: int, on_npu: OnNpu) -> _Way | str:
+    """How a reshape can vanish, or what is in the way."""
+    operator = graph.operators[index]
+    first, result = operator.inputs[0], operator.outputs[0]
+    if first is None or not _target_known(draft, operator):
+        return f"the shape that {operator.kind} makes is known only at run time"
+    source = draft.resolve(first)
+    before, after = draft.tensors[source], draft.tensors[result]
+    # Whoever reads a variable changes it; a copy taken before is not the same value.
+    if before.is_constant or before.is_variable:
+        return (
+            f"its input '{before.name}' is a {'constant' if before.is_constant else 'variable'}, of which it is a copy"
+        )
+    if not same_values(before, after):
+        return f"it changes the quantisation from '{before.name}' to '{after.name}'"
+    same_shape = before.shape == after.shape
+    if not draft.is_output(result) and (same_shape or _only_count(graph, draft, result, on_npu)):
+        return _Way.READERS
+    copy = f"{operator.kind} is a copy on the CPU where readers depend on the new shape"
+    if draft.is_given(source):
+        return f"{copy} and its input '{before.name}' is given from outside"
+    if not draft.read_only_by(source, index):
+        return f"{copy} and others read its input '{before.name}' as it is"
+    maker = draft.operators[draft.producer[source]]
+    if maker is not None and (same_shape or (len(maker.outputs) == 1 and on_npu(graph, maker))):
+        return _Way.MAKER
+    return f"{copy} and its input '{before.name}' is made on the CPU, or beside other outputs"
 
 
 def _only_count(graph: Graph, draft: Draft, tensor: int, on_npu: OnNpu) -> bool:

@@ -281,7 +281,9 @@ def _dense_ids(
             for tensor in live:
                 see(tensor)
             for tensor in op.outputs:
-                see(tensor, live[0] if op.kind in _RESHAPES and op.opaque is None and live else None)
+                # A variable changes under its readers' hands: what is taken from it needs bytes of its own.
+                shared = op.kind in _RESHAPES and op.opaque is None and live and not graph.tensors[live[0]].is_variable
+                see(tensor, live[0] if shared else None)
     return ids
 
 

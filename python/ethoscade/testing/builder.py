@@ -26,7 +26,8 @@ class ModelBuilder(ShapeRecorder):
 
     `dtype` is INT8 or UINT8; int8 convolution weights are quantised per channel unless `per_channel` is False. Weights
     and biases that are not given are drawn (He-initialised) from a PCG64 generator with `seed`. An activation
-    without explicit quantisation gets the range that a float64 run of the network on one seeded input shows.
+    without explicit quantisation gets the range that a float64 run of the network on one seeded input shows. `codes_in`
+    is the field that tells an operator's kind in the file: "both", "old" or "new".
 
     Methods raise `ValueError` for shapes that do not fit.
     """
@@ -65,7 +66,7 @@ class ModelBuilder(ShapeRecorder):
     def build(self) -> bytes:
         """The TFLite file."""
         outputs = self._outputs or list(self._operators[-1].outputs)
-        return write_file(self.name, self._tensors, self._operators, self._inputs, outputs)
+        return write_file(self.name, self._tensors, self._operators, self._inputs, outputs, self.codes_in)
 
     def constant(self, real: Real, *, dtype: DType | None = None, quantisation: Quantisation | None = None) -> Value:
         """A constant operand of an 8-bit type; its quantisation is that of its values by default."""

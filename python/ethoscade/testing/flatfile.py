@@ -70,15 +70,22 @@ def write_file(
     operators: Sequence[OperatorRecord],
     inputs: Sequence[int],
     outputs: Sequence[int],
+    codes_in: str = "both",
 ) -> bytes:
-    """The bytes of a TFLite file with one subgraph; the same records give the same bytes."""
+    """The bytes of a TFLite file with one subgraph; the same records give the same bytes.
+
+    `codes_in` says which field of an operator code tells the kind, as all three are found in real files: "old" (int8;
+    for kinds below 127), "new" (int32) or "both".
+    """
+    if codes_in not in ("both", "old", "new"):
+        raise ValueError(f"codes_in is '{codes_in}'; it is both, old or new")
     b = flatbuffers.Builder(1 << 16)
     codes = list(dict.fromkeys((op.kind, op.version) for op in operators))
     constants = [t.data for t in tensors if t.data is not None]
     buffers = _vector(b, tflite.ModelStartBuffersVector, [_buffer(b, None), *(_buffer(b, c) for c in constants)])
     subgraph = _subgraph(b, name, tensors, operators, codes, inputs, outputs)
     subgraphs = _vector(b, tflite.ModelStartSubgraphsVector, [subgraph])
-    opcodes = _vector(b, tflite.ModelStartOperatorCodesVector, [_operator_code(b, *code) for code in codes])
+    opcodes = _vector(b, tflite.ModelStartOperatorCodesVector, [_operator_code(b, *code, codes_in) for code in codes])
     description = b.CreateString("made by ethoscade.testing")
     tflite.ModelStart(b)
     tflite.ModelAddVersion(b, _SCHEMA_VERSION)
@@ -167,12 +174,14 @@ def _quantisation(b: Any, quantisation: Quantisation) -> int:
     return int(tflite.QuantizationParametersEnd(b))
 
 
-def _operator_code(b: Any, kind: str, version: int) -> int:
+def _operator_code(b: Any, kind: str, version: int, codes_in: str) -> int:
     code = getattr(tflite.BuiltinOperator, kind)
     tflite.OperatorCodeStart(b)
-    tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(code, 127))
+    if codes_in != "new":
+        tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(code, 127))
     tflite.OperatorCodeAddVersion(b, version)
-    tflite.OperatorCodeAddBuiltinCode(b, code)
+    if codes_in != "old":
+        tflite.OperatorCodeAddBuiltinCode(b, code)
     return int(tflite.OperatorCodeEnd(b))
 
 

@@ -38,9 +38,16 @@ class Recorder:
     """Collects tensors and operators; a run of the network on one seeded input gives each its range."""
 
     def __init__(
-        self, name: str = "model", *, dtype: DType = DType.INT8, per_channel: bool = True, seed: int = 0
+        self,
+        name: str = "model",
+        *,
+        dtype: DType = DType.INT8,
+        per_channel: bool = True,
+        seed: int = 0,
+        codes_in: str = "both",
     ) -> None:
         self.name = name
+        self.codes_in = codes_in
         self.dtype = dtype
         self.per_channel = per_channel and dtype is DType.INT8
         self._rng = np.random.Generator(np.random.PCG64(seed))

@@ -12,6 +12,9 @@ use crate::program::{Program, Proposal};
 use crate::proposals::{search, Frontier, Stop};
 use crate::python::{class, interruptible};
 
+/// What a Proposal is made of again: bytes, cycles, the two limits of early copies, Plans.
+type ProposalFields = (u64, u64, u64, u64, Vec<PyPlan>);
+
 /// A way to run the network, with what it promises.
 #[derive(PartialEq, Eq)]
 #[pyclass(frozen, eq, name = "Proposal", module = "ethoscade._core")]
@@ -32,7 +35,7 @@ impl PyProposal {
         let plans = plans.into_iter().map(PlanSpec::build).collect::<PyResult<_>>()?;
         Ok(PyProposal { proposal: Proposal { plans, prefetch_bytes, fill_bytes, sram_bytes, cycles } })
     }
-    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (u64, u64, u64, u64, Vec<PyPlan>)) {
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, ProposalFields) {
         let Proposal { sram_bytes, cycles, prefetch_bytes, fill_bytes, .. } = self.proposal;
         (class::<PyProposal>(py), (sram_bytes, cycles, prefetch_bytes, fill_bytes, self.plans()))
     }
