@@ -1,12 +1,16 @@
-"""Runs LiteRT's reference kernels as a process of its own: `python litert_child.py REQUEST.npz ANSWER.npz`.
+"""Runs LiteRT's reference kernels as a process of its own: `python litert_child.py`, requests in, answers out.
 
-The interpreter aborts the whole process on models it dislikes, so nobody imports this file; `verification` starts it by
-path. It therefore imports nothing of ethoscade. Request: `model` (bytes as uint8), `wanted` (tensor indices), and
-`input_R_I` for input number I of run R. Answer: `value_R_T` for tensor T of run R.
+The interpreter aborts the whole process on models it dislikes, so nobody imports this file; `litert` starts it by path.
+It therefore imports nothing of ethoscade. A request is an 8-byte length and an .npz on standard input: `source`, a file
+that is kept for the requests to come; `head`, what goes in front of it; `wanted` tensor indices; `runs`, how often to
+run; `input_R_T`, what tensor T holds before run R. The answer, on standard output in the same form, has `value_R_T` for
+tensor T after run R, or `error`, why LiteRT refused.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from typing import Any
 
@@ -28,22 +32,42 @@ def _interpreter(model: bytes) -> Any:
     return interpreter
 
 
-def main(request_path: str, answer_path: str) -> None:
-    """Answer one request."""
-    with np.load(request_path) as request:
-        interpreter = _interpreter(request["model"].tobytes())
-        details = interpreter.get_input_details()
-        answer, run = {}, 0
-        while f"input_{run}_0" in request:
-            for number, detail in enumerate(details):
-                interpreter.set_tensor(detail["index"], request[f"input_{run}_{number}"])
+def answer(request: Any, source: bytes) -> dict[str, Any]:
+    """What LiteRT says to one request."""
+    found: dict[str, Any] = {}
+    try:
+        interpreter = _interpreter(request["head"].tobytes() + source)
+        for run in range(int(request["runs"])):
             interpreter.reset_all_variables()
+            given = f"input_{run}_"
+            for name in request.files:
+                if name.startswith(given):
+                    index = int(name.removeprefix(given))
+                    # The file may leave a shape to LiteRT, which then knows better than who read the file.
+                    interpreter.set_tensor(index, request[name].reshape(interpreter.get_tensor(index).shape))
             interpreter.invoke()
             for index in request["wanted"]:
-                answer[f"value_{run}_{index}"] = interpreter.get_tensor(int(index))
-            run += 1
-    np.savez(answer_path, **answer)
+                found[f"value_{run}_{index}"] = interpreter.get_tensor(int(index))
+    except (RuntimeError, ValueError) as error:
+        return {"error": np.array(str(error))}
+    return found
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever LiteRT prints is no answer
+    source = b""
+    while header := requests.read(8):
+        with np.load(io.BytesIO(requests.read(int.from_bytes(header, "little")))) as request:
+            if "source" in request:
+                source = request["source"].tobytes()
+            stream = io.BytesIO()
+            np.savez(stream, allow_pickle=False, **answer(request, source))
+        answers.write(stream.tell().to_bytes(8, "little"))
+        answers.write(stream.getbuffer())
+        answers.flush()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -92,6 +92,7 @@ impl Machine {
         let (read, written) = (self.memory.bytes_read, self.memory.bytes_written);
         for (index, command) in commands.iter().enumerate() {
             findings.command = index;
+            findings.operation = kernels + transfers;
             let fault = |fault| NpuError::Command { command: index, operation: command.name(), fault };
             match *command {
                 Command::Set { register, value } => registers.set(register, value),

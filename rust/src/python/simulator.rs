@@ -79,10 +79,10 @@ impl PyRunReport {
         self.report.bytes_written
     }
 
-    /// Findings as (kind, command index, message).
+    /// Findings as (kind, command index, number of the kernel or transfer, message).
     #[getter]
-    fn warnings(&self) -> Vec<(&'static str, usize, &str)> {
-        self.report.warnings.iter().map(|w| (w.kind.name(), w.command, w.message.as_str())).collect()
+    fn warnings(&self) -> Vec<(&'static str, usize, usize, &str)> {
+        self.report.warnings.iter().map(|w| (w.kind.name(), w.command, w.operation, w.message.as_str())).collect()
     }
 
     /// Hazards as (kind, first command or None, second command, region or None for SHRAM, start, end, message).

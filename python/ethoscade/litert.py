@@ -1,0 +1,143 @@
+"""LiteRT's reference kernels at work on a file's operators: all of them, or some with inputs and outputs of their own.
+
+Owns the child process that LiteRT runs in and what is said to it. Which operators run, and what their results mean, is
+the callers' business.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import numpy.typing as npt
+
+from . import litert_models
+from .errors import VerificationError
+
+Array = npt.NDArray[np.generic]
+Values = Mapping[int, Array]
+
+_CHILD = Path(__file__).with_name("litert_child.py")
+_TIMEOUT_SECONDS = 900
+_ERROR_BYTES = 4096
+
+
+class Refused(VerificationError):
+    """LiteRT does not take these operators; the message is its own."""
+
+
+class Aborted(Refused):
+    """LiteRT ended its process on them."""
+
+
+def is_installed() -> bool:
+    """Whether there is a LiteRT to ask."""
+    return importlib.util.find_spec("ai_edge_litert") is not None
+
+
+class Session:
+    """One file in LiteRT, for many requests; a context manager that ends the child process.
+
+    A child that an operator took with it is replaced at the next request.
+    """
+
+    def __init__(self, source: bytes, name: str) -> None:
+        """`source` is the file, `name` the model's in messages."""
+        self._source = litert_models.acceptable(source)
+        self._name = name
+        self._child: subprocess.Popen[bytes] | None = None
+        self._said: IO[bytes] | None = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the child process; another request starts a new one."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            child.communicate()
+        if self._said is not None:
+            self._said.close()
+            self._said = None
+
+    def run(
+        self, operators: Sequence[int], inputs: Sequence[int], wanted: Sequence[int], runs: Sequence[Values]
+    ) -> list[dict[int, Array]]:
+        """The values of the tensors `wanted` after `operators` ran on each of `runs`.
+
+        Without runs the operators are only prepared. They and the tensors are the file's indices. A run has a value for
+        each of `inputs`, and may have one for variables; other variables are reset before it.
+        Raises `Refused`, `Aborted`, and `VerificationError` if LiteRT is not installed or does not answer.
+        """
+        request: dict[str, Array] = {
+            "head": np.frombuffer(litert_models.head(self._source, operators, inputs, wanted), np.uint8),
+            "wanted": np.array(wanted, np.int64),
+            "runs": np.array(len(runs)),
+        }
+        for run, values in enumerate(runs):
+            request |= {f"input_{run}_{index}": value for index, value in values.items()}
+        with np.load(io.BytesIO(self._ask(request))) as answer:
+            if "error" in answer:
+                raise Refused(f"LiteRT refuses model '{self._name}': {' '.join(str(answer['error']).split())}")
+            return [{index: answer[f"value_{run}_{index}"] for index in wanted} for run in range(len(runs))]
+
+    def _ask(self, request: dict[str, Array]) -> bytes:
+        if self._child is None:
+            request["source"] = np.frombuffer(self._source, np.uint8)
+            self._start()
+        child = self._child
+        assert child is not None and child.stdin is not None and child.stdout is not None
+        stream = io.BytesIO()
+        np.savez(stream, allow_pickle=False, **request)
+        slow = threading.Timer(_TIMEOUT_SECONDS, child.kill)
+        slow.start()
+        try:
+            child.stdin.write(len(stream.getbuffer()).to_bytes(8, "little"))
+            child.stdin.write(stream.getbuffer())
+            child.stdin.flush()
+            size = int.from_bytes(child.stdout.read(8), "little")
+            answer = child.stdout.read(size)
+        except OSError:
+            size, answer = 0, b""
+        finally:
+            slow.cancel()
+        if not answer or len(answer) != size:
+            raise self._ended(child)
+        return answer
+
+    def _start(self) -> None:
+        if not is_installed():
+            raise VerificationError(
+                'verification needs LiteRT, which is not installed: pip install "ethoscade[verify]"'
+            )
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the child
+        try:
+            self._child = subprocess.Popen(
+                [sys.executable, str(_CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said
+            )
+        except OSError as error:
+            raise VerificationError(f"LiteRT could not run model '{self._name}': {error}") from error
+
+    def _ended(self, child: subprocess.Popen[bytes]) -> VerificationError:
+        """Why there is no answer: what the child said last, and how it ended."""
+        status = child.wait()
+        assert self._said is not None
+        self._said.seek(0)
+        lines = [line for line in self._said.read().decode(errors="replace").splitlines() if line.strip()]
+        self.close()
+        why = lines[-1][:_ERROR_BYTES] if lines else "it said nothing"
+        how = f"signal {-status}" if status < 0 else f"status {status}"
+        kind = Aborted if status < 0 else VerificationError
+        return kind(f"LiteRT stopped with {how} on model '{self._name}': {why}")
