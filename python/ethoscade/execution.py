@@ -23,7 +23,7 @@ from .cpu_operators import Player
 from .errors import ModelFormatError, SimulationError
 from .frontend import ETHOS_U, read_tflite
 from .inputs import checked_inputs
-from .ir import Graph, Operator
+from .ir import DType, Graph, Operator, Tensor
 from .simulator import Machine, NpuReport, NpuWarning
 
 Array = npt.NDArray[np.generic]
@@ -280,6 +280,8 @@ def _run(
         arena.machine.limit_work(work_limit)
     given = checked_inputs(graph, inputs)
     player.prepare()
+    for index in _state(graph):
+        arena.store(index, _initial(graph.tensors[index]))
     for index, array in given.items():
         arena.store_input(index, array)
     reports = []
@@ -319,6 +321,23 @@ def _run_on_cpu(program: _Program, arena: _Arena, call: CpuCall, player: Player)
     return warnings
 
 
+def _initial(tensor: Tensor) -> Array:
+    """A variable's value before the first inference (TFLite's ResetVariableTensors): zeros, of int8 the zero point."""
+    value = tensor.quantisation.zero_point if tensor.dtype is DType.INT8 and tensor.quantisation is not None else 0
+    return np.full(tensor.shape, value, tensor.dtype.numpy)
+
+
+def _state(graph: Graph) -> list[int]:
+    """The variables that operators read before anybody has written them; the NPU's own memories are none."""
+    found: dict[int, None] = {}
+    made: set[int] = set()
+    for operator in graph.operators:
+        read = operator.inputs[4:] if operator.kind == ETHOS_U else operator.inputs
+        found.update({t: None for t in read if t is not None and graph.tensors[t].is_variable and t not in made})
+        made.update(operator.outputs)
+    return list(found)
+
+
 class _Arena:
     """The memories of one inference and the values in them."""
 
@@ -352,8 +371,7 @@ class _Arena:
             return self._elsewhere[index]
         offset = self.program.offsets.get(index)
         if offset is None and tensor.is_variable:
-            # State starts as zeros (TFLite's ResetVariableTensors).
-            return np.zeros(tensor.shape, tensor.dtype.numpy)
+            return _initial(tensor)
         if offset is None:
             raise ModelFormatError(
                 f"{reader} reads tensor '{tensor.name}', which has no place in the arena and which nobody made",

@@ -43,7 +43,7 @@ _LITERT_ROUNDS_ONCE = frozenset({"FULLY_CONNECTED"})
 """Kinds that LiteRT rounds once, Micro twice; everything else both round twice."""
 
 _LITERT_ABORTS = frozenset({"SOFTMAX"})
-"""Kinds on which LiteRT may end its process by an assertion that Micro is built without, over a result that is clear."""
+"""Kinds on which LiteRT may end its process by an assertion over a result that is clear; on devices there is none."""
 
 
 def input_type(graph: Graph, op: Operator) -> DType | None:

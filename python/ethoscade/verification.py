@@ -269,8 +269,8 @@ class _Evaluation:
         except litert.Refused as error:
             if not (reference.is_known(op) and judges.micro_stands_in(graph, op)):
                 raise VerificationError(
-                    f"no judge for {judges.described(graph, op)}: {error}; and no arithmetic of TensorFlow Lite Micro's "
-                    f"stands in for it"
+                    f"no judge for {judges.described(graph, op)}: {error}; and no arithmetic of TensorFlow Lite "
+                    f"Micro's stands in for it"
                 ) from error
             self.refused = True
             self._in_reference(index)

@@ -11,6 +11,7 @@ import pytest
 from command_line_support import RESIDUAL, TINY, Capture, one_sentence, run, run_json, written
 from ethoscade import litert, reference
 from ethoscade.frontend import read_tflite
+from ethoscade.report import commands
 from ethoscade.verification import random_inputs, reference_outputs
 
 

@@ -11,13 +11,11 @@ from typing import Any
 import tflite
 
 from ..errors import ModelFormatError
-from ..ir import Attrs, Operator, Tensor
+from ..ir import ETHOS_U, Attrs, Operator, Tensor
 from . import channels, elementwise, shaping, windows
 from .flatbuffer import Ledger, integers, union
 from .site import NotUnderstood, Site
 
-ETHOS_U = "ethos-u"
-"""Kind of the custom operator that holds an NPU's commands."""
 _BUILTIN_NAMES = {v: k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int)}
 _READERS: dict[str, Callable[[Site], Attrs]] = {
     "CONV_2D": windows.conv_2d,
