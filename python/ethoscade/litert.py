@@ -84,6 +84,7 @@ class Session:
         request: dict[str, Array] = {
             "head": np.frombuffer(litert_models.head(self._source, operators, inputs, wanted), np.uint8),
             "wanted": np.array(wanted, np.int64),
+            "cleared": np.array(litert_models.custom_outputs(self._source, operators), np.int64),
             "runs": np.array(len(runs)),
         }
         for run, values in enumerate(runs):

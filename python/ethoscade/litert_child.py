@@ -2,9 +2,9 @@
 
 The interpreter aborts the whole process on models it dislikes, so nobody imports this file; `litert` starts it by path.
 It therefore imports nothing of ethoscade. A request is an 8-byte length and an .npz on standard input: `source`, a file
-that is kept for the requests to come; `head`, what goes in front of it; `wanted` tensor indices; `runs`, how often to
-run; `input_R_T`, what tensor T holds before run R. The answer, on standard output in the same form, has `value_R_T` for
-tensor T after run R, or `error`, why LiteRT refused.
+that is kept for the requests to come; `head`, what goes in front of it; `wanted` tensor indices, and those to be
+`cleared` before a run; `runs`, how often to run; `input_R_T`, what tensor T holds before run R. The answer, on standard
+output in the same form, has `value_R_T` for tensor T after run R, or `error`, why LiteRT refused.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ def _interpreter(model: bytes) -> Any:
 
 
 def _clear(interpreter: Any, tensors: Any) -> None:
-    """Zeros where results will be: some operators leave what they did not find as it was."""
+    """Zeros where results will be."""
     for index in tensors:
         try:
             value = interpreter.get_tensor(int(index))
-        except ValueError:  # it has no memory before it has a shape
+        except ValueError:
             continue
-        interpreter.set_tensor(int(index), np.zeros_like(value))
+        if value.size:  # others get their memory with their shape, when the operator runs
+            interpreter.set_tensor(int(index), np.zeros_like(value))
 
 
 def answer(request: Any, source: bytes) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def answer(request: Any, source: bytes) -> dict[str, Any]:
     try:
         interpreter = _interpreter(request["head"].tobytes() + source)
         for run in range(int(request["runs"])):
-            _clear(interpreter, request["wanted"])
+            _clear(interpreter, request["cleared"])
             interpreter.reset_all_variables()
             given = f"input_{run}_"
             for name in request.files:

@@ -68,6 +68,15 @@ def head(source: bytes, operators: Sequence[int], inputs: Sequence[int], outputs
     return words.finish()
 
 
+def custom_outputs(source: bytes, operators: Sequence[int]) -> list[int]:
+    """The tensors that custom operators make: detections, say, whose kernel leaves what it did not find as it was."""
+    model = tflite.Model.GetRootAs(source, 0)
+    subgraph = model.Subgraphs(0)
+    tables = (subgraph.Operators(index) for index in operators)
+    custom = (table for table in tables if model.OperatorCodes(table.OpcodeIndex()).CustomCode())
+    return [int(table.Outputs(i)) for table in custom for i in range(table.OutputsLength())]
+
+
 def _entry(field: int) -> int:
     """A field's entry in its table's vtable."""
     return 4 + 2 * field

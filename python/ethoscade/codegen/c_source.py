@@ -199,9 +199,9 @@ struct {prefix}_outputs {prefix}_arena_outputs(void);
 def _memory(module: _Module) -> str:
     """The arena's size, in whole cache lines: what the driver invalidates must hold nobody else's bytes."""
     macro, prefix = module.macro, module.prefix
-    return f"""/* Bytes of a line of the data cache, a power of two from 16 on. Before a run the driver writes the lines of
- * arena and constants back to memory, and afterwards it drops them: a neighbour in a line of theirs would lose what it
- * wrote meanwhile. Define it alike for all files that include this one. */
+    return f"""/* Bytes of a line of the data cache, a power of two from 16 on. Before a run the driver writes the lines
+ * of arena and constants back to memory, and afterwards it drops them: a neighbour in a line of theirs would lose what
+ * it wrote meanwhile. Define it alike for all files that include this one. */
 #ifndef {macro}_CACHE_LINE_BYTES
 #define {macro}_CACHE_LINE_BYTES {CACHE_LINE_BYTES}
 #endif
