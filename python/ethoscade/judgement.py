@@ -28,8 +28,8 @@ def on_simulator(artifact: Artifact, source: Graph, seeds: int, constant_bytes: 
 
         def execute(inputs: Arrays) -> Observation:
             result = run_artifact(artifact, inputs, player)
-            findings = result.hazards + len(result.warnings)
-            return Observation(result.outputs, findings, result.arena_touched_bytes + constant_bytes)
+            found = [*result.warnings, *(hazard.message for report in result.reports for hazard in report.hazards)]
+            return Observation(result.outputs, len(found), result.arena_touched_bytes + constant_bytes, found)
 
         return verify(source, execute, seeds)
 

@@ -29,6 +29,7 @@ JUDGE_LITERT = "litert"
 JUDGE_MICRO = "litert + TFLM rounding of fully connected"
 JUDGE_CUT = "litert, ethoscade's reference for operators that it refuses"
 
+_FINDINGS = 10
 _SHAPE_ONLY = frozenset({"SHAPE"})  # operators whose output depends on no value
 
 
@@ -37,7 +38,8 @@ class Verification:
     """Outcome of comparing a compiled network with the reference on several seeds.
 
     `elements`, `mismatches` and `hazards` (the simulator's, and its warnings) are sums over the seeds, `max_abs_diff`
-    (in stored integers) and `sram_touched_bytes` maxima. `judge` says what the reference was.
+    (in stored integers) and `sram_touched_bytes` maxima. `judge` says what the reference was. `findings` are the first
+    of the hazards as sentences, each once.
     """
 
     ok: bool
@@ -48,18 +50,21 @@ class Verification:
     hazards: int
     sram_touched_bytes: int
     judge: str
+    findings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Observation:
     """What one execution of the compiled network showed; outputs by the names of the original graph's outputs.
 
-    `hazards` counts whatever the simulator found fault with: unordered accesses and reads of unwritten bytes.
+    `hazards` counts whatever the simulator found fault with: unordered accesses, reads of unwritten bytes, and sums
+    beyond the accumulator that show in an output. `findings` are sentences about them.
     """
 
     outputs: Mapping[str, Array]
     hazards: int
     sram_touched_bytes: int
+    findings: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +85,17 @@ def verify(graph: Graph, execute: Callable[[Mapping[str, Array]], Observation], 
     elements = mismatches = hazards = touched = 0
     largest: float = 0
     judge = JUDGE_LITERT
+    findings: dict[str, None] = {}
     for given, expected in zip(inputs, reference_runs(graph, inputs), strict=True):
         seen = execute(given)
         counted, wrong, difference = compare(seen.outputs, expected.outputs)
         elements, mismatches, hazards = elements + counted, mismatches + wrong, hazards + seen.hazards
         largest, touched = max(largest, difference), max(touched, seen.sram_touched_bytes)
         judge = expected.judge
+        findings.update(dict.fromkeys(seen.findings))
     ok = elements > 0 and mismatches == 0 and hazards == 0
-    return Verification(ok, seeds, elements, mismatches, largest, hazards, touched, judge)
+    told = tuple(findings)[:_FINDINGS]
+    return Verification(ok, seeds, elements, mismatches, largest, hazards, touched, judge, told)
 
 
 def compare(outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> tuple[int, int, float]:

@@ -60,11 +60,14 @@ def test_bounds_of_sums_are_reached() -> None:
 
 def test_the_simulator_names_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lowered all the same, such a sum is told of, with the operator whose it is."""
+    needs_litert()
     monkeypatch.setattr(weighted, "_sums", lambda *_: None)
     compiled = ethoscade.compile(network(2.0**-24))
     assert compiled.cpu_operators == ()
     x = np.full((1, 3, 3, 4), 127, np.int8)
     (warning,) = compiled.simulate({"input0": x}).warnings
     assert "operator 'conv'" in warning and "32-bit accumulator, and the output depends" in warning
+    check = compiled.verify(seeds=1)
+    assert not check.ok and check.hazards == 1 and check.findings == (warning,)
     saved = ethoscade.simulate(tflite.write(compiled.artifact), {"input0": x})
     assert [text.split(": ", 1)[1] for text in saved.warnings] == [warning.split(": ", 1)[1]]
