@@ -211,8 +211,19 @@ def _outputs(graph: Graph, values: Mapping[int, Array]) -> dict[str, Array]:
     for t in graph.outputs:
         tensor = graph.tensors[t]
         value = values[t] if tensor.data is None else tensor.data
-        outputs[tensor.name] = value.reshape(tensor.shape) if value.size == math.prod(tensor.shape) else value
+        outputs[tensor.name] = value.reshape(tensor.shape)
     return outputs
+
+
+def _check_sizes(graph: Graph, values: Mapping[int, Array]) -> None:
+    """LiteRT works shapes out for itself; a file that leaves one out, or gives another, was planned by its word."""
+    for index, value in values.items():
+        tensor = graph.tensors[index]
+        if value.size != math.prod(tensor.shape) or value.dtype != tensor.dtype.numpy:
+            raise VerificationError(
+                f"tensor '{tensor.name}' is {tensor.dtype.value}{list(tensor.shape)} in the model, by which memory is "
+                f"planned; LiteRT makes {value.dtype}{list(value.shape)} of it: convert the model with static shapes"
+            )
 
 
 class _Evaluation:
@@ -262,8 +273,7 @@ class _Evaluation:
         if made:
             wanted = tuple(dict.fromkeys(made))
             found = self.session.run(operators, graph.inputs, wanted, [dict(values) for values in self.values])
-            for values, new in zip(self.values, found, strict=True):
-                values |= new
+            self._known(found)
 
     def _alone(self, index: int) -> None:
         """One operator in LiteRT on known values; by Micro's arithmetic if LiteRT refuses it and Micro has a kernel."""
@@ -283,7 +293,11 @@ class _Evaluation:
             self.refused = True
             self._in_reference(index)
             return
+        self._known(found)
+
+    def _known(self, found: Sequence[Mapping[int, Array]]) -> None:
         for values, new in zip(self.values, found, strict=True):
+            _check_sizes(self.graph, new)
             values |= new
 
     def _in_reference(self, index: int) -> None:
