@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import struct
 import subprocess
 import sys
 import tempfile
@@ -81,10 +82,15 @@ class Session:
         each of `inputs`, and may have one for variables; other variables are reset before it.
         Raises `Refused`, `Aborted`, and `VerificationError` if LiteRT is not installed or does not answer.
         """
+        try:
+            head = litert_models.head(self._source, operators, inputs, wanted)
+            cleared = litert_models.custom_outputs(self._source, operators)
+        except (struct.error, LookupError, ValueError, TypeError) as error:
+            raise Refused(f"no operator can be taken out of the file of '{self._name}': {error}") from error
         request: dict[str, Array] = {
-            "head": np.frombuffer(litert_models.head(self._source, operators, inputs, wanted), np.uint8),
+            "head": np.frombuffer(head, np.uint8),
             "wanted": np.array(wanted, np.int64),
-            "cleared": np.array(litert_models.custom_outputs(self._source, operators), np.int64),
+            "cleared": np.array(cleared, np.int64),
             "runs": np.array(len(runs)),
         }
         for run, values in enumerate(runs):
