@@ -38,6 +38,11 @@ def write(artifact: Artifact, folder: str | os.PathLike[str]) -> dict[str, Path]
     return {name: write_whole(Path(folder) / name, text.encode()) for name, text in files.items()}
 
 
+def workspace_bytes(artifact: Artifact) -> int:
+    """Bytes of the emitted arena: the artefact's in whole cache lines of the default size."""
+    return -(-artifact.arena_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
+
+
 def header_name(artifact: Artifact) -> str:
     """File name of the network's header."""
     return f"tvmgen_{module_identifier(artifact.name)}.h"
