@@ -1,5 +1,7 @@
 """Plays the CPU operators of a compiled network: on the reference where that knows them, else in LiteRT one by one.
 
+What LiteRT does not take, TensorFlow Lite Micro plays, if it is installed.
+
 Owns who plays which operator and the complaint about those that nobody can, made before the first one runs. Where
 values come from and go to is the caller's business.
 """
@@ -20,7 +22,7 @@ Array = npt.NDArray[np.generic]
 
 
 class Player:
-    """The CPU operators of one network; a context manager that ends LiteRT's process, if one was needed.
+    """The CPU operators of one network; a context manager that ends the engines' processes, if any was needed.
 
     `prepare` must have found nothing missing before `run`.
     """
@@ -36,7 +38,8 @@ class Player:
         self._places = operators
         self._file = file
         self._trusted = trusted
-        self._session: litert.Session | None = None
+        self._sessions: dict[litert.Engine, litert.Session] = {}
+        self._engines: dict[int, litert.Engine] = {}
         self._inputs: dict[int, Sequence[int]] = {}
         self._outputs: dict[int, Sequence[int]] = {}
 
@@ -44,14 +47,14 @@ class Player:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
 
     def missing(self) -> dict[int, str]:
         """The operators that cannot be played, by index, each with the reason."""
         unknown = [index for index in self._places if not reference.is_known(self._graph.operators[index])]
-        if not unknown or self._session is not None:
+        if not unknown or self._sessions:
             return {}
         if not self._trusted:
             return dict.fromkeys(unknown, "they are not among those that ethoscade plays by itself")
@@ -90,13 +93,14 @@ class Player:
         op = self._graph.operators[index]
         if reference.is_known(op):
             return reference.run_operator(self._graph, op, values)
-        assert self._session is not None, "prepare comes first"
+        engine = self._engines[index]
         names, made = self._named(index)
-        state = [t for t in names.values() if self._graph.tensors[t].is_variable]
-        plain = [name for name, t in names.items() if t not in state]
-        given = {name: values[t] for name, t in names.items() if t in values}
-        read_back = {name: t for name, t in names.items() if t in state} | made
-        (found,) = self._session.run([self._places[index]], plain, tuple(read_back), [given])
+        state = {name: t for name, t in names.items() if self._graph.tensors[t].is_variable}
+        plain = [name for name in names if name not in state]
+        known = plain if engine is litert.MICRO else names
+        given = {name: values[names[name]] for name in known if names[name] in values}
+        read_back = made if engine is litert.MICRO else state | made
+        (found,) = self._sessions[engine].run([self._places[index]], plain, tuple(read_back), [given])
         return {t: self._fitted(found[name], self._graph.tensors[t], op) for name, t in read_back.items()}
 
     def _open(self, unknown: Sequence[int]) -> None:
@@ -106,7 +110,8 @@ class Player:
             table = subgraph.Operators(self._places[index])
             self._inputs[index] = [int(table.Inputs(i)) for i in range(table.InputsLength())]
             self._outputs[index] = [int(table.Outputs(i)) for i in range(table.OutputsLength())]
-        self._session = litert.Session(file, self._graph.name)
+        engines = [engine for engine in (litert.LITERT, litert.MICRO) if litert.is_installed(engine)]
+        self._sessions = {engine: litert.Session(file, self._graph.name, engine) for engine in engines}
 
     def _named(self, index: int) -> tuple[dict[int, int], dict[int, int]]:
         """The file's tensors and the graph's of the inputs that are no constants, and of the outputs."""
@@ -116,15 +121,26 @@ class Player:
         return inputs, dict(zip(self._outputs[index], op.outputs, strict=True))
 
     def _refused(self, index: int) -> str | None:
-        """Why LiteRT does not play an operator, or None. It is run on zeros, because some end the process only then."""
-        assert self._session is not None
+        """Why no engine plays an operator, or None; the first that does is remembered."""
+        reasons = []
+        for engine in self._sessions:
+            misses = judges.micro_misses(self._graph, self._graph.operators[index])
+            why = misses if engine is litert.MICRO and misses is not None else self._tried(index, engine)
+            if why is None:
+                self._engines[index] = engine
+                return None
+            reasons.append(why)
+        return "; ".join(reasons)
+
+    def _tried(self, index: int, engine: litert.Engine) -> str | None:
+        """Why an engine does not play an operator, or None. It is run on zeros: some end the process only then."""
         names, made = self._named(index)
         tensors = {name: self._graph.tensors[t] for name, t in names.items()}
         plain = [name for name, tensor in tensors.items() if not tensor.is_variable]
         zeros = {name: np.zeros(tensors[name].shape, tensors[name].dtype.numpy) for name in plain}
         for runs in ([], [zeros]):
             try:
-                self._session.run([self._places[index]], plain, tuple(made), runs)
+                self._sessions[engine].run([self._places[index]], plain, tuple(made), runs)
             except litert.Refused as error:
                 # What it does not want to compute of zeros (a division, say) it may want of others.
                 if not runs or isinstance(error, litert.Aborted):

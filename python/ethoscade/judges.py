@@ -69,6 +69,13 @@ def micro_stands_in(graph: Graph, op: Operator) -> bool:
     return op.kind in _LITERT_ABORTS and has_micro_kernel(graph, op)
 
 
+def micro_misses(graph: Graph, op: Operator) -> str | None:
+    """Why Micro itself cannot be asked about an operator, or None. A state that several operators share escapes it."""
+    state = {t for t in op.inputs if t is not None and graph.tensors[t].is_variable}
+    shared = any(state.intersection(other.inputs) for other in graph.operators if other is not op)
+    return "TensorFlow Lite Micro alone would not see what others do to its state" if shared else None
+
+
 def described(graph: Graph, op: Operator) -> str:
     """An operator with its type, for messages."""
     dtype = input_type(graph, op)

@@ -1,7 +1,7 @@
-"""LiteRT's reference kernels at work on a file's operators: all of them, or some with inputs and outputs of their own.
+"""Reference kernels at work on a file's operators: all of them, or some with inputs and outputs of their own.
 
-Owns the child process that LiteRT runs in and what is said to it. Which operators run, and what their results mean, is
-the callers' business.
+Owns the child process that LiteRT, or TensorFlow Lite Micro, runs in and what is said to it. Which operators run, and
+what their results mean, is the callers' business.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -31,27 +32,42 @@ _TIMEOUT_SECONDS = 900
 _ERROR_BYTES = 4096
 
 
+@dataclass(frozen=True)
+class Engine:
+    """An interpreter: its name in messages, the child's word for it, the package that has it and how to get that."""
+
+    name: str
+    word: str
+    package: str
+    advice: str
+
+
+LITERT = Engine("LiteRT", "litert", "ai_edge_litert", 'pip install "ethoscade[verify]"')
+MICRO = Engine("TensorFlow Lite Micro", "micro", "tflite_micro", "pip install --pre tflite_micro")
+
+
 class Refused(VerificationError):
-    """LiteRT does not take these operators; the message is its own."""
+    """The engine does not take these operators; the message is its own."""
 
 
 class Aborted(Refused):
-    """LiteRT ended its process on them."""
+    """The engine ended its process on them."""
 
 
-def is_installed() -> bool:
-    """Whether there is a LiteRT to ask."""
-    return importlib.util.find_spec("ai_edge_litert") is not None
+def is_installed(engine: Engine = LITERT) -> bool:
+    """Whether there is such an engine to ask."""
+    return importlib.util.find_spec(engine.package) is not None
 
 
 class Session:
-    """One file in LiteRT, for many requests; a context manager that ends the child process.
+    """One file in an engine, for many requests; a context manager that ends the child process.
 
     A child that an operator took with it is replaced at the next request.
     """
 
-    def __init__(self, source: bytes, name: str) -> None:
+    def __init__(self, source: bytes, name: str, engine: Engine = LITERT) -> None:
         """`source` is the file, `name` the model's in messages."""
+        self._engine = engine
         self._source = litert_models.acceptable(source)
         self._name = name
         self._child: subprocess.Popen[bytes] | None = None
@@ -79,8 +95,9 @@ class Session:
         """The values of the tensors `wanted` after `operators` ran on each of `runs`.
 
         Without runs the operators are only prepared. They and the tensors are the file's indices. A run has a value for
-        each of `inputs`, and may have one for variables; other variables are reset before it.
-        Raises `Refused`, `Aborted`, and `VerificationError` if LiteRT is not installed or does not answer.
+        each of `inputs`, and may have one for variables; other variables are reset before it. Micro takes none for
+        variables, and tells only outputs.
+        Raises `Refused`, `Aborted`, and `VerificationError` if the engine is not installed or does not answer.
         """
         try:
             head = litert_models.head(self._source, operators, inputs, wanted)
@@ -89,6 +106,7 @@ class Session:
             raise Refused(f"no operator can be taken out of the file of '{self._name}': {error}") from error
         request: dict[str, Array] = {
             "head": np.frombuffer(head, np.uint8),
+            "inputs": np.array(inputs, np.int64),
             "wanted": np.array(wanted, np.int64),
             "cleared": np.array(cleared, np.int64),
             "runs": np.array(len(runs)),
@@ -97,7 +115,9 @@ class Session:
             request |= {f"input_{run}_{index}": value for index, value in values.items()}
         with np.load(io.BytesIO(self._ask(request))) as answer:
             if "error" in answer:
-                raise Refused(f"LiteRT refuses model '{self._name}': {' '.join(str(answer['error']).split())}")
+                raise Refused(
+                    f"{self._engine.name} refuses model '{self._name}': {' '.join(str(answer['error']).split())}"
+                )
             return [{index: answer[f"value_{run}_{index}"] for index in wanted} for run in range(len(runs))]
 
     def _ask(self, request: dict[str, Array]) -> bytes:
@@ -125,17 +145,19 @@ class Session:
         return answer
 
     def _start(self) -> None:
-        if not is_installed():
-            raise VerificationError(
-                'verification needs LiteRT, which is not installed: pip install "ethoscade[verify]"'
-            )
+        engine = self._engine
+        if not is_installed(engine):
+            raise VerificationError(f"verification needs {engine.name}, which is not installed: {engine.advice}")
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the child
         try:
             self._child = subprocess.Popen(
-                [sys.executable, str(_CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said
+                [sys.executable, str(_CHILD), engine.word],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
             )
         except OSError as error:
-            raise VerificationError(f"LiteRT could not run model '{self._name}': {error}") from error
+            raise VerificationError(f"{engine.name} could not run model '{self._name}': {error}") from error
 
     def _ended(self, child: subprocess.Popen[bytes]) -> VerificationError:
         """Why there is no answer: what the child said last, and how it ended."""
@@ -147,4 +169,4 @@ class Session:
         why = lines[-1][:_ERROR_BYTES] if lines else "it said nothing"
         how = f"signal {-status}" if status < 0 else f"status {status}"
         kind = Aborted if status < 0 else VerificationError
-        return kind(f"LiteRT stopped with {how} on model '{self._name}': {why}")
+        return kind(f"{self._engine.name} stopped with {how} on model '{self._name}': {why}")

@@ -4,10 +4,11 @@ Owns the evaluation of a network by its judges, the seeded inputs and the compar
 the file. What executes the compiled network comes in as a callable: nothing here knows the simulator or the code
 generator.
 
-The reference is LiteRT with its reference kernels, in one run. Where `judges` says that TensorFlow Lite Micro decides,
-and for what LiteRT refuses or ends its process on although Micro has a kernel for it (a SOFTMAX of 512 classes or more,
-say, whose sum of exponentials may ask for a shift by 32), `reference` has Micro's arithmetic; operators that depend on
-such a one run in LiteRT one at a time, on the values so found. An operator that none of the two can judge is named.
+The reference is LiteRT with its reference kernels, in one run. Where `judges` says that TensorFlow Lite Micro
+decides, and for what LiteRT ends its process on although the result is clear (a SOFTMAX of 512 classes or more, say,
+whose sum of exponentials may ask for a shift by 32), `reference` has Micro's arithmetic; what else LiteRT refuses
+(SVDF, say) runs in Micro itself, if that is installed. Operators that depend on such a one run in LiteRT one at a
+time, on the values so found. An operator that none of the two can judge is named.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Array = npt.NDArray[np.generic]
 
 JUDGE_LITERT = "litert"
 JUDGE_MICRO = "litert + TFLM rounding of fully connected"
-JUDGE_CUT = "litert, ethoscade's reference for operators that it refuses"
+JUDGE_CUT = "litert, TFLM or its arithmetic for operators that it refuses"
 
 _FINDINGS = 10
 _SHAPE_ONLY = frozenset({"SHAPE"})  # operators whose output depends on no value
@@ -190,8 +191,11 @@ def reference_runs(graph: Graph, runs: Sequence[Mapping[str, Array]]) -> tuple[E
     for inputs in runs:
         _check_inputs(graph, inputs)
     values = [{t: inputs[graph.tensors[t].name] for t in graph.inputs} for inputs in runs]
-    with litert.Session(graph.source, graph.name) as session:
-        judge = _Evaluation(graph, session, values).all()
+    with (
+        litert.Session(graph.source, graph.name) as session,
+        litert.Session(graph.source, graph.name, litert.MICRO) as micro,
+    ):
+        judge = _Evaluation(graph, session, micro, values).all()
     return tuple(Expectation(_outputs(graph, known), judge) for known in values)
 
 
@@ -229,9 +233,12 @@ def _check_sizes(graph: Graph, values: Mapping[int, Array]) -> None:
 class _Evaluation:
     """The operators of a graph evaluated on several runs at once; `values` gains what becomes known."""
 
-    def __init__(self, graph: Graph, session: litert.Session, values: list[dict[int, Array]]) -> None:
+    def __init__(
+        self, graph: Graph, session: litert.Session, micro: litert.Session, values: list[dict[int, Array]]
+    ) -> None:
         self.graph = graph
         self.session = session
+        self.micro = micro
         self.values = values
         self.refused = False
 
@@ -276,7 +283,7 @@ class _Evaluation:
             self._known(found)
 
     def _alone(self, index: int) -> None:
-        """One operator in LiteRT on known values; by Micro's arithmetic if LiteRT refuses it and Micro has a kernel."""
+        """One operator in LiteRT on known values; if LiteRT refuses it in Micro, or by Micro's arithmetic."""
         graph, op = self.graph, self.graph.operators[index]
         read = tuple(t for t in dict.fromkeys(op.inputs) if t is not None and not graph.tensors[t].is_constant)
         state = tuple(t for t in read if graph.tensors[t].is_variable)
@@ -285,15 +292,23 @@ class _Evaluation:
         try:
             found = self.session.run([index], plain, tuple(dict.fromkeys((*op.outputs, *state))), given)
         except litert.Refused as error:
-            if not (reference.is_known(op) and judges.micro_stands_in(graph, op)):
-                raise VerificationError(
-                    f"no judge for {judges.described(graph, op)}: {error}; and no arithmetic of TensorFlow Lite "
-                    f"Micro's stands in for it"
-                ) from error
             self.refused = True
-            self._in_reference(index)
-            return
+            if reference.is_known(op) and judges.micro_stands_in(graph, op):
+                self._in_reference(index)
+                return
+            found = self._in_micro(index, plain, error)
         self._known(found)
+
+    def _in_micro(self, index: int, plain: Sequence[int], error: litert.Refused) -> list[dict[int, Array]]:
+        """The outputs of an operator that LiteRT refused with `error`, in TensorFlow Lite Micro."""
+        graph, op = self.graph, self.graph.operators[index]
+        if (why := judges.micro_misses(graph, op)) is None:
+            try:
+                given = [{t: values[t] for t in plain} for values in self.values]
+                return self.micro.run([index], plain, op.outputs, given)
+            except VerificationError as second:
+                why = str(second)
+        raise VerificationError(f"no judge for {judges.described(graph, op)}: {error}; {why}") from error
 
     def _known(self, found: Sequence[Mapping[int, Array]]) -> None:
         for values, new in zip(self.values, found, strict=True):

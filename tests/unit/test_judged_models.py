@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ethoscade
+import numpy as np
 import pytest
 from codegen_support import vela_file
 from ethoscade import execution
 from ethoscade.frontend import read_tflite
-from ethoscade.verification import compare, random_inputs, reference_outputs
+from ethoscade.verification import JUDGE_CUT, compare, random_inputs, reference_outputs
 from model_files import NO_MODELS, model_folder
 
 # LOGISTIC behind fully connected; dynamic shapes; MUL; detections; dead channels with biases of -2^31.
@@ -29,6 +30,21 @@ def model(name: str) -> bytes:
 def test_verified(name: str) -> None:
     check = ethoscade.compile(model(name)).verify(seeds=1)
     assert check.ok and check.findings == ()
+
+
+def test_what_ends_litert_is_judged_and_played_by_micro() -> None:
+    """SVDF: LiteRT's kernel ends its process on every one. Vela leaves them to the CPU, with their states."""
+    pytest.importorskip("tflite_micro", reason="TensorFlow Lite Micro is not installed: pip install --pre tflite_micro")
+    data = model("keyword_scrambled_8bit")
+    source, compiled = read_tflite(data, "net"), read_tflite(vela_file(data), "net")
+    assert [op.kind for op in compiled.operators].count("SVDF") == 7
+    (given,) = random_inputs(source, 0).values()
+    expected = reference_outputs(source, {source.tensors[source.inputs[0]].name: given})
+    assert expected.judge == JUDGE_CUT
+    result = execution.run_tflite(compiled, {compiled.tensors[compiled.inputs[0]].name: given})
+    assert result.warnings == () and result.hazards == 0
+    for found, wanted in zip(result.outputs.values(), expected.outputs.values(), strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("name", VELAS)
