@@ -124,8 +124,8 @@ class Player:
         """Why no engine plays an operator, or None; the first that does is remembered."""
         reasons = []
         for engine in self._sessions:
-            misses = judges.micro_misses(self._graph, self._graph.operators[index])
-            why = misses if engine is litert.MICRO and misses is not None else self._tried(index, engine)
+            misses = judges.micro_misses if engine is litert.MICRO else judges.litert_misses
+            why = misses(self._graph, self._graph.operators[index]) or self._tried(index, engine)
             if why is None:
                 self._engines[index] = engine
                 return None

@@ -69,6 +69,15 @@ def micro_stands_in(graph: Graph, op: Operator) -> bool:
     return op.kind in _LITERT_ABORTS and has_micro_kernel(graph, op)
 
 
+def litert_misses(graph: Graph, op: Operator) -> str | None:
+    """Why LiteRT cannot be asked about an operator although it would answer, or end its process, or None."""
+    tensors = (graph.tensors[t] for t in op.inputs if t is not None)
+    state = next((t for t in tensors if t.is_variable and t.dtype is not DType.INT16), None)
+    if op.kind != "SVDF" or input_type(graph, op) is not DType.INT8 or state is None:
+        return None
+    return f"LiteRT takes state '{state.name}' for int16, and it is {state.dtype.value}"
+
+
 def micro_misses(graph: Graph, op: Operator) -> str | None:
     """Why Micro itself cannot be asked about an operator, or None. A state that several operators share escapes it."""
     state = {t for t in op.inputs if t is not None and graph.tensors[t].is_variable}

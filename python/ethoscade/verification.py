@@ -266,7 +266,8 @@ class _Evaluation:
         for i, op in enumerate(self.graph.operators):
             if judges.micro_decides(self.graph, op) and reference.is_known(op):
                 own.add(i)
-            if i in own or (op.kind not in _SHAPE_ONLY and any(t in touched for t in op.inputs)):
+            strange = judges.litert_misses(self.graph, op) is not None
+            if i in own or strange or (op.kind not in _SHAPE_ONLY and any(t in touched for t in op.inputs)):
                 after.add(i)
                 touched.update(op.outputs)
         self.refused = any(self.graph.operators[i].kind == "SOFTMAX" for i in own)
@@ -290,6 +291,8 @@ class _Evaluation:
         given = [{t: values[t] for t in read if t in values} for values in self.values]
         plain = [t for t in read if t not in state]
         try:
+            if (why := judges.litert_misses(graph, op)) is not None:
+                raise litert.Refused(why)
             found = self.session.run([index], plain, tuple(dict.fromkeys((*op.outputs, *state))), given)
         except litert.Refused as error:
             self.refused = True

@@ -32,8 +32,8 @@ def test_verified(name: str) -> None:
     assert check.ok and check.findings == ()
 
 
-def test_what_ends_litert_is_judged_and_played_by_micro() -> None:
-    """SVDF: LiteRT's kernel ends its process on every one. Vela leaves them to the CPU, with their states."""
+def test_what_litert_gets_wrong_is_judged_and_played_by_micro() -> None:
+    """SVDF with states of int8, which LiteRT takes for int16. Vela leaves them to the CPU."""
     pytest.importorskip("tflite_micro", reason="TensorFlow Lite Micro is not installed: pip install --pre tflite_micro")
     data = model("keyword_scrambled_8bit")
     source, compiled = read_tflite(data, "net"), read_tflite(vela_file(data), "net")
