@@ -43,9 +43,9 @@ int32_t tvmgen_mixed_run(struct tvmgen_mixed_inputs* inputs,
 struct tvmgen_mixed_inputs tvmgen_mixed_arena_inputs(void);
 struct tvmgen_mixed_outputs tvmgen_mixed_arena_outputs(void);
 
-/* Bytes of a line of the data cache, a power of two from 16 on. Before a run the driver writes the lines of
- * arena and constants back to memory, and afterwards it drops them: a neighbour in a line of theirs would lose what it
- * wrote meanwhile. Define it alike for all files that include this one. */
+/* Bytes of a line of the data cache, a power of two from 16 on. Before a run the driver writes the lines
+ * of arena and constants back to memory, and afterwards it drops them: a neighbour in a line of theirs would lose what
+ * it wrote meanwhile. Define it alike for all files that include this one. */
 #ifndef TVMGEN_MIXED_CACHE_LINE_BYTES
 #define TVMGEN_MIXED_CACHE_LINE_BYTES 32
 #endif
