@@ -195,7 +195,7 @@ class RunReport:
         transfers: int,
         bytes_read: int,
         bytes_written: int,
-        warnings: Sequence[tuple[str, int, str]],
+        warnings: Sequence[tuple[str, int, int, str]],
         hazards: Sequence[tuple[str, int | None, int, int | None, int, int, str]],
     ) -> RunReport: ...
     @property
@@ -209,7 +209,7 @@ class RunReport:
     @property
     def bytes_written(self) -> int: ...
     @property
-    def warnings(self) -> list[tuple[str, int, str]]: ...
+    def warnings(self) -> list[tuple[str, int, int, str]]: ...
     @property
     def hazards(self) -> list[tuple[str, int | None, int, int | None, int, int, str]]: ...
 

@@ -1,4 +1,4 @@
-"""Runs whole compiled networks: NPU programs on the simulator, CPU operators on the reference, all in one arena.
+"""Runs whole compiled networks: NPU programs on the simulator, CPU operators beside it, all in one arena.
 
 Owns the order of calls, the places of values in the arena and what the run reports about them. It neither knows how a
 program was made nor what its commands do. Files of other compilers run as well, as long as they hold `ethos-u`
@@ -15,15 +15,17 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from . import reference
+from . import provenance
 from .arguments import Count, checked
+from .codegen import tflite
 from .codegen.artifact import Artifact, CpuCall
 from .codegen.layout import padded
+from .cpu_operators import Player
 from .errors import ModelFormatError, SimulationError
 from .frontend import ETHOS_U, read_tflite
 from .inputs import checked_inputs
-from .ir import Graph, Operator
-from .simulator import Machine, NpuReport
+from .ir import DType, Graph, Operator, Tensor
+from .simulator import Machine, NpuReport, NpuWarning
 
 Array = npt.NDArray[np.generic]
 
@@ -59,10 +61,11 @@ class ExecutionResult:
 
 @dataclass(frozen=True, eq=False)
 class _NpuStep:
-    """One NPU program."""
+    """One NPU program; `operators` names the operator of each of its kernels and transfers, if anybody knows."""
 
     name: str
     payload: bytes
+    operators: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,13 +84,29 @@ class _Program:
     fast_bytes: int | None = None
 
 
-def run_artifact(artifact: Artifact, inputs: Mapping[str, npt.ArrayLike]) -> ExecutionResult:
+def player_of(artifact: Artifact) -> Player:
+    """Who plays the CPU operators of a compiled network; a context manager."""
+    places = {call.operator: number for number, call in enumerate(artifact.calls) if isinstance(call, CpuCall)}
+    return Player(artifact.graph, places, lambda: tflite.write(artifact))
+
+
+def run_artifact(
+    artifact: Artifact, inputs: Mapping[str, npt.ArrayLike], player: Player | None = None
+) -> ExecutionResult:
     """Run a compiled network on `inputs` by tensor name.
 
-    Raises `ConfigError` for wrong inputs, `SimulationError` for a program that a device would not survive,
-    `UnsupportedOperatorError` for a CPU operator without reference semantics.
+    `player` (from `player_of`) serves several runs. Raises `ConfigError` for wrong inputs, `SimulationError` for a
+    program that a device would not survive, `UnsupportedOperatorError`, before anything runs, for CPU operators that
+    neither the reference nor LiteRT plays, or which need LiteRT where it is not installed.
     """
-    steps = tuple(call if isinstance(call, CpuCall) else _NpuStep(call.name, call.payload) for call in artifact.calls)
+    if player is None:
+        with player_of(artifact) as own:
+            return run_artifact(artifact, inputs, own)
+    labels = iter(provenance.short([call.operators for call in artifact.calls if not isinstance(call, CpuCall)]))
+    steps = tuple(
+        call if isinstance(call, CpuCall) else _NpuStep(call.name, call.payload, next(labels))
+        for call in artifact.calls
+    )
     program = _Program(
         artifact.graph,
         artifact.accelerator,
@@ -96,17 +115,31 @@ def run_artifact(artifact: Artifact, inputs: Mapping[str, npt.ArrayLike]) -> Exe
         artifact.arena_bytes,
         artifact.offsets,
     )
-    return _run(program, inputs)
+    return _run(program, inputs, player)
 
 
 def run_tflite(graph: Graph, inputs: Mapping[str, npt.ArrayLike], *, work_limit: int | None = None) -> ExecutionResult:
     """Run a compiled file, read by `frontend.read_tflite`, on `inputs` by tensor name; payloads name the accelerator.
 
-    `work_limit` bounds each NPU call as `Machine.limit_work` does, for files that nobody trusts. A tensor to which the
-    file gives no place passes between CPU operators outside the arena and counts nowhere.
+    `work_limit` bounds each NPU call as `Machine.limit_work` does, for files that nobody trusts: their CPU operators
+    run on the reference alone, never in LiteRT. A tensor to which the file gives no place passes between CPU operators
+    outside the arena and counts nowhere.
     Raises as `run_artifact` does, and `ModelFormatError` for a file without `ethos-u` operators or without places.
     """
-    return _run(_program_of(graph), inputs, work_limit)
+    program = _program_of(graph)
+    with _file_player(graph, trusted=work_limit is None) as player:
+        return _run(program, inputs, player, work_limit)
+
+
+def unplayable(graph: Graph) -> tuple[str, ...]:
+    """The kinds of a compiled file's CPU operators that cannot be played here, sorted."""
+    with _file_player(graph) as player:
+        return tuple(sorted({graph.operators[index].kind for index in player.missing()}))
+
+
+def _file_player(graph: Graph, *, trusted: bool = True) -> Player:
+    places = {index: index for index, operator in enumerate(graph.operators) if operator.kind != ETHOS_U}
+    return Player(graph, places, lambda: graph.source, trusted=trusted)
 
 
 @checked()
@@ -171,8 +204,9 @@ def _program_of(graph: Graph) -> _Program:
                 f"operators share constants, scratch and fast scratch",
                 operator=operator.name,
             )
+    labels = iter(_labels(graph, len(npu)))
     steps = tuple(
-        _NpuStep(operator.name, _constant(graph, operator, _operand(graph, operator, 0)))
+        _NpuStep(operator.name, _constant(graph, operator, _operand(graph, operator, 0)), next(labels))
         if operator.kind == ETHOS_U
         else CpuCall(position)
         for position, operator in enumerate(graph.operators)
@@ -188,6 +222,13 @@ def _program_of(graph: Graph) -> _Program:
         offsets,
         None if fast == scratch else graph.tensors[fast].size_bytes,
     )
+
+
+def _labels(graph: Graph, calls: int) -> tuple[tuple[str, ...], ...]:
+    """The operators behind each NPU call's operations, as the file tells them; files of other compilers do not."""
+    entry = graph.metadata.get(provenance.ENTRY)
+    told = () if entry is None else provenance.short(provenance.decode(entry))
+    return told[:calls] + ((),) * (calls - len(told))
 
 
 def _offsets(graph: Graph) -> dict[int, int]:
@@ -232,12 +273,18 @@ def _constant(graph: Graph, operator: Operator, index: int) -> bytes:
 # --- the run ---------------------------------------------------------------------------------------------------------
 
 
-def _run(program: _Program, inputs: Mapping[str, npt.ArrayLike], work_limit: int | None = None) -> ExecutionResult:
+def _run(
+    program: _Program, inputs: Mapping[str, npt.ArrayLike], player: Player, work_limit: int | None = None
+) -> ExecutionResult:
     graph = program.graph
     arena = _Arena(program)
     if work_limit is not None:
         arena.machine.limit_work(work_limit)
-    for index, array in checked_inputs(graph, inputs).items():
+    given = checked_inputs(graph, inputs)
+    player.prepare()
+    for index in _state(graph):
+        arena.store(index, _initial(graph.tensors[index]))
+    for index, array in given.items():
         arena.store_input(index, array)
     reports = []
     warnings: list[str] = []
@@ -245,9 +292,9 @@ def _run(program: _Program, inputs: Mapping[str, npt.ArrayLike], work_limit: int
         if isinstance(step, _NpuStep):
             report = arena.machine.run(step.payload)
             reports.append(report)
-            warnings += [f"{step.name}: command {w.command}: {w.message}" for w in report.warnings]
+            warnings += [_sentence(step, warning) for warning in report.warnings]
         else:
-            warnings += _run_on_cpu(program, arena, step)
+            warnings += _run_on_cpu(program, arena, step, player)
     outputs: dict[str, Array] = {}
     for index in graph.outputs:
         outputs[graph.tensors[index].name] = arena.load(index, "the caller", warnings)
@@ -255,7 +302,14 @@ def _run(program: _Program, inputs: Mapping[str, npt.ArrayLike], work_limit: int
     return ExecutionResult(outputs, touched, _rounded(touched[ARENA_REGION]), tuple(warnings), tuple(reports))
 
 
-def _run_on_cpu(program: _Program, arena: _Arena, call: CpuCall) -> list[str]:
+def _sentence(step: _NpuStep, warning: NpuWarning) -> str:
+    """A finding of the simulator with its place, and the operator whose kernel or transfer it is about."""
+    known = warning.operation < len(step.operators)
+    whose = f" (operator '{step.operators[warning.operation]}')" if known else ""
+    return f"{step.name}: command {warning.command}{whose}: {warning.message}"
+
+
+def _run_on_cpu(program: _Program, arena: _Arena, call: CpuCall, player: Player) -> list[str]:
     operator = program.graph.operators[call.operator]
     warnings: list[str] = []
     reader = f"operator '{operator.name}' ({operator.kind})"
@@ -264,9 +318,26 @@ def _run_on_cpu(program: _Program, arena: _Arena, call: CpuCall) -> list[str]:
     values = {index: arena.load(index, reader, warnings) for index in indices}
     if call.workspace_bytes:
         arena.machine.touch(ARENA_REGION, call.workspace_offset, call.workspace_offset + call.workspace_bytes)
-    for index, value in reference.run_operator(program.graph, operator, values).items():
+    for index, value in player.run(call.operator, values).items():
         arena.store(index, value)
     return warnings
+
+
+def _initial(tensor: Tensor) -> Array:
+    """A variable's value before the first inference (TFLite's ResetVariableTensors): zeros, of int8 the zero point."""
+    value = tensor.quantisation.zero_point if tensor.dtype is DType.INT8 and tensor.quantisation is not None else 0
+    return np.full(tensor.shape, value, tensor.dtype.numpy)
+
+
+def _state(graph: Graph) -> list[int]:
+    """The variables that operators read before anybody has written them; the NPU's own memories are none."""
+    found: dict[int, None] = {}
+    made: set[int] = set()
+    for operator in graph.operators:
+        read = operator.inputs[4:] if operator.kind == ETHOS_U else operator.inputs
+        found.update({t: None for t in read if t is not None and graph.tensors[t].is_variable and t not in made})
+        made.update(operator.outputs)
+    return list(found)
 
 
 class _Arena:
@@ -302,8 +373,7 @@ class _Arena:
             return self._elsewhere[index]
         offset = self.program.offsets.get(index)
         if offset is None and tensor.is_variable:
-            # State starts as zeros (TFLite's ResetVariableTensors).
-            return np.zeros(tensor.shape, tensor.dtype.numpy)
+            return _initial(tensor)
         if offset is None:
             raise ModelFormatError(
                 f"{reader} reads tensor '{tensor.name}', which has no place in the arena and which nobody made",

@@ -68,7 +68,7 @@ json.dump({"status": status, "hazards": count() if count is not None else None},
 
 @dataclass(frozen=True, eq=False)
 class HostRun:
-    """What the C computed: outputs by tensor name, and the arena's size in bytes as the emitted header states it.
+    """What the C computed: outputs by tensor name, and the bytes of the arena in use as the emitted header states them.
 
     `hazards` is what the simulator counted in all runs; None where there was no NPU call or another driver served them.
     """
@@ -114,7 +114,7 @@ class HostLibrary:
         job = _job(artifact, arrays, folder, self._library, driver, runs)
         outputs, hazards = _execute(artifact, job, folder)
         header = (folder / c_source.header_name(artifact)).read_text(encoding="utf-8")
-        size = re.search(r"_WORKSPACE_SIZE (\d+)$", header, re.MULTILINE)
+        size = re.search(r"_ARENA_BYTES (\d+)$", header, re.MULTILINE)
         return HostRun(outputs, int(size.group(1)) if size else 0, hazards)
 
 

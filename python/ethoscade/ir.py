@@ -18,6 +18,9 @@ import numpy.typing as npt
 from .errors import ModelFormatError
 from .frozen import FrozenMap
 
+ETHOS_U = "ethos-u"
+"""Kind of the custom operator that holds an NPU's commands."""
+
 
 class DType(enum.Enum):
     """Element type of a tensor; the value is NumPy's name for it."""
@@ -309,7 +312,7 @@ class Graph:
         """Check the invariants of the data model and return self.
 
         Raises `ModelFormatError`: an index out of range, a tensor made twice or read before it is made, a constant
-        whose data has another shape or type, an output that nobody makes.
+        whose data has another shape or type, an output that nobody makes. NPU programs may write what is there already.
         """
         known = set(self.inputs) | {i for i, t in enumerate(self.tensors) if t.is_constant or t.is_variable}
         for index in (*self.inputs, *self.outputs):
@@ -348,7 +351,8 @@ class Graph:
                 self._check_index(t, op.name)
             for t in op.outputs:
                 self._check_index(t, op.name)
-                if t in known:
+                rewritten = op.kind == ETHOS_U and not self.tensors[t].is_constant
+                if t in known and not rewritten:
                     raise ModelFormatError(
                         f"operator '{op.name}' ({op.kind}) writes tensor '{self.tensors[t].name}', which is a "
                         f"constant, a variable, an input or already made",

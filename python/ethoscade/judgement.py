@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .codegen.artifact import Artifact
-from .execution import run_artifact
+from .execution import player_of, run_artifact
 from .ir import Graph
 from .verification import Observation, Verification, verify
 
@@ -24,12 +24,14 @@ def on_simulator(artifact: Artifact, source: Graph, seeds: int, constant_bytes: 
     `constant_bytes` of constants lie in SRAM beside the arena.
     """
 
-    def execute(inputs: Arrays) -> Observation:
-        result = run_artifact(artifact, inputs)
-        findings = result.hazards + len(result.warnings)
-        return Observation(result.outputs, findings, result.arena_touched_bytes + constant_bytes)
+    with player_of(artifact) as player:
 
-    return verify(source, execute, seeds)
+        def execute(inputs: Arrays) -> Observation:
+            result = run_artifact(artifact, inputs, player)
+            found = [*result.warnings, *(hazard.message for report in result.reports for hazard in report.hazards)]
+            return Observation(result.outputs, len(found), result.arena_touched_bytes + constant_bytes, found)
+
+        return verify(source, execute, seeds)
 
 
 def in_c(artifact: Artifact, source: Graph, seeds: int, constant_bytes: int) -> Verification:

@@ -1,12 +1,17 @@
-"""Runs LiteRT's reference kernels as a process of its own: `python litert_child.py REQUEST.npz ANSWER.npz`.
+"""Runs reference kernels as a process of its own: `python litert_child.py ENGINE`, requests in, answers out.
 
-The interpreter aborts the whole process on models it dislikes, so nobody imports this file; `verification` starts it by
-path. It therefore imports nothing of ethoscade. Request: `model` (bytes as uint8), `wanted` (tensor indices), and
-`input_R_I` for input number I of run R. Answer: `value_R_T` for tensor T of run R.
+ENGINE is `litert`, or `micro` for TensorFlow Lite Micro, which has no access to variables. Either ends the whole
+process on models it dislikes, so nobody imports this file; `litert` starts it by path, and it imports nothing of
+ethoscade. A request is an 8-byte length and an .npz on standard input: `source`, a file that is kept for the requests
+to come; `head`, what goes in front of it; the model's `inputs`, the `wanted` tensors, and those to be `cleared`
+before a run, as indices; `runs`, how often to run; `input_R_T`, what tensor T holds before run R. The answer, on
+standard output in the same form, has `value_R_T` for tensor T after run R, or `error`, why the engine refused.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from typing import Any
 
@@ -14,6 +19,8 @@ if __name__ == "__main__":
     del sys.path[0]  # this file's directory: its neighbours' names would hide other modules of the same name
 
 import numpy as np
+
+_MICRO_ARENA_BYTES = 1 << 26
 
 
 def _interpreter(model: bytes) -> Any:
@@ -28,21 +35,73 @@ def _interpreter(model: bytes) -> Any:
     return interpreter
 
 
-def main(request_path: str, answer_path: str) -> None:
-    """Answer one request."""
-    with np.load(request_path) as request:
-        interpreter = _interpreter(request["model"].tobytes())
-        details = interpreter.get_input_details()
-        answer, run = {}, 0
-        while f"input_{run}_0" in request:
-            for number, detail in enumerate(details):
-                interpreter.set_tensor(detail["index"], request[f"input_{run}_{number}"])
-            interpreter.reset_all_variables()
-            interpreter.invoke()
-            for index in request["wanted"]:
-                answer[f"value_{run}_{index}"] = interpreter.get_tensor(int(index))
-            run += 1
-    np.savez(answer_path, **answer)
+def _clear(interpreter: Any, tensors: Any) -> None:
+    """Zeros where results will be."""
+    for index in tensors:
+        try:
+            value = interpreter.get_tensor(int(index))
+        except ValueError:
+            continue
+        if value.size:  # others get their memory with their shape, when the operator runs
+            interpreter.set_tensor(int(index), np.zeros_like(value))
+
+
+def litert(request: Any, model: bytes) -> dict[str, Any]:
+    """What LiteRT makes of one request."""
+    found: dict[str, Any] = {}
+    interpreter = _interpreter(model)
+    for run in range(int(request["runs"])):
+        _clear(interpreter, request["cleared"])
+        interpreter.reset_all_variables()
+        given = f"input_{run}_"
+        for name in request.files:
+            if name.startswith(given):
+                index = int(name.removeprefix(given))
+                # The file may leave a shape to LiteRT, which then knows better than who read the file.
+                interpreter.set_tensor(index, request[name].reshape(interpreter.get_tensor(index).shape))
+        interpreter.invoke()
+        for index in request["wanted"]:
+            found[f"value_{run}_{index}"] = interpreter.get_tensor(int(index))
+    return found
+
+
+def micro(request: Any, model: bytes) -> dict[str, Any]:
+    """What TensorFlow Lite Micro makes of one request; every run begins with variables as they are reset."""
+    from tflite_micro.python.tflite_micro import runtime
+
+    found: dict[str, Any] = {}
+    for run in range(int(request["runs"])):
+        interpreter = runtime.Interpreter.from_bytes(model, arena_size=_MICRO_ARENA_BYTES)
+        for number, index in enumerate(request["inputs"]):
+            interpreter.set_input(request[f"input_{run}_{index}"], number)
+        interpreter.invoke()
+        for number, index in enumerate(request["wanted"]):
+            found[f"value_{run}_{index}"] = np.array(interpreter.get_output(number))
+    return found
+
+
+def answer(engine: str, request: Any, source: bytes) -> dict[str, Any]:
+    """What the engine says to one request."""
+    try:
+        return {"litert": litert, "micro": micro}[engine](request, request["head"].tobytes() + source)
+    except (RuntimeError, ValueError) as error:
+        return {"error": np.array(str(error))}
+
+
+def main(engine: str) -> None:
+    """Answer requests until there are no more."""
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever an engine prints is no answer
+    source = b""
+    while header := requests.read(8):
+        with np.load(io.BytesIO(requests.read(int.from_bytes(header, "little")))) as request:
+            if "source" in request:
+                source = request["source"].tobytes()
+            stream = io.BytesIO()
+            np.savez(stream, allow_pickle=False, **answer(engine, request, source))
+        answers.write(stream.tell().to_bytes(8, "little"))
+        answers.write(stream.getbuffer())
+        answers.flush()
 
 
 if __name__ == "__main__":

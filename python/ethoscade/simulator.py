@@ -31,10 +31,15 @@ Place = Annotated[int, Range(-(1 << 63), (1 << 63) - 1)]
 
 @dataclass(frozen=True)
 class NpuWarning:
-    """A finding that did not stop the run: kind (for example `uninitialised_read`), command index, one sentence."""
+    """A finding that did not stop the run: kind (for example `uninitialised_read`), command index, one sentence.
+
+    `operation` counts the stream's kernels and transfers before the one that it is about. An `accumulator_overflow` is
+    told only where an output depends on what becomes of a sum that the accumulator cannot hold.
+    """
 
     kind: str
     command: int
+    operation: int
     message: str
 
 

@@ -1,46 +1,36 @@
 """The judge: what a network ought to output, and how far a compiled network's outputs are from it.
 
-Owns the choice of the reference for each operator, the runs of LiteRT in a child process, the seeded inputs and the
-comparison. Works on the graph as read from the file, operator by operator in the file's order. What executes the
-compiled network comes in as a callable: nothing here knows the simulator or the code generator.
+Owns the evaluation of a network by its judges, the seeded inputs and the comparison. Works on the graph as read from
+the file. What executes the compiled network comes in as a callable: nothing here knows the simulator or the code
+generator.
 
-The reference is LiteRT with its reference kernels, with two exceptions that `reference` decides:
-
-* 8-bit FULLY_CONNECTED, and every operator that depends on one. LiteRT rounds the scaled accumulator once there, while
-  TensorFlow Lite Micro, and the NPU, round twice as in every other operator.
-* From the first operator on that LiteRT aborts on although its meaning is clear: a SOFTMAX whose input scale is so
-  small that the fixed-point factor falls below 1; and, if a run does abort, a SOFTMAX of 512 classes or more, whose
-  sum of exponentials may ask for a shift by 32.
+The reference is LiteRT with its reference kernels, in one run. Where `judges` says that TensorFlow Lite Micro
+decides, and for what LiteRT ends its process on although the result is clear (a SOFTMAX of 512 classes or more, say,
+whose sum of exponentials may ask for a shift by 32), `reference` has Micro's arithmetic; what else LiteRT refuses
+(SVDF, say) runs in Micro itself, if that is installed. Operators that depend on such a one run in LiteRT one at a
+time, on the values so found. An operator that none of the two can judge is named.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import tflite
 
-from . import reference
+from . import judges, litert, reference
 from .errors import UnsupportedOperatorError, VerificationError
-from .ir import DType, Graph, Operator, SoftmaxAttrs, Tensor
+from .ir import DType, Graph, Tensor
 
 Array = npt.NDArray[np.generic]
 
 JUDGE_LITERT = "litert"
 JUDGE_MICRO = "litert + TFLM rounding of fully connected"
-JUDGE_CUT = "litert up to an operator it refuses, ethoscade's reference from there on"
+JUDGE_CUT = "litert, TFLM or its arithmetic for operators that it refuses"
 
-_CHILD = Path(__file__).with_name("litert_child.py")
-_TIMEOUT_SECONDS = 900
-_WIDE_SOFTMAX = 512  # classes; a sum of as many exponentials as this makes LiteRT's last shift 32
+_FINDINGS = 10
 # Wide integers count and index: they are drawn from the range of a narrow type.
 _WIDE = {DType.INT32: DType.INT8, DType.INT64: DType.INT8, DType.UINT32: DType.UINT8, DType.UINT64: DType.UINT8}
 _SHAPE_ONLY = frozenset({"SHAPE"})  # operators whose output depends on no value
@@ -51,7 +41,8 @@ class Verification:
     """Outcome of comparing a compiled network with the reference on several seeds.
 
     `elements`, `mismatches` and `hazards` (the simulator's, and its warnings) are sums over the seeds, `max_abs_diff`
-    (in stored integers) and `sram_touched_bytes` maxima. `judge` says what the reference was.
+    (in stored integers) and `sram_touched_bytes` maxima. `judge` says what the reference was. `findings` are the first
+    of the hazards as sentences, each once.
     """
 
     ok: bool
@@ -62,18 +53,21 @@ class Verification:
     hazards: int
     sram_touched_bytes: int
     judge: str
+    findings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Observation:
     """What one execution of the compiled network showed; outputs by the names of the original graph's outputs.
 
-    `hazards` counts whatever the simulator found fault with: unordered accesses and reads of unwritten bytes.
+    `hazards` counts whatever the simulator found fault with: unordered accesses, reads of unwritten bytes, and sums
+    beyond the accumulator that show in an output. `findings` are sentences about them.
     """
 
     outputs: Mapping[str, Array]
     hazards: int
     sram_touched_bytes: int
+    findings: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,14 +88,17 @@ def verify(graph: Graph, execute: Callable[[Mapping[str, Array]], Observation], 
     elements = mismatches = hazards = touched = 0
     largest: float = 0
     judge = JUDGE_LITERT
+    findings: dict[str, None] = {}
     for given, expected in zip(inputs, reference_runs(graph, inputs), strict=True):
         seen = execute(given)
         counted, wrong, difference = compare(seen.outputs, expected.outputs)
         elements, mismatches, hazards = elements + counted, mismatches + wrong, hazards + seen.hazards
         largest, touched = max(largest, difference), max(touched, seen.sram_touched_bytes)
         judge = expected.judge
+        findings.update(dict.fromkeys(seen.findings))
     ok = elements > 0 and mismatches == 0 and hazards == 0
-    return Verification(ok, seeds, elements, mismatches, largest, hazards, touched, judge)
+    told = tuple(findings)[:_FINDINGS]
+    return Verification(ok, seeds, elements, mismatches, largest, hazards, touched, judge, told)
 
 
 def compare(outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> tuple[int, int, float]:
@@ -189,69 +186,19 @@ def reference_outputs(graph: Graph, inputs: Mapping[str, Array]) -> Expectation:
 def reference_runs(graph: Graph, runs: Sequence[Mapping[str, Array]]) -> tuple[Expectation, ...]:
     """What the network ought to output for each of several sets of inputs, in one start of LiteRT.
 
-    Raises `VerificationError`: LiteRT is not installed, stops on the model, an input does not fit, or an operator
-    behind a FULLY_CONNECTED has no reference semantics here.
+    Raises `VerificationError`: LiteRT is not installed, an input does not fit, or an operator has no judge.
     """
+    if not graph.source:
+        raise VerificationError(f"graph '{graph.name}' was not read from a file: there is nothing to give to LiteRT")
     for inputs in runs:
         _check_inputs(graph, inputs)
-    plan = _plan(graph, spare_wide_softmax=False)
-    try:
-        known = _run_litert(graph, plan, runs)
-    except _Aborted:
-        sparing = _plan(graph, spare_wide_softmax=True)
-        if sparing == plan:
-            raise
-        plan, known = sparing, _run_litert(graph, sparing, runs)
-    return tuple(_finish(graph, plan, inputs, values) for inputs, values in zip(runs, known, strict=True))
-
-
-class _Aborted(VerificationError):
-    """The child died of a signal."""
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """Who evaluates what: LiteRT the first `kept` operators, `reference` those in `own` (ascending indices)."""
-
-    kept: int
-    own: tuple[int, ...]
-    wanted: tuple[int, ...]
-    judge: str
-
-
-def _plan(graph: Graph, *, spare_wide_softmax: bool) -> _Plan:
-    classes = _WIDE_SOFTMAX if spare_wide_softmax else None
-    kept = next((i for i, op in enumerate(graph.operators) if _refused(graph, op, classes)), len(graph.operators))
-    own: list[int] = []
-    tainted: set[int] = set()
-    for i, op in enumerate(graph.operators):
-        depends = op.kind not in _SHAPE_ONLY and any(t in tainted for t in op.inputs)
-        if i >= kept or depends or _rounds_once(graph, op):
-            own.append(i)
-            tainted.update(op.outputs)
-    read = [t for i in own for t in graph.operators[i].inputs if t is not None]
-    from_litert = {t for op in graph.operators[:kept] for t in op.outputs} - tainted
-    wanted = tuple(sorted(from_litert.intersection([*read, *graph.outputs])))
-    judge = JUDGE_CUT if kept < len(graph.operators) else JUDGE_MICRO if own else JUDGE_LITERT
-    return _Plan(kept, tuple(own), wanted, judge)
-
-
-def _rounds_once(graph: Graph, op: Operator) -> bool:
-    """Whether LiteRT's rounding is not the device's."""
-    if op.kind != "FULLY_CONNECTED" or op.inputs[0] is None:
-        return False
-    return graph.tensors[op.inputs[0]].dtype in (DType.INT8, DType.UINT8)
-
-
-def _refused(graph: Graph, op: Operator, classes: int | None) -> bool:
-    """Whether LiteRT aborts although `reference` knows the answer; from `classes` on every SOFTMAX counts as such."""
-    if op.kind != "SOFTMAX" or not isinstance(op.attrs, SoftmaxAttrs) or op.inputs[0] is None:
-        return False
-    tensor = graph.tensors[op.inputs[0]]
-    if classes is not None and tensor.shape and tensor.shape[-1] >= classes:
-        return True
-    quantisation = tensor.quantisation
-    return quantisation is not None and quantisation.scale * op.attrs.beta * (1 << 26) <= 1.0
+    values = [{t: inputs[graph.tensors[t].name] for t in graph.inputs} for inputs in runs]
+    with (
+        litert.Session(graph.source, graph.name) as session,
+        litert.Session(graph.source, graph.name, litert.MICRO) as micro,
+    ):
+        judge = _Evaluation(graph, session, micro, values).all()
+    return tuple(Expectation(_outputs(graph, known), judge) for known in values)
 
 
 def _check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> None:
@@ -265,47 +212,13 @@ def _check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> None:
             )
 
 
-def _finish(graph: Graph, plan: _Plan, inputs: Mapping[str, Array], known: Mapping[int, Array]) -> Expectation:
-    """Evaluate what LiteRT was not asked for and pick the outputs."""
-    values = {t: inputs[graph.tensors[t].name] for t in graph.inputs} | dict(known)
-    for i in plan.own:
-        try:
-            values |= reference.run_operator(graph, i, values)
-        except UnsupportedOperatorError as error:
-            raise VerificationError(
-                f"{error}; LiteRT cannot judge it, because it comes after an operator that LiteRT computes otherwise "
-                f"than the device"
-            ) from error
+def _outputs(graph: Graph, values: Mapping[int, Array]) -> dict[str, Array]:
     outputs = {}
     for t in graph.outputs:
         tensor = graph.tensors[t]
         value = values[t] if tensor.data is None else tensor.data
         outputs[tensor.name] = value.reshape(tensor.shape)
-    return Expectation(outputs, plan.judge)
-
-
-def _run_litert(graph: Graph, plan: _Plan, runs: Sequence[Mapping[str, Array]]) -> list[dict[int, Array]]:
-    """The wanted tensors of each run."""
-    if not plan.wanted:
-        return [{} for _ in runs]
-    if importlib.util.find_spec("ai_edge_litert") is None:
-        raise VerificationError('verification needs LiteRT, which is not installed: pip install "ethoscade[verify]"')
-    request: dict[str, Array] = {
-        "model": np.frombuffer(acceptable_source(graph, plan.kept), dtype=np.uint8),
-        "wanted": np.array(plan.wanted, dtype=np.int64),
-    }
-    for run, inputs in enumerate(runs):
-        for number, index in enumerate(graph.inputs):
-            request[f"input_{run}_{number}"] = inputs[graph.tensors[index].name]
-    with tempfile.TemporaryDirectory(prefix="ethoscade-") as folder:
-        request_path, answer_path = Path(folder, "request.npz"), Path(folder, "answer.npz")
-        np.savez(request_path, allow_pickle=False, **request)
-        _start_child(graph, request_path, answer_path)
-        with np.load(answer_path) as answer:
-            found = [{t: answer[f"value_{run}_{t}"] for t in plan.wanted} for run in range(len(runs))]
-    for values in found:
-        _check_sizes(graph, values)
-    return found
+    return outputs
 
 
 def _check_sizes(graph: Graph, values: Mapping[int, Array]) -> None:
@@ -319,60 +232,97 @@ def _check_sizes(graph: Graph, values: Mapping[int, Array]) -> None:
             )
 
 
-def _start_child(graph: Graph, request: Path, answer: Path) -> None:
-    command = [sys.executable, str(_CHILD), str(request), str(answer)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise VerificationError(f"LiteRT could not run model '{graph.name}': {error}") from error
-    if done.returncode != 0:
-        said = [line for line in done.stderr.splitlines() if line.strip()]
-        why = said[-1] if said else "it said nothing"
-        how = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
-        kind = _Aborted if done.returncode < 0 else VerificationError
-        raise kind(f"LiteRT stopped with {how} on model '{graph.name}': {why}")
+class _Evaluation:
+    """The operators of a graph evaluated on several runs at once; `values` gains what becomes known."""
 
+    def __init__(
+        self, graph: Graph, session: litert.Session, micro: litert.Session, values: list[dict[int, Array]]
+    ) -> None:
+        self.graph = graph
+        self.session = session
+        self.micro = micro
+        self.values = values
+        self.refused = False
 
-def acceptable_source(graph: Graph, kept: int | None = None) -> bytes:
-    """The graph's file with what LiteRT refuses for no good reason put right, and only its first `kept` operators.
+    def all(self) -> str:
+        """Evaluate everything that the outputs need; returns which judge decided."""
+        own, after = self._by_micro()
+        together = [i for i in range(len(self.graph.operators)) if i not in after]
+        try:
+            self._together(together, after)
+        except litert.Refused:
+            # One at a time tells which operator it is, and whether somebody else has the answer.
+            after = set(range(len(self.graph.operators)))
+        for index in sorted(after):
+            if index in own:
+                self._in_reference(index)
+            else:
+                self._alone(index)
+        return JUDGE_CUT if self.refused else JUDGE_MICRO if own else JUDGE_LITERT
 
-    Old converters left a `quantized_dimension` on tensors with one scale, or one beyond the tensor's rank; both mean 0.
-    When operators are dropped, every graph output becomes the last kept operator's first output.
-    Raises `VerificationError` if the graph carries no file.
-    """
-    if not graph.source:
-        raise VerificationError(f"graph '{graph.name}' was not read from a file: there is nothing to give to LiteRT")
-    data = bytearray(graph.source)
-    subgraph = tflite.Model.GetRootAs(data, 0).Subgraphs(0)
-    for i in range(subgraph.TensorsLength()):
-        tensor = subgraph.Tensors(i)
-        quantisation = tensor.Quantization()
-        if quantisation is None or not quantisation.QuantizedDimension():
-            continue
-        if quantisation.ScaleLength() <= 1 or quantisation.QuantizedDimension() >= tensor.ShapeLength():
-            _overwrite(data, quantisation, _QUANTIZED_DIMENSION, 0)
-    if kept is not None and kept < len(graph.operators):
-        _truncate(data, subgraph, kept)
-    return bytes(data)
+    def _by_micro(self) -> tuple[set[int], set[int]]:
+        """The operators whose result is Micro's, and these with all that depend on their values."""
+        own: set[int] = set()
+        after: set[int] = set()
+        touched: set[int] = set()
+        for i, op in enumerate(self.graph.operators):
+            if judges.micro_decides(self.graph, op) and reference.is_known(op):
+                own.add(i)
+            strange = judges.litert_misses(self.graph, op) is not None
+            if i in own or strange or (op.kind not in _SHAPE_ONLY and any(t in touched for t in op.inputs)):
+                after.add(i)
+                touched.update(op.outputs)
+        self.refused = any(self.graph.operators[i].kind == "SOFTMAX" for i in own)
+        return own, after
 
+    def _together(self, operators: Sequence[int], after: set[int]) -> None:
+        """LiteRT's whole model, or all of it that comes before the operators `after`."""
+        graph = self.graph
+        read = {t for i in after for t in graph.operators[i].inputs}.union(graph.outputs)
+        made = [t for i in operators for t in graph.operators[i].outputs if t in read]
+        if made:
+            wanted = tuple(dict.fromkeys(made))
+            found = self.session.run(operators, graph.inputs, wanted, [dict(values) for values in self.values])
+            self._known(found)
 
-# Places in the schema's tables: the n-th field has vtable entry 4 + 2 * n.
-_QUANTIZED_DIMENSION = 4 + 2 * 6
-_SUBGRAPH_OUTPUTS = 4 + 2 * 2
-_SUBGRAPH_OPERATORS = 4 + 2 * 3
+    def _alone(self, index: int) -> None:
+        """One operator in LiteRT on known values; if LiteRT refuses it in Micro, or by Micro's arithmetic."""
+        graph, op = self.graph, self.graph.operators[index]
+        read = tuple(t for t in dict.fromkeys(op.inputs) if t is not None and not graph.tensors[t].is_constant)
+        state = tuple(t for t in read if graph.tensors[t].is_variable)
+        given = [{t: values[t] for t in read if t in values} for values in self.values]
+        plain = [t for t in read if t not in state]
+        try:
+            if (why := judges.litert_misses(graph, op)) is not None:
+                raise litert.Refused(why)
+            found = self.session.run([index], plain, tuple(dict.fromkeys((*op.outputs, *state))), given)
+        except litert.Refused as error:
+            self.refused = True
+            if reference.is_known(op) and judges.micro_stands_in(graph, op):
+                self._in_reference(index)
+                return
+            found = self._in_micro(index, plain, error)
+        self._known(found)
 
+    def _in_micro(self, index: int, plain: Sequence[int], error: litert.Refused) -> list[dict[int, Array]]:
+        """The outputs of an operator that LiteRT refused with `error`, in TensorFlow Lite Micro."""
+        graph, op = self.graph, self.graph.operators[index]
+        if (why := judges.micro_misses(graph, op)) is None:
+            try:
+                given = [{t: values[t] for t in plain} for values in self.values]
+                return self.micro.run([index], plain, op.outputs, given)
+            except VerificationError as second:
+                why = str(second)
+        raise VerificationError(f"no judge for {judges.described(graph, op)}: {error}; {why}") from error
 
-def _overwrite(data: bytearray, table: object, entry: int, value: int) -> None:
-    tab = table._tab  # type: ignore[attr-defined]
-    place = tab.Pos + tab.Offset(entry)
-    data[place : place + 4] = value.to_bytes(4, "little")
+    def _known(self, found: Sequence[Mapping[int, Array]]) -> None:
+        for values, new in zip(self.values, found, strict=True):
+            _check_sizes(self.graph, new)
+            values |= new
 
-
-def _truncate(data: bytearray, subgraph: object, kept: int) -> None:
-    tab = subgraph._tab  # type: ignore[attr-defined]
-    last = int(subgraph.Operators(kept - 1).Outputs(0))  # type: ignore[attr-defined]
-    operators = tab.Vector(tab.Offset(_SUBGRAPH_OPERATORS)) - 4
-    data[operators : operators + 4] = kept.to_bytes(4, "little")
-    outputs = tab.Vector(tab.Offset(_SUBGRAPH_OUTPUTS))
-    for i in range(subgraph.OutputsLength()):  # type: ignore[attr-defined]
-        data[outputs + 4 * i : outputs + 4 * i + 4] = last.to_bytes(4, "little")
+    def _in_reference(self, index: int) -> None:
+        for values in self.values:
+            try:
+                values |= reference.run_operator(self.graph, index, values)
+            except UnsupportedOperatorError as error:
+                raise VerificationError(str(error)) from error

@@ -11,8 +11,9 @@ import pytest
 from ethoscade import reference
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, DType, Graph, Quantisation
+from ethoscade.litert_models import acceptable, head
 from ethoscade.testing import ModelBuilder
-from ethoscade.verification import acceptable_source, random_inputs
+from ethoscade.verification import random_inputs
 
 ACTIVATIONS = tuple(Activation)
 MEAN_AXES = ((1, 2), (1,), (2,), (3,), (1, 2, 3), (2, 3), (-1,))
@@ -34,8 +35,11 @@ def litert_values(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | No
     """Every tensor's value in LiteRT's reference kernels. In this process: a model that LiteRT dislikes ends it."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+    source = acceptable(graph.source)
+    if kept is not None:
+        source = head(source, range(kept), graph.inputs, graph.operators[kept - 1].outputs) + source
     interpreter = Interpreter(
-        model_content=acceptable_source(graph, kept),
+        model_content=source,
         experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
         experimental_preserve_all_tensors=True,
     )

@@ -38,6 +38,7 @@ VERIFICATION_KEYS = {
     "mismatches": int,
     "max_abs_diff": (int, float),
     "hazards": int,
+    "findings": list,
     "sram_touched_bytes": int,
 }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line_support import RESIDUAL, TINY, Capture, one_sentence, run, run_json, written
+from ethoscade import litert, reference
 from ethoscade.frontend import read_tflite
 from ethoscade.report import commands
 from ethoscade.verification import random_inputs, reference_outputs
@@ -114,7 +115,8 @@ def test_a_network_with_unknown_cpu_operators_is_timed_without_being_run(
     (tmp_path / "classifier.tflite").write_bytes(RESIDUAL)
     run(["compile", tmp_path / "classifier.tflite", "-o", tmp_path], capfd)
     assert "not_run" not in run_json(["simulate", softmax, "--timing"], capfd)
-    monkeypatch.setattr(commands, "is_known", lambda operator: operator.kind != "SOFTMAX")
+    monkeypatch.setattr(reference, "is_known", lambda operator: operator.kind != "SOFTMAX")
+    monkeypatch.setattr(litert, "is_installed", lambda: False)
     found = run_json(["simulate", softmax, "--timing"], capfd)
     assert found["not_run"] == ["SOFTMAX"] and found["timing"]["cycles"] > known["cycles"]
     status, out, _ = run(["simulate", softmax, "--trace", tmp_path / "t.json"], capfd)

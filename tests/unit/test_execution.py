@@ -21,6 +21,7 @@ from codegen_support import (
     vela_file,
 )
 from ethoscade import execution, host_c, simulator
+from ethoscade import litert as litert_room
 from ethoscade.codegen import tflite
 from ethoscade.codegen.artifact import Artifact, CpuCall, NpuCall
 from ethoscade.errors import ConfigError, ModelFormatError, SimulationError, UnsupportedOperatorError, VerificationError
@@ -28,6 +29,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
 from ethoscade.testing import ModelBuilder, residual_network, tiny_conv
 from hazard_judge import commands_of, payload_with
+from reference_support import needs_litert
 
 EXACT = ("kws_ref_int8", "micro_speech", "resnet8_int8", "vww_96_int8", "mobilenet_v1_0.25_128_uint8")
 
@@ -164,11 +166,20 @@ def test_our_declarations_agree_with_the_drivers_header(tmp_path: Path) -> None:
         assert host_c.build(artifact, tmp_path, extra_flags=flags).is_file()
 
 
-def test_state_without_semantics_names_the_operator() -> None:
+@pytest.mark.parametrize("engines", [(), (litert_room.LITERT,)], ids=["none", "LiteRT"])
+def test_state_that_nobody_plays_names_every_operator(
+    monkeypatch: pytest.MonkeyPatch, engines: tuple[litert_room.Engine, ...]
+) -> None:
+    """LiteRT takes their state for another type."""
+    if engines:
+        needs_litert()
     model = (models_folder() / "keyword_scrambled_8bit.tflite").read_bytes()
     graph = read_tflite(vela_file(model), "net")
-    with pytest.raises(UnsupportedOperatorError, match="SVDF"):
+    monkeypatch.setattr(litert_room, "is_installed", lambda engine=litert_room.LITERT: engine in engines)
+    with pytest.raises(UnsupportedOperatorError) as caught:
         execution.run_tflite(graph, random_inputs(graph))
+    assert str(caught.value).count("(SVDF of int8)") == 7
+    assert ("LiteRT takes state" in str(caught.value)) == bool(engines)
 
 
 def test_cpu_operators_count_as_touches() -> None:

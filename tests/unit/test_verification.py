@@ -38,7 +38,7 @@ def test_reference_passes_its_own_judge(seed: int) -> None:
     assert outcome.ok and outcome.seeds == 3 and outcome.max_abs_diff == 0
     assert outcome.elements == 3 * sum(int(np.prod(graph.tensors[t].shape)) for t in graph.outputs)
     assert outcome.sram_touched_bytes == 1024
-    connected = any(op.kind == "FULLY_CONNECTED" for op in graph.operators)
+    connected = any(verification.judges.micro_decides(graph, op) for op in graph.operators)
     assert outcome.judge == (verification.JUDGE_MICRO if connected else verification.JUDGE_LITERT)
 
 

@@ -19,9 +19,10 @@ def words(data: bytes) -> int:
     return -(-len(data) // 4)
 
 
-def array(name: str, data: bytes, attribute: str) -> str:
+def array(name: str, data: bytes, attribute: str, count_text: str | None = None) -> str:
     """The definition of a `const uint32_t` array with the bytes of `data`, zero-filled to a whole word.
 
+    `count_text` is a C expression for a larger number of words; the rest are zeros.
     Words and not bytes: a compiler takes a quarter of the time and memory for them, and weights have megabytes.
     """
     filled = data + bytes(-len(data) % 4)
@@ -36,18 +37,22 @@ def array(name: str, data: bytes, attribute: str) -> str:
         "  " + ", ".join(f"0x{number}" for number in numbers[start : start + _WORDS_PER_LINE])
         for start in range(0, count, _WORDS_PER_LINE)
     )
-    declaration = f"extern const uint32_t {name}[{count}];"
-    return f"{declaration}\nconst uint32_t {name}[{count}] {attribute} = {{\n" + ",\n".join(lines) + "\n};"
+    size = str(count) if count_text is None else count_text
+    declaration = f"extern const uint32_t {name}[{size}];"
+    return f"{declaration}\nconst uint32_t {name}[{size}] {attribute} = {{\n" + ",\n".join(lines) + "\n};"
 
 
-def placement(macro: str, section: str, alignment_bytes: int) -> str:
-    """Preprocessor text that defines `macro` as section and alignment attributes unless the user did."""
+def placement(macro: str, section: str, alignment: str) -> str:
+    """Preprocessor text that defines `macro` as section and alignment attributes unless the user did.
+
+    `alignment` is a C expression, in bytes.
+    """
     return f"""#ifndef {macro}
 #if defined(__GNUC__) && defined(__ELF__)
-#define {macro} __attribute__((section("{section}"), aligned({alignment_bytes})))
+#define {macro} __attribute__((section("{section}"), aligned({alignment})))
 #elif defined(__GNUC__)
-#define {macro} __attribute__((aligned({alignment_bytes})))
+#define {macro} __attribute__((aligned({alignment})))
 #else
-#error "define {macro} as what this compiler needs to align an array to {alignment_bytes} bytes"
+#error "define {macro} as what this compiler needs to align an array to {alignment} bytes"
 #endif
 #endif"""

@@ -20,7 +20,8 @@ from .c_kernels import kernel_for, kernel_text
 from .c_names import comment, module_identifier, tensor_identifiers
 from .layout import distinct_payloads, npu_calls, verify
 
-ARENA_ALIGNMENT_BYTES = 32
+CACHE_LINE_BYTES = 32
+"""The emitted default: a line of the Cortex-M55's and M85's data cache."""
 
 
 def write(artifact: Artifact, folder: str | os.PathLike[str]) -> dict[str, Path]:
@@ -38,6 +39,11 @@ def contents(artifact: Artifact) -> dict[str, bytes]:
     files = sources(artifact)
     files[f"{module_identifier(artifact.name)}.cmake"] = _cmake(artifact, list(files))
     return {name: text.encode() for name, text in files.items()}
+
+
+def workspace_bytes(artifact: Artifact) -> int:
+    """Bytes of the emitted arena: the artefact's in whole cache lines of the default size."""
+    return -(-artifact.arena_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
 
 
 def header_name(artifact: Artifact) -> str:
@@ -110,7 +116,13 @@ class _Module:
 
     def data_declarations(self) -> list[str]:
         """`extern` declarations of the data file's arrays."""
-        return [f"extern const uint32_t {name}[{c_data.words(data)}];" for name, data in self.data_symbols().items()]
+        return [f"extern const uint32_t {name}[{self.data_words(name)}];" for name in self.data_symbols()]
+
+    def data_words(self, symbol: str) -> str:
+        """How many words an array has: as many as its data, and of what the driver drops from the cache whole lines."""
+        data = self.data_symbols()[symbol]
+        lines = symbol == f"{self.prefix}_constants"
+        return f"{self.macro}_IN_LINES({len(data)}) / 4" if lines else str(c_data.words(data))
 
 
 def _module(artifact: Artifact) -> _Module:
@@ -179,6 +191,7 @@ extern "C" {{
  *   -1  a pointer is missing
  *   -2  no NPU driver could be reserved
  *   -3  the NPU driver refused the program or reported an error
+ *   -4  the arena does not begin with a cache line
  * Not reentrant: every run uses the same arena. */
 int32_t {prefix}_run(struct {prefix}_inputs* inputs,
                  struct {prefix}_outputs* outputs{device_argument});
@@ -189,8 +202,7 @@ int32_t {prefix}_run(struct {prefix}_inputs* inputs,
 struct {prefix}_inputs {prefix}_arena_inputs(void);
 struct {prefix}_outputs {prefix}_arena_outputs(void);
 
-/* Bytes of the arena: inputs, outputs, intermediates, rolling buffers, staged weights, CPU workspaces. */
-#define {macro}_WORKSPACE_SIZE {module.artifact.arena_bytes}
+{_memory(module)}
 
 #ifdef __cplusplus
 }}
@@ -198,6 +210,41 @@ struct {prefix}_outputs {prefix}_arena_outputs(void);
 
 #endif /* {macro}_H_ */
 """
+
+
+def _memory(module: _Module) -> str:
+    """The arena's size, in whole cache lines: what the driver invalidates must hold nobody else's bytes."""
+    macro, prefix = module.macro, module.prefix
+    return f"""/* Bytes of a line of the data cache, a power of two from 16 on. Before a run the driver writes the lines
+ * of arena and constants back to memory, and afterwards it drops them: a neighbour in a line of theirs would lose what
+ * it wrote meanwhile. Define it alike for all files that include this one. */
+#ifndef {macro}_CACHE_LINE_BYTES
+#define {macro}_CACHE_LINE_BYTES {CACHE_LINE_BYTES}
+#endif
+#if {macro}_CACHE_LINE_BYTES < 16 || ({macro}_CACHE_LINE_BYTES & ({macro}_CACHE_LINE_BYTES - 1)) != 0
+#error "{macro}_CACHE_LINE_BYTES must be a power of two from 16 on"
+#endif
+
+#define {macro}_IN_LINES(bytes) \\
+  (((bytes) + {macro}_CACHE_LINE_BYTES - 1) / {macro}_CACHE_LINE_BYTES * {macro}_CACHE_LINE_BYTES)
+
+/* Bytes of the arena in use: inputs, outputs, intermediates, rolling buffers, staged weights, CPU workspaces. */
+#define {macro}_ARENA_BYTES {module.artifact.arena_bytes}
+
+/* Bytes of the arena: the same in whole cache lines. */
+#define {macro}_WORKSPACE_SIZE {macro}_IN_LINES({macro}_ARENA_BYTES)
+
+/* To bring your own arena, define {macro}_ARENA as the name of an array of uint8_t of at least
+ * {macro}_WORKSPACE_SIZE bytes, aligned to a cache line, and, if it is larger,
+ * {macro}_ARENA_ARRAY_BYTES as its size. Include this file where you define the array: the compiler
+ * then compares. */
+#ifdef {macro}_ARENA
+#ifndef {macro}_ARENA_ARRAY_BYTES
+#define {macro}_ARENA_ARRAY_BYTES {macro}_WORKSPACE_SIZE
+#endif
+extern uint8_t {macro}_ARENA[{macro}_ARENA_ARRAY_BYTES];
+typedef char {prefix}_arena_is_large_enough[({macro}_ARENA_ARRAY_BYTES) >= {macro}_WORKSPACE_SIZE ? 1 : -1];
+#endif"""
 
 
 def _struct(module: _Module, what: str, indices: tuple[int, ...]) -> str:
@@ -246,17 +293,24 @@ void ethosu_release_driver(struct ethosu_driver* drv);
 int ethosu_invoke_v3(struct ethosu_driver* drv, const void* custom_data_ptr, const int custom_data_size,
                      uint64_t* const base_addr, const size_t* base_addr_size, const int num_base_addr,
                      void* user_arg);
+#endif
+
+/* Drivers for several NPUs (from version 1.99 on) reserve none and choose by the program: NULL is theirs to run, and
+ * the status tells. To older ones NULL is no device: define it as 0 for one of these used without its header. */
+#ifndef ETHOSCADE_ETHOSU_NULL_RUNS
+#if defined(ETHOSU_DRIVER_VERSION_MAJOR) && defined(ETHOSU_DRIVER_VERSION_MINOR)
+#define ETHOSCADE_ETHOSU_NULL_RUNS (ETHOSU_DRIVER_VERSION_MAJOR * 100 + ETHOSU_DRIVER_VERSION_MINOR >= 199)
+#else
+#define ETHOSCADE_ETHOSU_NULL_RUNS 1
+#endif
 #endif"""
 
 
 def _arena(module: _Module) -> str:
     macro, prefix = module.macro, module.prefix
-    attribute = c_data.placement(f"{macro}_ARENA_ATTRIBUTE", ".bss.noinit.tvm", ARENA_ALIGNMENT_BYTES)
-    return f"""/* The arena. Define {macro}_ARENA as the name of an array of at least {macro}_WORKSPACE_SIZE
- * bytes, aligned to {ARENA_ALIGNMENT_BYTES}, to bring your own, or {macro}_ARENA_ATTRIBUTE to place this one. */
-#ifdef {macro}_ARENA
-extern uint8_t {macro}_ARENA[];
-#else
+    attribute = c_data.placement(f"{macro}_ARENA_ATTRIBUTE", ".bss.noinit.tvm", f"{macro}_CACHE_LINE_BYTES")
+    return f"""/* The arena, unless the firmware brings its own. Define {macro}_ARENA_ATTRIBUTE to place it. */
+#ifndef {macro}_ARENA
 {attribute}
 static uint8_t {prefix}_arena[{macro}_WORKSPACE_SIZE] {macro}_ARENA_ATTRIBUTE;
 #define {macro}_ARENA {prefix}_arena
@@ -348,6 +402,9 @@ def _run(module: _Module) -> str:
   if ({missing}) {{
     return -1;
   }}
+  if ((uintptr_t){module.macro}_ARENA % {module.macro}_CACHE_LINE_BYTES != 0) {{
+    return -4;
+  }}
 {copies_in}
 {_reserved(module) if module.has_npu else f"  status = {prefix}_execute({module.macro}_ARENA);"}
   if (status != 0) {{
@@ -365,11 +422,11 @@ _DRIVER_VARIABLES = """  struct ethosu_driver* given = devices != NULL ? devices
 
 def _reserved(module: _Module) -> str:
     return f"""  driver = given != NULL ? given : ethosu_reserve_driver();
-  if (driver == NULL) {{
+  if (driver == NULL && !ETHOSCADE_ETHOSU_NULL_RUNS) {{
     return -2;
   }}
   status = {module.prefix}_execute(driver, {module.macro}_ARENA);
-  if (given == NULL) {{
+  if (given == NULL && driver != NULL) {{
     ethosu_release_driver(driver);
   }}"""
 
@@ -379,11 +436,14 @@ def _reserved(module: _Module) -> str:
 
 def _data(module: _Module) -> str:
     attribute = f"{module.macro}_CONSTANT_ATTRIBUTE"
-    arrays = "\n\n".join(c_data.array(name, data, attribute) for name, data in module.data_symbols().items())
+    arrays = "\n\n".join(
+        c_data.array(name, data, attribute, module.data_words(name)) for name, data in module.data_symbols().items()
+    )
     head = (
         f'/* Data of network "{comment(module.artifact.name)}": NPU programs, weights and constants, as little-endian '
         f"words.\n * Generated by ethoscade. Define {attribute} to place them elsewhere. */\n#include <stdint.h>\n\n"
-        f"{c_data.ENDIANNESS_CHECK}\n\n{c_data.placement(attribute, '.rodata.tvm', 16)}"
+        f'#include "tvmgen_{module.name}.h"\n\n{c_data.ENDIANNESS_CHECK}\n\n'
+        f"{c_data.placement(attribute, '.rodata.tvm', f'{module.macro}_CACHE_LINE_BYTES')}"
     )
     # An empty translation unit is not C99: a network without data still declares the type it would use.
     body = arrays or f"typedef uint32_t {module.prefix}_no_data;"

@@ -63,7 +63,10 @@ def contents(artifact: Artifact) -> dict[str, bytes]:
 
 
 def metadata(artifact: Artifact) -> dict[str, Any]:
-    """The content of metadata.json. `workspace_size_bytes` is the arena, in which inputs and outputs lie as well."""
+    """The content of metadata.json.
+
+    `workspace_size_bytes` is the arena as the C sources declare it; inputs and outputs lie in it as well.
+    """
     graph, module = artifact.graph, module_identifier(artifact.name)
     ends = {
         what: {
@@ -77,7 +80,7 @@ def metadata(artifact: Artifact) -> dict[str, Any]:
     }
     main = {
         "device": _CPU,
-        "workspace_size_bytes": artifact.arena_bytes,
+        "workspace_size_bytes": c_source.workspace_bytes(artifact),
         "constants_size_bytes": _constant_bytes(artifact),
         "io_size_bytes": sum(graph.tensors[i].size_bytes for i in {*graph.inputs, *graph.outputs}),
         **ends,

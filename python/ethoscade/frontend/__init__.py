@@ -4,7 +4,7 @@ Owns the file format, its checks and the resolution of its conventions (padding 
 Does not decide where an operator runs and does not change the network.
 """
 
-from .operators import ETHOS_U
+from ..ir import ETHOS_U
 from .reader import read_tflite
 
 __all__ = ["ETHOS_U", "read_tflite"]

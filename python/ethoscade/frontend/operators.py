@@ -11,14 +11,12 @@ from typing import Any
 import tflite
 
 from ..errors import ModelFormatError, UnsupportedOperatorError
-from ..ir import Attrs, Operator, Tensor
+from ..ir import ETHOS_U, Attrs, Operator, Tensor
 from ..opcodes import builtin_code, stored_codes
 from . import channels, elementwise, shaping, windows
 from .flatbuffer import Ledger, integers, union
 from .site import NotUnderstood, Site
 
-ETHOS_U = "ethos-u"
-"""Kind of the custom operator that holds an NPU's commands."""
 _BUILTIN_KINDS = frozenset(k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int))
 _BUILTIN_NAMES = {v: k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int)}
 _READERS: dict[str, Callable[[Site], Attrs]] = {

@@ -15,9 +15,9 @@ import tflite
 
 from ..errors import EthoscadeError, ModelFormatError, UnsupportedOperatorError
 from ..frozen import FrozenMap
-from ..ir import DType, Graph, Operator, Tensor
+from ..ir import ETHOS_U, DType, Graph, Operator, Tensor
 from .flatbuffer import Ledger, children, integers, open_root
-from .operators import ETHOS_U, read_kinds, read_operators
+from .operators import read_kinds, read_operators
 from .source import load
 from .tensors import Bytes, read_buffers, read_tensors
 

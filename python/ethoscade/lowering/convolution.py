@@ -63,8 +63,12 @@ def stage(
     ohwi: npt.NDArray[np.generic],
     activation: Activation,
     rounding: Rounding = Rounding.TFL,
+    scale: tuple[int, int] | None = None,
 ) -> Stage:
-    """A convolution of the operator's first input, seen as `ifm_shape`, with its stored weights given as OHWI."""
+    """A convolution of the operator's first input, seen as `ifm_shape`, with its stored weights given as OHWI.
+
+    `scale` as for `weighted.constants`.
+    """
     op = graph.operators[op_index]
     height, width, _ = ifm_shape
     ofm_shape = (*views.output_size(window, height, width), ohwi.shape[0])
@@ -79,7 +83,7 @@ def stage(
         window=window,
         compute=compute(op.name, window, ifm_shape, ofm_shape),
         clamp=activation_range(ofm.quantisation, ofm.dtype, activation),
-        weights=weighted.constants(graph, op, ohwi),
+        weights=weighted.constants(graph, op, ohwi, scale),
         rounding=rounding,
     )
 

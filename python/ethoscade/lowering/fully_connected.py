@@ -11,17 +11,11 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from ..ir import FullyConnectedAttrs, Graph, Operator, Tensor
+from ..ir import DType, FullyConnectedAttrs, Graph, Operator, Tensor
+from ..quantised import activation_range, effective_scales, zero_point_of
 from ..target import Accelerator
-from . import convolution, limits, views, weighted
+from . import convolution, limits, single_rounding, views, weighted
 from .stage import Rounding, Stage
-
-ROUNDING = Rounding.TFL
-"""How outputs are rounded: twice, as TensorFlow Lite Micro and `reference` do.
-
-LiteRT's int8 reference kernel rounds once, half up, which is exactly `Rounding.NATURAL`: the two differ by one in a
-fifth of a network's outputs at worst. Whoever changes this changes `reference` with it.
-"""
 
 
 def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
@@ -34,7 +28,8 @@ def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
     if count % depth:
         return f"input '{ifm.name}' has {count} elements, not a multiple of the {depth} that an output weighs"
     plane = _plane(ifm, ofm, depth, outputs)
-    return limits.first((limits.dimensions(ifm.name, (*plane, depth)), limits.elements(ofm, (*plane, outputs))))
+    reasons = (limits.dimensions(ifm.name, (*plane, depth)), limits.elements(ofm, (*plane, outputs)))
+    return limits.first(reasons) or (_single_rounding(graph, op) if _rounds_once(graph, op) else None)
 
 
 def _plane(ifm: Tensor, ofm: Tensor, depth: int, outputs: int) -> tuple[int, int]:
@@ -54,4 +49,45 @@ def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
     plane = _plane(graph.tensors[cast(int, op.inputs[0])], graph.tensors[op.outputs[0]], depth, outputs)
     ohwi = stored.reshape(outputs, 1, 1, depth)
     activation = cast(FullyConnectedAttrs, op.attrs).activation
-    return (convolution.stage(graph, op_index, (*plane, depth), views.POINT, ohwi, activation, ROUNDING),)
+    once = _rounds_once(graph, op)
+    rounding, scale = (Rounding.NATURAL, _once_scale(graph, op)) if once else (Rounding.TFL, None)
+    return (convolution.stage(graph, op_index, (*plane, depth), views.POINT, ohwi, activation, rounding, scale),)
+
+
+# --- the scale -------------------------------------------------------------------------------------------------------
+
+
+def _rounds_once(graph: Graph, op: Operator) -> bool:
+    """Whether the outputs are rounded once, as LiteRT does, or twice, as TensorFlow Lite Micro does.
+
+    Micro's kernel is the device's own, so it decides where there is one; for uint8 there is none. Whoever changes this
+    changes `reference` and the table of `judges` with it.
+    """
+    return graph.tensors[cast(int, op.inputs[0])].dtype is DType.UINT8
+
+
+def _single_rounding(graph: Graph, op: Operator) -> str | None:
+    """Why no scale of the NPU rounds as LiteRT does, or None."""
+    _, weights, _, _ = weighted.operands(graph, op)
+    if weights.quantisation is not None and len(weights.quantisation.scales) > 1:
+        return f"weights '{weights.name}' are uint8 with a scale per channel, which no reference has; one is possible"
+    real, low, high, _, _ = _factor(graph, op)
+    if (reason := single_rounding.undefined(real, low, high)) is not None:
+        return reason
+    if _once_scale(graph, op) is None:
+        return f"LiteRT rounds sums of {low} to {high} times {real:g} once, which no scale of the NPU does exactly"
+    return None
+
+
+def _once_scale(graph: Graph, op: Operator) -> tuple[int, int] | None:
+    return single_rounding.scale(*_factor(graph, op))
+
+
+def _factor(graph: Graph, op: Operator) -> tuple[float, int, int, int, int]:
+    """Real factor, smallest and largest sum, and smallest and largest output before the zero point is added."""
+    ifm, weights, _, ofm = weighted.operands(graph, op)
+    low, high = weighted.sums(graph, op, output_axis=0)
+    (real,) = effective_scales(op.kind, ifm, weights, ofm)
+    zero_point = zero_point_of(ofm)
+    smallest, largest = activation_range(ofm.quantisation, ofm.dtype, cast(FullyConnectedAttrs, op.attrs).activation)
+    return real, int(low.min()), int(high.max()), smallest - zero_point, largest - zero_point

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir import DType, Graph, Operator, Tensor
-from ..quantised import effective_scales
+from ..quantised import effective_scales, zero_point_of
 from . import limits
 from .stage import Weights
 
@@ -108,6 +108,20 @@ def _scales(reals: tuple[float, ...], weights: Tensor, bias: Tensor | None, outp
     )
 
 
+def sums(graph: Graph, op: Operator, output_axis: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The smallest and largest accumulator, bias included, that each output channel can have."""
+    ifm, weights, bias, _ = operands(graph, op)
+    values = cast("npt.NDArray[np.generic]", weights.data)
+    zero_point = _zero_point(weights)
+    centred = values if zero_point == 0 else values.astype(np.int16) - np.int16(zero_point)
+    others = tuple(axis for axis in range(values.ndim) if axis != output_axis)
+    up = np.maximum(centred, 0).sum(axis=others, dtype=np.int64)
+    down = np.minimum(centred, 0).sum(axis=others, dtype=np.int64)
+    least, most = (limit - zero_point_of(ifm) for limit in ifm.dtype.limits)
+    added = np.int64(0) if bias is None or bias.data is None else bias.data.astype(np.int64).reshape(-1)
+    return up * least + down * most + added, up * most + down * least + added
+
+
 def _zero_point(weights: Tensor) -> int:
     """The zero point that kernels subtract: int8 convolution weights are symmetric, whatever the file says.
 
@@ -119,11 +133,17 @@ def _zero_point(weights: Tensor) -> int:
     return quantisation.zero_points[0]
 
 
-def constants(graph: Graph, op: Operator, ohwi: npt.NDArray[np.generic]) -> Weights:
-    """The stage's constants; `ohwi` are the stored weights rearranged to (outputs, height, width, inputs)."""
+def constants(
+    graph: Graph, op: Operator, ohwi: npt.NDArray[np.generic], scale: tuple[int, int] | None = None
+) -> Weights:
+    """The stage's constants; `ohwi` are the stored weights rearranged to (outputs, height, width, inputs).
+
+    `scale` is the NPU's for all channels where it is not TFLite's fixed-point form of the real factor.
+    """
     ifm, weights, bias, ofm = operands(graph, op)
     channels = ohwi.shape[0]
-    scales = [limits.npu_scale(real) for real in effective_scales(op.kind, ifm, weights, ofm)]
+    reals = effective_scales(op.kind, ifm, weights, ofm)
+    scales = [limits.npu_scale(real) for real in reals] if scale is None else [scale]
     if len(scales) == 1:
         scales *= channels
     values = np.zeros(channels, np.int64) if bias is None or bias.data is None else bias.data.astype(np.int64)

@@ -1,7 +1,7 @@
 """What each operator computes, bit by bit, in NumPy: the semantics that a compiled network is held to.
 
 Owns the evaluation of `ir.Graph`s and the table of operator kinds. Bit-exact with LiteRT's reference kernels
-(`BUILTIN_REF`), except 8-bit FULLY_CONNECTED, where TensorFlow Lite Micro's rounding is the rule: that is what the NPU
+(`BUILTIN_REF`), except int8 FULLY_CONNECTED, where TensorFlow Lite Micro's rounding is the rule: that is what the NPU
 and the device's own kernels compute. Knows nothing of schedules, NPU encodings or interpreters.
 """
 
@@ -18,6 +18,7 @@ from ..errors import ModelFormatError, UnsupportedOperatorError
 from ..frozen import FrozenMap
 from ..ir import Graph, Operator, Tensor
 from . import elementwise, pooling, shaping, weighted
+from .fixed_point import Undefined
 from .softmax import softmax
 
 __all__ = ["KINDS", "Run", "run", "run_operator"]
@@ -81,8 +82,8 @@ def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Ar
     Returns the value of each output tensor, in that tensor's shape and dtype. An output tensor may have another shape
     than the operator's natural one as long as the number of elements is the same.
 
-    Raises `UnsupportedOperatorError` for a kind without reference semantics, `ModelFormatError` when an input has
-    no value or the output's shape does not hold the result.
+    Raises `UnsupportedOperatorError` for a kind without reference semantics or arithmetic without a defined result,
+    `ModelFormatError` when an input has no value or the output's shape does not hold the result.
     """
     op = graph.operators[operator] if isinstance(operator, int) else operator
     if not is_known(op):
@@ -93,7 +94,15 @@ def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Ar
             constraint="reference semantics",
         )
     inputs = [None if t is None else _value(graph.tensors[t], t, op, values) for t in op.inputs]
-    result = _KERNELS[op.kind](graph, op, inputs)
+    try:
+        result = _KERNELS[op.kind](graph, op, inputs)
+    except Undefined as error:
+        raise UnsupportedOperatorError(
+            f"operator '{op.name}' ({op.kind}): {error}; the references define no result, and devices differ; convert "
+            f"the model with scales that are nearer to each other",
+            operator=op.name,
+            constraint="defined result",
+        ) from error
     made = result if isinstance(result, tuple) else (result,)
     return {t: _shaped(value, graph.tensors[t], op) for t, value in zip(op.outputs, made, strict=True)}
 

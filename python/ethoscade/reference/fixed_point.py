@@ -12,6 +12,11 @@ import numpy.typing as npt
 Int64 = npt.NDArray[np.int64]
 
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
+_MAX_LEFT_SHIFT = 31
+
+
+class Undefined(ValueError):
+    """The kernels' arithmetic has no defined result here."""
 
 
 def wrap(x: Int64) -> Int64:
@@ -46,12 +51,25 @@ def multiply(x: Int64, significand: Int64 | int, shift: Int64 | int) -> Int64:
 
     `significand` and `shift` (from `quantised.multiplier_and_shift`) are broadcast against `x`. A positive shift
     is applied first and wraps at 32 bits; a negative one comes after the first rounding and rounds again.
+    Raises `Undefined` for a shift beyond 31: kernels shift 32-bit integers, and what that gives differs by machine.
     """
     s = np.asarray(shift, dtype=np.int64)
     left = np.maximum(s, 0)
+    if left.size and left.max() > _MAX_LEFT_SHIFT:
+        raise Undefined(f"a factor of 2^{left.max() - 1} or more asks for a shift by {left.max()}; 31 is the most")
     if left.any():
         x = wrap(x << left)
     return divide_by_power(high_mul(x, significand), np.maximum(-s, 0))
+
+
+def multiply_once(x: Int64, real: float) -> Int64:
+    """x * real in double, rounded half away from zero. Raises `Undefined` where that is no 32-bit integer."""
+    product = x.astype(np.float64) * real
+    whole = np.trunc(product)
+    rounded = whole + np.where(np.abs(product - whole) >= 0.5, np.sign(product), 0.0)
+    if rounded.size and np.abs(rounded).max() > INT32_MAX:
+        raise Undefined(f"a sum of {np.abs(x).max()} times {real:g} does not fit 32 bits")
+    return rounded.astype(np.int64)
 
 
 def multiply_wide(x: Int64, significand: Int64, shift: Int64) -> Int64:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..ir import Activation, ConvAttrs, DType, FullyConnectedAttrs, Graph, Operator, Tensor
 from ..quantised import activation_range, effective_scales, multiplier_and_shift, zero_point_of
-from .fixed_point import Int64, multiply, multiply_wide, wrap
+from .fixed_point import Int64, Undefined, multiply, multiply_once, multiply_wide, wrap
 from .windows import correlate, output_size, pad_spatial, seen, tap
 
 Array = npt.NDArray[np.generic]
@@ -114,10 +114,24 @@ def depthwise_conv_2d(graph: Graph, op: Operator, inputs: Sequence[Array | None]
 def fully_connected(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
     """FULLY_CONNECTED: weights (outputs, inputs); the input is flattened to rows of `inputs` elements.
 
-    Rounds twice like every other operator, as TensorFlow Lite Micro and the NPU do; LiteRT 2 rounds once here.
+    Rounds twice like every other operator, as TensorFlow Lite Micro does; LiteRT 2 rounds once here, and is the rule
+    for uint8, of which Micro has no kernel.
     """
     attrs = cast(FullyConnectedAttrs, op.attrs)
     operands = _operands(graph, op, inputs)
     w = operands.w.astype(np.float64) - _weight_zero_point(operands)
     x = operands.x.reshape(-1, w.shape[-1]).astype(np.float64) - zero_point_of(operands.ifm)
-    return _finish(operands, (x @ w.T).astype(np.int64), attrs.activation)
+    acc = (x @ w.T).astype(np.int64)
+    if operands.ifm.dtype is DType.UINT8:
+        return _finish_once(operands, acc, attrs.activation)
+    return _finish(operands, acc, attrs.activation)
+
+
+def _finish_once(operands: _Operands, acc: Int64, activation: Activation) -> Array:
+    """As `_finish`, for a real factor applied in double and rounded once."""
+    real, *others = _scales(operands)
+    if others:
+        raise Undefined("its uint8 weights have a scale per channel")
+    scaled = multiply_once(wrap(acc if operands.bias is None else acc + operands.bias), real)
+    lowest, highest = activation_range(operands.ofm.quantisation, operands.ofm.dtype, activation)
+    return np.clip(scaled + zero_point_of(operands.ofm), lowest, highest).astype(operands.ofm.dtype.numpy)

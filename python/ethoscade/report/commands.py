@@ -25,12 +25,11 @@ from ..compiled import Compiled
 from ..compiler import EPSILON as EPSILON
 from ..compiler import compile, frontier
 from ..errors import ConfigError, EthoscadeError
-from ..execution import FAST_REGION, has_fast_memory, run_tflite
+from ..execution import FAST_REGION, has_fast_memory, run_tflite, unplayable
 from ..files import MANIFEST_SUFFIX, read_whole, refuse_same, strangers, write_together, write_whole
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph
 from ..lowering import FAMILIES
-from ..reference import is_known
 from ..target import ACCELERATORS
 from ..verification import compare, random_inputs, reference_outputs
 from . import console, plot, summary, trace
@@ -103,8 +102,7 @@ def simulate_artifact(args: argparse.Namespace) -> int:
     read = {"the artifact": args.artifact, "--inputs": args.inputs, "--reference": args.reference}
     refuse_same(read, {"--outputs": args.outputs, "--trace": args.trace})
     graph = read_tflite(args.artifact)
-    unknown = sorted({op.kind for op in graph.operators if op.kind != ETHOS_U and not is_known(op)})
-    if unknown and _timed(args) and not (args.inputs or args.outputs or args.reference):
+    if _timed(args) and not (args.inputs or args.outputs or args.reference) and (unknown := unplayable(graph)):
         return _time_only(args, graph, unknown)
     inputs = _read_arrays(Path(args.inputs)) if args.inputs else random_inputs(graph, args.seed)
     result = run_tflite(graph, inputs)

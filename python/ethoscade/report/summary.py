@@ -60,6 +60,7 @@ def verification_json(check: Verification) -> dict[str, Any]:
         "hazards": check.hazards,
         "sram_touched_bytes": check.sram_touched_bytes,
         "judge": check.judge,
+        "findings": list(check.findings),
     }
 
 
@@ -145,6 +146,7 @@ def _verification_rows(check: Verification) -> list[tuple[str, str]]:
         ("verified", found),
         ("  reference", check.judge),
         ("  SRAM touched", _size(check.sram_touched_bytes)),
+        *(("  finding", finding) for finding in check.findings),
     ]
 
 

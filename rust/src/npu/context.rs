@@ -20,19 +20,23 @@ pub(super) struct Context<'m> {
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub command: usize,
+    /// Kernels and transfers that the stream has started before this command.
+    pub operation: usize,
     pub warnings: Vec<Warning>,
 }
 
 impl Findings {
     fn add(&mut self, kind: WarningKind, message: String) {
         if self.warnings.len() < MAX_WARNINGS {
-            self.warnings.push(Warning { kind, command: self.command, message });
+            self.warnings.push(Warning { kind, command: self.command, operation: self.operation, message });
         }
     }
 
-    /// A sum left the accumulator's range.
+    /// A sum left the accumulator's range, and the output shows it.
     pub fn accumulator_overflow(&mut self, bits: u32) {
-        self.add(WarningKind::AccumulatorOverflow, format!("a sum does not fit the {bits}-bit accumulator"));
+        let message =
+            format!("a sum does not fit the {bits}-bit accumulator, and the output depends on what becomes of it");
+        self.add(WarningKind::AccumulatorOverflow, message);
     }
 
     /// A value left the range of a 32-bit OFM.

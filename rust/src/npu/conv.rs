@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use super::arithmetic::{scale_round, OUTPUT_FIRST_STAGE};
 use super::context::Context;
 use super::error::Fault;
 use super::feature_map::Value;
@@ -66,8 +65,8 @@ pub fn execute(kernel: &Kernel, context: &mut Context) -> Result<(), Fault> {
     let mut finisher = Finisher {
         stage: OutputStage::new(kernel, context.memory, context.accelerator)?,
         scales,
-        lowest: 0,
-        highest: 0,
+        accumulator_bits: kernel.accumulator_bits,
+        overflow: false,
         row: vec![0; kernel.ofm.row_elements()],
     };
     // Sums of this many products fit 32 bits.
@@ -146,12 +145,12 @@ fn read_scales(kernel: &Kernel, context: &mut Context) -> Result<Vec<ChannelScal
     Ok(scales)
 }
 
-/// Adds biases, scales and stores rows; remembers the extremes of the accumulators.
+/// Adds biases, scales and stores rows; remembers whether an output depends on what an accumulator cannot hold.
 struct Finisher {
     stage: OutputStage,
     scales: Vec<ChannelScale>,
-    lowest: i64,
-    highest: i64,
+    accumulator_bits: u32,
+    overflow: bool,
     row: Vec<i32>,
 }
 
@@ -163,16 +162,14 @@ impl Finisher {
             let out = &mut self.row[(column + i) * depth..][..depth];
             for ((o, sum), scale) in out.iter_mut().zip(pixel).zip(&self.scales) {
                 let acc: i64 = (*sum).into() + scale.bias;
-                self.lowest = self.lowest.min(acc);
-                self.highest = self.highest.max(acc);
-                *o = self.stage.finish(scale_round(acc, scale.scale, OUTPUT_FIRST_STAGE, self.stage.rounding));
+                *o = self.stage.scaled(acc, scale.scale);
+                self.overflow |= self.stage.depends_on_overflow(acc, scale.scale, self.accumulator_bits);
             }
         }
     }
 
     fn report(&self, kernel: &Kernel, context: &mut Context) {
-        let limit = 1i64 << (kernel.accumulator_bits - 1);
-        if self.lowest < -limit || self.highest >= limit {
+        if self.overflow {
             context.findings.accumulator_overflow(kernel.accumulator_bits);
         }
         if self.stage.saturated {

@@ -254,7 +254,7 @@ pub enum Fault {
 pub enum WarningKind {
     /// Bytes were read that nobody wrote.
     UninitialisedRead,
-    /// A sum does not fit the accumulator format.
+    /// A sum does not fit the accumulator format, and the output depends on what becomes of it.
     AccumulatorOverflow,
     /// A value does not fit a 32-bit OFM and was saturated.
     Saturation,
@@ -278,6 +278,8 @@ pub struct Warning {
     pub kind: WarningKind,
     /// Index of the command in the stream.
     pub command: usize,
+    /// Number of the kernel or transfer that it is about, among all of the stream.
+    pub operation: usize,
     /// One sentence about it.
     pub message: String,
 }

@@ -1,8 +1,8 @@
-//! The end of every kernel: zero point, clamp, function or table, and the value that is stored.
-//! Owns tables once they are in SHRAM; scaling comes before and belongs to the kernels.
+//! The end of every kernel: scale, zero point, clamp, function or table, and the value that is stored.
+//! Owns tables once they are in SHRAM; which scale an accumulator takes is the kernels' business.
 
 use super::accelerator::{Accelerator, LUT_BYTES};
-use super::arithmetic::Rounding;
+use super::arithmetic::{scale_round, Rounding, Scale, OUTPUT_FIRST_STAGE};
 use super::error::Fault;
 use super::memory::Memory;
 use super::operation::{Function, Kernel};
@@ -69,6 +69,31 @@ impl OutputStage {
             index_base: range.min(),
             finish,
         })
+    }
+
+    /// The value to store for an accumulator that is scaled by `scale`.
+    #[inline(always)]
+    pub fn scaled(&mut self, accumulator: i64, scale: Scale) -> i32 {
+        self.finish(scale_round(accumulator, scale, OUTPUT_FIRST_STAGE, self.rounding))
+    }
+
+    /// Whether the stored value depends on what becomes of a sum that `bits` cannot hold: kept, wrapped or saturated.
+    ///
+    /// No document says which it is. A channel that its scale or its clamp makes constant does not depend on it.
+    #[inline(always)]
+    pub fn depends_on_overflow(&mut self, sum: i64, scale: Scale, bits: u32) -> bool {
+        let limit = 1i64 << (bits - 1);
+        (sum < -limit || sum >= limit) && self.overflow_shows(sum, scale, limit)
+    }
+
+    #[cold]
+    fn overflow_shows(&mut self, sum: i64, scale: Scale, limit: i64) -> bool {
+        let saturated = self.saturated;
+        let kept = self.scaled(sum, scale);
+        let wrapped = self.scaled((sum + limit).rem_euclid(2 * limit) - limit, scale);
+        let clamped = self.scaled(sum.clamp(-limit, limit - 1), scale);
+        self.saturated = saturated;
+        kept != wrapped || kept != clamped
     }
 
     /// The value to store for a scaled accumulator.

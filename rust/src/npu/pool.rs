@@ -75,7 +75,6 @@ fn window(kernel: &Kernel, rows: &Rows<i32>, y: u32, x: u32, values: &mut [i64])
 fn reduce_sum(kernel: &Kernel, context: &mut Context, stage: &mut OutputStage) -> Result<(), Fault> {
     let (w, depth) = (&kernel.window, kernel.ifm.depth as usize);
     let scale = kernel.scale.unwrap_or(Scale::UNIT);
-    let limit = 1i64 << (kernel.accumulator_bits - 1);
     let mut overflow = false;
     let mut rows = Rows::<i64>::new(kernel)?;
     let mut out = vec![0i32; kernel.ofm.row_elements()];
@@ -90,8 +89,8 @@ fn reduce_sum(kernel: &Kernel, context: &mut Context, stage: &mut OutputStage) -
                     sum += rows.row(y, ky)[column * depth..][..depth].iter().sum::<i64>();
                 }
             }
-            overflow |= sum < -limit || sum >= limit;
-            *o = stage.finish(scale_round(sum, scale, OUTPUT_FIRST_STAGE, stage.rounding));
+            *o = stage.scaled(sum, scale);
+            overflow |= stage.depends_on_overflow(sum, scale, kernel.accumulator_bits);
         }
         kernel.ofm.write_row(context.memory, y, &out)?;
     }

@@ -94,6 +94,7 @@ impl Machine {
         for (index, command) in commands.iter().enumerate() {
             interrupt::ask();
             findings.command = index;
+            findings.operation = kernels + transfers;
             let fault = |fault| NpuError::Command { command: index, operation: command.name(), fault };
             match *command {
                 Command::Set { register, value } => registers.set(register, value),

@@ -40,8 +40,8 @@ fn host(py: Python<'_>, fault: Fault) -> PyErr {
     error(py, NpuError::Host(fault))
 }
 
-/// Kind, command index, message.
-type WarningTuple = (String, usize, String);
+/// Kind, command index, number of the kernel or transfer, message.
+type WarningTuple = (String, usize, usize, String);
 /// Kind, first command or None, second command, region or None for SHRAM, start, end, message.
 type HazardTuple = (String, Option<usize>, usize, Option<usize>, i64, i64, String);
 type ReportTuple = (usize, usize, usize, u64, u64, Vec<WarningTuple>, Vec<HazardTuple>);
@@ -61,7 +61,7 @@ pub struct PyRunReport {
 impl From<RunReport> for PyRunReport {
     fn from(report: RunReport) -> PyRunReport {
         let RunReport { commands, kernels, transfers, bytes_read, bytes_written, warnings, hazards } = report;
-        let warnings = warnings.into_iter().map(|w| (w.kind.name().to_string(), w.command, w.message)).collect();
+        let warnings = warnings.into_iter().map(|w| (w.kind.name().to_string(), w.command, w.operation, w.message)).collect();
         let hazards = hazards
             .into_iter()
             .map(|h| (h.kind.name().to_string(), h.first, h.second, h.region, h.start, h.end, h.message))

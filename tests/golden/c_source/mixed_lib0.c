@@ -19,18 +19,25 @@ int ethosu_invoke_v3(struct ethosu_driver* drv, const void* custom_data_ptr, con
                      void* user_arg);
 #endif
 
-/* The arena. Define TVMGEN_MIXED_ARENA as the name of an array of at least TVMGEN_MIXED_WORKSPACE_SIZE
- * bytes, aligned to 32, to bring your own, or TVMGEN_MIXED_ARENA_ATTRIBUTE to place this one. */
-#ifdef TVMGEN_MIXED_ARENA
-extern uint8_t TVMGEN_MIXED_ARENA[];
+/* Drivers for several NPUs (from version 1.99 on) reserve none and choose by the program: NULL is theirs to run, and
+ * the status tells. To older ones NULL is no device: define it as 0 for one of these used without its header. */
+#ifndef ETHOSCADE_ETHOSU_NULL_RUNS
+#if defined(ETHOSU_DRIVER_VERSION_MAJOR) && defined(ETHOSU_DRIVER_VERSION_MINOR)
+#define ETHOSCADE_ETHOSU_NULL_RUNS (ETHOSU_DRIVER_VERSION_MAJOR * 100 + ETHOSU_DRIVER_VERSION_MINOR >= 199)
 #else
+#define ETHOSCADE_ETHOSU_NULL_RUNS 1
+#endif
+#endif
+
+/* The arena, unless the firmware brings its own. Define TVMGEN_MIXED_ARENA_ATTRIBUTE to place it. */
+#ifndef TVMGEN_MIXED_ARENA
 #ifndef TVMGEN_MIXED_ARENA_ATTRIBUTE
 #if defined(__GNUC__) && defined(__ELF__)
-#define TVMGEN_MIXED_ARENA_ATTRIBUTE __attribute__((section(".bss.noinit.tvm"), aligned(32)))
+#define TVMGEN_MIXED_ARENA_ATTRIBUTE __attribute__((section(".bss.noinit.tvm"), aligned(TVMGEN_MIXED_CACHE_LINE_BYTES)))
 #elif defined(__GNUC__)
-#define TVMGEN_MIXED_ARENA_ATTRIBUTE __attribute__((aligned(32)))
+#define TVMGEN_MIXED_ARENA_ATTRIBUTE __attribute__((aligned(TVMGEN_MIXED_CACHE_LINE_BYTES)))
 #else
-#error "define TVMGEN_MIXED_ARENA_ATTRIBUTE as what this compiler needs to align an array to 32 bytes"
+#error "define TVMGEN_MIXED_ARENA_ATTRIBUTE as what this compiler needs to align an array to TVMGEN_MIXED_CACHE_LINE_BYTES bytes"
 #endif
 #endif
 static uint8_t tvmgen_mixed_arena[TVMGEN_MIXED_WORKSPACE_SIZE] TVMGEN_MIXED_ARENA_ATTRIBUTE;
@@ -38,7 +45,7 @@ static uint8_t tvmgen_mixed_arena[TVMGEN_MIXED_WORKSPACE_SIZE] TVMGEN_MIXED_AREN
 #endif
 
 extern const uint32_t tvmgen_mixed_payload_0[8];
-extern const uint32_t tvmgen_mixed_constants[8];
+extern const uint32_t tvmgen_mixed_constants[TVMGEN_MIXED_IN_LINES(32) / 4];
 
 void tvmgen_mixed_cpu_1(uint8_t* arena);
 
@@ -96,15 +103,18 @@ int32_t tvmgen_mixed_run(struct tvmgen_mixed_inputs* inputs, struct tvmgen_mixed
   if (inputs == NULL || outputs == NULL || inputs->serving_default_x_0 == NULL || outputs->StatefulPartitionedCall_0 == NULL) {
     return -1;
   }
+  if ((uintptr_t)TVMGEN_MIXED_ARENA % TVMGEN_MIXED_CACHE_LINE_BYTES != 0) {
+    return -4;
+  }
   if (inputs->serving_default_x_0 != places.serving_default_x_0) {
     memmove(places.serving_default_x_0, inputs->serving_default_x_0, 8);
   }
   driver = given != NULL ? given : ethosu_reserve_driver();
-  if (driver == NULL) {
+  if (driver == NULL && !ETHOSCADE_ETHOSU_NULL_RUNS) {
     return -2;
   }
   status = tvmgen_mixed_execute(driver, TVMGEN_MIXED_ARENA);
-  if (given == NULL) {
+  if (given == NULL && driver != NULL) {
     ethosu_release_driver(driver);
   }
   if (status != 0) {

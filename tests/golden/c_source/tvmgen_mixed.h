@@ -31,6 +31,7 @@ struct tvmgen_mixed_devices {
  *   -1  a pointer is missing
  *   -2  no NPU driver could be reserved
  *   -3  the NPU driver refused the program or reported an error
+ *   -4  the arena does not begin with a cache line
  * Not reentrant: every run uses the same arena. */
 int32_t tvmgen_mixed_run(struct tvmgen_mixed_inputs* inputs,
                  struct tvmgen_mixed_outputs* outputs,
@@ -42,8 +43,36 @@ int32_t tvmgen_mixed_run(struct tvmgen_mixed_inputs* inputs,
 struct tvmgen_mixed_inputs tvmgen_mixed_arena_inputs(void);
 struct tvmgen_mixed_outputs tvmgen_mixed_arena_outputs(void);
 
-/* Bytes of the arena: inputs, outputs, intermediates, rolling buffers, staged weights, CPU workspaces. */
-#define TVMGEN_MIXED_WORKSPACE_SIZE 64
+/* Bytes of a line of the data cache, a power of two from 16 on. Before a run the driver writes the lines
+ * of arena and constants back to memory, and afterwards it drops them: a neighbour in a line of theirs would lose what
+ * it wrote meanwhile. Define it alike for all files that include this one. */
+#ifndef TVMGEN_MIXED_CACHE_LINE_BYTES
+#define TVMGEN_MIXED_CACHE_LINE_BYTES 32
+#endif
+#if TVMGEN_MIXED_CACHE_LINE_BYTES < 16 || (TVMGEN_MIXED_CACHE_LINE_BYTES & (TVMGEN_MIXED_CACHE_LINE_BYTES - 1)) != 0
+#error "TVMGEN_MIXED_CACHE_LINE_BYTES must be a power of two from 16 on"
+#endif
+
+#define TVMGEN_MIXED_IN_LINES(bytes) \
+  (((bytes) + TVMGEN_MIXED_CACHE_LINE_BYTES - 1) / TVMGEN_MIXED_CACHE_LINE_BYTES * TVMGEN_MIXED_CACHE_LINE_BYTES)
+
+/* Bytes of the arena in use: inputs, outputs, intermediates, rolling buffers, staged weights, CPU workspaces. */
+#define TVMGEN_MIXED_ARENA_BYTES 64
+
+/* Bytes of the arena: the same in whole cache lines. */
+#define TVMGEN_MIXED_WORKSPACE_SIZE TVMGEN_MIXED_IN_LINES(TVMGEN_MIXED_ARENA_BYTES)
+
+/* To bring your own arena, define TVMGEN_MIXED_ARENA as the name of an array of uint8_t of at least
+ * TVMGEN_MIXED_WORKSPACE_SIZE bytes, aligned to a cache line, and, if it is larger,
+ * TVMGEN_MIXED_ARENA_ARRAY_BYTES as its size. Include this file where you define the array: the compiler
+ * then compares. */
+#ifdef TVMGEN_MIXED_ARENA
+#ifndef TVMGEN_MIXED_ARENA_ARRAY_BYTES
+#define TVMGEN_MIXED_ARENA_ARRAY_BYTES TVMGEN_MIXED_WORKSPACE_SIZE
+#endif
+extern uint8_t TVMGEN_MIXED_ARENA[TVMGEN_MIXED_ARENA_ARRAY_BYTES];
+typedef char tvmgen_mixed_arena_is_large_enough[(TVMGEN_MIXED_ARENA_ARRAY_BYTES) >= TVMGEN_MIXED_WORKSPACE_SIZE ? 1 : -1];
+#endif
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,104 @@
+"""The table of judges: TensorFlow Lite Micro's kernels are those that it says, and `verify` asks nobody else."""
+
+from __future__ import annotations
+
+import os
+
+import ethoscade
+import numpy as np
+import pytest
+from ethoscade import judges, reference, verification
+from ethoscade.errors import VerificationError
+from ethoscade.frontend import read_tflite
+from ethoscade.ir import DType, Graph, Quantisation
+from ethoscade.testing import ModelBuilder
+from ethoscade.verification import random_inputs, reference_outputs
+from reference_support import drawn_operator, needs_litert
+from test_verification import wide_softmax
+
+DRAWN = sorted(set(judges.MICRO_KERNELS) - {"RELU6"})
+
+
+def micro_runs(graph: Graph) -> bool:
+    """Whether TensorFlow Lite Micro runs the model, in a process of its own: it ends it over some."""
+    from tflite_micro.python.tflite_micro import runtime
+
+    child = os.fork()
+    if child == 0:
+        try:
+            for stream in (1, 2):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+            interpreter = runtime.Interpreter.from_bytes(graph.source, arena_size=1 << 20)
+            for number, value in enumerate(random_inputs(graph, 0).values()):
+                interpreter.set_input(value, number)
+            interpreter.invoke()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+def test_the_table_says_what_micro_has(kind: str) -> None:
+    pytest.importorskip("tflite_micro", reason="TensorFlow Lite Micro is not installed: pip install --pre tflite_micro")
+    seen: dict[DType | None, set[bool]] = {}
+    for seed in range(12):
+        graph = read_tflite(drawn_operator(kind, seed))
+        (op,) = graph.operators
+        seen.setdefault(judges.input_type(graph, op), set()).add(micro_runs(graph))
+    assert set(seen) == {DType.INT8, DType.UINT8}
+    for dtype, ran in seen.items():
+        assert (True in ran) == (dtype in judges.MICRO_KERNELS[kind]), f"{kind} of {dtype}"
+
+
+def test_every_kind_of_the_table_has_its_arithmetic_here() -> None:
+    assert set(judges.MICRO_KERNELS) <= reference.KINDS
+
+
+def classifier(dtype: DType) -> Graph:
+    b = ModelBuilder(dtype=dtype, per_channel=False)
+    b.fully_connected(b.input((1, 16)), 8)
+    return read_tflite(b.build())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "judge"), [(DType.INT8, verification.JUDGE_MICRO), (DType.UINT8, verification.JUDGE_LITERT)]
+)
+def test_micro_decides_only_where_it_has_a_kernel(dtype: DType, judge: str) -> None:
+    needs_litert()
+    graph = classifier(dtype)
+    assert judges.micro_decides(graph, graph.operators[0]) == (dtype is DType.INT8)
+    assert reference_outputs(graph, random_inputs(graph, 0)).judge == judge
+
+
+def softmax_of_uint8() -> bytes:
+    b = ModelBuilder(dtype=DType.UINT8, per_channel=False)
+    x = b.conv2d(b.input((1, 1, 1, 4)), 10, 1, output=Quantisation((1e-8,), (0,)))
+    b.softmax(b.reshape(x, (1, 10)), name="soft")
+    return b.build()
+
+
+def test_an_operator_that_nobody_judges_is_named() -> None:
+    """LiteRT ends its process on it, and Micro has no SOFTMAX of uint8."""
+    needs_litert()
+    graph = read_tflite(softmax_of_uint8())
+    with pytest.raises(VerificationError, match=r"no judge for operator 'soft' \(SOFTMAX of uint8\): LiteRT stopped"):
+        reference_outputs(graph, random_inputs(graph, 0))
+    signed = read_tflite(wide_softmax(10, 1e-8))
+    assert reference_outputs(signed, random_inputs(signed, 0)).judge == verification.JUDGE_CUT
+
+
+def behind_fully_connected(kind: str) -> bytes:
+    """An operator that the reference does not know, on values that LiteRT rounds otherwise."""
+    b = ModelBuilder()
+    x = b.fully_connected(b.input((4, 16)), 32, weights=np.random.default_rng(1).normal(size=(32, 16)))
+    b._operator(kind, [x.index], x.shape, lambda: np.zeros(x.shape), Quantisation((1 / 256,), (-128,)), None, {}, kind)
+    return b.build()
+
+
+def test_operators_behind_one_that_litert_rounds_otherwise_run_in_litert_alone() -> None:
+    needs_litert()
+    compiled = ethoscade.compile(behind_fully_connected("LOGISTIC"))
+    assert [op.kind for op in compiled.cpu_operators] == ["LOGISTIC"]
+    check = compiled.verify()
+    assert check.ok and check.judge == verification.JUDGE_MICRO and check.elements == 3 * 4 * 32
