@@ -59,8 +59,9 @@ Algorithm = Callable[[tuple[Buffer, ...], tuple[Pool, ...]], Sequence[Offset]]
 class PoolOverflowError(BudgetError):
     """No plan that was found fits a pool.
 
-    `pool` is its name, `buffers` are the names of those that are in use at its peak, `lower_bound_bytes` is
-    what no plan can beat; `budget_bytes` is the pool's size and `floor_bytes` what the best plan found needs.
+    `pool` is its name, `buffers` are the names of those that are in use at its peak, or of a set in which all conflict
+    and one ends there, whichever are more bytes. `lower_bound_bytes` is what no plan can beat, `budget_bytes` the
+    pool's size and `floor_bytes` what the best plan found needs.
     """
 
     def __init__(
@@ -147,7 +148,9 @@ def plan(
     """Finds a pool and an offset for every buffer.
 
     Buffers that are in use at the same step never share a byte. Each lies in the first of its pools where it fits;
-    then the first pool's peak is made small, then the second's. The same arguments give the same answer everywhere.
+    where not all do, the fewest bytes are denied: each buffer counts its size for every better pool that it did not
+    get. Then the first pool's peak is made small, then the second's. The same arguments give the same answer
+    everywhere.
     `seed` in [0, 2^64) and `iterations` steer the hill climb, branch and bound, and `best`. `threads` in [1, 256]
     search side by side; their number changes nothing but the time. `tick` is called now and then while a built-in
     algorithm searches; what it raises ends the search.

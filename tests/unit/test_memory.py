@@ -66,6 +66,38 @@ def test_an_overflow_of_the_second_pool_names_who_reaches_its_peak() -> None:
     assert error.lower_bound_bytes == 105
 
 
+def test_preferences_count_in_bytes() -> None:
+    buffers = [Buffer("large", 0, 2, 90), Buffer("small", 0, 2, 30), Buffer("other", 0, 2, 30)]
+    found = memory.plan(buffers, pools=(Pool("fast", 100), Pool("slow")))
+    assert found.pool_of == ("fast", "slow", "slow")
+
+
+def test_an_overflow_names_those_that_all_conflict() -> None:
+    buffers = [
+        Buffer("a", 0, 1, 50, conflicts=("b", "c")),
+        Buffer("b", 1, 2, 60, conflicts=("c",)),
+        Buffer("c", 2, 3, 70),
+        Buffer("d", 3, 4, 5, conflicts=("a",)),
+    ]
+    with pytest.raises(memory.PoolOverflowError) as caught:
+        memory.plan(buffers, pools=(Pool("sram", 100),))
+    assert caught.value.buffers == ("a", "b", "c")
+    assert caught.value.lower_bound_bytes == caught.value.floor_bytes == 180
+
+
+@pytest.mark.parametrize("algorithm", memory.ALGORITHMS)
+def test_buffers_that_push_one_another_up_a_pool_without_a_limit(algorithm: str) -> None:
+    held = [
+        Buffer("a", 0, 4, 16, 16, pools=("slow",)),
+        # No multiple of 16 lies in that range: above or below "a" it is, and either pushes the other on.
+        Buffer("b", 0, 4, 56, 16, pools=("slow",), shares=(Share("a", -43, -40),)),
+    ]
+    denied = [Buffer(name, 0, 4, 60, pools=("fast", "slow")) for name in ("c", "d")]
+    pools = (Pool("slow"), Pool("fast", 100))
+    found = memory.plan([*held, *denied], pools=pools, algorithm=algorithm, iterations=500)
+    assert (found.peaks["fast"], sorted(found.pool_of)) == (60, ["fast", "slow", "slow", "slow"])
+
+
 def test_constants_go_to_the_first_pool_that_their_readers_reach() -> None:
     pools = (Pool("dtcm", 64, access=(("cpu", "rw"),)), FLASH, Pool("sram"))
     buffers = [

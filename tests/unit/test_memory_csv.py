@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from ethoscade import memory
 from ethoscade.errors import ConfigError
-from ethoscade.memory import Buffer, Gap
+from ethoscade.memory import Buffer, Gap, Share
 from ethoscade.report import plan_memory
 
 README = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"
@@ -41,7 +42,51 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     memory.write_csv(path, buffers)
     assert memory.read_csv(path) == buffers
     memory.write_csv(path, buffers, [0, 12])
+    assert path.read_text().splitlines()[0] == "id,lower,upper,size,alignment,gaps,pin,offset"
+    assert memory.read_csv(path) == buffers
+    memory.write_csv(path, [replace(buffer, offset=None) for buffer in buffers], [0, 12])
     assert [buffer.offset for buffer in memory.read_csv(path)] == [0, 12]
+
+
+def test_all_that_a_buffer_can_be_is_written_and_read_again(tmp_path: Path) -> None:
+    buffers = (
+        Buffer("x y", 0, 9, 10, 4, pools=("fast ram", "50%"), conflicts=("a@b:1", "w"), access=(("cpu:0", "rw"),)),
+        Buffer("a@b:1", 0, 3, 8, offset=16, shares=(Share("x y"), Share("w", -8, 24))),
+        Buffer.constant("w", 7, 16, ("50%", "fast ram"), readers=("npu", "cpu:0")),
+    )
+    path = tmp_path / "out.csv"
+    memory.write_csv(path, buffers)
+    assert path.read_text().splitlines()[:3] == [
+        "id,lower,upper,size,alignment,conflicts,shares,pools,access,offset",
+        "x y,0,9,10,4,a%40b%3A1 w,,fast%20ram 50%25,cpu%3A0:rw,",
+        "a@b:1,0,3,8,,,x%20y w@-8:24,,,16",
+    ]
+    assert memory.read_csv(path) == buffers
+    memory.write_csv(path, buffers, [0, 16, 0], ["50%", "fast ram", "50%"])
+    placed = memory.read_csv(path)
+    assert [buffer.offset for buffer in placed] == [None, 16, None]
+    assert [buffer.pools for buffer in placed] == [("50%", "fast ram"), ("fast ram",), ("50%", "fast ram")]
+    with pytest.raises(ConfigError, match="1 pools for 3 buffers"):
+        memory.write_csv(path, buffers, [0, 16, 0], ["50%"])
+
+
+def test_pools_of_the_command_line_hold_what_the_file_wants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = _file(tmp_path, "id,lower,upper,size,pools\na,0,2,60,fast slow\nb,1,3,50,fast slow\nc,0,3,8,slow\n")
+    placed = tmp_path / "placed.csv"
+    assert _run(str(file), "--pool", "fast=100", "--pool", "slow", "--json", "--output", str(placed)) == 0
+    pools = json.loads(capsys.readouterr().out)["pools"]
+    assert [(pool["pool"], pool["peak_bytes"]) for pool in pools] == [("fast", 60), ("slow", 58)]
+    assert [buffer.pools for buffer in memory.read_csv(placed)] == [("fast", "slow"), ("slow", "fast"), ("slow",)]
+    assert _run(str(file), "--pool", "fast=100") == 1
+    assert "'slow'" in capsys.readouterr().err
+    assert _run(str(file)) == 1
+    assert "--pool" in capsys.readouterr().err
+    assert _run(str(file), "--pool", "fast", "--capacity", "100") == 1
+    assert "--capacity" in capsys.readouterr().err
+    for wrong in ("=3", "fast=many", "fast=-1", ""):
+        with pytest.raises(SystemExit) as caught:
+            _run(str(file), "--pool", wrong)
+        assert caught.value.code == 2
 
 
 @pytest.mark.parametrize(
@@ -58,6 +103,15 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         ("id,lower,upper,size\na,0,1,1.5\n", (":2:", "'size'", "'1.5'")),
         ("id,lower,upper,size\na,0,1,-2\n", (":2:", "'size'", "'-2'")),
         ("id,lower,upper,size\na,5,4,2\n", (":2:", "'upper'", "'4'")),
+        ("id,lower,upper,size,conflicts\na,0,1,2,a\n", (":2:", "'conflicts'", "'a'")),
+        ("id,lower,upper,size,conflicts\na,0,1,2,\nb,0,1,2,a c\n", (":3:", "'conflicts'", "'c'")),
+        ("id,lower,upper,size,shares\na,0,1,2,b@1\n", (":2:", "'shares'", "'b@1'", "id@low:high")),
+        ("id,lower,upper,size,shares\na,0,1,2,b@4:1\nb,0,1,2,\n", (":2:", "'b'", "reversed")),
+        ("id,lower,upper,size,shares\na,0,1,2,c\n", (":2:", "'shares'", "'c'")),
+        ("id,lower,upper,size,pools\na,0,1,2,x%zz\n", (":2:", "'pools'", "%25")),
+        ("id,lower,upper,size,pools\na,0,1,2,x%ff\n", (":2:", "'pools'", "UTF-8")),
+        ("id,lower,upper,size,access\na,0,1,2,cpu:wo\n", (":2:", "'access'", "target:ro")),
+        ("id,lower,upper,size,pin\na,0,1,2,-4\n", (":2:", "'pin'", "'-4'")),
         ("id,lower,end,size\na,5,3,2\n", (":2:", "'end'", "'3'")),
         ("id,lower,upper,size\na,0,99999999999999999999,2\n", (":2:", "'upper'", "too large")),
         ("id,lower,upper,size\na,0,1,99999999999999999999\n", (":2:", "'size'", "too large")),

@@ -28,8 +28,20 @@ _MOST_DIGITS = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what the command takes to its parser."""
-    parser.add_argument("buffers", metavar="BUFFERS.csv", help="id,lower,upper,size[,alignment][,gaps][,offset]")
+    parser.add_argument(
+        "buffers",
+        metavar="BUFFERS.csv",
+        help="id,lower,upper,size and, where wanted, alignment, gaps, conflicts, shares, pools, access, pin, offset",
+    )
     parser.add_argument("--capacity", type=_byte_count, metavar="BYTES", help="fail when the plan needs more")
+    parser.add_argument(
+        "--pool",
+        type=_pool,
+        action="append",
+        default=[],
+        metavar="NAME[=BYTES]",
+        help="a pool that the column pools may name; several in order of importance; default: one without a limit",
+    )
     parser.add_argument("--algorithm", choices=ALGORITHMS, default="best", help="default: best")
     parser.add_argument("--seed", type=_byte_count, default=0, help="seed of the random choices; default: 0")
     parser.add_argument(
@@ -53,7 +65,8 @@ def command_line(args: argparse.Namespace) -> int:
             require_matplotlib()
         placement = _place(read_csv(args.buffers), args)
         if args.output is not None:
-            write_csv(args.output, placement.buffers, placement.offsets)
+            pools = placement.pool_of if len(placement.pools) > 1 else None
+            write_csv(args.output, placement.buffers, placement.offsets, pools)
         seconds = time.perf_counter() - started
         if args.plot is not None:
             plot(placement, args.plot)
@@ -73,6 +86,14 @@ def command_line(args: argparse.Namespace) -> int:
             "stop_reason": placement.stop_reason,
             "iterations": placement.iterations,
             "seconds": round(seconds, 6),
+            "pools": [
+                {
+                    "pool": pool.name,
+                    "peak_bytes": placement.peaks[pool.name],
+                    "lower_bound_bytes": placement.lower_bounds[pool.name],
+                }
+                for pool in placement.pools
+            ],
         }
         show(json.dumps(summary))
     else:
@@ -83,7 +104,11 @@ def command_line(args: argparse.Namespace) -> int:
 def _place(buffers: tuple[Buffer, ...], args: argparse.Namespace) -> Placement:
     if args.seed >= 1 << 64 or (args.capacity or 0) >= 1 << 60:
         raise ConfigError("--seed must be below 2^64 and --capacity below 2^60")
-    pools = (Pool("memory", args.capacity),)
+    if args.pool and args.capacity is not None:
+        raise ConfigError("--capacity is for one pool without a name; write the limit behind --pool NAME=BYTES instead")
+    if not args.pool and any(buffer.pools for buffer in buffers):
+        raise ConfigError(f"{args.buffers}: a column names pools; say which there are with --pool NAME[=BYTES]")
+    pools = tuple(args.pool) or (Pool("memory", args.capacity),)
     return plan(
         buffers,
         pools=pools,
@@ -102,9 +127,17 @@ def _sentence(placement: Placement, seconds: float) -> str:
         above = f"{100 * (peak - bound) / bound:.1f} % above" if bound else "above"
         proof = f"{above} the lower bound of {bound}"
     return (
-        f"{len(placement.buffers)} buffers in {peak} bytes, {proof} "
+        f"{len(placement.buffers)} buffers in {peak} bytes{_others(placement)}, {proof} "
         f"({placement.algorithm}, {placement.stop_reason}, {seconds:.2f} s)"
     )
+
+
+def _others(placement: Placement) -> str:
+    """The peaks of all pools, where there are several; the first is what the rest of the sentence is about."""
+    if len(placement.pools) == 1:
+        return ""
+    others = ", ".join(f"{placement.peaks[pool.name]} of {pool.name}" for pool in placement.pools[1:])
+    return f" of {placement.pools[0].name} ({others})"
 
 
 def _describe(error: EthoscadeError) -> dict[str, object]:
@@ -124,6 +157,16 @@ def _describe_overflow(error: BudgetError) -> dict[str, object]:
     if not isinstance(error, PoolOverflowError):
         return {}
     return {"pool": error.pool, "lower_bound_bytes": error.lower_bound_bytes, "buffers": list(error.buffers)}
+
+
+def _pool(text: str) -> Pool:
+    name, equals, limit = text.partition("=")
+    if not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is no pool; write NAME or NAME=BYTES")
+    try:
+        return Pool(name, _byte_count(limit) if equals else None)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _byte_count(text: str) -> int:

@@ -61,7 +61,8 @@ pub struct PyRunReport {
 impl From<RunReport> for PyRunReport {
     fn from(report: RunReport) -> PyRunReport {
         let RunReport { commands, kernels, transfers, bytes_read, bytes_written, warnings, hazards } = report;
-        let warnings = warnings.into_iter().map(|w| (w.kind.name().to_string(), w.command, w.operation, w.message)).collect();
+        let warnings =
+            warnings.into_iter().map(|w| (w.kind.name().to_string(), w.command, w.operation, w.message)).collect();
         let hazards = hazards
             .into_iter()
             .map(|h| (h.kind.name().to_string(), h.first, h.second, h.region, h.start, h.end, h.message))

@@ -30,8 +30,9 @@ pub(crate) fn least_peaks(instance: &Instance, counted: Counted) -> Vec<u64> {
     let least = |pool| {
         let pinned = instance.items.iter().filter(|item| in_pool(item, counted, pool) && !item.sections.is_empty());
         let pinned = pinned.filter_map(|item| item.pinned.map(|offset| offset + item.size_bytes)).max().unwrap_or(0);
-        let swept = steps(instance, counted, pool).into_iter().map(|step| sweep(instance, counted, pool, step)).max();
-        swept.unwrap_or(0).max(pinned)
+        let steps = steps(instance, counted, pool);
+        let swept = steps.iter().map(|&step| sweep(instance, counted, pool, step)).max();
+        swept.unwrap_or(0).max(pinned).max(stacked(instance, counted, pool, &steps))
     };
     (0..instance.pools.len() as u32).map(least).collect()
 }
@@ -67,17 +68,47 @@ pub(crate) fn gcd(a: u64, b: u64) -> u64 {
     }
 }
 
+/// What the heaviest set of items that all keep apart needs, where some conflict explicitly.
+fn stacked(instance: &Instance, counted: Counted, pool: u32, steps: &[u64]) -> u64 {
+    let Some(graph) = instance.graph() else { return 0 };
+    let base = instance.pools[pool as usize].base_address;
+    let common = steps.last().copied().unwrap_or(1);
+    let weight = |index: u32| {
+        let item = &instance.items[index as usize];
+        if in_pool(item, counted, pool) {
+            item.size_bytes.next_multiple_of(common)
+        } else {
+            0
+        }
+    };
+    let set = graph.heaviest(weight, None);
+    let needed = |&step: &u64| {
+        let mut stack = Live { floor: base.next_multiple_of(step) - base, ..Live::default() };
+        for item in set.iter().map(|&index| &instance.items[index as usize]) {
+            stack.add(item.size_bytes, slack(item, base, step, 0, item.size_bytes));
+        }
+        stack.needed()
+    };
+    steps.iter().map(needed).max().unwrap_or(0)
+}
+
+/// What the bytes `[low, high)` of an item lack to a multiple of `step`, where they must start at one.
+fn slack(item: &Item, base: u64, step: u64, low: u64, high: u64) -> Option<u64> {
+    let alignment = item.candidates[0].alignment;
+    let start = item.pinned.map_or(low, |offset| base + offset + low);
+    let coarse = start % step == 0 && (item.pinned.is_some() || alignment % step == 0);
+    let bytes = high - low;
+    coarse.then(|| bytes.next_multiple_of(step) - bytes)
+}
+
 /// The largest over all steps of time of what is needed there, where addresses are told apart by multiples of `step`.
 fn sweep(instance: &Instance, counted: Counted, pool: u32, step: u64) -> u64 {
     let base = instance.pools[pool as usize].base_address;
     let mut events: Vec<(i64, bool, u64, Option<u64>)> = Vec::with_capacity(2 * instance.items.len());
     for (index, item) in (0u32..).zip(&instance.items).filter(|(_, item)| in_pool(item, counted, pool)) {
-        let alignment = item.candidates[0].alignment;
         for section in unshared(instance, index, item) {
-            let start = item.pinned.map_or(section.low, |offset| base + offset + section.low);
-            let coarse = start % step == 0 && (item.pinned.is_some() || alignment % step == 0);
             let bytes = section.high - section.low;
-            let slack = coarse.then(|| bytes.next_multiple_of(step) - bytes);
+            let slack = slack(item, base, step, section.low, section.high);
             events.push((section.lower, true, bytes, slack));
             events.push((section.upper, false, bytes, slack));
         }
@@ -88,14 +119,10 @@ fn sweep(instance: &Instance, counted: Counted, pool: u32, step: u64) -> u64 {
     let mut most = 0;
     for (_, starts, bytes, slack) in events {
         interrupt::ask();
-        match (starts, slack) {
-            (true, Some(slack)) => now.slacks.add(slack),
-            (true, None) => now.fine.add(bytes),
-            (false, Some(slack)) => now.slacks.remove(slack),
-            (false, None) => now.fine.remove(bytes),
-        }
-        if slack.is_some() {
-            now.coarse_bytes = if starts { now.coarse_bytes + bytes } else { now.coarse_bytes - bytes };
+        if starts {
+            now.add(bytes, slack);
+        } else {
+            now.remove(bytes, slack);
         }
         if starts && now.all() > most {
             most = most.max(now.needed());
@@ -117,6 +144,26 @@ struct Live {
 }
 
 impl Live {
+    fn add(&mut self, bytes: u64, slack: Option<u64>) {
+        match slack {
+            Some(slack) => {
+                self.coarse_bytes += bytes;
+                self.slacks.add(slack);
+            }
+            None => self.fine.add(bytes),
+        }
+    }
+
+    fn remove(&mut self, bytes: u64, slack: Option<u64>) {
+        match slack {
+            Some(slack) => {
+                self.coarse_bytes -= bytes;
+                self.slacks.remove(slack);
+            }
+            None => self.fine.remove(bytes),
+        }
+    }
+
     /// As if nothing saved any slack: cheap, and not below [`Self::needed`].
     fn all(&self) -> u64 {
         self.coarse_bytes + self.fine.total + self.slacks.total + self.floor

@@ -8,7 +8,7 @@ use super::instance::Item;
 use super::model::Problem;
 use crate::interrupt;
 
-/// Items looked at, over all rounds, at most; what is not told apart by then stays in the order given.
+/// Items and relations looked at, over all rounds, at most; what is not told apart by then stays in the order given.
 const WORK: usize = 1 << 22;
 /// Stands for a conflict, which no range of differences is.
 const CONFLICT: (i64, i64) = (i64::MAX, i64::MIN);
@@ -24,7 +24,7 @@ pub(crate) fn sort(problem: &Problem, items: &mut Vec<Item>) {
         let equal = index > 0 && Item { buffer: items[index - 1].buffer, ..item.clone() } == items[index - 1];
         classes.push(if equal { classes[index - 1] } else { index as u32 });
     }
-    for _ in 0..WORK / items.len().max(1) {
+    for _ in 0..WORK / (items.len() + links.iter().map(Vec::len).sum::<usize>()).max(1) {
         interrupt::ask();
         let refined = refine(&classes, &links);
         if refined != classes {

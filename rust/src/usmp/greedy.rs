@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::instance::Instance;
+use super::instance::{Instance, Item};
 use super::layout::Layout;
 use super::model::{StopReason, UsmpError};
 use super::placer::{Found, Placer};
@@ -17,7 +17,7 @@ pub(crate) enum Order {
     Steps,
     /// Largest product of size and steps first.
     Area,
-    /// Most other items in use at the same time first.
+    /// Most other items in use at the same time, or in conflict, first.
     Conflicts,
     /// First in use first.
     Start,
@@ -49,20 +49,22 @@ impl Order {
     }
 }
 
-/// How many other items each item meets in time, gaps ignored: all, less those that end before and start after it.
+/// How many other items each item meets in time, gaps ignored, or conflicts with explicitly. Those that it meets are all,
+/// less those that end before and start after it.
 fn count_conflicts(instance: &Instance) -> Vec<usize> {
     let items = &instance.items;
     let mut starts: Vec<i64> = items.iter().map(|item| item.span().0).collect();
     let mut ends: Vec<i64> = items.iter().map(|item| item.span().1).collect();
     starts.sort_unstable();
     ends.sort_unstable();
-    let meets = |item: &super::instance::Item| {
+    let met = |item: &Item| {
         let (lower, upper) = item.span();
         let before = ends.partition_point(|&end| end <= lower);
         let after = items.len() - starts.partition_point(|&start| start < upper);
-        items.len().saturating_sub(before + after)
+        let apart = item.conflicts.iter().filter(|&&other| !item.meets_in_time(&items[other as usize]));
+        items.len().saturating_sub(before + after) + apart.count()
     };
-    items.iter().map(meets).collect()
+    items.iter().map(met).collect()
 }
 
 /// First fit in `order`, by a placer of the instance where it has one.

@@ -25,8 +25,12 @@ const WANDER: usize = 10;
 const AIM: u64 = 2;
 /// Annealing starts with this part of the mean size.
 const HEAT: u64 = 8;
-/// Items placed times items looked at, over all moves, at most.
+/// Items placed times items looked at, over all moves, at most; of many items fewer, as their searches are long already.
 const WORK: u64 = 1 << 33;
+const MANY: u64 = 500;
+const WORK_OF_MANY: u64 = 1 << 31;
+/// A conflict that is listed takes as long as so many items that are looked at in a row.
+const LISTED: u64 = 32;
 /// What is looked at where there are too many items to climb, over all passes, at most.
 const WALK: u64 = 1 << 25;
 
@@ -37,7 +41,8 @@ impl Solver for HillClimb {
         let (instance, opening) = (task.instance, task.opening()?);
         let count = instance.items.len() as u64;
         let left = u64::from(task.params.iterations) - opening.turns;
-        let moves = left.min(WORK / (count * count).max(1));
+        let looks = count * count + LISTED * instance.conflicts() as u64;
+        let moves = left.min(if count > MANY { WORK_OF_MANY } else { WORK } / looks.max(1));
         if moves < left.min(LEAST_MOVES_PER_START) {
             // Too few moves to get anywhere, each of which places nearly all items anew; the wheel gets further.
             if let Some(mut placer) = Placer::new(instance) {
@@ -246,7 +251,7 @@ impl<'a> Climb<'a> {
         self.pick_found()
     }
 
-    /// An item that first fit takes before `item` and that is in use at the same time.
+    /// An item that first fit takes before `item` and that it may meet.
     fn earlier_neighbour(&mut self, item: u32) -> Option<u32> {
         let rank = self.rank[item as usize] as usize;
         self.found.clear();
@@ -267,8 +272,8 @@ impl<'a> Climb<'a> {
     }
 
     fn neighbours(&self, one: u32, other: u32) -> bool {
-        let (one, other) = (self.instance.items[one as usize].span(), self.instance.items[other as usize].span());
-        one.0 < other.1 && other.0 < one.1
+        let item = &self.instance.items[one as usize];
+        item.meets_in_time(&self.instance.items[other as usize]) || item.conflicts_with(other)
     }
 
     /// The worst energy that is accepted with `left` of `moves` moves to go.

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::bound::{self, gcd, Counted};
 use super::canonical;
+use super::clique::Graph;
 use super::layout::aligned;
 use super::model::{Pool, Problem, Section, Slot, UsmpError};
 use super::pairs::Pairs;
@@ -23,14 +24,14 @@ pub(crate) struct Candidate {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Item {
     pub size_bytes: u64,
-    /// Those of the lifetime in order of time, then one of its own for each explicit conflict.
+    /// Those of the lifetime, in order of time.
     pub sections: SmallVec<[Section; 1]>,
-    /// How many of them belong to the lifetime.
-    pub own_sections: usize,
     pub candidates: SmallVec<[Candidate; 1]>,
     pub pinned: Option<u64>,
     /// Items that it may overlap, with the least and the largest difference of its offset less theirs.
     pub shares: SmallVec<[(u32, i64, i64); 0]>,
+    /// Items that it must not overlap whatever the steps, ascending; both are in use at some step.
+    pub conflicts: SmallVec<[u32; 0]>,
     /// Id in the problem. Last, so that only equals are told apart by it.
     pub buffer: u32,
 }
@@ -38,11 +39,21 @@ pub(crate) struct Item {
 impl Item {
     /// First step in use and one past the last, or an empty range.
     pub fn span(&self) -> (i64, i64) {
-        let own = &self.sections[..self.own_sections];
-        match (own.first(), own.last()) {
+        match (self.sections.first(), self.sections.last()) {
             (Some(first), Some(last)) => (first.lower, last.upper),
             _ => (0, 0),
         }
+    }
+
+    /// Whether a step lies between the first and the last of both.
+    pub fn meets_in_time(&self, other: &Item) -> bool {
+        let (one, other) = (self.span(), other.span());
+        one.0 < other.1 && other.0 < one.1
+    }
+
+    /// Whether it conflicts explicitly with the item of index `other`.
+    pub fn conflicts_with(&self, other: u32) -> bool {
+        self.conflicts.binary_search(&other).is_ok()
     }
 
     /// Whether it uses all its bytes whenever it uses some.
@@ -74,7 +85,10 @@ pub(crate) struct Instance<'a> {
     pub items: Vec<Item>,
     /// Peaks that prove a plan without overflow and spill optimal, in bytes, by pool id.
     goals: Vec<u64>,
+    /// Explicit conflicts, each counted once.
+    conflicts: usize,
     pairs: OnceLock<Option<Pairs>>,
+    graph: OnceLock<Option<Graph>>,
 }
 
 impl<'a> Instance<'a> {
@@ -89,12 +103,11 @@ impl<'a> Instance<'a> {
                 let alignment = of_pool / gcd(of_pool, buffer.alignment) * buffer.alignment;
                 Candidate { pool, alignment }
             });
-            let sections = buffer.lifetime.sections(buffer.size_bytes);
             items.push(Item {
                 size_bytes: buffer.size_bytes,
-                own_sections: sections.len(),
-                sections,
+                sections: buffer.lifetime.sections(buffer.size_bytes),
                 shares: SmallVec::new(),
+                conflicts: SmallVec::new(),
                 candidates: candidates.collect(),
                 pinned: buffer.pinned_offset,
                 buffer: id,
@@ -105,9 +118,16 @@ impl<'a> Instance<'a> {
             canonical::sort(problem, &mut items);
             relate(problem, &mut items);
         }
-        let mut instance = Self { pools: &problem.pools, items, goals: Vec::new(), pairs: OnceLock::new() };
+        let conflicts = items.iter().map(|item| item.conflicts.len()).sum::<usize>() / 2;
+        let (pools, goals) = (&problem.pools, Vec::new());
+        let mut instance = Self { pools, items, goals, conflicts, pairs: OnceLock::new(), graph: OnceLock::new() };
         instance.goals = bound::least_peaks(&instance, Counted::Preferred);
         Ok(instance)
+    }
+
+    /// How many pairs of items conflict explicitly.
+    pub fn conflicts(&self) -> usize {
+        self.conflicts
     }
 
     /// Indices of the items that are not pinned.
@@ -141,6 +161,11 @@ impl<'a> Instance<'a> {
         self.pairs.get_or_init(|| Pairs::new(self)).as_ref()
     }
 
+    /// Who keeps apart from whom, where some conflict explicitly.
+    pub fn graph(&self) -> Option<&Graph> {
+        self.graph.get_or_init(|| Graph::new(self)).as_ref()
+    }
+
     /// The peak of `pool` that proves it as small as it can be, in bytes.
     pub fn goal(&self, pool: usize) -> u64 {
         self.goals[pool]
@@ -159,53 +184,29 @@ impl<'a> Instance<'a> {
 }
 
 /// Brings explicit conflicts and shares of buffers to `items`, which are in canonical order.
-///
-/// A conflict becomes a step behind all others in which just the two are in use, so that nothing else need know of it.
 fn relate(problem: &Problem, items: &mut [Item]) {
     let mut index_of = vec![0u32; items.len()];
     for (index, item) in (0u32..).zip(items.iter()) {
         index_of[item.buffer as usize] = index;
     }
-    let mut conflicts: Vec<(u32, u32)> = Vec::new();
     for (id, buffer) in problem.buffers.iter().enumerate() {
         let here = index_of[id];
-        conflicts.extend(
-            buffer
-                .conflicts
-                .iter()
-                .map(|other| (here.min(index_of[*other as usize]), here.max(index_of[*other as usize]))),
-        );
+        for &other in &buffer.conflicts {
+            let there = index_of[other as usize];
+            // What is never in use is in nobody's way.
+            if !items[here as usize].sections.is_empty() && !items[there as usize].sections.is_empty() {
+                items[here as usize].conflicts.push(there);
+                items[there as usize].conflicts.push(here);
+            }
+        }
         for share in &buffer.shares {
             let there = index_of[share.with as usize];
             items[here as usize].shares.push((there, share.low, share.high));
             items[there as usize].shares.push((here, share.high.saturating_neg(), share.low.saturating_neg()));
         }
     }
-    if conflicts.is_empty() {
-        return;
+    for item in items {
+        item.conflicts.sort_unstable();
+        item.conflicts.dedup();
     }
-    let behind = number_steps(items);
-    conflicts.sort_unstable();
-    conflicts.dedup();
-    // What is never in use is in nobody's way.
-    conflicts.retain(|&(one, other)| items[one as usize].own_sections > 0 && items[other as usize].own_sections > 0);
-    for (step, (one, other)) in (behind..).zip(conflicts) {
-        for index in [one, other] {
-            let item = &mut items[index as usize];
-            item.sections.push(Section { lower: step, upper: step + 1, low: 0, high: item.size_bytes });
-        }
-    }
-}
-
-/// Numbers the steps at which something changes, so that there is room behind the last, and returns the next number.
-fn number_steps(items: &mut [Item]) -> i64 {
-    let sections = || items.iter().flat_map(|item| &item.sections);
-    let mut steps: Vec<i64> = sections().flat_map(|section| [section.lower, section.upper]).collect();
-    steps.sort_unstable();
-    steps.dedup();
-    let number = |step: i64| steps.partition_point(|&other| other < step) as i64;
-    for section in items.iter_mut().flat_map(|item| &mut item.sections) {
-        (section.lower, section.upper) = (number(section.lower), number(section.upper));
-    }
-    steps.len() as i64
 }

@@ -5,7 +5,9 @@
 
 use super::instance::{Cost, Instance, Item};
 use super::model::{Placement, Section, Slot, UsmpError};
+use super::placer::Fit;
 use crate::interrupt;
+use smallvec::SmallVec;
 
 /// A placed section: bytes `[start, end)` of a pool in steps `[lower, upper)`.
 #[derive(Clone, Copy)]
@@ -24,6 +26,9 @@ impl Entry {
     }
 }
 
+/// The pool of what is not placed.
+const NOWHERE: u32 = u32::MAX;
+
 /// Where items lie, by item index. Only what was placed counts.
 #[derive(Clone, Default)]
 pub(crate) struct Layout {
@@ -41,7 +46,7 @@ impl Layout {
     /// Nothing but the pinned items.
     pub fn new(instance: &Instance) -> Result<Self, UsmpError> {
         let mut layout = Self {
-            slots: vec![Slot::default(); instance.items.len()],
+            slots: vec![Slot { pool: NOWHERE, offset: 0 }; instance.items.len()],
             placed: vec![Vec::new(); instance.pools.len()],
             cost: Cost::default(),
             targets: vec![u64::MAX; instance.pools.len()],
@@ -51,7 +56,7 @@ impl Layout {
         for (index, item) in (0u32..).zip(&instance.items) {
             let Some(offset) = item.pinned else { continue };
             let pool = item.candidates[0].pool;
-            if let Some(other) = layout.in_the_way(item, pool, offset) {
+            if let Some(other) = layout.in_the_way(instance, item, pool, offset) {
                 let other = instance.items[other as usize].buffer;
                 let (first, second) = (other.min(item.buffer), other.max(item.buffer));
                 return Err(UsmpError::PinsOverlap { first, second });
@@ -139,6 +144,10 @@ impl Layout {
             self.placed[pool] = mine;
             self.cost.peaks[pool] = peak;
         }
+        if instance.conflicts() > 0 {
+            let taken = (0u32..).zip(&mut self.slots).filter(|&(index, _)| !keep(index));
+            taken.for_each(|(_, slot)| slot.pool = NOWHERE);
+        }
         if instance.pools.len() > 1 {
             let kept = (0u32..).zip(&instance.items).filter(|&(index, _)| keep(index));
             self.cost.spill = kept.map(|(index, item)| spill(item, self.slots[index as usize].pool)).sum();
@@ -158,7 +167,8 @@ impl Layout {
         let mut least: Option<(u64, usize, u64)> = None;
         for (rank, candidate) in item.candidates.iter().enumerate() {
             let pool = &instance.pools[candidate.pool as usize];
-            let offset = self.lowest_fit(item, candidate.pool, candidate.alignment, pool.base_address);
+            let at = (candidate.alignment, pool.base_address);
+            let offset = self.lowest_fit(instance, item, candidate.pool, at);
             let end = if item.sections.is_empty() { 0 } else { offset + item.size_bytes };
             let excess = pool.limit_bytes.map_or(0, |limit| end.saturating_sub(limit));
             if least.is_none_or(|(found, _, _)| excess < found) {
@@ -199,7 +209,7 @@ impl Layout {
         *peak = (*peak).max(end);
     }
 
-    fn lowest_fit(&self, item: &Item, pool: u32, alignment: u64, base: u64) -> u64 {
+    fn lowest_fit(&self, instance: &Instance, item: &Item, pool: u32, (alignment, base): (u64, u64)) -> u64 {
         let mut offset = aligned(0, alignment, base);
         loop {
             let before = offset;
@@ -210,8 +220,12 @@ impl Layout {
                     self.raise_or_share(item, pool, section, offset, (alignment, base))
                 };
             }
+            if !item.conflicts.is_empty() {
+                offset = self.raise_over_conflicts(instance, item, pool, offset, (alignment, base));
+            }
             // What one section asks for may be in the way of an earlier one: go round until all are content.
-            if offset == before || item.sections.len() == 1 && item.shares.is_empty() {
+            let content = item.sections.len() == 1 && item.shares.is_empty() && item.conflicts.is_empty();
+            if offset == before || content {
                 return offset;
             }
         }
@@ -228,15 +242,34 @@ impl Layout {
                 && offset + section.low < entry.end;
             if meets && !self.may_share(item, entry.item, offset) {
                 let above = aligned(entry.end - section.low, alignment, base);
-                let there = self.slots[entry.item as usize].offset as i64;
-                let shared = item.shares.iter().filter(|share| share.0 == entry.item);
-                let over = shared.map(|share| there.saturating_add(share.1).max(0) as u64);
-                let over = over.map(|least| aligned(least, alignment, base));
-                let over = over.filter(|&least| least > offset && self.may_share(item, entry.item, least)).min();
-                offset = over.map_or(above, |over| over.min(above));
+                offset = self.over(item, entry.item, offset, at).map_or(above, |over| over.min(above));
             }
         }
         offset
+    }
+
+    /// The least offset above `offset` at which `item` may lie over the placed item `other`.
+    fn over(&self, item: &Item, other: u32, offset: u64, (alignment, base): (u64, u64)) -> Option<u64> {
+        let there = self.slots[other as usize].offset as i64;
+        let shared = item.shares.iter().filter(|share| share.0 == other);
+        let over = shared.map(|share| aligned(there.saturating_add(share.1).max(0) as u64, alignment, base));
+        over.filter(|&least| least > offset && self.may_share(item, other, least)).min()
+    }
+
+    /// The lowest offset from `offset` on where `item` meets nothing placed with which it conflicts explicitly.
+    fn raise_over_conflicts(&self, instance: &Instance, item: &Item, pool: u32, offset: u64, at: (u64, u64)) -> u64 {
+        let mut banned: SmallVec<[(i64, i64); 32]> = SmallVec::new();
+        let mut offset = offset;
+        for &other in item.conflicts.iter().filter(|&&other| self.slots[other as usize].pool == pool) {
+            let (start, end) = (self.slots[other as usize].offset, self.end(instance, other));
+            if item.shares.iter().all(|share| share.0 != other) {
+                banned.push((start as i64 - item.size_bytes as i64 + 1, end as i64));
+            } else if start < offset + item.size_bytes && offset < end && !self.may_share(item, other, offset) {
+                let above = aligned(end, at.0, at.1);
+                offset = self.over(item, other, offset, at).map_or(above, |over| over.min(above));
+            }
+        }
+        Fit::from(offset, at).rise(&mut banned)
     }
 
     /// Whether `item` at `offset` may overlap the placed item `other`.
@@ -246,7 +279,7 @@ impl Layout {
     }
 
     /// A placed item that `item` would overlap at `offset`.
-    fn in_the_way(&self, item: &Item, pool: u32, offset: u64) -> Option<u32> {
+    fn in_the_way(&self, instance: &Instance, item: &Item, pool: u32, offset: u64) -> Option<u32> {
         let overlaps = |entry: &&Entry| {
             let meets = item.sections.iter().any(|s| {
                 entry.start < offset + s.high
@@ -256,7 +289,13 @@ impl Layout {
             });
             meets && !self.may_share(item, entry.item, offset)
         };
-        self.placed[pool as usize].iter().find(overlaps).map(|entry| entry.item)
+        let met = self.placed[pool as usize].iter().find(overlaps).map(|entry| entry.item);
+        let conflicts = |&other: &u32| {
+            let there = self.slots[other as usize];
+            let overlaps = there.offset < offset + item.size_bytes && offset < self.end(instance, other);
+            there.pool == pool && overlaps && !self.may_share(item, other, offset)
+        };
+        met.or_else(|| item.conflicts.iter().copied().find(conflicts))
     }
 
     /// Placed items that end above their pool's target, into `found`, in order of index.

@@ -1,8 +1,8 @@
 //! Unified static memory planning: buffers with lifetimes to pools and offsets. Knows nothing of networks.
 //!
 //! `model` says what is planned, `check` whether an answer is right, [`plan`] finds one. Behind it: `instance` is the
-//! problem in canonical order, `canonical` that order, `bound` what no plan can beat, `pairs` what any two items forbid
-//! each other, `timeline` what they meet, `layout` first fit, `placer` first fit in one order after the other, `opening` the
+//! problem in canonical order, `canonical` that order, `bound` what no plan can beat, `clique` sets of items that all keep
+//! apart, `overflow` who is in the way, `pairs` what any two items forbid each other, `timeline` what they meet, `layout` first fit, `placer` first fit in one order after the other, `opening` the
 //! plans that every search starts from, `parallel` the threads, and each solver has its file; `exact` a folder.
 
 pub mod check;
@@ -10,12 +10,14 @@ pub mod model;
 
 mod bound;
 mod canonical;
+mod clique;
 mod exact;
 mod greedy;
 mod hill_climb;
 mod instance;
 mod layout;
 mod opening;
+mod overflow;
 mod pairs;
 mod parallel;
 mod placer;
@@ -23,6 +25,8 @@ mod random;
 mod timeline;
 mod wheel;
 
+#[cfg(test)]
+mod conflict_tests;
 #[cfg(test)]
 mod proof_tests;
 #[cfg(test)]
@@ -86,6 +90,9 @@ trait Solver {
 
 /// `Best` looks at a problem with this part of its effort first: most small ones need no more.
 const FIRST_LOOK: u32 = 8;
+/// It does not come down once more from what the hill climb found where there are more: that takes as long as all before.
+const MANY_ITEMS: usize = 500;
+const MANY_CONFLICTS: usize = 5_000;
 
 /// The solvers that `algorithm` runs, cheapest first; each runs as it would alone, so none is better than all together.
 /// Those that search start from an opening that holds every greedy plan, so none of these is better either.
@@ -102,7 +109,7 @@ fn solvers(algorithm: Algorithm) -> &'static [&'static dyn Solver] {
 /// Finds a pool and an offset for every buffer.
 ///
 /// No two buffers share a byte while both are in use, every address has its alignment, no pool exceeds its limit.
-/// Among such plans the preferred ones put buffers into earlier candidates, then have the least peak in pool 0, then
+/// Among such plans the preferred ones put more bytes into earlier candidates, then have the least peak in pool 0, then
 /// in pool 1 and so on. The same problem, whatever the order of its buffers, and the same parameters give the same
 /// peaks; nothing depends on clocks.
 ///
@@ -129,7 +136,8 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
         }
         last_was_better = found.add(solver.solve(&task)?);
     }
-    if params.algorithm == Algorithm::Best && last_was_better && !found.is_optimal(&instance) {
+    let few = instance.items.len() <= MANY_ITEMS && instance.conflicts() <= MANY_CONFLICTS;
+    if params.algorithm == Algorithm::Best && last_was_better && few && !found.is_optimal(&instance) {
         // What the hill climb found is a better place to come down from.
         if let Some((layout, _)) = found.best.clone() {
             found.add(exact::improve(&instance, params, layout));
@@ -141,7 +149,7 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     let lower_bounds =
         if optimal { layout.cost().peaks.to_vec() } else { instance.lower_bounds(layout.cost(), &found.proved) };
     let placement = layout.placement(&instance);
-    refuse_overflow(problem, &placement, &lower_bounds)?;
+    refuse_overflow(&instance, problem, &placement, &lower_bounds)?;
     let stop_reason = if optimal { StopReason::Complete } else { stop_reason };
     let iterations = found.iterations;
     Ok(Solution { placement, lower_bounds, optimal, algorithm: params.algorithm, stop_reason, iterations })
@@ -188,48 +196,18 @@ pub fn lower_bounds(problem: &Problem) -> Result<Vec<u64>, UsmpError> {
     Ok(bound::least_peaks(&Instance::new(problem)?, bound::Counted::Forced))
 }
 
-fn refuse_overflow(problem: &Problem, placement: &Placement, lower_bounds: &[u64]) -> Result<(), UsmpError> {
+fn refuse_overflow(
+    instance: &Instance,
+    problem: &Problem,
+    placement: &Placement,
+    lower_bounds: &[u64],
+) -> Result<(), UsmpError> {
     for (pool, (spec, &needed_bytes)) in (0u32..).zip(problem.pools.iter().zip(&placement.peaks)) {
         if let Some(available_bytes) = spec.limit_bytes.filter(|&limit| needed_bytes > limit) {
             let lower_bound_bytes = lower_bounds[pool as usize];
-            let live = live_at_the_peak(problem, placement, pool);
+            let live = overflow::in_the_way(instance, problem, placement, pool);
             return Err(UsmpError::PoolOverflow { pool, needed_bytes, available_bytes, lower_bound_bytes, live });
         }
     }
     Ok(())
-}
-
-/// The buffers in `pool` that are in use at its peak, in ascending order: of the steps in which what ends highest is in
-/// use, the first of those in which most bytes are.
-fn live_at_the_peak(problem: &Problem, placement: &Placement, pool: u32) -> Vec<u32> {
-    let mut sections: Vec<(Section, u32)> = Vec::new();
-    let mut events: Vec<(i64, bool, u64, bool)> = Vec::new();
-    for (id, (buffer, slot)) in (0u32..).zip(problem.buffers.iter().zip(&placement.slots)) {
-        if slot.pool == pool {
-            let highest = slot.offset + buffer.size_bytes == placement.peaks[pool as usize];
-            for section in buffer.lifetime.sections(buffer.size_bytes) {
-                events.push((section.lower, true, section.high - section.low, highest));
-                events.push((section.upper, false, section.high - section.low, highest));
-                sections.push((section, id));
-            }
-        }
-    }
-    events.sort_unstable();
-    let (mut now, mut peaking, mut most, mut fullest) = (0u64, 0u32, 0u64, 0i64);
-    for (step, starts, bytes, highest) in events {
-        if !starts {
-            now -= bytes;
-            peaking -= u32::from(highest);
-            continue;
-        }
-        now += bytes;
-        peaking += u32::from(highest);
-        if peaking > 0 && now > most {
-            (most, fullest) = (now, step);
-        }
-    }
-    let alive = |(section, _): &&(Section, u32)| section.lower <= fullest && fullest < section.upper;
-    let mut live: Vec<u32> = sections.iter().filter(alive).map(|&(_, id)| id).collect();
-    live.sort_unstable();
-    live
 }

@@ -266,7 +266,7 @@ pub struct Placement {
 pub enum Algorithm {
     /// First fit, the largest buffer first.
     GreedyBySize,
-    /// First fit, the buffer that meets most others first.
+    /// First fit, the buffer that meets, or conflicts with, most others first.
     GreedyByConflicts,
     /// Local search over first-fit orders from several starts.
     HillClimb,
@@ -364,8 +364,9 @@ impl StopReason {
 pub struct Solution {
     /// The answer.
     pub placement: Placement,
-    /// By pool id, in bytes: no optimal plan has a lower peak there. What is in use at one step, with the padding that
-    /// alignments force, or more where a pin ends higher or branch and bound has proved more.
+    /// By pool id, in bytes: no optimal plan has a lower peak there. What is in use at one step, or a set of buffers that
+    /// all conflict, with the padding that alignments force, or more where a pin ends higher or branch and bound has proved
+    /// more.
     pub lower_bounds: Vec<u64>,
     /// Whether no plan can be better. `false` says only that this is not proved.
     pub optimal: bool,
@@ -478,7 +479,8 @@ pub enum UsmpError {
         available_bytes: u64,
         /// No plan needs less in this pool, in bytes.
         lower_bound_bytes: u64,
-        /// Buffers in the pool that are in use at that peak, by id, in ascending order.
+        /// Buffers in the pool that are in use at that peak or that all conflict with one another and with what ends
+        /// there, whichever are more bytes; by id, in ascending order.
         live: Vec<u32>,
     },
 }

@@ -10,9 +10,11 @@ use super::instance::{Instance, Item};
 use super::model::Section;
 use crate::interrupt;
 
-/// Most items, and most ranges, of a table.
+/// Most items of a table, and most ranges beside those of explicit conflicts, of which there is a list already.
 const MOST_ITEMS: usize = 2_000;
 const MOST_BANS: usize = 100_000;
+/// Most ranges of all.
+const MOST_OF_ALL: usize = 1 << 21;
 
 /// An item's offset less `other`'s must not lie in `[low, high)` when both lie in the same pool. In bytes.
 #[derive(Clone, Copy)]
@@ -48,21 +50,33 @@ impl Pairs {
         }
         by_start.sort_unstable();
         let mut live: Vec<(i64, u32)> = Vec::new();
+        let mut list = |one: u32, other: u32| {
+            let ranges = forbidden(&items[one as usize], &items[other as usize], other);
+            for &(low, high) in &ranges {
+                lists[one as usize].push(Ban { other, low, high });
+                lists[other as usize].push(Ban { other: one, low: 1 - high, high: 1 - low });
+            }
+            2 * ranges.len()
+        };
         let mut count = 0;
+        let explicit = 2 * instance.conflicts();
         for (lower, upper, one) in by_start {
             interrupt::ask();
             live.retain(|&(end, _)| end > lower);
             for &(_, other) in &live {
-                for (low, high) in forbidden(&items[one as usize], &items[other as usize], other) {
-                    lists[one as usize].push(Ban { other, low, high });
-                    lists[other as usize].push(Ban { other: one, low: 1 - high, high: 1 - low });
-                    count += 2;
+                if !items[one as usize].conflicts_with(other) {
+                    count += list(one, other);
                 }
             }
-            if count > MOST_BANS {
+            if count > MOST_BANS || explicit > MOST_OF_ALL {
                 return None;
             }
             live.push((upper, one));
+        }
+        for (one, item) in (0u32..).zip(items) {
+            for &other in item.conflicts.iter().filter(|&&other| other < one) {
+                count += list(one, other);
+            }
         }
         let mut pairs = Self { bans: Vec::with_capacity(count), ends: Vec::with_capacity(items.len()) };
         for list in lists {
@@ -88,6 +102,10 @@ impl Pairs {
 fn forbidden(one: &Item, other: &Item, index: u32) -> Ranges {
     let (mut ours, mut theirs) = (one.sections.iter().peekable(), other.sections.iter().peekable());
     let mut ranges = Ranges::new();
+    if one.conflicts_with(index) {
+        // Sizes stay below 2^60.
+        ranges.push((1 - one.size_bytes as i64, other.size_bytes as i64));
+    }
     while let (Some(our), Some(their)) = (ours.peek(), theirs.peek()) {
         if our.meets(their) {
             add(&mut ranges, overlapping(our, their));

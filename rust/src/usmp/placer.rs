@@ -63,7 +63,7 @@ impl<'a> Placer<'a> {
             Some(pairs) => (Known::Pairs(pairs), pairs.count()),
             None => {
                 let sections: u64 = instance.items.iter().map(|item| item.sections.len() as u64).sum();
-                let effort = meetings(instance);
+                let effort = meetings(instance) + 2 * instance.conflicts() as u64;
                 if effort > sections * sections / DENSE || instance.items.iter().any(|item| !item.shares.is_empty()) {
                     return None;
                 }
@@ -245,7 +245,14 @@ impl<'a> Placer<'a> {
     fn lowest_of_timelines(&mut self, index: u32, pool: u32, fit: Fit) -> u64 {
         let Known::Timelines(timelines) = &self.known else { return fit.offset as u64 };
         self.banned.clear();
-        for section in &self.instance.items[index as usize].sections {
+        let item = &self.instance.items[index as usize];
+        for &other in &item.conflicts {
+            let there = &self.lying[other as usize];
+            if there.rank < self.lying[index as usize].rank && there.pool == pool {
+                self.banned.push((there.offset as i64 - item.size_bytes as i64 + 1, there.end as i64));
+            }
+        }
+        for section in &item.sections {
             timelines[pool as usize].each(section, |(start, end)| {
                 self.banned.push((start - section.high as i64 + 1, end - section.low as i64));
             });
@@ -258,7 +265,7 @@ impl<'a> Placer<'a> {
 const SWEEPS: u32 = 8;
 
 /// The lowest offset that nothing looked at so far forbids.
-struct Fit {
+pub(super) struct Fit {
     offset: i64,
     alignment: u64,
     base: u64,
@@ -266,14 +273,19 @@ struct Fit {
 
 impl Fit {
     fn new(alignment: u64, base: u64) -> Self {
-        Self { offset: aligned(0, alignment, base) as i64, alignment, base }
+        Self::from(aligned(0, alignment, base), (alignment, base))
+    }
+
+    /// From `offset` on, which suits the alignment and the base.
+    pub fn from(offset: u64, (alignment, base): (u64, u64)) -> Self {
+        Self { offset: offset as i64, alignment, base }
     }
 
     /// Rises until no range `[low, high)` of those `banned` is in the way; their order changes.
     ///
     /// What lies below is never looked at again, so that mostly a few sweeps are enough. They are free of branches that
     /// depend on what is banned, which sorting is not.
-    fn rise(mut self, banned: &mut [(i64, i64)]) -> u64 {
+    pub fn rise(mut self, banned: &mut [(i64, i64)]) -> u64 {
         let mut count = banned.len();
         for _ in 0..SWEEPS {
             let before = self.offset;

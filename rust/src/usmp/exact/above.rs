@@ -25,6 +25,10 @@ const PARTS: [u64; 5] = [0, 32, 16, 8, 64];
 const WORK: u64 = 1 << 31;
 /// Most decisions above one another, so that the caller's stack bears them.
 const DEEPEST: u32 = 4_000;
+/// Conclusions in a row that count as a node, and most of them: where items hold one another up in a ring they would rise
+/// step by step to the end of the pool.
+const PATIENCE: u64 = 1 << 12;
+const MOST_CONCLUSIONS: u64 = 1 << 20;
 /// A pair's slack counts as so much, divided by how often it failed.
 const LESSON: i64 = 64;
 /// The urgency of an edge that is decided or that the least offsets do not break.
@@ -157,7 +161,7 @@ impl Above {
 
     /// Climbs down until the bound is met, everything is searched, or the nodes run out.
     pub fn descend(&self, goal: &Goal) -> Found {
-        let mut found = Found { offsets: None, bound: goal.bound, nodes: 0 };
+        let mut found = Found { offsets: None, bound: goal.bound, nodes: 0, work: 0 };
         let mut search = Search::new(self);
         let (mut below, most) = (goal.below, self.affordable(goal.nodes));
         let mut run = SHORTEST_RUN;
@@ -221,6 +225,8 @@ struct Search<'a> {
     nodes: u64,
     budget: u64,
     depth: u32,
+    /// Whether conclusions were left undrawn, so that nothing is known.
+    gave_up: bool,
 }
 
 impl<'a> Search<'a> {
@@ -241,13 +247,14 @@ impl<'a> Search<'a> {
             nodes: 0,
             budget: 0,
             depth: 0,
+            gave_up: false,
         }
     }
 
     /// What was learned about the edges stays from run to run.
     fn run(&mut self, capacity: u64, budget: u64) -> Verdict {
         self.budget = self.nodes + budget;
-        self.depth = 0;
+        (self.depth, self.gave_up) = (0, false);
         self.changes.clear();
         self.raised.clear();
         self.lowered.clear();
@@ -266,10 +273,10 @@ impl<'a> Search<'a> {
             self.lowered.add(index as u32);
             self.moved.add(index as u32);
         }
-        if self.propagate() {
-            self.solve()
-        } else {
-            Verdict::Impossible
+        match self.propagate() {
+            true => self.solve(),
+            false if self.gave_up => Verdict::Spent,
+            false => Verdict::Impossible,
         }
     }
 
@@ -298,6 +305,8 @@ impl<'a> Search<'a> {
                 if verdict != Verdict::Impossible {
                     return verdict;
                 }
+            } else if self.gave_up {
+                return Verdict::Spent;
             } else {
                 self.blame(edge);
             }
@@ -412,7 +421,13 @@ impl<'a> Search<'a> {
     /// Draws all conclusions from what has changed. `false` when something cannot be kept.
     fn propagate(&mut self) -> bool {
         let above = self.above;
+        let mut conclusions = 0;
         loop {
+            conclusions += 1;
+            if conclusions % PATIENCE == 0 {
+                self.nodes += 1;
+                self.gave_up = self.nodes >= self.budget || conclusions >= MOST_CONCLUSIONS;
+            }
             let failed = if let Some(node) = self.raised.pop() {
                 let mut sides = above.nodes[node as usize].edges.iter();
                 sides.find(|side| !self.keep_raised(node as usize, side))
@@ -422,6 +437,11 @@ impl<'a> Search<'a> {
             } else {
                 return true;
             };
+            if self.gave_up {
+                self.raised.clear();
+                self.lowered.clear();
+                return false;
+            }
             if let Some(side) = failed {
                 self.blame(side.edge as usize);
                 return false;

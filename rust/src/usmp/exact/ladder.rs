@@ -12,6 +12,9 @@ use super::tactic::{luby, Tactic, ROUND};
 
 /// Nodes of the shortest run.
 const SHORTEST_RUN: u64 = 1_000;
+/// A space of more blocks than these is large: there each run takes long, and so many tactics are a trial.
+const LARGE: usize = 500;
+const TRIAL_OF_LARGE: u64 = 1;
 
 /// What is wanted of a ladder.
 pub(super) struct Goal {
@@ -21,6 +24,8 @@ pub(super) struct Goal {
     pub below: u64,
     /// Most nodes, over all runs.
     pub nodes: u64,
+    /// Most looks at blocks and cells, about; only searches of spaces count them.
+    pub work: u64,
     pub seed: u64,
     pub threads: u32,
 }
@@ -33,6 +38,8 @@ pub(super) struct Found {
     pub bound: u64,
     /// Nodes searched.
     pub nodes: u64,
+    /// Looks at blocks and cells.
+    pub work: u64,
 }
 
 /// A capacity that is tried again and again.
@@ -48,10 +55,10 @@ struct Rung {
 
 /// Climbs down until the bound is met, everything is searched, or the nodes run out.
 pub(super) fn descend(space: &Space, goal: &Goal) -> Found {
-    let mut found = Found { offsets: None, bound: goal.bound, nodes: 0 };
+    let mut found = Found { offsets: None, bound: goal.bound, nodes: 0, work: 0 };
     let mut below = goal.below;
     let mut rungs: Vec<Rung> = Vec::new();
-    while found.bound < below && found.nodes < goal.nodes {
+    while found.bound < below && found.nodes < goal.nodes && found.work < goal.work {
         rungs = capacities(space, found.bound, below, rungs);
         if rungs.is_empty() {
             // No multiple of the grain lies between the two.
@@ -61,8 +68,10 @@ pub(super) fn descend(space: &Space, goal: &Goal) -> Found {
         if rungs.iter().all(|rung| rung.closed) {
             break;
         }
-        for trial in try_all(space, &rungs, goal, goal.nodes - found.nodes) {
+        let left = (goal.nodes - found.nodes, goal.work - found.work);
+        for trial in try_all(space, &rungs, goal, left) {
             found.nodes += trial.nodes;
+            found.work += trial.work;
             let rung = &mut rungs[trial.index];
             *rung = trial.rung;
             match trial.verdict {
@@ -80,19 +89,20 @@ pub(super) fn descend(space: &Space, goal: &Goal) -> Found {
     found
 }
 
-/// A packing of at most `capacity` bytes, if one is found, and the nodes that took.
-pub(super) fn decide(space: &Space, capacity: u64, nodes: u64, seed: u64) -> (Option<Vec<u64>>, u64) {
+/// A packing of at most `capacity` bytes, if one is found, and the nodes and the looks that took.
+pub(super) fn decide(space: &Space, capacity: u64, most: (u64, u64), seed: u64) -> (Option<Vec<u64>>, (u64, u64)) {
     let mut rung = Rung::new(capacity);
-    let mut spent = 0;
-    while spent < nodes {
-        let trial = climb(space, rung, seed, nodes - spent, &|| true);
-        spent += trial.nodes;
+    let (mut nodes, mut work) = (0, 0);
+    while nodes < most.0 && work < most.1 {
+        let trial = climb(space, rung, seed, (most.0 - nodes, most.1 - work), &|| true);
+        nodes += trial.nodes;
+        work += trial.work;
         if trial.verdict != Verdict::Spent {
-            return (trial.offsets, spent);
+            return (trial.offsets, (nodes, work));
         }
         rung = trial.rung;
     }
-    (None, spent)
+    (None, (nodes, work))
 }
 
 /// What came of trying a rung.
@@ -104,12 +114,14 @@ struct Trial {
     verdict: Verdict,
     offsets: Option<Vec<u64>>,
     nodes: u64,
+    work: u64,
 }
 
 /// Tries one rung after the other, lowest first, until one changes what is known of the others.
 ///
-/// Each gets the nodes that those before it leave when they take all they ask for, so that none waits for another.
-fn try_all(space: &Space, rungs: &[Rung], goal: &Goal, nodes: u64) -> Vec<Trial> {
+/// Each gets the nodes that those before it leave when they take all they ask for, and an equal part of the looks, so that
+/// none waits for another.
+fn try_all(space: &Space, rungs: &[Rung], goal: &Goal, (nodes, work): (u64, u64)) -> Vec<Trial> {
     let mut left = nodes;
     let mut jobs = Vec::with_capacity(rungs.len());
     for (index, rung) in rungs.iter().enumerate().filter(|(_, rung)| !rung.closed) {
@@ -119,9 +131,10 @@ fn try_all(space: &Space, rungs: &[Rung], goal: &Goal, nodes: u64) -> Vec<Trial>
             jobs.push((index, granted));
         }
     }
+    let share = work.div_ceil(jobs.len().max(1) as u64);
     let run = |(index, granted): (usize, u64), wanted: &dyn Fn() -> bool| Trial {
         index,
-        ..climb(space, rungs[index].clone(), goal.seed, granted, wanted)
+        ..climb(space, rungs[index].clone(), goal.seed, (granted, share), wanted)
     };
     let ends = |trial: &Trial| match trial.verdict {
         Verdict::Found => true,
@@ -142,21 +155,25 @@ impl Rung {
         SHORTEST_RUN.max(2 * space.blocks.len() as u64) * luby(self.turn / ROUND)
     }
 
-    /// Most nodes of its next trial: a whole round of tactics the first time, then one more each time.
+    /// Most nodes of its next trial: a round of tactics the first time, then one more each time.
     fn appetite(&self, space: &Space) -> u64 {
-        self.budget(space) * ROUND.saturating_sub(self.turn).max(1)
+        let round = if space.blocks.len() > LARGE { TRIAL_OF_LARGE } else { ROUND };
+        self.budget(space) * round.saturating_sub(self.turn).max(1)
     }
 }
 
 /// Tries one rung for as long as the answer is wanted.
-fn climb(space: &Space, mut rung: Rung, seed: u64, most: u64, wanted: &dyn Fn() -> bool) -> Trial {
-    let (mut nodes, mut verdict, mut offsets) = (0, Verdict::Spent, None);
-    while verdict == Verdict::Spent && nodes < most && wanted() {
+fn climb(space: &Space, mut rung: Rung, seed: u64, most: (u64, u64), wanted: &dyn Fn() -> bool) -> Trial {
+    let (mut nodes, mut work, mut verdict, mut offsets) = (0, 0, Verdict::Spent, None);
+    while verdict == Verdict::Spent && nodes < most.0 && work < most.1 && wanted() {
         let own = (rung.turn % ROUND) as usize;
-        let tactic = Tactic::new(space, rung.turn, seed);
+        // Large blocks first needs the fewest nodes of all where there are many.
+        let turn = if space.blocks.len() > LARGE { rung.turn ^ 1 } else { rung.turn };
+        let tactic = Tactic::new(space, turn, seed);
         let mut search = Search::new(space, rung.capacity, &tactic, std::mem::take(&mut rung.weights[own]));
-        verdict = search.run(rung.budget(space).min(most - nodes));
+        verdict = search.run(rung.budget(space).min(most.0 - nodes), most.1 - work);
         nodes += search.nodes().max(1);
+        work += search.work();
         rung.turn += 1;
         offsets = (verdict == Verdict::Found).then(|| search.offsets().to_vec());
         rung.weights[own] = search.into_weights();
@@ -164,7 +181,7 @@ fn climb(space: &Space, mut rung: Rung, seed: u64, most: u64, wanted: &dyn Fn() 
             break;
         }
     }
-    Trial { index: 0, rung, verdict, offsets, nodes }
+    Trial { index: 0, rung, verdict, offsets, nodes, work }
 }
 
 /// The rungs between what is proved and what is known, lowest first; what was learned on one stays with it.

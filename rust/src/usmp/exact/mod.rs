@@ -27,14 +27,21 @@ use space::Space;
 /// Nodes of branch and bound for each iteration that the parameters grant.
 const NODES_PER_ITERATION: u64 = 4;
 
+/// Looks at blocks and cells for each iteration: what dense problems take for many nodes.
+const WORK_PER_ITERATION: u64 = 14_000;
+
+/// Spaces of so few blocks get so many times the nodes: there a search that ends is a matter of moments.
+const FEW_BLOCKS: usize = 24;
+const MORE_OF_FEW: u64 = 4;
+
 /// Fewer nodes than these are not worth another search.
 const ENOUGH: u64 = 2_000;
 
 /// Items and their offsets.
 type Packing = Vec<(u32, u64)>;
 
-/// Stands for no limit, in bytes; above all sums of sizes.
-const UNLIMITED: u64 = 1 << 62;
+/// Stands for no limit, in bytes: above all sums of sizes, and so far below 2^63 that differences of offsets add up.
+const UNLIMITED: u64 = 1 << 61;
 
 /// First fit in every greedy order, then branch and bound below the best of them.
 pub(crate) struct Exact;
@@ -59,6 +66,7 @@ pub(crate) fn improve(instance: &Instance, params: &Params, layout: Layout) -> O
         seed: params.seed,
         threads: params.threads,
         nodes_left: u64::from(params.iterations) * NODES_PER_ITERATION,
+        work_left: u64::from(params.iterations) * WORK_PER_ITERATION,
         proved: (0..instance.pools.len()).map(|pool| instance.goal(pool)).collect(),
         nodes: 0,
     };
@@ -84,6 +92,7 @@ struct Descent<'a> {
     seed: u64,
     threads: u32,
     nodes_left: u64,
+    work_left: u64,
     /// No plan that grants all preferences peaks lower, in bytes, by pool.
     proved: SmallVec<[u64; 2]>,
     nodes: u64,
@@ -94,9 +103,9 @@ impl Descent<'_> {
     fn grant_preferences(&mut self, layout: Layout) -> Layout {
         let mut wanted = self.instance.preferred();
         for (pool, spec) in (0u32..).zip(self.instance.pools) {
-            let limit = spec.limit_bytes.unwrap_or(UNLIMITED);
-            let (packing, nodes) = self.pack(pool, limit, &wanted);
-            self.spend(nodes);
+            let limit = spec.limit_bytes.unwrap_or(UNLIMITED).min(UNLIMITED);
+            let (packing, spent) = self.pack(pool, limit, &wanted);
+            self.spend(spent);
             let Some(packing) = packing else { return layout };
             put(&packing, &mut wanted);
         }
@@ -121,20 +130,21 @@ impl Descent<'_> {
         }
     }
 
-    /// Where the items of `slots` in `pool` lie within `limit` bytes, if a way is found, and the nodes that took.
-    fn pack(&self, pool: u32, limit: u64, slots: &[Slot]) -> (Option<Packing>, u64) {
+    /// Where the items of `slots` in `pool` lie within `limit` bytes, if a way is found, and the nodes and looks that took.
+    fn pack(&self, pool: u32, limit: u64, slots: &[Slot]) -> (Option<Packing>, (u64, u64)) {
         if let Some(above) = self.above(pool, slots) {
             let (offsets, nodes) = above.decide(limit, self.nodes_left);
-            return (offsets.map(|offsets| above.items().zip(offsets).collect()), nodes);
+            return (offsets.map(|offsets| above.items().zip(offsets).collect()), (nodes, 0));
         }
-        let Some(space) = self.space(pool, slots).filter(|space| space.bound() <= limit) else { return (None, 0) };
-        let (offsets, nodes) = decide(&space, limit, self.nodes_left, self.seed);
-        (offsets.map(|offsets| space.items().zip(offsets).collect()), nodes)
+        let Some(space) = self.space(pool, slots).filter(|space| space.bound() <= limit) else { return (None, (0, 0)) };
+        let (offsets, spent) = decide(&space, limit, (self.nodes_left, self.work_left), self.seed);
+        (offsets.map(|offsets| space.items().zip(offsets).collect()), spent)
     }
 
     /// Packs the items of `slots` that lie in `pool` anew, below `below` bytes, if that is found possible.
     fn fill(&mut self, pool: u32, bound: u64, below: u64, slots: &mut [Slot]) {
-        let mut goal = Goal { bound, below, nodes: self.nodes_left, seed: self.seed, threads: self.threads };
+        let (nodes, work) = (self.nodes_left, self.work_left);
+        let mut goal = Goal { bound, below, nodes, work, seed: self.seed, threads: self.threads };
         let mut packing: Option<Packing> = None;
         if let Some(above) = self.above(pool, slots) {
             // Half for each of two searches that are good at different problems, where there is enough for both.
@@ -145,6 +155,9 @@ impl Descent<'_> {
         if goal.bound < goal.below && goal.nodes > 0 {
             if let Some(space) = self.space(pool, slots) {
                 goal.bound = goal.bound.max(space.bound());
+                if space.blocks.len() <= FEW_BLOCKS {
+                    goal.nodes = goal.nodes.saturating_mul(MORE_OF_FEW);
+                }
                 let found = descend(&space, &goal);
                 packing = self.learn(&mut goal, found, space.items()).or(packing);
             }
@@ -161,7 +174,7 @@ impl Descent<'_> {
 
     /// Takes over what a search found: the goal of the next one, and the packing.
     fn learn(&mut self, goal: &mut Goal, found: Found, items: impl Iterator<Item = u32>) -> Option<Packing> {
-        self.spend(found.nodes);
+        self.spend((found.nodes, found.work));
         goal.bound = goal.bound.max(found.bound);
         goal.nodes = if self.nodes_left < ENOUGH { 0 } else { self.nodes_left };
         let packing: Packing = items.zip(found.offsets?).collect();
@@ -186,9 +199,10 @@ impl Descent<'_> {
         alone.then(|| Space::new(self.instance, pool, &items))?
     }
 
-    fn spend(&mut self, nodes: u64) {
+    fn spend(&mut self, (nodes, work): (u64, u64)) {
         self.nodes += nodes;
         self.nodes_left -= nodes.min(self.nodes_left);
+        self.work_left -= work.min(self.work_left);
     }
 }
 

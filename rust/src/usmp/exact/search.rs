@@ -79,6 +79,9 @@ pub(super) struct Search<'a> {
     /// Capacity plus the padding that the topmost block does without, by section.
     limits: Vec<u64>,
     budget: u64,
+    /// Sections, blocks and cells looked at, and most of them.
+    work: u64,
+    most_work: u64,
     /// Branches above the current one, and most that the stack bears.
     depth: u32,
     deepest: u32,
@@ -106,6 +109,8 @@ impl<'a> Search<'a> {
             weights: if weights.is_empty() { vec![1; sections] } else { weights },
             limits: space.spare.iter().map(|spare| capacity + spare).collect(),
             budget: 0,
+            work: 0,
+            most_work: 0,
             depth: 0,
             deepest: DEEPEST,
         }
@@ -120,14 +125,19 @@ impl<'a> Search<'a> {
         self.nodes
     }
 
+    /// Sections, blocks and cells looked at.
+    pub fn work(&self) -> u64 {
+        self.work
+    }
+
     /// What was learned about the sections.
     pub fn into_weights(self) -> Vec<u64> {
         self.weights
     }
 
-    /// Searches for a packing, with at most `budget` nodes. Once only.
-    pub fn run(&mut self, budget: u64) -> Verdict {
-        self.budget = budget;
+    /// Searches for a packing, with at most `budget` nodes and about `most_work` looks. Once only.
+    pub fn run(&mut self, budget: u64, most_work: u64) -> Verdict {
+        (self.budget, self.most_work) = (budget, most_work);
         for (index, block) in self.space.blocks.iter().enumerate() {
             self.start[index] = block.pinned.unwrap_or_else(|| self.space.aligned(block, 0));
             let (first, last) = block.span();
@@ -141,6 +151,7 @@ impl<'a> Search<'a> {
         }
         for section in 0..self.floors.len() {
             self.floors[section] = self.look(section).0;
+            self.work += u64::from(self.left[section]);
             if !self.fits(section) {
                 return Verdict::Impossible;
             }
@@ -191,6 +202,7 @@ impl<'a> Search<'a> {
 
     fn branch(&mut self, from: usize, to: usize) -> Verdict {
         interrupt::ask();
+        self.work += 2 * (to - from) as u64;
         let section = self.narrowest(from, to);
         let level = self.floors[section].level;
         let mut ways: smallvec::SmallVec<[u32; 16]> = self.ways(section, level).collect();
@@ -201,7 +213,7 @@ impl<'a> Search<'a> {
             if forced && !pinned || self.twin_is_left(block, level) {
                 continue;
             }
-            if self.nodes >= self.budget {
+            if self.is_spent() {
                 return Verdict::Spent;
             }
             self.nodes += 1;
@@ -218,7 +230,7 @@ impl<'a> Search<'a> {
         if forced {
             return Verdict::Impossible;
         }
-        if self.nodes >= self.budget {
+        if self.is_spent() {
             return Verdict::Spent;
         }
         self.nodes += 1;
@@ -231,6 +243,10 @@ impl<'a> Search<'a> {
         }
         self.undo(mark);
         Verdict::Impossible
+    }
+
+    fn is_spent(&self) -> bool {
+        self.nodes >= self.budget || self.work >= self.most_work
     }
 
     /// Blocks left that could lie at `level` of `section`.
@@ -323,6 +339,7 @@ impl<'a> Search<'a> {
                 cover.swap(at, last);
             }
         }
+        self.work += spec.neighbours.len() as u64;
         for &other in &spec.neighbours {
             let start = self.start[other as usize];
             if start == PLACED {
@@ -350,6 +367,7 @@ impl<'a> Search<'a> {
         let before = self.start[block as usize];
         self.changes.push(Change::Start(block, before));
         self.start[block as usize] = start;
+        self.work += self.space.blocks[block as usize].cells.len() as u64;
         for cell in &self.space.blocks[block as usize].cells {
             // Elsewhere it is neither on the floor nor next to it, so nothing changes.
             let floor = &self.floors[cell.section as usize];
@@ -363,12 +381,12 @@ impl<'a> Search<'a> {
     /// The least offset from `start` on at which `block` meets no pinned block.
     fn clear_of_pins(&self, block: u32, mut start: u64) -> u64 {
         let spec = &self.space.blocks[block as usize];
-        if spec.pinned.is_some() {
+        if spec.pinned.is_some() || spec.pins.is_empty() {
             return start;
         }
         loop {
             let before = start;
-            for &other in &spec.neighbours {
+            for &other in &spec.pins {
                 let pin = &self.space.blocks[other as usize];
                 let Some(at) = pin.pinned else { continue };
                 let meets = pin.cells.iter().any(|theirs| {
@@ -440,6 +458,7 @@ impl<'a> Search<'a> {
         while let Some(section) = self.dirty.pop() {
             self.is_dirty[section as usize] = false;
             let (floor, fits) = self.look(section as usize);
+            self.work += u64::from(self.left[section as usize]);
             self.changes.push(Change::Floor(section, self.floors[section as usize]));
             self.floors[section as usize] = floor;
             if !fits {

@@ -107,7 +107,8 @@ impl Sharing<'_> {
                 let alignments = item.candidates.iter().map(|candidate| candidate.alignment);
                 item.size_bytes + item.pinned.unwrap_or(0) + alignments.max().unwrap_or(0)
             });
-            let goal = Goal { bound: 0, below: room.sum::<u64>() + 1, nodes: NODES, seed: 0, threads: 1 };
+            let below = room.sum::<u64>() + 1;
+            let goal = Goal { bound: 0, below, nodes: NODES, work: u64::MAX, seed: 0, threads: 1 };
             let found = above.descend(&goal);
             self.nodes += found.nodes;
             let packing: Packing = above.items().zip(found.offsets.unwrap_or_default()).collect();

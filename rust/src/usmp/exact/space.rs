@@ -11,6 +11,8 @@ use crate::usmp::instance::Instance;
 
 /// Most cells of a space, summed over its blocks: bounds memory and the work of one node.
 const MOST_CELLS: usize = 1 << 20;
+/// Most of them in sections that stand for explicit conflicts: a block may be in many of these.
+const MOST_STACKED: usize = 1 << 17;
 /// Most blocks that an exact search takes on: each may be a branch on its stack.
 const MOST_BLOCKS: usize = 32_000;
 /// Most neighbours, summed over the blocks of a space: bounds their memory.
@@ -40,6 +42,8 @@ pub(super) struct Block {
     pub cells: Vec<Cell>,
     /// Blocks in use at the same time, ascending.
     pub neighbours: Vec<u32>,
+    /// Those among them that are pinned.
+    pub pins: Vec<u32>,
     /// The block before this one in every order among those that are the same but for their name.
     pub twin: Option<u32>,
 }
@@ -91,6 +95,7 @@ impl Space {
                     pinned: item.pinned,
                     cells: Vec::new(),
                     neighbours: Vec::new(),
+                    pins: Vec::new(),
                     twin: None,
                 }
             })
@@ -164,6 +169,8 @@ impl Space {
             if listed > MOST_NEIGHBOURS {
                 return false;
             }
+            let is_pinned = |other: &u32| self.blocks[*other as usize].pinned.is_some();
+            self.blocks[index].pins = neighbours.iter().copied().filter(is_pinned).collect();
             self.blocks[index].neighbours = neighbours;
         }
         true
@@ -240,7 +247,8 @@ impl Space {
 /// Position in the list of items, first and last byte in use.
 type Use = (u32, u64, u64);
 
-/// The sets of items in use that no neighbouring set contains, in order of time.
+/// The sets of items in use that no neighbouring set contains, in order of time; behind them, sets of items that conflict
+/// explicitly.
 fn cliques(instance: &Instance, used: &[u32]) -> Option<Vec<Vec<Use>>> {
     let mut events: Vec<(i64, bool, Use)> = Vec::new();
     for (position, &item) in (0u32..).zip(used) {
@@ -279,7 +287,24 @@ fn cliques(instance: &Instance, used: &[u32]) -> Option<Vec<Vec<Use>>> {
         }
         kept.push(live.clone());
     }
+    if let Some(graph) = instance.graph() {
+        let sets = graph.cover(instance, used, MOST_STACKED)?;
+        // A section with one block forbids nothing that another section with it does not.
+        let mut is_met = vec![false; instance.items.len()];
+        sets.iter().flatten().for_each(|&item| is_met[item as usize] = true);
+        kept.retain(|uses| uses.len() > 1 || !is_met[used[uses[0].0 as usize] as usize]);
+        kept.extend(sets.into_iter().map(|set| stacked(instance, used, &set)));
+    }
     Some(kept)
+}
+
+/// The items of `set`, which are among `used`, with all their bytes.
+fn stacked(instance: &Instance, used: &[u32], set: &[u32]) -> Vec<Use> {
+    let place = |item: u32| used.partition_point(|&other| other < item) as u32;
+    let mut uses: Vec<Use> =
+        set.iter().map(|&item| (place(item), 0, instance.items[item as usize].size_bytes)).collect();
+    uses.sort_unstable();
+    uses
 }
 
 /// Whether all uses of `small` are covered by uses of the same items in `large`; both sorted.

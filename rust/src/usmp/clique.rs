@@ -1,0 +1,301 @@
+//! Items no two of which may share a byte, whatever the plan: together they take what a stack of them takes.
+//!
+//! Lifetimes alone need none of this: intervals that meet in pairs all meet at one step. Explicit conflicts do, which is
+//! how problems without steps come. The heaviest such set is searched by branch and bound under weighted colourings (after
+//! Kumlander, "A new exact algorithm for the maximum-weight clique problem", 2004), bounded by what it looks at; where that
+//! ends early, the best set so far is a set all the same. Owns who keeps apart from whom, and sets of them.
+
+use super::instance::{Instance, Item};
+use crate::interrupt;
+
+/// Most items of a graph: its table takes two megabytes.
+const MOST_MEMBERS: usize = 4_096;
+/// Words looked at for one set, at most.
+const WORK: u64 = 1 << 24;
+/// Items from which a set is grown by taking the heaviest that is left, before the search.
+const SEEDS: usize = 64;
+
+/// Which items keep apart from which, where some conflict explicitly.
+pub(crate) struct Graph {
+    /// Items by vertex, the heaviest first.
+    members: Vec<u32>,
+    /// Vertices by item; `u32::MAX` for one that is none.
+    vertex: Vec<u32>,
+    /// A row of bits for each vertex.
+    rows: Vec<u64>,
+    words: usize,
+}
+
+impl Graph {
+    /// `None` without explicit conflicts. Of too many items only those that conflict explicitly, the heaviest of them.
+    pub fn new(instance: &Instance) -> Option<Self> {
+        if instance.conflicts() == 0 {
+            return None;
+        }
+        let items = &instance.items;
+        let mut members: Vec<u32> = (0..items.len() as u32).collect();
+        members.retain(|&item| !items[item as usize].sections.is_empty());
+        if members.len() > MOST_MEMBERS {
+            members.retain(|&item| !items[item as usize].conflicts.is_empty());
+        }
+        members.sort_by_key(|&item| std::cmp::Reverse(items[item as usize].size_bytes));
+        members.truncate(MOST_MEMBERS);
+        let words = members.len().div_ceil(64);
+        let mut graph =
+            Self { rows: vec![0; members.len() * words], vertex: vec![u32::MAX; items.len()], members, words };
+        for one in 0..graph.members.len() {
+            graph.vertex[graph.members[one] as usize] = one as u32;
+            for other in 0..one {
+                if apart(instance, graph.members[one], graph.members[other]) {
+                    graph.rows[one * words + other / 64] |= 1 << (other % 64);
+                    graph.rows[other * words + one / 64] |= 1 << (one % 64);
+                }
+            }
+        }
+        Some(graph)
+    }
+
+    /// The heaviest set of items that all keep apart, as far as is looked; `weight` 0 leaves an item out. With `through`,
+    /// only sets that hold that item.
+    pub fn heaviest(&self, weight: impl Fn(u32) -> u64, through: Option<u32>) -> Vec<u32> {
+        let mut search =
+            Search { graph: self, weights: Vec::new(), chosen: Vec::new(), best: (0, Vec::new()), work: 0 };
+        search.weights.extend(self.members.iter().map(|&item| weight(item)));
+        let mut all = vec![0; self.words];
+        for (vertex, _) in search.weights.iter().enumerate().filter(|(_, &weight)| weight > 0) {
+            all[vertex / 64] |= 1 << (vertex % 64);
+        }
+        let mut before = 0;
+        if let Some(item) = through {
+            let vertex = self.vertex[item as usize];
+            if vertex == u32::MAX {
+                return vec![item];
+            }
+            before = weight(item);
+            search.chosen.push(vertex);
+            search.best = (before, vec![vertex]);
+            self.keep_apart(&mut all, vertex);
+        }
+        search.grow_greedily(&all, before);
+        search.expand(all, before);
+        search.best.1.iter().map(|&vertex| self.members[vertex as usize]).collect()
+    }
+
+    /// Sets of items that all keep apart, in which every two of the items `among` that conflict explicitly are together
+    /// once at least. `None` where the sets have more than `most` items in all.
+    pub fn cover(&self, instance: &Instance, among: &[u32], most: usize) -> Option<Vec<Vec<u32>>> {
+        let mut is_among = vec![false; instance.items.len()];
+        let mut all = vec![0; self.words];
+        for &item in among {
+            is_among[item as usize] = true;
+            let vertex = self.vertex[item as usize];
+            if vertex != u32::MAX {
+                all[vertex as usize / 64] |= 1 << (vertex % 64);
+            }
+        }
+        let mut covered: Vec<Vec<bool>> = instance.items.iter().map(|item| vec![false; item.conflicts.len()]).collect();
+        let (mut sets, mut listed) = (Vec::new(), 0);
+        for &one in among {
+            for at in 0..instance.items[one as usize].conflicts.len() {
+                let other = instance.items[one as usize].conflicts[at];
+                if covered[one as usize][at] || !is_among[other as usize] {
+                    continue;
+                }
+                let set = self.grown(&[one, other], &all);
+                for &item in &set {
+                    let conflicts = instance.items[item as usize].conflicts.iter();
+                    for (partner, covered) in conflicts.zip(&mut covered[item as usize]) {
+                        *covered |= set.contains(partner);
+                    }
+                }
+                listed += set.len();
+                if listed > most {
+                    return None;
+                }
+                sets.push(set);
+            }
+        }
+        Some(sets)
+    }
+
+    /// `set` and the heaviest of `all` that keeps apart from all in it, again and again.
+    fn grown(&self, set: &[u32], all: &[u64]) -> Vec<u32> {
+        let (mut set, mut left) = (set.to_vec(), all.to_vec());
+        for &item in &set {
+            match self.vertex[item as usize] {
+                u32::MAX => return set,
+                vertex => self.keep_apart(&mut left, vertex),
+            }
+        }
+        while let Some(vertex) = first(&left) {
+            set.push(self.members[vertex as usize]);
+            self.keep_apart(&mut left, vertex);
+        }
+        set
+    }
+
+    fn row(&self, vertex: u32) -> &[u64] {
+        &self.rows[vertex as usize * self.words..][..self.words]
+    }
+
+    /// Takes away all that do not keep apart from `vertex`, itself among them.
+    fn keep_apart(&self, set: &mut [u64], vertex: u32) {
+        set.iter_mut().zip(self.row(vertex)).for_each(|(word, row)| *word &= row);
+    }
+}
+
+/// Whether two items may share no byte in any plan that puts them into one pool.
+fn apart(instance: &Instance, one: u32, other: u32) -> bool {
+    let (item, partner) = (&instance.items[one as usize], &instance.items[other as usize]);
+    let may_share = item.shares.iter().any(|share| share.0 == other);
+    !may_share && (item.conflicts_with(other) || item.meets_in_time(partner) && use_all_together(item, partner))
+}
+
+/// Whether there is a step in which both use all their bytes.
+fn use_all_together(one: &Item, other: &Item) -> bool {
+    let whole = |item: &Item, low: u64, high: u64| low == 0 && high == item.size_bytes;
+    let (mut ours, mut theirs) = (one.sections.iter().peekable(), other.sections.iter().peekable());
+    while let (Some(our), Some(their)) = (ours.peek(), theirs.peek()) {
+        if our.meets(their) && whole(one, our.low, our.high) && whole(other, their.low, their.high) {
+            return true;
+        }
+        if our.upper < their.upper {
+            ours.next();
+        } else {
+            theirs.next();
+        }
+    }
+    false
+}
+
+fn first(set: &[u64]) -> Option<u32> {
+    let (at, word) = set.iter().enumerate().find(|(_, &word)| word != 0)?;
+    Some(at as u32 * 64 + word.trailing_zeros())
+}
+
+struct Search<'a> {
+    graph: &'a Graph,
+    /// By vertex.
+    weights: Vec<u64>,
+    chosen: Vec<u32>,
+    /// The heaviest set so far and its weight.
+    best: (u64, Vec<u32>),
+    /// Words looked at.
+    work: u64,
+}
+
+impl Search<'_> {
+    /// Sets that take the heaviest of `all` that is left, from one vertex after the other.
+    fn grow_greedily(&mut self, all: &[u64], before: u64) {
+        let mut seeds = all.to_vec();
+        for _ in 0..SEEDS {
+            let Some(seed) = first(&seeds) else { return };
+            seeds[seed as usize / 64] &= !(1 << (seed % 64));
+            let (mut set, mut weight, mut left) = (self.chosen.clone(), before, all.to_vec());
+            let mut next = Some(seed);
+            while let Some(vertex) = next {
+                set.push(vertex);
+                weight += self.weights[vertex as usize];
+                self.graph.keep_apart(&mut left, vertex);
+                next = first(&left);
+            }
+            if weight > self.best.0 {
+                self.best = (weight, set);
+            }
+        }
+    }
+
+    /// Sets that hold what is chosen, of `weight`, and some of `left`.
+    fn expand(&mut self, mut left: Vec<u64>, weight: u64) {
+        for (vertex, bound) in self.coloured(&left).into_iter().rev() {
+            interrupt::ask();
+            if self.work > WORK || weight + bound <= self.best.0 {
+                return;
+            }
+            self.chosen.push(vertex);
+            let heavier = weight + self.weights[vertex as usize];
+            if heavier > self.best.0 {
+                self.best = (heavier, self.chosen.clone());
+            }
+            let mut rest = left.clone();
+            self.graph.keep_apart(&mut rest, vertex);
+            self.expand(rest, heavier);
+            self.chosen.pop();
+            left[vertex as usize / 64] &= !(1 << (vertex % 64));
+        }
+    }
+
+    /// The vertices of `left`, each with what no set of it and those before it outweighs: of those of one colour, no two of
+    /// which keep apart, a set holds one at most.
+    fn coloured(&mut self, left: &[u64]) -> Vec<(u32, u64)> {
+        let (mut left, mut before) = (left.to_vec(), 0);
+        let mut order: Vec<(u32, u64)> = Vec::new();
+        while first(&left).is_some() {
+            let (mut colour, from) = (left.clone(), order.len());
+            let mut heaviest = 0;
+            while let Some(vertex) = first(&colour) {
+                let (word, bit) = (vertex as usize / 64, 1 << (vertex % 64));
+                left[word] &= !bit;
+                colour[word] &= !bit;
+                colour.iter_mut().zip(self.graph.row(vertex)).for_each(|(word, row)| *word &= !row);
+                let weight = self.weights[vertex as usize];
+                order.push((vertex, before + weight));
+                heaviest = heaviest.max(weight);
+                self.work += 2 * self.graph.words as u64;
+            }
+            order[from..].sort_by_key(|&(_, bound)| bound);
+            before += heaviest;
+        }
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::{Buffer, Lifetime, Pool, Problem};
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The weight of the heaviest of all sets.
+    fn heaviest_of_all(sizes: &[u64], conflicts: &[(usize, usize)]) -> u64 {
+        let apart = |one, other| conflicts.contains(&(one, other)) || conflicts.contains(&(other, one));
+        let is_apart = |set: u32| {
+            let of = |index: &usize| set >> index & 1 == 1;
+            let all: Vec<usize> = (0..sizes.len()).filter(of).collect();
+            all.iter().all(|&one| all.iter().all(|&other| one == other || apart(one, other)))
+        };
+        let weight = |set: u32| (0..sizes.len()).filter(|index| set >> index & 1 == 1).map(|index| sizes[index]).sum();
+        (0..1 << sizes.len()).filter(|&set| is_apart(set)).map(weight).max().unwrap_or(0)
+    }
+
+    proptest! {
+        #[test]
+        fn the_heaviest_set_is_found(
+            sizes in prop::collection::vec(1u64..20, 2..11),
+            pairs in prop::collection::vec((0usize..11, 0usize..11), 1..40),
+        ) {
+            let count = sizes.len();
+            let pairs: Vec<(usize, usize)> =
+                pairs.into_iter().map(|(one, other)| (one % count, other % count)).filter(|(a, b)| a != b).collect();
+            let mut buffers: Vec<Buffer> =
+                (0i64..).zip(&sizes).map(|(at, &size)| Buffer::new(size, 1, Lifetime::new(at, at + 1))).collect();
+            pairs.iter().for_each(|&(one, other)| buffers[one].conflicts.push(other as u32));
+            let problem = Problem { buffers, pools: vec![Pool::unbounded()] };
+            let instance = Instance::new(&problem).unwrap();
+            let Some(graph) = Graph::new(&instance) else { return Ok(()) };
+            let weight = |item: u32| instance.items[item as usize].size_bytes;
+            let set = graph.heaviest(weight, None);
+            prop_assert_eq!(set.iter().map(|&item| weight(item)).sum::<u64>(), heaviest_of_all(&sizes, &pairs));
+            for (at, &one) in set.iter().enumerate() {
+                prop_assert!(set[..at].iter().all(|&other| apart(&instance, one, other)));
+            }
+            let all: Vec<u32> = (0..count as u32).collect();
+            let sets = graph.cover(&instance, &all, usize::MAX).unwrap();
+            for &one in &all {
+                for other in &instance.items[one as usize].conflicts {
+                    prop_assert!(sets.iter().any(|set| set.contains(&one) && set.contains(other)));
+                }
+            }
+        }
+    }
+}
