@@ -203,6 +203,7 @@ mod tests {
     use crate::pareto::pareto_front;
     use crate::performance::Primitive;
     use crate::plans::enumerate;
+    use crate::rolling::RowTable;
     use crate::samples::Network;
 
     /// Plans for Parts up to the last one: the most bytes, the cycles but for the copy that they begin with, and that copy.
@@ -290,7 +291,10 @@ mod tests {
     fn fronts_are_those_of_every_choice_of_plans_and_of_what_is_fetched() {
         let (mut hidden, mut sliced, mut mixed) = (0, 0, 0);
         for graph in networks() {
-            let view = |copies| enumerate(&graph, &options(), copies, u64::MAX, &mut Costs::default());
+            let view = |copies| {
+                let (costs, rows) = (&mut Costs::default(), &mut RowTable::default());
+                enumerate(&graph, &options(), copies, u64::MAX, costs, rows)
+            };
             let tables = [Copies::Exposed, Copies::Hidden].map(view);
             let ahead = Ahead::new(&graph, &tables, 0);
             let all = tails(&graph, &tables, 0);

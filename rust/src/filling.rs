@@ -9,9 +9,10 @@ use crate::costs::Costs;
 use crate::graph::CascaderGraph;
 use crate::interleave::{interleave, PlanError};
 use crate::interrupt;
+use crate::options::Options;
 use crate::pareto::{keep_front, pareto_front, thin, Point};
 use crate::prefetch::Filling;
-use crate::program::{Placement, Proposal};
+use crate::program::{Placement, Program, Proposal};
 
 /// Rounds of playing what is expected to be on the front.
 const ROUNDS: u32 = 3;
@@ -24,6 +25,40 @@ pub struct Placed {
     pub sketched: u64,
     /// First byte of each of its program's buffers.
     pub offsets: Vec<u64>,
+}
+
+/// Steps of programs that were placed, and filled, and bounds of both.
+#[derive(Debug)]
+pub struct Effort {
+    placed: usize,
+    most_placed: usize,
+    filled: usize,
+    most_filled: usize,
+    /// Whether there was more to do.
+    pub is_spent: bool,
+}
+
+impl Effort {
+    /// As much as the options allow.
+    pub fn of(options: &Options) -> Effort {
+        let Options { max_steps, max_fills, .. } = *options;
+        Effort { placed: 0, most_placed: max_steps, filled: 0, most_filled: max_fills, is_spent: false }
+    }
+
+    /// Whether a program may be placed as long as one part in `share` of all is not spent, which counts.
+    pub fn places(&mut self, program: &Program, share: usize) -> bool {
+        let may = self.placed < self.most_placed / share;
+        self.placed += if may { program.steps.len() } else { 0 };
+        self.is_spent |= !may;
+        may
+    }
+
+    fn fills(&mut self, program: &Program) -> bool {
+        let may = self.filled < self.most_filled;
+        self.filled += program.steps.len();
+        self.is_spent |= !may;
+        may
+    }
 }
 
 /// What is known of bytes and cycles so far.
@@ -71,12 +106,12 @@ pub fn filled(
     graph: &CascaderGraph,
     mut found: Vec<Proposal>,
     grounds: &[Placed],
-    resolution: u64,
-    budget_bytes: Option<u64>,
+    options: &Options,
+    effort: &mut Effort,
     costs: &mut Costs,
 ) -> Result<Vec<Proposal>, PlanError> {
     let mut front = Front(found.iter().map(|of| (of.sram_bytes, of.cycles)).collect());
-    let rooms: Vec<u64> = match budget_bytes {
+    let rooms: Vec<u64> = match options.budget_bytes {
         // No more than the fastest takes, and no less than the leanest.
         Some(budget) => {
             front.0.first().zip(front.0.last()).map(|(least, most)| budget.clamp(least.0, most.0)).into_iter().collect()
@@ -86,12 +121,12 @@ pub fn filled(
     let mut sketches = Vec::new();
     for (index, ground) in grounds.iter().enumerate() {
         interrupt::ask();
-        sketches.extend(sketched(graph, (index, ground), &rooms, &front, costs)?);
+        sketches.extend(sketched(graph, (index, ground), &rooms, &front, effort, costs)?);
     }
     for _ in 0..ROUNDS {
         sketches.retain(|sketch| sketch.cycles < front.within(sketch.bytes));
         let mut promising = pareto_front(sketches.clone());
-        thin(&mut promising, resolution);
+        thin(&mut promising, 2 * options.resolution);
         for sketch in promising {
             interrupt::ask();
             sketches.retain(|other| *other != sketch);
@@ -119,6 +154,7 @@ fn sketched(
     (index, Placed { proposal, sketched, offsets }): (usize, &Placed),
     rooms: &[u64],
     front: &Front,
+    effort: &mut Effort,
     costs: &mut Costs,
 ) -> Result<Vec<Sketch>, PlanError> {
     let own = proposal.sram_bytes;
@@ -136,6 +172,9 @@ fn sketched(
         if expected(filling.least_cycles(room_bytes)) >= front.within(room_bytes) {
             continue;
         }
+        if !effort.fills(&program) {
+            break;
+        }
         let (bytes, cycles) = filling.sketch(room_bytes);
         let sketch = Sketch { ground: index, room_bytes, bytes: bytes.max(own), cycles: expected(cycles) };
         if found.last().is_none_or(|last| sketch.cycles < last.cycles) {
@@ -150,7 +189,6 @@ mod tests {
     use super::*;
     use crate::arena::{self, place};
     use crate::checker::check;
-    use crate::options::Options;
     use crate::proposals::search;
     use crate::samples::{mobilenet_v1, mobilenet_v2, realised};
 

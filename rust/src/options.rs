@@ -18,6 +18,12 @@ pub struct Options {
     /// Open groups kept per group and stripe extent of its first Part; where there are more, the resolution is halved
     /// until there are not, and the search says so.
     pub max_points: usize,
+    /// Parts under an open fork up to which `max_points` groups are kept; where there are more, fewer in proportion.
+    pub max_fork: usize,
+    /// Steps of programs that are placed, at most, all together; the search says so where there were more.
+    pub max_steps: usize,
+    /// The same of programs whose copies are issued into holes, once for each room that is tried.
+    pub max_fills: usize,
     /// What copies of constants are taken to cost; Plans are enumerated under each of these views.
     pub copies: Vec<Copies>,
     /// SRAM that there is. Where it is told, copies are issued into holes only for what is fastest within it; what is leanest is
@@ -65,6 +71,9 @@ impl Default for Options {
             tiles: vec![1, 2, 3, 4, 6],
             resolution: RESOLUTION,
             max_points: POINTS,
+            max_fork: 32,
+            max_steps: 1 << 20,
+            max_fills: 1 << 24,
             copies: vec![Copies::Exposed, Copies::Hidden],
             budget_bytes: None,
             refined_up_to: CHEAP_PLANS,

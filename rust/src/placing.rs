@@ -5,7 +5,7 @@
 
 use crate::clock::total_cycles;
 use crate::costs::Costs;
-use crate::filling::{filled, Placed};
+use crate::filling::{filled, Effort, Placed};
 use crate::graph::CascaderGraph;
 use crate::interleave::{interleave, PlanError};
 use crate::interrupt;
@@ -19,6 +19,8 @@ use crate::restage::restaged;
 const ROUNDS: u32 = 2;
 /// Proposals of a round closer in cycles than one part in this many times the options' resolution are merged.
 const ROUND_RESOLUTION: u64 = 2;
+/// Resolution at which Proposals without early copies are placed first.
+const COARSE: u64 = 8;
 /// Bytes beyond those in use, as one part in this of them, that placing is expected to cost.
 const PLACING_MARGIN: u64 = 16;
 /// A Proposal is worth a placement to issue copies into where it promises to be faster by one part in this, in as much more room.
@@ -88,7 +90,7 @@ fn sketched(
 }
 
 /// Place the Proposals that may be Pareto-efficient, the most promising first, and issue their copies into the room that this
-/// leaves; returns those that are.
+/// leaves; returns those that are, and whether the bounds of work left any out.
 ///
 /// The fastest of all is tried with its constants read otherwise, too. `place` puts the buffers of a program into the arena.
 ///
@@ -100,7 +102,7 @@ pub fn placed(
     options: &Options,
     costs: &mut Costs,
     place: &mut dyn FnMut(&Program) -> Placement,
-) -> Result<Vec<Proposal>, PlanError> {
+) -> Result<(Vec<Proposal>, bool), PlanError> {
     let mut waiting = sketched(graph, &chosen, 0, costs)?;
     if let Some(fastest) = waiting.iter().min_by_key(|proposal| proposal.sketch.cycles) {
         let plans = restaged(graph, &chosen[fastest.plans].plans, costs)?;
@@ -108,11 +110,15 @@ pub fn placed(
         waiting.extend(sketched(graph, &chosen, chosen.len() - 1, costs)?);
     }
     let resolution = ROUND_RESOLUTION * options.resolution;
-    let known = in_rounds(graph, &chosen, waiting.clone(), resolution, costs, place)?;
+    let mut effort = Effort::of(options);
+    let known = in_rounds(graph, &chosen, waiting.clone(), resolution, &mut effort, costs, place)?;
     let front = pareto_front(known.iter().map(|placed| placed.proposal.clone()).collect());
-    let front = filled(graph, front, &known, resolution, options.budget_bytes, costs)?;
-    let grounds = grounds(graph, &chosen, waiting, &front, options.budget_bytes, costs, place)?;
-    filled(graph, front, &grounds, resolution, options.budget_bytes, costs)
+    let front = filled(graph, front, &known, options, &mut effort, costs)?;
+    let worthy = promising(waiting, &front, options.budget_bytes);
+    let worthy = worthy.into_iter().map(|index| alternating(graph, &chosen[index].plans));
+    let grounds = grounds(graph, worthy, &mut effort, costs, place)?;
+    let front = filled(graph, front, &grounds, options, &mut effort, costs)?;
+    Ok((front, effort.is_spent))
 }
 
 /// Where everything lies in the program of a Proposal of these Plans, and the program.
@@ -140,32 +146,39 @@ pub fn arranged(
     Ok((program, placed))
 }
 
-/// The Plans of those `waiting` that may be worth more than what is found so far, placed without early copies.
+/// Indices of Plans that, by those `waiting`, may be worth more than what is found so far, the fastest first.
 ///
 /// What a placement has near by it excludes, as placing costs room. With copies issued into holes the room is known.
-fn grounds(
-    graph: &CascaderGraph,
-    chosen: &[Chosen],
-    mut waiting: Vec<Waiting>,
-    found: &[Proposal],
-    budget_bytes: Option<u64>,
-    costs: &mut Costs,
-    place: &mut dyn FnMut(&Program) -> Placement,
-) -> Result<Vec<Placed>, PlanError> {
-    let mut is_tried = vec![false; chosen.len()];
-    let mut grounds = Vec::new();
+fn promising(mut waiting: Vec<Waiting>, found: &[Proposal], budget_bytes: Option<u64>) -> Vec<usize> {
+    let mut indices: Vec<usize> = Vec::new();
     waiting.sort_by_key(|waiting| (waiting.sketch.cycles, waiting.sketch.peak_bytes));
-    for Waiting { plans: index, sketch: Sketch { prefetch_bytes, peak_bytes, cycles } } in waiting {
+    for Waiting { plans, sketch: Sketch { prefetch_bytes, peak_bytes, cycles } } in waiting {
         let (room_bytes, slower) = (peak_bytes + peak_bytes / GROUND_MARGIN, cycles + cycles / GROUND_MARGIN);
         let room_bytes = budget_bytes.unwrap_or(room_bytes);
         let within = found.partition_point(|proposal| proposal.sram_bytes <= room_bytes);
         let is_slower = within > 0 && found[within - 1].cycles <= slower;
-        if prefetch_bytes == 0 || peak_bytes > room_bytes || is_slower || std::mem::replace(&mut is_tried[index], true)
-        {
-            continue;
+        if prefetch_bytes > 0 && peak_bytes <= room_bytes && !is_slower && !indices.contains(&plans) {
+            indices.push(plans);
         }
-        let plans = alternating(graph, &chosen[index].plans);
+    }
+    indices
+}
+
+/// Some Plans placed without early copies, so that their copies can be issued into what that leaves.
+fn grounds(
+    graph: &CascaderGraph,
+    chosen: impl Iterator<Item = Vec<Plan>>,
+    effort: &mut Effort,
+    costs: &mut Costs,
+    place: &mut dyn FnMut(&Program) -> Placement,
+) -> Result<Vec<Placed>, PlanError> {
+    let mut grounds = Vec::new();
+    for plans in chosen {
+        interrupt::ask();
         let program = interleave(graph, &plans, costs)?;
+        if !effort.places(&program, 1) {
+            break;
+        }
         let Placement { bytes, offsets } = place(&program);
         let cycles = costs.program(graph, &program, &offsets);
         let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes: bytes, cycles };
@@ -184,14 +197,32 @@ fn in_rounds(
     chosen: &[Chosen],
     mut waiting: Vec<Waiting>,
     resolution: u64,
+    effort: &mut Effort,
     costs: &mut Costs,
     place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<Vec<Placed>, PlanError> {
     let mut known: Vec<Placed> = Vec::new();
-    for round in 0..=ROUNDS {
+    // The leanest come first, whatever the work allows.
+    waiting.sort_by_key(|waiting| waiting.sketch.peak_bytes);
+    'rounds: for round in 0..=ROUNDS {
         waiting.retain(|proposal| !known.iter().any(|other| other.excludes(proposal)));
         let promising = match round {
-            ROUNDS => waiting.iter().filter(|proposal| proposal.sketch.prefetch_bytes == 0).copied().collect(),
+            ROUNDS => {
+                waiting.retain(|proposal| proposal.sketch.prefetch_bytes == 0);
+                // The leanest tell what the least is. Then from coarse to fine, so that whatever the effort allows reaches
+                // from end to end.
+                let least = waiting.first().map_or(0, |leanest| leanest.sketch.peak_bytes);
+                let lean = waiting.partition_point(|of| of.sketch.peak_bytes <= least + least / PLACING_MARGIN);
+                let mut all: Vec<Waiting> = waiting.drain(..lean).collect();
+                for resolution in [COARSE, resolution, 0] {
+                    let mut front = pareto_front(waiting.clone());
+                    thin(&mut front, resolution);
+                    waiting.retain(|proposal| !front.contains(proposal));
+                    all.append(&mut front);
+                }
+                all.append(&mut waiting);
+                all
+            }
             _ => {
                 let mut front = pareto_front(waiting.clone());
                 thin(&mut front, resolution);
@@ -209,6 +240,10 @@ fn in_rounds(
                 interrupt::ask();
                 let mut program = interleave(graph, &plans, costs)?;
                 prefetch(graph, &mut program, prefetch_bytes);
+                // The other half is for those without, the leanest first: they tell what the least is.
+                if !effort.places(&program, if round < ROUNDS { 2 } else { 1 }) {
+                    continue 'rounds;
+                }
                 let placed = place(&program);
                 let cycles = costs.program(graph, &program, &placed.offsets);
                 let Placement { bytes, offsets } = placed;
@@ -325,7 +360,7 @@ mod tests {
     ) -> Result<Vec<Proposal>, PlanError> {
         let costs = &mut Costs::default();
         let waiting = sketched(graph, chosen, 0, costs)?;
-        let known = in_rounds(graph, chosen, waiting, 1, costs, place)?;
+        let known = in_rounds(graph, chosen, waiting, 1, &mut Effort::of(&Options::default()), costs, place)?;
         Ok(pareto_front(known.into_iter().map(|placed| placed.proposal).collect()))
     }
 
@@ -389,8 +424,8 @@ mod tests {
         let graph = mobilenet_v1();
         let plans = uncascaded(&graph);
         let chosen = vec![Chosen { plans: plans.clone(), limits: Vec::new() }];
-        let found =
-            super::placed(&graph, chosen, &Options::default(), &mut Costs::default(), &mut place).expect("blocks fit");
+        let placed = super::placed(&graph, chosen, &Options::default(), &mut Costs::default(), &mut place);
+        let (found, _) = placed.expect("blocks fit");
         let fastest = found.last().expect("something is placed");
         let otherwise = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
         let reads = |plans: &[Plan]| plans.iter().map(|plan| plan.staging.clone()).collect::<Vec<_>>();

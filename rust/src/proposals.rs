@@ -20,6 +20,7 @@ use crate::placing::{placed, Chosen};
 use crate::plans::{enumerate, PlanTable};
 use crate::prefixes::{Partial, Prefixes};
 use crate::program::{Placement, Plan, Program, Proposal, Staging};
+use crate::rolling::RowTable;
 use crate::stripe::{Axis, Tiling};
 
 /// What a search found and how much it looked at.
@@ -44,8 +45,10 @@ pub struct Frontier {
 pub enum Stop {
     /// Every front was kept, as finely as `Options::resolution` asks.
     Complete,
-    /// Some fronts had more than `Options::max_points` points and were kept more coarsely.
+    /// Some fronts had more points than `Options::max_points` and `Options::max_fork` allow and were kept more coarsely.
     Width,
+    /// Programs of more steps were worth placing than `Options::max_steps` and `Options::max_fills` allow.
+    Work,
 }
 
 /// Search the whole graph, and once more finely if that was cheap. `place` puts the buffers of a program into the arena.
@@ -56,11 +59,11 @@ pub fn search(
     options: &Options,
     place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<Frontier, PlanError> {
-    let mut costs = Costs::default();
-    let mut frontier = search_once(graph, options, &mut costs, place)?;
+    let (mut costs, mut rows) = (Costs::default(), RowTable::default());
+    let mut frontier = search_once(graph, options, &mut costs, &mut rows, place)?;
     if let Some(finer) = options.refined(frontier.plans_considered) {
         let Frontier { proposals, plans_considered, proposals_considered, .. } = frontier;
-        frontier = search_once(graph, &finer, &mut costs, place)?;
+        frontier = search_once(graph, &finer, &mut costs, &mut rows, place)?;
         frontier.proposals.extend(proposals);
         keep_front(&mut frontier.proposals);
         frontier.plans_considered += plans_considered;
@@ -73,6 +76,7 @@ fn search_once(
     graph: &CascaderGraph,
     options: &Options,
     costs: &mut Costs,
+    rows: &mut RowTable,
     place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<Frontier, PlanError> {
     let whole = uncascaded(graph);
@@ -96,7 +100,7 @@ fn search_once(
     };
     let mut tables = Vec::new();
     for &copies in &options.copies {
-        let table = enumerate(graph, options, copies, uncascaded_bytes, costs);
+        let table = enumerate(graph, options, copies, uncascaded_bytes, costs, rows);
         frontier.plans_considered += table.considered;
         if let Some(taken) = table.crowded {
             frontier.stopped = Stop::Width;
@@ -113,7 +117,11 @@ fn search_once(
     let ahead = Ahead::new(graph, &tables, 4 * options.resolution);
     frontier.proposals_considered += ahead.considered;
     ahead.proposals().for_each(|(plans, bytes)| choose(plans, Some(bytes)));
-    frontier.proposals = placed(graph, chosen, options, costs, place)?;
+    let (proposals, is_cut) = placed(graph, chosen, options, costs, place)?;
+    frontier.proposals = proposals;
+    if is_cut {
+        frontier.stopped = Stop::Work;
+    }
     Ok(frontier)
 }
 
@@ -141,7 +149,7 @@ pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
 /// The front of (bytes, cycles) that Plans and their combination promise before there is a program.
 #[cfg(test)]
 pub fn estimated(graph: &CascaderGraph, options: &Options, copies: Copies, costs: &mut Costs) -> Vec<(u64, u64)> {
-    let table = enumerate(graph, options, copies, u64::MAX, costs);
+    let table = enumerate(graph, options, copies, u64::MAX, costs, &mut RowTable::default());
     table.growing.whole().iter().map(|end| (end.memory_bytes(), end.cycles())).collect()
 }
 
@@ -250,7 +258,8 @@ mod tests {
         let mut costs = Costs::default();
         let frontier = search(&graph, &options, &mut place).expect("blocks fit");
         let most = frontier.uncascaded_bytes;
-        let tables = options.copies.iter().map(|&copies| enumerate(&graph, &options, copies, most, &mut costs));
+        let rows = &mut RowTable::default();
+        let tables = options.copies.iter().map(|&copies| enumerate(&graph, &options, copies, most, &mut costs, rows));
         let tables: Vec<PlanTable> = tables.collect();
         let mut known: Vec<(Vec<Plan>, u64)> =
             Ahead::new(&graph, &tables, 4 * options.resolution).proposals().collect();

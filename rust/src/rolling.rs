@@ -21,10 +21,18 @@ pub struct RowTable {
 
 impl RowTable {
     /// What is known where Parts `first..` run along `roll`, and `wanted` along that axis is wanted of each; to be given
-    /// back by `keep`.
-    pub fn sheet(&mut self, graph: &CascaderGraph, first: PartId, roll: Axis, wanted: &[Span]) -> Sheet {
+    /// back by `keep`. Stripes of the first one have one of these `extents`.
+    pub fn sheet(
+        &mut self,
+        graph: &CascaderGraph,
+        first: PartId,
+        roll: Axis,
+        wanted: &[Span],
+        extents: &[i64],
+    ) -> Sheet {
         let key = (first, roll, wanted.len() as u32, wanted[wanted.len() - 1]);
-        self.sheets.remove(&key).unwrap_or_else(|| Sheet::new(graph, key, wanted))
+        let known = self.sheets.remove(&key).filter(|sheet| *sheet.extents == *extents);
+        known.unwrap_or_else(|| Sheet::new(graph, key, wanted, extents))
     }
 
     /// Take back what a sheet has learnt.
@@ -38,21 +46,27 @@ impl RowTable {
 pub struct Sheet {
     key: SheetKey,
     wanted: Box<[Span]>,
+    /// Stripe extents of the first Part that are asked about.
+    extents: Box<[i64]>,
     /// Per Part, its reads of outputs of the Parts that the walk passes, each with the producer's offset.
     reads: Vec<SmallVec<[(usize, Link); 2]>>,
     /// Reads of the first Part's output.
     readers: SmallVec<[Link; 2]>,
     /// Parts whose outputs are wanted whatever the others read.
     ends: SmallVec<[usize; 2]>,
-    /// Rows by stripe extent, then by the extents of the Parts that follow; both ascending.
-    known: Vec<(i64, Vec<Answer>)>,
+    /// By stripe extents of the Parts that follow, ascending.
+    known: Vec<Answer>,
 }
 
-/// Stripe extents of the Parts behind the producer, and rows.
-type Answer = (SmallVec<[i64; 2]>, i64);
+/// Stripe extents of the Parts behind the producer, and rows by extent of the producer's own.
+#[derive(Debug)]
+struct Answer {
+    next: SmallVec<[i64; 2]>,
+    rows: SmallVec<[i64; 12]>,
+}
 
 impl Sheet {
-    fn new(graph: &CascaderGraph, key: SheetKey, wanted: &[Span]) -> Sheet {
+    fn new(graph: &CascaderGraph, key: SheetKey, wanted: &[Span], extents: &[i64]) -> Sheet {
         let (first, roll, count, _) = key;
         let last = first + count - 1;
         let is_end = |&part: &usize| {
@@ -71,6 +85,7 @@ impl Sheet {
         Sheet {
             key,
             wanted: wanted.into(),
+            extents: extents.into(),
             readers: of_first.map(|(_, link)| *link).collect(),
             ends: (0..count as usize).rev().filter(is_end).collect(),
             reads,
@@ -78,76 +93,107 @@ impl Sheet {
         }
     }
 
-    /// Rows that a rolling buffer of the first Part's output needs when that Part runs in stripes of `stripe` and those
-    /// behind it in stripes of one of `next`, which may go on beyond the last that matters; for each of these.
-    pub fn alive<'a>(&mut self, stripe: i64, next: impl Iterator<Item = &'a [i64]>, mut found: impl FnMut(i64)) {
-        let row = self.known.binary_search_by_key(&stripe, |row| row.0).unwrap_or_else(|row| {
-            self.known.insert(row, (stripe, Vec::new()));
-            row
-        });
-        let mut answers = std::mem::take(&mut self.known[row].1);
+    /// Rows that a rolling buffer of the first Part's output needs, by the extents of that Part's stripes, when those behind
+    /// it run in stripes of one of `next`, which may go on beyond the last that matters; for each of these.
+    pub fn alive<'a>(&mut self, next: impl Iterator<Item = &'a [i64]>, mut found: impl FnMut(&[i64])) {
+        let mut answers = std::mem::take(&mut self.known);
         let mut place = 0;
         for next in next.map(|next| &next[..self.wanted.len() - 1]) {
             // They mostly come in order, each some times.
-            place += usize::from(answers.get(place).is_some_and(|answer| answer.0[..] < *next));
-            if answers.get(place).is_none_or(|answer| answer.0[..] != *next) {
-                place = answers.binary_search_by(|answer| answer.0[..].cmp(next)).unwrap_or_else(|place| {
-                    answers.insert(place, (next.into(), self.walk(stripe, next)));
+            place += usize::from(answers.get(place).is_some_and(|answer| answer.next[..] < *next));
+            if answers.get(place).is_none_or(|answer| answer.next[..] != *next) {
+                place = answers.binary_search_by(|answer| answer.next[..].cmp(next)).unwrap_or_else(|place| {
+                    answers.insert(place, Answer { next: next.into(), rows: self.rows(next) });
                     place
                 });
             }
-            found(answers[place].1);
+            found(&answers[place].rows);
         }
-        self.known[row].1 = answers;
+        self.known = answers;
     }
 
-    fn walk(&self, stripe: i64, next: &[i64]) -> i64 {
-        let stripes: SmallVec<[i64; 8]> = std::iter::once(stripe).chain(next.iter().copied()).collect();
+    /// What the Parts behind ask of the first one does not depend on that one's stripes: one walk tells all extents.
+    fn rows(&self, next: &[i64]) -> SmallVec<[i64; 12]> {
         let made = self.wanted.iter().map(|wanted| wanted.start).collect();
-        let mut walk = Walk { sheet: self, stripes: &stripes, made, alive: 0 };
+        let mut walk = Walk { sheet: self, next, made, demands: Vec::new() };
         for &part in &self.ends {
             walk.make(part, self.wanted[part].end);
         }
-        ((walk.alive + stripe - 1) / stripe * stripe).min(self.wanted[0].len())
+        let alive = |&extent: &i64| {
+            let rows = most_alive(&walk.demands, self.wanted[0], extent);
+            ((rows + extent - 1) / extent * extent).min(self.wanted[0].len())
+        };
+        self.extents.iter().map(alive).collect()
     }
+}
+
+/// Rows of an output that somebody waits for.
+#[derive(Clone, Copy, Debug)]
+struct Demand {
+    /// One past the last of them, and beyond all that was asked for before.
+    until: i64,
+    /// The first row that is still to be read then; beyond all where there is none.
+    oldest: i64,
+}
+
+/// Most rows alive at once of an output that is made in stripes of `extent` as it is asked for. It is less by part of a
+/// stripe at most where no stripe reaches back to what is still to be read.
+fn most_alive(demands: &[Demand], wanted: Span, extent: i64) -> i64 {
+    let (mut made, mut alive) = (wanted.start, 0);
+    for &Demand { until, oldest } in demands.iter() {
+        if until > made {
+            // Of the stripes that are made for it, the last one is when most rows are alive.
+            let stripes = (until - wanted.start + extent - 1) / extent;
+            let last = wanted.start + (stripes - 1) * extent;
+            made = (last + extent).min(wanted.end);
+            alive = alive.max(made - oldest.min(last));
+        }
+    }
+    alive
 }
 
 /// `walk::Walk` from the first row on, as far as the first Part's rows depend on it.
 struct Walk<'a> {
     sheet: &'a Sheet,
-    stripes: &'a [i64],
-    /// How far each output is made.
+    /// Stripe extents of all Parts but the first.
+    next: &'a [i64],
+    /// How far each output is made; of the first one, how far it was asked for.
     made: SmallVec<[i64; 8]>,
-    /// Most rows of the first Part's output that were alive at once.
-    alive: i64,
+    /// What was asked of the first Part's output.
+    demands: Vec<Demand>,
 }
 
 impl Walk<'_> {
     fn make(&mut self, part: usize, until: i64) {
         let sheet = self.sheet;
-        while self.made[part] < until.min(sheet.wanted[part].end) {
-            let span = self.next(part);
+        let until = until.min(sheet.wanted[part].end);
+        if part == 0 {
+            if self.made[0] < until {
+                self.made[0] = until;
+                self.demands.push(Demand { until, oldest: self.oldest() });
+            }
+            return;
+        }
+        while self.made[part] < until {
+            let span = self.stripe(part);
             for &(producer, link) in &sheet.reads[part] {
                 self.make(producer, link.needed(span).end);
             }
             self.made[part] = span.end;
-            if part == 0 {
-                self.count(span);
-            }
         }
     }
 
-    fn next(&self, part: usize) -> Span {
+    /// The stripe that a Part behind the first makes next.
+    fn stripe(&self, part: usize) -> Span {
         let made = self.made[part];
-        Span::new(made, (made + self.stripes[part]).min(self.sheet.wanted[part].end))
+        Span::new(made, (made + self.next[part - 1]).min(self.sheet.wanted[part].end))
     }
 
-    /// Count what is alive once the first Part has made `span`: that, and what its readers still want of earlier rows.
-    fn count(&mut self, span: Span) {
-        let unread = self.sheet.readers.iter().map(|&link| (link, self.next(link.reader)));
-        let unread = unread.filter(|(_, next)| !next.is_empty());
-        let oldest = unread.map(|(link, next)| link.needed(next).start).min().unwrap_or(span.start);
-        self.alive = self.alive.max(span.end - oldest.min(span.start));
+    /// The first row of the first Part's output that is still to be read.
+    fn oldest(&self) -> i64 {
+        let unread = self.sheet.readers.iter().map(|&link| (link, self.stripe(link.reader)));
+        let unread = unread.filter(|(_, stripe)| !stripe.is_empty());
+        unread.map(|(link, stripe)| link.needed(stripe).start).min().unwrap_or(i64::MAX)
     }
 }
 
@@ -184,10 +230,12 @@ mod tests {
                 let staging = vec![Staging::InPlace; stripes.len()];
                 let plan = Plan { first, last, tiling: Tiling { roll, tiles: 1 }, backwards: false, stripes, staging };
                 let spans: Vec<Span> = wanted(&graph, &plan, 0).iter().map(|wanted| wanted[0]).collect();
-                let mut sheet = table.sheet(&graph, first, roll, &spans);
+                let extents = [1, 2, 3, 4, 8];
+                let mut sheet = table.sheet(&graph, first, roll, &spans, &extents);
                 for _ in 0..2 {
-                    sheet.alive(stripe, std::iter::once(&plan.stripes[1..]), |rows| {
-                        assert_eq!(rows, walked(&graph, &plan, &spans));
+                    sheet.alive(std::iter::once(&plan.stripes[1..]), |rows| {
+                        let known = extents.iter().position(|&extent| extent == stripe).expect("one of them");
+                        assert_eq!(rows[known], walked(&graph, &plan, &spans));
                         compared += 1;
                     });
                 }

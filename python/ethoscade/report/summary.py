@@ -166,8 +166,8 @@ def _thinning(curve: Curve) -> str:
     """How finely the search looked, and why not more finely."""
     if curve.epsilon == 0:
         return "fronts kept whole"
-    bound = ", the widest for the sake of work" if curve.stop_reason == "width" else ""
-    return f"fronts thinned to {curve.epsilon}{bound}"
+    bounds = {"width": ", the widest for the sake of work", "work": ", not all placed for the sake of work"}
+    return f"fronts thinned to {curve.epsilon}{bounds.get(curve.stop_reason, '')}"
 
 
 def _cascaded(compiled: Compiled) -> int:

@@ -173,18 +173,21 @@ impl Grower<'_, '_> {
         let line_bytes = across * tensor.pixel_bytes;
         let kept = (self.reach(first) - first) as usize;
         let shapes = shapes(boxes);
-        let mut sheet = self.sheet(first, interior, ends);
-        let (mut result, mut rolling) = (Vec::new(), Vec::new());
-        for stripe in self.stripes(tensor.plane[self.tiling.roll as usize]) {
-            let ways = &self.ways.striped(first, self.tiling.roll, stripe, &shapes)[..];
-            rolling.clear();
-            match &mut sheet {
-                Some(sheet) => {
-                    let next = open.iter().map(|bucket| &bucket.stripes[..]);
-                    sheet.alive(stripe, next, |rows| rolling.push(aligned(rows as u64 * line_bytes)));
+        let stripes = self.stripes(tensor.plane[self.tiling.roll as usize]);
+        // Bytes of the buffer in front of each bucket, by stripe extent.
+        let mut buffers = vec![vec![0; if interior { 0 } else { open.len() }]; stripes.len()];
+        if interior {
+            let mut sheet = self.sheet(first, ends, &stripes);
+            sheet.alive(open.iter().map(|bucket| &bucket.stripes[..]), |rows| {
+                for (buffers, &rows) in buffers.iter_mut().zip(rows) {
+                    buffers.push(aligned(rows as u64 * line_bytes));
                 }
-                None => rolling.resize(open.len(), 0),
-            }
+            });
+            self.rows.keep(sheet);
+        }
+        let mut result = Vec::new();
+        for (stripe, rolling) in stripes.into_iter().zip(buffers) {
+            let ways = &self.ways.striped(first, self.tiling.roll, stripe, &shapes)[..];
             let runs = Vec::with_capacity(open.len().max(1) * ways.len());
             let mut looked_at = Extending { stripe, open, ways, rolling: &rolling, runs, count: 0 };
             let mut fresh = Vec::new();
@@ -205,16 +208,13 @@ impl Grower<'_, '_> {
                 stripes.extend_from_slice(&alike[0].stripes[..kept]);
                 fresh.push((stripes, steps));
             }
-            self.bound(&mut fresh);
+            self.bound(kept, &mut fresh);
             for (stripes, steps) in fresh.into_iter().filter(|(_, steps)| !steps.is_empty()) {
                 result.push(Bucket { stripes, front: steps.iter().map(|step| looked_at.grown(step)).collect() });
             }
         }
         for state in result.iter_mut().flat_map(|bucket: &mut Bucket| &mut bucket.front) {
             state.index = self.table.push(state.node);
-        }
-        if let Some(sheet) = sheet {
-            self.rows.keep(sheet);
         }
         result
     }
@@ -298,9 +298,11 @@ impl Grower<'_, '_> {
         ahead.iter().copied().max().unwrap_or(first).max(first)
     }
 
-    /// Thin the buckets of one stripe extent, which are thin each, to their number of points.
-    fn bound(&mut self, fresh: &mut [(SmallVec<[i64; 4]>, Vec<Step>)]) {
-        let limit = self.options.max_points;
+    /// Thin the buckets of one stripe extent, which are thin each, to their number of points: fewer where the stripes of
+    /// many Parts tell them apart, as a buffer ahead is then measured by walking all of these.
+    fn bound(&mut self, kept: usize, fresh: &mut [(SmallVec<[i64; 4]>, Vec<Step>)]) {
+        let Options { max_points, max_fork, .. } = *self.options;
+        let limit = if kept > max_fork { (max_points.saturating_mul(max_fork) / kept).max(1) } else { max_points };
         if fresh.iter().map(|(_, steps)| steps.len()).sum::<usize>() <= limit {
             return;
         }
@@ -328,10 +330,10 @@ impl Grower<'_, '_> {
         found
     }
 
-    /// How many lines of Part `first`'s output a rolling buffer must hold; None where the output is not the group's alone.
-    fn sheet(&mut self, first: PartId, interior: bool, ends: &[Span]) -> Option<Sheet> {
+    /// How many lines of Part `first`'s output a rolling buffer must hold, by the extents of its stripes.
+    fn sheet(&mut self, first: PartId, ends: &[Span], extents: &[i64]) -> Sheet {
         let reach = (self.sinks[(self.last - first) as usize] - first) as usize;
-        interior.then(|| self.rows.sheet(self.graph, first, self.tiling.roll, &ends[..=reach]))
+        self.rows.sheet(self.graph, first, self.tiling.roll, &ends[..=reach], extents)
     }
 
     /// Add the candidates of the group of `size` + 1 Parts that its open ones make to those `found`.

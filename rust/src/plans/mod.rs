@@ -33,9 +33,9 @@ pub fn enumerate(
     copies: Copies,
     limit_bytes: u64,
     costs: &mut Costs,
+    rows: &mut RowTable,
 ) -> PlanTable {
     let mut table = PlanTable::default();
-    let mut rows = RowTable::default();
     let mut crowd = Crowd::default();
     let mut ways = Ways::new(graph, copies, costs);
     for last in 0..graph.parts.len() as PartId {
@@ -52,7 +52,7 @@ pub fn enumerate(
             let groups: Vec<Occupancy> =
                 firsts.iter().map(|&first| Occupancy::new(graph, first, last, tilings[0].roll)).collect();
             for &tiling in tilings {
-                let (ways, rows, table, known) = (&mut ways, &mut rows, &mut table, &mut known);
+                let (ways, rows, table, known) = (&mut ways, &mut *rows, &mut table, &mut known);
                 let (groups, sinks, crowd) = (&groups[..], &sinks[..], &mut crowd);
                 Grower { graph, options, limit_bytes, ways, rows, table, known, groups, sinks, last, tiling, crowd }
                     .run(&mut found);

@@ -159,12 +159,13 @@ impl PyFrontier {
     }
 }
 
-const STOPS: [Stop; 2] = [Stop::Complete, Stop::Width];
+const STOPS: [Stop; 3] = [Stop::Complete, Stop::Width, Stop::Work];
 
 fn stop_name(stop: Stop) -> &'static str {
     match stop {
         Stop::Complete => "complete",
         Stop::Width => "width",
+        Stop::Work => "work",
     }
 }
 
