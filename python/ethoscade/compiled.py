@@ -17,7 +17,7 @@ import numpy.typing as npt
 from .arguments import Range, checked, shown
 from .codegen.artifact import Artifact, CpuCall, NpuCall
 from .errors import ConfigError
-from .explanation import Explanation, explain
+from .explanation import Explanation, explain, peak_of
 from .ir import Graph
 from .lowering.stage import Stage
 from .scheduling.problem import Problem
@@ -141,6 +141,11 @@ class Compiled:
         return explain(
             self.artifact.graph, self.stages, self.problem, self.schedule, self.program, self.artifact.arena_bytes
         )
+
+    @property
+    def live_bytes(self) -> int:
+        """Most bytes of the arena in use at one step: what no placement of this program goes below."""
+        return peak_of(self.artifact.graph, self.stages, self.program).live_bytes
 
     @checked()
     def save(self, path: str | os.PathLike[str]) -> Path:

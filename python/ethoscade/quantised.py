@@ -85,12 +85,12 @@ def effective_scales(kind: str, ifm: Tensor, weights: Tensor, ofm: Tensor) -> tu
     """Real factors from accumulator to output of CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED.
 
     One factor per output channel, or a single one for weights quantised per tensor. ifm * weights / ofm in double,
-    except that uint8 operators, and FULLY_CONNECTED with per-tensor weights, round the product of the two input
-    scales to float32 first.
+    except that uint8 convolutions, and FULLY_CONNECTED with per-tensor weights where TensorFlow Lite Micro has it, round
+    the product of the two input scales to float32 first.
     """
     scales = (1.0,) if weights.quantisation is None else weights.quantisation.scales
-    per_tensor_fc = kind == "FULLY_CONNECTED" and len(scales) == 1
+    is_dense, is_uint8 = kind == "FULLY_CONNECTED", ifm.dtype is DType.UINT8
     ifm_scale, ofm_scale = scale_of(ifm), scale_of(ofm)
-    if ifm.dtype is DType.UINT8 or per_tensor_fc:
+    if (not is_uint8 and len(scales) == 1) if is_dense else is_uint8:
         return tuple(float(np.float32(ifm_scale) * np.float32(s)) / ofm_scale for s in scales)
     return tuple(ifm_scale * s / ofm_scale for s in scales)

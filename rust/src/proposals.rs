@@ -246,6 +246,41 @@ mod tests {
     }
 
     #[test]
+    fn a_search_that_places_no_more_says_so_and_knows_the_least() {
+        let graph = mobilenet_v2();
+        let run = |max_steps| {
+            let options = Options { max_steps, refined_up_to: 0, ..Options::default() };
+            search(&graph, &options, &mut place).expect("blocks fit")
+        };
+        let (all, few, one) = (run(usize::MAX), run(4_000), run(1));
+        assert_eq!(all.stopped, Stop::Width);
+        assert_eq!((few.stopped, one.stopped), (Stop::Work, Stop::Work));
+        assert!(1 < few.proposals.len() && few.proposals.len() < all.proposals.len());
+        for found in [&few, &one] {
+            assert_eq!(found.proposals[0].sram_bytes, all.proposals[0].sram_bytes);
+        }
+    }
+
+    #[test]
+    fn fewer_groups_are_kept_under_forks_of_more_parts() {
+        // Each tensor is read by the next two Parts, so that no fork is ever closed.
+        let mut net = Network::new([16, 16], 16);
+        let (mut a, mut b) = (0, net.window(0, Primitive::Convolution, 3, 1, 16));
+        for _ in 0..10 {
+            (a, b) = (b, net.add(a, b));
+        }
+        let graph = net.finish(b);
+        let run = |max_fork| {
+            let options = Options { max_fork, refined_up_to: 0, ..Options::default() };
+            search(&graph, &options, &mut place).expect("blocks fit")
+        };
+        let (wide, narrow) = (run(usize::MAX), run(2));
+        assert!(narrow.plans_considered < wide.plans_considered * 3 / 4);
+        assert_eq!(narrow.stopped, Stop::Width);
+        assert!(narrow.epsilon.parts * wide.epsilon.of > narrow.epsilon.of * wide.epsilon.parts);
+    }
+
+    #[test]
     fn no_view_of_the_search_knows_better_than_the_frontier() {
         // Constants that take more than planes.
         let mut net = Network::new([8, 8], 16);

@@ -115,6 +115,7 @@ def test_a_system_that_refuses_is_no_traceback(model: str, capfd: Capture, monke
         raise FileNotFoundError(2, "No usable temporary directory found", "/nowhere")
 
     monkeypatch.setattr(tempfile, "TemporaryDirectory", nowhere)
+    monkeypatch.setattr(tempfile, "TemporaryFile", nowhere)
     status, out, err = run(["verify", model, "--seeds", "1"], capfd)
     assert (status, out) == (1, "") and "/nowhere" in err
     one_sentence(err)

@@ -26,8 +26,12 @@ HANGS = 120
 CHILD = """
 import importlib, sys
 from ethoscade.__main__ import main
-module, name = sys.argv[1].rsplit(".", 1)
-owner = importlib.import_module(module)
+*path, name = sys.argv[1].split(".")
+# A function of a module, or a method of a class of one.
+depth = next(n for n in range(len(path), 0, -1) if path[n - 1] == path[n - 1].lower())
+owner = importlib.import_module(".".join(path[:depth]))
+for part in path[depth:]:
+    owner = getattr(owner, part)
 function = getattr(owner, name)
 def announced(*arguments, **named):
     print("now", flush=True)
@@ -41,7 +45,13 @@ def interrupted(when: str, arguments: list[str]) -> tuple[int, str]:
     """Status and stderr of the command line, interrupted when it calls the function `when`."""
     command = [sys.executable, "-c", CHILD, when, *arguments]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as child:
+    # Whoever runs the tests may have SIGINT ignored, as a shell does for what runs in the background.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        child = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with child:
         assert child.stdout is not None
         assert child.stdout.readline() == "now\n"
         # As a terminal does: its own children get the signal as well.
@@ -77,11 +87,11 @@ def buffers(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("ethoscade.compiler.read_tflite", "compile"),
         ("ethoscade.codegen.vela.encode_weights", "compile"),
         ("ethoscade._core.search_cascades", "compile"),
-        ("ethoscade._core.plan_memory", "compile"),
+        ("ethoscade._core.arrange_plans", "compile"),
         ("ethoscade.codegen.command_stream.generate", "compile"),
-        ("ethoscade.report.commands._write_one", "compile"),
+        ("ethoscade.report.commands.write_together", "compile"),
         ("ethoscade._core.search_cascades", "frontier"),
-        ("ethoscade.verification._run_litert", "verify"),
+        ("ethoscade.litert.Session.run", "verify"),
         ("ethoscade.judgement.run_artifact", "verify"),
         ("ethoscade.host_c.build", "verify --target c"),
         ("ethoscade.host_c._execute", "verify --target c"),
@@ -180,9 +190,13 @@ def test_a_machine_that_was_stopped_runs_again(monkeypatch: pytest.MonkeyPatch) 
     compiled = ethoscade.compile(tiny_conv())
     inputs = random_inputs(compiled.source, 0)
     want = compiled.simulate(inputs)
-    with pytest.raises(KeyboardInterrupt):
-        os.kill(os.getpid(), signal.SIGINT)
-        compiled.simulate(inputs)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            compiled.simulate(inputs)
+    finally:
+        signal.signal(signal.SIGINT, before)
     again = compiled.simulate(inputs)
     assert all((again.outputs[name] == want.outputs[name]).all() for name in want.outputs)
 

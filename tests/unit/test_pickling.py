@@ -168,7 +168,7 @@ def test_what_a_result_holds_pickles_by_itself() -> None:
 
 
 def test_a_report_of_a_run_copies() -> None:
-    report = _core.RunReport(1, 2, 3, 4, 5, [("saturation", 6, "why")], [("raw", None, 7, 1, 8, 9, "why")])
+    report = _core.RunReport(1, 2, 3, 4, 5, [("saturation", 6, 2, "why")], [("raw", None, 7, 1, 8, 9, "why")])
     for duplicate in COPIES:
         again = duplicate(report)
         names = ("commands", "kernels", "transfers", "bytes_read", "bytes_written", "warnings", "hazards")

@@ -108,3 +108,30 @@ def test_litert_alone_judges_it() -> None:
     needs_litert()
     check = ethoscade.compile(layer(near_halves(np.random.default_rng(0), 0.125, 64), 0.125)).verify()
     assert check.ok and check.judge == verification.JUDGE_LITERT
+
+
+def test_the_product_of_the_scales_is_not_rounded_first() -> None:
+    """Sums that a half of the output's step tells apart: by the product in double, and by the one in float32."""
+    needs_litert()
+    rng = np.random.default_rng(0)
+    told_apart = 0
+    while told_apart < 3:
+        first, second, third = (float(np.float32(scale)) for scale in rng.uniform(0.005, 0.02, 3))
+        whole, rounded = first * second / third, float(np.float32(first) * np.float32(second)) / third
+        sums = np.arange(-100_000, 100_000)
+        apart = sums[(multiply_once(sums, whole) != multiply_once(sums, rounded)) & (np.abs(sums * whole) < 100)]
+        if not apart.size:
+            continue
+        told_apart += 1
+        b = ModelBuilder(dtype=DType.UINT8, per_channel=False)
+        x = b.input((1, 4), quantisation=Quantisation((first,), (128,)), name="x")
+        output, weights = Quantisation((third,), (128,)), np.full((len(apart), 4), 128, np.uint8)
+        kind = Quantisation((second,), (128,))
+        b.fully_connected(
+            x, len(apart), weights=weights, weight_quantisation=kind, bias=apart.astype(np.int32), output=output
+        )
+        graph = read_tflite(b.build())
+        inputs = {"x": np.full((1, 4), 128, np.uint8)}
+        made = litert_values(graph, inputs)[graph.operators[0].outputs[0]]
+        assert np.array_equal(made.reshape(-1).astype(np.int64) - 128, multiply_once(apart, whole))
+        assert np.array_equal(made, reference.run(graph, inputs).outputs[graph.tensors[graph.outputs[0]].name])
