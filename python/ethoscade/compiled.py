@@ -54,8 +54,9 @@ class Curve:
     """Every Pareto-efficient choice found: (SRAM bytes, cycles), ascending in SRAM, and what the search looked at.
 
     `stop_reason` is "complete" where every front was kept as finely as was asked for, "width" where some were kept more
-    coarsely to bound the work, and "work" where more programs were worth placing than the search places. `epsilon` is the coarsest that any of them was thinned to: one thinning leaves a
-    choice out only where a leaner one that stays is at most this much slower, and losses of several add up.
+    coarsely to bound the work, and "work" where more programs were worth placing than the search places. `epsilon` is
+    the coarsest that any front was thinned to: one thinning leaves a choice out only where a leaner one that stays is
+    at most this much slower, and losses of several add up.
     """
 
     points: tuple[tuple[int, int], ...]

@@ -85,8 +85,8 @@ def effective_scales(kind: str, ifm: Tensor, weights: Tensor, ofm: Tensor) -> tu
     """Real factors from accumulator to output of CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED.
 
     One factor per output channel, or a single one for weights quantised per tensor. ifm * weights / ofm in double,
-    except that uint8 convolutions, and FULLY_CONNECTED with per-tensor weights where TensorFlow Lite Micro has it, round
-    the product of the two input scales to float32 first.
+    except that uint8 convolutions, and FULLY_CONNECTED with per-tensor weights where TensorFlow Lite Micro has it,
+    round the product of the two input scales to float32 first.
     """
     scales = (1.0,) if weights.quantisation is None else weights.quantisation.scales
     is_dense, is_uint8 = kind == "FULLY_CONNECTED", ifm.dtype is DType.UINT8

@@ -192,7 +192,7 @@ _RUST_BELOW: dict[str, set[str]] = {
         "prefixes",
     },
     "ahead": {"graph", "costs", "program", "pareto", "prefixes", "plans"},
-    "filling": {"graph", "costs", "program", "interleave", "prefetch", "pareto"},
+    "filling": {"graph", "costs", "program", "options", "interleave", "prefetch", "pareto"},
     "arena": {"graph", "program", "usmp"},
     "restage": {"graph", "costs", "program", "interleave", "prefetch"},
     "placing": {
@@ -200,7 +200,7 @@ _RUST_BELOW: dict[str, set[str]] = {
     },
     "proposals": {
         "stripe", "graph", "costs", "program", "options", "pareto", "prefixes", "hashing", "plans", "ahead",
-        "interleave", "placing",
+        "interleave", "placing", "rolling",
     },
 }  # fmt: skip
 
