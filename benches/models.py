@@ -119,7 +119,10 @@ def timed(model: Path | bytes, accelerator: str, budget_kib: float | None) -> tu
         progress=lambda stage: begun.append((stage, time.process_time())),
     )
     ends = [*(at for _, at in begun[1:]), time.process_time()]
-    return compiled, {stage: end - at for (stage, at), end in zip(begun, ends, strict=True)}
+    seconds: dict[str, float] = {}
+    for (stage, at), end in zip(begun, ends, strict=True):
+        seconds[stage] = seconds.get(stage, 0.0) + end - at
+    return compiled, seconds
 
 
 def kib(size_bytes: int) -> str:

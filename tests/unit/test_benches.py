@@ -27,6 +27,7 @@ import byte_chains
 import chains
 import frontiers
 import harness
+import open_forks
 import row_bounds
 import time_bounds
 
@@ -241,3 +242,9 @@ def test_a_row_for_every_file(tmp_path: Path) -> None:
     assert all_files.row(path, 1, 120, 60)["said"].startswith(all_files.WRONG)
     path.write_bytes(tiny_conv()[:400])
     assert all_files.row(path, 1, 120, 8000)["said"].startswith("ModelFormatError")
+
+
+@pytest.mark.parametrize("name", open_forks.NETWORKS)
+def test_networks_whose_forks_stay_open_are_planned(name: str) -> None:
+    seconds, kib, points, floor, reason = open_forks.planned(open_forks.NETWORKS[name](9))
+    assert seconds > 0 and kib >= 0 and points > 0 and floor > 0 and reason in ("complete", "width", "work")
