@@ -125,7 +125,9 @@ def compile(
     """Compile a quantised TFLite model (path or bytes) for an Ethos-U so that it runs in the given SRAM.
 
     `sram_kb` counts KiB, `sram` is bytes or a string such as "300KiB"; parts of a byte in KiB and MiB are rounded
-    down. Without either the fastest schedule is taken, or with `optimise="size"` the one with the least SRAM.
+    down. Without either the fastest schedule is taken, or with `optimise="size"` the one with the least SRAM. With a
+    budget the last effort goes into what fits it: the schedule may be faster than the one that `frontier` has at so
+    many bytes, and the `frontier` of what is returned holds what was found on the way.
     `system_config`, `memory_mode` and `config` (a vela.ini) choose the memories. A finer `epsilon` finds faster
     schedules in more time (see `frontier`). `progress` is called with the name of each stage as it begins and now and
     then while it lasts, always on the caller's thread; what it raises ends the compilation and is raised.
