@@ -136,7 +136,8 @@ pub fn filled(
             let Placed { proposal, offsets, .. } = &grounds[sketch.ground];
             let mut program = interleave(graph, &proposal.plans, costs)?;
             let ground = Placement { bytes: proposal.sram_bytes, offsets: offsets.clone() };
-            let placed = Filling::new(&program, ground).apply(graph, &mut program, sketch.room_bytes);
+            let Some(filling) = Filling::new(&program, ground) else { continue };
+            let placed = filling.apply(graph, &mut program, sketch.room_bytes);
             let cycles = costs.program(graph, &program, &placed.offsets);
             if cycles < front.within(placed.bytes) {
                 front.add((placed.bytes, cycles));
@@ -159,11 +160,9 @@ fn sketched(
 ) -> Result<Vec<Sketch>, PlanError> {
     let own = proposal.sram_bytes;
     let program = interleave(graph, &proposal.plans, costs)?;
-    let filling = Filling::new(&program, Placement { bytes: own, offsets: offsets.clone() });
     let mut found: Vec<Sketch> = Vec::new();
-    if !filling.has_copies() {
-        return Ok(found);
-    }
+    let ground = Placement { bytes: own, offsets: offsets.clone() };
+    let Some(filling) = Filling::new(&program, ground) else { return Ok(found) };
     // The quick clock is off by the same part before and after.
     let (played, sketched) = (u128::from(proposal.cycles), u128::from(*sketched).max(1));
     let expected = |cycles: u64| (u128::from(cycles) * played / sketched) as u64;
@@ -190,7 +189,7 @@ mod tests {
     use crate::arena::{self, place};
     use crate::checker::check;
     use crate::proposals::search;
-    use crate::samples::{mobilenet_v1, mobilenet_v2, realised};
+    use crate::samples::{mobilenet_v1, mobilenet_v2, realised, Network};
 
     /// The fewest cycles within a budget.
     fn fastest(proposals: &[Proposal], budget: u64) -> Option<u64> {
@@ -216,6 +215,13 @@ mod tests {
                 assert!(proposal.cycles < Costs::default().program(&graph, &program, &before.offsets));
             }
         }
+    }
+
+    #[test]
+    fn a_network_without_parts_is_planned() {
+        let graph = Network::new([4, 4], 16).finish(0);
+        let found = search(&graph, &Options::default(), &mut place).expect("nothing to fit").proposals;
+        assert_eq!(found.iter().map(|proposal| (proposal.sram_bytes, proposal.cycles)).collect::<Vec<_>>(), [(256, 0)]);
     }
 
     #[test]

@@ -134,16 +134,17 @@ pub fn arranged(
     place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<(Program, Placement), PlanError> {
     let mut program = interleave(graph, plans, costs)?;
-    if fill_bytes == 0 {
-        prefetch(graph, &mut program, prefetch_bytes);
-        let placed = place(&program);
-        return Ok((program, placed));
+    let mut early = program.clone();
+    prefetch(graph, &mut early, prefetch_bytes);
+    let placed = place(&early);
+    let room_bytes = fill_bytes.max(placed.bytes);
+    match Filling::new(&program, placed.clone()).filter(|_| fill_bytes > 0) {
+        Some(filling) => {
+            let filled = filling.apply(graph, &mut program, room_bytes);
+            Ok((program, filled))
+        }
+        None => Ok((early, placed)),
     }
-    let mut ground = program.clone();
-    prefetch(graph, &mut ground, prefetch_bytes);
-    let filling = Filling::new(&program, place(&ground));
-    let placed = filling.apply(graph, &mut program, fill_bytes);
-    Ok((program, placed))
 }
 
 /// Indices of Plans that, by those `waiting`, may be worth more than what is found so far, the fastest first.

@@ -76,17 +76,15 @@ struct Filled<'a> {
 }
 
 impl Filling {
-    /// Of a program whose copies stand right before their first use. The placement may be that of the same program with its
-    /// copies issued early.
-    pub fn new(program: &Program, placed: Placement) -> Filling {
+    /// Of a program whose copies stand right before their first use; None if it has none. The placement may be that of the
+    /// same program with its copies issued early.
+    pub fn new(program: &Program, placed: Placement) -> Option<Filling> {
         let lanes = wishing(program);
+        if lanes.copies.is_empty() {
+            return None;
+        }
         let arena = Arena::new(program, &lanes, &placed.offsets);
-        Filling { lanes, arena, placed }
-    }
-
-    /// Whether there is anything to issue.
-    pub fn has_copies(&self) -> bool {
-        !self.lanes.copies.is_empty()
+        Some(Filling { lanes, arena, placed })
     }
 
     /// Cycles by the quick clock if copies find room wherever no more than `room_bytes` are in use.
