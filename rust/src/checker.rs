@@ -6,10 +6,10 @@
 
 use thiserror::Error;
 
-use crate::graph::{CascaderGraph, PartId, TensorId, Work};
-use crate::interrupt;
-use crate::performance::Source;
-use crate::program::{Content, Program, Step, Stripe, View, Window};
+use crate::model::graph::{CascaderGraph, PartId, TensorId, Work};
+use crate::model::operation::Source;
+use crate::model::program::{Content, LiveWindow, Program, Step, Stripe, View};
+use crate::util::interrupt;
 
 /// What is wrong with a program.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -273,7 +273,7 @@ impl<'a> Replay<'a> {
     /// What is written must be inside the window of the moment, or somebody else owns the bytes.
     fn inside_window(&self, step: usize, view: &View, y: i64) -> Result<(), Complaint> {
         let buffer = &self.program.buffers[view.buffer as usize];
-        let now = |w: &&Window| (w.first_step as usize) <= step && step < w.last_step as usize;
+        let now = |w: &&LiveWindow| (w.first_step as usize) <= step && step < w.last_step as usize;
         let Some(window) = buffer.windows.iter().find(now) else { return Ok(()) };
         let row_bytes = buffer.size_bytes / buffer.capacity[0] as u64;
         let row = (y - view.origin[0]).rem_euclid(buffer.capacity[0]) as u64;

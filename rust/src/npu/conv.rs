@@ -11,7 +11,7 @@ use super::output::OutputStage;
 use super::weight_order::WeightGeometry;
 use super::weights::{scale_record, ChannelScale, SCALE_RECORD_BYTES};
 use super::window::Rows;
-use crate::interrupt;
+use crate::util::interrupt;
 
 /// Greatest magnitude of a weight.
 const WEIGHT_MAX: u64 = 255;

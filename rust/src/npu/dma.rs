@@ -4,7 +4,7 @@ use super::accelerator::Accelerator;
 use super::error::Fault;
 use super::memory::Memory;
 use super::registers::{Register, RegisterFile};
-use crate::interrupt;
+use crate::util::interrupt;
 
 /// Most rows times planes of a strided transfer that are simulated.
 const MAX_ROWS: u64 = 1 << 24;

@@ -7,7 +7,7 @@ use super::error::Fault;
 use super::feature_map::FeatureMap;
 use super::operation::{Elementwise, Kernel, Operand2, OperandScaling};
 use super::output::OutputStage;
-use crate::interrupt;
+use crate::util::interrupt;
 
 /// Left shift and first rounding stage of operand scaling, by IFM bits.
 fn operand_precision(bits: u32) -> (u32, u32) {

@@ -6,7 +6,7 @@ use super::error::Fault;
 use super::operation::{Kernel, KernelKind};
 use super::output::OutputStage;
 use super::window::Rows;
-use crate::interrupt;
+use crate::util::interrupt;
 
 /// Runs a pooling kernel.
 ///

@@ -14,7 +14,7 @@ use super::payload;
 use super::registers::RegisterFile;
 use super::weight_cache::WeightCache;
 use super::{conv, elementwise, pool, shram};
-use crate::interrupt;
+use crate::util::interrupt;
 
 /// Most multiply-accumulates (or elements) of one payload that are simulated: minutes.
 const MAX_WORK: u64 = 1 << 37;

@@ -2,7 +2,7 @@
 //! sub-kernels, nothing of the coding.
 
 use super::error::Fault;
-use crate::interrupt;
+use crate::util::interrupt;
 
 /// Everything that the order of one weight stream depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

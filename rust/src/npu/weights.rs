@@ -3,7 +3,7 @@
 
 use super::arithmetic::Scale;
 use super::error::Fault;
-use crate::interrupt;
+use crate::util::interrupt;
 
 /// Bytes of one scale record.
 pub const SCALE_RECORD_BYTES: usize = 10;

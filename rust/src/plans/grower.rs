@@ -3,7 +3,7 @@
 //! What a rolling buffer holds depends on the stripes of its producer and its consumers only, so buffers and cycles of a
 //! group are sums over its Parts, and the front of (buffers, cycles) is all that must be remembered of a group: one for each
 //! choice of stripes of those Parts that a buffer further ahead depends on. In a chain that is the group's first Part alone;
-//! under an open fork it is every Part up to the fork's last reader. What a closed group really has in use is `occupancy`'s
+//! under an open fork it is every Part up to the fork's last reader. What a closed group really has in use is `live_bytes`'
 //! to say.
 //! Owns open groups and how they are closed. Is told which last Parts and tilings there are, and how a Part can run.
 
@@ -14,16 +14,16 @@ use smallvec::SmallVec;
 use super::table::{Candidate, Node, PlanTable};
 use super::ways::{shapes, Cycles, Way, Ways};
 use super::WHOLE_ROWS;
-use crate::graph::{aligned, CascaderGraph, PartId};
-use crate::interrupt;
-use crate::occupancy::{Occupancy, Profile, Share};
-use crate::options::Options;
-use crate::pareto::{keep_front, keep_minimal, thin, thin_to, Crowd, Point};
-use crate::prefixes::{limit_bytes, Known};
-use crate::program::Staging;
-use crate::rolling::{RowTable, Sheet};
+use crate::model::graph::{aligned, CascaderGraph, PartId};
+use crate::model::plan::Staging;
+use crate::plans::live_bytes::{LiveBytes, Profile, Share};
+use crate::plans::options::Options;
+use crate::plans::prefix_fronts::{limit_bytes, Known};
+use crate::plans::rolling_rows::{RowCache, RowTable};
+use crate::schedule::stripe_order::wanted_of;
 use crate::stripe::{Span, Tiling};
-use crate::walk::wanted_of;
+use crate::util::interrupt;
+use crate::util::pareto::{keep_front, keep_minimal, thin, thin_to, FrontBuilder, Point};
 
 /// A group under construction: bytes of its rolling buffers and staged constants, and its cycles.
 #[derive(Clone, Copy)]
@@ -43,7 +43,7 @@ struct Bucket {
 
 /// An open group extended by one Part, in few words, as most of them are dropped at once.
 #[derive(Clone, Copy)]
-struct Step {
+struct GrowthStep {
     bytes: u64,
     cycles: u64,
     /// Its number among all that were looked at.
@@ -72,7 +72,7 @@ struct Extending<'a> {
 
 impl Extending<'_> {
     /// The group itself. There is nothing that it extends before a group's last Part.
-    fn grown(&self, step: &Step) -> Open {
+    fn grown(&self, step: &GrowthStep) -> Open {
         let run = &self.runs[self.runs.partition_point(|run| run.first <= step.number) - 1];
         let (bucket, way) = (run.bucket as usize, &self.ways[run.way as usize]);
         let before = self.open.get(bucket).map(|bucket| &bucket.front[(step.number - run.first) as usize]);
@@ -96,7 +96,7 @@ impl Point for Open {
     }
 }
 
-impl Point for Step {
+impl Point for GrowthStep {
     fn memory_bytes(&self) -> u64 {
         self.bytes
     }
@@ -117,13 +117,13 @@ pub struct Grower<'a, 'g> {
     /// What is known of the Parts up to `last`, with and without single Parts in stripes.
     pub known: &'a mut [Known; 2],
     /// Occupancies by number of Parts minus one.
-    pub groups: &'a [Occupancy],
+    pub groups: &'a [LiveBytes],
     /// By number of Parts minus one, the Part at which everything that the first one feeds has come together.
     pub sinks: &'a [PartId],
     pub last: PartId,
     pub tiling: Tiling,
     /// Memory for what is looked at together.
-    pub crowd: &'a mut Crowd,
+    pub crowd: &'a mut FrontBuilder,
 }
 
 impl Grower<'_, '_> {
@@ -177,13 +177,13 @@ impl Grower<'_, '_> {
         // Bytes of the buffer in front of each bucket, by stripe extent.
         let mut buffers = vec![vec![0; if interior { 0 } else { open.len() }]; stripes.len()];
         if interior {
-            let mut sheet = self.sheet(first, ends, &stripes);
-            sheet.alive(open.iter().map(|bucket| &bucket.stripes[..]), |rows| {
+            let mut row_cache = self.row_cache(first, ends, &stripes);
+            row_cache.alive(open.iter().map(|bucket| &bucket.stripes[..]), |rows| {
                 for (buffers, &rows) in buffers.iter_mut().zip(rows) {
                     buffers.push(aligned(rows as u64 * line_bytes));
                 }
             });
-            self.rows.keep(sheet);
+            self.rows.keep(row_cache);
         }
         let mut result = Vec::new();
         for (stripe, rolling) in stripes.into_iter().zip(buffers) {
@@ -221,7 +221,7 @@ impl Grower<'_, '_> {
 
     /// Every way to extend the open groups of some buckets, which are alike; their front, unless they are told apart by
     /// their profiles.
-    fn step(&mut self, buckets: Range<usize>, looked_at: &mut Extending) -> Vec<Step> {
+    fn step(&mut self, buckets: Range<usize>, looked_at: &mut Extending) -> Vec<GrowthStep> {
         self.crowd.clear();
         let start = looked_at.count;
         let limit_bytes = if self.by_profile() { u64::MAX } else { self.limit_bytes };
@@ -237,7 +237,7 @@ impl Grower<'_, '_> {
         }
         looked_at.count += self.crowd.count() as u32;
         self.table.considered += self.crowd.count() as u64;
-        let step = |(number, bytes, cycles)| Step { bytes, cycles, number: start + number as u32 };
+        let step = |(number, bytes, cycles)| GrowthStep { bytes, cycles, number: start + number as u32 };
         if self.by_profile() {
             self.crowd.all().map(step).collect()
         } else {
@@ -245,14 +245,14 @@ impl Grower<'_, '_> {
         }
     }
 
-    fn begin(&mut self, looked_at: &mut Extending) -> Vec<Step> {
+    fn begin(&mut self, looked_at: &mut Extending) -> Vec<GrowthStep> {
         let tensor = &self.graph.tensors[self.graph.output(self.last) as usize];
         let rows = if self.tiling == WHOLE_ROWS { looked_at.stripe * tensor.plane[1] } else { 0 };
         let coming = rows as u64 * tensor.pixel_bytes;
         let mut front = Vec::new();
         for (way, &Way { staged_bytes, cycles, .. }) in (0u32..).zip(looked_at.ways) {
             looked_at.runs.push(Run { first: way, bucket: 0, way });
-            front.push(Step { bytes: staged_bytes + coming, cycles, number: way });
+            front.push(GrowthStep { bytes: staged_bytes + coming, cycles, number: way });
         }
         keep_front(&mut front);
         self.table.considered += front.len() as u64;
@@ -267,14 +267,14 @@ impl Grower<'_, '_> {
 
     /// Keep those open groups from Part `first` on whose profiles none of the others makes useless, all of them alike in the
     /// stripes of Parts `first..=first + reach`.
-    fn keep(&self, first: PartId, reach: usize, ends: &[Span], looked_at: &Extending, steps: &mut Vec<Step>) {
+    fn keep(&self, first: PartId, reach: usize, ends: &[Span], looked_at: &Extending, steps: &mut Vec<GrowthStep>) {
         let group = &self.groups[(self.last - first) as usize];
-        let profile = |step: Step| {
+        let profile = |step: GrowthStep| {
             interrupt::ask();
             let (stripes, shares) = self.decisions(first, &looked_at.grown(&step).node);
             (step, group.profile(&stripes, ends, &shares, reach))
         };
-        let mut profiled: Vec<(Step, Profile)> = steps.drain(..).map(profile).collect();
+        let mut profiled: Vec<(GrowthStep, Profile)> = steps.drain(..).map(profile).collect();
         keep_minimal(&mut profiled, |a, b| a.0.cycles <= b.0.cycles && a.1.is_within(&b.1));
         steps.extend(profiled.into_iter().map(|(step, _)| step));
     }
@@ -300,7 +300,7 @@ impl Grower<'_, '_> {
 
     /// Thin the buckets of one stripe extent, which are thin each, to their number of points: fewer where the stripes of
     /// many Parts tell them apart, as a buffer ahead is then measured by walking all of these.
-    fn bound(&mut self, kept: usize, fresh: &mut [(SmallVec<[i64; 4]>, Vec<Step>)]) {
+    fn bound(&mut self, kept: usize, fresh: &mut [(SmallVec<[i64; 4]>, Vec<GrowthStep>)]) {
         let Options { max_points, max_fork, .. } = *self.options;
         let limit = if kept > max_fork { (max_points.saturating_mul(max_fork) / kept).max(1) } else { max_points };
         if fresh.iter().map(|(_, steps)| steps.len()).sum::<usize>() <= limit {
@@ -331,9 +331,9 @@ impl Grower<'_, '_> {
     }
 
     /// How many lines of Part `first`'s output a rolling buffer must hold, by the extents of its stripes.
-    fn sheet(&mut self, first: PartId, ends: &[Span], extents: &[i64]) -> Sheet {
+    fn row_cache(&mut self, first: PartId, ends: &[Span], extents: &[i64]) -> RowCache {
         let reach = (self.sinks[(self.last - first) as usize] - first) as usize;
-        self.rows.sheet(self.graph, first, self.tiling.roll, &ends[..=reach], extents)
+        self.rows.row_cache(self.graph, first, self.tiling.roll, &ends[..=reach], extents)
     }
 
     /// Add the candidates of the group of `size` + 1 Parts that its open ones make to those `found`.
@@ -343,7 +343,7 @@ impl Grower<'_, '_> {
         states.sort_by_key(|state| (state.cycles, state.bytes));
         let covered = (self.last as usize) - size;
         let prefixes = [&self.table.growing, &self.table.steady].map(|prefixes| prefixes.of(covered));
-        let bars = [0, 1].map(|view| self.known[view].bars(prefixes[view]));
+        let thresholds = [0, 1].map(|view| self.known[view].thresholds(prefixes[view]));
         let mut fresh = Vec::new();
         let mut leanest = u64::MAX;
         for state in states {
@@ -351,8 +351,11 @@ impl Grower<'_, '_> {
             // What is no leaner than something at least as fast is of no use.
             let known = found.partition_point(|known| known.cycles > state.cycles);
             leanest = found.get(known).map_or(leanest, |known| leanest.min(known.bytes));
-            leanest =
-                bars.iter().map(|bars| limit_bytes(bars, state.cycles)).max().map_or(0, |of_use| leanest.min(of_use));
+            leanest = thresholds
+                .iter()
+                .map(|thresholds| limit_bytes(thresholds, state.cycles))
+                .max()
+                .map_or(0, |of_use| leanest.min(of_use));
             if leanest == 0 {
                 break;
             }
@@ -389,7 +392,7 @@ impl Grower<'_, '_> {
 #[derive(Clone, Copy)]
 struct Owned {
     owner: u32,
-    step: Step,
+    step: GrowthStep,
 }
 
 impl Point for Owned {

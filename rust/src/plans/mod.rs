@@ -4,21 +4,25 @@
 //! Owns the enumeration. Does not decide which Plans make up the network, and does not place buffers.
 
 mod grower;
+pub mod live_bytes;
+pub mod options;
+pub mod prefix_fronts;
+pub mod rolling_rows;
 mod table;
 mod ways;
 
 pub use table::{Candidate, PlanTable};
 pub use ways::Cycles;
 
-use crate::costs::Costs;
-use crate::graph::{CascaderGraph, PartId};
-use crate::interrupt;
-use crate::occupancy::Occupancy;
-use crate::options::{Copies, Options};
-use crate::pareto::{keep_front, thin, Crowd};
-use crate::prefixes::Known;
-use crate::rolling::RowTable;
+use crate::cost::Costs;
+use crate::model::graph::{CascaderGraph, PartId};
+use crate::plans::live_bytes::LiveBytes;
+use crate::plans::options::{Copies, Options};
+use crate::plans::prefix_fronts::Known;
+use crate::plans::rolling_rows::RowTable;
 use crate::stripe::{Axis, Tiling};
+use crate::util::interrupt;
+use crate::util::pareto::{keep_front, thin, FrontBuilder};
 use grower::Grower;
 use table::Node;
 use ways::{Way, Ways};
@@ -36,7 +40,7 @@ pub fn enumerate(
     rows: &mut RowTable,
 ) -> PlanTable {
     let mut table = PlanTable::default();
-    let mut crowd = Crowd::default();
+    let mut crowd = FrontBuilder::default();
     let mut ways = Ways::new(graph, copies, costs);
     for last in 0..graph.parts.len() as PartId {
         interrupt::ask();
@@ -49,8 +53,8 @@ pub fn enumerate(
         let firsts = firsts(graph, last, options);
         let sinks: Vec<PartId> = firsts.iter().map(|&first| sink(graph, first, last)).collect();
         for tilings in tilings(graph, last, options).chunk_by(|a, b| a.roll == b.roll) {
-            let groups: Vec<Occupancy> =
-                firsts.iter().map(|&first| Occupancy::new(graph, first, last, tilings[0].roll)).collect();
+            let groups: Vec<LiveBytes> =
+                firsts.iter().map(|&first| LiveBytes::new(graph, first, last, tilings[0].roll)).collect();
             for &tiling in tilings {
                 let (ways, rows, table, known) = (&mut ways, &mut *rows, &mut table, &mut known);
                 let (groups, sinks, crowd) = (&groups[..], &sinks[..], &mut crowd);
@@ -68,7 +72,7 @@ pub fn enumerate(
 
 /// Plans of a group of one whose Part is not striped.
 fn alone(graph: &CascaderGraph, part: PartId, ways: &mut Ways, table: &mut PlanTable) -> Vec<Candidate> {
-    let whole_bytes = Occupancy::new(graph, part, part, WHOLE_ROWS.roll).whole_bytes();
+    let whole_bytes = LiveBytes::new(graph, part, part, WHOLE_ROWS.roll).whole_bytes();
     let stripe = graph.kernel(part).map_or(1, |_| graph.tensors[graph.output(part) as usize].plane[0]);
     let candidate = |Way { staging, staged_bytes, cycles, kernels }| Candidate {
         tiling: WHOLE_ROWS,

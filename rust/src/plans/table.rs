@@ -4,11 +4,11 @@
 //! that many share. Owns this store, and the fronts of the first Parts that its Plans make. Finds no Plans.
 
 use super::ways::Cycles;
-use crate::graph::{CascaderGraph, PartId};
-use crate::pareto::{Epsilon, Point};
-use crate::prefixes::Prefixes;
-use crate::program::{Plan, Staging};
+use crate::model::graph::{CascaderGraph, PartId};
+use crate::model::plan::{Plan, Staging};
+use crate::plans::prefix_fronts::PrefixFronts;
 use crate::stripe::Tiling;
+use crate::util::pareto::{Epsilon, Point};
 
 /// A Plan of a group with what it costs.
 #[derive(Clone, Copy, Debug)]
@@ -42,10 +42,10 @@ pub struct PlanTable {
     /// The coarsest thinning by which `Options::max_points` cost open groups; None if it did not.
     pub crowded: Option<Epsilon>,
     /// What they make together.
-    pub growing: Prefixes,
+    pub growing: PrefixFronts,
     /// The same without Plans that stripe a Part on its own to let its output grow into its input: rows of such outputs
     /// drift through the arena, which takes the fewest live bytes but is hard to place.
-    pub steady: Prefixes,
+    pub steady: PrefixFronts,
     nodes: Vec<Node>,
 }
 

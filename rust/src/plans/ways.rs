@@ -2,11 +2,11 @@
 //!
 //! Owns what a Part adds to a Plan whatever stands beside it. Knows neither groups nor the buffers between Parts.
 
-use crate::costs::{staging_cycles, Costs};
-use crate::graph::{aligned, CascaderGraph, PartId};
-use crate::options::Copies;
-use crate::performance::{Cost, Source};
-use crate::program::Staging;
+use crate::cost::{staging_cycles, Costs};
+use crate::model::graph::{aligned, CascaderGraph, PartId};
+use crate::model::operation::{Cost, Source};
+use crate::model::plan::Staging;
+use crate::plans::options::Copies;
 use crate::stripe::{Axis, Span};
 
 /// Cycles of kernels, and those of them that keep the memory of constants busy.

@@ -4,9 +4,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyMapping;
 
+use crate::cost::described_device;
+use crate::model::device::{DescribedUnit, Device, Dma, Engine, Spill, Unit};
+use crate::model::operation::Primitive;
 use crate::npu::timing::Port;
-use crate::performance::{Device, Dma, Engine, Primitive, Rated, Spill, Unit};
-use crate::rated;
 
 #[derive(FromPyObject)]
 struct MemorySpec {
@@ -34,7 +35,7 @@ struct AcceleratorSpec {
 #[derive(FromPyObject)]
 pub(super) enum DeviceSpec<'py> {
     EthosU(EthosUSpec),
-    Rated(RatedSpec<'py>),
+    DescribedUnit(RatedSpec<'py>),
 }
 
 #[derive(FromPyObject)]
@@ -76,13 +77,13 @@ impl DeviceSpec<'_> {
                 let found = Device::ethos_u(&spec.accelerator.name, spec.constants.build(), spec.arena.build());
                 found.map_err(PyValueError::new_err)
             }
-            DeviceSpec::Rated(spec) => Ok(Device { unit: Unit::Rated(spec.build()?) }),
+            DeviceSpec::DescribedUnit(spec) => Ok(Device { unit: Unit::Described(spec.build()?) }),
         }
     }
 }
 
 impl RatedSpec<'_> {
-    fn build(self) -> PyResult<Rated> {
+    fn build(self) -> PyResult<DescribedUnit> {
         let engines = self.engines.into_iter().enumerate().map(|(index, engine)| engine.build(index));
         let from_bytes = self.arena.size_bytes;
         let spill = match (self.spill, from_bytes) {
@@ -94,7 +95,7 @@ impl RatedSpec<'_> {
                 ))
             }
         };
-        let unit = Rated {
+        let unit = DescribedUnit {
             engines: engines.collect::<PyResult<_>>()?,
             constants: self.constants.build(),
             arena: self.arena.build(),
@@ -102,7 +103,7 @@ impl RatedSpec<'_> {
             buffer_bytes: self.buffer_bytes,
             dma: self.dma.map(|DmaSpec { start_cycles, in_flight }| Dma { start_cycles, in_flight }),
         };
-        rated::verify(&unit).map_err(PyValueError::new_err)?;
+        described_device::verify(&unit).map_err(PyValueError::new_err)?;
         Ok(unit)
     }
 }

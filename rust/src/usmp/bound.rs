@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::instance::{Instance, Item};
 use super::model::Section;
-use crate::interrupt;
+use crate::util::interrupt;
 
 /// Which buffers a bound counts for a pool.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 
 use super::instance::Item;
 use super::model::Problem;
-use crate::interrupt;
+use crate::util::interrupt;
 
 /// Items and relations looked at, over all rounds, at most; what is not told apart by then stays in the order given.
 const WORK: usize = 1 << 22;

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::model::{Placement, Problem, Section};
-use crate::interrupt;
+use crate::util::interrupt;
 
 /// What is wrong with a placement. Buffers and pools by id.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //! ends early, the best set so far is a set all the same. Owns who keeps apart from whom, and sets of them.
 
 use super::instance::{Instance, Item};
-use crate::interrupt;
+use crate::util::interrupt;
 
 /// Most items of a graph: its table takes two megabytes.
 const MOST_MEMBERS: usize = 4_096;

@@ -13,7 +13,7 @@ use super::placer::Placer;
 use super::random::Random;
 use super::wheel::walk;
 use super::{Outcome, Solver, Task};
-use crate::interrupt;
+use crate::util::interrupt;
 
 /// Moves of one start at least, so that annealing has time to cool.
 const LEAST_MOVES_PER_START: u64 = 4_000;

@@ -6,7 +6,7 @@
 use super::instance::{Cost, Instance, Item};
 use super::model::{Placement, Section, Slot, UsmpError};
 use super::placer::Fit;
-use crate::interrupt;
+use crate::util::interrupt;
 use smallvec::SmallVec;
 
 /// A placed section: bytes `[start, end)` of a pool in steps `[lower, upper)`.

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::instance::{Instance, Item};
 use super::model::Section;
-use crate::interrupt;
+use crate::util::interrupt;
 
 /// Most items of a table, and most ranges beside those of explicit conflicts, of which there is a list already.
 const MOST_ITEMS: usize = 2_000;

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::interrupt::{self, Interrupt};
+use crate::util::interrupt::{self, Interrupt};
 
 /// What `run` makes of `jobs`, in order, up to the first answer that `ends` the matter.
 ///

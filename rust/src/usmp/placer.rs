@@ -8,7 +8,7 @@ use super::layout::{aligned, overflow, spill};
 use super::model::Slot;
 use super::pairs::Pairs;
 use super::timeline::{meetings, Timeline};
-use crate::interrupt;
+use crate::util::interrupt;
 
 /// Where more than this part of all sections meet, plain first fit is faster.
 const DENSE: u64 = 16;

@@ -1,8 +1,8 @@
 //! Sets of bytes as sorted, disjoint, half-open ranges, and the byte ranges of boxes of feature maps.
 //! Owns interval arithmetic only; knows nothing of commands.
 
-use crate::interrupt;
 use crate::npu::feature_map::{FeatureMap, Layout};
+use crate::util::interrupt;
 
 /// Pieces of one box that are told apart; a box of more is taken as its hull, row by row. Only damaged streams get there.
 const MAX_PIECES: u64 = 1 << 20;

@@ -15,7 +15,7 @@ use super::rules::Rules;
 use super::system::{ByPort, System};
 use super::ticks::Ticks;
 use super::walk::{Action, DmaCost, KernelShape, Step};
-use crate::interrupt;
+use crate::util::interrupt;
 
 /// Bytes of a command word.
 const WORD_BYTES: u64 = 4;

@@ -4,8 +4,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::SchedulingError;
-use crate::graph;
-use crate::performance::{Encoding, Kernel, Sliced};
+use crate::model::graph;
+use crate::model::operation::{Encoding, NpuOperation, Sliced};
 use crate::propagator::Propagator;
 use crate::python::class;
 use crate::python::devices::{primitive_of, DeviceSpec};
@@ -45,14 +45,14 @@ struct SlicedSpec {
 
 impl KernelSpec {
     /// The core's kernel.
-    pub fn build(&self) -> PyResult<Kernel> {
+    pub fn build(&self) -> PyResult<NpuOperation> {
         let unknown = || SchedulingError::new_err(format!("unknown primitive '{}'", self.primitive));
         let extents = [self.kernel, self.stride, self.dilation, [self.ifm_depth, self.ofm_depth]];
         if extents.iter().flatten().any(|&extent| extent < 1) {
             let fault = "the extents, strides, dilations and depths of a kernel are at least 1, not";
             return Err(SchedulingError::new_err(format!("{fault} {extents:?}")));
         }
-        Ok(Kernel {
+        Ok(NpuOperation {
             primitive: primitive_of(&self.primitive).ok_or_else(unknown)?,
             kernel: self.kernel,
             stride: self.stride,

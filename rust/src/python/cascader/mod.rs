@@ -14,10 +14,10 @@ use pyo3::prelude::*;
 
 use super::devices::DeviceSpec;
 use crate::checker::Complaint;
-use crate::costs::{choose_encoding, floor};
-use crate::graph::GraphError;
-use crate::interleave::PlanError;
-use crate::performance::Order;
+use crate::cost::{choose_encoding, floor};
+use crate::model::graph::GraphError;
+use crate::model::operation::WeightOrder;
+use crate::schedule::interleave::PlanError;
 use graph::{layout_of, CascaderGraph, KernelSpec, PropagatorSpec};
 
 create_exception!(
@@ -52,7 +52,7 @@ fn choose_weight_encoding(
     kernel: KernelSpec,
     plane: [i64; 2],
     layouts: (String, String),
-) -> PyResult<Option<[Order; 2]>> {
+) -> PyResult<Option<[WeightOrder; 2]>> {
     let layouts = [layout_of(&layouts.0)?, layout_of(&layouts.1)?];
     Ok(choose_encoding(&device.build()?, &kernel.build()?, plane, layouts))
 }

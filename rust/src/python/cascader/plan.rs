@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 
 use super::SchedulingError;
-use crate::program::{Plan, Staging};
+use crate::model::plan::{Plan, Staging};
 use crate::python::class;
 use crate::stripe::{Axis, Tiling};
 

@@ -5,11 +5,11 @@ use pyo3::types::{PyList, PyTuple};
 
 use super::graph::CascaderGraph;
 use super::plan::PlanSpec;
-use crate::arena::place;
 use crate::checker::check;
-use crate::costs::Costs;
-use crate::placing::arranged;
-use crate::program::{Content, Placement, Program, Step, View};
+use crate::cost::Costs;
+use crate::model::program::{Content, Placement, Program, Step, View};
+use crate::proposals::arena::place;
+use crate::proposals::placing::arranged;
 use crate::python::interruptible;
 
 /// Steps, buffers, the buffer of each tensor, first bytes of the buffers, and bytes of the arena.

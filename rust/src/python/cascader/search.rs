@@ -5,12 +5,13 @@ use pyo3::prelude::*;
 use super::graph::CascaderGraph;
 use super::plan::{PlanSpec, PyPlan};
 use super::SchedulingError;
-use crate::arena::place;
-use crate::options::Options;
-use crate::pareto::Epsilon;
-use crate::program::{Program, Proposal};
+use crate::model::plan::Proposal;
+use crate::model::program::Program;
+use crate::plans::options::Options;
+use crate::proposals::arena::place;
 use crate::proposals::{search, Frontier, Stop};
 use crate::python::{class, interruptible};
+use crate::util::pareto::Epsilon;
 
 /// What a Proposal is made of again: bytes, cycles, the two limits of early copies, Plans.
 type ProposalFields = (u64, u64, u64, u64, Vec<PyPlan>);

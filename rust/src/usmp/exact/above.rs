@@ -8,10 +8,10 @@
 //! otherwise a pair that they break is decided either way. Nothing is assumed of windows or alignments, so what is
 //! searched to the end is proved.
 
-use crate::interrupt;
 use crate::usmp::bound::gcd;
 use crate::usmp::instance::Instance;
 use crate::usmp::pairs::Pairs;
+use crate::util::interrupt;
 
 use super::ladder::{Found, Goal};
 use super::marked::Marked;

@@ -12,7 +12,7 @@
 
 use super::space::Space;
 use super::tactic::{Rule, Tactic};
-use crate::interrupt::{self, Interrupt};
+use crate::util::interrupt::{self, Interrupt};
 
 /// Start of a block that has been placed.
 const PLACED: u64 = u64::MAX;

@@ -10,12 +10,12 @@ use smallvec::SmallVec;
 use super::above::Above;
 use super::ladder::Goal;
 use super::{in_pool, put, Packing};
-use crate::interrupt;
 use crate::usmp::instance::{Cost, Instance};
 use crate::usmp::layout::{aligned, overflow, spill, Layout};
 use crate::usmp::model::{Slot, StopReason, UsmpError};
 use crate::usmp::pairs::Pairs;
 use crate::usmp::Outcome;
+use crate::util::interrupt;
 
 /// Most items that are not pinned.
 pub(super) const MOST_ITEMS: usize = 7;

@@ -5,9 +5,9 @@
 //! stay: the maximal cliques of the interval graph (Fulkerson and Gross, "Incidence matrices and interval graphs",
 //! 1965). A few hundred buffers leave one or two hundred sections.
 
-use crate::interrupt;
 use crate::usmp::bound::gcd;
 use crate::usmp::instance::Instance;
+use crate::util::interrupt;
 
 /// Most cells of a space, summed over its blocks: bounds memory and the work of one node.
 const MOST_CELLS: usize = 1 << 20;

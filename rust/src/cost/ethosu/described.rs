@@ -1,0 +1,118 @@
+//! Operations on one stripe in the simulator's terms, as the registers will describe them.
+//!
+//! Owns this translation. Knows no cost and chooses nothing.
+
+use super::ARENA_REGION;
+use crate::model::operation::{Block, Home, Layout, Primitive, Slab, StripeOperation};
+use crate::npu::arithmetic::Rounding;
+use crate::npu::feature_map::{self, ElementType, FeatureMap};
+use crate::npu::operation::{
+    self, Activation, Elementwise, Function, KernelKind, Operand2, OperandScaling, ShramLayout, Stream, Window,
+};
+use crate::npu::timing::system::CONSTANTS_REGION;
+
+/// Bytes of a channel's scale record.
+const SCALE_BYTES: u64 = 10;
+const INT8: ElementType = ElementType { bits: 8, signed: true };
+
+/// An operation in the simulator's terms. Addresses, zero points and scales have no part in its cost.
+pub fn described(op: &StripeOperation, block: Block) -> operation::Kernel {
+    let kernel = op.kernel;
+    let kind = match kernel.primitive {
+        Primitive::Convolution => KernelKind::Conv,
+        Primitive::Depthwise => KernelKind::Depthwise,
+        Primitive::AveragePool => KernelKind::AveragePool,
+        Primitive::MaxPool => KernelKind::MaxPool,
+        Primitive::Add => KernelKind::Elementwise(Elementwise::Add),
+    };
+    let stream = |length: u64| Stream { region: home_region(op.constants), base: 0, length: length as usize };
+    let scale_bytes = (SCALE_BYTES * kernel.ofm_depth as u64).min(kernel.constant_bytes);
+    let weighted = kernel.primitive.has_weights();
+    operation::Kernel {
+        kind,
+        ifm: map("IFM", &op.input, kernel.ifm_depth),
+        ifm2: op.second.as_ref().map(|slab| Operand2::Map(map("IFM2", slab, kernel.ifm_depth))),
+        swap_operands: false,
+        ofm: map("OFM", &op.output, kernel.ofm_depth),
+        window: window(op),
+        block: block_of(block),
+        part_kernel: kernel.part_kernel,
+        small_sub_kernels: false,
+        weights: if weighted { vec![stream(kernel.constant_bytes - scale_bytes)] } else { Vec::new() },
+        scales: if weighted { vec![stream(scale_bytes)] } else { Vec::new() },
+        scale: None,
+        rounding: Rounding::Double,
+        operands: OperandScaling::None,
+        activation: Activation {
+            function: Function::Clamp,
+            forced_range: None,
+            min: INT8.min() + i64::from(kernel.clamped),
+            max: INT8.max(),
+        },
+        accumulator_bits: 32,
+        shram: ShramLayout { ifm_end: 0, accumulator_start: 0, ifm2_start: None },
+        blockdep: 0,
+    }
+}
+
+fn home_region(home: Home) -> usize {
+    match home {
+        Home::Constants => CONSTANTS_REGION,
+        Home::Arena => ARENA_REGION,
+    }
+}
+
+fn map(name: &'static str, slab: &Slab, depth: i64) -> FeatureMap {
+    let [height, width] = slab.plane.map(|extent| extent as u32);
+    let (layout, stride_x) = match slab.layout {
+        Layout::Nhwc => (feature_map::Layout::Nhwc, slab.pixel_bytes as i64),
+        Layout::Nhcwb16 => (feature_map::Layout::Nhcwb16, 16),
+    };
+    FeatureMap {
+        name,
+        region: ARENA_REGION,
+        height,
+        width,
+        depth: depth as u32,
+        element: INT8,
+        layout,
+        zero_point: 0,
+        bases: [0; 4],
+        width0: width,
+        height0: height,
+        height1: height,
+        stride_x,
+        stride_y: 0,
+        stride_c: 0,
+    }
+}
+
+fn window(op: &StripeOperation) -> Window {
+    let kernel = op.kernel;
+    if kernel.primitive == Primitive::Add {
+        return Window::UNIT;
+    }
+    let [height, width] = kernel.kernel.map(|extent| extent as u32);
+    let [stride_y, stride_x] = kernel.stride.map(|stride| stride as u32);
+    let [dilation_y, dilation_x] = kernel.dilation.map(|dilation| dilation as u32);
+    let [pad_top, pad_left, pad_bottom, pad_right] = op.padding.map(|rows| rows as u32);
+    Window {
+        height,
+        width,
+        stride_y,
+        stride_x,
+        dilation_y,
+        dilation_x,
+        pad_top,
+        pad_left,
+        pad_bottom,
+        pad_right,
+        ..Window::UNIT
+    }
+}
+
+/// A block in the simulator's terms.
+pub fn block_of(block: Block) -> operation::Block {
+    let [height, width, depth] = block.map(|extent| extent as u32);
+    operation::Block { height, width, depth }
+}

@@ -1,0 +1,210 @@
+//! Operations of an Ethos-U on one stripe: what they cost, which OFM block is best, how weights are to be encoded.
+//!
+//! `described` translates them into the registers' terms, `lower_bound` bounds them. Owns the choice of blocks and of weight
+//! orders. The costs themselves are the timing model's (`npu::timing`), the referee of the finished stream. Knows nothing of
+//! Plans and programs.
+
+mod block_dependency;
+mod described;
+mod lower_bound;
+mod register_words;
+pub mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use lower_bound::floor;
+
+use smallvec::SmallVec;
+
+use crate::model::device::EthosU;
+use crate::model::operation::{Block, Cost, Home, NpuOperation, Primitive, StripeOperation, WeightOrder};
+use crate::npu::operation;
+use crate::npu::shram;
+use crate::npu::timing::kernel::{self, Costing, KernelCost};
+use crate::npu::timing::system::CONSTANTS_REGION;
+use crate::npu::timing::walk::{DmaCost, KernelShape};
+use crate::npu::timing::Ticks;
+use described::{block_of, described};
+
+/// Region of the arena, as the writer of command streams numbers them.
+const ARENA_REGION: usize = 1;
+/// Largest OFM block (ETHOS-U TRM): height, width, depth.
+const MAX_BLOCK: Block = [32, 64, 128];
+/// Depths that split an OFM are multiples of this.
+const SPLIT_DEPTH: i64 = 16;
+/// Blocks within one part in this of the fastest are as good, as overlap hides that much of their filling and draining.
+const ALIKE: u64 = 512;
+/// Bytes by which the rates of memories are compared.
+const COPIED_BYTES: u128 = 1 << 16;
+
+/// An operation with its block, as the referee will see it.
+#[derive(Debug)]
+pub struct Planned {
+    /// Extents.
+    pub shape: KernelShape,
+    /// What it costs alone.
+    pub cost: KernelCost,
+    /// Banks of the shared buffer for the input, and for the accumulators or the second operand.
+    pub banks: [u32; 2],
+}
+
+/// An operation with a given block.
+///
+/// # Panics
+/// If the operation has more different blocks than the referee looks at, which no graph within SHRAM has.
+pub fn planned(npu: &EthosU, op: &StripeOperation, block: Block) -> Planned {
+    let kernel = described(op, block);
+    let cost = kernel::cost(&kernel, npu.accelerator, false, &npu.system, &npu.rules);
+    Planned {
+        shape: KernelShape::of(&kernel),
+        cost: cost.expect("a planned stripe has few different blocks"),
+        banks: shram::banks(&kernel, npu.accelerator),
+    }
+}
+
+/// The cost of a copy of constants into the arena.
+pub fn copy_cost(npu: &EthosU, bytes: u64) -> DmaCost {
+    DmaCost::of(bytes, Some(CONSTANTS_REGION), Some(ARENA_REGION), &npu.system, &npu.rules)
+}
+
+/// The cheapest block of the kernel's own depth; None if no block fits SHRAM.
+///
+/// Among blocks that take alone hardly longer than the fastest, that is the one which a copy running beside it slows down
+/// least; ties go to the faster, then the larger one. Blocks are tried in the order of what they cost at least, until that
+/// is more than is acceptable.
+pub fn best_block(npu: &EthosU, op: &StripeOperation) -> Option<Cost> {
+    let mut kernel = described(op, [1, 1, op.kernel.block_depth]);
+    let blocks = blocks(npu, op, &mut kernel);
+    let costing = Costing::new(&kernel, npu.accelerator, false, &npu.system, &npu.rules);
+    let mut candidates: SmallVec<[(Ticks, operation::Block); 64]> =
+        blocks.iter().map(|&block| (costing.least(block), block)).collect();
+    candidates.sort_unstable_by_key(|&(least, block)| (least, -i64::from(block.height * block.width), block.height));
+    let mut costed: SmallVec<[(u64, KernelCost, operation::Block); 16]> = SmallVec::new();
+    let mut fastest = u64::MAX;
+    for &(least, block) in &candidates {
+        if least.ceil() > acceptable(fastest) {
+            break;
+        }
+        let Ok(cost) = costing.cost(block) else { continue };
+        let alone = cost.alone.ceil();
+        fastest = fastest.min(alone);
+        costed.push((alone, cost, block));
+    }
+    costed.retain(|(alone, ..)| *alone <= acceptable(fastest));
+    let ranked = |(alone, cost, block): &(u64, KernelCost, operation::Block)| {
+        ((*alone).max(beside_copies(npu, cost)), *alone, -i64::from(block.height * block.width))
+    };
+    let (cycles, cost, block) = costed.into_iter().min_by_key(ranked)?;
+    let beside_copies = cycles.max(beside_copies(npu, &cost));
+    let constants = match op.constants {
+        Home::Constants => constants_time(npu, &cost).ceil(),
+        Home::Arena => 0,
+    };
+    Some(Cost { cycles, constants, beside_copies, block: [block.height, block.width, block.depth].map(i64::from) })
+}
+
+/// Cycles alone that are as good as the fewest.
+fn acceptable(fastest: u64) -> u64 {
+    fastest.saturating_add(fastest / ALIKE)
+}
+
+/// How long a kernel keeps the arena's memory busy while copies of constants take from it what their source delivers; 0
+/// where the constants lie there as well.
+fn beside_copies(npu: &EthosU, cost: &KernelCost) -> u64 {
+    let [constants, arena] = [CONSTANTS_REGION, ARENA_REGION].map(|region| npu.system.of_region(region));
+    if constants == arena {
+        return 0;
+    }
+    let ports = npu.system.ports();
+    let [written, read] = [arena, constants].map(|index| ports[index].time(COPIED_BYTES).ceil());
+    let busy = cost.loads[arena].time(&ports[arena]).ceil();
+    busy.saturating_mul(read).checked_div(read.saturating_sub(written)).unwrap_or(u64::MAX)
+}
+
+/// Blocks of the kernel's own depth that fit SHRAM.
+fn blocks(npu: &EthosU, op: &StripeOperation, kernel: &mut operation::Kernel) -> SmallVec<[operation::Block; 64]> {
+    let micro = npu.accelerator.micro_block.map(i64::from);
+    let plane = op.output.plane;
+    let widths = extents(plane[1], micro[1], MAX_BLOCK[1]);
+    let mut found = SmallVec::new();
+    for height in extents(plane[0], micro[0], MAX_BLOCK[0]) {
+        for &width in &widths {
+            kernel.block = block_of([height, width, op.kernel.block_depth]);
+            if !shram::fits(kernel, npu.accelerator) {
+                break;
+            }
+            found.push(kernel.block);
+        }
+    }
+    found
+}
+
+/// How long the memory of constants is busy; none where it is the arena's.
+fn constants_time(npu: &EthosU, cost: &KernelCost) -> Ticks {
+    let index = npu.system.of_region(CONSTANTS_REGION);
+    if index == npu.system.of_region(ARENA_REGION) {
+        return Ticks::ZERO;
+    }
+    cost.loads[index].time(&npu.system.ports()[index])
+}
+
+/// Block extents worth trying along an axis, ascending: the whole, even divisions, powers of two of the micro-block.
+fn extents(plane: i64, micro: i64, limit: i64) -> SmallVec<[i64; 12]> {
+    let whole = round_up(plane, micro);
+    let mut found: SmallVec<[i64; 12]> = (1..=4).map(|n| round_up(div_ceil(plane, n), micro)).collect();
+    let mut power = micro;
+    while power < whole {
+        found.push(power);
+        power *= 2;
+    }
+    found.retain(|extent| *extent <= limit);
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Weight orders for a kernel whose constants are not encoded yet: the best for constants that are read in place, and
+/// the best for constants in the arena, of the unstriped operation; None if nothing fits SHRAM.
+///
+/// `constant_bytes` of the kernel is an estimate (the raw weights). Where the constants' memory binds, many orders are
+/// equally good in place: then the one that is better in the arena wins, as it does with less of its traffic.
+pub fn choose_encoding(npu: &EthosU, op: &StripeOperation) -> Option<[WeightOrder; 2]> {
+    let candidates: SmallVec<[(WeightOrder, [u64; 2]); 24]> = orders(npu, op.kernel)
+        .filter_map(|order| {
+            let kernel = ordered(op.kernel, order);
+            let cycles = |constants| {
+                best_block(npu, &StripeOperation { kernel: &kernel, constants, ..*op }).map(|cost| cost.cycles)
+            };
+            Some((order, [cycles(Home::Constants)?, cycles(Home::Arena)?]))
+        })
+        .collect();
+    let in_place = candidates.iter().min_by_key(|(_, [in_place, staged])| (in_place, staged))?;
+    let staged = candidates.iter().min_by_key(|(_, [in_place, staged])| (staged, in_place))?;
+    Some([in_place.0, staged.0])
+}
+
+/// A kernel whose constants are all in one order.
+fn ordered(kernel: &NpuOperation, (block_depth, part_kernel): WeightOrder) -> NpuOperation {
+    NpuOperation { block_depth, part_kernel, staged: None, sliced: None, joined: Vec::new(), ..*kernel }
+}
+
+/// Weight orders worth trying.
+fn orders(npu: &EthosU, kernel: &NpuOperation) -> impl Iterator<Item = WeightOrder> {
+    let micro = i64::from(npu.accelerator.micro_block[2]);
+    let whole = round_up(kernel.ofm_depth, micro);
+    let fits = move |&depth: &i64| {
+        depth <= whole.min(MAX_BLOCK[2]) && depth % micro == 0 && (depth == whole || depth % SPLIT_DEPTH == 0)
+    };
+    let mut depths: SmallVec<[i64; 12]> = [8, 16, 32, 48, 64, 96, 128, whole].into_iter().filter(fits).collect();
+    depths.dedup();
+    let part_kernel_first: &[bool] = if kernel.primitive == Primitive::Convolution { &[false, true] } else { &[false] };
+    part_kernel_first.iter().flat_map(move |&first| depths.clone().into_iter().map(move |depth| (depth, first)))
+}
+
+fn div_ceil(value: i64, by: i64) -> i64 {
+    (value + by - 1) / by
+}
+
+fn round_up(value: i64, to: i64) -> i64 {
+    div_ceil(value, to) * to
+}

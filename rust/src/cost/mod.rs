@@ -1,0 +1,165 @@
+//! Everything that the search asks of the hardware: what a stripe costs and with which block, what a copy costs, how
+//! weights are to be encoded, and how long a whole program takes.
+//!
+//! Owns the questions, and a memory of the answers, as the search asks for the same few shapes thousands of times. The
+//! answers come from the room of each kind of device; no other room of the planner names one.
+
+use crate::cost::ethosu::stream::{self, Memo};
+use crate::model::device::{Device, Unit};
+use crate::model::graph::{CascaderGraph, Input, Layout, PartId};
+use crate::model::operation::{Cost, Home, LowerBound, NpuOperation, Slab, Source, StripeOperation, WeightOrder};
+use crate::model::program::Program;
+use crate::stripe::{Axis, Region, Span};
+use crate::util::hashing::Table;
+
+pub mod described_device;
+pub mod ethosu;
+
+/// Costs known so far, for one graph.
+#[derive(Debug, Default)]
+pub struct Costs {
+    known: Table<(PartId, [i64; 2], Source), Option<Cost>>,
+    programs: Memo,
+}
+
+impl Costs {
+    /// Cost of an NPU Part on an output of `plane` pixels; None if it is opaque, not sliced so, or no block fits.
+    ///
+    /// The stripe is taken to lie in the middle of the plane, so that stripes of equal size cost the same.
+    pub fn stripe(&mut self, graph: &CascaderGraph, part: PartId, plane: [i64; 2], source: Source) -> Option<Cost> {
+        *self.known.entry((part, plane, source)).or_insert_with(|| {
+            let kernel = graph.kernel(part)?;
+            if source == Source::InPlace && !kernel.joined.is_empty() {
+                return joint(graph, part, kernel, plane);
+            }
+            let slice = if let Source::Slice(index) = source { Some(index) } else { None };
+            best_block(graph, (part, slice), &kernel.with(source)?, plane, source.home())
+        })
+    }
+
+    /// Cycles of a whole program whose buffers lie at `offsets` of the arena; operators elsewhere take no time.
+    pub fn program(&mut self, graph: &CascaderGraph, program: &Program, offsets: &[u64]) -> u64 {
+        match &graph.device.unit {
+            Unit::EthosU(npu) => stream::cycles(graph, npu, program, offsets, &mut self.programs),
+            Unit::Described(unit) => described_device::cycles(graph, unit, program, offsets),
+        }
+    }
+}
+
+/// Cycles of a copy of `bytes` constants into the arena; none where operations carry it.
+pub fn staging_cycles(device: &Device, bytes: u64) -> u64 {
+    match &device.unit {
+        Unit::EthosU(npu) => ethosu::copy_cost(npu, bytes).alone.ceil(),
+        Unit::Described(unit) => described_device::copy_cycles(unit, bytes),
+    }
+}
+
+/// How to encode the constants of a kernel: to be read in place, and to be staged; None if no block fits. `layouts` are
+/// those of input and output.
+pub fn choose_encoding(
+    device: &Device,
+    kernel: &NpuOperation,
+    plane: [i64; 2],
+    layouts: [Layout; 2],
+) -> Option<[WeightOrder; 2]> {
+    let input = [0, 1].map(|axis| (plane[axis] - 1) * kernel.stride[axis] + kernel.dilated(axis));
+    let slab = |plane, layout, depth| Slab { plane, layout, pixel_bytes: depth as u64 };
+    let read = slab(input, layouts[0], kernel.ifm_depth);
+    let op = StripeOperation {
+        kernel,
+        input: read,
+        second: kernel.primitive.is_binary().then_some(read),
+        output: slab(plane, layouts[1], kernel.ofm_depth),
+        padding: [0; 4],
+        constants: Home::Constants,
+    };
+    match &device.unit {
+        Unit::EthosU(npu) => ethosu::choose_encoding(npu, &op),
+        Unit::Described(unit) => described_device::best_block(unit, &op).map(|cost| [(cost.block[2], false); 2]),
+    }
+}
+
+/// What an NPU Part costs at least in any schedule; None if it is opaque, no block fits, or the device is described by data.
+pub fn floor(graph: &CascaderGraph, part: PartId) -> Option<LowerBound> {
+    let (kernel, Unit::EthosU(npu)) = (graph.kernel(part)?, &graph.device.unit) else { return None };
+    let plane = graph.tensors[graph.output(part) as usize].plane;
+    let region = Region { spans: plane.map(|extent| Span::new(0, extent)) };
+    let of = |slice, kernel: &NpuOperation| {
+        let fewest = kernel.constant_bytes.min(kernel.staged_bytes());
+        let kernel = NpuOperation { constant_bytes: fewest, ..kernel.clone() };
+        ethosu::floor(npu, &operation(graph, (part, slice), &kernel, region, Home::Constants))
+    };
+    if kernel.joined.is_empty() {
+        return of(None, kernel);
+    }
+    let pieces: Option<Vec<LowerBound>> =
+        (0..).zip(&kernel.joined).map(|(index, copy)| of(Some(index), copy)).collect();
+    Some(pieces?.iter().fold(LowerBound::default(), |sum, piece| LowerBound {
+        mac: sum.mac + piece.mac,
+        dense: sum.dense + piece.dense,
+        output: sum.output + piece.output,
+        in_one_piece: sum.in_one_piece + piece.in_one_piece,
+        planes: sum.planes,
+    }))
+}
+
+/// All operations of a Part that joins its inputs, one after the other; the block is the first one's.
+fn joint(graph: &CascaderGraph, part: PartId, kernel: &NpuOperation, plane: [i64; 2]) -> Option<Cost> {
+    let copy = |(index, copy)| best_block(graph, (part, Some(index)), copy, plane, Home::Constants);
+    let costs: Option<Vec<Cost>> = (0..).zip(&kernel.joined).map(copy).collect();
+    let costs = costs?;
+    let sum = |of: fn(&Cost) -> u64| costs.iter().map(of).sum();
+    let (cycles, beside_copies) = (sum(|cost| cost.cycles), sum(|cost| cost.beside_copies));
+    Some(Cost { cycles, constants: 0, beside_copies, block: costs.first()?.block })
+}
+
+fn best_block(
+    graph: &CascaderGraph,
+    (part, slice): (PartId, Option<u32>),
+    kernel: &NpuOperation,
+    plane: [i64; 2],
+    constants: Home,
+) -> Option<Cost> {
+    let output = &graph.tensors[graph.output(part) as usize];
+    let middle = [0, 1].map(|axis| {
+        let start = (output.plane[axis] - plane[axis]) / 2;
+        Span::new(start, start + plane[axis])
+    });
+    let op = operation(graph, (part, slice), kernel, Region { spans: middle }, constants);
+    match &graph.device.unit {
+        Unit::EthosU(npu) => ethosu::best_block(npu, &op),
+        Unit::Described(unit) => {
+            let carried = described_device::carried_cycles(unit, &op, output.plane);
+            described_device::best_block(unit, &op).map(|cost| Cost {
+                cycles: cost.cycles + carried,
+                beside_copies: cost.beside_copies + carried,
+                ..cost
+            })
+        }
+    }
+}
+
+/// The operation that makes a slice of a Part's output, on a box of it.
+fn operation<'a>(
+    graph: &CascaderGraph,
+    (part, slice): (PartId, Option<u32>),
+    kernel: &'a NpuOperation,
+    region: Region,
+    constants: Home,
+) -> StripeOperation<'a> {
+    let inputs = graph.reads(part, slice);
+    let output = &graph.tensors[graph.output(part) as usize];
+    let read = |input: &Input| Slab {
+        plane: [Axis::Height, Axis::Width].map(|axis| graph.seen(input, axis, region.span(axis)).len()),
+        layout: graph.tensors[input.tensor as usize].layout,
+        pixel_bytes: input.pixel_bytes,
+    };
+    StripeOperation {
+        kernel,
+        input: read(&inputs[0]),
+        second: inputs.get(1).map(read),
+        output: Slab { plane: region.spans.map(Span::len), layout: output.layout, pixel_bytes: output.pixel_bytes },
+        padding: graph.padding(part, region),
+        constants,
+    }
+}

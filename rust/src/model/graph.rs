@@ -1,0 +1,347 @@
+//! The CascaderGraph: Parts and Tensors by dense id, in the order in which Parts may run.
+//!
+//! Owns the problem that the search works on and its verification. Holds no weights and no activations.
+
+use thiserror::Error;
+
+use crate::model::device::Device;
+pub use crate::model::operation::Layout;
+use crate::model::operation::NpuOperation;
+use crate::propagator::Propagator;
+use crate::stripe::{Axis, Region, Span};
+
+/// Dense id of a tensor.
+pub type TensorId = u32;
+/// Dense id of a Part; Parts run in ascending order unless a Plan interleaves them.
+pub type PartId = u32;
+
+/// A feature map that some Part or the caller provides.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    /// Name for people.
+    pub name: String,
+    /// Height and width in pixels, as its producer writes it.
+    pub plane: [i64; 2],
+    /// Bytes of one pixel: channels times element size.
+    pub pixel_bytes: u64,
+    /// How its elements lie in memory. Rows follow each other in either layout.
+    pub layout: Layout,
+    /// Provided by the caller before the first Part runs.
+    pub is_input: bool,
+    /// Read by the caller after the last Part has run.
+    pub is_output: bool,
+}
+
+impl Tensor {
+    /// Bytes of the whole tensor.
+    pub fn size_bytes(&self) -> u64 {
+        (self.plane[0] * self.plane[1]) as u64 * self.pixel_bytes
+    }
+}
+
+/// One read of a Part.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The tensor read.
+    pub tensor: TensorId,
+    /// Output stripe to input stripe.
+    pub propagator: Propagator,
+    /// The plane as this Part sees it. Another one than the tensor's own is another shape of the same bytes: stripes of
+    /// the tensor's maker do not pass, and the tensor is read where it lies whole, pixel by pixel.
+    pub plane: [i64; 2],
+    /// Bytes of a pixel as this Part sees it, channels that it leaves out included.
+    pub pixel_bytes: u64,
+    /// First channel read. As many follow as the kernel reads.
+    pub first_channel: i64,
+}
+
+/// What a Part is to the scheduler.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// An NPU operation that may be striped.
+    Npu(Box<NpuOperation>),
+    /// Something that runs whole, elsewhere (a CPU operator), with workspace of its own in the arena.
+    Opaque {
+        /// Bytes of workspace while it runs.
+        workspace_bytes: u64,
+    },
+}
+
+/// A group of operations that is always scheduled as one; here: one NPU operation or one CPU operator.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Name for people.
+    pub name: String,
+    /// Reads, in operand order.
+    pub inputs: Vec<Input>,
+    /// Tensors written; NPU Parts have exactly one.
+    pub outputs: Vec<TensorId>,
+    /// What it does.
+    pub work: Work,
+}
+
+/// A fault in a CascaderGraph.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum GraphError {
+    /// An id beyond the tensors there are.
+    #[error("part '{part}' refers to tensor {tensor}, the graph has {count}")]
+    NoSuchTensor {
+        /// The Part.
+        part: String,
+        /// The id found.
+        tensor: TensorId,
+        /// Number of tensors.
+        count: usize,
+    },
+    /// A tensor is read before it is made, or made twice.
+    #[error("tensor '{tensor}' is {fault} by part '{part}'")]
+    WeightOrder {
+        /// The tensor.
+        tensor: String,
+        /// "read before it is made" or "made again".
+        fault: &'static str,
+        /// The Part.
+        part: String,
+    },
+    /// An NPU Part without exactly one output.
+    #[error("NPU part '{part}' has {count} outputs; it needs exactly one")]
+    Outputs {
+        /// The Part.
+        part: String,
+        /// Outputs found.
+        count: usize,
+    },
+    /// An NPU Part without an input, or one that joins another number of inputs than it has.
+    #[error("NPU part '{part}' has {count} inputs; its kernel reads {expected}")]
+    Inputs {
+        /// The Part.
+        part: String,
+        /// Inputs found.
+        count: usize,
+        /// How many there should be.
+        expected: usize,
+    },
+    /// A read that sees other bytes than the tensor's, or sees them in an order in which they do not lie.
+    #[error("part '{part}' sees tensor '{tensor}' {fault}")]
+    View {
+        /// The tensor.
+        tensor: String,
+        /// The Part.
+        part: String,
+        /// How.
+        fault: &'static str,
+    },
+    /// A plane or pixel of no extent.
+    #[error("tensor '{tensor}' has an empty plane or pixel")]
+    Empty {
+        /// The tensor.
+        tensor: String,
+    },
+}
+
+/// Alignment of buffers in the arena, bytes.
+pub const ALIGNMENT: u64 = 16;
+
+/// Bytes rounded up to the arena's alignment.
+pub fn aligned(bytes: u64) -> u64 {
+    bytes.div_ceil(ALIGNMENT) * ALIGNMENT
+}
+
+/// Parts and tensors, verified, with the links between them.
+#[derive(Clone, Debug)]
+pub struct CascaderGraph {
+    /// Tensors by id.
+    pub tensors: Vec<Tensor>,
+    /// Parts by id.
+    pub parts: Vec<Part>,
+    /// The device they run on.
+    pub device: Device,
+    /// Part that makes each tensor; None for the caller's.
+    pub producer: Vec<Option<PartId>>,
+    /// Parts that read each tensor, ascending, one entry per read.
+    pub consumers: Vec<Vec<PartId>>,
+}
+
+impl CascaderGraph {
+    /// Link and verify.
+    pub fn new(tensors: Vec<Tensor>, parts: Vec<Part>, device: Device) -> Result<CascaderGraph, GraphError> {
+        let mut producer = vec![None; tensors.len()];
+        let mut consumers = vec![Vec::new(); tensors.len()];
+        for tensor in &tensors {
+            if tensor.plane.iter().any(|&extent| extent < 1) || tensor.pixel_bytes == 0 {
+                return Err(GraphError::Empty { tensor: tensor.name.clone() });
+            }
+        }
+        for (id, part) in parts.iter().enumerate() {
+            if let Work::Npu(kernel) = &part.work {
+                check_arity(part, kernel)?;
+            }
+            for tensor in part.inputs.iter().map(|input| input.tensor).chain(part.outputs.iter().copied()) {
+                if tensor as usize >= tensors.len() {
+                    return Err(GraphError::NoSuchTensor { part: part.name.clone(), tensor, count: tensors.len() });
+                }
+            }
+            for input in &part.inputs {
+                let t = input.tensor as usize;
+                if producer[t].is_none() && !tensors[t].is_input {
+                    return Err(order_error(&tensors[t], part, "read before it is made"));
+                }
+                check_view(&tensors[t], part, input)?;
+                consumers[t].push(id as PartId);
+            }
+            for &tensor in &part.outputs {
+                let t = tensor as usize;
+                if producer[t].is_some() || tensors[t].is_input {
+                    return Err(order_error(&tensors[t], part, "made again"));
+                }
+                producer[t] = Some(id as PartId);
+            }
+        }
+        Ok(CascaderGraph { tensors, parts, device, producer, consumers })
+    }
+
+    /// The output of an NPU Part.
+    pub fn output(&self, part: PartId) -> TensorId {
+        self.parts[part as usize].outputs[0]
+    }
+
+    /// The kernel of an NPU Part, None for an opaque one.
+    pub fn kernel(&self, part: PartId) -> Option<&NpuOperation> {
+        match &self.parts[part as usize].work {
+            Work::Npu(kernel) => Some(kernel),
+            Work::Opaque { .. } => None,
+        }
+    }
+
+    /// What the operation reads that makes slice `slice` of a Part's output: of a Part that joins its inputs, one of them.
+    pub fn reads(&self, part: PartId, slice: Option<u32>) -> &[Input] {
+        let inputs = &self.parts[part as usize].inputs;
+        let joins = self.kernel(part).is_some_and(|kernel| !kernel.joined.is_empty());
+        match slice {
+            Some(slice) if joins => std::slice::from_ref(&inputs[slice as usize]),
+            _ => inputs,
+        }
+    }
+
+    /// Whether the read sees its tensor with the tensor's own rows and columns, so that stripes can pass.
+    pub fn is_aligned(&self, input: &Input) -> bool {
+        input.plane == self.tensors[input.tensor as usize].plane
+    }
+
+    /// Span along `axis`, in the plane as the Part sees it, that its windows touch for the output span `out`, clamped.
+    pub fn seen(&self, input: &Input, axis: Axis, out: Span) -> Span {
+        input.propagator.span(axis, out).clamp(input.plane[axis as usize])
+    }
+
+    /// Span of its tensor along `axis` that must be there for the output span `out`; all of it where unaligned.
+    pub fn needed(&self, input: &Input, axis: Axis, out: Span) -> Span {
+        if self.is_aligned(input) {
+            self.seen(input, axis, out)
+        } else {
+            Span::new(0, self.tensors[input.tensor as usize].plane[axis as usize])
+        }
+    }
+
+    /// Padding rows and columns (top, left, bottom, right) that the windows of a Part touch on a box of its output.
+    pub fn padding(&self, part: PartId, region: Region) -> [i64; 4] {
+        let input = &self.parts[part as usize].inputs[0];
+        let [height, width] = [Axis::Height, Axis::Width].map(|axis| {
+            let span = input.propagator.span(axis, region.span(axis));
+            ((-span.start).max(0), (span.end - input.plane[axis as usize]).max(0))
+        });
+        [height.0, width.0, height.1, width.1]
+    }
+
+    /// Whether a tensor is still wanted by anyone after Part `last`.
+    pub fn outlives(&self, tensor: TensorId, last: PartId) -> bool {
+        let t = tensor as usize;
+        self.tensors[t].is_output || self.consumers[t].last().is_some_and(|&part| part > last)
+    }
+}
+
+/// An NPU Part has one output and reads what its kernel reads: an input at least, or one for each operation that joins.
+fn check_arity(part: &Part, kernel: &NpuOperation) -> Result<(), GraphError> {
+    if part.outputs.len() != 1 {
+        return Err(GraphError::Outputs { part: part.name.clone(), count: part.outputs.len() });
+    }
+    let (count, joined) = (part.inputs.len(), kernel.joined.len());
+    if count == 0 || joined > 0 && count != joined {
+        return Err(GraphError::Inputs { part: part.name.clone(), count, expected: joined.max(1) });
+    }
+    Ok(())
+}
+
+/// A read sees all bytes of its tensor, as the tensor's maker left them or, where they lie pixel by pixel, in another shape.
+fn check_view(tensor: &Tensor, part: &Part, input: &Input) -> Result<(), GraphError> {
+    let [height, width] = input.plane.map(|extent| u64::try_from(extent).unwrap_or(0));
+    let bytes = height.checked_mul(width).and_then(|pixels| pixels.checked_mul(input.pixel_bytes));
+    let fault = if bytes != Some(tensor.size_bytes()) {
+        "as another number of bytes"
+    } else if input.plane != tensor.plane && tensor.layout != Layout::Nhwc {
+        "in another shape, though it lies in bricks"
+    } else if !input.propagator.is_separable() {
+        "with rows that depend on columns"
+    } else {
+        return Ok(());
+    };
+    Err(GraphError::View { tensor: tensor.name.clone(), part: part.name.clone(), fault })
+}
+
+fn order_error(tensor: &Tensor, part: &Part, fault: &'static str) -> GraphError {
+    GraphError::WeightOrder { tensor: tensor.name.clone(), fault, part: part.name.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::operation::Primitive;
+    use crate::testing::networks::Network;
+
+    /// Two convolutions whose outputs are joined, with something changed.
+    fn fault(change: impl FnOnce(&mut Vec<Tensor>, &mut Vec<Part>)) -> Option<GraphError> {
+        let mut net = Network::new([8, 8], 16);
+        let branches = [3, 1].map(|kernel| net.window(0, Primitive::Convolution, kernel, 1, 16));
+        let end = net.join(&branches);
+        let CascaderGraph { mut tensors, mut parts, device, .. } = net.finish(end);
+        change(&mut tensors, &mut parts);
+        CascaderGraph::new(tensors, parts, device).err()
+    }
+
+    #[test]
+    fn what_does_not_hold_together_is_named() {
+        assert_eq!(fault(|_, _| {}), None);
+        let count = fault(|_, parts| parts[0].outputs.clear());
+        assert!(matches!(count, Some(GraphError::Outputs { count: 0, .. })));
+        let none = fault(|_, parts| parts[0].inputs.clear());
+        assert!(matches!(none, Some(GraphError::Inputs { count: 0, expected: 1, .. })));
+        let fewer = fault(|_, parts| parts[2].inputs.truncate(1));
+        assert!(matches!(fewer, Some(GraphError::Inputs { count: 1, expected: 2, .. })));
+        let beyond = fault(|tensors, parts| parts[1].inputs[0].tensor = tensors.len() as TensorId);
+        assert!(matches!(beyond, Some(GraphError::NoSuchTensor { .. })));
+        let early = fault(|_, parts| parts.swap(1, 2));
+        assert!(matches!(early, Some(GraphError::WeightOrder { fault: "read before it is made", .. })));
+        let again = fault(|_, parts| parts[1].outputs = parts[0].outputs.clone());
+        assert!(matches!(again, Some(GraphError::WeightOrder { fault: "made again", .. })));
+        let bytes = fault(|_, parts| parts[0].inputs[0].plane = [8, 7]);
+        assert!(matches!(bytes, Some(GraphError::View { fault: "as another number of bytes", .. })));
+        let reshaped = |layout| {
+            move |tensors: &mut Vec<Tensor>, parts: &mut Vec<Part>| {
+                tensors[1].layout = layout;
+                parts[2].inputs[0].plane = [4, 16];
+            }
+        };
+        assert_eq!(fault(reshaped(Layout::Nhwc)), None);
+        let bricks = fault(reshaped(Layout::Nhcwb16));
+        assert!(matches!(bricks, Some(GraphError::View { fault: "in another shape, though it lies in bricks", .. })));
+        let transposed = fault(|_, parts| {
+            let (mut transform, mut strides) = ([[0; 5]; 4], [[0; 4]; 4]);
+            for (dimension, from) in [0, 2, 1, 3].into_iter().enumerate() {
+                (transform[dimension][from], strides[dimension][from]) = (1, 1);
+            }
+            parts[0].inputs[0].propagator = Propagator::new(transform, strides, [0; 4]);
+        });
+        assert!(matches!(transposed, Some(GraphError::View { fault: "with rows that depend on columns", .. })));
+        let empty = fault(|tensors, _| tensors[1].plane[0] = 0);
+        assert!(matches!(empty, Some(GraphError::Empty { .. })));
+    }
+}

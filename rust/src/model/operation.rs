@@ -1,0 +1,273 @@
+//! NPU operations as the planner sees them: on whole feature maps, on one stripe, and what they cost.
+//!
+//! Owns these descriptions, which every room of the planner shares. Computes no cost: that is asked of `cost`, whatever the
+//! device is.
+
+/// What an operation does, as far as its cost depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Primitive {
+    /// Full convolution.
+    Convolution,
+    /// One filter per channel.
+    Depthwise,
+    /// Average pool, also the rescaling identity.
+    AveragePool,
+    /// Max pool.
+    MaxPool,
+    /// Binary addition.
+    Add,
+}
+
+impl Primitive {
+    /// How many there are.
+    pub const COUNT: usize = 5;
+
+    /// Whether it has weights and scales.
+    pub fn has_weights(self) -> bool {
+        matches!(self, Primitive::Convolution | Primitive::Depthwise)
+    }
+
+    /// Whether it reads two feature maps.
+    pub fn is_binary(self) -> bool {
+        self == Primitive::Add
+    }
+}
+
+/// One NPU operation on a whole feature map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NpuOperation {
+    /// Kind of operation.
+    pub primitive: Primitive,
+    /// Window height and width, undilated.
+    pub kernel: [i64; 2],
+    /// Strides in height and width.
+    pub stride: [i64; 2],
+    /// Dilations in height and width.
+    pub dilation: [i64; 2],
+    /// Channels read.
+    pub ifm_depth: i64,
+    /// Channels written.
+    pub ofm_depth: i64,
+    /// The output is clamped tighter than its type, which costs the output stage time.
+    pub clamped: bool,
+    /// Zero points of the first input, the output and the second input, and the limits of the output. Where they change
+    /// from kernel to kernel, words are sent.
+    pub offsets: [i64; 5],
+    /// Weights are ordered part-kernel-first.
+    pub part_kernel: bool,
+    /// OFM block depth that the weights are encoded for.
+    pub block_depth: i64,
+    /// Encoded weights plus scales, bytes.
+    pub constant_bytes: u64,
+    /// The same constants encoded for being copied as a whole, where another encoding is better then.
+    pub staged: Option<Encoding>,
+    /// The same constants encoded in slices of output channels, if that was done.
+    pub sliced: Option<Sliced>,
+    /// Of a Part that joins its inputs: for each input, the operation that copies it into its channels of the output.
+    /// They are the Part's slices.
+    pub joined: Vec<NpuOperation>,
+}
+
+/// What weights are encoded for: OFM block depth, and whether they come part-kernel-first.
+pub type WeightOrder = (i64, bool);
+
+/// How constants are encoded, and what that comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encoding {
+    /// OFM block depth that the weights are encoded for.
+    pub block_depth: i64,
+    /// Weights are ordered part-kernel-first.
+    pub part_kernel: bool,
+    /// Encoded weights plus scales, bytes.
+    pub bytes: u64,
+}
+
+/// Constants encoded for several operations, each of which makes some of the output channels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sliced {
+    /// Output channels of a slice; the last may have fewer.
+    pub depth: i64,
+    /// OFM block depth that the slices are encoded for.
+    pub block_depth: i64,
+    /// Weights are ordered part-kernel-first.
+    pub part_kernel: bool,
+    /// Encoded weights plus scales of each slice, bytes.
+    pub bytes: Vec<u64>,
+}
+
+impl NpuOperation {
+    /// The constants that an operation uses from where they are; None where they are not sliced so.
+    pub fn encoding(&self, source: Source) -> Option<Encoding> {
+        let in_place =
+            Encoding { block_depth: self.block_depth, part_kernel: self.part_kernel, bytes: self.constant_bytes };
+        match source {
+            Source::InPlace => Some(in_place),
+            Source::Staged => Some(self.staged.unwrap_or(in_place)),
+            Source::Slice(index) => {
+                let sliced = self.sliced.as_ref()?;
+                let bytes = *sliced.bytes.get(index as usize)?;
+                Some(Encoding { block_depth: sliced.block_depth, part_kernel: sliced.part_kernel, bytes })
+            }
+        }
+    }
+
+    /// Bytes of a copy of all constants.
+    pub fn staged_bytes(&self) -> u64 {
+        self.staged.map_or(self.constant_bytes, |staged| staged.bytes)
+    }
+
+    /// The operation with these constants and no others, or that joins one input; None where there is no such slice.
+    pub fn with(&self, source: Source) -> Option<NpuOperation> {
+        let slice = if let Source::Slice(index) = source { Some(index) } else { None };
+        if let Some(piece) = slice.and_then(|index| self.joined.get(index as usize)) {
+            return Some(piece.clone());
+        }
+        let Encoding { block_depth, part_kernel, bytes } = self.encoding(source)?;
+        let [first, end] = self.channels(slice);
+        let (staged, sliced, joined) = (None, None, Vec::new());
+        Some(NpuOperation {
+            ofm_depth: end - first,
+            block_depth,
+            part_kernel,
+            constant_bytes: bytes,
+            staged,
+            sliced,
+            joined,
+            ..*self
+        })
+    }
+
+    /// Output channels `[first, end)` that slice `index` makes; all of them for None.
+    pub fn channels(&self, index: Option<u32>) -> [i64; 2] {
+        if let Some(index) = index.map(|index| index as usize).filter(|&index| index < self.joined.len()) {
+            let first = self.joined[..index].iter().map(|before| before.ofm_depth).sum();
+            return [first, first + self.joined[index].ofm_depth];
+        }
+        match (&self.sliced, index) {
+            (Some(sliced), Some(index)) => {
+                let first = i64::from(index) * sliced.depth;
+                [first, (first + sliced.depth).min(self.ofm_depth)]
+            }
+            _ => [0, self.ofm_depth],
+        }
+    }
+
+    /// Slices of its output channels that a Part may be, or is, made in.
+    pub fn slices(&self) -> usize {
+        self.sliced.as_ref().map_or(self.joined.len(), |sliced| sliced.bytes.len())
+    }
+
+    /// Channels that the operation reads that makes slice `index`.
+    pub fn channels_read(&self, index: Option<u32>) -> i64 {
+        index.and_then(|index| self.joined.get(index as usize)).unwrap_or(self).ifm_depth
+    }
+
+    /// Extent of the dilated window along an axis.
+    pub fn dilated(&self, axis: usize) -> i64 {
+        (self.kernel[axis] - 1) * self.dilation[axis] + 1
+    }
+}
+
+/// How the elements of a feature map lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// Pixel by pixel, all channels of a pixel together.
+    Nhwc,
+    /// Row by row, and within a row in bricks of 16 channels of every pixel; channels are a multiple of 16.
+    Nhcwb16,
+}
+
+/// OFM block: height, width, depth.
+pub type Block = [i64; 3];
+
+/// Cost of one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// Cycles from its first fetch to its last write, alone.
+    pub cycles: u64,
+    /// Of these, cycles that keep the memory of constants busy, which copies want too.
+    pub constants: u64,
+    /// Cycles while copies of constants run all the time and take their share of the arena's memory; at least `cycles`.
+    pub beside_copies: u64,
+    /// The block that gives them.
+    pub block: Block,
+}
+
+/// What an operation costs at least in any schedule, in cycles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LowerBound {
+    /// MAC engine, whatever the stripes, bands, slices and blocks.
+    pub mac: u64,
+    /// The same in proportion to the output: a part of the output takes at least that part.
+    pub dense: u64,
+    /// Output stage, in proportion to the output.
+    pub output: u64,
+    /// The whole operation, nothing else running, as one kernel: what no overlap hides of it.
+    pub in_one_piece: u64,
+    /// Of operations with weights, which are read again for each block of the plane: for each depth of OFM blocks the most
+    /// pixels that one may have.
+    pub planes: Vec<(i64, i64)>,
+}
+
+/// One side of an operation: a box of a feature map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Slab {
+    /// Rows and columns.
+    pub plane: [i64; 2],
+    /// How the whole map lies in memory.
+    pub layout: Layout,
+    /// Bytes of a pixel of the whole map.
+    pub pixel_bytes: u64,
+}
+
+/// Where an operation's constants are when it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Home {
+    /// Where the device keeps constants.
+    Constants,
+    /// Copied into the arena.
+    Arena,
+}
+
+/// Which constants an operation uses, and from where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// All, from their home.
+    InPlace,
+    /// All, from the arena.
+    Staged,
+    /// One slice of the output channels, from the arena.
+    Slice(u32),
+}
+
+impl Source {
+    /// Where that is.
+    pub fn home(self) -> Home {
+        match self {
+            Source::InPlace => Home::Constants,
+            Source::Staged | Source::Slice(_) => Home::Arena,
+        }
+    }
+
+    /// What a copy of one slice, or of all, brings.
+    pub fn copied(slice: Option<u32>) -> Source {
+        slice.map_or(Source::Staged, Source::Slice)
+    }
+}
+
+/// A kernel on one stripe.
+#[derive(Clone, Copy, Debug)]
+pub struct StripeOperation<'a> {
+    /// What it does; its depths are those of this operation.
+    pub kernel: &'a NpuOperation,
+    /// Rows and columns read, as far as they exist.
+    pub input: Slab,
+    /// The second box, of an addition.
+    pub second: Option<Slab>,
+    /// Rows and columns written.
+    pub output: Slab,
+    /// Padding rows and columns that the windows touch: top, left, bottom, right.
+    pub padding: [i64; 4],
+    /// Where its constants are.
+    pub constants: Home,
+}

@@ -1,0 +1,66 @@
+//! Plans and Proposals: decisions for a group of Parts, and for the whole network.
+//!
+//! Owns the types between the search and the schedule that comes of it. Decides nothing.
+
+use super::graph::PartId;
+use crate::stripe::Tiling;
+
+/// Decisions for one group of consecutive Parts: how it is cut and what is staged.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Plan {
+    /// First Part of the group.
+    pub first: PartId,
+    /// Last Part of the group, inclusive.
+    pub last: PartId,
+    /// Bands and rolling axis.
+    pub tiling: Tiling,
+    /// Whether stripes are made from the far end of the rolling axis on.
+    pub backwards: bool,
+    /// Stripe extent along the rolling axis for each Part, at least 1.
+    pub stripes: Vec<i64>,
+    /// Where each Part reads its constants.
+    pub staging: Vec<Staging>,
+}
+
+/// Where a Part reads its constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Staging {
+    /// From their home, at every stripe.
+    InPlace,
+    /// From the arena, into which all are copied once.
+    Whole,
+    /// From the arena, slice by slice of the output channels, copied while earlier ones are in use.
+    Sliced,
+}
+
+impl Plan {
+    /// Parts in the group.
+    pub fn len(&self) -> usize {
+        (self.last - self.first + 1) as usize
+    }
+
+    /// Never: a Plan has at least one Part.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Whether several Parts run interleaved.
+    pub fn is_cascade(&self) -> bool {
+        self.first != self.last
+    }
+}
+
+/// A way to run the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    /// Plans that cover the Parts in order.
+    pub plans: Vec<Plan>,
+    /// Bytes up to which copies of constants may be issued early; 0 for none.
+    pub prefetch_bytes: u64,
+    /// Bytes of the arena into whose holes they are then issued anew; 0 where they are not.
+    pub fill_bytes: u64,
+    /// Arena bytes as placed, a multiple of 16.
+    pub sram_bytes: u64,
+    /// Modelled cycles.
+    pub cycles: u64,
+}

@@ -1,0 +1,169 @@
+//! Programs: steps in order, over buffers, and where these lie.
+//!
+//! Owns the types between interleaving, lifetimes, placement and the checker. Decides and computes nothing.
+
+use smallvec::SmallVec;
+
+use crate::model::graph::{CascaderGraph, PartId, TensorId};
+use crate::model::operation::{Cost, NpuOperation, Slab, Source, StripeOperation};
+use crate::stripe::{Axis, Region};
+
+/// Bytes `[start, end)`.
+pub type ByteRange = (u64, u64);
+
+/// Why a buffer exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A whole tensor.
+    Tensor(TensorId),
+    /// The live part of a tensor inside a cascade, and the axis along which it rolls.
+    Rolling(TensorId, Axis),
+    /// Staged weights and scales of a Part.
+    Constants(PartId),
+    /// Scratch of an opaque Part.
+    Workspace(PartId),
+}
+
+/// Bytes `[low, high)` of a buffer, possibly none, are in use in steps `[first_step, last_step)`, and no others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveWindow {
+    /// First step.
+    pub first_step: u32,
+    /// One past the last step.
+    pub last_step: u32,
+    /// First live byte.
+    pub low: u64,
+    /// One past the last live byte.
+    pub high: u64,
+}
+
+/// Bytes in the arena. `capacity` is rows and columns of pixels for tensors, zero otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// What it holds.
+    pub content: Content,
+    /// Rows and columns it holds.
+    pub capacity: [i64; 2],
+    /// Bytes.
+    pub size_bytes: u64,
+    /// First step that touches it.
+    pub first_step: u32,
+    /// One past the last step that touches it.
+    pub last_step: u32,
+    /// Bytes in use over its lifetime, in order of time and without a break; none where all of it is.
+    pub windows: Vec<LiveWindow>,
+}
+
+/// A box of a tensor in a buffer; pixel `origin` lies at the buffer's start, rows and columns wrap at its capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Buffer index.
+    pub buffer: u32,
+    /// The box, in the coordinates of the plane as the Part sees it.
+    pub region: Region,
+    /// Row and column stored first.
+    pub origin: [i64; 2],
+    /// Rows and columns of the buffer as the Part sees it.
+    pub capacity: [i64; 2],
+}
+
+impl View {
+    /// Rows and columns of the box.
+    pub fn plane(&self) -> [i64; 2] {
+        self.region.spans.map(|span| span.len())
+    }
+}
+
+/// One NPU operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stripe {
+    /// The Part.
+    pub part: PartId,
+    /// Boxes read.
+    pub inputs: SmallVec<[View; 2]>,
+    /// Box written.
+    pub output: View,
+    /// Padding rows and columns that the windows touch: top, left, bottom, right.
+    pub padding: [i64; 4],
+    /// Buffer of the staged constants, None if they are read in place.
+    pub constants: Option<u32>,
+    /// The slice of output channels that is made, None for all of them.
+    pub slice: Option<u32>,
+    /// What it costs as far as its extents tell, with the OFM block chosen for it.
+    pub cost: Cost,
+}
+
+impl Stripe {
+    /// The stripe as an operation with `kernel`, its Part's with the constants that it uses.
+    pub fn operation<'k>(&self, graph: &CascaderGraph, kernel: &'k NpuOperation) -> StripeOperation<'k> {
+        let reads = graph.reads(self.part, self.slice);
+        let read = |index: usize| Slab {
+            plane: self.inputs[index].plane(),
+            layout: graph.tensors[reads[index].tensor as usize].layout,
+            pixel_bytes: reads[index].pixel_bytes,
+        };
+        let made = &graph.tensors[graph.output(self.part) as usize];
+        StripeOperation {
+            kernel,
+            input: read(0),
+            second: (self.inputs.len() > 1).then(|| read(1)),
+            output: Slab { plane: self.output.plane(), layout: made.layout, pixel_bytes: made.pixel_bytes },
+            padding: self.padding,
+            constants: self.source().home(),
+        }
+    }
+
+    /// Which constants it uses, and from where.
+    pub fn source(&self) -> Source {
+        match (self.constants, self.slice) {
+            (None, None) => Source::InPlace,
+            (_, slice) => Source::copied(slice),
+        }
+    }
+}
+
+/// One step of a program. Nearly all steps are stripes, so that their size does not matter.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Copy a Part's constants into a buffer.
+    Copy {
+        /// The Part.
+        part: PartId,
+        /// Destination.
+        buffer: u32,
+        /// Which slice, None for all.
+        slice: Option<u32>,
+        /// Modelled cycles.
+        cycles: u64,
+    },
+    /// Run the NPU on a stripe.
+    Stripe(Stripe),
+    /// Run an opaque Part.
+    Call {
+        /// The Part.
+        part: PartId,
+        /// Its workspace, if any.
+        workspace: Option<u32>,
+    },
+}
+
+/// Steps in order, over buffers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// What to do.
+    pub steps: Vec<Step>,
+    /// Where.
+    pub buffers: Vec<Buffer>,
+    /// Buffer of each whole tensor.
+    pub tensor_buffers: Vec<Option<u32>>,
+}
+
+/// Where the buffers of a program lie in the arena.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// Arena bytes.
+    pub bytes: u64,
+    /// First byte of each buffer.
+    pub offsets: Vec<u64>,
+}

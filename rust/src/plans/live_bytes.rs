@@ -1,0 +1,360 @@
+//! How many bytes the arena holds while a group runs: what the group touches, moment by moment, and what stays beside it.
+//!
+//! Owns this count, which walks the demand-driven order of stripes without making steps. Between two births (a buffer's
+//! first write, also after a rest in which nothing in it was wanted, or more rows of a tensor that stays) bytes only die, so
+//! the most are in use when something is born, and nothing else is counted. What a program takes whose copies are moved
+//! ahead is `lifetimes` and the memory planner's to say.
+
+use smallvec::{smallvec, SmallVec};
+
+use crate::model::graph::{aligned, CascaderGraph, Input, PartId, TensorId, Work};
+use crate::stripe::{Axis, Span};
+
+/// Stripes of a group's last output that are looked at to tell whether a Plan is worth walking.
+const SAMPLES: i64 = 8;
+
+/// One read, flattened: along the rolling axis it needs `[scale * start + offset, ... + length_scale * length + length)`,
+/// clamped.
+#[derive(Clone, Copy, Debug)]
+pub struct Link {
+    /// Offset of the Part that reads.
+    pub reader: usize,
+    extent: i64,
+    /// Scale, offset, length scale, length; None where every stripe reads everything.
+    affine: Option<[i64; 4]>,
+}
+
+impl Link {
+    /// The read `input` of the Part at offset `reader`.
+    pub fn new(graph: &CascaderGraph, reader: usize, input: &Input, axis: Axis) -> Link {
+        let affine = graph.is_aligned(input).then(|| {
+            let [zero, one, two] = [0, 1, 2].map(|n| input.propagator.span(axis, Span::new(0, n)));
+            let scale = input.propagator.span(axis, Span::new(1, 2)).start - one.start;
+            [scale, zero.start, two.end - one.end, zero.end - zero.start]
+        });
+        Link { reader, extent: graph.tensors[input.tensor as usize].plane[axis as usize], affine }
+    }
+
+    /// What it needs of its tensor for the output span `out`.
+    #[inline]
+    pub fn needed(&self, out: Span) -> Span {
+        let Some([scale, offset, length_scale, length]) = self.affine else { return Span::new(0, self.extent) };
+        let start = scale * out.start + offset;
+        Span::new(start, start + length_scale * out.len() + length).clamp(self.extent)
+    }
+}
+
+/// A tensor that is whole in the arena. Its rows live and die one by one; where stripes are columns, all of it does at once.
+#[derive(Clone, Copy, Debug)]
+struct Whole {
+    extent: i64,
+    size_bytes: u64,
+    row_bytes: u64,
+    in_rows: bool,
+}
+
+impl Whole {
+    fn new(graph: &CascaderGraph, tensor: TensorId, axis: Axis) -> Whole {
+        let tensor = &graph.tensors[tensor as usize];
+        let row_bytes = tensor.plane[1] as u64 * tensor.pixel_bytes;
+        let extent = tensor.plane[axis as usize];
+        Whole { extent, size_bytes: tensor.size_bytes(), row_bytes, in_rows: axis == Axis::Height }
+    }
+
+    /// Bytes in use while `span` of it along the rolling axis is.
+    #[inline]
+    fn live_bytes(&self, span: Span) -> u64 {
+        match (span.is_empty(), self.in_rows) {
+            (true, _) => 0,
+            (false, true) => span.len() as u64 * self.row_bytes,
+            (false, false) => self.size_bytes,
+        }
+    }
+}
+
+/// What the arena holds while Parts `first..=last` run as one group, whatever the group's Plan decides.
+#[derive(Debug)]
+pub struct LiveBytes {
+    /// Per Part, its reads of outputs of the group, each with the producer's offset.
+    inside: Vec<SmallVec<[(usize, Link); 2]>>,
+    /// Per Part, the group's reads of its output.
+    readers: Vec<SmallVec<[Link; 2]>>,
+    /// Tensors made before that nobody wants after the group, with the group's reads of them.
+    dying: Vec<(Whole, SmallVec<[Link; 2]>)>,
+    /// Per Part, its output if somebody outside the group wants it.
+    kept: Vec<Option<Whole>>,
+    /// Bytes that stay from the group's first step to its last.
+    resident_bytes: u64,
+}
+
+/// Bytes that a Plan's decisions add for one Part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// The rolling buffer of its output; 0 where that is whole.
+    pub rolling: u64,
+    /// Its staged constants.
+    pub staged: u64,
+}
+
+impl LiveBytes {
+    /// The group of Parts `first..=last`, with stripes that follow each other along `axis`.
+    pub fn new(graph: &CascaderGraph, first: PartId, last: PartId, axis: Axis) -> LiveBytes {
+        let is_group = graph.kernel(last).is_some();
+        let count = (last - first + 1) as usize;
+        let (mut inside, mut readers) = (vec![SmallVec::new(); count], vec![SmallVec::new(); count]);
+        let mut ids: Vec<TensorId> = Vec::new();
+        let mut dying: Vec<(Whole, SmallVec<[Link; 2]>)> = Vec::new();
+        for reader in (0..count).filter(|_| is_group) {
+            for input in &graph.parts[first as usize + reader].inputs {
+                let link = Link::new(graph, reader, input, axis);
+                if let Some(producer) = graph.producer[input.tensor as usize].filter(|&producer| producer >= first) {
+                    inside[reader].push(((producer - first) as usize, link));
+                    readers[(producer - first) as usize].push(link);
+                } else if !graph.outlives(input.tensor, last) {
+                    let known = ids.iter().position(|&t| t == input.tensor).unwrap_or_else(|| {
+                        ids.push(input.tensor);
+                        dying.push((Whole::new(graph, input.tensor, axis), SmallVec::new()));
+                        ids.len() - 1
+                    });
+                    dying[known].1.push(link);
+                }
+            }
+        }
+        let wanted_later = |part: PartId| is_group && (part == last || graph.outlives(graph.output(part), last));
+        let whole = |part: PartId| wanted_later(part).then(|| Whole::new(graph, graph.output(part), axis));
+        let resident_bytes = resident_bytes(graph, first, last, &ids, is_group);
+        LiveBytes { inside, readers, dying, kept: (first..=last).map(whole).collect(), resident_bytes }
+    }
+
+    /// Bytes in the arena while every tensor that the group touches is whole, and nothing rolls or is staged.
+    pub fn whole_bytes(&self) -> u64 {
+        let touched = self.dying.iter().map(|(whole, _)| whole).chain(self.kept.iter().flatten());
+        self.resident_bytes + touched.map(|whole| aligned(whole.size_bytes)).sum::<u64>()
+    }
+
+    /// Most bytes in the arena at once while a Plan of one band runs; None once they are found to reach `limit_bytes`.
+    ///
+    /// `ends` are the spans wanted of each Part's output along the rolling axis, `shares` what the Plan adds for each Part.
+    /// Equals the live bytes of the program, with every buffer of a multiple of the arena's alignment, as long as each read
+    /// of a tensor takes in its last row; rows that are skipped at the end are counted as long as others of their tensor
+    /// may be wanted, so otherwise it is an upper bound.
+    pub fn peak_bytes(&self, stripes: &[i64], ends: &[Span], shares: &[Share], limit_bytes: u64) -> Option<u64> {
+        let last = stripes.len() - 1;
+        let mut run = GroupRun::new(self, stripes, ends, shares);
+        run.limit_bytes = limit_bytes;
+        // The last moment first, as more often than not it tells that a Plan is of no use.
+        let count = (ends[last].len() + stripes[last] - 1) / stripes[last];
+        let step = (count / SAMPLES).max(1);
+        for index in (1..=count).rev().step_by(step as usize) {
+            run.jump(index);
+            if run.peak >= limit_bytes {
+                return None;
+            }
+        }
+        run.restart();
+        run.finish();
+        Some(run.peak).filter(|&peak| peak < limit_bytes)
+    }
+
+    /// The profile of a Plan of one band over its Parts up to offset `reach`.
+    pub fn profile(&self, stripes: &[i64], ends: &[Span], shares: &[Share], reach: usize) -> Profile {
+        let mut run = GroupRun::new(self, stripes, ends, shares);
+        run.profile = Some((reach, Profile { steps: vec![0], bytes: vec![[0; 3]] }));
+        run.restart();
+        run.finish();
+        run.profile.expect("asked for").1
+    }
+}
+
+/// What a group's own buffers take over time, as far as a longer group can tell: moments are told apart by the progress of
+/// the Parts that buffers still to come depend on.
+///
+/// Of two groups alike in the stripes of these Parts, one whose profile is nowhere above the other's takes no more in any
+/// extension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Which of these Parts made a stripe; 0 before the first.
+    steps: Vec<u32>,
+    /// Bytes while it did, most bytes until the next one, and bytes while what the next one reads is made.
+    bytes: Vec<[u64; 3]>,
+}
+
+impl Profile {
+    /// Whether it is nowhere above another one.
+    pub fn is_within(&self, other: &Profile) -> bool {
+        let below = |(a, b): (&[u64; 3], &[u64; 3])| (0..3).all(|i| a[i] <= b[i]);
+        self.steps == other.steps && self.bytes.iter().zip(&other.bytes).all(below)
+    }
+}
+
+/// A group under way.
+struct GroupRun<'a> {
+    occupancy: &'a LiveBytes,
+    stripes: &'a [i64],
+    ends: &'a [Span],
+    shares: &'a [Share],
+    /// How far each Part's output is made: one past the last row or column.
+    made: SmallVec<[i64; 16]>,
+    /// First row or column of each Part's output that a Part of the group still reads; beyond all where none does.
+    wanted: SmallVec<[i64; 16]>,
+    /// Most bytes seen in use.
+    peak: u64,
+    limit_bytes: u64,
+    /// What is wanted besides the peak, if it is: a profile over the Parts up to an offset.
+    profile: Option<(usize, Profile)>,
+}
+
+impl<'a> GroupRun<'a> {
+    fn new(occupancy: &'a LiveBytes, stripes: &'a [i64], ends: &'a [Span], shares: &'a [Share]) -> GroupRun<'a> {
+        let (made, wanted) = (smallvec![0; ends.len()], smallvec![i64::MAX; ends.len()]);
+        GroupRun { occupancy, stripes, ends, shares, made, wanted, peak: 0, limit_bytes: u64::MAX, profile: None }
+    }
+
+    /// Go to where nothing is made.
+    fn restart(&mut self) {
+        self.unmake();
+        self.ask();
+    }
+
+    fn unmake(&mut self) {
+        self.made.iter_mut().zip(self.ends).for_each(|(made, wanted)| *made = wanted.start);
+    }
+
+    /// Find out what is still wanted of each Part's output.
+    fn ask(&mut self) {
+        for part in 0..self.made.len() {
+            self.wanted[part] = self.first_wanted(part);
+        }
+    }
+
+    /// Make all that the group makes from where it is.
+    fn finish(&mut self) {
+        for part in (0..self.stripes.len()).rev().filter(|&part| self.occupancy.kept[part].is_some()) {
+            self.make(part, self.ends[part].end);
+        }
+    }
+
+    /// Make Part `part`'s output up to `until`, and before each stripe what it reads, as `StripeOrder` does; nothing more
+    /// once the limit is reached.
+    fn make(&mut self, part: usize, until: i64) {
+        let (occupancy, wanted) = (self.occupancy, self.ends[part]);
+        while self.made[part] < until.min(wanted.end) && self.peak < self.limit_bytes {
+            let start = self.made[part];
+            let span = Span::new(start, (start + self.stripes[part]).min(wanted.end));
+            for &(producer, link) in &occupancy.inside[part] {
+                self.make(producer, link.needed(span).end);
+            }
+            // A buffer with nothing in it that is still to be read comes to life again.
+            let is_born = occupancy.kept[part].is_some() || self.wanted[part] >= start;
+            self.made[part] = span.end;
+            if is_born {
+                self.count(part, start);
+            }
+            let now = self.profile.as_ref().map_or(0, |(reach, _)| self.bytes(part, start, reach + 1));
+            for &(producer, _) in &occupancy.inside[part] {
+                self.wanted[producer] = self.first_wanted(producer);
+            }
+            self.record(part, now);
+        }
+    }
+
+    /// Add the stripe that Part `part` has just made to the profile: `now` are the bytes in use meanwhile.
+    fn record(&mut self, part: usize, now: u64) {
+        let Some((reach, mut profile)) = self.profile.take() else { return };
+        let after = self.bytes(usize::MAX, 0, reach + 1);
+        if part <= reach {
+            profile.steps.push(part as u32 + 1);
+            profile.bytes.push([now, 0, after]);
+        } else if let Some(slot) = profile.bytes.last_mut() {
+            *slot = [slot[0], slot[1].max(now), after];
+        }
+        self.profile = Some((reach, profile));
+    }
+
+    /// Go to the moment of the last Part's stripe number `index`, from 1, by following demand back from it.
+    fn jump(&mut self, index: i64) {
+        let (last, occupancy) = (self.stripes.len() - 1, self.occupancy);
+        self.unmake();
+        let start = self.ends[last].start + (index - 1) * self.stripes[last];
+        self.made[last] = (start + self.stripes[last]).min(self.ends[last].end);
+        for reader in (0..=last).rev() {
+            let (at, stripe, wanted) = (self.made[reader], self.stripes[reader], self.ends[reader]);
+            if at == wanted.start {
+                continue;
+            }
+            let latest = Span::new(wanted.start + (at - 1 - wanted.start) / stripe * stripe, at);
+            for &(producer, link) in &occupancy.inside[reader] {
+                let (stripe, wanted) = (self.stripes[producer], self.ends[producer]);
+                let whole = (link.needed(latest).end - wanted.start + stripe - 1) / stripe * stripe;
+                self.made[producer] = self.made[producer].max((wanted.start + whole).min(wanted.end));
+            }
+        }
+        // The last Part still reads what its stripe is made of.
+        let made = std::mem::replace(&mut self.made[last], start);
+        self.ask();
+        self.made[last] = made;
+        self.count(last, start);
+    }
+
+    /// First row or column of Part `part`'s output that a Part of the group still reads.
+    fn first_wanted(&self, part: usize) -> i64 {
+        let rest = |link: &Link| Span::new(self.made[link.reader], self.ends[link.reader].end);
+        let unread = self.occupancy.readers[part].iter().filter(|link| !rest(link).is_empty());
+        unread.map(|link| link.needed(rest(link)).start).min().unwrap_or(i64::MAX)
+    }
+
+    /// Count what is in use while Part `current` makes its output from `start` to where it is made.
+    fn count(&mut self, current: usize, start: i64) {
+        let bytes = self.occupancy.resident_bytes + self.bytes(current, start, 0);
+        self.peak = self.peak.max(aligned(bytes));
+    }
+
+    /// Bytes of the group's own buffers and of those dying inputs that some Part from offset `from` on reads.
+    fn bytes(&self, current: usize, start: i64, from: usize) -> u64 {
+        let GroupRun { occupancy, ends, shares, made, .. } = self;
+        let rest = |part: usize| Span::new(if part == current { start } else { made[part] }, ends[part].end);
+        let mut bytes = 0;
+        for (whole, reads) in occupancy.dying.iter().filter(|(_, reads)| reads.iter().any(|read| read.reader >= from)) {
+            let unread = reads.iter().filter(|read| !rest(read.reader).is_empty());
+            if let Some(oldest) = unread.map(|read| read.needed(rest(read.reader)).start).min() {
+                bytes += whole.live_bytes(Span::new(oldest, whole.extent));
+            }
+        }
+        for part in (0..made.len()).filter(|&part| made[part] > ends[part].start) {
+            match &occupancy.kept[part] {
+                Some(whole) => bytes += whole.live_bytes(Span::new(ends[part].start, made[part])),
+                None if part == current || self.wanted[part] < made[part] => {
+                    bytes += shares[part].rolling;
+                }
+                None => {}
+            }
+            if !rest(part).is_empty() {
+                bytes += shares[part].staged;
+            }
+        }
+        bytes
+    }
+}
+
+/// Bytes of whole tensors, and of workspace, that stay while a group runs and that it neither kills nor makes.
+fn resident_bytes(graph: &CascaderGraph, first: PartId, last: PartId, dying: &[TensorId], is_group: bool) -> u64 {
+    let mut bytes = 0;
+    for (id, tensor) in graph.tensors.iter().enumerate() {
+        let wanted = || tensor.is_output || graph.consumers[id].last().is_some_and(|&part| part >= first);
+        let stays = match graph.producer[id] {
+            Some(part) if part > last => false,
+            Some(part) if part >= first => !is_group,
+            Some(_) => wanted(),
+            None => first == 0 || wanted(),
+        };
+        if stays && !dying.contains(&(id as TensorId)) {
+            bytes += aligned(tensor.size_bytes());
+        }
+    }
+    for part in first..=last {
+        if let Work::Opaque { workspace_bytes } = graph.parts[part as usize].work {
+            bytes += aligned(workspace_bytes);
+        }
+    }
+    bytes
+}

@@ -1,0 +1,189 @@
+//! Fronts of partial Proposals: the first k Parts of a network, for every k, and what a further Plan is worth beside them.
+//!
+//! The front of the first k Parts is made of fronts of fewer Parts and one more Plan. It is known while Plans that end
+//! with Part k are still enumerated, so that one which it beats, whatever runs before, is dropped before its bytes are
+//! counted in full.
+//! Owns this combination. Does not enumerate Plans and does not know what they decide.
+
+use crate::model::graph::PartId;
+use crate::util::pareto::{keep_front, thin, Point};
+
+/// Partial Proposal: the first Parts of the network.
+#[derive(Clone, Copy, Debug)]
+pub struct Partial {
+    bytes: u64,
+    cycles: u64,
+    /// Parts covered by the partial Proposal before, and its rank in their front; None where nothing is.
+    pub before: Option<(u32, u32)>,
+    /// Its last Plan: last Part, Parts less one, index among the Plans of that group.
+    pub plan: (PartId, u32, u32),
+}
+
+impl Point for Partial {
+    fn memory_bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.cycles
+    }
+}
+
+/// Fronts by number of Parts covered.
+#[derive(Debug)]
+pub struct PrefixFronts {
+    fronts: Vec<Vec<Partial>>,
+    /// Partial Proposals looked at.
+    pub considered: u64,
+}
+
+impl Default for PrefixFronts {
+    fn default() -> PrefixFronts {
+        let nothing = Partial { bytes: 0, cycles: 0, before: None, plan: (0, 0, 0) };
+        PrefixFronts { fronts: vec![vec![nothing]], considered: 0 }
+    }
+}
+
+impl PrefixFronts {
+    /// The front of the first `count` Parts.
+    pub fn of(&self, count: usize) -> &[Partial] {
+        &self.fronts[count]
+    }
+
+    /// The front of all Parts covered.
+    pub fn whole(&self) -> &[Partial] {
+        self.fronts.last().map_or(&[], Vec::as_slice)
+    }
+
+    /// Cover one more Part, with the Plans that end with it: fronts by number of Parts less one, and the index of each.
+    pub fn push<T: Point>(&mut self, groups: &[Vec<(u32, &T)>], resolution: u64) {
+        let last = self.fronts.len() as PartId - 1;
+        let mut points = Vec::new();
+        for (size, group) in (0u32..).zip(groups) {
+            let first = last - size;
+            join(
+                self.of(first as usize),
+                group,
+                |(_, plan)| *plan,
+                |bytes, cycles, rank, (index, _)| {
+                    points.push(Partial { bytes, cycles, before: Some((first, rank)), plan: (last, size, *index) });
+                },
+            );
+        }
+        self.considered += points.len() as u64;
+        keep_front(&mut points);
+        thin(&mut points, resolution);
+        self.fronts.push(points);
+    }
+}
+
+/// The front of one Plan of `group` after one of `before`: bytes are the larger of the two, cycles the sum.
+///
+/// At each number of bytes the fastest of either front that takes no more is the best there is, so that one pass over
+/// both, ascending in bytes, finds the front.
+pub fn join<T, P: Point>(
+    before: &[impl Point],
+    group: &[T],
+    point: impl Fn(&T) -> &P,
+    mut found: impl FnMut(u64, u64, u32, &T),
+) {
+    let (mut rank, mut index) = (0, 0);
+    while let (Some(partial), Some(plan)) = (before.get(rank), group.get(index)) {
+        let (bytes, cycles) = (point(plan).memory_bytes(), point(plan).cycles());
+        found(partial.memory_bytes().max(bytes), partial.cycles() + cycles, rank as u32, plan);
+        // Only the side that sets the bytes can be exchanged for a faster one at the next number of bytes.
+        let next = |bytes: Option<u64>| bytes.unwrap_or(u64::MAX);
+        let partial = next(before.get(rank + 1).map(Point::memory_bytes));
+        if partial <= next(group.get(index + 1).map(|plan| point(plan).memory_bytes())) {
+            rank += 1;
+        } else {
+            index += 1;
+        }
+    }
+}
+
+/// The front of the first Parts up to and with a given one, as far as it is known while Plans that end there are found.
+#[derive(Debug, Default)]
+pub struct Known {
+    front: Vec<(u64, u64)>,
+}
+
+impl Known {
+    /// Add Plans, a front ascending in bytes, that run after those of `before`.
+    pub fn add<T: Point>(&mut self, before: &[Partial], group: &[&T]) {
+        join(before, group, |plan| *plan, |bytes, cycles, _, _| self.front.push((bytes, cycles)));
+        keep_front(&mut self.front);
+    }
+
+    /// What is asked of Plans that run after those of `before`, for their cycles; descending in bytes.
+    ///
+    /// A Plan improves the front somewhere between two of its points if, after the fastest of `before` that fits below the
+    /// upper one, it is faster than the lower one.
+    pub fn thresholds(&self, before: &[Partial]) -> Vec<Threshold> {
+        let mut rank = before.len();
+        let mut found = Vec::new();
+        for index in (0..=self.front.len()).rev() {
+            let below_bytes = self.front.get(index).map_or(u64::MAX, |point| point.0);
+            while rank > 0 && before[rank - 1].bytes >= below_bytes {
+                rank -= 1;
+            }
+            let Some(fastest) = rank.checked_sub(1).map(|rank| before[rank].cycles) else { break };
+            let slowest = index.checked_sub(1).map_or(u64::MAX, |index| self.front[index].1);
+            let below_cycles = slowest.saturating_sub(fastest);
+            if found.last().is_none_or(|threshold: &Threshold| threshold.below_cycles < below_cycles) {
+                found.push(Threshold { below_bytes, below_cycles });
+            }
+        }
+        found
+    }
+}
+
+/// A Plan of fewer cycles than these is of use if it takes fewer bytes than these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threshold {
+    below_bytes: u64,
+    below_cycles: u64,
+}
+
+/// Bytes that a Plan of `cycles` must stay below to be of use; 0 if it is of none.
+pub fn limit_bytes(thresholds: &[Threshold], cycles: u64) -> u64 {
+    let passed = thresholds.partition_point(|threshold| threshold.below_cycles <= cycles);
+    thresholds.get(passed).map_or(0, |threshold| threshold.below_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::util::pareto::pareto_front;
+    use proptest::prelude::*;
+
+    fn partials(points: &[(u64, u64)]) -> Vec<Partial> {
+        let partial = |&(bytes, cycles): &(u64, u64)| Partial { bytes, cycles, before: None, plan: (0, 0, 0) };
+        points.iter().map(partial).collect()
+    }
+
+    fn points() -> impl Strategy<Value = Vec<(u64, u64)>> {
+        prop::collection::vec((0u64..40, 1u64..40), 1..12).prop_map(pareto_front)
+    }
+
+    proptest! {
+        #[test]
+        fn a_join_is_the_front_of_all_pairs(before in points(), group in points()) {
+            let mut known = Known::default();
+            known.add(&partials(&before), &group.iter().collect::<Vec<_>>());
+            let pairs = before.iter().flat_map(|a| group.iter().map(move |b| (a.0.max(b.0), a.1 + b.1)));
+            prop_assert_eq!(known.front, pareto_front(pairs.collect()));
+        }
+
+        #[test]
+        fn a_plan_passes_its_bar_if_it_improves_the_front(
+            before in points(), front in prop::collection::vec((0u64..40, 1u64..80), 0..12), plan in (0u64..50, 0u64..90),
+        ) {
+            let known = Known { front: pareto_front(front) };
+            let useful = before.iter().any(|a| {
+                let (bytes, cycles) = (a.0.max(plan.0), a.1 + plan.1);
+                !known.front.iter().any(|known| known.0 <= bytes && known.1 <= cycles)
+            });
+            prop_assert_eq!(plan.0 < limit_bytes(&known.thresholds(&partials(&before)), plan.1), useful);
+        }
+    }
+}

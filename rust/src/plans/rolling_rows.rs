@@ -1,0 +1,247 @@
+//! How many rows a rolling buffer must hold, found by walking the Parts that it depends on; remembered.
+//!
+//! Owns this question of the search, which it asks of every pair of stripes: hence a loop of its own over flattened reads. What a
+//! whole program's buffers hold is `interleave`'s to say, by `stripe_order`, which finds the same.
+
+use smallvec::SmallVec;
+
+use crate::model::graph::{CascaderGraph, Input, PartId};
+use crate::plans::live_bytes::Link;
+use crate::stripe::{Axis, Span};
+use crate::util::hashing::Table;
+
+/// What tells walks apart besides stripes: producer, rolling axis, Parts that it passes, and what is wanted of the last.
+type RowCacheKey = (PartId, Axis, u32, Span);
+
+/// Rows alive of tensors, by their producers' and readers' stripes.
+#[derive(Debug, Default)]
+pub struct RowTable {
+    row_caches: Table<RowCacheKey, RowCache>,
+}
+
+impl RowTable {
+    /// What is known where Parts `first..` run along `roll`, and `wanted` along that axis is wanted of each; to be given
+    /// back by `keep`. Stripes of the first one have one of these `extents`.
+    pub fn row_cache(
+        &mut self,
+        graph: &CascaderGraph,
+        first: PartId,
+        roll: Axis,
+        wanted: &[Span],
+        extents: &[i64],
+    ) -> RowCache {
+        let key = (first, roll, wanted.len() as u32, wanted[wanted.len() - 1]);
+        let known = self.row_caches.remove(&key).filter(|row_cache| *row_cache.extents == *extents);
+        known.unwrap_or_else(|| RowCache::new(graph, key, wanted, extents))
+    }
+
+    /// Take back what a cache has learnt.
+    pub fn keep(&mut self, row_cache: RowCache) {
+        self.row_caches.insert(row_cache.key, row_cache);
+    }
+}
+
+/// Rows alive of one tensor, where the same is wanted of its readers.
+#[derive(Debug)]
+pub struct RowCache {
+    key: RowCacheKey,
+    wanted: Box<[Span]>,
+    /// Stripe extents of the first Part that are asked about.
+    extents: Box<[i64]>,
+    /// Per Part, its reads of outputs of the Parts that the walk passes, each with the producer's offset.
+    reads: Vec<SmallVec<[(usize, Link); 2]>>,
+    /// Reads of the first Part's output.
+    readers: SmallVec<[Link; 2]>,
+    /// Parts whose outputs are wanted whatever the others read.
+    ends: SmallVec<[usize; 2]>,
+    /// By stripe extents of the Parts that follow, ascending.
+    known: Vec<CachedRows>,
+}
+
+/// Stripe extents of the Parts behind the producer, and rows by extent of the producer's own.
+#[derive(Debug)]
+struct CachedRows {
+    next: SmallVec<[i64; 2]>,
+    rows: SmallVec<[i64; 12]>,
+}
+
+impl RowCache {
+    fn new(graph: &CascaderGraph, key: RowCacheKey, wanted: &[Span], extents: &[i64]) -> RowCache {
+        let (first, roll, count, _) = key;
+        let last = first + count - 1;
+        let is_end = |&part: &usize| {
+            let part = first + part as PartId;
+            part == last || graph.outlives(graph.output(part), last)
+        };
+        let reads = (first..=last).map(|part| {
+            let link = |input: &Input| {
+                let producer = graph.producer[input.tensor as usize].filter(|&producer| producer >= first)?;
+                Some(((producer - first) as usize, Link::new(graph, (part - first) as usize, input, roll)))
+            };
+            graph.parts[part as usize].inputs.iter().filter_map(link).collect()
+        });
+        let reads: Vec<SmallVec<[(usize, Link); 2]>> = reads.collect();
+        let of_first = reads.iter().flatten().filter(|(producer, _)| *producer == 0);
+        RowCache {
+            key,
+            wanted: wanted.into(),
+            extents: extents.into(),
+            readers: of_first.map(|(_, link)| *link).collect(),
+            ends: (0..count as usize).rev().filter(is_end).collect(),
+            reads,
+            known: Vec::new(),
+        }
+    }
+
+    /// Rows that a rolling buffer of the first Part's output needs, by the extents of that Part's stripes, when those behind
+    /// it run in stripes of one of `next`, which may go on beyond the last that matters; for each of these.
+    pub fn alive<'a>(&mut self, next: impl Iterator<Item = &'a [i64]>, mut found: impl FnMut(&[i64])) {
+        let mut answers = std::mem::take(&mut self.known);
+        let mut place = 0;
+        for next in next.map(|next| &next[..self.wanted.len() - 1]) {
+            // They mostly come in order, each some times.
+            place += usize::from(answers.get(place).is_some_and(|answer| answer.next[..] < *next));
+            if answers.get(place).is_none_or(|answer| answer.next[..] != *next) {
+                place = answers.binary_search_by(|answer| answer.next[..].cmp(next)).unwrap_or_else(|place| {
+                    answers.insert(place, CachedRows { next: next.into(), rows: self.rows(next) });
+                    place
+                });
+            }
+            found(&answers[place].rows);
+        }
+        self.known = answers;
+    }
+
+    /// What the Parts behind ask of the first one does not depend on that one's stripes: one walk tells all extents.
+    fn rows(&self, next: &[i64]) -> SmallVec<[i64; 12]> {
+        let made = self.wanted.iter().map(|wanted| wanted.start).collect();
+        let mut walk = RowWalk { row_cache: self, next, made, demands: Vec::new() };
+        for &part in &self.ends {
+            walk.make(part, self.wanted[part].end);
+        }
+        let alive = |&extent: &i64| {
+            let rows = most_alive(&walk.demands, self.wanted[0], extent);
+            ((rows + extent - 1) / extent * extent).min(self.wanted[0].len())
+        };
+        self.extents.iter().map(alive).collect()
+    }
+}
+
+/// Rows of an output that somebody waits for.
+#[derive(Clone, Copy, Debug)]
+struct Demand {
+    /// One past the last of them, and beyond all that was asked for before.
+    until: i64,
+    /// The first row that is still to be read then; beyond all where there is none.
+    oldest: i64,
+}
+
+/// Most rows alive at once of an output that is made in stripes of `extent` as it is asked for. It is less by part of a
+/// stripe at most where no stripe reaches back to what is still to be read.
+fn most_alive(demands: &[Demand], wanted: Span, extent: i64) -> i64 {
+    let (mut made, mut alive) = (wanted.start, 0);
+    for &Demand { until, oldest } in demands.iter() {
+        if until > made {
+            // Of the stripes that are made for it, the last one is when most rows are alive.
+            let stripes = (until - wanted.start + extent - 1) / extent;
+            let last = wanted.start + (stripes - 1) * extent;
+            made = (last + extent).min(wanted.end);
+            alive = alive.max(made - oldest.min(last));
+        }
+    }
+    alive
+}
+
+/// `StripeOrder` from the first row on, as far as the first Part's rows depend on it.
+struct RowWalk<'a> {
+    row_cache: &'a RowCache,
+    /// Stripe extents of all Parts but the first.
+    next: &'a [i64],
+    /// How far each output is made; of the first one, how far it was asked for.
+    made: SmallVec<[i64; 8]>,
+    /// What was asked of the first Part's output.
+    demands: Vec<Demand>,
+}
+
+impl RowWalk<'_> {
+    fn make(&mut self, part: usize, until: i64) {
+        let row_cache = self.row_cache;
+        let until = until.min(row_cache.wanted[part].end);
+        if part == 0 {
+            if self.made[0] < until {
+                self.made[0] = until;
+                self.demands.push(Demand { until, oldest: self.oldest() });
+            }
+            return;
+        }
+        while self.made[part] < until {
+            let span = self.stripe(part);
+            for &(producer, link) in &row_cache.reads[part] {
+                self.make(producer, link.needed(span).end);
+            }
+            self.made[part] = span.end;
+        }
+    }
+
+    /// The stripe that a Part behind the first makes next.
+    fn stripe(&self, part: usize) -> Span {
+        let made = self.made[part];
+        Span::new(made, (made + self.next[part - 1]).min(self.row_cache.wanted[part].end))
+    }
+
+    /// The first row of the first Part's output that is still to be read.
+    fn oldest(&self) -> i64 {
+        let unread = self.row_cache.readers.iter().map(|&link| (link, self.stripe(link.reader)));
+        let unread = unread.filter(|(_, stripe)| !stripe.is_empty());
+        unread.map(|(link, stripe)| link.needed(stripe).start).min().unwrap_or(i64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::plan::{Plan, Staging};
+    use crate::schedule::stripe_order::{wanted, StripeOrder};
+    use crate::stripe::Tiling;
+    use crate::testing::networks::mobilenet_v2;
+
+    /// Rows by the walk that makes programs.
+    fn walked(graph: &CascaderGraph, plan: &Plan, wanted: &[Span]) -> i64 {
+        let mut walk = StripeOrder::new(graph, plan, wanted.to_vec());
+        walk.run(&mut |_, _| {});
+        let stripe = plan.stripes[0];
+        ((walk.alive[0] + stripe - 1) / stripe * stripe).min(wanted[0].len())
+    }
+
+    #[test]
+    fn sheets_know_what_a_walk_finds() {
+        let graph = mobilenet_v2();
+        let mut table = RowTable::default();
+        let count = graph.parts.len() as PartId;
+        let groups = (1..4).flat_map(|more| (0..count - more).map(move |first| (first, first + more)));
+        let is_group = |&(first, last): &(PartId, PartId)| {
+            (first..=last).all(|part| graph.kernel(part).is_some()) && !graph.outlives(graph.output(first), last)
+        };
+        let mut compared = 0;
+        for ((first, last), roll) in groups.filter(is_group).flat_map(|g| [(g, Axis::Height), (g, Axis::Width)]) {
+            for (stripe, next) in [(1, 1), (1, 3), (2, 2), (3, 1), (4, 6), (8, 5)] {
+                let mut stripes = vec![next; (last - first + 1) as usize];
+                stripes[0] = stripe;
+                let staging = vec![Staging::InPlace; stripes.len()];
+                let plan = Plan { first, last, tiling: Tiling { roll, tiles: 1 }, backwards: false, stripes, staging };
+                let spans: Vec<Span> = wanted(&graph, &plan, 0).iter().map(|wanted| wanted[0]).collect();
+                let extents = [1, 2, 3, 4, 8];
+                let mut row_cache = table.row_cache(&graph, first, roll, &spans, &extents);
+                for _ in 0..2 {
+                    row_cache.alive(std::iter::once(&plan.stripes[1..]), |rows| {
+                        let known = extents.iter().position(|&extent| extent == stripe).expect("one of them");
+                        assert_eq!(rows[known], walked(&graph, &plan, &spans));
+                        compared += 1;
+                    });
+                }
+                table.keep(row_cache);
+            }
+        }
+        assert!(compared > 500);
+    }
+}

@@ -1,0 +1,325 @@
+//! Fronts of partial Proposals in which a group's first copy runs while the group before it does.
+//!
+//! Plans are enumerated with copies exposed or free. In between lies what little SRAM allows: the next group's first
+//! constants are fetched during one group, whose bytes they then are as well. So a partial Proposal is told by what of the
+//! next Part's constants it fetches, and whatever it does fetch costs the group that comes next only what was left of it.
+//! Owns this combination of Plans that others enumerated. What it costs to fetch earlier still is `prefetch`'s to say.
+
+use crate::cost::staging_cycles;
+use crate::model::graph::{aligned, CascaderGraph, PartId};
+use crate::model::plan::{Plan, Staging};
+use crate::plans::prefix_fronts::join;
+use crate::plans::{Candidate, Cycles, PlanTable};
+use crate::util::interrupt;
+use crate::util::pareto::{keep_front, thin, Point};
+
+/// What of the next Part's constants is fetched while a group runs: nothing, all, or the first slice.
+const FETCHES: usize = 3;
+const NOTHING: usize = 0;
+const ALL: usize = 1;
+const SLICE: usize = 2;
+
+/// Partial Proposal: the first Parts of the network, and what is fetched of the next one's constants.
+#[derive(Clone, Copy, Debug)]
+struct HiddenPartial {
+    bytes: u64,
+    cycles: u64,
+    /// Parts covered by the partial Proposal before, what that one fetches, and its rank; None where nothing is.
+    before: Option<(u32, usize, u32)>,
+    /// Its last Plan: table, Parts less one, index among the Plans of that group.
+    plan: (usize, u32, u32),
+}
+
+impl Point for HiddenPartial {
+    fn memory_bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.cycles
+    }
+}
+
+/// A Plan as the last one of a partial Proposal.
+#[derive(Clone, Copy)]
+struct Extension {
+    bytes: u64,
+    cycles: u64,
+    /// Cycles in which its kernels leave the memory of constants alone.
+    spare: u64,
+    plan: (usize, u32, u32),
+}
+
+impl Point for Extension {
+    fn memory_bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.cycles
+    }
+}
+
+/// Fronts by number of Parts covered and by what is fetched.
+pub struct FirstCopyHidden<'a> {
+    graph: &'a CascaderGraph,
+    tables: &'a [PlanTable],
+    fronts: Vec<[Vec<HiddenPartial>; FETCHES]>,
+    /// Partial Proposals looked at.
+    pub considered: u64,
+}
+
+impl<'a> FirstCopyHidden<'a> {
+    /// Combine the Plans of all tables; fronts are thinned by `resolution`.
+    pub fn new(graph: &'a CascaderGraph, tables: &'a [PlanTable], resolution: u64) -> FirstCopyHidden<'a> {
+        let nothing = HiddenPartial { bytes: 0, cycles: 0, before: None, plan: (0, 0, 0) };
+        let mut ahead = FirstCopyHidden { graph, tables, fronts: vec![[vec![nothing], vec![], vec![]]], considered: 0 };
+        for last in 0..graph.parts.len() as PartId {
+            ahead.push(last, resolution);
+        }
+        ahead
+    }
+
+    /// Plans that run the network, each with the most bytes in the arena that this view expects of them.
+    pub fn proposals(&self) -> impl Iterator<Item = (Vec<Plan>, u64)> + '_ {
+        let whole = self.fronts.last().map_or(&[][..], |fronts| &fronts[NOTHING]);
+        whole.iter().map(|end| (self.unwind(*end), end.bytes))
+    }
+
+    fn unwind(&self, mut partial: HiddenPartial) -> Vec<Plan> {
+        let mut plans = Vec::new();
+        let mut last = self.graph.parts.len() as PartId;
+        while let Some((covered, fetched, rank)) = partial.before {
+            let (table, size, index) = partial.plan;
+            let table = &self.tables[table];
+            plans.push(table.plan(covered, last - 1, &table.by_last[last as usize - 1][size as usize][index as usize]));
+            partial = self.fronts[covered as usize][fetched][rank as usize];
+            last = covered;
+        }
+        plans.reverse();
+        plans
+    }
+
+    /// Cover Part `last` with every Plan that ends there.
+    fn push(&mut self, last: PartId, resolution: u64) {
+        let mut points: [Vec<HiddenPartial>; FETCHES] = Default::default();
+        let sizes = self.tables.iter().map(|table| table.by_last[last as usize].len()).max().unwrap_or(0);
+        for size in 0..sizes as u32 {
+            interrupt::ask();
+            let covered = last - size;
+            for (fetched, extensions) in self.extensions(last, size).into_iter().enumerate() {
+                let before = &self.fronts[covered as usize][fetched];
+                if before.is_empty() {
+                    continue;
+                }
+                for (fetching, points) in points.iter_mut().enumerate() {
+                    let Some(copy) = self.fetch(last, fetching) else { continue };
+                    let mut group: Vec<Extension> = extensions.iter().map(|extension| extension.beside(copy)).collect();
+                    keep_front(&mut group);
+                    join(
+                        before,
+                        &group,
+                        |extension| extension,
+                        |bytes, cycles, rank, extension| {
+                            let before = Some((covered, fetched, rank));
+                            points.push(HiddenPartial { bytes, cycles, before, plan: extension.plan });
+                        },
+                    );
+                }
+            }
+        }
+        for front in &mut points {
+            self.considered += front.len() as u64;
+            keep_front(front);
+            thin(front, resolution);
+        }
+        self.fronts.push(points);
+    }
+
+    /// Bytes and cycles of a copy of what is fetched of the constants behind Part `last`; None where there are none.
+    fn fetch(&self, last: PartId, fetching: usize) -> Option<(u64, u64)> {
+        if fetching == NOTHING {
+            return Some((0, 0));
+        }
+        let next = (last as usize + 1 < self.graph.parts.len()).then_some(last + 1)?;
+        self.graph.kernel(last)?;
+        let kernel = self.graph.kernel(next)?;
+        let bytes = match fetching {
+            ALL => kernel.staged_bytes(),
+            _ => *kernel.sliced.as_ref()?.bytes.first()?,
+        };
+        (bytes > 0).then(|| (aligned(bytes), staging_cycles(&self.graph.device, bytes)))
+    }
+
+    /// Plans of the group of `size` + 1 Parts that ends with Part `last`, by what was fetched for them before.
+    fn extensions(&self, last: PartId, size: u32) -> [Vec<Extension>; FETCHES] {
+        let mut found: [Vec<Extension>; FETCHES] = Default::default();
+        for (number, table) in self.tables.iter().enumerate() {
+            let group = table.by_last[last as usize].get(size as usize).map_or(&[][..], Vec::as_slice);
+            for (index, candidate) in (0..).zip(group) {
+                let (first_copy, cycles) = self.cycles(table, last - size, candidate);
+                let spare = candidate.kernels.all.saturating_sub(candidate.kernels.constants);
+                let extension = Extension { bytes: candidate.bytes, cycles, spare, plan: (number, size, index) };
+                found[NOTHING].push(Extension { cycles: cycles + first_copy, ..extension });
+                match table.staging(candidate).next() {
+                    Some(Staging::Whole) => found[ALL].push(extension),
+                    Some(Staging::Sliced) => found[SLICE].push(extension),
+                    _ => {}
+                }
+            }
+        }
+        found
+    }
+
+    /// Cycles of the copy that a Plan for Parts `first..` begins with, and of all the rest of it.
+    fn cycles(&self, table: &PlanTable, first: PartId, candidate: &Candidate) -> (u64, u64) {
+        let Cycles { all, constants } = candidate.kernels;
+        let device = &self.graph.device;
+        let mut copies = (first..).zip(table.staging(candidate)).map(|(part, staging)| match staging {
+            Staging::InPlace => 0,
+            Staging::Whole => self.graph.kernel(part).map_or(0, |kernel| staging_cycles(device, kernel.staged_bytes())),
+            Staging::Sliced => self
+                .graph
+                .kernel(part)
+                .and_then(|kernel| kernel.sliced.as_ref())
+                .map_or(0, |sliced| staging_cycles(device, sliced.bytes[0])),
+        });
+        let first_copy = copies.next().unwrap_or(0);
+        (first_copy, all.max(constants) + copies.sum::<u64>())
+    }
+}
+
+impl Extension {
+    /// The Plan while a copy of so many bytes and cycles runs, as far as it leaves room for one.
+    fn beside(self, (bytes, cycles): (u64, u64)) -> Extension {
+        Extension { bytes: self.bytes + bytes, cycles: self.cycles + cycles.saturating_sub(self.spare), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::Costs;
+    use crate::model::graph::Work;
+    use crate::model::operation::Primitive;
+    use crate::plans::enumerate;
+    use crate::plans::options::{Copies, Options};
+    use crate::plans::rolling_rows::RowTable;
+    use crate::testing::networks::Network;
+    use crate::util::pareto::pareto_front;
+
+    /// Plans for Parts up to the last one: the most bytes, the cycles but for the copy that they begin with, and that copy.
+    #[derive(Clone)]
+    struct Tail {
+        bytes: u64,
+        cycles: u64,
+        copy: (u64, u64),
+        plans: Vec<Plan>,
+    }
+
+    /// Bytes and cycles of the copies that a Plan begins with, by Part.
+    fn copies(graph: &CascaderGraph, plan: &Plan) -> Vec<(u64, u64)> {
+        let copy = |(part, staging): (PartId, &Staging)| {
+            let bytes = graph.kernel(part).map_or(0, |kernel| match staging {
+                Staging::InPlace => 0,
+                Staging::Whole => kernel.staged_bytes(),
+                Staging::Sliced => kernel.sliced.as_ref().map_or(0, |sliced| sliced.bytes[0]),
+            });
+            (aligned(bytes), if bytes > 0 { staging_cycles(&graph.device, bytes) } else { 0 })
+        };
+        (plan.first..).zip(&plan.staging).map(copy).collect()
+    }
+
+    /// Every way to run Parts `first..`, each first copy behind nothing and, where there is a kernel, behind the group before.
+    fn tails(graph: &CascaderGraph, tables: &[PlanTable], first: PartId) -> Vec<Tail> {
+        let count = graph.parts.len() as PartId;
+        if first == count {
+            return vec![Tail { bytes: 0, cycles: 0, copy: (0, 0), plans: Vec::new() }];
+        }
+        let mut found = Vec::new();
+        for last in first..count {
+            let rest = tails(graph, tables, last + 1);
+            let of_table = |table: &'_ PlanTable| {
+                let group = table.by_last[last as usize].get((last - first) as usize).cloned().unwrap_or_default();
+                group.into_iter().map(|one| (one, table.plan(first, last, &one))).collect::<Vec<_>>()
+            };
+            for (candidate, plan) in tables.iter().flat_map(of_table) {
+                let copies = copies(graph, &plan);
+                let Cycles { all, constants } = candidate.kernels;
+                let alone = all.max(constants) + copies[1..].iter().map(|copy| copy.1).sum::<u64>();
+                for tail in &rest {
+                    let (bytes, cycles) = tail.copy;
+                    let plans = [std::slice::from_ref(&plan), &tail.plans[..]].concat();
+                    let mut push = |held, took| {
+                        let bytes = tail.bytes.max(candidate.bytes + held);
+                        let cycles = alone + took + tail.cycles;
+                        found.push(Tail { bytes, cycles, copy: copies[0], plans: plans.clone() });
+                    };
+                    push(0, cycles);
+                    if bytes > 0 && graph.kernel(last).is_some() {
+                        push(bytes, cycles.saturating_sub(all.saturating_sub(constants)));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// Three convolutions with slices, on a plane so large that kernels hide copies and on one where they do not.
+    fn networks() -> Vec<CascaderGraph> {
+        let network = |side: i64, depths: [i64; 3]| {
+            let mut net = Network::new([side, side], 16);
+            let kernels = depths.into_iter().zip([3, 1, 1]);
+            let t = kernels.fold(0, |t, (depth, size)| net.window(t, Primitive::Convolution, size, 1, depth));
+            net.finish(t)
+        };
+        let mut found = vec![network(24, [32, 64, 32]), network(4, [32, 64, 128]), network(16, [128, 256, 256])];
+        found.push(network(14, [256, 512, 256]));
+        found.push(network(28, [32, 128, 256]));
+        // With an operator elsewhere first, and one in the middle.
+        for part in 0..2 {
+            let mut graph = network(8, [64, 32, 64]);
+            graph.parts[part].work = Work::Opaque { workspace_bytes: 0 };
+            found.push(graph);
+        }
+        found
+    }
+
+    fn options() -> Options {
+        Options { max_group: 2, stripes: vec![4], divisions: vec![], tiles: vec![1], ..Options::default() }
+    }
+
+    #[test]
+    fn fronts_are_those_of_every_choice_of_plans_and_of_what_is_fetched() {
+        let (mut hidden, mut sliced, mut mixed) = (0, 0, 0);
+        for graph in networks() {
+            let view = |copies| {
+                let (costs, rows) = (&mut Costs::default(), &mut RowTable::default());
+                enumerate(&graph, &options(), copies, u64::MAX, costs, rows)
+            };
+            let tables = [Copies::Exposed, Copies::Hidden].map(view);
+            let ahead = FirstCopyHidden::new(&graph, &tables, 0);
+            let all = tails(&graph, &tables, 0);
+            let whole = |tail: &Tail| (tail.bytes, tail.cycles + tail.copy.1);
+            let front = pareto_front(all.iter().map(whole).collect());
+            let found: Vec<(u64, u64)> =
+                ahead.fronts[graph.parts.len()][NOTHING].iter().map(|end| (end.bytes, end.cycles)).collect();
+            assert_eq!(found, front);
+            for ((plans, bytes), &(_, cycles)) in ahead.proposals().zip(&found) {
+                assert!(all.iter().any(|tail| tail.plans == plans && whole(tail) == (bytes, cycles)));
+            }
+            // What is tested is of use here: whole copies and slices behind the first group, and both views.
+            let exposed = |tail: &&Tail| {
+                let copies = tail.plans.iter().map(|plan| copies(&graph, plan)[0].1);
+                tail.plans.len() > 1 && copies.skip(1).any(|cycles| cycles > 0)
+            };
+            hidden += all.iter().filter(exposed).filter(|tail| front.contains(&whole(tail))).count();
+            let slices = |tail: &&Tail| tail.plans.iter().skip(1).any(|plan| plan.staging[0] == Staging::Sliced);
+            sliced += all.iter().filter(slices).filter(|tail| front.contains(&whole(tail))).count();
+            mixed += usize::from([0, 1].iter().all(|&view| {
+                let one = FirstCopyHidden::new(&graph, &tables[view..=view], 0);
+                let ends = one.fronts[graph.parts.len()][NOTHING].iter().map(|end| (end.bytes, end.cycles));
+                ends.collect::<Vec<_>>() != front
+            }));
+        }
+        assert!(hidden > 0 && sliced > 0 && mixed > 0, "{hidden} {sliced} {mixed}");
+    }
+}

@@ -1,0 +1,323 @@
+//! Proposals: Plans that together run the whole network, on the front of (SRAM bytes, cycles).
+//!
+//! `prefix_fronts` combines Plans; while a Plan runs, whatever the rest of the network still holds is counted, so a Proposal's
+//! estimate is the largest sum of bytes alive at once. The survivors are interleaved and placed for real: what a Proposal
+//! promises is the size of the arena that the memory planner found for exactly its buffers.
+//! Owns the search as a whole. What of its Proposals is placed is for `placing` to say.
+
+pub mod arena;
+pub mod filling;
+mod first_copy_hidden;
+pub mod placing;
+mod restaging;
+
+use crate::cost::Costs;
+use crate::model::graph::{CascaderGraph, PartId};
+use crate::model::plan::{Plan, Proposal, Staging};
+use crate::model::program::{Placement, Program};
+#[cfg(test)]
+use crate::plans::options::Copies;
+use crate::plans::options::Options;
+use crate::plans::prefix_fronts::{Partial, PrefixFronts};
+use crate::plans::rolling_rows::RowTable;
+use crate::plans::{enumerate, PlanTable};
+use crate::proposals::first_copy_hidden::FirstCopyHidden;
+use crate::proposals::placing::{placed, Chosen};
+use crate::schedule::interleave::{interleave, PlanError};
+use crate::stripe::{Axis, Tiling};
+use crate::util::hashing::Table;
+#[cfg(test)]
+use crate::util::pareto::Point;
+use crate::util::pareto::{keep_front, Epsilon};
+
+/// What a search found and how much it looked at.
+#[derive(Clone, Debug)]
+pub struct Frontier {
+    /// Pareto-efficient Proposals, ascending in SRAM, so the first is the floor and the last the fastest.
+    pub proposals: Vec<Proposal>,
+    /// Open and closed Plans considered.
+    pub plans_considered: u64,
+    /// Partial Proposals considered.
+    pub proposals_considered: u64,
+    /// SRAM of running every Part whole, in order, without cascades.
+    pub uncascaded_bytes: u64,
+    /// Why the search looked no further.
+    pub stopped: Stop,
+    /// The coarsest that any front was thinned.
+    pub epsilon: Epsilon,
+}
+
+/// Why a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Every front was kept, as finely as `Options::resolution` asks.
+    Complete,
+    /// Some fronts had more points than `Options::max_points` and `Options::max_fork` allow and were kept more coarsely.
+    Width,
+    /// Programs of more steps were worth placing than `Options::max_steps` and `Options::max_fills` allow.
+    Work,
+}
+
+/// Search the whole graph, and once more finely if that was cheap. `place` puts the buffers of a program into the arena.
+///
+/// Never returns an empty frontier for a graph whose Parts all fit SHRAM unstriped.
+pub fn search(
+    graph: &CascaderGraph,
+    options: &Options,
+    place: &mut dyn FnMut(&Program) -> Placement,
+) -> Result<Frontier, PlanError> {
+    let (mut costs, mut rows) = (Costs::default(), RowTable::default());
+    let mut frontier = search_once(graph, options, &mut costs, &mut rows, place)?;
+    if let Some(finer) = options.refined(frontier.plans_considered) {
+        let Frontier { proposals, plans_considered, proposals_considered, .. } = frontier;
+        frontier = search_once(graph, &finer, &mut costs, &mut rows, place)?;
+        frontier.proposals.extend(proposals);
+        keep_front(&mut frontier.proposals);
+        frontier.plans_considered += plans_considered;
+        frontier.proposals_considered += proposals_considered;
+    }
+    Ok(frontier)
+}
+
+fn search_once(
+    graph: &CascaderGraph,
+    options: &Options,
+    costs: &mut Costs,
+    rows: &mut RowTable,
+    place: &mut dyn FnMut(&Program) -> Placement,
+) -> Result<Frontier, PlanError> {
+    let whole = uncascaded(graph);
+    let uncascaded_bytes = place(&interleave(graph, &whole, costs)?).bytes;
+    let mut frontier = Frontier {
+        proposals: Vec::new(),
+        plans_considered: 0,
+        proposals_considered: 0,
+        uncascaded_bytes,
+        stopped: Stop::Complete,
+        epsilon: Epsilon::of_resolution(options.resolution),
+    };
+    let mut chosen: Vec<Chosen> = Vec::new();
+    let mut seen: Table<Vec<Plan>, usize> = Table::default();
+    let mut choose = |plans: Vec<Plan>, limit: Option<u64>| {
+        let index = *seen.entry(plans.clone()).or_insert(chosen.len());
+        if index == chosen.len() {
+            chosen.push(Chosen { plans, limits: Vec::new() });
+        }
+        chosen[index].limits.extend(limit);
+    };
+    let mut tables = Vec::new();
+    for &copies in &options.copies {
+        let table = enumerate(graph, options, copies, uncascaded_bytes, costs, rows);
+        frontier.plans_considered += table.considered;
+        if let Some(taken) = table.crowded {
+            frontier.stopped = Stop::Width;
+            frontier.epsilon = frontier.epsilon.max(taken);
+        }
+        for prefixes in [&table.growing, &table.steady] {
+            frontier.proposals_considered += prefixes.considered;
+            for end in prefixes.whole() {
+                choose(unwind(&table, prefixes, end), None);
+            }
+        }
+        tables.push(table);
+    }
+    let ahead = FirstCopyHidden::new(graph, &tables, 4 * options.resolution);
+    frontier.proposals_considered += ahead.considered;
+    ahead.proposals().for_each(|(plans, bytes)| choose(plans, Some(bytes)));
+    let (proposals, is_cut) = placed(graph, chosen, options, costs, place)?;
+    frontier.proposals = proposals;
+    if is_cut {
+        frontier.stopped = Stop::Work;
+    }
+    Ok(frontier)
+}
+
+/// Every Part whole, constants read in place.
+pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
+    (0..graph.parts.len() as PartId)
+        .map(|part| {
+            let stripe = match graph.kernel(part) {
+                Some(_) => graph.tensors[graph.output(part) as usize].plane[0],
+                None => 1,
+            };
+            let tiling = Tiling { roll: Axis::Height, tiles: 1 };
+            Plan {
+                first: part,
+                last: part,
+                tiling,
+                backwards: false,
+                stripes: vec![stripe],
+                staging: vec![Staging::InPlace],
+            }
+        })
+        .collect()
+}
+
+/// The front of (bytes, cycles) that Plans and their combination promise before there is a program.
+#[cfg(test)]
+pub fn estimated(graph: &CascaderGraph, options: &Options, copies: Copies, costs: &mut Costs) -> Vec<(u64, u64)> {
+    let table = enumerate(graph, options, copies, u64::MAX, costs, &mut RowTable::default());
+    table.growing.whole().iter().map(|end| (end.memory_bytes(), end.cycles())).collect()
+}
+
+fn unwind(table: &PlanTable, prefixes: &PrefixFronts, end: &Partial) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    let mut partial = *end;
+    while let Some((covered, rank)) = partial.before {
+        let (last, size, index) = partial.plan;
+        plans.push(table.plan(last - size, last, &table.by_last[last as usize][size as usize][index as usize]));
+        partial = prefixes.of(covered as usize)[rank as usize];
+    }
+    plans.reverse();
+    plans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::check;
+    use crate::model::operation::Primitive;
+    use crate::schedule::prefetch::prefetch;
+    use crate::testing::networks::{mobilenet_v1, mobilenet_v2, place, realised, Network};
+    use crate::util::pareto::pareto_front;
+
+    fn frontier(graph: &CascaderGraph) -> Frontier {
+        search(graph, &Options::default(), &mut place).expect("every block fits")
+    }
+
+    #[test]
+    fn mobilenets_fit_into_300_kib() {
+        for graph in [mobilenet_v1(), mobilenet_v2()] {
+            let frontier = frontier(&graph);
+            assert!(frontier.proposals[0].sram_bytes <= 300 * 1024);
+        }
+    }
+
+    #[test]
+    fn cheap_searches_are_followed_by_finer_ones_and_lose_nothing() {
+        let mut net = Network::new([48, 48], 16);
+        let mut t = 0;
+        for (stride, depth) in [(1, 16), (2, 32), (1, 32), (2, 64), (1, 64)] {
+            t = net.window(t, Primitive::Convolution, 3, stride, depth);
+            t = net.window(t, Primitive::Convolution, 1, 1, depth);
+        }
+        let graph = net.finish(t);
+        let run = |options: &Options| search(&graph, options, &mut place).expect("every block fits");
+        let once = Options { refined_up_to: 0, ..Options::default() };
+        let coarse = run(&once);
+        let finer = Options { refined_up_to: coarse.plans_considered, ..once.clone() };
+        let fine = run(&finer.refined(coarse.plans_considered).expect("cheap enough"));
+        let both = run(&finer);
+        assert_eq!(both.plans_considered, coarse.plans_considered + fine.plans_considered);
+        assert_eq!(both.proposals_considered, coarse.proposals_considered + fine.proposals_considered);
+        assert!(fine.plans_considered > coarse.plans_considered);
+        assert_eq!(both.epsilon, fine.epsilon);
+        let all = [&coarse, &fine].map(|found| found.proposals.clone()).concat();
+        let covers = |a: &Proposal, b: &Proposal| a.sram_bytes <= b.sram_bytes && a.cycles <= b.cycles;
+        assert!(all.iter().all(|known| both.proposals.iter().any(|found| covers(found, known))));
+        assert_eq!(both.proposals, pareto_front(both.proposals.clone()));
+        let dear = run(&Options { refined_up_to: coarse.plans_considered - 1, ..once });
+        assert_eq!(dear.proposals, coarse.proposals);
+    }
+
+    #[test]
+    fn every_proposal_passes_the_checker() {
+        for graph in [mobilenet_v1(), mobilenet_v2()] {
+            for proposal in frontier(&graph).proposals {
+                let (program, placement) = realised(&graph, &proposal, &mut place);
+                check(&graph, &program).expect("the program is right");
+                assert_eq!(placement.bytes, proposal.sram_bytes);
+            }
+        }
+    }
+
+    fn chain(layers: usize) -> CascaderGraph {
+        let mut net = Network::new([16, 16], 16);
+        let t = (0..layers).fold(0, |t, _| net.window(t, Primitive::Convolution, 3, 1, 16));
+        net.finish(t)
+    }
+
+    /// Every Part on its own, made piece by piece where `striped` says so.
+    #[test]
+    fn a_search_says_how_coarsely_it_looked() {
+        let graph = chain(3);
+        let run = |max_points| {
+            let options = Options { max_points, refined_up_to: 0, ..Options::default() };
+            search(&graph, &options, &mut place).expect("blocks fit")
+        };
+        let (all, few) = (run(usize::MAX), run(2));
+        let asked = Epsilon::of_resolution(Options::default().resolution);
+        assert_eq!((all.stopped, all.epsilon), (Stop::Complete, asked));
+        assert_eq!(few.stopped, Stop::Width);
+        assert!(few.epsilon.parts * asked.of > few.epsilon.of * asked.parts);
+    }
+
+    #[test]
+    fn a_search_that_places_no_more_says_so_and_knows_the_least() {
+        let graph = mobilenet_v2();
+        let run = |max_steps| {
+            let options = Options { max_steps, refined_up_to: 0, ..Options::default() };
+            search(&graph, &options, &mut place).expect("blocks fit")
+        };
+        let (all, few, one) = (run(usize::MAX), run(4_000), run(1));
+        assert_eq!(all.stopped, Stop::Width);
+        assert_eq!((few.stopped, one.stopped), (Stop::Work, Stop::Work));
+        assert!(1 < few.proposals.len() && few.proposals.len() < all.proposals.len());
+        for found in [&few, &one] {
+            assert_eq!(found.proposals[0].sram_bytes, all.proposals[0].sram_bytes);
+        }
+    }
+
+    #[test]
+    fn fewer_groups_are_kept_under_forks_of_more_parts() {
+        // Each tensor is read by the next two Parts, so that no fork is ever closed.
+        let mut net = Network::new([16, 16], 16);
+        let (mut a, mut b) = (0, net.window(0, Primitive::Convolution, 3, 1, 16));
+        for _ in 0..10 {
+            (a, b) = (b, net.add(a, b));
+        }
+        let graph = net.finish(b);
+        let run = |max_fork| {
+            let options = Options { max_fork, refined_up_to: 0, ..Options::default() };
+            search(&graph, &options, &mut place).expect("blocks fit")
+        };
+        let (wide, narrow) = (run(usize::MAX), run(2));
+        assert!(narrow.plans_considered < wide.plans_considered * 3 / 4);
+        assert_eq!(narrow.stopped, Stop::Width);
+        assert!(narrow.epsilon.parts * wide.epsilon.of > narrow.epsilon.of * wide.epsilon.parts);
+    }
+
+    #[test]
+    fn no_view_of_the_search_knows_better_than_the_frontier() {
+        // Constants that take more than planes.
+        let mut net = Network::new([8, 8], 16);
+        let layers = [(3, 1, 64), (1, 1, 128), (3, 2, 128), (1, 1, 256)];
+        let t = layers
+            .into_iter()
+            .fold(0, |t, (size, stride, depth)| net.window(t, Primitive::Convolution, size, stride, depth));
+        let graph = net.finish(t);
+        let options = Options { refined_up_to: 0, ..Options::default() };
+        let mut costs = Costs::default();
+        let frontier = search(&graph, &options, &mut place).expect("blocks fit");
+        let most = frontier.uncascaded_bytes;
+        let rows = &mut RowTable::default();
+        let tables = options.copies.iter().map(|&copies| enumerate(&graph, &options, copies, most, &mut costs, rows));
+        let tables: Vec<PlanTable> = tables.collect();
+        let mut known: Vec<(Vec<Plan>, u64)> =
+            FirstCopyHidden::new(&graph, &tables, 4 * options.resolution).proposals().collect();
+        for table in &tables {
+            for prefixes in [&table.growing, &table.steady] {
+                known.extend(prefixes.whole().iter().map(|end| (unwind(table, prefixes, end), 0)));
+            }
+        }
+        for (plans, limit) in known {
+            let mut program = interleave(&graph, &plans, &mut costs).expect("blocks fit");
+            prefetch(&graph, &mut program, limit);
+            let placement = place(&program);
+            let cycles = costs.program(&graph, &program, &placement.offsets);
+            let covers = |found: &Proposal| found.sram_bytes <= placement.bytes && found.cycles <= cycles;
+            let missing = (placement.bytes, cycles, limit);
+            assert!(frontier.proposals.iter().any(covers), "{missing:?}");
+        }
+    }
+}

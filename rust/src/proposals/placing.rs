@@ -1,0 +1,459 @@
+//! Which Proposals are placed, in which order, and in which directions their Plans run.
+//!
+//! Owns the choice: what is worth an attempt by the bytes that it has in use and the quick clock, and what those that are
+//! placed make useless. Is told how to place by its caller and knows no placement algorithm.
+
+use crate::cost::Costs;
+use crate::model::graph::CascaderGraph;
+use crate::model::plan::{Plan, Proposal};
+use crate::model::program::{Placement, Program};
+use crate::plans::options::Options;
+use crate::proposals::filling::{filled, Effort, Placed};
+use crate::proposals::restaging::restaged;
+use crate::schedule::estimate::total_cycles;
+use crate::schedule::interleave::{interleave, PlanError};
+use crate::schedule::prefetch::{prefetch, sketches, Filling, Sketch};
+use crate::util::interrupt;
+use crate::util::pareto::{pareto_front, thin, Point};
+
+/// Rounds of placing Proposals with early copies.
+const ROUNDS: u32 = 2;
+/// Proposals of a round closer in cycles than one part in this many times the options' resolution are merged.
+const ROUND_RESOLUTION: u64 = 2;
+/// Resolution at which Proposals without early copies are placed first.
+const COARSE: u64 = 8;
+/// Bytes beyond those in use, as one part in this of them, that placing is expected to cost.
+const PLACING_MARGIN: u64 = 16;
+/// A Proposal is worth a placement to issue copies into where it promises to be faster by one part in this, in as much more room.
+const GROUND_MARGIN: u64 = 64;
+/// A placement that takes one part in this more than the bytes in use is tried anew with outputs that grow both ways.
+const DRIFT: u64 = 64;
+
+impl Point for Proposal {
+    fn memory_bytes(&self) -> u64 {
+        self.sram_bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.cycles
+    }
+}
+
+/// Plans that together run the network, and limits for early copies that are worth trying beside the usual ones.
+#[derive(Clone)]
+pub struct Chosen {
+    /// They cover the Parts in order.
+    pub plans: Vec<Plan>,
+    /// Bytes in use.
+    pub limits: Vec<u64>,
+}
+
+/// A Proposal not placed yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Waiting {
+    /// Index of its Plans.
+    plans: usize,
+    sketch: Sketch,
+}
+
+impl Point for Waiting {
+    fn memory_bytes(&self) -> u64 {
+        self.sketch.peak_bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.sketch.cycles
+    }
+}
+
+impl Placed {
+    /// Whether it is as fast as another one by the same clock and takes no more than that one takes at best, or hardly
+    /// more.
+    fn excludes(&self, other: &Waiting) -> bool {
+        let Sketch { prefetch_bytes, peak_bytes, cycles } = other.sketch;
+        let margin = if prefetch_bytes == 0 { 0 } else { peak_bytes / PLACING_MARGIN };
+        self.sketched.max(self.proposal.cycles) <= cycles && self.proposal.sram_bytes <= peak_bytes + margin
+    }
+}
+
+/// Ways to issue the copies of all choices from number `first` on.
+fn sketched(
+    graph: &CascaderGraph,
+    chosen: &[Chosen],
+    first: usize,
+    costs: &mut Costs,
+) -> Result<Vec<Waiting>, PlanError> {
+    let mut found = Vec::new();
+    for (plans, Chosen { plans: decisions, limits }) in chosen.iter().enumerate().skip(first) {
+        interrupt::ask();
+        let program = interleave(graph, decisions, costs)?;
+        found.extend(sketches(&program, limits).into_iter().map(|sketch| Waiting { plans, sketch }));
+    }
+    Ok(found)
+}
+
+/// Place the Proposals that may be Pareto-efficient, the most promising first, and issue their copies into the room that this
+/// leaves; returns those that are, and whether the bounds of work left any out.
+///
+/// The fastest of all is tried with its constants read otherwise, too. `place` puts the buffers of a program into the arena.
+///
+/// # Errors
+/// Those of interleaving the Plans.
+pub fn placed(
+    graph: &CascaderGraph,
+    mut chosen: Vec<Chosen>,
+    options: &Options,
+    costs: &mut Costs,
+    place: &mut dyn FnMut(&Program) -> Placement,
+) -> Result<(Vec<Proposal>, bool), PlanError> {
+    let mut waiting = sketched(graph, &chosen, 0, costs)?;
+    if let Some(fastest) = waiting.iter().min_by_key(|proposal| proposal.sketch.cycles) {
+        let plans = restaged(graph, &chosen[fastest.plans].plans, costs)?;
+        chosen.push(Chosen { plans, limits: Vec::new() });
+        waiting.extend(sketched(graph, &chosen, chosen.len() - 1, costs)?);
+    }
+    let resolution = ROUND_RESOLUTION * options.resolution;
+    let mut effort = Effort::of(options);
+    let known = in_rounds(graph, &chosen, waiting.clone(), resolution, &mut effort, costs, place)?;
+    let front = pareto_front(known.iter().map(|placed| placed.proposal.clone()).collect());
+    let front = filled(graph, front, &known, options, &mut effort, costs)?;
+    let worthy = promising(waiting, &front, options.budget_bytes);
+    let worthy = worthy.into_iter().map(|index| alternating(graph, &chosen[index].plans));
+    let grounds = grounds(graph, worthy, &mut effort, costs, place)?;
+    let front = filled(graph, front, &grounds, options, &mut effort, costs)?;
+    Ok((front, effort.is_spent))
+}
+
+/// Where everything lies in the program of a Proposal of these Plans, and the program.
+///
+/// # Errors
+/// Those of interleaving the Plans.
+pub fn arranged(
+    graph: &CascaderGraph,
+    plans: &[Plan],
+    prefetch_bytes: u64,
+    fill_bytes: u64,
+    costs: &mut Costs,
+    place: &mut dyn FnMut(&Program) -> Placement,
+) -> Result<(Program, Placement), PlanError> {
+    let mut program = interleave(graph, plans, costs)?;
+    let mut early = program.clone();
+    prefetch(graph, &mut early, prefetch_bytes);
+    let placed = place(&early);
+    let room_bytes = fill_bytes.max(placed.bytes);
+    match Filling::new(&program, placed.clone()).filter(|_| fill_bytes > 0) {
+        Some(filling) => {
+            let filled = filling.apply(graph, &mut program, room_bytes);
+            Ok((program, filled))
+        }
+        None => Ok((early, placed)),
+    }
+}
+
+/// Indices of Plans that, by those `waiting`, may be worth more than what is found so far, the fastest first.
+///
+/// What a placement has near by it excludes, as placing costs room. With copies issued into holes the room is known.
+fn promising(mut waiting: Vec<Waiting>, found: &[Proposal], budget_bytes: Option<u64>) -> Vec<usize> {
+    let mut indices: Vec<usize> = Vec::new();
+    waiting.sort_by_key(|waiting| (waiting.sketch.cycles, waiting.sketch.peak_bytes));
+    for Waiting { plans, sketch: Sketch { prefetch_bytes, peak_bytes, cycles } } in waiting {
+        let (room_bytes, slower) = (peak_bytes + peak_bytes / GROUND_MARGIN, cycles + cycles / GROUND_MARGIN);
+        let room_bytes = budget_bytes.unwrap_or(room_bytes);
+        let within = found.partition_point(|proposal| proposal.sram_bytes <= room_bytes);
+        let is_slower = within > 0 && found[within - 1].cycles <= slower;
+        if prefetch_bytes > 0 && peak_bytes <= room_bytes && !is_slower && !indices.contains(&plans) {
+            indices.push(plans);
+        }
+    }
+    indices
+}
+
+/// Some Plans placed without early copies, so that their copies can be issued into what that leaves.
+fn grounds(
+    graph: &CascaderGraph,
+    chosen: impl Iterator<Item = Vec<Plan>>,
+    effort: &mut Effort,
+    costs: &mut Costs,
+    place: &mut dyn FnMut(&Program) -> Placement,
+) -> Result<Vec<Placed>, PlanError> {
+    let mut grounds = Vec::new();
+    for plans in chosen {
+        interrupt::ask();
+        let program = interleave(graph, &plans, costs)?;
+        if !effort.places(&program, 1) {
+            break;
+        }
+        let Placement { bytes, offsets } = place(&program);
+        let cycles = costs.program(graph, &program, &offsets);
+        let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes: bytes, cycles };
+        grounds.push(Placed { proposal, sketched: total_cycles(&program), offsets });
+    }
+    Ok(grounds)
+}
+
+/// Place those `waiting`.
+///
+/// Placing is what takes time, and what a placement needs beyond the bytes in use is not known before. So fronts of the
+/// bytes in use are placed in rounds, each of what the rounds before leave room for; without early copies, which make
+/// room scarce and placing hard, every Proposal is.
+fn in_rounds(
+    graph: &CascaderGraph,
+    chosen: &[Chosen],
+    mut waiting: Vec<Waiting>,
+    resolution: u64,
+    effort: &mut Effort,
+    costs: &mut Costs,
+    place: &mut dyn FnMut(&Program) -> Placement,
+) -> Result<Vec<Placed>, PlanError> {
+    let mut known: Vec<Placed> = Vec::new();
+    // The leanest come first, whatever the work allows.
+    waiting.sort_by_key(|waiting| waiting.sketch.peak_bytes);
+    'rounds: for round in 0..=ROUNDS {
+        waiting.retain(|proposal| !known.iter().any(|other| other.excludes(proposal)));
+        let promising = match round {
+            ROUNDS => {
+                waiting.retain(|proposal| proposal.sketch.prefetch_bytes == 0);
+                // The leanest tell what the least is. Then from coarse to fine, so that whatever the effort allows reaches
+                // from end to end.
+                let least = waiting.first().map_or(0, |leanest| leanest.sketch.peak_bytes);
+                let lean = waiting.partition_point(|of| of.sketch.peak_bytes <= least + least / PLACING_MARGIN);
+                let mut all: Vec<Waiting> = waiting.drain(..lean).collect();
+                for resolution in [COARSE, resolution, 0] {
+                    let mut front = pareto_front(waiting.clone());
+                    thin(&mut front, resolution);
+                    waiting.retain(|proposal| !front.contains(proposal));
+                    all.append(&mut front);
+                }
+                all.append(&mut waiting);
+                all
+            }
+            _ => {
+                let mut front = pareto_front(waiting.clone());
+                thin(&mut front, resolution);
+                front
+            }
+        };
+        for proposal in promising {
+            if known.iter().any(|other| other.excludes(&proposal)) {
+                continue;
+            }
+            waiting.retain(|other| *other != proposal);
+            let Sketch { prefetch_bytes, peak_bytes, cycles: sketched } = proposal.sketch;
+            let plans = &chosen[proposal.plans].plans;
+            for plans in orders(graph, plans, prefetch_bytes) {
+                interrupt::ask();
+                let mut program = interleave(graph, &plans, costs)?;
+                prefetch(graph, &mut program, prefetch_bytes);
+                // The other half is for those without, the leanest first: they tell what the least is.
+                if !effort.places(&program, if round < ROUNDS { 2 } else { 1 }) {
+                    continue 'rounds;
+                }
+                let placed = place(&program);
+                let cycles = costs.program(graph, &program, &placed.offsets);
+                let Placement { bytes, offsets } = placed;
+                let proposal = Proposal { plans, prefetch_bytes, fill_bytes: 0, sram_bytes: bytes, cycles };
+                known.push(Placed { proposal, sketched, offsets });
+                if bytes <= peak_bytes + peak_bytes / DRIFT {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(known)
+}
+
+/// The Plans in the directions worth placing, until one of them takes hardly more than is in use.
+fn orders(graph: &CascaderGraph, plans: &[Plan], prefetch_bytes: u64) -> Vec<Vec<Plan>> {
+    let turning = alternating(graph, plans);
+    // Early copies want contiguous room, which a chain that drifts seldom leaves them.
+    if prefetch_bytes > 0 || turning == plans {
+        return vec![turning];
+    }
+    vec![plans.to_vec(), turning]
+}
+
+/// The Plans with every other one of those that make their output piece by piece doing so backwards.
+///
+/// An output that grows into its dying input lies below it if it grows from its first row on, and above it if from its
+/// last: taking turns, a chain of them stays where it is.
+fn alternating(graph: &CascaderGraph, plans: &[Plan]) -> Vec<Plan> {
+    let mut backwards = false;
+    let turn = |plan: &Plan| {
+        // An operator elsewhere need not have an output of its own.
+        let extent = || graph.tensors[graph.output(plan.last) as usize].plane[plan.tiling.roll as usize];
+        let grows = graph.kernel(plan.last).is_some() && plan.stripes[plan.len() - 1] < extent();
+        backwards ^= grows;
+        Plan { backwards: grows && !backwards, ..plan.clone() }
+    };
+    plans.iter().map(turn).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::graph::Work;
+    use crate::model::operation::Primitive;
+    use crate::model::plan::Staging;
+    use crate::proposals::uncascaded;
+    use crate::schedule::prefetch::peak_bytes;
+    use crate::testing::networks::{mobilenet_v1, place, Network};
+
+    fn chain(layers: usize) -> CascaderGraph {
+        let mut net = Network::new([16, 16], 16);
+        let t = (0..layers).fold(0, |t, _| net.window(t, Primitive::Convolution, 3, 1, 16));
+        net.finish(t)
+    }
+
+    /// Every Part on its own, made piece by piece where `striped` says so.
+    fn pieces(graph: &CascaderGraph, striped: &[bool]) -> Vec<Plan> {
+        let plan = |(plan, &striped): (Plan, &bool)| Plan { stripes: vec![if striped { 4 } else { 16 }], ..plan };
+        uncascaded(graph).into_iter().zip(striped).map(plan).collect()
+    }
+
+    fn directions(plans: &[Plan]) -> Vec<bool> {
+        plans.iter().map(|plan| plan.backwards).collect()
+    }
+
+    #[test]
+    fn every_other_output_made_piece_by_piece_is_made_backwards() {
+        let mut graph = chain(5);
+        let turned = |graph: &CascaderGraph, striped: &[bool]| directions(&alternating(graph, &pieces(graph, striped)));
+        assert_eq!(turned(&graph, &[true; 5]), [false, true, false, true, false]);
+        assert_eq!(turned(&graph, &[true, true, false, true, true]), [false, true, false, false, true]);
+        assert_eq!(turned(&graph, &[false; 5]), [false; 5]);
+        // What runs elsewhere is made as a whole.
+        graph.parts[1].work = Work::Opaque { workspace_bytes: 0 };
+        assert_eq!(turned(&graph, &[true; 5]), [false, false, true, false, true]);
+    }
+
+    #[test]
+    fn without_early_copies_outputs_are_tried_forwards_and_in_turns() {
+        let graph = chain(3);
+        let (striped, whole) = (pieces(&graph, &[true; 3]), pieces(&graph, &[false; 3]));
+        let turning = alternating(&graph, &striped);
+        assert_eq!(orders(&graph, &striped, 0), [striped.clone(), turning.clone()]);
+        assert_eq!(orders(&graph, &striped, 16), [turning]);
+        assert_eq!(orders(&graph, &whole, 0), [whole]);
+    }
+
+    #[test]
+    fn a_proposal_placed_excludes_what_takes_as_much_and_is_no_faster() {
+        let (peak_bytes, cycles) = (3200, 100);
+        let excluded = |sram_bytes, took, prefetch_bytes| {
+            let sketch = Sketch { prefetch_bytes, peak_bytes, cycles };
+            let by = |cycles, sketched| {
+                let plans = Vec::new();
+                let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes, cycles };
+                Placed { proposal, sketched, offsets: Vec::new() }.excludes(&Waiting { plans: 0, sketch })
+            };
+            // By the quick clock and by the other one.
+            assert_eq!(by(took, 0), by(0, took));
+            by(took, took)
+        };
+        assert!(excluded(peak_bytes, cycles, 0) && excluded(peak_bytes, cycles, 16));
+        assert!(!excluded(peak_bytes, cycles + 1, 0) && !excluded(peak_bytes, cycles + 1, 16));
+        assert!(!excluded(peak_bytes + 1, cycles, 0));
+        let margin = peak_bytes / PLACING_MARGIN;
+        assert!(excluded(peak_bytes + margin, cycles, 16) && !excluded(peak_bytes + margin + 1, cycles, 16));
+    }
+
+    fn coarsely_placed(
+        graph: &CascaderGraph,
+        chosen: &[Chosen],
+        place: &mut dyn FnMut(&Program) -> Placement,
+    ) -> Result<Vec<Proposal>, PlanError> {
+        let costs = &mut Costs::default();
+        let waiting = sketched(graph, chosen, 0, costs)?;
+        let known = in_rounds(graph, chosen, waiting, 1, &mut Effort::of(&Options::default()), costs, place)?;
+        Ok(pareto_front(known.into_iter().map(|placed| placed.proposal).collect()))
+    }
+
+    #[test]
+    fn outputs_take_turns_only_where_a_placement_drifts() {
+        let graph = chain(4);
+        let plans = pieces(&graph, &[true; 4]);
+        let program = interleave(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+        let peak_bytes = peak_bytes(&program);
+        let chosen = [Chosen { plans: plans.clone(), limits: Vec::new() }];
+        for (more, tries) in [(0, 1), (peak_bytes / DRIFT, 1), (peak_bytes / DRIFT + 1, 2), (peak_bytes, 2)] {
+            let mut tried = 0;
+            let mut drifting = |program: &Program| {
+                tried += 1;
+                let more = if tried == 1 { more } else { 0 };
+                Placement { bytes: peak_bytes + more, ..place(program) }
+            };
+            let found = coarsely_placed(&graph, &chosen, &mut drifting).expect("blocks fit");
+            assert_eq!(tried, tries, "{more} bytes more");
+            let leanest = &found[0];
+            assert_eq!(leanest.sram_bytes, peak_bytes + if tries == 1 { more } else { 0 });
+            let turning = [false, true, false, true];
+            assert_eq!(directions(&leanest.plans), if tries == 1 { [false; 4] } else { turning });
+            assert_eq!(found, pareto_front(found.clone()));
+        }
+    }
+
+    #[test]
+    fn what_a_round_merges_the_next_one_places() {
+        let graph = mobilenet_v1();
+        let staged = |plan: Plan| {
+            let staging = if graph.kernel(plan.first).is_some_and(|kernel| kernel.constant_bytes > 0) {
+                Staging::Whole
+            } else {
+                Staging::InPlace
+            };
+            Plan { staging: vec![staging], ..plan }
+        };
+        let plans: Vec<Plan> = uncascaded(&graph).into_iter().map(staged).collect();
+        let program = interleave(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+        let sketches = sketches(&program, &[]);
+        let mut count = 0;
+        let mut counting = |program: &Program| {
+            count += 1;
+            place(program)
+        };
+        let chosen = [Chosen { plans, limits: Vec::new() }];
+        let found = coarsely_placed(&graph, &chosen, &mut counting).expect("blocks fit");
+        // All are within a factor of two: a round places the ends of what is left, and the last one nothing with copies.
+        let front = pareto_front(sketches.into_iter().map(|sketch| Waiting { plans: 0, sketch }).collect());
+        let limit = |index: usize| front[index].sketch.prefetch_bytes;
+        let last = front.len() - 1;
+        assert!(last > 4 && front[0].cycles() < 2 * front[last].cycles());
+        let early: Vec<u64> = found.iter().map(|proposal| proposal.prefetch_bytes).collect();
+        assert_eq!(early, [0, 1, last - 1, last].map(limit));
+        assert_eq!(count, 4);
+    }
+
+    #[test]
+    fn the_fastest_is_tried_with_its_constants_read_otherwise() {
+        let graph = mobilenet_v1();
+        let plans = uncascaded(&graph);
+        let chosen = vec![Chosen { plans: plans.clone(), limits: Vec::new() }];
+        let placed = super::placed(&graph, chosen, &Options::default(), &mut Costs::default(), &mut place);
+        let (found, _) = placed.expect("blocks fit");
+        let fastest = found.last().expect("something is placed");
+        let otherwise = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+        let reads = |plans: &[Plan]| plans.iter().map(|plan| plan.staging.clone()).collect::<Vec<_>>();
+        assert_eq!(reads(&fastest.plans), reads(&otherwise));
+        assert_ne!(reads(&fastest.plans), reads(&plans));
+    }
+
+    #[test]
+    fn without_early_copies_everything_is_placed() {
+        let graph = chain(4);
+        let chosen: Vec<Chosen> = [1, 2, 3, 4, 5, 6, 8, 16]
+            .map(|stripe| {
+                let plans = uncascaded(&graph).into_iter().map(|plan| Plan { stripes: vec![stripe], ..plan });
+                Chosen { plans: plans.collect(), limits: Vec::new() }
+            })
+            .into();
+        let mut each = Vec::new();
+        for one in &chosen {
+            let program = interleave(&graph, &one.plans, &mut Costs::default()).expect("blocks fit");
+            let placement = place(&program);
+            each.push((placement.bytes, Costs::default().program(&graph, &program, &placement.offsets)));
+        }
+        let front = pareto_front(each);
+        assert!(front.len() > 4, "{front:?}");
+        // So coarse a round merges all but the ends.
+        let found = coarsely_placed(&graph, &chosen, &mut place).expect("blocks fit");
+        assert_eq!(found.iter().map(|one| (one.sram_bytes, one.cycles)).collect::<Vec<_>>(), front);
+    }
+}

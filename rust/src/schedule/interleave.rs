@@ -1,0 +1,338 @@
+//! From Plans to a program: the walk's stripes become steps over buffers.
+//!
+//! Owns the steps, the buffers' extents and what makes a set of Plans legal. Does not choose anything, does not place
+//! buffers, and leaves copies of constants right before their first use.
+
+use smallvec::{smallvec, SmallVec};
+use thiserror::Error;
+
+use crate::cost::{staging_cycles, Costs};
+use crate::model::graph::{CascaderGraph, PartId, TensorId, Work};
+use crate::model::operation::{Cost, Source};
+use crate::model::plan::{Plan, Staging};
+use crate::model::program::{Buffer, Content, Program, Step, Stripe, View};
+use crate::schedule::lifetimes::set_lifetimes;
+use crate::schedule::stripe_order::{is_interior, wanted, StripeOrder};
+use crate::stripe::{Axis, Region, Span};
+use crate::util::interrupt;
+
+/// A fault in a set of Plans.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PlanError {
+    /// Plans overlap, leave Parts out, or name Parts that are not there.
+    #[error("plan {plan} covers parts {first}..={last}; part {expected} is next of {count}")]
+    Cover {
+        /// Index of the Plan.
+        plan: usize,
+        /// Its first Part.
+        first: PartId,
+        /// Its last Part.
+        last: PartId,
+        /// The Part that should come first.
+        expected: usize,
+        /// Parts in the graph.
+        count: usize,
+    },
+    /// Decisions that do not fit the group.
+    #[error("plan {plan}: {fault}")]
+    Decision {
+        /// Index of the Plan.
+        plan: usize,
+        /// What does not fit.
+        fault: &'static str,
+    },
+    /// No OFM block of the encoded depth fits the accelerator's SHRAM for this stripe.
+    #[error("part '{part}': no OFM block fits SHRAM for a stripe of {height}x{width}")]
+    Block {
+        /// The Part.
+        part: String,
+        /// Stripe height.
+        height: i64,
+        /// Stripe width.
+        width: i64,
+    },
+}
+
+/// Turn Plans, which must cover the graph's Parts in order, into a program.
+///
+/// Copies of constants stand right before their first use; `prefetch` moves them ahead.
+pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Program, PlanError> {
+    let mut builder = Builder { graph, costs, program: Program::default(), whole: vec![None; graph.tensors.len()] };
+    let mut expected = 0;
+    for (index, plan) in plans.iter().enumerate() {
+        check_plan(graph, plan, index, expected)?;
+        expected = plan.last as usize + 1;
+        match &graph.parts[plan.first as usize].work {
+            Work::Opaque { workspace_bytes } => builder.call(plan.first, *workspace_bytes),
+            Work::Npu(_) if plan.staging[0] == Staging::Sliced => builder.slices(plan)?,
+            Work::Npu(_) => builder.cascade(plan)?,
+        }
+    }
+    if expected != graph.parts.len() {
+        let (plan, count) = (plans.len(), graph.parts.len());
+        return Err(PlanError::Cover { plan, first: 0, last: 0, expected, count });
+    }
+    builder.place_for_callers();
+    builder.program.tensor_buffers = builder.whole;
+    let mut program = builder.program;
+    set_lifetimes(graph, &mut program);
+    Ok(program)
+}
+
+fn check_plan(graph: &CascaderGraph, plan: &Plan, index: usize, expected: usize) -> Result<(), PlanError> {
+    let count = graph.parts.len();
+    if plan.first as usize != expected || plan.last < plan.first || plan.last as usize >= count {
+        return Err(PlanError::Cover { plan: index, first: plan.first, last: plan.last, expected, count });
+    }
+    let fault = |fault| Err(PlanError::Decision { plan: index, fault });
+    if plan.stripes.len() != plan.len() || plan.staging.len() != plan.len() {
+        return fault("needs one stripe and one staging decision for each part");
+    }
+    let sliced = plan.staging.contains(&Staging::Sliced);
+    if sliced && (plan.is_cascade() || graph.kernel(plan.first).is_none_or(|kernel| kernel.sliced.is_none())) {
+        return fault("only a part on its own whose constants are sliced can be staged in slices");
+    }
+    if plan.stripes.iter().any(|&stripe| stripe < 1) || plan.tiling.tiles < 1 {
+        return fault("stripes and bands are at least 1");
+    }
+    let opaque = (plan.first..=plan.last).any(|part| graph.kernel(part).is_none());
+    if opaque && plan.is_cascade() {
+        return fault("an opaque part cannot be cascaded");
+    }
+    if !opaque {
+        let across = graph.tensors[graph.output(plan.last) as usize].plane[plan.tiling.roll.other() as usize];
+        if i64::from(plan.tiling.tiles) > across {
+            return fault("more bands than the output has rows or columns");
+        }
+        let open = (0..plan.len() - 1).any(|offset| !is_interior(graph, plan, offset));
+        if plan.tiling.tiles > 1 && open {
+            return fault("a group that is cut into bands has a single output");
+        }
+    }
+    Ok(())
+}
+
+struct Builder<'a> {
+    graph: &'a CascaderGraph,
+    costs: &'a mut Costs,
+    program: Program,
+    whole: Vec<Option<u32>>,
+}
+
+impl Builder<'_> {
+    fn buffer(&mut self, content: Content, capacity: [i64; 2], size_bytes: u64) -> u32 {
+        let windows = Vec::new();
+        self.program.buffers.push(Buffer { content, capacity, size_bytes, first_step: 0, last_step: 0, windows });
+        (self.program.buffers.len() - 1) as u32
+    }
+
+    fn whole(&mut self, tensor: TensorId) -> u32 {
+        if let Some(buffer) = self.whole[tensor as usize] {
+            return buffer;
+        }
+        let description = &self.graph.tensors[tensor as usize];
+        let (plane, size) = (description.plane, description.size_bytes());
+        let buffer = self.buffer(Content::Tensor(tensor), plane, size);
+        self.whole[tensor as usize] = Some(buffer);
+        buffer
+    }
+
+    fn call(&mut self, part: PartId, workspace_bytes: u64) {
+        let description = &self.graph.parts[part as usize];
+        let tensors: Vec<TensorId> =
+            description.inputs.iter().map(|input| input.tensor).chain(description.outputs.iter().copied()).collect();
+        for tensor in tensors {
+            self.whole(tensor);
+        }
+        let workspace = (workspace_bytes > 0).then(|| self.buffer(Content::Workspace(part), [0, 0], workspace_bytes));
+        self.program.steps.push(Step::Call { part, workspace });
+    }
+
+    fn cascade(&mut self, plan: &Plan) -> Result<(), PlanError> {
+        let graph = self.graph;
+        let buffers: Vec<u32> = (0..plan.len())
+            .map(|offset| {
+                let tensor = graph.output(plan.first + offset as PartId);
+                if is_interior(graph, plan, offset) {
+                    self.buffer(Content::Rolling(tensor, plan.tiling.roll), [0, 0], 0)
+                } else {
+                    self.whole(tensor)
+                }
+            })
+            .collect();
+        let mut constants = vec![None; plan.len()];
+        for tile in 0..plan.tiling.tiles {
+            let boxes = wanted(graph, plan, tile);
+            let mut order = Vec::new();
+            let mut walk = StripeOrder::new(graph, plan, boxes.iter().map(|b| b[0]).collect());
+            walk.run(&mut |part, span| order.push((part, span)));
+            let alive = walk.alive;
+            for offset in 0..plan.len() {
+                if is_interior(graph, plan, offset) {
+                    self.grow(plan, buffers[offset], offset, boxes[offset], alive[offset]);
+                }
+            }
+            for (part, span) in order {
+                interrupt::ask();
+                self.stripe(plan, part, span, &boxes, &buffers, &mut constants)?;
+            }
+        }
+        self.settle_capacities(plan, &buffers);
+        Ok(())
+    }
+
+    /// Widen a rolling buffer to what one band needs of it.
+    fn grow(&mut self, plan: &Plan, buffer: u32, offset: usize, wanted: [Span; 2], alive: i64) {
+        let stripe = plan.stripes[offset];
+        let rows = wanted[0].len();
+        // Whole stripes, so that no stripe is ever written across the wrap; all rows, where that is not more.
+        let along = ((alive + stripe - 1) / stripe * stripe).min(rows);
+        let roll = plan.tiling.roll;
+        let buffer = &mut self.program.buffers[buffer as usize];
+        buffer.capacity[roll as usize] = buffer.capacity[roll as usize].max(along);
+        buffer.capacity[roll.other() as usize] = buffer.capacity[roll.other() as usize].max(wanted[1].len());
+    }
+
+    /// Give the views of a finished group the capacities of their buffers.
+    fn settle_capacities(&mut self, plan: &Plan, buffers: &[u32]) {
+        let program = &mut self.program;
+        for &buffer in buffers {
+            let buffer = &mut program.buffers[buffer as usize];
+            if let Content::Rolling(tensor, _) = buffer.content {
+                let pixel_bytes = self.graph.tensors[tensor as usize].pixel_bytes;
+                buffer.size_bytes = (buffer.capacity[0] * buffer.capacity[1]) as u64 * pixel_bytes;
+            }
+        }
+        for step in program.steps.iter_mut().rev() {
+            let Step::Stripe(stripe) = step else { continue };
+            if stripe.part < plan.first {
+                break;
+            }
+            for (view, input) in stripe.inputs.iter_mut().zip(self.graph.reads(stripe.part, stripe.slice)) {
+                if self.graph.is_aligned(input) {
+                    view.capacity = program.buffers[view.buffer as usize].capacity;
+                }
+            }
+            stripe.output.capacity = program.buffers[stripe.output.buffer as usize].capacity;
+        }
+    }
+
+    fn stripe(
+        &mut self,
+        plan: &Plan,
+        part: PartId,
+        span: Span,
+        boxes: &[[Span; 2]],
+        buffers: &[u32],
+        constants: &mut [Option<u32>],
+    ) -> Result<(), PlanError> {
+        let graph = self.graph;
+        let roll = plan.tiling.roll;
+        let offset = (part - plan.first) as usize;
+        let region = Region::oriented(roll, span, boxes[offset][1]);
+        if plan.staging[offset] == Staging::Whole && constants[offset].is_none() {
+            constants[offset] = self.copy(part, None);
+        }
+        let mut inputs = SmallVec::new();
+        for input in &graph.parts[part as usize].inputs {
+            let producer = graph.producer[input.tensor as usize].filter(|&p| p >= plan.first);
+            let (buffer, origin) = match producer.map(|p| (p - plan.first) as usize) {
+                Some(inner) => (buffers[inner], self.origin(roll, buffers[inner], boxes[inner])),
+                None => (self.whole(input.tensor), [0, 0]),
+            };
+            let spans = [Axis::Height, Axis::Width].map(|axis| graph.seen(input, axis, region.span(axis)));
+            // Whoever sees the tensor in another shape finds all of it in its buffer, from the first pixel on.
+            let (origin, capacity) = if graph.is_aligned(input) { (origin, [0; 2]) } else { ([0; 2], input.plane) };
+            inputs.push(View { buffer, region: Region { spans }, origin, capacity });
+        }
+        let buffer = buffers[offset];
+        let output = View { buffer, region, origin: self.origin(roll, buffer, boxes[offset]), capacity: [0, 0] };
+        let source = if constants[offset].is_some() { Source::Staged } else { Source::InPlace };
+        let cost = self.cost(part, region, source)?;
+        let stripe = Stripe {
+            part,
+            inputs,
+            output,
+            padding: graph.padding(part, region),
+            constants: constants[offset],
+            slice: None,
+            cost,
+        };
+        self.emit(stripe)
+    }
+
+    /// One operation, or one for each input of a Part that joins them.
+    fn emit(&mut self, stripe: Stripe) -> Result<(), PlanError> {
+        if self.graph.kernel(stripe.part).is_none_or(|kernel| kernel.joined.is_empty()) {
+            self.program.steps.push(Step::Stripe(stripe));
+            return Ok(());
+        }
+        for (slice, &view) in (0..).zip(&stripe.inputs) {
+            let cost = self.cost(stripe.part, stripe.output.region, Source::Slice(slice))?;
+            let copy = Stripe { inputs: smallvec![view], slice: Some(slice), cost, ..stripe.clone() };
+            self.program.steps.push(Step::Stripe(copy));
+        }
+        Ok(())
+    }
+
+    /// A Part on its own, whole in the plane, slice by slice of its output channels.
+    fn slices(&mut self, plan: &Plan) -> Result<(), PlanError> {
+        let start = self.program.steps.len();
+        let whole = Plan { staging: vec![Staging::InPlace], stripes: vec![i64::MAX / 2], ..plan.clone() };
+        self.cascade(&whole)?;
+        let stripes = self.program.steps.split_off(start);
+        let count =
+            self.graph.kernel(plan.first).and_then(|k| k.sliced.as_ref()).map_or(0, |sliced| sliced.bytes.len());
+        for stripe in stripes {
+            let Step::Stripe(stripe) = stripe else { continue };
+            for slice in 0..count as u32 {
+                let constants = self.copy(plan.first, Some(slice));
+                let cost = self.cost(plan.first, stripe.output.region, Source::Slice(slice))?;
+                let part = Stripe { constants, slice: Some(slice), cost, ..stripe.clone() };
+                self.program.steps.push(Step::Stripe(part));
+            }
+        }
+        Ok(())
+    }
+
+    fn cost(&mut self, part: PartId, region: Region, source: Source) -> Result<Cost, PlanError> {
+        let [height, width] = region.spans.map(Span::len);
+        self.costs.stripe(self.graph, part, [height, width], source).ok_or_else(|| PlanError::Block {
+            part: self.graph.parts[part as usize].name.clone(),
+            height,
+            width,
+        })
+    }
+
+    /// Where a buffer's first pixel lies in its tensor: a rolling buffer starts at its band, a whole one at zero.
+    fn origin(&self, roll: Axis, buffer: u32, wanted: [Span; 2]) -> [i64; 2] {
+        match self.program.buffers[buffer as usize].content {
+            Content::Rolling(..) => {
+                let region = Region::oriented(roll, wanted[0], wanted[1]);
+                region.spans.map(|span| span.start)
+            }
+            _ => [0, 0],
+        }
+    }
+
+    fn copy(&mut self, part: PartId, slice: Option<u32>) -> Option<u32> {
+        let bytes = self.graph.kernel(part)?.encoding(Source::copied(slice))?.bytes;
+        if bytes == 0 {
+            return None;
+        }
+        let cycles = staging_cycles(&self.graph.device, bytes);
+        let buffer = self.buffer(Content::Constants(part), [0, 0], bytes);
+        self.program.steps.push(Step::Copy { part, buffer, slice, cycles });
+        Some(buffer)
+    }
+
+    /// A caller's tensor that no Part touches has a place too.
+    fn place_for_callers(&mut self) {
+        for tensor in 0..self.graph.tensors.len() as TensorId {
+            let description = &self.graph.tensors[tensor as usize];
+            if description.is_input || description.is_output {
+                self.whole(tensor);
+            }
+        }
+    }
+}

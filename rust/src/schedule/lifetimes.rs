@@ -1,0 +1,303 @@
+//! When the bytes of a program's buffers are in use: rows of a whole tensor appear as they are made and die when read last.
+//!
+//! Owns buffers' lifetimes and the windows of live bytes within them. A row is live from the step that writes it first to
+//! the step that reads it last, both included, so two tensors may share bytes where the one's rows are dead before the
+//! other's are made. A rolling buffer is live as a whole while it holds a row that is still to be read. Staged constants and
+//! workspace are live from first to last use.
+
+use smallvec::{smallvec, SmallVec};
+
+use crate::model::graph::CascaderGraph;
+use crate::model::program::{Buffer, Content, LiveWindow, Program, Step, View};
+use crate::stripe::Span;
+
+/// First write and last use of each row of one buffer, as steps.
+struct Rows {
+    written: Vec<u32>,
+    used: Vec<u32>,
+}
+
+impl Rows {
+    fn new(count: i64) -> Rows {
+        Rows { written: vec![u32::MAX; count as usize], used: vec![0; count as usize] }
+    }
+
+    fn all(&self) -> (i64, i64) {
+        (0, self.written.len() as i64)
+    }
+
+    fn write(&mut self, (from, to): (i64, i64), step: u32) {
+        for row in from as usize..to as usize {
+            self.written[row] = self.written[row].min(step);
+            self.used[row] = self.used[row].max(step);
+        }
+    }
+
+    fn read(&mut self, (from, to): (i64, i64), step: u32) {
+        for used in &mut self.used[from as usize..to as usize] {
+            *used = (*used).max(step);
+        }
+    }
+}
+
+/// Set every buffer's lifetime and, where not all of it is live from its first to its last use, its windows.
+pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
+    let mut rows: Vec<Rows> = program.buffers.iter().map(|b| Rows::new(rows_of(b.content, b.capacity))).collect();
+    for (step, action) in (0u32..).zip(&program.steps) {
+        match action {
+            Step::Copy { buffer, .. } => rows[*buffer as usize].write((0, 1), step),
+            Step::Stripe(stripe) => {
+                for view in &stripe.inputs {
+                    let span = touched(program, view, &rows[view.buffer as usize]);
+                    rows[view.buffer as usize].read(span, step);
+                }
+                if let Some(buffer) = stripe.constants {
+                    rows[buffer as usize].read((0, 1), step);
+                }
+                let span = touched(program, &stripe.output, &rows[stripe.output.buffer as usize]);
+                rows[stripe.output.buffer as usize].write(span, step);
+            }
+            Step::Call { part, workspace } => {
+                let description = &graph.parts[*part as usize];
+                for tensor in description.inputs.iter().map(|input| input.tensor) {
+                    if let Some(buffer) = program.tensor_buffers[tensor as usize] {
+                        let all = rows[buffer as usize].all();
+                        rows[buffer as usize].read(all, step);
+                    }
+                }
+                let made = description.outputs.iter().filter_map(|&tensor| program.tensor_buffers[tensor as usize]);
+                for buffer in made.chain(*workspace) {
+                    let all = rows[buffer as usize].all();
+                    rows[buffer as usize].write(all, step);
+                }
+            }
+        }
+    }
+    let end = (program.steps.len() as u32).max(1);
+    for (buffer, rows) in program.buffers.iter_mut().zip(&mut rows) {
+        if let Content::Tensor(tensor) = buffer.content {
+            let description = &graph.tensors[tensor as usize];
+            let all = rows.all();
+            if description.is_input {
+                rows.write(all, 0);
+            }
+            if description.is_output {
+                rows.read(all, end - 1);
+            }
+        }
+        buffer.first_step = rows.written.iter().copied().min().unwrap_or(0);
+        buffer.last_step = rows.used.iter().copied().max().unwrap_or(0) + 1;
+        buffer.windows = windows(rows, buffer.size_bytes / rows.written.len() as u64);
+    }
+    rest(program);
+}
+
+/// What a rolling buffer holds that is still to be read, while its uses are followed backwards.
+struct Wanted {
+    capacity: [i64; 2],
+    /// The axis along which it rolls.
+    axis: usize,
+    /// By rows, or columns, of the buffer.
+    wanted: SmallVec<[bool; 16]>,
+    /// One past the last step of the use that goes on.
+    end: Option<u32>,
+    /// Steps in which it is live, the last ones first.
+    live: Vec<(u32, u32)>,
+}
+
+impl Wanted {
+    /// Of a buffer; none unless it rolls.
+    fn of(buffer: &Buffer) -> Option<Wanted> {
+        let Content::Rolling(_, axis) = buffer.content else { return None };
+        let (capacity, axis) = (buffer.capacity, axis as usize);
+        let wanted = smallvec![false; capacity[axis] as usize];
+        Some(Wanted { capacity, axis, wanted, end: None, live: Vec::new() })
+    }
+
+    /// It is used at `step`, before those known; `is_held` tells whether it holds the box before that.
+    fn touch(&mut self, view: &View, step: u32, is_held: bool) {
+        let end = *self.end.get_or_insert(step + 1);
+        let (capacity, origin) = (self.capacity[self.axis], view.origin[self.axis]);
+        // Who sees the buffer differently than it is laid out uses all of it.
+        let alike = view.capacity == self.capacity;
+        let span = if alike { view.region.spans[self.axis] } else { Span::new(origin, origin + capacity) };
+        for place in span.start..span.end {
+            self.wanted[(place - origin).rem_euclid(capacity) as usize] = is_held;
+        }
+        if !self.wanted.contains(&true) {
+            self.live.push((step, end));
+            self.end = None;
+        }
+    }
+}
+
+/// Set the windows of rolling buffers: nothing of one is live from the last read of all that it holds to the next write.
+fn rest(program: &mut Program) {
+    let mut known: Vec<Option<Wanted>> = program.buffers.iter().map(Wanted::of).collect();
+    for (step, action) in program.steps.iter().enumerate().rev() {
+        let (Step::Stripe(stripe), step) = (action, step as u32) else { continue };
+        for view in &stripe.inputs {
+            known[view.buffer as usize].iter_mut().for_each(|wanted| wanted.touch(view, step, true));
+        }
+        // What is joined from several inputs holds the first of them while the others are added.
+        let is_added = stripe.slice.is_some_and(|slice| slice > 0);
+        known[stripe.output.buffer as usize].iter_mut().for_each(|wanted| wanted.touch(&stripe.output, step, is_added));
+    }
+    for (buffer, wanted) in program.buffers.iter_mut().zip(known) {
+        let Some(wanted) = wanted.filter(|wanted| wanted.live.len() > 1) else { continue };
+        let (mut at, size) = (buffer.first_step, buffer.size_bytes);
+        for (first_step, last_step) in wanted.live.into_iter().rev() {
+            if at < first_step {
+                buffer.windows.push(LiveWindow { first_step: at, last_step: first_step, low: 0, high: 0 });
+            }
+            buffer.windows.push(LiveWindow { first_step, last_step, low: 0, high: size });
+            at = last_step;
+        }
+    }
+}
+
+/// Rows that live and die by themselves: a whole tensor's; anything else counts as one.
+fn rows_of(content: Content, capacity: [i64; 2]) -> i64 {
+    match content {
+        Content::Tensor(_) => capacity[0],
+        _ => 1,
+    }
+}
+
+/// Rows of its buffer that a view touches; all of them where it sees the buffer differently than it is laid out.
+fn touched(program: &Program, view: &View, rows: &Rows) -> (i64, i64) {
+    let buffer = &program.buffers[view.buffer as usize];
+    if rows.written.len() == 1 || view.capacity != buffer.capacity {
+        return rows.all();
+    }
+    (view.region.spans[0].start, view.region.spans[0].end)
+}
+
+/// The live rows over time as windows of bytes; none if all rows live equally long.
+fn windows(rows: &Rows, row_bytes: u64) -> Vec<LiveWindow> {
+    let mut changes: Vec<u32> = rows.written.iter().copied().chain(rows.used.iter().map(|&step| step + 1)).collect();
+    changes.sort_unstable();
+    changes.dedup();
+    if changes.len() <= 2 {
+        return Vec::new();
+    }
+    let mut found: Vec<LiveWindow> = Vec::new();
+    for period in changes.windows(2) {
+        let live = |row: &usize| rows.written[*row] <= period[0] && period[0] <= rows.used[*row];
+        let count = rows.written.len();
+        let low = (0..count).find(live).unwrap_or(0) as u64 * row_bytes;
+        let high = (0..count).rev().find(live).map_or(0, |row| row + 1) as u64 * row_bytes;
+        match found.last_mut() {
+            Some(last) if (last.low, last.high) == (low, high) => last.last_step = period[1],
+            _ => found.push(LiveWindow { first_step: period[0], last_step: period[1], low, high }),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::Costs;
+    use crate::model::operation::Primitive;
+    use crate::model::plan::{Plan, Staging};
+    use crate::schedule::interleave::interleave;
+    use crate::stripe::{Axis, Tiling};
+    use crate::testing::networks::Network;
+
+    /// One cascade of a whole network, its stripes one row or column each, in this many bands.
+    fn cascade(graph: &CascaderGraph, roll: Axis, tiles: u32) -> Program {
+        let count = graph.parts.len();
+        let tiling = Tiling { roll, tiles };
+        let (stripes, staging) = (vec![1; count], vec![Staging::InPlace; count]);
+        let plan = Plan { first: 0, last: count as u32 - 1, tiling, backwards: false, stripes, staging };
+        interleave(graph, &[plan], &mut Costs::default()).expect("a legal plan")
+    }
+
+    fn rolls(buffer: &Buffer, tensor: u32) -> bool {
+        matches!(buffer.content, Content::Rolling(t, _) if t == tensor)
+    }
+
+    /// Steps in which the rolling buffer of a tensor is live.
+    fn live(program: &Program, tensor: u32) -> Vec<u32> {
+        let buffer = program.buffers.iter().find(|buffer| rolls(buffer, tensor)).expect("a rolling buffer");
+        let size = buffer.size_bytes;
+        assert!(buffer.windows.iter().all(|w| w.low == 0 && (w.high == 0 || w.high == size)));
+        assert!(buffer.windows.windows(2).all(|pair| pair[0].last_step == pair[1].first_step));
+        let window = |step: u32| buffer.windows.iter().find(|w| w.first_step <= step && step < w.last_step);
+        (buffer.first_step..buffer.last_step).filter(|&step| window(step).is_none_or(|w| w.high > 0)).collect()
+    }
+
+    /// Steps that touch the rolling buffer of a tensor.
+    fn touched(program: &Program, tensor: u32) -> Vec<u32> {
+        let is_it = |view: &View| rolls(&program.buffers[view.buffer as usize], tensor);
+        let touches = |step: &Step| match step {
+            Step::Stripe(stripe) => is_it(&stripe.output) || stripe.inputs.iter().any(is_it),
+            _ => false,
+        };
+        (0..).zip(&program.steps).filter(|(_, step)| touches(step)).map(|(index, _)| index).collect()
+    }
+
+    #[test]
+    fn a_buffer_is_not_live_while_nothing_in_it_is_wanted() {
+        for (roll, tiles) in [(Axis::Height, 1), (Axis::Width, 1), (Axis::Height, 3), (Axis::Width, 3)] {
+            let mut net = Network::new([12, 13], 16);
+            let spread = net.window(0, Primitive::Depthwise, 3, 1, 16);
+            let mixed = net.window(spread, Primitive::Convolution, 1, 1, 16);
+            let out = net.window(mixed, Primitive::Depthwise, 3, 1, 16);
+            let graph = net.finish(out);
+            let program = cascade(&graph, roll, tiles);
+            // A row that one kernel alone reads is wanted until then; of three, two are wanted for the next stripe as well.
+            assert_eq!(live(&program, spread), touched(&program, spread));
+            assert!(live(&program, spread).len() < live(&program, mixed).len());
+            let rests = touched(&program, mixed).iter().filter(|step| !live(&program, mixed).contains(step)).count();
+            assert_eq!(rests, 0);
+            let bands = live(&program, mixed).windows(2).filter(|pair| pair[1] > pair[0] + 1).count();
+            assert_eq!(bands, tiles as usize - 1);
+        }
+    }
+
+    #[test]
+    fn who_sees_a_buffer_otherwise_wants_all_of_it() {
+        let mut net = Network::new([6, 4], 16);
+        let spread = net.window(0, Primitive::Depthwise, 3, 1, 16);
+        let out = net.window(spread, Primitive::Convolution, 1, 1, 16);
+        let graph = net.finish(out);
+        let mut program = cascade(&graph, Axis::Height, 1);
+        // The rows of a buffer that holds them all, made from the last to the first, are read as one.
+        let buffer = program.buffers.iter_mut().find(|buffer| rolls(buffer, spread));
+        buffer.expect("a rolling buffer").capacity = [6, 4];
+        let part = |step: &Step| if let Step::Stripe(stripe) = step { stripe.part } else { 0 };
+        program.steps.sort_by_key(part);
+        program.steps.truncate(7);
+        program.steps[..6].reverse();
+        for step in &mut program.steps {
+            let Step::Stripe(stripe) = step else { continue };
+            stripe.output.capacity = [6, 4];
+            if stripe.part == 1 {
+                stripe.inputs[0].region.spans = [1, 24].map(|extent| Span::new(0, extent));
+                stripe.inputs[0].capacity = [1, 24];
+            }
+        }
+        program.steps.insert(3, Step::Copy { part: 0, buffer: 0, slice: None, cycles: 0 });
+        set_lifetimes(&graph, &mut program);
+        assert_eq!(live(&program, spread), (0..8).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn what_is_joined_is_held_while_more_is_added() {
+        let mut net = Network::new([9, 7], 16);
+        let branches = [1, 3].map(|kernel| net.window(0, Primitive::Depthwise, kernel, 1, 16));
+        let joined = net.join(&[branches[1], branches[0]]);
+        let out = net.window(joined, Primitive::Convolution, 1, 1, 16);
+        let graph = net.finish(out);
+        let mut program = cascade(&graph, Axis::Height, 1);
+        // Something else between the two inputs of a stripe.
+        let second = |step: &Step| matches!(step, Step::Stripe(stripe) if stripe.slice == Some(1));
+        let at = program.steps.iter().position(second).expect("two inputs");
+        program.steps.insert(at, Step::Copy { part: 0, buffer: 0, slice: None, cycles: 0 });
+        set_lifetimes(&graph, &mut program);
+        assert!(live(&program, joined).contains(&(at as u32)));
+        assert!(live(&program, joined).len() > touched(&program, joined).len());
+    }
+}

@@ -1,0 +1,189 @@
+//! What a placement leaves free of the arena, slot by slot, and where in it a copy of constants can begin earliest.
+//!
+//! Owns the free bytes while copies are issued one after the other. Does not move anything that lies already: tensors,
+//! rolling buffers and workspace stay where they were placed, and only constants find new places.
+
+use smallvec::{smallvec, SmallVec};
+
+use super::issue::{Copy, Issuer, Memory};
+use crate::model::graph::ALIGNMENT;
+use crate::model::program::{ByteRange, Content, Program};
+
+type Ranges = SmallVec<[ByteRange; 8]>;
+
+/// Constants that lie in the arena from slot `reserved` to slot `last`, both included.
+#[derive(Clone, Copy)]
+struct Taken {
+    reserved: usize,
+    last: usize,
+    range: ByteRange,
+}
+
+/// The arena while copies are issued.
+pub struct Holes<'a> {
+    arena: &'a Arena,
+    room_bytes: u64,
+    /// By copy: where its constants lie; those not issued yet, where they would lie without early copies.
+    taken: Vec<Taken>,
+}
+
+/// What a placed program keeps of the arena apart from its constants, and where these lie.
+pub struct Arena {
+    /// By slot, ascending and apart from each other.
+    busy: Vec<Ranges>,
+    /// By copy.
+    constants: Vec<Taken>,
+    /// By slot, the copies whose constants are used there last.
+    ending: Vec<SmallVec<[u32; 2]>>,
+}
+
+impl Arena {
+    /// Of a program whose copies stand right before their first use and whose buffers lie at `offsets`.
+    pub fn new(program: &Program, issuer: &Issuer, offsets: &[u64]) -> Arena {
+        let mut slot_of = Vec::with_capacity(program.steps.len() + 1);
+        let mut others = issuer.others.iter().peekable();
+        for step in 0..=program.steps.len() {
+            slot_of.push(issuer.others.len() - others.len());
+            others.next_if(|&&other| other == step);
+        }
+        let slots = |first: u32, last: u32| slot_of[first as usize]..slot_of[last as usize];
+        let mut busy: Vec<Ranges> = vec![SmallVec::new(); issuer.others.len()];
+        for (buffer, &offset) in program.buffers.iter().zip(offsets) {
+            if matches!(buffer.content, Content::Constants(_)) {
+                continue;
+            }
+            let mut add = |first, last, low: u64, high: u64| {
+                if low < high {
+                    let range = (offset + low / ALIGNMENT * ALIGNMENT, offset + high.next_multiple_of(ALIGNMENT));
+                    busy[slots(first, last)].iter_mut().for_each(|ranges| ranges.push(range));
+                }
+            };
+            if buffer.windows.is_empty() {
+                add(buffer.first_step, buffer.last_step, 0, buffer.size_bytes);
+            }
+            for window in &buffer.windows {
+                add(window.first_step, window.last_step, window.low, window.high);
+            }
+        }
+        busy.iter_mut().for_each(merge);
+        let mut ending: Vec<SmallVec<[u32; 2]>> = vec![SmallVec::new(); issuer.others.len()];
+        let taken = |(index, copy): (u32, &Copy)| {
+            let buffer = &program.buffers[copy.buffer as usize];
+            let last = slot_of[buffer.last_step as usize] - 1;
+            ending[last].push(index);
+            let offset = offsets[copy.buffer as usize];
+            Taken { reserved: copy.user, last, range: (offset, offset + copy.bytes) }
+        };
+        let constants = (0u32..).zip(&issuer.copies).map(taken).collect();
+        Arena { busy, constants, ending }
+    }
+
+    /// One past the last byte of all but constants.
+    pub fn busy_bytes(&self) -> u64 {
+        self.busy.iter().flatten().map(|range| range.1).max().unwrap_or(0)
+    }
+}
+
+impl Holes<'_> {
+    /// Of the first `room_bytes` of an arena, which are no fewer than its program takes.
+    pub fn new(arena: &Arena, room_bytes: u64) -> Holes<'_> {
+        Holes { arena, room_bytes, taken: arena.constants.clone() }
+    }
+
+    /// One past the last byte of any constants.
+    pub fn end(&self) -> u64 {
+        self.taken.iter().map(|taken| taken.range.1).max().unwrap_or(0)
+    }
+
+    /// Where the constants of copy `index` lie.
+    pub fn offset(&self, index: usize) -> u64 {
+        self.taken[index].range.0
+    }
+}
+
+impl Memory for Holes<'_> {
+    fn free_from(&mut self, index: usize, copy: &Copy, least: usize) -> usize {
+        let Taken { last, .. } = self.taken[index];
+        let mut free: Ranges = smallvec![(0, self.room_bytes)];
+        for slot in copy.user..=last {
+            self.arena.busy[slot].iter().for_each(|&range| subtract(&mut free, range, copy.bytes));
+        }
+        for (other, taken) in self.taken.iter().enumerate() {
+            if other != index && taken.reserved <= last && copy.user <= taken.last {
+                subtract(&mut free, taken.range, copy.bytes);
+            }
+        }
+        let mut reserved = copy.user;
+        let mut known = free.clone();
+        while reserved > least && !free.is_empty() {
+            let slot = reserved - 1;
+            // What keeps its place from one slot to the next is in the way of nothing new.
+            if self.arena.busy[slot] != self.arena.busy[reserved] {
+                self.arena.busy[slot].iter().for_each(|&range| subtract(&mut free, range, copy.bytes));
+            }
+            for &other in self.arena.ending[slot].iter().filter(|&&other| other as usize != index) {
+                subtract(&mut free, self.taken[other as usize].range, copy.bytes);
+            }
+            if !free.is_empty() {
+                known.clone_from(&free);
+                reserved = slot;
+            }
+        }
+        // The tightest hole leaves the others whole.
+        if let Some(&(_, high)) = known.iter().min_by_key(|(low, high)| (high - low, u64::MAX - high)) {
+            self.taken[index] = Taken { reserved, last, range: (high - copy.bytes, high) };
+        }
+        reserved
+    }
+
+    fn take(&mut self, index: usize, _: &Copy, reserved: usize) {
+        self.taken[index].reserved = reserved;
+    }
+}
+
+/// Sort ranges, and make one of those that meet.
+fn merge(ranges: &mut Ranges) {
+    ranges.sort_unstable();
+    ranges.dedup_by(|next, range| {
+        let meets = next.0 <= range.1;
+        if meets {
+            range.1 = range.1.max(next.1);
+        }
+        meets
+    });
+}
+
+/// Take `range` out of those that are `free`, ascending; what is left of any that is shorter than `least` goes.
+fn subtract(free: &mut Ranges, (low, high): ByteRange, least: u64) {
+    let mut index = 0;
+    while index < free.len() {
+        let (from, to) = free[index];
+        if to <= low {
+            index += 1;
+            continue;
+        }
+        if from >= high {
+            return;
+        }
+        let below = (from, low.max(from));
+        let above = (high.min(to), to);
+        match (below.1 - below.0 >= least, above.1 - above.0 >= least) {
+            (true, true) => {
+                free[index] = below;
+                free.insert(index + 1, above);
+                index += 2;
+            }
+            (true, false) => {
+                free[index] = below;
+                index += 1;
+            }
+            (false, true) => {
+                free[index] = above;
+                index += 1;
+            }
+            (false, false) => {
+                free.remove(index);
+            }
+        }
+    }
+}

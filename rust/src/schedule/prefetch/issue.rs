@@ -1,0 +1,182 @@
+//! A program as its two engines see it: copies of constants in one lane, all else in the other.
+//!
+//! Forwards, with the kernels' times, follows at which step each copy is issued: not before it is wanted, not before memory
+//! allows, and not so early that the front end would stand still waiting for the transfer before. Owns both queues. From
+//! when on a copy is wanted is for `latest_start` to say, how much memory there is for others.
+
+use crate::model::device::KERNELS_IN_FLIGHT;
+use crate::model::graph::aligned;
+use crate::model::program::{Program, Step};
+use crate::schedule::estimate::{Estimate, Load};
+
+/// A copy, and the kernel that waits for it.
+pub struct Copy {
+    pub step: usize,
+    pub buffer: u32,
+    pub user: usize,
+    pub bytes: u64,
+    pub cycles: u64,
+}
+
+/// A program as its two engines see it: copies in order, and everything else in order. A slot is a place right before
+/// one of the others.
+#[derive(Default)]
+pub struct Issuer {
+    pub copies: Vec<Copy>,
+    pub others: Vec<usize>,
+    /// What each of the others takes, None for what runs elsewhere.
+    pub loads: Vec<Option<Load>>,
+    /// Bytes in use at each of the others, copies standing right before their first use.
+    pub live: Vec<u64>,
+    /// First slot of the NPU run that each of the others belongs to.
+    pub run: Vec<usize>,
+    /// Slots before which no copy needs to be issued.
+    pub latest_starts: Vec<usize>,
+    /// The same by other ideas of when a copy is best issued.
+    pub other_starts: Vec<Vec<usize>>,
+}
+
+/// Where a copy is issued, and from which slot on its buffer is kept free for it.
+#[derive(Clone, Copy)]
+pub struct IssueSlot {
+    pub slot: usize,
+    pub reserved: usize,
+}
+
+/// Where all copies are issued.
+pub struct Issue {
+    pub places: Vec<IssueSlot>,
+    pub peak_bytes: u64,
+    pub cycles: u64,
+}
+
+impl Issuer {
+    /// Without latest starts.
+    pub fn new(program: &Program) -> Issuer {
+        let mut issuer = Issuer::default();
+        let live = live_bytes(program);
+        let mut run = 0;
+        for (index, step) in program.steps.iter().enumerate() {
+            let slot = issuer.others.len();
+            match step {
+                &Step::Copy { buffer, cycles, .. } => {
+                    let bytes = aligned(program.buffers[buffer as usize].size_bytes);
+                    issuer.copies.push(Copy { step: index, buffer, user: slot, bytes, cycles });
+                    continue;
+                }
+                Step::Stripe(stripe) => issuer.loads.push(Some(Load::of(stripe))),
+                Step::Call { .. } => {
+                    run = slot + 1;
+                    issuer.loads.push(None);
+                }
+            }
+            issuer.others.push(index);
+            issuer.live.push(live[index]);
+            issuer.run.push(run.min(slot));
+        }
+        issuer
+    }
+
+    /// Where copies are issued as their latest_starts and `limit_bytes` in use say.
+    pub fn issued(&self, limit_bytes: u64) -> Issue {
+        self.issue(&self.latest_starts, limit_bytes)
+    }
+
+    /// Issue every copy where it is wanted or, if memory or the transfer before do not allow that, as soon as they do.
+    pub fn issue(&self, wanted: &[usize], limit_bytes: u64) -> Issue {
+        let mut live = Live { bytes: self.live.clone(), limit_bytes };
+        let (places, cycles) = self.issue_into(wanted, &mut live);
+        Issue { places, peak_bytes: live.bytes.into_iter().max().unwrap_or(0), cycles }
+    }
+
+    /// The same with whatever tells from when on memory is free; the places and the cycles that it takes.
+    pub fn issue_into(&self, wanted: &[usize], memory: &mut impl Memory) -> (Vec<IssueSlot>, u64) {
+        let mut places: Vec<IssueSlot> = Vec::with_capacity(self.copies.len());
+        let mut ready = vec![None; self.others.len()];
+        let mut clock = Estimate::default();
+        let mut next = None;
+        for (slot, load) in self.loads.iter().enumerate() {
+            while let Some(copy) = self.copies.get(places.len()) {
+                let index = places.len();
+                let earliest = *next.get_or_insert_with(|| self.earliest(index, wanted[index], memory));
+                if slot < earliest.slot || (slot < copy.user && clock.copies_late()) {
+                    break;
+                }
+                let reserved = earliest.reserved.max(slot.saturating_sub(KERNELS_IN_FLIGHT));
+                memory.take(index, copy, reserved);
+                ready[copy.user] = Some(clock.copy(copy.cycles, slot - reserved));
+                places.push(IssueSlot { slot, reserved });
+                next = None;
+            }
+            match load {
+                Some(load) => clock.kernel(*load, ready[slot]),
+                None => clock.call(),
+            }
+        }
+        (places, clock.end())
+    }
+
+    /// The first slot from `wanted` on at which memory allows copy `index` to be issued.
+    fn earliest(&self, index: usize, wanted: usize, memory: &mut impl Memory) -> IssueSlot {
+        let copy = &self.copies[index];
+        let run = self.run[copy.user];
+        let least = wanted.saturating_sub(KERNELS_IN_FLIGHT).max(run);
+        let reserved = memory.free_from(index, copy, least);
+        let free = if reserved == run { run } else { reserved + KERNELS_IN_FLIGHT };
+        IssueSlot { slot: free.max(wanted).min(copy.user), reserved }
+    }
+}
+
+/// What tells from when on a copy's constants have room.
+pub trait Memory {
+    /// The first slot, none before `least`, from which on there is room for the constants of copy `index` until they are used.
+    fn free_from(&mut self, index: usize, copy: &Copy, least: usize) -> usize;
+    /// They have it from slot `reserved` on.
+    fn take(&mut self, index: usize, copy: &Copy, reserved: usize);
+}
+
+/// A limit on the bytes in use, wherever they lie.
+struct Live {
+    /// In use at each of the others.
+    bytes: Vec<u64>,
+    limit_bytes: u64,
+}
+
+impl Memory for Live {
+    fn free_from(&mut self, _: usize, copy: &Copy, least: usize) -> usize {
+        let mut reserved = copy.user;
+        while reserved > least && self.bytes[reserved - 1] + copy.bytes <= self.limit_bytes {
+            reserved -= 1;
+        }
+        reserved
+    }
+
+    fn take(&mut self, _: usize, copy: &Copy, reserved: usize) {
+        self.bytes[reserved..copy.user].iter_mut().for_each(|bytes| *bytes += copy.bytes);
+    }
+}
+
+/// Bytes in use at each step.
+pub fn live_bytes(program: &Program) -> Vec<u64> {
+    let mut change = vec![0i64; program.steps.len() + 2];
+    for buffer in &program.buffers {
+        let mut add = |from: u32, to: u32, bytes: u64| {
+            change[from as usize] += aligned(bytes) as i64;
+            change[to as usize] -= aligned(bytes) as i64;
+        };
+        if buffer.windows.is_empty() {
+            add(buffer.first_step, buffer.last_step, buffer.size_bytes);
+        }
+        for window in &buffer.windows {
+            add(window.first_step, window.last_step, window.high - window.low);
+        }
+    }
+    let mut alive = 0;
+    change[..program.steps.len()]
+        .iter()
+        .map(|&step| {
+            alive += step;
+            alive as u64
+        })
+        .collect()
+}

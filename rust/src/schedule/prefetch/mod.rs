@@ -1,0 +1,355 @@
+//! Copies of constants are issued early, so that they run while kernels before them do.
+//!
+//! `latest_start` says from which step on each copy is wanted, `issue` when memory and the transfers before it let it be issued,
+//! `holes` where in the arena of a placed program there is room for it.
+//! Owns the limits on memory worth trying for that, and the program that comes of it. The times are `estimate`'s.
+
+mod holes;
+mod issue;
+mod latest_start;
+
+use crate::model::graph::{aligned, CascaderGraph};
+use crate::model::program::{Placement, Program};
+use crate::schedule::estimate::total_cycles;
+use crate::schedule::lifetimes::set_lifetimes;
+use holes::{Arena, Holes};
+use issue::{live_bytes, IssueSlot, Issuer};
+
+/// The limit below what the program takes anyway spares one part in this of it: early copies are hard to place.
+const LEAN: u64 = 4;
+/// How often the range of limits is halved, in ratio.
+const HALVINGS: u32 = 3;
+
+/// Most bytes in use at any step.
+pub fn peak_bytes(program: &Program) -> u64 {
+    live_bytes(program).into_iter().max().unwrap_or(0)
+}
+
+/// Issue copies early where no more than `limit_bytes` are then in use at any step.
+///
+/// The buffer of such a copy belongs to it as long before as kernels in flight may still use other bytes: one that had
+/// to wait for them would hold up the front end, and the transfers behind it.
+pub fn prefetch(graph: &CascaderGraph, program: &mut Program, limit_bytes: u64) {
+    let issuer = with_latest_starts(program);
+    if issuer.copies.is_empty() || limit_bytes == 0 {
+        return;
+    }
+    let issue = issuer.issued(limit_bytes);
+    issue_at(graph, program, &issuer, &issue.places);
+}
+
+/// Let copies stand where they are issued.
+fn issue_at(graph: &CascaderGraph, program: &mut Program, issuer: &Issuer, places: &[IssueSlot]) {
+    let mut copies = issuer.copies.iter().zip(places).peekable();
+    let mut order = Vec::with_capacity(program.steps.len());
+    let mut reserved = Vec::new();
+    let mut moved = Vec::with_capacity(issuer.others.len());
+    for (slot, &step) in issuer.others.iter().enumerate() {
+        while let Some((copy, place)) = copies.next_if(|(_, place)| place.slot <= slot) {
+            if place.reserved < slot {
+                reserved.push((copy.buffer, moved[place.reserved]));
+            }
+            order.push(copy.step);
+        }
+        moved.push(order.len() as u32);
+        order.push(step);
+    }
+    program.steps = order.into_iter().map(|step| program.steps[step].clone()).collect();
+    set_lifetimes(graph, program);
+    for (buffer, first_step) in reserved {
+        program.buffers[buffer as usize].first_step = first_step;
+    }
+}
+
+/// A program and what a placement of it leaves free for its copies, which may be issued early and lie elsewhere then.
+pub struct Filling {
+    issuer: Issuer,
+    arena: Arena,
+    placed: Placement,
+}
+
+/// Copies issued into holes of an arena.
+struct Filled<'a> {
+    cycles: u64,
+    places: Vec<IssueSlot>,
+    holes: Holes<'a>,
+}
+
+impl Filling {
+    /// Of a program whose copies stand right before their first use; None if it has none. The placement may be that of the
+    /// same program with its copies issued early.
+    pub fn new(program: &Program, placed: Placement) -> Option<Filling> {
+        let issuer = with_latest_starts(program);
+        if issuer.copies.is_empty() {
+            return None;
+        }
+        let arena = Arena::new(program, &issuer, &placed.offsets);
+        Some(Filling { issuer, arena, placed })
+    }
+
+    /// Cycles by the quick clock if copies find room wherever no more than `room_bytes` are in use.
+    pub fn least_cycles(&self, room_bytes: u64) -> u64 {
+        self.issuer.issued(room_bytes).cycles
+    }
+
+    /// Cycles by the quick clock, and bytes of the arena, with copies issued into what is free of its first `room_bytes`,
+    /// which are no fewer than those placed.
+    pub fn sketch(&self, room_bytes: u64) -> (u64, u64) {
+        let filled = self.fill(room_bytes);
+        let constants = filled.holes.end();
+        (self.arena.busy_bytes().max(constants), filled.cycles)
+    }
+
+    /// Issue the program's copies so; where everything lies then.
+    pub fn apply(&self, graph: &CascaderGraph, program: &mut Program, room_bytes: u64) -> Placement {
+        let Filled { places, holes, .. } = self.fill(room_bytes);
+        let mut offsets = self.placed.offsets.clone();
+        for (index, copy) in self.issuer.copies.iter().enumerate() {
+            offsets[copy.buffer as usize] = holes.offset(index);
+        }
+        issue_at(graph, program, &self.issuer, &places);
+        let ends = program.buffers.iter().zip(&offsets).map(|(buffer, offset)| offset + buffer.size_bytes);
+        Placement { bytes: aligned(ends.max().unwrap_or(0)), offsets }
+    }
+
+    /// The fastest by the quick clock of the latest_starts.
+    fn fill(&self, room_bytes: u64) -> Filled<'_> {
+        let by = |latest_starts| {
+            let mut holes = Holes::new(&self.arena, room_bytes);
+            let (places, cycles) = self.issuer.issue_into(latest_starts, &mut holes);
+            Filled { cycles, places, holes }
+        };
+        let mut best = by(&self.issuer.latest_starts);
+        for latest_starts in &self.issuer.other_starts {
+            let other = by(latest_starts);
+            if other.cycles < best.cycles {
+                best = other;
+            }
+        }
+        best
+    }
+}
+
+/// What a program takes, as far as that can be told before it is placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sketch {
+    /// Bytes up to which copies of constants are issued early; 0 for none.
+    pub prefetch_bytes: u64,
+    /// Most bytes in use at any step.
+    pub peak_bytes: u64,
+    /// Cycles by the quick clock.
+    pub cycles: u64,
+}
+
+/// What a program takes with as much room for early copies as is worth trying: none, and from what it takes anyway, in
+/// even ratios, up to where every copy is in time, and `extra` limits. Ascending in room; what is no faster with more of it is left out.
+pub fn sketches(program: &Program, extra: &[u64]) -> Vec<Sketch> {
+    let issuer = with_latest_starts(program);
+    let (own, cycles) = (peak_bytes(program), total_cycles(program));
+    let mut found = vec![Sketch { prefetch_bytes: 0, peak_bytes: own, cycles }];
+    for limit in limits(&issuer, own, extra) {
+        let issue = issuer.issued(limit);
+        let peak_bytes = issue.peak_bytes.max(own);
+        if found.iter().all(|known| issue.cycles < known.cycles) {
+            found.push(Sketch { prefetch_bytes: limit, peak_bytes, cycles: issue.cycles });
+        }
+    }
+    found
+}
+
+/// Cycles by the quick clock with all copies as early as is good for them, whatever bytes that takes.
+pub fn unlimited_cycles(program: &Program) -> u64 {
+    with_latest_starts(program).issued(u64::MAX).cycles
+}
+
+/// The issuer of a program, and when each copy is wanted.
+fn with_latest_starts(program: &Program) -> Issuer {
+    let mut issuer = Issuer::new(program);
+    issuer.find_latest_starts();
+    issuer
+}
+
+/// The geometric mean, rounded down.
+fn mean(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    let (mut low, mut high) = (a.min(b), a.max(b));
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if u128::from(middle) * u128::from(middle) <= product {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    low
+}
+
+/// How much room to give to early copies, where there are any, if the program takes `own` bytes without.
+fn limits(issuer: &Issuer, own: u64, extra: &[u64]) -> Vec<u64> {
+    if issuer.copies.is_empty() {
+        return Vec::new();
+    }
+    let most = issuer.issued(u64::MAX).peak_bytes.max(own);
+    let mut limits = vec![own, most];
+    for _ in 0..HALVINGS {
+        let means: Vec<u64> = limits.windows(2).map(|pair| mean(pair[0], pair[1])).collect();
+        limits.extend(means);
+        limits.sort_unstable();
+    }
+    limits.extend(extra.iter().copied().filter(|limit| (own..most).contains(limit)));
+    limits.push(own - own / LEAN);
+    limits.sort_unstable();
+    limits.dedup();
+    limits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::check;
+    use crate::cost::Costs;
+    use crate::model::device::KERNELS_IN_FLIGHT;
+    use crate::model::operation::Primitive;
+    use crate::model::plan::{Plan, Staging};
+    use crate::model::program::Step;
+    use crate::proposals::uncascaded;
+    use crate::schedule::interleave::interleave;
+    use crate::testing::networks::{mobilenet_v1, mobilenet_v2, Network};
+
+    /// Every Part whole and alone, convolutions with their constants staged so.
+    fn staged(graph: &CascaderGraph, staging: Staging) -> Program {
+        let plan = |plan: Plan| {
+            let kernel = graph.kernel(plan.first).expect("samples are NPU Parts");
+            let can = kernel.constant_bytes > 0 && (staging != Staging::Sliced || kernel.sliced.is_some());
+            Plan { staging: vec![if can { staging } else { Staging::InPlace }], ..plan }
+        };
+        let plans: Vec<Plan> = uncascaded(graph).into_iter().map(plan).collect();
+        interleave(graph, &plans, &mut Costs::default()).expect("legal plans")
+    }
+
+    fn ahead(graph: &CascaderGraph, program: &Program, limit_bytes: u64) -> Program {
+        let mut ahead = program.clone();
+        prefetch(graph, &mut ahead, limit_bytes);
+        ahead
+    }
+
+    fn kernels(program: &Program) -> impl Iterator<Item = u64> + '_ {
+        program
+            .steps
+            .iter()
+            .filter_map(|step| if let Step::Stripe(stripe) = step { Some(stripe.cost.cycles) } else { None })
+    }
+
+    #[test]
+    fn limits_are_kept_and_programs_stay_right() {
+        for (graph, staging) in [(mobilenet_v1(), Staging::Whole), (mobilenet_v2(), Staging::Sliced)] {
+            let program = staged(&graph, staging);
+            let own = peak_bytes(&program);
+            let issuer = with_latest_starts(&program);
+            let limits = limits(&issuer, own, &[]);
+            assert!(limits.len() > 2 && limits.is_sorted());
+            for limit in limits {
+                let ahead = ahead(&graph, &program, limit);
+                check(&graph, &ahead).expect("the program is right");
+                assert!(peak_bytes(&ahead) <= limit.max(own));
+                let issue = issuer.issued(limit);
+                assert_eq!((peak_bytes(&ahead), total_cycles(&ahead)), (issue.peak_bytes.max(own), issue.cycles));
+                assert_eq!(ahead.steps.len(), program.steps.len());
+            }
+        }
+    }
+
+    #[test]
+    fn sketches_are_faster_with_more_room() {
+        for (graph, staging) in [(mobilenet_v1(), Staging::Whole), (mobilenet_v2(), Staging::Sliced)] {
+            let program = staged(&graph, staging);
+            let sketches = sketches(&program, &[]);
+            let none = Sketch { prefetch_bytes: 0, peak_bytes: peak_bytes(&program), cycles: total_cycles(&program) };
+            assert!(sketches[0] == none && sketches.len() > 1);
+            let better = |a: &Sketch, b: &Sketch| a.prefetch_bytes < b.prefetch_bytes && a.cycles > b.cycles;
+            assert!(sketches.is_sorted_by(better));
+            let fastest = total_cycles(&ahead(&graph, &program, u64::MAX));
+            assert_eq!(sketches.last().map(|sketch| sketch.cycles), Some(fastest));
+        }
+    }
+
+    #[test]
+    fn no_limit_beyond_the_last_one_changes_anything() {
+        let graph = mobilenet_v1();
+        let program = staged(&graph, Staging::Whole);
+        let last = *limits(&with_latest_starts(&program), peak_bytes(&program), &[]).last().expect("limits");
+        assert_eq!(ahead(&graph, &program, last), ahead(&graph, &program, u64::MAX));
+        assert_eq!(peak_bytes(&ahead(&graph, &program, last)), last);
+    }
+
+    /// Light layers on a large plane, then heavy ones on a small plane.
+    fn heavy_at_the_end() -> CascaderGraph {
+        let mut net = Network::new([64, 64], 16);
+        let mut t = 0;
+        for _ in 0..24 {
+            t = net.window(t, Primitive::Convolution, 3, 1, 16);
+        }
+        t = net.window(t, Primitive::Convolution, 3, 8, 16);
+        for depth in [512, 512, 512] {
+            t = net.window(t, Primitive::Convolution, 1, 1, depth);
+        }
+        net.finish(t)
+    }
+
+    #[test]
+    fn with_room_everything_but_the_first_copy_hides() {
+        let graph = heavy_at_the_end();
+        for staging in [Staging::Whole, Staging::Sliced] {
+            let mut program = staged(&graph, staging);
+            // Kernels that read constants in place would hold up copies.
+            for step in &mut program.steps {
+                if let Step::Stripe(stripe) = step {
+                    stripe.cost.constants = 0;
+                }
+            }
+            let fast = ahead(&graph, &program, u64::MAX);
+            let first = match program.steps.iter().find(|step| matches!(step, Step::Copy { .. })) {
+                Some(Step::Copy { cycles, .. }) if staging == Staging::Whole => *cycles,
+                _ => 0,
+            };
+            assert_eq!(total_cycles(&fast), first + kernels(&fast).sum::<u64>());
+            assert!(total_cycles(&program) > total_cycles(&fast));
+        }
+    }
+
+    #[test]
+    fn heavy_copies_start_many_kernels_ahead() {
+        let graph = heavy_at_the_end();
+        let fast = ahead(&graph, &staged(&graph, Staging::Whole), u64::MAX);
+        let last = graph.parts.len() as u32 - 1;
+        let of = |wanted: u32, copy: bool| {
+            fast.steps.iter().position(|step| match step {
+                Step::Copy { part, .. } => copy && *part == wanted,
+                Step::Stripe(stripe) => !copy && stripe.part == wanted,
+                Step::Call { .. } => false,
+            })
+        };
+        let (copy, user) = (of(last, true).expect("a copy"), of(last, false).expect("a kernel"));
+        let between = fast.steps[copy..user].iter().filter(|step| matches!(step, Step::Stripe(_))).count();
+        assert!(between > 2, "{between} kernels");
+    }
+
+    #[test]
+    fn bytes_of_an_early_copy_are_free_of_kernels_in_flight() {
+        let graph = mobilenet_v1();
+        let program = ahead(&graph, &staged(&graph, Staging::Sliced), u64::MAX);
+        let is_kernel = |step: &Step| matches!(step, Step::Stripe(_));
+        for (index, step) in program.steps.iter().enumerate() {
+            let Step::Copy { buffer, .. } = step else { continue };
+            let since = program.buffers[*buffer as usize].first_step as usize;
+            let before = program.steps[..index].iter().filter(|step| is_kernel(step)).count();
+            let kept = program.steps[since..index].iter().filter(|step| is_kernel(step)).count();
+            assert_eq!(kept, before.min(KERNELS_IN_FLIGHT));
+        }
+    }
+
+    #[test]
+    fn means_are_rounded_down() {
+        assert_eq!((mean(4, 9), mean(9, 4), mean(2, 3), mean(7, 7)), (6, 6, 2, 7));
+    }
+}

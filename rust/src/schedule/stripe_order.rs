@@ -1,0 +1,153 @@
+//! The demand-driven walk: which stripe of which Part of a group comes next.
+//!
+//! To make the next stripe of a group's last Part, whatever rows that stripe reads are made first, each producer in
+//! stripes of its own height, and so on back to the group's inputs. A buffer between two Parts therefore holds exactly
+//! the rows between the oldest one still wanted and the newest one made.
+//! Owns this order and what is wanted of each Part. Makes no steps and knows no cost.
+
+use crate::model::graph::{CascaderGraph, PartId, TensorId};
+use crate::model::plan::Plan;
+use crate::stripe::{Span, Tiling};
+
+/// Demand-driven walk over one group: which stripe of which Part comes next, and how many rows stay alive.
+///
+/// Works on spans along the rolling axis only, so that the search can use it without making steps.
+pub struct StripeOrder<'a> {
+    graph: &'a CascaderGraph,
+    plan: &'a Plan,
+    /// Rows wanted of each Part's output: `[start, end)`.
+    wanted: Vec<Span>,
+    /// How far each output is made, from the near end on or from the far one.
+    made: Vec<i64>,
+    /// Largest number of rows alive at once, per Part's output.
+    pub alive: Vec<i64>,
+}
+
+impl<'a> StripeOrder<'a> {
+    /// A walk that makes the rows `wanted` of each Part's output.
+    pub fn new(graph: &'a CascaderGraph, plan: &'a Plan, wanted: Vec<Span>) -> StripeOrder<'a> {
+        let made = wanted.iter().map(|span| if plan.backwards { span.end } else { span.start }).collect();
+        let alive = vec![0; wanted.len()];
+        StripeOrder { graph, plan, wanted, made, alive }
+    }
+
+    /// Make everything, last Part first, calling `emit(part, span)` for each stripe in order.
+    pub fn run(&mut self, emit: &mut dyn FnMut(PartId, Span)) {
+        for offset in (0..self.plan.len()).rev() {
+            let all = self.wanted[offset];
+            if offset + 1 == self.plan.len() || !is_interior(self.graph, self.plan, offset) {
+                self.make(offset, all, emit);
+            }
+        }
+    }
+
+    /// Make a Part's output as far as `rows` reach, stripe by stripe.
+    fn make(&mut self, offset: usize, rows: Span, emit: &mut dyn FnMut(PartId, Span)) {
+        let graph = self.graph;
+        let part = self.plan.first + offset as PartId;
+        loop {
+            let span = self.next(offset);
+            let reaches = if self.plan.backwards { rows.start < span.end } else { span.start < rows.end };
+            if span.is_empty() || !reaches {
+                break;
+            }
+            for input in &graph.parts[part as usize].inputs {
+                if let Some(producer) = self.inside(input.tensor) {
+                    self.make(producer, graph.needed(input, self.plan.tiling.roll, span), emit);
+                }
+            }
+            emit(part, span);
+            self.made[offset] = if self.plan.backwards { span.start } else { span.end };
+            self.alive[offset] = self.alive[offset].max(self.wanted_still(offset).hull(span).len());
+        }
+    }
+
+    /// Next stripe of a Part; stripes are cut from the near end on, whichever is made first.
+    fn next(&self, offset: usize) -> Span {
+        let (made, stripe, wanted) = (self.made[offset], self.plan.stripes[offset], self.wanted[offset]);
+        if self.plan.backwards {
+            let before = (made - 1 - wanted.start).max(0) / stripe * stripe;
+            return Span::new(wanted.start + before, made);
+        }
+        Span::new(made, (made + stripe).min(wanted.end))
+    }
+
+    /// Rows of a Part's output, of those made so far, that some consumer in the group still wants.
+    fn wanted_still(&self, offset: usize) -> Span {
+        let tensor = self.graph.output(self.plan.first + offset as PartId);
+        let mut still = Span::new(0, 0);
+        let made = self.made[offset];
+        for &consumer in &self.graph.consumers[tensor as usize] {
+            if consumer > self.plan.last {
+                continue;
+            }
+            let reader = (consumer - self.plan.first) as usize;
+            let next = self.next(reader);
+            if next.is_empty() {
+                continue;
+            }
+            for input in self.graph.parts[consumer as usize].inputs.iter().filter(|input| input.tensor == tensor) {
+                let needed = self.graph.needed(input, self.plan.tiling.roll, next);
+                let made = if self.plan.backwards {
+                    Span::new(made, needed.end.max(made))
+                } else {
+                    Span::new(needed.start.min(made), made)
+                };
+                still = still.hull(made);
+            }
+        }
+        still
+    }
+
+    fn inside(&self, tensor: TensorId) -> Option<usize> {
+        let producer = self.graph.producer[tensor as usize]?;
+        (producer >= self.plan.first).then(|| (producer - self.plan.first) as usize)
+    }
+}
+
+/// Whether the output of the group's Part `offset` is wanted by nobody outside the group.
+pub fn is_interior(graph: &CascaderGraph, plan: &Plan, offset: usize) -> bool {
+    !graph.outlives(graph.output(plan.first + offset as PartId), plan.last)
+}
+
+/// Boxes wanted of each Part's output in band `tile`, by propagating back from the group's outputs.
+///
+/// Returned per Part: span along the rolling axis and span across it.
+pub fn wanted(graph: &CascaderGraph, plan: &Plan, tile: u32) -> Vec<[Span; 2]> {
+    let mut found = vec![[Span::new(0, 0); 2]; plan.len()];
+    for offset in (0..plan.len()).rev() {
+        let part = plan.first + offset as PartId;
+        found[offset] = wanted_of(graph, plan.tiling, plan.last, part, tile, |p| found[(p - plan.first) as usize]);
+    }
+    found
+}
+
+/// The box wanted of Part `part`'s output in band `tile` of a group that ends with Part `last`, given those of later Parts.
+pub fn wanted_of(
+    graph: &CascaderGraph,
+    tiling: Tiling,
+    last: PartId,
+    part: PartId,
+    tile: u32,
+    later: impl Fn(PartId) -> [Span; 2],
+) -> [Span; 2] {
+    let roll = tiling.roll;
+    let tensor = graph.output(part);
+    let plane = graph.tensors[tensor as usize].plane;
+    let across = plane[roll.other() as usize];
+    if part == last {
+        return [Span::new(0, plane[roll as usize]), tiling.band(tile, across)];
+    }
+    if graph.outlives(tensor, last) {
+        return [Span::new(0, plane[roll as usize]), Span::new(0, across)];
+    }
+    let mut found = [Span::new(0, 0); 2];
+    for &reader in graph.consumers[tensor as usize].iter().filter(|&&reader| reader <= last) {
+        let read = later(reader);
+        for input in graph.parts[reader as usize].inputs.iter().filter(|input| input.tensor == tensor) {
+            found[0] = found[0].hull(graph.needed(input, roll, read[0]));
+            found[1] = found[1].hull(graph.needed(input, roll.other(), read[1]));
+        }
+    }
+    found
+}

@@ -1,0 +1,8 @@
+//! What the planner's tests share, and the tests that go through several rooms.
+//!
+//! `networks` builds graphs, `schedules` has the properties of whole schedules, `exhaustive` holds the search against all
+//! Plans there are.
+
+mod exhaustive;
+pub mod networks;
+mod schedules;

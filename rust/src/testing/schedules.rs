@@ -1,0 +1,453 @@
+//! Properties of whole schedules: whatever is decided, the program is right; whatever is broken, the checker says so.
+
+use proptest::prelude::*;
+
+use crate::checker::{check, Complaint};
+use crate::cost::Costs;
+use crate::model::graph::{CascaderGraph, Part, PartId, ALIGNMENT};
+use crate::model::operation::Primitive;
+use crate::model::plan::{Plan, Staging};
+use crate::model::program::{Content, Program, Step, Stripe};
+use crate::plans::options::Options;
+use crate::proposals::arena;
+use crate::proposals::{search, uncascaded};
+use crate::schedule::interleave::interleave;
+use crate::schedule::prefetch::prefetch;
+use crate::schedule::stripe_order::is_interior;
+use crate::stripe::{Axis, Region, Span, Tiling};
+use crate::testing::networks::{counted_bytes, place, realised, Network};
+
+/// A chain of windows; where `residual` says so and the shapes allow it, what a window reads is added to or joined with
+/// what it makes. Behind `reshaped` layers the pixels are seen as another plane, columns for rows.
+fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool, reshaped: usize) -> CascaderGraph {
+    let mut net = Network::new(size, 16);
+    let (mut t, mut plane) = (0, size);
+    for (index, &(depthwise, kernel, stride)) in layers.iter().enumerate() {
+        if index == reshaped {
+            plane.reverse();
+            t = net.window_over((t, plane), Primitive::Convolution, kernel, 1, 16);
+        }
+        plane = plane.map(|extent| (extent + stride - 1) / stride);
+        let from = t;
+        let primitive = if depthwise { Primitive::Depthwise } else { Primitive::Convolution };
+        t = net.window(t, primitive, kernel, stride, 16);
+        if residual && stride == 1 {
+            t = net.window(t, Primitive::Convolution, 1, 1, 16);
+            t = if kernel == 2 {
+                let joined = net.join(&[from, t]);
+                net.window(joined, Primitive::Convolution, 1, 1, 16)
+            } else {
+                net.add(from, t)
+            };
+        }
+    }
+    net.finish(t)
+}
+
+fn arbitrary_network() -> impl Strategy<Value = CascaderGraph> {
+    let layers = prop::collection::vec((any::<bool>(), prop::sample::select(vec![1i64, 2, 3, 5]), 1i64..4), 1..6);
+    (5i64..24, 5i64..24, layers, any::<bool>(), 0usize..8)
+        .prop_map(|(height, width, layers, residual, reshaped)| network([height, width], &layers, residual, reshaped))
+}
+
+fn whole(staged: bool) -> Staging {
+    if staged {
+        Staging::Whole
+    } else {
+        Staging::InPlace
+    }
+}
+
+/// Plans with arbitrary groups, stripes, bands and staging, as far as they are legal.
+fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bool)]) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    let mut first = 0;
+    let mut choice = choices.iter().cycle();
+    while (first as usize) < graph.parts.len() {
+        let &(size, stripe, tiles, wide, staged) = choice.next().expect("choices are not empty");
+        let last = (first + PartId::from(size)).min(graph.parts.len() as PartId - 1);
+        let count = (last - first + 1) as usize;
+        let roll = if wide { Axis::Width } else { Axis::Height };
+        let stripes = (0..count as i64).map(|i| 1 + (stripe + i) % 5).collect();
+        let mut plan = Plan {
+            first,
+            last,
+            tiling: Tiling { roll, tiles: 1 },
+            backwards: stripe % 2 == 1,
+            stripes,
+            staging: vec![whole(staged); count],
+        };
+        let across = graph.tensors[graph.output(last) as usize].plane[roll.other() as usize];
+        if (0..count - 1).all(|offset| is_interior(graph, &plan, offset)) {
+            plan.tiling.tiles = tiles.min(across as u32);
+        }
+        plans.push(plan);
+        first = last + 1;
+    }
+    plans
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn any_legal_plans_make_a_right_program(
+        graph in arbitrary_network(),
+        choices in prop::collection::vec((0u8..6, 0i64..5, 1u32..4, any::<bool>(), any::<bool>()), 1..4),
+    ) {
+        let plans = arbitrary_plans(&graph, &choices);
+        let program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
+        prop_assert_eq!(check(&graph, &program), Ok(()));
+    }
+
+    #[test]
+    fn every_proposal_is_right_and_promises_what_it_takes(graph in arbitrary_network()) {
+        let frontier = search(&graph, &Options::default(), &mut place).expect("blocks fit");
+        prop_assert!(!frontier.proposals.is_empty());
+        prop_assert!(frontier.proposals[0].sram_bytes <= frontier.uncascaded_bytes);
+        for pair in frontier.proposals.windows(2) {
+            prop_assert!(pair[0].sram_bytes < pair[1].sram_bytes && pair[0].cycles > pair[1].cycles);
+        }
+        for proposal in &frontier.proposals {
+            let (program, placement) = realised(&graph, proposal, &mut place);
+            prop_assert_eq!(check(&graph, &program), Ok(()));
+            prop_assert_eq!(placement.bytes, proposal.sram_bytes);
+        }
+    }
+
+    #[test]
+    fn what_lies_in_the_arena_at_once_lies_apart(graph in arbitrary_network()) {
+        let frontier = search(&graph, &Options::default(), &mut arena::place).expect("blocks fit");
+        for proposal in &frontier.proposals {
+            let (program, placement) = realised(&graph, proposal, &mut arena::place);
+            prop_assert_eq!(check(&graph, &program), Ok(()));
+            prop_assert!(arena::is_right(&program, &placement));
+            prop_assert_eq!(placement.bytes, proposal.sram_bytes);
+            prop_assert_eq!(Costs::default().program(&graph, &program, &placement.offsets), proposal.cycles);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    /// Equal where every read takes in the last rows of what it reads, at least as much otherwise. Bands are counted as if
+    /// everything were alive at once: equal across the height if rolling buffers between two uses are, too.
+    #[test]
+    fn the_search_counts_what_is_live(
+        graph in arbitrary_network(),
+        choices in prop::collection::vec((0u8..6, 0i64..5, 1u32..4, any::<bool>(), any::<bool>()), 1..4),
+    ) {
+        let mut plans = arbitrary_plans(&graph, &choices);
+        // Counted before directions are chosen.
+        plans.iter_mut().for_each(|plan| plan.backwards = false);
+        let program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
+        let counted = plans.iter().map(|plan| counted_bytes(&graph, plan, &program)).max().unwrap_or(0);
+        let live = place(&program).bytes;
+        prop_assert!(program.buffers.iter().all(|buffer| buffer.size_bytes % ALIGNMENT == 0));
+        prop_assert!(counted >= live, "counted {counted}, live {live}");
+        let in_order = |plan: &Plan| plan.tiling.tiles == 1 || plan.tiling.roll == Axis::Height;
+        if plans.iter().all(in_order) && reads_everything(&graph) {
+            prop_assert_eq!(counted, place(&restless(&graph, &plans, program)).bytes);
+        }
+    }
+}
+
+/// A program whose rolling buffers are live from first to last use wherever a Plan is cut into bands.
+fn restless(graph: &CascaderGraph, plans: &[Plan], mut program: Program) -> Program {
+    let banded = plans.iter().filter(|plan| plan.tiling.tiles > 1);
+    let inside: Vec<u32> = banded.flat_map(|plan| plan.first..=plan.last).map(|part| graph.output(part)).collect();
+    for buffer in &mut program.buffers {
+        if matches!(buffer.content, Content::Rolling(tensor, _) if inside.contains(&tensor)) {
+            buffer.windows.clear();
+        }
+    }
+    program
+}
+
+/// Whether each read of a tensor takes in its first and last row and column.
+fn reads_everything(graph: &CascaderGraph) -> bool {
+    let axes = [Axis::Height, Axis::Width];
+    let all = |part: &Part, axis: Axis| {
+        let out = Span::new(0, graph.tensors[part.outputs[0] as usize].plane[axis as usize]);
+        part.inputs.iter().all(|input| {
+            graph.needed(input, axis, out) == Span::new(0, graph.tensors[input.tensor as usize].plane[axis as usize])
+        })
+    };
+    graph.parts.iter().all(|part| axes.iter().all(|&axis| all(part, axis)))
+}
+
+/// A cascade of three layers with a residual, whose programs the tests below break.
+fn cascaded() -> (CascaderGraph, Program) {
+    let graph = network([12, 12], &[(false, 3, 1), (true, 3, 2)], true, usize::MAX);
+    let last = graph.parts.len() as PartId - 1;
+    let count = graph.parts.len();
+    let tiling = Tiling { roll: Axis::Height, tiles: 1 };
+    let plan = Plan {
+        first: 0,
+        last,
+        tiling,
+        backwards: false,
+        stripes: vec![2; count],
+        staging: vec![Staging::Whole; count],
+    };
+    let program = interleave(&graph, &[plan], &mut Costs::default()).expect("legal plan");
+    check(&graph, &program).expect("right before it is broken");
+    (graph, program)
+}
+
+fn stripes(program: &mut Program) -> impl Iterator<Item = &mut Stripe> {
+    program.steps.iter_mut().filter_map(|step| match step {
+        Step::Stripe(stripe) => Some(stripe),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_smaller_rolling_buffer_is_noticed() {
+    let (graph, mut program) = cascaded();
+    let buffer = program.buffers.iter_mut().find(|b| b.capacity[0] > 1 && b.capacity[0] < 12).expect("rolling buffer");
+    buffer.capacity[0] -= 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Missing { .. } | Complaint::Incomplete { .. })));
+}
+
+#[test]
+fn a_missing_stripe_is_noticed() {
+    let (graph, mut program) = cascaded();
+    let at = program.steps.iter().rposition(|step| matches!(step, Step::Stripe(_))).expect("a stripe");
+    program.steps.remove(at);
+    assert!(matches!(check(&graph, &program), Err(Complaint::Incomplete { .. })));
+}
+
+#[test]
+fn a_narrow_input_box_is_noticed() {
+    let (graph, mut program) = cascaded();
+    stripes(&mut program).next().expect("a stripe").inputs[0].region.spans[0].end -= 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Uncovered { .. })));
+}
+
+#[test]
+fn wrong_padding_is_noticed() {
+    let (graph, mut program) = cascaded();
+    stripes(&mut program).next().expect("a stripe").padding[0] += 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Padding { .. })));
+}
+
+#[test]
+fn swapped_stripes_are_noticed() {
+    let (graph, mut program) = cascaded();
+    let part_of = |step: &Step| if let Step::Stripe(stripe) = step { Some(stripe.part) } else { None };
+    let pairs = program.steps.windows(2);
+    let at = pairs.map(|w| (part_of(&w[0]), part_of(&w[1]))).position(|(a, b)| a.is_some() && b > a).expect("a pair");
+    program.steps.swap(at, at + 1);
+    assert!(check(&graph, &program).is_err());
+}
+
+#[test]
+fn a_short_lifetime_is_noticed() {
+    let (graph, mut program) = cascaded();
+    program.buffers[0].last_step -= 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Lifetime { .. })));
+}
+
+#[test]
+fn a_repeated_stripe_is_noticed() {
+    let (graph, mut program) = cascaded();
+    let last = program.steps.last().cloned().expect("a step");
+    for buffer in &mut program.buffers {
+        buffer.last_step += 1;
+    }
+    program.steps.push(last);
+    assert!(matches!(check(&graph, &program), Err(Complaint::Repeated { .. })));
+}
+
+/// Two branches that are joined and read again, row by row.
+fn joined() -> (CascaderGraph, Program) {
+    let mut net = Network::new([9, 7], 8);
+    let branches = [1, 3].map(|kernel| net.window(0, Primitive::Depthwise, kernel, 1, 8));
+    let joined = net.join(&[branches[1], branches[0]]);
+    let out = net.window(joined, Primitive::Convolution, 3, 1, 8);
+    let graph = net.finish(out);
+    let tiling = Tiling { roll: Axis::Height, tiles: 1 };
+    let plan =
+        Plan { first: 0, last: 3, tiling, backwards: false, stripes: vec![1; 4], staging: vec![Staging::InPlace; 4] };
+    let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
+    (graph, program)
+}
+
+#[test]
+fn an_input_that_is_not_joined_is_noticed() {
+    let (graph, mut program) = joined();
+    assert_eq!(check(&graph, &program), Ok(()));
+    let of = |slice| move |step: &Step| matches!(step, Step::Stripe(stripe) if stripe.slice == Some(slice));
+    let (first, second) = (program.steps.iter().position(of(0)), program.steps.iter().position(of(1)));
+    program.steps[second.expect("two inputs")] = program.steps[first.expect("two inputs")].clone();
+    assert!(matches!(check(&graph, &program), Err(Complaint::Missing { .. })));
+}
+
+#[test]
+fn an_input_joined_from_elsewhere_is_noticed() {
+    let (graph, mut program) = joined();
+    let mut reads: Vec<_> = stripes(&mut program).filter(|stripe| stripe.slice.is_some()).collect();
+    let other = reads[1].inputs.clone();
+    reads[0].inputs = other;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Missing { .. })));
+}
+
+/// Three kernels in one group, two stripes each; the second sees what the first makes in another shape.
+fn reshaped() -> (CascaderGraph, Program) {
+    let mut net = Network::new([12, 6], 16);
+    let first = net.window(0, Primitive::Convolution, 1, 1, 16);
+    let second = net.window_over((first, [9, 8]), Primitive::Depthwise, 3, 1, 16);
+    let last = net.window(second, Primitive::Convolution, 1, 1, 16);
+    let graph = net.finish(last);
+    let tiling = Tiling { roll: Axis::Height, tiles: 1 };
+    let stripes = vec![6, 5, 5];
+    let plan = Plan { first: 0, last: 2, tiling, backwards: false, stripes, staging: vec![Staging::InPlace; 3] };
+    let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
+    check(&graph, &program).expect("right before it is broken");
+    (graph, program)
+}
+
+#[test]
+fn a_stripe_reads_its_own_part_of_a_reshaped_tensor() {
+    let (_, mut program) = reshaped();
+    let boxes: Vec<Region> =
+        stripes(&mut program).filter(|stripe| stripe.part == 1).map(|stripe| stripe.inputs[0].region).collect();
+    let of = |rows: (i64, i64)| Region { spans: [Span::new(rows.0, rows.1), Span::new(0, 8)] };
+    assert_eq!(boxes, [of((0, 6)), of((4, 9))]);
+}
+
+#[test]
+fn the_head_of_a_reshaped_tensor_read_for_every_stripe_is_noticed() {
+    let (graph, mut program) = reshaped();
+    for stripe in stripes(&mut program).filter(|stripe| stripe.part == 1) {
+        stripe.inputs[0].region.spans[0] = Span::new(0, 9);
+    }
+    assert!(matches!(check(&graph, &program), Err(Complaint::Elsewhere { .. })));
+}
+
+#[test]
+fn a_reshaped_tensor_that_is_not_all_there_is_noticed() {
+    let (graph, mut program) = reshaped();
+    let of = |part| move |step: &Step| matches!(step, Step::Stripe(stripe) if stripe.part == part);
+    let reads = program.steps.iter().position(of(1)).expect("a reader");
+    let late = program.steps.iter().rposition(of(0)).expect("a maker");
+    program.steps.swap(reads, late);
+    assert!(matches!(check(&graph, &program), Err(Complaint::Reshaped { .. })));
+    for wrong in [[12, 6], [8, 9]] {
+        let (graph, mut program) = reshaped();
+        for stripe in stripes(&mut program).filter(|stripe| stripe.part == 1) {
+            stripe.inputs[0].capacity = wrong;
+        }
+        assert!(matches!(check(&graph, &program), Err(Complaint::Reshaped { .. })), "{wrong:?}");
+    }
+}
+
+#[test]
+fn an_input_box_that_begins_too_early_is_noticed() {
+    let (graph, mut program) = cascaded();
+    let inner = |stripe: &&mut Stripe| stripe.inputs[0].region.spans[0].start > 0;
+    stripes(&mut program).find(inner).expect("a stripe inside").inputs[0].region.spans[0].start -= 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Elsewhere { .. })));
+}
+
+#[test]
+fn a_small_buffer_is_noticed() {
+    let (graph, mut program) = cascaded();
+    program.buffers[1].size_bytes -= 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Size { .. })));
+}
+
+#[test]
+fn constants_that_were_not_copied_are_noticed() {
+    let (graph, mut program) = cascaded();
+    program.steps.retain(|step| !matches!(step, Step::Copy { .. }));
+    for buffer in &mut program.buffers {
+        buffer.first_step = 0;
+        buffer.last_step = u32::MAX;
+    }
+    assert!(matches!(check(&graph, &program), Err(Complaint::Unstaged { .. })));
+}
+
+/// A convolution staged in slices that are copied early, whose programs the tests below break.
+fn sliced() -> (CascaderGraph, Program) {
+    let mut net = Network::new([8, 8], 16);
+    let first = net.window(0, Primitive::Convolution, 3, 1, 16);
+    let last = net.window(first, Primitive::Convolution, 1, 1, 64);
+    let graph = net.finish(last);
+    let mut plans = uncascaded(&graph);
+    plans[1].staging = vec![Staging::Sliced];
+    let mut program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
+    prefetch(&graph, &mut program, u64::MAX);
+    check(&graph, &program).expect("right before it is broken");
+    (graph, program)
+}
+
+/// Steps that copy, in order.
+fn copies(program: &Program) -> Vec<usize> {
+    let steps = program.steps.iter().enumerate();
+    steps.filter(|(_, step)| matches!(step, Step::Copy { .. })).map(|(index, _)| index).collect()
+}
+
+#[test]
+fn slices_copied_in_exchange_are_noticed() {
+    let (graph, mut program) = sliced();
+    let at = copies(&program);
+    for index in [at[0], at[1]] {
+        let Step::Copy { slice, .. } = &mut program.steps[index] else { unreachable!() };
+        *slice = slice.map(|slice| 1 - slice);
+    }
+    assert!(matches!(check(&graph, &program), Err(Complaint::Unstaged { .. })));
+}
+
+#[test]
+fn a_slice_copied_over_one_that_is_still_wanted_is_noticed() {
+    let (graph, mut program) = sliced();
+    let at = copies(&program);
+    let Step::Copy { buffer: wanted, .. } = program.steps[at[0]] else { unreachable!() };
+    let mut other = program.steps[at[1]].clone();
+    let Step::Copy { buffer, .. } = &mut other else { unreachable!() };
+    *buffer = wanted;
+    program.steps.insert(at[0] + 1, other);
+    for buffer in &mut program.buffers {
+        buffer.last_step += 1;
+    }
+    assert!(matches!(check(&graph, &program), Err(Complaint::Unstaged { .. })));
+}
+
+#[test]
+fn a_copy_after_its_kernel_is_noticed() {
+    let (graph, mut program) = sliced();
+    let copy = program.steps.remove(copies(&program)[0]);
+    program.steps.push(copy);
+    for buffer in &mut program.buffers {
+        buffer.last_step += 1;
+    }
+    assert!(matches!(check(&graph, &program), Err(Complaint::Unstaged { .. })));
+}
+
+#[test]
+fn a_copy_before_its_buffer_lives_is_noticed() {
+    let (graph, mut program) = sliced();
+    let at = *copies(&program).last().expect("a copy");
+    let Step::Copy { buffer, .. } = program.steps[at] else { unreachable!() };
+    program.buffers[buffer as usize].first_step = at as u32 + 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Lifetime { .. })));
+}
+
+#[test]
+fn a_buffer_too_small_for_its_slice_is_noticed() {
+    let (graph, mut program) = sliced();
+    let Step::Copy { buffer, .. } = program.steps[copies(&program)[0]] else { unreachable!() };
+    program.buffers[buffer as usize].size_bytes -= 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Size { .. })));
+}
+
+#[test]
+fn plans_that_leave_parts_out_are_refused() {
+    let graph = network([8, 8], &[(false, 3, 1), (false, 3, 1)], false, usize::MAX);
+    let mut plans = uncascaded(&graph);
+    plans.pop();
+    assert!(interleave(&graph, &plans, &mut Costs::default()).is_err());
+}

@@ -1,0 +1,206 @@
+//! Work that may be stopped from outside: the token that says so, and where work asks for it.
+//!
+//! A loop that may run for long calls [`ask`] once in each turn. A turn is bounded work, far below a second. Where nobody
+//! wants the work stopped, asking changes nothing: no result depends on it. Where somebody does, the stack unwinds to
+//! [`Interrupt::run`], as the searches have no use for an answer "stopped" in the type of every function. Whatever they
+//! own is dropped on the way; what they were lent stays half done, so only work that is then thrown away may ask.
+//! Owns the token. Knows nothing of who stops whom, and why.
+
+use std::cell::RefCell;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+#[cfg(test)]
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+thread_local! {
+    /// What work on this thread asks.
+    static CURRENT: RefCell<Option<Interrupt>> = const { RefCell::new(None) };
+}
+
+/// Says whether work is to stop. Clones are the same token.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    raised: AtomicBool,
+    /// How often work asked.
+    #[cfg(test)]
+    asked: AtomicU64,
+    /// The turn at which it stops; 0 for none.
+    #[cfg(test)]
+    last: AtomicU64,
+}
+
+impl State {
+    fn is_raised(&self) -> bool {
+        #[cfg(test)]
+        if self.asked.fetch_add(1, Ordering::Relaxed) + 1 == self.last.load(Ordering::Relaxed) {
+            self.raised.store(true, Ordering::Relaxed);
+        }
+        self.raised.load(Ordering::Relaxed)
+    }
+}
+
+/// What unwinds the stack of work that is stopped.
+struct Stopped;
+
+impl Interrupt {
+    /// The token that work on this thread asks; one that nobody raises if there is none.
+    pub fn current() -> Interrupt {
+        CURRENT.with_borrow(|current| current.clone()).unwrap_or_default()
+    }
+
+    /// Stops the work that asks this token, on whatever threads.
+    pub fn raise(&self) {
+        self.0.raised.store(true, Ordering::Relaxed);
+    }
+
+    /// What `work` returns, None if it was stopped. On this thread it asks this token meanwhile.
+    ///
+    /// # Panics
+    /// Whenever `work` does.
+    pub fn run<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let _restored = Restored(CURRENT.replace(Some(self.clone())));
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(result) => Some(result),
+            Err(cause) if cause.is::<Stopped>() => None,
+            Err(cause) => resume_unwind(cause),
+        }
+    }
+}
+
+/// Brings back the token that was asked before.
+struct Restored(Option<Interrupt>);
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
+}
+
+/// Ends the work on this thread if somebody wants that. Takes a few nanoseconds otherwise.
+#[inline]
+pub fn ask() {
+    if CURRENT.with_borrow(|current| current.as_ref().is_some_and(|token| token.0.is_raised())) {
+        // No panic hook: nothing is wrong.
+        resume_unwind(Box::new(Stopped));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::Costs;
+    use crate::plans::options::Options;
+    use crate::proposals::{search, uncascaded};
+    use crate::testing::networks::{mobilenet_v1, place};
+    use crate::usmp::{self, Algorithm, Buffer, Lifetime, Params, Pool, Problem};
+
+    /// How often `work` asks, on whatever threads.
+    fn asks(work: impl FnOnce()) -> u64 {
+        let token = Interrupt::default();
+        token.run(work);
+        token.0.asked.load(Ordering::Relaxed)
+    }
+
+    /// What becomes of `work` that is stopped when it asks for the `turn`-th time, counted from 1.
+    fn stopped_at<T>(turn: u64, work: impl FnOnce() -> T) -> Option<T> {
+        let token = Interrupt::default();
+        token.0.last.store(turn, Ordering::Relaxed);
+        token.run(work)
+    }
+
+    /// Wherever `work` asks, it can be stopped, and it asks at least so often.
+    fn stops_anywhere<T>(least: u64, work: impl Fn() -> T) {
+        let count = asks(|| drop(work()));
+        assert!(count >= least, "{count}");
+        for turn in [1, 2, count / 3, count / 2, count] {
+            assert!(stopped_at(turn, &work).is_none(), "{turn} of {count}");
+        }
+        assert!(stopped_at(count + 1, &work).is_some());
+    }
+
+    #[test]
+    fn searches_for_schedules_ask_at_every_group_and_proposal() {
+        let graph = mobilenet_v1();
+        let considered = search(&graph, &Options::default(), &mut place).expect("blocks fit").plans_considered;
+        stops_anywhere(considered / 1000, || search(&graph, &Options::default(), &mut place).is_ok());
+        let program = crate::schedule::interleave::interleave(&graph, &uncascaded(&graph), &mut Costs::default());
+        let program = program.expect("blocks fit");
+        stops_anywhere(program.steps.len() as u64, || crate::checker::check(&graph, &program).is_ok());
+        let placement = place(&program);
+        let cycles = || Costs::default().program(&graph, &program, &placement.offsets);
+        stops_anywhere(program.steps.len() as u64, cycles);
+    }
+
+    fn buffers(count: u64) -> Problem {
+        let buffer = |n: u64| {
+            let lower = (n * 7919 % count) as i64;
+            Buffer::new(1 + n * 104_729 % 997, 1, Lifetime::new(lower, lower + 2 + (n % 13) as i64))
+        };
+        Problem { buffers: (0..count).map(buffer).collect(), pools: vec![Pool::unbounded()] }
+    }
+
+    #[test]
+    fn memory_is_planned_asking_at_every_placement_and_node() {
+        for (count, iterations) in [(60, 4_000), (700, 1_000)] {
+            let problem = buffers(count);
+            for algorithm in Algorithm::ALL {
+                stops_anywhere(count, || usmp::plan(&problem, &Params { algorithm, seed: 1, iterations, threads: 1 }));
+                let on_threads = || usmp::plan(&problem, &Params { algorithm, seed: 1, iterations, threads: 4 });
+                // How often several threads ask is up to them.
+                for part in 1..4 {
+                    let turn = asks(|| drop(on_threads())) * part / 8;
+                    assert!(stopped_at(turn, on_threads).is_none(), "{} at {turn}", algorithm.name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn work_that_nobody_stops_comes_to_its_end() {
+        let token = Interrupt::default();
+        assert_eq!(token.run(|| (0..10).inspect(|_| ask()).sum::<u32>()), Some(45));
+        // Outside of such work there is nothing to stop.
+        token.raise();
+        ask();
+    }
+
+    #[test]
+    fn work_stops_where_it_asks_next() {
+        let mut turns = 0;
+        let token = Interrupt::default();
+        let end = token.run(|| loop {
+            ask();
+            turns += 1;
+            if turns == 3 {
+                Interrupt::current().raise();
+            }
+        });
+        assert_eq!((end, turns), (None::<()>, 3));
+        // It stays stopped.
+        assert_eq!(token.run(ask), None);
+        assert_eq!(stopped_at(3, || (0..3).for_each(|_| ask())), None);
+        assert_eq!(stopped_at(4, || (0..3).for_each(|_| ask())), Some(()));
+    }
+
+    #[test]
+    fn inner_work_has_a_token_of_its_own() {
+        let (outer, inner) = (Interrupt::default(), Interrupt::default());
+        inner.raise();
+        let found = outer.run(|| {
+            let stopped = inner.run(ask);
+            ask();
+            stopped
+        });
+        assert_eq!(found, Some(None));
+    }
+
+    #[test]
+    fn a_panic_is_no_interrupt() {
+        let caught = catch_unwind(|| Interrupt::default().run(|| resume_unwind(Box::new("a bug"))));
+        assert_eq!(caught.map(|_: Option<()>| ()).map_err(|cause| cause.is::<&str>()), Err(true));
+    }
+}
