@@ -4,8 +4,8 @@
     python benches/artefacts.py --compare BEFORE.jsonl AFTER.jsonl
 
 Writes one row per model, accelerator and budget (the floor, half of what the fastest schedule takes, none): the hash
-of the .tflite, its SRAM, its cycles, the hash of the frontier and the CPU seconds of `compile`. FOLDER holds the package
-to compile with, so that two checkouts can be compared; rows that the file has already are not made again. The
+of the .tflite, its SRAM, its cycles, the hash of the frontier and the CPU seconds of `compile`. FOLDER holds the
+package to compile with, so that two checkouts can be compared; rows that the file has already are not made again. The
 comparison tells what is the same, what got better and what got worse, and ends with status 1 if anything got worse.
 """
 
