@@ -22,8 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ethoscade import _core
-from ethoscade.compiler import prepare, search
 from ethoscade.frontend import read_tflite
+from ethoscade.pipeline.compiler import prepare, search
 from ethoscade.scheduling.problem import PartSpec, TensorSpec
 from ethoscade.target import Target
 from ethoscade.testing import ModelBuilder

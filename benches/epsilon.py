@@ -13,7 +13,7 @@ import argparse
 from fractions import Fraction
 
 from ethoscade import Curve
-from ethoscade.compiler import search
+from ethoscade.pipeline.compiler import search
 from harness import cpu_seconds, default_target, named_models, network_of
 
 SMALL = ("kws_ref_int8", "resnet8_int8", "person_detect")

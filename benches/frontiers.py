@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ethoscade import ConfigError
-from ethoscade.compiler import search
+from ethoscade.pipeline.compiler import search
 from ethoscade.report import plot
 from ethoscade.target import Target
 from harness import (

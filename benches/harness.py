@@ -21,10 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "models")
 import vela_file
 from ethoscade import Compiled, Curve
 from ethoscade.codegen.artifact import NpuCall
-from ethoscade.compiler import Network, carry_out, prepare, search
 from ethoscade.frontend import read_tflite
+from ethoscade.pipeline.compiler import Network, carry_out, prepare, search
+from ethoscade.run.timing import TimingReport, simulate_timing
 from ethoscade.target import Target, load_target
-from ethoscade.timing import TimingReport, simulate_timing
 from model_files import NO_MODELS, model_folder
 
 Result = TypeVar("Result")

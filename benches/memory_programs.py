@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 import ethoscade
-from ethoscade import compiler
 from ethoscade.frontend import read_tflite
+from ethoscade.pipeline import compiler
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program
 from ethoscade.target import load_target

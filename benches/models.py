@@ -16,7 +16,7 @@ from pathlib import Path
 
 import ethoscade
 from ethoscade import testing
-from ethoscade.compiled import Compiled
+from ethoscade.pipeline.compiled import Compiled
 from harness import ACCELERATOR, SHARED_MODELS, model_folder
 
 MODELS = ("mobilenet_v1_1.0_224_int8_rand", *SHARED_MODELS, "micro_speech", "ad01_int8", "hello_world_int8")

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ethoscade import Compiled
+from ethoscade.judge.verification import Expectation, compare, random_inputs, reference_runs
 from ethoscade.target import Target
-from ethoscade.verification import Expectation, compare, random_inputs, reference_runs
 from harness import SHARED_MODELS, cost_of, default_target, every_point, kib, named_models, network_of, payloads_of
 
 

@@ -3,7 +3,7 @@
     python benches/random_networks.py [--seeds 0:334] [--accelerators NAME ...]
 
 Each network is compiled at its floor, halfway between floor and fastest, and without a budget. Outputs are
-compared with two judges: LiteRT in a process of its own, and `ethoscade.reference`. Bytes promised,
+compared with two judges: LiteRT in a process of its own, and `ethoscade.judge.reference`. Bytes promised,
 placed and touched must be equal. One line for each point that is not right, then the counts. Exit status 3 if there is
 one. A sweep is resumed by naming the seeds that are left.
 """
@@ -16,16 +16,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ethoscade import reference
-from ethoscade.compiled import Curve
-from ethoscade.compiler import carry_out, prepare, search
 from ethoscade.errors import EthoscadeError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
+from ethoscade.judge import reference
+from ethoscade.judge.verification import Array, compare, random_inputs, reference_runs
+from ethoscade.pipeline.compiled import Curve
+from ethoscade.pipeline.compiler import carry_out, prepare, search
 from ethoscade.scheduling.schedule import Proposal
 from ethoscade.target import ACCELERATORS, load_target
 from ethoscade.testing import random_network
-from ethoscade.verification import Array, compare, random_inputs, reference_runs
 
 OWN = "ethoscade's reference"
 

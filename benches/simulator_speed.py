@@ -16,11 +16,11 @@ from pathlib import Path
 
 import ethoscade
 from ethoscade.codegen import tflite
-from ethoscade.execution import run_tflite
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
+from ethoscade.judge.verification import random_inputs
 from ethoscade.report import trace
-from ethoscade.verification import random_inputs
+from ethoscade.run.execution import run_tflite
 from harness import cpu_seconds, named_models, run_vela
 
 JUDGED = "mobilenet_v1_1.0_224_embed_uint8"

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ethoscade
+from ethoscade.run.timing import TimingReport, simulate_timing
 from ethoscade.target import Target, load_target
-from ethoscade.timing import TimingReport, simulate_timing
 from harness import named_models, payloads_of, run_vela
 from independent_cycles import COLUMNS, INDEPENDENT
 from model_files import model_paths

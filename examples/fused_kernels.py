@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 
 from ethoscade import _core
-from ethoscade.compiler import explore
 from ethoscade.devices import matrix_npu
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation
-from ethoscade.planning import Outline, prepare
+from ethoscade.pipeline.compiler import explore
+from ethoscade.pipeline.planning import Outline, prepare
 from ethoscade.scheduling.program import BufferKind
 from ethoscade.scheduling.schedule import Proposal, from_proposal, lower_schedule
 from ethoscade.testing import ModelBuilder

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from ethoscade import Curve, DeviceDescription, _core
-from ethoscade.compiler import explore
 from ethoscade.lowering.stage import Primitive, Stage
-from ethoscade.planning import Outline
+from ethoscade.pipeline.compiler import explore
+from ethoscade.pipeline.planning import Outline
 from ethoscade.scheduling import schedule as scheduling
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from ethoscade import Compiled, reference
-from ethoscade.compiler import Network, emit, prepare
-from ethoscade.execution import ExecutionResult, run_artifact
+from ethoscade import Compiled
 from ethoscade.frontend import read_tflite
+from ethoscade.judge import reference
+from ethoscade.judge.verification import compare, random_inputs
+from ethoscade.pipeline.compiler import Network, emit, prepare
+from ethoscade.run.execution import ExecutionResult, run_artifact
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program
 from ethoscade.scheduling.schedule import Schedule
 from ethoscade.target import load_target
-from ethoscade.verification import compare, random_inputs
 from replay import check_placed, check_program
 
 ACCELERATORS = ("ethos-u55-256", "ethos-u55-128", "ethos-u55-64", "ethos-u55-32", "ethos-u65-256")

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import ethoscade
 import numpy as np
 import numpy.typing as npt
-from ethoscade import execution, simulator
 from ethoscade.codegen import tflite
 from ethoscade.errors import EthoscadeError, SimulationError
 from ethoscade.frontend import read_tflite
 from ethoscade.report import trace
+from ethoscade.run import execution, simulator
 from ethoscade.testing import ModelBuilder, residual_network, tiny_conv
 from hazard_judge import Command, commands_of
 from npu_mutations import damage_bytes, damage_stream

@@ -21,12 +21,14 @@ from typing import Any
 
 import ethoscade
 import numpy as np
-from ethoscade import devices, memory, memory_model, simulator, target, timing
+from ethoscade import devices, memory, target
 from ethoscade.codegen.artifact import NpuCall
 from ethoscade.errors import EthoscadeError
 from ethoscade.frontend import read_tflite
+from ethoscade.judge.verification import random_inputs
+from ethoscade.memory import model as memory_model
+from ethoscade.run import simulator, timing
 from ethoscade.testing import tiny_conv
-from ethoscade.verification import random_inputs
 
 MODULES = (ethoscade, memory, memory_model, devices, target, simulator, timing)
 # What the library makes and hands out: nobody calls these.
@@ -205,9 +207,10 @@ def public_names() -> Iterator[tuple[str, Any]]:
         for name in names:
             value = getattr(module, name)
             if inspect.isfunction(value) and value.__module__ in {m.__name__ for m in MODULES} | {
-                "ethoscade.compiler", "ethoscade.planning", "ethoscade.execution", "ethoscade.memory_csv"
+                "ethoscade.pipeline.compiler", "ethoscade.pipeline.planning", "ethoscade.run.execution",
+                "ethoscade.memory.csv",
             }:  # fmt: skip
-                if module is ethoscade or value.__module__ in (module.__name__, "ethoscade.memory_csv"):
+                if module is ethoscade or value.__module__ in (module.__name__, "ethoscade.memory.csv"):
                     yield f"{module.__name__.split('.')[-1]}.{name}", value
             elif inspect.isclass(value) and (module is ethoscade or value.__module__ == module.__name__):
                 yield from _of_class(name, value)

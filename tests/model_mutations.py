@@ -21,12 +21,12 @@ from dataclasses import dataclass
 import ethoscade
 import numpy as np
 import tflite
-from ethoscade import reference
 from ethoscade.codegen import tflite as writer
 from ethoscade.errors import EthoscadeError, UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
+from ethoscade.judge import reference
+from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import ModelBuilder, random_network
-from ethoscade.verification import random_inputs
 from tflite_files import File, Op, T, constant
 
 SECONDS, MEGABYTES = 10, 1024

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 import pytest
-from ethoscade import reference
 from ethoscade.ir import Graph
-from ethoscade.partition import partition
+from ethoscade.judge import reference
+from ethoscade.pipeline.partition import partition
 from ethoscade.target import Accelerator
 from whole_tensor import compile_whole
 
-simulator = pytest.importorskip("ethoscade.simulator", reason="the simulator is not built")
+simulator = pytest.importorskip("ethoscade.run.simulator", reason="the simulator is not built")
 
 Array = npt.NDArray[np.generic]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ethoscade.codegen.artifact import NpuCall
-from ethoscade.compiled import Curve
-from ethoscade.compiler import Network, emit
+from ethoscade.pipeline.compiled import Curve
+from ethoscade.pipeline.compiler import Network, emit
+from ethoscade.run.timing import simulate_timing
 from ethoscade.scheduling import schedule as scheduling
-from ethoscade.timing import simulate_timing
 
 TOLERANCE = 0.03
 

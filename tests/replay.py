@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from ethoscade.compiler import Network
 from ethoscade.lowering.stage import FeatureMap, Layout, Primitive, Stage
-from ethoscade.scheduling.program import Buffer, BufferKind, CallOperator, CopyConstants, Program, Slab, Stripe
+from ethoscade.pipeline.compiler import Network
+from ethoscade.scheduling.program import BufferKind, CallOperator, CopyConstants, Program, ProgramBuffer, Slab, Stripe
 
 _NOTHING = -1
 
 Content = tuple[int, np.ndarray, np.ndarray]
-"""Buffer, bytes in it, and which bytes of their tensor lie there."""
+"""ProgramBuffer, bytes in it, and which bytes of their tensor lie there."""
 
 
 def pixels_read(stage: Stage, output: Slab, axis: int) -> tuple[set[int], int, int]:
@@ -201,7 +201,7 @@ def check_placed(network: Network, program: Program, offsets: Mapping[int, int])
             read(len(program.steps) - 1, whole(tensor))
 
 
-def _live(buffer: Buffer, step: int) -> tuple[int, int]:
+def _live(buffer: ProgramBuffer, step: int) -> tuple[int, int]:
     """The buffer's live bytes at a step."""
     if not buffer.first_step <= step < buffer.last_step:
         return 0, 0

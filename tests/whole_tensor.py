@@ -14,7 +14,7 @@ from ethoscade.codegen.weights import Constants, EncodingChoice, StageConstants,
 from ethoscade.ir import Graph
 from ethoscade.lowering import lower
 from ethoscade.lowering.stage import FeatureMap, Primitive, Stage
-from ethoscade.partition import partition
+from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling.program import CopyConstants, Slab, Step, Stripe
 from ethoscade.target import Accelerator
 

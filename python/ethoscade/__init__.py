@@ -10,8 +10,6 @@ Public names only; every result is a frozen dataclass and every error derives fr
 import logging
 
 from ._core import __version__
-from .compiled import Compiled, Curve, OperatorSummary
-from .compiler import compile, frontier
 from .devices import DeviceDescription
 from .errors import (
     BudgetError,
@@ -23,8 +21,10 @@ from .errors import (
     UnsupportedOperatorError,
     VerificationError,
 )
-from .execution import simulate
-from .planning import plan
+from .pipeline.compiled import Compiled, Curve, OperatorSummary
+from .pipeline.compiler import compile, frontier
+from .pipeline.planning import plan
+from .run.execution import simulate
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 

@@ -16,12 +16,12 @@ from fractions import Fraction
 from typing import Any
 
 from ._core import __version__
-from .arguments import number_of, shown
 from .codegen.bundle import ARTEFACTS
 from .errors import BudgetError, EthoscadeError
 from .report import commands, console, plan_memory
 from .report.summary import error_json, refusal_text
 from .target import ACCELERATORS
+from .util.arguments import number_of, shown
 
 _MOST_DIGITS = 20
 INTERRUPTED = 130

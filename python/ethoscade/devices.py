@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from . import _core
-from .arguments import check_fields
 from .errors import ConfigError
-from .frozen import FrozenMap
 from .target import Memory
+from .util.arguments import check_fields
+from .util.frozen import FrozenMap
 
 Rate = tuple[int, int]
 """So many per cycle, as an exact fraction: numerator and denominator, 1..65536 each."""

@@ -16,7 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import ModelFormatError
-from .frozen import FrozenMap
+from .util.frozen import FrozenMap
+
+Array = npt.NDArray[np.generic]
+"""The values of one tensor."""
 
 ETHOS_U = "ethos-u"
 """Kind of the custom operator that holds an NPU's commands."""
@@ -109,7 +112,7 @@ class Tensor:
     shape: tuple[int, ...]
     dtype: DType
     quantisation: Quantisation | None = None
-    data: npt.NDArray[np.generic] | None = field(default=None, repr=False)
+    data: Array | None = field(default=None, repr=False)
     is_variable: bool = False
 
     @property

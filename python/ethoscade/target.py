@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from .arguments import checked, exactly, number_of, shown
 from .errors import ConfigError
-from .files import read_whole
+from .util.arguments import checked, exactly, number_of, shown
+from .util.files import read_whole
 
 
 @dataclass(frozen=True)

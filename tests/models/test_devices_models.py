@@ -11,7 +11,7 @@ from ethoscade import DeviceDescription
 from ethoscade.devices import cortex_m7, cortex_m55, matrix_npu
 from ethoscade.errors import ConfigError, UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
-from ethoscade.planning import prepare
+from ethoscade.pipeline.planning import prepare
 from model_files import NO_MODELS, model_paths
 
 pytestmark = pytest.mark.skipif(not model_paths(), reason=NO_MODELS)

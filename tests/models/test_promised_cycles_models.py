@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ethoscade import compiler
+from ethoscade.pipeline import compiler
 from ethoscade.target import ACCELERATORS, load_target
 from promised_cycles import TOLERANCE, promised_and_timed
 from test_real_models import MODELS, VELA_KIB, path_of, source_of

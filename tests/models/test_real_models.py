@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from ethoscade import BudgetError, Compiled, Curve
 from ethoscade.codegen.artifact import NpuCall
-from ethoscade.compiler import carry_out, prepare, search
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
+from ethoscade.judge.verification import Expectation, compare, random_inputs, reference_runs
+from ethoscade.pipeline.compiler import carry_out, prepare, search
+from ethoscade.run.timing import simulate_timing
 from ethoscade.target import load_target
-from ethoscade.timing import simulate_timing
-from ethoscade.verification import Expectation, compare, random_inputs, reference_runs
 from model_files import NO_MODELS, model_folder
 from promised_cycles import TOLERANCE
 
@@ -165,7 +165,7 @@ def test_ad01_needs_no_more_than_its_largest_layers() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_the_emitted_c_is_exact_in_an_arena_of_the_promised_size(name: str) -> None:
     """Built with -std=c99 -Wall -Wextra -Werror and run on the host against the simulator's driver."""
-    from ethoscade import host_c
+    from ethoscade.run import host_c
 
     assert {"-std=c99", "-Wall", "-Wextra", "-Werror"} <= set(host_c.FLAGS)
     compiled = compiled_for(name, "ethos-u55-256", curve_of(name, "ethos-u55-256").floor_bytes)

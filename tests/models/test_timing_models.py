@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 import register_bytes
 import vela_file
-from ethoscade.execution import has_fast_memory
 from ethoscade.frontend import read_tflite
 from ethoscade.report import trace
+from ethoscade.run.execution import has_fast_memory
+from ethoscade.run.timing import simulate_timing
 from ethoscade.target import Target, load_target
-from ethoscade.timing import simulate_timing
 from independent_cycles import COLUMNS, INDEPENDENT
 from model_files import NO_MODELS, model_folder
 

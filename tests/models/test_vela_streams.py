@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import vela_file
-from ethoscade import simulator
+from ethoscade.run import simulator
 from model_files import NO_MODELS, model_folder
 
 CORES = ("regor", "legacy")

@@ -23,8 +23,8 @@ if __name__ == "__main__":
 
 import vela_file
 import zoo_models
-from ethoscade import simulator
 from ethoscade.errors import SimulationError
+from ethoscade.run import simulator
 from zoo_models import DType, Zoo, zoo
 
 HERE = Path(__file__).parent

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ethoscade import reference
 from ethoscade.codegen.command_stream import generate, surface
 from ethoscade.codegen.weights import EncodingChoice, encode
 from ethoscade.ir import Graph, Window
+from ethoscade.judge import reference
 from ethoscade.lowering import lower
 from ethoscade.lowering.stage import Layout
-from ethoscade.partition import partition
+from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling.bricks import lay_in_bricks
 from ethoscade.scheduling.program import CopyConstants, Step
 from ethoscade.target import ACCELERATORS, Accelerator

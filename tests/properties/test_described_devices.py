@@ -9,7 +9,7 @@ from ethoscade import ConfigError, DeviceDescription
 from ethoscade.devices import PRIMITIVES, Dma, Engine
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
-from ethoscade.planning import prepare
+from ethoscade.pipeline.planning import prepare
 from ethoscade.target import Memory
 from ethoscade.testing import inverted_residuals, residual_network, tiny_conv
 from hypothesis import assume, given, settings

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from end_to_end import ACCELERATORS
-from ethoscade import reference, verification
+from ethoscade.judge import reference, verification
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benches"))
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from end_to_end import ACCELERATORS, carry_out, network_of
 from ethoscade import _core
-from ethoscade.compiler import Network, search
 from ethoscade.ir import Activation, DType
 from ethoscade.lowering.stage import Layout
+from ethoscade.pipeline.compiler import Network, search
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program, Stripe
 from ethoscade.scheduling.schedule import (

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ethoscade import reference
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, DType, Graph, Quantisation
-from ethoscade.litert_models import acceptable, head
+from ethoscade.judge import reference
+from ethoscade.judge.litert_models import acceptable, head
+from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import ModelBuilder
-from ethoscade.verification import random_inputs
 
 ACTIVATIONS = tuple(Activation)
 MEAN_AXES = ((1, 2), (1,), (2,), (3,), (1, 2, 3), (2, 3), (-1,))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from end_to_end import network_of
-from ethoscade.compiler import carry_out, search
+from ethoscade.pipeline.compiler import carry_out, search
 from ethoscade.testing import (
     ModelBuilder,
     inception_modules,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from ethoscade import compiler, testing
+from ethoscade import testing
 from ethoscade.codegen import vela
 from ethoscade.codegen.command_stream import build_operations
 from ethoscade.codegen.operations import Kernel
 from ethoscade.codegen.weights import lay_out
 from ethoscade.errors import CodegenError
+from ethoscade.pipeline import compiler
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import CallOperator
 from ethoscade.target import ACCELERATORS, load_target

@@ -7,13 +7,14 @@ import functools
 
 import ethoscade
 import pytest
-from ethoscade import compiler, memory, testing
+from ethoscade import memory, testing
 from ethoscade.codegen.artifact import CpuCall, NpuCall
 from ethoscade.codegen.layout import touched_tensors
 from ethoscade.ir import DType, Graph, Window
 from ethoscade.lowering import lower
 from ethoscade.lowering.stage import Layout, Stage
-from ethoscade.partition import partition
+from ethoscade.pipeline import compiler
+from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling import schedule as schedules
 from ethoscade.scheduling.bricks import lay_in_bricks
 from ethoscade.target import ACCELERATORS, load_target

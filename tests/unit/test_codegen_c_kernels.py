@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from codegen_support import cpu_artifact, litert, random_inputs
-from ethoscade import host_c, reference
 from ethoscade.codegen import c_source
 from ethoscade.codegen.artifact import Artifact, CpuCall
 from ethoscade.errors import UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, DType, Graph, Operator, Quantisation, Tensor
+from ethoscade.judge import reference
+from ethoscade.run import host_c
 from ethoscade.testing import ModelBuilder
 
 BOTH = pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])

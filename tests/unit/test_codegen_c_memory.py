@@ -12,10 +12,11 @@ from pathlib import Path
 import ethoscade
 import numpy as np
 import pytest
-from ethoscade import host_c, simulator, testing
+from ethoscade import testing
 from ethoscade.codegen import c_source
 from ethoscade.errors import VerificationError
-from ethoscade.verification import random_inputs
+from ethoscade.judge.verification import random_inputs
+from ethoscade.run import host_c, simulator
 from test_codegen_c_source import mixed
 
 STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wconversion", "-Wsign-conversion")

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from codegen_support import cpu_artifact, litert, models_folder, random_inputs, vela_artifact
-from ethoscade import host_c
 from ethoscade.codegen import c_source
 from ethoscade.codegen.artifact import Artifact, CpuCall, NpuCall
 from ethoscade.codegen.c_names import comment, identifier, tensor_identifiers
 from ethoscade.errors import CodegenError, ConfigError, VerificationError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Graph, Operator, Quantisation, Tensor
+from ethoscade.run import host_c
 from ethoscade.testing import ModelBuilder, tiny_conv
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "c_source"

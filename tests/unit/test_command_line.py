@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from command_line_support import RESIDUAL, TINY, Capture, check_keys, one_sentence, run, run_json, written
 from ethoscade.frontend import read_tflite
+from ethoscade.judge.verification import Expectation, random_inputs, reference_outputs
 from ethoscade.lowering import FAMILIES
 from ethoscade.target import ACCELERATORS
-from ethoscade.verification import Expectation, random_inputs, reference_outputs
 
 COMPILE_KEYS = {
     "schema_version": int,
@@ -314,7 +314,7 @@ def test_verify_in_c(classifier: str, capfd: Capture) -> None:
 
 def lie(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reference that is wrong in its first element."""
-    from ethoscade import verification
+    from ethoscade.judge import verification
 
     honest = verification.reference_runs
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line_support import RESIDUAL, TINY, Capture, one_sentence, run, run_json, written
-from ethoscade import litert, reference
 from ethoscade.frontend import read_tflite
+from ethoscade.judge import litert, reference
+from ethoscade.judge.verification import random_inputs, reference_outputs
 from ethoscade.report import commands
-from ethoscade.verification import random_inputs, reference_outputs
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from ethoscade.ir import DType, Window
 from ethoscade.lowering import lower
 from ethoscade.lowering.stage import FeatureMap, Layout, Primitive, Rounding, Stage, Weights
 from ethoscade.lowering.views import POINT
-from ethoscade.partition import partition
+from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling.program import CallOperator, CopyConstants, Slab, Stripe
 from ethoscade.target import ACCELERATORS
 from graphs import GraphMaker, same

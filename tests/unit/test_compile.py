@@ -19,10 +19,12 @@ from end_to_end import arena_touched
 from ethoscade import BudgetError, ConfigError, EthoscadeError, ModelFormatError, UnsupportedOperatorError
 from ethoscade.codegen import vela
 from ethoscade.codegen.artifact import NpuCall
-from ethoscade.compiler import compile as compile_model
-from ethoscade.compiler import prepare
-from ethoscade.explanation import peak_of
 from ethoscade.frontend import read_tflite
+from ethoscade.judge.verification import random_inputs
+from ethoscade.pipeline.compiler import compile as compile_model
+from ethoscade.pipeline.compiler import prepare
+from ethoscade.pipeline.explanation import peak_of
+from ethoscade.run.timing import simulate_timing
 from ethoscade.scheduling.program import CopyConstants
 from ethoscade.scheduling.schedule import cycles_of, from_proposal, lower_schedule, uncascaded
 from ethoscade.target import ACCELERATORS, default_config, load_target
@@ -35,8 +37,6 @@ from ethoscade.testing import (
     residual_network,
     tiny_conv,
 )
-from ethoscade.timing import simulate_timing
-from ethoscade.verification import random_inputs
 from tflite_files import FLOAT32, File, Op, T
 
 BUILDERS: dict[str, Callable[[], bytes]] = {

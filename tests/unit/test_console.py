@@ -12,8 +12,8 @@ from pathlib import Path
 import ethoscade
 import pytest
 from command_line_support import RESIDUAL, TINY, Capture, one_sentence, run, run_json, written
+from ethoscade.judge.verification import Verification
 from ethoscade.report import summary
-from ethoscade.verification import Verification
 
 needs_full_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 
@@ -69,7 +69,7 @@ def test_closed_streams(model: str) -> None:
 
 def _inputs() -> dict[str, object]:
     from ethoscade.frontend import read_tflite
-    from ethoscade.verification import random_inputs
+    from ethoscade.judge.verification import random_inputs
 
     return dict(random_inputs(read_tflite(TINY), 0))
 
@@ -147,7 +147,7 @@ def test_a_single_file_has_no_list(model: str, capfd: Capture) -> None:
 
 
 def test_sources_and_libraries_have_their_lists(tmp_path: Path) -> None:
-    from ethoscade.files import strangers
+    from ethoscade.util.files import strangers
 
     compiled = ethoscade.compile(TINY)
     made = compiled.write_c(tmp_path / "c")

@@ -6,13 +6,14 @@ import ethoscade
 import numpy as np
 import pytest
 from codegen_support import vela_file
-from ethoscade import execution, litert, litert_models
 from ethoscade.codegen import tflite
 from ethoscade.errors import UnsupportedOperatorError, VerificationError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType
+from ethoscade.judge import litert, litert_models
+from ethoscade.judge.verification import random_inputs
+from ethoscade.run import execution
 from ethoscade.testing import random_network, tiny_conv
-from ethoscade.verification import random_inputs
 from reference_support import litert_values, needs_litert
 from test_judges import behind_fully_connected
 from zoo_models import zoo

@@ -16,7 +16,7 @@ from ethoscade import BudgetError, ConfigError, DeviceDescription
 from ethoscade.devices import PRIMITIVES, Dma, Engine, cortex_m7, cortex_m55, matrix_npu
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation
-from ethoscade.planning import Outline, prepare
+from ethoscade.pipeline.planning import Outline, prepare
 from ethoscade.target import Memory
 from ethoscade.testing import ModelBuilder, inverted_residuals, keyword_spotting, residual_network, tiny_conv
 

@@ -20,13 +20,13 @@ from codegen_support import (
     vela_artifact,
     vela_file,
 )
-from ethoscade import execution, host_c, simulator
-from ethoscade import litert as litert_room
 from ethoscade.codegen import tflite
 from ethoscade.codegen.artifact import Artifact, CpuCall, NpuCall
 from ethoscade.errors import ConfigError, ModelFormatError, SimulationError, UnsupportedOperatorError, VerificationError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
+from ethoscade.judge import litert as litert_room
+from ethoscade.run import execution, host_c, simulator
 from ethoscade.testing import ModelBuilder, residual_network, tiny_conv
 from hazard_judge import commands_of, payload_with
 from reference_support import needs_litert
@@ -166,20 +166,20 @@ def test_our_declarations_agree_with_the_drivers_header(tmp_path: Path) -> None:
         assert host_c.build(artifact, tmp_path, extra_flags=flags).is_file()
 
 
-@pytest.mark.parametrize("engines", [(), (litert_room.LITERT,)], ids=["none", "LiteRT"])
+@pytest.mark.parametrize("interpreters", [(), (litert_room.LITERT,)], ids=["none", "LiteRT"])
 def test_state_that_nobody_plays_names_every_operator(
-    monkeypatch: pytest.MonkeyPatch, engines: tuple[litert_room.Engine, ...]
+    monkeypatch: pytest.MonkeyPatch, interpreters: tuple[litert_room.Interpreter, ...]
 ) -> None:
     """LiteRT takes their state for another type."""
-    if engines:
+    if interpreters:
         needs_litert()
     model = (models_folder() / "keyword_scrambled_8bit.tflite").read_bytes()
     graph = read_tflite(vela_file(model), "net")
-    monkeypatch.setattr(litert_room, "is_installed", lambda engine=litert_room.LITERT: engine in engines)
+    monkeypatch.setattr(litert_room, "is_installed", lambda interpreter=litert_room.LITERT: interpreter in interpreters)
     with pytest.raises(UnsupportedOperatorError) as caught:
         execution.run_tflite(graph, random_inputs(graph))
     assert str(caught.value).count("(SVDF of int8)") == 7
-    assert ("LiteRT takes state" in str(caught.value)) == bool(engines)
+    assert ("LiteRT takes state" in str(caught.value)) == bool(interpreters)
 
 
 def test_cpu_operators_count_as_touches() -> None:

@@ -11,7 +11,7 @@ import pytest
 from end_to_end import network_of
 from ethoscade import BudgetError, Compiled
 from ethoscade.__main__ import main
-from ethoscade.explanation import explain
+from ethoscade.pipeline.explanation import explain
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import CallOperator, Stripe
 from ethoscade.scheduling.schedule import Backwards, Bands, CacheRead, ComputeAt, Group, RollingBuffer, Schedule, Split

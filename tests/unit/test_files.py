@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ethoscade import files
 from ethoscade.errors import CodegenError, ConfigError
-from ethoscade.files import strangers, write_together, write_whole
+from ethoscade.util import files
+from ethoscade.util.files import strangers, write_together, write_whole
 
 OLD = {"net.tflite": b"old model", "net.h": b"old header", "src/net.c": b"old source"}
 NEW = {"net.tflite": b"new model", "net.h": b"new header", "src/net.c": b"new source"}

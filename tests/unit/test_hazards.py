@@ -13,10 +13,10 @@ from functools import cache
 import ethoscade
 import pytest
 from codegen_support import models_folder, vela_file
-from ethoscade import execution, simulator
 from ethoscade.codegen.artifact import Artifact
 from ethoscade.errors import SimulationError
 from ethoscade.frontend import read_tflite
+from ethoscade.run import execution, simulator
 from ethoscade.testing import ModelBuilder, keyword_spotting, random_network, residual_network, tiny_conv
 from hazard_judge import BLOCKDEP, DMA_WAIT, KERNEL_WAIT, Command, Judge, commands_of, payload_with
 from npu import random_inputs

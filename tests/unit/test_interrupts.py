@@ -14,8 +14,8 @@ from pathlib import Path
 import ethoscade
 import pytest
 from ethoscade import memory
+from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import mobilenet_v1, tiny_conv
-from ethoscade.verification import random_inputs
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and groups of processes are POSIX's")
 
@@ -84,17 +84,17 @@ def buffers(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(
     ("when", "command"),
     [
-        ("ethoscade.compiler.read_tflite", "compile"),
+        ("ethoscade.pipeline.compiler.read_tflite", "compile"),
         ("ethoscade.codegen.vela.encode_weights", "compile"),
         ("ethoscade._core.search_cascades", "compile"),
         ("ethoscade._core.arrange_plans", "compile"),
         ("ethoscade.codegen.command_stream.generate", "compile"),
         ("ethoscade.report.commands.write_together", "compile"),
         ("ethoscade._core.search_cascades", "frontier"),
-        ("ethoscade.litert.Session.run", "verify"),
-        ("ethoscade.judgement.run_artifact", "verify"),
-        ("ethoscade.host_c.build", "verify --target c"),
-        ("ethoscade.host_c._execute", "verify --target c"),
+        ("ethoscade.judge.litert.Session.run", "verify"),
+        ("ethoscade.run.judgement.run_artifact", "verify"),
+        ("ethoscade.run.host_c.build", "verify --target c"),
+        ("ethoscade.run.host_c._execute", "verify --target c"),
     ],
 )
 def test_ctrl_c_ends_every_stage_in_one_line_and_writes_nothing(

@@ -6,9 +6,9 @@ import ethoscade
 import numpy as np
 import pytest
 from codegen_support import vela_file
-from ethoscade import execution
 from ethoscade.frontend import read_tflite
-from ethoscade.verification import JUDGE_CUT, compare, random_inputs, reference_outputs
+from ethoscade.judge.verification import JUDGE_CUT, compare, random_inputs, reference_outputs
+from ethoscade.run import execution
 from model_files import NO_MODELS, model_folder
 
 # LOGISTIC behind fully connected; dynamic shapes; MUL; detections; dead channels with biases of -2^31.

@@ -7,12 +7,12 @@ import os
 import ethoscade
 import numpy as np
 import pytest
-from ethoscade import judges, reference, verification
 from ethoscade.errors import VerificationError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Graph, Quantisation
+from ethoscade.judge import judges, reference, verification
+from ethoscade.judge.verification import random_inputs, reference_outputs
 from ethoscade.testing import ModelBuilder
-from ethoscade.verification import random_inputs, reference_outputs
 from reference_support import drawn_operator, needs_litert
 from test_verification import wide_softmax
 

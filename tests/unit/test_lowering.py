@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 from ethoscade.ir import Activation, AddAttrs, DType, MeanAttrs, Operator, PoolAttrs, Quantisation, Window
+from ethoscade.judge.reference.pooling import mean_multiplier
 from ethoscade.lowering import FAMILIES, lower, mean, support
 from ethoscade.lowering.stage import Primitive, Stage
-from ethoscade.partition import partition
-from ethoscade.reference.pooling import mean_multiplier
+from ethoscade.pipeline.partition import partition
 from ethoscade.target import ACCELERATORS
 from graphs import GraphMaker, same
 
@@ -20,7 +20,7 @@ ACCELERATOR = ACCELERATORS["ethos-u55-256"]
 def only_stage(maker: GraphMaker) -> Stage:
     graph = maker.graph()
     found = partition(graph, ACCELERATOR)
-    assert [p.reason for p in found.placements] == [""]
+    assert [p.reason for p in found.assignments] == [""]
     (stage,) = lower(graph, found)
     return stage
 

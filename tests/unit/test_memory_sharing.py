@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ethoscade import compiler, memory
+from ethoscade import memory
 from ethoscade.errors import ConfigError
-from ethoscade.execution import run_artifact
 from ethoscade.frontend import read_tflite
+from ethoscade.pipeline import compiler
+from ethoscade.run.execution import run_artifact
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program
 from ethoscade.target import load_target

@@ -11,12 +11,12 @@ from typing import Any
 import ethoscade
 import numpy as np
 import pytest
-from ethoscade import reference
 from ethoscade.codegen import vela
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType
+from ethoscade.judge import reference
+from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import ModelBuilder, mobilenet_v1
-from ethoscade.verification import random_inputs
 
 # Prints the most bytes that compiling the file and writing it takes, more than the process had before.
 CHILD = '''

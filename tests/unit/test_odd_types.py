@@ -9,10 +9,10 @@ import ethoscade
 import numpy as np
 import pytest
 import tflite
-from ethoscade import reference
 from ethoscade.errors import EthoscadeError, UnsupportedOperatorError, VerificationError
 from ethoscade.ir import DType, Graph, Operator, Quantisation, Tensor
-from ethoscade.verification import random_inputs
+from ethoscade.judge import reference
+from ethoscade.judge.verification import random_inputs
 from reference_support import needs_litert
 from tflite_files import File, Op, T, constant
 

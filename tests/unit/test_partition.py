@@ -9,7 +9,7 @@ import pytest
 from calls import count_calls
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
-from ethoscade.partition import Partition, partition
+from ethoscade.pipeline.partition import Partition, partition
 from ethoscade.target import ACCELERATORS
 from ethoscade.testing import ModelBuilder
 from ethoscade.testing.recorder import Value
@@ -43,7 +43,7 @@ def check(graph: Graph, found: Partition) -> None:
             graph.outputs
         )
         assert set(region.outputs) == made & outside
-    assert all((p.where == "cpu") == bool(p.reason) for p in found.placements)
+    assert all((p.where == "cpu") == bool(p.reason) for p in found.assignments)
 
 
 def test_a_chain_with_a_cpu_operator_has_two_regions() -> None:
@@ -55,7 +55,7 @@ def test_a_chain_with_a_cpu_operator_has_two_regions() -> None:
     check(graph, found)
     assert found.order == (0, 1, 2)
     assert [r.operators for r in found.regions] == [(0,), (2,)]
-    assert "MYSTERY" in found.placements[1].reason
+    assert "MYSTERY" in found.assignments[1].reason
 
 
 def test_independent_operators_move_together() -> None:
@@ -107,7 +107,7 @@ def test_no_order_has_fewer_regions(plan: list[tuple[bool, int, int]]) -> None:
     graph = maker.graph([values[-1]])
     found = partition(graph, ACCELERATOR)
     check(graph, found)
-    assert len(found.regions) == fewest_regions(graph, [p.where == "npu" for p in found.placements])
+    assert len(found.regions) == fewest_regions(graph, [p.where == "npu" for p in found.assignments])
 
 
 def fewest_regions(graph: Graph, on_npu: list[bool]) -> int:

@@ -20,10 +20,10 @@ import pytest
 from ethoscade import _core, devices, memory
 from ethoscade.codegen import tflite
 from ethoscade.errors import AliveBuffer, BudgetError, EthoscadeError
-from ethoscade.frozen import FrozenMap
+from ethoscade.judge.verification import Verification, random_inputs
 from ethoscade.scheduling import schedule
 from ethoscade.testing import inception_modules, mobilenet_v1, tiny_conv
-from ethoscade.verification import Verification, random_inputs
+from ethoscade.util.frozen import FrozenMap
 
 COPIES: list[Callable[[Any], Any]] = [
     copy.copy,

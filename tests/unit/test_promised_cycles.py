@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 
 import pytest
-from ethoscade import compiler, testing
+from ethoscade import testing
+from ethoscade.pipeline import compiler
 from ethoscade.target import ACCELERATORS, load_target
 from promised_cycles import TOLERANCE, promised_and_timed
 

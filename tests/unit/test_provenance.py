@@ -7,12 +7,11 @@ from pathlib import Path
 
 import ethoscade
 import pytest
-from ethoscade import provenance
-from ethoscade.codegen import tflite
+from ethoscade.codegen import provenance, tflite
 from ethoscade.codegen.artifact import NpuCall
-from ethoscade.compiled import Compiled
 from ethoscade.errors import ModelFormatError
 from ethoscade.frontend import read_tflite
+from ethoscade.pipeline.compiled import Compiled
 from ethoscade.report import trace
 from ethoscade.scheduling.program import CopyConstants, Stripe
 from ethoscade.testing import residual_network

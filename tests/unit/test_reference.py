@@ -6,15 +6,15 @@ import math
 
 import numpy as np
 import pytest
-from ethoscade import reference
 from ethoscade.errors import ModelFormatError, UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, ConvAttrs, DType, Graph, Operator, PoolAttrs, Quantisation, Tensor, Window
+from ethoscade.judge import reference
+from ethoscade.judge.reference.fixed_point import divide_by_power, high_mul, multiply
+from ethoscade.judge.reference.windows import output_size, pad_spatial, seen, tap
+from ethoscade.judge.verification import random_inputs
 from ethoscade.quantised import activation_range, effective_scales, multiplier_and_shift, quantise_real
-from ethoscade.reference.fixed_point import divide_by_power, high_mul, multiply
-from ethoscade.reference.windows import output_size, pad_spatial, seen, tap
 from ethoscade.testing import ModelBuilder
-from ethoscade.verification import random_inputs
 from graphs import GraphMaker
 from hypothesis import given, settings
 from hypothesis import strategies as st

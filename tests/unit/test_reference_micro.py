@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from ethoscade import reference
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Quantisation
+from ethoscade.judge import reference
+from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import ModelBuilder
-from ethoscade.verification import random_inputs
 from reference_support import drawn_operator, models_folder
 
 # Input, weights, bias, output of TensorFlow Lite Micro's reference kernel. In each, one output differs from LiteRT 2's.

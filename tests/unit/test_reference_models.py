@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from ethoscade import reference
 from ethoscade.errors import UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
-from ethoscade.verification import random_inputs
+from ethoscade.judge import reference
+from ethoscade.judge.verification import random_inputs
 from reference_support import differences, models_folder, needs_litert
 
 _FOLDER = models_folder()

@@ -10,15 +10,7 @@ import pytest
 from ethoscade import ir
 from ethoscade.errors import ModelFormatError
 from ethoscade.frontend import read_tflite
-from ethoscade.rewrites import (
-    drop_dead,
-    fold_constants,
-    fold_pad,
-    fold_reshape,
-    fuse_activation,
-    requantise,
-    simplify,
-)
+from ethoscade.rewrites import drop_dead, fold_constants, fold_pad, fold_reshape, fuse_activation, requantise, simplify
 from model_files import NO_MODELS, model_paths
 from tflite_files import INT32, UINT8, File, Op, T, constant, conv_file
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ethoscade import simulator
 from ethoscade.errors import ConfigError, SimulationError
-from ethoscade.simulator import Machine
+from ethoscade.run import simulator
+from ethoscade.run.simulator import Machine
 from streams import Stream, copy_payload
 
 ACCELERATOR = "ethos-u55-256"

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from ethoscade import simulator
+from ethoscade.run import simulator
 from streams import copy_payload
 
 INCLUDE, LIBRARY = simulator.driver_interface()

@@ -6,8 +6,8 @@ from functools import cache
 
 import ethoscade
 import pytest
-from ethoscade import simulator
 from ethoscade.errors import SimulationError
+from ethoscade.run import simulator
 from ethoscade.testing import tiny_conv
 from hazard_judge import Command, commands_of, payload_with
 

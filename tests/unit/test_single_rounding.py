@@ -5,14 +5,14 @@ from __future__ import annotations
 import ethoscade
 import numpy as np
 import pytest
-from ethoscade import reference, verification
 from ethoscade.errors import UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Quantisation
+from ethoscade.judge import reference, verification
+from ethoscade.judge.reference.fixed_point import Undefined, multiply, multiply_once
+from ethoscade.judge.verification import random_inputs
 from ethoscade.lowering import single_rounding
-from ethoscade.reference.fixed_point import Undefined, multiply, multiply_once
 from ethoscade.testing import ModelBuilder
-from ethoscade.verification import random_inputs
 from reference_support import litert_values, needs_litert
 
 REALS = [2.0**-k for k in range(0, 21, 4)] + [0.1, 0.3, 1.37 * 2.0**-9, 1 / 3, 1.999, 3.0, 5e-5]

@@ -12,7 +12,7 @@ from ethoscade.codegen import c_source, mlf, raw, tflite
 from ethoscade.errors import CodegenError, UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Quantisation
-from ethoscade.partition import partition
+from ethoscade.pipeline.partition import partition
 from ethoscade.rewrites import simplify
 from ethoscade.target import ACCELERATORS
 from ethoscade.testing.flatfile import OperatorRecord, TensorRecord, write_file

@@ -8,12 +8,13 @@ import sys
 
 import numpy as np
 import pytest
-from ethoscade import reference, testing
+from ethoscade import testing
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, ConvAttrs, DType, Quantisation, Window
+from ethoscade.judge import reference
+from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import ModelBuilder
 from ethoscade.testing.calibration import activation_quantisation, coarse_scale, dequantise, quantise
-from ethoscade.verification import random_inputs
 from reference_support import check, differences, needs_litert
 
 NETWORKS = {

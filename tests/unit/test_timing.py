@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from ethoscade.errors import ConfigError, SimulationError
 from ethoscade.report import trace
+from ethoscade.run.timing import TimingReport, simulate_timing
 from ethoscade.target import Target, load_target
-from ethoscade.timing import TimingReport, simulate_timing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import Stream

@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ethoscade import reference, testing, verification
+from ethoscade import testing
 from ethoscade.errors import VerificationError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Graph, Quantisation
+from ethoscade.judge import reference, verification
+from ethoscade.judge.verification import Observation, compare, random_inputs, reference_outputs, verify
 from ethoscade.testing import ModelBuilder
-from ethoscade.verification import Observation, compare, random_inputs, reference_outputs, verify
 from reference_support import needs_litert
 
 

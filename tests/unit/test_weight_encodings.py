@@ -1,8 +1,8 @@
 """How constants are cut into slices before they are encoded."""
 
 import pytest
-from ethoscade.compiler import prepare
 from ethoscade.frontend import read_tflite
+from ethoscade.pipeline.compiler import prepare
 from ethoscade.scheduling.problem import MOST_SLICES, SLICE_BYTES, choose_encoding
 from ethoscade.target import load_target
 from ethoscade.testing import ModelBuilder

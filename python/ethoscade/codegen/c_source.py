@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import CodegenError
-from ..files import MANIFEST_SUFFIX, write_together
 from ..ir import Graph, Operator, Tensor
+from ..util.files import MANIFEST_SUFFIX, write_together
 from . import c_data
 from .artifact import Artifact, CpuCall, NpuCall
 from .c_kernels import kernel_for, kernel_text

@@ -15,7 +15,7 @@ from ..scheduling.program import CallOperator, CopyConstants, Slab, Step, Stripe
 from ..target import Accelerator
 from . import vela
 from .block_dependency import block_dependencies
-from .operations import ARENA_REGION, CONSTANTS_REGION, Copy, Kernel, Operation, Range, Surface
+from .operations import ARENA_REGION, CONSTANTS_REGION, Copy, Kernel, MemoryRange, Operation, Surface
 from .weights import Constants, StageConstants
 
 
@@ -93,8 +93,8 @@ def _kernel(stage: Stage, stripe: Stripe, offsets: Mapping[int, int], place: Sta
         staged = stripe.weights is not None
         base = place.offset if stripe.weights is None else offsets[stripe.weights]
         region = ARENA_REGION if staged else CONSTANTS_REGION
-        weights = Range(region, base, place.weights_bytes)
-        scales = Range(region, base + place.weights_bytes, place.scales_bytes)
+        weights = MemoryRange(region, base, place.weights_bytes)
+        scales = MemoryRange(region, base + place.weights_bytes, place.scales_bytes)
     return Kernel(
         primitive=stage.primitive,
         inputs=tuple(
@@ -145,4 +145,6 @@ def _copy(stage: Stage, step: CopyConstants, offsets: Mapping[int, int], place: 
     if place is None:
         raise CodegenError(f"stage '{stage.name}' ({stage.primitive.value}) has no constants to copy")
     length = place.length_bytes
-    return Copy(Range(CONSTANTS_REGION, place.offset, length), Range(ARENA_REGION, offsets[step.buffer], length))
+    return Copy(
+        MemoryRange(CONSTANTS_REGION, place.offset, length), MemoryRange(ARENA_REGION, offsets[step.buffer], length)
+    )

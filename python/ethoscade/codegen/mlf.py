@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CodegenError
-from ..files import MANIFEST_SUFFIX, write_together, write_whole
+from ..util.files import MANIFEST_SUFFIX, write_together, write_whole
 from . import c_source
 from .artifact import Artifact, CpuCall, NpuCall
 from .c_names import identifier, module_identifier

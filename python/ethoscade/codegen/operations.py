@@ -16,7 +16,7 @@ CONSTANTS_REGION = 0
 ARENA_REGION = 1
 
 
-class Range(NamedTuple):
+class MemoryRange(NamedTuple):
     """`length_bytes` bytes from `offset_bytes` of a memory region."""
 
     region: int
@@ -122,8 +122,8 @@ class Kernel:
     block: tuple[int, int, int]
     clamp: tuple[int, int]
     rounding: Rounding
-    weights: Range | None = None
-    scales: Range | None = None
+    weights: MemoryRange | None = None
+    scales: MemoryRange | None = None
     part_kernel: bool = False
 
 
@@ -131,8 +131,8 @@ class Kernel:
 class Copy:
     """One DMA; both ranges are equally long."""
 
-    source: Range
-    destination: Range
+    source: MemoryRange
+    destination: MemoryRange
 
 
 Operation = Kernel | Copy

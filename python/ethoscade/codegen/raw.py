@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import CodegenError
-from ..files import write_whole
+from ..ir import Array
+from ..util.files import write_whole
 from .artifact import Artifact, NpuCall
 from .layout import padded, verify
 
@@ -49,10 +49,10 @@ def archive(artifact: Artifact) -> bytes:
     return stream.getvalue()
 
 
-def arrays(artifact: Artifact) -> dict[str, npt.NDArray[np.generic]]:
+def arrays(artifact: Artifact) -> dict[str, Array]:
     """The arrays of the file by name, in the order of the file."""
     call = _only_call(verify(artifact))
-    found: dict[str, npt.NDArray[np.generic]] = {
+    found: dict[str, Array] = {
         "cmd_data": np.frombuffer(call.payload, np.uint8),
         "weight_data": np.frombuffer(padded(artifact.constants), np.uint8),
         "weight_region": np.array(_CONSTANTS_REGION, np.int64),
@@ -78,7 +78,7 @@ def _only_call(artifact: Artifact) -> NpuCall:
     )
 
 
-def _tensors(artifact: Artifact, prefix: str, indices: Sequence[int]) -> dict[str, npt.NDArray[np.generic]]:
+def _tensors(artifact: Artifact, prefix: str, indices: Sequence[int]) -> dict[str, Array]:
     tensors = [artifact.graph.tensors[i] for i in indices]
     for tensor in tensors:
         if len(tensor.shape) > _DIMENSIONS or tensor.is_constant:

@@ -18,11 +18,11 @@ import flatbuffers
 import numpy as np
 import tflite
 
-from .. import provenance
 from ..errors import CodegenError
 from ..frontend.flatbuffer import Ledger, checked, open_root
 from ..ir import DType, Operator, Quantisation, Tensor
 from ..opcodes import FIRST_NEW, builtin_code
+from . import provenance
 from .artifact import Artifact, CpuCall, NpuCall
 from .layout import cpu_operators, distinct_payloads, npu_calls, padded, touched_tensors, verify
 from .tflite_options import copy_options

@@ -20,7 +20,7 @@ from ..errors import CodegenError
 from ..ir import DType, Window
 from ..lowering.stage import Layout, Primitive, Rounding
 from ..target import Accelerator
-from .operations import ARENA_REGION, Copy, Kernel, Operation, Range, Surface
+from .operations import ARENA_REGION, Copy, Kernel, MemoryRange, Operation, Surface
 
 _API_MAJOR = 1
 _CONTROL_MASK = 0xFFFF
@@ -270,7 +270,7 @@ class _Translator:
             )
         return found
 
-    def _range(self, where: Range) -> Any:
+    def _range(self, where: MemoryRange) -> Any:
         return self._api.NpuAddressRange(*where)
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CodegenError
-from ..frozen import FrozenMap
 from ..lowering.stage import Primitive, Stage, Weights
 from ..scheduling.program import Portion, Whole
 from ..target import Accelerator
+from ..util.frozen import FrozenMap
 from . import vela
 
 ALIGNMENT = 16

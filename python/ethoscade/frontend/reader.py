@@ -14,8 +14,8 @@ from typing import Any
 import tflite
 
 from ..errors import EthoscadeError, ModelFormatError, UnsupportedOperatorError
-from ..frozen import FrozenMap
 from ..ir import ETHOS_U, DType, Graph, Operator, Tensor
+from ..util.frozen import FrozenMap
 from .flatbuffer import Ledger, children, integers, open_root
 from .operators import read_kinds, read_operators
 from .source import load

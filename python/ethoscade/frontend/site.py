@@ -17,7 +17,7 @@ from ..errors import ModelFormatError
 from ..ir import Activation, DType, Tensor
 from ..quantised import MAX_LEFT_SHIFT, multiplier_and_shift, real_bounds
 
-ACTIVATIONS: dict[int, Activation] = {
+ACTIVATION_OF_CODE: dict[int, Activation] = {
     tflite.ActivationFunctionType.NONE: Activation.NONE,
     tflite.ActivationFunctionType.RELU: Activation.RELU,
     tflite.ActivationFunctionType.RELU_N1_TO_1: Activation.RELU_N1_TO_1,
@@ -100,9 +100,9 @@ class Site:
         if options is None:
             return Activation.NONE
         code = int(options.FusedActivationFunction())
-        if code in ACTIVATIONS:
-            self.check_bounds(ACTIVATIONS[code])
-            return ACTIVATIONS[code]
+        if code in ACTIVATION_OF_CODE:
+            self.check_bounds(ACTIVATION_OF_CODE[code])
+            return ACTIVATION_OF_CODE[code]
         if code not in ACTIVATION_NAMES:
             raise self.fail(f"has activation {code}, which TensorFlow Lite does not define", value=code)
         raise NotUnderstood(f"fused activation {ACTIVATION_NAMES[code]}")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import tflite
 
 from ..errors import ModelFormatError, UnsupportedOperatorError
-from ..ir import DType, Quantisation, Tensor
+from ..ir import Array, DType, Quantisation, Tensor
 from .flatbuffer import Ledger, checked, integers
 
 _T = tflite.TensorType
@@ -157,9 +157,7 @@ def _read_shape(raw: Any, name: str, dtype: DType) -> tuple[int, ...]:
     return shape
 
 
-def _read_data(
-    raw: Any, name: str, shape: tuple[int, ...], dtype: DType, buffers: Sequence[Bytes]
-) -> npt.NDArray[np.generic] | None:
+def _read_data(raw: Any, name: str, shape: tuple[int, ...], dtype: DType, buffers: Sequence[Bytes]) -> Array | None:
     index = int(raw.Buffer())
     if index >= len(buffers) and not (index == 0 and not buffers):
         raise ModelFormatError(
@@ -185,7 +183,7 @@ def _read_data(
     return content.view(dtype.numpy).reshape(shape)
 
 
-def _require_zeros(name: str, quantisation: Quantisation, data: npt.NDArray[np.generic] | None) -> None:
+def _require_zeros(name: str, quantisation: Quantisation, data: Array | None) -> None:
     """Converters give scale 0 to constants of which every element is zero; nothing else can have it."""
     if data is not None:
         slices = [data] if quantisation.axis is None else np.moveaxis(data, quantisation.axis, 0)

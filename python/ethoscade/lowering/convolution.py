@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-import numpy as np
-import numpy.typing as npt
-
-from ..ir import Activation, ConvAttrs, Graph, Operator, Window
+from ..ir import Activation, Array, ConvAttrs, Graph, Operator, Window
 from ..quantised import activation_range
 from ..target import Accelerator
 from . import limits, views, weighted
@@ -50,7 +47,7 @@ def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
     """One convolution stage. Precondition: `support` found no reason."""
     op = graph.operators[op_index]
     attrs = cast(ConvAttrs, op.attrs)
-    weights = cast("npt.NDArray[np.generic]", graph.tensors[cast(int, op.inputs[1])].data)
+    weights = cast("Array", graph.tensors[cast(int, op.inputs[1])].data)
     ifm = graph.tensors[cast(int, op.inputs[0])]
     return (stage(graph, op_index, views.image_shape(ifm.shape), attrs.window, weights, attrs.activation),)
 
@@ -60,7 +57,7 @@ def stage(
     op_index: int,
     ifm_shape: views.Shape3,
     window: Window,
-    ohwi: npt.NDArray[np.generic],
+    ohwi: Array,
     activation: Activation,
     rounding: Rounding = Rounding.TFL,
     scale: tuple[int, int] | None = None,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
-from ..ir import ConvAttrs, Graph, Operator, Window
+from ..ir import Array, ConvAttrs, Graph, Operator, Window
 from ..quantised import activation_range
 from ..target import Accelerator
 from . import convolution, limits, views, weighted
@@ -38,7 +37,7 @@ def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
     """One depthwise stage, or one convolution. Precondition: `support` found no reason."""
     op = graph.operators[op_index]
     attrs = cast(ConvAttrs, op.attrs)
-    stored = cast("npt.NDArray[np.generic]", graph.tensors[cast(int, op.inputs[1])].data)
+    stored = cast("Array", graph.tensors[cast(int, op.inputs[1])].data)
     shape = views.image_shape(graph.tensors[cast(int, op.inputs[0])].shape)
     ohwi = np.transpose(stored, (3, 1, 2, 0))
     if shape[2] == 1 and ohwi.shape[0] > 1:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
-from ..ir import DType, FullyConnectedAttrs, Graph, Operator, Tensor
+from ..ir import Array, DType, FullyConnectedAttrs, Graph, Operator, Tensor
 from ..quantised import activation_range, effective_scales, zero_point_of
 from ..target import Accelerator
 from . import convolution, limits, single_rounding, views, weighted
@@ -44,7 +43,7 @@ def _plane(ifm: Tensor, ofm: Tensor, depth: int, outputs: int) -> tuple[int, int
 def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
     """One convolution stage over (height, width, elements). Precondition: `support` found no reason."""
     op = graph.operators[op_index]
-    stored = cast("npt.NDArray[np.generic]", graph.tensors[cast(int, op.inputs[1])].data)
+    stored = cast("Array", graph.tensors[cast(int, op.inputs[1])].data)
     outputs, depth = stored.shape
     plane = _plane(graph.tensors[cast(int, op.inputs[0])], graph.tensors[op.outputs[0]], depth, outputs)
     ohwi = stored.reshape(outputs, 1, 1, depth)

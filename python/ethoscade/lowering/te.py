@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..frozen import FrozenMap
+from ..util.frozen import FrozenMap
 
 
 @dataclass(frozen=True)

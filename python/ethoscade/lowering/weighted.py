@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from ..ir import DType, Graph, Operator, Tensor
+from ..ir import Array, DType, Graph, Operator, Tensor
 from ..quantised import effective_scales, zero_point_of
 from . import limits
 from .stage import Weights
@@ -80,7 +80,7 @@ def _bias(bias: Tensor, channels: int) -> str | None:
 
 def _magnitudes(weights: Tensor, output_axis: int) -> npt.NDArray[np.int64]:
     """The sum of |weight| behind each output channel. Precondition: the weights are constant."""
-    channels = np.moveaxis(cast("npt.NDArray[np.generic]", weights.data), output_axis, 0)
+    channels = np.moveaxis(cast("Array", weights.data), output_axis, 0)
     zero_point = _zero_point(weights)
     # A few channels at a time: wide integers take eight times the file's bytes.
     step = max(_PIECE_WEIGHTS * len(channels) // max(channels.size, 1), 1)
@@ -111,7 +111,7 @@ def _scales(reals: tuple[float, ...], weights: Tensor, bias: Tensor | None, outp
 def sums(graph: Graph, op: Operator, output_axis: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The smallest and largest accumulator, bias included, that each output channel can have."""
     ifm, weights, bias, _ = operands(graph, op)
-    values = cast("npt.NDArray[np.generic]", weights.data)
+    values = cast("Array", weights.data)
     zero_point = _zero_point(weights)
     centred = values if zero_point == 0 else values.astype(np.int16) - np.int16(zero_point)
     others = tuple(axis for axis in range(values.ndim) if axis != output_axis)
@@ -133,9 +133,7 @@ def _zero_point(weights: Tensor) -> int:
     return quantisation.zero_points[0]
 
 
-def constants(
-    graph: Graph, op: Operator, ohwi: npt.NDArray[np.generic], scale: tuple[int, int] | None = None
-) -> Weights:
+def constants(graph: Graph, op: Operator, ohwi: Array, scale: tuple[int, int] | None = None) -> Weights:
     """The stage's constants; `ohwi` are the stored weights rearranged to (outputs, height, width, inputs).
 
     `scale` is the NPU's for all channels where it is not TFLite's fixed-point form of the real factor.

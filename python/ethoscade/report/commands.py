@@ -18,20 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..codegen import bundle
-from ..compiled import Compiled
-from ..compiler import EPSILON as EPSILON
-from ..compiler import compile, frontier
 from ..errors import ConfigError, EthoscadeError
-from ..execution import FAST_REGION, has_fast_memory, run_tflite, unplayable
-from ..files import MANIFEST_SUFFIX, read_whole, refuse_same, strangers, write_together, write_whole
 from ..frontend import ETHOS_U, read_tflite
-from ..ir import Graph
+from ..ir import Array, Graph
+from ..judge.verification import compare, random_inputs, reference_outputs
 from ..lowering import FAMILIES
+from ..pipeline.compiled import Compiled
+from ..pipeline.compiler import EPSILON as EPSILON
+from ..pipeline.compiler import compile, frontier
+from ..run.execution import FAST_REGION, has_fast_memory, run_tflite, unplayable
 from ..target import ACCELERATORS
-from ..verification import compare, random_inputs, reference_outputs
+from ..util.files import MANIFEST_SUFFIX, read_whole, refuse_same, strangers, write_together, write_whole
 from . import console, plot, summary, trace
 
 DONE = 0
@@ -255,7 +254,7 @@ def _print(args: argparse.Namespace, report: Mapping[str, Any], text: str) -> No
     console.show(json.dumps(report) if args.json else text)
 
 
-def _read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
+def _read_arrays(path: Path) -> dict[str, Array]:
     data = read_whole(path, _MOST_INPUT_BYTES)
     if not zipfile.is_zipfile(io.BytesIO(data)):
         raise ConfigError(f"'{path}' is no .npz file; inputs come in one, by name (numpy.savez)")
@@ -266,7 +265,7 @@ def _read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
         raise ConfigError(f"cannot read inputs from '{path}': {' '.join(str(error).split())}") from error
 
 
-def _write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+def _write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     # Not np.savez: a tensor named like one of its parameters ("file") would be taken for that.
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import CodegenError, ConfigError
 from ..memory import Placement
-from ..memory_model import Buffer
+from ..memory.model import Buffer
 from .plot import save
 
 _COLOURS = ("#4878a8", "#d1813c", "#5a9c5a", "#b04f4f", "#8a6fa8", "#8c6d5a")

@@ -6,20 +6,11 @@ import argparse
 import json
 import time
 
-from ..arguments import shown
 from ..errors import BudgetError, ConfigError, EthoscadeError
-from ..files import refuse_same
-from ..memory import (
-    ALGORITHMS,
-    DEFAULT_ITERATIONS,
-    Placement,
-    Pool,
-    PoolOverflowError,
-    plan,
-    read_csv,
-    write_csv,
-)
-from ..memory_model import Buffer
+from ..memory import ALGORITHMS, DEFAULT_ITERATIONS, Placement, Pool, PoolOverflowError, plan, read_csv, write_csv
+from ..memory.model import Buffer
+from ..util.arguments import shown
+from ..util.files import refuse_same
 from .console import complain, show
 from .memory_plot import plot, require_matplotlib
 

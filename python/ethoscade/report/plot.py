@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..compiled import Curve
 from ..errors import CodegenError, ConfigError
-from ..files import write_whole
+from ..pipeline.compiled import Curve
+from ..util.files import write_whole
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..compiled import Compiled, Curve
 from ..errors import BudgetError, EthoscadeError
-from ..explanation import Explanation, alive_lines, short
-from ..verification import Verification
+from ..judge.verification import Verification
+from ..pipeline.compiled import Compiled, Curve
+from ..pipeline.explanation import Explanation, alive_lines, short
 
 SCHEMA_VERSION = 1
 

@@ -17,13 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import provenance
+from ..codegen import provenance
 from ..errors import ModelFormatError
-from ..execution import accelerator_of, has_fast_memory, npu_operators
-from ..files import write_whole
 from ..ir import Graph, Operator
+from ..run.execution import accelerator_of, has_fast_memory, npu_operators
+from ..run.timing import TimedCommand, TimingReport, simulate_timing
 from ..target import Target, load_target
-from ..timing import TimedCommand, TimingReport, simulate_timing
+from ..util.files import write_whole
 
 FRONT_END, COMPUTE, OUTPUT, DMA = range(1, 5)
 _LANES = {FRONT_END: "front end", COMPUTE: "compute", OUTPUT: "output stage", DMA: "DMA"}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import Graph, Operator
-from .activations import ACTIVATIONS, fuse_activation, why_activation
+from .activations import ACTIVATION_OPERATORS, fuse_activation, why_activation
 from .constants import fold_constants
 from .draft import Draft, OnNpu, understood
 from .pads import fold_pad, why_pad
@@ -65,7 +65,7 @@ def why_kept(graph: Graph, on_npu: OnNpu = understood) -> dict[int, str]:
             found[index] = why_pad(graph, draft, index, on_npu)
         elif operator.kind in RESHAPES:
             found[index] = why_reshape(graph, draft, index, on_npu)
-        elif operator.kind in ACTIVATIONS:
+        elif operator.kind in ACTIVATION_OPERATORS:
             found[index] = why_activation(graph, draft, index, on_npu)
     return found
 

@@ -11,14 +11,14 @@ from dataclasses import replace
 from ..ir import Activation, AddAttrs, ConvAttrs, FullyConnectedAttrs, Graph, Operator, PoolAttrs
 from .draft import Draft, OnNpu, same_values, understood
 
-ACTIVATIONS = {"RELU": Activation.RELU, "RELU6": Activation.RELU6, "RELU_N1_TO_1": Activation.RELU_N1_TO_1}
+ACTIVATION_OPERATORS = {"RELU": Activation.RELU, "RELU6": Activation.RELU6, "RELU_N1_TO_1": Activation.RELU_N1_TO_1}
 
 
 def fuse_activation(graph: Graph, on_npu: OnNpu = understood) -> Graph:
     """Fuse every RELU, RELU6 and RELU_N1_TO_1 that is the one reader of what an operator on the NPU makes."""
     draft = Draft(graph)
     for index, operator in enumerate(graph.operators):
-        if operator.opaque is None and operator.kind in ACTIVATIONS and operator.inputs[0] is not None:
+        if operator.opaque is None and operator.kind in ACTIVATION_OPERATORS and operator.inputs[0] is not None:
             found = _fused(graph, draft, index, on_npu)
             if isinstance(found, Operator):
                 draft.absorb(index, found)
@@ -53,4 +53,4 @@ def _fused(graph: Graph, draft: Draft, index: int, on_npu: OnNpu) -> Operator | 
         return f"{whole}; '{maker.name}' ({maker.kind}) takes no activation"
     if attrs.activation is not Activation.NONE:
         return f"{whole}; '{maker.name}' ({maker.kind}) has {attrs.activation.name} already"
-    return replace(maker, attrs=replace(attrs, activation=ACTIVATIONS[operator.kind]))
+    return replace(maker, attrs=replace(attrs, activation=ACTIVATION_OPERATORS[operator.kind]))

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from ..ir import DType, Graph, Operator, PackAttrs, StridedSliceAttrs, Tensor
+from ..ir import Array, DType, Graph, Operator, PackAttrs, StridedSliceAttrs, Tensor
 from .draft import Draft, same_values
 
 # Shapes are short. A longer result is data, and computing it here would only make the artefact larger.
@@ -38,7 +37,7 @@ def fold_constants(graph: Graph) -> Graph:
     return draft.finish()
 
 
-def _value(operator: Operator, inputs: Sequence[Tensor], output: Tensor) -> npt.NDArray[np.generic] | None:
+def _value(operator: Operator, inputs: Sequence[Tensor], output: Tensor) -> Array | None:
     if operator.kind == "SHAPE":
         return np.array(inputs[0].shape, output.dtype.numpy)
     if operator.kind in ("RESHAPE", "SQUEEZE", "EXPAND_DIMS"):
@@ -56,7 +55,7 @@ def _value(operator: Operator, inputs: Sequence[Tensor], output: Tensor) -> npt.
     return None
 
 
-def _slice(data: npt.NDArray[np.generic], attrs: StridedSliceAttrs) -> npt.NDArray[np.generic]:
+def _slice(data: Array, attrs: StridedSliceAttrs) -> Array:
     # Ranges may end before element 0, which a Python slice writes as None.
     window = tuple(slice(b, e if e >= 0 else None, s) for b, e, s in attrs.ranges)
     shape = tuple(len(range(*r)) for i, r in enumerate(attrs.ranges) if i not in attrs.shrink_axes)

@@ -12,11 +12,11 @@ from itertools import groupby
 
 from .. import _core
 from ..devices import DeviceDescription
-from ..frozen import FrozenMap
 from ..ir import Graph
 from ..lowering.stage import FeatureMap, Layout, Primitive, Stage
 from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
 from ..target import Target
+from ..util.frozen import FrozenMap
 
 
 @dataclass(frozen=True)

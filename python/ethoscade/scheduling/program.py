@@ -20,7 +20,7 @@ class BufferKind(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Window:
+class LiveWindow:
     """Bytes [low, high) of a buffer, possibly none, are in use in steps [first_step, last_step), and no others."""
 
     first_step: int
@@ -30,7 +30,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Buffer:
+class ProgramBuffer:
     """Bytes in the arena, live in steps [first_step, last_step) of the program. `tensor` is a graph index or None.
 
     Where rows of a tensor appear or die one after the other, or nothing in a rolling buffer is wanted for a while,
@@ -43,7 +43,7 @@ class Buffer:
     first_step: int
     last_step: int
     tensor: int | None = None
-    windows: tuple[Window, ...] = ()
+    windows: tuple[LiveWindow, ...] = ()
     alignment: int = 16
 
     def periods(self) -> Iterator[tuple[int, int, int]]:
@@ -152,5 +152,5 @@ class Program:
     """
 
     steps: tuple[Step, ...]
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[ProgramBuffer, ...]
     tensor_buffers: dict[int, int]

@@ -14,10 +14,10 @@ from numbers import Rational, Real
 from typing import Literal
 
 from .. import _core
-from ..arguments import shown
 from ..errors import ConfigError
+from ..util.arguments import shown
 from .problem import Problem
-from .program import Buffer, BufferKind, CallOperator, CopyConstants, Program, Slab, Step, Stripe, Window
+from .program import BufferKind, CallOperator, CopyConstants, LiveWindow, Program, ProgramBuffer, Slab, Step, Stripe
 
 AxisName = Literal["height", "width"]
 
@@ -297,10 +297,10 @@ def _buffer(
     first: int,
     last: int,
     windows: Sequence[tuple[int, int, int, int]],
-) -> Buffer:
+) -> ProgramBuffer:
     role = BufferKind(kind)
-    live = tuple(Window(*window) for window in windows)
+    live = tuple(LiveWindow(*window) for window in windows)
     if role in (BufferKind.TENSOR, BufferKind.ROLLING):
         tensor = next(index for index, dense in problem.ids.items() if dense == of)
-        return Buffer(f"{kind} of '{problem.tensors[of].name}'", role, size_bytes, first, last, tensor, live)
-    return Buffer(f"{kind} of '{problem.specs[of].name}'", role, size_bytes, first, last)
+        return ProgramBuffer(f"{kind} of '{problem.tensors[of].name}'", role, size_bytes, first, last, tensor, live)
+    return ProgramBuffer(f"{kind} of '{problem.specs[of].name}'", role, size_bytes, first, last)

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..ir import Activation, DType, Quantisation
+from ..ir import Activation, Array, DType, Quantisation
 from . import real_operators as real
 from .calibration import Real, activation_quantisation, dequantise, quantise
 from .flatfile import TensorRecord, write_file
 from .geometry import Pair, resolve_window
-from .recorder import UNQUANTISED, Array, Value
-from .schema import ACTIVATIONS, window_fields
+from .recorder import UNQUANTISED, Value
+from .schema import CODE_OF_ACTIVATION, window_fields
 from .shapes import ShapeRecorder
 
 
@@ -191,7 +191,7 @@ class ModelBuilder(ShapeRecorder):
             out = self._real(x).reshape(-1, inputs) @ w_real.T
             return real.activate(out if b_real is None else out + b_real, activation).reshape(shape)
 
-        fields = {"FusedActivationFunction": ACTIVATIONS[activation], "KeepNumDims": keep_num_dims}
+        fields = {"FusedActivationFunction": CODE_OF_ACTIVATION[activation], "KeepNumDims": keep_num_dims}
         indices = [x.index, w.index, -1 if b is None else b]
         options = "FullyConnectedOptions"
         return self._operator("FULLY_CONNECTED", indices, shape, compute, output, options, fields, name, x.dtype)
@@ -215,7 +215,7 @@ class ModelBuilder(ShapeRecorder):
             lambda: real.activate(self._real(a) + self._real(b), activation),
             output,
             "AddOptions",
-            {"FusedActivationFunction": ACTIVATIONS[activation]},
+            {"FusedActivationFunction": CODE_OF_ACTIVATION[activation]},
             name,
             a.dtype,
         )

@@ -11,7 +11,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ..ir import DType, Quantisation
+from ..ir import Array, DType, Quantisation
 
 Real = npt.NDArray[np.float64]
 
@@ -56,7 +56,7 @@ def _along_axis(numbers: tuple[float, ...] | tuple[int, ...], axis: int | None, 
     return np.array(numbers, dtype=np.float64).reshape(shape)
 
 
-def quantise(real: Real, quantisation: Quantisation, dtype: DType) -> npt.NDArray[np.generic]:
+def quantise(real: Real, quantisation: Quantisation, dtype: DType) -> Array:
     """Stored values of `real`, rounded half to even and clamped; int8 weights per channel stay within -127..127."""
     scales = _along_axis(quantisation.scales, quantisation.axis, real.ndim)
     zero_points = _along_axis(quantisation.zero_points, quantisation.axis, real.ndim)
@@ -64,7 +64,7 @@ def quantise(real: Real, quantisation: Quantisation, dtype: DType) -> npt.NDArra
     return np.clip(np.rint(real / scales) + zero_points, lowest, highest).astype(dtype.numpy)
 
 
-def dequantise(stored: npt.NDArray[np.generic], quantisation: Quantisation) -> Real:
+def dequantise(stored: Array, quantisation: Quantisation) -> Real:
     """Real values of `stored`."""
     scales = _along_axis(quantisation.scales, quantisation.axis, stored.ndim)
     zero_points = _along_axis(quantisation.zero_points, quantisation.axis, stored.ndim)

@@ -12,10 +12,9 @@ from typing import Any
 
 import flatbuffers
 import numpy as np
-import numpy.typing as npt
 import tflite
 
-from ..ir import DType, Quantisation
+from ..ir import Array, DType, Quantisation
 
 _BUFFER_ALIGNMENT = 16  # runtimes map constants in place
 _SCHEMA_VERSION = 3
@@ -39,7 +38,7 @@ class TensorRecord:
     shape: tuple[int, ...]
     dtype: DType
     quantisation: Quantisation | None = None
-    data: npt.NDArray[np.generic] | None = None
+    data: Array | None = None
     variable: bool = False
 
 
@@ -133,7 +132,7 @@ def _vector(b: Any, start: Any, offsets: Sequence[int]) -> int:
     return int(b.EndVector())
 
 
-def _buffer(b: Any, data: npt.NDArray[np.generic] | None) -> int:
+def _buffer(b: Any, data: Array | None) -> int:
     vector = None
     if data is not None:
         raw = np.ascontiguousarray(data).tobytes()

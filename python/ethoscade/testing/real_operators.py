@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from ..ir import Activation, Window
-from ..reference.windows import correlate, output_size, pad_spatial, tap
-
-Real = npt.NDArray[np.float64]
+from ..judge.reference.windows import correlate, output_size, pad_spatial, tap
+from .calibration import Real
 
 _BOUNDS = {
     Activation.NONE: (-np.inf, np.inf),

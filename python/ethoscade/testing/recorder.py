@@ -10,14 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ..ir import DType, Quantisation
+from ..ir import Array, DType, Quantisation
 from .calibration import Real, activation_quantisation, dequantise, quantise, weight_quantisation
 from .flatfile import Fields, OperatorRecord, TensorRecord
 from .schema import SIGNED_VERSIONS
-
-Array = npt.NDArray[np.generic]
 
 UNQUANTISED = Quantisation((1.0,), (0,))
 """What `Value` says of tensors that carry no quantisation."""

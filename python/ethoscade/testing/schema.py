@@ -6,7 +6,7 @@ import tflite
 
 from ..ir import Activation, Window
 
-ACTIVATIONS = {
+CODE_OF_ACTIVATION = {
     Activation.NONE: tflite.ActivationFunctionType.NONE,
     Activation.RELU: tflite.ActivationFunctionType.RELU,
     Activation.RELU_N1_TO_1: tflite.ActivationFunctionType.RELU_N1_TO_1,
@@ -38,7 +38,7 @@ def window_fields(window: Window, padding: str, activation: Activation, *, dilat
         "Padding": getattr(tflite.Padding, padding),
         "StrideW": window.stride_w,
         "StrideH": window.stride_h,
-        "FusedActivationFunction": ACTIVATIONS[activation],
+        "FusedActivationFunction": CODE_OF_ACTIVATION[activation],
     }
     if dilated:
         fields |= {"DilationWFactor": window.dilation_w, "DilationHFactor": window.dilation_h}

@@ -7,21 +7,21 @@ from importlib import resources
 from ...errors import UnsupportedOperatorError
 from ...ir import Operator
 from .copy import COPY
-from .kernel import Call, Kernel, Operands
+from .kernel import Call, CKernel, Operands
 from .mean import MEAN
 from .pad import PAD
 from .pool import POOL
 from .quantise import DEQUANTISE, QUANTISE
 from .softmax import SOFTMAX
 
-__all__ = ["KERNELS", "Call", "Kernel", "Operands", "kernel_for", "kernel_text"]
+__all__ = ["KERNELS", "CKernel", "Call", "Operands", "kernel_for", "kernel_text"]
 
-KERNELS: tuple[Kernel, ...] = (COPY, DEQUANTISE, MEAN, PAD, POOL, QUANTISE, SOFTMAX)
+KERNELS: tuple[CKernel, ...] = (COPY, DEQUANTISE, MEAN, PAD, POOL, QUANTISE, SOFTMAX)
 
 _BY_KIND = {kind: kernel for kernel in KERNELS for kind in kernel.kinds}
 
 
-def kernel_for(operator: Operator) -> Kernel:
+def kernel_for(operator: Operator) -> CKernel:
     """The kernel of an operator. Raises `UnsupportedOperatorError` naming the operator and the kernels there are."""
     kernel = _BY_KIND.get(operator.kind)
     if kernel is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir import Graph, Operator
-from .kernel import Call, Kernel, Operands, first_input, refuse
+from .kernel import Call, CKernel, Operands, first_input, refuse
 
 
 def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
@@ -16,4 +16,4 @@ def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
     return Call(f"memmove({target}, {source}, {size});" if source != target else "(void)arena; /* already in place */")
 
 
-COPY = Kernel(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), _emit)
+COPY = CKernel(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), _emit)

@@ -1,6 +1,6 @@
 """What a CPU kernel is to the C writer, and what every kernel needs to say about tensors.
 
-Owns the `Kernel` type and the shared questions (8-bit types, scales, fixed-point multipliers); holds no kernel.
+Owns the `CKernel` type and the shared questions (8-bit types, scales, fixed-point multipliers); holds no kernel.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class CKernel:
     """Operator kinds and the function that writes one's call, or refuses it by `UnsupportedOperatorError`."""
 
     kinds: tuple[str, ...]

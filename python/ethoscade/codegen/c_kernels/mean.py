@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ...ir import Graph, MeanAttrs, Operator
-from .kernel import Call, Kernel, Operands, first_input, fixed_multiplier, quantisation_of, refuse, same_type, sign_of
+from .kernel import Call, CKernel, Operands, first_input, fixed_multiplier, quantisation_of, refuse, same_type, sign_of
 
 _MAX_RANK = 8
 # The C kernel sums bytes and a zero point in 32 bits.
@@ -53,4 +53,4 @@ def _dimensions(chosen: Sequence[int], shape: Sequence[int], strides: Sequence[i
     return f"{{{len(chosen)}, {{{sizes}}}, {{{steps}}}}}"
 
 
-MEAN = Kernel(("MEAN",), _emit)
+MEAN = CKernel(("MEAN",), _emit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir import Graph, Operator, PadAttrs
-from .kernel import Call, Kernel, Operands, first_input, refuse, same_type
+from .kernel import Call, CKernel, Operands, first_input, refuse, same_type
 
 
 def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
@@ -29,4 +29,4 @@ def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
     return Call(text, ("pad.c",))
 
 
-PAD = Kernel(("PAD",), _emit)
+PAD = CKernel(("PAD",), _emit)

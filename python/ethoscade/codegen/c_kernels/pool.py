@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...ir import Activation, Graph, Operator, PoolAttrs, Quantisation
-from .kernel import Call, Kernel, Operands, first_input, quantisation_of, refuse, same_type, sign_of
+from .kernel import Call, CKernel, Operands, first_input, quantisation_of, refuse, same_type, sign_of
 
 
 def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
@@ -49,4 +49,4 @@ def _limits(activation: Activation, output: Quantisation, smallest: int, largest
     return max(smallest, low), min(largest, high)
 
 
-POOL = Kernel(("AVERAGE_POOL_2D", "MAX_POOL_2D"), _emit)
+POOL = CKernel(("AVERAGE_POOL_2D", "MAX_POOL_2D"), _emit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...ir import DType, Graph, Operator
 from .kernel import (
     Call,
-    Kernel,
+    CKernel,
     Operands,
     elements,
     first_input,
@@ -52,5 +52,5 @@ def _emit_dequantise(graph: Graph, operator: Operator, operands: Operands) -> Ca
     return Call(text, ("dequantise.c",))
 
 
-QUANTISE = Kernel(("QUANTIZE",), _emit_quantise)
-DEQUANTISE = Kernel(("DEQUANTIZE",), _emit_dequantise)
+QUANTISE = CKernel(("QUANTIZE",), _emit_quantise)
+DEQUANTISE = CKernel(("DEQUANTIZE",), _emit_dequantise)

@@ -7,7 +7,7 @@ import math
 from ...ir import Graph, Operator, SoftmaxAttrs
 from .kernel import (
     Call,
-    Kernel,
+    CKernel,
     Operands,
     elements,
     first_input,
@@ -44,4 +44,4 @@ def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
     return Call(text, ("fixed_point.c", "softmax.c"))
 
 
-SOFTMAX = Kernel(("SOFTMAX",), _emit)
+SOFTMAX = CKernel(("SOFTMAX",), _emit)

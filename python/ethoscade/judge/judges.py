@@ -1,0 +1,99 @@
+"""Who can say what an operator ought to compute: which judges exist for its kind and type, and which one decides.
+
+Owns the table of TensorFlow Lite Micro's kernels and the operators on which LiteRT is not the rule. Runs neither.
+
+LiteRT's reference kernels decide wherever they can. Micro's kernels are the device's own, and their arithmetic, which
+`reference` has bit by bit, decides where LiteRT rounds otherwise or ends its process. Both need a kernel for the type:
+where Micro has none, LiteRT alone is the rule, or nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ..ir import DType, Graph, Operator, SoftmaxAttrs
+
+_INT8 = frozenset({DType.INT8})
+
+MICRO_KERNELS: Mapping[str, frozenset[DType]] = MappingProxyType(
+    {
+        "ADD": _INT8,
+        "AVERAGE_POOL_2D": _INT8,
+        "CONCATENATION": _INT8,
+        "CONV_2D": _INT8,
+        "DEPTHWISE_CONV_2D": _INT8,
+        "FULLY_CONNECTED": _INT8,
+        "MAX_POOL_2D": _INT8,
+        "MEAN": _INT8,
+        "PAD": _INT8,
+        "RELU": _INT8,
+        "RELU6": _INT8,
+        "SOFTMAX": _INT8,
+        "SPLIT": _INT8,
+        "SPLIT_V": _INT8,
+    }
+)
+"""Types of the first input for which TensorFlow Lite Micro has a kernel, for the arithmetic that `reference` knows.
+
+Of 8-bit types it is int8 alone; uint8 lost its kernels when Micro left TensorFlow.
+"""
+
+_LITERT_ROUNDS_ONCE = frozenset({"FULLY_CONNECTED"})
+"""Kinds that LiteRT rounds once, Micro twice; everything else both round twice."""
+
+_LITERT_ABORTS = frozenset({"SOFTMAX"})
+"""Kinds on which LiteRT may end its process by an assertion over a result that is clear; on devices there is none."""
+
+
+def input_type(graph: Graph, op: Operator) -> DType | None:
+    """The type that an operator's kernel is chosen by: its first tensor input's, of SPLIT the second one's."""
+    for index in op.inputs[1:] if op.kind == "SPLIT" else op.inputs:
+        if index is not None:
+            return graph.tensors[index].dtype
+    return None
+
+
+def has_micro_kernel(graph: Graph, op: Operator) -> bool:
+    """Whether TensorFlow Lite Micro has a kernel for the operator's kind and type whose arithmetic is known here."""
+    return input_type(graph, op) in MICRO_KERNELS.get(op.kind, ())
+
+
+def micro_decides(graph: Graph, op: Operator) -> bool:
+    """Whether Micro's arithmetic is the rule although LiteRT has its own: LiteRT rounds otherwise, or cannot run it."""
+    return has_micro_kernel(graph, op) and (op.kind in _LITERT_ROUNDS_ONCE or _too_fine(graph, op))
+
+
+def micro_stands_in(graph: Graph, op: Operator) -> bool:
+    """Whether Micro's arithmetic is the rule where LiteRT did not take the operator."""
+    return op.kind in _LITERT_ABORTS and has_micro_kernel(graph, op)
+
+
+def litert_misses(graph: Graph, op: Operator) -> str | None:
+    """Why LiteRT cannot be asked about an operator although it would answer, or end its process, or None."""
+    tensors = (graph.tensors[t] for t in op.inputs if t is not None)
+    state = next((t for t in tensors if t.is_variable and t.dtype is not DType.INT16), None)
+    if op.kind != "SVDF" or input_type(graph, op) is not DType.INT8 or state is None:
+        return None
+    return f"LiteRT takes state '{state.name}' for int16, and it is {state.dtype.value}"
+
+
+def micro_misses(graph: Graph, op: Operator) -> str | None:
+    """Why Micro itself cannot be asked about an operator, or None. A state that several operators share escapes it."""
+    state = {t for t in op.inputs if t is not None and graph.tensors[t].is_variable}
+    shared = any(state.intersection(other.inputs) for other in graph.operators if other is not op)
+    return "TensorFlow Lite Micro alone would not see what others do to its state" if shared else None
+
+
+def described(graph: Graph, op: Operator) -> str:
+    """An operator with its type, for messages."""
+    dtype = input_type(graph, op)
+    return f"operator '{op.name}' ({op.kind}{'' if dtype is None else f' of {dtype.value}'})"
+
+
+def _too_fine(graph: Graph, op: Operator) -> bool:
+    """A SOFTMAX whose input scale is so small that the fixed-point factor falls below 1: LiteRT ends its process."""
+    if not isinstance(op.attrs, SoftmaxAttrs) or op.inputs[0] is None:
+        return False
+    quantisation = graph.tensors[op.inputs[0]].quantisation
+    return quantisation is not None and quantisation.scale * op.attrs.beta * (1 << 26) <= 1.0

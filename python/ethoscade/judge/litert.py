@@ -1,0 +1,173 @@
+"""Reference kernels at work on a file's operators: all of them, or some with inputs and outputs of their own.
+
+Owns the child process that LiteRT, or TensorFlow Lite Micro, runs in and what is said to it. Which operators run, and
+what their results mean, is the callers' business.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from ..errors import VerificationError
+from ..ir import Array
+from . import litert_models
+
+Values = Mapping[int, Array]
+
+_CHILD = Path(__file__).with_name("litert_child.py")
+_TIMEOUT_SECONDS = 900
+_ERROR_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """An interpreter: its name in messages, the child's word for it, the package that has it and how to get that."""
+
+    name: str
+    word: str
+    package: str
+    advice: str
+
+
+LITERT = Interpreter("LiteRT", "litert", "ai_edge_litert", 'pip install "ethoscade[verify]"')
+MICRO = Interpreter("TensorFlow Lite Micro", "micro", "tflite_micro", "pip install --pre tflite_micro")
+
+
+class Refused(VerificationError):
+    """The interpreter does not take these operators; the message is its own."""
+
+
+class Aborted(Refused):
+    """The interpreter ended its process on them."""
+
+
+def is_installed(interpreter: Interpreter = LITERT) -> bool:
+    """Whether there is such an interpreter to ask."""
+    return importlib.util.find_spec(interpreter.package) is not None
+
+
+class Session:
+    """One file in an interpreter, for many requests; a context manager that ends the child process.
+
+    A child that an operator took with it is replaced at the next request.
+    """
+
+    def __init__(self, source: bytes, name: str, interpreter: Interpreter = LITERT) -> None:
+        """`source` is the file, `name` the model's in messages."""
+        self._interpreter = interpreter
+        self._source = litert_models.acceptable(source)
+        self._name = name
+        self._child: subprocess.Popen[bytes] | None = None
+        self._said: IO[bytes] | None = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the child process; another request starts a new one."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            child.communicate()
+        if self._said is not None:
+            self._said.close()
+            self._said = None
+
+    def run(
+        self, operators: Sequence[int], inputs: Sequence[int], wanted: Sequence[int], runs: Sequence[Values]
+    ) -> list[dict[int, Array]]:
+        """The values of the tensors `wanted` after `operators` ran on each of `runs`.
+
+        Without runs the operators are only prepared. They and the tensors are the file's indices. A run has a value for
+        each of `inputs`, and may have one for variables; other variables are reset before it. Micro takes none for
+        variables, and tells only outputs.
+        Raises `Refused`, `Aborted`, and `VerificationError` if the interpreter is not installed or does not answer.
+        """
+        try:
+            head = litert_models.head(self._source, operators, inputs, wanted)
+            cleared = litert_models.custom_outputs(self._source, operators)
+        except (struct.error, LookupError, ValueError, TypeError) as error:
+            raise Refused(f"no operator can be taken out of the file of '{self._name}': {error}") from error
+        request: dict[str, Array] = {
+            "head": np.frombuffer(head, np.uint8),
+            "inputs": np.array(inputs, np.int64),
+            "wanted": np.array(wanted, np.int64),
+            "cleared": np.array(cleared, np.int64),
+            "runs": np.array(len(runs)),
+        }
+        for run, values in enumerate(runs):
+            request |= {f"input_{run}_{index}": value for index, value in values.items()}
+        with np.load(io.BytesIO(self._ask(request))) as answer:
+            if "error" in answer:
+                raise Refused(
+                    f"{self._interpreter.name} refuses model '{self._name}': {' '.join(str(answer['error']).split())}"
+                )
+            return [{index: answer[f"value_{run}_{index}"] for index in wanted} for run in range(len(runs))]
+
+    def _ask(self, request: dict[str, Array]) -> bytes:
+        if self._child is None:
+            request["source"] = np.frombuffer(self._source, np.uint8)
+            self._start()
+        child = self._child
+        assert child is not None and child.stdin is not None and child.stdout is not None
+        stream = io.BytesIO()
+        np.savez(stream, allow_pickle=False, **request)
+        slow = threading.Timer(_TIMEOUT_SECONDS, child.kill)
+        slow.start()
+        try:
+            child.stdin.write(len(stream.getbuffer()).to_bytes(8, "little"))
+            child.stdin.write(stream.getbuffer())
+            child.stdin.flush()
+            size = int.from_bytes(child.stdout.read(8), "little")
+            answer = child.stdout.read(size)
+        except OSError:
+            size, answer = 0, b""
+        finally:
+            slow.cancel()
+        if not answer or len(answer) != size:
+            raise self._ended(child)
+        return answer
+
+    def _start(self) -> None:
+        interpreter = self._interpreter
+        if not is_installed(interpreter):
+            raise VerificationError(
+                f"verification needs {interpreter.name}, which is not installed: {interpreter.advice}"
+            )
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the child
+        try:
+            self._child = subprocess.Popen(
+                [sys.executable, str(_CHILD), interpreter.word],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+            )
+        except OSError as error:
+            raise VerificationError(f"{interpreter.name} could not run model '{self._name}': {error}") from error
+
+    def _ended(self, child: subprocess.Popen[bytes]) -> VerificationError:
+        """Why there is no answer: what the child said last, and how it ended."""
+        status = child.wait()
+        assert self._said is not None
+        self._said.seek(0)
+        lines = [line for line in self._said.read().decode(errors="replace").splitlines() if line.strip()]
+        self.close()
+        why = lines[-1][:_ERROR_BYTES] if lines else "it said nothing"
+        how = f"signal {-status}" if status < 0 else f"status {status}"
+        kind = Aborted if status < 0 else VerificationError
+        return kind(f"{self._interpreter.name} stopped with {how} on model '{self._name}': {why}")

@@ -1,0 +1,326 @@
+"""The judge: what a network ought to output, and how far a compiled network's outputs are from it.
+
+Owns the evaluation of a network by its judges, the seeded inputs and the comparison. Works on the graph as read from
+the file. What executes the compiled network comes in as a callable: nothing here knows the simulator or the code
+generator.
+
+The reference is LiteRT with its reference kernels, in one run. Where `judges` says that TensorFlow Lite Micro
+decides, and for what LiteRT ends its process on although the result is clear (a SOFTMAX of 512 classes or more, say,
+whose sum of exponentials may ask for a shift by 32), `reference` has Micro's arithmetic; what else LiteRT refuses
+(SVDF, say) runs in Micro itself, if that is installed. Operators that depend on such a one run in LiteRT one at a
+time, on the values so found. An operator that none of the two can judge is named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import UnsupportedOperatorError, VerificationError
+from ..ir import Array, DType, Graph, Tensor
+from . import judges, litert, reference
+
+JUDGE_LITERT = "litert"
+JUDGE_MICRO = "litert + TFLM rounding of fully connected"
+JUDGE_CUT = "litert, TFLM or its arithmetic for operators that it refuses"
+
+_FINDINGS = 10
+# Wide integers count and index: they are drawn from the range of a narrow type.
+_WIDE = {DType.INT32: DType.INT8, DType.INT64: DType.INT8, DType.UINT32: DType.UINT8, DType.UINT64: DType.UINT8}
+_SHAPE_ONLY = frozenset({"SHAPE"})  # operators whose output depends on no value
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Outcome of comparing a compiled network with the reference on several seeds.
+
+    `elements`, `mismatches` and `hazards` (the simulator's, and its warnings) are sums over the seeds, `max_abs_diff`
+    (in stored integers) and `sram_touched_bytes` maxima. `judge` says what the reference was. `findings` are the first
+    of the hazards as sentences, each once.
+    """
+
+    ok: bool
+    seeds: int
+    elements: int
+    mismatches: int
+    max_abs_diff: float
+    hazards: int
+    sram_touched_bytes: int
+    judge: str
+    findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What one execution of the compiled network showed; outputs by the names of the original graph's outputs.
+
+    `hazards` counts whatever the simulator found fault with: unordered accesses, reads of unwritten bytes, and sums
+    beyond the accumulator that show in an output. `findings` are sentences about them.
+    """
+
+    outputs: Mapping[str, Array]
+    hazards: int
+    sram_touched_bytes: int
+    findings: Sequence[str] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Expectation:
+    """What the reference says for one set of inputs, and which reference it was."""
+
+    outputs: Mapping[str, Array]
+    judge: str
+
+
+def verify(graph: Graph, execute: Callable[[Mapping[str, Array]], Observation], seeds: int = 3) -> Verification:
+    """Run `execute` on the inputs of seeds 0 .. seeds-1 and compare every output element with the reference.
+
+    `graph` is the network as read, with its `source`. Raises `VerificationError` when the reference is not installed
+    or cannot run the model, and whatever `execute` raises.
+    """
+    inputs = [random_inputs(graph, seed) for seed in range(seeds)]
+    elements = mismatches = hazards = touched = 0
+    largest: float = 0
+    judge = JUDGE_LITERT
+    findings: dict[str, None] = {}
+    for given, expected in zip(inputs, reference_runs(graph, inputs), strict=True):
+        seen = execute(given)
+        counted, wrong, difference = compare(seen.outputs, expected.outputs)
+        elements, mismatches, hazards = elements + counted, mismatches + wrong, hazards + seen.hazards
+        largest, touched = max(largest, difference), max(touched, seen.sram_touched_bytes)
+        judge = expected.judge
+        findings.update(dict.fromkeys(seen.findings))
+    ok = elements > 0 and mismatches == 0 and hazards == 0
+    told = tuple(findings)[:_FINDINGS]
+    return Verification(ok, seeds, elements, mismatches, largest, hazards, touched, judge, told)
+
+
+def compare(outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> tuple[int, int, float]:
+    """(elements, mismatches, largest absolute difference) over all `expected` outputs.
+
+    Two NaNs are equal; a NaN against a number is an infinite difference. Raises `VerificationError` for an output that
+    is missing or has another number of elements or another dtype.
+    """
+    elements = mismatches = 0
+    largest: float = 0
+    for name, wanted in expected.items():
+        found = outputs.get(name)
+        if found is None or found.size != wanted.size or found.dtype != wanted.dtype:
+            what = "nothing" if found is None else f"{found.dtype}{found.shape}"
+            raise VerificationError(f"output '{name}' is {what}, the reference has {wanted.dtype}{wanted.shape}")
+        wrong, difference = _difference(found.reshape(wanted.shape), wanted)
+        elements += wanted.size
+        mismatches += wrong
+        largest = max(largest, difference)
+    return elements, mismatches, largest
+
+
+def _difference(found: Array, wanted: Array) -> tuple[int, float]:
+    if not wanted.size:
+        return 0, 0
+    if not np.issubdtype(wanted.dtype, np.floating):
+        apart = np.abs(found.astype(np.int64) - wanted.astype(np.int64))
+        return int(np.count_nonzero(apart)), int(apart.max())
+    a, b = found.astype(np.float64), wanted.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        distance = np.where(same, 0.0, np.abs(a - b))
+    return int(np.count_nonzero(~same)), float(np.where(np.isnan(distance), np.inf, distance).max())
+
+
+def random_inputs(graph: Graph, seed: int) -> dict[str, Array]:
+    """Inputs by name for a seed: seed % 3 is 0 for uniform noise over the type's whole range, 1 for a Gaussian around
+    the zero point, 2 for smooth waves over the image. The same seed gives the same inputs.
+    """
+    found = {}
+    for number, index in enumerate(graph.inputs):
+        tensor = graph.tensors[index]
+        rng = np.random.Generator(np.random.PCG64([seed, number]))
+        found[tensor.name] = _random_input(tensor, rng, seed % 3)
+    return found
+
+
+def _random_input(tensor: Tensor, rng: np.random.Generator, pattern: int) -> Array:
+    dtype = tensor.dtype
+    if dtype is DType.BOOL:
+        return rng.integers(0, 2, tensor.shape).astype(bool)
+    if dtype.is_float:
+        return _unit_pattern(tensor.shape, rng, pattern).astype(dtype.numpy)
+    lowest, highest = _WIDE.get(dtype, dtype).limits
+    if pattern == 0:
+        return rng.integers(lowest, highest + 1, tensor.shape).astype(dtype.numpy)
+    centre = (lowest + highest + 1) / 2
+    if pattern == 1 and tensor.quantisation is not None:
+        centre = tensor.quantisation.zero_point
+    stored = np.rint(_unit_pattern(tensor.shape, rng, pattern) * (highest - lowest) / 2 + centre)
+    return np.clip(stored, lowest, highest).astype(dtype.numpy)
+
+
+def _unit_pattern(shape: tuple[int, ...], rng: np.random.Generator, pattern: int) -> npt.NDArray[np.float64]:
+    """Reals mostly within [-1, 1]: uniform (0), Gaussian (1) or a sum of waves along all axes (2)."""
+    if pattern == 0:
+        return rng.uniform(-1, 1, shape)
+    if pattern == 1:
+        return rng.standard_normal(shape) / 3
+    total = np.zeros(shape)
+    for _ in range(3):
+        phase = np.full(shape, rng.uniform(0, 2 * np.pi))
+        for axis, extent in enumerate(shape):
+            along = np.arange(extent).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+            phase = phase + along * rng.uniform(0, 6) / max(extent, 8)
+        total += np.sin(phase) / 3
+    return total
+
+
+def reference_outputs(graph: Graph, inputs: Mapping[str, Array]) -> Expectation:
+    """What the network ought to output for `inputs`; see `reference_runs`."""
+    return reference_runs(graph, [inputs])[0]
+
+
+def reference_runs(graph: Graph, runs: Sequence[Mapping[str, Array]]) -> tuple[Expectation, ...]:
+    """What the network ought to output for each of several sets of inputs, in one start of LiteRT.
+
+    Raises `VerificationError`: LiteRT is not installed, an input does not fit, or an operator has no judge.
+    """
+    if not graph.source:
+        raise VerificationError(f"graph '{graph.name}' was not read from a file: there is nothing to give to LiteRT")
+    for inputs in runs:
+        _check_inputs(graph, inputs)
+    values = [{t: inputs[graph.tensors[t].name] for t in graph.inputs} for inputs in runs]
+    with (
+        litert.Session(graph.source, graph.name) as session,
+        litert.Session(graph.source, graph.name, litert.MICRO) as micro,
+    ):
+        judge = _Evaluation(graph, session, micro, values).all()
+    return tuple(Expectation(_outputs(graph, known), judge) for known in values)
+
+
+def _check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> None:
+    for index in graph.inputs:
+        tensor = graph.tensors[index]
+        value = inputs.get(tensor.name)
+        if value is None or value.shape != tensor.shape or value.dtype != tensor.dtype.numpy:
+            found = "nothing" if value is None else f"{value.dtype}{value.shape}"
+            raise VerificationError(
+                f"input '{tensor.name}' needs {tensor.dtype.value}{tensor.shape}, given was {found}"
+            )
+
+
+def _outputs(graph: Graph, values: Mapping[int, Array]) -> dict[str, Array]:
+    outputs = {}
+    for t in graph.outputs:
+        tensor = graph.tensors[t]
+        value = values[t] if tensor.data is None else tensor.data
+        outputs[tensor.name] = value.reshape(tensor.shape)
+    return outputs
+
+
+def _check_sizes(graph: Graph, values: Mapping[int, Array]) -> None:
+    """LiteRT works shapes out for itself; a file that leaves one out, or gives another, was planned by its word."""
+    for index, value in values.items():
+        tensor = graph.tensors[index]
+        if value.size != math.prod(tensor.shape) or value.dtype != tensor.dtype.numpy:
+            raise VerificationError(
+                f"tensor '{tensor.name}' is {tensor.dtype.value}{list(tensor.shape)} in the model, by which memory is "
+                f"planned; LiteRT makes {value.dtype}{list(value.shape)} of it: convert the model with static shapes"
+            )
+
+
+class _Evaluation:
+    """The operators of a graph evaluated on several runs at once; `values` gains what becomes known."""
+
+    def __init__(
+        self, graph: Graph, session: litert.Session, micro: litert.Session, values: list[dict[int, Array]]
+    ) -> None:
+        self.graph = graph
+        self.session = session
+        self.micro = micro
+        self.values = values
+        self.refused = False
+
+    def all(self) -> str:
+        """Evaluate everything that the outputs need; returns which judge decided."""
+        own, after = self._by_micro()
+        together = [i for i in range(len(self.graph.operators)) if i not in after]
+        try:
+            self._together(together, after)
+        except litert.Refused:
+            # One at a time tells which operator it is, and whether somebody else has the answer.
+            after = set(range(len(self.graph.operators)))
+        for index in sorted(after):
+            if index in own:
+                self._in_reference(index)
+            else:
+                self._alone(index)
+        return JUDGE_CUT if self.refused else JUDGE_MICRO if own else JUDGE_LITERT
+
+    def _by_micro(self) -> tuple[set[int], set[int]]:
+        """The operators whose result is Micro's, and these with all that depend on their values."""
+        own: set[int] = set()
+        after: set[int] = set()
+        touched: set[int] = set()
+        for i, op in enumerate(self.graph.operators):
+            if judges.micro_decides(self.graph, op) and reference.is_known(op):
+                own.add(i)
+            strange = judges.litert_misses(self.graph, op) is not None
+            if i in own or strange or (op.kind not in _SHAPE_ONLY and any(t in touched for t in op.inputs)):
+                after.add(i)
+                touched.update(op.outputs)
+        self.refused = any(self.graph.operators[i].kind == "SOFTMAX" for i in own)
+        return own, after
+
+    def _together(self, operators: Sequence[int], after: set[int]) -> None:
+        """LiteRT's whole model, or all of it that comes before the operators `after`."""
+        graph = self.graph
+        read = {t for i in after for t in graph.operators[i].inputs}.union(graph.outputs)
+        made = [t for i in operators for t in graph.operators[i].outputs if t in read]
+        if made:
+            wanted = tuple(dict.fromkeys(made))
+            found = self.session.run(operators, graph.inputs, wanted, [dict(values) for values in self.values])
+            self._known(found)
+
+    def _alone(self, index: int) -> None:
+        """One operator in LiteRT on known values; if LiteRT refuses it in Micro, or by Micro's arithmetic."""
+        graph, op = self.graph, self.graph.operators[index]
+        read = tuple(t for t in dict.fromkeys(op.inputs) if t is not None and not graph.tensors[t].is_constant)
+        state = tuple(t for t in read if graph.tensors[t].is_variable)
+        given = [{t: values[t] for t in read if t in values} for values in self.values]
+        plain = [t for t in read if t not in state]
+        try:
+            if (why := judges.litert_misses(graph, op)) is not None:
+                raise litert.Refused(why)
+            found = self.session.run([index], plain, tuple(dict.fromkeys((*op.outputs, *state))), given)
+        except litert.Refused as error:
+            self.refused = True
+            if reference.is_known(op) and judges.micro_stands_in(graph, op):
+                self._in_reference(index)
+                return
+            found = self._in_micro(index, plain, error)
+        self._known(found)
+
+    def _in_micro(self, index: int, plain: Sequence[int], error: litert.Refused) -> list[dict[int, Array]]:
+        """The outputs of an operator that LiteRT refused with `error`, in TensorFlow Lite Micro."""
+        graph, op = self.graph, self.graph.operators[index]
+        if (why := judges.micro_misses(graph, op)) is None:
+            try:
+                given = [{t: values[t] for t in plain} for values in self.values]
+                return self.micro.run([index], plain, op.outputs, given)
+            except VerificationError as second:
+                why = str(second)
+        raise VerificationError(f"no judge for {judges.described(graph, op)}: {error}; {why}") from error
+
+    def _known(self, found: Sequence[Mapping[int, Array]]) -> None:
+        for values, new in zip(self.values, found, strict=True):
+            _check_sizes(self.graph, new)
+            values |= new
+
+    def _in_reference(self, index: int) -> None:
+        for values in self.values:
+            try:
+                values |= reference.run_operator(self.graph, index, values)
+            except UnsupportedOperatorError as error:
+                raise VerificationError(str(error)) from error

@@ -1,0 +1,229 @@
+"""What a compilation returns: figures, the frontier, the schedule, and the ways to write, run and verify it.
+
+Owns the result types of the public interface. Computes nothing that the pipeline has not decided.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy.typing as npt
+
+from ..codegen.artifact import Artifact, CpuCall, NpuCall
+from ..errors import ConfigError
+from ..ir import Graph
+from ..lowering.stage import Stage
+from ..scheduling.problem import Problem
+from ..scheduling.program import CopyConstants, Program, Stripe
+from ..scheduling.schedule import Proposal, Schedule
+from ..target import Target
+from ..util.arguments import Range, checked, shown
+from .explanation import Explanation, explain, peak_of
+
+if TYPE_CHECKING:
+    from ..judge.verification import Verification
+    from ..run.execution import ExecutionResult
+    from ..run.timing import TimingReport
+
+MOST_SEEDS = 10_000
+"""Most random inputs of one verification: all of them are kept at once."""
+
+
+@dataclass(frozen=True)
+class OperatorSummary:
+    """Where an operator runs ("npu" or "cpu") and why not on the NPU, and the cascade it is part of, by number.
+
+    `cycles` are those of its NPU operations; copies of constants run beside them and are not counted.
+    """
+
+    name: str
+    kind: str
+    where: str
+    reason: str
+    cycles: int
+    cascade: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Every Pareto-efficient choice found: (SRAM bytes, cycles), ascending in SRAM, and what the search looked at.
+
+    `stop_reason` is "complete" where every front was kept as finely as was asked for, "width" where some were kept more
+    coarsely to bound the work, and "work" where more programs were worth placing than the search places. `epsilon` is
+    the coarsest that any front was thinned to: one thinning leaves a choice out only where a leaner one that stays is
+    at most this much slower, and losses of several add up.
+    """
+
+    points: tuple[tuple[int, int], ...]
+    uncascaded_bytes: int
+    uncascaded_cycles: int
+    plans: int
+    proposals_considered: int
+    seconds: float
+    stop_reason: str
+    epsilon: Fraction
+    proposals: tuple[Proposal, ...] = field(repr=False)
+
+    @property
+    def floor_bytes(self) -> int:
+        """The least SRAM that the network runs in."""
+        return self.points[0][0]
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A compiled network. Sizes are bytes; `sram_bytes` is all that the inference keeps in SRAM at once."""
+
+    artifact: Artifact = field(repr=False)
+    source: Graph = field(repr=False)
+    target: Target
+    budget_bytes: int | None
+    curve: Curve = field(repr=False)
+    stages: tuple[Stage, ...] = field(repr=False)
+    problem: Problem = field(repr=False)
+    schedule: Schedule = field(repr=False)
+    program: Program = field(repr=False)
+    operators: tuple[OperatorSummary, ...] = field(repr=False)
+    seconds: Mapping[str, float] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.artifact.name
+
+    @property
+    def pools(self) -> dict[str, int]:
+        """Bytes by pool: the arena, the read-only constants, and the command streams."""
+        streams = sum(len(call.payload) for call in self.artifact.calls if isinstance(call, NpuCall))
+        return {"arena": self.artifact.arena_bytes, "constants": len(self.artifact.constants), "commands": streams}
+
+    @property
+    def sram_bytes(self) -> int:
+        """SRAM in use: the arena, and the constants where the memory mode keeps them in SRAM."""
+        return self.pools["arena"] + (self.pools["constants"] if self.target.constants_in_sram else 0)
+
+    @property
+    def flash_bytes(self) -> int:
+        """Read-only bytes: command streams, and the constants unless they are in SRAM."""
+        return self.pools["commands"] + (0 if self.target.constants_in_sram else self.pools["constants"])
+
+    @property
+    def cycles(self) -> int:
+        """NPU cycles by the cost model; CPU operators are not counted."""
+        return next(cycles for size, cycles in reversed(self.curve.points) if size <= self.sram_bytes)
+
+    @property
+    def frontier(self) -> tuple[tuple[int, int], ...]:
+        """(SRAM bytes, cycles) of every Pareto-efficient choice found."""
+        return self.curve.points
+
+    @property
+    def cascades(self) -> int:
+        """Groups of operators that run interleaved."""
+        return sum(group.is_cascade for group in self.schedule.groups)
+
+    @property
+    def npu_commands(self) -> int:
+        """NPU operations and DMA copies in the command streams."""
+        return sum(isinstance(step, (Stripe, CopyConstants)) for step in self.program.steps)
+
+    @property
+    def cpu_operators(self) -> tuple[OperatorSummary, ...]:
+        """Operators that stay on the CPU, with the reason for each."""
+        return tuple(op for op in self.operators if op.where == "cpu")
+
+    def explain(self) -> Explanation:
+        """Every group with its stripes and buffers, and what is alive at the network's peak; `str()` of it is text."""
+        return explain(
+            self.artifact.graph, self.stages, self.problem, self.schedule, self.program, self.artifact.arena_bytes
+        )
+
+    @property
+    def live_bytes(self) -> int:
+        """Most bytes of the arena in use at one step: what no placement of this program goes below."""
+        return peak_of(self.artifact.graph, self.stages, self.program).live_bytes
+
+    @checked()
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the network as a .tflite with `ethos-u` operators for TensorFlow Lite Micro.
+
+        Whole or not at all, through links, with the permissions of what it replaces. Raises `CodegenError`.
+        """
+        from ..codegen import tflite
+        from ..util import files
+
+        return files.write_whole(path, tflite.write(self.artifact))
+
+    @checked()
+    def write_c(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
+        """Write C99 sources with the entry function `tvmgen_<name>_run`; returns the files by name.
+
+        `<name>.sha256` beside them lists their hashes: files of two compilations do not fit it. Raises `CodegenError`.
+        """
+        from ..codegen import c_source
+
+        return c_source.write(self.artifact, Path(folder))
+
+    @checked()
+    def write_mlf(self, path: str | os.PathLike[str]) -> Path:
+        """Write a Model Library Format archive (or a folder, if the path does not end in .tar).
+
+        Beside a folder, `<folder>.sha256` lists the hashes of its files. Raises `CodegenError`.
+        """
+        from ..codegen import mlf
+
+        return mlf.write(self.artifact, Path(path))
+
+    @checked()
+    def write_raw(self, path: str | os.PathLike[str]) -> Path:
+        """Write Vela's raw .npz layout, for a network that is one NPU call."""
+        from ..codegen import raw
+
+        return raw.write(self.artifact, Path(path))
+
+    @checked()
+    def simulate(self, inputs: Mapping[str, npt.ArrayLike]) -> ExecutionResult:
+        """Run the network's very bytes on the simulated NPU; inputs by name, in their quantised type."""
+        from ..run.execution import run_artifact
+
+        return run_artifact(self.artifact, inputs)
+
+    @checked()
+    def timing(self, rules: Mapping[str, int] | None = None) -> tuple[tuple[str, TimingReport], ...]:
+        """What each NPU call costs on the target, by its name, under the timing model's `rules` (docs/timing.md).
+
+        `cycles` is the planner's figure; this is the referee's. Kernels and transfers bear their operators' names.
+        """
+        from ..codegen import provenance
+        from ..run.timing import simulate_timing
+
+        calls = [call for call in self.artifact.calls if isinstance(call, NpuCall)]
+        labels = provenance.short([call.operators for call in calls])
+        return tuple(
+            (call.name, simulate_timing(call.payload, self.target, names, rules))
+            for call, names in zip(calls, labels, strict=True)
+        )
+
+    @checked()
+    def verify(self, seeds: Annotated[int, Range(1, MOST_SEEDS)] = 3, target: str = "simulator") -> Verification:
+        """Compare every output element with the reference on `seeds` random inputs.
+
+        `target` is "simulator", or "c" for the emitted C built with the system's compiler and run on the host.
+        Raises `ConfigError` for less than one input or more than 10,000, `VerificationError` if the reference (extra
+        `verify`) or the compiler is missing.
+        """
+        from ..run import judgement
+
+        runners = {"simulator": judgement.on_simulator, "c": judgement.in_c}
+        if target not in runners:
+            raise ConfigError(f"cannot verify on {shown(target)}; choose simulator or c")
+        constant_bytes = len(self.artifact.constants) if self.target.constants_in_sram else 0
+        return runners[target](self.artifact, self.source, seeds, constant_bytes)
+
+
+__all__ = ["Compiled", "CpuCall", "Curve", "OperatorSummary"]

@@ -1,0 +1,409 @@
+"""compile(): the pipeline from TFLite bytes to an artefact, on one screen; and frontier(), its planning half.
+
+Owns the order of the stages, the budget and the choice among Proposals. Every stage is somebody else's function.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Protocol
+
+from ..codegen import command_stream
+from ..codegen.artifact import Artifact, CpuCall, NpuCall
+from ..codegen.weights import Constants, EncodedStage, EncodingChoice, SliceChoice, encode_stage, lay_out
+from ..errors import BudgetError, ConfigError, UnsupportedOperatorError
+from ..frontend import ETHOS_U, read_tflite
+from ..ir import Graph
+from ..lowering import lower, support
+from ..lowering.stage import Stage
+from ..rewrites import simplify
+from ..scheduling import problem as scheduling_problem
+from ..scheduling import schedule as scheduling
+from ..scheduling.bricks import lay_in_bricks
+from ..scheduling.problem import Encoding, EncodingSpec, Problem, SlicedSpec
+from ..scheduling.program import CallOperator, CopyConstants, Program, Stripe
+from ..scheduling.schedule import EPSILON as EPSILON
+from ..scheduling.schedule import Schedule
+from ..target import Target, compilation_target, parse_size, size_of_kib
+from ..util.arguments import checked
+from .compiled import Compiled, Curve, OperatorSummary
+from .explanation import peak_of, short
+from .partition import Partition, partition
+
+Model = str | os.PathLike[str] | bytes
+Progress = Callable[[str], None]
+Tick = Callable[[], None]
+
+
+def _nobody_asks() -> None:
+    """The tick of work that nobody watches."""
+
+
+class Planned(Protocol):
+    """A model and the scheduling problem that it is, whatever the device."""
+
+    @property
+    def source(self) -> Graph:
+        """The model as it was read."""
+
+    @property
+    def graph(self) -> Graph:
+        """The model as the rewrites left it."""
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Its operations."""
+
+    @property
+    def problem(self) -> Problem:
+        """What is searched."""
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A model made ready for scheduling on a target: everything that no budget changes."""
+
+    source: Graph
+    graph: Graph
+    target: Target
+    partition: Partition
+    stages: tuple[Stage, ...]
+    encoded: tuple[EncodedStage, ...]
+    problem: Problem
+
+
+@dataclass
+class Stopwatch:
+    """Seconds spent per stage of one compilation; tells `progress` when a stage begins, and that it lasts."""
+
+    progress: Progress | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    _started: float = field(default_factory=time.perf_counter)
+    _stage: tuple[str, float] | None = None
+
+    def begin(self, stage: str) -> None:
+        """End the running stage and begin another one."""
+        self.end()
+        self._stage = (stage, time.perf_counter())
+        self.tick()
+
+    def tick(self) -> None:
+        """The running stage goes on. What `progress` raises ends it."""
+        if self.progress is not None and self._stage is not None:
+            self.progress(self._stage[0])
+
+    def end(self) -> dict[str, float]:
+        """End the running stage; the seconds so far, with their total."""
+        now = time.perf_counter()
+        if self._stage is not None:
+            name, since = self._stage
+            self.seconds[name] = self.seconds.get(name, 0.0) + now - since
+            self._stage = None
+        return {**self.seconds, "total": now - self._started}
+
+
+@checked("sram_kb", "epsilon")
+def compile(
+    model: Model,
+    *,
+    sram_kb: float | None = None,
+    sram: str | int | None = None,
+    accelerator: str = "ethos-u55-256",
+    system_config: str | None = None,
+    memory_mode: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    optimise: str = "performance",
+    epsilon: float | Fraction = EPSILON,
+    progress: Progress | None = None,
+) -> Compiled:
+    """Compile a quantised TFLite model (path or bytes) for an Ethos-U so that it runs in the given SRAM.
+
+    `sram_kb` counts KiB, `sram` is bytes or a string such as "300KiB"; parts of a byte in KiB and MiB are rounded
+    down. Without either the fastest schedule is taken, or with `optimise="size"` the one with the least SRAM. With a
+    budget the last effort goes into what fits it: the schedule may be faster than the one that `frontier` has at so
+    many bytes, and the `frontier` of what is returned holds what was found on the way.
+    `system_config`, `memory_mode` and `config` (a vela.ini) choose the memories. A finer `epsilon` finds faster
+    schedules in more time (see `frontier`). `progress` is called with the name of each stage as it begins and now and
+    then while it lasts, always on the caller's thread; what it raises ends the compilation and is raised.
+
+    Raises `BudgetError` if it cannot fit, `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError` for what the
+    user can mend, `CodegenError` for a limit of the emitter.
+    """
+    watch = Stopwatch(progress)
+    budget = _budget(sram_kb, sram)
+    scheduling.resolution_of(epsilon)
+    if optimise not in ("performance", "size"):
+        raise ConfigError(f"optimise is '{optimise}'; choose performance or size")
+    target = compilation_target(accelerator, system_config, memory_mode, config)
+    watch.begin("import")
+    source = read_tflite(model)
+    watch.begin("encode")
+    network = prepare(source, target, watch.tick)
+    watch.begin("plan")
+    curve = search(network, epsilon, budget if optimise == "performance" else None, watch.tick)
+    return carry_out(network, curve, choose(network, curve, budget, optimise), budget, watch)
+
+
+def carry_out(
+    network: Network,
+    curve: Curve,
+    proposal: scheduling.Proposal,
+    budget: int | None = None,
+    watch: Stopwatch | None = None,
+) -> Compiled:
+    """Turn one Proposal of a network's curve into an artefact. Raises `CodegenError` for a limit of the emitter."""
+    watch = watch or Stopwatch()
+    schedule = scheduling.from_proposal(network.problem, proposal)
+    watch.begin("place")
+    arranged = scheduling.arrange(network.problem, schedule, watch.tick)
+    watch.begin("codegen")
+    artifact = emit(network, arranged.program, dict(enumerate(arranged.offsets)), arranged.arena_bytes)
+    return Compiled(
+        artifact=artifact,
+        source=network.source,
+        target=network.target,
+        budget_bytes=budget,
+        curve=curve,
+        stages=network.stages,
+        problem=network.problem,
+        schedule=schedule,
+        program=arranged.program,
+        operators=_summaries(network, schedule, arranged.program, arranged.cycles),
+        seconds=watch.end(),
+    )
+
+
+@checked("epsilon")
+def frontier(
+    model: Model,
+    *,
+    accelerator: str = "ethos-u55-256",
+    system_config: str | None = None,
+    memory_mode: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    epsilon: float | Fraction = EPSILON,
+    progress: Progress | None = None,
+) -> Curve:
+    """The curve of (SRAM bytes, cycles) of a model on an Ethos-U, without code generation.
+
+    While the search builds up schedules it leaves out a choice only where a leaner one that it keeps is at most
+    `epsilon` slower: 0 leaves out nothing, the default is 1/64. It does so at every operator, so that losses can add
+    up. Work has a bound besides: `Curve.epsilon` is the coarsest that it took. `ethoscade.plan` is the same for any
+    other device, by its description. `progress` as for `compile`. Raises what `compile` raises.
+    """
+    watch = Stopwatch(progress)
+    target = compilation_target(accelerator, system_config, memory_mode, config)
+    scheduling.resolution_of(epsilon)
+    watch.begin("import")
+    source = read_tflite(model)
+    watch.begin("encode")
+    network = prepare(source, target, watch.tick)
+    watch.begin("plan")
+    return search(network, epsilon, tick=watch.tick)
+
+
+def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks) -> Network:
+    """Rewrite, divide, lower and encode a model, and state its scheduling problem.
+
+    `tick` is called before each operation's constants are encoded; what it raises ends the work.
+    """
+    check_not_compiled(source)
+    accelerator = target.accelerator
+    refused: dict[int | None, str] = {}
+    while True:
+        graph = simplify(source, lambda g, op: op.source_index not in refused and support(g, op, accelerator) is None)
+        kept = {i: refused[op.source_index] for i, op in enumerate(graph.operators) if op.source_index in refused}
+        divided = partition(graph, accelerator, kept)
+        exposed = {t for region in divided.regions for t in (*region.inputs, *region.outputs)}
+        stages = lay_in_bricks(lower(graph, divided), exposed)
+        encodings = [scheduling_problem.choose_encoding(stage, target) for stage in stages]
+        misfits = {s.operator for s, e in zip(stages, encodings, strict=True) if e.block_depth == 0}
+        if not misfits:
+            break
+        # A rewrite may have changed what now stays on the CPU: start again from the file, knowing better.
+        reason = f"no OFM block of this operator fits the SHRAM of {accelerator.name}"
+        refused.update({graph.operators[i].source_index: reason for i in misfits})
+    encoded = []
+    for stage, encoding in zip(stages, encodings, strict=True):
+        tick()
+        encoded.append(_encode(stage, target, encoding))
+    sized = [_sized(e, result) for e, result in zip(encodings, encoded, strict=True)]
+    stated = scheduling_problem.build(graph, divided.order, stages, sized, target)
+    return Network(source, graph, target, divided, stages, tuple(encoded), stated)
+
+
+def check_not_compiled(source: Graph) -> None:
+    """Refuse a model that holds commands for an Ethos-U already. Raises `UnsupportedOperatorError`."""
+    done = next((operator for operator in source.operators if operator.kind == ETHOS_U), None)
+    if done is not None:
+        raise UnsupportedOperatorError(
+            f"'{source.name}' is compiled already: operator '{done.name}' holds commands for an Ethos-U; compile the "
+            "model that it was made from",
+            operator=done.name,
+            constraint="a model that is not compiled yet",
+        )
+
+
+def _encode(stage: Stage, target: Target, encoding: Encoding) -> EncodedStage:
+    def choice(of: Encoding | EncodingSpec | SlicedSpec) -> EncodingChoice:
+        return EncodingChoice(of.block_depth, of.part_kernel)
+
+    staged, sliced = encoding.staged, encoding.sliced
+    return encode_stage(
+        stage,
+        target.accelerator,
+        choice(encoding),
+        None if staged is None else choice(staged),
+        None if sliced is None else SliceChoice(sliced.depth, choice(sliced)),
+    )
+
+
+def _sized(encoding: Encoding, encoded: EncodedStage) -> Encoding:
+    """The encoding with the bytes that it came to."""
+    whole = encoded.whole.length_bytes if encoded.whole else 0
+    staged = encoded.staged.length_bytes if encoded.staged else 0
+    sizes = tuple(part.length_bytes for part in encoded.slices)
+    return replace(
+        encoding,
+        constant_bytes=whole,
+        staged=encoding.staged and replace(encoding.staged, bytes=staged),
+        sliced=encoding.sliced and replace(encoding.sliced, bytes=sizes),
+    )
+
+
+def search(
+    network: Network, epsilon: float | Fraction = EPSILON, budget: int | None = None, tick: Tick | None = None
+) -> Curve:
+    """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM.
+
+    With a `budget` the leanest ones and those within it are as good as they get, others need not be.
+    """
+    return explore(network.problem, _constants_in_sram(network), epsilon, budget, tick)
+
+
+def explore(
+    problem: Problem,
+    extra: int,
+    epsilon: float | Fraction = EPSILON,
+    budget: int | None = None,
+    tick: Tick | None = None,
+) -> Curve:
+    """All Pareto-efficient Proposals of a problem; sizes include `extra` bytes that every one of them takes.
+
+    `tick` is called now and then meanwhile; what it raises ends the search.
+    """
+    started = time.perf_counter()
+    found = scheduling.search(problem, epsilon, None if budget is None else max(budget - extra, 0), tick)
+    seconds = time.perf_counter() - started
+    return Curve(
+        tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),
+        found.uncascaded_bytes + extra,
+        scheduling.cycles_of(problem, scheduling.uncascaded(problem)),
+        found.plans_considered,
+        found.proposals_considered,
+        seconds,
+        found.stop_reason,
+        Fraction(*found.epsilon),
+        tuple(found.proposals),
+    )
+
+
+def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) -> scheduling.Proposal:
+    """The fastest Proposal within the budget, or the leanest. Raises `BudgetError` below the floor."""
+    fitting = [i for i, (size, _) in enumerate(curve.points) if budget is None or size <= budget]
+    if fitting:
+        return curve.proposals[fitting[0] if optimise == "size" else fitting[-1]]
+    assert budget is not None
+    floor = curve.proposals[0]
+    leanest = scheduling.from_proposal(network.problem, floor)
+    program, _ = scheduling.lower_schedule(network.problem, leanest)
+    peak = peak_of(network.graph, network.stages, program)
+    raise BudgetError(
+        f"'{network.source.name}' does not fit into {budget} bytes of SRAM: the smallest schedule needs "
+        f"{curve.floor_bytes} bytes, at operator '{short(peak.operator)}' ({peak.by_kind()}); give it at least "
+        f"{-(-curve.floor_bytes // 1024)} KiB",
+        budget_bytes=budget,
+        floor_bytes=curve.floor_bytes,
+        operator=peak.operator,
+        alive=peak.alive,
+    )
+
+
+def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_bytes: int) -> Artifact:
+    """The artefact of a placed program: one NPU call per run of steps between CPU operators."""
+    steps = [step for step in program.steps if not isinstance(step, CallOperator)]
+    constants = lay_out(network.encoded, {(step.stage, step.portion) for step in steps})
+    calls: list[NpuCall | CpuCall] = []
+    run: list[Stripe | CopyConstants] = []
+    for step in (*program.steps, None):
+        if step is not None and not isinstance(step, CallOperator):
+            run.append(step)
+            continue
+        if run:
+            calls.append(_npu_call(network, constants, run, offsets, f"npu_{len(calls)}"))
+            run = []
+        if step is not None:
+            workspace = step.workspace
+            place = (0, 0) if workspace is None else (offsets[workspace], program.buffers[workspace].size_bytes)
+            calls.append(CpuCall(step.operator, *place))
+    return Artifact(
+        name=network.source.name,
+        accelerator=network.target.accelerator.name,
+        graph=network.graph,
+        calls=tuple(calls),
+        constants=constants.blob,
+        arena_bytes=arena_bytes,
+        offsets={tensor: offsets[buffer] for tensor, buffer in program.tensor_buffers.items()},
+    )
+
+
+def _npu_call(
+    network: Network, constants: Constants, run: Sequence[Stripe | CopyConstants], offsets: Mapping[int, int], name: str
+) -> NpuCall:
+    payload = command_stream.generate(network.stages, run, offsets, constants, network.target.accelerator)
+    stages = [network.stages[i] for i in dict.fromkeys(step.stage for step in run if isinstance(step, Stripe))]
+    made = dict.fromkeys(stage.output.tensor for stage in stages)
+    read = dict.fromkeys(view.tensor for stage in stages for view in stage.inputs)
+    served = {stage.operator for stage in stages}
+    readers = network.graph.consumers()
+    wanted = [
+        t for t in made if t in network.graph.outputs or any(reader not in served for reader in readers.get(t, ()))
+    ]
+    names = tuple(network.graph.operators[network.stages[step.stage].operator].name for step in run)
+    return NpuCall(name, payload, tuple(t for t in read if t not in made), tuple(wanted), names)
+
+
+def _summaries(
+    network: Network, schedule: Schedule, program: Program, cycles: Sequence[int]
+) -> tuple[OperatorSummary, ...]:
+    """One line per operator, in execution order; cascades are numbered from 1."""
+    spent: dict[int, int] = {}
+    for step, cost in zip(program.steps, cycles, strict=True):
+        if isinstance(step, Stripe):
+            operator = network.stages[step.stage].operator
+            spent[operator] = spent.get(operator, 0) + cost
+    cascade: dict[int, int] = {}
+    for number, group in enumerate((g for g in schedule.groups if g.is_cascade), start=1):
+        for part in range(group.first, group.last + 1):
+            cascade[network.stages[network.problem.parts[part][1]].operator] = number
+    return tuple(
+        OperatorSummary(op.name, op.kind, place.where, place.reason, spent.get(i, 0), cascade.get(i))
+        for i in network.partition.order
+        for op, place in [(network.graph.operators[i], network.partition.assignments[i])]
+    )
+
+
+def _constants_in_sram(network: Network) -> int:
+    return len(lay_out(network.encoded).blob) if network.target.constants_in_sram else 0
+
+
+def _budget(sram_kb: float | None, sram: str | int | None) -> int | None:
+    if sram_kb is not None and sram is not None:
+        raise ConfigError("give the budget once: sram_kb or sram, not both")
+    if sram_kb is not None:
+        return size_of_kib(sram_kb)
+    return None if sram is None else parse_size(sram)

@@ -1,0 +1,357 @@
+"""Why a compiled network needs the SRAM that it needs: groups, stripes, buffers, and what is alive at the peak.
+
+Owns the types of an explanation, reading them off a program, and their words. Decides nothing and runs nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..errors import AliveBuffer
+from ..ir import Graph
+from ..lowering.stage import Stage
+from ..scheduling.problem import Problem
+from ..scheduling.program import BufferKind, CallOperator, CopyConstants, Program, Stripe
+from ..scheduling.schedule import Backwards, Bands, Group, Schedule, Split
+
+_PLURAL = {
+    BufferKind.TENSOR: "tensors",
+    BufferKind.ROLLING: "rolling buffers",
+    BufferKind.WEIGHTS: "staged weights",
+    BufferKind.WORKSPACE: "workspace",
+}
+
+
+@dataclass(frozen=True)
+class Peak:
+    """A step of the program and the buffers alive at it, largest first; `operator` is the one that runs there.
+
+    Live bytes are a sum, each buffer's as they are in use at the step; where all buffers must lie is the placement's.
+    """
+
+    step: int
+    operator: str
+    live_bytes: int
+    alive: tuple[AliveBuffer, ...]
+
+    def by_kind(self) -> str:
+        """Bytes by kind of buffer, in words."""
+        sums = {kind: sum(b.live_bytes for b in self.alive if b.kind == kind.value) for kind in BufferKind}
+        return ", ".join(f"{size} bytes of {_PLURAL[kind]}" for kind, size in sums.items() if size)
+
+
+@dataclass(frozen=True)
+class ExplainedOperator:
+    """How one operation of a group is cut.
+
+    `stripe` is the largest output box of its NPU operations (height, width, depth), `operations` their number, `block`
+    the OFM block of the first. `recomputed` counts output pixels made more than once. `output` says where it writes:
+    "whole" or "rolling", a buffer of `held` rows and columns. `weights` is "none", "in place", "staged" or "sliced".
+    An operator on the CPU has no stripes: all of these are zero, "whole" and "none".
+    """
+
+    name: str
+    kind: str
+    stripe: tuple[int, int, int]
+    operations: int
+    block: tuple[int, int, int]
+    recomputed: int
+    output: str
+    held: tuple[int, int]
+    weights: str
+
+
+@dataclass(frozen=True)
+class ExplainedGroup:
+    """Operations that run together. `cascade` is its number from 1, None if it is a single operation.
+
+    `axis` is the one along which stripes follow each other (None where nothing is cut), `backwards` from the far end
+    on; the group runs through once for each of `bands` across it. `buffers` are those that its steps touch; `peak` is
+    its own largest step.
+    """
+
+    cascade: int | None
+    operators: tuple[ExplainedOperator, ...]
+    axis: str | None
+    backwards: bool
+    bands: int
+    buffers: tuple[AliveBuffer, ...]
+    peak: Peak
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A compiled network's memory. `peak` is its largest step, `elsewhere` the largest of any other group.
+
+    `arena_bytes` less `peak.live_bytes` is what the placement adds, rounding to 16 bytes included.
+    """
+
+    arena_bytes: int
+    steps: int
+    groups: tuple[ExplainedGroup, ...]
+    peak: Peak
+    elsewhere: Peak | None
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+def explain(
+    graph: Graph, stages: Sequence[Stage], problem: Problem, schedule: Schedule, program: Program, arena_bytes: int
+) -> Explanation:
+    """Explain a program that `schedule` became; sizes in bytes."""
+    reader = _ProgramReader(graph, stages, problem, schedule, program)
+    groups = tuple(reader.groups())
+    peak = reader.peak_among(range(len(program.steps)))
+    running = reader.group_of_step[peak.step]
+    others = [group.peak for number, group in enumerate(groups) if number != running]
+    elsewhere = max(others, key=lambda other: other.live_bytes, default=None)
+    return Explanation(arena_bytes, len(program.steps), groups, peak, elsewhere)
+
+
+def peak_of(graph: Graph, stages: Sequence[Stage], program: Program) -> Peak:
+    """The first step at which most bytes are alive."""
+    live = _live_bytes(program)
+    return _peak_at(graph, stages, program, live, max(range(len(live)), key=live.__getitem__))
+
+
+# --- reading a program ------------------------------------------------------------------------------------------------
+
+
+class _ProgramReader:
+    """A program with what several explanations of it need, worked out once."""
+
+    def __init__(
+        self, graph: Graph, stages: Sequence[Stage], problem: Problem, schedule: Schedule, program: Program
+    ) -> None:
+        self.graph, self.stages, self.problem, self.schedule, self.program = graph, stages, problem, schedule, program
+        self.live = _live_bytes(program)
+        self.names = _buffer_names(graph, stages, program)
+        self.stripes: dict[int, list[Stripe]] = {}
+        for step in program.steps:
+            if isinstance(step, Stripe):
+                self.stripes.setdefault(step.stage, []).append(step)
+        self.group_of_step = self._group_of_steps()
+
+    def groups(self) -> Iterator[ExplainedGroup]:
+        """Every group of the schedule, in order."""
+        steps: dict[int, list[int]] = {}
+        for step, number in enumerate(self.group_of_step):
+            steps.setdefault(number, []).append(step)
+        cascades = itertools.count(1)
+        for number, group in enumerate(self.schedule.groups):
+            axis = next((d.axis for d in group.decisions if isinstance(d, Split)), None)
+            bands = next((d.count for d in group.decisions if isinstance(d, Bands)), 1)
+            yield ExplainedGroup(
+                cascade=next(cascades) if group.is_cascade else None,
+                operators=tuple(self._operator(part) for part in _parts(group)),
+                axis=axis,
+                backwards=any(isinstance(d, Backwards) for d in group.decisions),
+                bands=bands,
+                buffers=tuple(self._touched(group)),
+                peak=self.peak_among(steps[number]),
+            )
+
+    def peak_among(self, steps: Sequence[int]) -> Peak:
+        """The first of these steps at which most bytes are alive."""
+        at = max(steps, key=self.live.__getitem__, default=0)
+        return _peak_at(self.graph, self.stages, self.program, self.live, at, self.names)
+
+    def _group_of_steps(self) -> list[int]:
+        """The group that runs at each step; copies belong to whatever runs when they are issued."""
+        of_part = {
+            (self.problem.parts[part][0], index): number
+            for number, group in enumerate(self.schedule.groups)
+            for part in _parts(group)
+            for index in self.problem.stages(part)
+        }
+        running, found = 0, []
+        for step in self.program.steps:
+            if isinstance(step, Stripe):
+                running = of_part["stage", step.stage]
+            elif isinstance(step, CallOperator):
+                running = of_part["operator", step.operator]
+            found.append(running)
+        return found
+
+    def _operator(self, part: int) -> ExplainedOperator:
+        where, number = self.problem.parts[part]
+        if where == "operator":
+            op = self.graph.operators[number]
+            return ExplainedOperator(op.name, op.kind, (0, 0, 0), 0, (0, 0, 0), 0, "whole", (0, 0), "none")
+        stage, stripes = self.stages[number], self._stripes(part)
+        boxes = [step.output for step in stripes]
+        largest = max(boxes, key=lambda box: (box.y1 - box.y0) * (box.x1 - box.x0))
+        height, width, _ = stage.output.shape
+        depth = stage.output.pixel_channels
+        slices = len({(step.stage, step.slice) for step in stripes})
+        made = sum((box.y1 - box.y0) * (box.x1 - box.x0) for box in boxes)
+        kind = self.program.buffers[largest.buffer].kind
+        if stage.weights is None:
+            weights = "none"
+        elif slices > 1:
+            weights = "sliced"
+        else:
+            weights = "in place" if stripes[0].weights is None else "staged"
+        return ExplainedOperator(
+            name=stage.name,
+            kind=self.graph.operators[stage.operator].kind,
+            stripe=(largest.y1 - largest.y0, largest.x1 - largest.x0, -(-depth // slices)),
+            operations=len(stripes),
+            block=stripes[0].block,
+            recomputed=made - height * width * slices,
+            output="rolling" if kind is BufferKind.ROLLING else "whole",
+            held=(largest.rows, largest.columns),
+            weights=weights,
+        )
+
+    def _stripes(self, part: int) -> list[Stripe]:
+        return [step for stage in self.problem.stages(part) for step in self.stripes[stage]]
+
+    def _touched(self, group: Group) -> Iterator[AliveBuffer]:
+        """Buffers of a group's steps in order of first use, with the most bytes of each that are in use at once."""
+        used: dict[int, None] = {}
+        for part in _parts(group):
+            where, number = self.problem.parts[part]
+            if where == "stage":
+                for step in self._stripes(part):
+                    used |= dict.fromkeys([*(slab.buffer for slab in step.inputs), step.output.buffer])
+                    used |= {} if step.weights is None else {step.weights: None}
+            else:
+                used |= dict.fromkeys(_called_buffers(self.graph, self.program, number))
+        for index in used:
+            buffer = self.program.buffers[index]
+            most = max((window.high - window.low for window in buffer.windows), default=buffer.size_bytes)
+            yield AliveBuffer(self.names[index], buffer.kind.value, most, buffer.size_bytes)
+
+
+def _parts(group: Group) -> range:
+    return range(group.first, group.last + 1)
+
+
+def _called_buffers(graph: Graph, program: Program, operator: int) -> Iterator[int]:
+    op = graph.operators[operator]
+    for tensor in (*op.inputs, *op.outputs):
+        if tensor is not None and tensor in program.tensor_buffers:
+            yield program.tensor_buffers[tensor]
+    for step in program.steps:
+        if isinstance(step, CallOperator) and step.operator == operator and step.workspace is not None:
+            yield step.workspace
+
+
+def _live_bytes(program: Program) -> list[int]:
+    """Sum of bytes alive at each step."""
+    changes = [0] * (len(program.steps) + 1)
+    for buffer in program.buffers:
+        for first, last, size in buffer.periods():
+            changes[first] += size
+            changes[last] -= size
+    return list(itertools.accumulate(changes))[: max(len(program.steps), 1)]
+
+
+def _buffer_names(graph: Graph, stages: Sequence[Stage], program: Program) -> Mapping[int, str]:
+    """What each buffer holds: a tensor's name, else that of the operation whose constants or workspace it is."""
+    names = {i: graph.tensors[b.tensor].name for i, b in enumerate(program.buffers) if b.tensor is not None}
+    for step in program.steps:
+        if isinstance(step, CopyConstants):
+            names[step.buffer] = stages[step.stage].name
+        elif isinstance(step, CallOperator) and step.workspace is not None:
+            names[step.workspace] = graph.operators[step.operator].name
+    return names
+
+
+def _peak_at(
+    graph: Graph,
+    stages: Sequence[Stage],
+    program: Program,
+    live: Sequence[int],
+    step: int,
+    names: Mapping[int, str] | None = None,
+) -> Peak:
+    if not program.steps:
+        return Peak(0, "", live[0], ())
+    names = _buffer_names(graph, stages, program) if names is None else names
+    alive = [
+        AliveBuffer(names[index], buffer.kind.value, size, buffer.size_bytes)
+        for index, buffer in enumerate(program.buffers)
+        if (size := buffer.live_bytes(step))
+    ]
+    at = program.steps[step]
+    operator = at.operator if isinstance(at, CallOperator) else stages[at.stage].operator
+    ordered = sorted(alive, key=lambda buffer: -buffer.live_bytes)
+    return Peak(step, graph.operators[operator].name, live[step], tuple(ordered))
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
+    for group in explanation.groups:
+        yield from _group_lines(group)
+    peak, elsewhere = explanation.peak, explanation.elsewhere
+    added = explanation.arena_bytes - peak.live_bytes
+    yield (
+        f"the peak of {_size(explanation.arena_bytes)} is step {peak.step} of {explanation.steps}, in operator "
+        f"'{short(peak.operator)}': {peak.live_bytes:,} bytes alive, {added:,} more by placement and rounding"
+    )
+    yield from alive_lines(peak.alive)
+    if elsewhere is not None:
+        yield (
+            f"to need less, one of these must shrink; then operator '{short(elsewhere.operator)}' is next, with "
+            f"{_size(elsewhere.live_bytes)} alive"
+        )
+
+
+def _group_lines(group: ExplainedGroup) -> Iterator[str]:
+    order = ", from the far end on" if group.backwards else ""
+    if group.cascade is None:
+        (operator,) = group.operators
+        yield f"{_operator_line(operator)}{order}; peak {_size(group.peak.live_bytes)}"
+        return
+    bands = f", in {group.bands} bands" if group.bands > 1 else ""
+    yield f"cascade {group.cascade}: {len(group.operators)} operations, stripes along the {group.axis}{order}{bands}"
+    for operator in group.operators:
+        yield f"  {_operator_line(operator)}"
+    yield "  buffers, most bytes in use:"
+    for buffer in group.buffers:
+        yield f"  {_buffer_line(buffer)}"
+    yield (
+        f"  peak {_size(group.peak.live_bytes)} at step {group.peak.step}, in operator '{short(group.peak.operator)}':"
+    )
+    for line in alive_lines(group.peak.alive):
+        yield f"  {line}"
+
+
+def _operator_line(operator: ExplainedOperator) -> str:
+    head = f"{operator.kind} '{short(operator.name)}'"
+    if not operator.operations:
+        return f"{head} on the CPU"
+    height, width, depth = operator.stripe
+    words = f"{head}: {operator.operations} x {height}x{width}x{depth}, block {'x'.join(map(str, operator.block))}"
+    if operator.output == "rolling":
+        words += f", {operator.held[0]}x{operator.held[1]} kept"
+    if operator.recomputed:
+        words += f", {operator.recomputed:,} pixels made again"
+    return words if operator.weights == "none" else f"{words}, weights {operator.weights}"
+
+
+def alive_lines(alive: Sequence[AliveBuffer]) -> Iterator[str]:
+    """One line for each buffer: bytes in use, kind, and what it holds."""
+    return (_buffer_line(buffer) for buffer in alive)
+
+
+def _buffer_line(buffer: AliveBuffer) -> str:
+    of = f" of {buffer.size_bytes:,}" if buffer.live_bytes != buffer.size_bytes else ""
+    return f"  {buffer.live_bytes:>11,} bytes{of}  {buffer.kind} '{short(buffer.name)}'"
+
+
+def short(name: str) -> str:
+    """TFLite joins the names of fused operators by semicolons; the first one is enough for a line of text."""
+    first, *rest = name.split(";")
+    return f"{first};..." if rest else name
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes:,} bytes = {size_bytes / 1024:.1f} KiB"

@@ -1,0 +1,121 @@
+"""Which operator runs where, why, and in which order: the graph divided into NPU regions and CPU operators.
+
+Owns the decision and the execution order. What the NPU can do is asked of `lowering`'s families, and of `rewrites` why
+an operator that it needs no operation for is still there; this module adds no limits of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..ir import Graph
+from ..lowering import support
+from ..rewrites import why_kept
+from ..target import Accelerator
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Where one operator runs: "npu" or "cpu". `reason` is empty on the NPU, else why it cannot run there."""
+
+    where: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Region:
+    """A maximal run of NPU operators (graph indices, in execution order).
+
+    `inputs` are the non-constant tensors made outside and read inside, `outputs` those made inside and read outside or
+    leaving the graph; both in order of first use.
+    """
+
+    operators: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The division of a graph: one assignment per operator, a valid execution order, and the regions along it."""
+
+    assignments: tuple[Assignment, ...]
+    order: tuple[int, ...]
+    regions: tuple[Region, ...]
+
+    @property
+    def npu_operators(self) -> tuple[int, ...]:
+        """Operators on the NPU, in execution order."""
+        return tuple(i for i in self.order if self.assignments[i].where == "npu")
+
+    @property
+    def cpu_operators(self) -> tuple[int, ...]:
+        """Operators on the CPU, in execution order."""
+        return tuple(i for i in self.order if self.assignments[i].where == "cpu")
+
+
+def partition(graph: Graph, accelerator: Accelerator, refused: Mapping[int, str] | None = None) -> Partition:
+    """Place every operator and order them so that the NPU is started as rarely as dependencies allow.
+
+    `refused` keeps operators (by index) on the CPU for the reasons given, whatever their family says.
+    The file's own order is kept where it needs no more starts than the best order.
+    """
+    reasons = [(refused or {}).get(i) or support(graph, op, accelerator) for i, op in enumerate(graph.operators)]
+    on_cpu = {op.name for op, reason in zip(graph.operators, reasons, strict=True) if reason is not None}
+    for i, kept in why_kept(graph, lambda _, op: op.name not in on_cpu).items():
+        reasons[i] = reasons[i] and kept
+    assignments = tuple(Assignment("npu") if reason is None else Assignment("cpu", reason) for reason in reasons)
+    on_npu = [p.where == "npu" for p in assignments]
+    stated = list(range(len(graph.operators)))
+    orders = [stated, _alternating(graph, on_npu, True), _alternating(graph, on_npu, False)]
+    order = min(orders, key=lambda candidate: len(_runs(candidate, on_npu)))
+    regions = tuple(_region(graph, run) for run in _runs(order, on_npu))
+    return Partition(assignments, tuple(order), regions)
+
+
+def _alternating(graph: Graph, on_npu: Sequence[bool], npu_first: bool) -> list[int]:
+    """Run all that can run on one side, then all that can on the other, and so on.
+
+    A side is only left when nothing on it is ready, so no order with the same start changes sides less often.
+    """
+    producer = graph.producer()
+    needs = [{producer[t] for t in op.inputs if t is not None and t in producer} for op in graph.operators]
+    # Whoever reads a variable may change it: its readers take their turns as the file says.
+    for readers in (readers for t, readers in graph.consumers().items() if graph.tensors[t].is_variable):
+        for earlier, later in itertools.pairwise(readers):
+            needs[later].add(earlier)
+    order: list[int] = []
+    done: set[int] = set()
+    side = npu_first
+    while len(order) < len(needs):
+        # One pass in file order is enough: an operator never precedes what it needs.
+        for i, need in enumerate(needs):
+            if i not in done and on_npu[i] == side and need <= done:
+                order.append(i)
+                done.add(i)
+        side = not side
+    return order
+
+
+def _runs(order: Sequence[int], on_npu: Sequence[bool]) -> list[list[int]]:
+    runs: list[list[int]] = []
+    previous = False
+    for i in order:
+        if on_npu[i]:
+            if not previous:
+                runs.append([])
+            runs[-1].append(i)
+        previous = on_npu[i]
+    return runs
+
+
+def _region(graph: Graph, run: Sequence[int]) -> Region:
+    inside = set(run)
+    consumers = graph.consumers()
+    made = [t for i in run for t in graph.operators[i].outputs]
+    read = dict.fromkeys(t for i in run for t in graph.operators[i].inputs if t is not None)
+    inputs = tuple(t for t in read if t not in made and not graph.tensors[t].is_constant)
+    outputs = tuple(t for t in made if t in graph.outputs or not inside.issuperset(consumers.get(t, ())))
+    return Region(tuple(run), inputs, outputs)

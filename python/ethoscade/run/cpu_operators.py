@@ -1,0 +1,155 @@
+"""Plays the CPU operators of a compiled network: on the reference where that knows them, else in LiteRT one by one.
+
+What LiteRT does not take, TensorFlow Lite Micro plays, if it is installed.
+
+Owns who plays which operator and the complaint about those that nobody can, made before the first one runs. Where
+values come from and go to is the caller's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import tflite
+
+from ..errors import EthoscadeError, UnsupportedOperatorError
+from ..ir import Array, Graph, Operator, Tensor
+from ..judge import judges, litert, reference
+
+
+class Player:
+    """The CPU operators of one network; a context manager that ends the interpreters' processes, if any was needed.
+
+    `prepare` must have found nothing missing before `run`.
+    """
+
+    def __init__(
+        self, graph: Graph, operators: Mapping[int, int], file: Callable[[], bytes], *, trusted: bool = True
+    ) -> None:
+        """`operators` maps the CPU operators' indices in `graph` to their places in the .tflite that `file` gives.
+
+        An operator that is not `trusted` does not run in LiteRT, whose work nobody can bound.
+        """
+        self._graph = graph
+        self._places = operators
+        self._file = file
+        self._trusted = trusted
+        self._sessions: dict[litert.Interpreter, litert.Session] = {}
+        self._interpreters: dict[int, litert.Interpreter] = {}
+        self._inputs: dict[int, Sequence[int]] = {}
+        self._outputs: dict[int, Sequence[int]] = {}
+
+    def __enter__(self) -> Player:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
+
+    def missing(self) -> dict[int, str]:
+        """The operators that cannot be played, by index, each with the reason."""
+        unknown = [index for index in self._places if not reference.is_known(self._graph.operators[index])]
+        if not unknown or self._sessions:
+            return {}
+        if not self._trusted:
+            return dict.fromkeys(unknown, "they are not among those that ethoscade plays by itself")
+        if not litert.is_installed():
+            why = 'playing them needs LiteRT, which is not installed: pip install "ethoscade[verify]"'
+            return dict.fromkeys(unknown, why)
+        try:
+            self._open(unknown)
+        except EthoscadeError as error:
+            return dict.fromkeys(unknown, str(error))
+        refused = {index: self._refused(index) for index in unknown}
+        return {index: why for index, why in refused.items() if why is not None}
+
+    def prepare(self) -> None:
+        """Raises `UnsupportedOperatorError` that names every operator that cannot be played."""
+        missing = self.missing()
+        if not missing:
+            return
+        operators = self._graph.operators
+        told = "; ".join(
+            ", ".join(judges.described(self._graph, operators[i]) for i, why in missing.items() if why == reason)
+            + f": {reason}"
+            for reason in dict.fromkeys(missing.values())
+        )
+        raise UnsupportedOperatorError(
+            f"'{self._graph.name}' has operators on the CPU that cannot be played here: {told}",
+            operator=operators[next(iter(missing))].name,
+            constraint="player of CPU operators",
+        )
+
+    def run(self, index: int, values: Mapping[int, Array]) -> dict[int, Array]:
+        """The outputs, and the variables that it keeps its state in, of the operator with that index of the graph.
+
+        `values` has its inputs; constants need none, and a variable without one is as at the start of an inference.
+        """
+        op = self._graph.operators[index]
+        if reference.is_known(op):
+            return reference.run_operator(self._graph, op, values)
+        interpreter = self._interpreters[index]
+        names, made = self._named(index)
+        state = {name: t for name, t in names.items() if self._graph.tensors[t].is_variable}
+        plain = [name for name in names if name not in state]
+        known = plain if interpreter is litert.MICRO else names
+        given = {name: values[names[name]] for name in known if names[name] in values}
+        read_back = made if interpreter is litert.MICRO else state | made
+        (found,) = self._sessions[interpreter].run([self._places[index]], plain, tuple(read_back), [given])
+        return {t: self._fitted(found[name], self._graph.tensors[t], op) for name, t in read_back.items()}
+
+    def _open(self, unknown: Sequence[int]) -> None:
+        file = self._file()
+        subgraph = tflite.Model.GetRootAs(file, 0).Subgraphs(0)
+        for index in unknown:
+            table = subgraph.Operators(self._places[index])
+            self._inputs[index] = [int(table.Inputs(i)) for i in range(table.InputsLength())]
+            self._outputs[index] = [int(table.Outputs(i)) for i in range(table.OutputsLength())]
+        interpreters = [one for one in (litert.LITERT, litert.MICRO) if litert.is_installed(one)]
+        self._sessions = {one: litert.Session(file, self._graph.name, one) for one in interpreters}
+
+    def _named(self, index: int) -> tuple[dict[int, int], dict[int, int]]:
+        """The file's tensors and the graph's of the inputs that are no constants, and of the outputs."""
+        op, tensors = self._graph.operators[index], self._graph.tensors
+        pairs = zip(self._inputs[index], op.inputs, strict=True)
+        inputs = {name: t for name, t in pairs if t is not None and not tensors[t].is_constant}
+        return inputs, dict(zip(self._outputs[index], op.outputs, strict=True))
+
+    def _refused(self, index: int) -> str | None:
+        """Why no interpreter plays an operator, or None; the first that does is remembered."""
+        reasons = []
+        for interpreter in self._sessions:
+            misses = judges.micro_misses if interpreter is litert.MICRO else judges.litert_misses
+            why = misses(self._graph, self._graph.operators[index]) or self._tried(index, interpreter)
+            if why is None:
+                self._interpreters[index] = interpreter
+                return None
+            reasons.append(why)
+        return "; ".join(reasons)
+
+    def _tried(self, index: int, interpreter: litert.Interpreter) -> str | None:
+        """Why an interpreter does not play an operator, or None. It is run on zeros: some end the process only then."""
+        names, made = self._named(index)
+        tensors = {name: self._graph.tensors[t] for name, t in names.items()}
+        plain = [name for name, tensor in tensors.items() if not tensor.is_variable]
+        zeros = {name: np.zeros(tensors[name].shape, tensors[name].dtype.numpy) for name in plain}
+        for runs in ([], [zeros]):
+            try:
+                self._sessions[interpreter].run([self._places[index]], plain, tuple(made), runs)
+            except litert.Refused as error:
+                # What it does not want to compute of zeros (a division, say) it may want of others.
+                if not runs or isinstance(error, litert.Aborted):
+                    return str(error)
+        return None
+
+    def _fitted(self, value: Array, tensor: Tensor, op: Operator) -> Array:
+        if value.nbytes != tensor.size_bytes or value.dtype != tensor.dtype.numpy:
+            raise UnsupportedOperatorError(
+                f"{judges.described(self._graph, op)} makes {value.dtype}{value.shape} of what the file calls "
+                f"'{tensor.name}', {tensor.dtype.value}{tensor.shape}",
+                operator=op.name,
+                constraint="shape of outputs",
+            )
+        return value.reshape(tensor.shape)

@@ -1,0 +1,392 @@
+"""Runs whole compiled networks: NPU programs on the simulator, CPU operators beside it, all in one arena.
+
+Owns the order of calls, the places of values in the arena and what the run reports about them. It neither knows how a
+program was made nor what its commands do. Files of other compilers run as well, as long as they hold `ethos-u`
+operators and say in their metadata where tensors lie.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ..codegen import provenance, tflite
+from ..codegen.artifact import Artifact, CpuCall
+from ..codegen.layout import padded
+from ..codegen.operations import ARENA_REGION, CONSTANTS_REGION
+from ..codegen.tflite import OFFLINE_PLAN
+from ..errors import ModelFormatError, SimulationError
+from ..frontend import ETHOS_U, read_tflite
+from ..ir import Array, DType, Graph, Operator, Tensor
+from ..util.arguments import Count, checked
+from .cpu_operators import Player
+from .inputs import checked_inputs
+from .simulator import Machine, NpuReport, NpuWarning
+
+FAST_REGION = 2
+_GRID_BYTES = 16
+_PLAN_HEADER_WORDS = 3
+# Bits 31:28 of a payload's configuration word (word 2); bits 3:0 are the binary logarithm of the MACs per cycle.
+_PRODUCTS = {0: "u55", 1: "u65"}
+_U85 = 2
+
+
+@dataclass(frozen=True, eq=False)
+class ExecutionResult:
+    """One inference.
+
+    `outputs` by tensor name. `touched_bytes` maps a region to one past the highest byte that anything touched, CPU
+    operators and the network's inputs and outputs among them; `arena_touched_bytes` is the arena's, rounded up to 16.
+    `reports` are the simulator's, one per NPU call; `warnings` are theirs and the CPU operators' as sentences.
+    """
+
+    outputs: Mapping[str, Array]
+    touched_bytes: Mapping[int, int]
+    arena_touched_bytes: int
+    warnings: tuple[str, ...]
+    reports: tuple[NpuReport, ...] = field(repr=False)
+
+    @property
+    def hazards(self) -> int:
+        """Number of hazards in all NPU calls; the reports name them."""
+        return sum(len(report.hazards) for report in self.reports)
+
+
+@dataclass(frozen=True, eq=False)
+class _NpuStep:
+    """One NPU program; `operators` names the operator of each of its kernels and transfers, if anybody knows."""
+
+    name: str
+    payload: bytes
+    operators: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Program:
+    """What runs: the graph's tensors, their places, and the steps in order (CPU operators as calls).
+
+    `fast_bytes` is the size of region 2 when that is a memory of its own, None when it is the arena.
+    """
+
+    graph: Graph
+    accelerator: str
+    steps: tuple[_NpuStep | CpuCall, ...]
+    constants: bytes
+    arena_bytes: int
+    offsets: Mapping[int, int]
+    fast_bytes: int | None = None
+
+
+def player_of(artifact: Artifact) -> Player:
+    """Who plays the CPU operators of a compiled network; a context manager."""
+    places = {call.operator: number for number, call in enumerate(artifact.calls) if isinstance(call, CpuCall)}
+    return Player(artifact.graph, places, lambda: tflite.write(artifact))
+
+
+def run_artifact(
+    artifact: Artifact, inputs: Mapping[str, npt.ArrayLike], player: Player | None = None
+) -> ExecutionResult:
+    """Run a compiled network on `inputs` by tensor name.
+
+    `player` (from `player_of`) serves several runs. Raises `ConfigError` for wrong inputs, `SimulationError` for a
+    program that a device would not survive, `UnsupportedOperatorError`, before anything runs, for CPU operators that
+    neither the reference nor LiteRT plays, or which need LiteRT where it is not installed.
+    """
+    if player is None:
+        with player_of(artifact) as own:
+            return run_artifact(artifact, inputs, own)
+    labels = iter(provenance.short([call.operators for call in artifact.calls if not isinstance(call, CpuCall)]))
+    steps = tuple(
+        call if isinstance(call, CpuCall) else _NpuStep(call.name, call.payload, next(labels))
+        for call in artifact.calls
+    )
+    program = _Program(
+        artifact.graph,
+        artifact.accelerator,
+        steps,
+        padded(artifact.constants),
+        artifact.arena_bytes,
+        artifact.offsets,
+    )
+    return _run(program, inputs, player)
+
+
+def run_tflite(graph: Graph, inputs: Mapping[str, npt.ArrayLike], *, work_limit: int | None = None) -> ExecutionResult:
+    """Run a compiled file, read by `frontend.read_tflite`, on `inputs` by tensor name; payloads name the accelerator.
+
+    `work_limit` bounds each NPU call as `Machine.limit_work` does, for files that nobody trusts: their CPU operators
+    run on the reference alone, never in LiteRT. A tensor to which the file gives no place passes between CPU operators
+    outside the arena and counts nowhere.
+    Raises as `run_artifact` does, and `ModelFormatError` for a file without `ethos-u` operators or without places.
+    """
+    program = _program_of(graph)
+    with _file_player(graph, trusted=work_limit is None) as player:
+        return _run(program, inputs, player, work_limit)
+
+
+def unplayable(graph: Graph) -> tuple[str, ...]:
+    """The kinds of a compiled file's CPU operators that cannot be played here, sorted."""
+    with _file_player(graph) as player:
+        return tuple(sorted({graph.operators[index].kind for index in player.missing()}))
+
+
+def _file_player(graph: Graph, *, trusted: bool = True) -> Player:
+    places = {index: index for index, operator in enumerate(graph.operators) if operator.kind != ETHOS_U}
+    return Player(graph, places, lambda: graph.source, trusted=trusted)
+
+
+@checked()
+def simulate(
+    source: str | os.PathLike[str] | bytes, inputs: Mapping[str, npt.ArrayLike], *, work_limit: Count | None = None
+) -> ExecutionResult:
+    """Run a compiled .tflite (path or bytes), ours or another compiler's, on `inputs` by tensor name.
+
+    `work_limit` as for `run_tflite`. Raises `ModelFormatError` for a file that is not one, else as `run_artifact` does.
+    """
+    return run_tflite(read_tflite(source), inputs, work_limit=work_limit)
+
+
+def accelerator_of(payload: bytes) -> str:
+    """The accelerator, such as "ethos-u55-256", that a driver payload was made for.
+
+    Raises `SimulationError` for bytes that are not a payload or name a product that does not exist.
+    """
+    if len(payload) < 12 or payload[:4] != b"COP1":
+        raise SimulationError(f"these {len(payload)} bytes are no driver payload: they do not start with COP1")
+    (config,) = struct.unpack_from("<I", payload, 8)
+    product = _PRODUCTS.get(config >> 28)
+    if product is None:
+        made_for = "an Ethos-U85" if config >> 28 == _U85 else f"product {config >> 28}, which is unknown"
+        raise SimulationError(
+            f"the payload is for {made_for} (configuration word {config:#010x}); Ethos-U55 and Ethos-U65 are simulated"
+        )
+    return f"ethos-{product}-{1 << (config & 0xF)}"
+
+
+def npu_operators(graph: Graph) -> list[Operator]:
+    """The `ethos-u` operators of a compiled file, in order. Raises `ModelFormatError` if there is none."""
+    found = [operator for operator in graph.operators if operator.kind == ETHOS_U]
+    if not found:
+        raise ModelFormatError(
+            f"'{graph.name}' is not compiled: it has no '{ETHOS_U}' operator; compile it first, with "
+            f"`ethoscade compile` or Vela",
+            value=0,
+        )
+    return found
+
+
+def has_fast_memory(graph: Graph, operator: Operator) -> bool:
+    """Whether an `ethos-u` operator has a fast scratch (region 2) that is a memory of its own.
+
+    Files do not say so; where it is the arena again, its tensor is the arena's or another one of the same size.
+    """
+    scratch, fast = (graph.tensors[_operand(graph, operator, position)] for position in (2, 3))
+    return scratch.size_bytes != fast.size_bytes
+
+
+# --- compiled files --------------------------------------------------------------------------------------------------
+
+
+def _program_of(graph: Graph) -> _Program:
+    npu = npu_operators(graph)
+    payload, constants, scratch, fast = (_operand(graph, npu[0], position) for position in range(4))
+    for operator in npu:
+        if tuple(_operand(graph, operator, position) for position in (1, 2, 3)) != (constants, scratch, fast):
+            raise ModelFormatError(
+                f"operator '{operator.name}' has other memories than '{npu[0].name}'; files are run whose '{ETHOS_U}' "
+                f"operators share constants, scratch and fast scratch",
+                operator=operator.name,
+            )
+    labels = iter(_labels(graph, len(npu)))
+    steps = tuple(
+        _NpuStep(operator.name, _constant(graph, operator, _operand(graph, operator, 0)), next(labels))
+        if operator.kind == ETHOS_U
+        else CpuCall(position)
+        for position, operator in enumerate(graph.operators)
+    )
+    offsets = _offsets(graph)
+    ends = (offset + graph.tensors[index].size_bytes for index, offset in offsets.items())
+    return _Program(
+        graph,
+        accelerator_of(_constant(graph, npu[0], payload)),
+        steps,
+        padded(_constant(graph, npu[0], constants)),
+        _rounded(max(graph.tensors[scratch].size_bytes, *ends)),
+        offsets,
+        None if fast == scratch else graph.tensors[fast].size_bytes,
+    )
+
+
+def _labels(graph: Graph, calls: int) -> tuple[tuple[str, ...], ...]:
+    """The operators behind each NPU call's operations, as the file tells them; files of other compilers do not."""
+    entry = graph.metadata.get(provenance.ENTRY)
+    told = () if entry is None else provenance.short(provenance.decode(entry))
+    return told[:calls] + ((),) * (calls - len(told))
+
+
+def _offsets(graph: Graph) -> dict[int, int]:
+    """Arena offsets by tensor from the file's plan; tensors without a place (-1) are left out."""
+    plan = graph.metadata.get(OFFLINE_PLAN)
+    if plan is None:
+        raise ModelFormatError(f"'{graph.name}' does not say where its tensors lie: no metadata '{OFFLINE_PLAN}'")
+    words = np.frombuffer(plan[: len(plan) // 4 * 4], "<i4")
+    count = int(words[_PLAN_HEADER_WORDS - 1]) if len(words) >= _PLAN_HEADER_WORDS else -1
+    if count != len(graph.tensors) or len(words) < _PLAN_HEADER_WORDS + count:
+        raise ModelFormatError(
+            f"metadata '{OFFLINE_PLAN}' has {len(words)} words for {count} tensors; the file has {len(graph.tensors)}",
+            value=count,
+        )
+    places = words[_PLAN_HEADER_WORDS : _PLAN_HEADER_WORDS + count]
+    return {index: int(place) for index, place in enumerate(places) if place >= 0}
+
+
+def _operand(graph: Graph, operator: Operator, position: int) -> int:
+    index = operator.inputs[position] if position < len(operator.inputs) else None
+    if index is None:
+        raise ModelFormatError(
+            f"operator '{operator.name}' has no input {position}: an '{ETHOS_U}' operator starts with payload, "
+            f"constants, scratch and fast scratch",
+            operator=operator.name,
+            value=position,
+        )
+    return index
+
+
+def _constant(graph: Graph, operator: Operator, index: int) -> bytes:
+    tensor = graph.tensors[index]
+    if tensor.data is None:
+        raise ModelFormatError(
+            f"tensor '{tensor.name}' of operator '{operator.name}' must be constant",
+            operator=operator.name,
+            tensor=tensor.name,
+        )
+    return tensor.data.tobytes()
+
+
+# --- the run ---------------------------------------------------------------------------------------------------------
+
+
+def _run(
+    program: _Program, inputs: Mapping[str, npt.ArrayLike], player: Player, work_limit: int | None = None
+) -> ExecutionResult:
+    graph = program.graph
+    arena = _Arena(program)
+    if work_limit is not None:
+        arena.machine.limit_work(work_limit)
+    given = checked_inputs(graph, inputs)
+    player.prepare()
+    for index in _state(graph):
+        arena.store(index, _initial(graph.tensors[index]))
+    for index, array in given.items():
+        arena.store_input(index, array)
+    reports = []
+    warnings: list[str] = []
+    for step in program.steps:
+        if isinstance(step, _NpuStep):
+            report = arena.machine.run(step.payload)
+            reports.append(report)
+            warnings += [_sentence(step, warning) for warning in report.warnings]
+        else:
+            warnings += _run_on_cpu(program, arena, step, player)
+    outputs: dict[str, Array] = {}
+    for index in graph.outputs:
+        outputs[graph.tensors[index].name] = arena.load(index, "the caller", warnings)
+    touched = arena.touched()
+    return ExecutionResult(outputs, touched, _rounded(touched[ARENA_REGION]), tuple(warnings), tuple(reports))
+
+
+def _sentence(step: _NpuStep, warning: NpuWarning) -> str:
+    """A finding of the simulator with its place, and the operator whose kernel or transfer it is about."""
+    known = warning.operation < len(step.operators)
+    whose = f" (operator '{step.operators[warning.operation]}')" if known else ""
+    return f"{step.name}: command {warning.command}{whose}: {warning.message}"
+
+
+def _run_on_cpu(program: _Program, arena: _Arena, call: CpuCall, player: Player) -> list[str]:
+    operator = program.graph.operators[call.operator]
+    warnings: list[str] = []
+    reader = f"operator '{operator.name}' ({operator.kind})"
+    # An input that is named twice is one value, read once.
+    indices = dict.fromkeys(index for index in operator.inputs if index is not None)
+    values = {index: arena.load(index, reader, warnings) for index in indices}
+    if call.workspace_bytes:
+        arena.machine.touch(ARENA_REGION, call.workspace_offset, call.workspace_offset + call.workspace_bytes)
+    for index, value in player.run(call.operator, values).items():
+        arena.store(index, value)
+    return warnings
+
+
+def _initial(tensor: Tensor) -> Array:
+    """A variable's value before the first inference (TFLite's ResetVariableTensors): zeros, of int8 the zero point."""
+    value = tensor.quantisation.zero_point if tensor.dtype is DType.INT8 and tensor.quantisation is not None else 0
+    return np.full(tensor.shape, value, tensor.dtype.numpy)
+
+
+def _state(graph: Graph) -> list[int]:
+    """The variables that operators read before anybody has written them; the NPU's own memories are none."""
+    found: dict[int, None] = {}
+    made: set[int] = set()
+    for operator in graph.operators:
+        read = operator.inputs[4:] if operator.kind == ETHOS_U else operator.inputs
+        found.update({t: None for t in read if t is not None and graph.tensors[t].is_variable and t not in made})
+        made.update(operator.outputs)
+    return list(found)
+
+
+class _Arena:
+    """The memories of one inference and the values in them."""
+
+    def __init__(self, program: _Program) -> None:
+        self.program = program
+        size = program.arena_bytes
+        fast = program.fast_bytes if program.fast_bytes is not None else (ARENA_REGION, 0, size)
+        self.machine = Machine(program.accelerator, [program.constants, size, fast])
+        self._elsewhere: dict[int, Array] = {}
+
+    def store(self, index: int, value: Array) -> None:
+        offset = self.program.offsets.get(index)
+        if offset is None:
+            self._elsewhere[index] = value
+        else:
+            self.machine.write(ARENA_REGION, offset, np.ascontiguousarray(value).tobytes())
+
+    def store_input(self, index: int, value: Array) -> None:
+        """As `store`; the NPU's programs are watched for overwriting the value too early."""
+        self.store(index, value)
+        offset = self.program.offsets.get(index)
+        if offset is not None:
+            self.machine.watch_input(ARENA_REGION, offset, offset + self.program.graph.tensors[index].size_bytes)
+
+    def load(self, index: int, reader: str, warnings: list[str]) -> Array:
+        """A tensor's value; bytes of it that nobody wrote are worth a warning."""
+        tensor = self.program.graph.tensors[index]
+        if tensor.data is not None:
+            return tensor.data
+        if index in self._elsewhere:
+            return self._elsewhere[index]
+        offset = self.program.offsets.get(index)
+        if offset is None and tensor.is_variable:
+            return _initial(tensor)
+        if offset is None:
+            raise ModelFormatError(
+                f"{reader} reads tensor '{tensor.name}', which has no place in the arena and which nobody made",
+                tensor=tensor.name,
+            )
+        hole = self.machine.find_uninitialised(ARENA_REGION, offset, offset + tensor.size_bytes)
+        if hole is not None:
+            warnings.append(f"{reader} reads byte {hole} of the arena (tensor '{tensor.name}'), which nobody wrote")
+        data = self.machine.read(ARENA_REGION, offset, tensor.size_bytes)
+        return np.frombuffer(data, tensor.dtype.numpy).reshape(tensor.shape)
+
+    def touched(self) -> dict[int, int]:
+        """One past the highest byte touched so far, by region."""
+        return {region: self.machine.touched_end(region) for region in (CONSTANTS_REGION, ARENA_REGION, FAST_REGION)}
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _GRID_BYTES) * _GRID_BYTES

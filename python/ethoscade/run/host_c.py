@@ -1,0 +1,207 @@
+"""Builds the emitted C with this machine's compiler and runs it, the NPU driver's part being played by the simulator.
+
+Owns the compiler call and the child process: C that crashes takes the child along, not the caller. Emits no code.
+The Rust extension exports the driver's `ethosu_*` functions; it is loaded globally, so that the network's library finds
+them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..codegen import c_source
+from ..codegen.artifact import Artifact
+from ..codegen.c_names import module_identifier
+from ..codegen.layout import npu_calls
+from ..errors import VerificationError
+from ..ir import Array
+from .inputs import checked_inputs
+
+FLAGS = ("-std=c99", "-pedantic", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
+
+# Runs in the child. Numbers that a run returned go to stdout, everything else that it prints does no harm.
+_CHILD = """
+import ctypes, json, sys
+import numpy as np
+job = json.load(open(sys.argv[1]))
+driver = ctypes.CDLL(job["driver"], ctypes.RTLD_GLOBAL) if job["driver"] else None
+library = ctypes.CDLL(job["library"])
+given = np.load(job["inputs"])
+inputs = [np.ascontiguousarray(given[key]) for key in job["input_keys"]]
+outputs = [np.zeros(entry["shape"], entry["dtype"]) for entry in job["outputs"]]
+structs = []
+for arrays in (inputs, outputs):
+    fields = [("f%d" % i, ctypes.c_void_p) for i in range(len(arrays))]
+    struct = type("Pointers", (ctypes.Structure,), {"_fields_": fields})
+    structs.append(struct(*[array.ctypes.data for array in arrays]))
+run = getattr(library, job["function"])
+run.restype = ctypes.c_int32
+arguments = [ctypes.byref(struct) for struct in structs] + ([None] if job["driver"] else [])
+for _ in range(job["runs"]):
+    status = run(*arguments)
+    if status:
+        break
+# The simulator says why it refused; a driver from elsewhere does not.
+reason = getattr(driver, "ethoscade_sim_last_error", None) if status else None
+if reason is not None:
+    reason.restype = ctypes.c_char_p
+    sys.stderr.write(reason().decode(errors="replace"))
+count = getattr(driver, "ethoscade_sim_hazards", None)
+if count is not None:
+    count.restype = ctypes.c_size_t
+np.savez(job["results"], **{"t%d" % i: array for i, array in enumerate(outputs)})
+json.dump({"status": status, "hazards": count() if count is not None else None}, open(job["report"], "w"))
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class HostRun:
+    """What the C computed: outputs by tensor name, and the bytes of the arena in use as the emitted header states them.
+
+    `hazards` is what the simulator counted in all runs; None where there was no NPU call or another driver served them.
+    """
+
+    outputs: Mapping[str, Array]
+    arena_bytes: int
+    hazards: int | None
+
+
+class HostLibrary:
+    """The emitted C of one artefact, built in a folder of its own; a context manager that removes the folder."""
+
+    def __init__(self, artifact: Artifact, *, extra_flags: Sequence[str] = ()) -> None:
+        """Emit and build. Raises `VerificationError` for a compiler that is missing or refuses the code."""
+        self._artifact = artifact
+        self._folder = tempfile.TemporaryDirectory(prefix="ethoscade-c-")
+        try:
+            self._library = build(artifact, self._folder.name, extra_flags=extra_flags)
+        except BaseException:
+            self._folder.cleanup()
+            raise
+
+    def __enter__(self) -> HostLibrary:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def run(
+        self,
+        inputs: Mapping[str, Array],
+        *,
+        runs: int = 1,
+        driver: str | os.PathLike[str] | None = None,
+    ) -> HostRun:
+        """Run on `inputs` (by tensor name), `runs` times in one child process; the last run counts.
+
+        `driver` is a shared library with the driver's functions, by default the simulator's. Raises `ConfigError` for
+        wrong inputs and `VerificationError` for a run that crashes or returns an error.
+        """
+        artifact, folder = self._artifact, Path(self._folder.name)
+        arrays = checked_inputs(artifact.graph, inputs)
+        job = _job(artifact, arrays, folder, self._library, driver, runs)
+        outputs, hazards = _execute(artifact, job, folder)
+        header = (folder / c_source.header_name(artifact)).read_text(encoding="utf-8")
+        size = re.search(r"_ARENA_BYTES (\d+)$", header, re.MULTILINE)
+        return HostRun(outputs, int(size.group(1)) if size else 0, hazards)
+
+
+def run(
+    artifact: Artifact,
+    inputs: Mapping[str, Array],
+    *,
+    runs: int = 1,
+    driver: str | os.PathLike[str] | None = None,
+    extra_flags: Sequence[str] = (),
+) -> HostRun:
+    """Emit, build and run `artifact` once; see `HostLibrary`."""
+    with HostLibrary(artifact, extra_flags=extra_flags) as library:
+        return library.run(inputs, runs=runs, driver=driver)
+
+
+def build(artifact: Artifact, folder: str | os.PathLike[str], *, extra_flags: Sequence[str] = ()) -> Path:
+    """Write the C of `artifact` into `folder` and compile it to a shared library there; return the library's path.
+
+    The compiler is $CC, else `cc`. Raises `VerificationError` if there is none or if it finds fault with the code.
+    """
+    files = c_source.write(artifact, folder)
+    library = Path(folder) / f"lib{module_identifier(artifact.name)}.so"
+    units = [str(path) for name, path in files.items() if name.endswith(".c")]
+    command = [*shlex.split(os.environ.get("CC") or "cc"), *FLAGS, *extra_flags, *units, "-o", str(library)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise VerificationError(
+            f"cannot run the C compiler '{command[0]}' ({error.strerror}); install one or name one in CC"
+        ) from error
+    if done.returncode:
+        raise VerificationError(f"the C compiler refused the emitted code:\n{done.stderr.strip()}")
+    return library
+
+
+def _job(
+    artifact: Artifact,
+    arrays: Mapping[int, Array],
+    folder: Path,
+    library: Path,
+    driver: str | os.PathLike[str] | None,
+    runs: int,
+) -> dict[str, object]:
+    graph = artifact.graph
+    named: dict[str, Any] = {f"t{index}": array for index, array in arrays.items()}
+    np.savez(folder / "inputs.npz", **named)
+    return {
+        "library": str(library),
+        "driver": str(driver or _simulator()) if npu_calls(artifact) else "",
+        "function": f"tvmgen_{module_identifier(artifact.name)}_run",
+        "inputs": str(folder / "inputs.npz"),
+        "input_keys": [f"t{index}" for index in dict.fromkeys(graph.inputs)],
+        "outputs": [
+            {"shape": graph.tensors[index].shape, "dtype": graph.tensors[index].dtype.value}
+            for index in dict.fromkeys(graph.outputs)
+        ],
+        "results": str(folder / "results.npz"),
+        "report": str(folder / "report.json"),
+        "runs": runs,
+    }
+
+
+def _execute(artifact: Artifact, job: dict[str, object], folder: Path) -> tuple[dict[str, Array], int | None]:
+    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD, str(folder / "job.json")], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        how = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
+        raise VerificationError(f"the emitted C of '{artifact.name}' ended with {how}:\n{done.stderr.strip()}")
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    if status := report["status"]:
+        raise VerificationError(
+            f"tvmgen_{module_identifier(artifact.name)}_run returned {status}:\n{done.stderr.strip()}".rstrip(":\n")
+        )
+    with np.load(folder / "results.npz") as results:
+        outputs = {
+            artifact.graph.tensors[index].name: results[f"t{position}"]
+            for position, index in enumerate(dict.fromkeys(artifact.graph.outputs))
+        }
+    return outputs, report["hazards"]
+
+
+def _simulator() -> str:
+    try:
+        from .. import _core
+    except ImportError as error:
+        raise VerificationError("the compiled extension ethoscade._core is missing; install ethoscade") from error
+    return str(_core.__file__)
