@@ -107,8 +107,10 @@ def sweep(model: Path, target: Target, count: int, folder: Path) -> Iterator[Poi
         runs: list[tuple[str, VelaRun | None]] = [("Size", lean), ("Performance", fast)]
         least = min(run.sram_bytes for run in (lean, fast) if run is not None)
         most = max(run.sram_bytes for run in (lean, fast) if run is not None)
-        for size in sizes_between(least, most, count):
-            runs.append((f"Performance {kib(size)}", run_vela(model, core, "Performance", folder, size)))
+        runs += (
+            (f"Performance {kib(size)}", run_vela(model, core, "Performance", folder, size))
+            for size in sizes_between(least, most, count)
+        )
         for name, run in runs:
             if run is not None and run.payloads not in seen:
                 seen.add(run.payloads)
@@ -189,8 +191,10 @@ def page(all_found: Sequence[Comparison]) -> str:
     """The Markdown page."""
     lines = [
         PAGE,
-        "| model | floor, KiB | Vela's | cycles at our floor | at Vela's floor | Vela's | without a budget | Vela's "
-        "| lost | won |",
+        (
+            "| model | floor, KiB | Vela's | cycles at our floor | at Vela's floor | Vela's | without a budget "
+            "| Vela's | lost | won |"
+        ),
         "| --- |" + " ---: |" * 9,
     ]
     for found in all_found:

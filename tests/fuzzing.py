@@ -132,9 +132,11 @@ def targets() -> list[Target]:
             for optimise in ("performance", "size"):
                 artifact = ethoscade.compile(model, accelerator=accelerator, optimise=optimise).artifact
                 constants = artifact.constants + bytes(-len(artifact.constants) % 16)
-                for call in artifact.calls:
-                    if hasattr(call, "payload"):
-                        found.append(Target(accelerator, call.payload, constants, artifact.arena_bytes))
+                found += (
+                    Target(accelerator, call.payload, constants, artifact.arena_bytes)
+                    for call in artifact.calls
+                    if hasattr(call, "payload")
+                )
     return [target for target in found if len(target.payload) < 16384]
 
 

@@ -163,7 +163,7 @@ def read(path: Path, rng: random.Random) -> str:
         compiled = compile(MODEL, config=path, accelerator=accelerator, system_config="Board", memory_mode=mode)
         compiled.timing()
     except EthoscadeError as error:
-        assert len(str(error).splitlines()) == 1 and len(str(error)) < 20_000, str(error)[:200]
+        assert len(str(error).splitlines()) == 1 and len(str(error)) < 20_000, str(error)[:200]  # noqa: PT017
         return type(error).__name__
     return "compiled"
 

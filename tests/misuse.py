@@ -96,7 +96,7 @@ WRONG: tuple[Callable[[], Any], ...] = (
     *(functools.partial(lambda value: value, value) for value in _VALUES),
     lambda: iter([1]),
     lambda: (letter for letter in "ab"),
-    lambda: {"x": 1}.keys(),
+    {"x": 1}.keys,
 )
 
 

@@ -262,7 +262,7 @@ def _child(data: bytes, work: Callable[[bytes], str]) -> str:
         return work(data)
     except MemoryError:
         return f"{MEMORY}: {_where()}"
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - a panic of the core is none of the library's errors
         return f"{TRACEBACK}: {type(error).__name__}: {error} {_where()}"
 
 

@@ -1,7 +1,7 @@
-"""Runs a model on a reference interpreter in a process that may abort: model, inputs.npz, outputs.npz, engine, and
-for TFLM the tensors that are wanted instead of outputs.
+"""Runs a model on a reference interpreter in a process that may abort.
 
-The inputs may be several sets, one after the other; so are the outputs then.
+Arguments: model, inputs.npz, outputs.npz, engine, and for TFLM the tensors that are wanted instead of outputs. The
+inputs may be several sets, one after the other; so are the outputs then.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Counts the bytes that a stream's kernels move, block by block, from its registers. For tests of the timing
-model only.
+"""Counts the bytes that a stream's kernels move, block by block, from its registers. Tests of the timing model use it.
 
 Written from the rules in docs/timing.md alone: its own reading of the words, no classes of equal blocks, no Rust.
 """

@@ -25,7 +25,7 @@ def test_a_model_is_planned(device: Callable[[], DeviceDescription], path: Path)
         outline = prepare(graph, device())
     except (UnsupportedOperatorError, ConfigError) as error:
         # A refusal names the operator, or the field of the device that it does not fit.
-        assert "RESOURCE" in str(error) or ("buffer_bytes" in str(error) and device is matrix_npu), error
+        assert "RESOURCE" in str(error) or ("buffer_bytes" in str(error) and device is matrix_npu), error  # noqa: PT017
         pytest.skip(f"it is refused: {error}")
     judged(outline)
 

@@ -12,7 +12,7 @@ TARGETS = [*((name, "Shared_Sram") for name in ACCELERATORS), ("ethos-u55-256", 
 
 
 @pytest.mark.parametrize(("accelerator", "mode"), TARGETS)
-@pytest.mark.parametrize("name", (*MODELS, "keyword_scrambled_8bit"))
+@pytest.mark.parametrize("name", [*MODELS, "keyword_scrambled_8bit"])
 def test_promised_cycles_are_the_referees(name: str, accelerator: str, mode: str) -> None:
     """At the floor, half-way up the frontier, within Vela's least SRAM, and without a budget."""
     path_of(name)

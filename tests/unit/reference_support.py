@@ -53,8 +53,10 @@ def litert_values(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | No
 
 
 def differences(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | None = None) -> list[tuple[str, int, int]]:
-    """(kind and name, differing elements, largest difference) of each operator that our reference computes otherwise
-    than LiteRT, each operator on LiteRT's own inputs."""
+    """The operators that our reference computes otherwise than LiteRT, each on LiteRT's own inputs.
+
+    Of each: kind and name, differing elements, largest difference.
+    """
     values = litert_values(graph, inputs, kept)
     found = []
     for op in graph.operators[:kept]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,10 +20,10 @@ CALLS, NESTED, CONFIGURATIONS, COMMANDS = 4000, 300, 150, 40
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of one's own to be in: wrong paths are paths too."""
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
+    return tmp_path
 
 
 def test_wrong_arguments_raise_our_errors() -> None:

@@ -84,7 +84,7 @@ def settings() -> dict[str, Any]:
         "warnings": list(warnings.filters),
         "numpy errors": np.geterr(),
         "numpy printing": np.get_printoptions(),
-        "numpy random": np.random.get_state()[1].tolist(),  # type: ignore[union-attr, unused-ignore]
+        "numpy random": np.random.get_state()[1].tolist(),  # type: ignore[union-attr, unused-ignore]  # noqa: NPY002
         "recursion": sys.getrecursionlimit(),
         "switching": sys.getswitchinterval(),
         "hook": sys.excepthook,

@@ -94,8 +94,10 @@ class Site:
         return self.open_options(getattr(tflite, name), getattr(tflite.BuiltinOptions, name))
 
     def activation(self, options: Any | None) -> Activation:
-        """The fused activation. Raises `NotUnderstood` for tanh and the like, `ModelFormatError` for unknown codes and
-        for bounds that the output's scale puts beyond 32 bits.
+        """The fused activation.
+
+        Raises `NotUnderstood` for tanh and the like, `ModelFormatError` for unknown codes and for bounds that the
+        output's scale puts beyond 32 bits.
         """
         if options is None:
             return Activation.NONE

@@ -105,8 +105,9 @@ def require_weights(site: Site, ifm: Tensor, weights: Tensor, axis: int) -> None
 
 
 def check_bias(site: Site, outputs: int) -> None:
-    """The bias (input 2), where there is one, is int32, one element per output. A bias made at run time is
-    `NotUnderstood`. Raises `ModelFormatError`.
+    """The bias (input 2), where there is one, is int32, one element per output.
+
+    A bias made at run time is `NotUnderstood`. Raises `ModelFormatError`.
     """
     bias = site.optional(2)
     if bias is None:

@@ -133,8 +133,10 @@ def _difference(found: Array, wanted: Array) -> tuple[int, float]:
 
 
 def random_inputs(graph: Graph, seed: int) -> dict[str, Array]:
-    """Inputs by name for a seed: seed % 3 is 0 for uniform noise over the type's whole range, 1 for a Gaussian around
-    the zero point, 2 for smooth waves over the image. The same seed gives the same inputs.
+    """Inputs by name for a seed, the same for the same seed.
+
+    `seed % 3` is 0 for uniform noise over the type's whole range, 1 for a Gaussian around the zero point, 2 for smooth
+    waves over the image.
     """
     found = {}
     for number, index in enumerate(graph.inputs):

@@ -113,8 +113,11 @@ class Placement:
 
     @checked()
     def address_of(self, name: str) -> int:
-        """The address of the buffer `name`: where an application writes an input and reads an output that the
-        workspace holds. Raises `ConfigError` when there is no such buffer."""
+        """The address of the buffer `name`.
+
+        There an application writes an input and reads an output that the workspace holds. Raises `ConfigError` when
+        there is no such buffer.
+        """
         bases = {pool.name: pool.base_address for pool in self.pools}
         for buffer, pool, offset in zip(self.buffers, self.pool_of, self.offsets, strict=True):
             if buffer.name == name:

@@ -245,8 +245,10 @@ def _check_companions(artifact: Path) -> tuple[str, ...]:
     if not different or artifact.name not in found:
         return ()
     return (
-        f"the files that '{listed}' lists are of several compilations, or a write was cut short: "
-        f"{', '.join(different)} differ from it; compile again",
+        (
+            f"the files that '{listed}' lists are of several compilations, or a write was cut short: "
+            f"{', '.join(different)} differ from it; compile again"
+        ),
     )
 
 

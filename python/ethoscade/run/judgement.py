@@ -20,7 +20,6 @@ def on_simulator(artifact: Artifact, source: Graph, seeds: int, constant_bytes: 
 
     `constant_bytes` of constants lie in SRAM beside the arena.
     """
-
     with player_of(artifact) as player:
 
         def execute(inputs: Arrays) -> Observation:

@@ -54,7 +54,7 @@ def shown(value: object) -> str:
         return f"a number of {value.bit_length()} bits"
     try:
         text = repr(value)
-    except Exception:
+    except Exception:  # noqa: BLE001 - a caller's `__repr__` may raise anything
         text = f"a {type(value).__name__}"
     text = " ".join(text.split())
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
