@@ -12,9 +12,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "ethoscade"
 RUST = ROOT / "rust" / "src"
 
-# From the ground up: a unit may import what `BELOW` says and nothing else of the project. A unit is a room, a folder or a
-# file at the root. A room that is named module by module is divided: each module is a unit, and the room's own name is
-# its `__init__`. On the right a divided room's name stands for any of its units.
+# From the ground up: a unit may import what `BELOW` says and nothing else of the project. A unit is a room, which is a
+# folder or a file at the root. A room that is named module by module is divided: each module is a unit, and the room's
+# own name is its `__init__`. On the right a divided room's name stands for any of its units.
 EVERYWHERE = {"util.frozen"}
 GROUND = {"errors", "_core"}
 BELOW: dict[str, set[str]] = {
