@@ -15,7 +15,7 @@ from ethoscade.scheduling.program import BufferKind, CallOperator, CopyConstants
 _NOTHING = -1
 
 Content = tuple[int, np.ndarray, np.ndarray]
-"""ProgramBuffer, bytes in it, and which bytes of their tensor lie there."""
+"""Buffer, bytes in it, and which bytes of their tensor lie there."""
 
 
 def pixels_read(stage: Stage, output: Slab, axis: int) -> tuple[set[int], int, int]:

@@ -12,147 +12,224 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "ethoscade"
 RUST = ROOT / "rust" / "src"
 
-# Rooms from the ground up; a room may import itself, `BELOW` it and nothing else of the project. A file or a folder.
-EVERYWHERE = {"frozen"}
-GROUND = {"errors", "_core", *EVERYWHERE}
+# From the ground up: a unit may import what `BELOW` says and nothing else of the project. A unit is a room, which is a
+# folder or a file at the root. A room that is named module by module is divided: each module is a unit, and the room's
+# own name is its `__init__`. On the right a divided room's name stands for any of its units.
+EVERYWHERE = {"util.frozen"}
+GROUND = {"errors", "_core"}
 BELOW: dict[str, set[str]] = {
     "errors": set(),
-    "frozen": set(),
-    "arguments": {"errors"},
-    "files": {"errors"},
-    "target": {"errors", "arguments", "files"},
-    "devices": {"errors", "_core", "arguments", "target"},
+    "util": set(),
+    "util.frozen": set(),
+    "util.arguments": {"errors"},
+    "util.files": {"errors"},
+    "target": {"errors", "util.arguments", "util.files"},
+    "devices": {"errors", "_core", "util.arguments", "target"},
     "ir": {"errors"},
-    "quantised": {"errors", "ir"},
+    "quantised": {"ir"},
     "opcodes": set(),
-    "frontend": {"errors", "ir", "opcodes", "quantised"},
-    "reference": {"errors", "ir", "quantised"},
+    "frontend": {"errors", "ir", "quantised", "opcodes"},
     "rewrites": {"errors", "ir"},
-    "lowering": {"errors", "target", "ir", "quantised"},
-    "partition": {"errors", "target", "ir", "rewrites", "lowering"},
-    "scheduling": {"errors", "_core", "arguments", "target", "devices", "ir", "lowering"},
-    "memory_model": {"errors", "arguments"},
-    "memory_csv": {"errors", "arguments", "files", "memory_model"},
-    "memory": {"errors", "_core", "arguments", "memory_model", "memory_csv", "scheduling"},
-    "simulator": {"errors", "_core", "arguments"},
-    "timing": {"errors", "_core", "arguments", "target"},
-    "provenance": {"errors"},
-    "codegen": {
-        "errors", "files", "target", "ir", "opcodes", "frontend", "lowering", "scheduling", "provenance",
+    "lowering": {"target", "ir", "quantised"},
+    "scheduling": {"errors", "_core", "util.arguments", "target", "devices", "ir", "lowering"},
+    "memory.model": {"errors", "util.arguments"},
+    "memory.csv": {"errors", "util.arguments", "util.files", "memory.model"},
+    "memory": {"errors", "_core", "util.arguments", "scheduling", "memory.model", "memory.csv"},
+    "judge": set(),
+    "judge.judges": {"ir"},
+    "judge.reference": {"errors", "ir", "quantised"},
+    "judge.litert_models": set(),
+    "judge.litert": {"errors", "ir", "judge.litert_models"},
+    "judge.litert_child": set(),
+    "judge.verification": {"errors", "ir", "judge.judges", "judge.reference", "judge.litert"},
+    "testing": {"ir", "judge.reference"},
+    "codegen": {"errors", "util.files", "target", "ir", "opcodes", "frontend", "lowering", "scheduling"},
+    "run": set(),
+    "run.inputs": {"errors", "util.arguments", "ir"},
+    "run.cpu_operators": {"errors", "ir", "judge.judges", "judge.reference", "judge.litert"},
+    "run.simulator": {"errors", "_core", "util.arguments"},
+    "run.timing": {"errors", "_core", "util.arguments", "target"},
+    "run.execution": {
+        "errors", "util.arguments", "ir", "frontend", "codegen", "run.inputs", "run.cpu_operators", "run.simulator",
     },
-    "inputs": {"errors", "arguments", "ir"},
-    "litert_models": set(),
-    "litert": {"errors", "litert_models"},
-    "litert_child": set(),
-    "judges": {"ir"},
-    "verification": {"errors", "ir", "reference", "judges", "litert"},
-    "cpu_operators": {"errors", "ir", "reference", "judges", "litert"},
-    "testing": {"errors", "ir", "reference"},
-    "execution": {
-        "errors", "arguments", "ir", "frontend", "inputs", "codegen", "simulator", "provenance", "cpu_operators",
+    "run.host_c": {"errors", "_core", "ir", "codegen", "run.inputs"},
+    "run.judgement": {"ir", "judge.verification", "codegen", "run.execution", "run.host_c"},
+    "pipeline": set(),
+    "pipeline.partition": {"target", "ir", "rewrites", "lowering"},
+    "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
+    "pipeline.compiled": {
+        "errors", "util.arguments", "util.files", "target", "ir", "lowering", "scheduling", "judge.verification",
+        "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.explanation",
     },
-    "host_c": {"errors", "_core", "inputs", "codegen"},
-    "explanation": {"errors", "ir", "lowering", "scheduling"},
-    "judgement": {"ir", "codegen", "execution", "host_c", "verification"},
-    "compiled": {
-        "errors", "arguments", "files", "target", "ir", "lowering", "scheduling", "explanation", "codegen", "execution",
-        "judgement", "verification", "timing", "provenance",
+    "pipeline.compiler": {
+        "errors", "util.arguments", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen",
+        "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
     },
-    "compiler": {
-        "errors", "arguments", "target", "ir", "frontend", "rewrites", "partition", "lowering", "scheduling", "memory",
-        "codegen", "explanation", "compiled",
-    },
-    "planning": {
-        "errors", "arguments", "target", "devices", "ir", "frontend", "rewrites", "partition", "lowering", "scheduling",
-        "compiled", "compiler",
+    "pipeline.planning": {
+        "errors", "util.arguments", "target", "devices", "ir", "frontend", "rewrites", "lowering", "scheduling",
+        "pipeline.partition", "pipeline.compiled", "pipeline.compiler",
     },
     "report": {
-        "errors", "arguments", "files", "target", "ir", "frontend", "lowering", "memory", "memory_model", "codegen",
-        "execution", "timing", "verification", "explanation", "compiled", "compiler", "provenance",
+        "errors", "util.arguments", "util.files", "target", "ir", "frontend", "lowering", "memory.model", "memory",
+        "judge.verification", "codegen", "run.timing", "run.execution", "pipeline.explanation", "pipeline.compiled",
+        "pipeline.compiler",
     },
-    "__main__": {"errors", "_core", "arguments", "target", "codegen", "report"},
-    "__init__": {"errors", "_core", "devices", "compiled", "compiler", "planning", "execution"},
+    "__main__": {"errors", "_core", "util.arguments", "target", "codegen", "report"},
+    "__init__": {
+        "errors", "_core", "devices", "run.execution", "pipeline.compiled", "pipeline.compiler", "pipeline.planning",
+    },
 }  # fmt: skip
 
 PYTHON = sorted(PACKAGE.rglob("*.py"))
+DIVIDED = {unit.split(".")[0] for unit in BELOW if "." in unit}
 LIBRARIES = {
     "ethosu": {"codegen/vela.py"},
-    "ai_edge_litert": {"litert_child.py"},
+    "ai_edge_litert": {"judge/litert_child.py"},
     "matplotlib": {"report/plot.py", "report/memory_plot.py"},
 }
 
 
-def room(path: Path) -> str:
-    """The room that a file is (part of)."""
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def module(path: Path) -> str:
+    """A file's dotted name inside the package; a folder's for its `__init__`, and "" for the package's own."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported(path: Path) -> set[tuple[str, str | None]]:
-    """Absolute module names that a file imports, and of the project's own the room: (name, room or None)."""
-    found: set[tuple[str, str | None]] = set()
+MODULES = {module(path) for path in PYTHON}
+
+
+def room(name: str) -> str:
+    """The room of a unit or a module."""
+    return name.split(".")[0] or "__init__"
+
+
+def unit(name: str) -> str:
+    """The unit of a module, or of a name in one."""
+    first, *rest = name.split(".")
+    if first in DIVIDED and rest and f"{first}.{rest[0]}" in MODULES:
+        return f"{first}.{rest[0]}"
+    return room(name)
+
+
+def imported(path: Path) -> set[str]:
+    """Full names of all that a file imports, wherever it does."""
+    found: set[str] = set()
     package = ["ethoscade", *path.relative_to(PACKAGE).parent.parts]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
-            module = ".".join([*base, *([node.module] if node.module else [])])
-            names = [f"{module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        for name in names:
-            parts = name.split(".")
-            found.add((name, parts[1] if parts[0] == "ethoscade" and len(parts) > 1 else None))
+            above = ".".join([*base, *([node.module] if node.module else [])])
+            found |= {f"{above}.{alias.name}" for alias in node.names}
     return found
 
 
-def rooms_used(path: Path) -> set[str]:
-    """Rooms of the project that a file imports, its own left out."""
-    return {of for _, of in imported(path) if of is not None and of != room(path)}
+def own(path: Path) -> set[str]:
+    """What a file imports of the project, without the package's name."""
+    return {name.removeprefix("ethoscade.") for name in imported(path) if name.startswith("ethoscade.")}
+
+
+def units_used(path: Path) -> set[str]:
+    """Units of the project that a file imports, its own left out."""
+    return {unit(name) for name in own(path)} - {unit(module(path))}
+
+
+def modules_used(path: Path) -> set[str]:
+    """Modules of the project that a file imports: the longest part of each name that is one."""
+    found = set()
+    for name in own(path):
+        while name not in MODULES and "." in name:
+            name = name.rpartition(".")[0]
+        found.add(name)
+    return (found & MODULES) - {module(path)}
+
+
+def circle(below: dict[str, set[str]]) -> list[str]:
+    """Names that wait for each other, or nothing."""
+    left = dict(below)
+    while ready := [name for name, needs in left.items() if not needs & left.keys() - {name}]:
+        for name in ready:
+            del left[name]
+    return sorted(left)
 
 
 def test_every_room_is_known() -> None:
-    assert {room(path) for path in PYTHON} <= set(BELOW)
-    assert all(used <= set(BELOW) | GROUND for used in BELOW.values())
+    assert {unit(module(path)) for path in PYTHON} == set(BELOW)
+    assert all(used <= set(BELOW) | DIVIDED | GROUND for used in BELOW.values())
 
 
 def test_rooms_have_a_direction() -> None:
-    """The table itself has no cycles."""
-    done: set[str] = set(GROUND)
-    left = {name: below - done for name, below in BELOW.items()}
-    while left:
-        ready = [name for name, below in left.items() if below <= done]
-        assert ready, f"a cycle among {sorted(left)}"
-        done.update(ready)
-        left = {name: below for name, below in left.items() if name not in done}
+    """The table has no circle, neither among units nor among rooms."""
+    assert not circle(BELOW)
+    rooms: dict[str, set[str]] = {}
+    for name, below in BELOW.items():
+        rooms.setdefault(room(name), set()).update(room(other) for other in below)
+    assert not circle(rooms)
+
+
+def test_modules_have_a_direction() -> None:
+    """No circle inside a room either. Imports in functions count; that a module is in a package does not."""
+    assert not circle({module(path): modules_used(path) for path in PYTHON})
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_go_down(path: Path) -> None:
-    wrong = rooms_used(path) - BELOW[room(path)] - EVERYWHERE
+    allowed = BELOW[unit(module(path))] | EVERYWHERE
+    wrong = {used for used in units_used(path) if not {used, room(used)} & allowed}
     assert not wrong, f"{path.relative_to(ROOT)} imports {sorted(wrong)}"
+
+
+def test_nobody_may_import_what_nobody_imports() -> None:
+    used: dict[str, set[str]] = {name: set() for name in BELOW}
+    for path in PYTHON:
+        used[unit(module(path))] |= {name for one in units_used(path) for name in (one, room(one))}
+    idle = {name: sorted(below - used[name]) for name, below in BELOW.items()}
+    assert not {name: left for name, left in idle.items() if left}
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_a_library_is_known_in_one_place(name: str) -> None:
     users = {
-        path.relative_to(PACKAGE).as_posix()
-        for path in PYTHON
-        if any(n.split(".")[0] == name for n, _ in imported(path))
+        path.relative_to(PACKAGE).as_posix() for path in PYTHON if any(n.split(".")[0] == name for n in imported(path))
     }
     assert users == LIBRARIES[name]
 
 
-@pytest.mark.parametrize("name", ["reference", "verification", "testing"])
+@pytest.mark.parametrize("name", ["judge", "testing"])
 def test_the_judges_know_nothing_of_what_they_judge(name: str) -> None:
     known: set[str] = set()
     more = {name}
     while more:
         known |= more
         more = {
-            used for path in PYTHON if room(path) in more for used in rooms_used(path)
+            room(used) for path in PYTHON if room(module(path)) in more for used in units_used(path)
         } - known  # whatever they import in turn
-    assert not known & {"codegen", "scheduling", "lowering", "simulator", "memory", "compiler", "_core"}
+    assert not known & {"codegen", "scheduling", "lowering", "run", "memory", "pipeline", "_core"}
+
+
+def names_defined(path: Path) -> set[str]:
+    """Classes, aliases of types and public constants that a module defines; what it imports is defined elsewhere."""
+    found = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            found.add(node.name)
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            of = target.elts if isinstance(target, ast.Tuple) else [target]
+            found |= {n.id for n in of if isinstance(n, ast.Name) and re.match(r"_?[A-Z]\w*[a-z]|[A-Z]", n.id)}
+    return found
+
+
+def test_a_name_means_one_thing() -> None:
+    """No class, no alias and no public constant of the package is defined in two places."""
+    places: dict[str, list[str]] = {}
+    for path in PYTHON:
+        for name in names_defined(path):
+            places.setdefault(name, []).append(module(path))
+    assert "Buffer" in places and "Array" in places and "EPSILON" in places
+    assert not {name: where for name, where in places.items() if len(where) > 1}
 
 
 # Rust. `mod tests` at the end of a file and files of tests alone may use whatever they test.
