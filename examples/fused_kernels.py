@@ -39,7 +39,7 @@ def describe(outline: Outline, proposal: Proposal) -> None:
     print(f"{proposal.sram_bytes:>9,} bytes  {proposal.cycles:>9,} cycles")
     for plan in proposal.plans:
         parts = range(plan.first, plan.last + 1)
-        names = [outline.stages[outline.problem.parts[part][1]].name for part in parts]
+        names = [outline.npu.operations[outline.problem.parts[part][1]].name for part in parts]
         rows = [
             f"{name} {stripe}{' staged' if staging != 'in_place' else ''}"
             for name, stripe, staging in zip(names, plan.stripes, plan.staging, strict=True)

@@ -9,7 +9,7 @@ import pytest
 from end_to_end import ACCELERATORS, carry_out, network_of
 from ethoscade import _core
 from ethoscade.ir import Activation, DType
-from ethoscade.lowering.stage import Layout
+from ethoscade.lowering.npu import Layout
 from ethoscade.pipeline.compiler import Network, search
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program, Stripe
@@ -155,7 +155,7 @@ def test_every_proposal_is_proved(name: str, accelerator: str) -> None:
     for _, schedule in choices(network):
         scheduling.prove(network.problem, schedule)
         program, _ = scheduling.lower_schedule(network.problem, schedule)
-        check_program(network.stages, program)
+        check_program(network.npu.operations, program)
 
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
@@ -175,7 +175,7 @@ def test_random_networks_are_proved_exact_and_keep_their_promise(seed: int, acce
     for _, schedule in points:
         scheduling.prove(network.problem, schedule)
         program, _ = scheduling.lower_schedule(network.problem, schedule)
-        check_program(network.stages, program)
+        check_program(network.npu.operations, program)
     for promised, schedule in spread(points, 3):
         assert carry_out(network, schedule, seed).placed_bytes == promised
     assert (
@@ -337,19 +337,19 @@ def test_the_replay_itself_finds_faults() -> None:
     network = network_of(tiny_conv())
     schedule = Schedule((Group(0, 1, (Split(0, "height", 1), Split(1, "height", 1))),))
     program, _ = scheduling.lower_schedule(network.problem, schedule)
-    check_program(network.stages, program)
+    check_program(network.npu.operations, program)
     stripes = [i for i, step in enumerate(program.steps) if isinstance(step, Stripe) and step.stage == 1]
     last = program.steps[stripes[-1]]
     assert isinstance(last, Stripe)
     twice = corrupted(program, stripes[-1], output={"y0": last.output.y0 - 1})
     with pytest.raises(AssertionError, match="times"):
-        check_coverage(network.stages, twice)
+        check_coverage(network.npu.operations, twice)
     less = corrupted(program, stripes[-1], input={"y1": last.inputs[0].y1 - 1})
     with pytest.raises(AssertionError, match="rows"):
-        check_windows(network.stages, less)
+        check_windows(network.npu.operations, less)
     stale = corrupted(program, stripes[-1], input={"origin_y": 1})
     with pytest.raises(AssertionError, match=r"wraps|other pixels"):
-        check_contents(network.stages, stale)
+        check_contents(network.npu.operations, stale)
 
 
 def test_the_replay_finds_faults_in_reshaped_reads() -> None:
@@ -360,18 +360,19 @@ def test_the_replay_finds_faults_in_reshaped_reads() -> None:
     network = network_of(b.build())
     schedule = Schedule((Group(0, 1, (Split(0, "height", 6), Split(1, "height", 5))),))
     program, _ = scheduling.lower_schedule(network.problem, schedule)
-    check_program(network.stages, program)
+    check_program(network.npu.operations, program)
     last = len(program.steps) - 1
     step = program.steps[last]
     assert isinstance(step, Stripe) and (step.inputs[0].y0, step.inputs[0].y1) == (4, 9)
     with pytest.raises(AssertionError, match="rows"):
-        check_windows(network.stages, corrupted(program, last, input={"y0": 0}))
+        check_windows(network.npu.operations, corrupted(program, last, input={"y0": 0}))
     with pytest.raises(AssertionError, match="in place"):
-        check_contents(network.stages, corrupted(program, last, input={"rows": 8, "columns": 9}))
-    bricks = [dataclasses.replace(network.stages[1].inputs[0], layout=Layout.NHCWB16)]
-    stages = (network.stages[0], dataclasses.replace(network.stages[1], inputs=tuple(bricks)))
+        check_contents(network.npu.operations, corrupted(program, last, input={"rows": 8, "columns": 9}))
+    first, second = network.npu.operations
+    bricks = dataclasses.replace(second.ifm.tensor, layout=Layout.NHCWB16)
+    operations = (first, dataclasses.replace(second, ifm=dataclasses.replace(second.ifm, tensor=bricks)))
     with pytest.raises(AssertionError, match="bricks"):
-        check_contents(stages, program)
+        check_contents(operations, program)
     laid = [
         dataclasses.replace(t, layout="NHCWB16" if i == 1 else t.layout) for i, t in enumerate(network.problem.tensors)
     ]

@@ -126,8 +126,8 @@ def test_the_largest_tensors_that_can_be_addressed_are_counted() -> None:
 def test_the_budget_error_names_the_peak() -> None:
     """The operator in the way is one at whose step the floor's bytes are alive."""
     compiled = ethoscade.compile(MODEL, optimise="size")
-    stages = prepare(compiled.source, compiled.target).stages
-    peak = peak_of(compiled.artifact.graph, stages, compiled.program)
+    npu = prepare(compiled.source, compiled.target).npu
+    peak = peak_of(compiled.artifact.graph, npu, compiled.program)
     with pytest.raises(BudgetError) as caught:
         ethoscade.compile(MODEL, sram=16)
     assert caught.value.operator == peak.operator

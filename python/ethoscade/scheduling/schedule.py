@@ -271,7 +271,7 @@ def _step(problem: Problem, step: _core.StepTuple) -> Step:
     _, _, inputs, output, (top, left, bottom, right), (height, width, depth), constants, slice_, _ = step
     kernel = problem.specs[step[1]].kernel
     if slice_ is not None and kernel is not None and kernel.joined:
-        # What the core calls slices of a Part that joins its inputs are stages of their own.
+        # What the core calls slices of a Part that joins its inputs are operations of their own.
         number, slice_ = number + slice_, None
     return Stripe(
         stage=number,
@@ -301,6 +301,6 @@ def _buffer(
     role = BufferKind(kind)
     live = tuple(LiveWindow(*window) for window in windows)
     if role in (BufferKind.TENSOR, BufferKind.ROLLING):
-        tensor = next(index for index, dense in problem.ids.items() if dense == of)
+        tensor = next((index for index, dense in problem.ids.items() if dense == of), None)
         return ProgramBuffer(f"{kind} of '{problem.tensors[of].name}'", role, size_bytes, first, last, tensor, live)
     return ProgramBuffer(f"{kind} of '{problem.specs[of].name}'", role, size_bytes, first, last)
