@@ -251,7 +251,7 @@ def build(
         else:
             parts.append(_opaque_part(graph, operator, ids, tensors, (workspaces or {}).get(operator, 0)))
             origin.append(("operator", operator))
-    core = _core.CascaderGraph(tensors, parts, target)
+    core = _core.CascaderGraph(tensors, parts, target, [number for _, number in origin], tuple(ids.items()))
     return Problem(core, tuple(origin), FrozenMap(ids), tuple(parts), tuple(tensors))
 
 
