@@ -71,7 +71,7 @@ class Proposal:
     @property
     def fill_bytes(self) -> int: ...
     def arrangement(self, graph: CascaderGraph, tick: Callable[[], object] | None = None) -> Arrangement:
-        """Its program, and where everything lies: as the search found it, if that was for this graph, else made anew."""
+        """Its program, and where everything lies: as the search for this very graph found it, else made anew."""
 
     def without_program(self) -> Proposal:
         """The same decisions and promises, without what the search found beside them. Equal to this."""

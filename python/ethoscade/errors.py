@@ -96,8 +96,9 @@ class SchedulingError(EthoscadeError):
     """A schedule, or a problem of Parts and tensors, that does not hold together.
 
     `fault` names the rule that it breaks, in one word. Of the others those are set that apply. `part` and `tensor` are
-    names, `group` is the number of a schedule's group, `decision` what its hand-written schedule says, `step`, `buffer`
-    and `pixel` (row, column) a place in a program; `value` is what was found, `expected` what would do, `limit` the most.
+    names, `group` is the number of a schedule's group, `decision` what a hand-written schedule says, `step`, `buffer`
+    and `pixel` (row, column) a place in a program; `value` is what was found, `expected` what would do, `limit` the
+    most.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,9 +18,9 @@ from ..codegen.artifact import Artifact, CpuCall, NpuCall
 from ..errors import ConfigError
 from ..ir import Graph
 from ..lowering.stage import Stage
+from ..scheduling.decisions import Schedule
 from ..scheduling.problem import Problem
 from ..scheduling.program import CopyConstants, Program, Stripe
-from ..scheduling.decisions import Schedule
 from ..scheduling.schedule import Proposal
 from ..target import Target
 from ..util.arguments import Range, checked, shown

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from ..errors import AliveBuffer
 from ..ir import Graph
 from ..lowering.stage import Stage
+from ..scheduling.decisions import Backwards, Bands, Group, Schedule, Split
 from ..scheduling.problem import Problem
 from ..scheduling.program import BufferKind, CallOperator, CopyConstants, Program, Stripe
-from ..scheduling.decisions import Backwards, Bands, Group, Schedule, Split
 
 _PLURAL: Mapping[BufferKind, str] = {
     "tensor": "tensors",

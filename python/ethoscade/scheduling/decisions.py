@@ -59,7 +59,10 @@ class ComputeAt:
 
 @dataclass(frozen=True)
 class RollingBuffer:
-    """Keep only the Part's output rows (columns) along `axis` that are still wanted. Nobody wants it after the group."""
+    """Keep only the Part's output rows (columns) along `axis` that are still wanted.
+
+    Nobody wants the output after the group.
+    """
 
     part: int
     axis: AxisName

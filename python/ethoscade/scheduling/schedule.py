@@ -28,7 +28,7 @@ from .decisions import Split as Split
 from .decisions import from_proposal as from_proposal
 from .decisions import uncascaded as uncascaded
 from .problem import Problem
-from .program import Arrangement, Program
+from .program import Arrangement
 
 Proposal = _core.Proposal
 
@@ -95,11 +95,6 @@ def arrange(problem: Problem, what: Schedule | Proposal, tick: Callable[[], obje
     if isinstance(what, Proposal):
         return what.arrangement(problem.core, tick)
     return _core.arrange_plans(problem.core, *_decisions(problem, what), tick)
-
-
-def lower_schedule(problem: Problem, schedule: Schedule) -> Program:
-    """The program of a schedule. Raises `SchedulingError` as `arrange`."""
-    return arrange(problem, schedule).program
 
 
 def _decisions(problem: Problem, schedule: Schedule) -> tuple[list[PlanSpec], int, int]:

@@ -1,90 +1,105 @@
-//! Programs of given Plans: their steps and buffers, their time, and the proof that they are right.
+//! Programs in their places: of given Plans, or as the search found them; their time, and the proof that they are right.
+//!
+//! Owns what is asked of programs. What they look like from Python is `program`'s to say.
+
+use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::PyTuple;
 
 use super::graph::CascaderGraph;
 use super::plan::PlanSpec;
+use super::program::PyProgram;
 use crate::checker::check;
 use crate::cost::Costs;
-use crate::model::program::{Content, Placement, Program, Step, View};
+use crate::model::graph;
+use crate::model::program::Arrangement;
 use crate::proposals::arena::place;
 use crate::proposals::placing::arranged;
 use crate::python::interruptible;
+use crate::python::pickling::class;
 
-/// Steps, buffers, the buffer of each tensor, first bytes of the buffers, and bytes of the arena.
-type ProgramTuple<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Vec<Option<u32>>, Vec<u64>, u64);
+/// A program and where its buffers lie.
+#[pyclass(frozen, get_all, name = "Arrangement", module = "ethoscade._core")]
+pub struct PyArrangement {
+    program: Py<PyProgram>,
+    offsets: Py<PyTuple>,
+    arena_bytes: u64,
+}
 
-/// The program of a set of Plans and where everything lies, as tuples (see `_core.pyi`).
+#[pymethods]
+impl PyArrangement {
+    #[new]
+    fn new(py: Python<'_>, program: Py<PyProgram>, offsets: Vec<u64>, arena_bytes: u64) -> PyResult<PyArrangement> {
+        Ok(PyArrangement { program, offsets: PyTuple::new(py, offsets)?.unbind(), arena_bytes })
+    }
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(other) = other.extract::<PyRef<'_, PyArrangement>>() else { return Ok(false) };
+        Ok(self.arena_bytes == other.arena_bytes
+            && self.offsets.bind(py).eq(&other.offsets)?
+            && self.program.bind(py).eq(&other.program)?)
+    }
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        self.offsets.bind(py).hash()
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (Py<PyProgram>, Py<PyTuple>, u64)) {
+        let fields = (self.program.clone_ref(py), self.offsets.clone_ref(py), self.arena_bytes);
+        (class::<PyArrangement>(py), fields)
+    }
+    fn __repr__(&self, py: Python<'_>) -> String {
+        format!("Arrangement({}, {} bytes)", self.program.get().__repr__(py), self.arena_bytes)
+    }
+}
+
+impl PyArrangement {
+    /// An arrangement of the graph, by its caller's numbers.
+    pub fn of(py: Python<'_>, graph: &CascaderGraph, arrangement: &Arrangement) -> PyResult<PyArrangement> {
+        let program = Py::new(py, PyProgram::of(py, graph, &arrangement.program)?)?;
+        let offsets = PyTuple::new(py, arrangement.placement.offsets.iter())?.unbind();
+        Ok(PyArrangement { program, offsets, arena_bytes: arrangement.placement.bytes })
+    }
+}
+
+/// What is to be arranged: Plans, bytes up to which copies are issued early, and bytes that they are then issued into.
+pub struct Decisions {
+    pub plans: Vec<crate::model::plan::Plan>,
+    pub prefetch_bytes: u64,
+    pub fill_bytes: u64,
+}
+
+impl Decisions {
+    fn read(plans: Vec<PlanSpec>, prefetch_bytes: u64, fill_bytes: u64) -> PyResult<Decisions> {
+        let plans = plans.into_iter().map(PlanSpec::build).collect::<PyResult<Vec<_>>>()?;
+        Ok(Decisions { plans, prefetch_bytes, fill_bytes })
+    }
+
+    /// Interleaved and placed as the search does it.
+    pub fn arrange(
+        &self,
+        py: Python<'_>,
+        graph: &Arc<graph::CascaderGraph>,
+        tick: Option<&Py<PyAny>>,
+    ) -> PyResult<Arrangement> {
+        let Decisions { plans, prefetch_bytes, fill_bytes } = self;
+        let costs = &mut Costs::default();
+        let work = || arranged(graph, plans, *prefetch_bytes, *fill_bytes, costs, &mut place);
+        Ok(interruptible::run(py, tick, work)??)
+    }
+}
+
+/// The program of a set of Plans and where everything lies.
 #[pyfunction]
 #[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0, tick=None))]
-fn arrange_plans<'py>(
-    py: Python<'py>,
+fn arrange_plans(
+    py: Python<'_>,
     graph: &CascaderGraph,
     plans: Vec<PlanSpec>,
     prefetch_bytes: u64,
     fill_bytes: u64,
     tick: Option<Py<PyAny>>,
-) -> PyResult<ProgramTuple<'py>> {
-    let (program, placement) = build_program(py, graph, plans, [prefetch_bytes, fill_bytes], tick)?;
-    let steps = PyList::empty(py);
-    for step in &program.steps {
-        steps.append(to_python_step(py, step)?)?;
-    }
-    let buffers = PyList::empty(py);
-    for buffer in &program.buffers {
-        let (kind, of) = match buffer.content {
-            Content::Tensor(tensor) => ("tensor", tensor),
-            Content::Rolling(tensor, _) => ("rolling", tensor),
-            Content::Constants(part) => ("weights", part),
-            Content::Workspace(part) => ("workspace", part),
-        };
-        let windows: Vec<_> = buffer.windows.iter().map(|w| (w.first_step, w.last_step, w.low, w.high)).collect();
-        buffers.append((kind, of, buffer.size_bytes, buffer.first_step, buffer.last_step, windows))?;
-    }
-    Ok((steps, buffers, program.tensor_buffers, placement.offsets, placement.bytes))
-}
-
-fn build_program(
-    py: Python<'_>,
-    graph: &CascaderGraph,
-    plans: Vec<PlanSpec>,
-    [prefetch_bytes, fill_bytes]: [u64; 2],
-    tick: Option<Py<PyAny>>,
-) -> PyResult<(Program, Placement)> {
-    let plans = plans.into_iter().map(PlanSpec::build).collect::<PyResult<Vec<_>>>()?;
-    let built = interruptible::run(py, tick.as_ref(), || {
-        arranged(&graph.graph, &plans, prefetch_bytes, fill_bytes, &mut Costs::default(), &mut place)
-    })??;
-    Ok(built)
-}
-
-fn to_python_view(view: &View) -> (u32, [i64; 4], [i64; 2], [i64; 2]) {
-    let [rows, columns] = view.region.spans;
-    (view.buffer, [rows.start, rows.end, columns.start, columns.end], view.capacity, view.origin)
-}
-
-fn to_python_step<'py>(py: Python<'py>, step: &Step) -> PyResult<Bound<'py, PyTuple>> {
-    match step {
-        Step::Copy { part, buffer, slice, cycles } => ("copy", *part, *buffer, *slice, *cycles).into_pyobject(py),
-        Step::Call { part, workspace } => ("call", *part, *workspace).into_pyobject(py),
-        Step::Stripe(stripe) => {
-            let inputs: Vec<_> = stripe.inputs.iter().map(to_python_view).collect();
-            let output = to_python_view(&stripe.output);
-            (
-                "stripe",
-                stripe.part,
-                inputs,
-                output,
-                stripe.padding,
-                stripe.cost.block,
-                stripe.constants,
-                stripe.slice,
-                stripe.cost.cycles,
-            )
-                .into_pyobject(py)
-        }
-    }
+) -> PyResult<PyArrangement> {
+    let arranged = Decisions::read(plans, prefetch_bytes, fill_bytes)?.arrange(py, &graph.graph, tick.as_ref())?;
+    PyArrangement::of(py, graph, &arranged)
 }
 
 /// Modelled cycles of the program of a set of Plans, placed as a Proposal's is.
@@ -97,7 +112,8 @@ fn clock_plans(
     prefetch_bytes: u64,
     fill_bytes: u64,
 ) -> PyResult<u64> {
-    let (program, placement) = build_program(py, graph, plans, [prefetch_bytes, fill_bytes], None)?;
+    let Arrangement { program, placement } =
+        Decisions::read(plans, prefetch_bytes, fill_bytes)?.arrange(py, &graph.graph, None)?;
     interruptible::run(py, None, || Costs::default().program(&graph.graph, &program, &placement.offsets))
 }
 
@@ -111,11 +127,12 @@ fn check_plans(
     prefetch_bytes: u64,
     fill_bytes: u64,
 ) -> PyResult<()> {
-    let (program, _) = build_program(py, graph, plans, [prefetch_bytes, fill_bytes], None)?;
-    Ok(interruptible::run(py, None, || check(&graph.graph, &program))??)
+    let arranged = Decisions::read(plans, prefetch_bytes, fill_bytes)?.arrange(py, &graph.graph, None)?;
+    Ok(interruptible::run(py, None, || check(&graph.graph, &arranged.program))??)
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyArrangement>()?;
     module.add_function(wrap_pyfunction!(arrange_plans, module)?)?;
     module.add_function(wrap_pyfunction!(clock_plans, module)?)?;
     module.add_function(wrap_pyfunction!(check_plans, module)?)

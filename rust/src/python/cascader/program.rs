@@ -3,12 +3,16 @@
 //! Owns these classes, and making them of the core's programs. What a caller calls a Part or a tensor is the graph's to say.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMappingProxy, PyTuple};
+use pyo3::types::{PyDict, PyMapping, PyMappingProxy, PyTuple};
 use pyo3::IntoPyObjectExt;
 
+use super::error::known;
 use super::graph::CascaderGraph;
-use crate::model::program::{Buffer, Content, Program, Step, Stripe, View};
-use crate::python::class;
+use crate::model::ids::BufferId;
+use crate::model::program::{Buffer, Content, LiveWindow, Program, Step, Stripe, View};
+use crate::proposals::arena;
+use crate::python::pickling::class;
+use crate::usmp;
 
 /// What `__reduce__` gives: a class, and what to make it of again.
 type Reduced<'py, T> = (Py<PyAny>, T);
@@ -20,7 +24,7 @@ type Three = (i64, i64, i64);
 
 /// A box of a feature map inside a buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[pyclass(frozen, eq, hash, get_all, name = "Slab", module = "ethoscade._core")]
+#[pyclass(frozen, eq, hash, get_all, name = "Slab", module = "ethoscade._core", skip_from_py_object)]
 pub struct PySlab {
     buffer: u32,
     y0: i64,
@@ -37,8 +41,18 @@ impl From<&View> for PySlab {
     fn from(view: &View) -> PySlab {
         let [height, width] = view.region.spans;
         let ([rows, columns], [origin_y, origin_x]) = (view.capacity, view.origin);
-        let buffer = view.buffer;
-        PySlab { buffer, y0: height.start, y1: height.end, x0: width.start, x1: width.end, rows, columns, origin_y, origin_x }
+        let buffer = view.buffer.0;
+        PySlab {
+            buffer,
+            y0: height.start,
+            y1: height.end,
+            x0: width.start,
+            x1: width.end,
+            rows,
+            columns,
+            origin_y,
+            origin_x,
+        }
     }
 }
 
@@ -76,7 +90,7 @@ impl PySlab {
 
 /// One NPU operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[pyclass(frozen, eq, hash, name = "Stripe", module = "ethoscade._core")]
+#[pyclass(frozen, eq, hash, name = "Stripe", module = "ethoscade._core", skip_from_py_object)]
 pub struct PyStripe {
     #[pyo3(get)]
     stage: u32,
@@ -139,7 +153,7 @@ impl PyStripe {
 
 /// DMA of encoded constants into a buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[pyclass(frozen, eq, hash, get_all, name = "CopyConstants", module = "ethoscade._core")]
+#[pyclass(frozen, eq, hash, get_all, name = "CopyConstants", module = "ethoscade._core", skip_from_py_object)]
 pub struct PyCopyConstants {
     stage: u32,
     buffer: u32,
@@ -169,7 +183,7 @@ impl PyCopyConstants {
 
 /// A graph operator on the CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[pyclass(frozen, eq, hash, get_all, name = "CallOperator", module = "ethoscade._core")]
+#[pyclass(frozen, eq, hash, get_all, name = "CallOperator", module = "ethoscade._core", skip_from_py_object)]
 pub struct PyCallOperator {
     operator: u32,
     workspace: Option<u32>,
@@ -196,7 +210,7 @@ impl PyCallOperator {
 
 /// Bytes of a buffer that are in use during some steps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[pyclass(frozen, eq, hash, get_all, name = "LiveWindow", module = "ethoscade._core")]
+#[pyclass(frozen, eq, hash, get_all, name = "LiveWindow", module = "ethoscade._core", skip_from_py_object)]
 pub struct PyLiveWindow {
     pub first_step: u32,
     pub last_step: u32,
@@ -221,7 +235,7 @@ impl PyLiveWindow {
 
 /// Bytes in the arena and when they are in use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[pyclass(frozen, eq, hash, name = "ProgramBuffer", module = "ethoscade._core")]
+#[pyclass(frozen, eq, hash, name = "ProgramBuffer", module = "ethoscade._core", skip_from_py_object)]
 pub struct PyProgramBuffer {
     #[pyo3(get)]
     name: String,
@@ -256,7 +270,7 @@ impl PyProgramBuffer {
         tensor: Option<u32>,
         windows: Vec<PyRef<'_, PyLiveWindow>>,
     ) -> PyResult<PyProgramBuffer> {
-        let kind = super::errors::known("kind of buffer", kind, &KINDS)?;
+        let kind = KINDS[known("kind of buffer", kind, &KINDS)?];
         let windows = windows.iter().map(|window| PyLiveWindow::clone(window)).collect();
         Ok(PyProgramBuffer { name, kind, size_bytes, first_step, last_step, tensor, windows })
     }
@@ -310,10 +324,12 @@ impl PyProgram {
         py: Python<'_>,
         steps: &Bound<'_, PyAny>,
         buffers: Vec<Bound<'_, PyProgramBuffer>>,
-        tensor_buffers: Bound<'_, PyDict>,
+        tensor_buffers: Bound<'_, PyMapping>,
     ) -> PyResult<PyProgram> {
-        let steps: Vec<StepRef> = steps.extract()?;
-        let tensor_buffers = PyMappingProxy::new(py, tensor_buffers.copy()?.as_mapping());
+        let steps: Vec<PyStep> = steps.extract()?;
+        let own = PyDict::new(py);
+        own.update(&tensor_buffers)?;
+        let tensor_buffers = PyMappingProxy::new(py, own.as_mapping());
         let (steps, buffers) = (PyTuple::new(py, steps)?.unbind(), PyTuple::new(py, buffers)?.unbind());
         Ok(PyProgram { steps, buffers, tensor_buffers: tensor_buffers.unbind() })
     }
@@ -346,7 +362,7 @@ impl PyProgram {
         buffers.update(self.tensor_buffers.bind(py).as_mapping())?;
         Ok((class::<PyProgram>(py), (self.steps.clone_ref(py), self.buffers.clone_ref(py), buffers)))
     }
-    fn __repr__(&self, py: Python<'_>) -> String {
+    pub fn __repr__(&self, py: Python<'_>) -> String {
         format!("Program({} steps, {} buffers)", self.steps.bind(py).len(), self.buffers.bind(py).len())
     }
 }
@@ -366,8 +382,8 @@ impl PyProgram {
         let buffers = PyTuple::new(py, program.buffers.iter().map(|buffer| to_buffer(graph, buffer)))?;
         let tensor_buffers = PyDict::new(py);
         for &(number, tensor) in &graph.tensor_numbers {
-            if let Some(buffer) = program.tensor_buffers[tensor as usize] {
-                tensor_buffers.set_item(number, buffer)?;
+            if let Some(buffer) = program.tensor_buffers[tensor] {
+                tensor_buffers.set_item(number, buffer.0)?;
             }
         }
         let tensor_buffers = PyMappingProxy::new(py, tensor_buffers.as_mapping()).unbind();
@@ -377,27 +393,27 @@ impl PyProgram {
 
 fn to_step<'py>(py: Python<'py>, graph: &CascaderGraph, step: &Step) -> PyResult<PyStep<'py>> {
     Ok(match step {
-        Step::Copy { part, buffer, slice, cycles } => {
-            let stage = graph.part_numbers[*part as usize];
-            let copy = PyCopyConstants { stage, buffer: *buffer, slice: *slice, cycles: *cycles };
+        Step::Copy { part, buffer, piece, cycles } => {
+            let (stage, slice) = (graph.part_numbers[*part], piece.map(|piece| piece.0));
+            let copy = PyCopyConstants { stage, buffer: buffer.0, slice, cycles: *cycles };
             PyStep::Copy(Bound::new(py, copy)?)
         }
         Step::Stripe(stripe) => PyStep::Stripe(Bound::new(py, to_stripe(graph, stripe))?),
         Step::Call { part, workspace } => {
-            let operator = graph.part_numbers[*part as usize];
-            PyStep::Call(Bound::new(py, PyCallOperator { operator, workspace: *workspace })?)
+            let (operator, workspace) = (graph.part_numbers[*part], workspace.map(number_of));
+            PyStep::Call(Bound::new(py, PyCallOperator { operator, workspace })?)
         }
     })
 }
 
 fn to_stripe(graph: &CascaderGraph, stripe: &Stripe) -> PyStripe {
     let ([top, left, bottom, right], [height, width, depth]) = (stripe.padding, stripe.cost.block);
-    let number = graph.part_numbers[stripe.part as usize];
+    let (number, piece) = (graph.part_numbers[stripe.part], stripe.piece.map(|piece| piece.0));
     let joins = graph.graph.kernel(stripe.part).is_some_and(|kernel| !kernel.joined.is_empty());
     // The operations of a Part that joins its inputs have numbers of their own, one after the other.
-    let (stage, slice) = match stripe.slice.filter(|_| joins) {
+    let (stage, slice) = match piece.filter(|_| joins) {
         Some(index) => (number + index, None),
-        None => (number, stripe.slice),
+        None => (number, piece),
     };
     PyStripe {
         stage,
@@ -405,7 +421,7 @@ fn to_stripe(graph: &CascaderGraph, stripe: &Stripe) -> PyStripe {
         output: PySlab::from(&stripe.output),
         padding: (top, left, bottom, right),
         block: (height, width, depth),
-        weights: stripe.constants,
+        weights: stripe.constants.map(number_of),
         slice,
         cycles: stripe.cost.cycles,
     }
@@ -414,10 +430,10 @@ fn to_stripe(graph: &CascaderGraph, stripe: &Stripe) -> PyStripe {
 fn to_buffer(graph: &CascaderGraph, buffer: &Buffer) -> PyProgramBuffer {
     let core = &graph.graph;
     let (kind, tensor, name) = match buffer.content {
-        Content::Tensor(tensor) => (KINDS[0], Some(tensor), &core.tensors[tensor as usize].name),
-        Content::Rolling(tensor, _) => (KINDS[1], Some(tensor), &core.tensors[tensor as usize].name),
-        Content::Constants(part) => (KINDS[2], None, &core.parts[part as usize].name),
-        Content::Workspace(part) => (KINDS[3], None, &core.parts[part as usize].name),
+        Content::Tensor(tensor) => (KINDS[0], Some(tensor), &core.tensors[tensor].name),
+        Content::Rolling(tensor, _) => (KINDS[1], Some(tensor), &core.tensors[tensor].name),
+        Content::Constants(part) => (KINDS[2], None, &core.parts[part].name),
+        Content::Workspace(part) => (KINDS[3], None, &core.parts[part].name),
     };
     let windows = buffer.windows.iter().map(|live| PyLiveWindow {
         first_step: live.first_step,
@@ -434,6 +450,25 @@ fn to_buffer(graph: &CascaderGraph, buffer: &Buffer) -> PyProgramBuffer {
         tensor: tensor.and_then(|tensor| graph.number_of(tensor)),
         windows: windows.collect(),
     }
+}
+
+fn number_of(buffer: BufferId) -> u32 {
+    buffer.0
+}
+
+/// A program's buffers as the memory planner takes them.
+pub fn memory_of(py: Python<'_>, program: &PyProgram) -> PyResult<Vec<usmp::Buffer>> {
+    let buffers: Vec<PyRef<'_, PyProgramBuffer>> = program.buffers.bind(py).extract()?;
+    let described = |buffer: &PyRef<'_, PyProgramBuffer>| {
+        let windows = buffer.windows.iter().map(|live| LiveWindow {
+            first_step: live.first_step,
+            last_step: live.last_step,
+            low: live.low,
+            high: live.high,
+        });
+        arena::described(buffer.size_bytes, [buffer.first_step, buffer.last_step], windows)
+    };
+    Ok(buffers.iter().map(described).collect())
 }
 
 /// Which of a stage's constants: one slice, or all as encoded for being copied, or for being read in place.
