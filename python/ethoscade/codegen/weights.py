@@ -21,6 +21,8 @@ from . import vela
 ALIGNMENT = 16
 SCALE_RECORD_BYTES = 10
 
+_WHOLE: tuple[Whole, ...] = ("in_place", "staged")
+
 
 @dataclass(frozen=True)
 class EncodingChoice:
@@ -67,8 +69,8 @@ class EncodedOperation:
 
     def portion(self, portion: Portion) -> Encoded | None:
         """The constants that a step uses; None without weights."""
-        if isinstance(portion, Whole):
-            return self.staged if portion is Whole.STAGED and self.staged is not None else self.whole
+        if isinstance(portion, str):
+            return self.staged if portion == "staged" and self.staged is not None else self.whole
         return self.slices[portion]
 
 
@@ -107,7 +109,7 @@ class Constants:
     blob: bytes = field(repr=False)
     places: Mapping[tuple[int, Portion], OperationConstants]
 
-    def place(self, operation: int, portion: Portion = Whole.IN_PLACE) -> OperationConstants | None:
+    def place(self, operation: int, portion: Portion = "in_place") -> OperationConstants | None:
         """Where an operation's constants, or one slice of them, lie; None if they are not there."""
         return self.places.get((operation, portion))
 
@@ -155,7 +157,7 @@ def encode_operation(
 def lay_out(encoded: Sequence[EncodedOperation], used: Collection[tuple[int, Portion]] | None = None) -> Constants:
     """The blob of what is `used`, as (operation, portion); by default all as a whole, in place and copied."""
     if used is None:
-        used = [(operation, whole) for operation in range(len(encoded)) for whole in Whole]
+        used = [(operation, whole) for operation in range(len(encoded)) for whole in _WHOLE]
     chunks: list[bytes] = []
     end = 0
     known: dict[tuple[bytes, bytes], int] = {}
@@ -175,9 +177,9 @@ def lay_out(encoded: Sequence[EncodedOperation], used: Collection[tuple[int, Por
 
 
 def _order(used: tuple[int, Portion]) -> tuple[int, int, int]:
-    """NpuOperation by operation, what is whole first."""
+    """Operation by operation, what is whole first."""
     operation, portion = used
-    return (operation, 0, list(Whole).index(portion)) if isinstance(portion, Whole) else (operation, 1, portion)
+    return (operation, 0, _WHOLE.index(portion)) if isinstance(portion, str) else (operation, 1, portion)
 
 
 def _encode(

@@ -157,9 +157,9 @@ def carry_out(
 ) -> Compiled:
     """Turn one Proposal of a network's curve into an artefact. Raises `CodegenError` for a limit of the emitter."""
     watch = watch or Stopwatch()
-    schedule = scheduling.from_proposal(network.problem, proposal)
     watch.begin("place")
-    arranged = scheduling.arrange(network.problem, schedule, watch.tick)
+    arranged = scheduling.arrange(network.problem, proposal, watch.tick)
+    schedule = scheduling.from_proposal(network.problem, proposal)
     watch.begin("codegen")
     artifact = emit(network, arranged.program, dict(enumerate(arranged.offsets)), arranged.arena_bytes)
     return Compiled(
@@ -167,12 +167,12 @@ def carry_out(
         source=network.source,
         target=network.target,
         budget_bytes=budget,
-        curve=curve,
+        curve=curve.without_programs(),
         npu=network.npu,
         problem=network.problem,
         schedule=schedule,
         program=arranged.program,
-        operators=_summaries(network, schedule, arranged.program, arranged.cycles),
+        operators=_summaries(network, schedule, arranged.program),
         seconds=watch.end(),
     )
 
@@ -302,7 +302,7 @@ def explore(
     return Curve(
         tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),
         found.uncascaded_bytes + extra,
-        scheduling.cycles_of(problem, scheduling.uncascaded(problem)),
+        found.uncascaded_cycles,
         found.plans_considered,
         found.proposals_considered,
         seconds,
@@ -319,9 +319,7 @@ def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) ->
         return curve.proposals[fitting[0] if optimise == "size" else fitting[-1]]
     assert budget is not None
     floor = curve.proposals[0]
-    leanest = scheduling.from_proposal(network.problem, floor)
-    program, _ = scheduling.lower_schedule(network.problem, leanest)
-    peak = peak_of(network.graph, network.npu, program)
+    peak = peak_of(network.graph, network.npu, scheduling.arrange(network.problem, floor).program)
     raise BudgetError(
         f"'{network.source.name}' does not fit into {budget} bytes of SRAM: the smallest schedule needs "
         f"{curve.floor_bytes} bytes, at operator '{short(peak.operator)}' ({peak.by_kind()}); give it at least "
@@ -378,15 +376,13 @@ def _npu_call(
     return NpuCall(name, payload, tuple(t for t in read if t not in made), tuple(wanted), names)
 
 
-def _summaries(
-    network: Network, schedule: Schedule, program: Program, cycles: Sequence[int]
-) -> tuple[OperatorSummary, ...]:
+def _summaries(network: Network, schedule: Schedule, program: Program) -> tuple[OperatorSummary, ...]:
     """One line per operator, in execution order; cascades are numbered from 1."""
     spent: dict[int, int] = {}
-    for step, cost in zip(program.steps, cycles, strict=True):
+    for step in program.steps:
         if isinstance(step, Stripe):
             operator = network.npu.operations[step.stage].operator
-            spent[operator] = spent.get(operator, 0) + cost
+            spent[operator] = spent.get(operator, 0) + step.cycles
     cascade: dict[int, int] = {}
     for number, group in enumerate((g for g in schedule.groups if g.is_cascade), start=1):
         for part in range(group.first, group.last + 1):

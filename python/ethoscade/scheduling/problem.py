@@ -198,11 +198,11 @@ def choose_encoding(operation: NpuOperation, target: Target | DeviceDescription)
     if found is None:
         return Encoding(0, False)
     in_place, staged = found
-    encoding = Encoding(*in_place)
+    encoding = Encoding(in_place.block_depth, in_place.part_kernel)
     if raw == 0 or target.constants_in_sram:
         return encoding
     if staged != in_place:
-        encoding = replace(encoding, staged=EncodingSpec(*staged))
+        encoding = replace(encoding, staged=EncodingSpec(staged.block_depth, staged.part_kernel))
     count = min(max(-(-raw // SLICE_BYTES), 2 if raw > WHOLE_BYTES else 1), MOST_SLICES)
     channels = operation.ofm.shape[2]
     depth = -(-channels // count)
@@ -211,7 +211,9 @@ def choose_encoding(operation: NpuOperation, target: Target | DeviceDescription)
         return encoding
     part = replace(spec, ofm_depth=depth, constant_bytes=raw * depth // channels)
     found = _core.choose_weight_encoding(target, part, plane, layouts)
-    return encoding if found is None else replace(encoding, sliced=SlicedSpec(depth, *found[1]))
+    if found is None:
+        return encoding
+    return replace(encoding, sliced=SlicedSpec(depth, found[1].block_depth, found[1].part_kernel))
 
 
 def unencoded(operation: NpuOperation, encoding: Encoding) -> Encoding:
@@ -254,7 +256,7 @@ def build(
         else:
             parts.append(_opaque_part(graph, operator, ids, tensors, (workspaces or {}).get(operator, 0)))
             origin.append(("operator", operator))
-    core = _core.CascaderGraph(tensors, parts, target)
+    core = _core.CascaderGraph(tensors, parts, target, [number for _, number in origin], tuple(ids.items()))
     return Problem(core, tuple(origin), FrozenMap(ids), tuple(parts), tuple(tensors))
 
 
