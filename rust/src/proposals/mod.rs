@@ -28,7 +28,7 @@ use crate::stripe::Tiling;
 use crate::util::hashing::Table;
 #[cfg(test)]
 use crate::util::pareto::Point;
-use crate::util::pareto::{keep_front, Epsilon};
+use crate::util::pareto::{is_front, keep_front, Epsilon};
 
 /// What a search found and how much it looked at.
 #[derive(Clone, Debug)]
@@ -76,6 +76,7 @@ pub fn search(
         frontier.plans_considered += plans_considered;
         frontier.proposals_considered += proposals_considered;
     }
+    debug_assert!(is_front(&frontier.proposals), "Proposals that others beat");
     Ok(frontier)
 }
 
