@@ -219,7 +219,7 @@ def test_least_cycles_of_an_operation() -> None:
     network = network_of(builder.build())
     (operation,) = time_bounds.TimeBounds(network.problem, network.target).operations.values()
     assert operation.mac == 64 * 4 * 4 * 2
-    assert operation.ofm == 16 * 16 * 32 / 4
+    assert operation.output == 16 * 16 * 32 / 4
     # Tensors of the network's interface are NHWC: more than 16 channels are written at half the rate.
     assert operation.memory >= (16 * 16 * 64 + 2 * 16 * 16 * 32) / 8
     assert operation.cycles <= operation.in_one_piece

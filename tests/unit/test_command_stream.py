@@ -11,8 +11,9 @@ import pytest
 from ethoscade.codegen import vela
 from ethoscade.codegen.block_dependency import MAX_BLOCKDEP, block_dependencies
 from ethoscade.codegen.command_stream import build_operations, generate, surface
-from ethoscade.codegen.operations import Copy, Kernel, Surface
+from ethoscade.codegen.operations import CONSTANTS_REGION, TABLES_REGION, Copy, Kernel, Surface, TableSlot
 from ethoscade.codegen.weights import (
+    Constants,
     EncodingChoice,
     SliceChoice,
     encode,
@@ -27,18 +28,21 @@ from ethoscade.lowering import lower
 from ethoscade.lowering.npu import (
     UNSCALED,
     FeatureMap,
+    Function,
     Layout,
     NpuOperation,
     NpuTensor,
     OperandScales,
     OperationKind,
     Scaling,
+    Table,
     Upscale,
     Weights,
+    tables_of,
 )
 from ethoscade.lowering.views import POINT
 from ethoscade.pipeline.partition import partition
-from ethoscade.scheduling.program import CallOperator, CopyConstants, Slab, Stripe
+from ethoscade.scheduling.program import CallOperator, CopyConstants, LoadTable, Slab, Step, Stripe
 from ethoscade.target import ACCELERATORS
 from graphs import GraphMaker, same
 from hypothesis import given
@@ -303,6 +307,60 @@ def test_generation_prints_nothing_and_repeats_itself(capsys: pytest.CaptureFixt
     first, second = (compile_whole(graph, U55, staged=True) for _ in range(2))
     assert first.payload == second.payload and first.constants == second.constants
     assert capsys.readouterr() == ("", "")
+
+
+def looked_up() -> tuple[tuple[NpuOperation, ...], Constants]:
+    """Two operations of one table, one of a larger one and one without; constants with what tables they have."""
+    maker = GraphMaker()
+    x = maker.input((1, 4, 4, 8))
+    for _ in range(4):
+        x = maker.quantize(x)
+    graph = maker.graph()
+    small, large = Table(bytes(range(256))), Table(bytes(1024))
+    functions = (small, large, small, Function.CLAMP)
+    operations = lower(graph, partition(graph, U55)).operations
+    operations = tuple(dataclasses.replace(o, function=f) for o, f in zip(operations, functions, strict=True))
+    return operations, lay_out(
+        [encode_operation(o, U55, EncodingChoice(8)) for o in operations], (), tables_of(operations)
+    )
+
+
+def plain_stripe(number: int) -> Stripe:
+    source, target = (Slab(at, 0, 4, 0, 4, 4, 4) for at in (number, number + 1))
+    return Stripe(number, (source,), target, (0, 0, 0, 0), (4, 4, 8))
+
+
+def test_tables_are_loaded_from_the_constants_and_found_in_their_slots() -> None:
+    operations, constants = looked_up()
+    assert list(constants.tables.values()) == [0, 256] and len(constants.blob) == 1280
+    steps = [LoadTable(0, 3), LoadTable(1, 4), *(plain_stripe(number) for number in range(4))]
+    offsets = {number: 128 * number for number in range(5)}
+    first, second, *kernels = build_operations(operations, steps, offsets, constants)
+    assert first == Copy((CONSTANTS_REGION, 0, 256), (TABLES_REGION, 768, 256))  # type: ignore[arg-type]
+    assert second == Copy((CONSTANTS_REGION, 256, 1024), (TABLES_REGION, 1024, 1024))  # type: ignore[arg-type]
+    slots = [TableSlot(3), TableSlot(4), TableSlot(3), Function.CLAMP]
+    assert [kernel.function for kernel in kernels if isinstance(kernel, Kernel)] == slots
+
+
+@pytest.mark.parametrize("before", [[], [LoadTable(1, 0)], [LoadTable(0, 2), LoadTable(1, 0)]])
+def test_a_table_that_is_not_there_is_named(before: list[Step]) -> None:
+    """Never loaded, another one loaded, and overwritten by another one."""
+    operations, constants = looked_up()
+    offsets = {number: 128 * number for number in range(5)}
+    with pytest.raises(CodegenError, match="looks its results up in a table that no step has loaded"):
+        build_operations(operations, [*before, plain_stripe(0)], offsets, constants)
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_tables_are_copied_to_the_end_of_the_npus_own_memory(name: str) -> None:
+    """DMA0_DST_REGION (305) and DMA0_DST (49) of a load into slot 3."""
+    operations, constants = looked_up()
+    copies = build_operations(operations, [LoadTable(0, 3)], {}, constants)
+    found = {
+        code: (parameter, word) for code, parameter, word in commands(vela.payload(copies, [], ACCELERATORS[name]))
+    }
+    assert found[305][0] == 0x103
+    assert found[0x4000 | 49][1] == ACCELERATORS[name].shram_banks * 1024 - 2048 + 3 * 256
 
 
 # Block dependencies.

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CodegenError
-from ..lowering.npu import NpuOperation, OperationKind, Weights
+from ..lowering.npu import NpuOperation, OperationKind, Table, Weights, tables_of
 from ..scheduling.program import Portion, Whole
 from ..target import Accelerator
 from ..util.frozen import FrozenMap
@@ -101,11 +101,12 @@ class OperationConstants:
 class Constants:
     """Region 0: the blob (a multiple of 16 bytes) and where each operation's constants lie there.
 
-    `places` is by operation and portion.
+    `places` is by operation and portion, `tables` the offset of each table.
     """
 
     blob: bytes = field(repr=False)
     places: Mapping[tuple[int, Portion], OperationConstants]
+    tables: Mapping[Table, int] = field(default_factory=lambda: FrozenMap[Table, int]({}))
 
     def place(self, operation: int, portion: Portion = Whole.IN_PLACE) -> OperationConstants | None:
         """Where an operation's constants, or one slice of them, lie; None if they are not there."""
@@ -124,7 +125,8 @@ def encode(
         raise CodegenError(
             f"{len(choices)} encoding choices for {len(operations)} operations; one per operation is needed"
         )
-    return lay_out([encode_operation(o, accelerator, c) for o, c in zip(operations, choices, strict=True)])
+    encoded = [encode_operation(o, accelerator, c) for o, c in zip(operations, choices, strict=True)]
+    return lay_out(encoded, tables=tables_of(operations))
 
 
 def encode_operation(
@@ -152,8 +154,12 @@ def encode_operation(
     return EncodedOperation(whole, copied, parts)
 
 
-def lay_out(encoded: Sequence[EncodedOperation], used: Collection[tuple[int, Portion]] | None = None) -> Constants:
-    """The blob of what is `used`, as (operation, portion); by default all as a whole, in place and copied."""
+def lay_out(
+    encoded: Sequence[EncodedOperation],
+    used: Collection[tuple[int, Portion]] | None = None,
+    tables: Sequence[Table] = (),
+) -> Constants:
+    """The blob of what is `used`, as (operation, portion); by default all as a whole, either way; then `tables`."""
     if used is None:
         used = [(operation, whole) for operation in range(len(encoded)) for whole in Whole]
     chunks: list[bytes] = []
@@ -171,7 +177,12 @@ def lay_out(encoded: Sequence[EncodedOperation], used: Collection[tuple[int, Por
         places[operation, portion] = OperationConstants(
             offset, len(chunk.weights), len(chunk.scales), chunk.choice, chunk.first_channel, chunk.channels
         )
-    return Constants(b"".join(chunks), FrozenMap(places))
+    offsets: dict[Table, int] = {}
+    for table in tables:
+        offsets[table] = end
+        chunks.append(table.data)
+        end += table.size_bytes
+    return Constants(b"".join(chunks), FrozenMap(places), FrozenMap(offsets))
 
 
 def _order(used: tuple[int, Portion]) -> tuple[int, int, int]:

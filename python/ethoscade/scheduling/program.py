@@ -134,6 +134,14 @@ def _portion(slice_: int | None, whole: Whole) -> Portion:
 
 
 @dataclass(frozen=True)
+class LoadTable:
+    """DMA of the table of stage `stage` into the NPU's area for tables, from slot `slot` (0..7, 256 bytes each) on."""
+
+    stage: int
+    slot: int
+
+
+@dataclass(frozen=True)
 class CallOperator:
     """Graph operator `operator` on the CPU; `workspace` is a buffer or None."""
 
@@ -141,7 +149,7 @@ class CallOperator:
     workspace: int | None = None
 
 
-Step = Stripe | CopyConstants | CallOperator
+Step = Stripe | CopyConstants | LoadTable | CallOperator
 
 
 @dataclass(frozen=True)
