@@ -64,11 +64,15 @@ class Propagator:
     `transform` is a 4x5 matrix over the augmented stripe shape [n, h, w, c, 1]: input shape = transform . shape.
     `strides` is the 4x4 matrix of index coefficients, `offset` the input index that output index 0 starts at
     (negative in padding): input start = strides . start + offset. Clamping to the tensor is the user's.
+
+    Where an index divides, both are those of the dividend, and `denominators` says by what, for each dimension: the
+    first index of the range and the last one are divided and rounded down.
     """
 
     transform: tuple[tuple[int, ...], ...]
     strides: tuple[tuple[int, ...], ...]
     offset: tuple[int, int, int, int]
+    denominators: tuple[int, int, int, int] = (1, 1, 1, 1)
 
 
 def propagator(compute: Compute, access: Access) -> Propagator:

@@ -39,14 +39,20 @@ class SlicedSpec:
 
 
 @dataclass(frozen=True)
-class KernelSpec:
-    """What the cost of an NPU operation depends on; `constant_bytes` are encoded weights plus scales.
+class OperationSpec:
+    """An NPU operation as data; `constant_bytes` are encoded weights plus scales.
+
+    Elements have 8, 16 or 32 bits. `ifm2` is "none", "scalar" or "map", and `broadcast` says along which of height,
+    width and depth a map's only element stands for all. `upscale` is "none", "nearest" or "zeros"; `function` "clamp",
+    "tanh", "sigmoid" or "table", and `table` then a dense id (equal content, equal id) of `table_bytes` (256, 1024 or
+    2048). `scaling` is "none", "global", "per_channel" (where there are weights) or "operands"; `rounding` "tfl",
+    "natural" or "truncate"; `accumulator_bits` 32 or 40.
 
     `offsets`: zero points of first input, output and second input, and the limits of the output. `joined` are, of a
     Part that joins its inputs, the operations that copy each of them; its own figures are those of all together.
     """
 
-    primitive: str
+    kind: str
     kernel: tuple[int, int]
     stride: tuple[int, int]
     dilation: tuple[int, int]
@@ -59,7 +65,21 @@ class KernelSpec:
     constant_bytes: int
     staged: EncodingSpec | None = None
     sliced: SlicedSpec | None = None
-    joined: tuple[KernelSpec, ...] = ()
+    joined: tuple[OperationSpec, ...] = ()
+    upscale: str = "none"
+    ifm_bits: int = 8
+    ifm_signed: bool = True
+    ofm_bits: int = 8
+    ofm_signed: bool = True
+    ifm2: str = "none"
+    ifm2_bits: int = 8
+    broadcast: tuple[bool, bool, bool] = (False, False, False)
+    function: str = "clamp"
+    table: int | None = None
+    table_bytes: int = 0
+    scaling: str = "none"
+    rounding: str = "tfl"
+    accumulator_bits: int = 32
 
 
 @dataclass(frozen=True)
@@ -92,7 +112,7 @@ class PartSpec:
     name: str
     inputs: tuple[InputSpec, ...]
     outputs: tuple[int, ...]
-    kernel: KernelSpec | None
+    kernel: OperationSpec | None
     workspace_bytes: int = 0
 
 
@@ -138,12 +158,13 @@ class Problem:
         return not self.tensors[tensor].is_output and next(readers, None) is None
 
 
-def kernel_spec(stage: Stage, encoding: Encoding) -> KernelSpec:
-    """Cost parameters of a stage."""
+def operation_spec(stage: Stage, encoding: Encoding) -> OperationSpec:
+    """A stage as the core's operation."""
+    primitive = Primitive.AVERAGE_POOL if stage.primitive is Primitive.IDENTITY else stage.primitive
     window = stage.window
     low, high = stage.output.dtype.limits
-    return KernelSpec(
-        primitive=stage.primitive.value,
+    return OperationSpec(
+        kind=primitive.value,
         kernel=(window.kernel_h, window.kernel_w),
         stride=(window.stride_h, window.stride_w),
         dilation=(window.dilation_h, window.dilation_w),
@@ -161,6 +182,11 @@ def kernel_spec(stage: Stage, encoding: Encoding) -> KernelSpec:
         constant_bytes=encoding.constant_bytes,
         staged=encoding.staged,
         sliced=encoding.sliced,
+        ifm_signed=stage.inputs[0].dtype.limits[0] < 0,
+        ofm_signed=low < 0,
+        ifm2="map" if len(stage.inputs) > 1 else "none",
+        scaling="none" if stage.weights is None else "per_channel",
+        rounding=stage.rounding.value,
     )
 
 
@@ -189,7 +215,7 @@ def choose_encoding(stage: Stage, target: Target | DeviceDescription) -> Encodin
     of a described device.
     """
     raw = raw_bytes(stage)
-    spec = kernel_spec(stage, Encoding(0, False, raw))
+    spec = operation_spec(stage, Encoding(0, False, raw))
     plane = stage.output.shape[:2]
     layouts = (stage.inputs[0].layout.value, stage.output.layout.value)
     found = _core.choose_weight_encoding(target, spec, plane, layouts)
@@ -326,7 +352,7 @@ def _stage_part(stage: Stage, encoding: Encoding, ids: Mapping[int, int]) -> Par
         )
         for view, derived in zip(stage.inputs, stage.propagators(), strict=True)
     )
-    return PartSpec(stage.name, inputs, (ids[stage.output.tensor],), kernel_spec(stage, encoding))
+    return PartSpec(stage.name, inputs, (ids[stage.output.tensor],), operation_spec(stage, encoding))
 
 
 def _joint_part(copies: Sequence[PartSpec]) -> PartSpec:
