@@ -6,10 +6,11 @@
 
 use thiserror::Error;
 
-use crate::model::graph::{CascaderGraph, Work};
+use crate::model::graph::{CascaderGraph, Input, Work};
 use crate::model::ids::{BufferId, IdVec, PartId, Piece, TensorId};
-use crate::model::operation::Source;
+use crate::model::operation::{NpuOperation, Source, Upscale};
 use crate::model::program::{Content, LiveWindow, Program, Step, Stripe, View};
+use crate::stripe::{Axis, Span};
 use crate::util::interrupt;
 
 /// What is wrong with a program.
@@ -134,6 +135,18 @@ pub enum Complaint {
         size_bytes: u64,
         /// Needed.
         needed_bytes: u64,
+    },
+    /// A stripe of a doubled input that begins inside of what the device repeats.
+    #[error("step {step}: part '{part}' begins at row {y}, column {x} of its output, inside a doubled pixel")]
+    Halved {
+        /// Step index.
+        step: usize,
+        /// Part.
+        part: String,
+        /// Row.
+        y: i64,
+        /// Column.
+        x: i64,
     },
     /// Staged constants are used before they are copied.
     #[error("step {step}: part '{part}' uses constants that were not staged")]
@@ -286,23 +299,19 @@ impl<'a> Replay<'a> {
         let input = &self.graph.reads(stripe.part, stripe.piece)[operand];
         let tensor = &self.graph.tensors[input.tensor];
         let Work::Npu(kernel) = &part.work else { return Ok(()) };
+        let [rows, columns] = stripe.output.region.spans.map(|span| span.start);
+        let multiple = kernel.upscale.factor();
+        if rows % multiple != 0 || columns % multiple != 0 {
+            return Err(Complaint::Halved { step, part: part.name.clone(), y: rows, x: columns });
+        }
         let mut padding = [0i64; 4];
-        let mut needed = [(i64::MAX, i64::MIN); 2];
-        for axis in 0..2 {
-            let out = stripe.output.region.spans[axis];
-            let before = -input.propagator.start([0; 4])[axis + 1];
-            for o in out.start..out.end {
-                for k in 0..kernel.kernel[axis] {
-                    let i = o * kernel.stride[axis] + k * kernel.dilation[axis] - before;
-                    if i < 0 {
-                        padding[axis] = padding[axis].max(-i);
-                    } else if i >= input.plane[axis] {
-                        padding[axis + 2] = padding[axis + 2].max(i + 1 - input.plane[axis]);
-                    } else {
-                        needed[axis] = (needed[axis].0.min(i), needed[axis].1.max(i));
-                    }
-                }
-            }
+        let mut needed = [(0, 0); 2];
+        let mut expected = [(0, 0); 2];
+        for axis in [Axis::Height, Axis::Width] {
+            let touched = touched(kernel, (operand, input), axis, stripe.output.region.span(axis));
+            let axis = axis as usize;
+            [padding[axis], padding[axis + 2]] = touched.padding;
+            (needed[axis], expected[axis]) = (touched.inside, touched.given);
         }
         if operand == 0 && padding != stripe.padding {
             let (found, expected) = (stripe.padding, padding);
@@ -329,12 +338,6 @@ impl<'a> Replay<'a> {
                 }
             }
         }
-        // Where a dilated window's first tap lies in padding, the box begins at the edge and not at the first real tap.
-        let expected = [0, 1].map(|axis| {
-            let first = if padding[axis] > 0 { 0 } else { needed[axis].0 };
-            let last = if padding[axis + 2] > 0 { input.plane[axis] } else { needed[axis].1 + 1 };
-            (first, last)
-        });
         let found = view.region.spans.map(|span| (span.start, span.end));
         if found != expected {
             let (part, tensor) = names();
@@ -395,6 +398,41 @@ impl<'a> Replay<'a> {
             }
         }
     }
+}
+
+/// What windows touch along an axis.
+struct Reached {
+    /// Padding before and behind.
+    padding: [i64; 2],
+    /// The first and the last row or column that is read.
+    inside: (i64, i64),
+    /// Half-open, what the device is to be given: where a dilated window's first tap lies in padding, that begins at the edge
+    /// and not at the first real tap.
+    given: (i64, i64),
+}
+
+/// The rows or columns of an input that an operation touches for `out`, index by index.
+fn touched(kernel: &NpuOperation, (operand, input): (usize, &Input), axis: Axis, out: Span) -> Reached {
+    let (extent, upscale) = (input.plane[axis as usize], if operand == 0 { kernel.upscale } else { Upscale::None });
+    if kernel.is_repeated(operand, axis as usize) {
+        return Reached { padding: [0; 2], inside: (0, 0), given: (0, 1) };
+    }
+    let (factor, zeros) = (upscale.factor(), upscale == Upscale::Zeros);
+    let before = i64::from(zeros) - input.propagator.along(axis).dividends(Span::new(0, 0)).start;
+    let (mut least, mut most, mut inside) = (i64::MAX, i64::MIN, (i64::MAX, i64::MIN));
+    for o in out.start..out.end {
+        for k in 0..kernel.kernel[axis as usize] {
+            let i = o * kernel.stride[axis as usize] + k * kernel.dilation[axis as usize] - before;
+            (least, most) = (least.min(i), most.max(i));
+            if (0..extent * factor).contains(&i) && (!zeros || i % factor == 0) {
+                inside = (inside.0.min(i / factor), inside.1.max(i / factor));
+            }
+        }
+    }
+    // The device counts from a row that exists: a zero ahead of it is padding.
+    let zero = if zeros && least > 0 { least % factor } else { 0 };
+    let padding = [zero.max(-least), (most + 1 - extent * factor).max(0)];
+    Reached { padding, inside, given: ((least + zero).max(0) / factor, (most / factor + 1).min(extent)) }
 }
 
 /// The bit of the piece that a stripe makes, and the bits of all pieces of its Part.

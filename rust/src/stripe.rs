@@ -100,11 +100,13 @@ impl Tiling {
     /// One band, row by row: the tiling under which rows of whole tensors appear and die in order.
     pub const WHOLE_ROWS: Tiling = Tiling { roll: Axis::Height, tiles: 1 };
 
-    /// Span of band `tile` of an axis of `extent` elements; the bands differ by at most one element and cover it once.
-    pub fn band(&self, tile: u32, extent: i64) -> Span {
-        let tiles = i64::from(self.tiles);
-        let tile = i64::from(tile);
-        Span::new(extent * tile / tiles, extent * (tile + 1) / tiles)
+    /// Span of band `tile` of an axis of `extent` elements; the bands begin at multiples of `multiple`, differ by at most
+    /// that and cover it once.
+    pub fn band(&self, tile: u32, extent: i64, multiple: i64) -> Span {
+        let (tile, tiles) = (i64::from(tile), i64::from(self.tiles));
+        let units = (extent + multiple - 1) / multiple;
+        let end = units * (tile + 1) / tiles * multiple;
+        Span::new(units * tile / tiles * multiple, end.min(extent))
     }
 }
 
@@ -114,13 +116,14 @@ mod tests {
 
     #[test]
     fn bands_cover_an_axis_exactly_once() {
-        for extent in 1..40 {
-            for tiles in 1..=extent as u32 {
-                let tiling = Tiling { roll: Axis::Height, tiles };
+        for (extent, multiple) in (1..40).flat_map(|extent| [(extent, 1), (extent, 2)]) {
+            for tiles in 1..=(extent + multiple - 1) / multiple {
+                let tiling = Tiling { roll: Axis::Height, tiles: tiles as u32 };
                 let mut next = 0;
-                for tile in 0..tiles {
-                    let band = tiling.band(tile, extent);
+                for tile in 0..tiling.tiles {
+                    let band = tiling.band(tile, extent, multiple);
                     assert_eq!(band.start, next);
+                    assert_eq!(band.start % multiple, 0);
                     assert!(!band.is_empty());
                     next = band.end;
                 }

@@ -244,10 +244,10 @@ _RUST_BELOW: dict[str, set[str]] = {
     "npu": {"util"},
     "usmp": {"util"},
     "model": {"stripe", "propagator", "npu"},
-    "checker": {"util", "model"},
+    "checker": {"util", "stripe", "model"},
     "cost": {"util", "stripe", "model", "npu"},
     "schedule": {"util", "stripe", "model", "cost"},
-    "plans": {"util", "stripe", "model", "cost", "schedule"},
+    "plans": {"util", "stripe", "propagator", "model", "cost", "schedule"},
     "proposals": {"util", "stripe", "model", "cost", "schedule", "plans", "usmp"},
 }  # fmt: skip
 _RUST_BELOW["python"] = set(_RUST_BELOW)  # pyo3's glue is for all rooms, and nobody may use it

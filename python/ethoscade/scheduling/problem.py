@@ -40,42 +40,46 @@ class SlicedSpec:
 
 @dataclass(frozen=True)
 class OperationSpec:
-    """What the cost of an NPU operation depends on; `constant_bytes` are encoded weights plus scales.
+    """An NPU operation as data; `constant_bytes` are encoded weights plus scales.
 
-    The words are those of `lowering.npu`. `ifm2` is "none", "scalar" or "map", and `broadcast` says along which axes
-    (height, width, depth) a map is repeated. `offsets`: zero points of first input, output and second input, and the
-    limits of the output. `table` is an id that equal tables share. `joined` are, of a Part that joins its inputs, the
-    operations that copy each of them; its own figures are those of all together.
+    Elements have 8, 16 or 32 bits. `ifm2` is "none", "scalar" or "map", and `broadcast` says along which of height,
+    width and depth a map's only element stands for all. `upscale` is "none", "nearest" or "zeros"; `function` "clamp",
+    "tanh", "sigmoid" or "table", and `table` then a dense id (equal content, equal id) of `table_bytes` (256, 1024 or
+    2048). `scaling` is "none", "global", "per_channel" (where there are weights) or "operands"; `rounding` "tfl",
+    "natural" or "truncate"; `accumulator_bits` 32 or 40.
+
+    `offsets`: zero points of first input, output and second input, and the limits of the output. `joined` are, of a
+    Part that joins its inputs, the operations that copy each of them; its own figures are those of all together.
     """
 
     kind: str
     kernel: tuple[int, int]
     stride: tuple[int, int]
     dilation: tuple[int, int]
-    upscale: str
     ifm_depth: int
     ofm_depth: int
-    ifm_bits: int
-    ifm_signed: bool
-    ofm_bits: int
-    ofm_signed: bool
-    ifm2: str
-    ifm2_bits: int
-    broadcast: tuple[bool, bool, bool]
     clamped: bool
     offsets: tuple[int, int, int, int, int]
-    function: str
-    table: int | None
-    table_bytes: int
-    scaling: str
-    rounding: str
-    accumulator_bits: int
     part_kernel: bool
     block_depth: int
     constant_bytes: int
     staged: EncodingSpec | None = None
     sliced: SlicedSpec | None = None
     joined: tuple[OperationSpec, ...] = ()
+    upscale: str = "none"
+    ifm_bits: int = 8
+    ifm_signed: bool = True
+    ofm_bits: int = 8
+    ofm_signed: bool = True
+    ifm2: str = "none"
+    ifm2_bits: int = 8
+    broadcast: tuple[bool, bool, bool] = (False, False, False)
+    function: str = "clamp"
+    table: int | None = None
+    table_bytes: int = 0
+    scaling: str = "none"
+    rounding: str = "tfl"
+    accumulator_bits: int = 32
 
 
 @dataclass(frozen=True)

@@ -103,8 +103,15 @@ fn check_plan(graph: &CascaderGraph, plan: &Plan, index: usize, expected: PartId
     }
     if !opaque {
         let across = graph.tensors[graph.output(plan.last)].plane[plan.tiling.roll.other() as usize];
-        if i64::from(plan.tiling.tiles) > across {
-            return fault("more bands than the output has rows or columns");
+        if (i64::from(plan.tiling.tiles) - 1) * graph.stripe_multiple(plan.last) >= across {
+            return fault("more bands than the output has rows or columns, or pairs of them where it is doubled");
+        }
+        let uneven = |(&stripe, part): (&i64, PartId)| {
+            let whole = graph.tensors[graph.output(part)].plane[plan.tiling.roll as usize];
+            stripe < whole && stripe % graph.stripe_multiple(part) != 0
+        };
+        if plan.stripes.iter().zip(plan.parts()).any(uneven) {
+            return fault("a part that doubles its input is made in stripes of even extent, or whole");
         }
         let open = (0..plan.len() - 1).any(|offset| !is_interior(graph, plan, offset));
         if plan.tiling.tiles > 1 && open {

@@ -6,7 +6,7 @@ use crate::checker::{check, Complaint};
 use crate::cost::Costs;
 use crate::model::graph::{CascaderGraph, Part, ALIGNMENT};
 use crate::model::ids::{BufferId, PartId, Piece, TensorId};
-use crate::model::operation::Primitive;
+use crate::model::operation::{OperationKind, Upscale};
 use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Content, Program, Step, Stripe};
 use crate::plans::options::Options;
@@ -18,6 +18,87 @@ use crate::schedule::stripe_order::is_interior;
 use crate::stripe::{Axis, Region, Span, Tiling};
 use crate::testing::networks::{counted_bytes, place, realised, Network, INPUT};
 
+/// What a layer of `any_operations` is.
+#[derive(Clone, Copy, Debug)]
+enum Layer {
+    /// A window of this size and stride.
+    Window(i64, i64),
+    /// Doubled rows and columns: with zeros or without, of a window of this size that begins so far ahead, one left out.
+    Doubled(bool, i64, i64, bool),
+    /// An element-wise operation with what was made so many layers before, if that fits or can be repeated, or with a
+    /// scalar; elements of these many bits come of it.
+    Pointwise(OperationKind, usize, u32),
+    /// An element-wise operation with one row, column or both of what the tensor before is.
+    Repeated(OperationKind, [bool; 2], u32),
+}
+
+fn arbitrary_layer() -> impl Strategy<Value = Layer> {
+    use OperationKind::*;
+    let bits = prop::sample::select(vec![8u32, 16, 32]);
+    let kinds = vec![Mul, Add, Sub, Minimum, Maximum, LeakyRelu, Abs, Clz, Shr, Shl, AveragePool];
+    prop_oneof![
+        (prop::sample::select(vec![1i64, 2, 3, 5]), 1i64..3).prop_map(|(kernel, stride)| Layer::Window(kernel, stride)),
+        (any::<bool>(), 1i64..4, 0i64..3, any::<bool>()).prop_map(|(zeros, kernel, before, odd)| {
+            let before = before.min(kernel - 1);
+            Layer::Doubled(zeros, kernel, if zeros { before } else { before / 2 * 2 }, odd)
+        }),
+        (prop::sample::select(kinds), 0usize..4, bits.clone())
+            .prop_map(|(kind, back, bits)| Layer::Pointwise(kind, back, bits)),
+        (prop::sample::select(vec![Mul, Add, Sub]), any::<[bool; 2]>(), bits)
+            .prop_map(|(kind, axes, bits)| Layer::Repeated(kind, axes, bits)),
+    ]
+}
+
+/// A chain of everything that an NPU can do, with temporaries of all element types.
+fn any_operations(size: [i64; 2], layers: &[Layer]) -> CascaderGraph {
+    let mut net = Network::new(size, 16);
+    let mut made = vec![(INPUT, size)];
+    for &layer in layers {
+        let &(last, plane) = made.last().expect("the input");
+        let next = match layer {
+            Layer::Doubled(..) if plane.iter().any(|&extent| extent > 24) => continue,
+            Layer::Window(kernel, stride) => {
+                let narrow = net.pointwise(OperationKind::AveragePool, last, None, 8);
+                (
+                    net.window(narrow, OperationKind::MaxPool, kernel, stride, 16),
+                    plane.map(|e| (e + stride - 1) / stride),
+                )
+            }
+            Layer::Doubled(zeros, kernel, before, odd) => {
+                let (kind, upscale) = match zeros {
+                    true => (OperationKind::Convolution, Upscale::Zeros),
+                    false => (OperationKind::AveragePool, Upscale::Nearest),
+                };
+                let narrow = net.pointwise(OperationKind::AveragePool, last, None, 8);
+                let doubled = net.doubled(narrow, (kind, upscale), (kernel, before), odd);
+                (doubled, plane.map(|extent| 2 * extent - i64::from(odd)))
+            }
+            Layer::Pointwise(kind, back, bits) => {
+                let other = made[made.len() - 1 - back.min(made.len() - 1)];
+                let fits = (0..2).all(|axis| [1, plane[axis]].contains(&other.1[axis]));
+                let second = (kind.is_binary() && back > 0 && fits).then_some(other.0);
+                (net.pointwise(kind, last, second, bits), plane)
+            }
+            Layer::Repeated(kind, axes, bits) => {
+                let mut squeezed = net.pointwise(OperationKind::AveragePool, last, None, 8);
+                for axis in (0..2).filter(|&axis| axes[axis]) {
+                    squeezed = net.squeezed(squeezed, axis);
+                }
+                let summed = net.pointwise(OperationKind::SumOverDepth, squeezed, None, 32);
+                (net.pointwise(kind, last, Some(summed), bits), plane)
+            }
+        };
+        made.push(next);
+    }
+    let end = net.pointwise(OperationKind::AveragePool, made[made.len() - 1].0, None, 8);
+    net.finish(end)
+}
+
+fn arbitrary_operations() -> impl Strategy<Value = CascaderGraph> {
+    let layers = prop::collection::vec(arbitrary_layer(), 1..5);
+    (3i64..12, 3i64..12, layers).prop_map(|(height, width, layers)| any_operations([height, width], &layers))
+}
+
 /// A chain of windows; where `residual` says so and the shapes allow it, what a window reads is added to or joined with
 /// what it makes. Behind `reshaped` layers the pixels are seen as another plane, columns for rows.
 fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool, reshaped: usize) -> CascaderGraph {
@@ -26,17 +107,17 @@ fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool, reshaped
     for (index, &(depthwise, kernel, stride)) in layers.iter().enumerate() {
         if index == reshaped {
             plane.reverse();
-            t = net.window_over((t, plane), Primitive::Convolution, kernel, 1, 16);
+            t = net.window_over((t, plane), OperationKind::Convolution, kernel, 1, 16);
         }
         plane = plane.map(|extent| (extent + stride - 1) / stride);
         let from = t;
-        let primitive = if depthwise { Primitive::Depthwise } else { Primitive::Convolution };
-        t = net.window(t, primitive, kernel, stride, 16);
+        let kind = if depthwise { OperationKind::Depthwise } else { OperationKind::Convolution };
+        t = net.window(t, kind, kernel, stride, 16);
         if residual && stride == 1 {
-            t = net.window(t, Primitive::Convolution, 1, 1, 16);
+            t = net.window(t, OperationKind::Convolution, 1, 1, 16);
             t = if kernel == 2 {
                 let joined = net.join(&[from, t]);
-                net.window(joined, Primitive::Convolution, 1, 1, 16)
+                net.window(joined, OperationKind::Convolution, 1, 1, 16)
             } else {
                 net.add(from, t)
             };
@@ -70,7 +151,8 @@ fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bool)]
         let last = first.after(size.into()).min(end);
         let count = last.since(first) + 1;
         let roll = if wide { Axis::Width } else { Axis::Height };
-        let stripes = (0..count as i64).map(|i| 1 + (stripe + i) % 5).collect();
+        let multiple = |i: i64| graph.stripe_multiple(first.after(i as usize));
+        let stripes = (0..count as i64).map(|i| (1 + (stripe + i) % 5) * multiple(i)).collect();
         let mut plan = Plan {
             first,
             last,
@@ -81,7 +163,7 @@ fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bool)]
         };
         let across = graph.tensors[graph.output(last)].plane[roll.other() as usize];
         if (0..count - 1).all(|offset| is_interior(graph, &plan, offset)) {
-            plan.tiling.tiles = tiles.min(across as u32);
+            plan.tiling.tiles = tiles.min((across as u32).div_ceil(graph.stripe_multiple(last) as u32));
         }
         plans.push(plan);
         first = last.after(1);
@@ -100,6 +182,29 @@ proptest! {
         let plans = arbitrary_plans(&graph, &choices);
         let program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
         prop_assert_eq!(check(&graph, &program), Ok(()));
+    }
+
+    #[test]
+    fn any_legal_plans_of_any_operations_make_a_right_program(
+        graph in arbitrary_operations(),
+        choices in prop::collection::vec((0u8..6, 0i64..5, 1u32..4, any::<bool>(), any::<bool>()), 1..4),
+    ) {
+        let plans = arbitrary_plans(&graph, &choices);
+        let program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
+        prop_assert_eq!(check(&graph, &program), Ok(()));
+    }
+
+    #[test]
+    fn every_proposal_of_any_operations_is_right_and_promises_what_it_takes(graph in arbitrary_operations()) {
+        let frontier = search(&graph, &Options::default(), &mut arena::place).expect("blocks fit");
+        prop_assert!(!frontier.proposals.is_empty());
+        for proposal in &frontier.proposals {
+            let (program, placement) = realised(&graph, proposal, &mut arena::place);
+            prop_assert_eq!(check(&graph, &program), Ok(()));
+            prop_assert!(arena::is_right(&program, &placement));
+            prop_assert_eq!(placement.bytes, proposal.sram_bytes);
+            prop_assert_eq!(Costs::default().program(&graph, &program, &placement.offsets), proposal.cycles);
+        }
     }
 
     #[test]
@@ -266,9 +371,9 @@ fn a_repeated_stripe_is_noticed() {
 /// Two branches that are joined and read again, row by row.
 fn joined() -> (CascaderGraph, Program) {
     let mut net = Network::new([9, 7], 8);
-    let branches = [1, 3].map(|kernel| net.window(INPUT, Primitive::Depthwise, kernel, 1, 8));
+    let branches = [1, 3].map(|kernel| net.window(INPUT, OperationKind::Depthwise, kernel, 1, 8));
     let joined = net.join(&[branches[1], branches[0]]);
-    let out = net.window(joined, Primitive::Convolution, 3, 1, 8);
+    let out = net.window(joined, OperationKind::Convolution, 3, 1, 8);
     let graph = net.finish(out);
     let tiling = Tiling { roll: Axis::Height, tiles: 1 };
     let plan = Plan {
@@ -305,9 +410,9 @@ fn an_input_joined_from_elsewhere_is_noticed() {
 /// Three kernels in one group, two stripes each; the second sees what the first makes in another shape.
 fn reshaped() -> (CascaderGraph, Program) {
     let mut net = Network::new([12, 6], 16);
-    let first = net.window(INPUT, Primitive::Convolution, 1, 1, 16);
-    let second = net.window_over((first, [9, 8]), Primitive::Depthwise, 3, 1, 16);
-    let last = net.window(second, Primitive::Convolution, 1, 1, 16);
+    let first = net.window(INPUT, OperationKind::Convolution, 1, 1, 16);
+    let second = net.window_over((first, [9, 8]), OperationKind::Depthwise, 3, 1, 16);
+    let last = net.window(second, OperationKind::Convolution, 1, 1, 16);
     let graph = net.finish(last);
     let tiling = Tiling { roll: Axis::Height, tiles: 1 };
     let stripes = vec![6, 5, 5];
@@ -388,8 +493,8 @@ fn constants_that_were_not_copied_are_noticed() {
 /// A convolution staged in slices that are copied early, whose programs the tests below break.
 fn sliced() -> (CascaderGraph, Program) {
     let mut net = Network::new([8, 8], 16);
-    let first = net.window(INPUT, Primitive::Convolution, 3, 1, 16);
-    let last = net.window(first, Primitive::Convolution, 1, 1, 64);
+    let first = net.window(INPUT, OperationKind::Convolution, 3, 1, 16);
+    let last = net.window(first, OperationKind::Convolution, 1, 1, 64);
     let graph = net.finish(last);
     let mut plans = uncascaded(&graph);
     plans[1].staging = vec![Staging::Sliced];

@@ -187,14 +187,20 @@ impl<'a> Stream<'a> {
     fn registers(&mut self, kernel: &NpuOperation, stripe: &Stripe, banks: [u32; 2], blockdep: u32) -> Touched {
         let mut touched = Touched::default();
         let reads = stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.piece));
-        let depth = kernel.channels_read(stripe.piece);
-        let read = |first: i64| [first, first + depth];
+        let read = |operand: usize, first: i64| {
+            let (element, depth) = kernel.piece(stripe.piece).operand(operand);
+            [first, first + depth].map(|channel| channel * element.bytes())
+        };
         let inputs: SmallVec<[Surface; 2]> = reads
-            .map(|(view, input)| self.surface(view, input.tensor, input.pixel_bytes, read(input.first_channel)))
+            .enumerate()
+            .map(|(operand, (view, input))| {
+                self.surface(view, input.tensor, input.pixel_bytes, read(operand, input.first_channel))
+            })
             .collect();
         let made = self.graph.output(stripe.part);
-        let (pixel_bytes, channels) = (self.graph.tensors[made].pixel_bytes, kernel.channels(stripe.piece));
-        let output = self.surface(&stripe.output, made, pixel_bytes, channels);
+        let pixel_bytes = self.graph.tensors[made].pixel_bytes;
+        let written = kernel.channels(stripe.piece).map(|channel| channel * kernel.ofm.bytes());
+        let output = self.surface(&stripe.output, made, pixel_bytes, written);
         for surface in inputs.iter().chain([&output]) {
             touched.ranges.extend(surface.ranges());
         }

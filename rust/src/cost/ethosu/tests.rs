@@ -7,11 +7,12 @@ use super::described::described;
 use super::floor;
 use super::operation_cost::{acceptable, beside_copies, best_block, planned};
 use crate::model::device::{EthosU, Unit};
-use crate::model::operation::{Home, Layout, NpuOperation, Primitive, Slab, StripeOperation};
+use crate::model::operation::{Home, Layout, NpuOperation, OperationKind, Slab, StripeOperation};
 use crate::npu::shram;
 use crate::npu::timing::kernel::Costing;
 use crate::npu::timing::System;
 use crate::testing::networks::device;
+use crate::testing::networks::plain;
 
 fn npu() -> EthosU {
     match device().unit {
@@ -20,23 +21,14 @@ fn npu() -> EthosU {
     }
 }
 
-fn kernel(primitive: Primitive, size: i64, [ifm_depth, ofm_depth]: [i64; 2]) -> NpuOperation {
-    let weights = if primitive == Primitive::Convolution { ifm_depth * ofm_depth } else { ofm_depth };
+fn kernel(kind: OperationKind, size: i64, [ifm_depth, ofm_depth]: [i64; 2]) -> NpuOperation {
+    let weights = if kind == OperationKind::Convolution { ifm_depth * ofm_depth } else { ofm_depth };
     NpuOperation {
-        primitive,
         kernel: [size; 2],
-        stride: [1; 2],
-        dilation: [1; 2],
-        ifm_depth,
-        ofm_depth,
         clamped: true,
-        offsets: [0; 5],
-        part_kernel: false,
         block_depth: 16,
-        constant_bytes: if primitive.has_weights() { (weights * size * size + 10 * ofm_depth) as u64 } else { 0 },
-        staged: None,
-        sliced: None,
-        joined: Vec::new(),
+        constant_bytes: if kind.has_weights() { (weights * size * size + 10 * ofm_depth) as u64 } else { 0 },
+        ..plain(kind, [ifm_depth, ofm_depth])
     }
 }
 
@@ -46,7 +38,7 @@ fn op<'a>(kernel: &'a NpuOperation, plane: [i64; 2], layout: Layout, constants: 
     StripeOperation {
         kernel,
         input: read,
-        second: kernel.primitive.is_binary().then_some(read),
+        second: kernel.kind.is_binary().then_some(read),
         output: slab(plane, kernel.ofm_depth),
         padding: [0; 4],
         constants,
@@ -55,21 +47,21 @@ fn op<'a>(kernel: &'a NpuOperation, plane: [i64; 2], layout: Layout, constants: 
 
 #[test]
 fn weights_read_in_place_cost_flash_time_for_each_spatial_block() {
-    let kernel = NpuOperation { block_depth: 64, ..kernel(Primitive::Convolution, 1, [512, 512]) };
+    let kernel = NpuOperation { block_depth: 64, ..kernel(OperationKind::Convolution, 1, [512, 512]) };
     let in_place = planned(&npu(), &op(&kernel, [14, 14], Layout::Nhwc, Home::Constants), [8, 8, 64]);
     assert!(in_place.cost.alone.ceil() >= 4 * kernel.constant_bytes);
 }
 
 #[test]
 fn bricks_spare_the_arena_short_runs() {
-    let kernel = NpuOperation { block_depth: 32, ..kernel(Primitive::Convolution, 1, [64, 64]) };
+    let kernel = NpuOperation { block_depth: 32, ..kernel(OperationKind::Convolution, 1, [64, 64]) };
     let alone = |layout| planned(&npu(), &op(&kernel, [28, 28], layout, Home::Arena), [8, 14, 32]).cost.alone;
     assert!(alone(Layout::Nhcwb16) < alone(Layout::Nhwc));
 }
 
 #[test]
 fn blocks_that_overflow_shram_are_refused() {
-    let kernel = NpuOperation { block_depth: 128, ..kernel(Primitive::Convolution, 7, [64, 128]) };
+    let kernel = NpuOperation { block_depth: 128, ..kernel(OperationKind::Convolution, 7, [64, 128]) };
     let op = op(&kernel, [64, 64], Layout::Nhwc, Home::Constants);
     let [height, width, _] = best_block(&npu(), &op).expect("a small block fits").block;
     assert!(shram::fits(&described(&op, [height, width, 128]), npu().accelerator));
@@ -81,7 +73,7 @@ fn blocks_that_overflow_shram_are_refused() {
 #[test]
 fn copies_slow_down_kernels_that_keep_the_arena_busy() {
     let cost = |npu: &EthosU, size: i64, depths: [i64; 2], plane: [i64; 2]| {
-        let kernel = NpuOperation { block_depth: 64, ..kernel(Primitive::Convolution, size, depths) };
+        let kernel = NpuOperation { block_depth: 64, ..kernel(OperationKind::Convolution, size, depths) };
         best_block(npu, &op(&kernel, plane, Layout::Nhcwb16, Home::Arena)).expect("a block fits")
     };
     let busy = cost(&npu(), 1, [512, 512], [14, 14]);
@@ -108,19 +100,19 @@ proptest! {
     #[test]
     fn however_an_operation_is_cut_it_takes_its_floor(
         what in prop::sample::select(vec![
-            Primitive::Convolution, Primitive::Depthwise, Primitive::AveragePool, Primitive::MaxPool, Primitive::Add,
+            OperationKind::Convolution, OperationKind::Depthwise, OperationKind::AveragePool, OperationKind::MaxPool, OperationKind::Add,
         ]),
         (size, depths, plane) in (1i64..5, (1i64..6, 1i64..6), (1i64..30, 1i64..30)),
         cuts in prop::collection::vec(0i64..1000, 3 * 2),
         block in (1i64..=8, 1i64..=8, 1i64..=4), (bricks, staged, part_kernel) in (any::<bool>(), any::<bool>(), any::<bool>()),
     ) {
-        let depths = [16 * depths.0, if what == Primitive::Convolution { 16 * depths.1 } else { 16 * depths.0 }];
-        let whole = kernel(what, if what == Primitive::Add { 1 } else { size }, depths);
+        let depths = [16 * depths.0, if what == OperationKind::Convolution { 16 * depths.1 } else { 16 * depths.0 }];
+        let whole = kernel(what, if what == OperationKind::Add { 1 } else { size }, depths);
         let layout = if bricks { Layout::Nhcwb16 } else { Layout::Nhwc };
         let home = if staged { Home::Arena } else { Home::Constants };
         let npu = npu();
         let floor = floor(&npu, &op(&whole, [plane.0, plane.1], layout, home)).expect("a block fits");
-        let slices = if what == Primitive::Convolution { pieces(depths[1] / 16, &cuts[4..]) } else { vec![depths[1] / 16] };
+        let slices = if what == OperationKind::Convolution { pieces(depths[1] / 16, &cuts[4..]) } else { vec![depths[1] / 16] };
         let mut sum = 0;
         for &height in &pieces(plane.0, &cuts[..2]) {
             for &width in &pieces(plane.1, &cuts[2..4]) {
@@ -146,12 +138,12 @@ proptest! {
     #[test]
     fn the_best_block_is_the_best_of_all(
         what in prop::sample::select(vec![
-            Primitive::Convolution, Primitive::Depthwise, Primitive::AveragePool, Primitive::MaxPool, Primitive::Add,
+            OperationKind::Convolution, OperationKind::Depthwise, OperationKind::AveragePool, OperationKind::MaxPool, OperationKind::Add,
         ]),
         size in 1i64..6, depths in (1i64..6, 1i64..6), plane in (1i64..40, 1i64..40), bricks: bool, staged: bool,
     ) {
-        let depths = [16 * depths.0, if what == Primitive::Convolution { 16 * depths.1 } else { 16 * depths.0 }];
-        let kernel = kernel(what, if what == Primitive::Add { 1 } else { size }, depths);
+        let depths = [16 * depths.0, if what == OperationKind::Convolution { 16 * depths.1 } else { 16 * depths.0 }];
+        let kernel = kernel(what, if what == OperationKind::Add { 1 } else { size }, depths);
         let layout = if bricks { Layout::Nhcwb16 } else { Layout::Nhwc };
         let op = op(&kernel, [plane.0, plane.1], layout, if staged { Home::Arena } else { Home::Constants });
         let npu = npu();

@@ -1,10 +1,11 @@
 //! Python face of the scheduler: Python's problem dataclasses become owned graphs, results become frozen classes.
 //!
-//! `graph` and `plan` say what crosses, `search` and `program` what is asked of them, `error` what is raised; here are the
+//! `graph`, `operation` and `plan` say what crosses, `search` and `program` what is asked of them, `error` what is raised; here are the
 //! questions about a single Part.
 
 mod error;
 mod graph;
+mod operation;
 mod plan;
 mod program;
 mod search;
@@ -16,13 +17,14 @@ use crate::cost::{choose_encoding, floor};
 use crate::model::ids::{Id, PartId};
 use crate::model::operation::WeightOrder;
 use error::SchedulingError;
-use graph::{layout_of, CascaderGraph, KernelSpec, PropagatorSpec};
+use graph::{layout_of, CascaderGraph, PropagatorSpec};
+use operation::OperationSpec;
 
 /// (OFM block depth, part-kernel-first) of weights to be read in place, and of weights to be staged; None if nothing fits.
 #[pyfunction]
 fn choose_weight_encoding(
     device: DeviceSpec<'_>,
-    kernel: KernelSpec,
+    kernel: OperationSpec,
     plane: [i64; 2],
     layouts: (String, String),
 ) -> PyResult<Option<[WeightOrder; 2]>> {
@@ -47,9 +49,9 @@ fn part_floor(graph: &CascaderGraph, part: u32) -> PyResult<Option<FloorTuple>> 
 
 /// Input stripe shape and start of a propagator, before clamping.
 #[pyfunction]
-fn propagate(propagator: PropagatorSpec, shape: [i64; 4], start: [i64; 4]) -> ([i64; 4], [i64; 4]) {
-    let propagator = propagator.build();
-    (propagator.shape(shape), propagator.start(start))
+fn propagate(propagator: PropagatorSpec, shape: [i64; 4], start: [i64; 4]) -> PyResult<([i64; 4], [i64; 4])> {
+    let [shape, start] = propagator.build()?.stripe(shape, start);
+    Ok((shape, start))
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

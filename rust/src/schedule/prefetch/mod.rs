@@ -210,7 +210,7 @@ mod tests {
     use crate::cost::Costs;
     use crate::model::device::KERNELS_IN_FLIGHT;
     use crate::model::ids::PartId;
-    use crate::model::operation::Primitive;
+    use crate::model::operation::OperationKind;
     use crate::model::plan::{Plan, Staging};
     use crate::model::program::Step;
     use crate::proposals::uncascaded;
@@ -288,11 +288,11 @@ mod tests {
         let mut net = Network::new([64, 64], 16);
         let mut t = INPUT;
         for _ in 0..24 {
-            t = net.window(t, Primitive::Convolution, 3, 1, 16);
+            t = net.window(t, OperationKind::Convolution, 3, 1, 16);
         }
-        t = net.window(t, Primitive::Convolution, 3, 8, 16);
+        t = net.window(t, OperationKind::Convolution, 3, 8, 16);
         for depth in [512, 512, 512] {
-            t = net.window(t, Primitive::Convolution, 1, 1, depth);
+            t = net.window(t, OperationKind::Convolution, 1, 1, depth);
         }
         net.finish(t)
     }
