@@ -378,22 +378,30 @@ def kernel(source: Surface, target: Surface, block: tuple[int, int, int], window
 def test_unrelated_kernels_overlap_fully() -> None:
     a = kernel(strip(0, 8, 0, 8, 8), strip(10000, 8, 0, 8, 8), (2, 8, 8))
     b = kernel(strip(20000, 8, 0, 8, 8), strip(30000, 8, 0, 8, 8), (2, 8, 8))
-    assert block_dependencies([a, b]) == [0, MAX_BLOCKDEP]
+    assert block_dependencies([a, b], U55) == [0, MAX_BLOCKDEP]
 
 
 def test_a_reader_may_start_while_blocks_that_it_does_not_need_are_unfinished() -> None:
     """The producer makes four blocks of two rows; block i of the reader needs block i of the producer."""
     a = kernel(strip(0, 8, 0, 8, 8), strip(10000, 8, 0, 8, 8), (2, 8, 8))
     b = kernel(strip(10000, 8, 0, 8, 8), strip(30000, 8, 0, 8, 8), (2, 8, 8))
-    assert block_dependencies([a, b]) == [0, 3]
+    assert block_dependencies([a, b], U55) == [0, 3]
     c = kernel(strip(10000, 8, 0, 8, 8), strip(30000, 6, 0, 8, 8), (2, 8, 8), Window(3, 1))
-    assert block_dependencies([a, c]) == [0, 2]
+    assert block_dependencies([a, c], U55) == [0, 2]
+
+
+@pytest.mark.parametrize(("name", "waits"), [("ethos-u55-64", True), ("ethos-u55-128", False)])
+def test_buffers_wait_for_a_table_that_they_may_lie_over(name: str, waits: bool) -> None:
+    """The smallest NPUs have no banks for tables alone: a kernel without one waits for the whole one that looks up."""
+    a = dataclasses.replace(kernel(strip(0, 8, 0, 8, 8), strip(10000, 8, 0, 8, 8), (2, 8, 8)), function=TableSlot(0))
+    b = kernel(strip(20000, 8, 0, 8, 8), strip(30000, 8, 0, 8, 8), (2, 8, 8))
+    assert block_dependencies([a, a, b, b], ACCELERATORS[name]) == [0, 3, 0 if waits else 3, 3]
 
 
 def test_a_reader_of_the_last_block_waits() -> None:
     a = kernel(strip(0, 8, 0, 8, 8), strip(10000, 8, 0, 8, 8), (2, 8, 8))
     b = kernel(strip(10000, 1, 7, 8, 8), strip(30000, 1, 0, 8, 8), (2, 8, 8))
-    assert block_dependencies([a, b]) == [0, 0]
+    assert block_dependencies([a, b], U55) == [0, 0]
 
 
 def test_kernels_of_one_block_count_together() -> None:
@@ -401,7 +409,7 @@ def test_kernels_of_one_block_count_together() -> None:
     a = kernel(strip(0, 2, 0, 8, 8), strip(10000, 2, 0, 8, 8), (2, 8, 8))
     b = kernel(strip(0, 2, 2, 8, 8), strip(10000, 2, 2, 8, 8), (2, 8, 8))
     c = kernel(strip(10000, 2, 0, 8, 8), strip(30000, 2, 0, 8, 8), (2, 8, 8))
-    assert block_dependencies([a, b, c]) == [0, 3, 1]
+    assert block_dependencies([a, b, c], U55) == [0, 3, 1]
 
 
 small = st.integers(1, 3)
@@ -450,7 +458,7 @@ def check_largest(a: Kernel, b: Kernel, read: list[set[tuple[int, int]]]) -> Non
     def safe(value: int) -> bool:
         return not any(read[i] & w for i in range(min(value, len(read))) for w in written[: value - i])
 
-    value = block_dependencies([a, b])[1]
+    value = block_dependencies([a, b], U55)[1]
     assert safe(value)
     assert value == MAX_BLOCKDEP or not safe(value + 1)
 
@@ -497,11 +505,11 @@ def test_jobs_that_touch_other_channels_may_overlap() -> None:
     fm = strip(10000, 2, 0, 8, 128)
     a = kernel(strip(0, 2, 0, 8, 8), fm, (2, 8, 32))
     convolution = dataclasses.replace(kernel(fm, strip(30000, 2, 0, 8, 8), (2, 8, 8)), kind=OperationKind.CONVOLUTION)
-    assert block_dependencies([a, convolution]) == [0, 3]
+    assert block_dependencies([a, convolution], U55) == [0, 3]
     pool = kernel(fm, strip(30000, 2, 0, 8, 128), (2, 8, 64))
-    assert block_dependencies([a, pool]) == [0, 0]
+    assert block_dependencies([a, pool], U55) == [0, 0]
     shallow = kernel(strip(0, 2, 0, 8, 8), fm, (2, 8, 128))
-    assert block_dependencies([shallow, convolution]) == [0, 0]
+    assert block_dependencies([shallow, convolution], U55) == [0, 0]
 
 
 def test_views_of_other_depth_are_not_told_apart_by_channels() -> None:
@@ -509,7 +517,7 @@ def test_views_of_other_depth_are_not_told_apart_by_channels() -> None:
     flat = dataclasses.replace(
         kernel(strip(10000, 1, 0, 1, 256), strip(30000, 1, 0, 1, 8), (1, 1, 8)), kind=OperationKind.CONVOLUTION
     )
-    assert block_dependencies([a, flat]) == [0, 0]
+    assert block_dependencies([a, flat], U55) == [0, 0]
 
 
 BRICKS = Layout.NHCWB16
@@ -523,10 +531,10 @@ def test_bricks_are_told_apart_by_their_bytes() -> None:
     """As above, in bricks: the last block writes channels 96..128; jobs read 0..32 and on, or all."""
     fm = strip(10000, 2, 0, 8, 128, BRICKS)
     a = kernel(strip(0, 2, 0, 8, 8), fm, (2, 8, 32))
-    assert block_dependencies([a, convolution(fm, strip(30000, 2, 0, 8, 8), (2, 8, 8))]) == [0, 3]
-    assert block_dependencies([a, kernel(fm, strip(30000, 2, 0, 8, 128), (2, 8, 64))]) == [0, 0]
+    assert block_dependencies([a, convolution(fm, strip(30000, 2, 0, 8, 8), (2, 8, 8))], U55) == [0, 3]
+    assert block_dependencies([a, kernel(fm, strip(30000, 2, 0, 8, 128), (2, 8, 64))], U55) == [0, 0]
     deep = kernel(strip(0, 2, 0, 8, 8), fm, (2, 8, 128))
-    assert block_dependencies([deep, convolution(fm, strip(30000, 2, 0, 8, 8), (2, 8, 8))]) == [0, 0]
+    assert block_dependencies([deep, convolution(fm, strip(30000, 2, 0, 8, 8), (2, 8, 8))], U55) == [0, 0]
 
 
 def test_blocks_of_half_a_brick_count_as_the_whole_brick() -> None:
@@ -534,8 +542,8 @@ def test_blocks_of_half_a_brick_count_as_the_whole_brick() -> None:
     a = kernel(strip(0, 2, 0, 8, 8), strip(10000, 2, 0, 8, 32, BRICKS), (2, 8, 8))
     upper = dataclasses.replace(strip(10000, 2, 0, 8, 32, BRICKS), shape=(2, 8, 16), offsets=(10128, 0, 0, 0))
     lower = dataclasses.replace(upper, offsets=(10000, 0, 0, 0))
-    assert block_dependencies([a, kernel(upper, strip(30000, 2, 0, 8, 16), (2, 8, 16))]) == [0, 0]
-    assert block_dependencies([a, kernel(lower, strip(30000, 2, 0, 8, 16), (2, 8, 16))]) == [0, 2]
+    assert block_dependencies([a, kernel(upper, strip(30000, 2, 0, 8, 16), (2, 8, 16))], U55) == [0, 0]
+    assert block_dependencies([a, kernel(lower, strip(30000, 2, 0, 8, 16), (2, 8, 16))], U55) == [0, 2]
 
 
 def test_columns_of_bricks_are_told_apart_though_their_rows_interleave() -> None:
@@ -545,15 +553,15 @@ def test_columns_of_bricks_are_told_apart_though_their_rows_interleave() -> None
         dataclasses.replace(strip(10000, 2, 0, 8, 32, BRICKS), shape=(2, 4, 32), width_0=4, offsets=(at, 0, 0, 0))
         for at in (10000, 10064)
     )
-    assert block_dependencies([a, kernel(left, strip(30000, 2, 0, 4, 32), (2, 4, 32))]) == [0, 2]
-    assert block_dependencies([a, kernel(right, strip(30000, 2, 0, 4, 32), (2, 4, 32))]) == [0, 0]
+    assert block_dependencies([a, kernel(left, strip(30000, 2, 0, 4, 32), (2, 4, 32))], U55) == [0, 2]
+    assert block_dependencies([a, kernel(right, strip(30000, 2, 0, 4, 32), (2, 4, 32))], U55) == [0, 0]
 
 
 def test_bytes_of_another_layout_are_not_told_apart_by_channels() -> None:
     """Dead bytes of one tensor may be those of another: channels 96..128 of pixels lie over bricks of 0..32."""
     a = kernel(strip(0, 1, 0, 8, 8), strip(10000, 1, 0, 8, 128), (1, 8, 32))
     reader = convolution(strip(10000, 1, 0, 8, 128, BRICKS), strip(30000, 1, 0, 8, 8), (1, 8, 8))
-    assert block_dependencies([a, reader]) == [0, 0]
+    assert block_dependencies([a, reader], U55) == [0, 0]
 
 
 def test_a_wrapped_reader_of_bricks_waits_for_what_it_reads() -> None:
@@ -562,5 +570,5 @@ def test_a_wrapped_reader_of_bricks_waits_for_what_it_reads() -> None:
     written = surface(fm, Slab(0, 4, 6, 0, 8, 4, 8), 10000)
     read = surface(fm, Slab(0, 3, 6, 0, 8, 4, 8), 10000)
     a = kernel(strip(0, 2, 0, 8, 32), written, (1, 8, 32))
-    assert block_dependencies([a, kernel(read, strip(30000, 3, 0, 8, 32), (1, 8, 32))]) == [0, 2]
-    assert block_dependencies([a, kernel(read, strip(30000, 3, 0, 8, 32), (2, 8, 32))]) == [0, 1]
+    assert block_dependencies([a, kernel(read, strip(30000, 3, 0, 8, 32), (1, 8, 32))], U55) == [0, 2]
+    assert block_dependencies([a, kernel(read, strip(30000, 3, 0, 8, 32), (2, 8, 32))], U55) == [0, 1]

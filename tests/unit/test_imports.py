@@ -45,8 +45,10 @@ BELOW: dict[str, set[str]] = {
     "judge.litert": {"errors", "ir", "judge.litert_models"},
     "judge.litert_child": set(),
     "judge.verification": {"errors", "ir", "judge.judges", "judge.reference", "judge.litert"},
-    "testing": {"ir", "judge.reference"},
-    "codegen": {"errors", "util.files", "target", "ir", "opcodes", "frontend", "lowering", "scheduling"},
+    "testing": {"ir", "quantised", "judge.reference"},
+    "codegen": {
+        "errors", "util.files", "target", "ir", "quantised", "opcodes", "frontend", "lowering", "scheduling",
+    },
     "run": set(),
     "run.inputs": {"errors", "util.arguments", "ir"},
     "run.cpu_operators": {"errors", "ir", "judge.judges", "judge.reference", "judge.litert"},

@@ -45,7 +45,7 @@ def generate(
     the emitter refuses.
     """
     operations = build_operations(npu_operations, steps, offsets, constants)
-    return vela.payload(operations, block_dependencies(operations), accelerator)
+    return vela.payload(operations, block_dependencies(operations, accelerator), accelerator)
 
 
 def build_operations(
