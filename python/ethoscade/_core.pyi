@@ -12,7 +12,7 @@ ViewTuple = tuple[int, tuple[int, int, int, int], tuple[int, int], tuple[int, in
 """Buffer, box (y0, y1, x0, x1), capacity (rows, columns), origin (row, column)."""
 
 StepTuple = tuple[Any, ...]
-"""("copy", part, buffer, slice | None, cycles), ("call", part, workspace | None) or
+"""("copy", part, buffer, slice | None, cycles), ("table", part, slot, cycles), ("call", part, workspace | None) or
 ("stripe", part, [inputs], output, padding, block, constants buffer | None, slice | None, cycles).
 
 A Part that joins its inputs has a slice for each of them."""

@@ -6,9 +6,10 @@
 
 use thiserror::Error;
 
+use crate::model::device::LookUpArea;
 use crate::model::graph::{CascaderGraph, Input, Work};
-use crate::model::ids::{BufferId, IdVec, PartId, Piece, TensorId};
-use crate::model::operation::{NpuOperation, Source, Upscale};
+use crate::model::ids::{BufferId, IdVec, PartId, Piece, TableId, TensorId};
+use crate::model::operation::{LookUpTable, NpuOperation, Source, Upscale};
 use crate::model::program::{Content, LiveWindow, Program, Step, Stripe, View};
 use crate::stripe::{Axis, Span};
 use crate::util::interrupt;
@@ -148,6 +149,28 @@ pub enum Complaint {
         /// Column.
         x: i64,
     },
+    /// A table is loaded to where none can lie.
+    #[error("step {step}: part '{part}' loads a table of {bytes} bytes into slot {slot}")]
+    Slot {
+        /// Step index.
+        step: usize,
+        /// Part.
+        part: String,
+        /// Bytes of the table.
+        bytes: u64,
+        /// First slot.
+        slot: u32,
+    },
+    /// Results are looked up in a table that is not there.
+    #[error("step {step}: part '{part}' looks results up in table {table}, which is not loaded")]
+    Unloaded {
+        /// Step index.
+        step: usize,
+        /// Part.
+        part: String,
+        /// The table.
+        table: TableId,
+    },
     /// Staged constants are used before they are copied.
     #[error("step {step}: part '{part}' uses constants that were not staged")]
     Unstaged {
@@ -169,6 +192,8 @@ struct Replay<'a> {
     program: &'a Program,
     cells: IdVec<BufferId, Vec<Cell>>,
     staged: IdVec<BufferId, Option<(PartId, Option<Piece>)>>,
+    /// The table that each slot holds a part of, and which part.
+    slots: [Option<(TableId, u32)>; LookUpArea::SLOTS],
 }
 
 /// Check a program against its graph.
@@ -183,7 +208,11 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
                 size(*buffer, program.buffers[*buffer].size_bytes, copied_bytes(graph, *part, *piece))?;
                 replay.staged[*buffer] = Some((*part, *piece));
             }
-            Step::Stripe(stripe) => replay.stripe(index, stripe)?,
+            Step::LoadTable { part, table, slot, .. } => replay.load(index, *part, *table, *slot)?,
+            Step::Stripe(stripe) => {
+                replay.look_up(index, stripe.part)?;
+                replay.stripe(index, stripe)?;
+            }
             Step::Call { part, workspace } => replay.call(index, *part, *workspace)?,
         }
     }
@@ -207,7 +236,13 @@ impl<'a> Replay<'a> {
             size(id, buffer.size_bytes, pixels as u64 * pixel_bytes)?;
             cells.push(vec![None; pixels as usize]);
         }
-        let mut replay = Replay { graph, program, cells, staged: vec![None; program.buffers.len()].into() };
+        let mut replay = Replay {
+            graph,
+            program,
+            cells,
+            staged: vec![None; program.buffers.len()].into(),
+            slots: [None; LookUpArea::SLOTS],
+        };
         for (id, tensor) in graph.tensors.iter_ids() {
             if tensor.is_input {
                 replay.fill(id);
@@ -356,7 +391,40 @@ impl<'a> Replay<'a> {
         in_place && pixels.zip(cells).all(|((y, x), cell)| *cell == Some((tensor, y, x, WHOLE)))
     }
 
+    fn load(&mut self, step: usize, part: PartId, table: LookUpTable, slot: u32) -> Result<(), Complaint> {
+        let count = (table.bytes.div_ceil(LookUpArea::SLOT_BYTES)) as u32;
+        let end = slot.saturating_add(count) as usize;
+        if count == 0 || slot % count != 0 || end > self.slots.len() {
+            let part = self.graph.parts[part].name.clone();
+            return Err(Complaint::Slot { step, part, bytes: table.bytes, slot });
+        }
+        for (piece, held) in (0..).zip(&mut self.slots[slot as usize..end]) {
+            *held = Some((table.id, piece));
+        }
+        Ok(())
+    }
+
+    /// All of the table that a Part looks results up in is there. Where the slots are not apart from the buffers of kernels,
+    /// those of one that looks nothing up may lie in them.
+    fn look_up(&mut self, step: usize, part: PartId) -> Result<(), Complaint> {
+        let Some(area) = self.graph.device.look_up_area() else { return Ok(()) };
+        let Some(table) = self.graph.kernel(part).and_then(NpuOperation::table) else {
+            if !area.is_apart {
+                self.slots = [None; LookUpArea::SLOTS];
+            }
+            return Ok(());
+        };
+        let count = table.bytes.div_ceil(LookUpArea::SLOT_BYTES) as usize;
+        let whole = |slots: &[Option<(TableId, u32)>]| (0..).zip(slots).all(|(at, slot)| *slot == Some((table.id, at)));
+        if self.slots.chunks(count.max(1)).any(whole) {
+            return Ok(());
+        }
+        Err(Complaint::Unloaded { step, part: self.graph.parts[part].name.clone(), table: table.id })
+    }
+
     fn call(&mut self, step: usize, part: PartId, workspace: Option<BufferId>) -> Result<(), Complaint> {
+        // What comes next is another NPU run, which finds no tables.
+        self.slots = [None; LookUpArea::SLOTS];
         if let Some(buffer) = workspace {
             self.alive(step, buffer)?;
         }

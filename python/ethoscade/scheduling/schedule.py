@@ -255,10 +255,9 @@ def arrange(problem: Problem, schedule: Schedule, tick: Callable[[], object] | N
     steps, buffers, tensor_buffers, offsets, arena_bytes = _core.arrange_plans(
         problem.core, *_decisions(schedule), tick
     )
-    lowered, places = with_tables(problem, [_step(problem, step) for step in steps])
-    spent = dict(zip(places, (0 if step[0] == "call" else step[-1] for step in steps), strict=False))
-    cycles = tuple(spent.get(place, 0) for place in range(len(lowered)))
-    described = tuple(_buffer(problem, places, *buffer) for buffer in buffers)
+    lowered = tuple(_step(problem, step) for step in steps)
+    cycles = tuple(0 if step[0] == "call" else step[-1] for step in steps)
+    described = tuple(_buffer(problem, *buffer) for buffer in buffers)
     placed = {tensor: tensor_buffers[dense] for tensor, dense in problem.ids.items()}
     program = Program(lowered, described, {tensor: b for tensor, b in placed.items() if b is not None})
     return Arrangement(program, cycles, tuple(offsets), arena_bytes)
@@ -278,6 +277,8 @@ def _step(problem: Problem, step: _core.StepTuple) -> Step:
     _, number = problem.parts[step[1]]
     if step[0] == "copy":
         return CopyConstants(number, step[2], step[3])
+    if step[0] == "table":
+        return LoadTable(number, step[2])
     if step[0] == "call":
         return CallOperator(number, step[2])
     _, _, inputs, output, (top, left, bottom, right), (height, width, depth), constants, slice_, _ = step
@@ -301,36 +302,8 @@ def _slab(view: _core.ViewTuple) -> Slab:
     return Slab(buffer, y0, y1, x0, x1, rows, columns, origin_y, origin_x)
 
 
-def with_tables(problem: Problem, steps: Sequence[Step]) -> tuple[tuple[Step, ...], list[int]]:
-    """The steps with a load before each stripe whose table is not there, and the new place of each, and of the end.
-
-    Operations without a table may overwrite the area of tables on NPUs of little memory, so it counts as empty after
-    them, as at the start of every run.
-    """
-    tables = {
-        number: part.kernel.table
-        for part, (_, number) in zip(problem.specs, problem.parts, strict=True)
-        if part.kernel is not None
-    }
-    found: list[Step] = []
-    places: list[int] = []
-    loaded: int | None = None
-    for step in steps:
-        places.append(len(found))
-        if isinstance(step, Stripe):
-            wanted = tables.get(step.stage)
-            if wanted is not None and wanted != loaded:
-                found.append(LoadTable(step.stage, 0))
-            loaded = wanted
-        elif isinstance(step, CallOperator):
-            loaded = None
-        found.append(step)
-    return tuple(found), [*places, len(found)]
-
-
 def _buffer(
     problem: Problem,
-    places: Sequence[int],
     kind: str,
     of: int,
     size_bytes: int,
@@ -339,8 +312,7 @@ def _buffer(
     windows: Sequence[tuple[int, int, int, int]],
 ) -> ProgramBuffer:
     role = BufferKind(kind)
-    first, last = places[first], places[last]
-    live = tuple(LiveWindow(places[begin], places[end], low, high) for begin, end, low, high in windows)
+    live = tuple(LiveWindow(*window) for window in windows)
     if role in (BufferKind.TENSOR, BufferKind.ROLLING):
         tensor = next((index for index, dense in problem.ids.items() if dense == of), None)
         return ProgramBuffer(f"{kind} of '{problem.tensors[of].name}'", role, size_bytes, first, last, tensor, live)

@@ -56,6 +56,14 @@ pub fn staging_cycles(device: &Device, bytes: u64) -> u64 {
     }
 }
 
+/// Cycles of a copy of a table of results to where they are looked up.
+pub fn table_cycles(device: &Device, bytes: u64) -> u64 {
+    match &device.unit {
+        Unit::EthosU(npu) => ethosu::table_cost(npu, bytes).alone.ceil(),
+        Unit::Described(_) => 0,
+    }
+}
+
 /// How to encode the constants of a kernel: to be read in place, and to be staged; None if no block fits. `layouts` are
 /// those of input and output.
 pub fn choose_encoding(

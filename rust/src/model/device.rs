@@ -87,7 +87,34 @@ pub struct Device {
     pub unit: Unit,
 }
 
+/// Where an Ethos-U keeps the tables that results are looked up in: slots at the end of its shared buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LookUpArea {
+    /// Whether kernels that look nothing up leave it alone. Where it is not apart, their buffers may lie in it.
+    pub is_apart: bool,
+}
+
+impl LookUpArea {
+    /// Slots.
+    pub const SLOTS: usize = 8;
+    /// Bytes of a slot.
+    pub const SLOT_BYTES: u64 = 256;
+
+    /// Slots that a table takes; the first is a multiple of their number.
+    pub fn slots_of(bytes: u64) -> usize {
+        (bytes.div_ceil(LookUpArea::SLOT_BYTES) as usize).next_power_of_two().min(LookUpArea::SLOTS)
+    }
+}
+
 impl Device {
+    /// Where tables lie; None where nobody has to load them.
+    pub fn look_up_area(&self) -> Option<LookUpArea> {
+        match &self.unit {
+            Unit::EthosU(npu) => Some(LookUpArea { is_apart: npu.accelerator.reserved_banks > 0 }),
+            Unit::Described(_) => None,
+        }
+    }
+
     /// An Ethos-U between its memories; equal ones are one memory.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Buffer, Content, Program, Step, Stripe, View};
 use crate::schedule::lifetimes::set_lifetimes;
 use crate::schedule::stripe_order::{is_interior, wanted, StripeOrder};
+use crate::schedule::tables::load_tables;
 use crate::stripe::{Axis, Region, Span};
 use crate::util::interrupt;
 
@@ -56,7 +57,8 @@ pub enum PlanError {
 
 /// Turn Plans, which must cover the graph's Parts in order, into a program.
 ///
-/// Copies of constants stand right before their first use; `prefetch` moves them ahead.
+/// Copies of constants stand right before their first use; `prefetch` moves them ahead. Tables are loaded right before the
+/// stripes that look results up in them.
 pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Program, PlanError> {
     let mut builder =
         Builder { graph, costs, program: Program::default(), whole: vec![None; graph.tensors.len()].into() };
@@ -77,6 +79,7 @@ pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> R
     builder.place_for_callers();
     builder.program.tensor_buffers = builder.whole;
     let mut program = builder.program;
+    load_tables(graph, &mut program.steps);
     set_lifetimes(graph, &mut program);
     Ok(program)
 }

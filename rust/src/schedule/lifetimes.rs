@@ -48,6 +48,7 @@ pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
     for (step, action) in (0u32..).zip(&program.steps) {
         match action {
             Step::Copy { buffer, .. } => rows[*buffer].write((0, 1), step),
+            Step::LoadTable { .. } => {}
             Step::Stripe(stripe) => {
                 for view in &stripe.inputs {
                     let span = touched(program, view, &rows[view.buffer]);

@@ -5,7 +5,8 @@ use crate::model::device::Device;
 use crate::model::graph::{aligned, CascaderGraph, Input, Layout, Part, Tensor, Work};
 use crate::model::ids::{IdVec, PartId, TensorId};
 use crate::model::operation::{
-    Element, Encoding, Function, NpuOperation, OperationKind, Rounding, Scaling, SecondOperand, Sliced, Upscale,
+    Element, Encoding, Function, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling, SecondOperand, Sliced,
+    Upscale,
 };
 use crate::model::plan::{Plan, Proposal};
 use crate::model::program::{Buffer, Content, Placement, Program};
@@ -48,6 +49,11 @@ pub fn plain(kind: OperationKind, [ifm_depth, ofm_depth]: [i64; 2]) -> NpuOperat
 
 /// U55-256 with High_End_Embedded's memories.
 pub fn device() -> Device {
+    device_of("ethos-u55-256")
+}
+
+/// An accelerator with High_End_Embedded's memories.
+pub fn device_of(accelerator: &str) -> Device {
     let port = |name: &str, bytes, read_latency, write_latency, burst_bytes| Port {
         name: name.into(),
         bytes_per_cycle: (bytes, 1),
@@ -56,7 +62,7 @@ pub fn device() -> Device {
         burst_bytes,
     };
     let (flash, sram) = (port("OffChipFlash", 1, 64, 0, 128), port("Sram", 8, 32, 32, 32));
-    Device::ethos_u("ethos-u55-256", flash, sram).expect("there is such a device")
+    Device::ethos_u(accelerator, flash, sram).expect("there is such a device")
 }
 
 /// A window operation's propagator.
@@ -147,6 +153,14 @@ impl Network {
             None => SecondOperand::None,
         };
         self.run(plane, inputs, operation)
+    }
+
+    /// Look every element of an 8-bit tensor up in a table.
+    pub fn look_up(&mut self, from: TensorId, table: LookUpTable) -> TensorId {
+        let (plane, depth) = (self.tensors[from].plane, self.element(from).1);
+        let inputs = vec![self.read(from, [false; 2])];
+        let function = Function::Table(table);
+        self.run(plane, inputs, NpuOperation { function, ..plain(OperationKind::AveragePool, [depth; 2]) })
     }
 
     /// Add a window over a tensor of doubled rows and columns; the last row and column are left out where `is_odd`.
@@ -286,9 +300,14 @@ impl Network {
     }
 
     /// Finish, with `output` as the network's output.
-    pub fn finish(mut self, output: TensorId) -> CascaderGraph {
+    pub fn finish(self, output: TensorId) -> CascaderGraph {
+        self.finish_on(output, device())
+    }
+
+    /// The same on another device.
+    pub fn finish_on(mut self, output: TensorId, device: Device) -> CascaderGraph {
         self.tensors[output].is_output = true;
-        CascaderGraph::new(self.tensors, self.parts, device()).expect("a sample graph is right")
+        CascaderGraph::new(self.tensors, self.parts, device).expect("a sample graph is right")
     }
 }
 

@@ -4,19 +4,21 @@ use proptest::prelude::*;
 
 use crate::checker::{check, Complaint};
 use crate::cost::Costs;
+use crate::model::device::Device;
 use crate::model::graph::{CascaderGraph, Part, ALIGNMENT};
-use crate::model::ids::{BufferId, PartId, Piece, TensorId};
-use crate::model::operation::{OperationKind, Upscale};
+use crate::model::ids::{BufferId, PartId, Piece, TableId, TensorId};
+use crate::model::operation::{LookUpTable, OperationKind, Upscale};
 use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Content, Program, Step, Stripe};
 use crate::plans::options::Options;
 use crate::proposals::arena;
 use crate::proposals::{search, uncascaded};
+use crate::schedule::estimate::total_cycles;
 use crate::schedule::interleave::interleave;
 use crate::schedule::prefetch::prefetch;
 use crate::schedule::stripe_order::is_interior;
 use crate::stripe::{Axis, Region, Span, Tiling};
-use crate::testing::networks::{counted_bytes, place, realised, Network, INPUT};
+use crate::testing::networks::{counted_bytes, device, device_of, place, realised, Network, INPUT};
 
 /// What a layer of `any_operations` is.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +30,8 @@ enum Layer {
     /// An element-wise operation with what was made so many layers before, if that fits or can be repeated, or with a
     /// scalar; elements of these many bits come of it.
     Pointwise(OperationKind, usize, u32),
+    /// Every element looked up in one of some tables, of so many bytes.
+    LookUp(u32, u64),
     /// An element-wise operation with one row, column or both of what the tensor before is.
     Repeated(OperationKind, [bool; 2], u32),
 }
@@ -44,6 +48,8 @@ fn arbitrary_layer() -> impl Strategy<Value = Layer> {
         }),
         (prop::sample::select(kinds), 0usize..4, bits.clone())
             .prop_map(|(kind, back, bits)| Layer::Pointwise(kind, back, bits)),
+        (0u32..3, prop::sample::select(vec![256u64, 1024, 2048]))
+            .prop_map(|(id, bytes)| Layer::LookUp(id * 4096 + bytes as u32, bytes)),
         (prop::sample::select(vec![Mul, Add, Sub]), any::<[bool; 2]>(), bits)
             .prop_map(|(kind, axes, bits)| Layer::Repeated(kind, axes, bits)),
     ]
@@ -78,6 +84,10 @@ fn any_operations(size: [i64; 2], layers: &[Layer]) -> CascaderGraph {
                 let fits = (0..2).all(|axis| [1, plane[axis]].contains(&other.1[axis]));
                 let second = (kind.is_binary() && back > 0 && fits).then_some(other.0);
                 (net.pointwise(kind, last, second, bits), plane)
+            }
+            Layer::LookUp(id, bytes) => {
+                let narrow = net.pointwise(OperationKind::AveragePool, last, None, 8);
+                (net.look_up(narrow, LookUpTable { id: TableId(id), bytes }), plane)
             }
             Layer::Repeated(kind, axes, bits) => {
                 let mut squeezed = net.pointwise(OperationKind::AveragePool, last, None, 8);
@@ -570,4 +580,84 @@ fn plans_that_leave_parts_out_are_refused() {
     let mut plans = uncascaded(&graph);
     plans.pop();
     assert!(interleave(&graph, &plans, &mut Costs::default()).is_err());
+}
+
+/// A chain that looks results up in so many tables of 256 bytes, one after the other, row by row.
+fn tables(count: u32, device: Device) -> (CascaderGraph, Program) {
+    let mut net = Network::new([6, 8], 16);
+    let small = |id| LookUpTable { id: TableId(id), bytes: 256 };
+    let end = (0..count).fold(INPUT, |t, id| net.look_up(t, small(id)));
+    let graph = net.finish_on(end, device);
+    let (first, last) = (PartId(0), PartId(count - 1));
+    let tiling = Tiling { roll: Axis::Height, tiles: 1 };
+    let (stripes, staging) = (vec![1; count as usize], vec![Staging::InPlace; count as usize]);
+    let plan = Plan { first, last, tiling, backwards: false, stripes, staging };
+    let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
+    assert_eq!(check(&graph, &program), Ok(()));
+    (graph, program)
+}
+
+fn is_load(step: &Step) -> bool {
+    matches!(step, Step::LoadTable { .. })
+}
+
+#[test]
+fn a_cascade_of_eight_tables_loads_each_once() {
+    let loads = |count| tables(count, device()).1.steps.iter().filter(|step| is_load(step)).count();
+    assert_eq!(loads(8), 8);
+    // Of nine, eight stay from one row to the next at best, and one at least is loaded anew.
+    assert!((9 + 5..=9 + 2 * 5).contains(&loads(9)), "{}", loads(9));
+}
+
+#[test]
+fn tables_are_loaded_again_where_kernels_lie_on_them() {
+    let small = device_of("ethos-u55-64");
+    let mut net = Network::new([6, 8], 16);
+    let looked = net.look_up(INPUT, LookUpTable { id: TableId(0), bytes: 256 });
+    let pooled = net.window(looked, OperationKind::MaxPool, 3, 1, 16);
+    let end = net.look_up(pooled, LookUpTable { id: TableId(0), bytes: 256 });
+    let graph = net.finish_on(end, small);
+    let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("legal plans");
+    assert_eq!(program.steps.iter().filter(|step| is_load(step)).count(), 2);
+    assert_eq!(check(&graph, &program), Ok(()));
+    let mut fewer = program.clone();
+    fewer.steps.remove(fewer.steps.iter().rposition(is_load).expect("a load"));
+    assert!(matches!(check(&graph, &fewer), Err(Complaint::Unloaded { .. })));
+}
+
+#[test]
+fn tables_that_are_not_loaded_whole_and_in_place_are_named() {
+    let (graph, program) = tables(3, device());
+    let with = |change: &dyn Fn(&mut Vec<Step>)| {
+        let mut program = program.clone();
+        change(&mut program.steps);
+        check(&graph, &program).err()
+    };
+    let at = program.steps.iter().position(is_load).expect("a load");
+    let missing = with(&|steps| steps[at] = steps[at + 2].clone());
+    assert!(matches!(missing, Some(Complaint::Unloaded { table: TableId(0), .. })), "{missing:?}");
+    let outside = with(&|steps| {
+        if let Step::LoadTable { slot, .. } = &mut steps[at] {
+            *slot = 8;
+        }
+    });
+    assert!(matches!(outside, Some(Complaint::Slot { slot: 8, .. })), "{outside:?}");
+    let overwritten = with(&|steps| {
+        for step in steps {
+            if let Step::LoadTable { slot, .. } = step {
+                *slot = 0;
+            }
+        }
+    });
+    assert!(matches!(overwritten, Some(Complaint::Unloaded { table: TableId(0), .. })), "{overwritten:?}");
+}
+
+#[test]
+fn loads_of_tables_take_time() {
+    let (graph, program) = tables(8, device());
+    let mut bare = program.clone();
+    bare.steps.retain(|step| !is_load(step));
+    let time = |program: &Program| Costs::default().program(&graph, program, &place(program).offsets);
+    assert!(time(&program) > time(&bare));
+    assert!(total_cycles(&program) > total_cycles(&bare));
 }

@@ -249,7 +249,7 @@ fn staged(graph: &CascaderGraph) -> Program {
 
 fn step_cycles(step: &Step) -> u64 {
     match step {
-        Step::Copy { cycles, .. } => *cycles,
+        Step::Copy { cycles, .. } | Step::LoadTable { cycles, .. } => *cycles,
         Step::Stripe(stripe) => stripe.cost.cycles,
         Step::Call { .. } => 0,
     }

@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 
-use crate::model::ids::{PartId, Piece};
+use crate::model::ids::{PartId, Piece, TableId};
 use crate::model::operation::{Layout, NpuOperation, OperationKind};
 use crate::model::program::{Stripe, View};
 
@@ -148,6 +148,16 @@ impl Image {
         self.set(COPY + 1, to, 2);
         self.set(COPY + 2, bytes, 2);
         self.set(COPY + 3, 0, 2);
+        self.words
+    }
+
+    /// Set the registers of a copy of a table; returns the words that takes.
+    pub fn table(&mut self, table: TableId, to: u64, bytes: u64) -> u64 {
+        self.words = 0;
+        self.set(COPY, 1 << 61 | u64::from(table.0), 2);
+        self.set(COPY + 1, to, 2);
+        self.set(COPY + 2, bytes, 2);
+        self.set(COPY + 3, 1, 2);
         self.words
     }
 

@@ -7,7 +7,12 @@ use super::described::described;
 use super::floor;
 use super::operation_cost::{acceptable, beside_copies, best_block, planned};
 use crate::model::device::{EthosU, Unit};
-use crate::model::operation::{Home, Layout, NpuOperation, OperationKind, Slab, StripeOperation};
+use crate::model::ids::TableId;
+use crate::model::operation::{
+    Element, Function, Home, Layout, LookUpTable, NpuOperation, OperationKind, SecondOperand, Slab, StripeOperation,
+    Upscale,
+};
+use crate::npu::operation::Operand2;
 use crate::npu::shram;
 use crate::npu::timing::kernel::Costing;
 use crate::npu::timing::System;
@@ -33,13 +38,20 @@ fn kernel(kind: OperationKind, size: i64, [ifm_depth, ofm_depth]: [i64; 2]) -> N
 }
 
 fn op<'a>(kernel: &'a NpuOperation, plane: [i64; 2], layout: Layout, constants: Home) -> StripeOperation<'a> {
-    let slab = |plane: [i64; 2], depth: i64| Slab { plane, layout, pixel_bytes: depth as u64 };
-    let read = slab(plane.map(|extent| extent + kernel.kernel[0] - 1), kernel.ifm_depth);
+    let slab = |plane: [i64; 2], layout, (element, depth): (Element, i64)| Slab {
+        plane,
+        layout,
+        pixel_bytes: (depth * element.bytes()) as u64,
+    };
+    let second = || {
+        let plane = [0, 1].map(|axis| if kernel.is_repeated(1, axis) { 1 } else { plane[axis] });
+        slab(plane, if kernel.is_repeated(1, 2) { Layout::Nhwc } else { layout }, kernel.operand(1))
+    };
     StripeOperation {
         kernel,
-        input: read,
-        second: kernel.kind.is_binary().then_some(read),
-        output: slab(plane, kernel.ofm_depth),
+        input: slab(plane.map(|extent| extent + kernel.kernel[0] - 1), layout, kernel.operand(0)),
+        second: (kernel.inputs() > 1).then(second),
+        output: slab(plane, layout, (kernel.ofm, kernel.ofm_depth)),
         padding: [0; 4],
         constants,
     }
@@ -87,6 +99,58 @@ fn copies_slow_down_kernels_that_keep_the_arena_busy() {
     assert_eq!(alone.beside_copies, alone.cycles);
 }
 
+/// A kind of operation with bits of its input and output, whether it looks its results up, and how its second operand is
+/// repeated, or that it is a scalar.
+fn figures() -> impl Strategy<Value = (OperationKind, [u32; 2], bool, Option<[bool; 3]>)> {
+    let kinds: Vec<OperationKind> =
+        OperationKind::ALL.into_iter().filter(|&kind| kind != OperationKind::SumOverDepth).collect();
+    let widths = (prop::sample::select(vec![8u32, 16, 32]), prop::sample::select(vec![8u32, 16, 32]));
+    let broadcast = prop::option::of(any::<[bool; 3]>());
+    (prop::sample::select(kinds), widths, any::<bool>(), broadcast).prop_map(
+        |(kind, (ifm, ofm), looks_up, broadcast)| {
+            (kind, [if kind.is_elementwise() { ifm } else { ifm.min(16) }, ofm], looks_up, broadcast)
+        },
+    )
+}
+
+fn with(whole: NpuOperation, [ifm, ofm]: [u32; 2], looks_up: bool, broadcast: Option<[bool; 3]>) -> NpuOperation {
+    let element = |bits| Element { bits, signed: true };
+    let second = match (whole.kind.is_binary(), broadcast) {
+        (false, _) => SecondOperand::None,
+        (true, None) => SecondOperand::Scalar(element(ifm)),
+        (true, Some(broadcast)) => SecondOperand::Map { element: element(ifm), broadcast },
+    };
+    let table = LookUpTable { id: TableId(0), bytes: 256 };
+    NpuOperation {
+        ifm: element(ifm),
+        ofm: element(ofm),
+        second,
+        function: if looks_up { Function::Table(table) } else { Function::Clamp },
+        accumulator_bits: if ifm == 16 && whole.kind.has_weights() { 40 } else { 32 },
+        ..whole
+    }
+}
+
+#[test]
+fn every_figure_of_an_operation_is_told_to_the_referee() {
+    let of = |op: &NpuOperation| described(&self::op(op, [8, 8], Layout::Nhwc, Home::Arena), [8, 8, 16]);
+    let kinds: Vec<_> = OperationKind::ALL.map(|kind| of(&plain(kind, [16, 16])).kind).into();
+    assert!((0..kinds.len()).all(|at| !kinds[..at].contains(&kinds[at])), "two kinds are one: {kinds:?}");
+    let banks = |op: &NpuOperation| shram::banks(&of(op), npu().accelerator);
+    let add = plain(OperationKind::Add, [16, 16]);
+    let wide = with(add.clone(), [32, 32], false, Some([false; 3]));
+    assert!(banks(&wide)[0] > banks(&add)[0] && banks(&add)[1] > 0);
+    assert_eq!(banks(&with(add.clone(), [8, 8], false, None))[1], 0);
+    let repeated = of(&with(add.clone(), [16, 32], true, Some([true, false, true])));
+    let Some(Operand2::Map(second)) = &repeated.ifm2 else { panic!("a second map") };
+    assert_eq!((second.height, second.width, second.depth, second.element.bits), (1, 8, 1, 16));
+    assert!(repeated.uses_table() && repeated.ofm.element.bits == 32);
+    let doubled = NpuOperation { upscale: Upscale::Zeros, ..plain(OperationKind::Convolution, [16, 16]) };
+    assert_eq!(of(&doubled).window.upscale, crate::npu::operation::Upscale::Zeros);
+    let deep = with(plain(OperationKind::Convolution, [16, 16]), [16, 16], false, None);
+    assert_eq!((of(&deep).accumulator_bits, of(&deep).ifm.element.bits), (40, 16));
+}
+
 /// Cut an extent where `cuts` say, as far as they lie inside.
 fn pieces(extent: i64, cuts: &[i64]) -> Vec<i64> {
     let mut ends: Vec<i64> = cuts.iter().map(|cut| cut % extent).chain([0, extent]).collect();
@@ -99,15 +163,14 @@ proptest! {
     /// Stripes, bands and slices, each with any order and block, take together what no cutting goes below.
     #[test]
     fn however_an_operation_is_cut_it_takes_its_floor(
-        what in prop::sample::select(vec![
-            OperationKind::Convolution, OperationKind::Depthwise, OperationKind::AveragePool, OperationKind::MaxPool, OperationKind::Add,
-        ]),
+        (what, bits, looks_up, broadcast) in figures(),
         (size, depths, plane) in (1i64..5, (1i64..6, 1i64..6), (1i64..30, 1i64..30)),
         cuts in prop::collection::vec(0i64..1000, 3 * 2),
         block in (1i64..=8, 1i64..=8, 1i64..=4), (bricks, staged, part_kernel) in (any::<bool>(), any::<bool>(), any::<bool>()),
     ) {
         let depths = [16 * depths.0, if what == OperationKind::Convolution { 16 * depths.1 } else { 16 * depths.0 }];
-        let whole = kernel(what, if what == OperationKind::Add { 1 } else { size }, depths);
+        let size = if what.is_elementwise() { 1 } else { size };
+        let whole = with(kernel(what, size, depths), bits, looks_up, broadcast);
         let layout = if bricks { Layout::Nhcwb16 } else { Layout::Nhwc };
         let home = if staged { Home::Arena } else { Home::Constants };
         let npu = npu();
@@ -137,13 +200,12 @@ proptest! {
     /// the fastest, none leaves more room to copies, and of those that leave as much none is faster, or as fast and larger.
     #[test]
     fn the_best_block_is_the_best_of_all(
-        what in prop::sample::select(vec![
-            OperationKind::Convolution, OperationKind::Depthwise, OperationKind::AveragePool, OperationKind::MaxPool, OperationKind::Add,
-        ]),
+        (what, bits, looks_up, broadcast) in figures(),
         size in 1i64..6, depths in (1i64..6, 1i64..6), plane in (1i64..40, 1i64..40), bricks: bool, staged: bool,
     ) {
         let depths = [16 * depths.0, if what == OperationKind::Convolution { 16 * depths.1 } else { 16 * depths.0 }];
-        let kernel = kernel(what, if what == OperationKind::Add { 1 } else { size }, depths);
+        let size = if what.is_elementwise() { 1 } else { size };
+        let kernel = with(kernel(what, size, depths), bits, looks_up, broadcast);
         let layout = if bricks { Layout::Nhcwb16 } else { Layout::Nhwc };
         let op = op(&kernel, [plane.0, plane.1], layout, if staged { Home::Arena } else { Home::Constants });
         let npu = npu();

@@ -70,6 +70,7 @@ fn to_python_step<'py>(py: Python<'py>, step: &Step) -> PyResult<Bound<'py, PyTu
         Step::Copy { part, buffer, piece, cycles } => {
             ("copy", part.0, buffer.0, piece.map(|piece| piece.0), *cycles).into_pyobject(py)
         }
+        Step::LoadTable { part, slot, cycles, .. } => ("table", part.0, *slot, *cycles).into_pyobject(py),
         Step::Call { part, workspace } => ("call", part.0, workspace.map(|buffer| buffer.0)).into_pyobject(py),
         Step::Stripe(stripe) => {
             let inputs: Vec<_> = stripe.inputs.iter().map(to_python_view).collect();

@@ -9,7 +9,7 @@ mod issue;
 mod latest_start;
 
 use crate::model::graph::{aligned, CascaderGraph};
-use crate::model::program::{Placement, Program};
+use crate::model::program::{Placement, Program, Step};
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::lifetimes::set_lifetimes;
 use holes::{Arena, Holes};
@@ -52,6 +52,9 @@ fn issue_at(graph: &CascaderGraph, program: &mut Program, issuer: &Issuer, place
             order.push(copy.step);
         }
         moved.push(order.len() as u32);
+        // The load of a table stays right before the kernel that waits for it.
+        let load = step.checked_sub(1).filter(|&load| matches!(program.steps[load], Step::LoadTable { .. }));
+        order.extend(load);
         order.push(step);
     }
     program.steps = order.into_iter().map(|step| program.steps[step].clone()).collect();
@@ -327,7 +330,7 @@ mod tests {
             fast.steps.iter().position(|step| match step {
                 Step::Copy { part, .. } => copy && *part == wanted,
                 Step::Stripe(stripe) => !copy && stripe.part == wanted,
-                Step::Call { .. } => false,
+                Step::Call { .. } | Step::LoadTable { .. } => false,
             })
         };
         let (copy, user) = (of(last, true).expect("a copy"), of(last, false).expect("a kernel"));
