@@ -1,4 +1,5 @@
-//! A program as its two engines see it: copies of constants in one lane, all else in the other.
+//! A program as its two engines see it: copies of constants in one lane, all else in the other, where a
+//! kernel takes the load of its table along.
 //!
 //! Forwards, with the kernels' times, follows at which step each copy is issued: not before it is wanted, not before memory
 //! allows, and not so early that the front end would stand still waiting for the transfer before. Owns both queues. From
@@ -27,6 +28,8 @@ pub struct Issuer {
     pub others: Vec<usize>,
     /// What each of the others takes, None for what runs elsewhere.
     pub loads: Vec<Option<Load>>,
+    /// Cycles of the tables that are loaded right before each of the others; 0 for none.
+    pub tables: Vec<u64>,
     /// Bytes in use at each of the others, copies standing right before their first use.
     pub live: Vec<u64>,
     /// First slot of the NPU run that each of the others belongs to.
@@ -56,13 +59,17 @@ impl Issuer {
     pub fn new(program: &Program) -> Issuer {
         let mut issuer = Issuer::default();
         let live = live_bytes(program);
-        let mut run = 0;
+        let (mut run, mut table) = (0, 0);
         for (index, step) in program.steps.iter().enumerate() {
             let slot = issuer.others.len();
             match step {
                 &Step::Copy { buffer, cycles, .. } => {
                     let bytes = aligned(program.buffers[buffer].size_bytes);
                     issuer.copies.push(Copy { step: index, buffer, user: slot, bytes, cycles });
+                    continue;
+                }
+                Step::LoadTable { cycles, .. } => {
+                    table = *cycles;
                     continue;
                 }
                 Step::Stripe(stripe) => issuer.loads.push(Some(Load::of(stripe))),
@@ -72,6 +79,7 @@ impl Issuer {
                 }
             }
             issuer.others.push(index);
+            issuer.tables.push(std::mem::take(&mut table));
             issuer.live.push(live[index]);
             issuer.run.push(run.min(slot));
         }
@@ -108,6 +116,9 @@ impl Issuer {
                 ready[copy.user] = Some(clock.copy(copy.cycles, slot - reserved));
                 places.push(IssueSlot { slot, reserved });
                 next = None;
+            }
+            if self.tables[slot] > 0 {
+                ready[slot] = Some(clock.table(self.tables[slot]));
             }
             match load {
                 Some(load) => clock.kernel(*load, ready[slot]),
