@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ethoscade.ir import Activation, AddAttrs, DType, MeanAttrs, Operator, PoolAttrs, Quantisation, Window
 from ethoscade.judge.reference.pooling import mean_multiplier
-from ethoscade.lowering import FAMILIES, lower, mean, support
+from ethoscade.lowering import lower, support
 from ethoscade.lowering.stage import Primitive, Stage
 from ethoscade.pipeline.partition import partition
 from ethoscade.target import ACCELERATORS
@@ -280,10 +280,6 @@ def test_each_input_of_a_concatenation_is_a_stage() -> None:
     stages = lower(graph, partition(graph, ACCELERATOR))
     assert [stage.inputs[0].tensor for stage in stages] == parts
     assert [(stage.output.tensor, stage.output.channels) for stage in stages] == [(out, (0, 19)), (out, (3, 19))]
-
-
-def test_families_are_complete() -> None:
-    assert FAMILIES["MEAN"].support is mean.support
 
 
 def scaled(kind: str, factor: float) -> GraphMaker:

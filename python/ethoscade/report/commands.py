@@ -9,7 +9,6 @@ import argparse
 import io
 import json
 import struct
-import sys
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -184,7 +183,7 @@ def supported_operators(args: argparse.Namespace) -> int:
     """`ethoscade supported-ops`."""
     if args.accelerator not in ACCELERATORS:
         raise ConfigError(f"unknown accelerator '{args.accelerator}'; known are {', '.join(ACCELERATORS)}")
-    rows = [(kind, _described(kind)) for kind in sorted(FAMILIES)]
+    rows = [(kind, FAMILIES[kind].runs_as) for kind in sorted(FAMILIES)]
     if args.markdown:
         text = "\n".join(["| operator | on the NPU as |", "| --- | --- |", *(f"| {k} | {d} |" for k, d in rows)])
     else:
@@ -193,12 +192,6 @@ def supported_operators(args: argparse.Namespace) -> int:
     report = {"schema_version": summary.SCHEMA_VERSION, "accelerator": args.accelerator, "operators": dict(rows)}
     _print(args, report, text)
     return DONE
-
-
-def _described(kind: str) -> str:
-    """The first sentence of the family's module, without the kind itself in front."""
-    text = " ".join((sys.modules[FAMILIES[kind].support.__module__].__doc__ or "").split("\n\n")[0].split())
-    return text.split(". ")[0].rstrip(".").removeprefix(f"{kind}: ")
 
 
 def _compile(args: argparse.Namespace) -> Compiled:

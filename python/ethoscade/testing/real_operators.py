@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
+
 import numpy as np
 
 from ..ir import Activation, Window
 from ..judge.reference.windows import correlate, output_size, pad_spatial, tap
+from ..operators import ACTIVATION_OPERATORS
 from .calibration import Real
 
 _BOUNDS = {
@@ -19,6 +23,12 @@ _BOUNDS = {
 def activate(x: Real, activation: Activation) -> Real:
     """`x` clamped to the activation's bounds."""
     return np.clip(x, *_BOUNDS[activation])
+
+
+UNARY: Mapping[str, Callable[[Real], Real]] = {
+    kind: partial(activate, activation=activation) for kind, activation in ACTIVATION_OPERATORS.items()
+}
+"""Kinds that are a function of each element of one input and have no options. Random networks draw all of them."""
 
 
 def conv(x: Real, weights: Real, bias: Real | None, window: Window) -> Real:
