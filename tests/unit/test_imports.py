@@ -74,7 +74,8 @@ BELOW: dict[str, set[str]] = {
         "pipeline.partition", "pipeline.compiled", "pipeline.compiler",
     },
     "report": {
-        "errors", "util.arguments", "util.files", "target", "ir", "frontend", "lowering", "memory.model", "memory",
+        "errors", "util.arguments", "util.files", "target", "ir", "operators", "frontend", "rewrites", "lowering",
+        "memory.model", "memory",
         "judge.verification", "codegen", "run.timing", "run.execution", "pipeline.explanation", "pipeline.compiled",
         "pipeline.compiler",
     },

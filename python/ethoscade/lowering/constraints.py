@@ -80,8 +80,8 @@ class FeatureMaps(Constraint):
 
     def __str__(self) -> str:
         return (
-            f"inputs and outputs are {named_types(self.types)} with one scale and zero point, and neither constants "
-            f"nor variables"
+            f"inputs and outputs are {named_types(self.types, 'or')} with one scale and zero point, and neither "
+            f"constants nor variables"
         )
 
     def _against(self, case: Case) -> str | None:
@@ -392,11 +392,11 @@ def axes_of(op: Operator) -> tuple[int, ...]:
     return op.attrs.axes if isinstance(op.attrs, _Over) else ()
 
 
-def named_types(types: Sequence[DType]) -> str:
-    """Types in words."""
-    return _listed([dtype.value for dtype in types])
+def named_types(types: Sequence[DType], word: str = "and") -> str:
+    """Types in words, with `word` before the last."""
+    return _listed([dtype.value for dtype in types], word)
 
 
-def _listed(values: Sequence[object]) -> str:
+def _listed(values: Sequence[object], word: str = "and") -> str:
     *front, last = map(str, values)
-    return f"{', '.join(front)} and {last}" if front else last
+    return f"{', '.join(front)} {word} {last}" if front else last

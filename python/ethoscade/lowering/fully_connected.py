@@ -103,7 +103,7 @@ DENSE_FAMILIES: Mapping[str, Family] = {
             constraints.Rule("the input is a whole number of rows", _rows),
             constraints.Sizes(_seen),
             constraints.Rule(
-                "uint8 has one scale for all weights, and one that the NPU rounds as LiteRT does", _single_rounding
+                "weights of uint8 have one scale, and the NPU rounds with it as LiteRT does", _single_rounding
             ),
         ),
         lower,

@@ -78,7 +78,7 @@ class ConstantBias(Constraint):
     types: tuple[DType, ...] = (DType.INT32, DType.INT64)
 
     def __str__(self) -> str:
-        return f"a bias is a constant of {named_types(self.types)}, of at most {self.most} in magnitude"
+        return f"a bias is a constant of {named_types(self.types, 'or')}, of at most {self.most} in magnitude"
 
     def _against(self, case: Case) -> str | None:
         _, weights, bias, _ = operands(case.graph, case.op)

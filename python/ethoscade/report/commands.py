@@ -27,10 +27,11 @@ from ..lowering import FAMILIES
 from ..pipeline.compiled import Compiled
 from ..pipeline.compiler import EPSILON as EPSILON
 from ..pipeline.compiler import compile, frontier
+from ..rewrites import FOLDED
 from ..run.execution import FAST_REGION, has_fast_memory, run_tflite, unplayable
 from ..target import ACCELERATORS
 from ..util.files import MANIFEST_SUFFIX, read_whole, refuse_same, strangers, write_together, write_whole
-from . import console, plot, summary, trace
+from . import console, plot, summary, support, trace
 
 DONE = 0
 FAULTY = 1
@@ -183,13 +184,16 @@ def supported_operators(args: argparse.Namespace) -> int:
     """`ethoscade supported-ops`."""
     if args.accelerator not in ACCELERATORS:
         raise ConfigError(f"unknown accelerator '{args.accelerator}'; known are {', '.join(ACCELERATORS)}")
-    rows = [(kind, FAMILIES[kind].runs_as) for kind in sorted(FAMILIES)]
-    if args.markdown:
-        text = "\n".join(["| operator | on the NPU as |", "| --- | --- |", *(f"| {k} | {d} |" for k, d in rows)])
-    else:
-        text = "\n".join(f"{kind:<20} {description}" for kind, description in rows)
-    text += "\n\nOther operators stay on the CPU; `ethoscade compile` gives the reason for each."
-    report = {"schema_version": summary.SCHEMA_VERSION, "accelerator": args.accelerator, "operators": dict(rows)}
+    text = support.page().rstrip() if args.markdown else support.text()
+    report = {
+        "schema_version": summary.SCHEMA_VERSION,
+        "accelerator": args.accelerator,
+        "operators": {kind: family.runs_as for kind, family in FAMILIES.items()},
+        "limits": {kind: support.lines(kind) for kind in FAMILIES},
+        "vanishing": dict(FOLDED),
+    }
+    if not args.markdown:
+        text += "\n\nOther operators stay on the CPU; `ethoscade compile` gives the reason for each."
     _print(args, report, text)
     return DONE
 

@@ -323,7 +323,7 @@ class ModelBuilder(ShapeRecorder):
 
     def unary(self, kind: str, x: Value, *, output: Quantisation | None = None, name: str | None = None) -> Value:
         """One of the kinds of `real_operators.UNARY`: a function of each element, without options."""
-        function = real.UNARY[kind]
+        function = real.UNARY[kind].compute
         return self._operator(kind, [x.index], x.shape, lambda: function(self._real(x)), output, {}, name, x.dtype)
 
     # Internals.

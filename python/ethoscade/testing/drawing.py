@@ -254,7 +254,7 @@ class Drawing:
                 x, x.quantisation if self.chance(0.05) and target is x.dtype else output, dtype=target
             )
         output = x.quantisation if self.chance(0.3) else self.quantisation(x)
-        kinds = tuple(UNARY)
+        kinds = [kind for kind, one in UNARY.items() if x.dtype in one.types]
         return self.builder.unary(kinds[self.integer(0, len(kinds) - 1)], x, output=output)
 
     def softmax(self, x: Value) -> Value:
