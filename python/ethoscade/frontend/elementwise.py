@@ -70,8 +70,15 @@ def softmax(site: Site) -> SoftmaxAttrs:
     return SoftmaxAttrs(beta)
 
 
+def dequantize(site: Site) -> Attrs:
+    """DEQUANTIZE. Converters leave shapes out behind what they do not know, so its two are not compared."""
+    site.count(1)
+    site.input(0, "input")
+    return None
+
+
 def rescaling(site: Site) -> Attrs:
-    """QUANTIZE and DEQUANTIZE: from one quantisation to another, from float to integers or back."""
+    """QUANTIZE, and what else makes of each element one of another quantisation and has no attributes."""
     site.count(1)
     ifm = site.input(0, "input")
     site.expect_shape(ifm.shape)
@@ -89,7 +96,7 @@ def activation(site: Site) -> Attrs:
 
 ELEMENTWISE_READERS: Mapping[str, Callable[[Site], Attrs]] = {
     "ADD": add,
-    "DEQUANTIZE": rescaling,
+    "DEQUANTIZE": dequantize,
     "FULLY_CONNECTED": fully_connected,
     "QUANTIZE": rescaling,
     "RELU": activation,

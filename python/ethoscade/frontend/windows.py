@@ -6,6 +6,7 @@ contradict.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -91,20 +92,21 @@ def check_scales(site: Site, ifm: Tensor, weights: Tensor) -> None:
 
 
 def check_bias(site: Site, ifm: Tensor, outputs: int) -> None:
-    """The bias (input 2), where there is one, has one element per output; of 8-bit feature maps it is int32.
+    """The bias (input 2) of 8-bit feature maps is a vector of int32, any other's has one element per output.
 
     Raises `ModelFormatError`.
     """
     bias = site.optional(2)
     if bias is None:
         return
-    if site.is_eight_bit(ifm, site.output) and bias.dtype is not DType.INT32:
+    eight_bit = site.is_eight_bit(ifm, site.output)
+    if eight_bit and bias.dtype is not DType.INT32:
         raise site.fail(
             f"has bias '{bias.name}' of type {bias.dtype.value}; with 8-bit feature maps it is int32",
             tensor=bias,
             value=bias.dtype.value,
         )
-    if bias.shape != (outputs,):
+    if bias.shape != (outputs,) and (eight_bit or math.prod(bias.shape) != outputs):
         raise site.fail(
             f"has bias '{bias.name}' of shape {list(bias.shape)}; it makes {outputs} outputs",
             tensor=bias,

@@ -35,7 +35,7 @@ class Unary:
 
 
 UNARY: Mapping[str, Unary] = {
-    kind: Unary(partial(activate, activation=activation)) for kind, activation in ACTIVATION_OPERATORS.items()
+    **{kind: Unary(partial(activate, activation=activation)) for kind, activation in ACTIVATION_OPERATORS.items()},
 }
 """By kind; random networks draw all of them."""
 
