@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...errors import ModelFormatError
-from ...ir import EIGHT_BIT, Array, DType, Graph, Operator, Tensor
+from ...ir import EIGHT_BIT, Array, DType, Graph, MeanAttrs, Operator, Tensor
 from ...operators import OPERATORS
 
 Inputs = Sequence["Array | None"]
@@ -73,7 +73,7 @@ def unscaled(graph: Graph, op: Operator) -> str | None:
 
 def averaged(graph: Graph, op: Operator) -> str | None:
     """As `eight_bit`, over some axis."""
-    return eight_bit(graph, op) or (None if getattr(op.attrs, "axes", ()) else "it averages over no axis")
+    return eight_bit(graph, op) or (None if op.attributes(MeanAttrs).axes else "it averages over no axis")
 
 
 def weighed(graph: Graph, op: Operator) -> str | None:
