@@ -118,11 +118,10 @@ def _is_short(make: _Maker, zeros: FeatureMap) -> FeatureMap:
 def _reciprocal(make: _Maker, total: FeatureMap, zeros: FeatureMap) -> FeatureMap:
     """1 / (half the sum, shifted to 2^30 or more), Q2.29: 48/17 - 32/17 * half, then three Newton steps."""
     half = make.wide(OperationKind.SHL, total, make.wide(OperationKind.SUB, zeros, 1, scaling=_AS_IS))
-    # 32/17 is 0x3C3C3C3C in Q2.29, and 48/17 half as much again.
-    low = make.wide(OperationKind.MINIMUM, total, 0x3C3C)
-    ratio = make.wide(OperationKind.ADD, make.wide(OperationKind.SHL, low, 16), low, scaling=_AS_IS)
-    offset = make.wide(OperationKind.MUL, ratio, 3, scaling=_high(1))
-    slope = make.wide(OperationKind.MUL, ratio, -1, scaling=_AS_IS)
+    # 32/17 is 0x3C3C3C3C in Q2.29, and 48/17 half as much again. The lesser of a sum and any such number is the number.
+    low = make.wide(OperationKind.MINIMUM, total, -0x3C3C)
+    slope = make.wide(OperationKind.ADD, make.wide(OperationKind.SHL, low, 16), low, scaling=_AS_IS)
+    offset = make.wide(OperationKind.MUL, slope, -3, scaling=_high(1))
     one = make.wide(OperationKind.SHL, make.wide(OperationKind.MINIMUM, total, 1 << 14), 15)
     x = make.wide(OperationKind.MUL, half, slope, scaling=_high(31))
     x = make.wide(OperationKind.ADD, x, offset, scaling=_AS_IS)
