@@ -1,15 +1,16 @@
 """SOFTMAX of 8-bit values over the last axis: a maximum, a table of exponentials, a sum and its reciprocal.
 
-Every row of the tensor is seen as a pixel. What is one number for each row lies in temporaries of one channel, so that
-stripes of rows pass through all operations but the first, which sees the channels as columns. The reciprocal is found
-by three Newton steps on half the sum, as the reference kernel does it; the constants of 32 bits that these take do not
-fit a scalar of the NPU, and are made of the sum, which is never small.
+The last axis is a pixel's channels; an image stays an image. Exponentials are looked up twice, on the way to their sum
+and to the result, so that stripes pass both ways and nobody keeps 32 bits for every value. What is one number for each
+pixel in between is seen as the channels of a single one, as the NPU works on many channels at a time. The reciprocal is
+found by three Newton steps on half the sum, as the reference kernel does it; the constants of 32 bits that these take
+do not fit a scalar of the NPU, and are made of the sum, which is never small.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -70,25 +71,28 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     op = graph.operators[op_index]
     source, target = op.input(0), op.outputs[0]
     rows, channels = _shape(graph, op)
-    dtype = graph.tensors[source].dtype
+    dtype, shape = graph.tensors[source].dtype, graph.tensors[source].shape
+    plane = views.image_shape(shape)[:2] if len(shape) <= 4 else (rows, 1)
     make = _Maker(op.name, op_index, builder)
-    ifm = builder.view(source, (rows, 1, channels), zero_point=0)
+    ifm = builder.view(source, (*plane, channels), zero_point=0)
 
     # The distance from a row's maximum is what the table is asked for.
     largest = make.maximum(builder.view(source, (rows, channels, 1), zero_point=0), dtype)
-    table = np.array(_exponentials(graph, op)[::-1], "<i4").tobytes()
-    exps = make.wide(OperationKind.SUB, ifm, largest, scaling=_AS_IS, function=Table(table), zero_point=127)
-    total = make.sum(make.wide(OperationKind.SHR, exps, _SUM_BITS))
+    largest = replace(largest, shape=(*plane, 1))
+    table = Table(np.array(_exponentials(graph, op)[::-1], "<i4").tobytes())
+    total = make.sum(make.wide(OperationKind.SHR, make.looked_up(ifm, largest, table), _SUM_BITS))
+    total = replace(total, shape=(1, 1, rows))
     zeros = make.wide(OperationKind.CLZ, total)
     inverse = _reciprocal(make, total, zeros)
     if channels > _CHANNELS_OF_SHORT_SHIFTS:
         inverse = make.wide(OperationKind.MUL, inverse, _is_short(make, zeros), scaling=_AS_IS)
-    # inverse is Q2.29 of 2^31 over the sum without its leading zeros: twice that, as the product has 31 bits less.
-    product = make.wide(OperationKind.MUL, exps, inverse, scaling=_high(30))
     shift = make.wide(OperationKind.SUB, zeros, _SUM_BITS + 31 - 8, scaling=_AS_IS, swap_operands=True)
     if channels > _CHANNELS_OF_SHORT_SHIFTS:
         shift = make.wide(OperationKind.MINIMUM, shift, 31)
-    ofm = builder.view(target, (rows, 1, channels), zero_point=dtype.limits[0])
+    inverse, shift = (replace(view, shape=(*plane, 1)) for view in (inverse, shift))
+    # inverse is Q2.29 of 2^31 over the sum without its leading zeros: twice that, as the product has 31 bits less.
+    product = make.wide(OperationKind.MUL, make.looked_up(ifm, largest, table), inverse, scaling=_high(30))
+    ofm = builder.view(target, (*plane, channels), zero_point=dtype.limits[0])
     make.operation(OperationKind.SHR, product, shift, ofm)
 
 
@@ -146,6 +150,10 @@ class _Maker:
         compute = Compute(self._name, views.axes(ofm.shape), (Axis("ic", depth, True),), (read,))
         self._add(OperationKind.SUM_OVER_DEPTH, ifm, None, ofm, compute, views.POINT, UNSCALED)
         return ofm
+
+    def looked_up(self, ifm: FeatureMap, largest: FeatureMap, table: Table) -> FeatureMap:
+        """What a table of 256 entries of 32 bits has for each value's distance from the largest of its pixel."""
+        return self.wide(OperationKind.SUB, ifm, largest, scaling=_AS_IS, function=table, zero_point=127)
 
     def wide(
         self,
