@@ -1,11 +1,17 @@
-"""Pages that speak of rooms: what they name is there, and the floors are those of the import table."""
+"""Pages that speak of rooms: what they name is there, and the drawings of rooms are those of the import table."""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
-from test_imports import BELOW, PACKAGE, ROOT, room
+from rooms import BELOW, RUST_BELOW, room
+from test_imports import PACKAGE, ROOT
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+import room_diagram
 
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
@@ -34,15 +40,27 @@ def test_rooms_of_the_map_exist() -> None:
     assert files == {room(unit) for unit in BELOW} | {"_core"}
 
 
-def test_floors_of_the_map() -> None:
-    """A room imports only rooms of floors above its own line, as the page says."""
-    diagram = ARCHITECTURE.split("Rooms from the ground up")[1].split("```")[1]
-    lines = [re.sub(r"\([^)]*\)", "", line).split() for line in diagram.strip().splitlines()]
-    floor = {name: number for number, line in enumerate(lines) for name in line}
-    assert set(floor) == {room(unit) for unit in BELOW}
-    for unit, below in BELOW.items():
-        for other in {room(name) for name in below} - {"_core", room(unit)}:
-            assert floor[other] < floor[room(unit)], f"{unit} imports {other}"
+def test_the_drawings_of_the_rooms_are_those_of_the_tables() -> None:
+    """Run `python tools/room_diagram.py` where this fails."""
+    drawings = room_diagram.written()
+    for path, text in drawings.items():
+        assert path.read_text(encoding="utf-8") == text, path.name
+        assert f"docs/{path.name}" in ARCHITECTURE
+    python, rust = (re.findall(r">([^<>]+)</text>", text) for text in drawings.values())
+    assert {room(unit) for unit in BELOW} - {"errors", "util"} <= set(python)
+    assert set(RUST_BELOW) - {"util"} <= set(rust)
+
+
+def test_a_room_is_drawn_above_all_that_it_imports() -> None:
+    for rooms in (room_diagram.python_rooms(), room_diagram.rust_rooms()):
+        floor = room_diagram.floors(rooms)
+        assert all(floor[below] < floor[name] for name, all_below in rooms.items() for below in all_below)
+        assert min(floor.values()) == 0
+
+
+def test_arrows_leave_out_what_others_imply() -> None:
+    rooms = {"a": set(), "b": {"a"}, "c": {"a", "b"}, "d": {"a"}, "e": {"c", "d", "a"}}
+    assert room_diagram.arrows(rooms) == [("b", "a"), ("c", "b"), ("d", "a"), ("e", "c"), ("e", "d")]
 
 
 def test_every_word_of_the_glossary_stands_once() -> None:

@@ -1,22 +1,21 @@
-"""docs/worked-example.md and its drawings are what `tools/worked_example.py` writes, and say what a reader can check."""
+"""docs/worked-example.md and its drawings are what `tools/worked_example.py` writes, and their sums are right."""
 
 from __future__ import annotations
 
 import re
 import sys
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import ethoscade
 import pytest
 from ethoscade import BudgetError
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 import worked_example
 
-PAGE = ROOT / "docs" / "worked-example.md"
+PAGE = worked_example.ROOT / "docs" / "worked-example.md"
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def test_the_example_is_as_it_is_written(written: dict[Path, str]) -> None:
 def test_drawings_are_svg_for_light_and_dark_pages(written: dict[Path, str]) -> None:
     drawings = [text for path, text in written.items() if path.suffix == ".svg"]
     for text in drawings:
-        assert ElementTree.fromstring(text).tag.endswith("svg")
+        assert ET.fromstring(text).tag.endswith("svg")
         assert "prefers-color-scheme: dark" in text
 
 
