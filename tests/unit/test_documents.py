@@ -20,7 +20,32 @@ GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 def rows(text: str) -> list[list[str]]:
     """The cells of all tables, without heads and rules."""
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
-    return [row for row in found if row[0] not in ("word", "room") and not row[0].startswith("---")]
+    return [row for row in found if row[0] not in ("word", "room", "page") and not row[0].startswith("---")]
+
+
+def anchor(heading: str) -> str:
+    """The name by which a link finds a heading."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def test_links_lead_somewhere() -> None:
+    """Every relative link and picture of every page, with the heading that it names."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    headings = {
+        page: {anchor(h) for h in re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)}
+        for page in pages
+    }
+    count = 0
+    for page in pages:
+        for link in re.findall(r"(?:\]\(|src=\")([^)\s\"]+)", page.read_text(encoding="utf-8")):
+            if "://" in link:
+                continue
+            path, _, name = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists(), f"{page.name}: {link}"
+            assert not name or name in headings[target], f"{page.name}: {link}"
+            count += 1
+    assert count > 40
 
 
 def python_rooms() -> list[str]:
