@@ -15,7 +15,8 @@ pub use table::{Candidate, PlanTable};
 pub use ways::Cycles;
 
 use crate::cost::Costs;
-use crate::model::graph::{CascaderGraph, PartId};
+use crate::model::graph::CascaderGraph;
+use crate::model::ids::PartId;
 use crate::plans::live_bytes::LiveBytes;
 use crate::plans::options::{Copies, Options};
 use crate::plans::prefix_fronts::Known;
@@ -26,9 +27,6 @@ use crate::util::pareto::{keep_front, thin, FrontBuilder};
 use grower::Grower;
 use table::Node;
 use ways::{Way, Ways};
-
-/// The tiling under which rows of whole tensors appear and die in order.
-const WHOLE_ROWS: Tiling = Tiling { roll: Axis::Height, tiles: 1 };
 
 /// Enumerate Plans for all groups under one view of copies; `limit_bytes` is a memory beyond which a cascade is of no use.
 pub fn enumerate(
@@ -42,13 +40,13 @@ pub fn enumerate(
     let mut table = PlanTable::default();
     let mut crowd = FrontBuilder::default();
     let mut ways = Ways::new(graph, copies, costs);
-    for last in 0..graph.parts.len() as PartId {
+    for last in graph.parts.ids() {
         interrupt::ask();
         let mut found = vec![alone(graph, last, &mut ways, &mut table)];
         let mut known = [Known::default(), Known::default()];
         let single: Vec<&Candidate> = found[0].iter().collect();
         for (known, prefixes) in known.iter_mut().zip([&table.growing, &table.steady]) {
-            known.add(prefixes.of(last as usize), &single);
+            known.add(prefixes.before(last), &single);
         }
         let firsts = firsts(graph, last, options);
         let sinks: Vec<PartId> = firsts.iter().map(|&first| sink(graph, first, last)).collect();
@@ -72,10 +70,10 @@ pub fn enumerate(
 
 /// Plans of a group of one whose Part is not striped.
 fn alone(graph: &CascaderGraph, part: PartId, ways: &mut Ways, table: &mut PlanTable) -> Vec<Candidate> {
-    let whole_bytes = LiveBytes::new(graph, part, part, WHOLE_ROWS.roll).whole_bytes();
-    let stripe = graph.kernel(part).map_or(1, |_| graph.tensors[graph.output(part) as usize].plane[0]);
+    let whole_bytes = LiveBytes::new(graph, part, part, Tiling::WHOLE_ROWS.roll).whole_bytes();
+    let stripe = graph.kernel(part).map_or(1, |_| graph.tensors[graph.output(part)].plane[0]);
     let candidate = |Way { staging, staged_bytes, cycles, kernels }| Candidate {
-        tiling: WHOLE_ROWS,
+        tiling: Tiling::WHOLE_ROWS,
         node: table.push(Node { stripe, staging, rolling_bytes: 0, next: None }),
         bytes: whole_bytes + staged_bytes,
         cycles,
@@ -89,7 +87,7 @@ fn alone(graph: &CascaderGraph, part: PartId, ways: &mut Ways, table: &mut PlanT
 /// First Parts of the groups that end with Part `last`, its own first: no others where an operator runs elsewhere.
 fn firsts(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<PartId> {
     let npu = |part| graph.kernel(part).is_some();
-    let firsts = (0..=last).rev().take(options.max_group.max(1));
+    let firsts = PartId(0).through(last).rev().take(options.max_group.max(1));
     firsts.take_while(|&first| first == last || npu(first) && npu(last)).collect()
 }
 
@@ -99,7 +97,7 @@ fn tilings(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<Tiling
     if graph.kernel(last).is_none() {
         return Vec::new();
     }
-    let plane = graph.tensors[graph.output(last) as usize].plane;
+    let plane = graph.tensors[graph.output(last)].plane;
     let mut found = Vec::new();
     for roll in [Axis::Height, Axis::Width] {
         // Rolling along the shorter axis keeps longer lines; it only pays for planes wider than high.
@@ -119,17 +117,17 @@ fn tilings(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<Tiling
 /// in between is read after it; `first` where the output is not the group's alone.
 fn sink(graph: &CascaderGraph, first: PartId, last: PartId) -> PartId {
     let readers_end = |part: PartId| {
-        let readers = &graph.consumers[graph.output(part) as usize];
+        let readers = &graph.consumers[graph.output(part)];
         readers.iter().copied().rfind(|&reader| reader <= last)
     };
     if graph.kernel(first).is_none() || graph.outlives(graph.output(first), last) {
         return first;
     }
     let Some(mut sink) = readers_end(first) else { return first };
-    let mut part = first + 1;
+    let mut part = first.after(1);
     while part < sink {
         sink = sink.max(readers_end(part).unwrap_or(part));
-        part += 1;
+        part = part.after(1);
     }
     sink
 }
