@@ -1,12 +1,13 @@
 //! The slot at which each copy of constants is issued, for a limit of memory.
 //!
-//! A program is two queues: the copies, and everything else ("kernels" here, calls of CPU operators among them). Slot `s` is
-//! the place right before kernel `s`. Copy `i` has `b_i` bytes and is used by kernel `u_i`.
+//! A program is two queues: the copies, and everything else ("kernels" here, calls of CPU operators among them). Slot
+//! `s` is the place right before kernel `s`. Copy `i` has `b_i` bytes and is used by kernel `u_i`.
 //!
 //! State: the kernel that is next, the copy that is next, a clock, and the bytes in use at each kernel, `live_j`.
-//! Step: `reserved_i` is the least `r` of `max(latest_i - 2, run_i)..=u_i` with `live_j + b_i <= limit` for all `r <= j < u_i`. From
-//! then on the bytes are the copy's own, and two kernels later, when no kernel in flight can still use them, the copy may
-//! be issued; it waits as long as the copy before it would hold up the front end, but not beyond `u_i`.
+//! Step: `reserved_i` is the least `r` of `max(latest_i - 2, run_i)..=u_i` with `live_j + b_i <= limit` for all
+//! `r <= j < u_i`. From then on the bytes are the copy's own, and two kernels later, when no kernel in flight can
+//! still use them, the copy may be issued; it waits as long as the copy before it would hold up the front end, but
+//! not beyond `u_i`.
 //! Invariant: `live_j` never exceeds the limit, or what it was before copies were issued early.
 //! Cost: one pass over the kernels, and for each copy one over the slots from `reserved_i` to `u_i`.
 //!
@@ -137,7 +138,8 @@ impl Issuer {
 
 /// What tells from when on a copy's constants have room.
 pub trait Memory {
-    /// The first slot from `least` on such that there is room for the constants of copy `index` from it until their use.
+    /// The first slot from `least` on such that there is room for the constants of copy `index` from it until their
+    /// use.
     fn free_from(&mut self, index: usize, copy: &Copy, least: usize) -> usize;
     /// Give the copy its room from slot `reserved` on.
     fn take(&mut self, index: usize, copy: &Copy, reserved: usize);

@@ -1,13 +1,15 @@
 //! The latest slot at which each copy may be issued so that it, and all copies behind it, are done in time.
 //!
-//! Slot `s` is the place right before kernel `s`. Copy `i` takes `t_i` cycles and is used by kernel `u_i` of an NPU run that
-//! begins at slot `run_i`. Copies run one after the other, in the order of their use.
+//! Slot `s` is the place right before kernel `s`. Copy `i` takes `t_i` cycles and is used by kernel `u_i` of an NPU
+//! run that begins at slot `run_i`. Copies run one after the other, in the order of their use.
 //!
 //! State: `x_ij`, cycles of copy `i` that run beside kernel `j`.
 //! Invariant: `sum_i x_ij <= room_j`, where `room_j` is what kernel `j` leaves to copies; `x_ij > 0` only for
-//! `run_i <= j < u_i`; copy `i` is late if `g_i = sum_j x_ij < t_i`. No copy is late that another choice would have in time.
+//! `run_i <= j < u_i`; copy `i` is late if `g_i = sum_j x_ij < t_i`. No copy is late that another choice would have
+//! in time.
 //! Result: with `U(s) = sum_(j < s) sum_i x_ij`, copy `i` begins beside kernel `begin_i`, the least `s` with
-//! `U(s + 1) > sum_(k < i) g_k`, and `latest_i = min(begin_i + 2 - spare, u_i)`; `run_i` if it or one behind it is late.
+//! `U(s + 1) > sum_(k < i) g_k`, and `latest_i = min(begin_i + 2 - spare, u_i)`; `run_i` if it or one behind it is
+//! late.
 //! Cost: each kernel enters and leaves a heap once, `(n + m) log n` for `n` kernels and `m` copies.
 //!
 //! Owns these slots and how kernels' time is shared out. Knows nothing of memory: `issue` waits for that.
@@ -20,9 +22,9 @@ use crate::model::device::KERNELS_IN_FLIGHT;
 use crate::schedule::estimate::Load;
 
 impl Issuer {
-    /// Decide the latest start of each copy. Three ways are compared by the cycles that they take with unlimited memory: all
-    /// copies as late as possible; beside the kernels that they slow down least, which is earlier; and these one slot
-    /// earlier still, because kernels that are slowed down end late.
+    /// Decide the latest start of each copy. Three ways are compared by the cycles that they take with unlimited
+    /// memory: all copies as late as possible; beside the kernels that they slow down least, which is earlier; and
+    /// these one slot earlier still, because kernels that are slowed down end late.
     pub fn find_latest_starts(&mut self) {
         let mut ways = vec![self.wanted(|_| 0, 0)];
         for spare in [0, 1] {
@@ -126,7 +128,7 @@ mod tests {
 
     #[test]
     fn copies_run_late_or_beside_kernels_that_they_slow_down_least() {
-        // It runs beside the third kernel, or the first, and is issued two slots later; with a slot to spare, one later.
+        // It runs beside the last kernel or the first, and is issued two slots later; with a slot to spare, one later.
         let one = issuer(&[80]);
         let ways = [one.wanted(|_| 0, 0), one.wanted(Load::burden, 0), one.wanted(Load::burden, 1)];
         assert_eq!(ways, [vec![4], vec![2], vec![1]]);

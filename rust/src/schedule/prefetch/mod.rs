@@ -1,7 +1,7 @@
 //! Copies of constants issued early, so that they run beside the kernels before their use.
 //!
-//! `latest_start` says from which step on each copy is wanted, `issue` when memory and the transfers before it let it be issued,
-//! `holes` where in the arena of a placed program there is room for it.
+//! `latest_start` says from which step on each copy is wanted, `issue` when memory and the transfers before it let it
+//! be issued, `holes` where in the arena of a placed program there is room for it.
 //! Owns the limits on memory worth trying for that, and the program that comes of it. The times are `estimate`'s.
 
 mod holes;
@@ -15,7 +15,8 @@ use crate::schedule::lifetimes::set_lifetimes;
 use holes::{Arena, Holes};
 use issue::{live_bytes, IssueSlot, Issuer};
 
-/// One limit that is tried is lower than the program's own peak, by one part in this many: early copies are hard to place.
+/// One limit that is tried is lower than the program's own peak, by one part in this many: early copies are hard to
+/// place.
 const LEAN: u64 = 4;
 /// How often geometric means are put between neighbouring limits.
 const HALVINGS: u32 = 3;
@@ -76,8 +77,8 @@ struct Filled<'a> {
 }
 
 impl Filling {
-    /// Of a program whose copies stand right before their first use; None if it has none. The placement may be that of the
-    /// same program with its copies issued early.
+    /// Of a program whose copies stand right before their first use; None if it has none. The placement may be that
+    /// of the same program with its copies issued early.
     pub fn new(program: &Program, placed: Placement) -> Option<Filling> {
         let issuer = with_latest_starts(program);
         if issuer.copies.is_empty() {
@@ -92,8 +93,8 @@ impl Filling {
         self.issuer.issued(room_bytes).cycles
     }
 
-    /// Bytes of the arena and estimated cycles with copies issued into the free ranges of its first `room_bytes`, which are
-    /// at least the bytes of the placement.
+    /// Bytes of the arena and estimated cycles with copies issued into the free ranges of its first `room_bytes`,
+    /// which are at least the bytes of the placement.
     pub fn sketch(&self, room_bytes: u64) -> (u64, u64) {
         let filled = self.fill(room_bytes);
         let constants = filled.holes.end();
@@ -141,9 +142,9 @@ pub struct Sketch {
     pub cycles: u64,
 }
 
-/// What a program takes under each limit for early copies that is worth trying: none, limits in even ratios from the program's
-/// own peak up to where every copy is in time, and those of `extra`. Ascending in limits; one that is no faster than a lower
-/// one is left out.
+/// What a program takes under each limit for early copies that is worth trying: none, limits in even ratios from the
+/// program's own peak up to where every copy is in time, and those of `extra`. Ascending in limits; one that is no
+/// faster than a lower one is left out.
 pub fn sketches(program: &Program, extra: &[u64]) -> Vec<Sketch> {
     let issuer = with_latest_starts(program);
     let (own, cycles) = (peak_bytes(program), total_cycles(program));
