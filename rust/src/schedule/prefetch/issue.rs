@@ -3,13 +3,13 @@
 //! A program is two queues: the copies, and everything else ("kernels" here, calls of CPU operators among them). Slot
 //! `s` is the place right before kernel `s`. Copy `i` has `b_i` bytes and is used by kernel `u_i`.
 //!
-//! State: the kernel that is next, the copy that is next, a clock, and the bytes in use at each kernel, `live_j`.
-//! Step: `reserved_i` is the least `r` of `max(latest_i - 2, run_i)..=u_i` with `live_j + b_i <= limit` for all
-//! `r <= j < u_i`. From then on the bytes are the copy's own, and two kernels later, when no kernel in flight can
-//! still use them, the copy may be issued; it waits as long as the copy before it would hold up the front end, but
-//! not beyond `u_i`.
-//! Invariant: `live_j` never exceeds the limit, or what it was before copies were issued early.
-//! Cost: one pass over the kernels, and for each copy one over the slots from `reserved_i` to `u_i`.
+//! - State: the kernel that is next, the copy that is next, a clock, and the bytes in use at each kernel, `live_j`.
+//! - Step: `reserved_i` is the least `r` of `max(latest_i - 2, run_i)..=u_i` with `live_j + b_i <= limit` for all
+//!   `r <= j < u_i`. From then on the bytes are the copy's own, and two kernels later, when no kernel in flight can
+//!   still use them, the copy may be issued; it waits as long as the copy before it would hold up the front end, but
+//!   not beyond `u_i`.
+//! - Invariant: `live_j` never exceeds the limit, or what it was before copies were issued early.
+//! - Cost: one pass over the kernels, and for each copy one over the slots from `reserved_i` to `u_i`.
 //!
 //! Owns both queues. The latest starts are `latest_start`'s; where there is room is told by a `Memory`.
 

@@ -3,14 +3,14 @@
 //! Slot `s` is the place right before kernel `s`. Copy `i` takes `t_i` cycles and is used by kernel `u_i` of an NPU
 //! run that begins at slot `run_i`. Copies run one after the other, in the order of their use.
 //!
-//! State: `x_ij`, cycles of copy `i` that run beside kernel `j`.
-//! Invariant: `sum_i x_ij <= room_j`, where `room_j` is what kernel `j` leaves to copies; `x_ij > 0` only for
-//! `run_i <= j < u_i`; copy `i` is late if `g_i = sum_j x_ij < t_i`. No copy is late that another choice would have
-//! in time.
-//! Result: with `U(s) = sum_(j < s) sum_i x_ij`, copy `i` begins beside kernel `begin_i`, the least `s` with
-//! `U(s + 1) > sum_(k < i) g_k`, and `latest_i = min(begin_i + 2 - spare, u_i)`; `run_i` if it or one behind it is
-//! late.
-//! Cost: each kernel enters and leaves a heap once, `(n + m) log n` for `n` kernels and `m` copies.
+//! - State: `x_ij`, cycles of copy `i` that run beside kernel `j`.
+//! - Invariant: `sum_i x_ij <= room_j`, where `room_j` is what kernel `j` leaves to copies; `x_ij > 0` only for
+//!   `run_i <= j < u_i`; copy `i` is late if `g_i = sum_j x_ij < t_i`. No copy is late that another choice would have
+//!   in time.
+//! - Result: with `U(s) = sum_(j < s) sum_i x_ij`, copy `i` begins beside kernel `begin_i`, the least `s` with
+//!   `U(s + 1) > sum_(k < i) g_k`, and `latest_i = min(begin_i + 2 - spare, u_i)`; `run_i` if it or one behind it is
+//!   late.
+//! - Cost: each kernel enters and leaves a heap once, `(n + m) log n` for `n` kernels and `m` copies.
 //!
 //! Owns these slots and how kernels' time is shared out. Knows nothing of memory: `issue` waits for that.
 
