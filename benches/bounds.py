@@ -47,7 +47,7 @@ def rows(models: list[Model]) -> Iterator[str]:
     """Row bounds and our floors."""
     yield f"{'KiB':<34}{'published':>10}{'walked':>8}{'our floor':>10}{'floor/walked':>13}"
     for model, network, curve in models:
-        plain, walked = plain_bound(main_path(network.stages)), walked_bound(network.problem)
+        plain, walked = plain_bound(main_path(network.npu.operations)), walked_bound(network.problem)
         ratio = curve.floor_bytes / walked
         yield f"{model.stem:<34}{kib(plain):>10}{kib(walked):>8}{kib(curve.floor_bytes):>10}{ratio:>13.3f}"
 

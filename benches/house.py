@@ -134,17 +134,15 @@ def rust_functions(path: Path) -> list[tuple[int, str]]:
     return found
 
 
+TYPE = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|type) (\w+)", re.MULTILINE)
+ASSOCIATED = {"Item", "IntoIter", "Output", "Target"}
+
+
 def planner_names_twice(files: Mapping[Module, Path]) -> int:
     """Types of the planner that have a name in common with another one of it."""
-    names: Counter[str] = Counter()
-    for module, path in files.items():
-        if module[0] not in ("npu", "usmp", "python"):
-            names.update(
-                re.findall(
-                    r"^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|type) (\w+)", rust_code(path), re.MULTILINE
-                )
-            )
-    return sum(count > 1 for name, count in names.items() if name not in ("Item", "IntoIter", "Output", "Target"))
+    planner = [path for module, path in files.items() if module[0] not in ("npu", "usmp", "python")]
+    names = Counter(name for path in planner for name in TYPE.findall(rust_code(path)))
+    return sum(count > 1 for name, count in names.items() if name not in ASSOCIATED)
 
 
 def python_names_twice(files: Mapping[Module, Path]) -> int:

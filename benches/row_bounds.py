@@ -13,22 +13,23 @@ from __future__ import annotations
 import functools
 
 from ethoscade import _core
-from ethoscade.lowering.stage import Primitive, Stage
+from ethoscade.lowering.npu import NpuOperation, OperationKind
 from ethoscade.scheduling.problem import Problem
 
 # --- the plain count --------------------------------------------------------------------------------------------------
 
 
-def main_path(stages: tuple[Stage, ...]) -> list[Stage]:
-    """The longest chain of stages that ends in the last one; the adds on it left out."""
-    makers = {stage.output.tensor: stage for stage in stages}
+def main_path(operations: tuple[NpuOperation, ...]) -> list[NpuOperation]:
+    """The longest chain of operations that ends in the last one; the adds on it left out."""
+    makers = {operation.ofm.tensor: operation for operation in operations}
 
     @functools.cache
-    def path(stage: Stage) -> tuple[Stage, ...]:
-        before = (path(makers[view.tensor]) for view in stage.inputs if view.tensor in makers)
-        return (*max(before, key=len, default=()), stage)
+    def path(operation: NpuOperation) -> tuple[NpuOperation, ...]:
+        before = (path(makers[view.tensor]) for view in operation.inputs if view.tensor in makers)
+        return (*max(before, key=len, default=()), operation)
 
-    return [stage for stage in max((path(stage) for stage in stages), key=len) if stage.primitive is not Primitive.ADD]
+    longest = max((path(operation) for operation in operations), key=len)
+    return [operation for operation in longest if operation.kind is not OperationKind.ADD]
 
 
 def row_bytes(shape: tuple[int, int, int]) -> int:
@@ -36,21 +37,21 @@ def row_bytes(shape: tuple[int, int, int]) -> int:
     return shape[1] * shape[2]
 
 
-def plain_group(chain: list[Stage]) -> int:
+def plain_group(chain: list[NpuOperation]) -> int:
     """Bytes of a chain that runs as one group."""
-    made, read = chain[-1].output.shape, chain[0].inputs[0].shape
-    between = [(stage.inputs[0].shape, stage.window.kernel_h) for stage in chain[1:]]
+    made, read = chain[-1].ofm.shape, chain[0].inputs[0].shape
+    between = [(operation.inputs[0].shape, operation.window.kernel_h) for operation in chain[1:]]
     inner = sum(min(kernel, shape[0]) * row_bytes(shape) for shape, kernel in between)
     peak = read[0] * row_bytes(read)
     for row in range(made[0]):
         oldest = row
-        for stage in reversed(chain):
-            oldest = max(oldest * stage.window.stride_h - stage.window.pad_top, 0)
+        for operation in reversed(chain):
+            oldest = max(oldest * operation.window.stride_h - operation.window.pad_top, 0)
         peak = max(peak, (read[0] - oldest) * row_bytes(read) + (row + 1) * row_bytes(made))
     return peak + inner
 
 
-def plain_bound(chain: list[Stage]) -> int:
+def plain_bound(chain: list[NpuOperation]) -> int:
     """The least over all partitions of a chain."""
     best = [0]
     for last in range(len(chain)):

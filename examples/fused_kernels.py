@@ -13,8 +13,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation
 from ethoscade.pipeline.compiler import explore
 from ethoscade.pipeline.planning import Outline, prepare
-from ethoscade.scheduling.program import BufferKind
-from ethoscade.scheduling.schedule import Proposal, from_proposal, lower_schedule
+from ethoscade.scheduling.schedule import Proposal, arrange
 from ethoscade.testing import ModelBuilder
 
 
@@ -35,18 +34,18 @@ def bottlenecks() -> bytes:
 
 def describe(outline: Outline, proposal: Proposal) -> None:
     """Print each Plan of a Proposal as the kernel that it is."""
-    program, _ = lower_schedule(outline.problem, from_proposal(outline.problem, proposal))
+    program = arrange(outline.problem, proposal).program
     print(f"{proposal.sram_bytes:>9,} bytes  {proposal.cycles:>9,} cycles")
     for plan in proposal.plans:
         parts = range(plan.first, plan.last + 1)
-        names = [outline.stages[outline.problem.parts[part][1]].name for part in parts]
+        names = [outline.npu.operations[outline.problem.parts[part][1]].name for part in parts]
         rows = [
             f"{name} {stripe}{' staged' if staging != 'in_place' else ''}"
             for name, stripe, staging in zip(names, plan.stripes, plan.staging, strict=True)
         ]
         print(f"    kernel: {', '.join(rows)} ({'rows' if plan.roll == 'height' else 'columns'} at a time)")
     for buffer in program.buffers:
-        if buffer.kind is BufferKind.ROLLING:
+        if buffer.kind == "rolling":
             print(f"    keeps {buffer.size_bytes:>7,} bytes: {buffer.name}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from ethoscade import Curve, DeviceDescription, _core
-from ethoscade.lowering.stage import Primitive, Stage
+from ethoscade.lowering.npu import NpuOperation, OperationKind
 from ethoscade.pipeline.compiler import explore
 from ethoscade.pipeline.planning import Outline
 from ethoscade.scheduling import schedule as scheduling
@@ -36,13 +36,13 @@ def resource_bound(outline: Outline) -> Fraction:
     The largest of them where a DMA engine moves data, their sum where whoever computes does.
     """
     device = outline.device
-    engines = [_engine_bound(outline.stages, device, index) for index in range(len(device.engines))]
+    engines = [_engine_bound(outline.npu.operations, device, index) for index in range(len(device.engines))]
     memories = [memory for memory in (device.arena, device.spill) if memory is not None]
-    results = sum(stage.output.size_bytes for stage in outline.stages)
+    results = sum(operation.ofm.size_bytes for operation in outline.npu.operations)
     constants = sum(
-        stage.weights.values.size + 10 * stage.weights.bias.size
-        for stage in outline.stages
-        if stage.weights is not None
+        operation.weights.values.size + 10 * operation.weights.bias.size
+        for operation in outline.npu.operations
+        if operation.weights is not None
     )
     moved = [
         constants / Fraction(*device.constants.bytes_per_cycle),
@@ -51,16 +51,16 @@ def resource_bound(outline: Outline) -> Fraction:
     return max(*engines, *moved) if device.dma is not None else sum(engines + moved, Fraction())
 
 
-def _engine_bound(stages: tuple[Stage, ...], device: DeviceDescription, index: int) -> Fraction:
+def _engine_bound(operations: tuple[NpuOperation, ...], device: DeviceDescription, index: int) -> Fraction:
     """Cycles of what only this engine can do."""
     cycles = Fraction()
-    for stage in stages:
-        primitive = "average_pool" if stage.primitive is Primitive.IDENTITY else stage.primitive.value
-        able = [i for i, engine in enumerate(device.engines) if primitive in engine.rates]
+    for operation in operations:
+        kind = operation.kind.value
+        able = [i for i, engine in enumerate(device.engines) if kind in engine.rates]
         if able == [index]:
-            height, width, depth = stage.output.shape
-            work = height * width * depth * stage.window.kernel_h * stage.window.kernel_w
-            if stage.primitive is Primitive.CONVOLUTION:
-                work *= stage.inputs[0].shape[2]
-            cycles += work / Fraction(*device.engines[index].rates[primitive])
+            height, width, depth = operation.ofm.shape
+            work = height * width * depth * operation.window.kernel_h * operation.window.kernel_w
+            if operation.kind is OperationKind.CONVOLUTION:
+                work *= operation.inputs[0].shape[2]
+            cycles += work / Fraction(*device.engines[index].rates[kind])
     return cycles

@@ -44,7 +44,7 @@ def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:
     scheduling.prove(network.problem, schedule)
     placement = scheduling.arrange(network.problem, schedule)
     program = placement.program
-    check_program(network.stages, program)
+    check_program(network.npu.operations, program)
     offsets = dict(enumerate(placement.offsets))
     check_placed(network, program, offsets)
     artifact = emit(network, program, offsets, placement.arena_bytes)

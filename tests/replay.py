@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from ethoscade.lowering.stage import FeatureMap, Layout, Primitive, Stage
+from ethoscade.lowering.npu import FeatureMap, Layout, NpuOperation
 from ethoscade.pipeline.compiler import Network
-from ethoscade.scheduling.program import BufferKind, CallOperator, CopyConstants, Program, ProgramBuffer, Slab, Stripe
+from ethoscade.scheduling.program import CallOperator, CopyConstants, Program, ProgramBuffer, Slab, Stripe
 
 _NOTHING = -1
 
@@ -18,12 +18,12 @@ Content = tuple[int, np.ndarray, np.ndarray]
 """Buffer, bytes in it, and which bytes of their tensor lie there."""
 
 
-def pixels_read(stage: Stage, output: Slab, axis: int) -> tuple[set[int], int, int]:
+def pixels_read(operation: NpuOperation, output: Slab, axis: int) -> tuple[set[int], int, int]:
     """Rows (axis 0) or columns (1) of the input that windows over the output box touch, one by one.
 
     Returns the real ones, and how many of padding lie before and behind.
     """
-    window, extent = stage.window, stage.inputs[0].shape[axis]
+    window, extent = operation.window, operation.inputs[0].shape[axis]
     start, end = ((output.y0, output.y1), (output.x0, output.x1))[axis]
     stride = (window.stride_h, window.stride_w)[axis]
     dilation = (window.dilation_h, window.dilation_w)[axis]
@@ -34,7 +34,7 @@ def pixels_read(stage: Stage, output: Slab, axis: int) -> tuple[set[int], int, i
     return inside, max(0, -min(touched)), max(0, max(touched) - extent + 1)
 
 
-def check_windows(stages: Sequence[Stage], program: Program) -> None:
+def check_windows(operations: Sequence[NpuOperation], program: Program) -> None:
     """Every input box is what an exhaustive loop over the windows finds, from first to last; so is the padding.
 
     The device counts a window's place from the first pixel of its box.
@@ -42,17 +42,17 @@ def check_windows(stages: Sequence[Stage], program: Program) -> None:
     for step in program.steps:
         if not isinstance(step, Stripe):
             continue
-        stage = stages[step.stage]
-        rows, top, bottom = pixels_read(stage, step.output, 0)
-        columns, left, right = pixels_read(stage, step.output, 1)
+        operation = operations[step.stage]
+        rows, top, bottom = pixels_read(operation, step.output, 0)
+        columns, left, right = pixels_read(operation, step.output, 1)
         for slab in step.inputs:
-            height, width, _ = stage.inputs[0].shape
-            assert (slab.y0, slab.y1) == _box(rows, top, bottom, height), f"{stage.name}: rows {rows} from {slab}"
+            height, width, _ = operation.inputs[0].shape
+            assert (slab.y0, slab.y1) == _box(rows, top, bottom, height), f"{operation.name}: rows {rows} from {slab}"
             assert (slab.x0, slab.x1) == _box(columns, left, right, width), (
-                f"{stage.name}: columns {columns} from {slab}"
+                f"{operation.name}: columns {columns} from {slab}"
             )
-        if stage.primitive not in (Primitive.ADD, Primitive.IDENTITY):
-            assert step.padding == (top, left, bottom, right), f"{stage.name}: {step}"
+        if not operation.kind.is_elementwise:
+            assert step.padding == (top, left, bottom, right), f"{operation.name}: {step}"
 
 
 def _box(inside: set[int], before: int, behind: int, extent: int) -> tuple[int, int]:
@@ -60,7 +60,7 @@ def _box(inside: set[int], before: int, behind: int, extent: int) -> tuple[int, 
     return 0 if before else min(inside), extent if behind else max(inside) + 1
 
 
-def check_coverage(stages: Sequence[Stage], program: Program) -> None:
+def check_coverage(operations: Sequence[NpuOperation], program: Program) -> None:
     """Stripes cover every element of a whole tensor exactly once, and of any other at least what its readers read."""
     made: dict[tuple[int, int | None], np.ndarray] = {}
     whole = set()
@@ -68,51 +68,51 @@ def check_coverage(stages: Sequence[Stage], program: Program) -> None:
         if isinstance(step, Stripe):
             box = step.output
             assert 0 <= box.y0 < box.y1 and 0 <= box.x0 < box.x1, f"empty stripe {step}"
-            count = made.setdefault((step.stage, step.slice), np.zeros(stages[step.stage].output.shape[:2], int))
+            count = made.setdefault((step.stage, step.slice), np.zeros(operations[step.stage].ofm.shape[:2], int))
             count[box.y0 : box.y1, box.x0 : box.x1] += 1
-            if program.buffers[box.buffer].kind is BufferKind.TENSOR:
+            if program.buffers[box.buffer].kind == "tensor":
                 whole.add(step.stage)
     for (number, _), count in made.items():
         if number in whole:
-            assert (count == 1).all(), f"{stages[number].name}: elements made {np.unique(count)} times"
-    for number, stage in enumerate(stages):
+            assert (count == 1).all(), f"{operations[number].name}: elements made {np.unique(count)} times"
+    for number, operation in enumerate(operations):
         slices = {slice_ for of, slice_ in made if of == number}
         assert slices == {None} or slices == set(range(len(slices))) != set(), (
-            f"{stage.name} is made in slices {slices}"
+            f"{operation.name} is made in slices {slices}"
         )
 
 
-def check_contents(stages: Sequence[Stage], program: Program) -> None:
+def check_contents(operations: Sequence[NpuOperation], program: Program) -> None:
     """Replay: whatever a stripe reads lies in the cells it reads, and no box wraps more often than the device can."""
     cells: dict[int, np.ndarray] = {}
-    made_by = {stage.output.tensor for stage in stages}
+    made_by = {operation.ofm.tensor.id for operation in operations}
     for step in program.steps:
         if not isinstance(step, Stripe):
             continue
-        stage = stages[step.stage]
-        for view, slab in zip(stage.inputs, step.inputs, strict=True):
+        operation = operations[step.stage]
+        for view, slab in zip(operation.inputs, step.inputs, strict=True):
             wraps = [
                 _wraps(slab.y0, slab.y1, slab.origin_y, slab.rows),
                 _wraps(slab.x0, slab.x1, slab.origin_x, slab.columns),
             ]
-            assert sorted(wraps) in ([0, 0], [0, 1]), f"{stage.name} reads across {wraps} wraps: {slab}"
+            assert sorted(wraps) in ([0, 0], [0, 1]), f"{operation.name} reads across {wraps} wraps: {slab}"
             if slab.buffer not in cells:
                 # Nothing on the NPU wrote here: the caller's or a CPU operator's, hence whole.
-                assert view.tensor not in made_by or program.buffers[slab.buffer].kind is BufferKind.TENSOR
-                assert _in_place(view, slab), f"{stage.name}: {slab} is not {view.shape} in place"
+                assert view.tensor.id not in made_by or program.buffers[slab.buffer].kind == "tensor"
+                assert _in_place(view, slab), f"{operation.name}: {slab} is not {view.shape} in place"
                 continue
             held = cells[slab.buffer]
             if held.shape != (slab.rows, slab.columns):
                 # Seen with other rows and columns than its maker's: then all of it must be there, and in order.
-                assert _in_place(view, slab), f"{stage.name}: {slab} is not {view.shape} in place"
-                assert view.layout is Layout.NHWC, f"{stage.name} sees bricks in another shape"
-                maker = next(stage for stage in stages if stage.output.tensor == program.buffers[slab.buffer].tensor)
-                height, width, _ = maker.output.shape
-                assert held.shape == (height, width), f"{stage.name}: {slab} is not all of its tensor"
+                assert _in_place(view, slab), f"{operation.name}: {slab} is not {view.shape} in place"
+                assert view.layout is Layout.NHWC, f"{operation.name} sees bricks in another shape"
+                maker = next(o for o in operations if o.ofm.tensor.id == view.tensor.id)
+                height, width, _ = maker.ofm.shape
+                assert held.shape == (height, width), f"{operation.name}: {slab} is not all of its tensor"
                 assert (held == _names(Slab(slab.buffer, 0, height, 0, width, height, width))).all()
                 continue
             wanted, found = _names(slab), held[_cells(slab)]
-            assert (wanted == found).all(), f"{stage.name}: {slab} holds other pixels than it should"
+            assert (wanted == found).all(), f"{operation.name}: {slab} holds other pixels than it should"
         box = step.output
         assert _wraps(box.y0, box.y1, box.origin_y, box.rows) == 0 == _wraps(box.x0, box.x1, box.origin_x, box.columns)
         held = cells.setdefault(box.buffer, np.full((box.rows, box.columns), _NOTHING))
@@ -145,7 +145,7 @@ def check_placed(network: Network, program: Program, offsets: Mapping[int, int])
 
     Bytes are touched while their buffer's windows say that they are live, and nobody else's bytes lie on live ones.
     """
-    graph, stages = network.graph, network.stages
+    graph, operations = network.graph, network.npu.operations
     arena = np.full(max(o + program.buffers[b].size_bytes for b, o in offsets.items()), _NOTHING)
 
     def whole(tensor: int) -> Content:
@@ -189,12 +189,14 @@ def check_placed(network: Network, program: Program, offsets: Mapping[int, int])
             for tensor in op.outputs:
                 write(number, whole(tensor))
         else:
-            stage = stages[step.stage]
-            sources = [read(number, _bytes(view, slab)) for view, slab in zip(stage.inputs, step.inputs, strict=True)]
+            operation = operations[step.stage]
+            sources = [
+                read(number, _bytes(view, slab)) for view, slab in zip(operation.inputs, step.inputs, strict=True)
+            ]
             if step.weights is not None:
                 size = program.buffers[step.weights].size_bytes
                 read(number, (step.weights, np.arange(size), np.full(size, _constants(step))))
-            made = write(number, _bytes(stage.output, step.output, _channels(network, step)))
+            made = write(number, _bytes(operation.ofm, step.output, _channels(network, step)))
             assert not any(np.isin(made, source).any() for source in sources), f"step {number} writes what it reads"
     for tensor in graph.outputs:
         if graph.tensors[tensor].data is None:
@@ -217,7 +219,7 @@ def _constants(step: Stripe | CopyConstants) -> int:
 
 
 def _channels(network: Network, step: Stripe) -> range | None:
-    """Output channels that a stripe makes, None for all that its stage makes."""
+    """Output channels that a stripe makes, None for all that its operation makes."""
     if step.slice is None:
         return None
     part = network.encoded[step.stage].slices[step.slice]
@@ -240,11 +242,11 @@ def _bytes(view: FeatureMap, slab: Slab, channels: range | None = None) -> Conte
     return slab.buffer, places.ravel(), names.ravel()
 
 
-def check_program(stages: Sequence[Stage], program: Program) -> None:
+def check_program(operations: Sequence[NpuOperation], program: Program) -> None:
     """All of the above."""
-    check_windows(stages, program)
-    check_coverage(stages, program)
-    check_contents(stages, program)
+    check_windows(operations, program)
+    check_coverage(operations, program)
+    check_contents(operations, program)
     check_lifetimes(program)
 
 

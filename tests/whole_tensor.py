@@ -1,4 +1,4 @@
-"""The simplest schedule there is: one stripe per stage, every tensor whole, nothing reused.
+"""The simplest schedule there is: one stripe per operation, every tensor whole, nothing reused.
 
 Enough to run lowering and code generation end to end without the scheduler.
 """
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from ethoscade.codegen import vela
 from ethoscade.codegen.command_stream import build_operations, generate
-from ethoscade.codegen.weights import Constants, EncodingChoice, StageConstants, encode
+from ethoscade.codegen.weights import Constants, EncodingChoice, OperationConstants, encode
 from ethoscade.ir import Graph
 from ethoscade.lowering import lower
-from ethoscade.lowering.stage import FeatureMap, Primitive, Stage
+from ethoscade.lowering.npu import FeatureMap, NpuOperation, NpuTensor, OperationKind
 from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling.program import CopyConstants, Slab, Step, Stripe
 from ethoscade.target import Accelerator
@@ -21,13 +21,13 @@ from ethoscade.target import Accelerator
 
 @dataclass(frozen=True)
 class WholeTensor:
-    """A payload with its constants and the arena offset of every tensor (graph index)."""
+    """A payload with its constants and the arena offset of every tensor (graph index, or -1 - id of a temporary)."""
 
     payload: bytes
     constants: bytes
     offsets: Mapping[int, int]
     arena_bytes: int
-    stages: tuple[Stage, ...]
+    operations: tuple[NpuOperation, ...]
 
 
 def whole(fm: FeatureMap, buffer: int) -> Slab:
@@ -36,9 +36,9 @@ def whole(fm: FeatureMap, buffer: int) -> Slab:
     return Slab(buffer, 0, h, 0, w, h, w)
 
 
-def exact_padding(stage: Stage, output: Slab) -> tuple[int, int, int, int]:
+def exact_padding(operation: NpuOperation, output: Slab) -> tuple[int, int, int, int]:
     """(top, left, bottom, right) that the windows of an output box touch."""
-    w, (height, width, _) = stage.window, stage.inputs[0].shape
+    w, (height, width, _) = operation.window, operation.inputs[0].shape
     return (
         max(0, w.pad_top - output.y0 * w.stride_h),
         max(0, w.pad_left - output.x0 * w.stride_w),
@@ -47,37 +47,44 @@ def exact_padding(stage: Stage, output: Slab) -> tuple[int, int, int, int]:
     )
 
 
-def pick_block(stage: Stage, stripe: Stripe, accelerator: Accelerator, rank: float = 1.0) -> tuple[int, int, int]:
+def pick_block(
+    operation: NpuOperation, stripe: Stripe, accelerator: Accelerator, rank: float = 1.0
+) -> tuple[int, int, int]:
     """One of the blocks that Vela finds valid, by volume: 1 the largest, 0 the smallest."""
-    fake = StageConstants(0, 0, 0, EncodingChoice(stripe.block[2]))
+    fake = OperationConstants(0, 0, 0, EncodingChoice(stripe.block[2]))
     offsets = dict.fromkeys((*(s.buffer for s in stripe.inputs), stripe.output.buffer), 0)
     kernel = build_operations(
-        [stage],
+        [operation],
         [Stripe(0, stripe.inputs, stripe.output, stripe.padding, stripe.block)],
         offsets,
-        Constants(b"", {(0, stripe.portion): fake} if stage.weights is not None else {}),
+        Constants(b"", {(0, stripe.portion): fake} if operation.weights is not None else {}),
     )[0]
     blocks = sorted(vela.valid_blocks(kernel, accelerator), key=lambda b: (b[0] * b[1] * b[2], b))
     return blocks[round(rank * (len(blocks) - 1))]
 
 
-def part_kernel(stage: Stage) -> bool:
+def part_kernel(operation: NpuOperation) -> bool:
     """A choice that exercises both orders: part-kernel-first for shallow inputs."""
-    return stage.primitive is Primitive.CONVOLUTION and stage.inputs[0].shape[2] <= 8
+    return operation.kind is OperationKind.CONVOLUTION and operation.inputs[0].shape[2] <= 8
 
 
 def compile_whole(graph: Graph, accelerator: Accelerator, *, rank: float = 1.0, staged: bool = False) -> WholeTensor:
     """Compile all NPU operators of `graph` as one run; with `staged`, constants are copied to the arena first."""
-    stages = lower(graph, partition(graph, accelerator))
+    npu = lower(graph, partition(graph, accelerator))
+    operations = npu.operations
     offsets: dict[int, int] = {}
     top = 0
     for i, tensor in enumerate(graph.tensors):
         if not tensor.is_constant:
             offsets[i] = top
             top += -(-tensor.size_bytes // 16) * 16
-    stripes = [_stripe(i, stage, accelerator, rank) for i, stage in enumerate(stages)]
-    choices = [EncodingChoice(s.block[2], part_kernel(stage)) for s, stage in zip(stripes, stages, strict=True)]
-    constants = encode(stages, accelerator, choices)
+    for temporary in npu.tensors:
+        if temporary.graph_tensor is None:
+            offsets[_buffer(temporary)] = top
+            top += -(-temporary.size_bytes // 16) * 16
+    stripes = [_stripe(i, operation, accelerator, rank) for i, operation in enumerate(operations)]
+    choices = [EncodingChoice(s.block[2], part_kernel(o)) for s, o in zip(stripes, operations, strict=True)]
+    constants = encode(operations, accelerator, choices)
     steps: list[Step] = []
     placed = dict(offsets)
     for i, stripe in enumerate(stripes):
@@ -89,12 +96,16 @@ def compile_whole(graph: Graph, accelerator: Accelerator, *, rank: float = 1.0, 
             steps.append(CopyConstants(i, buffer))
             stripe = Stripe(i, stripe.inputs, stripe.output, stripe.padding, stripe.block, buffer)
         steps.append(stripe)
-    payload = generate(stages, steps, placed, constants, accelerator)
-    return WholeTensor(payload, constants.blob, offsets, top, stages)
+    payload = generate(operations, steps, placed, constants, accelerator)
+    return WholeTensor(payload, constants.blob, offsets, top, operations)
 
 
-def _stripe(index: int, stage: Stage, accelerator: Accelerator, rank: float) -> Stripe:
-    output = whole(stage.output, stage.output.tensor)
-    inputs = tuple(whole(fm, fm.tensor) for fm in stage.inputs)
-    stripe = Stripe(index, inputs, output, exact_padding(stage, output), (1, 1, 8))
-    return Stripe(index, inputs, output, stripe.padding, pick_block(stage, stripe, accelerator, rank))
+def _buffer(tensor: NpuTensor) -> int:
+    return -1 - tensor.id if tensor.graph_tensor is None else tensor.graph_tensor
+
+
+def _stripe(index: int, operation: NpuOperation, accelerator: Accelerator, rank: float) -> Stripe:
+    output = whole(operation.ofm, _buffer(operation.ofm.tensor))
+    inputs = tuple(whole(fm, _buffer(fm.tensor)) for fm in operation.inputs)
+    stripe = Stripe(index, inputs, output, exact_padding(operation, output), (1, 1, 8))
+    return Stripe(index, inputs, output, stripe.padding, pick_block(operation, stripe, accelerator, rank))

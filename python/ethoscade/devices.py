@@ -27,10 +27,11 @@ PRIMITIVES = ("convolution", "depthwise", "average_pool", "max_pool", "add")
 class Engine:
     """A compute unit of a device.
 
-    `rates` says, by primitive, how many multiply-accumulates (convolution, depthwise) or elements taken in (pools: each
-    one under each window; add: pairs) it does per cycle; what is missing it cannot do. The work of one instruction is
-    rounded up to `granule` in height, width, input channels (convolutions only) and output channels, 1..65536 each.
-    `operation_cycles` come on top of each operation, `instruction_cycles` of each of its blocks; 0..2^24.
+    `rates` says, by kind of operation, how many multiply-accumulates (convolution, depthwise) or elements taken in
+    (pools: each one under each window; add: pairs) it does per cycle; what is missing it cannot do. The work of one
+    instruction is rounded up to `granule` in height, width, input channels (convolutions only) and output channels,
+    1..65536 each. `operation_cycles` come on top of each operation, `instruction_cycles` of each of its blocks;
+    0..2^24.
     """
 
     name: str

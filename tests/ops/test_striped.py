@@ -10,7 +10,7 @@ from ethoscade.codegen.weights import EncodingChoice, encode
 from ethoscade.ir import Graph, Window
 from ethoscade.judge import reference
 from ethoscade.lowering import lower
-from ethoscade.lowering.stage import Layout
+from ethoscade.lowering.npu import Layout
 from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling.bricks import lay_in_bricks
 from ethoscade.scheduling.program import CopyConstants, Step
@@ -22,7 +22,7 @@ from whole_tensor import pick_block
 
 
 def chain(channels: int) -> Graph:
-    """Every kind of stage that can be cut, with strides, dilation and both kinds of average."""
+    """Every kind of operation that can be cut, with strides, dilation and both kinds of average."""
     maker = GraphMaker(seed=2)
     x = maker.conv(maker.input((1, 20, 18, 6)), 16, same(20, 18, (3, 3)))
     x = maker.depthwise(x, same(20, 18, (3, 3), 2))
@@ -37,21 +37,22 @@ def chain(channels: int) -> Graph:
 
 def run_rolled(graph: Graph, axis: int, step: int, accelerator: Accelerator, bricks: bool) -> int:
     """Check one way to cut the chain; returns how many slabs wrapped, of those in bricks if there are any."""
-    stages = lower(graph, partition(graph, accelerator))
+    npu = lower(graph, partition(graph, accelerator))
     if bricks:
-        stages = lay_in_bricks(stages, {*graph.inputs, *graph.outputs})
-    roller = Roller(stages, axis, step)
-    depths = [stages[0].inputs[0].shape[2], *(s.output.shape[2] for s in stages)]
+        npu = lay_in_bricks(npu, {*graph.inputs, *graph.outputs})
+    operations = npu.operations
+    roller = Roller(operations, axis, step)
+    depths = [operations[0].inputs[0].shape[2], *(o.ofm.shape[2] for o in operations)]
     offsets: dict[int, int] = {}
     top = 0
     for buffer, (rows, columns) in enumerate(roller.buffers):
         offsets[buffer] = top
         top += -(-rows * columns * depths[buffer] // 16) * 16
-    choices = [EncodingChoice(8) if accelerator.macs > 32 else EncodingChoice(4) for _ in stages]
-    constants = encode(stages, accelerator, choices)
+    choices = [EncodingChoice(8) if accelerator.macs > 32 else EncodingChoice(4) for _ in operations]
+    constants = encode(operations, accelerator, choices)
     steps: list[Step] = []
     staged: dict[int, int] = {}
-    for k in range(len(stages)):
+    for k in range(len(operations)):
         place = constants.place(k)
         if place is not None:
             staged[k] = len(roller.buffers) + k
@@ -60,21 +61,21 @@ def run_rolled(graph: Graph, axis: int, step: int, accelerator: Accelerator, bri
             steps.append(CopyConstants(k, staged[k]))
     wraps = 0
     for stripe in roller.steps:
-        stage = stages[stripe.stage]
-        h, w, _ = pick_block(stage, stripe, accelerator, 0.6)
+        operation = operations[stripe.stage]
+        h, w, _ = pick_block(operation, stripe, accelerator, 0.6)
         block = (h, w, choices[stripe.stage].block_depth)
-        if stage.output.shape[2] > block[2]:
+        if operation.ofm.shape[2] > block[2]:
             block = (min(h, 4), min(w, 4), block[2])
         steps.append(dataclasses.replace(stripe, block=block, weights=staged.get(stripe.stage)))
-        for fm, slab in zip(stage.inputs, stripe.inputs, strict=True):
+        for fm, slab in zip(operation.inputs, stripe.inputs, strict=True):
             s = surface(fm, slab, 0)
             wrapped = s.height_0 < s.shape[0] or s.width_0 < s.shape[1]
             wraps += wrapped and (s.layout is Layout.NHCWB16) == bricks
-    payload = generate(stages, steps, offsets, constants, accelerator)
+    payload = generate(operations, steps, offsets, constants, accelerator)
     inputs = random_inputs(graph)
     (value,) = inputs.values()
     machine = execute(payload, constants.blob, top, accelerator, {offsets[0]: value})
-    found = read(machine, graph, graph.outputs[0], offsets[len(stages)])
+    found = read(machine, graph, graph.outputs[0], offsets[len(operations)])
     assert (found == reference.run(graph, inputs).values[graph.outputs[0]]).all()
     return wraps
 

@@ -44,14 +44,14 @@ def chain(*kernels: tuple[int, int], size: int = 8, channels: int = 4) -> bytes:
 def test_a_pointwise_convolution_grows_into_its_input() -> None:
     """One row of 32 bytes is read while its successor is written: 8 + 1 rows."""
     network = network_of(chain((1, 1)))
-    assert row_bounds.plain_bound(row_bounds.main_path(network.stages)) == 9 * 32
+    assert row_bounds.plain_bound(row_bounds.main_path(network.npu.operations)) == 9 * 32
     assert row_bounds.walked_bound(network.problem) == 9 * 32
 
 
 def test_a_3x3_convolution_keeps_one_row_more() -> None:
     """Row 1 of the output needs rows 0..2: all 8, and rows 0 and 1 made."""
     network = network_of(chain((3, 1)))
-    assert row_bounds.plain_bound(row_bounds.main_path(network.stages)) == 10 * 32
+    assert row_bounds.plain_bound(row_bounds.main_path(network.npu.operations)) == 10 * 32
     assert row_bounds.walked_bound(network.problem) == 10 * 32
 
 
@@ -69,13 +69,13 @@ def test_a_group_is_taken_where_it_is_smaller() -> None:
     assert row_bounds.RowWalk(rows, 0, 0).peak == 2 * 32 + 8 * 128
     assert row_bounds.RowWalk(rows, 0, 1).peak == 7 * 32 + 3 * 128 == row_bounds.walked_bound(network.problem)
     # The plain count has all of the input beside three rows between and one made.
-    assert row_bounds.plain_bound(row_bounds.main_path(network.stages)) == 8 * 32 + 3 * 128 + 16
+    assert row_bounds.plain_bound(row_bounds.main_path(network.npu.operations)) == 8 * 32 + 3 * 128 + 16
 
 
 def test_residuals_count_only_where_they_are_walked() -> None:
     network = network_of(residual_network(blocks=1, channels=8, resolution=16))
     plain, walked = (
-        row_bounds.plain_bound(row_bounds.main_path(network.stages)),
+        row_bounds.plain_bound(row_bounds.main_path(network.npu.operations)),
         row_bounds.walked_bound(network.problem),
     )
     rows = row_bounds.Rows(network.problem)
@@ -219,7 +219,7 @@ def test_least_cycles_of_an_operation() -> None:
     network = network_of(builder.build())
     (operation,) = time_bounds.TimeBounds(network.problem, network.target).operations.values()
     assert operation.mac == 64 * 4 * 4 * 2
-    assert operation.output == 16 * 16 * 32 / 4
+    assert operation.ofm == 16 * 16 * 32 / 4
     # Tensors of the network's interface are NHWC: more than 16 channels are written at half the rate.
     assert operation.memory >= (16 * 16 * 64 + 2 * 16 * 16 * 32) / 8
     assert operation.cycles <= operation.in_one_piece

@@ -26,13 +26,13 @@ def test_blocks_fit_shram_by_velas_rules(accelerator: str, seed: int) -> None:
     seen = set()
     refused = 0
     for proposal in (curve.proposals[0], curve.proposals[-1]):
-        arranged = scheduling.arrange(network.problem, scheduling.from_proposal(network.problem, proposal))
+        arranged = scheduling.arrange(network.problem, proposal)
         steps = [step for step in arranged.program.steps if not isinstance(step, CallOperator)]
         constants = lay_out(network.encoded, {(step.stage, step.portion) for step in steps})
-        for kernel in build_operations(network.stages, steps, arranged.offsets, constants):
+        for kernel in build_operations(network.npu.operations, steps, arranged.offsets, constants):
             if not isinstance(kernel, Kernel):
                 continue
-            shape = (kernel.primitive, kernel.window, kernel.block, kernel.output.shape)
+            shape = (kernel.kind, kernel.window, kernel.block, kernel.output.shape)
             if shape not in seen:
                 seen.add(shape)
                 # Vela works out the shared buffer's layout for the block and refuses one that does not fit.

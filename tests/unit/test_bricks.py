@@ -12,7 +12,7 @@ from ethoscade.codegen.artifact import CpuCall, NpuCall
 from ethoscade.codegen.layout import touched_tensors
 from ethoscade.ir import DType, Graph, Window
 from ethoscade.lowering import lower
-from ethoscade.lowering.stage import Layout, Stage
+from ethoscade.lowering.npu import FeatureMap, Layout, NpuGraph
 from ethoscade.pipeline import compiler
 from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling import schedule as schedules
@@ -23,17 +23,18 @@ from graphs import GraphMaker
 U55 = ACCELERATORS["ethos-u55-256"]
 
 
-def stages_of(graph: Graph) -> tuple[Stage, ...]:
+def npu_of(graph: Graph) -> NpuGraph:
     return lower(graph, partition(graph, U55))
 
 
 def layouts(graph: Graph, exposed: set[int] | None = None) -> dict[int, Layout]:
-    """Layout by tensor; all views of a tensor have the same."""
+    """Layout by the graph's tensor; all views of a tensor have the same."""
     ends = {*graph.inputs, *graph.outputs} if exposed is None else exposed
     found: dict[int, Layout] = {}
-    for stage in lay_in_bricks(stages_of(graph), ends):
-        for view in (*stage.inputs, stage.output):
-            assert found.setdefault(view.tensor, view.layout) is view.layout
+    for operation in lay_in_bricks(npu_of(graph), ends).operations:
+        for view in (*operation.inputs, operation.ofm):
+            assert view.tensor.graph_tensor is not None
+            assert found.setdefault(view.tensor.graph_tensor, view.layout) is view.layout
     return found
 
 
@@ -70,16 +71,15 @@ def test_sixteen_bit_elements_stay_pixel_by_pixel() -> None:
     x = maker.conv(maker.input((1, 4, 6, 16)), 32, Window(1, 1))
     maker.conv(x, 16, Window(1, 1))
     graph = maker.graph()
-    wider = tuple(
-        dataclasses.replace(
-            stage,
-            inputs=tuple(dataclasses.replace(view, dtype=DType.INT16) for view in stage.inputs),
-            output=dataclasses.replace(stage.output, dtype=DType.INT16),
-        )
-        for stage in stages_of(graph)
-    )
-    laid = lay_in_bricks(wider, {*graph.inputs, *graph.outputs})
-    assert {view.layout for stage in laid for view in (*stage.inputs, stage.output)} == {Layout.NHWC}
+    npu = npu_of(graph)
+    tensors = tuple(dataclasses.replace(tensor, dtype=DType.INT16) for tensor in npu.tensors)
+
+    def widened(view: FeatureMap) -> FeatureMap:
+        return dataclasses.replace(view, tensor=tensors[view.tensor.id])
+
+    wider = tuple(dataclasses.replace(o, ifm=widened(o.ifm), ofm=widened(o.ofm)) for o in npu.operations)
+    laid = lay_in_bricks(NpuGraph(tensors, wider), {*graph.inputs, *graph.outputs}).operations
+    assert {view.layout for operation in laid for view in (*operation.inputs, operation.ofm)} == {Layout.NHWC}
 
 
 def test_a_tensor_that_anyone_sees_as_another_shape_stays_pixel_by_pixel() -> None:
@@ -139,11 +139,11 @@ MODELS = {
 def test_what_calls_read_and_write_lies_pixel_by_pixel(model: str) -> None:
     network = compiler.prepare(compiler.read_tflite(MODELS[model]()), load_target("ethos-u55-256"))
     proposal = compiler.search(network).proposals[-1]
-    program, _ = schedules.lower_schedule(network.problem, schedules.from_proposal(network.problem, proposal))
+    program = schedules.arrange(network.problem, schedules.from_proposal(network.problem, proposal)).program
     placed = memory.place_program(program)
     artifact = compiler.emit(network, program, dict(enumerate(placed.offsets)), placed.arena_bytes)
-    views = [view for stage in network.stages for view in (*stage.inputs, stage.output)]
-    bricks = {view.tensor for view in views if view.layout is Layout.NHCWB16}
+    views = [view for operation in network.npu.operations for view in (*operation.inputs, operation.ofm)]
+    bricks = {view.tensor.graph_tensor for view in views if view.layout is Layout.NHCWB16}
     assert bricks.isdisjoint(touched_tensors(artifact))
     stated = {network.problem.tensors[network.problem.ids[tensor]].layout for tensor in bricks}
     assert stated <= {Layout.NHCWB16.value}

@@ -16,15 +16,26 @@ from ethoscade.codegen.weights import (
     EncodingChoice,
     SliceChoice,
     encode,
+    encode_operation,
     encode_scales,
-    encode_stage,
     encode_weights,
     lay_out,
 )
 from ethoscade.errors import CodegenError
 from ethoscade.ir import DType, Window
 from ethoscade.lowering import lower
-from ethoscade.lowering.stage import FeatureMap, Layout, Primitive, Rounding, Stage, Weights
+from ethoscade.lowering.npu import (
+    UNSCALED,
+    FeatureMap,
+    Layout,
+    NpuOperation,
+    NpuTensor,
+    OperandScales,
+    OperationKind,
+    Scaling,
+    Upscale,
+    Weights,
+)
 from ethoscade.lowering.views import POINT
 from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling.program import CallOperator, CopyConstants, Slab, Stripe
@@ -35,6 +46,10 @@ from hypothesis import strategies as st
 from whole_tensor import compile_whole, exact_padding
 
 U55 = ACCELERATORS["ethos-u55-256"]
+
+
+def feature_map(shape: tuple[int, int, int], layout: Layout) -> FeatureMap:
+    return FeatureMap(NpuTensor(0, "x", shape, DType.INT8, layout), shape)
 
 
 def address(s: Surface, y: int, x: int, c: int) -> int:
@@ -81,7 +96,7 @@ def test_surfaces_address_the_buffers_elements(
     layout, depth = form
     height, width = min(size[0], rows), min(size[1], columns)
     slab = Slab(0, start[0], start[0] + height, start[1], start[1] + width, rows, columns, *origin)
-    s = surface(FeatureMap(0, (40, 40, depth), DType.INT8, 1.0, 0, layout), slab, 1600)
+    s = surface(feature_map((40, 40, depth), layout), slab, 1600)
     touched = set()
     for y in range(height):
         for x in range(width):
@@ -113,7 +128,7 @@ def test_ranges_hold_the_bytes_of_a_box_and_no_others(
     """Of a surface that starts two rows or columns before the buffer's end: whole pixels, or whole bricks of them."""
     depth = 48
     slab = Slab(0, 0, 5, 0, 5, 6, 7, *(2 if wrapped else 0 for wrapped in wraps))
-    s = surface(FeatureMap(0, (5, 5, depth), DType.INT8, 1.0, 0, layout), slab, 3200)
+    s = surface(feature_map((5, 5, depth), layout), slab, 3200)
     (y0, y1), (x0, x1) = ((first, max(first + 1, last)) for first, last in boxes)
     c0, c1 = bricks[0] * 16 + 5, max(bricks[0] + 1, bricks[1]) * 16 - 5
     channels = range(depth) if layout is Layout.NHWC else range(c0 // 16 * 16, -(-c1 // 16) * 16)
@@ -135,14 +150,16 @@ def test_slices_of_the_output_channels_lie_where_the_whole_output_has_them(
     maker = GraphMaker()
     maker.conv(maker.input((1, 4, 5, 16)), 96, Window(1, 1))
     graph = maker.graph()
-    (stage,) = lower(graph, partition(graph, U55))
-    output = dataclasses.replace(stage.output, layout=layout)
-    stage = dataclasses.replace(stage, output=output)
-    encoded = encode_stage(stage, U55, EncodingChoice(96), slices=SliceChoice(32, EncodingChoice(32)))
+    (operation,) = lower(graph, partition(graph, U55)).operations
+    laid = dataclasses.replace(operation.ofm.tensor, layout=layout)
+    operation = dataclasses.replace(operation, ofm=dataclasses.replace(operation.ofm, tensor=laid))
+    encoded = encode_operation(operation, U55, EncodingChoice(96), slices=SliceChoice(32, EncodingChoice(32)))
     constants = lay_out((encoded,), {(0, slice_) for slice_ in range(3)})
     source, target = Slab(0, 0, 4, 0, 5, 4, 5), Slab(1, 0, 4, 0, 5, 4, 5, *origin)
     steps = [Stripe(0, (source,), target, (0, 0, 0, 0), (4, 4, 32), slice=slice_) for slice_ in range(3)]
-    made = [op.output for op in build_operations((stage,), steps, {0: 0, 1: 1600}, constants) if isinstance(op, Kernel)]
+    made = [
+        op.output for op in build_operations((operation,), steps, {0: 0, 1: 1600}, constants) if isinstance(op, Kernel)
+    ]
     for number, s in enumerate(made):
         assert s.shape == (4, 5, 32)
         touched = set()
@@ -154,27 +171,27 @@ def test_slices_of_the_output_channels_lie_where_the_whole_output_has_them(
         assert (set(spread(s.ranges((0, 4), (0, 5), (0, 32)))) == touched) or layout is Layout.NHWC
 
 
-def two_stages() -> tuple[Stage, ...]:
+def two_operations() -> tuple[NpuOperation, ...]:
     maker = GraphMaker()
     x = maker.conv(maker.input((1, 8, 8, 16)), 16, same(8, 8, (3, 3)))
     maker.depthwise(x, same(8, 8, (3, 3)))
     graph = maker.graph()
-    return lower(graph, partition(graph, U55))
+    return lower(graph, partition(graph, U55)).operations
 
 
 def test_constants_lie_together_and_once() -> None:
-    stages = (*two_stages(), *two_stages())
-    constants = encode(stages, U55, [EncodingChoice(16)] * 4)
+    operations = (*two_operations(), *two_operations())
+    constants = encode(operations, U55, [EncodingChoice(16)] * 4)
     assert [constants.place(i) for i in (0, 1)] == [constants.place(i) for i in (2, 3)]
     assert len(constants.blob) % 16 == 0
-    for i, stage in enumerate(stages):
+    for i, operation in enumerate(operations):
         place = constants.place(i)
-        assert place is not None and stage.weights is not None
+        assert place is not None and operation.weights is not None
         assert place.offset % 16 == place.weights_bytes % 16 == place.scales_bytes % 16 == 0
         scales = constants.blob[place.scales_offset : place.offset + place.length_bytes]
-        assert scales == encode_scales(stage.weights)
+        assert scales == encode_scales(operation.weights)
         weights = constants.blob[place.offset : place.scales_offset]
-        assert weights == encode_weights(stage, U55, place.choice)
+        assert weights == encode_weights(operation, U55, place.choice)
 
 
 def test_scale_record_of_the_hardware_notes() -> None:
@@ -183,38 +200,40 @@ def test_scale_record_of_the_hardware_notes() -> None:
     assert record.hex() == "18fcffffff52b89e5527" + "00" * 6
 
 
-def test_stages_without_weights_have_no_place() -> None:
+def test_operations_without_weights_have_no_place() -> None:
     maker = GraphMaker()
     maker.quantize(maker.input((1, 4)))
     graph = maker.graph()
-    constants = encode(lower(graph, partition(graph, U55)), U55, [EncodingChoice(8)])
+    constants = encode(lower(graph, partition(graph, U55)).operations, U55, [EncodingChoice(8)])
     assert (constants.blob, constants.place(0)) == (b"", None)
 
 
 def test_bad_encoding_choices_are_named() -> None:
-    conv, depthwise = two_stages()
+    conv, depthwise = two_operations()
     with pytest.raises(CodegenError, match="block depth 12 is not a positive multiple of 8"):
         encode_weights(conv, U55, EncodingChoice(12))
     with pytest.raises(CodegenError, match="depthwise"):
         encode_weights(depthwise, U55, EncodingChoice(8, part_kernel=True))
-    with pytest.raises(CodegenError, match="1 encoding choices for 2 stages"):
+    with pytest.raises(CodegenError, match="1 encoding choices for 2 operations"):
         encode((conv, depthwise), U55, [EncodingChoice(8)])
 
 
-def whole_stripe(stage: Stage, buffers: tuple[int, int], block: tuple[int, int, int], staged: int | None) -> Stripe:
-    (ih, iw, _), (oh, ow, _) = stage.inputs[0].shape, stage.output.shape
+def whole_stripe(
+    operation: NpuOperation, buffers: tuple[int, int], block: tuple[int, int, int], staged: int | None
+) -> Stripe:
+    (ih, iw, _), (oh, ow, _) = operation.inputs[0].shape, operation.ofm.shape
     output = Slab(buffers[1], 0, oh, 0, ow, oh, ow)
     source = Slab(buffers[0], 0, ih, 0, iw, ih, iw)
-    return Stripe(0, (source,), output, exact_padding(stage, output), block, staged)
+    return Stripe(0, (source,), output, exact_padding(operation, output), block, staged)
 
 
 def test_staged_constants_are_copied_and_read_from_the_arena() -> None:
-    stage = two_stages()[0]
-    constants = encode((stage,), U55, [EncodingChoice(16)])
+    operation = two_operations()[0]
+    constants = encode((operation,), U55, [EncodingChoice(16)])
     place = constants.place(0)
     assert place is not None
-    steps = (CopyConstants(0, 2), whole_stripe(stage, (0, 1), (8, 8, 16), 2))
-    copy, kernel = build_operations((stage,), steps, {0: 0, 1: 1024, 2: 2048}, constants)
+    steps = (CopyConstants(0, 2), whole_stripe(operation, (0, 1), (8, 8, 16), 2))
+    copy, kernel = build_operations((operation,), steps, {0: 0, 1: 1024, 2: 2048}, constants)
     assert isinstance(copy, Copy) and isinstance(kernel, Kernel)
     assert copy.source == (0, place.offset, place.length_bytes)
     assert copy.destination == (1, 2048, place.length_bytes)
@@ -223,15 +242,15 @@ def test_staged_constants_are_copied_and_read_from_the_arena() -> None:
 
 
 def test_wrong_steps_are_refused() -> None:
-    stage = two_stages()[0]
-    constants = encode((stage,), U55, [EncodingChoice(8)])
+    operation = two_operations()[0]
+    constants = encode((operation,), U55, [EncodingChoice(8)])
     offsets = {0: 0, 1: 1024}
     with pytest.raises(CodegenError, match="block depth 16, its weights are encoded for 8"):
-        generate((stage,), [whole_stripe(stage, (0, 1), (8, 8, 16), None)], offsets, constants, U55)
+        generate((operation,), [whole_stripe(operation, (0, 1), (8, 8, 16), None)], offsets, constants, U55)
     with pytest.raises(CodegenError, match="runs on the CPU"):
-        generate((stage,), [CallOperator(3)], offsets, constants, U55)
+        generate((operation,), [CallOperator(3)], offsets, constants, U55)
     with pytest.raises(CodegenError, match="does not fit"):
-        generate((stage,), [whole_stripe(stage, (0, 1), (32, 64, 8), None)], offsets, constants, U55)
+        generate((operation,), [whole_stripe(operation, (0, 1), (32, 64, 8), None)], offsets, constants, U55)
 
 
 def commands(payload: bytes) -> list[tuple[int, int, int]]:
@@ -250,17 +269,22 @@ def test_clamps_come_out_as_the_integers_that_went_in(dtype: DType) -> None:
     """ACTIVATION_MIN and MAX (294, 295) over many scales and zero points, for kernels with and without scales."""
     rng = np.random.default_rng(1)
     low, high = dtype.limits
-    for primitive in (Primitive.ADD, Primitive.IDENTITY, Primitive.MAX_POOL, Primitive.AVERAGE_POOL):
+    cases: list[tuple[OperationKind, Scaling]] = [
+        (OperationKind.ADD, None),
+        (OperationKind.AVERAGE_POOL, UNSCALED),
+        (OperationKind.MAX_POOL, None),
+        (OperationKind.AVERAGE_POOL, None),
+    ]
+    for kind, scaling in cases:
         operations, expected = [], []
         for _ in range(100):
             clamp = tuple(sorted(int(v) for v in rng.integers(low, high + 1, 2)))
             scale = float(np.float32(10 ** rng.uniform(-5, 2)))
-            fm = Surface(
-                (4, 4, 8), dtype, int(rng.integers(low, high + 1)), scale, Layout.NHWC, 4, 0, 4, (0,) * 4, 32, 8, 1
-            )
-            inputs = (fm, fm) if primitive is Primitive.ADD else (fm,)
+            fm = Surface((4, 4, 8), dtype, int(rng.integers(low, high + 1)), Layout.NHWC, 4, 0, 4, (0,) * 4, 32, 8, 1)
+            inputs = (fm, fm) if kind is OperationKind.ADD else (fm,)
+            used = OperandScales(scale, scale, scale) if kind is OperationKind.ADD else scaling
             operations.append(
-                Kernel(primitive, inputs, fm, Window(1, 1), (0, 0, 0, 0), (4, 4, 8), clamp, Rounding.TFL)  # type: ignore[arg-type]
+                Kernel(kind, inputs, fm, Window(1, 1), (0, 0, 0, 0), (4, 4, 8), clamp, scaling=used)  # type: ignore[arg-type]
             )
             expected.append(clamp)
         found, current = [], {}
@@ -285,12 +309,12 @@ def test_generation_prints_nothing_and_repeats_itself(capsys: pytest.CaptureFixt
 
 
 def strip(buffer_offset: int, rows: int, row0: int, width: int, depth: int, layout: Layout = Layout.NHWC) -> Surface:
-    fm = FeatureMap(0, (64, width, depth), DType.INT8, 1.0, 0, layout)
+    fm = feature_map((64, width, depth), layout)
     return surface(fm, Slab(0, row0, row0 + rows, 0, width, 64, width), buffer_offset)
 
 
 def kernel(source: Surface, target: Surface, block: tuple[int, int, int], window: Window = POINT) -> Kernel:
-    return Kernel(Primitive.MAX_POOL, (source,), target, window, (0, 0, 0, 0), block, (-128, 127), Rounding.TFL)
+    return Kernel(OperationKind.MAX_POOL, (source,), target, window, (0, 0, 0, 0), block, (-128, 127))
 
 
 def test_unrelated_kernels_overlap_fully() -> None:
@@ -347,16 +371,23 @@ def test_no_pair_of_overlapping_jobs_shares_bytes(
         Window(k, 1, stride, 1),
     )
 
-    def jobs(op: Kernel) -> list[set[tuple[int, int]]]:
-        h, w, _ = op.output.shape
-        return [
-            {(y, x) for y in range(top, min(top + op.block[0], h)) for x in range(left, min(left + op.block[1], w))}
-            for top in range(0, h, op.block[0])
-            for left in range(0, w, op.block[1])
-        ]
-
-    written = list(reversed(jobs(a)))
     read = [{(y0 + y * stride + i, x) for y, x in job for i in range(k)} for job in jobs(b)]
+    check_largest(a, b, read)
+
+
+def jobs(op: Kernel) -> list[set[tuple[int, int]]]:
+    """Pixels of the output that each job of a kernel makes."""
+    h, w, _ = op.output.shape
+    return [
+        {(y, x) for y in range(top, min(top + op.block[0], h)) for x in range(left, min(left + op.block[1], w))}
+        for top in range(0, h, op.block[0])
+        for left in range(0, w, op.block[1])
+    ]
+
+
+def check_largest(a: Kernel, b: Kernel, read: list[set[tuple[int, int]]]) -> None:
+    """The BLOCKDEP of `b`, whose jobs `read` these pixels of what `a` makes, is the largest that is safe."""
+    written = list(reversed(jobs(a)))
 
     def safe(value: int) -> bool:
         return not any(read[i] & w for i in range(min(value, len(read))) for w in written[: value - i])
@@ -366,11 +397,48 @@ def test_no_pair_of_overlapping_jobs_shares_bytes(
     assert value == MAX_BLOCKDEP or not safe(value + 1)
 
 
+@given(
+    size=st.tuples(st.integers(1, 6), st.integers(1, 6)),
+    blocks=st.tuples(small, small, st.integers(1, 4), st.integers(1, 4)),
+    start=st.tuples(st.integers(0, 2), st.booleans(), st.booleans()),
+)
+def test_readers_of_repeated_pixels_wait_for_the_pixels_that_they_repeat(
+    size: tuple[int, int], blocks: tuple[int, int, int, int], start: tuple[int, bool, bool]
+) -> None:
+    height, width = size
+    made = strip(10000, height, 0, width, 8)
+    a = kernel(strip(0, height, 0, width, 8), made, (*blocks[:2], 8))
+    first, odd_height, odd_width = min(start[0], height - 1), *start[1:]
+    rows, columns = 2 * (height - first) - odd_height, 2 * width - odd_width
+    source = strip(10000, height - first, first, width, 8)
+    target = surface(feature_map((64, 64, 8), Layout.NHWC), Slab(0, 0, rows, 0, columns, 64, 64), 30000)
+    b = dataclasses.replace(kernel(source, target, (*blocks[2:], 8)), upscale=Upscale.NEAREST)
+    check_largest(a, b, [{(first + y // 2, x // 2) for y, x in job} for job in jobs(b)])
+
+
+@given(
+    size=st.tuples(st.integers(1, 9), st.integers(1, 9)),
+    blocks=st.tuples(small, small, small, small),
+    repeated=st.tuples(st.booleans(), st.booleans()),
+)
+def test_readers_of_a_repeated_operand_wait_for_it(
+    size: tuple[int, int], blocks: tuple[int, int, int, int], repeated: tuple[bool, bool]
+) -> None:
+    """The second operand is what the kernel before makes, in full or one row or column of it."""
+    height, width = (1 if once else extent for once, extent in zip(repeated, size, strict=True))
+    a = kernel(strip(0, height, 0, width, 8), strip(10000, height, 0, width, 8), (*blocks[:2], 8))
+    sides = strip(20000, size[0], 0, size[1], 8), strip(30000, size[0], 0, size[1], 8)
+    b = dataclasses.replace(
+        kernel(*sides, (*blocks[2:], 8)), kind=OperationKind.ADD, inputs=(sides[0], strip(10000, height, 0, width, 8))
+    )
+    check_largest(a, b, [{(min(y, height - 1), min(x, width - 1)) for y, x in job} for job in jobs(b)])
+
+
 def test_jobs_that_touch_other_channels_may_overlap() -> None:
     """The last block writes channels 96..128; the first job of a convolution reads 0..32, of a pool all."""
     fm = strip(10000, 2, 0, 8, 128)
     a = kernel(strip(0, 2, 0, 8, 8), fm, (2, 8, 32))
-    convolution = dataclasses.replace(kernel(fm, strip(30000, 2, 0, 8, 8), (2, 8, 8)), primitive=Primitive.CONVOLUTION)
+    convolution = dataclasses.replace(kernel(fm, strip(30000, 2, 0, 8, 8), (2, 8, 8)), kind=OperationKind.CONVOLUTION)
     assert block_dependencies([a, convolution]) == [0, 3]
     pool = kernel(fm, strip(30000, 2, 0, 8, 128), (2, 8, 64))
     assert block_dependencies([a, pool]) == [0, 0]
@@ -381,7 +449,7 @@ def test_jobs_that_touch_other_channels_may_overlap() -> None:
 def test_views_of_other_depth_are_not_told_apart_by_channels() -> None:
     a = kernel(strip(0, 1, 0, 4, 8), strip(10000, 1, 0, 4, 64), (1, 4, 32))
     flat = dataclasses.replace(
-        kernel(strip(10000, 1, 0, 1, 256), strip(30000, 1, 0, 1, 8), (1, 1, 8)), primitive=Primitive.CONVOLUTION
+        kernel(strip(10000, 1, 0, 1, 256), strip(30000, 1, 0, 1, 8), (1, 1, 8)), kind=OperationKind.CONVOLUTION
     )
     assert block_dependencies([a, flat]) == [0, 0]
 
@@ -390,7 +458,7 @@ BRICKS = Layout.NHCWB16
 
 
 def convolution(source: Surface, target: Surface, block: tuple[int, int, int]) -> Kernel:
-    return dataclasses.replace(kernel(source, target, block), primitive=Primitive.CONVOLUTION)
+    return dataclasses.replace(kernel(source, target, block), kind=OperationKind.CONVOLUTION)
 
 
 def test_bricks_are_told_apart_by_their_bytes() -> None:
@@ -432,7 +500,7 @@ def test_bytes_of_another_layout_are_not_told_apart_by_channels() -> None:
 
 def test_a_wrapped_reader_of_bricks_waits_for_what_it_reads() -> None:
     """A buffer of four rows, read from row 3 on: first the old last row, then the rows just written at its start."""
-    fm = FeatureMap(0, (64, 8, 32), DType.INT8, 1.0, 0, BRICKS)
+    fm = feature_map((64, 8, 32), BRICKS)
     written = surface(fm, Slab(0, 4, 6, 0, 8, 4, 8), 10000)
     read = surface(fm, Slab(0, 3, 6, 0, 8, 4, 8), 10000)
     a = kernel(strip(0, 2, 0, 8, 32), written, (1, 8, 32))

@@ -94,7 +94,9 @@ def test_a_plan_stays_inside_the_arena() -> None:
     with pytest.raises(BudgetError, match="does not fit into") as caught:
         ethoscade.plan(inverted_residuals(), replace(cortex_m55(), arena=arena))
     assert caught.value.floor_bytes == whole.floor_bytes
-    assert caught.value.operator in {stage.name for stage in outline(inverted_residuals, cortex_m55()).stages}
+    assert caught.value.operator in {
+        operation.name for operation in outline(inverted_residuals, cortex_m55()).npu.operations
+    }
 
 
 def test_constants_in_the_arenas_memory_count() -> None:

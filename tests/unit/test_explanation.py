@@ -51,7 +51,11 @@ def test_a_concatenation_is_one_operator_of_several_operations(optimise: str) ->
     explained = [operator for group in compiled.explain().groups for operator in group.operators]
     (joint,) = (operator for operator in explained if operator.kind == "CONCATENATION")
     index = next(i for i, op in enumerate(compiled.artifact.graph.operators) if op.kind == "CONCATENATION")
-    steps = [s for s in compiled.program.steps if isinstance(s, Stripe) and compiled.stages[s.stage].operator == index]
+    steps = [
+        s
+        for s in compiled.program.steps
+        if isinstance(s, Stripe) and compiled.npu.operations[s.stage].operator == index
+    ]
     assert joint.operations == len(steps) >= 3
     assert joint.recomputed == 0 and joint.stripe[2] == 16 and joint.weights == "none"
 
@@ -92,12 +96,12 @@ def test_decisions_of_a_schedule_by_hand() -> None:
     )
     assert len(parts) == 2
     schedule = Schedule((Group(0, 1, decisions),))
-    program, _ = scheduling.lower_schedule(network.problem, schedule)
-    (group,) = explain(network.graph, network.stages, network.problem, schedule, program, 0).groups
+    program = scheduling.arrange(network.problem, schedule).program
+    (group,) = explain(network.graph, network.npu, network.problem, schedule, program, 0).groups
     first, last = group.operators
     made = [step.output for step in program.steps if isinstance(step, Stripe) and step.stage == 0]
     pixels = sum((box.y1 - box.y0) * (box.x1 - box.x0) for box in made)
-    height, width, depth = network.stages[0].output.shape
+    height, width, depth = network.npu.operations[0].ofm.shape
     assert (group.cascade, group.axis, group.bands) == (1, "height", 2)
     assert first.stripe == (2, max(box.x1 - box.x0 for box in made), depth)
     assert first.recomputed == pixels - height * width > 0
@@ -113,10 +117,10 @@ def test_the_direction_of_stripes_is_told(backwards: bool) -> None:
     turn = (Backwards(0, "height"),) if backwards else ()
     groups = (Group(0, 0, (*turn, Split(0, "height", 2))), Group(1, 1, (Split(1, "height", 2),)))
     schedule = Schedule(groups)
-    program, _ = scheduling.lower_schedule(network.problem, schedule)
+    program = scheduling.arrange(network.problem, schedule).program
     made = [step.output.y0 for step in program.steps if isinstance(step, Stripe) and step.stage == 0]
     assert made == sorted(made, reverse=backwards)
-    explanation = explain(network.graph, network.stages, network.problem, schedule, program, 0)
+    explanation = explain(network.graph, network.npu, network.problem, schedule, program, 0)
     assert [group.backwards for group in explanation.groups] == [backwards, False]
     assert str(explanation).count("from the far end on") == backwards
 

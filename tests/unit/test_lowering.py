@@ -1,4 +1,4 @@
-"""Lowering: what each family says it can do, in words, and the stages it makes."""
+"""Lowering: what each family says it can do, in words, and the operations it makes."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ import pytest
 from ethoscade.ir import Activation, AddAttrs, DType, MeanAttrs, Operator, PoolAttrs, Quantisation, Window
 from ethoscade.judge.reference.pooling import mean_multiplier
 from ethoscade.lowering import FAMILIES, lower, mean, support
-from ethoscade.lowering.stage import Primitive, Stage
+from ethoscade.lowering.npu import NpuOperation, OperationKind
 from ethoscade.pipeline.partition import partition
+from ethoscade.quantised import scale_of
 from ethoscade.target import ACCELERATORS
 from graphs import GraphMaker, same
 
 ACCELERATOR = ACCELERATORS["ethos-u55-256"]
 
 
-def only_stage(maker: GraphMaker) -> Stage:
+def only_operation(maker: GraphMaker) -> NpuOperation:
     graph = maker.graph()
     found = partition(graph, ACCELERATOR)
     assert [p.reason for p in found.assignments] == [""]
-    (stage,) = lower(graph, found)
-    return stage
+    (operation,) = lower(graph, found).operations
+    return operation
 
 
 def reason(maker: GraphMaker) -> str:
@@ -33,35 +34,35 @@ def reason(maker: GraphMaker) -> str:
 def test_convolution_stage() -> None:
     maker = GraphMaker()
     maker.conv(maker.input((1, 8, 6, 5)), 7, same(8, 6, (3, 3), 2), Activation.RELU6)
-    stage = only_stage(maker)
-    assert stage.primitive is Primitive.CONVOLUTION
-    assert stage.output.shape == (4, 3, 7)
-    assert stage.weights is not None and stage.weights.values.shape == (7, 3, 3, 5)
-    zero = stage.output.zero_point
-    assert stage.clamp == (zero, min(127, zero + round(6 / stage.output.scale)))
+    operation = only_operation(maker)
+    assert operation.kind is OperationKind.CONVOLUTION
+    assert operation.ofm.shape == (4, 3, 7)
+    assert operation.weights is not None and operation.weights.values.shape == (7, 3, 3, 5)
+    zero = operation.ofm.zero_point
+    assert operation.clamp == (zero, min(127, zero + round(6 / scale_of(maker.tensors[-1]))))
 
 
 def test_depthwise_of_one_channel_becomes_a_convolution() -> None:
     maker = GraphMaker()
     maker.depthwise(maker.input((1, 8, 6, 1)), same(8, 6, (3, 3)), multiplier=8)
-    stage = only_stage(maker)
-    assert stage.primitive is Primitive.CONVOLUTION
-    assert stage.weights is not None and stage.weights.values.shape == (8, 3, 3, 1)
+    operation = only_operation(maker)
+    assert operation.kind is OperationKind.CONVOLUTION
+    assert operation.weights is not None and operation.weights.values.shape == (8, 3, 3, 1)
 
 
 def test_fully_connected_takes_rows_as_height() -> None:
     maker = GraphMaker()
     maker.fully_connected(maker.input((3, 4, 5)), 6, rows=3)
-    stage = only_stage(maker)
-    assert stage.inputs[0].shape == (3, 1, 20)
-    assert stage.output.shape == (3, 1, 6)
+    operation = only_operation(maker)
+    assert operation.inputs[0].shape == (3, 1, 20)
+    assert operation.ofm.shape == (3, 1, 6)
 
 
 def views_of(maker: GraphMaker) -> list[tuple[tuple[int, ...], ...]]:
-    """Shapes of what each stage reads, and of what it makes."""
+    """Shapes of what each operation reads, and of what it makes."""
     graph = maker.graph()
-    stages = lower(graph, partition(graph, ACCELERATOR))
-    return [(*(view.shape for view in stage.inputs), stage.output.shape) for stage in stages]
+    operations = lower(graph, partition(graph, ACCELERATOR)).operations
+    return [(*(view.shape for view in operation.inputs), operation.ofm.shape) for operation in operations]
 
 
 @pytest.mark.parametrize("keep_num_dims", [True, False])
@@ -95,40 +96,40 @@ def test_mean_multiplier_agrees_with_the_reference() -> None:
     maker = GraphMaker()
     x = maker.input((1, 7, 9, 4))
     maker.mean(x)
-    stage = only_stage(maker)
-    assert stage.primitive is Primitive.DEPTHWISE
-    assert stage.weights is not None
-    significand, shift = mean_multiplier(stage.inputs[0].scale, stage.output.scale, 63)
-    assert (stage.weights.multipliers[0], stage.weights.shifts[0]) == (significand, 31 - shift)
-    assert np.all(stage.weights.values == 1)
+    operation = only_operation(maker)
+    assert operation.kind is OperationKind.DEPTHWISE
+    assert operation.weights is not None
+    significand, shift = mean_multiplier(*(scale_of(tensor) for tensor in maker.tensors), 63)
+    assert (operation.weights.multipliers[0], operation.weights.shifts[0]) == (significand, 31 - shift)
+    assert np.all(operation.weights.values == 1)
 
 
 def test_global_pool_with_a_large_stride_stays_on_the_npu() -> None:
     maker = GraphMaker()
     maker.pool("AVERAGE_POOL_2D", maker.input((1, 7, 7, 8)), Window(7, 7, 7, 7))
-    assert only_stage(maker).window == Window(7, 7)
+    assert only_operation(maker).window == Window(7, 7)
 
 
 def test_dropping_a_stride_keeps_one_window() -> None:
     maker = GraphMaker()
     maker.pool("MAX_POOL_2D", maker.input((1, 8, 8, 8)), Window(5, 5, 5, 5))
-    stage = only_stage(maker)
-    assert (stage.output.shape, stage.window) == ((1, 1, 8), Window(5, 5))
+    operation = only_operation(maker)
+    assert (operation.ofm.shape, operation.window) == ((1, 1, 8), Window(5, 5))
 
 
 def test_output_of_another_shape_is_seen_naturally() -> None:
     maker = GraphMaker()
     maker.conv(maker.input((1, 4, 4, 3)), 5, Window(1, 1), shape=(1, 80))
-    assert only_stage(maker).output.shape == (4, 4, 5)
+    assert only_operation(maker).ofm.shape == (4, 4, 5)
 
 
 def test_quantize_changes_the_type() -> None:
     maker = GraphMaker()
     maker.quantize(maker.input((2, 5)), DType.UINT8)
-    stage = only_stage(maker)
-    assert stage.primitive is Primitive.IDENTITY
-    assert (stage.inputs[0].dtype, stage.output.dtype) == (DType.INT8, DType.UINT8)
-    assert stage.output.shape == (2, 1, 5)
+    operation = only_operation(maker)
+    assert (operation.kind, operation.window) == (OperationKind.AVERAGE_POOL, Window(1, 1))
+    assert (operation.inputs[0].dtype, operation.ofm.dtype) == (DType.INT8, DType.UINT8)
+    assert operation.ofm.shape == (2, 1, 5)
 
 
 def wide_stride(m: GraphMaker) -> None:
@@ -258,16 +259,16 @@ def test_opaque_operators_keep_their_reason() -> None:
 def test_mean_of_a_single_column_axis() -> None:
     maker = GraphMaker()
     maker.mean(maker.input((1, 9, 4, 8)), (1,))
-    stage = only_stage(maker)
-    assert (stage.output.shape, stage.window) == ((1, 4, 8), Window(9, 1))
+    operation = only_operation(maker)
+    assert (operation.ofm.shape, operation.window) == ((1, 4, 8), Window(9, 1))
 
 
 def test_pieces_of_a_split_that_nobody_reads_are_not_made() -> None:
     maker = GraphMaker()
     pieces = maker.split(maker.input((1, 4, 6, 30)), (16, 4, 10))
     graph = maker.graph([pieces[0], maker.quantize(pieces[2])])
-    first, last, _ = lower(graph, partition(graph, ACCELERATOR))
-    assert (first.output.tensor, last.output.tensor) == (pieces[0], pieces[2])
+    first, last, _ = lower(graph, partition(graph, ACCELERATOR)).operations
+    assert (first.ofm.tensor.graph_tensor, last.ofm.tensor.graph_tensor) == (pieces[0], pieces[2])
     assert (last.inputs[0].shape, last.inputs[0].channels) == ((4, 6, 10), (20, 30))
     assert last.propagators()[0].offset == (0, 0, 0, 20)
 
@@ -277,9 +278,9 @@ def test_each_input_of_a_concatenation_is_a_stage() -> None:
     parts = [maker.input((1, 4, 6, depth)) for depth in (3, 16)]
     out = maker.concatenate(parts)
     graph = maker.graph()
-    stages = lower(graph, partition(graph, ACCELERATOR))
-    assert [stage.inputs[0].tensor for stage in stages] == parts
-    assert [(stage.output.tensor, stage.output.channels) for stage in stages] == [(out, (0, 19)), (out, (3, 19))]
+    operations = lower(graph, partition(graph, ACCELERATOR)).operations
+    assert [operation.ifm.tensor.graph_tensor for operation in operations] == parts
+    assert [(o.ofm.tensor.graph_tensor, o.ofm.channels) for o in operations] == [(out, (0, 19)), (out, (3, 19))]
 
 
 def test_families_are_complete() -> None:

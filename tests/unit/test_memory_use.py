@@ -75,11 +75,11 @@ def test_a_process_takes_five_times_the_model_and_a_constant(tmp_path: Path) -> 
 def test_weights_are_the_files_own_bytes() -> None:
     model = dense(300, 200)
     compiled = ethoscade.compile(model)
-    (stage,) = compiled.stages
-    assert stage.weights is not None
-    assert stage.weights.values.nbytes == 300 * 200
+    (operation,) = compiled.npu.operations
+    assert operation.weights is not None
+    assert operation.weights.values.nbytes == 300 * 200
     stored = next(t.data for t in compiled.source.tensors if t.data is not None and t.data.size == 300 * 200)
-    assert np.shares_memory(stage.weights.values, stored)
+    assert np.shares_memory(operation.weights.values, stored)
 
 
 def test_no_call_encodes_many_weights(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ def test_slices_hold_so_many_bytes_and_are_not_too_many(channels: int, depths: l
     builder = ModelBuilder("pointwise")
     builder.output(builder.conv2d(builder.input((1, 4, 4, channels)), channels, 1))
     target = load_target("ethos-u55-256")
-    (stage,) = prepare(read_tflite(builder.build()), target).stages
-    sliced = choose_encoding(stage, target).sliced
+    (operation,) = prepare(read_tflite(builder.build()), target).npu.operations
+    sliced = choose_encoding(operation, target).sliced
     depth = channels if sliced is None else sliced.depth
     assert [min(depth, channels - first) for first in range(0, channels, depth)] == depths
     assert len(depths) <= MOST_SLICES

@@ -1,1 +1,1 @@
-"""From stages and a program to what a device gets: constants, command streams, files. Decides nothing of a schedule."""
+"""From operations and a program to what a device gets: constants, command streams, files. Decides no schedule."""

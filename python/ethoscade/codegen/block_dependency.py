@@ -7,8 +7,9 @@ them. The value computed here is the largest for which no such pair reads what t
 Four choices keep it on the safe side of what is not documented. Of the kernels before, every OFM block counts as a
 single job, so that the jobs looked back over span more output than they really do. They are counted across kernels:
 three kernels of one block each are the last three jobs, though the hardware may only ever mean the kernel immediately
-before. A convolution's blocks of IFM channels are taken as 32 deep, the most that there is. All other kernels are taken
-to read every channel, although they should need those of the OFM block only; Vela does the same.
+before. Blocks of IFM channels are taken as 32 deep, the most that there is, where every output needs all channels. All
+other kernels are taken to read every channel for each OFM block, although they should need those of the block only;
+Vela does the same.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..lowering.stage import Layout, Primitive
+from ..lowering.npu import Layout
 from .operations import Kernel, Operation, Surface
 
 MAX_BLOCKDEP = 3
@@ -98,7 +99,7 @@ def _last_blocks(recent: deque[Kernel]) -> Iterator[_Box]:
 def _first_reads(kernel: Kernel) -> Iterator[list[_Box]]:
     """What each of the first jobs reads."""
     ifm_depth = kernel.inputs[0].shape[2]
-    depth = IFM_BLOCK_DEPTH if kernel.primitive is Primitive.CONVOLUTION else ifm_depth
+    depth = IFM_BLOCK_DEPTH if kernel.kind.reads_whole_depth else ifm_depth
     parts = -(-ifm_depth // depth)
     for job in range(min(MAX_BLOCKDEP, _block_count(kernel) * parts)):
         y, x, _ = _block(kernel, job // parts)
@@ -110,13 +111,24 @@ def _first_reads(kernel: Kernel) -> Iterator[list[_Box]]:
 def _window(
     kernel: Kernel, surface: Surface, ys: tuple[int, int], xs: tuple[int, int], channels: tuple[int, int]
 ) -> _Box:
-    window = kernel.window
+    if kernel.kind.is_elementwise:
+        # A second operand of one row or column is read again for each.
+        height, width, _ = surface.shape
+        return _box(surface, ys if height > 1 else (0, 1), xs if width > 1 else (0, 1), channels)
+    window, factor = kernel.window, kernel.upscale.factor
     top, left, _, _ = kernel.padding
-    y0 = max(ys[0] * window.stride_h - top, 0)
-    y1 = min((ys[1] - 1) * window.stride_h - top + window.dilated_h, surface.shape[0])
-    x0 = max(xs[0] * window.stride_w - left, 0)
-    x1 = min((xs[1] - 1) * window.stride_w - left + window.dilated_w, surface.shape[1])
-    return _box(surface, (y0, max(y0, y1)), (x0, max(x0, x1)), channels)
+    rows = _read(ys, window.stride_h, top, window.dilated_h, factor, surface.shape[0])
+    columns = _read(xs, window.stride_w, left, window.dilated_w, factor, surface.shape[1])
+    return _box(surface, rows, columns, channels)
+
+
+def _read(
+    outputs: tuple[int, int], stride: int, before: int, dilated: int, factor: int, extent: int
+) -> tuple[int, int]:
+    """Stored rows or columns that windows over `outputs` read of an input that is upscaled by `factor`."""
+    first = max(outputs[0] * stride - before, 0) // factor
+    last = ((outputs[1] - 1) * stride - before + dilated - 1) // factor
+    return first, max(first, min(last + 1, extent))
 
 
 def _box(surface: Surface, ys: tuple[int, int], xs: tuple[int, int], channels: tuple[int, int]) -> _Box:

@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..errors import CodegenError
-from ..lowering.stage import BRICK_CHANNELS, FeatureMap, Layout, Primitive, Stage
+from ..lowering.npu import BRICK_CHANNELS, FeatureMap, Function, Layout, NpuOperation, OperationKind, Scalar, Table
 from ..scheduling.program import CallOperator, CopyConstants, Slab, Step, Stripe
 from ..target import Accelerator
 from . import vela
 from .block_dependency import block_dependencies
 from .operations import ARENA_REGION, CONSTANTS_REGION, Copy, Kernel, MemoryRange, Operation, Surface
-from .weights import Constants, StageConstants
+from .weights import Constants, OperationConstants
 
 
 def generate(
-    stages: Sequence[Stage],
+    npu_operations: Sequence[NpuOperation],
     steps: Sequence[Step],
     offsets: Mapping[int, int],
     constants: Constants,
@@ -28,24 +28,27 @@ def generate(
 ) -> bytes:
     """The driver payload of a run of NPU steps.
 
-    `offsets` maps buffer indices to byte offsets in the arena (region 1), `constants` belongs to the same `stages`.
+    `offsets` maps buffer indices to byte offsets in the arena (region 1), `constants` belongs to the same
+    `npu_operations`.
     Raises `CodegenError` for a CPU step, a stripe whose constants are encoded for another block, or a stream that
     the emitter refuses.
     """
-    operations = build_operations(stages, steps, offsets, constants)
+    operations = build_operations(npu_operations, steps, offsets, constants)
     return vela.payload(operations, block_dependencies(operations), accelerator)
 
 
 def build_operations(
-    stages: Sequence[Stage], steps: Sequence[Step], offsets: Mapping[int, int], constants: Constants
+    npu_operations: Sequence[NpuOperation], steps: Sequence[Step], offsets: Mapping[int, int], constants: Constants
 ) -> list[Operation]:
     """The steps with every buffer replaced by bytes of the arena; arguments as for `generate`."""
     operations: list[Operation] = []
     for step in steps:
         if isinstance(step, Stripe):
-            operations.append(_kernel(stages[step.stage], step, offsets, constants.place(step.stage, step.portion)))
+            place = constants.place(step.stage, step.portion)
+            operations.append(_kernel(npu_operations[step.stage], step, offsets, place))
         elif isinstance(step, CopyConstants):
-            operations.append(_copy(stages[step.stage], step, offsets, constants.place(step.stage, step.portion)))
+            place = constants.place(step.stage, step.portion)
+            operations.append(_copy(npu_operations[step.stage], step, offsets, place))
         elif isinstance(step, CallOperator):
             raise CodegenError(f"operator {step.operator} runs on the CPU; it cannot be part of an NPU run")
     return operations
@@ -69,7 +72,6 @@ def surface(fm: FeatureMap, slab: Slab, offset: int) -> Surface:
         shape=(height, width, fm.shape[2]),
         dtype=fm.dtype,
         zero_point=fm.zero_point,
-        scale=fm.scale,
         layout=fm.layout,
         height_0=height_0,
         height_1=height_0 if wide else 0,
@@ -86,33 +88,47 @@ def surface(fm: FeatureMap, slab: Slab, offset: int) -> Surface:
     )
 
 
-def _kernel(stage: Stage, stripe: Stripe, offsets: Mapping[int, int], place: StageConstants | None) -> Kernel:
+def _kernel(
+    operation: NpuOperation, stripe: Stripe, offsets: Mapping[int, int], place: OperationConstants | None
+) -> Kernel:
     weights = scales = None
     if place is not None:
-        _check_block(stage, stripe, place)
+        _check_block(operation, stripe, place)
         staged = stripe.weights is not None
         base = place.offset if stripe.weights is None else offsets[stripe.weights]
         region = ARENA_REGION if staged else CONSTANTS_REGION
         weights = MemoryRange(region, base, place.weights_bytes)
         scales = MemoryRange(region, base + place.weights_bytes, place.scales_bytes)
     return Kernel(
-        primitive=stage.primitive,
+        kind=operation.kind,
         inputs=tuple(
-            surface(fm, slab, offsets[slab.buffer]) for fm, slab in zip(stage.inputs, stripe.inputs, strict=True)
+            surface(fm, slab, offsets[slab.buffer]) for fm, slab in zip(operation.inputs, stripe.inputs, strict=True)
         ),
-        output=_channels(surface(stage.output, stripe.output, offsets[stripe.output.buffer]), stripe, place),
-        window=stage.window,
+        output=_channels(surface(operation.ofm, stripe.output, offsets[stripe.output.buffer]), stripe, place),
+        window=operation.window,
         padding=stripe.padding,
         block=stripe.block,
-        clamp=stage.clamp,
-        rounding=stage.rounding,
+        clamp=operation.clamp,
+        rounding=operation.rounding,
+        scaling=operation.scaling,
+        scalar=operation.ifm2 if isinstance(operation.ifm2, Scalar) else None,
+        upscale=operation.upscale,
+        function=_function(operation),
+        swap_operands=operation.swap_operands,
+        accumulator_bits=operation.accumulator_bits,
         weights=weights,
         scales=scales,
-        part_kernel=place is not None and place.choice.part_kernel and stage.primitive is Primitive.CONVOLUTION,
+        part_kernel=place is not None and place.choice.part_kernel and operation.kind is OperationKind.CONVOLUTION,
     )
 
 
-def _channels(output: Surface, stripe: Stripe, place: StageConstants | None) -> Surface:
+def _function(operation: NpuOperation) -> Function:
+    if isinstance(operation.function, Table):
+        raise CodegenError(f"operation '{operation.name}' looks its results up, and no step loads its table")
+    return operation.function
+
+
+def _channels(output: Surface, stripe: Stripe, place: OperationConstants | None) -> Surface:
     """The output of a stripe that makes one slice of the channels: fewer of them, further on in each row or pixel."""
     if stripe.slice is None or place is None:
         return output
@@ -131,19 +147,21 @@ def _channels(output: Surface, stripe: Stripe, place: StageConstants | None) -> 
     )
 
 
-def _check_block(stage: Stage, stripe: Stripe, place: StageConstants) -> None:
+def _check_block(operation: NpuOperation, stripe: Stripe, place: OperationConstants) -> None:
     """Weights are encoded for one block depth; beyond the output's depth all depths are the same."""
-    depth = stage.output.shape[2] if stripe.slice is None else place.channels
+    depth = operation.ofm.shape[2] if stripe.slice is None else place.channels
     if min(stripe.block[2], depth) != min(place.choice.block_depth, depth):
         raise CodegenError(
-            f"stage '{stage.name}': a stripe has block depth {stripe.block[2]}, its weights are encoded for "
+            f"operation '{operation.name}': a stripe has block depth {stripe.block[2]}, its weights are encoded for "
             f"{place.choice.block_depth}"
         )
 
 
-def _copy(stage: Stage, step: CopyConstants, offsets: Mapping[int, int], place: StageConstants | None) -> Copy:
+def _copy(
+    operation: NpuOperation, step: CopyConstants, offsets: Mapping[int, int], place: OperationConstants | None
+) -> Copy:
     if place is None:
-        raise CodegenError(f"stage '{stage.name}' ({stage.primitive.value}) has no constants to copy")
+        raise CodegenError(f"operation '{operation.name}' ({operation.kind.value}) has no constants to copy")
     length = place.length_bytes
     return Copy(
         MemoryRange(CONSTANTS_REGION, place.offset, length), MemoryRange(ARENA_REGION, offsets[step.buffer], length)

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..ir import DType, Window
-from ..lowering.stage import BRICK_CHANNELS, Layout, Primitive, Rounding
+from ..lowering.npu import (
+    BRICK_CHANNELS,
+    Function,
+    Layout,
+    OperationKind,
+    Rounding,
+    Scalar,
+    Scaling,
+    Upscale,
+)
 
 CONSTANTS_REGION = 0
 ARENA_REGION = 1
@@ -31,13 +40,12 @@ class Surface:
     Element (y, x) lies in tile 0 at `offsets[0]`; columns from `width_0` on lie in tile 1 (y below `height_1`) or 3,
     the others in tile 0 (y below `height_0`) or 2, each tile counted from its own corner. `height_1` is 0 where no
     column wraps. `stride_c` leads to the next channel in NHWC, to the next brick of channels in NHCWB16. Strides and
-    offsets in bytes. `scale` is None where nothing is rescaled.
+    offsets in bytes.
     """
 
     shape: tuple[int, int, int]
     dtype: DType
     zero_point: int
-    scale: float
     layout: Layout
     height_0: int
     height_1: int
@@ -111,17 +119,34 @@ def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """One kernel operation. `padding` is (top, left, bottom, right), `block` (height, width, depth)."""
+class TableSlot:
+    """The result looked up in the table that begins in this slot, 0..7, of the LUT area."""
 
-    primitive: Primitive
+    slot: int
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel operation: an `NpuOperation` on boxes, with addresses.
+
+    `inputs` are one or two surfaces; with `scalar` that is the second operand. `padding` is (top, left, bottom, right),
+    `block` (height, width, depth). All else as in `NpuOperation`.
+    """
+
+    kind: OperationKind
     inputs: tuple[Surface, ...]
     output: Surface
     window: Window
     padding: tuple[int, int, int, int]
     block: tuple[int, int, int]
     clamp: tuple[int, int]
-    rounding: Rounding
+    rounding: Rounding = Rounding.TFL
+    scaling: Scaling = None
+    scalar: Scalar | None = None
+    upscale: Upscale = Upscale.NONE
+    function: Function | TableSlot = Function.CLAMP
+    swap_operands: bool = False
+    accumulator_bits: int = 32
     weights: MemoryRange | None = None
     scales: MemoryRange | None = None
     part_kernel: bool = False

@@ -7,6 +7,7 @@ ever is kept from happening, so that any number of threads can call any number o
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from functools import cache
@@ -18,9 +19,18 @@ import numpy.typing as npt
 
 from ..errors import CodegenError
 from ..ir import DType, Window
-from ..lowering.stage import Layout, Primitive, Rounding
+from ..lowering.npu import (
+    UNSCALED,
+    Function,
+    Layout,
+    OperandScales,
+    OperationKind,
+    Scalar,
+    Scale,
+    Upscale,
+)
 from ..target import Accelerator
-from .operations import ARENA_REGION, Copy, Kernel, MemoryRange, Operation, Surface
+from .operations import ARENA_REGION, Copy, Kernel, MemoryRange, Operation, Surface, TableSlot
 
 _API_MAJOR = 1
 _CONTROL_MASK = 0xFFFF
@@ -28,6 +38,29 @@ _LONG_COMMAND = 0x4000
 _SET_BLOCKDEP = 303
 _KERNEL_COMMANDS = frozenset((2, 3, 5, 6))  # convolution, depthwise, pool, elementwise
 
+
+_DTYPES = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32)
+_POOLS = {
+    OperationKind.AVERAGE_POOL: "AVERAGE",
+    OperationKind.MAX_POOL: "MAX",
+    OperationKind.SUM_OVER_DEPTH: "REDUCE_SUM",
+}
+_ELEMENTWISE = {
+    OperationKind.MUL: "MUL",
+    OperationKind.ADD: "ADD",
+    OperationKind.SUB: "SUB",
+    OperationKind.MINIMUM: "MIN",
+    OperationKind.MAXIMUM: "MAX",
+    OperationKind.LEAKY_RELU: "LRELU",
+    OperationKind.ABS: "ABS",
+    OperationKind.CLZ: "CLZ",
+    OperationKind.SHR: "SHR",
+    OperationKind.SHL: "SHL",
+}
+_RESCALED = (OperationKind.MUL, OperationKind.ADD, OperationKind.SUB)
+_SCALED_BY_RESULT = (OperationKind.LEAKY_RELU, OperationKind.ABS)
+_UPSCALES = {Upscale.NONE: "NONE", Upscale.NEAREST: "NEAREST", Upscale.ZEROS: "TRANSPOSE"}
+_FUNCTIONS = {Function.CLAMP: "NONE_OR_RELU", Function.TANH: "TANH", Function.SIGMOID: "SIGMOID"}
 
 _PIECE_WEIGHTS = 1 << 20
 """Weights that are encoded in one call at most, unless one block of output channels has more.
@@ -190,7 +223,7 @@ class _Translator:
 
     def __init__(self, api: ModuleType) -> None:
         self._api = api
-        self._dtypes = {DType.INT8: api.NpuDataType.INT8, DType.UINT8: api.NpuDataType.UINT8}
+        self._dtypes = {dtype: getattr(api.NpuDataType, dtype.name) for dtype in _DTYPES}
         self._windows: dict[Window, Any] = {}
 
     def operation(self, operation: Operation) -> Any:
@@ -201,37 +234,45 @@ class _Translator:
     def _kernel(self, kernel: Kernel) -> Any:
         api = self._api
         op = self._new(kernel)
-        scales = _effective_scales(kernel)
-        op.ifm = self._surface(kernel.inputs[0], scales[0])
+        first, second, result = _effective_scales(kernel)
+        op.ifm = self._surface(kernel.inputs[0], first)
         if len(kernel.inputs) > 1:
-            op.ifm2 = self._surface(kernel.inputs[1], scales[1])
-        op.ofm = self._surface(kernel.output, scales[-1])
+            op.ifm2 = self._surface(kernel.inputs[1], second)
+        elif kernel.scalar is not None:
+            # The API takes the real number and quantises it: with a scale of 1 that adds the zero point.
+            op.ifm2, op.ifm2_scalar = self._scalar(kernel.scalar), kernel.scalar.value - kernel.scalar.zero_point
+        op.ofm = self._surface(kernel.output, result)
         op.kernel = self._window(kernel.window)
         top, left, bottom, right = kernel.padding
         op.padding = api.NpuPadding(top=top, left=left, bottom=bottom, right=right)
         op.block_config = api.NpuShape3D(*kernel.block)
-        op.rounding_mode = api.NpuRoundingMode.TFL if kernel.rounding is Rounding.TFL else api.NpuRoundingMode.NATURAL
-        op.activation = self._clamp(kernel.clamp, kernel.output, scales[-1])
+        op.rounding_mode = getattr(api.NpuRoundingMode, kernel.rounding.name)
+        op.ifm_upscale = getattr(api.NpuResamplingMode, _UPSCALES[kernel.upscale])
+        op.activation = self._activation(kernel, result)
+        if kernel.accumulator_bits == 40:
+            op.accumulator_type = api.NpuAccumulatorType.Int40
         if kernel.weights is not None and kernel.scales is not None:
             op.weights, op.biases = [self._range(kernel.weights)], [self._range(kernel.scales)]
         return op
 
     def _new(self, kernel: Kernel) -> Any:
         api = self._api
-        primitive = kernel.primitive
-        if primitive is Primitive.CONVOLUTION:
+        kind, scale = kernel.kind, kernel.scaling
+        if kind is OperationKind.CONVOLUTION:
             op = api.NpuConv2DOperation()
             order = api.NpuBlockTraversal
             op.block_traversal = order.PART_KERNEL_FIRST if kernel.part_kernel else order.DEPTH_FIRST
-            return op
-        if primitive is Primitive.DEPTHWISE:
-            return api.NpuConvDepthWiseOperation()
-        if primitive is Primitive.ADD:
-            return api.NpuElementWiseOperation(api.NpuElementWiseOp.ADD)
-        if primitive is Primitive.MAX_POOL:
-            return api.NpuPoolingOperation(api.NpuPoolingOp.MAX)
-        op = api.NpuPoolingOperation(api.NpuPoolingOp.AVERAGE)
-        op.fused_quantize = primitive is Primitive.IDENTITY
+        elif kind is OperationKind.DEPTHWISE:
+            op = api.NpuConvDepthWiseOperation()
+        elif kind.is_pool:
+            op = api.NpuPoolingOperation(getattr(api.NpuPoolingOp, _POOLS[kind]))
+            # Told to rescale, the API derives the factor from the ratio of the scales.
+            op.fused_quantize = isinstance(scale, Scale)
+        else:
+            op = api.NpuElementWiseOperation(getattr(api.NpuElementWiseOp, _ELEMENTWISE[kind]))
+            op.reversed_operands = kernel.swap_operands
+            if kind in _RESCALED and not isinstance(scale, OperandScales):
+                op.rescale = (1, 0) if scale is None else (scale.multiplier, scale.shift)
         return op
 
     def _surface(self, surface: Surface, scale: float) -> Any:
@@ -246,10 +287,21 @@ class _Translator:
         fm.quantization = api.NpuQuantization(scale, surface.zero_point)
         return fm
 
-    def _clamp(self, clamp: tuple[int, int], output: Surface, scale: float) -> Any:
+    def _scalar(self, scalar: Scalar) -> Any:
+        fm = self._api.NpuFeatureMap()
+        fm.data_type = self._dtypes[scalar.dtype]
+        fm.quantization = self._api.NpuQuantization(1.0, scalar.zero_point)
+        return fm
+
+    def _activation(self, kernel: Kernel, scale: float) -> Any:
         # Vela quantises the limits: real values that come out as these integers, float32 rounding included, are
         # integer multiples of the scale, because a quotient so near to an integer rounds to it.
-        activation = self._api.NpuActivation(self._api.NpuActivationOp.NONE_OR_RELU)
+        kinds, output, clamp = self._api.NpuActivationOp, kernel.output, kernel.clamp
+        if isinstance(kernel.function, TableSlot):
+            activation = self._api.NpuActivation(kinds.TABLE_LOOKUP)
+            activation.lookup_table_index = kernel.function.slot
+        else:
+            activation = self._api.NpuActivation(getattr(kinds, _FUNCTIONS[kernel.function]))
         lowest, highest = output.dtype.limits
         if clamp[0] > lowest:
             activation.min = (clamp[0] - output.zero_point) * scale
@@ -274,17 +326,21 @@ class _Translator:
         return self._api.NpuAddressRange(*where)
 
 
-def _effective_scales(kernel: Kernel) -> tuple[float, ...]:
-    """The scales that Vela is told, inputs first, output last.
+def _effective_scales(kernel: Kernel) -> tuple[float, float, float]:
+    """The scales that Vela is told: of both operands and of the result.
 
-    It derives registers from them for ADD alone. An identity needs the ratio only, and everywhere else 1 keeps Vela
-    from rescaling: weights carry their own scales and pools have none.
+    It derives registers from them for three cases: the factors of a sum's operands, the factor of a pool as the ratio
+    of first and last, that of a unary operation as the last. Everywhere else 1 keeps it from rescaling.
     """
-    if kernel.primitive is Primitive.ADD:
-        return (*(s.scale for s in kernel.inputs), kernel.output.scale)
-    if kernel.primitive is Primitive.IDENTITY:
-        return (kernel.inputs[0].scale / kernel.output.scale, 1.0)
-    return (1.0,) * (len(kernel.inputs) + 1)
+    scaling = kernel.scaling
+    if isinstance(scaling, OperandScales):
+        return scaling.first, scaling.second, scaling.result
+    if kernel.kind in _SCALED_BY_RESULT:
+        scaling = UNSCALED if scaling is None else scaling
+        return 1.0, 1.0, math.ldexp(scaling.multiplier, -scaling.shift)
+    if kernel.kind.is_pool and scaling is not None:
+        return math.ldexp(scaling.multiplier, -scaling.shift), 1.0, 1.0
+    return 1.0, 1.0, 1.0
 
 
 def valid_blocks(kernel: Kernel, accelerator: Accelerator) -> list[tuple[int, int, int]]:

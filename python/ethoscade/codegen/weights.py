@@ -1,4 +1,4 @@
-"""The constants blob: every stage's compressed weights and scale records, as NPU region 0 holds them.
+"""The constants blob: every operation's compressed weights and scale records, as NPU region 0 holds them.
 
 Owns the blob's layout. The weight compression itself is behind `vela`; the scale records are packed here.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CodegenError
-from ..lowering.stage import Primitive, Stage, Weights
+from ..lowering.npu import NpuOperation, OperationKind, Weights
 from ..scheduling.program import Portion, Whole
 from ..target import Accelerator
 from ..util.frozen import FrozenMap
@@ -21,12 +21,14 @@ from . import vela
 ALIGNMENT = 16
 SCALE_RECORD_BYTES = 10
 
+_WHOLE: tuple[Whole, ...] = ("in_place", "staged")
+
 
 @dataclass(frozen=True)
 class EncodingChoice:
-    """How a stage's weights are laid out: depth of the OFM block they serve, and part-kernel-first order.
+    """How an operation's weights are laid out: depth of the OFM block they serve, and part-kernel-first order.
 
-    Part-kernel-first exists for convolutions only. Stages without weights ignore their choice.
+    Part-kernel-first exists for convolutions only. Operations without weights ignore their choice.
     """
 
     block_depth: int
@@ -58,8 +60,8 @@ class Encoded:
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedStage:
-    """A stage's constants as a whole, None without weights, once more for being copied, and in slices, if so chosen."""
+class EncodedOperation:
+    """An operation's constants as a whole, None without weights, once more for being copied, and in slices."""
 
     whole: Encoded | None
     staged: Encoded | None = None
@@ -67,16 +69,16 @@ class EncodedStage:
 
     def portion(self, portion: Portion) -> Encoded | None:
         """The constants that a step uses; None without weights."""
-        if isinstance(portion, Whole):
-            return self.staged if portion is Whole.STAGED and self.staged is not None else self.whole
+        if isinstance(portion, str):
+            return self.staged if portion == "staged" and self.staged is not None else self.whole
         return self.slices[portion]
 
 
 @dataclass(frozen=True)
-class StageConstants:
-    """Where one stage's constants, or one slice of them, lie in the blob: weights at `offset`, scales right behind.
+class OperationConstants:
+    """Where one operation's constants, or one slice of them, lie in the blob: weights at `offset`, scales right behind.
 
-    Offsets and lengths are bytes and multiples of 16, so that one DMA of `length_bytes` from `offset` stages both.
+    Offsets and lengths are bytes and multiples of 16, so that one DMA of `length_bytes` from `offset` operations both.
     """
 
     offset: int
@@ -99,88 +101,94 @@ class StageConstants:
 
 @dataclass(frozen=True, eq=False)
 class Constants:
-    """Region 0: the blob (a multiple of 16 bytes) and where each stage's constants lie there.
+    """Region 0: the blob (a multiple of 16 bytes) and where each operation's constants lie there.
 
-    `places` is by stage and portion.
+    `places` is by operation and portion.
     """
 
     blob: bytes = field(repr=False)
-    places: Mapping[tuple[int, Portion], StageConstants]
+    places: Mapping[tuple[int, Portion], OperationConstants]
 
-    def place(self, stage: int, portion: Portion = Whole.IN_PLACE) -> StageConstants | None:
-        """Where a stage's constants, or one slice of them, lie; None if they are not there."""
-        return self.places.get((stage, portion))
+    def place(self, operation: int, portion: Portion = "in_place") -> OperationConstants | None:
+        """Where an operation's constants, or one slice of them, lie; None if they are not there."""
+        return self.places.get((operation, portion))
 
 
-def encode(stages: Sequence[Stage], accelerator: Accelerator, choices: Sequence[EncodingChoice]) -> Constants:
-    """Compress and lay out the constants of all stages; `choices` has one entry per stage.
+def encode(
+    operations: Sequence[NpuOperation], accelerator: Accelerator, choices: Sequence[EncodingChoice]
+) -> Constants:
+    """Compress and lay out the constants of all operations; `choices` has one entry per operation.
 
-    Stages with identical constants share them. Equal arguments give equal bytes. Raises `CodegenError` for a choice
+    Operations with identical constants share them. Equal arguments give equal bytes. Raises `CodegenError` for a choice
     that the NPU does not have or weights that cannot be encoded.
     """
-    if len(choices) != len(stages):
-        raise CodegenError(f"{len(choices)} encoding choices for {len(stages)} stages; one per stage is needed")
-    return lay_out([encode_stage(s, accelerator, c) for s, c in zip(stages, choices, strict=True)])
+    if len(choices) != len(operations):
+        raise CodegenError(
+            f"{len(choices)} encoding choices for {len(operations)} operations; one per operation is needed"
+        )
+    return lay_out([encode_operation(o, accelerator, c) for o, c in zip(operations, choices, strict=True)])
 
 
-def encode_stage(
-    stage: Stage,
+def encode_operation(
+    operation: NpuOperation,
     accelerator: Accelerator,
     choice: EncodingChoice,
     staged: EncodingChoice | None = None,
     slices: SliceChoice | None = None,
-) -> EncodedStage:
-    """Compress a stage's constants as a whole, with `staged` once more so, with `slices` in slices too.
+) -> EncodedOperation:
+    """Compress an operation's constants as a whole, with `staged` once more so, with `slices` in slices too.
 
     Raises `CodegenError`.
     """
-    if stage.weights is None:
-        return EncodedStage(None)
-    channels = len(stage.weights.bias)
-    whole = _encode(stage, accelerator, choice, 0, channels)
-    copied = None if staged is None else _encode(stage, accelerator, staged, 0, channels)
+    if operation.weights is None:
+        return EncodedOperation(None)
+    channels = len(operation.weights.bias)
+    whole = _encode(operation, accelerator, choice, 0, channels)
+    copied = None if staged is None else _encode(operation, accelerator, staged, 0, channels)
     if slices is None:
-        return EncodedStage(whole, copied)
+        return EncodedOperation(whole, copied)
     parts = tuple(
-        _encode(stage, accelerator, slices.choice, first, min(slices.depth, channels - first))
+        _encode(operation, accelerator, slices.choice, first, min(slices.depth, channels - first))
         for first in range(0, channels, slices.depth)
     )
-    return EncodedStage(whole, copied, parts)
+    return EncodedOperation(whole, copied, parts)
 
 
-def lay_out(encoded: Sequence[EncodedStage], used: Collection[tuple[int, Portion]] | None = None) -> Constants:
-    """The blob of what is `used`, as (stage, portion); by default every stage as a whole, in place and copied."""
+def lay_out(encoded: Sequence[EncodedOperation], used: Collection[tuple[int, Portion]] | None = None) -> Constants:
+    """The blob of what is `used`, as (operation, portion); by default all as a whole, in place and copied."""
     if used is None:
-        used = [(stage, whole) for stage in range(len(encoded)) for whole in Whole]
+        used = [(operation, whole) for operation in range(len(encoded)) for whole in _WHOLE]
     chunks: list[bytes] = []
     end = 0
     known: dict[tuple[bytes, bytes], int] = {}
-    places: dict[tuple[int, Portion], StageConstants] = {}
-    for stage, portion in sorted(used, key=_order):
-        chunk = encoded[stage].portion(portion)
+    places: dict[tuple[int, Portion], OperationConstants] = {}
+    for operation, portion in sorted(used, key=_order):
+        chunk = encoded[operation].portion(portion)
         if chunk is None:
             continue
         offset = known.setdefault((chunk.weights, chunk.scales), end)
         if offset == end:
             chunks += chunk.weights, chunk.scales
             end += chunk.length_bytes
-        places[stage, portion] = StageConstants(
+        places[operation, portion] = OperationConstants(
             offset, len(chunk.weights), len(chunk.scales), chunk.choice, chunk.first_channel, chunk.channels
         )
     return Constants(b"".join(chunks), FrozenMap(places))
 
 
 def _order(used: tuple[int, Portion]) -> tuple[int, int, int]:
-    """Stage by stage, what is whole first."""
-    stage, portion = used
-    return (stage, 0, list(Whole).index(portion)) if isinstance(portion, Whole) else (stage, 1, portion)
+    """Operation by operation, what is whole first."""
+    operation, portion = used
+    return (operation, 0, _WHOLE.index(portion)) if isinstance(portion, str) else (operation, 1, portion)
 
 
-def _encode(stage: Stage, accelerator: Accelerator, choice: EncodingChoice, first: int, channels: int) -> Encoded:
-    if stage.weights is None:
-        raise CodegenError(f"stage '{stage.name}' ({stage.primitive.value}) has no weights to encode")
+def _encode(
+    operation: NpuOperation, accelerator: Accelerator, choice: EncodingChoice, first: int, channels: int
+) -> Encoded:
+    if operation.weights is None:
+        raise CodegenError(f"operation '{operation.name}' ({operation.kind.value}) has no weights to encode")
     span = slice(first, first + channels)
-    weights = stage.weights
+    weights = operation.weights
     part = replace(
         weights,
         values=weights.values[span],
@@ -188,25 +196,27 @@ def _encode(stage: Stage, accelerator: Accelerator, choice: EncodingChoice, firs
         multipliers=weights.multipliers[span],
         shifts=weights.shifts[span],
     )
-    stream = encode_weights(replace(stage, weights=part), accelerator, choice)
+    stream = encode_weights(replace(operation, weights=part), accelerator, choice)
     return Encoded(stream, encode_scales(part), choice, first, channels)
 
 
-def encode_weights(stage: Stage, accelerator: Accelerator, choice: EncodingChoice) -> bytes:
-    """The compressed weight stream of one stage, padded to 16 bytes. Precondition: the stage has weights."""
-    if stage.weights is None:
-        raise CodegenError(f"stage '{stage.name}' ({stage.primitive.value}) has no weights to encode")
-    depthwise = stage.primitive is Primitive.DEPTHWISE
+def encode_weights(operation: NpuOperation, accelerator: Accelerator, choice: EncodingChoice) -> bytes:
+    """The compressed weight stream of one operation, padded to 16 bytes. Precondition: the operation has weights."""
+    if operation.weights is None:
+        raise CodegenError(f"operation '{operation.name}' ({operation.kind.value}) has no weights to encode")
+    depthwise = operation.kind is OperationKind.DEPTHWISE
     if depthwise and choice.part_kernel:
-        raise CodegenError(f"stage '{stage.name}' is depthwise; part-kernel-first order exists for convolutions only")
+        raise CodegenError(
+            f"operation '{operation.name}' is depthwise; part-kernel-first order exists for convolutions only"
+        )
     depth = accelerator.micro_block[2]
     if choice.block_depth < 1 or choice.block_depth % depth:
         raise CodegenError(
-            f"stage '{stage.name}': block depth {choice.block_depth} is not a positive multiple of {depth}, "
+            f"operation '{operation.name}': block depth {choice.block_depth} is not a positive multiple of {depth}, "
             f"the micro-block of {accelerator.name}"
         )
-    dilation = (stage.window.dilation_h, stage.window.dilation_w)
-    weights = stage.weights
+    dilation = (operation.window.dilation_h, operation.window.dilation_w)
+    weights = operation.weights
     return vela.encode_weights(
         accelerator,
         weights.values,

@@ -1,4 +1,4 @@
-"""Lowering: from operators of the graph to stages, one operator family per module.
+"""Lowering: from operators of the graph to NPU operations, one operator family per module.
 
 Owns the table of families. A family is a module with `support` and `lower`; to add an operator, write its module and
 name it here. Which operators are lowered is `partition`'s decision.
@@ -14,17 +14,17 @@ from typing import Protocol
 from ..ir import Graph, Operator
 from ..target import Accelerator
 from . import concatenation, convolution, depthwise, elementwise, fully_connected, identity, mean, pooling, split
-from .stage import Stage
+from .npu import NpuGraph, NpuGraphBuilder
 
 __all__ = ["FAMILIES", "Family", "Selection", "lower", "support"]
 
 
 @dataclass(frozen=True)
 class Family:
-    """An operator family: whether the NPU can run an operator of it (None, or the reason why not), and its stages."""
+    """An operator family: whether the NPU can run an operator (None, or the reason why not), and its operations."""
 
     support: Callable[[Graph, Operator, Accelerator], str | None]
-    lower: Callable[[Graph, int], tuple[Stage, ...]]
+    lower: Callable[[Graph, int, NpuGraphBuilder], None]
 
 
 _POOLING = Family(pooling.support, pooling.lower)
@@ -66,11 +66,12 @@ def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
     return family.support(graph, op, accelerator)
 
 
-def lower(graph: Graph, partition: Selection) -> tuple[Stage, ...]:
-    """Stages of the operators that the partition gave to the NPU, in its execution order.
+def lower(graph: Graph, partition: Selection) -> NpuGraph:
+    """Operations of the operators that the partition gave to the NPU, in its execution order.
 
-    `Stage.operator` tells which operator a stage serves.
+    `NpuOperation.operator` tells which operator an operation serves.
     """
-    return tuple(
-        stage for op in partition.npu_operators for stage in FAMILIES[graph.operators[op].kind].lower(graph, op)
-    )
+    builder = NpuGraphBuilder(graph)
+    for op in partition.npu_operators:
+        FAMILIES[graph.operators[op].kind].lower(graph, op, builder)
+    return builder.graph()

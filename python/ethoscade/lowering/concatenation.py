@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 from ..ir import ConcatenationAttrs, Graph, Operator
 from ..target import Accelerator
 from . import identity, limits, views
-from .stage import Channels, Primitive, Stage
+from .npu import UNSCALED, Channels, NpuGraphBuilder, NpuOperation, OperationKind
 
 MAX_INPUTS = 64
 """The scheduler's checker remembers for each pixel which of so many parts of its channels are there."""
@@ -32,8 +31,8 @@ def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
     return limits.elements(ofm, (height, width, sum(tensor.shape[-1] for tensor in inputs)))
 
 
-def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
-    """One identity stage for each input, all of one output. Precondition: `support` found no reason.
+def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
+    """One copy for each input, all of one output. Precondition: `support` found no reason.
 
     Stored values are copied as they are, without their (equal) scales and zero points.
     """
@@ -41,20 +40,19 @@ def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
     inputs = [cast(int, t) for t in op.inputs]
     shapes = [views.image_shape(graph.tensors[t].shape) for t in inputs]
     depth = sum(shape[2] for shape in shapes)
-    stages: list[Stage] = []
     first = 0
     for tensor, shape in zip(inputs, shapes, strict=True):
-        stages.append(
-            Stage(
+        builder.add(
+            NpuOperation(
                 name=op.name,
                 operator=op_index,
-                primitive=Primitive.IDENTITY,
-                inputs=(views.raw(graph, tensor, shape),),
-                output=replace(views.raw(graph, op.outputs[0], shape), channels=Channels(first, depth)),
+                kind=OperationKind.AVERAGE_POOL,
+                ifm=builder.view(tensor, shape, zero_point=0),
+                ofm=builder.view(op.outputs[0], shape, zero_point=0, channels=Channels(first, depth)),
                 window=views.POINT,
                 compute=identity.compute(op.name, shape),
                 clamp=graph.tensors[op.outputs[0]].dtype.limits,
+                scaling=UNSCALED,
             )
         )
         first += shape[2]
-    return tuple(stages)

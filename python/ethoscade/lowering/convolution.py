@@ -1,4 +1,4 @@
-"""CONV_2D: the NPU's convolution. Also builds that stage for other families whose arithmetic it is."""
+"""CONV_2D: the NPU's convolution. Also builds that operation for other families whose arithmetic it is."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..ir import Activation, Array, ConvAttrs, Graph, Operator, Window
 from ..quantised import activation_range
 from ..target import Accelerator
 from . import limits, views, weighted
-from .stage import Primitive, Rounding, Stage
+from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Rounding
 from .te import Access, Axis, Compute, index
 
 
@@ -43,25 +43,26 @@ def window_support(graph: Graph, op: Operator, window: Window, depth: int) -> st
     )
 
 
-def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
-    """One convolution stage. Precondition: `support` found no reason."""
+def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
+    """One convolution. Precondition: `support` found no reason."""
     op = graph.operators[op_index]
     attrs = cast(ConvAttrs, op.attrs)
     weights = cast("Array", graph.tensors[cast(int, op.inputs[1])].data)
     ifm = graph.tensors[cast(int, op.inputs[0])]
-    return (stage(graph, op_index, views.image_shape(ifm.shape), attrs.window, weights, attrs.activation),)
+    convolve(graph, op_index, builder, views.image_shape(ifm.shape), attrs.window, weights, attrs.activation)
 
 
-def stage(
+def convolve(
     graph: Graph,
     op_index: int,
+    builder: NpuGraphBuilder,
     ifm_shape: views.Shape3,
     window: Window,
     ohwi: Array,
     activation: Activation,
     rounding: Rounding = Rounding.TFL,
     scale: tuple[int, int] | None = None,
-) -> Stage:
+) -> None:
     """A convolution of the operator's first input, seen as `ifm_shape`, with its stored weights given as OHWI.
 
     `scale` as for `weighted.constants`.
@@ -71,17 +72,19 @@ def stage(
     ofm_shape = (*views.output_size(window, height, width), ohwi.shape[0])
     window = views.simplest(window, height, width)
     ofm = graph.tensors[op.outputs[0]]
-    return Stage(
-        name=op.name,
-        operator=op_index,
-        primitive=Primitive.CONVOLUTION,
-        inputs=(views.feature_map(graph, cast(int, op.inputs[0]), ifm_shape),),
-        output=views.feature_map(graph, op.outputs[0], ofm_shape),
-        window=window,
-        compute=compute(op.name, window, ifm_shape, ofm_shape),
-        clamp=activation_range(ofm.quantisation, ofm.dtype, activation),
-        weights=weighted.constants(graph, op, ohwi, scale),
-        rounding=rounding,
+    builder.add(
+        NpuOperation(
+            name=op.name,
+            operator=op_index,
+            kind=OperationKind.CONVOLUTION,
+            ifm=builder.view(cast(int, op.inputs[0]), ifm_shape),
+            ofm=builder.view(op.outputs[0], ofm_shape),
+            window=window,
+            compute=compute(op.name, window, ifm_shape, ofm_shape),
+            clamp=activation_range(ofm.quantisation, ofm.dtype, activation),
+            weights=weighted.constants(graph, op, ohwi, scale),
+            rounding=rounding,
+        )
     )
 
 

@@ -10,7 +10,7 @@ from ..ir import Array, ConvAttrs, Graph, Operator, Window
 from ..quantised import activation_range
 from ..target import Accelerator
 from . import convolution, limits, views, weighted
-from .stage import Primitive, Stage
+from .npu import NpuGraphBuilder, NpuOperation, OperationKind
 from .te import Compute, index
 
 
@@ -33,30 +33,31 @@ def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
     return convolution.window_support(graph, op, window, outputs)
 
 
-def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
-    """One depthwise stage, or one convolution. Precondition: `support` found no reason."""
+def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
+    """One depthwise operation, or one convolution. Precondition: `support` found no reason."""
     op = graph.operators[op_index]
     attrs = cast(ConvAttrs, op.attrs)
     stored = cast("Array", graph.tensors[cast(int, op.inputs[1])].data)
     shape = views.image_shape(graph.tensors[cast(int, op.inputs[0])].shape)
     ohwi = np.transpose(stored, (3, 1, 2, 0))
     if shape[2] == 1 and ohwi.shape[0] > 1:
-        return (convolution.stage(graph, op_index, shape, attrs.window, ohwi, attrs.activation),)
+        convolution.convolve(graph, op_index, builder, shape, attrs.window, ohwi, attrs.activation)
+        return
     ofm_shape = (*views.output_size(attrs.window, *shape[:2]), shape[2])
     window = views.simplest(attrs.window, *shape[:2])
     ofm = graph.tensors[op.outputs[0]]
-    return (
-        Stage(
+    builder.add(
+        NpuOperation(
             name=op.name,
             operator=op_index,
-            primitive=Primitive.DEPTHWISE,
-            inputs=(views.feature_map(graph, cast(int, op.inputs[0]), shape),),
-            output=views.feature_map(graph, op.outputs[0], ofm_shape),
+            kind=OperationKind.DEPTHWISE,
+            ifm=builder.view(cast(int, op.inputs[0]), shape),
+            ofm=builder.view(op.outputs[0], ofm_shape),
             window=window,
             compute=compute(op.name, window, shape, ofm_shape),
             clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
             weights=weighted.constants(graph, op, ohwi),
-        ),
+        )
     )
 
 

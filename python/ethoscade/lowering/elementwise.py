@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import cast
 
 from ..ir import AddAttrs, Graph, Operator
-from ..quantised import ADD_HEADROOM_BITS, activation_range
+from ..quantised import ADD_HEADROOM_BITS, activation_range, scale_of
 from ..target import Accelerator
 from . import limits, views
-from .stage import Primitive, Stage
+from .npu import NpuGraphBuilder, NpuOperation, OperandScales, OperationKind
 from .te import Compute
 
 
@@ -38,22 +38,25 @@ def _scales(graph: Graph, op: Operator) -> str | None:
     return limits.rescale(factor, limits.LARGEST_VALUE << ADD_HEADROOM_BITS)
 
 
-def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
-    """One elementwise stage. Precondition: `support` found no reason."""
+def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
+    """One elementwise operation. Precondition: `support` found no reason."""
     op = graph.operators[op_index]
-    shape = views.image_shape(graph.tensors[cast(int, op.inputs[0])].shape)
+    first, second = (cast(int, t) for t in op.inputs[:2])
+    shape = views.image_shape(graph.tensors[first].shape)
     ofm = graph.tensors[op.outputs[0]]
-    return (
-        Stage(
+    builder.add(
+        NpuOperation(
             name=op.name,
             operator=op_index,
-            primitive=Primitive.ADD,
-            inputs=tuple(views.feature_map(graph, cast(int, t), shape) for t in op.inputs[:2]),
-            output=views.feature_map(graph, op.outputs[0], shape),
+            kind=OperationKind.ADD,
+            ifm=builder.view(first, shape),
+            ifm2=builder.view(second, shape),
+            ofm=builder.view(op.outputs[0], shape),
             window=views.POINT,
             compute=compute(op.name, shape),
             clamp=activation_range(ofm.quantisation, ofm.dtype, cast(AddAttrs, op.attrs).activation),
-        ),
+            scaling=OperandScales(scale_of(graph.tensors[first]), scale_of(graph.tensors[second]), scale_of(ofm)),
+        )
     )
 
 

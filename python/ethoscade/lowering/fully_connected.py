@@ -14,7 +14,7 @@ from ..ir import Array, DType, FullyConnectedAttrs, Graph, Operator, Tensor
 from ..quantised import activation_range, effective_scales, zero_point_of
 from ..target import Accelerator
 from . import convolution, limits, single_rounding, views, weighted
-from .stage import Rounding, Stage
+from .npu import NpuGraphBuilder, Rounding
 
 
 def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
@@ -40,8 +40,8 @@ def _plane(ifm: Tensor, ofm: Tensor, depth: int, outputs: int) -> tuple[int, int
     return int(np.prod(ifm.shape, dtype=np.int64)) // depth, 1
 
 
-def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
-    """One convolution stage over (height, width, elements). Precondition: `support` found no reason."""
+def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
+    """One convolution over (height, width, elements). Precondition: `support` found no reason."""
     op = graph.operators[op_index]
     stored = cast("Array", graph.tensors[cast(int, op.inputs[1])].data)
     outputs, depth = stored.shape
@@ -50,7 +50,8 @@ def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
     activation = cast(FullyConnectedAttrs, op.attrs).activation
     once = _rounds_once(graph, op)
     rounding, scale = (Rounding.NATURAL, _once_scale(graph, op)) if once else (Rounding.TFL, None)
-    return (convolution.stage(graph, op_index, (*plane, depth), views.POINT, ohwi, activation, rounding, scale),)
+    shape = (*plane, depth)
+    convolution.convolve(graph, op_index, builder, shape, views.POINT, ohwi, activation, rounding, scale)
 
 
 # --- the scale -------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from ..ir import Graph, Operator
 from ..quantised import scale_of
 from ..target import Accelerator
 from . import limits, views
-from .stage import Primitive, Stage
+from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Scale
 from .te import Compute
 
 
@@ -25,21 +25,23 @@ def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
     )
 
 
-def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
-    """One identity stage. Precondition: `support` found no reason."""
+def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
+    """One pool of single pixels that rescales. Precondition: `support` found no reason."""
     op = graph.operators[op_index]
-    shape = views.image_shape(graph.tensors[cast(int, op.inputs[0])].shape)
-    return (
-        Stage(
+    ifm, ofm = graph.tensors[cast(int, op.inputs[0])], graph.tensors[op.outputs[0]]
+    shape = views.image_shape(ifm.shape)
+    builder.add(
+        NpuOperation(
             name=op.name,
             operator=op_index,
-            primitive=Primitive.IDENTITY,
-            inputs=(views.feature_map(graph, cast(int, op.inputs[0]), shape),),
-            output=views.feature_map(graph, op.outputs[0], shape),
+            kind=OperationKind.AVERAGE_POOL,
+            ifm=builder.view(cast(int, op.inputs[0]), shape),
+            ofm=builder.view(op.outputs[0], shape),
             window=views.POINT,
             compute=compute(op.name, shape),
-            clamp=graph.tensors[op.outputs[0]].dtype.limits,
-        ),
+            clamp=ofm.dtype.limits,
+            scaling=Scale(*limits.npu_scale(scale_of(ifm) / scale_of(ofm))),
+        )
     )
 
 

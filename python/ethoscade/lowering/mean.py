@@ -10,7 +10,7 @@ from ..ir import Graph, MeanAttrs, Operator, Tensor, Window
 from ..quantised import multiplier_and_shift, scale_of
 from ..target import Accelerator
 from . import depthwise, limits, views
-from .stage import Primitive, Stage, Weights
+from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Weights
 
 _SPATIAL_AXES = (1, 2)
 
@@ -51,8 +51,8 @@ def _scale(ifm: Tensor, ofm: Tensor, count: int) -> tuple[int, int]:
     return (significand << bits) // count, 31 - (exponent - bits)
 
 
-def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
-    """One depthwise stage. Precondition: `support` found no reason."""
+def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
+    """One depthwise convolution. Precondition: `support` found no reason."""
     op = graph.operators[op_index]
     ifm, ofm = graph.tensors[cast(int, op.inputs[0])], graph.tensors[op.outputs[0]]
     shape = views.image_shape(ifm.shape)
@@ -66,16 +66,16 @@ def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
         multipliers=np.full(channels, scale, np.int64),
         shifts=np.full(channels, shift, np.int64),
     )
-    return (
-        Stage(
+    builder.add(
+        NpuOperation(
             name=op.name,
             operator=op_index,
-            primitive=Primitive.DEPTHWISE,
-            inputs=(views.feature_map(graph, cast(int, op.inputs[0]), shape),),
-            output=views.feature_map(graph, op.outputs[0], ofm_shape),
+            kind=OperationKind.DEPTHWISE,
+            ifm=builder.view(cast(int, op.inputs[0]), shape),
+            ofm=builder.view(op.outputs[0], ofm_shape),
             window=window,
             compute=depthwise.compute(op.name, window, shape, ofm_shape),
             clamp=ofm.dtype.limits,
             weights=weights,
-        ),
+        )
     )

@@ -8,10 +8,10 @@ from ..ir import Graph, Operator, PoolAttrs, Tensor, Window
 from ..quantised import activation_range
 from ..target import Accelerator
 from . import limits, views
-from .stage import Primitive, Stage
+from .npu import NpuGraphBuilder, NpuOperation, OperationKind
 from .te import Compute, index
 
-_PRIMITIVES = {"AVERAGE_POOL_2D": Primitive.AVERAGE_POOL, "MAX_POOL_2D": Primitive.MAX_POOL}
+_KINDS = {"AVERAGE_POOL_2D": OperationKind.AVERAGE_POOL, "MAX_POOL_2D": OperationKind.MAX_POOL}
 
 
 def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
@@ -53,8 +53,8 @@ def _padded_average(kind: str, window: Window) -> str | None:
     return f"kernel is {window.kernel_h}x{window.kernel_w}; a padded average takes at most {limit}x{limit}"
 
 
-def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
-    """One pool stage. Precondition: `support` found no reason.
+def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
+    """One pool. Precondition: `support` found no reason.
 
     The stored values themselves are averaged, without their (equal) zero points: TFLite rounds a tie away from the
     stored zero, and with the zero point taken off the tie would fall to the other side.
@@ -65,17 +65,17 @@ def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
     ofm_shape = (*views.output_size(attrs.window, *shape[:2]), shape[2])
     window = views.simplest(attrs.window, *shape[:2])
     ofm = graph.tensors[op.outputs[0]]
-    return (
-        Stage(
+    builder.add(
+        NpuOperation(
             name=op.name,
             operator=op_index,
-            primitive=_PRIMITIVES[op.kind],
-            inputs=(views.feature_map(graph, cast(int, op.inputs[0]), shape, zero_point=0),),
-            output=views.feature_map(graph, op.outputs[0], ofm_shape, zero_point=0),
+            kind=_KINDS[op.kind],
+            ifm=builder.view(cast(int, op.inputs[0]), shape, zero_point=0),
+            ofm=builder.view(op.outputs[0], ofm_shape, zero_point=0),
             window=window,
             compute=compute(op.name, window, shape, ofm_shape),
             clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
-        ),
+        )
     )
 
 

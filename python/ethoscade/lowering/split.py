@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import accumulate
 from typing import cast
 
 from ..ir import Graph, Operator, SplitAttrs
 from ..target import Accelerator
 from . import limits, views
-from .stage import Channels, Primitive, Stage
+from .npu import UNSCALED, Channels, NpuGraphBuilder, NpuOperation, OperationKind
 from .te import Access, Compute, index
 
 
@@ -28,8 +27,8 @@ def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
     return limits.first((limits.same_dtype(ifm, *made), limits.dimensions(ifm.name, views.image_shape(ifm.shape))))
 
 
-def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
-    """One identity stage for each piece that somebody reads. Precondition: `support` found no reason.
+def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
+    """One copy for each piece that somebody reads. Precondition: `support` found no reason.
 
     Stored values are copied as they are, without their (equal) scales and zero points.
     """
@@ -38,24 +37,23 @@ def lower(graph: Graph, op_index: int) -> tuple[Stage, ...]:
     source = cast(int, op.inputs[attrs.operand])
     height, width, depth = views.image_shape(graph.tensors[source].shape)
     read = {t for reader in graph.operators[op_index + 1 :] for t in reader.inputs}.union(graph.outputs)
-    stages = []
     for tensor, size, first in zip(op.outputs, attrs.sizes, accumulate(attrs.sizes, initial=0), strict=False):
         if tensor not in read:
             continue
         shape = (height, width, size)
-        stages.append(
-            Stage(
+        builder.add(
+            NpuOperation(
                 name=graph.tensors[tensor].name,
                 operator=op_index,
-                primitive=Primitive.IDENTITY,
-                inputs=(replace(views.raw(graph, source, shape), channels=Channels(first, depth)),),
-                output=views.raw(graph, tensor, shape),
+                kind=OperationKind.AVERAGE_POOL,
+                ifm=builder.view(source, shape, zero_point=0, channels=Channels(first, depth)),
+                ofm=builder.view(tensor, shape, zero_point=0),
                 window=views.POINT,
                 compute=compute(op.name, shape, first, depth),
                 clamp=graph.tensors[tensor].dtype.limits,
+                scaling=UNSCALED,
             )
         )
-    return tuple(stages)
 
 
 def compute(name: str, shape: views.Shape3, first: int, depth: int) -> Compute:

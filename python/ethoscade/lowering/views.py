@@ -1,6 +1,6 @@
-"""How stages see tensors: feature maps of height, width and depth, windows in their simplest form, and common indices.
+"""How operations see tensors: their height, width and depth, windows in their simplest form, and common indices.
 
-Owns the step from a graph's tensors and windows to `stage` and `te` types that operator families share. Checks nothing.
+Owns the step from a graph's shapes and windows to `te` types that operator families share. Checks nothing.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ import dataclasses
 
 import numpy as np
 
-from ..ir import Graph, Window
-from .stage import FeatureMap
+from ..ir import Window
 from .te import Access, Affine, Axis, index
 
 Shape3 = tuple[int, int, int]
@@ -27,22 +26,6 @@ def image_shape(shape: tuple[int, ...]) -> Shape3:
     *leading, depth = shape or (1,)
     width = leading.pop() if len(leading) > 1 else 1
     return int(np.prod(leading, dtype=np.int64)), width, depth
-
-
-def feature_map(graph: Graph, tensor: int, shape: Shape3, zero_point: int | None = None) -> FeatureMap:
-    """The tensor with that graph index seen as `shape`; another `zero_point` than its own may be subtracted.
-
-    Precondition: per-tensor quantisation (`limits.feature_map`).
-    """
-    found = graph.tensors[tensor]
-    quantisation = found.quantisation
-    scale, zero = (1.0, 0) if quantisation is None else (quantisation.scale, quantisation.zero_point)
-    return FeatureMap(tensor, shape, found.dtype, scale, zero if zero_point is None else zero_point)
-
-
-def raw(graph: Graph, tensor: int, shape: Shape3) -> FeatureMap:
-    """As `feature_map`, for stored values that are moved and not computed with: scale 1, zero point 0."""
-    return FeatureMap(tensor, shape, graph.tensors[tensor].dtype, 1.0, 0)
 
 
 def output_size(window: Window, height: int, width: int) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """What convolution, depthwise convolution and fully connected share: constant weights, bias and per-channel scales.
 
-Owns the step from TFLite's weight tensors to `stage.Weights` and the checks on them. Formulas are `quantised`'s.
+Owns the step from TFLite's weight tensors to `npu.Weights` and the checks on them. Formulas are `quantised`'s.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..ir import Array, DType, Graph, Operator, Tensor
 from ..quantised import effective_scales, zero_point_of
 from . import limits
-from .stage import Weights
+from .npu import Weights
 
 _PIECE_WEIGHTS = 1 << 16
 """Weights that are looked at together."""
@@ -134,7 +134,7 @@ def _zero_point(weights: Tensor) -> int:
 
 
 def constants(graph: Graph, op: Operator, ohwi: Array, scale: tuple[int, int] | None = None) -> Weights:
-    """The stage's constants; `ohwi` are the stored weights rearranged to (outputs, height, width, inputs).
+    """The operation's constants; `ohwi` are the stored weights rearranged to (outputs, height, width, inputs).
 
     `scale` is the NPU's for all channels where it is not TFLite's fixed-point form of the real factor.
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,10 +17,11 @@ import numpy.typing as npt
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
 from ..errors import ConfigError
 from ..ir import Graph
-from ..lowering.stage import Stage
+from ..lowering.npu import NpuGraph
+from ..scheduling.decisions import Schedule
 from ..scheduling.problem import Problem
 from ..scheduling.program import CopyConstants, Program, Stripe
-from ..scheduling.schedule import Proposal, Schedule
+from ..scheduling.schedule import Proposal
 from ..target import Target
 from ..util.arguments import Range, checked, shown
 from .explanation import Explanation, explain, peak_of
@@ -74,6 +75,10 @@ class Curve:
         """The least SRAM that the network runs in."""
         return self.points[0][0]
 
+    def without_programs(self) -> Curve:
+        """The same curve with Proposals that hold their decisions alone; their programs take megabytes."""
+        return replace(self, proposals=tuple(proposal.without_program() for proposal in self.proposals))
+
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
@@ -84,7 +89,7 @@ class Compiled:
     target: Target
     budget_bytes: int | None
     curve: Curve = field(repr=False)
-    stages: tuple[Stage, ...] = field(repr=False)
+    npu: NpuGraph = field(repr=False)
     problem: Problem = field(repr=False)
     schedule: Schedule = field(repr=False)
     program: Program = field(repr=False)
@@ -140,13 +145,13 @@ class Compiled:
     def explain(self) -> Explanation:
         """Every group with its stripes and buffers, and what is alive at the network's peak; `str()` of it is text."""
         return explain(
-            self.artifact.graph, self.stages, self.problem, self.schedule, self.program, self.artifact.arena_bytes
+            self.artifact.graph, self.npu, self.problem, self.schedule, self.program, self.artifact.arena_bytes
         )
 
     @property
     def live_bytes(self) -> int:
         """Most bytes of the arena in use at one step: what no placement of this program goes below."""
-        return peak_of(self.artifact.graph, self.stages, self.program).live_bytes
+        return peak_of(self.artifact.graph, self.npu, self.program).live_bytes
 
     @checked()
     def save(self, path: str | os.PathLike[str]) -> Path:

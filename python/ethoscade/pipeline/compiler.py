@@ -14,12 +14,12 @@ from typing import Protocol
 
 from ..codegen import command_stream
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
-from ..codegen.weights import Constants, EncodedStage, EncodingChoice, SliceChoice, encode_stage, lay_out
+from ..codegen.weights import Constants, EncodedOperation, EncodingChoice, SliceChoice, encode_operation, lay_out
 from ..errors import BudgetError, ConfigError, UnsupportedOperatorError
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph
 from ..lowering import lower, support
-from ..lowering.stage import Stage
+from ..lowering.npu import NpuGraph, NpuOperation, graph_tensors
 from ..rewrites import simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling import schedule as scheduling
@@ -55,8 +55,8 @@ class Planned(Protocol):
         """The model as the rewrites left it."""
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
-        """Its operations."""
+    def npu(self) -> NpuGraph:
+        """What of it the NPU does."""
 
     @property
     def problem(self) -> Problem:
@@ -71,8 +71,8 @@ class Network:
     graph: Graph
     target: Target
     partition: Partition
-    stages: tuple[Stage, ...]
-    encoded: tuple[EncodedStage, ...]
+    npu: NpuGraph
+    encoded: tuple[EncodedOperation, ...]
     problem: Problem
 
 
@@ -157,9 +157,9 @@ def carry_out(
 ) -> Compiled:
     """Turn one Proposal of a network's curve into an artefact. Raises `CodegenError` for a limit of the emitter."""
     watch = watch or Stopwatch()
-    schedule = scheduling.from_proposal(network.problem, proposal)
     watch.begin("place")
-    arranged = scheduling.arrange(network.problem, schedule, watch.tick)
+    arranged = scheduling.arrange(network.problem, proposal, watch.tick)
+    schedule = scheduling.from_proposal(network.problem, proposal)
     watch.begin("codegen")
     artifact = emit(network, arranged.program, dict(enumerate(arranged.offsets)), arranged.arena_bytes)
     return Compiled(
@@ -167,12 +167,12 @@ def carry_out(
         source=network.source,
         target=network.target,
         budget_bytes=budget,
-        curve=curve,
-        stages=network.stages,
+        curve=curve.without_programs(),
+        npu=network.npu,
         problem=network.problem,
         schedule=schedule,
         program=arranged.program,
-        operators=_summaries(network, schedule, arranged.program, arranged.cycles),
+        operators=_summaries(network, schedule, arranged.program),
         seconds=watch.end(),
     )
 
@@ -219,21 +219,21 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks) -> Network
         kept = {i: refused[op.source_index] for i, op in enumerate(graph.operators) if op.source_index in refused}
         divided = partition(graph, accelerator, kept)
         exposed = {t for region in divided.regions for t in (*region.inputs, *region.outputs)}
-        stages = lay_in_bricks(lower(graph, divided), exposed)
-        encodings = [scheduling_problem.choose_encoding(stage, target) for stage in stages]
-        misfits = {s.operator for s, e in zip(stages, encodings, strict=True) if e.block_depth == 0}
+        npu = lay_in_bricks(lower(graph, divided), exposed)
+        encodings = [scheduling_problem.choose_encoding(operation, target) for operation in npu.operations]
+        misfits = {o.operator for o, e in zip(npu.operations, encodings, strict=True) if e.block_depth == 0}
         if not misfits:
             break
         # A rewrite may have changed what now stays on the CPU: start again from the file, knowing better.
         reason = f"no OFM block of this operator fits the SHRAM of {accelerator.name}"
         refused.update({graph.operators[i].source_index: reason for i in misfits})
     encoded = []
-    for stage, encoding in zip(stages, encodings, strict=True):
+    for operation, encoding in zip(npu.operations, encodings, strict=True):
         tick()
-        encoded.append(_encode(stage, target, encoding))
+        encoded.append(_encode(operation, target, encoding))
     sized = [_sized(e, result) for e, result in zip(encodings, encoded, strict=True)]
-    stated = scheduling_problem.build(graph, divided.order, stages, sized, target)
-    return Network(source, graph, target, divided, stages, tuple(encoded), stated)
+    stated = scheduling_problem.build(graph, divided.order, npu, sized, target)
+    return Network(source, graph, target, divided, npu, tuple(encoded), stated)
 
 
 def check_not_compiled(source: Graph) -> None:
@@ -248,13 +248,13 @@ def check_not_compiled(source: Graph) -> None:
         )
 
 
-def _encode(stage: Stage, target: Target, encoding: Encoding) -> EncodedStage:
+def _encode(operation: NpuOperation, target: Target, encoding: Encoding) -> EncodedOperation:
     def choice(of: Encoding | EncodingSpec | SlicedSpec) -> EncodingChoice:
         return EncodingChoice(of.block_depth, of.part_kernel)
 
     staged, sliced = encoding.staged, encoding.sliced
-    return encode_stage(
-        stage,
+    return encode_operation(
+        operation,
         target.accelerator,
         choice(encoding),
         None if staged is None else choice(staged),
@@ -262,7 +262,7 @@ def _encode(stage: Stage, target: Target, encoding: Encoding) -> EncodedStage:
     )
 
 
-def _sized(encoding: Encoding, encoded: EncodedStage) -> Encoding:
+def _sized(encoding: Encoding, encoded: EncodedOperation) -> Encoding:
     """The encoding with the bytes that it came to."""
     whole = encoded.whole.length_bytes if encoded.whole else 0
     staged = encoded.staged.length_bytes if encoded.staged else 0
@@ -302,7 +302,7 @@ def explore(
     return Curve(
         tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),
         found.uncascaded_bytes + extra,
-        scheduling.cycles_of(problem, scheduling.uncascaded(problem)),
+        found.uncascaded_cycles,
         found.plans_considered,
         found.proposals_considered,
         seconds,
@@ -319,9 +319,7 @@ def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) ->
         return curve.proposals[fitting[0] if optimise == "size" else fitting[-1]]
     assert budget is not None
     floor = curve.proposals[0]
-    leanest = scheduling.from_proposal(network.problem, floor)
-    program, _ = scheduling.lower_schedule(network.problem, leanest)
-    peak = peak_of(network.graph, network.stages, program)
+    peak = peak_of(network.graph, network.npu, scheduling.arrange(network.problem, floor).program)
     raise BudgetError(
         f"'{network.source.name}' does not fit into {budget} bytes of SRAM: the smallest schedule needs "
         f"{curve.floor_bytes} bytes, at operator '{short(peak.operator)}' ({peak.by_kind()}); give it at least "
@@ -364,32 +362,31 @@ def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_b
 def _npu_call(
     network: Network, constants: Constants, run: Sequence[Stripe | CopyConstants], offsets: Mapping[int, int], name: str
 ) -> NpuCall:
-    payload = command_stream.generate(network.stages, run, offsets, constants, network.target.accelerator)
-    stages = [network.stages[i] for i in dict.fromkeys(step.stage for step in run if isinstance(step, Stripe))]
-    made = dict.fromkeys(stage.output.tensor for stage in stages)
-    read = dict.fromkeys(view.tensor for stage in stages for view in stage.inputs)
-    served = {stage.operator for stage in stages}
+    operations = network.npu.operations
+    payload = command_stream.generate(operations, run, offsets, constants, network.target.accelerator)
+    performed = [operations[i] for i in dict.fromkeys(step.stage for step in run if isinstance(step, Stripe))]
+    made = graph_tensors([operation.ofm for operation in performed])
+    read = graph_tensors([view for operation in performed for view in operation.inputs])
+    served = {operation.operator for operation in performed}
     readers = network.graph.consumers()
     wanted = [
         t for t in made if t in network.graph.outputs or any(reader not in served for reader in readers.get(t, ()))
     ]
-    names = tuple(network.graph.operators[network.stages[step.stage].operator].name for step in run)
+    names = tuple(network.graph.operators[operations[step.stage].operator].name for step in run)
     return NpuCall(name, payload, tuple(t for t in read if t not in made), tuple(wanted), names)
 
 
-def _summaries(
-    network: Network, schedule: Schedule, program: Program, cycles: Sequence[int]
-) -> tuple[OperatorSummary, ...]:
+def _summaries(network: Network, schedule: Schedule, program: Program) -> tuple[OperatorSummary, ...]:
     """One line per operator, in execution order; cascades are numbered from 1."""
     spent: dict[int, int] = {}
-    for step, cost in zip(program.steps, cycles, strict=True):
+    for step in program.steps:
         if isinstance(step, Stripe):
-            operator = network.stages[step.stage].operator
-            spent[operator] = spent.get(operator, 0) + cost
+            operator = network.npu.operations[step.stage].operator
+            spent[operator] = spent.get(operator, 0) + step.cycles
     cascade: dict[int, int] = {}
     for number, group in enumerate((g for g in schedule.groups if g.is_cascade), start=1):
         for part in range(group.first, group.last + 1):
-            cascade[network.stages[network.problem.parts[part][1]].operator] = number
+            cascade[network.npu.operations[network.problem.parts[part][1]].operator] = number
     return tuple(
         OperatorSummary(op.name, op.kind, place.where, place.reason, spent.get(i, 0), cascade.get(i))
         for i in network.partition.order

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 from ..errors import AliveBuffer
 from ..ir import Graph
-from ..lowering.stage import Stage
+from ..lowering.npu import NpuGraph
+from ..scheduling.decisions import Backwards, Bands, Group, Schedule, Split
 from ..scheduling.problem import Problem
 from ..scheduling.program import BufferKind, CallOperator, CopyConstants, Program, Stripe
-from ..scheduling.schedule import Backwards, Bands, Group, Schedule, Split
 
-_PLURAL = {
-    BufferKind.TENSOR: "tensors",
-    BufferKind.ROLLING: "rolling buffers",
-    BufferKind.WEIGHTS: "staged weights",
-    BufferKind.WORKSPACE: "workspace",
+_PLURAL: Mapping[BufferKind, str] = {
+    "tensor": "tensors",
+    "rolling": "rolling buffers",
+    "weights": "staged weights",
+    "workspace": "workspace",
 }
 
 
@@ -38,7 +38,7 @@ class Peak:
 
     def by_kind(self) -> str:
         """Bytes by kind of buffer, in words."""
-        sums = {kind: sum(b.live_bytes for b in self.alive if b.kind == kind.value) for kind in BufferKind}
+        sums = {kind: sum(b.live_bytes for b in self.alive if b.kind == kind) for kind in _PLURAL}
         return ", ".join(f"{size} bytes of {_PLURAL[kind]}" for kind, size in sums.items() if size)
 
 
@@ -99,10 +99,10 @@ class Explanation:
 
 
 def explain(
-    graph: Graph, stages: Sequence[Stage], problem: Problem, schedule: Schedule, program: Program, arena_bytes: int
+    graph: Graph, npu: NpuGraph, problem: Problem, schedule: Schedule, program: Program, arena_bytes: int
 ) -> Explanation:
     """Explain a program that `schedule` became; sizes in bytes."""
-    reader = _ProgramReader(graph, stages, problem, schedule, program)
+    reader = _ProgramReader(graph, npu, problem, schedule, program)
     groups = tuple(reader.groups())
     peak = reader.peak_among(range(len(program.steps)))
     running = reader.group_of_step[peak.step]
@@ -111,10 +111,10 @@ def explain(
     return Explanation(arena_bytes, len(program.steps), groups, peak, elsewhere)
 
 
-def peak_of(graph: Graph, stages: Sequence[Stage], program: Program) -> Peak:
+def peak_of(graph: Graph, npu: NpuGraph, program: Program) -> Peak:
     """The first step at which most bytes are alive."""
-    live = _live_bytes(program)
-    return _peak_at(graph, stages, program, live, max(range(len(live)), key=live.__getitem__))
+    live, names = _live_bytes(program), _buffer_names(graph, npu, program)
+    return _peak_at(graph, npu, program, names, live, max(range(len(live)), key=live.__getitem__))
 
 
 # --- reading a program ------------------------------------------------------------------------------------------------
@@ -123,12 +123,10 @@ def peak_of(graph: Graph, stages: Sequence[Stage], program: Program) -> Peak:
 class _ProgramReader:
     """A program with what several explanations of it need, worked out once."""
 
-    def __init__(
-        self, graph: Graph, stages: Sequence[Stage], problem: Problem, schedule: Schedule, program: Program
-    ) -> None:
-        self.graph, self.stages, self.problem, self.schedule, self.program = graph, stages, problem, schedule, program
+    def __init__(self, graph: Graph, npu: NpuGraph, problem: Problem, schedule: Schedule, program: Program) -> None:
+        self.graph, self.npu, self.problem, self.schedule, self.program = graph, npu, problem, schedule, program
         self.live = _live_bytes(program)
-        self.names = _buffer_names(graph, stages, program)
+        self.names = _buffer_names(graph, npu, program)
         self.stripes: dict[int, list[Stripe]] = {}
         for step in program.steps:
             if isinstance(step, Stripe):
@@ -157,7 +155,7 @@ class _ProgramReader:
     def peak_among(self, steps: Sequence[int]) -> Peak:
         """The first of these steps at which most bytes are alive."""
         at = max(steps, key=self.live.__getitem__, default=0)
-        return _peak_at(self.graph, self.stages, self.program, self.live, at, self.names)
+        return _peak_at(self.graph, self.npu, self.program, self.names, self.live, at)
 
     def _group_of_steps(self) -> list[int]:
         """The group that runs at each step; copies belong to whatever runs when they are issued."""
@@ -165,12 +163,12 @@ class _ProgramReader:
             (self.problem.parts[part][0], index): number
             for number, group in enumerate(self.schedule.groups)
             for part in _parts(group)
-            for index in self.problem.stages(part)
+            for index in self.problem.operations(part)
         }
         running, found = 0, []
         for step in self.program.steps:
             if isinstance(step, Stripe):
-                running = of_part["stage", step.stage]
+                running = of_part["npu", step.stage]
             elif isinstance(step, CallOperator):
                 running = of_part["operator", step.operator]
             found.append(running)
@@ -181,41 +179,41 @@ class _ProgramReader:
         if where == "operator":
             op = self.graph.operators[number]
             return ExplainedOperator(op.name, op.kind, (0, 0, 0), 0, (0, 0, 0), 0, "whole", (0, 0), "none")
-        stage, stripes = self.stages[number], self._stripes(part)
+        operation, stripes = self.npu.operations[number], self._stripes(part)
         boxes = [step.output for step in stripes]
         largest = max(boxes, key=lambda box: (box.y1 - box.y0) * (box.x1 - box.x0))
-        height, width, _ = stage.output.shape
-        depth = stage.output.pixel_channels
+        height, width, _ = operation.ofm.shape
+        depth = operation.ofm.pixel_channels
         slices = len({(step.stage, step.slice) for step in stripes})
         made = sum((box.y1 - box.y0) * (box.x1 - box.x0) for box in boxes)
         kind = self.program.buffers[largest.buffer].kind
-        if stage.weights is None:
+        if operation.weights is None:
             weights = "none"
         elif slices > 1:
             weights = "sliced"
         else:
             weights = "in place" if stripes[0].weights is None else "staged"
         return ExplainedOperator(
-            name=stage.name,
-            kind=self.graph.operators[stage.operator].kind,
+            name=operation.name,
+            kind=self.graph.operators[operation.operator].kind,
             stripe=(largest.y1 - largest.y0, largest.x1 - largest.x0, -(-depth // slices)),
             operations=len(stripes),
             block=stripes[0].block,
             recomputed=made - height * width * slices,
-            output="rolling" if kind is BufferKind.ROLLING else "whole",
+            output="rolling" if kind == "rolling" else "whole",
             held=(largest.rows, largest.columns),
             weights=weights,
         )
 
     def _stripes(self, part: int) -> list[Stripe]:
-        return [step for stage in self.problem.stages(part) for step in self.stripes[stage]]
+        return [step for number in self.problem.operations(part) for step in self.stripes[number]]
 
     def _touched(self, group: Group) -> Iterator[AliveBuffer]:
         """Buffers of a group's steps in order of first use, with the most bytes of each that are in use at once."""
         used: dict[int, None] = {}
         for part in _parts(group):
             where, number = self.problem.parts[part]
-            if where == "stage":
+            if where == "npu":
                 for step in self._stripes(part):
                     used |= dict.fromkeys([*(slab.buffer for slab in step.inputs), step.output.buffer])
                     used |= {} if step.weights is None else {step.weights: None}
@@ -224,7 +222,7 @@ class _ProgramReader:
         for index in used:
             buffer = self.program.buffers[index]
             most = max((window.high - window.low for window in buffer.windows), default=buffer.size_bytes)
-            yield AliveBuffer(self.names[index], buffer.kind.value, most, buffer.size_bytes)
+            yield AliveBuffer(self.names[index], buffer.kind, most, buffer.size_bytes)
 
 
 def _parts(group: Group) -> range:
@@ -251,12 +249,15 @@ def _live_bytes(program: Program) -> list[int]:
     return list(itertools.accumulate(changes))[: max(len(program.steps), 1)]
 
 
-def _buffer_names(graph: Graph, stages: Sequence[Stage], program: Program) -> Mapping[int, str]:
+def _buffer_names(graph: Graph, npu: NpuGraph, program: Program) -> Mapping[int, str]:
     """What each buffer holds: a tensor's name, else that of the operation whose constants or workspace it is."""
     names = {i: graph.tensors[b.tensor].name for i, b in enumerate(program.buffers) if b.tensor is not None}
     for step in program.steps:
         if isinstance(step, CopyConstants):
-            names[step.buffer] = stages[step.stage].name
+            names[step.buffer] = npu.operations[step.stage].name
+        elif isinstance(step, Stripe):
+            # A temporary is made by the NPU, and no tensor of the graph says its name.
+            names.setdefault(step.output.buffer, npu.operations[step.stage].ofm.tensor.name)
         elif isinstance(step, CallOperator) and step.workspace is not None:
             names[step.workspace] = graph.operators[step.operator].name
     return names
@@ -264,22 +265,21 @@ def _buffer_names(graph: Graph, stages: Sequence[Stage], program: Program) -> Ma
 
 def _peak_at(
     graph: Graph,
-    stages: Sequence[Stage],
+    npu: NpuGraph,
     program: Program,
+    names: Mapping[int, str],
     live: Sequence[int],
     step: int,
-    names: Mapping[int, str] | None = None,
 ) -> Peak:
     if not program.steps:
         return Peak(0, "", live[0], ())
-    names = _buffer_names(graph, stages, program) if names is None else names
     alive = [
-        AliveBuffer(names[index], buffer.kind.value, size, buffer.size_bytes)
+        AliveBuffer(names[index], buffer.kind, size, buffer.size_bytes)
         for index, buffer in enumerate(program.buffers)
         if (size := buffer.live_bytes(step))
     ]
     at = program.steps[step]
-    operator = at.operator if isinstance(at, CallOperator) else stages[at.stage].operator
+    operator = at.operator if isinstance(at, CallOperator) else npu.operations[at.stage].operator
     ordered = sorted(alive, key=lambda buffer: -buffer.live_bytes)
     return Peak(step, graph.operators[operator].name, live[step], tuple(ordered))
 

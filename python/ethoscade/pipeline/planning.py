@@ -6,7 +6,6 @@ operations are those that an Ethos-U would get; what is none of them runs whole,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -15,7 +14,7 @@ from ..errors import ConfigError
 from ..frontend import read_tflite
 from ..ir import Graph
 from ..lowering import lower, support
-from ..lowering.stage import Layout, Primitive, Stage
+from ..lowering.npu import Layout, NpuGraph, NpuOperation
 from ..rewrites import simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling.bricks import lay_in_bricks
@@ -28,7 +27,7 @@ from .compiler import EPSILON, Model, Progress, Stopwatch, check_not_compiled, c
 from .partition import partition
 
 _OPERATIONS_OF = ACCELERATORS["ethos-u55-256"]
-"""Whose primitive operations networks are lowered to; the families' limits are the same for all Ethos-U."""
+"""Whose operations networks are lowered to; the families' limits are the same for all Ethos-U."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +37,7 @@ class Outline:
     source: Graph
     graph: Graph
     device: DeviceDescription
-    stages: tuple[Stage, ...]
+    npu: NpuGraph
     problem: Problem
     constant_bytes: int
 
@@ -77,45 +76,45 @@ def prepare(source: Graph, device: DeviceDescription) -> Outline:
     check_not_compiled(source)
     graph = simplify(source, lambda g, op: support(g, op, _OPERATIONS_OF) is None)
     divided = partition(graph, _OPERATIONS_OF)
-    stages = lower(graph, divided)
+    npu = lower(graph, divided)
     if device.layout == Layout.NHCWB16.value:
-        stages = lay_in_bricks(stages, {t for region in divided.regions for t in (*region.inputs, *region.outputs)})
-    _check_engines(stages, device)
-    chosen = [scheduling_problem.choose_encoding(stage, device) for stage in stages]
-    misfit = next((s for s, encoding in zip(stages, chosen, strict=True) if encoding.block_depth == 0), None)
+        npu = lay_in_bricks(npu, {t for region in divided.regions for t in (*region.inputs, *region.outputs)})
+    _check_engines(npu, device)
+    chosen = [scheduling_problem.choose_encoding(operation, device) for operation in npu.operations]
+    misfit = next((o for o, encoding in zip(npu.operations, chosen, strict=True) if encoding.block_depth == 0), None)
     if misfit is not None:
         raise _misfit(misfit, device)
-    encodings = [scheduling_problem.unencoded(stage, choice) for stage, choice in zip(stages, chosen, strict=True)]
+    encodings = [scheduling_problem.unencoded(o, choice) for o, choice in zip(npu.operations, chosen, strict=True)]
     constant_bytes = sum(encoding.constant_bytes for encoding in encodings)
     if device.constants.size_bytes is not None and constant_bytes > device.constants.size_bytes:
         raise ConfigError(
             f"device '{device.name}': constants.size_bytes is {device.constants.size_bytes}; '{source.name}' has "
             f"{constant_bytes} bytes of constants"
         )
-    problem = scheduling_problem.build(graph, divided.order, stages, encodings, device)
-    return Outline(source, graph, device, stages, problem, constant_bytes)
+    problem = scheduling_problem.build(graph, divided.order, npu, encodings, device)
+    return Outline(source, graph, device, npu, problem, constant_bytes)
 
 
-def _misfit(stage: Stage, device: DeviceDescription) -> ConfigError:
+def _misfit(operation: NpuOperation, device: DeviceDescription) -> ConfigError:
     """Why no engine carries out an operation for which there is a rate."""
     untiled = replace(device, buffer_bytes=None)
-    if device.buffer_bytes is not None and scheduling_problem.choose_encoding(stage, untiled).block_depth > 0:
+    if device.buffer_bytes is not None and scheduling_problem.choose_encoding(operation, untiled).block_depth > 0:
         return ConfigError(
-            f"device '{device.name}': buffer_bytes is {device.buffer_bytes}; no block of '{stage.name}' fits with its "
-            "inputs, constants and output"
+            f"device '{device.name}': buffer_bytes is {device.buffer_bytes}; no block of '{operation.name}' fits "
+            "with its inputs, constants and output"
         )
     return ConfigError(
-        f"device '{device.name}': '{stage.name}' takes more than 2^36 cycles; the engines need faster rates or smaller "
-        "granules, or the memories more bytes_per_cycle"
+        f"device '{device.name}': '{operation.name}' takes more than 2^36 cycles; the engines need faster rates or "
+        "smaller granules, or the memories more bytes_per_cycle"
     )
 
 
-def _check_engines(stages: Sequence[Stage], device: DeviceDescription) -> None:
-    able = {primitive for engine in device.engines for primitive in engine.rates}
-    for stage in stages:
-        primitive = Primitive.AVERAGE_POOL if stage.primitive is Primitive.IDENTITY else stage.primitive
-        if primitive.value not in able:
+def _check_engines(npu: NpuGraph, device: DeviceDescription) -> None:
+    able = {kind for engine in device.engines for kind in engine.rates}
+    for operation in npu.operations:
+        kind = operation.kind.value
+        if kind not in able:
             raise ConfigError(
-                f"device '{device.name}': engines have no rate for {primitive.value}, which '{stage.name}' needs; they "
-                f"can do {', '.join(sorted(able))}"
+                f"device '{device.name}': engines have no rate for {kind}, which '{operation.name}' needs; they can do "
+                f"{', '.join(sorted(able))}"
             )

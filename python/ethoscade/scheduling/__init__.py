@@ -1,1 +1,1 @@
-"""From Stages to a program over abstract buffers. Knows no weights, no addresses, no registers."""
+"""From NPU operations to a program over abstract buffers. Knows no weights, no addresses, no registers."""

@@ -10,28 +10,33 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ..lowering.stage import BRICK_CHANNELS, FeatureMap, Layout, Stage
+from ..lowering.npu import BRICK_CHANNELS, FeatureMap, Layout, NpuGraph, NpuOperation, NpuTensor
 
 
-def lay_in_bricks(stages: Sequence[Stage], exposed: Collection[int]) -> tuple[Stage, ...]:
-    """The stages with every feature map in bricks that may and should be.
+def lay_in_bricks(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
+    """The graph with every feature map in bricks that may and should be.
 
     `exposed` are the tensors (graph indices) whose bytes others than the NPU look at: what goes in and out of each NPU
     region, the network's own inputs and outputs among it.
     """
-    bricks = _bricks(stages, exposed)
+    bricks = _bricks(npu.operations, exposed)
+    tensors = tuple(replace(t, layout=Layout.NHCWB16) if t in bricks else t for t in npu.tensors)
 
-    def laid(view: FeatureMap) -> FeatureMap:
-        return replace(view, layout=Layout.NHCWB16) if view.tensor in bricks else view
+    def laid(operation: NpuOperation) -> NpuOperation:
+        ifm, ofm = (replace(view, tensor=tensors[view.tensor.id]) for view in (operation.ifm, operation.ofm))
+        ifm2 = operation.ifm2
+        if isinstance(ifm2, FeatureMap):
+            ifm2 = replace(ifm2, tensor=tensors[ifm2.tensor.id])
+        return replace(operation, ifm=ifm, ifm2=ifm2, ofm=ofm)
 
-    return tuple(replace(s, inputs=tuple(map(laid, s.inputs)), output=laid(s.output)) for s in stages)
+    return NpuGraph(tensors, tuple(laid(operation) for operation in npu.operations))
 
 
-def _bricks(stages: Sequence[Stage], exposed: Collection[int]) -> frozenset[int]:
-    made = {stage.output.tensor: stage.output for stage in stages}
-    found = {tensor for tensor, view in made.items() if tensor not in exposed and _gains(view)}
-    for stage in stages:
-        for view in (*stage.inputs, stage.output):
+def _bricks(operations: Sequence[NpuOperation], exposed: Collection[int]) -> frozenset[NpuTensor]:
+    made = {operation.ofm.tensor: operation.ofm for operation in operations}
+    found = {tensor for tensor, view in made.items() if tensor.graph_tensor not in exposed and _gains(view)}
+    for operation in operations:
+        for view in (*operation.inputs, operation.ofm):
             if view.tensor in found and not _fits(view, made[view.tensor]):
                 found.remove(view.tensor)
     return frozenset(found)

@@ -1,6 +1,6 @@
 """The cascader's problem: Parts and tensors of a lowered network, as the Rust core takes them.
 
-Owns the translation from stages and CPU operators to Parts. No weights and no activations go in.
+Owns the translation from NPU and CPU operators to Parts. No weights and no activations go in.
 The dataclasses are read attribute by attribute by `_core`.
 """
 
@@ -13,7 +13,7 @@ from itertools import groupby
 from .. import _core
 from ..devices import DeviceDescription
 from ..ir import Graph
-from ..lowering.stage import FeatureMap, Layout, Primitive, Stage
+from ..lowering.npu import FeatureMap, Layout, NpuGraph, NpuOperation, OperationKind
 from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
 from ..target import Target
 from ..util.frozen import FrozenMap
@@ -98,7 +98,7 @@ class PartSpec:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a stage's constants are encoded: OFM block depth, weight order, how many bytes they take.
+    """How an operation's constants are encoded: OFM block depth, weight order, how many bytes they take.
 
     `staged` is how they are encoded for being copied as a whole, None for the same; `sliced` how in slices, if at all.
     """
@@ -114,9 +114,10 @@ class Encoding:
 class Problem:
     """A CascaderGraph and how its dense ids relate to the network's.
 
-    `parts` holds for each Part ("stage", stage index) or ("operator", graph operator index); a Part that joins its
-    inputs has a stage for each of them, and the first one's index. `ids` holds the dense tensor id of each graph tensor
-    that lives in the arena. A reshape's output has the id of its input: they are the same bytes.
+    `parts` holds for each Part ("npu", operation index) or ("operator", graph operator index); a Part that joins its
+    inputs has an operation for each of them, and the first one's index. `ids` holds the dense tensor id of each graph
+    tensor that lives in the arena; temporaries have one too, and none of these. A reshape's output has the id of its
+    input: they are the same bytes.
     """
 
     core: _core.CascaderGraph
@@ -125,8 +126,8 @@ class Problem:
     specs: tuple[PartSpec, ...]
     tensors: tuple[TensorSpec, ...]
 
-    def stages(self, part: int) -> range:
-        """Indices of the stages that NPU Part `part` runs: one, or one for each input that it joins."""
+    def operations(self, part: int) -> range:
+        """Indices of the operations that NPU Part `part` runs: one, or one for each input that it joins."""
         _, first = self.parts[part]
         kernel = self.specs[part].kernel
         return range(first, first + max(1, len(kernel.joined) if kernel is not None else 0))
@@ -138,23 +139,23 @@ class Problem:
         return not self.tensors[tensor].is_output and next(readers, None) is None
 
 
-def kernel_spec(stage: Stage, encoding: Encoding) -> KernelSpec:
-    """Cost parameters of a stage."""
-    window = stage.window
-    low, high = stage.output.dtype.limits
+def kernel_spec(operation: NpuOperation, encoding: Encoding) -> KernelSpec:
+    """Cost parameters of an operation."""
+    window = operation.window
+    low, high = operation.ofm.dtype.limits
     return KernelSpec(
-        primitive=stage.primitive.value,
+        primitive=operation.kind.value,
         kernel=(window.kernel_h, window.kernel_w),
         stride=(window.stride_h, window.stride_w),
         dilation=(window.dilation_h, window.dilation_w),
-        ifm_depth=stage.inputs[0].shape[2],
-        ofm_depth=stage.output.shape[2],
-        clamped=stage.clamp != (low, high),
+        ifm_depth=operation.ifm.shape[2],
+        ofm_depth=operation.ofm.shape[2],
+        clamped=operation.clamp != (low, high),
         offsets=(
-            stage.inputs[0].zero_point,
-            stage.output.zero_point,
-            stage.inputs[-1].zero_point,
-            *stage.clamp,
+            operation.ifm.zero_point,
+            operation.ofm.zero_point,
+            operation.inputs[-1].zero_point,
+            *operation.clamp,
         ),
         part_kernel=encoding.part_kernel,
         block_depth=encoding.block_depth,
@@ -176,46 +177,50 @@ MOST_SLICES = 16
 _SLICE_CHANNELS = 16
 
 
-def raw_bytes(stage: Stage) -> int:
-    """Bytes of a stage's constants as they are: a byte for each weight, ten for the bias and scale of each channel."""
-    return 0 if stage.weights is None else stage.weights.values.size + 10 * stage.weights.bias.size
+def raw_bytes(operation: NpuOperation) -> int:
+    """Bytes of constants as they are: a byte for each weight, ten for the bias and scale of each channel."""
+    weights = operation.weights
+    return 0 if weights is None else weights.values.size + 10 * weights.bias.size
 
 
-def choose_encoding(stage: Stage, target: Target | DeviceDescription) -> Encoding:
+def choose_encoding(operation: NpuOperation, target: Target | DeviceDescription) -> Encoding:
     """Weight order and OFM block depth of the cheapest unstriped operation, before the constants are encoded.
 
     Constants that are copied are encoded for that, large convolutions in slices too where copies run beside operations.
-    Stages without constants get the depth of their block. Returns block depth 0 if no block fits SHRAM, or the buffer
-    of a described device.
+    Operations without constants get the depth of their block. Returns block depth 0 if no block fits SHRAM, or the
+    buffer of a described device.
     """
-    raw = raw_bytes(stage)
-    spec = kernel_spec(stage, Encoding(0, False, raw))
-    plane = stage.output.shape[:2]
-    layouts = (stage.inputs[0].layout.value, stage.output.layout.value)
+    raw = raw_bytes(operation)
+    spec = kernel_spec(operation, Encoding(0, False, raw))
+    plane = operation.ofm.shape[:2]
+    layouts = (operation.ifm.layout.value, operation.ofm.layout.value)
     found = _core.choose_weight_encoding(target, spec, plane, layouts)
     if found is None:
         return Encoding(0, False)
     in_place, staged = found
-    encoding = Encoding(*in_place)
+    encoding = Encoding(in_place.block_depth, in_place.part_kernel)
     if raw == 0 or target.constants_in_sram:
         return encoding
     if staged != in_place:
-        encoding = replace(encoding, staged=EncodingSpec(*staged))
+        encoding = replace(encoding, staged=EncodingSpec(staged.block_depth, staged.part_kernel))
     count = min(max(-(-raw // SLICE_BYTES), 2 if raw > WHOLE_BYTES else 1), MOST_SLICES)
-    depth = -(-stage.output.shape[2] // count)
+    channels = operation.ofm.shape[2]
+    depth = -(-channels // count)
     depth = -(-depth // _SLICE_CHANNELS) * _SLICE_CHANNELS
-    if stage.primitive is not Primitive.CONVOLUTION or depth >= stage.output.shape[2] or not target.copies_ahead:
+    if operation.kind is not OperationKind.CONVOLUTION or depth >= channels or not target.copies_ahead:
         return encoding
-    part = replace(spec, ofm_depth=depth, constant_bytes=raw * depth // stage.output.shape[2])
+    part = replace(spec, ofm_depth=depth, constant_bytes=raw * depth // channels)
     found = _core.choose_weight_encoding(target, part, plane, layouts)
-    return encoding if found is None else replace(encoding, sliced=SlicedSpec(depth, *found[1]))
+    if found is None:
+        return encoding
+    return replace(encoding, sliced=SlicedSpec(depth, found[1].block_depth, found[1].part_kernel))
 
 
-def unencoded(stage: Stage, encoding: Encoding) -> Encoding:
+def unencoded(operation: NpuOperation, encoding: Encoding) -> Encoding:
     """The encoding with the bytes of constants that nobody compresses."""
-    raw, sliced = raw_bytes(stage), encoding.sliced
+    raw, sliced = raw_bytes(operation), encoding.sliced
     if sliced is not None:
-        channels = stage.output.shape[2]
+        channels = operation.ofm.shape[2]
         starts = range(0, channels, sliced.depth)
         sizes = tuple(raw * min(sliced.depth, channels - start) // channels for start in starts)
         sliced = replace(sliced, bytes=sizes)
@@ -225,41 +230,42 @@ def unencoded(stage: Stage, encoding: Encoding) -> Encoding:
 def build(
     graph: Graph,
     order: Sequence[int],
-    stages: Sequence[Stage],
+    npu: NpuGraph,
     encodings: Sequence[Encoding],
     target: Target | DeviceDescription,
     workspaces: Mapping[int, int] | None = None,
 ) -> Problem:
     """The CascaderGraph of a lowered network.
 
-    `order` is the execution order of graph operators; an operator without stages is opaque, with `workspaces` bytes.
+    `order` is the execution order of graph operators; one without NPU operations is opaque, with `workspaces` bytes.
     """
     by_operator: dict[int, list[int]] = {}
-    for number, stage in enumerate(stages):
-        by_operator.setdefault(stage.operator, []).append(number)
-    ids = _dense_ids(graph, order, stages, by_operator)
-    tensors = _tensor_specs(graph, ids, stages)
+    for number, operation in enumerate(npu.operations):
+        by_operator.setdefault(operation.operator, []).append(number)
+    ids, dense = _dense_ids(graph, order, npu, by_operator)
+    tensors = _tensor_specs(graph, ids, npu, dense)
     parts: list[PartSpec] = []
     origin: list[tuple[str, int]] = []
     for operator in order:
         if operator in by_operator:
-            for _, made in groupby(by_operator[operator], key=lambda number: stages[number].output.tensor):
+            for _, made in groupby(by_operator[operator], key=lambda number: npu.operations[number].ofm.tensor):
                 numbers = list(made)
-                specs = [_stage_part(stages[number], encodings[number], ids) for number in numbers]
+                specs = [_npu_part(npu.operations[number], encodings[number], dense) for number in numbers]
                 parts.append(specs[0] if len(specs) == 1 else _joint_part(specs))
-                origin.append(("stage", numbers[0]))
+                origin.append(("npu", numbers[0]))
         else:
             parts.append(_opaque_part(graph, operator, ids, tensors, (workspaces or {}).get(operator, 0)))
             origin.append(("operator", operator))
-    core = _core.CascaderGraph(tensors, parts, target)
+    core = _core.CascaderGraph(tensors, parts, target, [number for _, number in origin], tuple(ids.items()))
     return Problem(core, tuple(origin), FrozenMap(ids), tuple(parts), tuple(tensors))
 
 
 def _dense_ids(
-    graph: Graph, order: Sequence[int], stages: Sequence[Stage], by_operator: Mapping[int, Sequence[int]]
-) -> dict[int, int]:
-    """Graph tensors that live in the arena to dense ids, in order of appearance."""
+    graph: Graph, order: Sequence[int], npu: NpuGraph, by_operator: Mapping[int, Sequence[int]]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Graph tensors that live in the arena to dense ids, in order of appearance, and the NPU's tensors to the same."""
     ids: dict[int, int] = {}
+    temporaries: dict[int, int] = {}
     count = 0
 
     def see(tensor: int, same_as: int | None = None) -> None:
@@ -268,13 +274,20 @@ def _dense_ids(
             ids[tensor] = count if same_as is None else ids[same_as]
             count += same_as is None
 
+    def see_view(view: FeatureMap) -> None:
+        nonlocal count
+        if view.tensor.graph_tensor is not None:
+            see(view.tensor.graph_tensor)
+        elif view.tensor.id not in temporaries:
+            temporaries[view.tensor.id] = count
+            count += 1
+
     for tensor in graph.inputs:
         see(tensor)
     for operator in order:
         for number in by_operator.get(operator, ()):
-            for view in stages[number].inputs:
-                see(view.tensor)
-            see(stages[number].output.tensor)
+            for view in (*npu.operations[number].inputs, npu.operations[number].ofm):
+                see_view(view)
         if operator not in by_operator:
             op = graph.operators[operator]
             live = [t for t in op.inputs if t is not None and not graph.tensors[t].is_constant]
@@ -284,27 +297,32 @@ def _dense_ids(
                 # A variable changes under its readers' hands: what is taken from it needs bytes of its own.
                 shared = op.kind in _RESHAPES and op.opaque is None and live and not graph.tensors[live[0]].is_variable
                 see(tensor, live[0] if shared else None)
-    return ids
+    known = {t.id: ids[t.graph_tensor] for t in npu.tensors if t.graph_tensor is not None}
+    return ids, known | temporaries
 
 
 _RESHAPES = frozenset({"RESHAPE", "SQUEEZE"})
 
 
-def _tensor_specs(graph: Graph, ids: Mapping[int, int], stages: Sequence[Stage]) -> list[TensorSpec]:
-    """Planes and layouts are the producer's; for what no stage makes, the first reading stage's."""
+def _tensor_specs(graph: Graph, ids: Mapping[int, int], npu: NpuGraph, dense: Mapping[int, int]) -> list[TensorSpec]:
+    """Planes and layouts are the producer's; for what no NPU operation makes, the first reading operation's."""
     views: dict[int, FeatureMap] = {}
-    for stage in stages:
-        for view in stage.inputs:
-            views.setdefault(ids[view.tensor], view)
-    views.update({ids[stage.output.tensor]: stage.output for stage in stages})
-    specs: dict[int, TensorSpec] = {}
-    for index_, dense in ids.items():
+    for operation in npu.operations:
+        for view in operation.inputs:
+            views.setdefault(dense[view.tensor.id], view)
+    views.update({dense[operation.ofm.tensor.id]: operation.ofm for operation in npu.operations})
+    specs = {
+        dense[t.id]: TensorSpec(t.name, t.shape[:2], t.shape[2] * t.dtype.size_bytes, t.layout.value, False, False)
+        for t in npu.tensors
+        if t.graph_tensor is None
+    }
+    for index_, number in ids.items():
         tensor = graph.tensors[index_]
-        seen = views.get(dense)
+        seen = views.get(number)
         height, width, _ = (1, 1, 0) if seen is None else seen.shape
         # A variable keeps its value between runs: it is there from the start and wanted to the end.
-        known = specs.get(dense)
-        specs[dense] = TensorSpec(
+        known = specs.get(number)
+        specs[number] = TensorSpec(
             known.name if known else tensor.name,
             (height, width),
             tensor.size_bytes // (height * width),
@@ -312,21 +330,21 @@ def _tensor_specs(graph: Graph, ids: Mapping[int, int], stages: Sequence[Stage])
             (known is not None and known.is_input) or index_ in graph.inputs or tensor.is_variable,
             (known is not None and known.is_output) or index_ in graph.outputs or tensor.is_variable,
         )
-    return [specs[dense] for dense in range(len(specs))]
+    return [specs[number] for number in range(len(specs))]
 
 
-def _stage_part(stage: Stage, encoding: Encoding, ids: Mapping[int, int]) -> PartSpec:
+def _npu_part(operation: NpuOperation, encoding: Encoding, dense: Mapping[int, int]) -> PartSpec:
     inputs = tuple(
         InputSpec(
-            ids[view.tensor],
+            dense[view.tensor.id],
             derived,
             view.shape[:2],
             view.pixel_channels * view.dtype.size_bytes,
             view.first_channel,
         )
-        for view, derived in zip(stage.inputs, stage.propagators(), strict=True)
+        for view, derived in zip(operation.inputs, operation.propagators(), strict=True)
     )
-    return PartSpec(stage.name, inputs, (ids[stage.output.tensor],), kernel_spec(stage, encoding))
+    return PartSpec(operation.name, inputs, (dense[operation.ofm.tensor.id],), kernel_spec(operation, encoding))
 
 
 def _joint_part(copies: Sequence[PartSpec]) -> PartSpec:

@@ -168,3 +168,12 @@ pub struct Placement {
     /// First byte of each buffer.
     pub offsets: IdVec<BufferId, u64>,
 }
+
+/// A program in its place.
+#[derive(Clone, Debug)]
+pub struct Arrangement {
+    /// What to do, over which buffers.
+    pub program: Program,
+    /// Where these lie.
+    pub placement: Placement,
+}

@@ -16,7 +16,7 @@ use crate::plans::options::Options;
 use crate::proposals::{search, uncascaded};
 use crate::schedule::interleave::interleave;
 use crate::schedule::prefetch::prefetch;
-use crate::testing::networks::{mobilenet_v1, mobilenet_v2, place, realised, Network, INPUT};
+use crate::testing::networks::{mobilenet_v1, mobilenet_v2, realised, stacked, Network, INPUT};
 
 fn memory(name: &str, rate: (u32, u32)) -> Port {
     Port { name: name.into(), bytes_per_cycle: rate, read_latency: 0, write_latency: 0, burst_bytes: 1 }
@@ -245,7 +245,7 @@ fn program(graph: &CascaderGraph, plans: &[Plan]) -> Program {
 }
 
 fn timed(graph: &CascaderGraph, program: &Program) -> u64 {
-    cycles(graph, described(graph), program, &place(program).offsets)
+    cycles(graph, described(graph), program, &stacked(program).offsets)
 }
 
 fn staged(graph: &CascaderGraph) -> Program {
@@ -376,10 +376,10 @@ fn whole_networks_are_planned_and_proved() {
     for graph in [mobilenet_v1(), mobilenet_v2()] {
         for unit in [tiled.clone(), plain.clone()] {
             let graph = CascaderGraph { device: Device { unit: Unit::Described(unit) }, ..graph.clone() };
-            let found = search(&graph, &Options::default(), &mut place).expect("every Part fits");
+            let found = search(&graph, &Options::default()).expect("every Part fits");
             assert!(found.proposals[0].sram_bytes * 2 < found.uncascaded_bytes);
             for proposal in &found.proposals {
-                let (program, placement) = realised(&graph, proposal, &mut place);
+                let (program, placement) = realised(&graph, proposal);
                 check(&graph, &program).expect("the program is right");
                 assert_eq!(cycles(&graph, described(&graph), &program, &placement.offsets), proposal.cycles);
             }
