@@ -20,9 +20,8 @@ from ethoscade.ir import Activation
 from ethoscade.pipeline.compiler import prepare
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.problem import Problem
-from ethoscade.scheduling.program import BufferKind, CopyConstants, ProgramBuffer, Step, Stripe
+from ethoscade.scheduling.program import Arrangement, CopyConstants, ProgramBuffer, Step, Stripe
 from ethoscade.scheduling.schedule import (
-    Arrangement,
     CacheRead,
     ComputeAt,
     Group,
@@ -73,7 +72,7 @@ def one_group(stripes: Sequence[int], staged: Sequence[int] = ()) -> Schedule:
 
 def owner(problem: Problem, buffer: ProgramBuffer) -> str:
     """The layer whose rows a buffer holds, "input", or "constants"."""
-    if buffer.kind is BufferKind.WEIGHTS:
+    if buffer.kind == "weights":
         return "constants"
     dense = problem.ids[buffer.tensor] if buffer.tensor is not None else 0
     return problem.tensors[dense].name
@@ -83,6 +82,11 @@ def layer(step: Step) -> str:
     """The layer that a step works for."""
     assert isinstance(step, Stripe | CopyConstants)
     return LAYERS[step.stage]
+
+
+def stripes_sum(arranged: Arrangement) -> int:
+    """Cycles of all steps, one after the other."""
+    return sum(step.cycles for step in arranged.program.steps)
 
 
 def rows_of(first: int, end: int) -> str:
@@ -205,7 +209,7 @@ def plans_table(example: Example) -> str:
         beaten = next((s for s, (b, c) in points.items() if s != stripes and b <= bytes_ and c <= cycles), None)
         verdict = "" if beaten is None else "beaten by " + ", ".join(map(str, beaten))
         sizes = [f"{held[name] // 256}" for name in ("expand", "filter")]
-        total = sum(arranged.cycles)
+        total = stripes_sum(arranged)
         rows.append([", ".join(map(str, stripes)), *sizes, f"{bytes_:,}", f"{total:,}", f"{cycles:,}", verdict])
     head = ["rows at a time", "rows kept of `expand`", "of `filter`", "bytes", "sum of stripes", "cycles", ""]
     return table(head, rows)
@@ -231,7 +235,7 @@ def group_peaks(example: Example, schedule: Schedule) -> list[tuple[int, int]]:
         names = LAYERS[of.first : of.last + 1]
         steps = [n for n, step in enumerate(arranged.program.steps) if layer(step) in names]
         peak = max(sum(example.live(arranged, n).values()) for n in steps)
-        found.append((peak, sum(arranged.cycles[n] for n in steps)))
+        found.append((peak, sum(arranged.program.steps[n].cycles for n in steps)))
     return found
 
 
@@ -346,18 +350,18 @@ def figures(example: Example) -> dict[str, str]:
     missed = [point for point in by_hand if point not in found]
     assert set(found) - copied <= set(by_hand) and len(missed) == 1, "the page explains one point and no other"
     near = max(p for p in found if p[0] < missed[0][0])
-    sums = {p: sum(example.arrange(one_group(s)).cycles) for (n, s), p in points.items() if n == (3,)}
+    sums = {p: stripes_sum(example.arrange(one_group(s))) for (n, s), p in points.items() if n == (3,)}
     assert sums[missed[0]] == sums[near], "equal as sums, so that only one of them stays"
     pair = next(p for p in proposals if len(p.plans) == 2)
     peaks = group_peaks(example, scheduling.from_proposal(example.problem, pair))
     in_place = example.point(one_group(STAGED))
-    by_layer = {layer(s): c for s, c in zip(floor.program.steps, floor.cycles, strict=True)}
-    project = [c for s, c in zip(staged.program.steps, staged.cycles, strict=True) if layer(s) == "project"]
+    by_layer = {layer(step): step.cycles for step in floor.program.steps}
+    project = [step.cycles for step in staged.program.steps if layer(step) == "project"]
     read = example.problem.specs[1].inputs[0].propagator
     whole = example.point(uncascaded(example.problem))
     n = {
         "whole_bytes": whole[0], "whole_cycles": whole[1], "floor_bytes": floor.arena_bytes,
-        "floor_cycles": scheduling.cycles_of(example.problem, one_group(FLOOR)), "floor_sum": sum(floor.cycles),
+        "floor_cycles": scheduling.cycles_of(example.problem, one_group(FLOOR)), "floor_sum": stripes_sum(floor),
         "words": flash.command_bytes // 4, "word_bytes": flash.command_bytes, "flash_bytes": flash.busy_cycles,
         "referee": timing.cycles, "e": by_layer["expand"], "f": by_layer["filter"], "p": by_layer["project"],
         "considered": len(points), "by_hand": len(by_hand), "missed_bytes": missed[0][0],

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from end_to_end import network_of
 from ethoscade.scheduling.problem import InputSpec, Problem
-from ethoscade.scheduling.program import BufferKind
 from ethoscade.scheduling.schedule import ComputeAt, Decision, Group, RollingBuffer, Schedule, Split, arrange
 from ethoscade.testing import ModelBuilder
 
@@ -30,8 +29,8 @@ def network(seed: int) -> bytes:
 
 def needed(problem: Problem, read: InputSpec, rows: Span) -> Span:
     """Rows of its input that a read wants for some rows of its output, which are not none."""
-    _, _, _, t, _ = read.propagator.transform[1][1], 0, 0, read.propagator.transform[1][1], 0
-    s, o, c = read.propagator.strides[1][1], read.propagator.offset[1], read.propagator.transform[1][4]
+    s, o = read.propagator.strides[1][1], read.propagator.offset[1]
+    t, c = read.propagator.transform[1][1], read.propagator.transform[1][4]
     start = s * rows[0] + o
     return max(0, start), min(problem.tensors[read.tensor].plane[0], start + t * (rows[1] - rows[0]) + c)
 
@@ -77,7 +76,7 @@ class Walk:
         return min(starts, default=1 << 30)
 
     def live(self, part: int, wanted: dict[int, int]) -> dict[str, int]:
-        """Rows in use while a Part makes its stripe, which reads what was wanted before; of rolling buffers their Part."""
+        """Rows in use while a Part makes its stripe, which reads what was wanted before; -1 for a rolling buffer."""
         found = {}
         for number, tensor in enumerate(self.problem.tensors):
             maker = self.maker.get(number)
@@ -111,15 +110,15 @@ def test_programs_take_what_the_formulas_say(seed: int) -> None:
 
     walk = Walk(problem, stripes)
     walk.make(last, walk.heights[last])
-    rolling = {problem.tensors[spec.outputs[0]].name: 64 * walk.rows(part) for part, spec in enumerate(problem.specs[:-1])}
+    rolling = {
+        problem.tensors[spec.outputs[0]].name: 64 * walk.rows(part) for part, spec in enumerate(problem.specs[:-1])
+    }
     sizes = {
         problem.tensors[problem.ids[buffer.tensor]].name: buffer.size_bytes
         for buffer in program.buffers
-        if buffer.kind is BufferKind.ROLLING and buffer.tensor is not None
+        if buffer.kind == "rolling" and buffer.tensor is not None
     }
     assert sizes == rolling
-    peak = max(
-        sum(rolling[name] if rows < 0 else 64 * rows for name, rows in live.items()) for live in walk.births
-    )
+    peak = max(sum(rolling[name] if rows < 0 else 64 * rows for name, rows in live.items()) for live in walk.births)
     steps = range(len(program.steps))
     assert peak == max(sum(buffer.live_bytes(step) for buffer in program.buffers) for step in steps)
