@@ -1,8 +1,18 @@
-//! Faster Proposals from the room that placements leave: their copies are issued anew, into holes of the arena.
+//! Faster Proposals in the same arena: the copies of a placed program are issued anew, into holes that its placement
+//! left.
 //!
-//! While Proposals are placed, copies are issued early as far as a limit on the bytes in use allows. What such a program takes
-//! beyond that limit are holes that fit no buffer. Here nothing but constants moves, and a copy is issued as soon as some
-//! hole is large enough for as long as it lasts, so the arena is known beforehand and only the cycles are not.
+//! When Proposals are placed, copies are issued early as far as a limit on live bytes allows; their arenas are larger
+//! than that limit, because some holes fit no buffer. Here the size of the arena, the room, is fixed, only constants
+//! move, and a copy is issued as soon as some hole is large enough until its last use. So the bytes are known
+//! beforehand, and the cycles are found.
+//!
+//! - State: the front of (bytes, cycles) known so far, and sketches: a placed Proposal, a room, and expected cycles.
+//! - Step: the front of the sketches is played by the timing model, and what is faster than the known front within
+//!   its bytes is added to it.
+//! - Invariant: no point of the front is ever lost, as points are only added.
+//! - Cost: one sketch for each Proposal and room that may be of use, bounded by `Options::max_fills` steps of
+//!   programs.
+//!
 //! Owns the choice of Proposals and of rooms. Which holes there are is for `prefetch` to say.
 
 use std::sync::Arc;
@@ -38,11 +48,11 @@ impl Point for Found {
     }
 }
 
-/// A Proposal in its place, and what the quick clock said of it.
+/// A placed Proposal and its estimated cycles.
 pub struct Placed {
     /// What it promises.
     pub proposal: Proposal,
-    /// Cycles by the quick clock.
+    /// Estimated cycles.
     pub sketched: u64,
     /// Where its program's buffers lie.
     pub placement: Placement,
@@ -157,11 +167,10 @@ impl Point for FillSketch {
     }
 }
 
-/// The Pareto-efficient ones of those `found`, and of `grounds` with copies issued into what the room of others leaves: of any
-/// that is known, or of a budget.
+/// The Pareto-efficient ones of those `found`, and of `grounds` with copies issued into what the room of others
+/// leaves: of any that is known, or of a budget.
 ///
-/// # Errors
-/// Those of interleaving the Plans.
+/// # Errors Those of interleaving the Plans.
 pub fn filled(
     graph: &CascaderGraph,
     mut found: Vec<Found>,
@@ -209,7 +218,8 @@ pub fn filled(
     Ok(pareto_front(found))
 }
 
-/// What is expected of a Proposal whose copies are issued into its own room, or into one of some larger `rooms`, ascending.
+/// Sketches of a placed Proposal whose copies are issued into its own arena, or into a larger one of `rooms`,
+/// ascending.
 fn sketched(
     graph: &CascaderGraph,
     (index, Placed { proposal, sketched, placement, .. }): (usize, &Placed),
@@ -222,7 +232,7 @@ fn sketched(
     let program = interleave(graph, &proposal.plans, costs)?;
     let mut found: Vec<FillSketch> = Vec::new();
     let Some(filling) = Filling::new(&program, placement.clone()) else { return Ok(found) };
-    // The quick clock is off by the same part before and after.
+    // The estimate is taken to be wrong by the same factor before and after.
     let (played, sketched) = (u128::from(proposal.cycles), u128::from(*sketched).max(1));
     let expected = |cycles: u64| (u128::from(cycles) * played / sketched) as u64;
     let larger = rooms.iter().copied().filter(|&room| room > own);
