@@ -27,7 +27,7 @@ use crate::schedule::prefetch::Filling;
 use crate::util::interrupt;
 use crate::util::pareto::{keep_front, pareto_front, thin, Point};
 
-/// Rounds of playing what is expected to be on the front.
+/// How often the front of the sketches is played.
 const ROUNDS: u32 = 3;
 
 /// A Proposal and the program that keeps its promise.
@@ -56,7 +56,7 @@ pub struct Placed {
     pub sketched: u64,
     /// Where its program's buffers lie.
     pub placement: Placement,
-    /// Its program, as long as nobody else is as lean and as fast: there are many of them, and they are large.
+    /// Its program, kept only while no other Proposal is as lean and as fast: programs are many and large.
     pub program: Option<Program>,
 }
 
@@ -71,7 +71,7 @@ impl Placed {
 pub struct AllPlaced(Vec<Placed>);
 
 impl AllPlaced {
-    /// Add one, and forget the programs that it makes useless, if only its own. Of equals the first stays.
+    /// Add a Proposal, and drop the programs of all that are now dominated, its own perhaps. Of equals the first stays.
     pub fn push(&mut self, mut placed: Placed) {
         if self.0.iter().any(|other| other.program.is_some() && other.covers(&placed)) {
             placed.program = None;
@@ -104,7 +104,7 @@ pub struct Effort {
     most_placed: usize,
     filled: usize,
     most_filled: usize,
-    /// Whether there was more to do.
+    /// Whether something was left out because the work was spent.
     pub is_spent: bool,
 }
 
@@ -115,7 +115,8 @@ impl Effort {
         Effort { placed: 0, most_placed: max_steps, filled: 0, most_filled: max_fills, is_spent: false }
     }
 
-    /// Whether a program may be placed as long as one part in `share` of all is not spent, which counts.
+    /// Whether a program may be placed, which counts its steps: as long as one part in `share` of the work is not
+    /// spent.
     pub fn places(&mut self, program: &Program, share: usize) -> bool {
         let may = self.placed < self.most_placed / share;
         self.placed += if may { program.steps.len() } else { 0 };
@@ -131,7 +132,7 @@ impl Effort {
     }
 }
 
-/// What is known of bytes and cycles so far.
+/// The points known so far.
 struct Front(Vec<(u64, u64)>);
 
 impl Front {
@@ -147,14 +148,14 @@ impl Front {
     }
 }
 
-/// A room into which the copies of a placed Proposal may be issued.
+/// What is expected of a placed Proposal if its copies are issued into an arena of `room_bytes`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FillSketch {
     /// Index of the placed Proposal.
     ground: usize,
     room_bytes: u64,
     bytes: u64,
-    /// What is expected of the timing model.
+    /// Cycles expected of the timing model.
     cycles: u64,
 }
 
@@ -167,10 +168,11 @@ impl Point for FillSketch {
     }
 }
 
-/// The Pareto-efficient ones of those `found`, and of `grounds` with copies issued into what the room of others
-/// leaves: of any that is known, or of a budget.
+/// Issue the copies of placed `grounds` anew into arenas of the sizes of all points known, or of the budget. Returns
+/// the front of what comes of it and of what was `found` before.
 ///
-/// # Errors Those of interleaving the Plans.
+/// # Errors
+/// Those of interleaving the Plans.
 pub fn filled(
     graph: &CascaderGraph,
     mut found: Vec<Found>,
@@ -181,7 +183,7 @@ pub fn filled(
 ) -> Result<Vec<Found>, PlanError> {
     let mut front = Front(found.iter().map(|of| (of.memory_bytes(), of.cycles())).collect());
     let rooms: Vec<u64> = match options.budget_bytes {
-        // No more than the fastest takes, and no less than the leanest.
+        // A budget beyond both ends of the front is of no use.
         Some(budget) => {
             front.0.first().zip(front.0.last()).map(|(least, most)| budget.clamp(least.0, most.0)).into_iter().collect()
         }
