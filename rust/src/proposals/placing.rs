@@ -103,7 +103,8 @@ fn sketched(
 /// The fastest of all is tried with its constants read otherwise, too. `place` puts the buffers of a program into the
 /// arena.
 ///
-/// # Errors Those of interleaving the Plans and of placing programs.
+/// # Errors
+/// Those of interleaving the Plans and of placing programs.
 pub fn placed(
     graph: &CascaderGraph,
     mut chosen: Vec<Chosen>,
