@@ -56,7 +56,7 @@ pub struct Frontier {
     pub placements: u64,
     /// Why the search looked no further.
     pub stopped: Stop,
-    /// The coarsest that any front was thinned.
+    /// The coarsest thinning of any front.
     pub epsilon: Epsilon,
 }
 
@@ -65,10 +65,9 @@ pub struct Frontier {
 pub enum Stop {
     /// Every front was kept, as finely as `Options::resolution` asks.
     Complete,
-    /// Some fronts had more points than `Options::max_points` and `Options::max_fork` allow and were kept more
-    /// coarsely.
+    /// Some fronts had more points than `Options::max_points` and `Options::max_fork` allow, and were thinned more.
     Width,
-    /// Programs of more steps were worth placing than `Options::max_steps` and `Options::max_fills` allow.
+    /// More programs were worth placing, or filling, than `Options::max_steps` and `Options::max_fills` allow.
     Work,
 }
 
@@ -122,8 +121,8 @@ pub fn search_placing(graph: &CascaderGraph, options: &Options, place: &mut Plac
     Ok(Frontier { proposals, arrangements, placements, ..frontier })
 }
 
-/// What one search finds beside `whole`, bytes and cycles of the Parts one by one; the frontier is without Proposals
-/// yet.
+/// One search with given options. `whole` are bytes and cycles of running the Parts one by one. The frontier that is
+/// returned has no Proposals yet: these are the other result.
 fn search_once(
     graph: &CascaderGraph,
     options: &Options,
