@@ -14,13 +14,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import room_diagram
 
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+HEADS = ("word", "room", "page", "where", "folder", "bench")
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 
 
 def rows(text: str) -> list[list[str]]:
     """The cells of all tables, without heads and rules."""
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
-    return [row for row in found if row[0] not in ("word", "room", "page") and not row[0].startswith("---")]
+    return [row for row in found if row[0] not in HEADS and not row[0].startswith("---")]
 
 
 def anchor(heading: str) -> str:
@@ -86,6 +87,11 @@ def test_a_room_is_drawn_above_all_that_it_imports() -> None:
 def test_arrows_leave_out_what_others_imply() -> None:
     rooms = {"a": set(), "b": {"a"}, "c": {"a", "b"}, "d": {"a"}, "e": {"c", "d", "a"}}
     assert room_diagram.arrows(rooms) == [("b", "a"), ("c", "b"), ("d", "a"), ("e", "c"), ("e", "d")]
+
+
+def test_every_bench_has_a_row() -> None:
+    named = re.findall(r"`(\w+\.py)`", ARCHITECTURE.split("### Benches")[1].split("\n## ")[0])
+    assert sorted(named) == sorted(path.name for path in (ROOT / "benches").glob("*.py"))
 
 
 def test_every_word_of_the_glossary_stands_once() -> None:
