@@ -10,13 +10,13 @@ use crate::model::ids::BufferId;
 use crate::model::operation::{NpuOperation, Primitive};
 use crate::model::program::{Stripe, View};
 
-/// The largest BLOCKDEP: so many jobs of the kernel before may be unfinished.
+/// Most jobs that the hardware looks back over.
 const MAX_BLOCKDEP: usize = 3;
 /// Channels of a convolution's job, taken as the most that there are.
 const IFM_BLOCK_DEPTH: i64 = 32;
 
-/// Half-open rows, columns and channels of a tensor. Channels count from channel `phase`; boxes of another phase
-/// cannot be told apart by them.
+/// Half-open rows, columns and channels of a tensor. Channels count from channel `phase`; boxes of another phase cannot be
+/// told apart by them.
 struct Box3 {
     spans: [(i64, i64); 2],
     channels: (i64, i64),

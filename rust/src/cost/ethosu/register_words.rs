@@ -88,7 +88,7 @@ const OFFSETS: usize = COPY + 4;
 const COUNT: usize = OFFSETS + 5;
 /// Registers of a feature map.
 const SURFACE: usize = 11;
-/// Words of registers that every kernel sets to the same values: regions, activation, accumulators, enlargement.
+/// Words of what a kernel sets and all kernels set alike: regions, activation, accumulators, enlargement.
 const STEADY_WORDS: u64 = 5;
 
 /// What the registers hold.
@@ -208,7 +208,7 @@ impl Image {
     }
 }
 
-/// A value that stands for the address of constants read in place, which the planner does not know.
+/// Stands for the address of constants that are read where they are.
 fn identity(part: PartId, piece: Option<Piece>) -> u64 {
     1 << 60 | u64::from(part.0) << 24 | u64::from(piece.map_or(0, |piece| piece.0 + 1))
 }
