@@ -30,6 +30,13 @@ def test_the_example_is_as_it_is_written(written: dict[Path, str]) -> None:
         assert path.read_text(encoding="utf-8") == text, path.name
 
 
+def test_the_readme_promises_what_the_example_takes() -> None:
+    example = worked_example.Example()
+    figures = worked_example.figures(example)
+    readme = (worked_example.ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"in {figures['floor_bytes']} bytes instead of {figures['whole_bytes']}" in readme
+
+
 def test_drawings_are_svg_for_light_and_dark_pages(written: dict[Path, str]) -> None:
     drawings = [text for path, text in written.items() if path.suffix == ".svg"]
     for text in drawings:
