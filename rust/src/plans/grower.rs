@@ -1,15 +1,15 @@
 //! Groups grown backwards, one Part at a time, for a given last Part `l` and a given tiling.
 //!
 //! - State: open groups `f..=l` of Parts, each with `bytes = sum of B(p) + S(p)` (rolling buffers, staged constants)
-//!   and `cycles = sum of c(p)`, in buckets. A bucket's key are the stripes of Parts `f..=reach(f)`, where `reach(f)`
-//!   is the last Part on whose stripes a buffer of Parts ahead of `f` depends. In a chain that is `f` alone; under an
+//!   and `cycles = sum of c(p)`, in buckets. The key of a bucket is the stripes of Parts `f..=reach(f)`, where
+//!   `reach(f)` is the last Part on whose stripes a buffer of Parts ahead of `f` depends. In a chain that is `f` alone; under an
 //!   open fork it is the Part at which all that the fork feeds has come together.
 //! - Step: a Part `f` with stripes `h` and a way `w` to read its constants turns `(bytes, cycles)` of a bucket into
 //!   `(bytes + rows(f; h, key) * line bytes + S(w), cycles + c(f, h, w))`.
 //! - Invariant: what Parts ahead add to a group depends on its bucket alone. So the front of (bytes, cycles) of each
 //!   bucket is all that must be remembered.
 //! - Cost: with `H` stripe extents, two ways and `P` groups kept for each extent, `2 * H^2 * P` groups are looked at
-//!   for each Part, whatever the length of the network.
+//!   for each Part that is added.
 //!
 //! These bytes only rank open groups. What a closed group has in use is counted by `live_bytes`.
 //! Owns open groups and how they are closed. Is told which last Parts and tilings there are, and how a Part can run.
