@@ -2,8 +2,8 @@
 //!
 //! - State: open groups `f..=l` of Parts, each with `bytes = sum of B(p) + S(p)` (rolling buffers, staged constants)
 //!   and `cycles = sum of c(p)`, in buckets. The key of a bucket is the stripes of Parts `f..=reach(f)`, where
-//!   `reach(f)` is the last Part on whose stripes a buffer of Parts ahead of `f` depends. In a chain that is `f` alone; under an
-//!   open fork it is the Part at which all that the fork feeds has come together.
+//!   `reach(f)` is the last Part on whose stripes a buffer of Parts ahead of `f` depends. In a chain that is `f`
+//!   alone; under an open fork it is the Part at which all that the fork feeds has come together.
 //! - Step: a Part `f` with stripes `h` and a way `w` to read its constants turns `(bytes, cycles)` of a bucket into
 //!   `(bytes + rows(f; h, key) * line bytes + S(w), cycles + c(f, h, w))`.
 //! - Invariant: what Parts ahead add to a group depends on its bucket alone. So the front of (bytes, cycles) of each
