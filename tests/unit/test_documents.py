@@ -49,6 +49,19 @@ def test_links_lead_somewhere() -> None:
     assert count > 40
 
 
+def test_files_that_pages_name_exist() -> None:
+    """Paths in backticks, from the root or below the package, the core's sources, the tests or the pages."""
+    folders = (ROOT, PACKAGE, ROOT / "rust" / "src", ROOT / "tests", ROOT / "tests" / "unit", ROOT / "docs")
+    count = 0
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
+        if page.name == "CHANGELOG.md":
+            continue  # it tells of what was
+        for path in re.findall(r"`([a-z_]\w*/[\w/.-]*\.(?:py|rs|md|h))`", page.read_text(encoding="utf-8")):
+            assert any((folder / path).exists() for folder in folders), f"{page.name}: {path}"
+            count += 1
+    assert count > 90
+
+
 def python_rooms() -> list[str]:
     """Paths below the package that ARCHITECTURE.md has a row for; a row's later names lie in the first one's folder."""
     tables = ARCHITECTURE.split("### Python:")[1].split("### Rust:")[0]
