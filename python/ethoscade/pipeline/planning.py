@@ -63,7 +63,7 @@ def plan(
     outline = prepare(read_tflite(model), device)
     watch.begin("plan")
     extra = outline.constant_bytes if device.constants_in_sram else 0
-    curve = explore(outline.problem, extra, epsilon, tick=watch.tick)
+    curve = explore(outline.problem, extra, epsilon, tick=watch.tick).without_programs()
     limit = device.arena.size_bytes
     if limit is None or device.spill is not None:
         return curve

@@ -14,9 +14,9 @@ use crate::model::plan::{Plan, Proposal};
 use crate::model::program::Arrangement;
 use crate::plans::options::Options;
 use crate::proposals::arena::Placer;
+use crate::proposals::error::SearchError;
 use crate::proposals::filling::{filled, AllPlaced, Effort, Found, Placed};
 use crate::proposals::restaging::restaged;
-use crate::proposals::SearchError;
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::interleave::{interleave, PlanError};
 use crate::schedule::prefetch::{prefetch, sketches, Filling, Sketch};
@@ -424,7 +424,7 @@ mod tests {
         let mut count = 0;
         let mut counting = |program: &Program| {
             count += 1;
-            place(program)
+            Ok(stacked(program))
         };
         let chosen = [Chosen { plans, limits: Vec::new() }];
         let found = coarsely_placed(&graph, &chosen, &mut counting).expect("blocks fit");
@@ -465,13 +465,13 @@ mod tests {
         let mut each = Vec::new();
         for one in &chosen {
             let program = interleave(&graph, &one.plans, &mut Costs::default()).expect("blocks fit");
-            let placement = place(&program).expect("it has a place");
+            let placement = stacked(&program);
             each.push((placement.bytes, Costs::default().program(&graph, &program, &placement.offsets)));
         }
         let front = pareto_front(each);
         assert!(front.len() > 4, "{front:?}");
         // So coarse a round merges all but the ends.
-        let found = coarsely_placed(&graph, &chosen, &mut place).expect("blocks fit");
+        let found = coarsely_placed(&graph, &chosen, &mut |program| Ok(stacked(program))).expect("blocks fit");
         assert_eq!(found.iter().map(|one| (one.sram_bytes, one.cycles)).collect::<Vec<_>>(), front);
     }
 }
