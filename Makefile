@@ -9,10 +9,10 @@ SOURCES := $(shell find rust/src -name '*.rs') Cargo.toml Cargo.lock pyproject.t
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench format clean
+.PHONY: demo test lint oldest seeds bench format clean
 
 $(VENV)/.installed: pyproject.toml tools/install_dependencies.py
-	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.83 or newer, see https://rustup.rs" >&2; exit 1; }
+	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.85 or newer, see https://rustup.rs" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	  { echo "$(PYTHON) is older than 3.10: name a newer one, make PYTHON=python3.12" >&2; exit 1; }
 	@echo "setting up $(VENV) ..."
@@ -30,16 +30,26 @@ demo: $(STAMP)
 	@$(BIN)/python examples/demo.py
 
 test: $(STAMP)
-	cargo test --release --quiet
+	cargo test --quiet
 	$(BIN)/python -m pytest -q
 
 lint: $(STAMP)
 	cargo fmt --check
 	cargo clippy --release --all-targets --quiet -- -D warnings
 	cargo clippy --release --all-targets --features python --quiet -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --release --no-deps --quiet
+	RUSTDOCFLAGS='-D warnings' cargo doc --release --no-deps --quiet --features python --document-private-items
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The oldest Rust and Python that are promised, where they can be had.
+oldest: $(STAMP)
+	$(BIN)/python tools/oldest.py
+
+# What fuzzers start from: fuzz/seeds.
+seeds: $(STAMP)
+	$(BIN)/python fuzz/make_seeds.py
 
 bench: $(STAMP)
 	$(BIN)/python benches/models.py

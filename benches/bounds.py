@@ -2,13 +2,13 @@
 
     python benches/bounds.py [MODEL ...] [--only rows|resources|operators|budgets] [--vela FOLDER]
 
-**Rows.** What full rows take (`row_bounds`), beside our floor.
+**Rows.** What full rows take (`lower_bounds.rows`), beside our floor.
 
 **Resources.** Cycles without a budget, as the timing model sees the stream, and what MAC engine, SRAM and flash (every
 constant once) are busy with in it; their maximum is what no order of these operations beats.
 
-**Operators.** What every schedule takes whatever its budget (`time_bounds`): the sum of all operations' least cycles,
-by what binds them, and the sum of their best single kernels. With one model, each operation too.
+**Operators.** What every schedule takes whatever its budget (`lower_bounds.cycles`): the sum of all operations' least
+cycles, by what binds them, and the sum of their best single kernels. With one model, each operation too.
 
 **Budgets.** What no schedule within a budget beats, why, and what is reached there: by us, and, with a folder for its
 files, by Vela. "in one piece" takes every operation to be no faster in stripes than as its best single kernel.
@@ -24,8 +24,9 @@ from ethoscade import Curve
 from ethoscade.pipeline.compiler import Network, search
 from ethoscade.pipeline.explanation import short
 from harness import CORES, cost_of, default_target, every_point, kib, named_models, network_of, payloads_of, run_vela
-from row_bounds import main_path, plain_bound, walked_bound
-from time_bounds import Bound, TimeBounds
+
+from lower_bounds.cycles import Bound, TimeBounds
+from lower_bounds.rows import main_path, plain_bound, walked_bound
 
 TABLES = ("rows", "resources", "operators", "budgets")
 

@@ -10,6 +10,24 @@ pub const DIMENSIONS: usize = 4;
 const DIMENSION_OF: [usize; 2] = [1, 2];
 
 /// Input stripe from output stripe: `shape_in = transform . [shape_out, 1]`, `start_in = strides . start_out + offset`.
+///
+/// A 3x3 convolution of stride 2 and padding 1 over 8 channels reads nine rows for four, and its first row is padding:
+///
+/// ```
+/// use ethoscade_core::propagator::Propagator;
+/// use ethoscade_core::stripe::{Axis, Span};
+///
+/// let convolution = Propagator::new(
+///     [[1, 0, 0, 0, 0], [0, 2, 0, 0, 1], [0, 0, 2, 0, 1], [0, 0, 0, 0, 8]],
+///     [[1, 0, 0, 0], [0, 2, 0, 0], [0, 0, 2, 0], [0, 0, 0, 0]],
+///     [0, -1, -1, 0],
+/// );
+/// assert_eq!(convolution.shape([1, 4, 1, 16]), [1, 9, 3, 8]);
+/// assert_eq!(convolution.span(Axis::Height, Span::new(0, 4)), Span::new(-1, 8));
+/// // Two such convolutions, one after the other: the spans of the second are what the first must make.
+/// let between = convolution.span(Axis::Height, Span::new(4, 6));
+/// assert_eq!(convolution.span(Axis::Height, between), Span::new(13, 24));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Propagator {
     transform: [[i64; DIMENSIONS + 1]; DIMENSIONS],
@@ -63,6 +81,7 @@ impl Propagator {
 
     /// Input span along `axis` for the output span `out`, before clamping. Meaningful where separable.
     pub fn span(&self, axis: Axis, out: Span) -> Span {
+        debug_assert!(self.is_separable(), "rows of {self:?} depend on columns");
         let d = DIMENSION_OF[axis as usize];
         let start = self.strides[d][d] * out.start + self.offset[d];
         let length = self.transform[d][d] * out.len() + self.transform[d][DIMENSIONS];

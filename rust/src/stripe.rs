@@ -101,7 +101,19 @@ impl Tiling {
     pub const WHOLE_ROWS: Tiling = Tiling { roll: Axis::Height, tiles: 1 };
 
     /// Span of band `tile` of an axis of `extent` elements; the bands differ by at most one element and cover it once.
+    ///
+    /// ```
+    /// use ethoscade_core::stripe::{Axis, Span, Tiling};
+    ///
+    /// let tiling = Tiling { roll: Axis::Height, tiles: 3 };
+    /// let bands: Vec<Span> = (0..3).map(|tile| tiling.band(tile, 8)).collect();
+    /// assert_eq!(bands, [Span::new(0, 2), Span::new(2, 5), Span::new(5, 8)]);
+    /// ```
     pub fn band(&self, tile: u32, extent: i64) -> Span {
+        debug_assert!(
+            tile < self.tiles && i64::from(self.tiles) <= extent.max(1),
+            "band {tile} of {self:?} of {extent}"
+        );
         let tiles = i64::from(self.tiles);
         let tile = i64::from(tile);
         Span::new(extent * tile / tiles, extent * (tile + 1) / tiles)

@@ -187,7 +187,7 @@ impl FeatureMap {
         Ok(())
     }
 
-    /// Reads row `y` into `out` ([column][channel], at least [`FeatureMap::row_elements`] long), zero point removed.
+    /// Reads row `y` into `out` (`[column][channel]`, at least [`FeatureMap::row_elements`] long), zero point removed.
     ///
     /// # Errors
     /// What [`Memory::read`] refuses.
@@ -240,7 +240,7 @@ impl FeatureMap {
         }
     }
 
-    /// Writes row `y` from `values` ([column][channel]), the low bits of each.
+    /// Writes row `y` from `values` (`[column][channel]`), the low bits of each.
     ///
     /// # Errors
     /// What [`Memory::write`] refuses.

@@ -1,5 +1,5 @@
 //! Reads one kernel from the registers, with every rule about ranges and alignment checked.
-//! Owns the meaning of registers apart from feature maps, which [`super::operand`] reads.
+//! Owns the meaning of registers apart from feature maps, which `operand` reads.
 
 use super::accelerator::Accelerator;
 use super::arithmetic::{Rounding, Scale};

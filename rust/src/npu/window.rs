@@ -61,6 +61,7 @@ impl<'k, T: Value> Rows<'k, T> {
     /// What reading the IFM refuses.
     pub fn advance(&mut self, memory: &mut Memory, y: u32) -> Result<(), Fault> {
         let first = y * self.window.stride_y;
+        debug_assert!(self.next == 0 || first + self.span > self.next, "output row {y} after one that follows it");
         for row in self.next.max(first)..first + self.span {
             self.load(memory, row)?;
         }

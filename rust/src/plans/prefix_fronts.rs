@@ -93,6 +93,8 @@ pub fn join<T, P: Point>(
     point: impl Fn(&T) -> &P,
     mut found: impl FnMut(u64, u64, u32, &T),
 ) {
+    debug_assert!(before.is_sorted_by_key(Point::memory_bytes), "what runs before does not ascend in bytes");
+    debug_assert!(group.is_sorted_by_key(|plan| point(plan).memory_bytes()), "Plans do not ascend in bytes");
     let (mut rank, mut index) = (0, 0);
     while let (Some(partial), Some(plan)) = (before.get(rank), group.get(index)) {
         let (bytes, cycles) = (point(plan).memory_bytes(), point(plan).cycles());

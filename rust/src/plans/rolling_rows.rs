@@ -120,6 +120,7 @@ impl RowCache {
             }
             found(&answers[place].rows);
         }
+        debug_assert!(answers.is_sorted_by(|a, b| a.next[..] < b.next[..]), "answers out of order, or twice");
         self.known = answers;
     }
 

@@ -35,7 +35,7 @@ use crate::stripe::Tiling;
 use crate::util::hashing::Table;
 #[cfg(test)]
 use crate::util::pareto::Point;
-use crate::util::pareto::{keep_front, Epsilon};
+use crate::util::pareto::{is_front, keep_front, Epsilon};
 
 /// What a search found and how much it looked at.
 #[derive(Clone, Debug)]
@@ -106,6 +106,7 @@ pub fn search_placing(graph: &CascaderGraph, options: &Options, place: &mut Plac
             ..fine
         };
     }
+    debug_assert!(is_front(&found), "Proposals that others beat");
     let (proposals, arrangements) = found.into_iter().map(|found| (found.proposal, found.arrangement)).unzip();
     Ok(Frontier { proposals, arrangements, placements, ..frontier })
 }

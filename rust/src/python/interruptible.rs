@@ -1,7 +1,7 @@
 //! Work that may take long, run so that Python can stop it: by a signal, or by a callback that raises.
 //!
 //! The work has a thread of its own and knows nothing of Python. The caller's thread waits without the interpreter's lock
-//! and wakes at intervals to look. What it learns never reaches the work but as the find_latest_starts to stop.
+//! and wakes at intervals to look. What it learns never reaches the work but as the wish to stop.
 
 use std::sync::mpsc::{sync_channel, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};

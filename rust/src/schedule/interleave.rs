@@ -12,7 +12,7 @@ use crate::model::ids::{BufferId, Id, IdVec, PartId, Piece, TensorId};
 use crate::model::operation::{Cost, Source};
 use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Buffer, Content, Program, Step, Stripe, View};
-use crate::schedule::lifetimes::set_lifetimes;
+use crate::schedule::lifetimes::{is_tiled, set_lifetimes};
 use crate::schedule::stripe_order::{is_interior, wanted, StripeOrder};
 use crate::stripe::{Axis, Region, Span};
 use crate::util::interrupt;
@@ -78,6 +78,7 @@ pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> R
     builder.program.tensor_buffers = builder.whole;
     let mut program = builder.program;
     set_lifetimes(graph, &mut program);
+    debug_assert!(program.buffers.iter().all(is_tiled), "windows that do not follow one another");
     Ok(program)
 }
 

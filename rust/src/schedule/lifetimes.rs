@@ -95,6 +95,15 @@ pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
     rest(program);
 }
 
+/// Whether a buffer's windows lie in it and follow one another through its lifetime, as in every complete program.
+pub fn is_tiled(buffer: &Buffer) -> bool {
+    let inside = |window: &LiveWindow| window.first_step < window.last_step && window.high <= buffer.size_bytes;
+    let [first, .., last] = &buffer.windows[..] else { return buffer.windows.iter().all(inside) };
+    buffer.windows.iter().all(|window| inside(window) && window.low <= window.high)
+        && buffer.windows.windows(2).all(|pair| pair[0].last_step == pair[1].first_step)
+        && (first.first_step, last.last_step) == (buffer.first_step, buffer.last_step)
+}
+
 /// Which rows of a rolling buffer are still to be read, while the program is followed from its end to its start.
 struct Wanted {
     capacity: [i64; 2],

@@ -83,6 +83,18 @@ fn solvers(algorithm: Algorithm) -> &'static [&'static dyn Solver] {
 /// in pool 1 and so on. The same problem, whatever the order of its buffers, and the same parameters give the same
 /// peaks; nothing depends on clocks.
 ///
+/// ```
+/// use ethoscade_core::usmp::{plan, Buffer, Lifetime, Params, Pool, Problem};
+///
+/// // Steps and bytes: the first and the last buffer are never in use together, so they share.
+/// let buffer = |first, end, bytes| Buffer::new(bytes, 16, Lifetime::new(first, end));
+/// let buffers = vec![buffer(0, 2, 640), buffer(1, 3, 320), buffer(2, 4, 512)];
+/// let solution = plan(&Problem { buffers, pools: vec![Pool::unbounded()] }, &Params::default())?;
+/// assert_eq!(solution.placement.peaks, [960]);
+/// assert!(solution.optimal);
+/// # Ok::<(), ethoscade_core::usmp::UsmpError>(())
+/// ```
+///
 /// # Errors
 /// [`UsmpError::PoolOverflow`] when no plan that fits was found, any other variant when the problem makes no sense.
 pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
@@ -123,6 +135,8 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     };
     let placement = arrangement.placement(&instance);
     refuse_overflow(&instance, problem, &placement, &lower_bounds)?;
+    debug_assert_eq!(check::check(problem, &placement), Ok(()));
+    debug_assert!(placement.peaks.iter().zip(&lower_bounds).all(|(peak, bound)| bound <= peak), "a bound was beaten");
     let stop_reason = if optimal { StopReason::Complete } else { stop_reason };
     let iterations = found.iterations;
     Ok(Solution { placement, lower_bounds, optimal, algorithm: params.algorithm, stop_reason, iterations })

@@ -24,6 +24,13 @@ impl Point for (u64, u64) {
 /// Keep the points that no other point equals or beats in both memory and cycles, ascending in memory.
 ///
 /// Of points equal in both the first given stays. O(n log n).
+///
+/// ```
+/// use ethoscade_core::util::pareto::pareto_front;
+///
+/// // (bytes, cycles): 300 bytes for 80 cycles are beaten by 200 bytes for 70.
+/// assert_eq!(pareto_front(vec![(300, 80), (100, 90), (200, 70)]), [(100, 90), (200, 70)]);
+/// ```
 pub fn pareto_front<T: Point>(mut points: Vec<T>) -> Vec<T> {
     keep_front(&mut points);
     points
@@ -40,6 +47,11 @@ pub fn keep_front<T: Point>(points: &mut Vec<T>) {
         }
         keep
     });
+}
+
+/// Whether points ascend in memory and descend in cycles, so that none equals or beats another.
+pub fn is_front<T: Point>(points: &[T]) -> bool {
+    points.is_sorted_by(|a, b| a.memory_bytes() < b.memory_bytes() && a.cycles() > b.cycles())
 }
 
 /// Many points without order, by number, of which the front is wanted; forgets them, but not its memory, when cleared.
@@ -93,6 +105,7 @@ impl FrontBuilder {
             *slower = if alike { *faster } else { *slower };
             alike
         });
+        debug_assert!(is_front(&order.iter().map(|&n| (bytes[n as usize], cycles[n as usize])).collect::<Vec<_>>()));
         order.iter().map(|&number| (number as usize, bytes[number as usize], cycles[number as usize]))
     }
 
@@ -132,10 +145,20 @@ pub fn keep_minimal<T>(points: &mut Vec<T>, is_within: impl Fn(&T, &T) -> bool) 
 /// the fastest always stays. 0 leaves out nothing.
 ///
 /// For every point there is one left that takes no more bytes and at most that much longer.
+///
+/// ```
+/// use ethoscade_core::util::pareto::thin;
+///
+/// // 995 cycles are within a hundredth of the leaner point's 1000, 900 are not; the fastest stays whatever it gains.
+/// let mut front = vec![(10, 1000), (20, 995), (30, 900), (40, 899)];
+/// thin(&mut front, 100);
+/// assert_eq!(front, [(10, 1000), (30, 900), (40, 899)]);
+/// ```
 pub fn thin<T: Point>(front: &mut Vec<T>, resolution: u64) {
     if resolution == 0 {
         return;
     }
+    debug_assert!(is_front(front), "no front, or not in its order");
     let last = front.len().saturating_sub(1);
     let mut kept = None;
     let mut index = 0;

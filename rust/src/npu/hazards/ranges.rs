@@ -25,7 +25,14 @@ impl Ranges {
                 _ => merged.push((start, end)),
             }
         }
-        Ranges(merged)
+        Ranges::in_order(merged)
+    }
+
+    /// Ranges that are sorted and apart already.
+    fn in_order(ranges: Vec<(i64, i64)>) -> Ranges {
+        debug_assert!(ranges.iter().all(|range| range.0 < range.1), "an empty range");
+        debug_assert!(ranges.windows(2).all(|pair| pair[0].1 < pair[1].0), "ranges that overlap or touch");
+        Ranges(ranges)
     }
 
     /// The ranges in order.
@@ -53,7 +60,7 @@ impl Ranges {
                 b += 1;
             }
         }
-        Ranges(common)
+        Ranges::in_order(common)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Timing model of the Ethos-U55/U65: what a command stream costs, operation by operation, whoever made it.
 //!
 //! The way of a payload: [`walk`] reads it into steps, [`kernel`] costs each kernel alone (its blocks through
-//! [`engine`], their extents from [`axis`], their bytes from [`traffic`]), [`schedule`] plays the steps on concurrent
-//! [`flows`] that share the memories of a [`system`], and [`report`] adds up. `docs/timing.md` names the source of each
+//! `engine`, their extents from `axis`, their bytes from `traffic`), `schedule` plays the steps on concurrent
+//! `flows` that share the memories of a `system`, and `report` adds up. `docs/timing.md` names the source of each
 //! term; what is assumed is a switch in [`rules`]. Times are exact [`ticks`].
 //!
-//! Knows neither the planner nor code generation. The planner asks [`kernel`], [`least`] and [`schedule`] what stripes and
+//! Knows neither the planner nor code generation. The planner asks [`kernel`], [`least`] and `schedule` what stripes and
 //! programs that it describes itself would cost.
 
 mod axis;

@@ -164,6 +164,7 @@ fn merge(ranges: &mut Ranges) {
 
 /// Take a range out of those that are `free`, which are ascending; remainders shorter than `least` are dropped.
 fn subtract(free: &mut Ranges, (low, high): ByteRange, least: u64) {
+    debug_assert!(free.is_sorted_by(|a, b| a.1 <= b.0), "holes that overlap, or not in order");
     let mut index = 0;
     while index < free.len() {
         let (from, to) = free[index];

@@ -81,7 +81,7 @@ class RowWalk:
         self.oldest = dict.fromkeys(self.made, 0)
         passing = (t for t in range(len(rows.tensors)) if t not in self.made and rows.exists_across(t, first, last))
         self.alive = sum(rows.bytes_of(t) for t in passing)
-        self.alive += sum(rows.bytes_of(t) for t in inputs if rows.maker[t] is None or rows.maker[t] < first)
+        self.alive += sum(rows.bytes_of(t) for t in inputs if not rows.is_made_from(t, first))
         self.peak = self.alive
         (output,) = rows.parts[last].outputs
         for row in range(rows.tensors[output].plane[0]):
@@ -141,14 +141,18 @@ class Rows:
         """Bytes of a tensor."""
         return self.tensors[tensor].plane[0] * self.row_bytes(tensor)
 
+    def is_made_from(self, tensor: int, first: int) -> bool:
+        """Whether Part `first` or a later one makes the tensor."""
+        maker = self.maker[tensor]
+        return maker is not None and maker >= first
+
     def wanted_after(self, tensor: int, last: int) -> bool:
         """Whether anybody reads the tensor after Part `last`."""
         return self.tensors[tensor].is_output or any(reader > last for reader in self.readers[tensor])
 
     def exists_across(self, tensor: int, first: int, last: int) -> bool:
         """Whether the tensor was made before Part `first` and is wanted after Part `last`."""
-        maker = self.maker[tensor]
-        return (maker is None or maker < first) and self.wanted_after(tensor, last)
+        return not self.is_made_from(tensor, first) and self.wanted_after(tensor, last)
 
     def can_group(self, first: int, last: int) -> bool:
         """Whether the Parts can run interleaved: NPU operations with one output, each read inside the group."""

@@ -40,10 +40,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from byte_chains import ByteChains, reads_all_channels
 from ethoscade import _core
 from ethoscade.scheduling.problem import KernelSpec, Problem, TensorSpec
 from ethoscade.target import Target
+
+from .byte_chains import ByteChains, reads_all_channels
 
 RUN_BYTES = 16
 """Most that the NPU writes of a pixel in one run."""
@@ -184,7 +185,7 @@ class TimeBounds:
             """In proportion to the output: with the best depth of blocks, the constants read as often as these take."""
             found = [] if floor.planes else [self._moving(written + read_bytes, Fraction(0))]
             for depth, pixels in floor.planes:
-                again = max(Fraction(kernel.ofm_depth, depth), 1) if _is_convolution(kernel) else 1
+                again = max(Fraction(kernel.ofm_depth, depth), Fraction(1)) if _is_convolution(kernel) else 1
                 found.append(self._moving(written + read_bytes * again, even * share * rows * columns / pixels))
             return min(found)
 
