@@ -80,7 +80,7 @@ def test_rooms_of_the_map_exist() -> None:
 
 
 def test_the_drawings_of_the_rooms_are_those_of_the_tables() -> None:
-    """Run `python tools/room_diagram.py` where this fails."""
+    """Run `make pages` where this fails."""
     drawings = room_diagram.written()
     for path, text in drawings.items():
         assert path.read_text(encoding="utf-8") == text, path.name

@@ -24,7 +24,7 @@ def written() -> dict[Path, str]:
 
 
 def test_the_example_is_as_it_is_written(written: dict[Path, str]) -> None:
-    """Run `python tools/worked_example.py` where this fails for a good reason, and read the page again."""
+    """Run `make pages` where this fails for a good reason, and read the page again."""
     assert len(written) == 4
     for path, text in written.items():
         assert path.read_text(encoding="utf-8") == text, path.name
