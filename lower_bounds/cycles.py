@@ -41,7 +41,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ethoscade import _core
-from ethoscade.scheduling.problem import KernelSpec, Problem, TensorSpec
+from ethoscade.scheduling.problem import OperationSpec, Problem, TensorSpec
 from ethoscade.target import Target
 
 from .byte_chains import ByteChains, reads_all_channels
@@ -211,11 +211,11 @@ class TimeBounds:
         return tensor.pixel_bytes * (waste if tensor.pixel_bytes > RUN_BYTES else 1)
 
 
-def _is_convolution(kernel: KernelSpec) -> bool:
-    return kernel.primitive == "convolution"
+def _is_convolution(kernel: OperationSpec) -> bool:
+    return kernel.kind == "convolution"
 
 
-def _constant_bytes(kernel: KernelSpec) -> tuple[int, Fraction]:
+def _constant_bytes(kernel: OperationSpec) -> tuple[int, Fraction]:
     """Bytes of the smallest encoding of a kernel's constants, and those if all slices were as lean as the leanest."""
     sizes = [kernel.constant_bytes]
     sizes += [kernel.staged.bytes] if kernel.staged else []

@@ -18,6 +18,8 @@ from ethoscade.ir import (
     Operator,
     PoolAttrs,
     Quantisation,
+    ResizeNearestAttrs,
+    SoftmaxAttrs,
     SplitAttrs,
     Tensor,
     Window,
@@ -125,6 +127,16 @@ class GraphMaker:
 
     def quantize(self, x: int, dtype: DType | None = None) -> int:
         return self.op("QUANTIZE", [x], self.tensor(self.tensors[x].shape, dtype=dtype))
+
+    def resize(self, x: int, size: tuple[int, int], align: bool = False, half_pixel: bool = False) -> int:
+        source = self.tensors[x]
+        out = self.tensor((source.shape[0], *size, source.shape[3]), source.quantisation)
+        return self.op("RESIZE_NEAREST_NEIGHBOR", [x], out, ResizeNearestAttrs(align, half_pixel))
+
+    def softmax(self, x: int, beta: float = 1.0) -> int:
+        source = self.tensors[x]
+        q = Quantisation((1 / 256,), (source.dtype.limits[0],))
+        return self.op("SOFTMAX", [x], self.tensor(source.shape, q, source.dtype), SoftmaxAttrs(beta))
 
     def split(self, x: int, sizes: tuple[int, ...], axis: int = 3) -> tuple[int, ...]:
         source = self.tensors[x]

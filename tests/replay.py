@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from ethoscade.lowering.npu import FeatureMap, Layout, NpuOperation
+from ethoscade.lowering.npu import FeatureMap, Layout, NpuOperation, Table
 from ethoscade.pipeline.compiler import Network
-from ethoscade.scheduling.program import CallOperator, CopyConstants, Program, ProgramBuffer, Slab, Stripe
+from ethoscade.scheduling.program import CallOperator, CopyConstants, LoadTable, Program, ProgramBuffer, Slab, Stripe
 
 _NOTHING = -1
 
@@ -18,35 +18,40 @@ Content = tuple[int, np.ndarray, np.ndarray]
 """Buffer, bytes in it, and which bytes of their tensor lie there."""
 
 
-def pixels_read(operation: NpuOperation, output: Slab, axis: int) -> tuple[set[int], int, int]:
-    """Rows (axis 0) or columns (1) of the input that windows over the output box touch, one by one.
+def pixels_read(operation: NpuOperation, number: int, output: Slab, axis: int) -> tuple[set[int], int, int]:
+    """Rows (axis 0) or columns (1) of an input that windows over the output box touch, one by one.
 
-    Returns the real ones, and how many of padding lie before and behind.
+    Returns the real ones, and how many of padding lie before and behind. An upscaled input has two for each real one.
     """
-    window, extent = operation.window, operation.inputs[0].shape[axis]
+    window, stored, factor = operation.window, operation.inputs[number].shape[axis], operation.upscale.factor
+    if number > 0 and stored == 1:
+        return {0}, 0, 0
+    extent = stored * factor
     start, end = ((output.y0, output.y1), (output.x0, output.x1))[axis]
     stride = (window.stride_h, window.stride_w)[axis]
     dilation = (window.dilation_h, window.dilation_w)[axis]
     kernel = (window.kernel_h, window.kernel_w)[axis]
     before = (window.pad_top, window.pad_left)[axis]
     touched = {at * stride - before + tap * dilation for at in range(start, end) for tap in range(kernel)}
-    inside = {at for at in touched if 0 <= at < extent}
+    inside = {at // factor for at in touched if 0 <= at < extent}
     return inside, max(0, -min(touched)), max(0, max(touched) - extent + 1)
 
 
 def check_windows(operations: Sequence[NpuOperation], program: Program) -> None:
     """Every input box is what an exhaustive loop over the windows finds, from first to last; so is the padding.
 
-    The device counts a window's place from the first pixel of its box.
+    The device counts a window's place from the first pixel of its box, and repeats pixels from there on.
     """
     for step in program.steps:
         if not isinstance(step, Stripe):
             continue
         operation = operations[step.stage]
-        rows, top, bottom = pixels_read(operation, step.output, 0)
-        columns, left, right = pixels_read(operation, step.output, 1)
-        for slab in step.inputs:
-            height, width, _ = operation.inputs[0].shape
+        factor, box = operation.upscale.factor, step.output
+        assert box.y0 % factor == 0 == box.x0 % factor, f"{operation.name} begins within a pixel: {step}"
+        for number, (view, slab) in reversed(list(enumerate(zip(operation.inputs, step.inputs, strict=True)))):
+            rows, top, bottom = pixels_read(operation, number, step.output, 0)
+            columns, left, right = pixels_read(operation, number, step.output, 1)
+            height, width, _ = view.shape
             assert (slab.y0, slab.y1) == _box(rows, top, bottom, height), f"{operation.name}: rows {rows} from {slab}"
             assert (slab.x0, slab.x1) == _box(columns, left, right, width), (
                 f"{operation.name}: columns {columns} from {slab}"
@@ -106,7 +111,7 @@ def check_contents(operations: Sequence[NpuOperation], program: Program) -> None
                 # Seen with other rows and columns than its maker's: then all of it must be there, and in order.
                 assert _in_place(view, slab), f"{operation.name}: {slab} is not {view.shape} in place"
                 assert view.layout is Layout.NHWC, f"{operation.name} sees bricks in another shape"
-                maker = next(o for o in operations if o.ofm.tensor.id == view.tensor.id)
+                maker = next(o for o in operations if _holds(program.buffers[slab.buffer], o.ofm, view))
                 height, width, _ = maker.ofm.shape
                 assert held.shape == (height, width), f"{operation.name}: {slab} is not all of its tensor"
                 assert (held == _names(Slab(slab.buffer, 0, height, 0, width, height, width))).all()
@@ -129,6 +134,8 @@ def check_lifetimes(program: Program) -> None:
             touched = [slab.buffer for slab in slabs] + ([] if step.weights is None else [step.weights])
         elif isinstance(step, CopyConstants):
             touched = [step.buffer]
+        elif isinstance(step, LoadTable):
+            touched = []
         else:
             assert isinstance(step, CallOperator)
             touched = [] if step.workspace is None else [step.workspace]
@@ -178,6 +185,8 @@ def check_placed(network: Network, program: Program, offsets: Mapping[int, int])
         if isinstance(step, CopyConstants):
             size = program.buffers[step.buffer].size_bytes
             write(number, (step.buffer, np.arange(size), np.full(size, _constants(step))))
+        elif isinstance(step, LoadTable):
+            continue
         elif isinstance(step, CallOperator):
             op = graph.operators[step.operator]
             for tensor in op.inputs:
@@ -242,12 +251,37 @@ def _bytes(view: FeatureMap, slab: Slab, channels: range | None = None) -> Conte
     return slab.buffer, places.ravel(), names.ravel()
 
 
+def check_tables(operations: Sequence[NpuOperation], program: Program) -> None:
+    """Whoever looks up finds its table loaded, and not another one over it; every NPU run begins with none."""
+    held: dict[int, Table] = {}
+    for step in program.steps:
+        if isinstance(step, CallOperator):
+            held = {}
+        elif isinstance(step, LoadTable):
+            table = operations[step.stage].function
+            assert isinstance(table, Table)
+            slots = range(step.slot, step.slot + table.size_bytes // 256)
+            assert slots.stop <= 8 and step.slot % len(slots) == 0, f"{step} for {table.size_bytes} bytes"
+            held |= dict.fromkeys(slots, table)
+        elif isinstance(step, Stripe):
+            table = operations[step.stage].function
+            if isinstance(table, Table):
+                found = sum(held.get(slot) == table for slot in range(8))
+                assert found >= table.size_bytes // 256, f"{operations[step.stage].name} has no table at {step}"
+
+
 def check_program(operations: Sequence[NpuOperation], program: Program) -> None:
     """All of the above."""
     check_windows(operations, program)
     check_coverage(operations, program)
     check_contents(operations, program)
     check_lifetimes(program)
+    check_tables(operations, program)
+
+
+def _holds(buffer: ProgramBuffer, made: FeatureMap, view: FeatureMap) -> bool:
+    """Whether what an operation makes is in the buffer that a view looks at."""
+    return made.tensor.id == view.tensor.id if buffer.tensor is None else made.tensor.graph_tensor == buffer.tensor
 
 
 def _in_place(view: FeatureMap, slab: Slab) -> bool:

@@ -32,8 +32,10 @@ BELOW: dict[str, set[str]] = {
     "judge.litert": {"errors", "ir", "judge.litert_models"},
     "judge.litert_child": set(),
     "judge.verification": {"errors", "ir", "judge.judges", "judge.reference", "judge.litert"},
-    "testing": {"ir", "judge.reference"},
-    "codegen": {"errors", "util.files", "target", "ir", "opcodes", "frontend", "lowering", "scheduling"},
+    "testing": {"ir", "quantised", "judge.reference"},
+    "codegen": {
+        "errors", "util.files", "target", "ir", "quantised", "opcodes", "frontend", "lowering", "scheduling",
+    },
     "run": set(),
     "run.inputs": {"errors", "util.arguments", "ir"},
     "run.cpu_operators": {"errors", "ir", "judge.judges", "judge.reference", "judge.litert"},
@@ -79,10 +81,10 @@ RUST_BELOW: dict[str, set[str]] = {
     "npu": {"util"},
     "usmp": {"util"},
     "model": {"stripe", "propagator", "npu"},
-    "checker": {"util", "model"},
+    "checker": {"util", "stripe", "model"},
     "cost": {"util", "stripe", "model", "npu"},
     "schedule": {"util", "stripe", "model", "cost"},
-    "plans": {"util", "stripe", "model", "cost", "schedule"},
+    "plans": {"util", "stripe", "propagator", "model", "cost", "schedule"},
     "proposals": {"util", "stripe", "model", "cost", "schedule", "plans", "usmp"},
 }  # fmt: skip
 RUST_BELOW["python"] = set(RUST_BELOW)  # pyo3's glue is for all rooms, and nobody may use it

@@ -13,9 +13,9 @@ from ethoscade.codegen.command_stream import build_operations, generate
 from ethoscade.codegen.weights import Constants, EncodingChoice, OperationConstants, encode
 from ethoscade.ir import Graph
 from ethoscade.lowering import lower
-from ethoscade.lowering.npu import FeatureMap, NpuOperation, NpuTensor, OperationKind
+from ethoscade.lowering.npu import FeatureMap, NpuOperation, NpuTensor, OperationKind, Table
 from ethoscade.pipeline.partition import partition
-from ethoscade.scheduling.program import CopyConstants, Slab, Step, Stripe
+from ethoscade.scheduling.program import CopyConstants, LoadTable, Slab, Step, Stripe
 from ethoscade.target import Accelerator
 
 
@@ -38,7 +38,8 @@ def whole(fm: FeatureMap, buffer: int) -> Slab:
 
 def exact_padding(operation: NpuOperation, output: Slab) -> tuple[int, int, int, int]:
     """(top, left, bottom, right) that the windows of an output box touch."""
-    w, (height, width, _) = operation.window, operation.inputs[0].shape
+    w, factor = operation.window, operation.upscale.factor
+    height, width = (extent * factor for extent in operation.ifm.shape[:2])
     return (
         max(0, w.pad_top - output.y0 * w.stride_h),
         max(0, w.pad_left - output.x0 * w.stride_w),
@@ -53,12 +54,20 @@ def pick_block(
     """One of the blocks that Vela finds valid, by volume: 1 the largest, 0 the smallest."""
     fake = OperationConstants(0, 0, 0, EncodingChoice(stripe.block[2]))
     offsets = dict.fromkeys((*(s.buffer for s in stripe.inputs), stripe.output.buffer), 0)
+    table = operation.function if isinstance(operation.function, Table) else None
     kernel = build_operations(
         [operation],
-        [Stripe(0, stripe.inputs, stripe.output, stripe.padding, stripe.block)],
+        [
+            *([] if table is None else [LoadTable(0, 0)]),
+            Stripe(0, stripe.inputs, stripe.output, stripe.padding, stripe.block),
+        ],
         offsets,
-        Constants(b"", {(0, stripe.portion): fake} if operation.weights is not None else {}),
-    )[0]
+        Constants(
+            b"",
+            {(0, stripe.portion): fake} if operation.weights is not None else {},
+            {} if table is None else {table: 0},
+        ),
+    )[-1]
     blocks = sorted(vela.valid_blocks(kernel, accelerator), key=lambda b: (b[0] * b[1] * b[2], b))
     return blocks[round(rank * (len(blocks) - 1))]
 
@@ -95,6 +104,8 @@ def compile_whole(graph: Graph, accelerator: Accelerator, *, rank: float = 1.0, 
             top += place.length_bytes
             steps.append(CopyConstants(i, buffer))
             stripe = Stripe(i, stripe.inputs, stripe.output, stripe.padding, stripe.block, buffer)
+        if isinstance(operations[i].function, Table):
+            steps.append(LoadTable(i, 0))
         steps.append(stripe)
     payload = generate(operations, steps, placed, constants, accelerator)
     return WholeTensor(payload, constants.blob, offsets, top, operations)

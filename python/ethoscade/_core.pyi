@@ -209,6 +209,18 @@ class CopyConstants:
         """Which of the stage's constants it brings."""
 
 @final
+class LoadTable:
+    """DMA of the table of stage `stage` into the NPU's area for tables, from slot `slot` (0..7, 256 bytes each) on."""
+
+    def __new__(cls, stage: int, slot: int, cycles: int = 0) -> LoadTable: ...
+    @property
+    def stage(self) -> int: ...
+    @property
+    def slot(self) -> int: ...
+    @property
+    def cycles(self) -> int: ...
+
+@final
 class CallOperator:
     """Graph operator `operator` on the CPU; `workspace` is a buffer or None. Counts no cycles."""
 
@@ -281,12 +293,12 @@ class Program:
 
     def __new__(
         cls,
-        steps: Sequence[Stripe | CopyConstants | CallOperator],
+        steps: Sequence[Stripe | CopyConstants | LoadTable | CallOperator],
         buffers: Sequence[ProgramBuffer],
         tensor_buffers: Mapping[int, int],
     ) -> Program: ...
     @property
-    def steps(self) -> tuple[Stripe | CopyConstants | CallOperator, ...]: ...
+    def steps(self) -> tuple[Stripe | CopyConstants | LoadTable | CallOperator, ...]: ...
     @property
     def buffers(self) -> tuple[ProgramBuffer, ...]: ...
     @property

@@ -207,6 +207,14 @@ class PadAttrs:
 
 
 @dataclass(frozen=True)
+class ResizeNearestAttrs:
+    """RESIZE_NEAREST_NEIGHBOR of an image to another height and width; see `quantised.nearest_indices`."""
+
+    align_corners: bool = False
+    half_pixel_centers: bool = False
+
+
+@dataclass(frozen=True)
 class StridedSliceAttrs:
     """STRIDED_SLICE with masks resolved: (begin, end, stride) for each dimension, as Python's `range` counts.
 
@@ -251,6 +259,7 @@ Attrs = (
     | SoftmaxAttrs
     | MeanAttrs
     | PadAttrs
+    | ResizeNearestAttrs
     | StridedSliceAttrs
     | PackAttrs
     | SplitAttrs

@@ -94,3 +94,20 @@ def effective_scales(kind: str, ifm: Tensor, weights: Tensor, ofm: Tensor) -> tu
     if (not is_uint8 and len(scales) == 1) if is_dense else is_uint8:
         return tuple(float(np.float32(ifm_scale) * np.float32(s)) / ofm_scale for s in scales)
     return tuple(ifm_scale * s / ofm_scale for s in scales)
+
+
+def nearest_indices(
+    extent: int, outputs: int, align_corners: bool = False, half_pixel_centers: bool = False
+) -> tuple[int, ...]:
+    """Which of `extent` rows or columns each of `outputs` is a copy of, when an image is resized to the nearest.
+
+    In float32, as TFLite's kernels compute it: with aligned corners the first and last ones coincide and the nearest is
+    rounded to, else it is rounded down; pixels are taken at their centres or at their first corners.
+    """
+    aligned = align_corners and outputs > 1
+    spans = (extent - 1, outputs - 1) if aligned else (extent, outputs)
+    scale = np.float32(spans[0]) / np.float32(spans[1])
+    places = (np.arange(outputs, dtype=np.float32) + np.float32(0.5 if half_pixel_centers else 0.0)) * scale
+    # Places are not negative: half away from zero is the floor of half a step on, exact in double.
+    found = np.floor(places.astype(np.float64) + 0.5) if align_corners else np.floor(places)
+    return tuple(int(place) for place in np.clip(found, 0, extent - 1))

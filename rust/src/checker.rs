@@ -6,10 +6,12 @@
 
 use thiserror::Error;
 
-use crate::model::graph::{CascaderGraph, Work};
-use crate::model::ids::{BufferId, IdVec, PartId, Piece, TensorId};
-use crate::model::operation::Source;
+use crate::model::device::LookUpArea;
+use crate::model::graph::{CascaderGraph, Input, Work};
+use crate::model::ids::{BufferId, IdVec, PartId, Piece, TableId, TensorId};
+use crate::model::operation::{LookUpTable, NpuOperation, Source, Upscale};
 use crate::model::program::{Content, LiveWindow, Program, Step, Stripe, View};
+use crate::stripe::{Axis, Span};
 use crate::util::interrupt;
 
 /// What is wrong with a program.
@@ -135,6 +137,40 @@ pub enum Complaint {
         /// Needed.
         needed_bytes: u64,
     },
+    /// A stripe of a doubled input that begins inside of what the device repeats.
+    #[error("step {step}: part '{part}' begins at row {y}, column {x} of its output, inside a doubled pixel")]
+    Halved {
+        /// Step index.
+        step: usize,
+        /// Part.
+        part: String,
+        /// Row.
+        y: i64,
+        /// Column.
+        x: i64,
+    },
+    /// A table is loaded to where none can lie.
+    #[error("step {step}: part '{part}' loads a table of {bytes} bytes into slot {slot}")]
+    Slot {
+        /// Step index.
+        step: usize,
+        /// Part.
+        part: String,
+        /// Bytes of the table.
+        bytes: u64,
+        /// First slot.
+        slot: u32,
+    },
+    /// Results are looked up in a table that is not there.
+    #[error("step {step}: part '{part}' looks results up in table {table}, which is not loaded")]
+    Unloaded {
+        /// Step index.
+        step: usize,
+        /// Part.
+        part: String,
+        /// The table.
+        table: TableId,
+    },
     /// Staged constants are used before they are copied.
     #[error("step {step}: part '{part}' uses constants that were not staged")]
     Unstaged {
@@ -156,6 +192,8 @@ struct Replay<'a> {
     program: &'a Program,
     cells: IdVec<BufferId, Vec<Cell>>,
     staged: IdVec<BufferId, Option<(PartId, Option<Piece>)>>,
+    /// The table that each slot holds a part of, and which part.
+    slots: [Option<(TableId, u32)>; LookUpArea::SLOTS],
 }
 
 /// Check a program against its graph.
@@ -170,7 +208,11 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
                 size(*buffer, program.buffers[*buffer].size_bytes, copied_bytes(graph, *part, *piece))?;
                 replay.staged[*buffer] = Some((*part, *piece));
             }
-            Step::Stripe(stripe) => replay.stripe(index, stripe)?,
+            Step::LoadTable { part, table, slot, .. } => replay.load(index, *part, *table, *slot)?,
+            Step::Stripe(stripe) => {
+                replay.look_up(index, stripe.part)?;
+                replay.stripe(index, stripe)?;
+            }
             Step::Call { part, workspace } => replay.call(index, *part, *workspace)?,
         }
     }
@@ -194,7 +236,13 @@ impl<'a> Replay<'a> {
             size(id, buffer.size_bytes, pixels as u64 * pixel_bytes)?;
             cells.push(vec![None; pixels as usize]);
         }
-        let mut replay = Replay { graph, program, cells, staged: vec![None; program.buffers.len()].into() };
+        let mut replay = Replay {
+            graph,
+            program,
+            cells,
+            staged: vec![None; program.buffers.len()].into(),
+            slots: [None; LookUpArea::SLOTS],
+        };
         for (id, tensor) in graph.tensors.iter_ids() {
             if tensor.is_input {
                 replay.fill(id);
@@ -286,23 +334,19 @@ impl<'a> Replay<'a> {
         let input = &self.graph.reads(stripe.part, stripe.piece)[operand];
         let tensor = &self.graph.tensors[input.tensor];
         let Work::Npu(kernel) = &part.work else { return Ok(()) };
+        let [rows, columns] = stripe.output.region.spans.map(|span| span.start);
+        let multiple = kernel.upscale.factor();
+        if rows % multiple != 0 || columns % multiple != 0 {
+            return Err(Complaint::Halved { step, part: part.name.clone(), y: rows, x: columns });
+        }
         let mut padding = [0i64; 4];
-        let mut needed = [(i64::MAX, i64::MIN); 2];
-        for axis in 0..2 {
-            let out = stripe.output.region.spans[axis];
-            let before = -input.propagator.start([0; 4])[axis + 1];
-            for o in out.start..out.end {
-                for k in 0..kernel.kernel[axis] {
-                    let i = o * kernel.stride[axis] + k * kernel.dilation[axis] - before;
-                    if i < 0 {
-                        padding[axis] = padding[axis].max(-i);
-                    } else if i >= input.plane[axis] {
-                        padding[axis + 2] = padding[axis + 2].max(i + 1 - input.plane[axis]);
-                    } else {
-                        needed[axis] = (needed[axis].0.min(i), needed[axis].1.max(i));
-                    }
-                }
-            }
+        let mut needed = [(0, 0); 2];
+        let mut expected = [(0, 0); 2];
+        for axis in [Axis::Height, Axis::Width] {
+            let touched = touched(kernel, (operand, input), axis, stripe.output.region.span(axis));
+            let axis = axis as usize;
+            [padding[axis], padding[axis + 2]] = touched.padding;
+            (needed[axis], expected[axis]) = (touched.inside, touched.given);
         }
         if operand == 0 && padding != stripe.padding {
             let (found, expected) = (stripe.padding, padding);
@@ -329,12 +373,6 @@ impl<'a> Replay<'a> {
                 }
             }
         }
-        // Where a dilated window's first tap lies in padding, the box begins at the edge and not at the first real tap.
-        let expected = [0, 1].map(|axis| {
-            let first = if padding[axis] > 0 { 0 } else { needed[axis].0 };
-            let last = if padding[axis + 2] > 0 { input.plane[axis] } else { needed[axis].1 + 1 };
-            (first, last)
-        });
         let found = view.region.spans.map(|span| (span.start, span.end));
         if found != expected {
             let (part, tensor) = names();
@@ -353,7 +391,40 @@ impl<'a> Replay<'a> {
         in_place && pixels.zip(cells).all(|((y, x), cell)| *cell == Some((tensor, y, x, WHOLE)))
     }
 
+    fn load(&mut self, step: usize, part: PartId, table: LookUpTable, slot: u32) -> Result<(), Complaint> {
+        let count = (table.bytes.div_ceil(LookUpArea::SLOT_BYTES)) as u32;
+        let end = slot.saturating_add(count) as usize;
+        if count == 0 || slot % count != 0 || end > self.slots.len() {
+            let part = self.graph.parts[part].name.clone();
+            return Err(Complaint::Slot { step, part, bytes: table.bytes, slot });
+        }
+        for (piece, held) in (0..).zip(&mut self.slots[slot as usize..end]) {
+            *held = Some((table.id, piece));
+        }
+        Ok(())
+    }
+
+    /// All of the table that a Part looks results up in is there. Where the slots are not apart from the buffers of kernels,
+    /// those of one that looks nothing up may lie in them.
+    fn look_up(&mut self, step: usize, part: PartId) -> Result<(), Complaint> {
+        let Some(area) = self.graph.device.look_up_area() else { return Ok(()) };
+        let Some(table) = self.graph.kernel(part).and_then(NpuOperation::table) else {
+            if !area.is_apart {
+                self.slots = [None; LookUpArea::SLOTS];
+            }
+            return Ok(());
+        };
+        let count = table.bytes.div_ceil(LookUpArea::SLOT_BYTES) as usize;
+        let whole = |slots: &[Option<(TableId, u32)>]| (0..).zip(slots).all(|(at, slot)| *slot == Some((table.id, at)));
+        if self.slots.chunks(count.max(1)).any(whole) {
+            return Ok(());
+        }
+        Err(Complaint::Unloaded { step, part: self.graph.parts[part].name.clone(), table: table.id })
+    }
+
     fn call(&mut self, step: usize, part: PartId, workspace: Option<BufferId>) -> Result<(), Complaint> {
+        // What comes next is another NPU run, which finds no tables.
+        self.slots = [None; LookUpArea::SLOTS];
         if let Some(buffer) = workspace {
             self.alive(step, buffer)?;
         }
@@ -395,6 +466,41 @@ impl<'a> Replay<'a> {
             }
         }
     }
+}
+
+/// What windows touch along an axis.
+struct Reached {
+    /// Padding before and behind.
+    padding: [i64; 2],
+    /// The first and the last row or column that is read.
+    inside: (i64, i64),
+    /// Half-open, what the device is to be given: where a dilated window's first tap lies in padding, that begins at the edge
+    /// and not at the first real tap.
+    given: (i64, i64),
+}
+
+/// The rows or columns of an input that an operation touches for `out`, index by index.
+fn touched(kernel: &NpuOperation, (operand, input): (usize, &Input), axis: Axis, out: Span) -> Reached {
+    let (extent, upscale) = (input.plane[axis as usize], if operand == 0 { kernel.upscale } else { Upscale::None });
+    if kernel.is_repeated(operand, axis as usize) {
+        return Reached { padding: [0; 2], inside: (0, 0), given: (0, 1) };
+    }
+    let (factor, zeros) = (upscale.factor(), upscale == Upscale::Zeros);
+    let before = i64::from(zeros) - input.propagator.along(axis).dividends(Span::new(0, 0)).start;
+    let (mut least, mut most, mut inside) = (i64::MAX, i64::MIN, (i64::MAX, i64::MIN));
+    for o in out.start..out.end {
+        for k in 0..kernel.kernel[axis as usize] {
+            let i = o * kernel.stride[axis as usize] + k * kernel.dilation[axis as usize] - before;
+            (least, most) = (least.min(i), most.max(i));
+            if (0..extent * factor).contains(&i) && (!zeros || i % factor == 0) {
+                inside = (inside.0.min(i / factor), inside.1.max(i / factor));
+            }
+        }
+    }
+    // The device counts from a row that exists: a zero ahead of it is padding.
+    let zero = if zeros && least > 0 { least % factor } else { 0 };
+    let padding = [zero.max(-least), (most + 1 - extent * factor).max(0)];
+    Reached { padding, inside, given: ((least + zero).max(0) / factor, (most / factor + 1).min(extent)) }
 }
 
 /// The bit of the piece that a stripe makes, and the bits of all pieces of its Part.

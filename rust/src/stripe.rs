@@ -100,23 +100,22 @@ impl Tiling {
     /// One band, row by row: the tiling under which rows of whole tensors appear and die in order.
     pub const WHOLE_ROWS: Tiling = Tiling { roll: Axis::Height, tiles: 1 };
 
-    /// Span of band `tile` of an axis of `extent` elements; the bands differ by at most one element and cover it once.
+    /// Span of band `tile` of an axis of `extent` elements; the bands begin at multiples of `multiple`, differ by at most
+    /// that and cover it once.
     ///
     /// ```
     /// use ethoscade_core::stripe::{Axis, Span, Tiling};
     ///
     /// let tiling = Tiling { roll: Axis::Height, tiles: 3 };
-    /// let bands: Vec<Span> = (0..3).map(|tile| tiling.band(tile, 8)).collect();
+    /// let bands: Vec<Span> = (0..3).map(|tile| tiling.band(tile, 8, 1)).collect();
     /// assert_eq!(bands, [Span::new(0, 2), Span::new(2, 5), Span::new(5, 8)]);
     /// ```
-    pub fn band(&self, tile: u32, extent: i64) -> Span {
-        debug_assert!(
-            tile < self.tiles && i64::from(self.tiles) <= extent.max(1),
-            "band {tile} of {self:?} of {extent}"
-        );
-        let tiles = i64::from(self.tiles);
-        let tile = i64::from(tile);
-        Span::new(extent * tile / tiles, extent * (tile + 1) / tiles)
+    pub fn band(&self, tile: u32, extent: i64, multiple: i64) -> Span {
+        let (number, tiles) = (i64::from(tile), i64::from(self.tiles));
+        let units = (extent + multiple - 1) / multiple;
+        debug_assert!(tile < self.tiles && tiles <= units.max(1), "band {tile} of {self:?} of {extent}");
+        let end = units * (number + 1) / tiles * multiple;
+        Span::new(units * number / tiles * multiple, end.min(extent))
     }
 }
 
@@ -126,13 +125,14 @@ mod tests {
 
     #[test]
     fn bands_cover_an_axis_exactly_once() {
-        for extent in 1..40 {
-            for tiles in 1..=extent as u32 {
-                let tiling = Tiling { roll: Axis::Height, tiles };
+        for (extent, multiple) in (1..40).flat_map(|extent| [(extent, 1), (extent, 2)]) {
+            for tiles in 1..=(extent + multiple - 1) / multiple {
+                let tiling = Tiling { roll: Axis::Height, tiles: tiles as u32 };
                 let mut next = 0;
-                for tile in 0..tiles {
-                    let band = tiling.band(tile, extent);
+                for tile in 0..tiling.tiles {
+                    let band = tiling.band(tile, extent, multiple);
                     assert_eq!(band.start, next);
+                    assert_eq!(band.start % multiple, 0);
                     assert!(!band.is_empty());
                     next = band.end;
                 }

@@ -60,7 +60,7 @@ def perform(
     kernel = Kernel(kind, inputs, output, window, (0, 0, 0, 0), (1, 1, 8), limits, **fields)  # type: ignore[arg-type]
     npu = ACCELERATORS[accelerator]
     kernel = dataclasses.replace(kernel, block=vela.valid_blocks(kernel, npu)[0])
-    payload = vela.payload([kernel], block_dependencies([kernel]), npu)
+    payload = vela.payload([kernel], block_dependencies([kernel], npu), npu)
     held = dict(zip(offsets, operands, strict=False))
     machine = execute(payload, b"", 3 * 4096, npu, held)
     return np.frombuffer(machine.read(1, offsets[-1], like.nbytes), like.dtype).reshape(like.shape)

@@ -120,7 +120,32 @@ def reshaped() -> bytes:
     return b.build()
 
 
+def resized() -> bytes:
+    """Pixels repeated twice, four and eight times between convolutions, to odd sizes too, and beside each other."""
+    b = ModelBuilder("resized")
+    x = b.conv2d(b.input((1, 7, 9, 4), name="input"), 16, 3, stride=2)
+    y = b.conv2d(b.resize_nearest(x, (8, 10), half_pixel_centers=True), 16, 3)
+    z = b.depthwise(b.resize_nearest(x, (15, 19)), 3)
+    four = b.conv2d(b.resize_nearest(y, (31, 40)), 8, (3, 2), stride=2)
+    eight = b.max_pool(b.resize_nearest(b.max_pool(x, 2, stride=2), (16, 24)), 3, padding="SAME", stride=1)
+    joined = b.resize_nearest(b.concatenate([b.quantize(y), b.quantize(y)]), (16, 20))
+    b.output(four, b.conv2d(eight, 5, 1), b.conv2d(z, 3, 3), b.conv2d(joined, 3, 3, stride=3))
+    return b.build()
+
+
+def softmaxed() -> bytes:
+    """SOFTMAX over images and rows, in the middle, and of two kinds of scales at once."""
+    b = ModelBuilder("softmaxed")
+    x = b.conv2d(b.input((1, 6, 5, 3), name="input"), 20, 3)
+    y = b.softmax(b.fully_connected(b.reshape(x, (30, 20)), 12), beta=0.5)
+    z = b.conv2d(b.softmax(b.depthwise(x, 3)), 4, 3)
+    b.output(b.fully_connected(y, 7), z, b.softmax(b.reshape(b.mean(z), (1, 4))))
+    return b.build()
+
+
 BUILT = {
+    "resized": resized,
+    "softmaxed": softmaxed,
     "dense_on_images": dense_on_images,
     "reshaped": reshaped,
     "heavy": heavy,
@@ -256,6 +281,8 @@ def schedules(draw: st.DrawFn, network: Network) -> Schedule:
             "inception_modules",
             "dense_on_images",
             "reshaped",
+            "resized",
+            "softmaxed",
         ]
     ),
     CHIPS,

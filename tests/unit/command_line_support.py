@@ -9,12 +9,22 @@ from typing import Any
 
 import pytest
 from ethoscade.__main__ import main
-from ethoscade.testing import residual_network, tiny_conv
+from ethoscade.testing import ModelBuilder, residual_network, tiny_conv
 
 Capture = pytest.CaptureFixture[str]
 
 TINY = tiny_conv()
 RESIDUAL = residual_network(blocks=2, channels=8, resolution=16)
+
+
+def padded_classifier() -> bytes:
+    """A network whose PAD of the classes stays on the CPU."""
+    b = ModelBuilder("padded_classifier")
+    x = b.input((1, 16, 16, 8), name="image")
+    for _ in range(6):
+        x = b.conv2d(x, 24, 3)
+    b.pad(b.fully_connected(b.mean(x), 10), [(0, 0), (0, 2)], name="padded")
+    return b.build()
 
 
 def written(path: Path, content: bytes) -> str:

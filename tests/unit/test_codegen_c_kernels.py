@@ -83,6 +83,16 @@ def test_pad(dtype: DType) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("half_pixel_centers", [False, True])
+@pytest.mark.parametrize("size", [(10, 8), (3, 13), (1, 1), (7, 4)])
+def test_resize_nearest(dtype: DType, align_corners: bool, half_pixel_centers: bool, size: tuple[int, int]) -> None:
+    b = ModelBuilder(dtype=dtype)
+    b.resize_nearest(b.input((2, 5, 4, 3)), size, align_corners=align_corners, half_pixel_centers=half_pixel_centers)
+    check(b.build(), seeds=1)
+
+
+@BOTH
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 @pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU, Activation.RELU6])
 def test_pools(dtype: DType, padding: str, activation: Activation) -> None:

@@ -11,8 +11,9 @@ import pytest
 from ethoscade.codegen import vela
 from ethoscade.codegen.block_dependency import MAX_BLOCKDEP, block_dependencies
 from ethoscade.codegen.command_stream import build_operations, generate, surface
-from ethoscade.codegen.operations import Copy, Kernel, Surface
+from ethoscade.codegen.operations import CONSTANTS_REGION, TABLES_REGION, Copy, Kernel, Surface, TableSlot
 from ethoscade.codegen.weights import (
+    Constants,
     EncodingChoice,
     SliceChoice,
     encode,
@@ -27,18 +28,21 @@ from ethoscade.lowering import lower
 from ethoscade.lowering.npu import (
     UNSCALED,
     FeatureMap,
+    Function,
     Layout,
     NpuOperation,
     NpuTensor,
     OperandScales,
     OperationKind,
     Scaling,
+    Table,
     Upscale,
     Weights,
+    tables_of,
 )
 from ethoscade.lowering.views import POINT
 from ethoscade.pipeline.partition import partition
-from ethoscade.scheduling.program import CallOperator, CopyConstants, Slab, Stripe
+from ethoscade.scheduling.program import CallOperator, CopyConstants, LoadTable, Slab, Step, Stripe
 from ethoscade.target import ACCELERATORS
 from graphs import GraphMaker, same
 from hypothesis import given
@@ -305,6 +309,60 @@ def test_generation_prints_nothing_and_repeats_itself(capsys: pytest.CaptureFixt
     assert capsys.readouterr() == ("", "")
 
 
+def looked_up() -> tuple[tuple[NpuOperation, ...], Constants]:
+    """Two operations of one table, one of a larger one and one without; constants with what tables they have."""
+    maker = GraphMaker()
+    x = maker.input((1, 4, 4, 8))
+    for _ in range(4):
+        x = maker.quantize(x)
+    graph = maker.graph()
+    small, large = Table(bytes(range(256))), Table(bytes(1024))
+    functions = (small, large, small, Function.CLAMP)
+    operations = lower(graph, partition(graph, U55)).operations
+    operations = tuple(dataclasses.replace(o, function=f) for o, f in zip(operations, functions, strict=True))
+    return operations, lay_out(
+        [encode_operation(o, U55, EncodingChoice(8)) for o in operations], (), tables_of(operations)
+    )
+
+
+def plain_stripe(number: int) -> Stripe:
+    source, target = (Slab(at, 0, 4, 0, 4, 4, 4) for at in (number, number + 1))
+    return Stripe(number, (source,), target, (0, 0, 0, 0), (4, 4, 8))
+
+
+def test_tables_are_loaded_from_the_constants_and_found_in_their_slots() -> None:
+    operations, constants = looked_up()
+    assert list(constants.tables.values()) == [0, 256] and len(constants.blob) == 1280
+    steps = [LoadTable(0, 3), LoadTable(1, 4), *(plain_stripe(number) for number in range(4))]
+    offsets = {number: 128 * number for number in range(5)}
+    first, second, *kernels = build_operations(operations, steps, offsets, constants)
+    assert first == Copy((CONSTANTS_REGION, 0, 256), (TABLES_REGION, 768, 256))  # type: ignore[arg-type]
+    assert second == Copy((CONSTANTS_REGION, 256, 1024), (TABLES_REGION, 1024, 1024))  # type: ignore[arg-type]
+    slots = [TableSlot(3), TableSlot(4), TableSlot(3), Function.CLAMP]
+    assert [kernel.function for kernel in kernels if isinstance(kernel, Kernel)] == slots
+
+
+@pytest.mark.parametrize("before", [[], [LoadTable(1, 0)], [LoadTable(0, 2), LoadTable(1, 0)]])
+def test_a_table_that_is_not_there_is_named(before: list[Step]) -> None:
+    """Never loaded, another one loaded, and overwritten by another one."""
+    operations, constants = looked_up()
+    offsets = {number: 128 * number for number in range(5)}
+    with pytest.raises(CodegenError, match="looks its results up in a table that no step has loaded"):
+        build_operations(operations, [*before, plain_stripe(0)], offsets, constants)
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_tables_are_copied_to_the_end_of_the_npus_own_memory(name: str) -> None:
+    """DMA0_DST_REGION (305) and DMA0_DST (49) of a load into slot 3."""
+    operations, constants = looked_up()
+    copies = build_operations(operations, [LoadTable(0, 3)], {}, constants)
+    found = {
+        code: (parameter, word) for code, parameter, word in commands(vela.payload(copies, [], ACCELERATORS[name]))
+    }
+    assert found[305][0] == 0x103
+    assert found[0x4000 | 49][1] == ACCELERATORS[name].shram_banks * 1024 - 2048 + 3 * 256
+
+
 # Block dependencies.
 
 
@@ -320,22 +378,30 @@ def kernel(source: Surface, target: Surface, block: tuple[int, int, int], window
 def test_unrelated_kernels_overlap_fully() -> None:
     a = kernel(strip(0, 8, 0, 8, 8), strip(10000, 8, 0, 8, 8), (2, 8, 8))
     b = kernel(strip(20000, 8, 0, 8, 8), strip(30000, 8, 0, 8, 8), (2, 8, 8))
-    assert block_dependencies([a, b]) == [0, MAX_BLOCKDEP]
+    assert block_dependencies([a, b], U55) == [0, MAX_BLOCKDEP]
 
 
 def test_a_reader_may_start_while_blocks_that_it_does_not_need_are_unfinished() -> None:
     """The producer makes four blocks of two rows; block i of the reader needs block i of the producer."""
     a = kernel(strip(0, 8, 0, 8, 8), strip(10000, 8, 0, 8, 8), (2, 8, 8))
     b = kernel(strip(10000, 8, 0, 8, 8), strip(30000, 8, 0, 8, 8), (2, 8, 8))
-    assert block_dependencies([a, b]) == [0, 3]
+    assert block_dependencies([a, b], U55) == [0, 3]
     c = kernel(strip(10000, 8, 0, 8, 8), strip(30000, 6, 0, 8, 8), (2, 8, 8), Window(3, 1))
-    assert block_dependencies([a, c]) == [0, 2]
+    assert block_dependencies([a, c], U55) == [0, 2]
+
+
+@pytest.mark.parametrize(("name", "waits"), [("ethos-u55-64", True), ("ethos-u55-128", False)])
+def test_buffers_wait_for_a_table_that_they_may_lie_over(name: str, waits: bool) -> None:
+    """The smallest NPUs have no banks for tables alone: a kernel without one waits for the whole one that looks up."""
+    a = dataclasses.replace(kernel(strip(0, 8, 0, 8, 8), strip(10000, 8, 0, 8, 8), (2, 8, 8)), function=TableSlot(0))
+    b = kernel(strip(20000, 8, 0, 8, 8), strip(30000, 8, 0, 8, 8), (2, 8, 8))
+    assert block_dependencies([a, a, b, b], ACCELERATORS[name]) == [0, 3, 0 if waits else 3, 3]
 
 
 def test_a_reader_of_the_last_block_waits() -> None:
     a = kernel(strip(0, 8, 0, 8, 8), strip(10000, 8, 0, 8, 8), (2, 8, 8))
     b = kernel(strip(10000, 1, 7, 8, 8), strip(30000, 1, 0, 8, 8), (2, 8, 8))
-    assert block_dependencies([a, b]) == [0, 0]
+    assert block_dependencies([a, b], U55) == [0, 0]
 
 
 def test_kernels_of_one_block_count_together() -> None:
@@ -343,7 +409,7 @@ def test_kernels_of_one_block_count_together() -> None:
     a = kernel(strip(0, 2, 0, 8, 8), strip(10000, 2, 0, 8, 8), (2, 8, 8))
     b = kernel(strip(0, 2, 2, 8, 8), strip(10000, 2, 2, 8, 8), (2, 8, 8))
     c = kernel(strip(10000, 2, 0, 8, 8), strip(30000, 2, 0, 8, 8), (2, 8, 8))
-    assert block_dependencies([a, b, c]) == [0, 3, 1]
+    assert block_dependencies([a, b, c], U55) == [0, 3, 1]
 
 
 small = st.integers(1, 3)
@@ -392,7 +458,7 @@ def check_largest(a: Kernel, b: Kernel, read: list[set[tuple[int, int]]]) -> Non
     def safe(value: int) -> bool:
         return not any(read[i] & w for i in range(min(value, len(read))) for w in written[: value - i])
 
-    value = block_dependencies([a, b])[1]
+    value = block_dependencies([a, b], U55)[1]
     assert safe(value)
     assert value == MAX_BLOCKDEP or not safe(value + 1)
 
@@ -439,11 +505,11 @@ def test_jobs_that_touch_other_channels_may_overlap() -> None:
     fm = strip(10000, 2, 0, 8, 128)
     a = kernel(strip(0, 2, 0, 8, 8), fm, (2, 8, 32))
     convolution = dataclasses.replace(kernel(fm, strip(30000, 2, 0, 8, 8), (2, 8, 8)), kind=OperationKind.CONVOLUTION)
-    assert block_dependencies([a, convolution]) == [0, 3]
+    assert block_dependencies([a, convolution], U55) == [0, 3]
     pool = kernel(fm, strip(30000, 2, 0, 8, 128), (2, 8, 64))
-    assert block_dependencies([a, pool]) == [0, 0]
+    assert block_dependencies([a, pool], U55) == [0, 0]
     shallow = kernel(strip(0, 2, 0, 8, 8), fm, (2, 8, 128))
-    assert block_dependencies([shallow, convolution]) == [0, 0]
+    assert block_dependencies([shallow, convolution], U55) == [0, 0]
 
 
 def test_views_of_other_depth_are_not_told_apart_by_channels() -> None:
@@ -451,7 +517,7 @@ def test_views_of_other_depth_are_not_told_apart_by_channels() -> None:
     flat = dataclasses.replace(
         kernel(strip(10000, 1, 0, 1, 256), strip(30000, 1, 0, 1, 8), (1, 1, 8)), kind=OperationKind.CONVOLUTION
     )
-    assert block_dependencies([a, flat]) == [0, 0]
+    assert block_dependencies([a, flat], U55) == [0, 0]
 
 
 BRICKS = Layout.NHCWB16
@@ -465,10 +531,10 @@ def test_bricks_are_told_apart_by_their_bytes() -> None:
     """As above, in bricks: the last block writes channels 96..128; jobs read 0..32 and on, or all."""
     fm = strip(10000, 2, 0, 8, 128, BRICKS)
     a = kernel(strip(0, 2, 0, 8, 8), fm, (2, 8, 32))
-    assert block_dependencies([a, convolution(fm, strip(30000, 2, 0, 8, 8), (2, 8, 8))]) == [0, 3]
-    assert block_dependencies([a, kernel(fm, strip(30000, 2, 0, 8, 128), (2, 8, 64))]) == [0, 0]
+    assert block_dependencies([a, convolution(fm, strip(30000, 2, 0, 8, 8), (2, 8, 8))], U55) == [0, 3]
+    assert block_dependencies([a, kernel(fm, strip(30000, 2, 0, 8, 128), (2, 8, 64))], U55) == [0, 0]
     deep = kernel(strip(0, 2, 0, 8, 8), fm, (2, 8, 128))
-    assert block_dependencies([deep, convolution(fm, strip(30000, 2, 0, 8, 8), (2, 8, 8))]) == [0, 0]
+    assert block_dependencies([deep, convolution(fm, strip(30000, 2, 0, 8, 8), (2, 8, 8))], U55) == [0, 0]
 
 
 def test_blocks_of_half_a_brick_count_as_the_whole_brick() -> None:
@@ -476,8 +542,8 @@ def test_blocks_of_half_a_brick_count_as_the_whole_brick() -> None:
     a = kernel(strip(0, 2, 0, 8, 8), strip(10000, 2, 0, 8, 32, BRICKS), (2, 8, 8))
     upper = dataclasses.replace(strip(10000, 2, 0, 8, 32, BRICKS), shape=(2, 8, 16), offsets=(10128, 0, 0, 0))
     lower = dataclasses.replace(upper, offsets=(10000, 0, 0, 0))
-    assert block_dependencies([a, kernel(upper, strip(30000, 2, 0, 8, 16), (2, 8, 16))]) == [0, 0]
-    assert block_dependencies([a, kernel(lower, strip(30000, 2, 0, 8, 16), (2, 8, 16))]) == [0, 2]
+    assert block_dependencies([a, kernel(upper, strip(30000, 2, 0, 8, 16), (2, 8, 16))], U55) == [0, 0]
+    assert block_dependencies([a, kernel(lower, strip(30000, 2, 0, 8, 16), (2, 8, 16))], U55) == [0, 2]
 
 
 def test_columns_of_bricks_are_told_apart_though_their_rows_interleave() -> None:
@@ -487,15 +553,15 @@ def test_columns_of_bricks_are_told_apart_though_their_rows_interleave() -> None
         dataclasses.replace(strip(10000, 2, 0, 8, 32, BRICKS), shape=(2, 4, 32), width_0=4, offsets=(at, 0, 0, 0))
         for at in (10000, 10064)
     )
-    assert block_dependencies([a, kernel(left, strip(30000, 2, 0, 4, 32), (2, 4, 32))]) == [0, 2]
-    assert block_dependencies([a, kernel(right, strip(30000, 2, 0, 4, 32), (2, 4, 32))]) == [0, 0]
+    assert block_dependencies([a, kernel(left, strip(30000, 2, 0, 4, 32), (2, 4, 32))], U55) == [0, 2]
+    assert block_dependencies([a, kernel(right, strip(30000, 2, 0, 4, 32), (2, 4, 32))], U55) == [0, 0]
 
 
 def test_bytes_of_another_layout_are_not_told_apart_by_channels() -> None:
     """Dead bytes of one tensor may be those of another: channels 96..128 of pixels lie over bricks of 0..32."""
     a = kernel(strip(0, 1, 0, 8, 8), strip(10000, 1, 0, 8, 128), (1, 8, 32))
     reader = convolution(strip(10000, 1, 0, 8, 128, BRICKS), strip(30000, 1, 0, 8, 8), (1, 8, 8))
-    assert block_dependencies([a, reader]) == [0, 0]
+    assert block_dependencies([a, reader], U55) == [0, 0]
 
 
 def test_a_wrapped_reader_of_bricks_waits_for_what_it_reads() -> None:
@@ -504,5 +570,5 @@ def test_a_wrapped_reader_of_bricks_waits_for_what_it_reads() -> None:
     written = surface(fm, Slab(0, 4, 6, 0, 8, 4, 8), 10000)
     read = surface(fm, Slab(0, 3, 6, 0, 8, 4, 8), 10000)
     a = kernel(strip(0, 2, 0, 8, 32), written, (1, 8, 32))
-    assert block_dependencies([a, kernel(read, strip(30000, 3, 0, 8, 32), (1, 8, 32))]) == [0, 2]
-    assert block_dependencies([a, kernel(read, strip(30000, 3, 0, 8, 32), (2, 8, 32))]) == [0, 1]
+    assert block_dependencies([a, kernel(read, strip(30000, 3, 0, 8, 32), (1, 8, 32))], U55) == [0, 2]
+    assert block_dependencies([a, kernel(read, strip(30000, 3, 0, 8, 32), (2, 8, 32))], U55) == [0, 1]

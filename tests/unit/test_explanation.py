@@ -15,7 +15,7 @@ from ethoscade.pipeline.explanation import explain
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import CallOperator, Stripe
 from ethoscade.scheduling.schedule import Backwards, Bands, CacheRead, ComputeAt, Group, RollingBuffer, Schedule, Split
-from ethoscade.testing import inception_modules, inverted_residuals, residual_network, tiny_conv
+from ethoscade.testing import ModelBuilder, inception_modules, inverted_residuals, residual_network, tiny_conv
 
 MODEL = residual_network(blocks=2, channels=8, resolution=16)
 
@@ -43,6 +43,19 @@ def test_the_peak_is_the_largest_step(model: bytes, optimise: str) -> None:
         assert sum(buffer.live_bytes for buffer in one.alive) == one.live_bytes == sums[one.step]
         assert list(one.alive) == sorted(one.alive, key=lambda buffer: -buffer.live_bytes)
         assert one.operator in {op.name for op in compiled.operators}
+
+
+@pytest.mark.parametrize("optimise", ["size", "performance"])
+def test_temporaries_have_names(optimise: str) -> None:
+    builder = ModelBuilder("resized")
+    x = builder.conv2d(builder.input((1, 9, 8, 3)), 16, 3)
+    builder.conv2d(builder.resize_nearest(x, (36, 32), name="larger"), 4, 3)
+    compiled = ethoscade.compile(builder.build(), optimise=optimise)
+    explanation = compiled.explain()
+    named = {buffer.name for group in explanation.groups for buffer in group.buffers}
+    assert "temporary 1 of 'larger'" in named and all(named)
+    assert "temporary 1 of 'larger'" in str(explanation) or not any(group.cascade for group in explanation.groups)
+    assert any("temporary 1 of 'larger'" in buffer.name for buffer in compiled.program.buffers)
 
 
 @pytest.mark.parametrize("optimise", ["size", "performance"])

@@ -111,6 +111,20 @@ def test_pools(kind):
     assert read_op(file).attrs == ir.PoolAttrs(ir.Window(2, 3, 2, 2))
 
 
+@pytest.mark.parametrize("fields", [{}, {"AlignCorners": True}, {"HalfPixelCenters": True}])
+def test_resize_nearest_neighbor(fields):
+    size = T("size", (2,), INT32, (), (), data=[5, 6])
+    file = one_op(
+        "RESIZE_NEAREST_NEIGHBOR",
+        (T("x", (1, 4, 3, 2)),),
+        T("y", (1, 5, 6, 2)),
+        "ResizeNearestNeighborOptions",
+        fields,
+        (size,),
+    )
+    assert read_op(file).attrs == ir.ResizeNearestAttrs("AlignCorners" in fields, "HalfPixelCenters" in fields)
+
+
 @pytest.mark.parametrize(("keep", "shape"), [(False, (6, 5)), (True, (2, 3, 5))])
 def test_fully_connected(keep, shape):
     weights = T("w", (5, 4), data=[1] * 20)

@@ -236,6 +236,7 @@ def simple(kind: str, shapes: list[tuple[int, ...]], extra: T | None = None, opt
     return File(tensors, (op,), inputs, (len(shapes) - 1,))
 
 
+RESIZE = ("ResizeNearestNeighborOptions", {})
 REDUCER = ("ReducerOptions", {"KeepDims": True})
 
 
@@ -250,6 +251,14 @@ REDUCER = ("ReducerOptions", {"KeepDims": True})
         (simple("PAD", [(1, 4), (1, 5)], constant("p", [0, 1], (1, 2))), "paddings"),
         (simple("PAD", [(1, 4), (1, 3)], constant("p", [0, 0, 0, -1], (2, 2))), "negative"),
         (simple("PAD", [(1, 4), (1, 5)], constant("p", [0, 0, 1, 1], (2, 2))), "make .1, 6."),
+        (simple("RESIZE_NEAREST_NEIGHBOR", [(1, 2, 2, 1), (1, 4, 4, 1)], constant("s", [4]), RESIZE), "a height and"),
+        (simple("RESIZE_NEAREST_NEIGHBOR", [(1, 2, 2, 1), (1, 4, 4, 1)], constant("s", [4, 0]), RESIZE), "at least 1"),
+        (
+            simple("RESIZE_NEAREST_NEIGHBOR", [(1, 2, 2, 1), (1, 4, 4, 1)], constant("s", [4, 3]), RESIZE),
+            "4, 3, 1",
+        ),
+        (simple("RESIZE_NEAREST_NEIGHBOR", [(2, 2, 1), (4, 4, 1)], constant("s", [4, 4]), RESIZE), "4 dimensions"),
+        (simple("RESIZE_NEAREST_NEIGHBOR", [(1, 2, 2, 1), (1, 4, 4, 1)], constant("s", [4, 4])), "incomplete"),
         (simple("RESHAPE", [(1, 4), (1, 5)], constant("s", [1, 5])), "4 elements"),
         (simple("RESHAPE", [(1, 4), (4,)], constant("s", [2, -1])), "make .2, 2."),
         (simple("RESHAPE", [(1, 4), (4,)], constant("s", [-1, -1])), "one -1"),

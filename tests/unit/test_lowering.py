@@ -9,7 +9,7 @@ import pytest
 from ethoscade.ir import Activation, AddAttrs, DType, MeanAttrs, Operator, PoolAttrs, Quantisation, Window
 from ethoscade.judge.reference.pooling import mean_multiplier
 from ethoscade.lowering import FAMILIES, lower, mean, support
-from ethoscade.lowering.npu import NpuOperation, OperationKind
+from ethoscade.lowering.npu import NpuOperation, OperationKind, Upscale, tables_of
 from ethoscade.pipeline.partition import partition
 from ethoscade.quantised import scale_of
 from ethoscade.target import ACCELERATORS
@@ -209,8 +209,8 @@ def joined_constant(m: GraphMaker) -> None:
     m.concatenate([x, m.constant(np.zeros((1, 2, 2, 4), np.int8), m.tensors[x].quantisation, DType.INT8)])
 
 
-def softmax(m: GraphMaker) -> None:
-    m.op("SOFTMAX", [m.input((1, 10))], m.tensor((1, 10)))
+def logistic(m: GraphMaker) -> None:
+    m.op("LOGISTIC", [m.input((1, 10))], m.tensor((1, 10)))
 
 
 def pad(m: GraphMaker) -> None:
@@ -238,7 +238,7 @@ def pad(m: GraphMaker) -> None:
         (joined_rows, "joins along axis 1 of 4; only the last one"),
         (many_inputs, "joins 65 inputs; at most 64"),
         (joined_constant, "is a constant"),
-        (softmax, "SOFTMAX has no NPU implementation"),
+        (logistic, "LOGISTIC has no NPU implementation"),
         (pad, "PAD has no NPU implementation"),
     ],
 )
@@ -271,6 +271,79 @@ def test_pieces_of_a_split_that_nobody_reads_are_not_made() -> None:
     assert (first.ofm.tensor.graph_tensor, last.ofm.tensor.graph_tensor) == (pieces[0], pieces[2])
     assert (last.inputs[0].shape, last.inputs[0].channels) == ((4, 6, 10), (20, 30))
     assert last.propagators()[0].offset == (0, 0, 0, 20)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "half_pixel", "doublings"),
+    [
+        ((4, 5), (8, 10), False, 1),
+        ((4, 5), (8, 10), True, 1),
+        ((4, 5), (7, 9), False, 1),
+        ((4, 5), (16, 20), False, 2),
+        ((3, 3), (23, 24), False, 3),
+        ((1, 5), (1, 20), True, 2),
+        ((4, 5), (4, 5), True, 0),
+    ],
+)
+def test_a_resize_doubles_by_way_of_temporaries(
+    before: tuple[int, int], after: tuple[int, int], half_pixel: bool, doublings: int
+) -> None:
+    maker = GraphMaker()
+    maker.resize(maker.input((1, *before, 6)), after, half_pixel=half_pixel)
+    graph = maker.graph()
+    npu = lower(graph, partition(graph, ACCELERATOR))
+    assert len(npu.operations) == max(doublings, 1)
+    assert all(o.upscale is (Upscale.NEAREST if doublings else Upscale.NONE) for o in npu.operations)
+    between = [tensor for tensor in npu.tensors if tensor.graph_tensor is None]
+    assert [t.name for t in between] == [
+        f"temporary {i + 1} of 'resize_nearest_neighbor0'" for i in range(max(doublings, 1) - 1)
+    ]
+    assert [o.ofm.tensor for o in npu.operations[:-1]] == between == [o.ifm.tensor for o in npu.operations[1:]]
+    left = range(len(npu.operations))[::-1]
+    assert [o.ofm.shape[:2] for o in npu.operations] == [(-(-after[0] >> n), -(-after[1] >> n)) for n in left]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "align", "half_pixel"),
+    [((4, 5), (12, 15), False, False), ((4, 5), (8, 5), False, False), ((4, 5), (2, 2), False, False),
+     ((4, 5), (16, 20), True, False), ((4, 5), (7, 9), False, True), ((2, 2), (32, 32), False, False)],
+)  # fmt: skip
+def test_other_resizes_stay_on_the_cpu(
+    before: tuple[int, int], after: tuple[int, int], align: bool, half_pixel: bool
+) -> None:
+    maker = GraphMaker()
+    maker.resize(maker.input((1, *before, 6)), after, align, half_pixel)
+    assert reason(maker) == (
+        f"it resizes {before[0]}x{before[1]} to {after[0]}x{after[1]}; of those copies of rows and columns where each "
+        f"comes 1, 2, 4 or 8 times, one after the other, are possible"
+    )
+
+
+def test_a_softmax_is_one_table_and_arithmetic_on_32_bits() -> None:
+    maker = GraphMaker()
+    maker.softmax(maker.input((2, 3, 10)))
+    graph = maker.graph()
+    npu = lower(graph, partition(graph, ACCELERATOR))
+    first, second, *_, last = npu.operations
+    assert (first.kind, first.ifm.shape, first.window) == (OperationKind.MAX_POOL, (6, 10, 1), Window(1, 10))
+    assert (second.kind, second.broadcast, second.clamp) == (OperationKind.SUB, (False, False, True), (-128, 127))
+    assert tables_of(npu.operations) == (second.function,)
+    assert tables_of(npu.operations)[0].size_bytes == 1024
+    assert {o.ofm.dtype for o in npu.operations[1:-1]} == {DType.INT32}
+    assert {t.pool for t in npu.tensors} == {"arena"} and {o.operator for o in npu.operations} == {0}
+    assert (last.kind, last.ofm.shape, last.ofm.zero_point) == (OperationKind.SHR, (6, 1, 10), -128)
+    read = {view.tensor for operation in npu.operations for view in operation.inputs}
+    assert set(npu.tensors) - read == {last.ofm.tensor}
+
+
+@pytest.mark.parametrize(
+    ("shape", "why"),
+    [((1, 4096), "it has 4096 channels; at most 4095 are possible"), ((70000, 1, 2), "has a dimension of 70000")],
+)
+def test_softmaxes_beyond_the_limits_stay_on_the_cpu(shape: tuple[int, ...], why: str) -> None:
+    maker = GraphMaker()
+    maker.softmax(maker.input(shape))
+    assert why in reason(maker)
 
 
 def test_each_input_of_a_concatenation_is_a_stage() -> None:

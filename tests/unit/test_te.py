@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
 
 import pytest
 from ethoscade.ir import Window
-from ethoscade.lowering import convolution, depthwise, elementwise, identity, pooling, views
-from ethoscade.lowering.te import Compute, Propagator, propagator
+from ethoscade.lowering import convolution, depthwise, elementwise, identity, pooling, resize, views
+from ethoscade.lowering.npu import Upscale
+from ethoscade.lowering.te import Access, Affine, Axis, Compute, Propagator, index, propagator
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,6 +87,17 @@ stripes = st.tuples(
 )
 
 
+def exhaustive(indices: Sequence[Affine], ranges: dict[str, range]) -> list[set[int]]:
+    """What each index is over all points of the ranges of its axes."""
+    touched: list[set[int]] = [set() for _ in indices]
+    for point in itertools.product(*ranges.values()):
+        values = dict(zip(ranges, point, strict=True))
+        for seen, expression in zip(touched, indices, strict=True):
+            total = expression.constant + sum(k * values[a] for a, k in expression.coefficients.items())
+            seen.add(math.floor(Fraction(total, expression.divisor)))
+    return touched
+
+
 @given(window=windows, stripe=stripes, full=st.booleans())
 def test_derived_range_equals_the_exhaustive_loop(
     window: Window, stripe: tuple[tuple[int, int], ...], full: bool
@@ -93,14 +108,48 @@ def test_derived_range_equals_the_exhaustive_loop(
     (h0, hs), (w0, ws), (c0, cs) = stripe
     ranges = {"n": range(1), "h": range(h0, h0 + hs), "w": range(w0, w0 + ws), "c": range(c0, c0 + cs)}
     ranges |= {axis.name: range(axis.extent) for axis in compute.reductions}
-    touched: list[set[int]] = [set(), set(), set(), set()]
-    for point in itertools.product(*ranges.values()):
-        values = dict(zip(ranges, point, strict=True))
-        for seen, expression in zip(touched, compute.reads[0].indices, strict=True):
-            seen.add(expression.constant + sum(k * values[a] for a, k in expression.coefficients.items()))
+    touched = exhaustive(compute.reads[0].indices, ranges)
     p = derive(compute)
     shape = input_shape(p, (1, hs, ws, cs))
     start = (0, h0, w0, c0)
     for d in range(4):
         first = p.offset[d] + sum(a * b for a, b in zip(p.strides[d], start, strict=True))
         assert (min(touched[d]), max(touched[d]) + 1) == (first, first + shape[d])
+
+
+def test_a_resize_reads_half_a_row_for_each() -> None:
+    p = derive(resize.compute("x", (4, 5, 8), (8, 9, 8), Upscale.NEAREST))
+    assert (p.transform, p.offset, p.denominators) == (IDENTITY, (0, 0, 0, 0), (1, 2, 2, 1))
+    assert derive(resize.compute("x", (4, 5, 8), (4, 5, 8), Upscale.NONE)).denominators == (1, 1, 1, 1)
+
+
+affine = st.tuples(st.integers(-5, 5), st.integers(0, 3), st.integers(0, 2), st.lists(st.integers(1, 4), max_size=2))
+
+
+@given(rows=affine, columns=affine, kernel=st.tuples(st.integers(1, 4), st.integers(1, 3)), stripe=stripes)
+def test_derived_range_of_divided_indices_equals_the_exhaustive_loop(
+    rows: tuple[int, int, int, list[int]],
+    columns: tuple[int, int, int, list[int]],
+    kernel: tuple[int, int],
+    stripe: tuple[tuple[int, int], ...],
+) -> None:
+    """Its first and last index, wherever a stripe begins within a repeated row, dividing once or several times."""
+    axes = (Axis("n", 1), Axis("h", 20), Axis("w", 20), Axis("c", 6))
+    reductions = (Axis("kh", kernel[0], True), Axis("kw", kernel[1], True))
+    row = index(rows[0], h=rows[1], kh=rows[2])
+    column = index(columns[0], w=columns[1], kw=columns[2])
+    for divisor in rows[3]:
+        row //= divisor
+    for divisor in columns[3]:
+        column //= divisor
+    compute = Compute("x", axes, reductions, (Access(0, (index(n=1), row, column, index(c=1)), (1, 40, 40, 6)),))
+    p = derive(compute)
+    (h0, hs), (w0, ws), (c0, cs) = stripe
+    ranges = {"n": range(1), "h": range(h0, h0 + hs), "w": range(w0, w0 + ws), "c": range(c0, c0 + cs)}
+    ranges |= {axis.name: range(axis.extent) for axis in reductions}
+    touched = exhaustive(compute.reads[0].indices, ranges)
+    lengths = input_shape(p, (1, hs, ws, cs))
+    for d, start in enumerate((0, h0, w0, c0)):
+        first = p.offset[d] + p.strides[d][d] * start
+        last = first + lengths[d] - 1
+        assert (min(touched[d]), max(touched[d])) == (first // p.denominators[d], last // p.denominators[d])

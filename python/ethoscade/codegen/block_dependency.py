@@ -19,10 +19,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..lowering.npu import Layout
-from .operations import Kernel, Operation, Surface
+from ..target import Accelerator
+from .operations import Kernel, Operation, Surface, TableSlot
 
 MAX_BLOCKDEP = 3
 IFM_BLOCK_DEPTH = 32
+
+BANKS_WITHOUT_TABLES = 16
+"""NPUs of so many banks of SHRAM, the smallest ones, have none for tables alone."""
 
 
 class _Box(NamedTuple):
@@ -38,18 +42,25 @@ class _Box(NamedTuple):
     phase: tuple[int, int] | None
 
 
-def block_dependencies(operations: Sequence[Operation]) -> list[int]:
+def block_dependencies(operations: Sequence[Operation], accelerator: Accelerator) -> list[int]:
     """BLOCKDEP of every kernel, in order; copies have none.
 
-    The first kernel gets 0. Only the arena is looked at, as it is all that kernels write.
+    The first kernel gets 0. Of memories only the arena is looked at, as it is all that kernels write; the buffers of a
+    kernel may lie over the table of the one before where the NPU keeps no banks for tables.
     """
+    shared = accelerator.shram_banks <= BANKS_WITHOUT_TABLES
     values: list[int] = []
     recent: deque[Kernel] = deque(maxlen=MAX_BLOCKDEP)
     for operation in operations:
         if isinstance(operation, Kernel):
-            values.append(_dependency(operation, recent) if recent else 0)
+            overwrites = bool(recent) and _looks_up(recent[-1]) and not _looks_up(operation) and shared
+            values.append(_dependency(operation, recent) if recent and not overwrites else 0)
             recent.append(operation)
     return values
+
+
+def _looks_up(kernel: Kernel) -> bool:
+    return isinstance(kernel.function, TableSlot)
 
 
 def _dependency(kernel: Kernel, recent: deque[Kernel]) -> int:

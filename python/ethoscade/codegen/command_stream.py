@@ -11,11 +11,22 @@ from dataclasses import replace
 
 from ..errors import CodegenError
 from ..lowering.npu import BRICK_CHANNELS, FeatureMap, Function, Layout, NpuOperation, OperationKind, Scalar, Table
-from ..scheduling.program import CallOperator, CopyConstants, Slab, Step, Stripe
+from ..scheduling.program import CallOperator, CopyConstants, LoadTable, Slab, Step, Stripe
 from ..target import Accelerator
 from . import vela
 from .block_dependency import block_dependencies
-from .operations import ARENA_REGION, CONSTANTS_REGION, Copy, Kernel, MemoryRange, Operation, Surface
+from .operations import (
+    ARENA_REGION,
+    CONSTANTS_REGION,
+    SLOT_BYTES,
+    TABLES_REGION,
+    Copy,
+    Kernel,
+    MemoryRange,
+    Operation,
+    Surface,
+    TableSlot,
+)
 from .weights import Constants, OperationConstants
 
 
@@ -34,7 +45,7 @@ def generate(
     the emitter refuses.
     """
     operations = build_operations(npu_operations, steps, offsets, constants)
-    return vela.payload(operations, block_dependencies(operations), accelerator)
+    return vela.payload(operations, block_dependencies(operations, accelerator), accelerator)
 
 
 def build_operations(
@@ -42,10 +53,14 @@ def build_operations(
 ) -> list[Operation]:
     """The steps with every buffer replaced by bytes of the arena; arguments as for `generate`."""
     operations: list[Operation] = []
+    slots = _Slots()
     for step in steps:
         if isinstance(step, Stripe):
             place = constants.place(step.stage, step.portion)
-            operations.append(_kernel(npu_operations[step.stage], step, offsets, place))
+            function = slots.function(npu_operations[step.stage])
+            operations.append(_kernel(npu_operations[step.stage], step, offsets, place, function))
+        elif isinstance(step, LoadTable):
+            operations.append(slots.load(npu_operations[step.stage], step.slot, constants))
         elif isinstance(step, CopyConstants):
             place = constants.place(step.stage, step.portion)
             operations.append(_copy(npu_operations[step.stage], step, offsets, place))
@@ -88,8 +103,44 @@ def surface(fm: FeatureMap, slab: Slab, offset: int) -> Surface:
     )
 
 
+class _Slots:
+    """Which tables lie in the NPU's area for them; at the start of a run none does."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[Table, range] = {}
+
+    def load(self, operation: NpuOperation, slot: int, constants: Constants) -> Copy:
+        """The copy of an operation's table to a slot and those behind it, as far as it reaches."""
+        table = operation.function
+        assert isinstance(table, Table), "only operations that look up have a table to load"
+        taken = range(slot * SLOT_BYTES, slot * SLOT_BYTES + table.size_bytes)
+        self._loaded = {
+            other: bytes_
+            for other, bytes_ in self._loaded.items()
+            if bytes_.stop <= taken.start or taken.stop <= bytes_.start
+        }
+        self._loaded[table] = taken
+        return Copy(
+            MemoryRange(CONSTANTS_REGION, constants.tables[table], table.size_bytes),
+            MemoryRange(TABLES_REGION, taken.start, table.size_bytes),
+        )
+
+    def function(self, operation: NpuOperation) -> Function | TableSlot:
+        """What an operation does with its results, with the slot of its table. Raises `CodegenError` if none has it."""
+        if not isinstance(operation.function, Table):
+            return operation.function
+        found = self._loaded.get(operation.function)
+        if found is None:
+            raise CodegenError(f"operation '{operation.name}' looks its results up in a table that no step has loaded")
+        return TableSlot(found.start // SLOT_BYTES)
+
+
 def _kernel(
-    operation: NpuOperation, stripe: Stripe, offsets: Mapping[int, int], place: OperationConstants | None
+    operation: NpuOperation,
+    stripe: Stripe,
+    offsets: Mapping[int, int],
+    place: OperationConstants | None,
+    function: Function | TableSlot,
 ) -> Kernel:
     weights = scales = None
     if place is not None:
@@ -113,19 +164,13 @@ def _kernel(
         scaling=operation.scaling,
         scalar=operation.ifm2 if isinstance(operation.ifm2, Scalar) else None,
         upscale=operation.upscale,
-        function=_function(operation),
+        function=function,
         swap_operands=operation.swap_operands,
         accumulator_bits=operation.accumulator_bits,
         weights=weights,
         scales=scales,
         part_kernel=place is not None and place.choice.part_kernel and operation.kind is OperationKind.CONVOLUTION,
     )
-
-
-def _function(operation: NpuOperation) -> Function:
-    if isinstance(operation.function, Table):
-        raise CodegenError(f"operation '{operation.name}' looks its results up, and no step loads its table")
-    return operation.function
 
 
 def _channels(output: Surface, stripe: Stripe, place: OperationConstants | None) -> Surface:

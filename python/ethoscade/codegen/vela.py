@@ -30,7 +30,7 @@ from ..lowering.npu import (
     Upscale,
 )
 from ..target import Accelerator
-from .operations import ARENA_REGION, Copy, Kernel, MemoryRange, Operation, Surface, TableSlot
+from .operations import ARENA_REGION, TABLES_REGION, Copy, Kernel, MemoryRange, Operation, Surface, TableSlot
 
 _API_MAJOR = 1
 _CONTROL_MASK = 0xFFFF
@@ -39,6 +39,9 @@ _SET_BLOCKDEP = 303
 _KERNEL_COMMANDS = frozenset((2, 3, 5, 6))  # convolution, depthwise, pool, elementwise
 
 
+_OWN_MEMORY = 0x103  # the NPU's SHRAM as the destination of a copy, in all of its cores
+_BANK_BYTES = 1024
+_TABLES_BYTES = 2048  # the last ones
 _DTYPES = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32)
 _POOLS = {
     OperationKind.AVERAGE_POOL: "AVERAGE",
@@ -176,7 +179,7 @@ def payload(operations: Sequence[Operation], blockdeps: Sequence[int], accelerat
     `CodegenError` if Vela refuses an operation (an alignment, a block that does not fit, a stream over 16 MiB).
     """
     api = _api()
-    translate = _Translator(api)
+    translate = _Translator(api, accelerator)
     npu = _prepare(accelerator.name)
     try:
         words = api.npu_generate_register_command_stream([translate.operation(o) for o in operations], npu)
@@ -221,8 +224,9 @@ def _with_blockdeps(words: Sequence[int], blockdeps: Sequence[int]) -> list[int]
 class _Translator:
     """Our operations as Vela's, parts that recur (kernels, quantisations) made once."""
 
-    def __init__(self, api: ModuleType) -> None:
+    def __init__(self, api: ModuleType, accelerator: Accelerator) -> None:
         self._api = api
+        self._tables_at = accelerator.shram_banks * _BANK_BYTES - _TABLES_BYTES
         self._dtypes = {dtype: getattr(api.NpuDataType, dtype.name) for dtype in _DTYPES}
         self._windows: dict[Window, Any] = {}
 
@@ -323,6 +327,8 @@ class _Translator:
         return found
 
     def _range(self, where: MemoryRange) -> Any:
+        if where.region == TABLES_REGION:
+            return self._api.NpuAddressRange(_OWN_MEMORY, self._tables_at + where.offset_bytes, where.length_bytes)
         return self._api.NpuAddressRange(*where)
 
 
@@ -348,7 +354,7 @@ def valid_blocks(kernel: Kernel, accelerator: Accelerator) -> list[tuple[int, in
 
     Slow (tens of milliseconds): for checks, not for choosing.
     """
-    translate = _Translator(_api())
+    translate = _Translator(_api(), accelerator)
     try:
         found = _api().npu_find_block_configs(translate.operation(kernel), _prepare(accelerator.name))
     except AssertionError:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CodegenError
-from ..lowering.npu import NpuOperation, OperationKind, Weights
+from ..lowering.npu import NpuOperation, OperationKind, Table, Weights, tables_of
 from ..scheduling.program import Portion, Whole
 from ..target import Accelerator
 from ..util.frozen import FrozenMap
@@ -103,11 +103,12 @@ class OperationConstants:
 class Constants:
     """Region 0: the blob (a multiple of 16 bytes) and where each operation's constants lie there.
 
-    `places` is by operation and portion.
+    `places` is by operation and portion, `tables` the offset of each table.
     """
 
     blob: bytes = field(repr=False)
     places: Mapping[tuple[int, Portion], OperationConstants]
+    tables: Mapping[Table, int] = field(default_factory=lambda: FrozenMap[Table, int]({}))
 
     def place(self, operation: int, portion: Portion = "in_place") -> OperationConstants | None:
         """Where an operation's constants, or one slice of them, lie; None if they are not there."""
@@ -126,7 +127,8 @@ def encode(
         raise CodegenError(
             f"{len(choices)} encoding choices for {len(operations)} operations; one per operation is needed"
         )
-    return lay_out([encode_operation(o, accelerator, c) for o, c in zip(operations, choices, strict=True)])
+    encoded = [encode_operation(o, accelerator, c) for o, c in zip(operations, choices, strict=True)]
+    return lay_out(encoded, tables=tables_of(operations))
 
 
 def encode_operation(
@@ -154,8 +156,12 @@ def encode_operation(
     return EncodedOperation(whole, copied, parts)
 
 
-def lay_out(encoded: Sequence[EncodedOperation], used: Collection[tuple[int, Portion]] | None = None) -> Constants:
-    """The blob of what is `used`, as (operation, portion); by default all as a whole, in place and copied."""
+def lay_out(
+    encoded: Sequence[EncodedOperation],
+    used: Collection[tuple[int, Portion]] | None = None,
+    tables: Sequence[Table] = (),
+) -> Constants:
+    """The blob of what is `used`, as (operation, portion); by default all as a whole, either way; then `tables`."""
     if used is None:
         used = [(operation, whole) for operation in range(len(encoded)) for whole in _WHOLE]
     chunks: list[bytes] = []
@@ -173,7 +179,12 @@ def lay_out(encoded: Sequence[EncodedOperation], used: Collection[tuple[int, Por
         places[operation, portion] = OperationConstants(
             offset, len(chunk.weights), len(chunk.scales), chunk.choice, chunk.first_channel, chunk.channels
         )
-    return Constants(b"".join(chunks), FrozenMap(places))
+    offsets: dict[Table, int] = {}
+    for table in tables:
+        offsets[table] = end
+        chunks.append(table.data)
+        end += table.size_bytes
+    return Constants(b"".join(chunks), FrozenMap(places), FrozenMap(offsets))
 
 
 def _order(used: tuple[int, Portion]) -> tuple[int, int, int]:

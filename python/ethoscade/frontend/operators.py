@@ -34,6 +34,7 @@ _READERS: dict[str, Callable[[Site], Attrs]] = {
     "MEAN": shaping.mean,
     "PAD": shaping.pad,
     "RESHAPE": shaping.reshape,
+    "RESIZE_NEAREST_NEIGHBOR": shaping.resize_nearest_neighbor,
     "SQUEEZE": shaping.squeeze,
     "EXPAND_DIMS": shaping.expand_dims,
     "SHAPE": shaping.shape_of,

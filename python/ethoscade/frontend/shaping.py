@@ -1,4 +1,4 @@
-"""MEAN, PAD, RESHAPE, SQUEEZE, EXPAND_DIMS, SHAPE, STRIDED_SLICE and PACK: operators that are about shapes.
+"""MEAN, PAD, RESIZE_NEAREST_NEIGHBOR, RESHAPE, SHAPE, STRIDED_SLICE, PACK and the like: operators about shapes.
 
 Owns the resolution of axes, masks and wildcards into plain numbers.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..ir import Attrs, DType, MeanAttrs, PackAttrs, PadAttrs, StridedSliceAttrs
+from ..ir import Attrs, DType, MeanAttrs, PackAttrs, PadAttrs, ResizeNearestAttrs, StridedSliceAttrs
 from ..quantised import scale_of
 from .flatbuffer import integers
 from .site import NotUnderstood, Site
@@ -54,6 +54,20 @@ def pad(site: Site) -> PadAttrs:
     if ifm.quantisation != site.output.quantisation:
         raise NotUnderstood(f"it changes the quantisation from '{ifm.name}' to '{site.output.name}'")
     return PadAttrs(paddings)
+
+
+def resize_nearest_neighbor(site: Site) -> ResizeNearestAttrs:
+    """RESIZE_NEAREST_NEIGHBOR of an image NHWC to a constant height and width; stored values are copied."""
+    site.count(2)
+    ifm, target = site.input(0, "image"), site.input(1, "size")
+    options = site.options("ResizeNearestNeighborOptions")
+    site.expect_rank(ifm, 4, "image")
+    size = site.constant_integers(1, "size")
+    if len(size) != 2 or min(size) < 1:
+        raise site.fail(f"has size {size}; it is a height and a width of at least 1", tensor=target, value=tuple(size))
+    site.expect_shape((ifm.shape[0], size[0], size[1], ifm.shape[3]), " and size")
+    site.require_quantised(ifm, site.output)
+    return ResizeNearestAttrs(bool(options.AlignCorners()), bool(options.HalfPixelCenters()))
 
 
 def reshape(site: Site) -> Attrs:

@@ -29,6 +29,7 @@ MICRO_KERNELS: Mapping[str, frozenset[DType]] = MappingProxyType(
         "PAD": _INT8,
         "RELU": _INT8,
         "RELU6": _INT8,
+        "RESIZE_NEAREST_NEIGHBOR": _INT8,
         "SOFTMAX": _INT8,
         "SPLIT": _INT8,
         "SPLIT_V": _INT8,

@@ -13,7 +13,19 @@ from typing import Protocol
 
 from ..ir import Graph, Operator
 from ..target import Accelerator
-from . import concatenation, convolution, depthwise, elementwise, fully_connected, identity, mean, pooling, split
+from . import (
+    concatenation,
+    convolution,
+    depthwise,
+    elementwise,
+    fully_connected,
+    identity,
+    mean,
+    pooling,
+    resize,
+    softmax,
+    split,
+)
 from .npu import NpuGraph, NpuGraphBuilder
 
 __all__ = ["FAMILIES", "Family", "Selection", "lower", "support"]
@@ -41,6 +53,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "MAX_POOL_2D": _POOLING,
         "MEAN": Family(mean.support, mean.lower),
         "QUANTIZE": Family(identity.support, identity.lower),
+        "RESIZE_NEAREST_NEIGHBOR": Family(resize.support, resize.lower),
+        "SOFTMAX": Family(softmax.support, softmax.lower),
         "SPLIT": _SPLIT,
         "SPLIT_V": _SPLIT,
     }

@@ -9,7 +9,7 @@ and rolled like any other. `NpuGraphBuilder` is how a family makes both.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -370,3 +370,8 @@ class NpuGraphBuilder:
 def graph_tensors(views: Sequence[FeatureMap]) -> dict[int, None]:
     """Indices of the graph's tensors that are seen, in order; temporaries have none."""
     return {view.tensor.graph_tensor: None for view in views if view.tensor.graph_tensor is not None}
+
+
+def tables_of(operations: Iterable[NpuOperation]) -> tuple[Table, ...]:
+    """The tables that operations look their results up in, each once, in order of first use."""
+    return tuple(dict.fromkeys(o.function for o in operations if isinstance(o.function, Table)))

@@ -24,10 +24,18 @@ class Axis:
 
 @dataclass(frozen=True)
 class Affine:
-    """An index: sum of coefficient * axis, plus a constant. Coefficients are non-negative."""
+    """An index: sum of coefficient * axis, plus a constant, the whole divided by `divisor` and rounded down.
+
+    Coefficients are non-negative, the divisor is positive.
+    """
 
     coefficients: Mapping[str, int]
     constant: int = 0
+    divisor: int = 1
+
+    def __floordiv__(self, divisor: int) -> Affine:
+        """The index divided: `index(h=1) // 2` is the row that stands for rows 2*h and 2*h + 1."""
+        return Affine(self.coefficients, self.constant, self.divisor * divisor)
 
 
 def index(constant: int = 0, /, **coefficients: int) -> Affine:
@@ -64,11 +72,15 @@ class Propagator:
     `transform` is a 4x5 matrix over the augmented stripe shape [n, h, w, c, 1]: input shape = transform . shape.
     `strides` is the 4x4 matrix of index coefficients, `offset` the input index that output index 0 starts at
     (negative in padding): input start = strides . start + offset. Clamping to the tensor is the user's.
+
+    Where an index divides, both are those of the dividend, and `denominators` says by what, for each dimension: the
+    first index of the range and the last one are divided and rounded down.
     """
 
     transform: tuple[tuple[int, ...], ...]
     strides: tuple[tuple[int, ...], ...]
     offset: tuple[int, int, int, int]
+    denominators: tuple[int, int, int, int] = (1, 1, 1, 1)
 
 
 def propagator(compute: Compute, access: Access) -> Propagator:
@@ -76,7 +88,8 @@ def propagator(compute: Compute, access: Access) -> Propagator:
 
     For an index sum(s_a * a) + sum(d_r * r) + c over a stripe of e_a elements per spatial axis and the full extent E_r
     of every reduction axis, the elements touched are the range that starts at sum(s_a * start_a) + c and is
-    sum(s_a * (e_a - 1)) + sum(d_r * (E_r - 1)) + 1 long.
+    sum(s_a * (e_a - 1)) + sum(d_r * (E_r - 1)) + 1 long. Divided by n, they are that range's first and last element
+    divided by n, and all between.
     """
     reductions = {axis.name: axis.extent for axis in compute.reductions}
     transform, strides, offset = [], [], []
@@ -87,4 +100,5 @@ def propagator(compute: Compute, access: Access) -> Propagator:
         strides.append(tuple(row))
         offset.append(expression.constant)
     n, h, w, c = offset
-    return Propagator(tuple(transform), tuple(strides), (n, h, w, c))
+    by_n, by_h, by_w, by_c = (expression.divisor for expression in access.indices)
+    return Propagator(tuple(transform), tuple(strides), (n, h, w, c), (by_n, by_h, by_w, by_c))

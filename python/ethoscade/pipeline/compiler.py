@@ -14,18 +14,25 @@ from typing import Protocol
 
 from ..codegen import command_stream
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
-from ..codegen.weights import Constants, EncodedOperation, EncodingChoice, SliceChoice, encode_operation, lay_out
+from ..codegen.weights import (
+    Constants,
+    EncodedOperation,
+    EncodingChoice,
+    SliceChoice,
+    encode_operation,
+    lay_out,
+)
 from ..errors import BudgetError, ConfigError, UnsupportedOperatorError
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph
 from ..lowering import lower, support
-from ..lowering.npu import NpuGraph, NpuOperation, graph_tensors
+from ..lowering.npu import NpuGraph, NpuOperation, graph_tensors, tables_of
 from ..rewrites import simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling import schedule as scheduling
 from ..scheduling.bricks import lay_in_bricks
 from ..scheduling.problem import Encoding, EncodingSpec, Problem, SlicedSpec
-from ..scheduling.program import CallOperator, CopyConstants, Program, Stripe
+from ..scheduling.program import CallOperator, CopyConstants, LoadTable, Program, Stripe
 from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
 from ..target import Target, compilation_target, parse_size, size_of_kib
@@ -334,9 +341,10 @@ def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) ->
 def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_bytes: int) -> Artifact:
     """The artefact of a placed program: one NPU call per run of steps between CPU operators."""
     steps = [step for step in program.steps if not isinstance(step, CallOperator)]
-    constants = lay_out(network.encoded, {(step.stage, step.portion) for step in steps})
+    used = {(step.stage, step.portion) for step in steps if not isinstance(step, LoadTable)}
+    constants = lay_out(network.encoded, used, tables_of(network.npu.operations))
     calls: list[NpuCall | CpuCall] = []
-    run: list[Stripe | CopyConstants] = []
+    run: list[Stripe | CopyConstants | LoadTable] = []
     for step in (*program.steps, None):
         if step is not None and not isinstance(step, CallOperator):
             run.append(step)
@@ -360,7 +368,11 @@ def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_b
 
 
 def _npu_call(
-    network: Network, constants: Constants, run: Sequence[Stripe | CopyConstants], offsets: Mapping[int, int], name: str
+    network: Network,
+    constants: Constants,
+    run: Sequence[Stripe | CopyConstants | LoadTable],
+    offsets: Mapping[int, int],
+    name: str,
 ) -> NpuCall:
     operations = network.npu.operations
     payload = command_stream.generate(operations, run, offsets, constants, network.target.accelerator)
@@ -395,7 +407,8 @@ def _summaries(network: Network, schedule: Schedule, program: Program) -> tuple[
 
 
 def _constants_in_sram(network: Network) -> int:
-    return len(lay_out(network.encoded).blob) if network.target.constants_in_sram else 0
+    tables = tables_of(network.npu.operations)
+    return len(lay_out(network.encoded, tables=tables).blob) if network.target.constants_in_sram else 0
 
 
 def _budget(sram_kb: float | None, sram: str | int | None) -> int | None:

@@ -30,6 +30,13 @@ _OPERATIONS_OF = ACCELERATORS["ethos-u55-256"]
 """Whose operations networks are lowered to; the families' limits are the same for all Ethos-U."""
 
 
+_ELSEWHERE = {
+    "RESIZE_NEAREST_NEIGHBOR": "it takes an engine that repeats pixels, which no description has",
+    "SOFTMAX": "it takes an engine with tables, which no description has",
+}
+"""Operators that an Ethos-U runs and a described device leaves to others, and why."""
+
+
 @dataclass(frozen=True, eq=False)
 class Outline:
     """A model as a scheduling problem on a described device."""
@@ -74,8 +81,9 @@ def plan(
 def prepare(source: Graph, device: DeviceDescription) -> Outline:
     """Rewrite, divide and lower a model, and state its scheduling problem on a described device."""
     check_not_compiled(source)
-    graph = simplify(source, lambda g, op: support(g, op, _OPERATIONS_OF) is None)
-    divided = partition(graph, _OPERATIONS_OF)
+    graph = simplify(source, lambda g, op: op.kind not in _ELSEWHERE and support(g, op, _OPERATIONS_OF) is None)
+    kept = {i: _ELSEWHERE[op.kind] for i, op in enumerate(graph.operators) if op.kind in _ELSEWHERE}
+    divided = partition(graph, _OPERATIONS_OF, kept)
     npu = lower(graph, divided)
     if device.layout == Layout.NHCWB16.value:
         npu = lay_in_bricks(npu, {t for region in divided.regions for t in (*region.inputs, *region.outputs)})

@@ -6,14 +6,14 @@ The dataclasses are read attribute by attribute by `_core`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 from .. import _core
 from ..devices import DeviceDescription
 from ..ir import Graph
-from ..lowering.npu import FeatureMap, Layout, NpuGraph, NpuOperation, OperationKind
+from ..lowering.npu import FeatureMap, Layout, NpuGraph, NpuOperation, OperationKind, Scalar, Table, tables_of
 from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
 from ..target import Target
 from ..util.frozen import FrozenMap
@@ -39,14 +39,20 @@ class SlicedSpec:
 
 
 @dataclass(frozen=True)
-class KernelSpec:
-    """What the cost of an NPU operation depends on; `constant_bytes` are encoded weights plus scales.
+class OperationSpec:
+    """An NPU operation as data; `constant_bytes` are encoded weights plus scales.
+
+    Elements have 8, 16 or 32 bits. `ifm2` is "none", "scalar" or "map", and `broadcast` says along which of height,
+    width and depth a map's only element stands for all. `upscale` is "none", "nearest" or "zeros"; `function` "clamp",
+    "tanh", "sigmoid" or "table", and `table` then a dense id (equal content, equal id) of `table_bytes` (256, 1024 or
+    2048). `scaling` is "none", "global", "per_channel" (where there are weights) or "operands"; `rounding` "tfl",
+    "natural" or "truncate"; `accumulator_bits` 32 or 40.
 
     `offsets`: zero points of first input, output and second input, and the limits of the output. `joined` are, of a
     Part that joins its inputs, the operations that copy each of them; its own figures are those of all together.
     """
 
-    primitive: str
+    kind: str
     kernel: tuple[int, int]
     stride: tuple[int, int]
     dilation: tuple[int, int]
@@ -59,7 +65,21 @@ class KernelSpec:
     constant_bytes: int
     staged: EncodingSpec | None = None
     sliced: SlicedSpec | None = None
-    joined: tuple[KernelSpec, ...] = ()
+    joined: tuple[OperationSpec, ...] = ()
+    upscale: str = "none"
+    ifm_bits: int = 8
+    ifm_signed: bool = True
+    ofm_bits: int = 8
+    ofm_signed: bool = True
+    ifm2: str = "none"
+    ifm2_bits: int = 8
+    broadcast: tuple[bool, bool, bool] = (False, False, False)
+    function: str = "clamp"
+    table: int | None = None
+    table_bytes: int = 0
+    scaling: str = "none"
+    rounding: str = "tfl"
+    accumulator_bits: int = 32
 
 
 @dataclass(frozen=True)
@@ -92,7 +112,7 @@ class PartSpec:
     name: str
     inputs: tuple[InputSpec, ...]
     outputs: tuple[int, ...]
-    kernel: KernelSpec | None
+    kernel: OperationSpec | None
     workspace_bytes: int = 0
 
 
@@ -139,30 +159,54 @@ class Problem:
         return not self.tensors[tensor].is_output and next(readers, None) is None
 
 
-def kernel_spec(operation: NpuOperation, encoding: Encoding) -> KernelSpec:
-    """Cost parameters of an operation."""
-    window = operation.window
-    low, high = operation.ofm.dtype.limits
-    return KernelSpec(
-        primitive=operation.kind.value,
+_REGISTER_LIMITS = (-(1 << 15), (1 << 15) - 1)
+"""What the registers of the output's limits hold."""
+
+
+def operation_spec(operation: NpuOperation, encoding: Encoding, tables: Mapping[Table, int]) -> OperationSpec:
+    """Cost parameters of an operation; `tables` are the ids of tables."""
+    window, function, second = operation.window, operation.function, operation.ifm2
+    table = function if isinstance(function, Table) else None
+    return OperationSpec(
+        kind=operation.kind.value,
         kernel=(window.kernel_h, window.kernel_w),
         stride=(window.stride_h, window.stride_w),
         dilation=(window.dilation_h, window.dilation_w),
+        upscale=operation.upscale.value,
         ifm_depth=operation.ifm.shape[2],
         ofm_depth=operation.ofm.shape[2],
-        clamped=operation.clamp != (low, high),
+        ifm_bits=8 * operation.ifm.dtype.size_bytes,
+        ifm_signed=operation.ifm.dtype.limits[0] < 0,
+        ofm_bits=8 * operation.ofm.dtype.size_bytes,
+        ofm_signed=operation.ofm.dtype.limits[0] < 0,
+        ifm2="none" if second is None else "scalar" if isinstance(second, Scalar) else "map",
+        ifm2_bits=8 * (operation.ifm if second is None else second).dtype.size_bytes,
+        broadcast=operation.broadcast,
+        clamped=operation.clamp != operation.ofm.dtype.limits,
         offsets=(
             operation.ifm.zero_point,
             operation.ofm.zero_point,
-            operation.inputs[-1].zero_point,
-            *operation.clamp,
+            (operation.ifm if second is None else second).zero_point,
+            max(operation.clamp[0], _REGISTER_LIMITS[0]),
+            min(operation.clamp[1], _REGISTER_LIMITS[1]),
         ),
+        function="table" if isinstance(function, Table) else function.value,
+        table=None if table is None else tables[table],
+        table_bytes=0 if table is None else table.size_bytes,
+        scaling=operation.scaling_mode,
+        rounding=operation.rounding.value,
+        accumulator_bits=operation.accumulator_bits,
         part_kernel=encoding.part_kernel,
         block_depth=encoding.block_depth,
         constant_bytes=encoding.constant_bytes,
         staged=encoding.staged,
         sliced=encoding.sliced,
     )
+
+
+def _table_ids(operations: Iterable[NpuOperation]) -> dict[Table, int]:
+    """Dense ids of the tables, in order of first use."""
+    return {table: number for number, table in enumerate(tables_of(operations))}
 
 
 WHOLE_BYTES = 24 * 1024
@@ -191,7 +235,7 @@ def choose_encoding(operation: NpuOperation, target: Target | DeviceDescription)
     buffer of a described device.
     """
     raw = raw_bytes(operation)
-    spec = kernel_spec(operation, Encoding(0, False, raw))
+    spec = operation_spec(operation, Encoding(0, False, raw), _table_ids([operation]))
     plane = operation.ofm.shape[:2]
     layouts = (operation.ifm.layout.value, operation.ofm.layout.value)
     found = _core.choose_weight_encoding(target, spec, plane, layouts)
@@ -243,14 +287,14 @@ def build(
     for number, operation in enumerate(npu.operations):
         by_operator.setdefault(operation.operator, []).append(number)
     ids, dense = _dense_ids(graph, order, npu, by_operator)
-    tensors = _tensor_specs(graph, ids, npu, dense)
+    tensors, tables = _tensor_specs(graph, ids, npu, dense), _table_ids(npu.operations)
     parts: list[PartSpec] = []
     origin: list[tuple[str, int]] = []
     for operator in order:
         if operator in by_operator:
             for _, made in groupby(by_operator[operator], key=lambda number: npu.operations[number].ofm.tensor):
                 numbers = list(made)
-                specs = [_npu_part(npu.operations[number], encodings[number], dense) for number in numbers]
+                specs = [_npu_part(npu.operations[number], encodings[number], dense, tables) for number in numbers]
                 parts.append(specs[0] if len(specs) == 1 else _joint_part(specs))
                 origin.append(("npu", numbers[0]))
         else:
@@ -333,7 +377,9 @@ def _tensor_specs(graph: Graph, ids: Mapping[int, int], npu: NpuGraph, dense: Ma
     return [specs[number] for number in range(len(specs))]
 
 
-def _npu_part(operation: NpuOperation, encoding: Encoding, dense: Mapping[int, int]) -> PartSpec:
+def _npu_part(
+    operation: NpuOperation, encoding: Encoding, dense: Mapping[int, int], tables: Mapping[Table, int]
+) -> PartSpec:
     inputs = tuple(
         InputSpec(
             dense[view.tensor.id],
@@ -344,7 +390,9 @@ def _npu_part(operation: NpuOperation, encoding: Encoding, dense: Mapping[int, i
         )
         for view, derived in zip(operation.inputs, operation.propagators(), strict=True)
     )
-    return PartSpec(operation.name, inputs, (dense[operation.ofm.tensor.id],), kernel_spec(operation, encoding))
+    return PartSpec(
+        operation.name, inputs, (dense[operation.ofm.tensor.id],), operation_spec(operation, encoding, tables)
+    )
 
 
 def _joint_part(copies: Sequence[PartSpec]) -> PartSpec:

@@ -12,6 +12,7 @@ from .._core import Arrangement as Arrangement
 from .._core import CallOperator as CallOperator
 from .._core import CopyConstants as CopyConstants
 from .._core import LiveWindow as LiveWindow
+from .._core import LoadTable as LoadTable
 from .._core import Program as Program
 from .._core import ProgramBuffer as ProgramBuffer
 from .._core import Slab as Slab
@@ -26,5 +27,5 @@ Whole = Literal["in_place", "staged"]
 Portion = Whole | int
 """Constants of a stage: all, or one slice of the output channels."""
 
-Step = Stripe | CopyConstants | CallOperator
+Step = Stripe | CopyConstants | LoadTable | CallOperator
 """What a program does next."""

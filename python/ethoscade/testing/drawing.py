@@ -207,6 +207,18 @@ class Drawing:
             return self.builder.depthwise(padded, 3, stride=self.integer(1, 2), padding=padding)
         return self.builder.conv2d(padded, self.channels(), 3, padding=padding)
 
+    def resize(self, x: Value) -> Value:
+        """RESIZE_NEAREST_NEIGHBOR, mostly to 2, 4 or 8 times as many rows and columns, or nearly so; else to any."""
+        x = self.image(x)
+        factor = 2 ** self.integer(1, 3) if self.chance(0.5) else 2
+        missing = factor - 1 if self.chance(0.3) else 0
+        height, width = (max(1, extent * factor - self.integer(0, missing)) for extent in x.shape[1:3])
+        if self.chance(0.25):
+            height, width = self.integer(1, 24), self.integer(1, 24)
+        return self.builder.resize_nearest(
+            x, (height, width), align_corners=self.chance(0.2), half_pixel_centers=self.chance(0.4)
+        )
+
     # Other operators.
 
     def dense(self, x: Value) -> Value:

@@ -29,6 +29,7 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.1, Drawing.standalone),
     (0.06, Drawing.add),
     (0.06, Drawing.reshape),
+    (0.05, Drawing.resize),
     (0.02, Drawing.squeezed),
     (0.02, Drawing.sliced),
 )

@@ -12,13 +12,14 @@ from itertools import accumulate
 import numpy as np
 
 from ..ir import DType
+from ..quantised import nearest_indices
 from .calibration import Real
 from .flatfile import TENSOR_TYPES
 from .recorder import UNQUANTISED, Recorder, Value
 
 
 class ShapeRecorder(Recorder):
-    """RESHAPE and its kin, SPLIT, CONCATENATION, PACK, STRIDED_SLICE and SHAPE."""
+    """RESHAPE and its kin, RESIZE_NEAREST_NEIGHBOR, SPLIT, CONCATENATION, PACK, STRIDED_SLICE and SHAPE."""
 
     def reshape(
         self,
@@ -44,6 +45,32 @@ class ShapeRecorder(Recorder):
             x.quantisation,
             "ReshapeOptions",
             {"NewShape": stated},
+            name,
+            x.dtype,
+        )
+
+    def resize_nearest(
+        self,
+        x: Value,
+        size: tuple[int, int],
+        *,
+        align_corners: bool = False,
+        half_pixel_centers: bool = False,
+        name: str | None = None,
+    ) -> Value:
+        """RESIZE_NEAREST_NEIGHBOR of an image to so many rows and columns."""
+        rows, columns = (
+            nearest_indices(extent, outputs, align_corners, half_pixel_centers)
+            for extent, outputs in zip(x.shape[1:3], size, strict=True)
+        )
+        return self._operator(
+            "RESIZE_NEAREST_NEIGHBOR",
+            [x.index, self._integers("size", size)],
+            (x.shape[0], *size, x.shape[3]),
+            lambda: self._real(x)[:, rows][:, :, columns],
+            x.quantisation,
+            "ResizeNearestNeighborOptions",
+            {"AlignCorners": align_corners, "HalfPixelCenters": half_pixel_centers},
             name,
             x.dtype,
         )

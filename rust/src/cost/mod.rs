@@ -8,7 +8,9 @@ use crate::cost::ethosu::stream::{self, Memo};
 use crate::model::device::{Device, Unit};
 use crate::model::graph::{CascaderGraph, Input, Layout};
 use crate::model::ids::{BufferId, IdVec, PartId, Piece};
-use crate::model::operation::{Cost, Home, LowerBound, NpuOperation, Slab, Source, StripeOperation, WeightOrder};
+use crate::model::operation::{
+    Cost, Element, Home, LowerBound, NpuOperation, Slab, Source, StripeOperation, WeightOrder,
+};
 use crate::model::program::Program;
 use crate::stripe::{Axis, Region, Span};
 use crate::util::hashing::Table;
@@ -54,6 +56,14 @@ pub fn staging_cycles(device: &Device, bytes: u64) -> u64 {
     }
 }
 
+/// Cycles of a copy of a table of results to where they are looked up.
+pub fn table_cycles(device: &Device, bytes: u64) -> u64 {
+    match &device.unit {
+        Unit::EthosU(npu) => ethosu::table_cost(npu, bytes).alone.ceil(),
+        Unit::Described(_) => 0,
+    }
+}
+
 /// How to encode the constants of a kernel: to be read in place, and to be staged; None if no block fits. `layouts` are
 /// those of input and output.
 pub fn choose_encoding(
@@ -62,14 +72,26 @@ pub fn choose_encoding(
     plane: [i64; 2],
     layouts: [Layout; 2],
 ) -> Option<[WeightOrder; 2]> {
-    let input = [0, 1].map(|axis| (plane[axis] - 1) * kernel.stride[axis] + kernel.dilated(axis));
-    let slab = |plane, layout, depth| Slab { plane, layout, pixel_bytes: depth as u64 };
-    let read = slab(input, layouts[0], kernel.ifm_depth);
+    let input = [0, 1].map(|axis| {
+        let enlarged = (plane[axis] - 1) * kernel.stride[axis] + kernel.dilated(axis);
+        (enlarged + kernel.upscale.factor() - 1) / kernel.upscale.factor()
+    });
+    let slab = |plane, layout, (element, depth): (Element, i64)| Slab {
+        plane,
+        layout,
+        pixel_bytes: (depth * element.bytes()) as u64,
+    };
+    let second = || {
+        let plane = [0, 1].map(|axis| if kernel.is_repeated(1, axis) { 1 } else { input[axis] });
+        // A single channel is no brick.
+        let layout = if kernel.is_repeated(1, 2) { Layout::Nhwc } else { layouts[0] };
+        slab(plane, layout, kernel.operand(1))
+    };
     let op = StripeOperation {
         kernel,
-        input: read,
-        second: kernel.primitive.is_binary().then_some(read),
-        output: slab(plane, layouts[1], kernel.ofm_depth),
+        input: slab(input, layouts[0], kernel.operand(0)),
+        second: (kernel.inputs() > 1).then(second),
+        output: slab(plane, layouts[1], (kernel.ofm, kernel.ofm_depth)),
         padding: [0; 4],
         constants: Home::Constants,
     };
@@ -121,8 +143,9 @@ fn best_block(
     constants: Home,
 ) -> Option<Cost> {
     let output = &graph.tensors[graph.output(part)];
+    let multiple = kernel.stripe_multiple();
     let middle = [0, 1].map(|axis| {
-        let start = (output.plane[axis] - plane[axis]) / 2;
+        let start = (output.plane[axis] - plane[axis]) / 2 / multiple * multiple;
         Span::new(start, start + plane[axis])
     });
     let op = operation(graph, (part, piece), kernel, Region { spans: middle }, constants);

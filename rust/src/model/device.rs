@@ -2,7 +2,7 @@
 //!
 //! Owns the descriptions. What something costs on a device is asked of `cost`.
 
-use super::operation::Primitive;
+use super::operation::OperationKind;
 use crate::npu::timing::{Port, Rules, System};
 use crate::npu::Accelerator;
 use crate::stripe::Axis;
@@ -33,7 +33,7 @@ pub struct EthosU {
 /// A unit described by data alone: engines with their rates, between memories with theirs. See `cost::described_device` for what it means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedUnit {
-    /// What computes; a primitive runs on the engine that is fastest at it.
+    /// What computes; a kind of operation runs on the engine that is fastest at it.
     pub engines: Vec<Engine>,
     /// Where constants live.
     pub constants: Port,
@@ -52,8 +52,8 @@ pub struct DescribedUnit {
 pub struct Engine {
     /// Name for messages.
     pub name: String,
-    /// By [`Primitive`]: multiply-accumulates, or elements taken in, per cycle as an exact fraction; None: cannot do it.
-    pub rates: [Option<(u32, u32)>; Primitive::COUNT],
+    /// By [`OperationKind`]: multiply-accumulates, or elements taken in, per cycle as an exact fraction; None: cannot do it.
+    pub rates: [Option<(u32, u32)>; OperationKind::COUNT],
     /// Height, width, input channels and output channels up to multiples of which an instruction's work is rounded.
     pub granule: [i64; 4],
     /// Cycles that an operation costs besides its work.
@@ -87,7 +87,34 @@ pub struct Device {
     pub unit: Unit,
 }
 
+/// Where an Ethos-U keeps the tables that results are looked up in: slots at the end of its shared buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LookUpArea {
+    /// Whether kernels that look nothing up leave it alone. Where it is not apart, their buffers may lie in it.
+    pub is_apart: bool,
+}
+
+impl LookUpArea {
+    /// Slots.
+    pub const SLOTS: usize = 8;
+    /// Bytes of a slot.
+    pub const SLOT_BYTES: u64 = 256;
+
+    /// Slots that a table takes; the first is a multiple of their number.
+    pub fn slots_of(bytes: u64) -> usize {
+        (bytes.div_ceil(LookUpArea::SLOT_BYTES) as usize).next_power_of_two().min(LookUpArea::SLOTS)
+    }
+}
+
 impl Device {
+    /// Where tables lie; None where nobody has to load them.
+    pub fn look_up_area(&self) -> Option<LookUpArea> {
+        match &self.unit {
+            Unit::EthosU(npu) => Some(LookUpArea { is_apart: npu.accelerator.reserved_banks > 0 }),
+            Unit::Described(_) => None,
+        }
+    }
+
     /// An Ethos-U between its memories; equal ones are one memory.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::model::device::Device;
 use crate::model::ids::{Id, IdVec, PartId, Piece, TensorId};
 pub use crate::model::operation::Layout;
-use crate::model::operation::NpuOperation;
+use crate::model::operation::{NpuOperation, SecondOperand, Upscale};
 use crate::propagator::Propagator;
 use crate::stripe::{Axis, Region, Span};
 
@@ -91,7 +91,7 @@ pub enum GraphError {
     },
     /// A tensor is read before it is made, or made twice.
     #[error("tensor '{tensor}' is {fault} by part '{part}'")]
-    WeightOrder {
+    Order {
         /// The tensor.
         tensor: String,
         /// "read before it is made" or "made again".
@@ -126,6 +126,14 @@ pub enum GraphError {
         part: String,
         /// How.
         fault: &'static str,
+    },
+    /// An operation that its own figures, or those of what it reads and makes, make impossible.
+    #[error("NPU part '{part}' {fault}")]
+    Operation {
+        /// The Part.
+        part: String,
+        /// Why it is not.
+        fault: String,
     },
     /// A plane or pixel of no extent.
     #[error("tensor '{tensor}' has an empty plane or pixel")]
@@ -162,7 +170,7 @@ impl CascaderGraph {
     /// Link and verify.
     pub fn new(
         tensors: IdVec<TensorId, Tensor>,
-        parts: IdVec<PartId, Part>,
+        mut parts: IdVec<PartId, Part>,
         device: Device,
     ) -> Result<CascaderGraph, GraphError> {
         let mut producer = IdVec::from(vec![None; tensors.len()]);
@@ -196,6 +204,13 @@ impl CascaderGraph {
                 producer[tensor] = Some(id);
             }
         }
+        for part in &mut parts {
+            let Work::Npu(kernel) = &part.work else { continue };
+            check_operation(&tensors, part, kernel)?;
+            if kernel.upscale == Upscale::Zeros {
+                part.inputs[0].propagator = part.inputs[0].propagator.clone().past_zeros();
+            }
+        }
         Ok(CascaderGraph { tensors, parts, device, producer, consumers })
     }
 
@@ -210,6 +225,11 @@ impl CascaderGraph {
             Work::Npu(kernel) => Some(kernel),
             Work::Opaque { .. } => None,
         }
+    }
+
+    /// Rows and columns of which the first of every stripe and band of a Part's output is a multiple.
+    pub fn stripe_multiple(&self, part: PartId) -> i64 {
+        self.kernel(part).map_or(1, NpuOperation::stripe_multiple)
     }
 
     /// What the operation reads that makes a piece of a Part's output: of a Part that joins its inputs, one of them.
@@ -241,12 +261,17 @@ impl CascaderGraph {
         }
     }
 
-    /// Padding rows and columns (top, left, bottom, right) that the windows of a Part touch on a box of its output.
+    /// Padding rows and columns (top, left, bottom, right) that the windows of a Part touch on a box of its output: those
+    /// around its input as it is enlarged. A zero between two rows that a stripe begins with is one of them.
     pub fn padding(&self, part: PartId, region: Region) -> [i64; 4] {
         let input = &self.parts[part].inputs[0];
+        let upscale = self.kernel(part).map_or(Upscale::None, |kernel| kernel.upscale);
+        let (factor, zeros) = (upscale.factor(), i64::from(upscale == Upscale::Zeros));
         let [height, width] = [Axis::Height, Axis::Width].map(|axis| {
-            let span = input.propagator.span(axis, region.span(axis));
-            ((-span.start).max(0), (span.end - input.plane[axis as usize]).max(0))
+            let touched = input.propagator.along(axis).dividends(region.span(axis));
+            let (first, end) = (touched.start - zeros, input.plane[axis as usize] * factor);
+            let before = if first > 0 { first.rem_euclid(factor) * zeros } else { -first };
+            (before, (touched.end - end).max(0))
         });
         [height.0, width.0, height.1, width.1]
     }
@@ -263,10 +288,61 @@ fn check_arity(part: &Part, kernel: &NpuOperation) -> Result<(), GraphError> {
         return Err(GraphError::Outputs { part: part.name.clone(), count: part.outputs.len() });
     }
     let (count, joined) = (part.inputs.len(), kernel.joined.len());
-    if count == 0 || joined > 0 && count != joined {
-        return Err(GraphError::Inputs { part: part.name.clone(), count, expected: joined.max(1) });
+    let expected = if joined > 0 { joined } else { kernel.inputs() };
+    if count != expected {
+        return Err(GraphError::Inputs { part: part.name.clone(), count, expected });
     }
     Ok(())
+}
+
+/// What an operation reads and makes is what its figures say.
+fn check_operation(tensors: &IdVec<TensorId, Tensor>, part: &Part, kernel: &NpuOperation) -> Result<(), GraphError> {
+    let fault = |fault: String| Err(GraphError::Operation { part: part.name.clone(), fault });
+    let output = &tensors[part.outputs[0]];
+    if (kernel.ofm_depth * kernel.ofm.bytes()) as u64 > output.pixel_bytes {
+        return fault(format!(
+            "writes {} channels of {} bits to '{}', whose pixels have {} bytes",
+            kernel.ofm_depth, kernel.ofm.bits, output.name, output.pixel_bytes
+        ));
+    }
+    if !kernel.joined.is_empty() {
+        return Ok(());
+    }
+    let factor = kernel.upscale.factor();
+    for (index, input) in part.inputs.iter().enumerate() {
+        let (element, depth) = kernel.operand(index);
+        let name = &tensors[input.tensor].name;
+        if ((input.first_channel + depth) * element.bytes()) as u64 > input.pixel_bytes {
+            return fault(format!(
+                "reads channels {} to {} of {} bits of '{name}', whose pixels have {} bytes",
+                input.first_channel,
+                input.first_channel + depth,
+                element.bits,
+                input.pixel_bytes
+            ));
+        }
+        let by = if index == 0 { factor } else { 1 };
+        if input.propagator.denominators() != [by; 2] {
+            let found = input.propagator.denominators();
+            return fault(format!("divides rows and columns of '{name}' by {found:?} and not by {by}"));
+        }
+    }
+    if let SecondOperand::Map { broadcast, .. } = kernel.second {
+        let plane = part.inputs[1].plane;
+        if (0..2).any(|axis| plane[axis] != if broadcast[axis] { 1 } else { output.plane[axis] }) {
+            let (name, made) = (&tensors[part.inputs[1].tensor].name, output.plane);
+            return fault(format!("reads a second operand '{name}' of {plane:?} for {made:?}, repeated {broadcast:?}"));
+        }
+    }
+    // A stripe's first row is a multiple of the factor, and so is its window's in the enlarged input.
+    let first = |axis| part.inputs[0].propagator.along(axis).dividends(Span::new(0, 0)).start;
+    let uneven = [Axis::Height, Axis::Width].into_iter().find(|&axis| first(axis).rem_euclid(factor) != 0);
+    match uneven {
+        Some(axis) if kernel.upscale == Upscale::Nearest => {
+            fault(format!("begins {} pixels before its doubled input; that is even", -first(axis)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A read sees all bytes of its tensor, as the tensor's maker left them or, where they lie pixel by pixel, in another shape.
@@ -286,19 +362,19 @@ fn check_view(tensor: &Tensor, part: &Part, input: &Input) -> Result<(), GraphEr
 }
 
 fn order_error(tensor: &Tensor, part: &Part, fault: &'static str) -> GraphError {
-    GraphError::WeightOrder { tensor: tensor.name.clone(), fault, part: part.name.clone() }
+    GraphError::Order { tensor: tensor.name.clone(), fault, part: part.name.clone() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::operation::Primitive;
+    use crate::model::operation::OperationKind;
     use crate::testing::networks::{Network, INPUT};
 
     /// Two convolutions whose outputs are joined, with something changed.
     fn fault(change: impl FnOnce(&mut [Tensor], &mut [Part])) -> Option<GraphError> {
         let mut net = Network::new([8, 8], 16);
-        let branches = [3, 1].map(|kernel| net.window(INPUT, Primitive::Convolution, kernel, 1, 16));
+        let branches = [3, 1].map(|kernel| net.window(INPUT, OperationKind::Convolution, kernel, 1, 16));
         let end = net.join(&branches);
         let CascaderGraph { mut tensors, mut parts, device, .. } = net.finish(end);
         change(&mut tensors, &mut parts);
@@ -317,9 +393,9 @@ mod tests {
         let beyond = fault(|tensors, parts| parts[1].inputs[0].tensor = TensorId::at(tensors.len()));
         assert!(matches!(beyond, Some(GraphError::NoSuchTensor { .. })));
         let early = fault(|_, parts| parts.swap(1, 2));
-        assert!(matches!(early, Some(GraphError::WeightOrder { fault: "read before it is made", .. })));
+        assert!(matches!(early, Some(GraphError::Order { fault: "read before it is made", .. })));
         let again = fault(|_, parts| parts[1].outputs = parts[0].outputs.clone());
-        assert!(matches!(again, Some(GraphError::WeightOrder { fault: "made again", .. })));
+        assert!(matches!(again, Some(GraphError::Order { fault: "made again", .. })));
         let bytes = fault(|_, parts| parts[0].inputs[0].plane = [8, 7]);
         assert!(matches!(bytes, Some(GraphError::View { fault: "as another number of bytes", .. })));
         let reshaped = |layout| {

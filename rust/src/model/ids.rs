@@ -49,6 +49,8 @@ ids! {
     BufferId,
     /// Which of several operations that make a Part's output: a slice of its channels, or the copy of one joined input.
     Piece,
+    /// A table of results.
+    TableId,
 }
 
 impl PartId {

@@ -3,58 +3,250 @@
 //! Owns these descriptions, which every room of the planner shares. Computes no cost: that is asked of `cost`, whatever the
 //! device is.
 
-use crate::model::ids::{Id, Piece};
+use crate::model::ids::{Id, Piece, TableId};
 
-/// What an operation does, as far as its cost depends on it.
+/// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Primitive {
+pub enum OperationKind {
     /// Full convolution.
     Convolution,
     /// One filter per channel.
     Depthwise,
-    /// Average pool, also the rescaling identity.
+    /// Average pool; of one element, a copy that may rescale.
     AveragePool,
     /// Max pool.
     MaxPool,
-    /// Binary addition.
+    /// Sum of all channels of a pixel.
+    SumOverDepth,
+    /// Element-wise product.
+    Mul,
+    /// Element-wise sum.
     Add,
+    /// Element-wise difference.
+    Sub,
+    /// The lesser of two elements.
+    Minimum,
+    /// The greater of two elements.
+    Maximum,
+    /// An element, scaled if it is negative.
+    LeakyRelu,
+    /// Absolute value.
+    Abs,
+    /// Leading zeros.
+    Clz,
+    /// Element-wise shift to the right.
+    Shr,
+    /// Element-wise shift to the left.
+    Shl,
 }
 
-impl Primitive {
+impl OperationKind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [OperationKind; OperationKind::COUNT] = {
+        use OperationKind::*;
+        [
+            Convolution,
+            Depthwise,
+            AveragePool,
+            MaxPool,
+            SumOverDepth,
+            Mul,
+            Add,
+            Sub,
+            Minimum,
+            Maximum,
+            LeakyRelu,
+            Abs,
+            Clz,
+            Shr,
+            Shl,
+        ]
+    };
+
     /// How many there are.
-    pub const COUNT: usize = 5;
+    pub const COUNT: usize = 15;
+
+    /// The name by which lowering and descriptions of devices call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            OperationKind::Convolution => "convolution",
+            OperationKind::Depthwise => "depthwise",
+            OperationKind::AveragePool => "average_pool",
+            OperationKind::MaxPool => "max_pool",
+            OperationKind::SumOverDepth => "sum_over_depth",
+            OperationKind::Mul => "mul",
+            OperationKind::Add => "add",
+            OperationKind::Sub => "sub",
+            OperationKind::Minimum => "minimum",
+            OperationKind::Maximum => "maximum",
+            OperationKind::LeakyRelu => "leaky_relu",
+            OperationKind::Abs => "abs",
+            OperationKind::Clz => "clz",
+            OperationKind::Shr => "shr",
+            OperationKind::Shl => "shl",
+        }
+    }
 
     /// Whether it has weights and scales.
     pub fn has_weights(self) -> bool {
-        matches!(self, Primitive::Convolution | Primitive::Depthwise)
+        matches!(self, OperationKind::Convolution | OperationKind::Depthwise)
     }
 
-    /// Whether it reads two feature maps.
-    pub fn is_binary(self) -> bool {
-        self == Primitive::Add
+    /// Whether every output channel depends on all input channels.
+    pub fn reads_whole_depth(self) -> bool {
+        matches!(self, OperationKind::Convolution | OperationKind::SumOverDepth)
     }
+
+    /// Whether it looks at one element of each operand.
+    pub fn is_elementwise(self) -> bool {
+        self as usize >= OperationKind::Mul as usize
+    }
+
+    /// Whether it has a second operand, a feature map or a scalar.
+    pub fn is_binary(self) -> bool {
+        self.is_elementwise() && !matches!(self, OperationKind::LeakyRelu | OperationKind::Abs | OperationKind::Clz)
+    }
+}
+
+/// Elements of a feature map: 8, 16 or 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Element {
+    /// Bits.
+    pub bits: u32,
+    /// Whether there are negative ones.
+    pub signed: bool,
+}
+
+impl Element {
+    /// What most networks consist of.
+    pub const INT8: Element = Element { bits: 8, signed: true };
+
+    /// Bytes of one.
+    pub fn bytes(self) -> i64 {
+        i64::from(self.bits / 8)
+    }
+}
+
+/// The second operand of a binary operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SecondOperand {
+    /// There is none.
+    None,
+    /// One number for all elements.
+    Scalar(Element),
+    /// A feature map.
+    Map {
+        /// Its elements.
+        element: Element,
+        /// Whether its only row, column or channel stands for all of the first operand's.
+        broadcast: [bool; 3],
+    },
+}
+
+/// How an input is enlarged before the window sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Upscale {
+    /// Not at all.
+    None,
+    /// Every pixel becomes 2x2 of them.
+    Nearest,
+    /// A row and a column of zeros follow every one.
+    Zeros,
+}
+
+impl Upscale {
+    /// Rows and columns that stand for one.
+    pub fn factor(self) -> i64 {
+        if self == Upscale::None {
+            1
+        } else {
+            2
+        }
+    }
+}
+
+/// What happens to results before they are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// They are clamped.
+    Clamp,
+    /// Hyperbolic tangent.
+    Tanh,
+    /// Logistic function.
+    Sigmoid,
+    /// They are looked up.
+    Table(LookUpTable),
+}
+
+/// A table of results; equal ones have equal ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LookUpTable {
+    /// Its number.
+    pub id: TableId,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// Where the factors come from by which results are multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scaling {
+    /// There are none but what the kind implies.
+    None,
+    /// One for all results.
+    Global,
+    /// Records beside the weights, one a channel.
+    PerChannel,
+    /// For the operands too.
+    Operands,
+}
+
+/// How results are rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rounding {
+    /// As TFLite does, twice.
+    Tfl,
+    /// Half up.
+    Natural,
+    /// Towards zero.
+    Truncate,
 }
 
 /// One NPU operation on a whole feature map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NpuOperation {
-    /// Kind of operation.
-    pub primitive: Primitive,
+    /// What it does.
+    pub kind: OperationKind,
     /// Window height and width, undilated.
     pub kernel: [i64; 2],
     /// Strides in height and width.
     pub stride: [i64; 2],
     /// Dilations in height and width.
     pub dilation: [i64; 2],
+    /// How the input is enlarged.
+    pub upscale: Upscale,
     /// Channels read.
     pub ifm_depth: i64,
     /// Channels written.
     pub ofm_depth: i64,
+    /// Elements read.
+    pub ifm: Element,
+    /// Elements written.
+    pub ofm: Element,
+    /// The second operand.
+    pub second: SecondOperand,
     /// The output is clamped tighter than its type, which costs the output stage time.
     pub clamped: bool,
     /// Zero points of the first input, the output and the second input, and the limits of the output. Where they change
     /// from kernel to kernel, words are sent.
     pub offsets: [i64; 5],
+    /// What happens to results.
+    pub function: Function,
+    /// Where their factors come from.
+    pub scaling: Scaling,
+    /// How they are rounded.
+    pub rounding: Rounding,
+    /// Bits of the accumulators, 32 or 40.
+    pub accumulator_bits: u32,
     /// Weights are ordered part-kernel-first.
     pub part_kernel: bool,
     /// OFM block depth that the weights are encoded for.
@@ -159,9 +351,45 @@ impl NpuOperation {
         (0..self.sliced.as_ref().map_or(self.joined.len(), |sliced| sliced.bytes.len())).map(Piece::at)
     }
 
-    /// Channels that the operation reads that makes a piece.
-    pub fn channels_read(&self, piece: Option<Piece>) -> i64 {
-        piece.and_then(|piece| self.joined.get(piece.index())).unwrap_or(self).ifm_depth
+    /// The operation that makes a piece, as far as what it reads goes.
+    pub fn piece(&self, piece: Option<Piece>) -> &NpuOperation {
+        piece.and_then(|piece| self.joined.get(piece.index())).unwrap_or(self)
+    }
+
+    /// Rows and columns of which a stripe's first is a multiple: whoever enlarges its input repeats from there on.
+    pub fn stripe_multiple(&self) -> i64 {
+        self.upscale.factor()
+    }
+
+    /// The table that must be loaded before it runs.
+    pub fn table(&self) -> Option<LookUpTable> {
+        match self.function {
+            Function::Table(table) => Some(table),
+            Function::Clamp | Function::Tanh | Function::Sigmoid => None,
+        }
+    }
+
+    /// The elements and channels that it reads of an input: the first one, or the second operand.
+    pub fn operand(&self, index: usize) -> (Element, i64) {
+        match self.second {
+            SecondOperand::Map { element, broadcast } if index > 0 => {
+                (element, if broadcast[2] { 1 } else { self.ifm_depth })
+            }
+            _ => (self.ifm, self.ifm_depth),
+        }
+    }
+
+    /// Whether an input's only row or column stands for all.
+    pub fn is_repeated(&self, index: usize, axis: usize) -> bool {
+        index > 0 && matches!(self.second, SecondOperand::Map { broadcast, .. } if broadcast[axis])
+    }
+
+    /// Inputs that it reads from memory.
+    pub fn inputs(&self) -> usize {
+        match self.second {
+            SecondOperand::Map { .. } => 2,
+            SecondOperand::None | SecondOperand::Scalar(_) => 1,
+        }
     }
 
     /// Extent of the dilated window along an axis.
@@ -272,7 +500,7 @@ pub struct StripeOperation<'a> {
     pub kernel: &'a NpuOperation,
     /// Rows and columns read, as far as they exist.
     pub input: Slab,
-    /// The second box, of an addition.
+    /// The second box, of an operation with two feature maps.
     pub second: Option<Slab>,
     /// Rows and columns written.
     pub output: Slab,

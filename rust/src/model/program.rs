@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{BufferId, IdVec, PartId, Piece, TensorId};
-use crate::model::operation::{Cost, NpuOperation, Slab, Source, StripeOperation};
+use crate::model::operation::{Cost, LookUpTable, NpuOperation, Slab, Source, StripeOperation};
 use crate::stripe::{Axis, Region};
 
 /// Bytes `[start, end)`.
@@ -136,6 +136,17 @@ pub enum Step {
         buffer: BufferId,
         /// Those of which piece, None for all.
         piece: Option<Piece>,
+        /// Modelled cycles.
+        cycles: u64,
+    },
+    /// Copy a table to where results are looked up in it.
+    LoadTable {
+        /// The Part that does so next.
+        part: PartId,
+        /// The table.
+        table: LookUpTable,
+        /// Its first slot.
+        slot: u32,
         /// Modelled cycles.
         cycles: u64,
     },

@@ -182,7 +182,7 @@ impl Grower<'_, '_> {
         let line_bytes = across * tensor.pixel_bytes;
         let kept = self.reach(first).since(first);
         let shapes = shapes(boxes);
-        let stripes = self.stripes(tensor.plane[self.tiling.roll as usize]);
+        let stripes = self.stripes(tensor.plane[self.tiling.roll as usize], self.graph.stripe_multiple(first));
         // Bytes of the buffer in front of each bucket, by stripe extent.
         let mut buffers = vec![vec![0; if interior { 0 } else { open.len() }]; stripes.len()];
         if interior {
@@ -329,10 +329,12 @@ impl Grower<'_, '_> {
         }
     }
 
-    fn stripes(&self, extent: i64) -> Vec<i64> {
+    fn stripes(&self, extent: i64, multiple: i64) -> Vec<i64> {
         let micro = self.graph.device.granule(self.tiling.roll);
         let even = self.options.divisions.iter().map(|n| ((extent + n - 1) / n + micro - 1) / micro * micro);
-        let mut found: Vec<i64> = self.options.stripes.iter().copied().chain(even).filter(|&s| s < extent).collect();
+        let rounded = |stripe: i64| (stripe + multiple - 1) / multiple * multiple;
+        let extents = self.options.stripes.iter().copied().chain(even).map(rounded);
+        let mut found: Vec<i64> = extents.filter(|&s| s < extent).collect();
         found.push(extent);
         found.sort_unstable();
         found.dedup();

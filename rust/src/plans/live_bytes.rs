@@ -17,40 +17,35 @@ use smallvec::{smallvec, SmallVec};
 
 use crate::model::graph::{aligned, CascaderGraph, Input, Work};
 use crate::model::ids::{PartId, TensorId};
+use crate::propagator::AxisMap;
 use crate::stripe::{Axis, Span};
 
 /// Before all stripes are walked, about so many stripes of the last output are looked at: most Plans already take too
 /// much there.
 const SAMPLES: i64 = 8;
 
-/// One read along the rolling axis, as four numbers. For `n` rows from row `a` of the output it needs
-/// `[scale * a + offset, scale * a + offset + length_scale * n + length)`, cut to the tensor.
+/// One read, flattened: what it needs of its tensor along the rolling axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
     /// Offset of the Part that reads.
     pub reader: usize,
     extent: i64,
-    /// Scale, offset, length scale, length; None where every stripe reads everything.
-    affine: Option<[i64; 4]>,
+    /// None where every stripe reads everything.
+    map: Option<AxisMap>,
 }
 
 impl Link {
     /// The read `input` of the Part at offset `reader`.
     pub fn new(graph: &CascaderGraph, reader: usize, input: &Input, axis: Axis) -> Link {
-        let affine = graph.is_aligned(input).then(|| {
-            let [zero, one, two] = [0, 1, 2].map(|n| input.propagator.span(axis, Span::new(0, n)));
-            let scale = input.propagator.span(axis, Span::new(1, 2)).start - one.start;
-            [scale, zero.start, two.end - one.end, zero.end - zero.start]
-        });
-        Link { reader, extent: graph.tensors[input.tensor].plane[axis as usize], affine }
+        let map = graph.is_aligned(input).then(|| input.propagator.along(axis));
+        Link { reader, extent: graph.tensors[input.tensor].plane[axis as usize], map }
     }
 
     /// What it needs of its tensor for the output span `out`.
     #[inline]
     pub fn needed(&self, out: Span) -> Span {
-        let Some([scale, offset, length_scale, length]) = self.affine else { return Span::new(0, self.extent) };
-        let start = scale * out.start + offset;
-        Span::new(start, start + length_scale * out.len() + length).clamp(self.extent)
+        let Some(map) = self.map else { return Span::new(0, self.extent) };
+        map.span(out).clamp(self.extent)
     }
 }
 

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use crate::cost::Costs;
     use crate::model::graph::Work;
-    use crate::model::operation::Primitive;
+    use crate::model::operation::OperationKind;
     use crate::plans::enumerate;
     use crate::plans::options::{Copies, Options};
     use crate::plans::rolling_rows::RowTable;
@@ -280,7 +280,7 @@ mod tests {
         let network = |side: i64, depths: [i64; 3]| {
             let mut net = Network::new([side, side], 16);
             let kernels = depths.into_iter().zip([3, 1, 1]);
-            let t = kernels.fold(INPUT, |t, (depth, size)| net.window(t, Primitive::Convolution, size, 1, depth));
+            let t = kernels.fold(INPUT, |t, (depth, size)| net.window(t, OperationKind::Convolution, size, 1, depth));
             net.finish(t)
         };
         let mut found = vec![network(24, [32, 64, 32]), network(4, [32, 64, 128]), network(16, [128, 256, 256])];

@@ -213,7 +213,7 @@ fn unwind(table: &PlanTable, prefixes: &PrefixFronts, end: &Partial) -> Vec<Plan
 mod tests {
     use super::*;
     use crate::checker::check;
-    use crate::model::operation::Primitive;
+    use crate::model::operation::OperationKind;
     use crate::schedule::prefetch::prefetch;
     use crate::testing::networks::{mobilenet_v1, mobilenet_v2, realised, Network, INPUT};
     use crate::util::pareto::pareto_front;
@@ -235,8 +235,8 @@ mod tests {
         let mut net = Network::new([48, 48], 16);
         let mut t = INPUT;
         for (stride, depth) in [(1, 16), (2, 32), (1, 32), (2, 64), (1, 64)] {
-            t = net.window(t, Primitive::Convolution, 3, stride, depth);
-            t = net.window(t, Primitive::Convolution, 1, 1, depth);
+            t = net.window(t, OperationKind::Convolution, 3, stride, depth);
+            t = net.window(t, OperationKind::Convolution, 1, 1, depth);
         }
         let graph = net.finish(t);
         let run = |options: &Options| search(&graph, options).expect("every block fits");
@@ -270,7 +270,7 @@ mod tests {
 
     fn chain(layers: usize) -> CascaderGraph {
         let mut net = Network::new([16, 16], 16);
-        let t = (0..layers).fold(INPUT, |t, _| net.window(t, Primitive::Convolution, 3, 1, 16));
+        let t = (0..layers).fold(INPUT, |t, _| net.window(t, OperationKind::Convolution, 3, 1, 16));
         net.finish(t)
     }
 
@@ -309,7 +309,7 @@ mod tests {
     fn fewer_groups_are_kept_under_forks_of_more_parts() {
         // Each tensor is read by the next two Parts, so that no fork is ever closed.
         let mut net = Network::new([16, 16], 16);
-        let (mut a, mut b) = (INPUT, net.window(INPUT, Primitive::Convolution, 3, 1, 16));
+        let (mut a, mut b) = (INPUT, net.window(INPUT, OperationKind::Convolution, 3, 1, 16));
         for _ in 0..10 {
             (a, b) = (b, net.add(a, b));
         }
@@ -331,7 +331,7 @@ mod tests {
         let layers = [(3, 1, 64), (1, 1, 128), (3, 2, 128), (1, 1, 256)];
         let t = layers
             .into_iter()
-            .fold(INPUT, |t, (size, stride, depth)| net.window(t, Primitive::Convolution, size, stride, depth));
+            .fold(INPUT, |t, (size, stride, depth)| net.window(t, OperationKind::Convolution, size, stride, depth));
         let graph = net.finish(t);
         let options = Options { refined_up_to: 0, ..Options::default() };
         let mut costs = Costs::default();

@@ -299,7 +299,7 @@ mod tests {
     use super::*;
     use crate::model::graph::Work;
     use crate::model::ids::{IdVec, PartId};
-    use crate::model::operation::Primitive;
+    use crate::model::operation::OperationKind;
     use crate::model::plan::Staging;
     use crate::model::program::{Placement, Program};
     use crate::proposals::arena::{place, ArenaError};
@@ -309,7 +309,7 @@ mod tests {
 
     fn chain(layers: usize) -> CascaderGraph {
         let mut net = Network::new([16, 16], 16);
-        let t = (0..layers).fold(INPUT, |t, _| net.window(t, Primitive::Convolution, 3, 1, 16));
+        let t = (0..layers).fold(INPUT, |t, _| net.window(t, OperationKind::Convolution, 3, 1, 16));
         net.finish(t)
     }
 

@@ -78,7 +78,7 @@ fn others(graph: &CascaderGraph, plan: &Plan) -> Vec<Staging> {
 mod tests {
     use super::*;
     use crate::model::ids::PartId;
-    use crate::model::operation::Primitive;
+    use crate::model::operation::OperationKind;
     use crate::proposals::uncascaded;
     use crate::testing::networks::{mobilenet_v1, mobilenet_v2, Network, INPUT};
 
@@ -111,7 +111,7 @@ mod tests {
         let mut net = Network::new([16, 16], 64);
         let mut t = INPUT;
         for _ in 0..500 {
-            t = net.window(t, Primitive::Convolution, 3, 1, 64);
+            t = net.window(t, OperationKind::Convolution, 3, 1, 64);
         }
         let graph = net.finish(t);
         let plans = uncascaded(&graph);

@@ -6,7 +6,7 @@ use pyo3::types::PyMapping;
 
 use crate::cost::described_device;
 use crate::model::device::{DescribedUnit, Device, Dma, Engine, Spill, Unit};
-use crate::model::operation::Primitive;
+use crate::model::operation::OperationKind;
 use crate::npu::timing::Port;
 
 #[derive(FromPyObject)]
@@ -110,36 +110,24 @@ impl RatedSpec<'_> {
 
 impl EngineSpec<'_> {
     fn build(self, index: usize) -> PyResult<Engine> {
-        let mut rates = [None; Primitive::COUNT];
+        let mut rates = [None; OperationKind::COUNT];
         for entry in self.rates.items()?.iter() {
             let (name, rate): (String, (u32, u32)) = entry.extract()?;
-            let primitive = primitive_of(&name).filter(|_| name != IDENTITY).ok_or_else(|| {
-                let known: Vec<&str> = PRIMITIVES.iter().map(|(_, name)| *name).collect();
+            let kind = kind_of(&name).ok_or_else(|| {
+                let known: Vec<&str> = OperationKind::ALL.iter().map(|kind| kind.name()).collect();
                 let (engine, known) = (&self.name, known.join(", "));
                 PyValueError::new_err(format!("engines[{index}].rates of '{engine}' has '{name}'; known are {known}"))
             })?;
-            rates[primitive as usize] = Some(rate);
+            rates[kind as usize] = Some(rate);
         }
         let EngineSpec { name, granule, operation_cycles, instruction_cycles, .. } = self;
         Ok(Engine { name, rates, granule, operation_cycles, instruction_cycles })
     }
 }
 
-const PRIMITIVES: [(Primitive, &str); Primitive::COUNT] = [
-    (Primitive::Convolution, "convolution"),
-    (Primitive::Depthwise, "depthwise"),
-    (Primitive::AveragePool, "average_pool"),
-    (Primitive::MaxPool, "max_pool"),
-    (Primitive::Add, "add"),
-];
-
-/// The average pool of one element that only rescales.
-const IDENTITY: &str = "identity";
-
-/// A primitive by the name that stages give it.
-pub(super) fn primitive_of(name: &str) -> Option<Primitive> {
-    let name = if name == IDENTITY { "average_pool" } else { name };
-    PRIMITIVES.iter().find(|(_, known)| *known == name).map(|(primitive, _)| *primitive)
+/// A kind of operation by its name.
+pub(super) fn kind_of(name: &str) -> Option<OperationKind> {
+    OperationKind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 
 /// Raise `ValueError` with the field of a device description that makes no sense.

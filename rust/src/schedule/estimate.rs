@@ -134,6 +134,11 @@ impl Estimate {
         self.done.len()
     }
 
+    /// Issue a copy of a table, which is taken to lie where no kernel in flight looks anything up; returns its number.
+    pub fn table(&mut self, cycles: u64) -> usize {
+        self.copy(cycles, KERNELS_IN_FLIGHT)
+    }
+
     /// When a copy, by its number, is done; 0 for none.
     fn ready(&self, copy: Option<usize>) -> u64 {
         copy.map_or(0, |number| self.done.get(number).copied().unwrap_or(self.copied))
@@ -166,7 +171,7 @@ pub fn total_cycles(program: &Program) -> u64 {
     let mut clock = Estimate::default();
     let mut ready: IdVec<BufferId, _> = vec![None; program.buffers.len()].into();
     let mut kernels = Vec::with_capacity(program.steps.len());
-    let mut count = 0;
+    let (mut count, mut table) = (0, None);
     for step in &program.steps {
         kernels.push(count);
         match step {
@@ -176,8 +181,9 @@ pub fn total_cycles(program: &Program) -> u64 {
             }
             Step::Stripe(stripe) => {
                 count += 1;
-                clock.kernel(Load::of(stripe), stripe.constants.and_then(|buffer| ready[buffer]));
+                clock.kernel(Load::of(stripe), table.take().max(stripe.constants.and_then(|buffer| ready[buffer])));
             }
+            Step::LoadTable { cycles, .. } => table = Some(clock.table(*cycles)),
             Step::Call { .. } => clock.call(),
         }
     }

@@ -14,6 +14,7 @@ use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Buffer, Content, Program, Step, Stripe, View};
 use crate::schedule::lifetimes::{is_tiled, set_lifetimes};
 use crate::schedule::stripe_order::{is_interior, wanted, StripeOrder};
+use crate::schedule::tables::load_tables;
 use crate::stripe::{Axis, Region, Span};
 use crate::util::interrupt;
 
@@ -56,7 +57,8 @@ pub enum PlanError {
 
 /// Turn Plans, which must cover the graph's Parts in order, into a program.
 ///
-/// Copies of constants stand right before their first use; `prefetch` moves them ahead.
+/// Copies of constants stand right before their first use; `prefetch` moves them ahead. Tables are loaded right before the
+/// stripes that look results up in them.
 pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Program, PlanError> {
     let mut builder =
         Builder { graph, costs, program: Program::default(), whole: vec![None; graph.tensors.len()].into() };
@@ -77,6 +79,7 @@ pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> R
     builder.place_for_callers();
     builder.program.tensor_buffers = builder.whole;
     let mut program = builder.program;
+    load_tables(graph, &mut program.steps);
     set_lifetimes(graph, &mut program);
     debug_assert!(program.buffers.iter().all(is_tiled), "windows that do not follow one another");
     Ok(program)
@@ -104,8 +107,15 @@ fn check_plan(graph: &CascaderGraph, plan: &Plan, index: usize, expected: PartId
     }
     if !opaque {
         let across = graph.tensors[graph.output(plan.last)].plane[plan.tiling.roll.other() as usize];
-        if i64::from(plan.tiling.tiles) > across {
-            return fault("more bands than the output has rows or columns");
+        if (i64::from(plan.tiling.tiles) - 1) * graph.stripe_multiple(plan.last) >= across {
+            return fault("more bands than the output has rows or columns, or pairs of them where it is doubled");
+        }
+        let uneven = |(&stripe, part): (&i64, PartId)| {
+            let whole = graph.tensors[graph.output(part)].plane[plan.tiling.roll as usize];
+            stripe < whole && stripe % graph.stripe_multiple(part) != 0
+        };
+        if plan.stripes.iter().zip(plan.parts()).any(uneven) {
+            return fault("a part that doubles its input is made in stripes of even extent, or whole");
         }
         let open = (0..plan.len() - 1).any(|offset| !is_interior(graph, plan, offset));
         if plan.tiling.tiles > 1 && open {

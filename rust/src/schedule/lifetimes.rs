@@ -49,6 +49,7 @@ pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
     for (step, action) in (0u32..).zip(&program.steps) {
         match action {
             Step::Copy { buffer, .. } => rows[*buffer].write((0, 1), step),
+            Step::LoadTable { .. } => {}
             Step::Stripe(stripe) => {
                 for view in &stripe.inputs {
                     let span = touched(program, view, &rows[view.buffer]);
@@ -214,7 +215,7 @@ mod tests {
     use super::*;
     use crate::cost::Costs;
     use crate::model::ids::{PartId, TensorId};
-    use crate::model::operation::Primitive;
+    use crate::model::operation::OperationKind;
     use crate::model::plan::{Plan, Staging};
     use crate::schedule::interleave::interleave;
     use crate::stripe::{Axis, Tiling};
@@ -258,9 +259,9 @@ mod tests {
     fn a_buffer_is_not_live_while_nothing_in_it_is_wanted() {
         for (roll, tiles) in [(Axis::Height, 1), (Axis::Width, 1), (Axis::Height, 3), (Axis::Width, 3)] {
             let mut net = Network::new([12, 13], 16);
-            let spread = net.window(INPUT, Primitive::Depthwise, 3, 1, 16);
-            let mixed = net.window(spread, Primitive::Convolution, 1, 1, 16);
-            let out = net.window(mixed, Primitive::Depthwise, 3, 1, 16);
+            let spread = net.window(INPUT, OperationKind::Depthwise, 3, 1, 16);
+            let mixed = net.window(spread, OperationKind::Convolution, 1, 1, 16);
+            let out = net.window(mixed, OperationKind::Depthwise, 3, 1, 16);
             let graph = net.finish(out);
             let program = cascade(&graph, roll, tiles);
             // A row that one kernel alone reads is wanted until then; of three, two are wanted for the next stripe as
@@ -277,8 +278,8 @@ mod tests {
     #[test]
     fn who_sees_a_buffer_otherwise_wants_all_of_it() {
         let mut net = Network::new([6, 4], 16);
-        let spread = net.window(INPUT, Primitive::Depthwise, 3, 1, 16);
-        let out = net.window(spread, Primitive::Convolution, 1, 1, 16);
+        let spread = net.window(INPUT, OperationKind::Depthwise, 3, 1, 16);
+        let out = net.window(spread, OperationKind::Convolution, 1, 1, 16);
         let graph = net.finish(out);
         let mut program = cascade(&graph, Axis::Height, 1);
         // The rows of a buffer that holds them all, made from the last to the first, are read as one.
@@ -304,9 +305,9 @@ mod tests {
     #[test]
     fn what_is_joined_is_held_while_more_is_added() {
         let mut net = Network::new([9, 7], 16);
-        let branches = [1, 3].map(|kernel| net.window(INPUT, Primitive::Depthwise, kernel, 1, 16));
+        let branches = [1, 3].map(|kernel| net.window(INPUT, OperationKind::Depthwise, kernel, 1, 16));
         let joined = net.join(&[branches[1], branches[0]]);
-        let out = net.window(joined, Primitive::Convolution, 1, 1, 16);
+        let out = net.window(joined, OperationKind::Convolution, 1, 1, 16);
         let graph = net.finish(out);
         let mut program = cascade(&graph, Axis::Height, 1);
         // Something else between the two inputs of a stripe.

@@ -142,8 +142,9 @@ pub fn wanted_of(
     let tensor = graph.output(part);
     let plane = graph.tensors[tensor].plane;
     let across = plane[roll.other() as usize];
+    let multiple = graph.stripe_multiple(part);
     if part == last {
-        return [Span::new(0, plane[roll as usize]), tiling.band(tile, across)];
+        return [Span::new(0, plane[roll as usize]), tiling.band(tile, across, multiple)];
     }
     if graph.outlives(tensor, last) {
         return [Span::new(0, plane[roll as usize]), Span::new(0, across)];
@@ -156,5 +157,5 @@ pub fn wanted_of(
             found[1] = found[1].hull(graph.needed(input, roll.other(), read[1]));
         }
     }
-    found
+    found.map(|span| Span::new(span.start / multiple * multiple, span.end))
 }

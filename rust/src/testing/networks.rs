@@ -4,7 +4,10 @@ use crate::cost::{choose_encoding, Costs};
 use crate::model::device::Device;
 use crate::model::graph::{aligned, CascaderGraph, Input, Layout, Part, Tensor, Work};
 use crate::model::ids::{IdVec, PartId, TensorId};
-use crate::model::operation::{Encoding, NpuOperation, Primitive, Sliced};
+use crate::model::operation::{
+    Element, Encoding, Function, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling, SecondOperand, Sliced,
+    Upscale,
+};
 use crate::model::plan::{Plan, Proposal};
 use crate::model::program::{Arrangement, Buffer, Content, Placement, Program};
 use crate::npu::timing::Port;
@@ -16,8 +19,42 @@ use crate::proposals::placing::arranged;
 use crate::schedule::stripe_order::wanted;
 use crate::stripe::Span;
 
+/// An int8 operation on single pixels; a binary one reads two feature maps.
+pub fn plain(kind: OperationKind, [ifm_depth, ofm_depth]: [i64; 2]) -> NpuOperation {
+    let map = SecondOperand::Map { element: Element::INT8, broadcast: [false; 3] };
+    NpuOperation {
+        kind,
+        kernel: [1; 2],
+        stride: [1; 2],
+        dilation: [1; 2],
+        upscale: Upscale::None,
+        ifm_depth,
+        ofm_depth,
+        ifm: Element::INT8,
+        ofm: Element::INT8,
+        second: if kind.is_binary() { map } else { SecondOperand::None },
+        clamped: false,
+        offsets: [0; 5],
+        function: Function::Clamp,
+        scaling: if kind.has_weights() { Scaling::PerChannel } else { Scaling::None },
+        rounding: Rounding::Tfl,
+        accumulator_bits: 32,
+        part_kernel: false,
+        block_depth: 8,
+        constant_bytes: 0,
+        staged: None,
+        sliced: None,
+        joined: Vec::new(),
+    }
+}
+
 /// U55-256 with High_End_Embedded's memories.
 pub fn device() -> Device {
+    device_of("ethos-u55-256")
+}
+
+/// An accelerator with High_End_Embedded's memories.
+pub fn device_of(accelerator: &str) -> Device {
     let port = |name: &str, bytes, read_latency, write_latency, burst_bytes| Port {
         name: name.into(),
         bytes_per_cycle: (bytes, 1),
@@ -26,7 +63,7 @@ pub fn device() -> Device {
         burst_bytes,
     };
     let (flash, sram) = (port("OffChipFlash", 1, 64, 0, 128), port("Sram", 8, 32, 32, 32));
-    Device::ethos_u("ethos-u55-256", flash, sram).expect("there is such a device")
+    Device::ethos_u(accelerator, flash, sram).expect("there is such a device")
 }
 
 /// A window operation's propagator.
@@ -63,16 +100,16 @@ impl Network {
     }
 
     /// Add a convolution, depthwise convolution or pool.
-    pub fn window(&mut self, from: TensorId, primitive: Primitive, kernel: i64, stride: i64, depth: i64) -> TensorId {
+    pub fn window(&mut self, from: TensorId, kind: OperationKind, kernel: i64, stride: i64, depth: i64) -> TensorId {
         let seen = self.tensors[from].plane;
-        self.window_over((from, seen), primitive, kernel, stride, depth)
+        self.window_over((from, seen), kind, kernel, stride, depth)
     }
 
     /// As `window`, with the input seen as another plane of as many pixels.
     pub fn window_over(
         &mut self,
         (from, seen): (TensorId, [i64; 2]),
-        primitive: Primitive,
+        kind: OperationKind,
         kernel: i64,
         stride: i64,
         depth: i64,
@@ -83,8 +120,8 @@ impl Network {
         let total = ((plane[0] - 1) * stride + kernel - seen[0]).max(0);
         let propagator = window(kernel, stride, total / 2, ifm_depth);
         let input = Input { tensor: from, propagator, plane: seen, pixel_bytes, first_channel: 0 };
-        let weights = kernel * kernel * if primitive == Primitive::Convolution { ifm_depth * depth } else { depth };
-        self.push(plane, depth, vec![input], primitive, [kernel, stride, ifm_depth, weights])
+        let weights = kernel * kernel * if kind == OperationKind::Convolution { ifm_depth * depth } else { depth };
+        self.push(plane, depth, vec![input], kind, [kernel, stride, ifm_depth, weights])
     }
 
     /// Add two tensors.
@@ -94,7 +131,97 @@ impl Network {
         let (pixel_bytes, first_channel) = (depth as u64, 0);
         let read = |tensor| Input { tensor, propagator: Propagator::identity(), plane, pixel_bytes, first_channel };
         let inputs = [a, b].map(read);
-        self.push(plane, depth, inputs.to_vec(), Primitive::Add, [1, 1, depth, 0])
+        self.push(plane, depth, inputs.to_vec(), OperationKind::Add, [1, 1, depth, 0])
+    }
+
+    /// Add an element-wise operation, a pool of single pixels or a sum over depth that makes elements of `bits`, of a
+    /// tensor and, where the kind is binary, a second one, or a scalar; what the second has one of stands for all.
+    pub fn pointwise(&mut self, kind: OperationKind, from: TensorId, second: Option<TensorId>, bits: u32) -> TensorId {
+        let plane = self.tensors[from].plane;
+        let (ifm, ifm_depth) = self.element(from);
+        let mut inputs = vec![self.read(from, [false; 2])];
+        let ofm_depth = if kind == OperationKind::SumOverDepth { 1 } else { ifm_depth };
+        let mut operation =
+            NpuOperation { ifm, ofm: Element { bits, signed: true }, ..plain(kind, [ifm_depth, ofm_depth]) };
+        operation.second = match second {
+            Some(tensor) => {
+                let ([height, width], (element, depth)) = (self.tensors[tensor].plane, self.element(tensor));
+                let broadcast = [height != plane[0], width != plane[1], depth != ifm_depth];
+                inputs.push(self.read(tensor, [broadcast[0], broadcast[1]]));
+                SecondOperand::Map { element, broadcast }
+            }
+            None if kind.is_binary() => SecondOperand::Scalar(ifm),
+            None => SecondOperand::None,
+        };
+        self.run(plane, inputs, operation)
+    }
+
+    /// Look every element of an 8-bit tensor up in a table.
+    pub fn look_up(&mut self, from: TensorId, table: LookUpTable) -> TensorId {
+        let (plane, depth) = (self.tensors[from].plane, self.element(from).1);
+        let inputs = vec![self.read(from, [false; 2])];
+        let function = Function::Table(table);
+        self.run(plane, inputs, NpuOperation { function, ..plain(OperationKind::AveragePool, [depth; 2]) })
+    }
+
+    /// Add a window over a tensor of doubled rows and columns; the last row and column are left out where `is_odd`.
+    pub fn doubled(
+        &mut self,
+        from: TensorId,
+        (kind, upscale): (OperationKind, Upscale),
+        (kernel, before): (i64, i64),
+        is_odd: bool,
+    ) -> TensorId {
+        let plane = self.tensors[from].plane.map(|extent| 2 * extent - i64::from(is_odd));
+        let (ifm, depth) = self.element(from);
+        let mut read = self.read(from, [false; 2]);
+        read.propagator = window(kernel, 1, before, depth).divided_by([1, 2, 2, 1]);
+        let weights = if kind == OperationKind::Convolution { kernel * kernel * depth * depth } else { 0 };
+        let operation = NpuOperation {
+            kernel: [kernel; 2],
+            upscale,
+            ifm,
+            ofm: ifm,
+            constant_bytes: weights as u64 + if weights > 0 { 10 * depth as u64 } else { 0 },
+            ..plain(kind, [depth; 2])
+        };
+        self.run(plane, vec![read], operation)
+    }
+
+    /// Add a pool over all rows, or columns, of an 8-bit tensor.
+    pub fn squeezed(&mut self, from: TensorId, axis: usize) -> TensorId {
+        let (mut plane, depth) = (self.tensors[from].plane, self.element(from).1);
+        let mut kernel = [1; 2];
+        (kernel[axis], plane[axis]) = (plane[axis], 1);
+        let mut read = self.read(from, [false; 2]);
+        let mut transform = [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 0]];
+        transform[axis + 1][4] = kernel[axis] - 1;
+        let strides = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]];
+        read.propagator = Propagator::new(transform, strides, [0; 4]);
+        self.run(plane, vec![read], NpuOperation { kernel, ..plain(OperationKind::AveragePool, [depth; 2]) })
+    }
+
+    /// Elements of a tensor, and how many a pixel has.
+    fn element(&self, tensor: TensorId) -> (Element, i64) {
+        let makes = |part: &&Part| part.outputs[0] == tensor;
+        let element = match self.parts.iter().find(makes).map(|part| &part.work) {
+            Some(Work::Npu(kernel)) => kernel.ofm,
+            _ => Element::INT8,
+        };
+        (element, self.tensors[tensor].pixel_bytes as i64 / element.bytes())
+    }
+
+    /// A read of the pixel that is made, or of the only row or column.
+    fn read(&self, tensor: TensorId, repeated: [bool; 2]) -> Input {
+        let (mut transform, mut strides) = ([[0; 5]; 4], [[0; 4]; 4]);
+        for dimension in 0..4 {
+            let still = (1..3).contains(&dimension) && repeated[dimension - 1];
+            transform[dimension][if still { 4 } else { dimension }] = 1;
+            strides[dimension][dimension] = i64::from(!still);
+        }
+        let Tensor { plane, pixel_bytes, .. } = self.tensors[tensor];
+        let propagator = Propagator::new(transform, strides, [0; 4]);
+        Input { tensor, propagator, plane, pixel_bytes, first_channel: 0 }
     }
 
     /// Put the channels of tensors one behind the other.
@@ -110,7 +237,7 @@ impl Network {
         };
         let inputs = from.iter().zip(&depths).map(read).collect();
         let depth = depths.iter().sum::<u64>() as i64;
-        let id = self.push(plane, depth, inputs, Primitive::AveragePool, [1, 1, depth, 0]);
+        let id = self.push(plane, depth, inputs, OperationKind::AveragePool, [1, 1, depth, 0]);
         if let Some(Work::Npu(kernel)) = self.parts.last_mut().map(|part| &mut part.work) {
             let copy = |&depth: &u64| {
                 let copy = NpuOperation { ifm_depth: depth as i64, ofm_depth: depth as i64, ..(**kernel).clone() };
@@ -127,40 +254,37 @@ impl Network {
         plane: [i64; 2],
         depth: i64,
         inputs: Vec<Input>,
-        primitive: Primitive,
+        kind: OperationKind,
         [kernel, stride, ifm_depth, weights]: [i64; 4],
     ) -> TensorId {
+        let operation = NpuOperation {
+            kernel: [kernel; 2],
+            stride: [stride; 2],
+            clamped: true,
+            constant_bytes: weights as u64 + if weights > 0 { 10 * depth as u64 } else { 0 },
+            ..plain(kind, [ifm_depth, depth])
+        };
+        self.run(plane, inputs, operation)
+    }
+
+    /// Add an operation with its constants encoded as they are best.
+    fn run(&mut self, plane: [i64; 2], inputs: Vec<Input>, mut kernel: NpuOperation) -> TensorId {
+        let (kind, depth) = (kernel.kind, kernel.ofm_depth);
         let name = format!("t{}", self.tensors.len());
         let id = self.tensors.push(Tensor {
             name,
             plane,
-            pixel_bytes: depth as u64,
+            pixel_bytes: (depth * kernel.ofm.bytes()) as u64,
             layout: Layout::Nhwc,
             is_input: false,
             is_output: false,
         });
-        let mut kernel = NpuOperation {
-            primitive,
-            kernel: [kernel; 2],
-            stride: [stride; 2],
-            dilation: [1; 2],
-            ifm_depth,
-            ofm_depth: depth,
-            clamped: true,
-            offsets: [0; 5],
-            part_kernel: false,
-            block_depth: 8,
-            constant_bytes: weights as u64 + if weights > 0 { 10 * depth as u64 } else { 0 },
-            staged: None,
-            sliced: None,
-            joined: Vec::new(),
-        };
         let [in_place, (block_depth, part_kernel)] =
             choose_encoding(&device(), &kernel, plane, [Layout::Nhwc; 2]).expect("a block fits");
         (kernel.block_depth, kernel.part_kernel) = in_place;
         kernel.staged =
             (kernel.constant_bytes > 0).then_some(Encoding { block_depth, part_kernel, bytes: kernel.constant_bytes });
-        if primitive == Primitive::Convolution && depth >= 32 {
+        if kind == OperationKind::Convolution && depth >= 32 {
             let part = NpuOperation {
                 ofm_depth: 16,
                 constant_bytes: kernel.constant_bytes * 16 / depth as u64,
@@ -177,21 +301,26 @@ impl Network {
     }
 
     /// Finish, with `output` as the network's output.
-    pub fn finish(mut self, output: TensorId) -> CascaderGraph {
+    pub fn finish(self, output: TensorId) -> CascaderGraph {
+        self.finish_on(output, device())
+    }
+
+    /// The same on another device.
+    pub fn finish_on(mut self, output: TensorId, device: Device) -> CascaderGraph {
         self.tensors[output].is_output = true;
-        CascaderGraph::new(self.tensors, self.parts, device()).expect("a sample graph is right")
+        CascaderGraph::new(self.tensors, self.parts, device).expect("a sample graph is right")
     }
 }
 
 /// MobileNetV1 1.0/224 up to its last pointwise convolution.
 pub fn mobilenet_v1() -> CascaderGraph {
     let mut net = Network::new([224, 224], 3);
-    let mut t = net.window(INPUT, Primitive::Convolution, 3, 2, 32);
+    let mut t = net.window(INPUT, OperationKind::Convolution, 3, 2, 32);
     let blocks = [(1, 64), (2, 128), (1, 128), (2, 256), (1, 256), (2, 512), (1, 512), (1, 512), (1, 512), (1, 512)];
     let mut depth = 32;
     for (stride, out) in blocks.into_iter().chain([(1, 512), (2, 1024), (1, 1024)]) {
-        t = net.window(t, Primitive::Depthwise, 3, stride, depth);
-        t = net.window(t, Primitive::Convolution, 1, 1, out);
+        t = net.window(t, OperationKind::Depthwise, 3, stride, depth);
+        t = net.window(t, OperationKind::Convolution, 1, 1, out);
         depth = out;
     }
     net.finish(t)
@@ -200,7 +329,7 @@ pub fn mobilenet_v1() -> CascaderGraph {
 /// MobileNetV2 1.0/224 up to its last bottleneck.
 pub fn mobilenet_v2() -> CascaderGraph {
     let mut net = Network::new([224, 224], 3);
-    let mut t = net.window(INPUT, Primitive::Convolution, 3, 2, 32);
+    let mut t = net.window(INPUT, OperationKind::Convolution, 3, 2, 32);
     let mut depth = 32;
     for (expand, out, repeat, first) in
         [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
@@ -209,10 +338,10 @@ pub fn mobilenet_v2() -> CascaderGraph {
             let stride = if i == 0 { first } else { 1 };
             let from = t;
             if expand > 1 {
-                t = net.window(t, Primitive::Convolution, 1, 1, depth * expand);
+                t = net.window(t, OperationKind::Convolution, 1, 1, depth * expand);
             }
-            t = net.window(t, Primitive::Depthwise, 3, stride, depth * expand);
-            t = net.window(t, Primitive::Convolution, 1, 1, out);
+            t = net.window(t, OperationKind::Depthwise, 3, stride, depth * expand);
+            t = net.window(t, OperationKind::Convolution, 1, 1, out);
             if stride == 1 && depth == out {
                 t = net.add(from, t);
             }

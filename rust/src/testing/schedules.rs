@@ -4,20 +4,111 @@ use proptest::prelude::*;
 
 use crate::checker::{check, Complaint};
 use crate::cost::Costs;
+use crate::model::device::Device;
 use crate::model::graph::{CascaderGraph, Part, ALIGNMENT};
-use crate::model::ids::{BufferId, PartId, Piece, TensorId};
-use crate::model::operation::Primitive;
+use crate::model::ids::{BufferId, PartId, Piece, TableId, TensorId};
+use crate::model::operation::{LookUpTable, OperationKind, Upscale};
 use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Content, Program, Step, Stripe};
 use crate::plans::options::Options;
 use crate::proposals::arena;
 use crate::proposals::placing::arranged;
 use crate::proposals::{search, uncascaded};
+use crate::schedule::estimate::total_cycles;
 use crate::schedule::interleave::interleave;
 use crate::schedule::prefetch::prefetch;
 use crate::schedule::stripe_order::is_interior;
 use crate::stripe::{Axis, Region, Span, Tiling};
-use crate::testing::networks::{counted_bytes, realised, stacked, Network, INPUT};
+use crate::testing::networks::{counted_bytes, device, device_of, realised, stacked, Network, INPUT};
+
+/// What a layer of `any_operations` is.
+#[derive(Clone, Copy, Debug)]
+enum Layer {
+    /// A window of this size and stride.
+    Window(i64, i64),
+    /// Doubled rows and columns: with zeros or without, of a window of this size that begins so far ahead, one left out.
+    Doubled(bool, i64, i64, bool),
+    /// An element-wise operation with what was made so many layers before, if that fits or can be repeated, or with a
+    /// scalar; elements of these many bits come of it.
+    Pointwise(OperationKind, usize, u32),
+    /// Every element looked up in one of some tables, of so many bytes.
+    LookUp(u32, u64),
+    /// An element-wise operation with one row, column or both of what the tensor before is.
+    Repeated(OperationKind, [bool; 2], u32),
+}
+
+fn arbitrary_layer() -> impl Strategy<Value = Layer> {
+    use OperationKind::*;
+    let bits = prop::sample::select(vec![8u32, 16, 32]);
+    let kinds = vec![Mul, Add, Sub, Minimum, Maximum, LeakyRelu, Abs, Clz, Shr, Shl, AveragePool];
+    prop_oneof![
+        (prop::sample::select(vec![1i64, 2, 3, 5]), 1i64..3).prop_map(|(kernel, stride)| Layer::Window(kernel, stride)),
+        (any::<bool>(), 1i64..4, 0i64..3, any::<bool>()).prop_map(|(zeros, kernel, before, odd)| {
+            let before = before.min(kernel - 1);
+            Layer::Doubled(zeros, kernel, if zeros { before } else { before / 2 * 2 }, odd)
+        }),
+        (prop::sample::select(kinds), 0usize..4, bits.clone())
+            .prop_map(|(kind, back, bits)| Layer::Pointwise(kind, back, bits)),
+        (0u32..3, prop::sample::select(vec![256u64, 1024, 2048]))
+            .prop_map(|(id, bytes)| Layer::LookUp(id * 4096 + bytes as u32, bytes)),
+        (prop::sample::select(vec![Mul, Add, Sub]), any::<[bool; 2]>(), bits)
+            .prop_map(|(kind, axes, bits)| Layer::Repeated(kind, axes, bits)),
+    ]
+}
+
+/// A chain of everything that an NPU can do, with temporaries of all element types.
+fn any_operations(size: [i64; 2], layers: &[Layer]) -> CascaderGraph {
+    let mut net = Network::new(size, 16);
+    let mut made = vec![(INPUT, size)];
+    for &layer in layers {
+        let &(last, plane) = made.last().expect("the input");
+        let next = match layer {
+            Layer::Doubled(..) if plane.iter().any(|&extent| extent > 24) => continue,
+            Layer::Window(kernel, stride) => {
+                let narrow = net.pointwise(OperationKind::AveragePool, last, None, 8);
+                (
+                    net.window(narrow, OperationKind::MaxPool, kernel, stride, 16),
+                    plane.map(|e| (e + stride - 1) / stride),
+                )
+            }
+            Layer::Doubled(zeros, kernel, before, odd) => {
+                let (kind, upscale) = match zeros {
+                    true => (OperationKind::Convolution, Upscale::Zeros),
+                    false => (OperationKind::AveragePool, Upscale::Nearest),
+                };
+                let narrow = net.pointwise(OperationKind::AveragePool, last, None, 8);
+                let doubled = net.doubled(narrow, (kind, upscale), (kernel, before), odd);
+                (doubled, plane.map(|extent| 2 * extent - i64::from(odd)))
+            }
+            Layer::Pointwise(kind, back, bits) => {
+                let other = made[made.len() - 1 - back.min(made.len() - 1)];
+                let fits = (0..2).all(|axis| [1, plane[axis]].contains(&other.1[axis]));
+                let second = (kind.is_binary() && back > 0 && fits).then_some(other.0);
+                (net.pointwise(kind, last, second, bits), plane)
+            }
+            Layer::LookUp(id, bytes) => {
+                let narrow = net.pointwise(OperationKind::AveragePool, last, None, 8);
+                (net.look_up(narrow, LookUpTable { id: TableId(id), bytes }), plane)
+            }
+            Layer::Repeated(kind, axes, bits) => {
+                let mut squeezed = net.pointwise(OperationKind::AveragePool, last, None, 8);
+                for axis in (0..2).filter(|&axis| axes[axis]) {
+                    squeezed = net.squeezed(squeezed, axis);
+                }
+                let summed = net.pointwise(OperationKind::SumOverDepth, squeezed, None, 32);
+                (net.pointwise(kind, last, Some(summed), bits), plane)
+            }
+        };
+        made.push(next);
+    }
+    let end = net.pointwise(OperationKind::AveragePool, made[made.len() - 1].0, None, 8);
+    net.finish(end)
+}
+
+fn arbitrary_operations() -> impl Strategy<Value = CascaderGraph> {
+    let layers = prop::collection::vec(arbitrary_layer(), 1..5);
+    (3i64..12, 3i64..12, layers).prop_map(|(height, width, layers)| any_operations([height, width], &layers))
+}
 
 /// A chain of windows; where `residual` says so and the shapes allow it, what a window reads is added to or joined with
 /// what it makes. Behind `reshaped` layers the pixels are seen as another plane, columns for rows.
@@ -27,17 +118,17 @@ fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool, reshaped
     for (index, &(depthwise, kernel, stride)) in layers.iter().enumerate() {
         if index == reshaped {
             plane.reverse();
-            t = net.window_over((t, plane), Primitive::Convolution, kernel, 1, 16);
+            t = net.window_over((t, plane), OperationKind::Convolution, kernel, 1, 16);
         }
         plane = plane.map(|extent| (extent + stride - 1) / stride);
         let from = t;
-        let primitive = if depthwise { Primitive::Depthwise } else { Primitive::Convolution };
-        t = net.window(t, primitive, kernel, stride, 16);
+        let kind = if depthwise { OperationKind::Depthwise } else { OperationKind::Convolution };
+        t = net.window(t, kind, kernel, stride, 16);
         if residual && stride == 1 {
-            t = net.window(t, Primitive::Convolution, 1, 1, 16);
+            t = net.window(t, OperationKind::Convolution, 1, 1, 16);
             t = if kernel == 2 {
                 let joined = net.join(&[from, t]);
-                net.window(joined, Primitive::Convolution, 1, 1, 16)
+                net.window(joined, OperationKind::Convolution, 1, 1, 16)
             } else {
                 net.add(from, t)
             };
@@ -71,7 +162,8 @@ fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bool)]
         let last = first.after(size.into()).min(end);
         let count = last.since(first) + 1;
         let roll = if wide { Axis::Width } else { Axis::Height };
-        let stripes = (0..count as i64).map(|i| 1 + (stripe + i) % 5).collect();
+        let multiple = |i: i64| graph.stripe_multiple(first.after(i as usize));
+        let stripes = (0..count as i64).map(|i| (1 + (stripe + i) % 5) * multiple(i)).collect();
         let mut plan = Plan {
             first,
             last,
@@ -82,7 +174,7 @@ fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bool)]
         };
         let across = graph.tensors[graph.output(last)].plane[roll.other() as usize];
         if (0..count - 1).all(|offset| is_interior(graph, &plan, offset)) {
-            plan.tiling.tiles = tiles.min(across as u32);
+            plan.tiling.tiles = tiles.min((across as u32).div_ceil(graph.stripe_multiple(last) as u32));
         }
         plans.push(plan);
         first = last.after(1);
@@ -101,6 +193,29 @@ proptest! {
         let plans = arbitrary_plans(&graph, &choices);
         let program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
         prop_assert_eq!(check(&graph, &program), Ok(()));
+    }
+
+    #[test]
+    fn any_legal_plans_of_any_operations_make_a_right_program(
+        graph in arbitrary_operations(),
+        choices in prop::collection::vec((0u8..6, 0i64..5, 1u32..4, any::<bool>(), any::<bool>()), 1..4),
+    ) {
+        let plans = arbitrary_plans(&graph, &choices);
+        let program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
+        prop_assert_eq!(check(&graph, &program), Ok(()));
+    }
+
+    #[test]
+    fn every_proposal_of_any_operations_is_right_and_promises_what_it_takes(graph in arbitrary_operations()) {
+        let frontier = search(&graph, &Options::default()).expect("blocks fit");
+        prop_assert!(!frontier.proposals.is_empty());
+        for proposal in &frontier.proposals {
+            let (program, placement) = realised(&graph, proposal);
+            prop_assert_eq!(check(&graph, &program), Ok(()));
+            prop_assert!(arena::is_right(&program, &placement));
+            prop_assert_eq!(placement.bytes, proposal.sram_bytes);
+            prop_assert_eq!(Costs::default().program(&graph, &program, &placement.offsets), proposal.cycles);
+        }
     }
 
     #[test]
@@ -266,9 +381,9 @@ fn a_repeated_stripe_is_noticed() {
 /// Two branches that are joined and read again, row by row.
 fn joined() -> (CascaderGraph, Program) {
     let mut net = Network::new([9, 7], 8);
-    let branches = [1, 3].map(|kernel| net.window(INPUT, Primitive::Depthwise, kernel, 1, 8));
+    let branches = [1, 3].map(|kernel| net.window(INPUT, OperationKind::Depthwise, kernel, 1, 8));
     let joined = net.join(&[branches[1], branches[0]]);
-    let out = net.window(joined, Primitive::Convolution, 3, 1, 8);
+    let out = net.window(joined, OperationKind::Convolution, 3, 1, 8);
     let graph = net.finish(out);
     let tiling = Tiling { roll: Axis::Height, tiles: 1 };
     let plan = Plan {
@@ -305,9 +420,9 @@ fn an_input_joined_from_elsewhere_is_noticed() {
 /// Three kernels in one group, two stripes each; the second sees what the first makes in another shape.
 fn reshaped() -> (CascaderGraph, Program) {
     let mut net = Network::new([12, 6], 16);
-    let first = net.window(INPUT, Primitive::Convolution, 1, 1, 16);
-    let second = net.window_over((first, [9, 8]), Primitive::Depthwise, 3, 1, 16);
-    let last = net.window(second, Primitive::Convolution, 1, 1, 16);
+    let first = net.window(INPUT, OperationKind::Convolution, 1, 1, 16);
+    let second = net.window_over((first, [9, 8]), OperationKind::Depthwise, 3, 1, 16);
+    let last = net.window(second, OperationKind::Convolution, 1, 1, 16);
     let graph = net.finish(last);
     let tiling = Tiling { roll: Axis::Height, tiles: 1 };
     let stripes = vec![6, 5, 5];
@@ -388,8 +503,8 @@ fn constants_that_were_not_copied_are_noticed() {
 /// A convolution staged in slices that are copied early, whose programs the tests below break.
 fn sliced() -> (CascaderGraph, Program) {
     let mut net = Network::new([8, 8], 16);
-    let first = net.window(INPUT, Primitive::Convolution, 3, 1, 16);
-    let last = net.window(first, Primitive::Convolution, 1, 1, 64);
+    let first = net.window(INPUT, OperationKind::Convolution, 3, 1, 16);
+    let last = net.window(first, OperationKind::Convolution, 1, 1, 64);
     let graph = net.finish(last);
     let mut plans = uncascaded(&graph);
     plans[1].staging = vec![Staging::Sliced];
@@ -465,4 +580,84 @@ fn plans_that_leave_parts_out_are_refused() {
     let mut plans = uncascaded(&graph);
     plans.pop();
     assert!(interleave(&graph, &plans, &mut Costs::default()).is_err());
+}
+
+/// A chain that looks results up in so many tables of 256 bytes, one after the other, row by row.
+fn tables(count: u32, device: Device) -> (CascaderGraph, Program) {
+    let mut net = Network::new([6, 8], 16);
+    let small = |id| LookUpTable { id: TableId(id), bytes: 256 };
+    let end = (0..count).fold(INPUT, |t, id| net.look_up(t, small(id)));
+    let graph = net.finish_on(end, device);
+    let (first, last) = (PartId(0), PartId(count - 1));
+    let tiling = Tiling { roll: Axis::Height, tiles: 1 };
+    let (stripes, staging) = (vec![1; count as usize], vec![Staging::InPlace; count as usize]);
+    let plan = Plan { first, last, tiling, backwards: false, stripes, staging };
+    let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
+    assert_eq!(check(&graph, &program), Ok(()));
+    (graph, program)
+}
+
+fn is_load(step: &Step) -> bool {
+    matches!(step, Step::LoadTable { .. })
+}
+
+#[test]
+fn a_cascade_of_eight_tables_loads_each_once() {
+    let loads = |count| tables(count, device()).1.steps.iter().filter(|step| is_load(step)).count();
+    assert_eq!(loads(8), 8);
+    // Of nine, eight stay from one row to the next at best, and one at least is loaded anew.
+    assert!((9 + 5..=9 + 2 * 5).contains(&loads(9)), "{}", loads(9));
+}
+
+#[test]
+fn tables_are_loaded_again_where_kernels_lie_on_them() {
+    let small = device_of("ethos-u55-64");
+    let mut net = Network::new([6, 8], 16);
+    let looked = net.look_up(INPUT, LookUpTable { id: TableId(0), bytes: 256 });
+    let pooled = net.window(looked, OperationKind::MaxPool, 3, 1, 16);
+    let end = net.look_up(pooled, LookUpTable { id: TableId(0), bytes: 256 });
+    let graph = net.finish_on(end, small);
+    let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("legal plans");
+    assert_eq!(program.steps.iter().filter(|step| is_load(step)).count(), 2);
+    assert_eq!(check(&graph, &program), Ok(()));
+    let mut fewer = program.clone();
+    fewer.steps.remove(fewer.steps.iter().rposition(is_load).expect("a load"));
+    assert!(matches!(check(&graph, &fewer), Err(Complaint::Unloaded { .. })));
+}
+
+#[test]
+fn tables_that_are_not_loaded_whole_and_in_place_are_named() {
+    let (graph, program) = tables(3, device());
+    let with = |change: &dyn Fn(&mut Vec<Step>)| {
+        let mut program = program.clone();
+        change(&mut program.steps);
+        check(&graph, &program).err()
+    };
+    let at = program.steps.iter().position(is_load).expect("a load");
+    let missing = with(&|steps| steps[at] = steps[at + 2].clone());
+    assert!(matches!(missing, Some(Complaint::Unloaded { table: TableId(0), .. })), "{missing:?}");
+    let outside = with(&|steps| {
+        if let Step::LoadTable { slot, .. } = &mut steps[at] {
+            *slot = 8;
+        }
+    });
+    assert!(matches!(outside, Some(Complaint::Slot { slot: 8, .. })), "{outside:?}");
+    let overwritten = with(&|steps| {
+        for step in steps {
+            if let Step::LoadTable { slot, .. } = step {
+                *slot = 0;
+            }
+        }
+    });
+    assert!(matches!(overwritten, Some(Complaint::Unloaded { table: TableId(0), .. })), "{overwritten:?}");
+}
+
+#[test]
+fn loads_of_tables_take_time() {
+    let (graph, program) = tables(8, device());
+    let mut bare = program.clone();
+    bare.steps.retain(|step| !is_load(step));
+    let time = |program: &Program| Costs::default().program(&graph, program, &stacked(program).offsets);
+    assert!(time(&program) > time(&bare));
+    assert!(total_cycles(&program) > total_cycles(&bare));
 }

@@ -12,11 +12,12 @@ from .mean import MEAN
 from .pad import PAD
 from .pool import POOL
 from .quantise import DEQUANTISE, QUANTISE
+from .resize import RESIZE
 from .softmax import SOFTMAX
 
 __all__ = ["KERNELS", "CKernel", "Call", "Operands", "kernel_for", "kernel_text"]
 
-KERNELS: tuple[CKernel, ...] = (COPY, DEQUANTISE, MEAN, PAD, POOL, QUANTISE, SOFTMAX)
+KERNELS: tuple[CKernel, ...] = (COPY, DEQUANTISE, MEAN, PAD, POOL, QUANTISE, RESIZE, SOFTMAX)
 
 _BY_KIND = {kind: kernel for kernel in KERNELS for kind in kernel.kinds}
 

@@ -43,6 +43,7 @@ _KERNELS: Mapping[str, _Kernel] = MappingProxyType(
         "RELU6": elementwise.relu,
         "RELU_N1_TO_1": elementwise.relu,
         "RESHAPE": shaping.reshape,
+        "RESIZE_NEAREST_NEIGHBOR": shaping.resize_nearest_neighbor,
         "SHAPE": shaping.shape_of,
         "SOFTMAX": softmax,
         "SPLIT": shaping.split,

@@ -7,8 +7,18 @@ from typing import cast
 
 import numpy as np
 
-from ...ir import Array, ConcatenationAttrs, Graph, Operator, PackAttrs, PadAttrs, SplitAttrs, StridedSliceAttrs
-from ...quantised import zero_point_of
+from ...ir import (
+    Array,
+    ConcatenationAttrs,
+    Graph,
+    Operator,
+    PackAttrs,
+    PadAttrs,
+    ResizeNearestAttrs,
+    SplitAttrs,
+    StridedSliceAttrs,
+)
+from ...quantised import nearest_indices, zero_point_of
 
 
 def pad(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
@@ -16,6 +26,17 @@ def pad(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
     attrs = cast(PadAttrs, op.attrs)
     fill = zero_point_of(graph.tensors[op.outputs[0]])
     return np.pad(cast(Array, inputs[0]), attrs.paddings, constant_values=fill)
+
+
+def resize_nearest_neighbor(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+    """RESIZE_NEAREST_NEIGHBOR: rows and columns repeated or left out, whatever the quantisations."""
+    attrs = cast(ResizeNearestAttrs, op.attrs)
+    value, size = cast(Array, inputs[0]), graph.tensors[op.outputs[0]].shape[1:3]
+    rows, columns = (
+        nearest_indices(extent, outputs, attrs.align_corners, attrs.half_pixel_centers)
+        for extent, outputs in zip(value.shape[1:3], size, strict=True)
+    )
+    return value[:, rows][:, :, columns]
 
 
 def reshape(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:

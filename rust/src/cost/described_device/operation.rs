@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::traffic::{at_rate, burst, Place, Places, Traffic, FOREVER};
 use crate::model::device::{DescribedUnit, Engine};
-use crate::model::operation::{Block, Cost, Layout, Primitive, Slab, StripeOperation};
+use crate::model::operation::{Block, Cost, Element, Layout, Slab, StripeOperation};
 
 /// Channels of a brick.
 const BRICK: i64 = 16;
@@ -53,7 +53,7 @@ pub fn best_block(unit: &DescribedUnit, op: &StripeOperation) -> Option<Cost> {
 /// Blocks worth trying on any engine that does the operation.
 fn blocks(unit: &DescribedUnit, op: &StripeOperation) -> Vec<Block> {
     let mut found = Vec::new();
-    for engine in unit.engines.iter().filter(|engine| engine.rates[op.kernel.primitive as usize].is_some()) {
+    for engine in unit.engines.iter().filter(|engine| engine.rates[op.kernel.kind as usize].is_some()) {
         let depths = extents(op.kernel.ofm_depth, engine.granule[3]);
         let widths = extents(op.output.plane[1], engine.granule[1]);
         for height in extents(op.output.plane[0], engine.granule[0]) {
@@ -83,7 +83,7 @@ fn perform_tiles(unit: &DescribedUnit, op: &StripeOperation, tiles: &Tiles, plac
     for traffic in tiles.traversals(op).into_iter().map(|repeats| tiles.traffic(unit, op, places, repeats)) {
         let moves = traffic.cycles(unit);
         for (index, engine) in unit.engines.iter().enumerate() {
-            let Some(rate) = engine.rates[op.kernel.primitive as usize] else { continue };
+            let Some(rate) = engine.rates[op.kernel.kind as usize] else { continue };
             let instructions = tiles.count().saturating_mul(engine.instruction_cycles).min(FOREVER);
             let works = at_rate(tiles.work(op, engine), rate) + instructions;
             // A DMA engine loads and stores tiles behind the computation; without one, whoever computes does.
@@ -110,11 +110,13 @@ struct Tiles {
 impl Tiles {
     fn new(op: &StripeOperation, [height, width, depth]: Block) -> Tiles {
         let [rows, columns] = op.output.plane;
-        let read = |slab: &Slab| [windows(op, slab, 0, height), windows(op, slab, 1, width)];
+        let read = |operand: usize, slab: &Slab| {
+            [windows(op, (operand, slab), 0, height), windows(op, (operand, slab), 1, width)]
+        };
         Tiles {
             output: [cut(rows, height), cut(columns, width)],
             depths: cut(op.kernel.ofm_depth, depth),
-            inputs: [read(&op.input), op.second.as_ref().map(read).unwrap_or_default()],
+            inputs: [read(0, &op.input), op.second.as_ref().map(|slab| read(1, slab)).unwrap_or_default()],
         }
     }
 
@@ -130,10 +132,7 @@ impl Tiles {
         };
         let [height, width, reads, makes] = engine.granule;
         let outputs = rounded(&self.output[0], height) * rounded(&self.output[1], width) * rounded(&self.depths, makes);
-        let per_output = match op.kernel.primitive {
-            Primitive::Convolution => round_up(op.kernel.ifm_depth, reads),
-            Primitive::Depthwise | Primitive::AveragePool | Primitive::MaxPool | Primitive::Add => 1,
-        };
+        let per_output = if op.kernel.kind.reads_whole_depth() { round_up(op.kernel.ifm_depth, reads) } else { 1 };
         outputs * (per_output * op.kernel.kernel.iter().product::<i64>()) as u128
     }
 
@@ -141,17 +140,21 @@ impl Tiles {
     fn largest_bytes(&self, op: &StripeOperation) -> u64 {
         let largest = |extents: &Extents| extents.iter().copied().max().unwrap_or(0);
         let depth = largest(&self.depths);
-        let channels = if op.kernel.primitive == Primitive::Convolution { op.kernel.ifm_depth } else { depth };
-        let maps = |tile: &[Extents; 2], channels| largest(&tile[0]) * largest(&tile[1]) * channels;
-        let read: i64 = self.inputs.iter().map(|tile| maps(tile, channels)).sum();
-        (read + maps(&self.output, depth)) as u64 + constant_bytes(op, depth)
+        let maps = |tile: &[Extents; 2], bytes| largest(&tile[0]) * largest(&tile[1]) * bytes;
+        let read = |(operand, tile): (usize, &[Extents; 2])| {
+            let (element, channels) = op.kernel.operand(operand);
+            let cut = if op.kernel.kind.reads_whole_depth() { channels } else { channels.min(depth) };
+            maps(tile, cut * element.bytes())
+        };
+        let read: i64 = self.inputs.iter().enumerate().map(read).sum();
+        (read + maps(&self.output, depth * op.kernel.ofm.bytes())) as u64 + constant_bytes(op, depth)
     }
 
     /// How often inputs and constants are read: a convolution whose output channels are cut reads the input anew for
     /// each of them, or the constants for each block of the plane.
     fn traversals(&self, op: &StripeOperation) -> SmallVec<[[u64; 2]; 2]> {
         let (plane, depths) = ((self.output[0].len() * self.output[1].len()) as u64, self.depths.len() as u64);
-        if op.kernel.primitive == Primitive::Convolution && depths > 1 && plane > 1 {
+        if op.kernel.kind.reads_whole_depth() && depths > 1 && plane > 1 {
             SmallVec::from_slice(&[[depths, 1], [1, plane]])
         } else {
             SmallVec::from_slice(&[[1, 1]])
@@ -166,17 +169,20 @@ impl Tiles {
         [inputs, constants]: [u64; 2],
     ) -> Traffic {
         let mut traffic = Traffic::default();
-        let whole: Extents = SmallVec::from_slice(&[op.kernel.ifm_depth]);
-        let channels = if op.kernel.primitive == Primitive::Convolution { &whole } else { &self.depths };
-        for ((slab, tile), place) in [Some(op.input), op.second].iter().zip(&self.inputs).zip(places.inputs) {
-            if let Some(slab) = slab {
-                traffic.read(place, inputs * moved(slab, tile, channels, burst(unit, place)));
-            }
+        let slabs = [Some(op.input), op.second];
+        for (operand, ((slab, tile), place)) in slabs.iter().zip(&self.inputs).zip(places.inputs).enumerate() {
+            let Some(slab) = slab else { continue };
+            let (element, channels) = op.kernel.operand(operand);
+            let whole: Extents = SmallVec::from_slice(&[channels]);
+            let once = op.kernel.kind.reads_whole_depth() || channels != op.kernel.ifm_depth;
+            let channels = bytes_of(if once { &whole } else { &self.depths }, element);
+            traffic.read(place, inputs * moved(slab, tile, &channels, element, burst(unit, place)));
         }
         let round = burst(unit, places.constants);
         let once: u64 = self.depths.iter().map(|&depth| constant_bytes(op, depth).next_multiple_of(round)).sum();
         traffic.read(places.constants, constants * once);
-        traffic.write(places.output, moved(&op.output, &self.output, &self.depths, burst(unit, places.output)));
+        let made = bytes_of(&self.depths, op.kernel.ofm);
+        traffic.write(places.output, moved(&op.output, &self.output, &made, op.kernel.ofm, burst(unit, places.output)));
         traffic
     }
 }
@@ -189,18 +195,24 @@ fn constant_bytes(op: &StripeOperation, depth: i64) -> u64 {
 /// Bytes moved for all tiles of a feature map, each run of contiguous bytes rounded up to bursts.
 ///
 /// In NHWC a run is the columns of a tile's row, or the channels of a pixel where a tile has not all of them; in bricks
-/// it is the columns of a row of one brick.
-fn moved(slab: &Slab, tile: &[Extents; 2], depths: &Extents, burst: u64) -> u64 {
+/// it is the columns of a row of one brick. `depths` are in bytes.
+fn moved(slab: &Slab, tile: &[Extents; 2], depths: &Extents, element: Element, burst: u64) -> u64 {
+    let brick = BRICK * element.bytes();
     let [rows, columns] = tile;
     let run = |bytes: i64| (bytes as u64).next_multiple_of(burst);
     let line = |depth: i64| -> u64 {
         match slab.layout {
-            Layout::Nhcwb16 => columns.iter().map(|&c| div_ceil(depth, BRICK) as u64 * run(c * BRICK)).sum(),
+            Layout::Nhcwb16 => columns.iter().map(|&c| div_ceil(depth, brick) as u64 * run(c * brick)).sum(),
             Layout::Nhwc if depth as u64 == slab.pixel_bytes => columns.iter().map(|&c| run(c * depth)).sum(),
             Layout::Nhwc => columns.iter().map(|&c| c as u64 * run(depth)).sum(),
         }
     };
     rows.iter().sum::<i64>() as u64 * depths.iter().map(|&depth| line(depth)).sum::<u64>()
+}
+
+/// Channels in bytes.
+fn bytes_of(depths: &Extents, element: Element) -> Extents {
+    depths.iter().map(|&depth| depth * element.bytes()).collect()
 }
 
 /// An extent in pieces of `block`; the last may be shorter.
@@ -209,15 +221,19 @@ fn cut(extent: i64, block: i64) -> Extents {
 }
 
 /// Rows or columns of an input that exist under the windows of each block.
-fn windows(op: &StripeOperation, slab: &Slab, axis: usize, block: i64) -> Extents {
+fn windows(op: &StripeOperation, (operand, slab): (usize, &Slab), axis: usize, block: i64) -> Extents {
     let (stride, before, extent) = (op.kernel.stride[axis], op.padding[axis], slab.plane[axis]);
+    let factor = op.kernel.upscale.factor();
     let out = op.output.plane[axis];
     let starts = (0..div_ceil(out, block)).map(|index| index * block);
     starts
         .map(|first| {
-            let last = (first + block).min(out) - 1;
-            let low = (first * stride - before).clamp(0, extent);
-            (last * stride - before + op.kernel.dilated(axis)).clamp(low, extent) - low
+            if op.kernel.is_repeated(operand, axis) {
+                return extent;
+            }
+            let last = ((first + block).min(out) - 1) * stride - before + op.kernel.dilated(axis) - 1;
+            let low = (first * stride - before).div_euclid(factor).clamp(0, extent);
+            (last.div_euclid(factor) + 1).clamp(low, extent) - low
         })
         .collect()
 }

@@ -78,7 +78,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn job(&self, step: &Step) -> Option<Job> {
         match step {
-            Step::Call { .. } => None,
+            Step::Call { .. } | Step::LoadTable { .. } => None,
             Step::Copy { buffer, .. } => Some(self.copy(*buffer)),
             Step::Stripe(stripe) => self.stripe(stripe),
         }

@@ -8,7 +8,7 @@ use crate::cost::Costs;
 use crate::model::device::{DescribedUnit, Device, Dma, Engine, Spill, Unit};
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::PartId;
-use crate::model::operation::{Cost, Home, Layout, NpuOperation, Primitive, Slab, StripeOperation};
+use crate::model::operation::{Cost, Home, Layout, NpuOperation, OperationKind, Slab, StripeOperation};
 use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Program, Step};
 use crate::npu::timing::Port;
@@ -16,20 +16,25 @@ use crate::plans::options::Options;
 use crate::proposals::{search, uncascaded};
 use crate::schedule::interleave::interleave;
 use crate::schedule::prefetch::prefetch;
-use crate::testing::networks::{mobilenet_v1, mobilenet_v2, realised, stacked, Network, INPUT};
+use crate::testing::networks::{mobilenet_v1, mobilenet_v2, plain, realised, stacked, Network, INPUT};
 
 fn memory(name: &str, rate: (u32, u32)) -> Port {
     Port { name: name.into(), bytes_per_cycle: rate, read_latency: 0, write_latency: 0, burst_bytes: 1 }
 }
 
-fn engine(rates: [Option<(u32, u32)>; Primitive::COUNT]) -> Engine {
+/// An engine that knows convolutions alone.
+fn convolver(rate: (u32, u32)) -> Engine {
+    engine(OperationKind::ALL.map(|kind| (kind == OperationKind::Convolution).then_some(rate)))
+}
+
+fn engine(rates: [Option<(u32, u32)>; OperationKind::COUNT]) -> Engine {
     Engine { name: "engine".into(), rates, granule: [1; 4], operation_cycles: 0, instruction_cycles: 0 }
 }
 
 /// One engine of one operation per cycle, between memories that cost nearly nothing, with a DMA engine.
 fn unit() -> DescribedUnit {
     DescribedUnit {
-        engines: vec![engine([Some((1, 1)); Primitive::COUNT])],
+        engines: vec![engine([Some((1, 1)); OperationKind::COUNT])],
         constants: memory("flash", (65536, 1)),
         arena: memory("sram", (65535, 1)),
         spill: None,
@@ -46,25 +51,10 @@ struct Case {
 }
 
 impl Case {
-    fn new(primitive: Primitive, side: i64, plane: [i64; 2], depths: [i64; 2]) -> Case {
-        let taps = if primitive == Primitive::Convolution { depths[0] } else { 1 };
-        let weights = if primitive.has_weights() { (side * side * taps * depths[1]) as u64 } else { 0 };
-        let kernel = NpuOperation {
-            primitive,
-            kernel: [side; 2],
-            stride: [1; 2],
-            dilation: [1; 2],
-            ifm_depth: depths[0],
-            ofm_depth: depths[1],
-            clamped: false,
-            offsets: [0; 5],
-            part_kernel: false,
-            block_depth: 0,
-            constant_bytes: weights,
-            staged: None,
-            sliced: None,
-            joined: Vec::new(),
-        };
+    fn new(kind: OperationKind, side: i64, plane: [i64; 2], depths: [i64; 2]) -> Case {
+        let taps = if kind == OperationKind::Convolution { depths[0] } else { 1 };
+        let weights = if kind.has_weights() { (side * side * taps * depths[1]) as u64 } else { 0 };
+        let kernel = NpuOperation { kernel: [side; 2], block_depth: 0, constant_bytes: weights, ..plain(kind, depths) };
         Case { kernel, plane, layout: Layout::Nhwc }
     }
 
@@ -76,7 +66,7 @@ impl Case {
             &StripeOperation {
                 kernel: &self.kernel,
                 input,
-                second: self.kernel.primitive.is_binary().then_some(input),
+                second: self.kernel.kind.is_binary().then_some(input),
                 output: slab(self.kernel.ofm_depth),
                 padding: [self.kernel.kernel[0] / 2; 4],
                 constants: Home::Constants,
@@ -92,36 +82,36 @@ impl Case {
 #[test]
 fn what_takes_too_long_has_no_cost() {
     let mut unit = unit();
-    let pooling = Case::new(Primitive::MaxPool, 1, [16, 16], [16, 16]);
-    unit.engines[0].rates = [Some((1, 1 << 16)); Primitive::COUNT];
+    let pooling = Case::new(OperationKind::MaxPool, 1, [16, 16], [16, 16]);
+    unit.engines[0].rates = [Some((1, 1 << 16)); OperationKind::COUNT];
     unit.engines[0].granule = [1, 1, 1, 1 << 8];
     assert_eq!(pooling.cycles(&unit), 16 * 16 * (1 << 8) * (1 << 16));
     unit.engines[0].granule = [1 << 10, 1 << 10, 1, 1];
     assert!(pooling.cost(&unit).is_none());
     unit.engines[0].granule = [1 << 16; 4];
-    let convolution = Case::new(Primitive::Convolution, 3, [16, 16], [16, 16]);
+    let convolution = Case::new(OperationKind::Convolution, 3, [16, 16], [16, 16]);
     assert!([pooling, convolution].iter().all(|case| case.cost(&unit).is_none()));
 }
 
 #[test]
 fn work_is_rounded_up_to_granules_and_to_whole_cycles() {
     let mut unit = unit();
-    let convolution = Case::new(Primitive::Convolution, 3, [5, 6], [3, 5]);
+    let convolution = Case::new(OperationKind::Convolution, 3, [5, 6], [3, 5]);
     assert_eq!(convolution.cycles(&unit), 5 * 6 * 3 * 5 * 9);
     unit.engines[0].granule = [4, 2, 4, 8];
     assert_eq!(convolution.cycles(&unit), 8 * 6 * 4 * 8 * 9);
-    unit.engines[0].rates = [Some((7, 2)); Primitive::COUNT];
+    unit.engines[0].rates = [Some((7, 2)); OperationKind::COUNT];
     assert_eq!(convolution.cycles(&unit), (8 * 6 * 4 * 8 * 9 * 2u64).div_ceil(7));
     // Without weights across channels, input channels and their granule have no part in the work.
-    for (primitive, side) in [(Primitive::Depthwise, 3), (Primitive::MaxPool, 3), (Primitive::Add, 1)] {
+    for (kind, side) in [(OperationKind::Depthwise, 3), (OperationKind::MaxPool, 3), (OperationKind::Add, 1)] {
         let work = 8 * 6 * 8 * (side * side) as u64;
-        assert_eq!(Case::new(primitive, side, [5, 6], [5, 5]).cycles(&unit), (work * 2).div_ceil(7));
+        assert_eq!(Case::new(kind, side, [5, 6], [5, 5]).cycles(&unit), (work * 2).div_ceil(7));
     }
 }
 
 #[test]
 fn an_operation_is_bound_by_work_or_by_a_memory_where_a_dma_engine_moves_its_data() {
-    let case = Case::new(Primitive::Convolution, 1, [4, 4], [8, 2]);
+    let case = Case::new(OperationKind::Convolution, 1, [4, 4], [8, 2]);
     let (work, moved) = (4 * 4 * 8 * 2, 4 * 4 * 8 + 4 * 4 * 2);
     let mut unit = unit();
     unit.arena.bytes_per_cycle = (1, 1);
@@ -137,7 +127,7 @@ fn an_operation_is_bound_by_work_or_by_a_memory_where_a_dma_engine_moves_its_dat
 
 #[test]
 fn equal_memories_are_one() {
-    let case = Case::new(Primitive::Convolution, 1, [4, 4], [8, 8]);
+    let case = Case::new(OperationKind::Convolution, 1, [4, 4], [8, 8]);
     let mut unit = unit();
     unit.arena.bytes_per_cycle = (1, 8);
     unit.constants = Port { name: "another".into(), ..unit.arena.clone() };
@@ -147,16 +137,16 @@ fn equal_memories_are_one() {
 }
 
 #[test]
-fn a_primitive_runs_on_the_engine_that_is_quickest_at_it() {
+fn a_kind_runs_on_the_engine_that_is_quickest_at_it() {
     let mut unit = unit();
-    let convolution = Case::new(Primitive::Convolution, 1, [4, 4], [4, 4]);
-    unit.engines.push(engine([Some((4, 1)), None, None, None, None]));
+    let convolution = Case::new(OperationKind::Convolution, 1, [4, 4], [4, 4]);
+    unit.engines.push(convolver((4, 1)));
     assert_eq!(convolution.cycles(&unit), 4 * 4 * 4 * 4 / 4);
     unit.engines[1].operation_cycles = 1000;
     assert_eq!(convolution.cycles(&unit), 4 * 4 * 4 * 4);
     unit.engines.remove(0);
     assert_eq!(convolution.cycles(&unit), 1000 + 4 * 4 * 4 * 4 / 4);
-    assert_eq!(Case::new(Primitive::Add, 1, [4, 4], [4, 4]).cost(&unit), None);
+    assert_eq!(Case::new(OperationKind::Add, 1, [4, 4], [4, 4]).cost(&unit), None);
 }
 
 #[test]
@@ -164,7 +154,7 @@ fn tiles_fit_the_buffer_and_each_block_costs_an_instruction() {
     let mut unit = unit();
     unit.engines[0].instruction_cycles = 100;
     unit.engines[0].operation_cycles = 7;
-    let case = Case::new(Primitive::Convolution, 1, [8, 8], [16, 16]);
+    let case = Case::new(OperationKind::Convolution, 1, [8, 8], [16, 16]);
     let whole = 2 * 8 * 8 * 16 + 16 * 16;
     unit.buffer_bytes = Some(whole);
     let work = 8 * 8 * 16 * 16;
@@ -185,7 +175,7 @@ fn tiles_fit_the_buffer_and_each_block_costs_an_instruction() {
 fn blocks_read_their_windows_and_what_does_not_stay_in_the_buffer_again() {
     let mut unit = unit();
     unit.arena.bytes_per_cycle = (1, 1024);
-    let case = Case::new(Primitive::Depthwise, 3, [8, 1], [16, 16]);
+    let case = Case::new(OperationKind::Depthwise, 3, [8, 1], [16, 16]);
     // A column of eight rows in two blocks: five rows each, of which one is the neighbour's and one padding.
     unit.engines[0].granule[3] = 16;
     unit.buffer_bytes = Some((5 + 4) * 16 + 9 * 16);
@@ -193,7 +183,7 @@ fn blocks_read_their_windows_and_what_does_not_stay_in_the_buffer_again() {
     assert_eq!((cost.cycles, cost.block), (1024 * (5 + 5 + 8) * 16, [4, 1, 16]));
     unit.engines[0].granule[3] = 1;
     // Neither the plane nor the weights fit: the input comes for each of them, or they do for each half of the plane.
-    let convolution = Case::new(Primitive::Convolution, 1, [8, 1], [16, 16]);
+    let convolution = Case::new(OperationKind::Convolution, 1, [8, 1], [16, 16]);
     unit.buffer_bytes = Some(4 * 16 + 4 * 4 + 16 * 4);
     let once = 1024 * 2 * 8 * 16;
     assert_eq!(convolution.cycles(&unit), once);
@@ -206,7 +196,7 @@ fn runs_are_rounded_up_to_bursts() {
     let mut unit = unit();
     unit.arena.bytes_per_cycle = (1, 64);
     unit.arena.burst_bytes = 64;
-    let mut case = Case::new(Primitive::MaxPool, 1, [3, 5], [32, 32]);
+    let mut case = Case::new(OperationKind::MaxPool, 1, [3, 5], [32, 32]);
     assert_eq!(case.cycles(&unit), 64 * 2 * 3 * 192); // a row is 160 bytes
     case.layout = Layout::Nhcwb16;
     assert_eq!(case.cycles(&unit), 64 * 2 * 3 * 2 * 128); // a row of a brick is 80
@@ -228,8 +218,8 @@ fn a_copy_takes_the_slower_memory_or_both() {
 /// A convolution and a depthwise convolution on 16x16x16.
 fn pair(unit: DescribedUnit) -> CascaderGraph {
     let mut net = Network::new([16, 16], 16);
-    let middle = net.window(INPUT, Primitive::Convolution, 3, 1, 16);
-    let last = net.window(middle, Primitive::Depthwise, 3, 1, 16);
+    let middle = net.window(INPUT, OperationKind::Convolution, 3, 1, 16);
+    let last = net.window(middle, OperationKind::Depthwise, 3, 1, 16);
     CascaderGraph { device: Device { unit: Unit::Described(unit) }, ..net.finish(last) }
 }
 
@@ -258,7 +248,7 @@ fn staged(graph: &CascaderGraph) -> Program {
 
 fn step_cycles(step: &Step) -> u64 {
     match step {
-        Step::Copy { cycles, .. } => *cycles,
+        Step::Copy { cycles, .. } | Step::LoadTable { cycles, .. } => *cycles,
         Step::Stripe(stripe) => stripe.cost.cycles,
         Step::Call { .. } => 0,
     }
@@ -291,16 +281,16 @@ fn copies_run_beside_operations_only_with_a_dma_engine() {
 fn engines_run_beside_each_other_where_the_bytes_allow_it() {
     let two = |in_flight| DescribedUnit {
         engines: vec![
-            engine([Some((16, 1)), None, None, None, None]),
-            engine([None, Some((1, 1)), Some((1, 1)), Some((1, 1)), Some((1, 1))]),
+            convolver((16, 1)),
+            engine(OperationKind::ALL.map(|kind| (kind != OperationKind::Convolution).then_some((1, 1)))),
         ],
         dma: Some(Dma { start_cycles: 0, in_flight }),
         ..unit()
     };
     let fork = |unit| {
         let mut net = Network::new([16, 16], 16);
-        let left = net.window(INPUT, Primitive::Convolution, 1, 1, 16);
-        let right = net.window(INPUT, Primitive::Depthwise, 3, 1, 16);
+        let left = net.window(INPUT, OperationKind::Convolution, 1, 1, 16);
+        let right = net.window(INPUT, OperationKind::Depthwise, 3, 1, 16);
         let sum = net.add(left, right);
         CascaderGraph { device: Device { unit: Unit::Described(unit) }, ..net.finish(sum) }
     };
@@ -341,7 +331,7 @@ fn descriptions_without_sense_are_named() {
             u.spill = Some(Spill { from_bytes: 1, memory: memory("dram", (0, 1)) });
         }),
         ("buffer_bytes is 0", |u| u.buffer_bytes = Some(0)),
-        ("engines[0].rates of 'engine' is empty", |u| u.engines[0].rates = [None; Primitive::COUNT]),
+        ("engines[0].rates of 'engine' is empty", |u| u.engines[0].rates = [None; OperationKind::COUNT]),
         ("engines[0].rates of 'engine' is 1/0", |u| u.engines[0].rates[2] = Some((1, 0))),
         ("engines[0].granule of 'engine' has 0", |u| u.engines[0].granule[3] = 0),
         ("dma.in_flight is 0", |u| u.dma = Some(Dma { start_cycles: 0, in_flight: 0 })),
@@ -363,12 +353,8 @@ fn whole_networks_are_planned_and_proved() {
         spill: Some(Spill { from_bytes: 256 << 10, memory: memory("dram", (4, 1)) }),
         buffer_bytes: Some(64 << 10),
         engines: vec![
-            Engine {
-                granule: [1, 16, 16, 16],
-                instruction_cycles: 50,
-                ..engine([Some((1024, 1)), None, None, None, None])
-            },
-            engine([Some((32, 1)); Primitive::COUNT]),
+            Engine { granule: [1, 16, 16, 16], instruction_cycles: 50, ..convolver((1024, 1)) },
+            engine([Some((32, 1)); OperationKind::COUNT]),
         ],
         ..unit()
     };

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use crate::model::graph::{CascaderGraph, Input, Layout};
 use crate::model::ids::BufferId;
-use crate::model::operation::{NpuOperation, Primitive};
+use crate::model::operation::NpuOperation;
 use crate::model::program::{Stripe, View};
 
 /// Most jobs that the hardware looks back over.
@@ -116,9 +116,11 @@ impl<'a> Recent<'a> {
             }
             let written = self.written(before, count - 1 - left);
             let stripe = next.stripe;
-            return stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.piece)).any(|(view, input)| {
+            let reads = stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.piece)).enumerate();
+            return reads.into_iter().any(|(operand, (view, input))| {
                 let same = view.buffer == before.stripe.output.buffer;
-                same && (!self.graph.is_aligned(input) || self.read(next, kernel, (view, input), job).meets(&written))
+                let read = || self.read(next, kernel, (operand, view, input), job);
+                same && (!self.graph.is_aligned(input) || read().meets(&written))
             });
         }
         false
@@ -136,21 +138,27 @@ impl<'a> Recent<'a> {
         Box3::new(spans, layout, first, (origin[2], origin[2] + stripe.cost.block[2]))
     }
 
-    fn read(&self, cut: &Cut, kernel: &NpuOperation, (view, input): (&View, &Input), job: i64) -> Box3 {
+    fn read(&self, cut: &Cut, kernel: &NpuOperation, (operand, view, input): (usize, &View, &Input), job: i64) -> Box3 {
         let jobs = jobs(kernel);
         let (stripe, origin) = (cut.stripe, cut.origin(job / jobs));
         let spans = [0, 1].map(|axis| {
             let extent = stripe.output.region.spans[axis].len();
             let end = (origin[axis] + stripe.cost.block[axis]).min(extent);
             let (before, region) = (stripe.padding[axis], view.region.spans[axis]);
-            let from = (origin[axis] * kernel.stride[axis] - before).max(0);
-            let to = ((end - 1) * kernel.stride[axis] - before + kernel.dilated(axis)).min(region.len());
+            if kernel.is_repeated(operand, axis) {
+                return (region.start, region.end);
+            }
+            // The last one of an enlarged input is the one that its row or column stands for.
+            let factor = if operand == 0 { kernel.upscale.factor() } else { 1 };
+            let from = (origin[axis] * kernel.stride[axis] - before).max(0) / factor;
+            let last = (end - 1) * kernel.stride[axis] - before + kernel.dilated(axis) - 1;
+            let to = (last.div_euclid(factor) + 1).min(region.len());
             (region.start + from, region.start + to.max(from))
         });
-        let depth = if kernel.primitive == Primitive::Convolution {
+        let depth = if kernel.kind.reads_whole_depth() {
             IFM_BLOCK_DEPTH
         } else {
-            kernel.channels_read(stripe.piece)
+            kernel.piece(stripe.piece).operand(operand).1
         };
         let layout = self.graph.tensors[input.tensor].layout;
         Box3::new(spans, layout, input.first_channel, (job % jobs * depth, (job % jobs + 1) * depth))
@@ -159,9 +167,10 @@ impl<'a> Recent<'a> {
 
 /// Jobs of a block.
 fn jobs(kernel: &NpuOperation) -> i64 {
-    match kernel.primitive {
-        Primitive::Convolution => (kernel.ifm_depth + IFM_BLOCK_DEPTH - 1) / IFM_BLOCK_DEPTH,
-        _ => 1,
+    if kernel.kind.reads_whole_depth() {
+        (kernel.ifm_depth + IFM_BLOCK_DEPTH - 1) / IFM_BLOCK_DEPTH
+    } else {
+        1
     }
 }
 
@@ -169,6 +178,7 @@ fn jobs(kernel: &NpuOperation) -> i64 {
 mod tests {
     use super::*;
     use crate::cost::Costs;
+    use crate::model::operation::OperationKind;
     use crate::model::program::Step;
     use crate::proposals::uncascaded;
     use crate::schedule::interleave::interleave;
@@ -179,7 +189,7 @@ mod tests {
         let mut net = Network::new(plane, 16);
         let mut t = INPUT;
         for _ in 0..layers {
-            t = net.window(t, Primitive::Convolution, 1, 1, 16);
+            t = net.window(t, OperationKind::Convolution, 1, 1, 16);
         }
         let graph = net.finish(t);
         let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");

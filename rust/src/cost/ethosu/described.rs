@@ -2,11 +2,13 @@
 //!
 //! Owns this translation. Knows no cost and chooses nothing.
 
-use crate::model::operation::{Block, Home, Layout, Primitive, Slab, StripeOperation};
+use crate::model::operation::{
+    self as model, Block, Element, Home, Layout, OperationKind, SecondOperand, Slab, StripeOperation,
+};
 use crate::npu::arithmetic::Rounding;
 use crate::npu::feature_map::{self, ElementType, FeatureMap};
 use crate::npu::operation::{
-    self, Activation, Elementwise, Function, KernelKind, Operand2, OperandScaling, ShramLayout, Stream, Window,
+    self, Activation, Elementwise, Function, KernelKind, Operand2, OperandScaling, ShramLayout, Stream, Upscale, Window,
 };
 use crate::npu::timing::system::CONSTANTS_REGION;
 
@@ -14,27 +16,23 @@ use crate::npu::timing::system::CONSTANTS_REGION;
 pub const ARENA_REGION: usize = 1;
 /// Bytes of a channel's scale record.
 const SCALE_BYTES: u64 = 10;
-const INT8: ElementType = ElementType { bits: 8, signed: true };
 
 /// An operation in the simulator's terms. Addresses, zero points and scales have no part in its cost.
 pub fn described(op: &StripeOperation, block: Block) -> operation::Kernel {
     let kernel = op.kernel;
-    let kind = match kernel.primitive {
-        Primitive::Convolution => KernelKind::Conv,
-        Primitive::Depthwise => KernelKind::Depthwise,
-        Primitive::AveragePool => KernelKind::AveragePool,
-        Primitive::MaxPool => KernelKind::MaxPool,
-        Primitive::Add => KernelKind::Elementwise(Elementwise::Add),
-    };
     let stream = |length: u64| Stream { region: home_region(op.constants), base: 0, length: length as usize };
     let scale_bytes = (SCALE_BYTES * kernel.ofm_depth as u64).min(kernel.constant_bytes);
-    let weighted = kernel.primitive.has_weights();
+    let weighted = kernel.kind.has_weights();
     operation::Kernel {
-        kind,
-        ifm: map("IFM", &op.input, kernel.ifm_depth),
-        ifm2: op.second.as_ref().map(|slab| Operand2::Map(map("IFM2", slab, kernel.ifm_depth))),
+        kind: kind(kernel.kind),
+        ifm: map("IFM", &op.input, kernel.operand(0)),
+        ifm2: match (kernel.second, &op.second) {
+            (SecondOperand::Scalar(_), _) => Some(Operand2::Scalar(0)),
+            (_, Some(slab)) => Some(Operand2::Map(map("IFM2", slab, kernel.operand(1)))),
+            (_, None) => None,
+        },
         swap_operands: false,
-        ofm: map("OFM", &op.output, kernel.ofm_depth),
+        ofm: map("OFM", &op.output, (kernel.ofm, kernel.ofm_depth)),
         window: window(op),
         block: block_of(block),
         part_kernel: kernel.part_kernel,
@@ -42,18 +40,51 @@ pub fn described(op: &StripeOperation, block: Block) -> operation::Kernel {
         weights: if weighted { vec![stream(kernel.constant_bytes - scale_bytes)] } else { Vec::new() },
         scales: if weighted { vec![stream(scale_bytes)] } else { Vec::new() },
         scale: None,
-        rounding: Rounding::Double,
+        rounding: match kernel.rounding {
+            model::Rounding::Tfl => Rounding::Double,
+            model::Rounding::Natural => Rounding::Natural,
+            model::Rounding::Truncate => Rounding::Truncate,
+        },
         operands: OperandScaling::None,
         activation: Activation {
-            function: Function::Clamp,
+            function: match kernel.function {
+                model::Function::Clamp => Function::Clamp,
+                model::Function::Tanh => Function::Tanh,
+                model::Function::Sigmoid => Function::Sigmoid,
+                model::Function::Table(_) => Function::Table(0),
+            },
             forced_range: None,
-            min: INT8.min() + i64::from(kernel.clamped),
-            max: INT8.max(),
+            min: element(kernel.ofm).min() + i64::from(kernel.clamped),
+            max: element(kernel.ofm).max(),
         },
-        accumulator_bits: 32,
+        accumulator_bits: if kernel.kind.is_elementwise() { 32 } else { kernel.accumulator_bits },
         shram: ShramLayout { ifm_end: 0, accumulator_start: 0, ifm2_start: None },
         blockdep: 0,
     }
+}
+
+fn kind(kind: OperationKind) -> KernelKind {
+    match kind {
+        OperationKind::Convolution => KernelKind::Conv,
+        OperationKind::Depthwise => KernelKind::Depthwise,
+        OperationKind::AveragePool => KernelKind::AveragePool,
+        OperationKind::MaxPool => KernelKind::MaxPool,
+        OperationKind::SumOverDepth => KernelKind::ReduceSum,
+        OperationKind::Mul => KernelKind::Elementwise(Elementwise::Mul),
+        OperationKind::Add => KernelKind::Elementwise(Elementwise::Add),
+        OperationKind::Sub => KernelKind::Elementwise(Elementwise::Sub),
+        OperationKind::Minimum => KernelKind::Elementwise(Elementwise::Min),
+        OperationKind::Maximum => KernelKind::Elementwise(Elementwise::Max),
+        OperationKind::LeakyRelu => KernelKind::Elementwise(Elementwise::LeakyRelu),
+        OperationKind::Abs => KernelKind::Elementwise(Elementwise::Abs),
+        OperationKind::Clz => KernelKind::Elementwise(Elementwise::Clz),
+        OperationKind::Shr => KernelKind::Elementwise(Elementwise::Shr),
+        OperationKind::Shl => KernelKind::Elementwise(Elementwise::Shl),
+    }
+}
+
+fn element(Element { bits, signed }: Element) -> ElementType {
+    ElementType { bits, signed }
 }
 
 fn home_region(home: Home) -> usize {
@@ -63,11 +94,11 @@ fn home_region(home: Home) -> usize {
     }
 }
 
-fn map(name: &'static str, slab: &Slab, depth: i64) -> FeatureMap {
+fn map(name: &'static str, slab: &Slab, (of, depth): (Element, i64)) -> FeatureMap {
     let [height, width] = slab.plane.map(|extent| extent as u32);
     let (layout, stride_x) = match slab.layout {
         Layout::Nhwc => (feature_map::Layout::Nhwc, slab.pixel_bytes as i64),
-        Layout::Nhcwb16 => (feature_map::Layout::Nhcwb16, 16),
+        Layout::Nhcwb16 => (feature_map::Layout::Nhcwb16, 16 * of.bytes()),
     };
     FeatureMap {
         name,
@@ -75,7 +106,7 @@ fn map(name: &'static str, slab: &Slab, depth: i64) -> FeatureMap {
         height,
         width,
         depth: depth as u32,
-        element: INT8,
+        element: element(of),
         layout,
         zero_point: 0,
         bases: [0; 4],
@@ -90,7 +121,7 @@ fn map(name: &'static str, slab: &Slab, depth: i64) -> FeatureMap {
 
 fn window(op: &StripeOperation) -> Window {
     let kernel = op.kernel;
-    if kernel.primitive == Primitive::Add {
+    if kernel.kind.is_elementwise() {
         return Window::UNIT;
     }
     let [height, width] = kernel.kernel.map(|extent| extent as u32);
@@ -108,7 +139,11 @@ fn window(op: &StripeOperation) -> Window {
         pad_left,
         pad_bottom,
         pad_right,
-        ..Window::UNIT
+        upscale: match kernel.upscale {
+            model::Upscale::None => Upscale::None,
+            model::Upscale::Nearest => Upscale::Nearest,
+            model::Upscale::Zeros => Upscale::Zeros,
+        },
     }
 }
 

@@ -40,7 +40,7 @@ pub fn floor(npu: &EthosU, op: &StripeOperation) -> Option<LowerBound> {
         dense: fewest(|floor| floor.dense),
         output: fewest(|floor| floor.output),
         in_one_piece,
-        planes: if op.kernel.primitive.has_weights() { planes(npu, op) } else { Vec::new() },
+        planes: if op.kernel.kind.has_weights() { planes(npu, op) } else { Vec::new() },
     })
 }
 

@@ -16,4 +16,4 @@ mod tests;
 mod weight_orders;
 
 pub use lower_bound::floor;
-pub use operation_cost::{best_block, choose_encoding, copy_cost};
+pub use operation_cost::{best_block, choose_encoding, copy_cost, table_cost};

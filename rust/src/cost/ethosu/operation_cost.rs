@@ -52,6 +52,11 @@ pub fn copy_cost(npu: &EthosU, bytes: u64) -> DmaCost {
     DmaCost::of(bytes, Some(CONSTANTS_REGION), Some(ARENA_REGION), &npu.system, &npu.rules)
 }
 
+/// The cost of a copy of a table from the constants into the shared buffer.
+pub fn table_cost(npu: &EthosU, bytes: u64) -> DmaCost {
+    DmaCost::of(bytes, Some(CONSTANTS_REGION), None, &npu.system, &npu.rules)
+}
+
 /// The cheapest block of the kernel's own depth; None if no block fits SHRAM.
 ///
 /// Among blocks that count as equally fast, the one is best that a copy beside it slows down least; ties go to the

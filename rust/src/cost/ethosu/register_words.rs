@@ -5,8 +5,8 @@
 
 use smallvec::SmallVec;
 
-use crate::model::ids::{PartId, Piece};
-use crate::model::operation::{Layout, NpuOperation, Primitive};
+use crate::model::ids::{PartId, Piece, TableId};
+use crate::model::operation::{Layout, NpuOperation, OperationKind};
 use crate::model::program::{Stripe, View};
 
 /// A feature map's registers: up to four tiles where a box wraps in its buffer.
@@ -23,7 +23,7 @@ pub struct Surface {
 }
 
 impl Surface {
-    /// Channels `[first, end)` of a view of a buffer at `offset`; `pixel_bytes` are those of all channels.
+    /// Bytes `[first, end)` of each pixel of a view of a buffer at `offset`; `pixel_bytes` are those of all channels.
     pub fn new(view: &View, offset: u64, pixel_bytes: u64, layout: Layout, [first, end]: [i64; 2]) -> Surface {
         let (skipped, depth) = (first as u64, (end - first) as u64);
         let extent = view.region.spans.map(|span| span.len() as u64);
@@ -126,7 +126,7 @@ impl Image {
         let [rows, columns] = output.extent;
         let block = stripe.cost.block.map(|extent| extent as u64);
         let padding = stripe.padding.map(|rows| rows as u64);
-        let precision = u64::from(kernel.primitive.has_weights());
+        let precision = u64::from(kernel.kind.has_weights());
         let shape = [rows, columns, kernel.ifm_depth as u64, kernel.ofm_depth as u64, precision, u64::from(blockdep)];
         for (slot, value) in shape.into_iter().chain(block).chain(padding).enumerate() {
             self.set(SHAPE + slot, value, 1);
@@ -151,9 +151,19 @@ impl Image {
         self.words
     }
 
+    /// Set the registers of a copy of a table; returns the words that takes.
+    pub fn table(&mut self, table: TableId, to: u64, bytes: u64) -> u64 {
+        self.words = 0;
+        self.set(COPY, 1 << 61 | u64::from(table.0), 2);
+        self.set(COPY + 1, to, 2);
+        self.set(COPY + 2, bytes, 2);
+        self.set(COPY + 3, 1, 2);
+        self.words
+    }
+
     fn window(&mut self, kernel: &NpuOperation, banks: [u32; 2]) {
         let order = u64::from(kernel.part_kernel) << 32 | (kernel.stride[0] << 16 | kernel.stride[1]) as u64;
-        if kernel.primitive != Primitive::Add {
+        if !kernel.kind.is_elementwise() {
             self.set(WINDOW, kernel.dilated(0) as u64, 1);
             self.set(WINDOW + 1, kernel.dilated(1) as u64, 1);
             self.set(WINDOW + 2, order, 1);
@@ -165,8 +175,8 @@ impl Image {
     fn constants(&mut self, kernel: &NpuOperation, stripe: &Stripe, staged: Option<u64>) {
         self.set(SCALES, 0, STEADY_WORDS);
         let scale = u64::from(stripe.part.0);
-        match kernel.primitive {
-            Primitive::Convolution | Primitive::Depthwise => {
+        match kernel.kind {
+            OperationKind::Convolution | OperationKind::Depthwise => {
                 let id = identity(stripe.part, stripe.piece);
                 self.set(CONSTANTS, u64::from(staged.is_some()), 2);
                 self.set(CONSTANTS + 1, staged.unwrap_or(id), 2);
@@ -174,12 +184,12 @@ impl Image {
                 self.set(CONSTANTS + 3, kernel.constant_bytes, 2);
                 self.set(CONSTANTS + 4, kernel.ofm_depth as u64, 2);
             }
-            Primitive::AveragePool => self.set(SCALES + 1, scale, 2),
-            Primitive::Add => {
+            OperationKind::MaxPool => {}
+            OperationKind::Add | OperationKind::Sub => {
                 self.set(SCALES + 1, scale, 2);
                 self.set(SCALES + 2, scale, 4);
             }
-            Primitive::MaxPool => {}
+            _ => self.set(SCALES + 1, scale, 2),
         }
     }
 

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::cost::ethosu::block_dependency::Recent;
-use crate::cost::ethosu::operation_cost::{copy_cost, planned, Planned};
+use crate::cost::ethosu::operation_cost::{copy_cost, planned, table_cost, Planned};
 use crate::cost::ethosu::register_words::{Image, Surface};
-use crate::model::device::{EthosU, KERNELS_IN_FLIGHT};
+use crate::model::device::{EthosU, LookUpArea, KERNELS_IN_FLIGHT};
 use crate::model::graph::CascaderGraph;
-use crate::model::ids::{BufferId, IdVec, PartId, Piece, TensorId};
-use crate::model::operation::{Block, NpuOperation, Source};
+use crate::model::ids::{BufferId, IdVec, PartId, Piece, TableId, TensorId};
+use crate::model::operation::{Block, LookUpTable, NpuOperation, Source};
 use crate::model::program::{ByteRange, Program, Step, Stripe, View};
 use crate::npu::timing::kernel::KernelCost;
 use crate::npu::timing::schedule::play;
@@ -23,6 +23,9 @@ use crate::util::hashing::Table;
 
 /// Transfers that a kernel may have to wait for, on U55 and U65.
 const COPIES_IN_FLIGHT: [usize; 2] = [1, 2];
+
+/// Where the slots of tables are taken to begin among the addresses of the arena.
+const LOOK_UP_AREA: u64 = 1 << 48;
 
 /// Exact costs known so far, by geometry; for one graph.
 #[derive(Debug, Default)]
@@ -87,6 +90,7 @@ pub fn cycles(
             for step in run {
                 match step {
                     Step::Copy { part, buffer, piece, .. } => stream.copy(*part, *buffer, *piece),
+                    Step::LoadTable { table, slot, .. } => stream.table(*table, *slot),
                     Step::Stripe(stripe) => stream.stripe(stripe),
                     Step::Call { .. } => {}
                 }
@@ -107,6 +111,8 @@ struct Stream<'a> {
     words: u64,
     kernels: Vec<Touched>,
     copies: Vec<ByteRange>,
+    /// Tables that are loaded, and where.
+    tables: Vec<(TableId, ByteRange)>,
     recent: Recent<'a>,
     image: Image,
 }
@@ -131,6 +137,7 @@ impl<'a> Stream<'a> {
             words,
             kernels: Vec::new(),
             copies: Vec::new(),
+            tables: Vec::new(),
             recent: Recent::new(graph),
             image: Image::default(),
         }
@@ -147,6 +154,25 @@ impl<'a> Stream<'a> {
         let offset = self.offsets[buffer];
         let range = (offset, offset + bytes);
         self.words += self.image.copy((part, piece), offset, bytes);
+        let npu = self.npu;
+        let cost = self.memo.copies.entry(bytes).or_insert_with(|| Arc::new(copy_cost(npu, bytes)));
+        let cost = Arc::clone(cost);
+        self.transfer(range, cost);
+    }
+
+    /// A table into its slots, which lie behind all addresses of the arena.
+    fn table(&mut self, table: LookUpTable, slot: u32) {
+        let first = LOOK_UP_AREA + u64::from(slot) * LookUpArea::SLOT_BYTES;
+        let range = (first, first + table.bytes);
+        self.tables.retain(|(_, other)| other.1 <= range.0 || range.1 <= other.0);
+        self.tables.push((table.id, range));
+        self.words += self.image.table(table.id, first, table.bytes);
+        let cost = Arc::new(table_cost(self.npu, table.bytes));
+        self.transfer(range, cost);
+    }
+
+    /// A transfer to where `range` is, once no kernel in flight touches that.
+    fn transfer(&mut self, range: ByteRange, cost: Arc<DmaCost>) {
         // The last kernel that meets the copy, and with it all before, must have ended.
         if let Some(index) = self.kernels.iter().rposition(|touched| touched.meets(range)) {
             let outstanding = self.kernels.len() - 1 - index;
@@ -157,10 +183,7 @@ impl<'a> Stream<'a> {
             self.copies.remove(0);
         }
         self.copies.push(range);
-        let npu = self.npu;
-        let cost = self.memo.copies.entry(bytes).or_insert_with(|| Arc::new(copy_cost(npu, bytes)));
-        let action = Action::Dma(Arc::clone(cost));
-        self.push(action);
+        self.push(Action::Dma(cost));
     }
 
     fn stripe(&mut self, stripe: &'a Stripe) {
@@ -187,16 +210,28 @@ impl<'a> Stream<'a> {
     fn registers(&mut self, kernel: &NpuOperation, stripe: &Stripe, banks: [u32; 2], blockdep: u32) -> Touched {
         let mut touched = Touched::default();
         let reads = stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.piece));
-        let depth = kernel.channels_read(stripe.piece);
-        let read = |first: i64| [first, first + depth];
+        let read = |operand: usize, first: i64| {
+            let (element, depth) = kernel.piece(stripe.piece).operand(operand);
+            [first, first + depth].map(|channel| channel * element.bytes())
+        };
         let inputs: SmallVec<[Surface; 2]> = reads
-            .map(|(view, input)| self.surface(view, input.tensor, input.pixel_bytes, read(input.first_channel)))
+            .enumerate()
+            .map(|(operand, (view, input))| {
+                self.surface(view, input.tensor, input.pixel_bytes, read(operand, input.first_channel))
+            })
             .collect();
         let made = self.graph.output(stripe.part);
-        let (pixel_bytes, channels) = (self.graph.tensors[made].pixel_bytes, kernel.channels(stripe.piece));
-        let output = self.surface(&stripe.output, made, pixel_bytes, channels);
+        let pixel_bytes = self.graph.tensors[made].pixel_bytes;
+        let written = kernel.channels(stripe.piece).map(|channel| channel * kernel.ofm.bytes());
+        let output = self.surface(&stripe.output, made, pixel_bytes, written);
         for surface in inputs.iter().chain([&output]) {
             touched.ranges.extend(surface.ranges());
+        }
+        let table = kernel.table().and_then(|table| self.tables.iter().find(|(id, _)| *id == table.id));
+        touched.ranges.extend(table.map(|&(_, range)| range));
+        // Its buffers may lie where tables do.
+        if kernel.table().is_none() && self.npu.accelerator.reserved_banks == 0 {
+            touched.ranges.push((LOOK_UP_AREA, LOOK_UP_AREA + LookUpArea::SLOTS as u64 * LookUpArea::SLOT_BYTES));
         }
         let staged = stripe.constants.map(|buffer| self.offsets[buffer]);
         if let (Some(offset), Some(buffer)) = (staged, stripe.constants) {

@@ -7,11 +7,17 @@ use super::described::described;
 use super::floor;
 use super::operation_cost::{acceptable, beside_copies, best_block, planned};
 use crate::model::device::{EthosU, Unit};
-use crate::model::operation::{Home, Layout, NpuOperation, Primitive, Slab, StripeOperation};
+use crate::model::ids::TableId;
+use crate::model::operation::{
+    Element, Function, Home, Layout, LookUpTable, NpuOperation, OperationKind, SecondOperand, Slab, StripeOperation,
+    Upscale,
+};
+use crate::npu::operation::Operand2;
 use crate::npu::shram;
 use crate::npu::timing::kernel::Costing;
 use crate::npu::timing::System;
 use crate::testing::networks::device;
+use crate::testing::networks::plain;
 
 fn npu() -> EthosU {
     match device().unit {
@@ -20,34 +26,32 @@ fn npu() -> EthosU {
     }
 }
 
-fn kernel(primitive: Primitive, size: i64, [ifm_depth, ofm_depth]: [i64; 2]) -> NpuOperation {
-    let weights = if primitive == Primitive::Convolution { ifm_depth * ofm_depth } else { ofm_depth };
+fn kernel(kind: OperationKind, size: i64, [ifm_depth, ofm_depth]: [i64; 2]) -> NpuOperation {
+    let weights = if kind == OperationKind::Convolution { ifm_depth * ofm_depth } else { ofm_depth };
     NpuOperation {
-        primitive,
         kernel: [size; 2],
-        stride: [1; 2],
-        dilation: [1; 2],
-        ifm_depth,
-        ofm_depth,
         clamped: true,
-        offsets: [0; 5],
-        part_kernel: false,
         block_depth: 16,
-        constant_bytes: if primitive.has_weights() { (weights * size * size + 10 * ofm_depth) as u64 } else { 0 },
-        staged: None,
-        sliced: None,
-        joined: Vec::new(),
+        constant_bytes: if kind.has_weights() { (weights * size * size + 10 * ofm_depth) as u64 } else { 0 },
+        ..plain(kind, [ifm_depth, ofm_depth])
     }
 }
 
 fn op<'a>(kernel: &'a NpuOperation, plane: [i64; 2], layout: Layout, constants: Home) -> StripeOperation<'a> {
-    let slab = |plane: [i64; 2], depth: i64| Slab { plane, layout, pixel_bytes: depth as u64 };
-    let read = slab(plane.map(|extent| extent + kernel.kernel[0] - 1), kernel.ifm_depth);
+    let slab = |plane: [i64; 2], layout, (element, depth): (Element, i64)| Slab {
+        plane,
+        layout,
+        pixel_bytes: (depth * element.bytes()) as u64,
+    };
+    let second = || {
+        let plane = [0, 1].map(|axis| if kernel.is_repeated(1, axis) { 1 } else { plane[axis] });
+        slab(plane, if kernel.is_repeated(1, 2) { Layout::Nhwc } else { layout }, kernel.operand(1))
+    };
     StripeOperation {
         kernel,
-        input: read,
-        second: kernel.primitive.is_binary().then_some(read),
-        output: slab(plane, kernel.ofm_depth),
+        input: slab(plane.map(|extent| extent + kernel.kernel[0] - 1), layout, kernel.operand(0)),
+        second: (kernel.inputs() > 1).then(second),
+        output: slab(plane, layout, (kernel.ofm, kernel.ofm_depth)),
         padding: [0; 4],
         constants,
     }
@@ -55,21 +59,21 @@ fn op<'a>(kernel: &'a NpuOperation, plane: [i64; 2], layout: Layout, constants: 
 
 #[test]
 fn weights_read_in_place_cost_flash_time_for_each_spatial_block() {
-    let kernel = NpuOperation { block_depth: 64, ..kernel(Primitive::Convolution, 1, [512, 512]) };
+    let kernel = NpuOperation { block_depth: 64, ..kernel(OperationKind::Convolution, 1, [512, 512]) };
     let in_place = planned(&npu(), &op(&kernel, [14, 14], Layout::Nhwc, Home::Constants), [8, 8, 64]);
     assert!(in_place.cost.alone.ceil() >= 4 * kernel.constant_bytes);
 }
 
 #[test]
 fn bricks_spare_the_arena_short_runs() {
-    let kernel = NpuOperation { block_depth: 32, ..kernel(Primitive::Convolution, 1, [64, 64]) };
+    let kernel = NpuOperation { block_depth: 32, ..kernel(OperationKind::Convolution, 1, [64, 64]) };
     let alone = |layout| planned(&npu(), &op(&kernel, [28, 28], layout, Home::Arena), [8, 14, 32]).cost.alone;
     assert!(alone(Layout::Nhcwb16) < alone(Layout::Nhwc));
 }
 
 #[test]
 fn blocks_that_overflow_shram_are_refused() {
-    let kernel = NpuOperation { block_depth: 128, ..kernel(Primitive::Convolution, 7, [64, 128]) };
+    let kernel = NpuOperation { block_depth: 128, ..kernel(OperationKind::Convolution, 7, [64, 128]) };
     let op = op(&kernel, [64, 64], Layout::Nhwc, Home::Constants);
     let [height, width, _] = best_block(&npu(), &op).expect("a small block fits").block;
     assert!(shram::fits(&described(&op, [height, width, 128]), npu().accelerator));
@@ -81,7 +85,7 @@ fn blocks_that_overflow_shram_are_refused() {
 #[test]
 fn copies_slow_down_kernels_that_keep_the_arena_busy() {
     let cost = |npu: &EthosU, size: i64, depths: [i64; 2], plane: [i64; 2]| {
-        let kernel = NpuOperation { block_depth: 64, ..kernel(Primitive::Convolution, size, depths) };
+        let kernel = NpuOperation { block_depth: 64, ..kernel(OperationKind::Convolution, size, depths) };
         best_block(npu, &op(&kernel, plane, Layout::Nhcwb16, Home::Arena)).expect("a block fits")
     };
     let busy = cost(&npu(), 1, [512, 512], [14, 14]);
@@ -93,6 +97,58 @@ fn copies_slow_down_kernels_that_keep_the_arena_busy() {
     one.system = System::of_two(one.system.ports()[0].clone(), one.system.ports()[0].clone()).expect("one memory");
     let alone = cost(&one, 1, [512, 512], [14, 14]);
     assert_eq!(alone.beside_copies, alone.cycles);
+}
+
+/// A kind of operation with bits of its input and output, whether it looks its results up, and how its second operand is
+/// repeated, or that it is a scalar.
+fn figures() -> impl Strategy<Value = (OperationKind, [u32; 2], bool, Option<[bool; 3]>)> {
+    let kinds: Vec<OperationKind> =
+        OperationKind::ALL.into_iter().filter(|&kind| kind != OperationKind::SumOverDepth).collect();
+    let widths = (prop::sample::select(vec![8u32, 16, 32]), prop::sample::select(vec![8u32, 16, 32]));
+    let broadcast = prop::option::of(any::<[bool; 3]>());
+    (prop::sample::select(kinds), widths, any::<bool>(), broadcast).prop_map(
+        |(kind, (ifm, ofm), looks_up, broadcast)| {
+            (kind, [if kind.is_elementwise() { ifm } else { ifm.min(16) }, ofm], looks_up, broadcast)
+        },
+    )
+}
+
+fn with(whole: NpuOperation, [ifm, ofm]: [u32; 2], looks_up: bool, broadcast: Option<[bool; 3]>) -> NpuOperation {
+    let element = |bits| Element { bits, signed: true };
+    let second = match (whole.kind.is_binary(), broadcast) {
+        (false, _) => SecondOperand::None,
+        (true, None) => SecondOperand::Scalar(element(ifm)),
+        (true, Some(broadcast)) => SecondOperand::Map { element: element(ifm), broadcast },
+    };
+    let table = LookUpTable { id: TableId(0), bytes: 256 };
+    NpuOperation {
+        ifm: element(ifm),
+        ofm: element(ofm),
+        second,
+        function: if looks_up { Function::Table(table) } else { Function::Clamp },
+        accumulator_bits: if ifm == 16 && whole.kind.has_weights() { 40 } else { 32 },
+        ..whole
+    }
+}
+
+#[test]
+fn every_figure_of_an_operation_is_told_to_the_referee() {
+    let of = |op: &NpuOperation| described(&self::op(op, [8, 8], Layout::Nhwc, Home::Arena), [8, 8, 16]);
+    let kinds: Vec<_> = OperationKind::ALL.map(|kind| of(&plain(kind, [16, 16])).kind).into();
+    assert!((0..kinds.len()).all(|at| !kinds[..at].contains(&kinds[at])), "two kinds are one: {kinds:?}");
+    let banks = |op: &NpuOperation| shram::banks(&of(op), npu().accelerator);
+    let add = plain(OperationKind::Add, [16, 16]);
+    let wide = with(add.clone(), [32, 32], false, Some([false; 3]));
+    assert!(banks(&wide)[0] > banks(&add)[0] && banks(&add)[1] > 0);
+    assert_eq!(banks(&with(add.clone(), [8, 8], false, None))[1], 0);
+    let repeated = of(&with(add.clone(), [16, 32], true, Some([true, false, true])));
+    let Some(Operand2::Map(second)) = &repeated.ifm2 else { panic!("a second map") };
+    assert_eq!((second.height, second.width, second.depth, second.element.bits), (1, 8, 1, 16));
+    assert!(repeated.uses_table() && repeated.ofm.element.bits == 32);
+    let doubled = NpuOperation { upscale: Upscale::Zeros, ..plain(OperationKind::Convolution, [16, 16]) };
+    assert_eq!(of(&doubled).window.upscale, crate::npu::operation::Upscale::Zeros);
+    let deep = with(plain(OperationKind::Convolution, [16, 16]), [16, 16], false, None);
+    assert_eq!((of(&deep).accumulator_bits, of(&deep).ifm.element.bits), (40, 16));
 }
 
 /// Cut an extent where `cuts` say, as far as they lie inside.
@@ -107,20 +163,19 @@ proptest! {
     /// Stripes, bands and slices, each with any order and block, take together what no cutting goes below.
     #[test]
     fn however_an_operation_is_cut_it_takes_its_floor(
-        what in prop::sample::select(vec![
-            Primitive::Convolution, Primitive::Depthwise, Primitive::AveragePool, Primitive::MaxPool, Primitive::Add,
-        ]),
+        (what, bits, looks_up, broadcast) in figures(),
         (size, depths, plane) in (1i64..5, (1i64..6, 1i64..6), (1i64..30, 1i64..30)),
         cuts in prop::collection::vec(0i64..1000, 3 * 2),
         block in (1i64..=8, 1i64..=8, 1i64..=4), (bricks, staged, part_kernel) in (any::<bool>(), any::<bool>(), any::<bool>()),
     ) {
-        let depths = [16 * depths.0, if what == Primitive::Convolution { 16 * depths.1 } else { 16 * depths.0 }];
-        let whole = kernel(what, if what == Primitive::Add { 1 } else { size }, depths);
+        let depths = [16 * depths.0, if what == OperationKind::Convolution { 16 * depths.1 } else { 16 * depths.0 }];
+        let size = if what.is_elementwise() { 1 } else { size };
+        let whole = with(kernel(what, size, depths), bits, looks_up, broadcast);
         let layout = if bricks { Layout::Nhcwb16 } else { Layout::Nhwc };
         let home = if staged { Home::Arena } else { Home::Constants };
         let npu = npu();
         let floor = floor(&npu, &op(&whole, [plane.0, plane.1], layout, home)).expect("a block fits");
-        let slices = if what == Primitive::Convolution { pieces(depths[1] / 16, &cuts[4..]) } else { vec![depths[1] / 16] };
+        let slices = if what == OperationKind::Convolution { pieces(depths[1] / 16, &cuts[4..]) } else { vec![depths[1] / 16] };
         let mut sum = 0;
         for &height in &pieces(plane.0, &cuts[..2]) {
             for &width in &pieces(plane.1, &cuts[2..4]) {
@@ -145,13 +200,12 @@ proptest! {
     /// the fastest, none leaves more room to copies, and of those that leave as much none is faster, or as fast and larger.
     #[test]
     fn the_best_block_is_the_best_of_all(
-        what in prop::sample::select(vec![
-            Primitive::Convolution, Primitive::Depthwise, Primitive::AveragePool, Primitive::MaxPool, Primitive::Add,
-        ]),
+        (what, bits, looks_up, broadcast) in figures(),
         size in 1i64..6, depths in (1i64..6, 1i64..6), plane in (1i64..40, 1i64..40), bricks: bool, staged: bool,
     ) {
-        let depths = [16 * depths.0, if what == Primitive::Convolution { 16 * depths.1 } else { 16 * depths.0 }];
-        let kernel = kernel(what, if what == Primitive::Add { 1 } else { size }, depths);
+        let depths = [16 * depths.0, if what == OperationKind::Convolution { 16 * depths.1 } else { 16 * depths.0 }];
+        let size = if what.is_elementwise() { 1 } else { size };
+        let kernel = with(kernel(what, size, depths), bits, looks_up, broadcast);
         let layout = if bricks { Layout::Nhcwb16 } else { Layout::Nhwc };
         let op = op(&kernel, [plane.0, plane.1], layout, if staged { Home::Arena } else { Home::Constants });
         let npu = npu();

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::blocks::{round_up, MAX_BLOCK};
 use crate::model::device::EthosU;
-use crate::model::operation::{NpuOperation, Primitive, WeightOrder};
+use crate::model::operation::{NpuOperation, OperationKind, WeightOrder};
 
 /// Depths that split an OFM are multiples of this.
 const SPLIT_DEPTH: i64 = 16;
@@ -23,6 +23,6 @@ pub fn orders(npu: &EthosU, kernel: &NpuOperation) -> impl Iterator<Item = Weigh
     };
     let mut depths: SmallVec<[i64; 12]> = [8, 16, 32, 48, 64, 96, 128, whole].into_iter().filter(fits).collect();
     depths.dedup();
-    let part_kernel_first: &[bool] = if kernel.primitive == Primitive::Convolution { &[false, true] } else { &[false] };
+    let part_kernel_first: &[bool] = if kernel.kind == OperationKind::Convolution { &[false, true] } else { &[false] };
     part_kernel_first.iter().flat_map(move |&first| depths.clone().into_iter().map(move |depth| (depth, first)))
 }

@@ -53,6 +53,11 @@ pub fn too_many(message: String, value: impl TryInto<u64>, limit: impl TryInto<u
     })
 }
 
+/// Figures of an operation that contradict each other, or that no operation has.
+pub fn impossible(message: impl Into<String>) -> PyErr {
+    raised(message.into(), "operation", |_| Ok(()))
+}
+
 /// Lengths of an operation, of which some are none.
 pub fn no_extent(message: String, value: impl for<'py> IntoPyObject<'py>) -> PyErr {
     raised(message, "extent", |set| {
@@ -70,7 +75,7 @@ impl From<GraphError> for PyErr {
                 set.set_item("value", tensor.0)?;
                 set.set_item("limit", count)
             }),
-            GraphError::WeightOrder { tensor, fault, part } => raised(message, "order", |set| {
+            GraphError::Order { tensor, fault, part } => raised(message, "order", |set| {
                 set.set_item("part", part)?;
                 set.set_item("tensor", tensor)?;
                 set.set_item("value", fault)
@@ -88,6 +93,10 @@ impl From<GraphError> for PyErr {
             GraphError::View { tensor, part, fault } => raised(message, "view", |set| {
                 set.set_item("part", part)?;
                 set.set_item("tensor", tensor)?;
+                set.set_item("value", fault)
+            }),
+            GraphError::Operation { part, fault } => raised(message, "operation", |set| {
+                set.set_item("part", part)?;
                 set.set_item("value", fault)
             }),
             GraphError::Empty { tensor } => raised(message, "empty", |set| set.set_item("tensor", tensor)),
@@ -191,6 +200,18 @@ impl From<Complaint> for PyErr {
                 set.set_item("buffer", buffer.0)?;
                 set.set_item("value", size_bytes)?;
                 set.set_item("expected", needed_bytes)
+            }),
+            Complaint::Halved { step, part, y, x } => raised(message, "halved", |set| {
+                at(set, step, part)?;
+                set.set_item("pixel", (y, x))
+            }),
+            Complaint::Slot { step, part, bytes, slot } => raised(message, "slot", |set| {
+                at(set, step, part)?;
+                set.set_item("value", (slot, bytes))
+            }),
+            Complaint::Unloaded { step, part, table } => raised(message, "unloaded", |set| {
+                at(set, step, part)?;
+                set.set_item("value", table.0)
             }),
             Complaint::Unstaged { step, part } => raised(message, "unstaged", |set| at(set, step, part)),
         }

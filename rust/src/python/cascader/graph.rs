@@ -1,4 +1,4 @@
-//! Parts, tensors and kernels as Python describes them, made into the core's graph.
+//! Parts and tensors as Python describes them, made into the core's graph.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -7,82 +7,12 @@ use pyo3::IntoPyObjectExt;
 use std::sync::Arc;
 
 use super::error;
+use super::operation::OperationSpec;
 use crate::model::graph;
 use crate::model::ids::{IdVec, PartId, TensorId};
-use crate::model::operation::{Encoding, NpuOperation, Sliced};
 use crate::propagator::Propagator;
-use crate::python::devices::{primitive_of, DeviceSpec};
+use crate::python::devices::DeviceSpec;
 use crate::python::pickling::class;
-
-#[derive(FromPyObject)]
-pub struct KernelSpec {
-    primitive: String,
-    kernel: [i64; 2],
-    stride: [i64; 2],
-    dilation: [i64; 2],
-    ifm_depth: i64,
-    ofm_depth: i64,
-    clamped: bool,
-    offsets: [i64; 5],
-    part_kernel: bool,
-    block_depth: i64,
-    constant_bytes: u64,
-    staged: Option<EncodingSpec>,
-    sliced: Option<SlicedSpec>,
-    joined: Vec<KernelSpec>,
-}
-
-#[derive(FromPyObject)]
-struct EncodingSpec {
-    block_depth: i64,
-    part_kernel: bool,
-    bytes: u64,
-}
-
-#[derive(FromPyObject)]
-struct SlicedSpec {
-    depth: i64,
-    block_depth: i64,
-    part_kernel: bool,
-    bytes: Vec<u64>,
-}
-
-impl KernelSpec {
-    /// The core's kernel.
-    pub fn build(&self) -> PyResult<NpuOperation> {
-        let unknown = || error::unknown("primitive", &self.primitive, &[]);
-        let extents = [self.kernel, self.stride, self.dilation, [self.ifm_depth, self.ofm_depth]];
-        if extents.iter().flatten().any(|&extent| extent < 1) {
-            let fault = "the extents, strides, dilations and depths of a kernel are at least 1, not";
-            return Err(error::no_extent(format!("{fault} {extents:?}"), extents.concat()));
-        }
-        Ok(NpuOperation {
-            primitive: primitive_of(&self.primitive).ok_or_else(unknown)?,
-            kernel: self.kernel,
-            stride: self.stride,
-            dilation: self.dilation,
-            ifm_depth: self.ifm_depth,
-            ofm_depth: self.ofm_depth,
-            clamped: self.clamped,
-            offsets: self.offsets,
-            part_kernel: self.part_kernel,
-            block_depth: self.block_depth,
-            constant_bytes: self.constant_bytes,
-            staged: self.staged.as_ref().map(|staged| Encoding {
-                block_depth: staged.block_depth,
-                part_kernel: staged.part_kernel,
-                bytes: staged.bytes,
-            }),
-            sliced: self.sliced.as_ref().map(|sliced| Sliced {
-                depth: sliced.depth,
-                block_depth: sliced.block_depth,
-                part_kernel: sliced.part_kernel,
-                bytes: sliced.bytes.clone(),
-            }),
-            joined: self.joined.iter().map(KernelSpec::build).collect::<PyResult<_>>()?,
-        })
-    }
-}
 
 #[derive(FromPyObject)]
 struct TensorSpec {
@@ -99,12 +29,17 @@ pub struct PropagatorSpec {
     transform: [[i64; 5]; 4],
     strides: [[i64; 4]; 4],
     offset: [i64; 4],
+    denominators: [i64; 4],
 }
 
 impl PropagatorSpec {
     /// The core's propagator.
-    pub fn build(&self) -> Propagator {
-        Propagator::new(self.transform, self.strides, self.offset)
+    pub fn build(&self) -> PyResult<Propagator> {
+        if self.denominators.iter().any(|&by| by < 1) {
+            let fault = format!("the denominators of a propagator are at least 1, not {:?}", self.denominators);
+            return Err(error::no_extent(fault, self.denominators));
+        }
+        Ok(Propagator::new(self.transform, self.strides, self.offset).divided_by(self.denominators))
     }
 }
 
@@ -118,15 +53,10 @@ struct InputSpec {
 }
 
 impl InputSpec {
-    fn build(&self) -> graph::Input {
+    fn build(&self) -> PyResult<graph::Input> {
         let InputSpec { tensor, plane, pixel_bytes, first_channel, .. } = *self;
-        graph::Input {
-            tensor: TensorId(tensor),
-            propagator: self.propagator.build(),
-            plane,
-            pixel_bytes,
-            first_channel,
-        }
+        let propagator = self.propagator.build()?;
+        Ok(graph::Input { tensor: TensorId(tensor), propagator, plane, pixel_bytes, first_channel })
     }
 }
 
@@ -135,7 +65,7 @@ struct PartSpec {
     name: String,
     inputs: Vec<InputSpec>,
     outputs: Vec<u32>,
-    kernel: Option<KernelSpec>,
+    kernel: Option<OperationSpec>,
     workspace_bytes: u64,
 }
 
@@ -227,7 +157,7 @@ pub fn layout_of(name: &str) -> PyResult<graph::Layout> {
 }
 
 fn build_part(spec: PartSpec) -> PyResult<graph::Part> {
-    let inputs = spec.inputs.iter().map(InputSpec::build).collect();
+    let inputs = spec.inputs.iter().map(InputSpec::build).collect::<PyResult<_>>()?;
     let work = match spec.kernel {
         Some(kernel) => graph::Work::Npu(Box::new(kernel.build()?)),
         None => graph::Work::Opaque { workspace_bytes: spec.workspace_bytes },

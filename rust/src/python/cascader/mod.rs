@@ -1,11 +1,12 @@
 //! Python face of the scheduler: Python's problem dataclasses become owned graphs, results become frozen classes.
 //!
-//! `graph`, `plan` and `program` say what crosses, `search` and `arrangement` what is asked of them, `error` what is
-//! raised; here are the questions about a single Part.
+//! `graph`, `operation`, `plan` and `program` say what crosses, `search` and `arrangement` what is asked of them, `error`
+//! what is raised; here are the questions about a single Part.
 
 mod arrangement;
 mod error;
 mod graph;
+mod operation;
 mod plan;
 pub(super) mod program;
 mod search;
@@ -18,7 +19,8 @@ use crate::cost::{choose_encoding, floor};
 use crate::model::ids::{Id, PartId};
 use crate::model::operation::{LowerBound, WeightOrder};
 use crate::python::pickling::class;
-use graph::{layout_of, CascaderGraph, KernelSpec, PropagatorSpec};
+use graph::{layout_of, CascaderGraph, PropagatorSpec};
+use operation::OperationSpec;
 
 /// How constants are encoded: OFM block depth, and part-kernel-first or not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -53,7 +55,7 @@ impl From<WeightOrder> for PyWeightOrder {
 #[pyfunction]
 fn choose_weight_encoding(
     device: DeviceSpec<'_>,
-    kernel: KernelSpec,
+    kernel: OperationSpec,
     plane: [i64; 2],
     layouts: (String, String),
 ) -> PyResult<Option<(PyWeightOrder, PyWeightOrder)>> {
@@ -107,9 +109,9 @@ fn part_floor(graph: &CascaderGraph, part: u32) -> PyResult<Option<PartFloor>> {
 
 /// Input stripe shape and start of a propagator, before clamping.
 #[pyfunction]
-fn propagate(propagator: PropagatorSpec, shape: [i64; 4], start: [i64; 4]) -> ([i64; 4], [i64; 4]) {
-    let propagator = propagator.build();
-    (propagator.shape(shape), propagator.start(start))
+fn propagate(propagator: PropagatorSpec, shape: [i64; 4], start: [i64; 4]) -> PyResult<([i64; 4], [i64; 4])> {
+    let [shape, start] = propagator.build()?.stripe(shape, start);
+    Ok((shape, start))
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -181,6 +181,31 @@ impl PyCopyConstants {
     }
 }
 
+/// DMA of a table into the NPU's area for tables.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[pyclass(frozen, eq, hash, get_all, name = "LoadTable", module = "ethoscade._core", skip_from_py_object)]
+pub struct PyLoadTable {
+    stage: u32,
+    slot: u32,
+    cycles: u64,
+}
+
+#[pymethods]
+impl PyLoadTable {
+    #[new]
+    #[pyo3(signature = (stage, slot, cycles=0))]
+    fn new(stage: u32, slot: u32, cycles: u64) -> PyLoadTable {
+        PyLoadTable { stage, slot, cycles }
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (u32, u32, u64)) {
+        (class::<PyLoadTable>(py), (self.stage, self.slot, self.cycles))
+    }
+    fn __repr__(&self) -> String {
+        let PyLoadTable { stage, slot, cycles } = self;
+        format!("LoadTable(stage={stage}, slot={slot}, cycles={cycles})")
+    }
+}
+
 /// A graph operator on the CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[pyclass(frozen, eq, hash, get_all, name = "CallOperator", module = "ethoscade._core", skip_from_py_object)]
@@ -372,6 +397,7 @@ impl PyProgram {
 enum PyStep<'py> {
     Stripe(Bound<'py, PyStripe>),
     Copy(Bound<'py, PyCopyConstants>),
+    Table(Bound<'py, PyLoadTable>),
     Call(Bound<'py, PyCallOperator>),
 }
 
@@ -397,6 +423,10 @@ fn to_step<'py>(py: Python<'py>, graph: &CascaderGraph, step: &Step) -> PyResult
             let (stage, slice) = (graph.part_numbers[*part], piece.map(|piece| piece.0));
             let copy = PyCopyConstants { stage, buffer: buffer.0, slice, cycles: *cycles };
             PyStep::Copy(Bound::new(py, copy)?)
+        }
+        Step::LoadTable { part, slot, cycles, .. } => {
+            let table = PyLoadTable { stage: graph.part_numbers[*part], slot: *slot, cycles: *cycles };
+            PyStep::Table(Bound::new(py, table)?)
         }
         Step::Stripe(stripe) => PyStep::Stripe(Bound::new(py, to_stripe(graph, stripe))?),
         Step::Call { part, workspace } => {
@@ -494,6 +524,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PySlab>()?;
     module.add_class::<PyStripe>()?;
     module.add_class::<PyCopyConstants>()?;
+    module.add_class::<PyLoadTable>()?;
     module.add_class::<PyCallOperator>()?;
     module.add_class::<PyLiveWindow>()?;
     module.add_class::<PyProgramBuffer>()?;

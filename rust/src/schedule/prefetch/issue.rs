@@ -11,7 +11,7 @@
 //! - Invariant: `live_j` never exceeds the limit, or what it was before copies were issued early.
 //! - Cost: one pass over the kernels, and for each copy one over the slots from `reserved_i` to `u_i`.
 //!
-//! Owns both queues. The latest starts are `latest_start`'s; where there is room is told by a `Memory`.
+//! A kernel takes the load of its table along. Owns both queues. The latest starts are `latest_start`'s; where there is room is told by a `Memory`.
 
 use crate::model::device::KERNELS_IN_FLIGHT;
 use crate::model::graph::aligned;
@@ -35,6 +35,8 @@ pub struct Issuer {
     pub others: Vec<usize>,
     /// What each of the others takes; None for operators on the CPU.
     pub loads: Vec<Option<Load>>,
+    /// Cycles of the tables that are loaded right before each of the others; 0 for none.
+    pub tables: Vec<u64>,
     /// Bytes in use at each of the others while every copy stands right before its first use.
     pub live: Vec<u64>,
     /// First slot of the NPU run that each of the others belongs to.
@@ -64,13 +66,17 @@ impl Issuer {
     pub fn new(program: &Program) -> Issuer {
         let mut issuer = Issuer::default();
         let live = live_bytes(program);
-        let mut run = 0;
+        let (mut run, mut table) = (0, 0);
         for (index, step) in program.steps.iter().enumerate() {
             let slot = issuer.others.len();
             match step {
                 &Step::Copy { buffer, cycles, .. } => {
                     let bytes = aligned(program.buffers[buffer].size_bytes);
                     issuer.copies.push(Copy { step: index, buffer, user: slot, bytes, cycles });
+                    continue;
+                }
+                Step::LoadTable { cycles, .. } => {
+                    table = *cycles;
                     continue;
                 }
                 Step::Stripe(stripe) => issuer.loads.push(Some(Load::of(stripe))),
@@ -80,6 +86,7 @@ impl Issuer {
                 }
             }
             issuer.others.push(index);
+            issuer.tables.push(std::mem::take(&mut table));
             issuer.live.push(live[index]);
             issuer.run.push(run.min(slot));
         }
@@ -116,6 +123,9 @@ impl Issuer {
                 ready[copy.user] = Some(clock.copy(copy.cycles, slot - reserved));
                 places.push(IssueSlot { slot, reserved });
                 next = None;
+            }
+            if self.tables[slot] > 0 {
+                ready[slot] = Some(clock.table(self.tables[slot]));
             }
             match load {
                 Some(load) => clock.kernel(*load, ready[slot]),

@@ -9,7 +9,7 @@ mod issue;
 mod latest_start;
 
 use crate::model::graph::{aligned, CascaderGraph};
-use crate::model::program::{Placement, Program};
+use crate::model::program::{Placement, Program, Step};
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::lifetimes::set_lifetimes;
 use holes::{Arena, Holes};
@@ -53,6 +53,9 @@ fn issue_at(graph: &CascaderGraph, program: &mut Program, issuer: &Issuer, place
             order.push(copy.step);
         }
         moved.push(order.len() as u32);
+        // The load of a table stays right before the kernel that waits for it.
+        let load = step.checked_sub(1).filter(|&load| matches!(program.steps[load], Step::LoadTable { .. }));
+        order.extend(load);
         order.push(step);
     }
     program.steps = order.into_iter().map(|step| program.steps[step].clone()).collect();
@@ -212,7 +215,7 @@ mod tests {
     use crate::cost::Costs;
     use crate::model::device::KERNELS_IN_FLIGHT;
     use crate::model::ids::PartId;
-    use crate::model::operation::Primitive;
+    use crate::model::operation::OperationKind;
     use crate::model::plan::{Plan, Staging};
     use crate::model::program::Step;
     use crate::proposals::uncascaded;
@@ -290,11 +293,11 @@ mod tests {
         let mut net = Network::new([64, 64], 16);
         let mut t = INPUT;
         for _ in 0..24 {
-            t = net.window(t, Primitive::Convolution, 3, 1, 16);
+            t = net.window(t, OperationKind::Convolution, 3, 1, 16);
         }
-        t = net.window(t, Primitive::Convolution, 3, 8, 16);
+        t = net.window(t, OperationKind::Convolution, 3, 8, 16);
         for depth in [512, 512, 512] {
-            t = net.window(t, Primitive::Convolution, 1, 1, depth);
+            t = net.window(t, OperationKind::Convolution, 1, 1, depth);
         }
         net.finish(t)
     }
@@ -329,7 +332,7 @@ mod tests {
             fast.steps.iter().position(|step| match step {
                 Step::Copy { part, .. } => copy && *part == wanted,
                 Step::Stripe(stripe) => !copy && stripe.part == wanted,
-                Step::Call { .. } => false,
+                Step::Call { .. } | Step::LoadTable { .. } => false,
             })
         };
         let (copy, user) = (of(last, true).expect("a copy"), of(last, false).expect("a kernel"));

@@ -1,0 +1,177 @@
+//! Tables of results in the look-up area of an NPU: loaded right before the stripes that use them, where they are not there
+//! already.
+//!
+//! Owns which table lies where. What is looked up again last makes way for others. Every NPU run starts with an empty
+//! area, and where the area is not apart from the buffers of kernels, one that looks nothing up leaves none of it.
+
+use std::collections::VecDeque;
+
+use crate::cost::table_cycles;
+use crate::model::device::LookUpArea;
+use crate::model::graph::CascaderGraph;
+use crate::model::ids::TableId;
+use crate::model::operation::{LookUpTable, NpuOperation};
+use crate::model::program::Step;
+use crate::util::hashing::Table;
+
+/// What a step does to the look-up area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// It looks results up.
+    LooksUp(LookUpTable),
+    /// Nothing.
+    Spares,
+    /// It leaves nothing of it.
+    Empties,
+}
+
+/// Put loads of tables into the steps of a program that has none.
+pub fn load_tables(graph: &CascaderGraph, steps: &mut Vec<Step>) {
+    let Some(area) = graph.device.look_up_area() else { return };
+    let use_of = |step: &Step| match step {
+        Step::Stripe(stripe) => match graph.kernel(stripe.part).and_then(NpuOperation::table) {
+            Some(table) => Use::LooksUp(table),
+            None if area.is_apart => Use::Spares,
+            None => Use::Empties,
+        },
+        Step::Call { .. } => Use::Empties,
+        Step::Copy { .. } | Step::LoadTable { .. } => Use::Spares,
+    };
+    let uses: Vec<Use> = steps.iter().map(use_of).collect();
+    if !uses.iter().any(|of| matches!(of, Use::LooksUp(_))) {
+        return;
+    }
+    let slots = slots(&uses);
+    let mut found = Vec::with_capacity(steps.len());
+    for (step, (of, slot)) in steps.drain(..).zip(uses.into_iter().zip(slots)) {
+        if let (Step::Stripe(stripe), Use::LooksUp(table), Some(slot)) = (&step, of, slot) {
+            let cycles = table_cycles(&graph.device, table.bytes);
+            found.push(Step::LoadTable { part: stripe.part, table, slot, cycles });
+        }
+        found.push(step);
+    }
+    *steps = found;
+}
+
+/// For each use the slot into which its table is loaded ahead of it; None where it is there, or there is none.
+fn slots(uses: &[Use]) -> Vec<Option<u32>> {
+    let mut coming: Table<TableId, VecDeque<usize>> = Table::default();
+    for (index, of) in uses.iter().enumerate() {
+        if let Use::LooksUp(table) = of {
+            coming.entry(table.id).or_default().push_back(index);
+        }
+    }
+    let mut held = Held::default();
+    let slot = |of: &Use| match *of {
+        Use::Spares => None,
+        Use::Empties => {
+            held = Held::default();
+            None
+        }
+        Use::LooksUp(table) => {
+            coming.entry(table.id).or_default().pop_front();
+            let next = |id: TableId| coming.get(&id).and_then(|uses| uses.front()).copied();
+            (!held.slots.contains(&Some(table.id))).then(|| held.place(table, next))
+        }
+    };
+    uses.iter().map(slot).collect()
+}
+
+/// The table in each slot.
+#[derive(Default)]
+struct Held {
+    slots: [Option<TableId>; LookUpArea::SLOTS],
+}
+
+impl Held {
+    /// Put a table where those are that are looked up again last, by `next`, the first such place; returns its first slot.
+    fn place(&mut self, table: LookUpTable, next: impl Fn(TableId) -> Option<usize>) -> u32 {
+        let size = LookUpArea::slots_of(table.bytes);
+        let soonest = |first: &usize| {
+            let held = self.slots[*first..first + size].iter().flatten();
+            held.map(|&id| next(id).unwrap_or(usize::MAX - 1)).min().unwrap_or(usize::MAX)
+        };
+        let places = (0..LookUpArea::SLOTS).step_by(size);
+        let first = places.rev().max_by_key(soonest).unwrap_or(0);
+        // A table that loses a part is lost.
+        for lost in self.slots[first..first + size].to_vec().into_iter().flatten() {
+            self.slots.iter_mut().filter(|slot| **slot == Some(lost)).for_each(|slot| *slot = None);
+        }
+        self.slots[first..first + size].fill(Some(table.id));
+        first as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn table(id: u32, bytes: u64) -> Use {
+        Use::LooksUp(LookUpTable { id: TableId(id), bytes })
+    }
+
+    fn loads(uses: &[Use]) -> usize {
+        slots(uses).iter().flatten().count()
+    }
+
+    #[test]
+    fn eight_small_tables_are_loaded_once() {
+        let round = |count: u32| (0..24).map(|at| table(at % count, 256)).collect::<Vec<_>>();
+        assert_eq!(loads(&round(8)), 8);
+        assert!(loads(&round(9)) > 9);
+    }
+
+    #[test]
+    fn tables_take_slots_that_begin_at_multiples_of_their_size() {
+        let uses = [table(0, 256), table(1, 1024), table(2, 1024), table(0, 256), table(3, 2048), table(1, 1024)];
+        assert_eq!(slots(&uses), [Some(0), Some(4), Some(4), None, Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn nothing_is_left_behind_what_empties_the_area() {
+        let uses = [table(0, 256), Use::Spares, table(0, 256), Use::Empties, table(0, 256)];
+        assert_eq!(slots(&uses), [Some(0), None, None, None, Some(0)]);
+    }
+
+    /// The fewest loads of tables that take half of the area each, by trying every place.
+    fn fewest(uses: &[Use]) -> usize {
+        let mut states: HashMap<[Option<TableId>; 2], usize> = HashMap::from([([None; 2], 0)]);
+        for of in uses {
+            let mut next: HashMap<[Option<TableId>; 2], usize> = HashMap::new();
+            for (state, loads) in states {
+                let mut reach = |state, loads| {
+                    let known = next.entry(state).or_insert(loads);
+                    *known = loads.min(*known);
+                };
+                match of {
+                    Use::Empties => reach([None; 2], loads),
+                    Use::Spares => reach(state, loads),
+                    Use::LooksUp(table) if state.contains(&Some(table.id)) => reach(state, loads),
+                    Use::LooksUp(table) => {
+                        reach([Some(table.id), state[1]], loads + 1);
+                        reach([state[0], Some(table.id)], loads + 1);
+                    }
+                }
+            }
+            states = next;
+        }
+        states.into_values().min().unwrap_or(0)
+    }
+
+    proptest! {
+        #[test]
+        fn no_choice_loads_fewer(uses in prop::collection::vec(0u32..6, 0..20)) {
+            let use_of = |number| match number {
+                0 => Use::Empties,
+                1 => Use::Spares,
+                id => table(id, 1024),
+            };
+            let uses: Vec<Use> = uses.into_iter().map(use_of).collect();
+            prop_assert_eq!(loads(&uses), fewest(&uses));
+        }
+    }
+}
