@@ -15,7 +15,7 @@ Span = tuple[int, int]
 
 
 def network(seed: int) -> bytes:
-    """Windows on an image of rows of 64 bytes, some of whose outputs are added up later."""
+    """Windows on an image of rows of 64 bytes, some of whose outputs are added up later, or doubled once."""
     rng = np.random.default_rng(seed)
     builder = ModelBuilder("formulas", seed=seed)
     x = builder.input((1, int(rng.integers(6, 15)), 8, 8), name="input")
@@ -24,6 +24,8 @@ def network(seed: int) -> bytes:
         x = builder.conv2d(x, 8, int(rng.choice([1, 3, 5])))
         if rng.random() < 0.4:
             x, kept = builder.add(kept, x), x
+        elif rng.random() < 0.3 and x.shape[2] == 8:
+            x = kept = builder.resize_nearest(x, (2 * x.shape[1], 16), name="doubled")
     return builder.build()
 
 
@@ -31,8 +33,10 @@ def needed(problem: Problem, read: InputSpec, rows: Span) -> Span:
     """Rows of its input that a read wants for some rows of its output, which are not none."""
     s, o = read.propagator.strides[1][1], read.propagator.offset[1]
     t, c = read.propagator.transform[1][1], read.propagator.transform[1][4]
-    start = s * rows[0] + o
-    return max(0, start), min(problem.tensors[read.tensor].plane[0], start + t * (rows[1] - rows[0]) + c)
+    n = read.propagator.denominators[1]
+    first = s * rows[0] + o
+    last = first + t * (rows[1] - rows[0]) + c - 1
+    return max(0, first // n), min(problem.tensors[read.tensor].plane[0], last // n + 1)
 
 
 @dataclass
@@ -102,7 +106,8 @@ def test_programs_take_what_the_formulas_say(seed: int) -> None:
     problem = network_of(network(seed)).problem
     rng = np.random.default_rng(seed)
     last = len(problem.specs) - 1
-    stripes = [int(rng.integers(1, 7)) for _ in problem.specs]
+    even = [2 if spec.name == "doubled" else 1 for spec in problem.specs]
+    stripes = [int(rng.integers(1, 7)) * multiple for multiple in even]
     decisions: list[Decision] = [Split(part, "height", extent) for part, extent in enumerate(stripes)]
     for part in range(last):
         decisions += [ComputeAt(part, last, "height"), RollingBuffer(part, "height")]
@@ -110,15 +115,17 @@ def test_programs_take_what_the_formulas_say(seed: int) -> None:
 
     walk = Walk(problem, stripes)
     walk.make(last, walk.heights[last])
-    rolling = {
-        problem.tensors[spec.outputs[0]].name: 64 * walk.rows(part) for part, spec in enumerate(problem.specs[:-1])
-    }
+    line = {tensor.name: tensor.plane[1] * tensor.pixel_bytes for tensor in problem.tensors}
+    made = [problem.tensors[spec.outputs[0]].name for spec in problem.specs]
+    rolling = {name: line[name] * walk.rows(part) for part, name in enumerate(made[:-1])}
     sizes = {
         problem.tensors[problem.ids[buffer.tensor]].name: buffer.size_bytes
         for buffer in program.buffers
         if buffer.kind == "rolling" and buffer.tensor is not None
     }
     assert sizes == rolling
-    peak = max(sum(rolling[name] if rows < 0 else 64 * rows for name, rows in live.items()) for live in walk.births)
+    peak = max(
+        sum(rolling[name] if rows < 0 else line[name] * rows for name, rows in live.items()) for live in walk.births
+    )
     steps = range(len(program.steps))
     assert peak == max(sum(buffer.live_bytes(step) for buffer in program.buffers) for step in steps)
