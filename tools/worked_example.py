@@ -137,7 +137,7 @@ def layers_table(example: Example) -> str:
         assert kernel is not None
         before, after = (example.problem.tensors[t] for t in (spec.inputs[0].tensor, spec.outputs[0]))
         shapes = [f"{t.plane[0]} x {t.plane[1]} x {t.pixel_bytes}" for t in (before, after)]
-        size = f"{kernel.kernel[0]} x {kernel.kernel[1]} {kernel.primitive}"
+        size = f"{kernel.kernel[0]} x {kernel.kernel[1]} {kernel.kind}"
         row_bytes = after.plane[1] * after.pixel_bytes
         rows.append([f"`{spec.name}`", size, *shapes, row_bytes, f"{8 * row_bytes:,}", kernel.constant_bytes])
     head = ["layer", "kernel", "input", "output", "bytes of an output row", "of eight rows", "of constants"]
