@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from ethoscade.ir import (
@@ -24,6 +25,13 @@ from ethoscade.ir import (
     Tensor,
     Window,
 )
+from ethoscade.lowering import support
+from ethoscade.target import ACCELERATORS
+
+
+def on_npu(graph: Graph, op: Operator) -> bool:
+    """Whether an operator will run on an Ethos-U55-256."""
+    return support(graph, op, ACCELERATORS["ethos-u55-256"]) is None
 
 
 def quantisation(rng: np.random.Generator, dtype: DType) -> Quantisation:
@@ -148,6 +156,8 @@ class GraphMaker:
 
     def concatenate(self, parts: Sequence[int], axis: int = 3) -> int:
         first = self.tensors[parts[0]]
+        for part in parts:
+            self.tensors[part] = replace(self.tensors[part], quantisation=first.quantisation)
         extent = sum(self.tensors[part].shape[axis] for part in parts)
         out = self.tensor((*first.shape[:axis], extent, *first.shape[axis + 1 :]), first.quantisation)
         return self.op("CONCATENATION", parts, out, ConcatenationAttrs(axis))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +69,10 @@ class DType(enum.Enum):
         return int(info.min), int(info.max)
 
 
+EIGHT_BIT = (DType.INT8, DType.UINT8)
+"""The types that most kernels compute with."""
+
+
 class Activation(enum.Enum):
     """Activation fused into an operator (TFLite `ActivationFunctionType`)."""
 
@@ -119,6 +124,12 @@ class Tensor:
     def is_constant(self) -> bool:
         """Whether the value is known at compile time."""
         return self.data is not None
+
+    def constant(self) -> Array:
+        """The value of a constant. Raises `ModelFormatError` where there is none before the network runs."""
+        if self.data is None:
+            raise ModelFormatError(f"tensor '{self.name}' is not constant", tensor=self.name)
+        return self.data
 
     @property
     def size_bytes(self) -> int:
@@ -268,6 +279,9 @@ Attrs = (
 )
 
 
+_Class = TypeVar("_Class")
+
+
 @dataclass(frozen=True)
 class Operator:
     """One operator. `kind` is TFLite's builtin name (or a custom operator's code); an absent optional input is None.
@@ -291,6 +305,25 @@ class Operator:
     opaque: str | None = None
     intermediates: tuple[int, ...] = ()
 
+    def attributes(self, wanted: type[_Class]) -> _Class:
+        """`attrs` as the class that the operator's kind has. Raises `ModelFormatError` if they are of another."""
+        if not isinstance(self.attrs, wanted):
+            raise ModelFormatError(
+                f"operator '{self.name}' ({self.kind}) has attributes {self.attrs!r}; it takes {wanted.__name__}",
+                operator=self.name,
+                value=self.attrs,
+            )
+        return self.attrs
+
+    def input(self, place: int) -> int:
+        """The tensor index of the input at `place`. Raises `ModelFormatError` if it is absent."""
+        found = self.inputs[place] if place < len(self.inputs) else None
+        if found is None:
+            raise ModelFormatError(
+                f"operator '{self.name}' ({self.kind}) has no input {place}", operator=self.name, value=place
+            )
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:
@@ -307,6 +340,14 @@ class Graph:
     outputs: tuple[int, ...]
     source: bytes = field(default=b"", repr=False)
     metadata: Mapping[str, bytes] = field(default_factory=lambda: FrozenMap({}), repr=False)
+
+    def read(self, operator: Operator, place: int = 0) -> Tensor:
+        """The tensor that `operator` reads at `place`. Raises `ModelFormatError` if that input is absent."""
+        return self.tensors[operator.input(place)]
+
+    def made(self, operator: Operator, place: int = 0) -> Tensor:
+        """The tensor that `operator` writes at `place`."""
+        return self.tensors[operator.outputs[place]]
 
     def producer(self) -> dict[int, int]:
         """Tensor index to the index of the operator that makes it."""

@@ -51,6 +51,17 @@ def multiplier_and_shift(real: float) -> tuple[int, int]:
     return significand, shift
 
 
+def mean_multiplier(real: float, count: int) -> tuple[int, int]:
+    """Significand and shift by which MEAN multiplies the sum of `count` values: scaling by `real` and division in one.
+
+    The multiplier of `real` is first shifted left by the bits of `count`, as far as 32 bits and the exponent allow, and
+    then divided, rounding down.
+    """
+    significand, shift = multiplier_and_shift(real)
+    bits = min(count.bit_length() - 1, 32, 31 + shift)
+    return (significand << bits) // count, shift - bits
+
+
 def quantise_real(value: float, quantisation: Quantisation) -> int:
     """The stored integer nearest to the real `value`, not clamped: float32 quotient, rounded half away from zero."""
     quotient = float(np.float32(value) / np.float32(quantisation.scale))

@@ -9,6 +9,7 @@ import pytest
 from ethoscade.frontend import read_tflite
 from ethoscade.rewrites import simplify
 from ethoscade.target import ACCELERATORS
+from graphs import on_npu
 from npu import check_whole
 
 # Model and the fewest operators that may be left to the NPU.
@@ -39,5 +40,5 @@ def test_model(name: str) -> None:
     models = folder()
     if models is None or not (models / f"{name}.tflite").exists():
         pytest.skip("set ETHOSCADE_MODELS to the folder with the public models")
-    graph = simplify(read_tflite((models / f"{name}.tflite").read_bytes()))
+    graph = simplify(read_tflite((models / f"{name}.tflite").read_bytes()), on_npu)
     check_whole(graph, ACCELERATORS["ethos-u55-256"])

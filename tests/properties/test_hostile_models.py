@@ -13,6 +13,7 @@ from ethoscade.errors import EthoscadeError, ModelFormatError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
 from ethoscade.rewrites import simplify
+from graphs import on_npu
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from model_files import NO_MODELS, model_paths
@@ -56,7 +57,7 @@ VARIED = varied_file()
 def survive(data: bytes) -> Graph | None:
     """Read and simplify; None if that was refused properly."""
     try:
-        return simplify(read_tflite(data)).verify()
+        return simplify(read_tflite(data), on_npu).verify()
     except EthoscadeError as error:
         assert error.__cause__ is None, f"the safety net caught {error.__cause__!r}"  # noqa: PT017
         assert str(error)  # noqa: PT017

@@ -14,6 +14,7 @@ from ethoscade.judge import reference
 from ethoscade.judge.litert_models import acceptable, head
 from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import ModelBuilder
+from ethoscade.testing.real_operators import UNARY
 
 ACTIVATIONS = tuple(Activation)
 MEAN_AXES = ((1, 2), (1,), (2,), (3,), (1, 2, 3), (2, 3), (-1,))
@@ -132,6 +133,13 @@ def drawn_operator(kind: str, seed: int) -> bytes:
             b.split(x, [first, -1] if first < extent else [first], axis=axis)
     elif kind == "RELU":
         b.relu(x, activation=ACTIVATIONS[rng.integers(1, 4)], output=output)
+    elif kind in UNARY:
+        b.unary(kind, x, output=output)
+    elif kind == "RESIZE_NEAREST_NEIGHBOR":
+        size = tuple(int(n) for n in rng.integers(1, 40, 2))
+        b.resize_nearest(x, size, half_pixel_centers=bool(rng.random() < 0.5))
+    elif kind != "PAD":
+        raise AssertionError(f"nothing draws {kind}")
     else:
         amounts = [(0, 0), *((int(p), int(q)) for p, q in rng.integers(0, 4, (2, 2))), (0, int(rng.integers(0, 2)))]
         b.pad(x, amounts)

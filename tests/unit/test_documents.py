@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+from ethoscade.report import support
 from rooms import BELOW, RUST_BELOW, room
 from test_imports import PACKAGE, ROOT
 
@@ -117,3 +118,8 @@ def test_the_glossary_names_rooms_that_exist() -> None:
     for word, meaning, python, _ in rows(GLOSSARY):
         assert meaning.endswith("."), word
         assert not [name for name in re.findall(r"`([^`]+)`", python) if not (PACKAGE / name).exists()], word
+
+
+def test_the_page_of_operators_is_what_the_limits_say() -> None:
+    """After a change of limits: `ethoscade supported-ops --markdown > docs/support.md`."""
+    assert (ROOT / "docs" / "support.md").read_text(encoding="utf-8") == support.page()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ethoscade
 import numpy as np
 import pytest
 from ethoscade import memory
 from ethoscade.errors import ConfigError
 from ethoscade.frontend import read_tflite
+from ethoscade.ir import DType
+from ethoscade.judge import reference
+from ethoscade.judge.verification import random_inputs
 from ethoscade.pipeline import compiler
 from ethoscade.run.execution import run_artifact
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program
 from ethoscade.target import load_target
-from ethoscade.testing import networks
+from ethoscade.testing import ModelBuilder, networks
 
 
 def _smallest(model: bytes) -> tuple[compiler.Network, Program]:
@@ -72,3 +76,17 @@ def test_what_is_kept_and_pinned_stays_out_of_the_other_models_way() -> None:
         assert all(np.array_equal(alone[tensor], found[tensor]) for tensor in alone)
     with pytest.raises(ConfigError, match="no program has"):
         memory.place_programs(programs, pinned={"heard/nothing": 0})
+
+
+def test_a_reshape_of_floats_takes_no_bytes() -> None:
+    """It moves nothing, whatever the type: the image is the very bytes of the network's input."""
+    builder = ModelBuilder()
+    x = builder.reshape(builder.input((1, 64, 32), dtype=DType.FLOAT32), (1, 8, 8, 32))
+    builder.conv2d(builder.quantize(x), 8, 3)
+    compiled = ethoscade.compile(builder.build())
+    assert compiled.operators[0].kind == "RESHAPE" and compiled.sram_bytes == (4 + 1) * 64 * 32
+    found = read_tflite(builder.build())
+    inputs = random_inputs(found, 0)
+    (expected,) = reference.run(found, inputs).outputs.values()
+    (outputs,) = compiled.simulate(inputs).outputs.values()
+    np.testing.assert_array_equal(outputs.reshape(expected.shape), expected)

@@ -15,6 +15,7 @@ from ethoscade.judge.reference.windows import output_size, pad_spatial, seen, ta
 from ethoscade.judge.verification import random_inputs
 from ethoscade.quantised import activation_range, effective_scales, multiplier_and_shift, quantise_real
 from ethoscade.testing import ModelBuilder
+from ethoscade.testing.real_operators import UNARY
 from graphs import GraphMaker
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,9 +32,11 @@ KINDS = (
     "PAD",
     "QUANTIZE",
     "RELU",
+    "RESIZE_NEAREST_NEIGHBOR",
     "SOFTMAX",
     "SPLIT",
     "SPLIT_V",
+    *(kind for kind in UNARY if not kind.startswith("RELU")),
 )
 
 
@@ -42,6 +45,8 @@ def test_equals_litert_on_drawn_models(kind: str) -> None:
     needs_litert()
     for seed in range(60):
         graph = read_tflite(drawn_operator(kind, seed))
+        if kind in UNARY and graph.tensors[graph.inputs[0]].dtype not in UNARY[kind].types:
+            continue
         wrong = differences(graph, random_inputs(graph, seed))
         assert wrong == [], f"seed {seed}"
 

@@ -11,6 +11,7 @@ from ethoscade import ir
 from ethoscade.errors import ModelFormatError
 from ethoscade.frontend import read_tflite
 from ethoscade.rewrites import drop_dead, fold_constants, fold_pad, fold_reshape, fuse_activation, requantise, simplify
+from graphs import on_npu
 from model_files import NO_MODELS, model_paths
 from tflite_files import INT32, UINT8, File, Op, T, constant, conv_file
 
@@ -39,7 +40,7 @@ def weights(name: str, shape) -> T:
 
 def test_nothing_to_do_returns_the_same_graph():
     graph = read_tflite(conv_file().bytes())
-    assert simplify(graph) is graph
+    assert simplify(graph, on_npu) is graph
 
 
 def shape_chain(outputs=("y",)) -> ir.Graph:
@@ -71,7 +72,7 @@ def test_fold_constants_computes_the_target_of_a_reshape():
 def test_fold_constants_leaves_what_the_network_returns():
     graph = fold_constants(shape_chain(("y", "batch")))
     assert kinds(graph) == ["STRIDED_SLICE", "PACK", "RESHAPE"]
-    assert fold_reshape(graph) is graph, "its target is known only at run time"
+    assert fold_reshape(graph, on_npu) is graph, "its target is known only at run time"
 
 
 def test_fold_constants_slices_backwards():
@@ -92,7 +93,7 @@ def test_a_folded_target_must_agree():
     tensors = list(graph.tensors)
     tensors[-1] = replace(tensors[-1], shape=(4, 4))
     with pytest.raises(ModelFormatError, match=r"says .2, 8.") as caught:
-        simplify(replace(graph, tensors=tuple(tensors)))
+        simplify(replace(graph, tensors=tuple(tensors)), on_npu)
     assert (caught.value.operator, caught.value.value) == ("y", (4, 4))
 
 
@@ -103,7 +104,7 @@ def test_fold_reshape_lets_fully_connected_read_the_original():
         ["x"],
         ["y"],
     )
-    graph = simplify(graph)
+    graph = simplify(graph, on_npu)
     assert kinds(graph) == ["FULLY_CONNECTED"] and names(graph, graph.operators[0].inputs) == ["x", "w"]
     assert [t.name for t in graph.tensors] == ["x", "w", "y"]
 
@@ -122,7 +123,7 @@ SOFTMAX = ("SOFTMAX", ["flat"], "y", "SoftmaxOptions", {"Beta": 1.0})
 
 
 def test_fold_reshape_lets_the_producer_write_the_result():
-    graph = simplify(pooled(SOFTMAX))
+    graph = simplify(pooled(SOFTMAX), on_npu)
     assert kinds(graph) == ["AVERAGE_POOL_2D", "SOFTMAX"]
     assert names(graph, graph.operators[0].outputs) == ["flat"] and graph.tensors[1].shape == (1, 8)
 
@@ -134,7 +135,7 @@ def test_fold_reshape_before_a_network_output():
         ["x"],
         ["y"],
     )
-    assert kinds(fold_reshape(graph)) == ["MAX_POOL_2D"]
+    assert kinds(fold_reshape(graph, on_npu)) == ["MAX_POOL_2D"]
 
 
 @pytest.mark.parametrize(
@@ -148,14 +149,14 @@ def test_fold_reshape_before_a_network_output():
     ids=["read by two", "returned", "scale changes", "zero point changes"],
 )
 def test_fold_reshape_leaves_shapes_that_somebody_needs(graph):
-    assert fold_reshape(graph) is graph
+    assert fold_reshape(graph, on_npu) is graph
 
 
 def test_fold_reshape_leaves_operators_of_the_cpu_alone():
     graph = pooled(SOFTMAX)
     assert fold_reshape(graph, lambda g, op: False) is graph
     graph = read([T("x", (1, 8)), T("y", (8,))], [("SQUEEZE", ["x"], "y")], ["x"], ["y"])
-    assert fold_reshape(graph) is graph
+    assert fold_reshape(graph, on_npu) is graph
 
 
 def test_a_row_of_reshapes_folds_to_its_last():
@@ -165,7 +166,7 @@ def test_a_row_of_reshapes_folds_to_its_last():
         ["x"],
         ["y"],
     )
-    graph = simplify(graph)
+    graph = simplify(graph, on_npu)
     assert kinds(graph) == ["RESHAPE"] and names(graph, graph.operators[0].inputs) == ["x", "b"]
 
 
@@ -182,7 +183,7 @@ def padded_conv(amounts=(0, 0, 1, 1, 1, 1, 0, 0), kernel=3, **tensor) -> ir.Grap
 
 
 def test_fold_pad_widens_the_window():
-    graph = simplify(padded_conv((0, 0, 0, 2, 1, 2, 0, 0)))
+    graph = simplify(padded_conv((0, 0, 0, 2, 1, 2, 0, 0)), on_npu)
     assert kinds(graph) == ["CONV_2D"]
     w = graph.operators[0].attrs.window
     assert (w.pad_top, w.pad_bottom, w.pad_left, w.pad_right) == (0, 2, 1, 2)
@@ -201,7 +202,7 @@ def test_fold_pad_widens_the_window():
     ids=["as large as the kernel", "kernel of one", "batch", "channels", "other quantisation"],
 )
 def test_fold_pad_leaves_what_a_window_cannot_say(graph):
-    assert fold_pad(graph) is graph
+    assert fold_pad(graph, on_npu) is graph
 
 
 def test_fold_pad_leaves_pools_and_operators_of_the_cpu():
@@ -210,7 +211,7 @@ def test_fold_pad_leaves_pools_and_operators_of_the_cpu():
     for kind in ("MAX_POOL_2D", "AVERAGE_POOL_2D"):
         pool = replace(graph.operators[1], kind=kind, attrs=ir.PoolAttrs(ir.Window(3, 3)), inputs=(2,))
         changed = replace(graph, operators=(graph.operators[0], pool))
-        assert fold_pad(changed) is changed
+        assert fold_pad(changed, on_npu) is changed
 
 
 def test_two_pads_in_a_row():
@@ -220,7 +221,7 @@ def test_two_pads_in_a_row():
         [("PAD", ["x", "a"], "p"), ("PAD", ["p", "a"], "q"), ("CONV_2D", ["q", "w"], "y", *CONV)],
         ["x"], ["y"],
     )  # fmt: skip
-    graph = simplify(graph)
+    graph = simplify(graph, on_npu)
     assert kinds(graph) == ["CONV_2D"] and graph.operators[0].attrs.window.pad_top == 2
 
 
@@ -236,7 +237,7 @@ def activated(kind="RELU6", activation=0, outputs=("y",), **tensor) -> ir.Graph:
 
 @pytest.mark.parametrize("kind", ["RELU", "RELU6", "RELU_N1_TO_1"])
 def test_fuse_activation(kind):
-    graph = simplify(activated(kind))
+    graph = simplify(activated(kind), on_npu)
     assert kinds(graph) == ["MAX_POOL_2D"] and names(graph, graph.operators[0].outputs) == ["y"]
     assert graph.operators[0].attrs.activation is ir.Activation[kind]
 
@@ -247,7 +248,7 @@ def test_fuse_activation(kind):
     ids=["has one", "read before", "other scale", "another function"],
 )
 def test_fuse_activation_leaves_the_rest(graph):
-    assert fuse_activation(graph) is graph
+    assert fuse_activation(graph, on_npu) is graph
 
 
 def quantised(outputs=("z",), last="LOGISTIC", **tensor) -> ir.Graph:
@@ -260,10 +261,10 @@ def quantised(outputs=("z",), last="LOGISTIC", **tensor) -> ir.Graph:
 
 
 def test_requantise_removes_identities():
-    graph = simplify(quantised())
+    graph = simplify(quantised(), on_npu)
     assert kinds(graph) == ["LOGISTIC"] and names(graph, graph.operators[0].inputs) == ["x"]
     graph = simplify(read([T("x", (1, 8)), T("y", (1, 8)), T("z", (1, 8))],
-                          [("LOGISTIC", ["x"], "y"), ("QUANTIZE", ["y"], "z")], ["x"], ["z"]))  # fmt: skip
+                          [("LOGISTIC", ["x"], "y"), ("QUANTIZE", ["y"], "z")], ["x"], ["z"]), on_npu)  # fmt: skip
     assert kinds(graph) == ["LOGISTIC"] and names(graph, graph.operators[0].outputs) == ["z"]
 
 
@@ -293,7 +294,7 @@ def test_thousands_of_operators_take_no_time():
     count = 5000
     tensors = [T(f"t{i}", (1, 8)) for i in range(count + 1)]
     file = File(tensors, [Op("QUANTIZE", (i,), (i + 1,)) for i in range(count)], (0,), (count,))
-    assert kinds(simplify(read_tflite(file.bytes()))) == ["QUANTIZE"]
+    assert kinds(simplify(read_tflite(file.bytes()), on_npu)) == ["QUANTIZE"]
 
 
 # A reshape of a network input, between operators that stay on the CPU, or of a tensor with other readers; a pad of
@@ -312,8 +313,8 @@ def test_real_models_keep_their_ends_and_lose_what_moves_nothing(path: Path):
     if path.stem == "alexa_resource":
         pytest.skip("it is refused: its state lives in resource variables")
     before = read_tflite(path)
-    after = simplify(before)
-    assert simplify(after) is after
+    after = simplify(before, on_npu)
+    assert simplify(after, on_npu) is after
     for ends in ("inputs", "outputs"):
         old = [before.tensors[t] for t in getattr(before, ends)]
         new = [after.tensors[t] for t in getattr(after, ends)]

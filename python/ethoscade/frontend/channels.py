@@ -5,14 +5,16 @@ Owns their axes and sizes as plain numbers, and the check that the pieces are th
 
 from __future__ import annotations
 
-from ..ir import Activation, ConcatenationAttrs, SplitAttrs, Tensor
+from collections.abc import Callable, Mapping
+
+from ..ir import Activation, Attrs, ConcatenationAttrs, SplitAttrs
 from .shaping import resolve_axis
 from .site import NotUnderstood, Site
 
 
 def split(site: Site) -> SplitAttrs:
     """SPLIT into equal pieces along a constant axis."""
-    pieces = int(site.options("SplitOptions").NumSplits())
+    pieces = int(site.options().NumSplits())
     site.count(2, outputs=pieces)
     axis = _axis(site, axis_input=0, operand=1)
     extent = site.input(1, "input").shape[axis]
@@ -23,7 +25,7 @@ def split(site: Site) -> SplitAttrs:
 
 def split_v(site: Site) -> SplitAttrs:
     """SPLIT_V into pieces of constant sizes along a constant axis; one size of -1 stands for the rest."""
-    pieces = int(site.options("SplitVOptions").NumSplits())
+    pieces = int(site.options().NumSplits())
     site.count(3, outputs=pieces)
     axis = _axis(site, axis_input=2, operand=0)
     sizes = site.constant_integers(1, "sizes")
@@ -40,7 +42,7 @@ def split_v(site: Site) -> SplitAttrs:
 def concatenation(site: Site) -> ConcatenationAttrs:
     """CONCATENATION of tensors that differ along one axis alone."""
     site.count(1, 1 << 16)
-    options = site.options("ConcatenationOptions")
+    options = site.options()
     first = site.input(0, "input")
     axis = resolve_axis(site, int(options.Axis()), len(first.shape))
     extent = 0
@@ -59,16 +61,7 @@ def concatenation(site: Site) -> ConcatenationAttrs:
     site.expect_shape((*first.shape[:axis], extent, *first.shape[axis + 1 :]), " and axis")
     if site.activation(options) is not Activation.NONE:
         raise NotUnderstood("a fused activation of a concatenation")
-    site.require_quantised(*(site.input(i, "input") for i in range(len(site.inputs))), site.output)
-    for index in range(len(site.inputs)):
-        _keeps(site.input(index, "input"), site.output)
     return ConcatenationAttrs(axis)
-
-
-def _keeps(source: Tensor, result: Tensor) -> None:
-    """The values stay stored as they are. Raises `NotUnderstood` if not."""
-    if source.quantisation != result.quantisation:
-        raise NotUnderstood(f"it changes the quantisation from '{source.name}' to '{result.name}'")
 
 
 def _axis(site: Site, axis_input: int, operand: int) -> int:
@@ -80,11 +73,14 @@ def _axis(site: Site, axis_input: int, operand: int) -> int:
 
 def _checked(site: Site, attrs: SplitAttrs) -> SplitAttrs:
     ifm = site.input(attrs.operand, "input")
-    made = [site.tensors[t] for t in site.outputs]
     for index, size in enumerate(attrs.sizes):
         shape = (*ifm.shape[: attrs.axis], size, *ifm.shape[attrs.axis + 1 :])
         site.expect_shape(shape, " and sizes", output=index)
-    site.require_quantised(ifm, *made)
-    for tensor in made:
-        _keeps(ifm, tensor)
     return attrs
+
+
+CHANNEL_READERS: Mapping[str, Callable[[Site], Attrs]] = {
+    "CONCATENATION": concatenation,
+    "SPLIT": split,
+    "SPLIT_V": split_v,
+}

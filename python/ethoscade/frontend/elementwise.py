@@ -1,27 +1,29 @@
-"""FULLY_CONNECTED, ADD, SOFTMAX, QUANTIZE and the stand-alone RELUs: operators without a window or moved elements."""
+"""FULLY_CONNECTED, ADD, SOFTMAX, QUANTIZE, DEQUANTIZE and the stand-alone RELUs: neither windows nor moved elements."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
 import tflite
 
-from ..ir import Activation, AddAttrs, Attrs, FullyConnectedAttrs, SoftmaxAttrs
+from ..ir import AddAttrs, Attrs, FullyConnectedAttrs, SoftmaxAttrs
+from ..operators import ACTIVATION_OPERATORS
 from ..quantised import ADD_HEADROOM_BITS, scale_of
 from .site import NotUnderstood, Site
-from .windows import check_bias, require_weights
+from .windows import check_bias, check_scales
 
 
 def fully_connected(site: Site) -> FullyConnectedAttrs:
     """FULLY_CONNECTED: input of any shape, weights (outputs, inputs), optional bias (outputs)."""
     site.count(2, 3)
     ifm, weights = site.input(0, "feature map"), site.input(1, "weights")
-    options = site.optional_options("FullyConnectedOptions")
+    options = site.optional_options()
     activation = site.activation(options)
     keep_num_dims = options is not None and bool(options.KeepNumDims())
     if options is not None and options.WeightsFormat() != tflite.FullyConnectedOptionsWeightsFormat.DEFAULT:
         raise NotUnderstood("weights are stored in shuffled order")
-    require_weights(site, ifm, weights, axis=0)
+    check_scales(site, ifm, weights)
     site.expect_rank(weights, 2, "weights")
     outputs, depth = weights.shape
     elements = math.prod(ifm.shape)
@@ -31,7 +33,7 @@ def fully_connected(site: Site) -> FullyConnectedAttrs:
             tensor=weights,
             value=depth,
         )
-    check_bias(site, outputs)
+    check_bias(site, ifm, outputs)
     site.expect_shape((*ifm.shape[:-1], outputs) if keep_num_dims else (elements // depth, outputs))
     return FullyConnectedAttrs(activation, keep_num_dims)
 
@@ -40,8 +42,7 @@ def add(site: Site) -> AddAttrs:
     """ADD of two feature maps, the smaller repeated along dimensions of extent 1."""
     site.count(2)
     left, right = site.input(0, "first operand"), site.input(1, "second operand")
-    activation = site.activation(site.optional_options("AddOptions"))
-    site.require_quantised(left, right, site.output)
+    activation = site.activation(site.optional_options())
     rank = max(len(left.shape), len(right.shape))
     a = (1,) * (rank - len(left.shape)) + left.shape
     b = (1,) * (rank - len(right.shape)) + right.shape
@@ -52,8 +53,9 @@ def add(site: Site) -> AddAttrs:
             value=right.shape,
         )
     site.expect_shape(tuple(max(m, n) for m, n in zip(a, b, strict=True)))
-    operands = max(scale_of(left), scale_of(right))
-    site.check_factors(2.0 * operands / (scale_of(site.output) * (1 << ADD_HEADROOM_BITS)))
+    if site.is_eight_bit(left, right, site.output):
+        operands = max(scale_of(left), scale_of(right))
+        site.check_factors(2.0 * operands / (scale_of(site.output) * (1 << ADD_HEADROOM_BITS)))
     return AddAttrs(activation)
 
 
@@ -61,31 +63,44 @@ def softmax(site: Site) -> SoftmaxAttrs:
     """SOFTMAX over the last axis."""
     site.count(1)
     ifm = site.input(0, "input")
-    beta = float(site.options("SoftmaxOptions").Beta())
+    beta = float(site.options().Beta())
     if not math.isfinite(beta):
         raise site.fail(f"has beta {beta}; it is a finite number", value=beta)
     site.expect_shape(ifm.shape)
-    site.require_quantised(ifm, site.output)
     return SoftmaxAttrs(beta)
 
 
-def quantize(site: Site) -> Attrs:
-    """QUANTIZE from one 8-bit quantisation to another; from float it stays on the CPU."""
+def dequantize(site: Site) -> Attrs:
+    """DEQUANTIZE. Converters leave shapes out behind what they do not know, so its two are not compared."""
     site.count(1)
-    ifm = site.input(0, "input")
-    site.expect_shape(ifm.shape)
-    for tensor in (ifm, site.output):
-        site.require_quantised(tensor)
-    site.check_factors(scale_of(ifm) / scale_of(site.output))
+    site.input(0, "input")
     return None
 
 
-def unary(site: Site) -> Attrs:
+def rescaling(site: Site) -> Attrs:
+    """QUANTIZE, and what else makes of each element one of another quantisation and has no attributes."""
+    site.count(1)
+    ifm = site.input(0, "input")
+    site.expect_shape(ifm.shape)
+    if site.is_eight_bit(ifm, site.output):
+        site.check_factors(scale_of(ifm) / scale_of(site.output))
+    return None
+
+
+def activation(site: Site) -> Attrs:
     """RELU, RELU6 and RELU_N1_TO_1 as operators of their own."""
-    site.count(1)
-    ifm = site.input(0, "input")
-    site.expect_shape(ifm.shape)
-    site.require_quantised(ifm, site.output)
-    site.check_bounds(Activation[site.kind])
-    site.check_factors(scale_of(ifm) / scale_of(site.output))
-    return None
+    attrs = rescaling(site)
+    site.check_bounds(ACTIVATION_OPERATORS[site.kind])
+    return attrs
+
+
+ELEMENTWISE_READERS: Mapping[str, Callable[[Site], Attrs]] = {
+    "ADD": add,
+    "DEQUANTIZE": dequantize,
+    "FULLY_CONNECTED": fully_connected,
+    "QUANTIZE": rescaling,
+    "RELU": activation,
+    "RELU6": activation,
+    "RELU_N1_TO_1": activation,
+    "SOFTMAX": softmax,
+}

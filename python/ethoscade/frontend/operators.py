@@ -1,11 +1,11 @@
 """The operators of a subgraph: which kinds are understood, and the two-line fate of all others.
 
-Owns the table from a kind to its reader and the names of operators. A family's rules are in its own file.
+Owns the table of readers and the names of operators. The kinds that a file of readers knows stand at its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tflite
@@ -13,55 +13,17 @@ import tflite
 from ..errors import ModelFormatError, UnsupportedOperatorError
 from ..ir import ETHOS_U, Attrs, Operator, Tensor
 from ..opcodes import builtin_code, stored_codes
+from ..operators import CALLERS, keyed
 from . import channels, elementwise, shaping, windows
 from .flatbuffer import Ledger, integers, union
 from .site import NotUnderstood, Site
 
 _BUILTIN_KINDS = frozenset(k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int))
 _BUILTIN_NAMES = {v: k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int)}
-_READERS: dict[str, Callable[[Site], Attrs]] = {
-    "CONV_2D": windows.conv_2d,
-    "DEPTHWISE_CONV_2D": windows.depthwise_conv_2d,
-    "AVERAGE_POOL_2D": windows.pool_2d,
-    "MAX_POOL_2D": windows.pool_2d,
-    "FULLY_CONNECTED": elementwise.fully_connected,
-    "ADD": elementwise.add,
-    "SOFTMAX": elementwise.softmax,
-    "QUANTIZE": elementwise.quantize,
-    "RELU": elementwise.unary,
-    "RELU6": elementwise.unary,
-    "RELU_N1_TO_1": elementwise.unary,
-    "MEAN": shaping.mean,
-    "PAD": shaping.pad,
-    "RESHAPE": shaping.reshape,
-    "RESIZE_NEAREST_NEIGHBOR": shaping.resize_nearest_neighbor,
-    "SQUEEZE": shaping.squeeze,
-    "EXPAND_DIMS": shaping.expand_dims,
-    "SHAPE": shaping.shape_of,
-    "STRIDED_SLICE": shaping.strided_slice,
-    "PACK": shaping.pack,
-    "CONCATENATION": channels.concatenation,
-    "SPLIT": channels.split,
-    "SPLIT_V": channels.split_v,
-}
-# Their options name other subgraphs by number. A compiled file has one: without theirs, such an operator would run
-# another subgraph than it means, or none.
-_CALLERS = frozenset(
-    {
-        "IF",
-        "WHILE",
-        "CALL",
-        "CALL_ONCE",
-        "STABLEHLO_CASE",
-        "STABLEHLO_COMPOSITE",
-        "STABLEHLO_CUSTOM_CALL",
-        "STABLEHLO_REDUCE",
-        "STABLEHLO_REDUCE_WINDOW",
-        "STABLEHLO_SCATTER",
-        "STABLEHLO_SORT",
-        "STABLEHLO_WHILE",
-    }
+READERS = keyed(
+    windows.WINDOW_READERS, elementwise.ELEMENTWISE_READERS, shaping.SHAPE_READERS, channels.CHANNEL_READERS
 )
+"""What reads the attributes of each kind."""
 
 
 def read_kinds(codes: Sequence[Any]) -> list[str]:
@@ -144,12 +106,13 @@ def _read_operator(
 
 
 def _understand(site: Site) -> Attrs:
-    reader = _READERS.get(site.kind)
+    reader = READERS.get(site.kind)
     if reader is not None:
         return reader(site)
     if site.kind == ETHOS_U:
         raise NotUnderstood("already compiled for an Ethos-U NPU")
-    if site.kind in _CALLERS:
+    # A compiled file has one subgraph: without theirs, such an operator would run another than it means, or none.
+    if site.kind in CALLERS:
         raise UnsupportedOperatorError(
             f"operator '{site.name}' ({site.kind}) runs another subgraph of the file; ethoscade compiles networks "
             f"of one subgraph: convert the model without control flow and without variables that a subgraph sets up",

@@ -6,7 +6,7 @@ Owns the resolution of axes, masks and wildcards into plain numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ..ir import Attrs, DType, MeanAttrs, PackAttrs, PadAttrs, ResizeNearestAttrs, StridedSliceAttrs
 from ..quantised import scale_of
@@ -18,17 +18,15 @@ def mean(site: Site) -> MeanAttrs:
     """MEAN over constant axes."""
     site.count(2)
     ifm = site.input(0, "input")
-    options = site.options("ReducerOptions")
+    options = site.options()
     given = site.constant_integers(1, "axes")
     axes = tuple(sorted({resolve_axis(site, a, len(ifm.shape)) for a in given}))
-    if not axes:
-        raise NotUnderstood("a mean over no axis")
     keep_dims = bool(options.KeepDims())
     kept = (1 if i in axes else d for i, d in enumerate(ifm.shape))
     dropped = (d for i, d in enumerate(ifm.shape) if i not in axes)
     site.expect_shape(tuple(kept) if keep_dims else tuple(dropped), " and axes")
-    site.require_quantised(ifm, site.output)
-    site.check_factors(scale_of(ifm) / scale_of(site.output))
+    if site.is_eight_bit(ifm, site.output):
+        site.check_factors(scale_of(ifm) / scale_of(site.output))
     return MeanAttrs(axes, keep_dims)
 
 
@@ -50,9 +48,6 @@ def pad(site: Site) -> PadAttrs:
     site.expect_shape(
         tuple(d + before + after for d, (before, after) in zip(ifm.shape, paddings, strict=True)), " and paddings"
     )
-    site.require_quantised(ifm, site.output)
-    if ifm.quantisation != site.output.quantisation:
-        raise NotUnderstood(f"it changes the quantisation from '{ifm.name}' to '{site.output.name}'")
     return PadAttrs(paddings)
 
 
@@ -60,13 +55,12 @@ def resize_nearest_neighbor(site: Site) -> ResizeNearestAttrs:
     """RESIZE_NEAREST_NEIGHBOR of an image NHWC to a constant height and width; stored values are copied."""
     site.count(2)
     ifm, target = site.input(0, "image"), site.input(1, "size")
-    options = site.options("ResizeNearestNeighborOptions")
+    options = site.options()
     site.expect_rank(ifm, 4, "image")
     size = site.constant_integers(1, "size")
     if len(size) != 2 or min(size) < 1:
         raise site.fail(f"has size {size}; it is a height and a width of at least 1", tensor=target, value=tuple(size))
     site.expect_shape((ifm.shape[0], size[0], size[1], ifm.shape[3]), " and size")
-    site.require_quantised(ifm, site.output)
     return ResizeNearestAttrs(bool(options.AlignCorners()), bool(options.HalfPixelCenters()))
 
 
@@ -74,7 +68,7 @@ def reshape(site: Site) -> Attrs:
     """RESHAPE. A shape that is not constant may become so when constants are folded; `check_reshape` is for then."""
     site.count(1, 2)
     ifm, target = site.input(0, "input"), site.optional(1)
-    options = site.optional_options("ReshapeOptions")
+    options = site.optional_options()
     if target is None or target.data is not None:
         new_shape = site.constant_integers(1, "new shape") if target is not None else None
         if new_shape is None and options is not None:
@@ -104,7 +98,7 @@ def squeeze(site: Site) -> Attrs:
     """SQUEEZE of the named axes, of every axis of extent 1 if none is named."""
     site.count(1)
     ifm = site.input(0, "input")
-    options = site.optional_options("SqueezeOptions")
+    options = site.optional_options()
     named = integers(options, "SqueezeDims") if options is not None else []
     axes = {resolve_axis(site, a, len(ifm.shape)) for a in named} or {i for i, d in enumerate(ifm.shape) if d == 1}
     for axis in sorted(axes):
@@ -152,7 +146,7 @@ def strided_slice(site: Site) -> StridedSliceAttrs:
     """STRIDED_SLICE with constant begin, end and strides."""
     site.count(4)
     ifm = site.input(0, "input")
-    options = site.options("StridedSliceOptions")
+    options = site.options()
     if options.EllipsisMask() or options.NewAxisMask():
         raise NotUnderstood("an ellipsis or a new axis in the slice")
     if options.Offset():
@@ -190,7 +184,7 @@ def strided_slice(site: Site) -> StridedSliceAttrs:
 def pack(site: Site) -> PackAttrs:
     """PACK of one or more tensors of one shape along a new axis."""
     site.count(1, 1 << 16)
-    options = site.options("PackOptions")
+    options = site.options()
     first = site.input(0, "input")
     for index in range(len(site.inputs)):
         part = site.input(index, "input")
@@ -232,8 +226,6 @@ def _same_type(site: Site) -> None:
             tensor=ofm,
             value=ofm.dtype.value,
         )
-    if ifm.dtype.is_float:
-        raise NotUnderstood(f"tensor '{ifm.name}' is {ifm.dtype.value}, not quantised")
 
 
 def _same_elements(site: Site) -> None:
@@ -246,3 +238,16 @@ def _same_elements(site: Site) -> None:
             value=ofm.shape,
         )
     _same_type(site)
+
+
+SHAPE_READERS: Mapping[str, Callable[[Site], Attrs]] = {
+    "EXPAND_DIMS": expand_dims,
+    "MEAN": mean,
+    "PACK": pack,
+    "PAD": pad,
+    "RESHAPE": reshape,
+    "RESIZE_NEAREST_NEIGHBOR": resize_nearest_neighbor,
+    "SHAPE": shape_of,
+    "SQUEEZE": squeeze,
+    "STRIDED_SLICE": strided_slice,
+}

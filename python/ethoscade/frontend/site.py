@@ -1,7 +1,8 @@
 """One operator of the file as the family readers see it, and the two ways to say no.
 
 Owns the lookup of an operator's tensors and the wording of its errors: `Site.fail` for a file that contradicts
-itself, `NotUnderstood` for a legal form that only the CPU can take. Knows no operator in particular.
+itself, `NotUnderstood` for a legal form that the attributes of `ir` cannot say. Knows no operator in particular, and
+not which types, shapes or constants anybody computes with.
 """
 
 from __future__ import annotations
@@ -14,23 +15,21 @@ from typing import Any
 import tflite
 
 from ..errors import ModelFormatError
-from ..ir import Activation, DType, Tensor
+from ..ir import EIGHT_BIT, Activation, DType, Tensor
+from ..operators import CODE_OF_ACTIVATION, OPERATORS
 from ..quantised import MAX_LEFT_SHIFT, multiplier_and_shift, real_bounds
 
-ACTIVATION_OF_CODE: dict[int, Activation] = {
-    tflite.ActivationFunctionType.NONE: Activation.NONE,
-    tflite.ActivationFunctionType.RELU: Activation.RELU,
-    tflite.ActivationFunctionType.RELU_N1_TO_1: Activation.RELU_N1_TO_1,
-    tflite.ActivationFunctionType.RELU6: Activation.RELU6,
-}
-ACTIVATION_NAMES = {v: k for k, v in vars(tflite.ActivationFunctionType).items() if isinstance(v, int)}
-_EIGHT_BIT = (DType.INT8, DType.UINT8)
+_ACTIVATION_OF_CODE = {code: activation for activation, code in CODE_OF_ACTIVATION.items()}
+_ACTIVATION_NAMES = {v: k for k, v in vars(tflite.ActivationFunctionType).items() if isinstance(v, int)}
 # Longest list of axes, paddings or sizes that is walked over.
 _MAX_LIST = 256
 
 
 class NotUnderstood(Exception):
-    """The operator is legal and is kept for the CPU; the argument says why. Never leaves the frontend."""
+    """The operator is legal and `ir` has no words for it, so it is kept as it is; the argument says what they lack.
+
+    Never leaves the frontend.
+    """
 
 
 @dataclass(frozen=True)
@@ -82,16 +81,17 @@ class Site:
         """The only output, or the first."""
         return self.tensors[self.outputs[0]]
 
-    def options(self, name: str) -> Any:
-        """The options table of the given schema name. Raises `ModelFormatError` if the operator has another or none."""
-        options = self.optional_options(name)
+    def options(self) -> Any:
+        """The options table that the kind has. Raises `ModelFormatError` if the operator has another or none."""
+        options = self.optional_options()
         if options is None:
-            raise self.fail(f"has no {name}; the file is incomplete", value=None)
+            raise self.fail(f"has no {OPERATORS[self.kind].options}; the file is incomplete", value=None)
         return options
 
-    def optional_options(self, name: str) -> Any | None:
+    def optional_options(self) -> Any | None:
         """As `options`, but None where the operator has none."""
-        return self.open_options(getattr(tflite, name), getattr(tflite.BuiltinOptions, name))
+        name = OPERATORS[self.kind].options
+        return None if name is None else self.open_options(getattr(tflite, name), getattr(tflite.BuiltinOptions, name))
 
     def activation(self, options: Any | None) -> Activation:
         """The fused activation.
@@ -102,12 +102,12 @@ class Site:
         if options is None:
             return Activation.NONE
         code = int(options.FusedActivationFunction())
-        if code in ACTIVATION_OF_CODE:
-            self.check_bounds(ACTIVATION_OF_CODE[code])
-            return ACTIVATION_OF_CODE[code]
-        if code not in ACTIVATION_NAMES:
+        if code in _ACTIVATION_OF_CODE:
+            self.check_bounds(_ACTIVATION_OF_CODE[code])
+            return _ACTIVATION_OF_CODE[code]
+        if code not in _ACTIVATION_NAMES:
             raise self.fail(f"has activation {code}, which TensorFlow Lite does not define", value=code)
-        raise NotUnderstood(f"fused activation {ACTIVATION_NAMES[code]}")
+        raise NotUnderstood(f"fused activation {_ACTIVATION_NAMES[code]}")
 
     def check_factors(self, *factors: float) -> None:
         """Raises `ModelFormatError` for a factor of the results that no kernel defines: they shift by 31 at most."""
@@ -151,18 +151,12 @@ class Site:
                 value=tensor.shape,
             )
 
-    def require_quantised(self, *tensors: Tensor) -> None:
-        """All are int8, or all are uint8, each with one scale. Raises `NotUnderstood` with the reason if not."""
-        for tensor in tensors:
-            if tensor.dtype not in _EIGHT_BIT:
-                raise NotUnderstood(f"tensor '{tensor.name}' is {tensor.dtype.value}, not int8 or uint8")
-            if tensor.quantisation is None:
-                raise NotUnderstood(f"tensor '{tensor.name}' has no quantisation")
-            if tensor.quantisation.axis is not None:
-                raise NotUnderstood(f"tensor '{tensor.name}' is a feature map quantised per channel")
-        kinds = {t.dtype for t in tensors}
-        if len(kinds) > 1:
-            raise NotUnderstood(f"inputs and outputs mix {' and '.join(sorted(k.value for k in kinds))}")
+    def is_eight_bit(self, *tensors: Tensor) -> bool:
+        """Whether all are int8 or uint8 with one scale: the numbers whose formulas `quantised` has."""
+        return all(
+            tensor.dtype in EIGHT_BIT and tensor.quantisation is not None and tensor.quantisation.axis is None
+            for tensor in tensors
+        )
 
     def constant_integers(self, index: int, role: str) -> list[int]:
         """The elements of a constant int32 or int64 input, flattened.

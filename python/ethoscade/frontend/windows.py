@@ -1,38 +1,39 @@
 """CONV_2D, DEPTHWISE_CONV_2D, AVERAGE_POOL_2D and MAX_POOL_2D: operators that slide a window.
 
-Owns the translation of TensorFlow Lite's SAME and VALID into explicit padding, and the checks of weights and biases.
+Owns the translation of TensorFlow Lite's SAME and VALID into explicit padding, and what weights and biases may not
+contradict.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tflite
 
-from ..ir import ConvAttrs, DType, PoolAttrs, Tensor, Window
+from ..ir import Attrs, ConvAttrs, DType, PoolAttrs, Tensor, Window
 from ..quantised import effective_scales
-from .site import NotUnderstood, Site
+from .site import Site
 
 
 def conv_2d(site: Site) -> ConvAttrs:
-    """CONV_2D: feature map NHWC, weights OHWI, optional bias (O)."""
+    """CONV_2D: feature map NHWC, weights OHWI, optional bias (O). Weights of fewer inputs make groups of channels."""
     site.count(2, 3)
     ifm, weights = site.input(0, "feature map"), site.input(1, "weights")
-    options = site.options("Conv2DOptions")
+    options = site.options()
     activation = site.activation(options)
-    require_weights(site, ifm, weights, axis=0)
+    check_scales(site, ifm, weights)
     site.expect_rank(ifm, 4, "feature map")
     site.expect_rank(weights, 4, "weights")
     outputs, kernel_h, kernel_w, depth = weights.shape
-    if depth != ifm.shape[3]:
-        if ifm.shape[3] % depth == 0 and outputs % (ifm.shape[3] // depth) == 0:
-            raise NotUnderstood(f"grouped convolution ({ifm.shape[3] // depth} groups)")
+    if ifm.shape[3] % depth or outputs % (ifm.shape[3] // depth):
         raise site.fail(
             f"has weights '{weights.name}' for {depth} input channels; '{ifm.name}' has {ifm.shape[3]}",
             tensor=weights,
             value=depth,
         )
-    check_bias(site, outputs)
+    check_bias(site, ifm, outputs)
     window = _window(site, options, kernel_h, kernel_w, ifm)
     _expect_feature_map(site, ifm, window, outputs)
     return ConvAttrs(window, activation)
@@ -45,9 +46,9 @@ def depthwise_conv_2d(site: Site) -> ConvAttrs:
     """
     site.count(2, 3)
     ifm, weights = site.input(0, "feature map"), site.input(1, "weights")
-    options = site.options("DepthwiseConv2DOptions")
+    options = site.options()
     activation = site.activation(options)
-    require_weights(site, ifm, weights, axis=3)
+    check_scales(site, ifm, weights)
     site.expect_rank(ifm, 4, "feature map")
     site.expect_rank(weights, 4, "weights")
     first, kernel_h, kernel_w, outputs = weights.shape
@@ -66,7 +67,7 @@ def depthwise_conv_2d(site: Site) -> ConvAttrs:
             tensor=weights,
             value=multiplier,
         )
-    check_bias(site, outputs)
+    check_bias(site, ifm, outputs)
     window = _window(site, options, kernel_h, kernel_w, ifm)
     _expect_feature_map(site, ifm, window, outputs)
     return ConvAttrs(window, activation, outputs // depth)
@@ -76,56 +77,41 @@ def pool_2d(site: Site) -> PoolAttrs:
     """AVERAGE_POOL_2D and MAX_POOL_2D of a feature map NHWC."""
     site.count(1)
     ifm = site.input(0, "feature map")
-    options = site.options("Pool2DOptions")
+    options = site.options()
     activation = site.activation(options)
-    site.require_quantised(ifm, site.output)
     site.expect_rank(ifm, 4, "feature map")
     window = _window(site, options, int(options.FilterHeight()), int(options.FilterWidth()), ifm)
     _expect_feature_map(site, ifm, window, ifm.shape[3])
     return PoolAttrs(window, activation)
 
 
-def require_weights(site: Site, ifm: Tensor, weights: Tensor, axis: int) -> None:
-    """Feature maps and weights are of one 8-bit type, weights constant and per tensor or quantised along `axis`.
-
-    Raises `NotUnderstood` with the reason if not, `ModelFormatError` for scales whose product no kernel defines.
-    """
-    site.require_quantised(ifm, site.output)
-    if weights.dtype is not ifm.dtype:
-        raise NotUnderstood(f"weights '{weights.name}' are {weights.dtype.value}, the feature map {ifm.dtype.value}")
-    if weights.data is None:
-        raise NotUnderstood(f"weights '{weights.name}' are not constant")
-    if weights.quantisation is None:
-        raise NotUnderstood(f"weights '{weights.name}' have no quantisation")
-    if weights.quantisation.axis not in (None, axis):
-        raise NotUnderstood(
-            f"weights '{weights.name}' are quantised along axis {weights.quantisation.axis}, not along the outputs"
-        )
-    site.check_factors(*effective_scales(site.kind, ifm, weights, site.output))
+def check_scales(site: Site, ifm: Tensor, weights: Tensor) -> None:
+    """Raises `ModelFormatError` for scales of 8-bit tensors whose product no kernel defines."""
+    if site.is_eight_bit(ifm, site.output) and weights.dtype is ifm.dtype:
+        site.check_factors(*effective_scales(site.kind, ifm, weights, site.output))
 
 
-def check_bias(site: Site, outputs: int) -> None:
-    """The bias (input 2), where there is one, is int32, one element per output.
+def check_bias(site: Site, ifm: Tensor, outputs: int) -> None:
+    """The bias (input 2) of 8-bit feature maps is a vector of int32, any other's has one element per output.
 
-    A bias made at run time is `NotUnderstood`. Raises `ModelFormatError`.
+    Raises `ModelFormatError`.
     """
     bias = site.optional(2)
     if bias is None:
         return
-    if bias.dtype is not DType.INT32:
+    eight_bit = site.is_eight_bit(ifm, site.output)
+    if eight_bit and bias.dtype is not DType.INT32:
         raise site.fail(
             f"has bias '{bias.name}' of type {bias.dtype.value}; with 8-bit feature maps it is int32",
             tensor=bias,
             value=bias.dtype.value,
         )
-    if bias.shape != (outputs,):
+    if bias.shape != (outputs,) and (eight_bit or math.prod(bias.shape) != outputs):
         raise site.fail(
             f"has bias '{bias.name}' of shape {list(bias.shape)}; it makes {outputs} outputs",
             tensor=bias,
             value=bias.shape,
         )
-    if bias.data is None:
-        raise NotUnderstood(f"bias '{bias.name}' is not constant")
 
 
 def same_padding(extent: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
@@ -164,3 +150,11 @@ def _expect_feature_map(site: Site, ifm: Tensor, window: Window, depth: int) -> 
             value=(window.dilated_h, window.dilated_w),
         )
     site.expect_shape((n, rows // window.stride_h + 1, columns // window.stride_w + 1, depth), " and its window")
+
+
+WINDOW_READERS: Mapping[str, Callable[[Site], Attrs]] = {
+    "AVERAGE_POOL_2D": pool_2d,
+    "CONV_2D": conv_2d,
+    "DEPTHWISE_CONV_2D": depthwise_conv_2d,
+    "MAX_POOL_2D": pool_2d,
+}

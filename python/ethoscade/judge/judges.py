@@ -1,6 +1,6 @@
 """Who can say what an operator ought to compute: which judges exist for its kind and type, and which one decides.
 
-Owns the table of TensorFlow Lite Micro's kernels and the operators on which LiteRT is not the rule. Runs neither.
+Owns the operators on which LiteRT is not the rule; which kernels Micro has is in `reference`'s table. Runs neither.
 
 LiteRT's reference kernels decide wherever they can. Micro's kernels are the device's own, and their arithmetic, which
 `reference` has bit by bit, decides where LiteRT rounds otherwise or ends its process. Both need a kernel for the type:
@@ -9,36 +9,9 @@ where Micro has none, LiteRT alone is the rule, or nobody.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from ..ir import DType, Graph, Operator, SoftmaxAttrs
-
-_INT8 = frozenset({DType.INT8})
-
-MICRO_KERNELS: Mapping[str, frozenset[DType]] = MappingProxyType(
-    {
-        "ADD": _INT8,
-        "AVERAGE_POOL_2D": _INT8,
-        "CONCATENATION": _INT8,
-        "CONV_2D": _INT8,
-        "DEPTHWISE_CONV_2D": _INT8,
-        "FULLY_CONNECTED": _INT8,
-        "MAX_POOL_2D": _INT8,
-        "MEAN": _INT8,
-        "PAD": _INT8,
-        "RELU": _INT8,
-        "RELU6": _INT8,
-        "RESIZE_NEAREST_NEIGHBOR": _INT8,
-        "SOFTMAX": _INT8,
-        "SPLIT": _INT8,
-        "SPLIT_V": _INT8,
-    }
-)
-"""Types of the first input for which TensorFlow Lite Micro has a kernel, for the arithmetic that `reference` knows.
-
-Of 8-bit types it is int8 alone; uint8 lost its kernels when Micro left TensorFlow.
-"""
+from ..operators import OPERATORS
+from . import reference
 
 _LITERT_ROUNDS_ONCE = frozenset({"FULLY_CONNECTED"})
 """Kinds that LiteRT rounds once, Micro twice; everything else both round twice."""
@@ -48,8 +21,9 @@ _LITERT_ABORTS = frozenset({"SOFTMAX"})
 
 
 def input_type(graph: Graph, op: Operator) -> DType | None:
-    """The type that an operator's kernel is chosen by: its first tensor input's, of SPLIT the second one's."""
-    for index in op.inputs[1:] if op.kind == "SPLIT" else op.inputs:
+    """The type that an operator's kernel is chosen by: that of its first input with values."""
+    row = OPERATORS.get(op.kind)
+    for index in op.inputs[row.data_input if row else 0 :]:
         if index is not None:
             return graph.tensors[index].dtype
     return None
@@ -57,7 +31,8 @@ def input_type(graph: Graph, op: Operator) -> DType | None:
 
 def has_micro_kernel(graph: Graph, op: Operator) -> bool:
     """Whether TensorFlow Lite Micro has a kernel for the operator's kind and type whose arithmetic is known here."""
-    return input_type(graph, op) in MICRO_KERNELS.get(op.kind, ())
+    meaning = reference.MEANINGS.get(op.kind)
+    return meaning is not None and input_type(graph, op) in meaning.micro
 
 
 def micro_decides(graph: Graph, op: Operator) -> bool:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from ..errors import UnsupportedOperatorError, VerificationError
 from ..ir import Array, DType, Graph, Tensor
+from ..operators import OPERATORS
 from . import judges, litert, reference
 
 JUDGE_LITERT = "litert"
@@ -31,7 +32,7 @@ JUDGE_CUT = "litert, TFLM or its arithmetic for operators that it refuses"
 _FINDINGS = 10
 # Wide integers count and index: they are drawn from the range of a narrow type.
 _WIDE = {DType.INT32: DType.INT8, DType.INT64: DType.INT8, DType.UINT32: DType.UINT8, DType.UINT64: DType.UINT8}
-_SHAPE_ONLY = frozenset({"SHAPE"})  # operators whose output depends on no value
+_SHAPE_ONLY = frozenset(row.name for row in OPERATORS.values() if not row.looks_at_values)
 
 
 @dataclass(frozen=True)
@@ -266,7 +267,7 @@ class _Evaluation:
         after: set[int] = set()
         touched: set[int] = set()
         for i, op in enumerate(self.graph.operators):
-            if judges.micro_decides(self.graph, op) and reference.is_known(op):
+            if judges.micro_decides(self.graph, op) and reference.is_known(self.graph, op):
                 own.add(i)
             strange = judges.litert_misses(self.graph, op) is not None
             if i in own or strange or (op.kind not in _SHAPE_ONLY and any(t in touched for t in op.inputs)):
@@ -298,7 +299,7 @@ class _Evaluation:
             found = self.session.run([index], plain, tuple(dict.fromkeys((*op.outputs, *state))), given)
         except litert.Refused as error:
             self.refused = True
-            if reference.is_known(op) and judges.micro_stands_in(graph, op):
+            if reference.is_known(graph, op) and judges.micro_stands_in(graph, op):
                 self._in_reference(index)
                 return
             found = self._in_micro(index, plain, error)

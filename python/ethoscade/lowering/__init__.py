@@ -1,17 +1,15 @@
 """Lowering: from operators of the graph to NPU operations, one operator family per module.
 
-Owns the table of families. A family is a module with `support` and `lower`; to add an operator, write its module and
-name it here. Which operators are lowered is `partition`'s decision.
+Owns the table of families; the kinds that a module lowers, with their limits, stand at its end. Which operators are
+lowered is `partition`'s decision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Protocol
 
 from ..ir import Graph, Operator
+from ..operators import keyed
 from ..target import Accelerator
 from . import (
     concatenation,
@@ -26,40 +24,26 @@ from . import (
     softmax,
     split,
 )
+from .constraints import Case, first_refusal
+from .family import Family
 from .npu import NpuGraph, NpuGraphBuilder
 
 __all__ = ["FAMILIES", "Family", "Selection", "lower", "support"]
 
-
-@dataclass(frozen=True)
-class Family:
-    """An operator family: whether the NPU can run an operator (None, or the reason why not), and its operations."""
-
-    support: Callable[[Graph, Operator, Accelerator], str | None]
-    lower: Callable[[Graph, int, NpuGraphBuilder], None]
-
-
-_POOLING = Family(pooling.support, pooling.lower)
-_SPLIT = Family(split.support, split.lower)
-
-FAMILIES: Mapping[str, Family] = MappingProxyType(
-    {
-        "ADD": Family(elementwise.support, elementwise.lower),
-        "AVERAGE_POOL_2D": _POOLING,
-        "CONCATENATION": Family(concatenation.support, concatenation.lower),
-        "CONV_2D": Family(convolution.support, convolution.lower),
-        "DEPTHWISE_CONV_2D": Family(depthwise.support, depthwise.lower),
-        "FULLY_CONNECTED": Family(fully_connected.support, fully_connected.lower),
-        "MAX_POOL_2D": _POOLING,
-        "MEAN": Family(mean.support, mean.lower),
-        "QUANTIZE": Family(identity.support, identity.lower),
-        "RESIZE_NEAREST_NEIGHBOR": Family(resize.support, resize.lower),
-        "SOFTMAX": Family(softmax.support, softmax.lower),
-        "SPLIT": _SPLIT,
-        "SPLIT_V": _SPLIT,
-    }
+FAMILIES = keyed(
+    concatenation.JOIN_FAMILIES,
+    convolution.CONVOLUTION_FAMILIES,
+    depthwise.DEPTHWISE_FAMILIES,
+    elementwise.ELEMENTWISE_FAMILIES,
+    fully_connected.DENSE_FAMILIES,
+    identity.QUANTISE_FAMILIES,
+    mean.MEAN_FAMILIES,
+    pooling.POOL_FAMILIES,
+    resize.RESIZE_FAMILIES,
+    softmax.SOFTMAX_FAMILIES,
+    split.SPLIT_FAMILIES,
 )
-"""Operator kinds (TFLite builtin names) that can run on the NPU."""
+"""How each kind that the NPU computes runs on it."""
 
 
 class Selection(Protocol):
@@ -77,7 +61,7 @@ def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
     family = FAMILIES.get(op.kind)
     if family is None:
         return f"{op.kind} has no NPU implementation"
-    return family.support(graph, op, accelerator)
+    return first_refusal(family.takes, Case(graph, op, accelerator))
 
 
 def lower(graph: Graph, partition: Selection) -> NpuGraph:

@@ -1,54 +1,23 @@
-"""CONV_2D: the NPU's convolution. Also builds that operation for other families whose arithmetic it is."""
+"""CONV_2D: the NPU's convolution. Also builds that stage for other families whose arithmetic it is."""
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
 
-from ..ir import Activation, Array, ConvAttrs, Graph, Operator, Window
+from ..ir import Activation, Array, ConvAttrs, Graph, Window
 from ..quantised import activation_range
-from ..target import Accelerator
-from . import limits, views, weighted
+from . import constraints, views, weighted
+from .family import Family
 from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Rounding
 from .te import Access, Axis, Compute, index
 
 
-def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
-    """None if the NPU can run it, else the reason."""
-    if (reason := weighted.support(graph, op, rank=4, output_axis=0)) is not None:
-        return reason
-    ifm, weights, _, _ = weighted.operands(graph, op)
-    if (reason := limits.image(ifm)) is not None:
-        return reason
-    outputs, kernel_h, kernel_w, depth = weights.shape
-    if depth != ifm.shape[3]:
-        return f"weights cover {depth} of {ifm.shape[3]} input channels; grouped convolution is not possible"
-    window = cast(ConvAttrs, op.attrs).window
-    if (window.kernel_h, window.kernel_w) != (kernel_h, kernel_w):
-        return f"weights are {kernel_h}x{kernel_w}, the window is {window.kernel_h}x{window.kernel_w}"
-    return window_support(graph, op, window, outputs)
-
-
-def window_support(graph: Graph, op: Operator, window: Window, depth: int) -> str | None:
-    """Whether a (depthwise) convolution with `depth` output channels fits the NPU's windows."""
-    ifm, ofm = graph.tensors[cast(int, op.inputs[0])], graph.tensors[op.outputs[0]]
-    size = views.output_size(window, ifm.shape[1], ifm.shape[2])
-    window = views.simplest(window, ifm.shape[1], ifm.shape[2])
-    return limits.first(
-        (
-            limits.elements(ofm, (*size, depth)),
-            limits.strides(window),
-            limits.kernel(window),
-            limits.padding(window),
-        )
-    )
-
-
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One convolution. Precondition: `support` found no reason."""
+    """One convolution. Precondition: its family takes it."""
     op = graph.operators[op_index]
-    attrs = cast(ConvAttrs, op.attrs)
-    weights = cast("Array", graph.tensors[cast(int, op.inputs[1])].data)
-    ifm = graph.tensors[cast(int, op.inputs[0])]
+    attrs = op.attributes(ConvAttrs)
+    weights = graph.read(op, 1).constant()
+    ifm = graph.read(op)
     convolve(graph, op_index, builder, views.image_shape(ifm.shape), attrs.window, weights, attrs.activation)
 
 
@@ -71,13 +40,13 @@ def convolve(
     height, width, _ = ifm_shape
     ofm_shape = (*views.output_size(window, height, width), ohwi.shape[0])
     window = views.simplest(window, height, width)
-    ofm = graph.tensors[op.outputs[0]]
+    ofm = graph.made(op)
     builder.add(
         NpuOperation(
             name=op.name,
             operator=op_index,
             kind=OperationKind.CONVOLUTION,
-            ifm=builder.view(cast(int, op.inputs[0]), ifm_shape),
+            ifm=builder.view(op.input(0), ifm_shape),
             ofm=builder.view(op.outputs[0], ofm_shape),
             window=window,
             compute=compute(op.name, window, ifm_shape, ofm_shape),
@@ -92,3 +61,44 @@ def compute(name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views
     """out[n, h, w, c] = sum over kh, kw, ic of in[n, s*h + d*kh - top, s*w + d*kw - left, ic] * weight."""
     access: Access = views.window_access(window, ifm_shape, index(ic=1))
     return Compute(name, views.axes(ofm_shape), (*views.kernel_axes(window), Axis("ic", ifm_shape[2], True)), (access,))
+
+
+def windowed(depth_axis: int) -> tuple[constraints.Constraint, ...]:
+    """What (depthwise) convolutions demand of a window, for weights of which `depth_axis` is the outputs'."""
+
+    def seen(case: constraints.Case) -> constraints.Views:
+        window, (_, height, width, depth) = case.op.attributes(ConvAttrs).window, case.ifm.shape
+        made = (*views.output_size(window, height, width), case.graph.read(case.op, 1).shape[depth_axis])
+        return [(case.ifm, (height, width, depth)), (case.ofm, made)]
+
+    return (
+        constraints.Sizes(seen),
+        constraints.Strides(),
+        constraints.Dilation(),
+        constraints.WindowSize(),
+        constraints.Padding(),
+    )
+
+
+def _groups(case: constraints.Case) -> str | None:
+    _, kernel_h, kernel_w, depth = case.graph.read(case.op, 1).shape
+    window = case.op.attributes(ConvAttrs).window
+    if depth != case.ifm.shape[3]:
+        return f"weights cover {depth} of {case.ifm.shape[3]} input channels; grouped convolution is not possible"
+    if (window.kernel_h, window.kernel_w) != (kernel_h, kernel_w):
+        return f"weights are {kernel_h}x{kernel_w}, the window is {window.kernel_h}x{window.kernel_w}"
+    return None
+
+
+CONVOLUTION_FAMILIES: Mapping[str, Family] = {
+    "CONV_2D": Family(
+        "the NPU's convolution",
+        (
+            *weighted.takes(rank=4, output_axis=0),
+            constraints.Image(),
+            constraints.Rule("weights cover all input channels: no groups", _groups),
+            *windowed(depth_axis=0),
+        ),
+        lower,
+    )
+}

@@ -6,29 +6,15 @@ sees the same rows and columns, and stripes can pass.
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
 
 import numpy as np
 
-from ..ir import Array, DType, FullyConnectedAttrs, Graph, Operator, Tensor
+from ..ir import DType, FullyConnectedAttrs, Graph, Operator, Tensor
 from ..quantised import activation_range, effective_scales, zero_point_of
-from ..target import Accelerator
-from . import convolution, limits, single_rounding, views, weighted
+from . import constraints, convolution, single_rounding, views, weighted
+from .family import Family
 from .npu import NpuGraphBuilder, Rounding
-
-
-def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
-    """None if the NPU can run it, else the reason."""
-    if (reason := weighted.support(graph, op, rank=2, output_axis=0)) is not None:
-        return reason
-    ifm, weights, _, ofm = weighted.operands(graph, op)
-    outputs, depth = weights.shape
-    count = int(np.prod(ifm.shape, dtype=np.int64))
-    if count % depth:
-        return f"input '{ifm.name}' has {count} elements, not a multiple of the {depth} that an output weighs"
-    plane = _plane(ifm, ofm, depth, outputs)
-    reasons = (limits.dimensions(ifm.name, (*plane, depth)), limits.elements(ofm, (*plane, outputs)))
-    return limits.first(reasons) or (_single_rounding(graph, op) if _rounds_once(graph, op) else None)
 
 
 def _plane(ifm: Tensor, ofm: Tensor, depth: int, outputs: int) -> tuple[int, int]:
@@ -41,13 +27,13 @@ def _plane(ifm: Tensor, ofm: Tensor, depth: int, outputs: int) -> tuple[int, int
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One convolution over (height, width, elements). Precondition: `support` found no reason."""
+    """One convolution over (height, width, elements). Precondition: its family takes it."""
     op = graph.operators[op_index]
-    stored = cast("Array", graph.tensors[cast(int, op.inputs[1])].data)
+    stored = graph.read(op, 1).constant()
     outputs, depth = stored.shape
-    plane = _plane(graph.tensors[cast(int, op.inputs[0])], graph.tensors[op.outputs[0]], depth, outputs)
+    plane = _plane(graph.read(op), graph.made(op), depth, outputs)
     ohwi = stored.reshape(outputs, 1, 1, depth)
-    activation = cast(FullyConnectedAttrs, op.attrs).activation
+    activation = op.attributes(FullyConnectedAttrs).activation
     once = _rounds_once(graph, op)
     rounding, scale = (Rounding.NATURAL, _once_scale(graph, op)) if once else (Rounding.TFL, None)
     shape = (*plane, depth)
@@ -63,11 +49,14 @@ def _rounds_once(graph: Graph, op: Operator) -> bool:
     Micro's kernel is the device's own, so it decides where there is one; for uint8 there is none. Whoever changes this
     changes `reference` and the table of `judges` with it.
     """
-    return graph.tensors[cast(int, op.inputs[0])].dtype is DType.UINT8
+    return graph.read(op).dtype is DType.UINT8
 
 
-def _single_rounding(graph: Graph, op: Operator) -> str | None:
-    """Why no scale of the NPU rounds as LiteRT does, or None."""
+def _single_rounding(case: constraints.Case) -> str | None:
+    """Why no scale of the NPU rounds as LiteRT does where that is needed, or None."""
+    graph, op = case.graph, case.op
+    if not _rounds_once(graph, op):
+        return None
     _, weights, _, _ = weighted.operands(graph, op)
     if weights.quantisation is not None and len(weights.quantisation.scales) > 1:
         return f"weights '{weights.name}' are uint8 with a scale per channel, which no reference has; one is possible"
@@ -89,5 +78,34 @@ def _factor(graph: Graph, op: Operator) -> tuple[float, int, int, int, int]:
     low, high = weighted.sums(graph, op, output_axis=0)
     (real,) = effective_scales(op.kind, ifm, weights, ofm)
     zero_point = zero_point_of(ofm)
-    smallest, largest = activation_range(ofm.quantisation, ofm.dtype, cast(FullyConnectedAttrs, op.attrs).activation)
+    smallest, largest = activation_range(ofm.quantisation, ofm.dtype, op.attributes(FullyConnectedAttrs).activation)
     return real, int(low.min()), int(high.max()), smallest - zero_point, largest - zero_point
+
+
+def _rows(case: constraints.Case) -> str | None:
+    count, depth = int(np.prod(case.ifm.shape, dtype=np.int64)), case.graph.read(case.op, 1).shape[1]
+    if count % depth:
+        return f"input '{case.ifm.name}' has {count} elements, not a multiple of the {depth} that an output weighs"
+    return None
+
+
+def _seen(case: constraints.Case) -> constraints.Views:
+    outputs, depth = case.graph.read(case.op, 1).shape
+    plane = _plane(case.ifm, case.ofm, depth, outputs)
+    return [(case.ifm, (*plane, depth)), (case.ofm, (*plane, outputs))]
+
+
+DENSE_FAMILIES: Mapping[str, Family] = {
+    "FULLY_CONNECTED": Family(
+        "a 1x1 convolution over the input's rows, each a pixel of as many channels as a row has elements",
+        (
+            *weighted.takes(rank=2, output_axis=0),
+            constraints.Rule("the input is a whole number of rows", _rows),
+            constraints.Sizes(_seen),
+            constraints.Rule(
+                "weights of uint8 have one scale, and the NPU rounds with it as LiteRT does", _single_rounding
+            ),
+        ),
+        lower,
+    )
+}

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
 
-from ..ir import Graph, Operator
+from ..ir import Graph
 from ..quantised import scale_of
-from ..target import Accelerator
-from . import limits, views
+from . import constraints, limits, views
+from .family import Family
 from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Scale
 from .te import Compute
 
 
-def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
-    """None if the NPU can run it, else the reason."""
-    if (reason := limits.ends(graph, op)) is not None:
-        return reason
-    ifm, ofm = graph.tensors[cast(int, op.inputs[0])], graph.tensors[op.outputs[0]]
-    if len(ifm.shape) > 4:
-        return f"'{ifm.name}' has {len(ifm.shape)} dimensions; at most 4 are possible"
-    factor = scale_of(ifm) / scale_of(ofm)
-    return limits.first(
-        (limits.elements(ofm, views.image_shape(ifm.shape)), limits.rescale(factor, limits.LARGEST_VALUE))
-    )
-
-
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One pool of single pixels that rescales. Precondition: `support` found no reason."""
+    """One pool of single pixels that rescales. Precondition: its family takes it."""
     op = graph.operators[op_index]
-    ifm, ofm = graph.tensors[cast(int, op.inputs[0])], graph.tensors[op.outputs[0]]
+    ifm, ofm = graph.read(op), graph.made(op)
     shape = views.image_shape(ifm.shape)
     builder.add(
         NpuOperation(
             name=op.name,
             operator=op_index,
             kind=OperationKind.AVERAGE_POOL,
-            ifm=builder.view(cast(int, op.inputs[0]), shape),
+            ifm=builder.view(op.input(0), shape),
             ofm=builder.view(op.outputs[0], shape),
             window=views.POINT,
             compute=compute(op.name, shape),
@@ -48,3 +35,25 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
 def compute(name: str, shape: views.Shape3) -> Compute:
     """out[n, h, w, c] = in[n, h, w, c], rescaled."""
     return Compute(name, views.axes(shape), (), (views.point_access(0, shape),))
+
+
+def _factor(case: constraints.Case) -> str | None:
+    return limits.rescale(scale_of(case.ifm) / scale_of(case.ofm), limits.LARGEST_VALUE)
+
+
+def _seen(case: constraints.Case) -> constraints.Views:
+    return [(case.ofm, views.image_shape(case.ifm.shape))]
+
+
+QUANTISE_FAMILIES: Mapping[str, Family] = {
+    "QUANTIZE": Family(
+        "a pixel-wise copy that rescales",
+        (
+            constraints.FeatureMaps(),
+            constraints.Rank(),
+            constraints.Sizes(_seen),
+            constraints.Rule(constraints.SUMS, _factor),
+        ),
+        lower,
+    )
+}

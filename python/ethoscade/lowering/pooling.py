@@ -2,75 +2,37 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from ..ir import Graph, Operator, PoolAttrs, Tensor, Window
+from ..ir import Graph, PoolAttrs, Window
 from ..quantised import activation_range
-from ..target import Accelerator
-from . import limits, views
+from . import constraints, limits, views
+from .family import Family
 from .npu import NpuGraphBuilder, NpuOperation, OperationKind
 from .te import Compute, index
 
 _KINDS = {"AVERAGE_POOL_2D": OperationKind.AVERAGE_POOL, "MAX_POOL_2D": OperationKind.MAX_POOL}
 
 
-def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
-    """None if the NPU can run it, else the reason."""
-    if (reason := limits.ends(graph, op)) is not None:
-        return reason
-    ifm, ofm = graph.tensors[cast(int, op.inputs[0])], graph.tensors[op.outputs[0]]
-    if (reason := limits.first((limits.same_dtype(ifm, ofm), limits.image(ifm), _same_scale(ifm, ofm)))) is not None:
-        return reason
-    stated = cast(PoolAttrs, op.attrs).window
-    size = views.output_size(stated, ifm.shape[1], ifm.shape[2])
-    window = views.simplest(stated, ifm.shape[1], ifm.shape[2])
-    return limits.first(
-        (
-            limits.elements(ofm, (*size, ifm.shape[3])),
-            limits.strides(window),
-            limits.kernel(window, limits.MAX_POOL_ROWS, limits.MAX_POOL_ELEMENTS),
-            limits.padding(window),
-            _padded_average(op.kind, window),
-        )
-    )
-
-
-def _same_scale(ifm: Tensor, ofm: Tensor) -> str | None:
-    a, b = ifm.quantisation, ofm.quantisation
-    if a is None or b is None or (a.scale, a.zero_point) == (b.scale, b.zero_point):
-        return None
-    return (
-        f"input has scale {a.scale:g} and zero point {a.zero_point}, output {b.scale:g} and {b.zero_point}; "
-        f"a pool does not rescale, they must be equal"
-    )
-
-
-def _padded_average(kind: str, window: Window) -> str | None:
-    pads = window.pad_top + window.pad_left + window.pad_bottom + window.pad_right
-    if kind != "AVERAGE_POOL_2D" or not pads or max(window.kernel_h, window.kernel_w) <= limits.MAX_PADDED_AVERAGE:
-        return None
-    limit = limits.MAX_PADDED_AVERAGE
-    return f"kernel is {window.kernel_h}x{window.kernel_w}; a padded average takes at most {limit}x{limit}"
-
-
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One pool. Precondition: `support` found no reason.
+    """One pool. Precondition: its family takes it.
 
     The stored values themselves are averaged, without their (equal) zero points: TFLite rounds a tie away from the
     stored zero, and with the zero point taken off the tie would fall to the other side.
     """
     op = graph.operators[op_index]
-    attrs = cast(PoolAttrs, op.attrs)
-    shape = views.image_shape(graph.tensors[cast(int, op.inputs[0])].shape)
+    attrs = op.attributes(PoolAttrs)
+    shape = views.image_shape(graph.read(op).shape)
     ofm_shape = (*views.output_size(attrs.window, *shape[:2]), shape[2])
     window = views.simplest(attrs.window, *shape[:2])
-    ofm = graph.tensors[op.outputs[0]]
+    ofm = graph.made(op)
     builder.add(
         NpuOperation(
             name=op.name,
             operator=op_index,
             kind=_KINDS[op.kind],
-            ifm=builder.view(cast(int, op.inputs[0]), shape, zero_point=0),
+            ifm=builder.view(op.input(0), shape, zero_point=0),
             ofm=builder.view(op.outputs[0], ofm_shape, zero_point=0),
             window=window,
             compute=compute(op.name, window, shape, ofm_shape),
@@ -83,3 +45,43 @@ def compute(name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views
     """out[n, h, w, c] = mean or maximum over kh, kw of in[n, s*h + kh - top, s*w + kw - left, c]."""
     access = views.window_access(window, ifm_shape, index(c=1))
     return Compute(name, views.axes(ofm_shape), views.kernel_axes(window), (access,))
+
+
+@dataclass(frozen=True)
+class PaddedAverage(constraints.Constraint):
+    """The window of an average with padding is at most `most` high and wide."""
+
+    most: int = limits.MAX_PADDED_AVERAGE
+
+    def __str__(self) -> str:
+        return f"with padding, the kernel is at most {self.most}x{self.most}"
+
+    def _against(self, case: constraints.Case) -> str | None:
+        window = constraints.window_of(case)
+        pads = window.pad_top + window.pad_left + window.pad_bottom + window.pad_right
+        if not pads or max(window.kernel_h, window.kernel_w) <= self.most:
+            return None
+        return f"kernel is {window.kernel_h}x{window.kernel_w}; a padded average takes at most {self.most}x{self.most}"
+
+
+def _seen(case: constraints.Case) -> constraints.Views:
+    _, height, width, depth = case.ifm.shape
+    made = views.output_size(case.op.attributes(PoolAttrs).window, height, width)
+    return [(case.ifm, (height, width, depth)), (case.ofm, (*made, depth))]
+
+
+_TAKES: tuple[constraints.Constraint, ...] = (
+    constraints.FeatureMaps(),
+    constraints.OneType(),
+    constraints.Image(),
+    constraints.OneQuantisation("a pool does not rescale"),
+    constraints.Sizes(_seen),
+    constraints.Strides(),
+    constraints.WindowSize(limits.MAX_POOL_ROWS, limits.MAX_POOL_ELEMENTS),
+    constraints.Padding(),
+)
+
+POOL_FAMILIES: Mapping[str, Family] = {
+    "AVERAGE_POOL_2D": Family("the NPU's average pool", (*_TAKES, PaddedAverage()), lower),
+    "MAX_POOL_2D": Family("the NPU's maximum pool", _TAKES, lower),
+}

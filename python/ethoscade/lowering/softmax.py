@@ -1,22 +1,24 @@
 """SOFTMAX of 8-bit values over the last axis: a maximum, a table of exponentials, a sum and its reciprocal.
 
-Every row of the tensor is seen as a pixel. What is one number for each row lies in temporaries of one channel, so that
-stripes of rows pass through all operations but the first, which sees the channels as columns. The reciprocal is found
-by three Newton steps on half the sum, as the reference kernel does it; the constants of 32 bits that these take do not
-fit a scalar of the NPU, and are made of the sum, which is never small.
+The last axis is a pixel's channels; an image stays an image. Exponentials are looked up twice, on the way to their sum
+and to the result, so that stripes pass both ways and nobody keeps 32 bits for every value. What is one number for each
+pixel in between is seen as the channels of a single one, as the NPU works on many channels at a time. The reciprocal is
+found by three Newton steps on half the sum, as the reference kernel does it; the constants of 32 bits that these take
+do not fit a scalar of the NPU, and are made of the sum, which is never small.
 """
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..ir import DType, Graph, Operator, SoftmaxAttrs, Window
 from ..quantised import scale_of
-from ..target import Accelerator
-from . import depthwise, limits, views
+from . import constraints, depthwise, views
 from .exponential import divided, exponentials, high_mul
+from .family import Family
 from .npu import (
     UNSCALED,
     FeatureMap,
@@ -43,30 +45,13 @@ _LARGEST = (1 << 31) - 1
 _AS_IS = Scale(1, 0)
 
 
-def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
-    """None if the NPU can run it, else the reason."""
-    if (reason := limits.ends(graph, op)) is not None:
-        return reason
-    ifm, ofm = graph.tensors[cast(int, op.inputs[0])], graph.tensors[op.outputs[0]]
-    if (reason := limits.same_dtype(ifm, ofm)) is not None:
-        return reason
-    rows, channels = _shape(graph, op)
-    if channels > MOST_CHANNELS:
-        return f"it has {channels} channels; at most {MOST_CHANNELS} are possible"
-    if (reason := limits.dimensions(ifm.name, (rows, 1, channels))) is not None:
-        return reason
-    if _saturation_shows(_exponentials(graph, op)):
-        return f"with a scale of {scale_of(ifm):g} equal values are not rounded as the reference rounds them"
-    return None
-
-
 def _shape(graph: Graph, op: Operator) -> tuple[int, int]:
-    *leading, channels = graph.tensors[cast(int, op.inputs[0])].shape or (1,)
+    *leading, channels = graph.read(op).shape or (1,)
     return int(np.prod(leading, dtype=np.int64)), channels
 
 
 def _exponentials(graph: Graph, op: Operator) -> tuple[int, ...]:
-    return exponentials(cast(SoftmaxAttrs, op.attrs).beta, scale_of(graph.tensors[cast(int, op.inputs[0])]))
+    return exponentials(op.attributes(SoftmaxAttrs).beta, scale_of(graph.read(op)))
 
 
 def _saturation_shows(table: tuple[int, ...]) -> bool:
@@ -82,29 +67,32 @@ def _saturation_shows(table: tuple[int, ...]) -> bool:
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """Some thirty operations, most of them on one number a row. Precondition: `support` found no reason."""
+    """Some thirty operations, most of them on one number a row. Precondition: its family takes it."""
     op = graph.operators[op_index]
-    source, target = cast(int, op.inputs[0]), op.outputs[0]
+    source, target = op.input(0), op.outputs[0]
     rows, channels = _shape(graph, op)
-    dtype = graph.tensors[source].dtype
+    dtype, shape = graph.tensors[source].dtype, graph.tensors[source].shape
+    plane = views.image_shape(shape)[:2] if len(shape) <= 4 else (rows, 1)
     make = _Maker(op.name, op_index, builder)
-    ifm = builder.view(source, (rows, 1, channels), zero_point=0)
+    ifm = builder.view(source, (*plane, channels), zero_point=0)
 
     # The distance from a row's maximum is what the table is asked for.
     largest = make.maximum(builder.view(source, (rows, channels, 1), zero_point=0), dtype)
-    table = np.array(_exponentials(graph, op)[::-1], "<i4").tobytes()
-    exps = make.wide(OperationKind.SUB, ifm, largest, scaling=_AS_IS, function=Table(table), zero_point=127)
-    total = make.sum(make.wide(OperationKind.SHR, exps, _SUM_BITS))
+    largest = replace(largest, shape=(*plane, 1))
+    table = Table(np.array(_exponentials(graph, op)[::-1], "<i4").tobytes())
+    total = make.sum(make.wide(OperationKind.SHR, make.looked_up(ifm, largest, table), _SUM_BITS))
+    total = replace(total, shape=(1, 1, rows))
     zeros = make.wide(OperationKind.CLZ, total)
     inverse = _reciprocal(make, total, zeros)
     if channels > _CHANNELS_OF_SHORT_SHIFTS:
         inverse = make.wide(OperationKind.MUL, inverse, _is_short(make, zeros), scaling=_AS_IS)
-    # inverse is Q2.29 of 2^31 over the sum without its leading zeros: twice that, as the product has 31 bits less.
-    product = make.wide(OperationKind.MUL, exps, inverse, scaling=_high(30))
     shift = make.wide(OperationKind.SUB, zeros, _SUM_BITS + 31 - 8, scaling=_AS_IS, swap_operands=True)
     if channels > _CHANNELS_OF_SHORT_SHIFTS:
         shift = make.wide(OperationKind.MINIMUM, shift, 31)
-    ofm = builder.view(target, (rows, 1, channels), zero_point=dtype.limits[0])
+    inverse, shift = (replace(view, shape=(*plane, 1)) for view in (inverse, shift))
+    # inverse is Q2.29 of 2^31 over the sum without its leading zeros: twice that, as the product has 31 bits less.
+    product = make.wide(OperationKind.MUL, make.looked_up(ifm, largest, table), inverse, scaling=_high(30))
+    ofm = builder.view(target, (*plane, channels), zero_point=dtype.limits[0])
     make.operation(OperationKind.SHR, product, shift, ofm)
 
 
@@ -118,11 +106,10 @@ def _is_short(make: _Maker, zeros: FeatureMap) -> FeatureMap:
 def _reciprocal(make: _Maker, total: FeatureMap, zeros: FeatureMap) -> FeatureMap:
     """1 / (half the sum, shifted to 2^30 or more), Q2.29: 48/17 - 32/17 * half, then three Newton steps."""
     half = make.wide(OperationKind.SHL, total, make.wide(OperationKind.SUB, zeros, 1, scaling=_AS_IS))
-    # 32/17 is 0x3C3C3C3C in Q2.29, and 48/17 half as much again.
-    low = make.wide(OperationKind.MINIMUM, total, 0x3C3C)
-    ratio = make.wide(OperationKind.ADD, make.wide(OperationKind.SHL, low, 16), low, scaling=_AS_IS)
-    offset = make.wide(OperationKind.MUL, ratio, 3, scaling=_high(1))
-    slope = make.wide(OperationKind.MUL, ratio, -1, scaling=_AS_IS)
+    # 32/17 is 0x3C3C3C3C in Q2.29, and 48/17 half as much again. The lesser of a sum and any such number is the number.
+    low = make.wide(OperationKind.MINIMUM, total, -0x3C3C)
+    slope = make.wide(OperationKind.ADD, make.wide(OperationKind.SHL, low, 16), low, scaling=_AS_IS)
+    offset = make.wide(OperationKind.MUL, slope, -3, scaling=_high(1))
     one = make.wide(OperationKind.SHL, make.wide(OperationKind.MINIMUM, total, 1 << 14), 15)
     x = make.wide(OperationKind.MUL, half, slope, scaling=_high(31))
     x = make.wide(OperationKind.ADD, x, offset, scaling=_AS_IS)
@@ -163,6 +150,10 @@ class _Maker:
         compute = Compute(self._name, views.axes(ofm.shape), (Axis("ic", depth, True),), (read,))
         self._add(OperationKind.SUM_OVER_DEPTH, ifm, None, ofm, compute, views.POINT, UNSCALED)
         return ofm
+
+    def looked_up(self, ifm: FeatureMap, largest: FeatureMap, table: Table) -> FeatureMap:
+        """What a table of 256 entries of 32 bits has for each value's distance from the largest of its pixel."""
+        return self.wide(OperationKind.SUB, ifm, largest, scaling=_AS_IS, function=table, zero_point=127)
 
     def wide(
         self,
@@ -230,3 +221,43 @@ class _Maker:
                 swap_operands=swap_operands,
             )
         )
+
+
+@dataclass(frozen=True)
+class Depth(constraints.Constraint):
+    """The last axis has at most `most` elements."""
+
+    most: int = MOST_CHANNELS
+
+    def __str__(self) -> str:
+        return f"the last axis has at most {self.most} elements"
+
+    def _against(self, case: constraints.Case) -> str | None:
+        _, channels = _shape(case.graph, case.op)
+        return f"it has {channels} channels; at most {self.most} are possible" if channels > self.most else None
+
+
+def _rounds_otherwise(case: constraints.Case) -> str | None:
+    if _saturation_shows(_exponentials(case.graph, case.op)):
+        return f"with a scale of {scale_of(case.ifm):g} equal values are not rounded as the reference rounds them"
+    return None
+
+
+def _seen(case: constraints.Case) -> constraints.Views:
+    rows, channels = _shape(case.graph, case.op)
+    return [(case.ifm, (rows, 1, channels)), (case.ofm, (rows, 1, channels))]
+
+
+SOFTMAX_FAMILIES: Mapping[str, Family] = {
+    "SOFTMAX": Family(
+        "a maximum, a table of exponentials, a sum and its reciprocal: some thirty operations",
+        (
+            constraints.FeatureMaps(),
+            constraints.OneType(),
+            Depth(),
+            constraints.Sizes(_seen),
+            constraints.Rule("equal values are rounded as the reference rounds them", _rounds_otherwise),
+        ),
+        lower,
+    )
+}

@@ -1,10 +1,11 @@
 """What convolution, depthwise convolution and fully connected share: constant weights, bias and per-channel scales.
 
-Owns the step from TFLite's weight tensors to `npu.Weights` and the checks on them. Formulas are `quantised`'s.
+Owns the step from TFLite's weight tensors to `stage.Weights` and the constraints on them. Formulas are `quantised`'s.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from ..ir import Array, DType, Graph, Operator, Tensor
 from ..quantised import effective_scales, zero_point_of
 from . import limits
+from .constraints import SUMS, Case, Constraint, FeatureMaps, OneType, named_types
 from .npu import Weights
 
 _PIECE_WEIGHTS = 1 << 16
@@ -22,65 +24,105 @@ _EASY_BIAS = limits.MAX_ACCUMULATOR - limits.LARGEST_VALUE * limits.MAX_WEIGHT_S
 
 
 def operands(graph: Graph, op: Operator) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
-    """Input, weights, bias (or None) and output tensors. Precondition: `support` found inputs and output."""
-    ifm, weights = graph.tensors[cast(int, op.inputs[0])], graph.tensors[cast(int, op.inputs[1])]
+    """Input, weights, bias (or None) and output tensors. Raises `ModelFormatError` where one of them is missing."""
     bias = op.inputs[2] if len(op.inputs) > 2 else None
-    return ifm, weights, None if bias is None else graph.tensors[bias], graph.tensors[op.outputs[0]]
+    return graph.read(op), graph.read(op, 1), None if bias is None else graph.tensors[bias], graph.made(op)
 
 
-def support(graph: Graph, op: Operator, rank: int, output_axis: int) -> str | None:
-    """None if input, output, weights of `rank` dimensions and bias suit the NPU, else the reason.
+@dataclass(frozen=True)
+class ConstantWeights(Constraint):
+    """Weights are constants of `rank` dimensions, of which `output_axis` runs over output channels."""
 
-    `output_axis` is the dimension of the weights that runs over output channels.
-    """
-    if (reason := limits.ends(graph, op)) is not None:
-        return reason
-    if len(op.inputs) < 2 or op.inputs[1] is None:
-        return "it has no weights"
-    ifm, weights, bias, ofm = operands(graph, op)
+    rank: int
+    output_axis: int
+    sum_limit: int = limits.MAX_WEIGHT_SUM
+
+    def __str__(self) -> str:
+        return (
+            f"weights are constant, with one scale or one for each output channel, and one zero point; the magnitudes "
+            f"of one channel's add up to at most {self.sum_limit}"
+        )
+
+    def _against(self, case: Case) -> str | None:
+        weights = case.graph.read(case.op, 1)
+        if weights.data is None:
+            return f"weights '{weights.name}' are not constant"
+        if len(weights.shape) != self.rank:
+            return f"weights '{weights.name}' have shape {weights.shape}; {self.rank} dimensions are needed"
+        if weights.quantisation is None:
+            return f"weights '{weights.name}' have no quantisation"
+        if weights.quantisation.axis not in (None, self.output_axis):
+            return (
+                f"weights '{weights.name}' are quantised along axis {weights.quantisation.axis}, not along the outputs"
+            )
+        channels = weights.shape[self.output_axis]
+        count = len(weights.quantisation.scales)
+        if count not in (1, channels):
+            return (
+                f"weights '{weights.name}' have {count} scales; 1 or {channels}, one per output channel, are possible"
+            )
+        if len(set(weights.quantisation.zero_points)) > 1:
+            return f"weights '{weights.name}' have different zero points per channel; one is possible"
+        heaviest = int(_magnitudes(weights, self.output_axis).max(initial=0))
+        if heaviest > self.sum_limit:
+            return f"magnitudes of one channel's weights add up to {heaviest}; the limit is {self.sum_limit}"
+        return None
+
+
+@dataclass(frozen=True)
+class ConstantBias(Constraint):
+    """The bias, where there is one, is a constant of one of `types` up to `most`, one for each output channel."""
+
+    output_axis: int
+    most: int = limits.MAX_BIAS
+    types: tuple[DType, ...] = (DType.INT32, DType.INT64)
+
+    def __str__(self) -> str:
+        return f"a bias is a constant of {named_types(self.types, 'or')}, of at most {self.most} in magnitude"
+
+    def _against(self, case: Case) -> str | None:
+        _, weights, bias, _ = operands(case.graph, case.op)
+        channels = weights.shape[self.output_axis]
+        if bias is None:
+            return None
+        if bias.data is None:
+            return f"bias '{bias.name}' is not constant"
+        if bias.data.size != channels:
+            return f"bias '{bias.name}' has {bias.data.size} elements; there are {channels} output channels"
+        if bias.dtype not in self.types:
+            return f"bias '{bias.name}' is {bias.dtype.value}; {named_types(self.types)} are possible"
+        largest = max(abs(int(bias.data.max())), abs(int(bias.data.min())))
+        return f"bias '{bias.name}' reaches {largest}; the limit is {self.most}" if largest > self.most else None
+
+
+@dataclass(frozen=True)
+class Accumulators(Constraint):
+    """Sums, with the bias, stay within 32 bits, wherever they matter to the output."""
+
+    output_axis: int
+
+    def __str__(self) -> str:
+        return SUMS
+
+    def _against(self, case: Case) -> str | None:
+        ifm, weights, bias, ofm = operands(case.graph, case.op)
+        return _scales(effective_scales(case.op.kind, ifm, weights, ofm), weights, bias, self.output_axis)
+
+
+def takes(rank: int, output_axis: int) -> tuple[Constraint, ...]:
+    """What all weighted operators demand, for weights of `rank` dimensions of which `output_axis` is the outputs'."""
     return (
-        limits.same_dtype(ifm, weights, ofm)
-        or _weights(weights, rank, output_axis)
-        or (None if bias is None else _bias(bias, weights.shape[output_axis]))
-        or _scales(effective_scales(op.kind, ifm, weights, ofm), weights, bias, output_axis)
+        FeatureMaps(),
+        OneType(weights=1),
+        ConstantWeights(rank, output_axis),
+        ConstantBias(output_axis),
+        Accumulators(output_axis),
     )
-
-
-def _weights(weights: Tensor, rank: int, output_axis: int) -> str | None:
-    if weights.data is None:
-        return f"weights '{weights.name}' are not constant"
-    if len(weights.shape) != rank:
-        return f"weights '{weights.name}' have shape {weights.shape}; {rank} dimensions are needed"
-    if weights.quantisation is None:
-        return f"weights '{weights.name}' have no quantisation"
-    channels = weights.shape[output_axis]
-    count = len(weights.quantisation.scales)
-    if count not in (1, channels):
-        return f"weights '{weights.name}' have {count} scales; 1 or {channels}, one per output channel, are possible"
-    if len(set(weights.quantisation.zero_points)) > 1:
-        return f"weights '{weights.name}' have different zero points per channel; one is possible"
-    heaviest = int(_magnitudes(weights, output_axis).max(initial=0))
-    if heaviest > limits.MAX_WEIGHT_SUM:
-        return f"magnitudes of one channel's weights add up to {heaviest}; the limit is {limits.MAX_WEIGHT_SUM}"
-    return None
-
-
-def _bias(bias: Tensor, channels: int) -> str | None:
-    if bias.data is None:
-        return f"bias '{bias.name}' is not constant"
-    if bias.data.size != channels:
-        return f"bias '{bias.name}' has {bias.data.size} elements; there are {channels} output channels"
-    if bias.dtype not in (DType.INT32, DType.INT64):
-        return f"bias '{bias.name}' is {bias.dtype.value}; int32 and int64 are possible"
-    largest = max(abs(int(bias.data.max())), abs(int(bias.data.min())))
-    if largest > limits.MAX_BIAS:
-        return f"bias '{bias.name}' reaches {largest}; the limit is {limits.MAX_BIAS}"
-    return None
 
 
 def _magnitudes(weights: Tensor, output_axis: int) -> npt.NDArray[np.int64]:
     """The sum of |weight| behind each output channel. Precondition: the weights are constant."""
-    channels = np.moveaxis(cast("Array", weights.data), output_axis, 0)
+    channels = np.moveaxis(weights.constant(), output_axis, 0)
     zero_point = _zero_point(weights)
     # A few channels at a time: wide integers take eight times the file's bytes.
     step = max(_PIECE_WEIGHTS * len(channels) // max(channels.size, 1), 1)
@@ -101,17 +143,18 @@ def _scales(reals: tuple[float, ...], weights: Tensor, bias: Tensor | None, outp
     factors = np.broadcast_to(np.array(reals), sums.shape)
     # What rounds to zero does so whichever way a sum wraps: dead channels have such biases.
     matter = np.minimum(sums, 1 << 31) * factors >= 0.49
-    return limits.first(
+    wrong = (
         limits.rescale(float(real), int(most))
         for real, most, matters in zip(factors, sums, matter, strict=True)
         if matters
     )
+    return next((why for why in wrong if why is not None), None)
 
 
 def sums(graph: Graph, op: Operator, output_axis: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The smallest and largest accumulator, bias included, that each output channel can have."""
     ifm, weights, bias, _ = operands(graph, op)
-    values = cast("Array", weights.data)
+    values = weights.constant()
     zero_point = _zero_point(weights)
     centred = values if zero_point == 0 else values.astype(np.int16) - np.int16(zero_point)
     others = tuple(axis for axis in range(values.ndim) if axis != output_axis)

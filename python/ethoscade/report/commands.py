@@ -9,7 +9,6 @@ import argparse
 import io
 import json
 import struct
-import sys
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -28,10 +27,11 @@ from ..lowering import FAMILIES
 from ..pipeline.compiled import Compiled
 from ..pipeline.compiler import EPSILON as EPSILON
 from ..pipeline.compiler import compile, frontier
+from ..rewrites import FOLDED
 from ..run.execution import FAST_REGION, has_fast_memory, run_tflite, unplayable
 from ..target import ACCELERATORS
 from ..util.files import MANIFEST_SUFFIX, read_whole, refuse_same, strangers, write_together, write_whole
-from . import console, plot, summary, trace
+from . import console, plot, summary, support, trace
 
 DONE = 0
 FAULTY = 1
@@ -184,21 +184,18 @@ def supported_operators(args: argparse.Namespace) -> int:
     """`ethoscade supported-ops`."""
     if args.accelerator not in ACCELERATORS:
         raise ConfigError(f"unknown accelerator '{args.accelerator}'; known are {', '.join(ACCELERATORS)}")
-    rows = [(kind, _described(kind)) for kind in sorted(FAMILIES)]
-    if args.markdown:
-        text = "\n".join(["| operator | on the NPU as |", "| --- | --- |", *(f"| {k} | {d} |" for k, d in rows)])
-    else:
-        text = "\n".join(f"{kind:<20} {description}" for kind, description in rows)
-    text += "\n\nOther operators stay on the CPU; `ethoscade compile` gives the reason for each."
-    report = {"schema_version": summary.SCHEMA_VERSION, "accelerator": args.accelerator, "operators": dict(rows)}
+    text = support.page().rstrip() if args.markdown else support.text()
+    report = {
+        "schema_version": summary.SCHEMA_VERSION,
+        "accelerator": args.accelerator,
+        "operators": {kind: family.runs_as for kind, family in FAMILIES.items()},
+        "limits": {kind: support.lines(kind) for kind in FAMILIES},
+        "vanishing": dict(FOLDED),
+    }
+    if not args.markdown:
+        text += "\n\nOther operators stay on the CPU; `ethoscade compile` gives the reason for each."
     _print(args, report, text)
     return DONE
-
-
-def _described(kind: str) -> str:
-    """The first sentence of the family's module, without the kind itself in front."""
-    text = " ".join((sys.modules[FAMILIES[kind].support.__module__].__doc__ or "").split("\n\n")[0].split())
-    return text.split(". ")[0].rstrip(".").removeprefix(f"{kind}: ")
 
 
 def _compile(args: argparse.Namespace) -> Compiled:

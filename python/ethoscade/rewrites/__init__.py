@@ -4,7 +4,7 @@ Owns the order of the rules and the removal of what nobody reads. One file is on
 that it was given if it found nothing to do; else a new one, verified. Network inputs and outputs keep order and names.
 
 Rules touch only operators that will run on the NPU, because operators for the CPU are copied from the file as they
-are. Whoever knows better than `understood` which ones those are passes its own `OnNpu`.
+are. Which ones those are the caller says by an `OnNpu`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import Graph, Operator
-from .activations import ACTIVATION_OPERATORS, fuse_activation, why_activation
+from ..operators import ACTIVATION_OPERATORS, RESHAPES, keyed
+from .activations import fuse_activation, why_activation
 from .constants import fold_constants
-from .draft import Draft, OnNpu, understood
+from .draft import Draft, OnNpu
 from .pads import fold_pad, why_pad
 from .requantise import requantise
-from .reshapes import RESHAPES, fold_reshape, why_reshape
+from .reshapes import fold_reshape, why_reshape
 
 __all__ = [
+    "FOLDED",
     "OnNpu",
     "drop_dead",
     "fold_constants",
@@ -28,12 +30,23 @@ __all__ = [
     "fuse_activation",
     "requantise",
     "simplify",
-    "understood",
     "why_kept",
 ]
 
+FOLDED = keyed(
+    dict.fromkeys(ACTIVATION_OPERATORS, "part of the operator before it, where that is the NPU's and takes one"),
+    dict.fromkeys(RESHAPES, "nothing, where readers or the maker on the NPU can do without the shape"),
+    {
+        "PACK": "a constant, of short constants of integers",
+        "PAD": "part of the windows of the convolutions that read it, for height and width of 4 dimensions",
+        "SHAPE": "a constant",
+        "STRIDED_SLICE": "a constant, of a short constant of integers",
+    },
+)
+"""What becomes of kinds that need no operation of their own, where a rule here finds that it can."""
 
-def simplify(graph: Graph, on_npu: OnNpu = understood) -> Graph:
+
+def simplify(graph: Graph, on_npu: OnNpu) -> Graph:
     """Apply all rules until none finds anything, then drop dead tensors and operators.
 
     In this order: constants first, since a reshape is folded only when its target is known; reshapes and identical
@@ -51,7 +64,7 @@ def simplify(graph: Graph, on_npu: OnNpu = understood) -> Graph:
             return drop_dead(graph)
 
 
-def why_kept(graph: Graph, on_npu: OnNpu = understood) -> dict[int, str]:
+def why_kept(graph: Graph, on_npu: OnNpu) -> dict[int, str]:
     """What keeps operators from vanishing though a rule here is for their kind, by index.
 
     In sentences without a full stop, for a graph that `simplify` is done with.

@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import Activation, AddAttrs, ConvAttrs, FullyConnectedAttrs, Graph, Operator, PoolAttrs
-from .draft import Draft, OnNpu, same_values, understood
+from ..operators import ACTIVATION_OPERATORS
+from .draft import Draft, OnNpu, same_values
 
-ACTIVATION_OPERATORS = {"RELU": Activation.RELU, "RELU6": Activation.RELU6, "RELU_N1_TO_1": Activation.RELU_N1_TO_1}
 
-
-def fuse_activation(graph: Graph, on_npu: OnNpu = understood) -> Graph:
+def fuse_activation(graph: Graph, on_npu: OnNpu) -> Graph:
     """Fuse every RELU, RELU6 and RELU_N1_TO_1 that is the one reader of what an operator on the NPU makes."""
     draft = Draft(graph)
     for index, operator in enumerate(graph.operators):

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import Array, DType, Graph, Operator, PackAttrs, StridedSliceAttrs, Tensor
+from ..operators import RESHAPES
 from .draft import Draft, same_values
 
 # Shapes are short. A longer result is data, and computing it here would only make the artefact larger.
@@ -40,7 +41,7 @@ def fold_constants(graph: Graph) -> Graph:
 def _value(operator: Operator, inputs: Sequence[Tensor], output: Tensor) -> Array | None:
     if operator.kind == "SHAPE":
         return np.array(inputs[0].shape, output.dtype.numpy)
-    if operator.kind in ("RESHAPE", "SQUEEZE", "EXPAND_DIMS"):
+    if operator.kind in RESHAPES:
         data = inputs[0].data
         if data is None or not same_values(inputs[0], output) or not all(t.is_constant for t in inputs):
             return None

@@ -14,27 +14,6 @@ from ..ir import Graph, Operator, Tensor
 OnNpu = Callable[[Graph, Operator], bool]
 """Whether an operator will run on the NPU. Operators for the CPU are copied from the file, so no rule changes them."""
 
-NPU_KINDS = frozenset(
-    {
-        "CONCATENATION",
-        "CONV_2D",
-        "DEPTHWISE_CONV_2D",
-        "FULLY_CONNECTED",
-        "ADD",
-        "AVERAGE_POOL_2D",
-        "MAX_POOL_2D",
-        "MEAN",
-        "QUANTIZE",
-        "SPLIT",
-        "SPLIT_V",
-    }
-)
-
-
-def understood(graph: Graph, operator: Operator) -> bool:
-    """The default `OnNpu`: the frontend understood the operator and it is of a kind that the NPU computes."""
-    return operator.opaque is None and operator.kind in NPU_KINDS
-
 
 class Draft:
     """A mutable copy of a graph's structure. Indices are those of the graph it was made from; new tensors follow."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import ConvAttrs, Graph, Operator, PadAttrs, Window
-from .draft import Draft, OnNpu, same_values, understood
+from .draft import Draft, OnNpu, same_values
 
 
-def fold_pad(graph: Graph, on_npu: OnNpu = understood) -> Graph:
+def fold_pad(graph: Graph, on_npu: OnNpu) -> Graph:
     """Fold every PAD of height and width whose readers are all convolutions on the NPU with larger kernels."""
     draft = Draft(graph)
     # Last first: of two PADs in a row, the second must be gone before the first meets the convolution.

@@ -11,12 +11,11 @@ import math
 
 from ..errors import ModelFormatError
 from ..ir import FullyConnectedAttrs, Graph, Operator
-from .draft import Draft, OnNpu, same_values, understood
+from ..operators import RESHAPES
+from .draft import Draft, OnNpu, same_values
 
-RESHAPES = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 
-
-def fold_reshape(graph: Graph, on_npu: OnNpu = understood) -> Graph:
+def fold_reshape(graph: Graph, on_npu: OnNpu) -> Graph:
     """Remove reshapes whose readers or whose producer can do without.
 
     Readers that only count elements read the original; else the producer, if it is the NPU's and nobody else reads

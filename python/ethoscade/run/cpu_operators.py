@@ -50,7 +50,8 @@ class Player:
 
     def missing(self) -> dict[int, str]:
         """The operators that cannot be played, by index, each with the reason."""
-        unknown = [index for index in self._places if not reference.is_known(self._graph.operators[index])]
+        graph = self._graph
+        unknown = [index for index in self._places if not reference.is_known(graph, graph.operators[index])]
         if not unknown or self._sessions:
             return {}
         if not self._trusted:
@@ -88,7 +89,7 @@ class Player:
         `values` has its inputs; constants need none, and a variable without one is as at the start of an inference.
         """
         op = self._graph.operators[index]
-        if reference.is_known(op):
+        if reference.is_known(self._graph, op):
             return reference.run_operator(self._graph, op, values)
         interpreter = self._interpreters[index]
         names, made = self._named(index)

@@ -15,6 +15,7 @@ from ..devices import DeviceDescription
 from ..ir import Graph
 from ..lowering.npu import FeatureMap, Layout, NpuGraph, NpuOperation, OperationKind, Scalar, Table, tables_of
 from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
+from ..operators import OPERATORS
 from ..target import Target
 from ..util.frozen import FrozenMap
 
@@ -339,13 +340,12 @@ def _dense_ids(
                 see(tensor)
             for tensor in op.outputs:
                 # A variable changes under its readers' hands: what is taken from it needs bytes of its own.
-                shared = op.kind in _RESHAPES and op.opaque is None and live and not graph.tensors[live[0]].is_variable
+                row = OPERATORS.get(op.kind)
+                in_place = row is not None and row.in_place and op.opaque is None
+                shared = in_place and live and not graph.tensors[live[0]].is_variable
                 see(tensor, live[0] if shared else None)
     known = {t.id: ids[t.graph_tensor] for t in npu.tensors if t.graph_tensor is not None}
     return ids, known | temporaries
-
-
-_RESHAPES = frozenset({"RESHAPE", "SQUEEZE"})
 
 
 def _tensor_specs(graph: Graph, ids: Mapping[int, int], npu: NpuGraph, dense: Mapping[int, int]) -> list[TensorSpec]:

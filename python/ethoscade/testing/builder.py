@@ -12,12 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..ir import Activation, Array, DType, Quantisation
+from ..operators import CODE_OF_ACTIVATION
 from . import real_operators as real
 from .calibration import Real, activation_quantisation, dequantise, quantise
 from .flatfile import TensorRecord, write_file
 from .geometry import Pair, resolve_window
 from .recorder import UNQUANTISED, Value
-from .schema import CODE_OF_ACTIVATION, window_fields
+from .schema import window_fields
 from .shapes import ShapeRecorder
 
 
@@ -114,7 +115,6 @@ class ModelBuilder(ShapeRecorder):
             (x.shape[0], *size, channels),
             lambda: real.activate(real.conv(self._real(x), w_real, b_real, window), activation),
             output,
-            "Conv2DOptions",
             window_fields(window, padding, activation, dilated=True),
             name,
             x.dtype,
@@ -152,7 +152,6 @@ class ModelBuilder(ShapeRecorder):
             (x.shape[0], *size, channels),
             lambda: real.activate(real.depthwise(self._real(x), w_real, b_real, window), activation),
             output,
-            "DepthwiseConv2DOptions",
             {**window_fields(window, padding, activation, dilated=True), "DepthMultiplier": multiplier},
             name,
             x.dtype,
@@ -193,8 +192,7 @@ class ModelBuilder(ShapeRecorder):
 
         fields = {"FusedActivationFunction": CODE_OF_ACTIVATION[activation], "KeepNumDims": keep_num_dims}
         indices = [x.index, w.index, -1 if b is None else b]
-        options = "FullyConnectedOptions"
-        return self._operator("FULLY_CONNECTED", indices, shape, compute, output, options, fields, name, x.dtype)
+        return self._operator("FULLY_CONNECTED", indices, shape, compute, output, fields, name, x.dtype)
 
     # Operators without weights.
 
@@ -214,7 +212,6 @@ class ModelBuilder(ShapeRecorder):
             np.broadcast_shapes(a.shape, b.shape),
             lambda: real.activate(self._real(a) + self._real(b), activation),
             output,
-            "AddOptions",
             {"FusedActivationFunction": CODE_OF_ACTIVATION[activation]},
             name,
             a.dtype,
@@ -266,7 +263,6 @@ class ModelBuilder(ShapeRecorder):
             shape,
             lambda: self._real(x).mean(axis=folded, keepdims=keep_dims),
             output,
-            "ReducerOptions",
             {"KeepDims": keep_dims},
             name,
             x.dtype,
@@ -282,7 +278,6 @@ class ModelBuilder(ShapeRecorder):
             shape,
             lambda: np.pad(self._real(x), paddings),
             x.quantisation,
-            "PadOptions",
             {},
             name,
             x.dtype,
@@ -290,16 +285,14 @@ class ModelBuilder(ShapeRecorder):
 
     def dequantize(self, x: Value) -> Value:
         """DEQUANTIZE to FLOAT32."""
-        return self._plain("DEQUANTIZE", [x.index], x.shape, DType.FLOAT32, lambda: self._real(x), None, {})
+        return self._plain("DEQUANTIZE", [x.index], x.shape, DType.FLOAT32, lambda: self._real(x), {})
 
     def quantize(
         self, x: Value, output: Quantisation | None = None, *, dtype: DType | None = None, name: str | None = None
     ) -> Value:
         """QUANTIZE to another quantisation, and to another type if `dtype` is given; from float to the builder's."""
         kind = dtype or (self.dtype if x.dtype is DType.FLOAT32 else x.dtype)
-        return self._operator(
-            "QUANTIZE", [x.index], x.shape, lambda: self._real(x), output, "QuantizeOptions", {}, name, kind
-        )
+        return self._operator("QUANTIZE", [x.index], x.shape, lambda: self._real(x), output, {}, name, kind)
 
     def softmax(
         self, x: Value, *, beta: float = 1.0, output: Quantisation | None = None, name: str | None = None
@@ -312,7 +305,6 @@ class ModelBuilder(ShapeRecorder):
             x.shape,
             lambda: real.softmax(self._real(x), beta),
             output or fixed,
-            "SoftmaxOptions",
             {"Beta": beta},
             name,
             x.dtype,
@@ -327,17 +319,12 @@ class ModelBuilder(ShapeRecorder):
         name: str | None = None,
     ) -> Value:
         """RELU, RELU6 or RELU_N1_TO_1 as an operator of its own."""
-        return self._operator(
-            activation.name,
-            [x.index],
-            x.shape,
-            lambda: real.activate(self._real(x), activation),
-            output,
-            None,
-            {},
-            name,
-            x.dtype,
-        )
+        return self.unary(activation.name, x, output=output, name=name)
+
+    def unary(self, kind: str, x: Value, *, output: Quantisation | None = None, name: str | None = None) -> Value:
+        """One of the kinds of `real_operators.UNARY`: a function of each element, without options."""
+        function = real.UNARY[kind].compute
+        return self._operator(kind, [x.index], x.shape, lambda: function(self._real(x)), output, {}, name, x.dtype)
 
     # Internals.
 
@@ -364,7 +351,6 @@ class ModelBuilder(ShapeRecorder):
             (x.shape[0], *size, x.shape[3]),
             lambda: real.activate(pool(self._real(x), window), activation),
             x.quantisation,
-            "Pool2DOptions",
             fields,
             name,
             x.dtype,

@@ -14,6 +14,7 @@ import numpy as np
 from ..ir import Activation, DType, Quantisation
 from .builder import ModelBuilder
 from .calibration import coarse_scale
+from .real_operators import UNARY
 from .recorder import Value
 
 _ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
@@ -255,7 +256,7 @@ class Drawing:
         return self.builder.mean(x, axes, keep_dims=keep, output=self.quantisation(x))
 
     def standalone(self, x: Value) -> Value:
-        """QUANTIZE, to the other type too, or an activation of its own, of any shape."""
+        """QUANTIZE, to the other type too, or a function of each element, of any shape."""
         x = self.reshape(x) if self.chance(0.25) else x
         if self.chance(0.5):
             other = DType.UINT8 if x.dtype is DType.INT8 else DType.INT8
@@ -265,7 +266,8 @@ class Drawing:
                 x, x.quantisation if self.chance(0.05) and target is x.dtype else output, dtype=target
             )
         output = x.quantisation if self.chance(0.3) else self.quantisation(x)
-        return self.builder.relu(x, activation=_ACTIVATIONS[self.integer(1, 3)], output=output)
+        kinds = [kind for kind, one in UNARY.items() if x.dtype in one.types]
+        return self.builder.unary(kinds[self.integer(0, len(kinds) - 1)], x, output=output)
 
     def softmax(self, x: Value) -> Value:
         """SOFTMAX, which stays on the CPU and cuts the network in two."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
 import numpy as np
 
-from ..ir import Activation, Window
+from ..ir import EIGHT_BIT, Activation, DType, Window
 from ..judge.reference.windows import correlate, output_size, pad_spatial, tap
+from ..operators import ACTIVATION_OPERATORS
 from .calibration import Real
 
 _BOUNDS = {
@@ -19,6 +24,20 @@ _BOUNDS = {
 def activate(x: Real, activation: Activation) -> Real:
     """`x` clamped to the activation's bounds."""
     return np.clip(x, *_BOUNDS[activation])
+
+
+@dataclass(frozen=True)
+class Unary:
+    """A function of each element of one input, without options, and the `types` that it is drawn for."""
+
+    compute: Callable[[Real], Real]
+    types: tuple[DType, ...] = EIGHT_BIT
+
+
+UNARY: Mapping[str, Unary] = {
+    **{kind: Unary(partial(activate, activation=activation)) for kind, activation in ACTIVATION_OPERATORS.items()},
+}
+"""By kind; random networks draw all of them."""
 
 
 def conv(x: Real, weights: Real, bias: Real | None, window: Window) -> Real:

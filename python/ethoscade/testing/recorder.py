@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..ir import Array, DType, Quantisation
+from ..operators import OPERATORS
 from .calibration import Real, activation_quantisation, dequantise, quantise, weight_quantisation
 from .flatfile import Fields, OperatorRecord, TensorRecord
-from .schema import SIGNED_VERSIONS
 
 UNQUANTISED = Quantisation((1.0,), (0,))
 """What `Value` says of tensors that carry no quantisation."""
@@ -134,7 +134,6 @@ class Recorder:
         shape: tuple[int, ...],
         compute: Callable[[], Real],
         output: Quantisation | None,
-        options: str | None,
         fields: Fields,
         name: str | None,
         dtype: DType | None = None,
@@ -148,7 +147,7 @@ class Recorder:
         self._thunks[value.index] = compute
         if calibrated is not None:
             self._reals[value.index] = calibrated
-        self._record(kind, inputs, [value], options, fields)
+        self._record(kind, inputs, [value], fields)
         return value
 
     def _plain(
@@ -158,7 +157,6 @@ class Recorder:
         shape: tuple[int, ...],
         dtype: DType,
         compute: Callable[[], Real],
-        options: str | None,
         fields: Fields,
     ) -> Value:
         """An operator whose output has no quantisation: float, or integers that are counts."""
@@ -166,7 +164,7 @@ class Recorder:
         self._tensors.append(TensorRecord(name, shape, dtype))
         value = Value(len(self._tensors) - 1, name, shape, dtype, UNQUANTISED)
         self._thunks[value.index] = compute
-        self._record(kind, inputs, [value], options, fields)
+        self._record(kind, inputs, [value], fields)
         return value
 
     def _record(
@@ -174,9 +172,10 @@ class Recorder:
         kind: str,
         inputs: Sequence[int],
         outputs: Sequence[Value],
-        options: str | None,
         fields: Fields,
     ) -> None:
-        version = 1 if outputs[0].dtype is DType.UINT8 else SIGNED_VERSIONS.get(kind, 1)
+        row = OPERATORS.get(kind)
+        version = 1 if row is None or outputs[0].dtype is DType.UINT8 else row.int8_version
+        options = None if row is None else row.options
         made = tuple(value.index for value in outputs)
         self._operators.append(OperatorRecord(kind, version, tuple(inputs), made, options, fields))

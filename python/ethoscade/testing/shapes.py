@@ -43,7 +43,6 @@ class ShapeRecorder(Recorder):
             full,
             lambda: self._real(x).reshape(full),
             x.quantisation,
-            "ReshapeOptions",
             {"NewShape": stated},
             name,
             x.dtype,
@@ -69,7 +68,6 @@ class ShapeRecorder(Recorder):
             (x.shape[0], *size, x.shape[3]),
             lambda: self._real(x)[:, rows][:, :, columns],
             x.quantisation,
-            "ResizeNearestNeighborOptions",
             {"AlignCorners": align_corners, "HalfPixelCenters": half_pixel_centers},
             name,
             x.dtype,
@@ -85,7 +83,6 @@ class ShapeRecorder(Recorder):
             shape,
             lambda: self._real(x).reshape(shape),
             x.quantisation,
-            "SqueezeOptions",
             {"SqueezeDims": tuple(axes)},
             name,
             x.dtype,
@@ -102,7 +99,6 @@ class ShapeRecorder(Recorder):
             shape,
             lambda: self._real(x).reshape(shape),
             x.quantisation,
-            "ExpandDimsOptions",
             {},
             name,
             x.dtype,
@@ -112,7 +108,7 @@ class ShapeRecorder(Recorder):
         """SHAPE: the dimensions of `x` as INT32 or INT64."""
         shape = np.array(x.shape, dtype=np.float64)
         kind = {"OutType": TENSOR_TYPES[dtype]}
-        return self._plain("SHAPE", [x.index], shape.shape, dtype, lambda: shape, "ShapeOptions", kind)
+        return self._plain("SHAPE", [x.index], shape.shape, dtype, lambda: shape, kind)
 
     def strided_slice(
         self,
@@ -138,10 +134,8 @@ class ShapeRecorder(Recorder):
             return self._real(x)[tuple(cut)].reshape(shape)
 
         if x.quantisation is UNQUANTISED:
-            return self._plain("STRIDED_SLICE", inputs, shape, x.dtype, compute, "StridedSliceOptions", fields)
-        return self._operator(
-            "STRIDED_SLICE", inputs, shape, compute, x.quantisation, "StridedSliceOptions", fields, None, x.dtype
-        )
+            return self._plain("STRIDED_SLICE", inputs, shape, x.dtype, compute, fields)
+        return self._operator("STRIDED_SLICE", inputs, shape, compute, x.quantisation, fields, None, x.dtype)
 
     def pack(self, values: Sequence[Value | int], axis: int = 0) -> Value:
         """PACK of values of one shape and quantisation along a new axis; plain integers are constants."""
@@ -154,14 +148,12 @@ class ShapeRecorder(Recorder):
         shape = (*first.shape[:place], len(parts), *first.shape[place:])
         inputs, fields = [part.index for part in parts], {"ValuesCount": len(parts), "Axis": axis}
         if first.quantisation is UNQUANTISED:
-            return self._plain("PACK", inputs, shape, first.dtype, lambda: np.zeros(shape), "PackOptions", fields)
+            return self._plain("PACK", inputs, shape, first.dtype, lambda: np.zeros(shape), fields)
 
         def compute() -> Real:
             return np.stack([self._real(part) for part in parts], axis=place)
 
-        return self._operator(
-            "PACK", inputs, shape, compute, first.quantisation, "PackOptions", fields, None, first.dtype
-        )
+        return self._operator("PACK", inputs, shape, compute, first.quantisation, fields, None, first.dtype)
 
     def split(
         self, x: Value, sizes: int | Sequence[int], *, axis: int = -1, name: str | None = None
@@ -171,10 +163,10 @@ class ShapeRecorder(Recorder):
         axis_index = self._constant("axis", np.array(axis, dtype=np.int32), DType.INT32).index
         if isinstance(sizes, int):
             kind, lengths = "SPLIT", [extent // sizes] * sizes
-            inputs, options = [axis_index, x.index], "SplitOptions"
+            inputs = [axis_index, x.index]
         else:
             kind, lengths = "SPLIT_V", [extent - sum(sizes) - 1 if n == -1 else n for n in sizes]
-            inputs, options = [x.index, self._integers("sizes", sizes), axis_index], "SplitVOptions"
+            inputs = [x.index, self._integers("sizes", sizes), axis_index]
         if sum(lengths) != extent:
             raise ValueError(f"{extent} elements along axis {axis} do not split into {sizes}")
         label = name or f"{kind.lower()}{len(self._operators)}"
@@ -184,7 +176,7 @@ class ShapeRecorder(Recorder):
             piece = self._tensor(f"{label}_{index}", shape, x.dtype, x.quantisation)
             self._thunks[piece.index] = partial(self._piece, x, range(end - length, end), along)
             made.append(piece)
-        self._record(kind, inputs, made, options, {"NumSplits": len(made)})
+        self._record(kind, inputs, made, {"NumSplits": len(made)})
         return tuple(made)
 
     def concatenate(self, values: Sequence[Value], *, axis: int = -1, name: str | None = None) -> Value:
@@ -199,7 +191,6 @@ class ShapeRecorder(Recorder):
             (*first.shape[:along], extent, *first.shape[along + 1 :]),
             lambda: np.concatenate([self._real(value) for value in values], axis=along),
             first.quantisation,
-            "ConcatenationOptions",
             {"Axis": axis},
             name,
             first.dtype,

@@ -368,7 +368,7 @@ fn order_error(tensor: &Tensor, part: &Part, fault: &'static str) -> GraphError 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::operation::OperationKind;
+    use crate::model::operation::{Element, OperationKind};
     use crate::testing::networks::{Network, INPUT};
 
     /// Two convolutions whose outputs are joined, with something changed.
@@ -415,6 +415,33 @@ mod tests {
             parts[0].inputs[0].propagator = Propagator::new(transform, strides, [0; 4]);
         });
         assert!(matches!(transposed, Some(GraphError::View { fault: "with rows that depend on columns", .. })));
+        let operation = |change: fn(&mut NpuOperation)| {
+            let found = fault(|_, parts| {
+                let Work::Npu(kernel) = &mut parts[0].work else { unreachable!() };
+                change(kernel);
+            });
+            let Some(GraphError::Operation { fault, .. }) = found else { panic!("{found:?}") };
+            fault
+        };
+        assert!(operation(|kernel| kernel.ofm.bits = 16).contains("16 channels of 16 bits"));
+        assert!(operation(|kernel| kernel.ifm.bits = 32).contains("channels 0 to 16 of 32 bits"));
+        assert!(operation(|kernel| kernel.upscale = Upscale::Nearest).contains("by [1, 1] and not by 2"));
+        let uneven = fault(|_, parts| {
+            let Work::Npu(kernel) = &mut parts[0].work else { unreachable!() };
+            kernel.upscale = Upscale::Nearest;
+            let read = &mut parts[0].inputs[0].propagator;
+            *read = read.clone().divided_by([1, 2, 2, 1]);
+        });
+        assert!(
+            matches!(uneven, Some(GraphError::Operation { fault, .. }) if fault.contains("begins 1 pixels before"))
+        );
+        let repeated = fault(|_, parts| {
+            let Work::Npu(kernel) = &mut parts[2].work else { unreachable!() };
+            kernel.joined.clear();
+            kernel.second = SecondOperand::Map { element: Element::INT8, broadcast: [true, false, true] };
+            kernel.ifm_depth = 16;
+        });
+        assert!(matches!(repeated, Some(GraphError::Operation { fault, .. }) if fault.contains("second operand 't2'")));
         let empty = fault(|tensors, _| tensors[1].plane[0] = 0);
         assert!(matches!(empty, Some(GraphError::Empty { .. })));
     }

@@ -661,3 +661,42 @@ fn loads_of_tables_take_time() {
     assert!(time(&program) > time(&bare));
     assert!(total_cycles(&program) > total_cycles(&bare));
 }
+
+#[test]
+fn doubled_rows_are_cut_between_two_pixels() {
+    let mut net = Network::new([5, 6], 16);
+    let doubled = net.doubled(INPUT, (OperationKind::AveragePool, Upscale::Nearest), (1, 0), true);
+    let graph = net.finish(doubled);
+    let plan = |stripe, tiles| {
+        let tiling = Tiling { roll: Axis::Height, tiles };
+        let (stripes, staging) = (vec![stripe], vec![Staging::InPlace]);
+        Plan { first: PartId(0), last: PartId(0), tiling, backwards: false, stripes, staging }
+    };
+    let made = |stripe, tiles| interleave(&graph, &[plan(stripe, tiles)], &mut Costs::default());
+    // Nine rows of eleven columns: odd stripes only where they hold all, and six pairs of columns at most.
+    for (stripe, tiles) in [(2, 1), (4, 6), (9, 1), (11, 3)] {
+        assert_eq!(check(&graph, &made(stripe, tiles).expect("a legal plan")), Ok(()));
+    }
+    for (stripe, tiles) in [(1, 1), (3, 1), (2, 7)] {
+        assert!(made(stripe, tiles).is_err(), "{stripe} {tiles}");
+    }
+    let mut program = made(4, 1).expect("a legal plan");
+    let Step::Stripe(stripe) = &mut program.steps[1] else { unreachable!() };
+    stripe.output.region.spans[0].start -= 1;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Halved { y: 3, x: 0, .. })));
+}
+
+#[test]
+fn a_stripe_of_zeros_between_rows_begins_at_a_row_that_exists() {
+    let mut net = Network::new([4, 4], 16);
+    let doubled = net.doubled(INPUT, (OperationKind::Convolution, Upscale::Zeros), (2, 1), false);
+    let graph = net.finish(doubled);
+    let tiling = Tiling { roll: Axis::Height, tiles: 1 };
+    let (stripes, staging) = (vec![4], vec![Staging::InPlace]);
+    let plan = Plan { first: PartId(0), last: PartId(0), tiling, backwards: false, stripes, staging };
+    let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
+    assert_eq!(check(&graph, &program), Ok(()));
+    let Step::Stripe(stripe) = &program.steps[1] else { unreachable!() };
+    // Rows 3 to 8 of what is doubled: row 3 is a zero behind row 1, which nobody reads.
+    assert_eq!((stripe.padding, stripe.inputs[0].region.spans[0]), ([1, 1, 0, 0], Span::new(2, 4)));
+}

@@ -1,4 +1,4 @@
-"""The CPU operators that can be written as C. A new kernel: one Python file, one C file, one entry in `KERNELS`."""
+"""The CPU operators that can be written as C. A new kernel: one Python file, one C file, one entry in `_ALL`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from importlib import resources
 
 from ...errors import UnsupportedOperatorError
 from ...ir import Operator
+from ...operators import keyed
 from .copy import COPY
 from .kernel import Call, CKernel, Operands
 from .mean import MEAN
@@ -17,16 +18,17 @@ from .softmax import SOFTMAX
 
 __all__ = ["KERNELS", "CKernel", "Call", "Operands", "kernel_for", "kernel_text"]
 
-KERNELS: tuple[CKernel, ...] = (COPY, DEQUANTISE, MEAN, PAD, POOL, QUANTISE, RESIZE, SOFTMAX)
+_ALL: tuple[CKernel, ...] = (COPY, DEQUANTISE, MEAN, PAD, POOL, QUANTISE, RESIZE, SOFTMAX)
 
-_BY_KIND = {kind: kernel for kernel in KERNELS for kind in kernel.kinds}
+KERNELS = keyed(*(dict.fromkeys(kernel.kinds, kernel) for kernel in _ALL))
+"""The kernel of each kind that has one."""
 
 
 def kernel_for(operator: Operator) -> CKernel:
     """The kernel of an operator. Raises `UnsupportedOperatorError` naming the operator and the kernels there are."""
-    kernel = _BY_KIND.get(operator.kind)
+    kernel = KERNELS.get(operator.kind)
     if kernel is None:
-        constraint = f"C kernels exist for {', '.join(sorted(_BY_KIND))}"
+        constraint = f"C kernels exist for {', '.join(KERNELS)}"
         raise UnsupportedOperatorError(
             f"operator '{operator.name}' ({operator.kind}) stays on the CPU and cannot be written as C: {constraint}",
             operator=operator.name,

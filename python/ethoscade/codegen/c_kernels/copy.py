@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ...ir import Graph, Operator
+from ...operators import RESHAPES
 from .kernel import Call, CKernel, Operands, first_input, refuse
 
 
-def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
+def _write(graph: Graph, operator: Operator, operands: Operands) -> Call:
     index, result = first_input(operator), operator.outputs[0]
     size = graph.tensors[result].size_bytes
     if graph.tensors[index].size_bytes != size:
@@ -16,4 +17,4 @@ def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
     return Call(f"memmove({target}, {source}, {size});" if source != target else "(void)arena; /* already in place */")
 
 
-COPY = CKernel(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), _emit)
+COPY = CKernel(tuple(sorted(RESHAPES)), _write, types=None, makes=None, keeps_type=False)

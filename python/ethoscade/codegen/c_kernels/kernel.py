@@ -1,6 +1,6 @@
 """What a CPU kernel is to the C writer, and what every kernel needs to say about tensors.
 
-Owns the `CKernel` type and the shared questions (8-bit types, scales, fixed-point multipliers); holds no kernel.
+Owns the `CKernel` type, its check of types and the shared questions about scales; holds no kernel.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
 from ...errors import UnsupportedOperatorError
-from ...ir import DType, Graph, Operator, Quantisation, Tensor
+from ...ir import EIGHT_BIT, DType, Graph, Operator, Quantisation, Tensor
 
 
 class Operands(Protocol):
@@ -34,10 +34,28 @@ class Call:
 
 @dataclass(frozen=True)
 class CKernel:
-    """Operator kinds and the function that writes one's call, or refuses it by `UnsupportedOperatorError`."""
+    """The C of some kinds: the types of first input and output that it takes, and how one operator's call is written.
+
+    `types` None: any, as elements are moved and not computed with. `keeps_type` says that input and output have one.
+    `write` refuses what else it does not cover by `UnsupportedOperatorError`.
+    """
 
     kinds: tuple[str, ...]
-    emit: Callable[[Graph, Operator, Operands], Call]
+    write: Callable[[Graph, Operator, Operands], Call]
+    types: tuple[DType, ...] | None = EIGHT_BIT
+    makes: tuple[DType, ...] | None = EIGHT_BIT
+    keeps_type: bool = True
+
+    def emit(self, graph: Graph, operator: Operator, operands: Operands) -> Call:
+        """The call of one operator. Raises `UnsupportedOperatorError` that names what the kernel does not take."""
+        source, target = graph.tensors[first_input(operator)], graph.made(operator)
+        for tensor, types in ((source, self.types), (target, self.makes)):
+            if types is not None and tensor.dtype not in types:
+                named = " and ".join(dtype.value for dtype in types)
+                refuse(operator, f"its C kernel takes {named}; tensor '{tensor.name}' is {tensor.dtype.value}")
+        if self.keeps_type and source.dtype is not target.dtype:
+            refuse(operator, f"its C kernel keeps the type; it goes from {source.dtype.value} to {target.dtype.value}")
+        return self.write(graph, operator, operands)
 
 
 def refuse(operator: Operator, constraint: str) -> NoReturn:
@@ -57,13 +75,9 @@ def first_input(operator: Operator) -> int:
     return index
 
 
-def sign_of(operator: Operator, tensor: Tensor) -> int:
-    """128 for int8, 0 for uint8: what to flip and subtract to read a byte. Other types are refused."""
-    if tensor.dtype is DType.INT8:
-        return 128
-    if tensor.dtype is DType.UINT8:
-        return 0
-    refuse(operator, f"its C kernel takes int8 and uint8; tensor '{tensor.name}' is {tensor.dtype.value}")
+def sign_of(tensor: Tensor) -> int:
+    """128 for int8, 0 for uint8: what to flip and subtract to read a byte."""
+    return 128 if tensor.dtype is DType.INT8 else 0
 
 
 def quantisation_of(operator: Operator, tensor: Tensor) -> Quantisation:
@@ -73,25 +87,9 @@ def quantisation_of(operator: Operator, tensor: Tensor) -> Quantisation:
     return tensor.quantisation
 
 
-def same_type(operator: Operator, source: Tensor, target: Tensor) -> None:
-    """Refuse an operator whose output has another type than its input."""
-    if source.dtype is not target.dtype:
-        refuse(operator, f"its C kernel keeps the type; it goes from {source.dtype.value} to {target.dtype.value}")
-
-
 def elements(tensor: Tensor) -> int:
     """Number of elements."""
     return math.prod(tensor.shape)
-
-
-def fixed_multiplier(real: float) -> tuple[int, int]:
-    """(multiplier, shift) with real = multiplier * 2^(shift - 31), multiplier in [2^30, 2^31), as TFLite rounds it."""
-    fraction, shift = math.frexp(real)
-    # frexp's fraction has 53 bits, so its product with 2^31 is exact; halves round away from zero.
-    multiplier = math.floor(fraction * 2**31 + 0.5)
-    if multiplier == 2**31:
-        multiplier, shift = 2**30, shift + 1
-    return (0, 0) if shift < -31 else (multiplier, shift)
 
 
 def float_literal(value: float) -> str:

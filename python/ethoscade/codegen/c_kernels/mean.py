@@ -6,26 +6,26 @@ import math
 from collections.abc import Sequence
 
 from ...ir import Graph, MeanAttrs, Operator
-from .kernel import Call, CKernel, Operands, first_input, fixed_multiplier, quantisation_of, refuse, same_type, sign_of
+from ...quantised import mean_multiplier
+from .kernel import Call, CKernel, Operands, first_input, quantisation_of, refuse, sign_of
 
 _MAX_RANK = 8
 # The C kernel sums bytes and a zero point in 32 bits.
 _MAX_COUNT = 2**31 // 512
 
 
-def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
+def _write(graph: Graph, operator: Operator, operands: Operands) -> Call:
     index, result = first_input(operator), operator.outputs[0]
     source, target = graph.tensors[index], graph.tensors[result]
     entry, output = quantisation_of(operator, source), quantisation_of(operator, target)
-    sign = sign_of(operator, source)
-    same_type(operator, source, target)
-    if not isinstance(operator.attrs, MeanAttrs):
+    sign = sign_of(source)
+    if not isinstance(operator.attrs, MeanAttrs) or not operator.attrs.axes:
         refuse(operator, operator.opaque or "its axes are not known at compile time")
     axes, rank = operator.attrs.axes, len(source.shape)
     count = math.prod(source.shape[a] for a in axes)
     if rank > _MAX_RANK or count > _MAX_COUNT:
         refuse(operator, f"its C kernel takes {_MAX_RANK} dimensions and {_MAX_COUNT} values per mean")
-    multiplier, shift = _divided(*fixed_multiplier(entry.scale / output.scale), count)
+    multiplier, shift = mean_multiplier(entry.scale / output.scale, count)
     if shift > 0:
         refuse(operator, f"its input scale is {entry.scale / output.scale:g} times its output scale")
     strides = [math.prod(source.shape[d + 1 :]) for d in range(rank)]
@@ -40,12 +40,6 @@ def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
     return Call(text, ("fixed_point.c", "mean.c"))
 
 
-def _divided(multiplier: int, shift: int, count: int) -> tuple[int, int]:
-    """The multiplier divided by `count`, after a left shift that keeps its digits (TFLite's reduce kernel)."""
-    bits = min(count.bit_length() - 1, 32, 31 + shift)
-    return (multiplier << bits) // count, shift - bits
-
-
 def _dimensions(chosen: Sequence[int], shape: Sequence[int], strides: Sequence[int]) -> str:
     if not chosen:
         return "{0, {0}, {0}}"
@@ -53,4 +47,4 @@ def _dimensions(chosen: Sequence[int], shape: Sequence[int], strides: Sequence[i
     return f"{{{len(chosen)}, {{{sizes}}}, {{{steps}}}}}"
 
 
-MEAN = CKernel(("MEAN",), _emit)
+MEAN = CKernel(("MEAN",), _write)

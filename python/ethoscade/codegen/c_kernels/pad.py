@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from ...ir import Graph, Operator, PadAttrs
-from .kernel import Call, CKernel, Operands, first_input, refuse, same_type
+from .kernel import Call, CKernel, Operands, first_input, refuse
 
 
-def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
+def _write(graph: Graph, operator: Operator, operands: Operands) -> Call:
     index, result = first_input(operator), operator.outputs[0]
     source, target = graph.tensors[index], graph.tensors[result]
-    same_type(operator, source, target)
     if not isinstance(operator.attrs, PadAttrs) or not source.shape:
         refuse(operator, operator.opaque or "its paddings are not known at compile time")
+    if target.quantisation != source.quantisation:
+        refuse(operator, "its C kernel does not rescale: input and output must have the same scale and zero point")
     fill = source.quantisation.zero_point if source.quantisation is not None else 0
     if fill and source.dtype.size_bytes != 1:
         refuse(operator, f"its C kernel fills {source.dtype.value} with zeros only; the zero point is {fill}")
@@ -29,4 +30,4 @@ def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
     return Call(text, ("pad.c",))
 
 
-PAD = CKernel(("PAD",), _emit)
+PAD = CKernel(("PAD",), _write, types=None, makes=None)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from ...ir import Graph, Operator, ResizeNearestAttrs
 from ...quantised import nearest_indices
-from .kernel import Call, CKernel, Operands, first_input, refuse, same_type
+from .kernel import Call, CKernel, Operands, first_input, refuse
 
 
-def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
+def _write(graph: Graph, operator: Operator, operands: Operands) -> Call:
     index, result = first_input(operator), operator.outputs[0]
     source, target = graph.tensors[index], graph.tensors[result]
-    same_type(operator, source, target)
     attrs = operator.attrs
     if not isinstance(attrs, ResizeNearestAttrs):
         refuse(operator, operator.opaque or "its size is not known at compile time")
@@ -28,4 +27,4 @@ def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
     return Call(text, ("resize.c",))
 
 
-RESIZE = CKernel(("RESIZE_NEAREST_NEIGHBOR",), _emit)
+RESIZE = CKernel(("RESIZE_NEAREST_NEIGHBOR",), _write, types=None, makes=None)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 
 from ...ir import Graph, Operator, SoftmaxAttrs
+from ...quantised import multiplier_and_shift
 from .kernel import (
     Call,
     CKernel,
     Operands,
     elements,
     first_input,
-    fixed_multiplier,
     quantisation_of,
     refuse,
-    same_type,
     sign_of,
 )
 
@@ -23,17 +22,16 @@ _INTEGER_BITS = 5
 _LARGEST_DIFFERENCE = 255
 
 
-def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
+def _write(graph: Graph, operator: Operator, operands: Operands) -> Call:
     index, result = first_input(operator), operator.outputs[0]
     source, target = graph.tensors[index], graph.tensors[result]
-    sign = sign_of(operator, source)
-    same_type(operator, source, target)
+    sign = sign_of(source)
     output = quantisation_of(operator, target)
     if output.scale != 1 / 256 or output.zero_point != -sign:
         refuse(operator, f"its output must have scale 1/256 and zero point {-sign}")
     beta = operator.attrs.beta if isinstance(operator.attrs, SoftmaxAttrs) else 1.0
     real = min(beta * quantisation_of(operator, source).scale * 2.0 ** (31 - _INTEGER_BITS), 2.0**31 - 1)
-    multiplier, shift = fixed_multiplier(real)
+    multiplier, shift = multiplier_and_shift(real)
     reach = math.floor((2**_INTEGER_BITS - 1) * 2.0 ** (31 - _INTEGER_BITS) / 2.0**shift)
     smallest = -min(reach, _LARGEST_DIFFERENCE)
     depth = source.shape[-1] if source.shape else 1
@@ -44,4 +42,4 @@ def _emit(graph: Graph, operator: Operator, operands: Operands) -> Call:
     return Call(text, ("fixed_point.c", "softmax.c"))
 
 
-SOFTMAX = CKernel(("SOFTMAX",), _emit)
+SOFTMAX = CKernel(("SOFTMAX",), _write)

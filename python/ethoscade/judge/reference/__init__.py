@@ -1,65 +1,35 @@
 """What each operator computes, bit by bit, in NumPy: the semantics that a compiled network is held to.
 
-Owns the evaluation of `ir.Graph`s and the table of operator kinds. Bit-exact with LiteRT's reference kernels
-(`BUILTIN_REF`), except int8 FULLY_CONNECTED, where TensorFlow Lite Micro's rounding is the rule: that is what the NPU
-and the device's own kernels compute. Knows nothing of schedules, NPU encodings or interpreters.
+Owns the evaluation of `ir.Graph`s and the table of meanings; the kinds that a file knows stand at its end. Bit-exact
+with LiteRT's reference kernels (`BUILTIN_REF`), except int8 FULLY_CONNECTED, where TensorFlow Lite Micro's rounding is
+the rule: that is what the NPU and the device's own kernels compute. Knows nothing of schedules, NPU encodings or
+interpreters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
 from ...errors import ModelFormatError, UnsupportedOperatorError
 from ...ir import Array, Graph, Operator, Tensor
+from ...operators import keyed
 from ...util.frozen import FrozenMap
-from . import elementwise, pooling, shaping, weighted
+from . import elementwise, pooling, shaping, softmax, weighted
 from .fixed_point import Undefined
-from .softmax import softmax
 
-__all__ = ["KINDS", "Run", "run", "run_operator"]
+__all__ = ["MEANINGS", "Run", "is_known", "run", "run_operator", "why_unknown"]
 
-_Kernel = Callable[[Graph, Operator, Sequence["Array | None"]], "Array | tuple[Array, ...]"]
-
-_KERNELS: Mapping[str, _Kernel] = MappingProxyType(
-    {
-        "ADD": elementwise.add,
-        "AVERAGE_POOL_2D": pooling.average_pool_2d,
-        "CONCATENATION": shaping.concatenate,
-        "CONV_2D": weighted.conv_2d,
-        "DEPTHWISE_CONV_2D": weighted.depthwise_conv_2d,
-        "DEQUANTIZE": elementwise.dequantize,
-        "EXPAND_DIMS": shaping.reshape,
-        "FULLY_CONNECTED": weighted.fully_connected,
-        "MAX_POOL_2D": pooling.max_pool_2d,
-        "MEAN": pooling.mean,
-        "PAD": shaping.pad,
-        "PACK": shaping.pack,
-        "QUANTIZE": elementwise.quantize,
-        "RELU": elementwise.relu,
-        "RELU6": elementwise.relu,
-        "RELU_N1_TO_1": elementwise.relu,
-        "RESHAPE": shaping.reshape,
-        "RESIZE_NEAREST_NEIGHBOR": shaping.resize_nearest_neighbor,
-        "SHAPE": shaping.shape_of,
-        "SOFTMAX": softmax,
-        "SPLIT": shaping.split,
-        "SPLIT_V": shaping.split,
-        "SQUEEZE": shaping.reshape,
-        "STRIDED_SLICE": shaping.strided_slice,
-    }
+MEANINGS = keyed(
+    elementwise.ELEMENTWISE_MEANINGS,
+    pooling.POOLING_MEANINGS,
+    shaping.SHAPING_MEANINGS,
+    softmax.SOFTMAX_MEANINGS,
+    weighted.WEIGHTED_MEANINGS,
 )
-
-KINDS: frozenset[str] = frozenset(_KERNELS)
-"""Operator kinds that `run_operator` knows."""
-
-# Their meaning is clear even where the frontend, for reasons of its own, did not look into them.
-_WITHOUT_ATTRS = frozenset(
-    {"DEQUANTIZE", "EXPAND_DIMS", "QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1", "RESHAPE", "SQUEEZE"}
-)
+"""What operators of each kind compute that `run_operator` knows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +40,15 @@ class Run:
     outputs: Mapping[str, Array]
 
 
-def is_known(operator: Operator) -> bool:
+def is_known(graph: Graph, operator: Operator) -> bool:
     """Whether `run_operator` can evaluate such an operator."""
-    return operator.kind in _KERNELS and (operator.opaque is None or operator.kind in _WITHOUT_ATTRS)
+    return why_unknown(graph, operator) is None
+
+
+def why_unknown(graph: Graph, operator: Operator) -> str | None:
+    """Why `run_operator` cannot evaluate such an operator, or None."""
+    meaning = MEANINGS.get(operator.kind)
+    return "nothing here computes operators of its kind" if meaning is None else meaning.outside(graph, operator)
 
 
 def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Array]) -> dict[int, Array]:
@@ -85,8 +61,7 @@ def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Ar
     `ModelFormatError` when an input has no value or the output's shape does not hold the result.
     """
     op = graph.operators[operator] if isinstance(operator, int) else operator
-    if not is_known(op):
-        why = op.opaque if op.kind in KINDS else "nothing here computes operators of its kind"
+    if (why := why_unknown(graph, op)) is not None:
         raise UnsupportedOperatorError(
             f"operator '{op.name}' ({op.kind}) has no reference in ethoscade: {why}",
             operator=op.name,
@@ -94,7 +69,7 @@ def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Ar
         )
     inputs = [None if t is None else _value(graph.tensors[t], t, op, values) for t in op.inputs]
     try:
-        result = _KERNELS[op.kind](graph, op, inputs)
+        result = MEANINGS[op.kind].evaluate(graph, op, inputs)
     except Undefined as error:
         raise UnsupportedOperatorError(
             f"operator '{op.name}' ({op.kind}): {error}; the references define no result, and devices differ; convert "

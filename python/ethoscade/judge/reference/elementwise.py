@@ -3,52 +3,51 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping
 
 import numpy as np
 
 from ...errors import UnsupportedOperatorError
-from ...ir import Activation, AddAttrs, Array, DType, Graph, Operator, Tensor
-from ...quantised import (
-    ADD_HEADROOM_BITS,
-    MAX_LEFT_SHIFT,
-    activation_range,
-    multiplier_and_shift,
-    real_bounds,
+from ...ir import AddAttrs, Array, DType, Graph, Operator, Tensor
+from ...operators import ACTIVATION_OPERATORS
+from .fixed_point import multiply
+from .formulas import (
+    HEADROOM_BITS,
+    LARGEST_SHIFT,
+    bounds_of,
+    clamp_range,
     scale_of,
+    significand_and_shift,
     zero_point_of,
 )
-from .fixed_point import multiply
-
-_RELU_KINDS = {"RELU": Activation.RELU, "RELU6": Activation.RELU6, "RELU_N1_TO_1": Activation.RELU_N1_TO_1}
+from .meaning import INT8, Inputs, Meaning, anything, eight_bit, given
 
 
-def add(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+def add(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """ADD of two 8-bit tensors with NumPy's broadcasting.
 
     Both inputs are brought to the scale 2 * max(input scales) / 2**20, added, and the sum scaled to the output.
     """
-    attrs = cast(AddAttrs, op.attrs)
-    ofm = graph.tensors[op.outputs[0]]
-    tensors = [graph.tensors[cast(int, t)] for t in op.inputs[:2]]
+    attrs = op.attributes(AddAttrs)
+    ofm = graph.made(op)
+    tensors = [graph.read(op, place) for place in range(2)]
     twice_max = 2.0 * max(scale_of(t) for t in tensors)
     total = np.zeros((), dtype=np.int64)
-    for tensor, value in zip(tensors, inputs, strict=False):
-        raised = (cast(Array, value).astype(np.int64) - zero_point_of(tensor)) << ADD_HEADROOM_BITS
-        total = total + multiply(raised, *multiplier_and_shift(scale_of(tensor) / twice_max))
-    scaled = multiply(total, *multiplier_and_shift(twice_max / ((1 << ADD_HEADROOM_BITS) * scale_of(ofm))))
-    lowest, highest = activation_range(ofm.quantisation, ofm.dtype, attrs.activation)
+    for place, tensor in enumerate(tensors):
+        raised = (given(inputs, place).astype(np.int64) - zero_point_of(tensor)) << HEADROOM_BITS
+        total = total + multiply(raised, *significand_and_shift(scale_of(tensor) / twice_max))
+    scaled = multiply(total, *significand_and_shift(twice_max / ((1 << HEADROOM_BITS) * scale_of(ofm))))
+    lowest, highest = clamp_range(ofm.quantisation, ofm.dtype, attrs.activation)
     return np.clip(scaled + zero_point_of(ofm), lowest, highest).astype(ofm.dtype.numpy)
 
 
-def quantize(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+def quantize(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """QUANTIZE from one integer quantisation, or from float32, to another; the ratio of the scales is taken in double.
 
     Raises `UnsupportedOperatorError` for types that no kernel quantises, or scales whose ratio none defines.
     """
-    ifm, ofm = graph.tensors[cast(int, op.inputs[0])], graph.tensors[op.outputs[0]]
-    x = cast(Array, inputs[0])
+    ifm, ofm = graph.read(op), graph.made(op)
+    x = given(inputs)
     if ifm.dtype is DType.FLOAT32 and ofm.dtype.is_integer:
         return _quantize_float(x, scale_of(ofm), zero_point_of(ofm), ofm.dtype)
     _require(op, ifm, ofm, ifm.dtype.is_integer and ofm.dtype.is_integer)
@@ -64,13 +63,13 @@ def _quantize_float(x: Array, scale: float, zero_point: int, dtype: DType) -> Ar
     return stored
 
 
-def dequantize(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+def dequantize(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """DEQUANTIZE of integers, or of float16, to float32; the product is taken in double.
 
     Raises `UnsupportedOperatorError` for other types.
     """
-    ifm, ofm = graph.tensors[cast(int, op.inputs[0])], graph.tensors[op.outputs[0]]
-    x = cast(Array, inputs[0])
+    ifm, ofm = graph.read(op), graph.made(op)
+    x = given(inputs)
     known = ifm.dtype.is_integer or ifm.dtype is DType.FLOAT16
     _require(op, ifm, ofm, known and ofm.dtype is DType.FLOAT32)
     if ifm.dtype is DType.FLOAT16:
@@ -79,22 +78,22 @@ def dequantize(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Ar
     return (scale_of(ifm) * centred.astype(np.float64)).astype(np.float32)
 
 
-def relu(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+def relu(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """RELU and its kin as operators of their own, of integers (the ratio of the scales is taken in float32) or float32.
 
     Raises `UnsupportedOperatorError` for other types, or scales whose ratio no kernel defines.
     """
-    ifm, ofm = graph.tensors[cast(int, op.inputs[0])], graph.tensors[op.outputs[0]]
-    x, activation = cast(Array, inputs[0]), _RELU_KINDS[op.kind]
+    ifm, ofm = graph.read(op), graph.made(op)
+    x, activation = given(inputs), ACTIVATION_OPERATORS[op.kind]
     if ifm.dtype is ofm.dtype is DType.FLOAT32:
-        lower, upper = real_bounds(activation)
+        lower, upper = bounds_of(activation)
         real: Array = np.clip(x, lower, upper)
         return real
     _require(op, ifm, ofm, ifm.dtype.is_integer and ofm.dtype.is_integer)
     ratio = float(np.float32(scale_of(ifm)) / np.float32(scale_of(ofm)))
     centred = x.astype(np.int64) - zero_point_of(ifm)
     scaled = multiply(centred, *_factor(op, ratio)) + zero_point_of(ofm)
-    lowest, highest = activation_range(ofm.quantisation, ofm.dtype, activation)
+    lowest, highest = clamp_range(ofm.quantisation, ofm.dtype, activation)
     return np.clip(scaled, lowest, highest).astype(ofm.dtype.numpy)
 
 
@@ -108,11 +107,21 @@ def _require(op: Operator, ifm: Tensor, ofm: Tensor, known: bool) -> None:
 
 
 def _factor(op: Operator, real: float) -> tuple[int, int]:
-    found = multiplier_and_shift(real) if math.isfinite(real) else (0, MAX_LEFT_SHIFT + 1)
-    if found[1] > MAX_LEFT_SHIFT:
+    found = significand_and_shift(real) if math.isfinite(real) else (0, LARGEST_SHIFT + 1)
+    if found[1] > LARGEST_SHIFT:
         raise UnsupportedOperatorError(
-            f"operator '{op.name}' ({op.kind}) multiplies by {real:g}; kernels are defined below 2^{MAX_LEFT_SHIFT}",
+            f"operator '{op.name}' ({op.kind}) multiplies by {real:g}; kernels are defined below 2^{LARGEST_SHIFT}",
             operator=op.name,
-            constraint=f"a factor below 2^{MAX_LEFT_SHIFT}",
+            constraint=f"a factor below 2^{LARGEST_SHIFT}",
         )
     return found
+
+
+ELEMENTWISE_MEANINGS: Mapping[str, Meaning] = {
+    "ADD": Meaning(add, eight_bit, INT8),
+    "DEQUANTIZE": Meaning(dequantize, anything),
+    "QUANTIZE": Meaning(quantize, anything),
+    "RELU": Meaning(relu, anything, INT8),
+    "RELU6": Meaning(relu, anything, INT8),
+    "RELU_N1_TO_1": Meaning(relu, anything),
+}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -18,56 +17,71 @@ from ...ir import (
     SplitAttrs,
     StridedSliceAttrs,
 )
-from ...quantised import nearest_indices, zero_point_of
+from .formulas import nearest_places, zero_point_of
+from .meaning import INT8, Inputs, Meaning, anything, eight_bit, given, understood, unscaled
 
 
-def pad(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+def pad(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """PAD with the output's zero point, which stands for the real value 0."""
-    attrs = cast(PadAttrs, op.attrs)
-    fill = zero_point_of(graph.tensors[op.outputs[0]])
-    return np.pad(cast(Array, inputs[0]), attrs.paddings, constant_values=fill)
+    attrs = op.attributes(PadAttrs)
+    fill = zero_point_of(graph.made(op))
+    return np.pad(given(inputs), attrs.paddings, constant_values=fill)
 
 
-def resize_nearest_neighbor(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+def resize_nearest_neighbor(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """RESIZE_NEAREST_NEIGHBOR: rows and columns repeated or left out, whatever the quantisations."""
-    attrs = cast(ResizeNearestAttrs, op.attrs)
-    value, size = cast(Array, inputs[0]), graph.tensors[op.outputs[0]].shape[1:3]
+    attrs, value = op.attributes(ResizeNearestAttrs), given(inputs)
     rows, columns = (
-        nearest_indices(extent, outputs, attrs.align_corners, attrs.half_pixel_centers)
-        for extent, outputs in zip(value.shape[1:3], size, strict=True)
+        nearest_places(extent, outputs, attrs.align_corners, attrs.half_pixel_centers)
+        for extent, outputs in zip(value.shape[1:3], graph.made(op).shape[1:3], strict=True)
     )
     return value[:, rows][:, :, columns]
 
 
-def reshape(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+def reshape(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """RESHAPE, SQUEEZE, EXPAND_DIMS: the same elements; the caller gives them the output tensor's shape."""
-    return cast(Array, inputs[0])
+    return given(inputs)
 
 
-def shape_of(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+def shape_of(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """SHAPE: the dimensions of the input."""
-    return np.array(cast(Array, inputs[0]).shape, dtype=graph.tensors[op.outputs[0]].dtype.numpy)
+    return np.array(given(inputs).shape, dtype=graph.made(op).dtype.numpy)
 
 
-def strided_slice(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+def strided_slice(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """STRIDED_SLICE; vanishing dimensions have extent 1, so the output tensor's shape takes care of them."""
-    attrs = cast(StridedSliceAttrs, op.attrs)
-    return cast(Array, inputs[0])[np.ix_(*(list(range(*r)) for r in attrs.ranges))]
+    attrs = op.attributes(StridedSliceAttrs)
+    return given(inputs)[np.ix_(*(list(range(*r)) for r in attrs.ranges))]
 
 
-def pack(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+def pack(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """PACK: the inputs stacked along a new axis; all share one quantisation."""
-    attrs = cast(PackAttrs, op.attrs)
-    return np.stack([cast(Array, value) for value in inputs], axis=attrs.axis)
+    attrs = op.attributes(PackAttrs)
+    return np.stack([given(inputs, place) for place in range(len(inputs))], axis=attrs.axis)
 
 
-def split(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
+def split(graph: Graph, op: Operator, inputs: Inputs) -> tuple[Array, ...]:
     """SPLIT, SPLIT_V: the pieces in order; all share one quantisation."""
-    attrs = cast(SplitAttrs, op.attrs)
-    return tuple(np.split(cast(Array, inputs[attrs.operand]), np.cumsum(attrs.sizes)[:-1], axis=attrs.axis))
+    attrs = op.attributes(SplitAttrs)
+    return tuple(np.split(given(inputs, attrs.operand), np.cumsum(attrs.sizes)[:-1], axis=attrs.axis))
 
 
-def concatenate(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+def concatenate(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """CONCATENATION: the inputs one after the other; all share one quantisation."""
-    attrs = cast(ConcatenationAttrs, op.attrs)
-    return np.concatenate([cast(Array, value) for value in inputs], axis=attrs.axis)
+    attrs = op.attributes(ConcatenationAttrs)
+    return np.concatenate([given(inputs, place) for place in range(len(inputs))], axis=attrs.axis)
+
+
+SHAPING_MEANINGS: Mapping[str, Meaning] = {
+    "CONCATENATION": Meaning(concatenate, unscaled, INT8),
+    "EXPAND_DIMS": Meaning(reshape, anything),
+    "PACK": Meaning(pack, understood),
+    "PAD": Meaning(pad, unscaled, INT8),
+    "RESHAPE": Meaning(reshape, anything),
+    "RESIZE_NEAREST_NEIGHBOR": Meaning(resize_nearest_neighbor, eight_bit, INT8),
+    "SHAPE": Meaning(shape_of, understood),
+    "SPLIT": Meaning(split, unscaled, INT8),
+    "SPLIT_V": Meaning(split, unscaled, INT8),
+    "SQUEEZE": Meaning(reshape, anything),
+    "STRIDED_SLICE": Meaning(strided_slice, understood),
+}

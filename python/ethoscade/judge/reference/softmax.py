@@ -7,14 +7,14 @@ uses it. Qm.n below: n fraction bits in a 32-bit word; all arrays are int64.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping
 
 import numpy as np
 
 from ...ir import Array, Graph, Operator, SoftmaxAttrs
-from ...quantised import multiplier_and_shift, scale_of
 from .fixed_point import INT32_MAX, Int64, divide_by_power, high_mul, multiply, saturate
+from .formulas import scale_of, significand_and_shift
+from .meaning import INT8, Inputs, Meaning, eight_bit, given
 
 _DIFF_INTEGER_BITS = 5  # the scaled difference to the maximum is Q5.26: -32 .. 0
 _SUM_INTEGER_BITS = 12  # the sum of exponentials is Q12.19
@@ -70,14 +70,14 @@ def reciprocal_of_one_plus(a: Int64) -> Int64:
 def _input_factor(beta: float, scale: float) -> tuple[int, int]:
     """Significand and shift that bring a difference of stored values to Q5.26."""
     real = min(float(np.float32(beta)) * scale * (1 << (31 - _DIFF_INTEGER_BITS)), (1 << 31) - 1.0)
-    return multiplier_and_shift(real)
+    return significand_and_shift(real)
 
 
-def softmax(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+def softmax(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """SOFTMAX over the last axis, 8-bit in and out; the output's scale is 1/256 by TFLite's specification."""
-    attrs = cast(SoftmaxAttrs, op.attrs)
-    ifm, ofm = graph.tensors[cast(int, op.inputs[0])], graph.tensors[op.outputs[0]]
-    x = cast(Array, inputs[0]).astype(np.int64)
+    attrs = op.attributes(SoftmaxAttrs)
+    ifm, ofm = graph.read(op), graph.made(op)
+    x = given(inputs).astype(np.int64)
     significand, shift = _input_factor(attrs.beta, scale_of(ifm))
     diff = x - x.max(axis=-1, keepdims=True)
     # What lies further below the maximum than Q5.26 reaches counts as nothing.
@@ -91,3 +91,6 @@ def softmax(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array
     lowest, highest = ofm.dtype.limits
     result = np.where(near, divide_by_power(high_mul(scale, exps), drop) + lowest, lowest)
     return np.clip(result, lowest, highest).astype(ofm.dtype.numpy)
+
+
+SOFTMAX_MEANINGS: Mapping[str, Meaning] = {"SOFTMAX": Meaning(softmax, eight_bit, INT8)}

@@ -5,15 +5,15 @@ Owns their accumulators and output stage. Shapes are NHWC; padding is explicit i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
 from ...ir import Activation, Array, ConvAttrs, DType, FullyConnectedAttrs, Graph, Operator, Tensor
-from ...quantised import activation_range, effective_scales, multiplier_and_shift, zero_point_of
 from .fixed_point import Int64, Undefined, multiply, multiply_once, multiply_wide, wrap
+from .formulas import clamp_range, output_factors, significand_and_shift, zero_point_of
+from .meaning import INT8, Inputs, Meaning, given, weighed
 from .windows import correlate, output_size, pad_spatial, seen, tap
 
 
@@ -30,20 +30,19 @@ class _Operands:
     bias: Int64 | None
 
 
-def _operands(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> _Operands:
-    tensors = graph.tensors
-    x, w = cast(Array, inputs[0]), cast(Array, inputs[1])
+def _operands(graph: Graph, op: Operator, inputs: Inputs) -> _Operands:
+    x, w = given(inputs), given(inputs, 1)
     bias = inputs[2] if len(inputs) > 2 else None
-    ifm, weights = tensors[cast(int, op.inputs[0])], tensors[cast(int, op.inputs[1])]
+    ifm, weights = graph.read(op), graph.read(op, 1)
     wide_bias = None if bias is None else bias.astype(np.int64)
-    return _Operands(op.kind, ifm, weights, tensors[op.outputs[0]], x, w, wide_bias)
+    return _Operands(op.kind, ifm, weights, graph.made(op), x, w, wide_bias)
 
 
 def _finish(operands: _Operands, acc: Int64, activation: Activation) -> Array:
     """Bias, scaling, zero point and clamp; the channel is the last axis of `acc`."""
     if operands.bias is not None:
         acc = acc + operands.bias
-    factors = [multiplier_and_shift(s) for s in _scales(operands)]
+    factors = [significand_and_shift(s) for s in _scales(operands)]
     significand = np.array([f[0] for f in factors], dtype=np.int64)
     shift = np.array([f[1] for f in factors], dtype=np.int64)
     if operands.ifm.dtype is DType.INT16:
@@ -51,12 +50,12 @@ def _finish(operands: _Operands, acc: Int64, activation: Activation) -> Array:
     else:
         scaled = multiply(wrap(acc), significand, shift)
     scaled += zero_point_of(operands.ofm)
-    lowest, highest = activation_range(operands.ofm.quantisation, operands.ofm.dtype, activation)
+    lowest, highest = clamp_range(operands.ofm.quantisation, operands.ofm.dtype, activation)
     return np.clip(scaled, lowest, highest).astype(operands.ofm.dtype.numpy)
 
 
 def _scales(operands: _Operands) -> tuple[float, ...]:
-    return effective_scales(operands.kind, operands.ifm, operands.weights, operands.ofm)
+    return output_factors(operands.kind, operands.ifm, operands.weights, operands.ofm)
 
 
 def _weight_zero_point(operands: _Operands) -> int:
@@ -66,9 +65,9 @@ def _weight_zero_point(operands: _Operands) -> int:
     return zero_point_of(operands.weights)
 
 
-def conv_2d(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+def conv_2d(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """CONV_2D: weights (output channels, kernel height, kernel width, input channels per group)."""
-    attrs = cast(ConvAttrs, op.attrs)
+    attrs = op.attributes(ConvAttrs)
     operands = _operands(graph, op, inputs)
     met = seen(attrs.window, *operands.x.shape[1:3])
     if met.nothing:
@@ -82,12 +81,12 @@ def conv_2d(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array
     return _finish(operands, acc.astype(np.int64), attrs.activation)
 
 
-def depthwise_conv_2d(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+def depthwise_conv_2d(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """DEPTHWISE_CONV_2D: weights (1, kernel height, kernel width, output channels).
 
     Output channel c reads input channel c // depth_multiplier.
     """
-    attrs = cast(ConvAttrs, op.attrs)
+    attrs = op.attributes(ConvAttrs)
     operands = _operands(graph, op, inputs)
     kind = np.int64 if operands.ifm.dtype is DType.INT16 else np.int32
     met = seen(attrs.window, *operands.x.shape[1:3])
@@ -108,13 +107,13 @@ def depthwise_conv_2d(graph: Graph, op: Operator, inputs: Sequence[Array | None]
     return _finish(operands, acc.astype(np.int64), attrs.activation)
 
 
-def fully_connected(graph: Graph, op: Operator, inputs: Sequence[Array | None]) -> Array:
+def fully_connected(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """FULLY_CONNECTED: weights (outputs, inputs); the input is flattened to rows of `inputs` elements.
 
     Rounds twice like every other operator, as TensorFlow Lite Micro does; LiteRT 2 rounds once here, and is the rule
     for uint8, of which Micro has no kernel.
     """
-    attrs = cast(FullyConnectedAttrs, op.attrs)
+    attrs = op.attributes(FullyConnectedAttrs)
     operands = _operands(graph, op, inputs)
     w = operands.w.astype(np.float64) - _weight_zero_point(operands)
     x = operands.x.reshape(-1, w.shape[-1]).astype(np.float64) - zero_point_of(operands.ifm)
@@ -130,5 +129,12 @@ def _finish_once(operands: _Operands, acc: Int64, activation: Activation) -> Arr
     if others:
         raise Undefined("its uint8 weights have a scale per channel")
     scaled = multiply_once(wrap(acc if operands.bias is None else acc + operands.bias), real)
-    lowest, highest = activation_range(operands.ofm.quantisation, operands.ofm.dtype, activation)
+    lowest, highest = clamp_range(operands.ofm.quantisation, operands.ofm.dtype, activation)
     return np.clip(scaled + zero_point_of(operands.ofm), lowest, highest).astype(operands.ofm.dtype.numpy)
+
+
+WEIGHTED_MEANINGS: Mapping[str, Meaning] = {
+    "CONV_2D": Meaning(conv_2d, weighed, INT8),
+    "DEPTHWISE_CONV_2D": Meaning(depthwise_conv_2d, weighed, INT8),
+    "FULLY_CONNECTED": Meaning(fully_connected, weighed, INT8),
+}

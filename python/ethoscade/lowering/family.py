@@ -1,0 +1,22 @@
+"""What an operator family is: the limits within which the NPU runs a kind, and the operations that it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..ir import Graph
+from .constraints import Constraint
+from .npu import NpuGraphBuilder
+
+Lower = Callable[[Graph, int, NpuGraphBuilder], None]
+"""Adds the operations of the operator with that index. Precondition: it meets the family's constraints."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """One kind on the NPU: what it runs as, in words; what it takes; how it is lowered."""
+
+    runs_as: str
+    takes: tuple[Constraint, ...]
+    lower: Lower

@@ -1,0 +1,142 @@
+"""The operators of TensorFlow Lite that ethoscade knows: one row for each kind, and nothing about how any room does it.
+
+Owns what is true of a kind whoever looks at it: its attributes, its options table in a file, whether it moves anything.
+Readers, meanings, NPU families, C kernels and the test builders stand in their own rooms, in tables that `keyed` holds
+to the rows here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeVar
+
+import tflite
+
+from .ir import (
+    Activation,
+    AddAttrs,
+    ConcatenationAttrs,
+    ConvAttrs,
+    FullyConnectedAttrs,
+    MeanAttrs,
+    PackAttrs,
+    PadAttrs,
+    PoolAttrs,
+    ResizeNearestAttrs,
+    SoftmaxAttrs,
+    SplitAttrs,
+    StridedSliceAttrs,
+)
+
+_Entry = TypeVar("_Entry")
+
+
+@dataclass(frozen=True)
+class OperatorKind:
+    """One kind of operator.
+
+    `name` is TFLite's builtin name, `attributes` the class of `Operator.attrs` (None for kinds without attributes of
+    interest), `options` the schema's table of options (None if the kind has none), `int8_version` the operator version
+    from which runtimes expect int8; uint8 operators are of version 1.
+
+    `data_input` is the place of the first input with values, by whose type a kernel is chosen, `data_inputs` how many
+    there are from there on (None: all); the others are parameters. `activation` is what a stand-alone
+    activation computes. `reshapes` says that it gives the same elements another shape, `in_place` that its input and
+    output may be the same bytes, `looks_at_values` that its output depends on the elements of its input at all.
+    """
+
+    name: str
+    attributes: type | None = None
+    options: str | None = None
+    int8_version: int = 1
+    data_input: int = 0
+    data_inputs: int | None = 1
+    activation: Activation | None = None
+    reshapes: bool = False
+    in_place: bool = False
+    looks_at_values: bool = True
+
+
+_ROWS = (
+    OperatorKind("ADD", AddAttrs, "AddOptions", 2, data_inputs=2),
+    OperatorKind("AVERAGE_POOL_2D", PoolAttrs, "Pool2DOptions", 2),
+    OperatorKind("CONCATENATION", ConcatenationAttrs, "ConcatenationOptions", 2, data_inputs=None),
+    OperatorKind("CONV_2D", ConvAttrs, "Conv2DOptions", 3),
+    OperatorKind("DEPTHWISE_CONV_2D", ConvAttrs, "DepthwiseConv2DOptions", 3),
+    OperatorKind("DEQUANTIZE", None, "DequantizeOptions"),
+    OperatorKind("EXPAND_DIMS", None, "ExpandDimsOptions", reshapes=True),
+    OperatorKind("FULLY_CONNECTED", FullyConnectedAttrs, "FullyConnectedOptions", 4),
+    OperatorKind("MAX_POOL_2D", PoolAttrs, "Pool2DOptions", 2),
+    OperatorKind("MEAN", MeanAttrs, "ReducerOptions", 2),
+    OperatorKind("PACK", PackAttrs, "PackOptions", data_inputs=None),
+    OperatorKind("PAD", PadAttrs, "PadOptions", 2),
+    OperatorKind("QUANTIZE", None, "QuantizeOptions", 2),
+    OperatorKind("RELU", int8_version=2, activation=Activation.RELU),
+    OperatorKind("RELU6", int8_version=2, activation=Activation.RELU6),
+    OperatorKind("RELU_N1_TO_1", activation=Activation.RELU_N1_TO_1),
+    OperatorKind("RESHAPE", None, "ReshapeOptions", reshapes=True, in_place=True),
+    OperatorKind("RESIZE_NEAREST_NEIGHBOR", ResizeNearestAttrs, "ResizeNearestNeighborOptions", 2),
+    OperatorKind("SHAPE", None, "ShapeOptions", looks_at_values=False),
+    OperatorKind("SOFTMAX", SoftmaxAttrs, "SoftmaxOptions", 2),
+    OperatorKind("SPLIT", SplitAttrs, "SplitOptions", 2, data_input=1),
+    OperatorKind("SPLIT_V", SplitAttrs, "SplitVOptions", 2),
+    OperatorKind("SQUEEZE", None, "SqueezeOptions", reshapes=True, in_place=True),
+    OperatorKind("STRIDED_SLICE", StridedSliceAttrs, "StridedSliceOptions"),
+)
+
+OPERATORS: Mapping[str, OperatorKind] = MappingProxyType({row.name: row for row in _ROWS})
+"""The rows by kind, in the alphabet's order."""
+
+RESHAPES = frozenset(row.name for row in _ROWS if row.reshapes)
+"""Kinds that move nothing: the same elements in another shape."""
+
+ACTIVATION_OPERATORS: Mapping[str, Activation] = MappingProxyType(
+    {row.name: row.activation for row in _ROWS if row.activation is not None}
+)
+"""What each stand-alone activation computes."""
+
+CALLERS = frozenset(
+    {
+        "IF",
+        "WHILE",
+        "CALL",
+        "CALL_ONCE",
+        "STABLEHLO_CASE",
+        "STABLEHLO_COMPOSITE",
+        "STABLEHLO_CUSTOM_CALL",
+        "STABLEHLO_REDUCE",
+        "STABLEHLO_REDUCE_WINDOW",
+        "STABLEHLO_SCATTER",
+        "STABLEHLO_SORT",
+        "STABLEHLO_WHILE",
+    }
+)
+"""Kinds whose options name other subgraphs of the file by number."""
+
+CODE_OF_ACTIVATION: Mapping[Activation, int] = MappingProxyType(
+    {
+        Activation.NONE: tflite.ActivationFunctionType.NONE,
+        Activation.RELU: tflite.ActivationFunctionType.RELU,
+        Activation.RELU_N1_TO_1: tflite.ActivationFunctionType.RELU_N1_TO_1,
+        Activation.RELU6: tflite.ActivationFunctionType.RELU6,
+    }
+)
+"""The schema's numbers of fused activations."""
+
+
+def keyed(*parts: Mapping[str, _Entry]) -> Mapping[str, _Entry]:
+    """The parts as one read-only table by kind, in the order of `OPERATORS`.
+
+    Raises `AssertionError` for a kind that has no row, or that two parts have: both are mistakes of this package.
+    """
+    found: dict[str, _Entry] = {}
+    for part in parts:
+        for kind, entry in part.items():
+            if kind not in OPERATORS:
+                raise AssertionError(f"{kind} has no row in the table of operators")
+            if kind in found:
+                raise AssertionError(f"{kind} stands in two parts of one table")
+            found[kind] = entry
+    return MappingProxyType({kind: found[kind] for kind in OPERATORS if kind in found})
