@@ -6,7 +6,7 @@ use crate::model::device::DescribedUnit;
 use crate::model::operation::Home;
 use crate::npu::timing::Port;
 
-/// What stands for any longer time, as out of reach, yet so that sums of many do not overflow.
+/// The largest number of cycles that is told apart: larger ones are cut to it, so that sums do not overflow.
 pub const FOREVER: u64 = 1 << 48;
 
 /// Where bytes are.
