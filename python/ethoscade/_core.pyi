@@ -262,7 +262,7 @@ class ProgramBuffer:
         first_step: int,
         last_step: int,
         tensor: int | None = None,
-        windows: Sequence[LiveWindow] = (),
+        windows: Sequence[LiveWindow] = ...,
     ) -> ProgramBuffer: ...
     @property
     def name(self) -> str: ...

@@ -66,7 +66,7 @@ def beyond_addresses() -> None:
     """Tensors that no file holds: 2^58 bytes a pixel."""
     pixel = 1 << 58
     large = [tensor(i, pixel_bytes=pixel, plane=(1, 1)) for i in (0, 1)]
-    opaque = network().problem.specs[-1]
+    opaque = dataclasses.replace(network().problem.specs[-1], kernel=None)
     read = dataclasses.replace(opaque.inputs[0], tensor=0, plane=(1, 1), pixel_bytes=pixel)
     more = [dataclasses.replace(large[1], is_output=True) for _ in range(8)]
     outputs = tuple(range(1, 9))
@@ -113,8 +113,8 @@ RAISED: dict[str, tuple[Callable[[], object], dict[str, object]]] = {
         lambda: graph(parts={0: kernel(kernel=(0, 3))}),
         {"fault": "extent", "expected": 1},
     ),
-    "a primitive that is none": (
-        lambda: graph(parts={0: kernel(primitive="fold")}),
+    "a kind that is none": (
+        lambda: graph(parts={0: kernel(kind="fold")}),
         {"fault": "name", "value": "fold"},
     ),
     "too few numbers": (

@@ -118,6 +118,9 @@ def results() -> tuple[Any, ...]:
         searched.proposals[-1].arrangement(compiled.problem.core),
         _core.part_floor(compiled.problem.core, 0),
         _core.WeightOrder(16, True),
+        _core.LiveWindow(0, 2, 0, 16),
+        _core.LoadTable(3, 4),
+        _core.CallOperator(5, 1),
         _core.plan_memory([row], [(None, 16, 0)], "best", 0, 10, 1),
         _core.plan_memory([row], [(8, 16, 0)], "best", 0, 10, 1),
     )

@@ -113,6 +113,13 @@ impl OperationSpec {
             }),
             joined: self.joined.iter().map(OperationSpec::build).collect::<PyResult<_>>()?,
         };
+        let extents =
+            [operation.kernel, operation.stride, operation.dilation, [operation.ifm_depth, operation.ofm_depth]];
+        if extents.iter().flatten().any(|&extent| extent < 1) {
+            let fault =
+                format!("{}: the extents, strides, dilations and depths are at least 1, not {extents:?}", self.kind);
+            return Err(error::no_extent(fault, extents.concat()));
+        }
         possible(&operation).map_err(|fault| error::impossible(format!("{}: {fault}", self.kind)))?;
         Ok(operation)
     }
@@ -168,14 +175,8 @@ fn element(field: &str, bits: u32, signed: bool) -> PyResult<Element> {
 
 /// What the figures of an operation contradict each other in.
 fn possible(op: &NpuOperation) -> Result<(), String> {
-    let extents = [op.kernel, op.stride, op.dilation, [op.ifm_depth, op.ofm_depth]];
-    if extents.iter().flatten().any(|&extent| extent < 1) {
-        return Err(format!("the extents, strides, dilations and depths are at least 1, not {extents:?}"));
-    }
-    let kind = op.kind;
-    if kind.is_elementwise()
-        && (extents[..3].iter().flatten().any(|&extent| extent != 1) || op.upscale != Upscale::None)
-    {
+    let (kind, extents) = (op.kind, [op.kernel, op.stride, op.dilation]);
+    if kind.is_elementwise() && (extents.iter().flatten().any(|&extent| extent != 1) || op.upscale != Upscale::None) {
         return Err(format!(
             "kernel, stride and dilation of an element-wise operation are 1, not {extents:?}, without upscale"
         ));
