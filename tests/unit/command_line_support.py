@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ethoscade.__main__ import main
+from ethoscade.ir import Activation
 from ethoscade.testing import ModelBuilder, residual_network, tiny_conv
 
 Capture = pytest.CaptureFixture[str]
@@ -18,11 +19,14 @@ RESIDUAL = residual_network(blocks=2, channels=8, resolution=16)
 
 
 def padded_classifier() -> bytes:
-    """A network whose PAD of the classes stays on the CPU."""
+    """Two residual blocks and a classifier, whose PAD of the classes stays on the CPU."""
     b = ModelBuilder("padded_classifier")
-    x = b.input((1, 16, 16, 8), name="image")
-    for _ in range(6):
-        x = b.conv2d(x, 24, 3)
+    x = b.conv2d(b.input((1, 16, 16, 3), name="image"), 8, 3, activation=Activation.RELU)
+    for stride in (1, 2):
+        width = 8 * stride
+        y = b.conv2d(b.conv2d(x, width, 3, stride=stride, activation=Activation.RELU), width, 3)
+        shortcut = x if stride == 1 else b.conv2d(x, width, 1, stride=stride)
+        x = b.add(y, shortcut, activation=Activation.RELU)
     b.pad(b.fully_connected(b.mean(x), 10), [(0, 0), (0, 2)], name="padded")
     return b.build()
 

@@ -12,7 +12,6 @@ import ethoscade
 import numpy as np
 import pytest
 from command_line_support import (
-    RESIDUAL,
     TINY,
     Capture,
     check_keys,
@@ -275,7 +274,7 @@ def test_help_is_no_error(arguments: list[str], capfd: Capture) -> None:
 def test_frontier(classifier: str, tmp_path: Path, capfd: Capture) -> None:
     found = run_json(["frontier", classifier], capfd)
     assert set(found) >= {"schema_version", "points", "floor_bytes", "plans", "proposals", "seconds"}
-    curve = ethoscade.frontier(RESIDUAL)
+    curve = ethoscade.frontier(padded_classifier())
     assert tuple((p["sram_bytes"], p["cycles"]) for p in found["points"]) == curve.points
     assert found["floor_bytes"] == curve.floor_bytes == found["points"][0]["sram_bytes"]
     assert found["plans"] > 0 and found["proposals"] > 0

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import ethoscade
 import pytest
+from command_line_support import padded_classifier
 from end_to_end import network_of
 from ethoscade import BudgetError, Compiled
 from ethoscade.__main__ import main
@@ -15,9 +16,9 @@ from ethoscade.pipeline.explanation import explain
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import CallOperator, Stripe
 from ethoscade.scheduling.schedule import Backwards, Bands, CacheRead, ComputeAt, Group, RollingBuffer, Schedule, Split
-from ethoscade.testing import ModelBuilder, inception_modules, inverted_residuals, residual_network, tiny_conv
+from ethoscade.testing import ModelBuilder, inception_modules, inverted_residuals, tiny_conv
 
-MODEL = residual_network(blocks=2, channels=8, resolution=16)
+MODEL = padded_classifier()
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from ..ir import Graph
 from ..lowering.npu import NpuGraph
 from ..scheduling.decisions import Schedule
 from ..scheduling.problem import Problem
-from ..scheduling.program import CopyConstants, Program, Stripe
+from ..scheduling.program import CallOperator, Program
 from ..scheduling.schedule import Proposal
 from ..target import Target
 from ..util.arguments import Range, checked, shown
@@ -135,7 +135,7 @@ class Compiled:
     @property
     def npu_commands(self) -> int:
         """NPU operations and DMA copies in the command streams."""
-        return sum(isinstance(step, (Stripe, CopyConstants)) for step in self.program.steps)
+        return sum(not isinstance(step, CallOperator) for step in self.program.steps)
 
     @property
     def cpu_operators(self) -> tuple[OperatorSummary, ...]:
