@@ -97,6 +97,9 @@ pub struct Tiling {
 }
 
 impl Tiling {
+    /// One band, row by row: the tiling under which rows of whole tensors appear and die in order.
+    pub const WHOLE_ROWS: Tiling = Tiling { roll: Axis::Height, tiles: 1 };
+
     /// Span of band `tile` of an axis of `extent` elements; the bands differ by at most one element and cover it once.
     pub fn band(&self, tile: u32, extent: i64) -> Span {
         let tiles = i64::from(self.tiles);

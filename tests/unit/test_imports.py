@@ -310,13 +310,62 @@ def test_rust_rooms_are_all_in_the_table() -> None:
     assert {rust_room(path) for path in RUST_FILES} == set(_RUST_BELOW)
 
 
+def circle(arrows: dict[tuple[str, ...], set[tuple[str, ...]]]) -> set[tuple[str, ...]]:
+    """What is left when everything that uses nothing of the rest has gone: nothing where there is no circle."""
+    left = dict(arrows)
+    while gone := {name for name, used in left.items() if not used & set(left)}:
+        left = {name: used for name, used in left.items() if name not in gone}
+    return set(left)
+
+
+RUST_FOLDERS = sorted({rust_module(path)[:-1] for path in RUST_FILES if len(rust_module(path)) > 1} | {()})
+
+
+@pytest.mark.parametrize("folder", RUST_FOLDERS, ids="::".join)
+def test_no_circle_among_the_modules_of_a_rust_folder(folder: tuple[str, ...]) -> None:
+    """Among the children of a folder, whatever lies in them, and the folder's own `mod.rs`."""
+    depth = len(folder)
+    arrows: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for path in RUST_FILES:
+        module = rust_module(path)
+        if module[:depth] != folder:
+            continue
+        used = {name[: depth + 1] for name in rust_uses(path) if name[:depth] == folder}
+        me = module[: depth + 1]
+        arrows[me] = arrows.get(me, set()) | (used - {me})
+    assert not circle(arrows)
+
+
+PLANNER = ("stripe", "propagator", "model", "checker", "cost", "schedule", "plans", "proposals", "util", "testing")
+
+
+def rust_types(code: str) -> list[str]:
+    """Names of the structs, enums, traits and types that some code defines; an implementation's own left out."""
+    kinds = r"^ {0,4}(?:pub(?:\([a-z]+\))? )?(?:unsafe )?(?:struct|enum|union|trait) (\w+)"
+    return re.findall(kinds, code, flags=re.MULTILINE) + re.findall(
+        r"^(?:pub(?:\([a-z]+\))? )?type (\w+)", code, flags=re.MULTILINE
+    )
+
+
+def test_no_type_of_the_planner_shares_its_name() -> None:
+    """Whoever reads a name knows what it is, tests' own types included."""
+    where: dict[str, list[str]] = {}
+    for path in sorted(RUST.rglob("*.rs")):
+        if rust_room(path) in PLANNER:
+            for name in rust_types(path.read_text(encoding="utf-8")):
+                where.setdefault(name, []).append(str(path.relative_to(RUST)))
+    assert {"CascaderGraph", "Plan", "Complaint", "ByteRange", "Point"} <= set(where)
+    assert not {name: paths for name, paths in where.items() if len(paths) > 1}
+
+
 def test_only_one_folder_knows_pyo3() -> None:
     users = {path.relative_to(RUST).parts[0] for path in RUST.rglob("*.rs") if "pyo3" in rust_code(path)}
     assert users == {"python"}
 
 
 def test_the_reader_of_rust_sees_uses() -> None:
-    """These tests can fail: a use of the search in the checker is seen."""
+    """These tests can fail: a use of the search in the checker is seen, and a circle is a circle."""
     assert ("model", "program") in rust_uses(RUST / "checker.rs")
     assert ("plans", "grower") in rust_uses(RUST / "plans" / "mod.rs")
     assert rust_uses(RUST / "proposals" / "mod.rs") >= {("plans",), ("model", "graph"), ("proposals", "placing")}
+    assert circle({("a",): {("b",)}, ("b",): {("c",)}, ("c",): {("b",)}, ("d",): set()}) == {("a",), ("b",), ("c",)}

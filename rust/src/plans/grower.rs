@@ -13,7 +13,6 @@ use smallvec::SmallVec;
 
 use super::table::{Candidate, Node, PlanTable};
 use super::ways::{shapes, Cycles, Way, Ways};
-use super::WHOLE_ROWS;
 use crate::model::graph::{aligned, CascaderGraph, PartId};
 use crate::model::plan::Staging;
 use crate::plans::live_bytes::{LiveBytes, Profile, Share};
@@ -150,7 +149,7 @@ impl Grower<'_, '_> {
                 break;
             }
             // A group of one is worth striping only to let its output grow into its input.
-            if size > 0 || self.tiling == WHOLE_ROWS {
+            if size > 0 || self.tiling == Tiling::WHOLE_ROWS {
                 if found.len() <= size {
                     found.resize_with(size + 1, Vec::new);
                 }
@@ -247,7 +246,7 @@ impl Grower<'_, '_> {
 
     fn begin(&mut self, looked_at: &mut Extending) -> Vec<GrowthStep> {
         let tensor = &self.graph.tensors[self.graph.output(self.last) as usize];
-        let rows = if self.tiling == WHOLE_ROWS { looked_at.stripe * tensor.plane[1] } else { 0 };
+        let rows = if self.tiling == Tiling::WHOLE_ROWS { looked_at.stripe * tensor.plane[1] } else { 0 };
         let coming = rows as u64 * tensor.pixel_bytes;
         let mut front = Vec::new();
         for (way, &Way { staged_bytes, cycles, .. }) in (0u32..).zip(looked_at.ways) {

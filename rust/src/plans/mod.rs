@@ -27,9 +27,6 @@ use grower::Grower;
 use table::Node;
 use ways::{Way, Ways};
 
-/// The tiling under which rows of whole tensors appear and die in order.
-const WHOLE_ROWS: Tiling = Tiling { roll: Axis::Height, tiles: 1 };
-
 /// Enumerate Plans for all groups under one view of copies; `limit_bytes` is a memory beyond which a cascade is of no use.
 pub fn enumerate(
     graph: &CascaderGraph,
@@ -72,10 +69,10 @@ pub fn enumerate(
 
 /// Plans of a group of one whose Part is not striped.
 fn alone(graph: &CascaderGraph, part: PartId, ways: &mut Ways, table: &mut PlanTable) -> Vec<Candidate> {
-    let whole_bytes = LiveBytes::new(graph, part, part, WHOLE_ROWS.roll).whole_bytes();
+    let whole_bytes = LiveBytes::new(graph, part, part, Tiling::WHOLE_ROWS.roll).whole_bytes();
     let stripe = graph.kernel(part).map_or(1, |_| graph.tensors[graph.output(part) as usize].plane[0]);
     let candidate = |Way { staging, staged_bytes, cycles, kernels }| Candidate {
-        tiling: WHOLE_ROWS,
+        tiling: Tiling::WHOLE_ROWS,
         node: table.push(Node { stripe, staging, rolling_bytes: 0, next: None }),
         bytes: whole_bytes + staged_bytes,
         cycles,

@@ -24,7 +24,7 @@ use crate::plans::{enumerate, PlanTable};
 use crate::proposals::first_copy_hidden::FirstCopyHidden;
 use crate::proposals::placing::{placed, Chosen};
 use crate::schedule::interleave::{interleave, PlanError};
-use crate::stripe::{Axis, Tiling};
+use crate::stripe::Tiling;
 use crate::util::hashing::Table;
 #[cfg(test)]
 use crate::util::pareto::Point;
@@ -140,11 +140,10 @@ pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
                 Some(_) => graph.tensors[graph.output(part) as usize].plane[0],
                 None => 1,
             };
-            let tiling = Tiling { roll: Axis::Height, tiles: 1 };
             Plan {
                 first: part,
                 last: part,
-                tiling,
+                tiling: Tiling::WHOLE_ROWS,
                 backwards: false,
                 stripes: vec![stripe],
                 staging: vec![Staging::InPlace],

@@ -1,23 +1,17 @@
 //! The only module that knows pyo3: converts problems in, solutions out, and maps every error.
 //!
 //! One file or folder per room (`simulator`, `timing`, `usmp`, `devices`, `cascader`), each with a `register` function;
-//! `interruptible` runs what may take long. What is handed out can be pickled: `__reduce__` gives the arguments that `new`
-//! makes it of again.
+//! `interruptible` runs what may take long, `pickling` names classes for `__reduce__`.
 
 use pyo3::prelude::*;
-use pyo3::PyTypeInfo;
 
 mod cascader;
 mod devices;
 mod interruptible;
+mod pickling;
 mod simulator;
 mod timing;
 mod usmp;
-
-/// A class, as `__reduce__` names it.
-fn class<T: PyTypeInfo>(py: Python<'_>) -> Py<PyAny> {
-    py.get_type::<T>().into_any().unbind()
-}
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -5,7 +5,8 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use super::{class, interruptible};
+use super::interruptible;
+use super::pickling::class;
 use crate::npu::disassemble::disassemble as disassemble_payload;
 use crate::npu::memory::REGION_COUNT;
 use crate::npu::{Accelerator, Fault, Machine, NpuError, RunReport};

@@ -4,7 +4,8 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-use super::{class, interruptible};
+use super::interruptible;
+use super::pickling::class;
 use crate::usmp::{self, Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Share, Slot, UsmpError};
 
 create_exception!(ethoscade._core, MemoryProblemError, PyException, "A memory planning problem that makes no sense.");

@@ -4,99 +4,17 @@
 
 use smallvec::SmallVec;
 
-use super::{at_rate, burst, port, FOREVER, MAX_OPERATION_CYCLES};
+use super::traffic::{at_rate, burst, Place, Places, Traffic, FOREVER};
 use crate::model::device::{DescribedUnit, Engine};
-use crate::model::operation::{Block, Cost, Home, Layout, Primitive, Slab, StripeOperation};
+use crate::model::operation::{Block, Cost, Layout, Primitive, Slab, StripeOperation};
 
 /// Channels of a brick.
 const BRICK: i64 = 16;
+/// Most cycles of one operation, so that no sum of a program's overflows: more than a minute of any such device.
+const MAX_OPERATION_CYCLES: u64 = 1 << 36;
 
 /// Extents of an operation's tiles along one axis.
 type Extents = SmallVec<[i64; 16]>;
-
-/// Where bytes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    Constants,
-    Arena,
-    Spill,
-}
-
-const PLACES: [Place; 3] = [Place::Constants, Place::Arena, Place::Spill];
-
-/// Where the operands of an operation are.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Places {
-    pub inputs: [Place; 2],
-    pub output: Place,
-    pub constants: Place,
-}
-
-impl Places {
-    /// Everything in the arena's own memory, but for constants at their home.
-    pub fn near(home: Home) -> Places {
-        let constants = match home {
-            Home::Constants => Place::Constants,
-            Home::Arena => Place::Arena,
-        };
-        Places { inputs: [Place::Arena; 2], output: Place::Arena, constants }
-    }
-}
-
-/// Bytes that are read and written, bursts rounded up, by place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Traffic {
-    read: [u64; 3],
-    written: [u64; 3],
-}
-
-impl Traffic {
-    pub fn read(&mut self, place: Place, bytes: u64) {
-        self.read[place as usize] += bytes;
-    }
-
-    pub fn write(&mut self, place: Place, bytes: u64) {
-        self.written[place as usize] += bytes;
-    }
-
-    pub fn add(&mut self, other: &Traffic) {
-        for place in PLACES {
-            self.read(place, other.read[place as usize]);
-            self.write(place, other.written[place as usize]);
-        }
-    }
-
-    /// Cycles of each memory at full bandwidth. Places in equal memories share it: the first answers for all.
-    pub fn busy(&self, unit: &DescribedUnit) -> [u64; 3] {
-        let ours = self.by_memory(unit);
-        PLACES.map(|place| {
-            let i = place as usize;
-            at_rate((ours.read[i] + ours.written[i]).into(), port(unit, place).bytes_per_cycle)
-        })
-    }
-
-    /// Cycles of each memory, with the wait for the first byte read and for the last one written.
-    pub fn cycles(&self, unit: &DescribedUnit) -> [u64; 3] {
-        let (ours, busy) = (self.by_memory(unit), self.busy(unit));
-        PLACES.map(|place| {
-            let (i, port) = (place as usize, port(unit, place));
-            let first = if ours.read[i] > 0 { u64::from(port.read_latency) } else { 0 };
-            let last = if ours.written[i] > 0 { u64::from(port.write_latency) } else { 0 };
-            first + busy[i] + last
-        })
-    }
-
-    fn by_memory(&self, unit: &DescribedUnit) -> Traffic {
-        let mut ours = Traffic::default();
-        for place in PLACES {
-            let same = |other: &Place| port(unit, *other) == port(unit, place);
-            let first = PLACES.into_iter().find(same).unwrap_or(place);
-            ours.read(first, self.read[place as usize]);
-            ours.write(first, self.written[place as usize]);
-        }
-        ours
-    }
-}
 
 /// An operation carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use super::copy;
-use super::operation::{perform, Place, Places, Traffic};
+use super::copies::copy;
+use super::operation::perform;
+use super::traffic::{Place, Places, Traffic};
 use crate::model::device::DescribedUnit;
 use crate::model::graph::CascaderGraph;
 use crate::model::operation::Home;

@@ -1,7 +1,8 @@
 //! Costs of single operations by hand, what overlaps in a program, and whole searches for described devices.
 
-use super::operation::{best_block, Place};
-use super::{copy, copy_cycles, cycles, verify};
+use super::copies::copy;
+use super::traffic::Place;
+use super::{best_block, copy_cycles, cycles, verify};
 use crate::checker::check;
 use crate::cost::Costs;
 use crate::model::device::{DescribedUnit, Device, Dma, Engine, Spill, Unit};

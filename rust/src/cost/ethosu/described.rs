@@ -2,7 +2,6 @@
 //!
 //! Owns this translation. Knows no cost and chooses nothing.
 
-use super::ARENA_REGION;
 use crate::model::operation::{Block, Home, Layout, Primitive, Slab, StripeOperation};
 use crate::npu::arithmetic::Rounding;
 use crate::npu::feature_map::{self, ElementType, FeatureMap};
@@ -11,6 +10,8 @@ use crate::npu::operation::{
 };
 use crate::npu::timing::system::CONSTANTS_REGION;
 
+/// Region of the arena, as the writer of command streams numbers them.
+pub const ARENA_REGION: usize = 1;
 /// Bytes of a channel's scale record.
 const SCALE_BYTES: u64 = 10;
 const INT8: ElementType = ElementType { bits: 8, signed: true };

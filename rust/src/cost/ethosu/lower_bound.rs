@@ -2,8 +2,9 @@
 //!
 //! Owns bounds that no schedule goes below. Chooses nothing.
 
+use super::blocks::{blocks, MAX_BLOCK};
 use super::described::{block_of, described};
-use super::{blocks, ordered, orders, MAX_BLOCK};
+use super::weight_orders::{ordered, orders};
 use crate::model::device::EthosU;
 use crate::model::operation::{Home, LowerBound, Slab, StripeOperation, WeightOrder};
 use crate::npu::operation;

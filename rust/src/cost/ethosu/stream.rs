@@ -1,7 +1,7 @@
 //! How long a placed program takes on an Ethos-U: the commands that code generation will emit, played by the referee.
 //!
 //! Owns the prediction of the command stream from steps and offsets: the exact geometry of each stripe, waits between
-//! copies and kernels whose bytes overlap, and through `block_overlap` and `register_words` what stands around them.
+//! copies and kernels whose bytes overlap, and through `block_dependency` and `register_words` what stands around them.
 //! Kernels' costs and the play itself are the timing model's.
 
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::cost::ethosu::block_dependency::Recent;
+use crate::cost::ethosu::operation_cost::{copy_cost, planned, Planned};
 use crate::cost::ethosu::register_words::{Image, Surface};
-use crate::cost::ethosu::{self, Planned};
 use crate::model::device::{EthosU, KERNELS_IN_FLIGHT};
 use crate::model::graph::{CascaderGraph, TensorId};
 use crate::model::operation::{Block, NpuOperation, Source};
@@ -151,7 +151,7 @@ impl<'a> Stream<'a> {
         }
         self.copies.push(range);
         let npu = self.npu;
-        let cost = self.memo.copies.entry(bytes).or_insert_with(|| Arc::new(ethosu::copy_cost(npu, bytes)));
+        let cost = self.memo.copies.entry(bytes).or_insert_with(|| Arc::new(copy_cost(npu, bytes)));
         let action = Action::Dma(Arc::clone(cost));
         self.push(action);
     }
@@ -217,7 +217,7 @@ impl<'a> Stream<'a> {
         self.memo.kernels.entry(geometry).or_insert_with(|| {
             let kernel = kernel.with(geometry.source).expect("a stripe's constants are encoded");
             let op = stripe.operation(graph, &kernel);
-            Costed { kernel: ethosu::planned(npu, &op, stripe.cost.block), steps: [None, None, None, None] }
+            Costed { kernel: planned(npu, &op, stripe.cost.block), steps: [None, None, None, None] }
         })
     }
 

@@ -2,8 +2,10 @@
 
 use proptest::prelude::*;
 
+use super::blocks::{extents, MAX_BLOCK};
 use super::described::described;
-use super::{acceptable, beside_copies, best_block, extents, floor, planned, MAX_BLOCK};
+use super::floor;
+use super::operation_cost::{acceptable, beside_copies, best_block, planned};
 use crate::model::device::{EthosU, Unit};
 use crate::model::operation::{Home, Layout, NpuOperation, Primitive, Slab, StripeOperation};
 use crate::npu::shram;

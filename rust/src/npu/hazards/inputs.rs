@@ -5,8 +5,8 @@
 //! both is the mark of an input that was overwritten too early.
 
 use super::access::{Access, Accesses, Place};
+use super::hazard::{place_name, Hazard, HazardKind};
 use super::ranges::Ranges;
-use super::{place_name, Hazard, HazardKind};
 
 /// Overwriting commands that are remembered per input, the latest.
 const MAX_WRITERS: usize = 4096;

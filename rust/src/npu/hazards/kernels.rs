@@ -9,9 +9,10 @@
 use std::collections::VecDeque;
 
 use super::access::{Access, Accesses, Place};
+use super::hazard::{hazard, Hazard, HazardKind};
 use super::jobs::Jobs;
 use super::ranges::Region3;
-use super::{hazard, Hazard, HazardKind, Rules};
+use super::rules::Rules;
 use crate::npu::memory::Memory;
 use crate::npu::operation::{Kernel, Operand2};
 

@@ -10,10 +10,12 @@
 //! [`Rules`] holds every assumption about the hardware that is not certain.
 
 mod access;
+mod hazard;
 mod inputs;
 mod jobs;
 mod kernels;
 pub mod ranges;
+mod rules;
 
 use std::collections::VecDeque;
 
@@ -21,94 +23,15 @@ use super::accelerator::Accelerator;
 use super::dma::Dma;
 use super::memory::Memory;
 use super::operation::Kernel;
-use access::{Access, Accesses};
+use access::Accesses;
+use hazard::{hazard, place_name};
+pub use hazard::{Hazard, HazardKind};
 pub use inputs::Inputs;
 use kernels::Pipeline;
-use ranges::Ranges;
+pub use rules::Rules;
 
 /// Most hazards that a run reports.
 const MAX_HAZARDS: usize = 1000;
-
-/// Assumptions about what may run at the same time. The defaults are the most cautious under which Vela's streams are
-/// right; [`Rules::blockdep_spans_kernels`] goes beyond.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules {
-    /// Kernels that are in flight at most; starting one more waits for the oldest.
-    pub kernels_in_flight: usize,
-    /// Transfers that are in flight at most on U55.
-    pub transfers_in_flight_u55: usize,
-    /// Transfers that are in flight at most on U65.
-    pub transfers_in_flight_u65: usize,
-    /// Whether BLOCKDEP counts jobs of all kernels before, instead of only those of the kernel immediately before, and
-    /// does so beyond [`Rules::kernels_in_flight`].
-    pub blockdep_spans_kernels: bool,
-    /// Whether each 8x8 part of a larger kernel is a job. If it is not, the first jobs of a kernel read more. Vela's
-    /// softmax of many classes, a pool over all of a row, is right only if it is.
-    pub sub_kernels_are_jobs: bool,
-    /// Whether the kernels' pipeline keeps reads and writes in order, so that only reads after writes can go wrong
-    /// between kernels. Vela relies on it.
-    pub kernels_write_in_order: bool,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Rules {
-            kernels_in_flight: 2,
-            transfers_in_flight_u55: 1,
-            transfers_in_flight_u65: 2,
-            blockdep_spans_kernels: false,
-            sub_kernels_are_jobs: true,
-            kernels_write_in_order: true,
-        }
-    }
-}
-
-/// What goes wrong. "After" is the order of the stream, which the hardware need not keep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HazardKind {
-    /// The second command reads what the first one may not have written yet.
-    ReadAfterWrite,
-    /// The second command may overwrite what the first one still reads.
-    WriteAfterRead,
-    /// Both write, in any order.
-    WriteAfterWrite,
-    /// Bytes are read that nobody wrote.
-    ReadOfUnwritten,
-    /// A byte of a network input is read after a command wrote something else there.
-    InputOverwritten,
-}
-
-impl HazardKind {
-    /// Stable name for reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            HazardKind::ReadAfterWrite => "read_after_write",
-            HazardKind::WriteAfterRead => "write_after_read",
-            HazardKind::WriteAfterWrite => "write_after_write",
-            HazardKind::ReadOfUnwritten => "read_of_unwritten",
-            HazardKind::InputOverwritten => "input_overwritten",
-        }
-    }
-}
-
-/// One hazard: two commands and the first range of bytes over which they disagree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hazard {
-    /// What goes wrong.
-    pub kind: HazardKind,
-    /// The earlier command; `None` if it is the host, or nobody.
-    pub first: Option<usize>,
-    /// The later command.
-    pub second: usize,
-    /// Region as the later command names it; `None` is SHRAM.
-    pub region: Option<usize>,
-    /// First byte in the region.
-    pub start: i64,
-    /// One past the last byte of the first range.
-    pub end: i64,
-    /// One sentence about it.
-    pub message: String,
-}
 
 /// A command in flight.
 #[derive(Debug, Clone)]
@@ -228,31 +151,4 @@ fn meetings(others: &VecDeque<Flight>, flight: &Flight) -> Vec<Hazard> {
         }
     }
     found
-}
-
-fn place_name(region: Option<usize>) -> String {
-    region.map_or_else(|| "SHRAM".to_string(), |region| format!("region {region}"))
-}
-
-/// The hazard over `common`, bytes in the buffer of the second access; none if there are none.
-fn hazard(kind: HazardKind, first: (usize, &str), second: (usize, &Access), common: &Ranges) -> Option<Hazard> {
-    let (low, high) = common.iter().next()?;
-    let (start, end) = (low - second.1.offset, high - second.1.offset);
-    let verb = match kind {
-        HazardKind::ReadAfterWrite => "reads before they are written by",
-        HazardKind::WriteAfterRead => "may overwrite before they are read by",
-        HazardKind::WriteAfterWrite => "may write before",
-        HazardKind::ReadOfUnwritten | HazardKind::InputOverwritten => "meets",
-    };
-    let more = common.bytes() - (high - low);
-    let rest = if more > 0 { format!(" and {more} bytes behind them") } else { String::new() };
-    let message = format!(
-        "command {} ({}) touches bytes [{start}, {end}) of {}{rest}, which it {verb} command {} ({})",
-        second.0,
-        second.1.what,
-        place_name(second.1.region),
-        first.0,
-        first.1,
-    );
-    Some(Hazard { kind, first: Some(first.0), second: second.0, region: second.1.region, start, end, message })
 }

@@ -3,12 +3,12 @@
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::SchedulingError;
+use super::error::SchedulingError;
 use crate::model::graph;
 use crate::model::operation::{Encoding, NpuOperation, Sliced};
 use crate::propagator::Propagator;
-use crate::python::class;
 use crate::python::devices::{primitive_of, DeviceSpec};
+use crate::python::pickling::class;
 
 #[derive(FromPyObject)]
 pub struct KernelSpec {

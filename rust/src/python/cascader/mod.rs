@@ -1,49 +1,21 @@
 //! Python face of the scheduler: Python's problem dataclasses become owned graphs, results become frozen classes.
 //!
-//! `graph` and `plan` say what crosses, `search` and `program` what is asked of them; here are the errors, and the questions
-//! about a single Part.
+//! `graph` and `plan` say what crosses, `search` and `program` what is asked of them, `error` what is raised; here are the
+//! questions about a single Part.
 
+mod error;
 mod graph;
 mod plan;
 mod program;
 mod search;
 
-use pyo3::create_exception;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::devices::DeviceSpec;
-use crate::checker::Complaint;
 use crate::cost::{choose_encoding, floor};
-use crate::model::graph::GraphError;
 use crate::model::operation::WeightOrder;
-use crate::schedule::interleave::PlanError;
+use error::SchedulingError;
 use graph::{layout_of, CascaderGraph, KernelSpec, PropagatorSpec};
-
-create_exception!(
-    ethoscade._core,
-    SchedulingError,
-    PyValueError,
-    "A graph, Plan or program that does not hold together."
-);
-
-impl From<GraphError> for PyErr {
-    fn from(error: GraphError) -> PyErr {
-        SchedulingError::new_err(error.to_string())
-    }
-}
-
-impl From<PlanError> for PyErr {
-    fn from(error: PlanError) -> PyErr {
-        SchedulingError::new_err(error.to_string())
-    }
-}
-
-impl From<Complaint> for PyErr {
-    fn from(error: Complaint) -> PyErr {
-        SchedulingError::new_err(error.to_string())
-    }
-}
 
 /// (OFM block depth, part-kernel-first) of weights to be read in place, and of weights to be staged; None if nothing fits.
 #[pyfunction]

@@ -2,9 +2,9 @@
 
 use pyo3::prelude::*;
 
-use super::SchedulingError;
+use super::error::SchedulingError;
 use crate::model::plan::{Plan, Staging};
-use crate::python::class;
+use crate::python::pickling::class;
 use crate::stripe::{Axis, Tiling};
 
 const AXES: [Axis; 2] = [Axis::Height, Axis::Width];

@@ -2,15 +2,16 @@
 
 use pyo3::prelude::*;
 
+use super::error::SchedulingError;
 use super::graph::CascaderGraph;
 use super::plan::{PlanSpec, PyPlan};
-use super::SchedulingError;
 use crate::model::plan::Proposal;
 use crate::model::program::Program;
 use crate::plans::options::Options;
 use crate::proposals::arena::place;
 use crate::proposals::{search, Frontier, Stop};
-use crate::python::{class, interruptible};
+use crate::python::interruptible;
+use crate::python::pickling::class;
 use crate::util::pareto::Epsilon;
 
 /// What a Proposal is made of again: bytes, cycles, the two limits of early copies, Plans.

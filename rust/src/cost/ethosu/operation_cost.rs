@@ -1,0 +1,135 @@
+//! What an operation on one stripe, or a copy, costs; its best block, and the best order of its weights.
+//!
+//! Owns the choice. The costs themselves are the timing model's (`npu::timing`), the referee of the finished stream.
+
+use smallvec::SmallVec;
+
+use super::blocks::blocks;
+use super::described::{described, ARENA_REGION};
+use super::weight_orders::{ordered, orders};
+use crate::model::device::EthosU;
+use crate::model::operation::{Block, Cost, Home, StripeOperation, WeightOrder};
+use crate::npu::operation;
+use crate::npu::shram;
+use crate::npu::timing::kernel::{self, Costing, KernelCost};
+use crate::npu::timing::system::CONSTANTS_REGION;
+use crate::npu::timing::walk::{DmaCost, KernelShape};
+use crate::npu::timing::Ticks;
+
+/// Blocks within one part in this of the fastest are as good, as overlap hides that much of their filling and draining.
+const ALIKE: u64 = 512;
+/// Bytes by which the rates of memories are compared.
+const COPIED_BYTES: u128 = 1 << 16;
+
+/// An operation with its block, as the referee will see it.
+#[derive(Debug)]
+pub struct Planned {
+    /// Extents.
+    pub shape: KernelShape,
+    /// What it costs alone.
+    pub cost: KernelCost,
+    /// Banks of the shared buffer for the input, and for the accumulators or the second operand.
+    pub banks: [u32; 2],
+}
+
+/// An operation with a given block.
+///
+/// # Panics
+/// If the operation has more different blocks than the referee looks at, which no graph within SHRAM has.
+pub fn planned(npu: &EthosU, op: &StripeOperation, block: Block) -> Planned {
+    let kernel = described(op, block);
+    let cost = kernel::cost(&kernel, npu.accelerator, false, &npu.system, &npu.rules);
+    Planned {
+        shape: KernelShape::of(&kernel),
+        cost: cost.expect("a planned stripe has few different blocks"),
+        banks: shram::banks(&kernel, npu.accelerator),
+    }
+}
+
+/// The cost of a copy of constants into the arena.
+pub fn copy_cost(npu: &EthosU, bytes: u64) -> DmaCost {
+    DmaCost::of(bytes, Some(CONSTANTS_REGION), Some(ARENA_REGION), &npu.system, &npu.rules)
+}
+
+/// The cheapest block of the kernel's own depth; None if no block fits SHRAM.
+///
+/// Among blocks that take alone hardly longer than the fastest, that is the one which a copy running beside it slows down
+/// least; ties go to the faster, then the larger one. Blocks are tried in the order of what they cost at least, until that
+/// is more than is acceptable.
+pub fn best_block(npu: &EthosU, op: &StripeOperation) -> Option<Cost> {
+    let mut kernel = described(op, [1, 1, op.kernel.block_depth]);
+    let blocks = blocks(npu, op, &mut kernel);
+    let costing = Costing::new(&kernel, npu.accelerator, false, &npu.system, &npu.rules);
+    let mut candidates: SmallVec<[(Ticks, operation::Block); 64]> =
+        blocks.iter().map(|&block| (costing.least(block), block)).collect();
+    candidates.sort_unstable_by_key(|&(least, block)| (least, -i64::from(block.height * block.width), block.height));
+    let mut costed: SmallVec<[(u64, KernelCost, operation::Block); 16]> = SmallVec::new();
+    let mut fastest = u64::MAX;
+    for &(least, block) in &candidates {
+        if least.ceil() > acceptable(fastest) {
+            break;
+        }
+        let Ok(cost) = costing.cost(block) else { continue };
+        let alone = cost.alone.ceil();
+        fastest = fastest.min(alone);
+        costed.push((alone, cost, block));
+    }
+    costed.retain(|(alone, ..)| *alone <= acceptable(fastest));
+    let ranked = |(alone, cost, block): &(u64, KernelCost, operation::Block)| {
+        ((*alone).max(beside_copies(npu, cost)), *alone, -i64::from(block.height * block.width))
+    };
+    let (cycles, cost, block) = costed.into_iter().min_by_key(ranked)?;
+    let beside_copies = cycles.max(beside_copies(npu, &cost));
+    let constants = match op.constants {
+        Home::Constants => constants_time(npu, &cost).ceil(),
+        Home::Arena => 0,
+    };
+    Some(Cost { cycles, constants, beside_copies, block: [block.height, block.width, block.depth].map(i64::from) })
+}
+
+/// Cycles alone that are as good as the fewest.
+pub(super) fn acceptable(fastest: u64) -> u64 {
+    fastest.saturating_add(fastest / ALIKE)
+}
+
+/// How long a kernel keeps the arena's memory busy while copies of constants take from it what their source delivers; 0
+/// where the constants lie there as well.
+pub(super) fn beside_copies(npu: &EthosU, cost: &KernelCost) -> u64 {
+    let [constants, arena] = [CONSTANTS_REGION, ARENA_REGION].map(|region| npu.system.of_region(region));
+    if constants == arena {
+        return 0;
+    }
+    let ports = npu.system.ports();
+    let [written, read] = [arena, constants].map(|index| ports[index].time(COPIED_BYTES).ceil());
+    let busy = cost.loads[arena].time(&ports[arena]).ceil();
+    busy.saturating_mul(read).checked_div(read.saturating_sub(written)).unwrap_or(u64::MAX)
+}
+
+/// How long the memory of constants is busy; none where it is the arena's.
+fn constants_time(npu: &EthosU, cost: &KernelCost) -> Ticks {
+    let index = npu.system.of_region(CONSTANTS_REGION);
+    if index == npu.system.of_region(ARENA_REGION) {
+        return Ticks::ZERO;
+    }
+    cost.loads[index].time(&npu.system.ports()[index])
+}
+
+/// Weight orders for a kernel whose constants are not encoded yet: the best for constants that are read in place, and
+/// the best for constants in the arena, of the unstriped operation; None if nothing fits SHRAM.
+///
+/// `constant_bytes` of the kernel is an estimate (the raw weights). Where the constants' memory binds, many orders are
+/// equally good in place: then the one that is better in the arena wins, as it does with less of its traffic.
+pub fn choose_encoding(npu: &EthosU, op: &StripeOperation) -> Option<[WeightOrder; 2]> {
+    let candidates: SmallVec<[(WeightOrder, [u64; 2]); 24]> = orders(npu, op.kernel)
+        .filter_map(|order| {
+            let kernel = ordered(op.kernel, order);
+            let cycles = |constants| {
+                best_block(npu, &StripeOperation { kernel: &kernel, constants, ..*op }).map(|cost| cost.cycles)
+            };
+            Some((order, [cycles(Home::Constants)?, cycles(Home::Arena)?]))
+        })
+        .collect();
+    let in_place = candidates.iter().min_by_key(|(_, [in_place, staged])| (in_place, staged))?;
+    let staged = candidates.iter().min_by_key(|(_, [in_place, staged])| (staged, in_place))?;
+    Some([in_place.0, staged.0])
+}
