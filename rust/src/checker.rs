@@ -6,7 +6,8 @@
 
 use thiserror::Error;
 
-use crate::model::graph::{CascaderGraph, PartId, TensorId, Work};
+use crate::model::graph::{CascaderGraph, Work};
+use crate::model::ids::{BufferId, IdVec, PartId, Piece, TensorId};
 use crate::model::operation::Source;
 use crate::model::program::{Content, LiveWindow, Program, Step, Stripe, View};
 use crate::util::interrupt;
@@ -108,7 +109,7 @@ pub enum Complaint {
         /// Step index.
         step: usize,
         /// Buffer.
-        buffer: u32,
+        buffer: BufferId,
         /// First step.
         first: u32,
         /// One past the last step.
@@ -120,7 +121,7 @@ pub enum Complaint {
         /// Step index.
         step: usize,
         /// Buffer.
-        buffer: u32,
+        buffer: BufferId,
         /// Row.
         y: i64,
     },
@@ -128,7 +129,7 @@ pub enum Complaint {
     #[error("buffer {buffer} has {size_bytes} bytes for {needed_bytes} bytes of pixels")]
     Size {
         /// Buffer.
-        buffer: u32,
+        buffer: BufferId,
         /// Stated.
         size_bytes: u64,
         /// Needed.
@@ -144,7 +145,7 @@ pub enum Complaint {
     },
 }
 
-/// Which pixel of which tensor a cell holds, and which slices of its channels (all bits: the whole pixel).
+/// Which pixel of which tensor a cell holds, and which pieces of its channels (all bits: the whole pixel).
 type Cell = Option<(TensorId, i64, i64, u64)>;
 
 /// A pixel with all its channels.
@@ -153,8 +154,8 @@ const WHOLE: u64 = u64::MAX;
 struct Replay<'a> {
     graph: &'a CascaderGraph,
     program: &'a Program,
-    cells: Vec<Vec<Cell>>,
-    staged: Vec<Option<(PartId, Option<u32>)>>,
+    cells: IdVec<BufferId, Vec<Cell>>,
+    staged: IdVec<BufferId, Option<(PartId, Option<Piece>)>>,
 }
 
 /// Check a program against its graph.
@@ -164,22 +165,18 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
         interrupt::ask();
         replay.forget(index as u32);
         match step {
-            Step::Copy { part, buffer, slice, .. } => {
+            Step::Copy { part, buffer, piece, .. } => {
                 replay.alive(index, *buffer)?;
-                size(
-                    *buffer as usize,
-                    program.buffers[*buffer as usize].size_bytes,
-                    copied_bytes(graph, *part, *slice),
-                )?;
-                replay.staged[*buffer as usize] = Some((*part, *slice));
+                size(*buffer, program.buffers[*buffer].size_bytes, copied_bytes(graph, *part, *piece))?;
+                replay.staged[*buffer] = Some((*part, *piece));
             }
             Step::Stripe(stripe) => replay.stripe(index, stripe)?,
             Step::Call { part, workspace } => replay.call(index, *part, *workspace)?,
         }
     }
-    for (id, tensor) in graph.tensors.iter().enumerate() {
+    for (id, tensor) in graph.tensors.iter_ids() {
         if tensor.is_output {
-            replay.complete(id as TensorId)?;
+            replay.complete(id)?;
         }
     }
     Ok(())
@@ -187,27 +184,27 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
 
 impl<'a> Replay<'a> {
     fn new(graph: &'a CascaderGraph, program: &'a Program) -> Result<Replay<'a>, Complaint> {
-        let mut cells = Vec::new();
-        for (index, buffer) in program.buffers.iter().enumerate() {
+        let mut cells = IdVec::default();
+        for (id, buffer) in program.buffers.iter_ids() {
             let pixels = buffer.capacity[0] * buffer.capacity[1];
             let pixel_bytes = match buffer.content {
-                Content::Tensor(tensor) | Content::Rolling(tensor, _) => graph.tensors[tensor as usize].pixel_bytes,
+                Content::Tensor(tensor) | Content::Rolling(tensor, _) => graph.tensors[tensor].pixel_bytes,
                 Content::Constants(_) | Content::Workspace(_) => 0,
             };
-            size(index, buffer.size_bytes, pixels as u64 * pixel_bytes)?;
+            size(id, buffer.size_bytes, pixels as u64 * pixel_bytes)?;
             cells.push(vec![None; pixels as usize]);
         }
-        let mut replay = Replay { graph, program, cells, staged: vec![None; program.buffers.len()] };
-        for (id, tensor) in graph.tensors.iter().enumerate() {
+        let mut replay = Replay { graph, program, cells, staged: vec![None; program.buffers.len()].into() };
+        for (id, tensor) in graph.tensors.iter_ids() {
             if tensor.is_input {
-                replay.fill(id as TensorId);
+                replay.fill(id);
             }
         }
         Ok(replay)
     }
 
-    fn alive(&self, step: usize, buffer: u32) -> Result<(), Complaint> {
-        let b = &self.program.buffers[buffer as usize];
+    fn alive(&self, step: usize, buffer: BufferId) -> Result<(), Complaint> {
+        let b = &self.program.buffers[buffer];
         if (b.first_step as usize) <= step && step < b.last_step as usize {
             return Ok(());
         }
@@ -228,38 +225,38 @@ impl<'a> Replay<'a> {
     }
 
     fn slot(&self, view: &View, y: i64, x: i64) -> usize {
-        let capacity = self.program.buffers[view.buffer as usize].capacity;
+        let capacity = self.program.buffers[view.buffer].capacity;
         let row = (y - view.origin[0]).rem_euclid(capacity[0]);
         let column = (x - view.origin[1]).rem_euclid(capacity[1]);
         (row * capacity[1] + column) as usize
     }
 
     fn stripe(&mut self, step: usize, stripe: &Stripe) -> Result<(), Complaint> {
-        let part = &self.graph.parts[stripe.part as usize];
+        let part = &self.graph.parts[stripe.part];
         for (operand, view) in stripe.inputs.iter().enumerate() {
             self.alive(step, view.buffer)?;
             self.read(step, stripe, operand, view)?;
         }
         if let Some(buffer) = stripe.constants {
             self.alive(step, buffer)?;
-            if self.staged[buffer as usize] != Some((stripe.part, stripe.slice)) {
+            if self.staged[buffer] != Some((stripe.part, stripe.piece)) {
                 return Err(Complaint::Unstaged { step, part: part.name.clone() });
             }
         }
         self.alive(step, stripe.output.buffer)?;
         let tensor = part.outputs[0];
-        let content = self.program.buffers[stripe.output.buffer as usize].content;
-        let (made, all) = slice_bits(self.graph, stripe);
+        let content = self.program.buffers[stripe.output.buffer].content;
+        let (made, all) = piece_bits(self.graph, stripe);
         for y in stripe.output.region.spans[0].start..stripe.output.region.spans[0].end {
             for x in stripe.output.region.spans[1].start..stripe.output.region.spans[1].end {
                 let slot = self.slot(&stripe.output, y, x);
-                let cell = &mut self.cells[stripe.output.buffer as usize][slot];
+                let cell = &mut self.cells[stripe.output.buffer][slot];
                 let known = match *cell {
                     Some((t, row, column, slices)) if (t, row, column) == (tensor, y, x) => slices,
                     _ => 0,
                 };
                 if content == Content::Tensor(tensor) && known & made != 0 {
-                    let (part, tensor) = (part.name.clone(), self.graph.tensors[tensor as usize].name.clone());
+                    let (part, tensor) = (part.name.clone(), self.graph.tensors[tensor].name.clone());
                     return Err(Complaint::Repeated { step, part, tensor, y, x });
                 }
                 let slices = if known | made == all { WHOLE } else { known | made };
@@ -272,7 +269,7 @@ impl<'a> Replay<'a> {
 
     /// What is written must be inside the window of the moment, or somebody else owns the bytes.
     fn inside_window(&self, step: usize, view: &View, y: i64) -> Result<(), Complaint> {
-        let buffer = &self.program.buffers[view.buffer as usize];
+        let buffer = &self.program.buffers[view.buffer];
         let now = |w: &&LiveWindow| (w.first_step as usize) <= step && step < w.last_step as usize;
         let Some(window) = buffer.windows.iter().find(now) else { return Ok(()) };
         let row_bytes = buffer.size_bytes / buffer.capacity[0] as u64;
@@ -285,9 +282,9 @@ impl<'a> Replay<'a> {
 
     /// Compare an input box with the windows of the output box, and the buffer's cells with the box.
     fn read(&self, step: usize, stripe: &Stripe, operand: usize, view: &View) -> Result<(), Complaint> {
-        let part = &self.graph.parts[stripe.part as usize];
-        let input = &self.graph.reads(stripe.part, stripe.slice)[operand];
-        let tensor = &self.graph.tensors[input.tensor as usize];
+        let part = &self.graph.parts[stripe.part];
+        let input = &self.graph.reads(stripe.part, stripe.piece)[operand];
+        let tensor = &self.graph.tensors[input.tensor];
         let Work::Npu(kernel) = &part.work else { return Ok(()) };
         let mut padding = [0i64; 4];
         let mut needed = [(i64::MAX, i64::MIN); 2];
@@ -324,8 +321,8 @@ impl<'a> Replay<'a> {
                     let (part, tensor) = names();
                     return Err(Complaint::Uncovered { step, part, tensor, y, x });
                 }
-                let held = reshaped
-                    || self.cells[view.buffer as usize][self.slot(view, y, x)] == Some((input.tensor, y, x, WHOLE));
+                let held =
+                    reshaped || self.cells[view.buffer][self.slot(view, y, x)] == Some((input.tensor, y, x, WHOLE));
                 if !held {
                     let (part, tensor) = names();
                     return Err(Complaint::Missing { step, part, tensor, y, x });
@@ -348,19 +345,19 @@ impl<'a> Replay<'a> {
 
     /// Whether the view's buffer, laid out as the plane that is seen, holds every pixel of a tensor in the maker's order.
     fn holds_all(&self, view: &View, plane: [i64; 2], tensor: TensorId) -> bool {
-        let [height, width] = self.graph.tensors[tensor as usize].plane;
-        let buffer = &self.program.buffers[view.buffer as usize];
+        let [height, width] = self.graph.tensors[tensor].plane;
+        let buffer = &self.program.buffers[view.buffer];
         let in_place = buffer.capacity == [height, width] && view.capacity == plane && view.origin == [0, 0];
-        let cells = &self.cells[view.buffer as usize];
+        let cells = &self.cells[view.buffer];
         let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (y, x)));
         in_place && pixels.zip(cells).all(|((y, x), cell)| *cell == Some((tensor, y, x, WHOLE)))
     }
 
-    fn call(&mut self, step: usize, part: PartId, workspace: Option<u32>) -> Result<(), Complaint> {
+    fn call(&mut self, step: usize, part: PartId, workspace: Option<BufferId>) -> Result<(), Complaint> {
         if let Some(buffer) = workspace {
             self.alive(step, buffer)?;
         }
-        let description = &self.graph.parts[part as usize];
+        let description = &self.graph.parts[part];
         for input in &description.inputs {
             self.complete(input.tensor)?;
         }
@@ -372,16 +369,16 @@ impl<'a> Replay<'a> {
 
     /// Every pixel of a tensor is in some buffer of its own.
     fn complete(&self, tensor: TensorId) -> Result<(), Complaint> {
-        let [height, width] = self.graph.tensors[tensor as usize].plane;
-        let holder = self.program.buffers.iter().position(|b| {
+        let [height, width] = self.graph.tensors[tensor].plane;
+        let holder = self.program.buffers.iter_ids().find(|(_, b)| {
             matches!(b.content, Content::Tensor(t) | Content::Rolling(t, _) if t == tensor)
                 && b.capacity == [height, width]
         });
         for y in 0..height {
             for x in 0..width {
-                let cell = holder.map(|buffer| self.cells[buffer][(y * width + x) as usize]);
+                let cell = holder.map(|(buffer, _)| self.cells[buffer][(y * width + x) as usize]);
                 if cell != Some(Some((tensor, y, x, WHOLE))) {
-                    let tensor = self.graph.tensors[tensor as usize].name.clone();
+                    let tensor = self.graph.tensors[tensor].name.clone();
                     return Err(Complaint::Incomplete { tensor, y, x });
                 }
             }
@@ -390,34 +387,34 @@ impl<'a> Replay<'a> {
     }
 
     fn fill(&mut self, tensor: TensorId) {
-        let Some(buffer) = self.program.tensor_buffers[tensor as usize] else { return };
-        let [height, width] = self.graph.tensors[tensor as usize].plane;
+        let Some(buffer) = self.program.tensor_buffers[tensor] else { return };
+        let [height, width] = self.graph.tensors[tensor].plane;
         for y in 0..height {
             for x in 0..width {
-                self.cells[buffer as usize][(y * width + x) as usize] = Some((tensor, y, x, WHOLE));
+                self.cells[buffer][(y * width + x) as usize] = Some((tensor, y, x, WHOLE));
             }
         }
     }
 }
 
-/// The bit of the slice that a stripe makes, and the bits of all slices of its Part.
-fn slice_bits(graph: &CascaderGraph, stripe: &Stripe) -> (u64, u64) {
-    let count = graph.kernel(stripe.part).map_or(0, |kernel| kernel.slices() as u32);
-    match stripe.slice {
-        Some(slice) if slice < count && count <= u64::BITS => (1 << slice, u64::MAX >> (u64::BITS - count)),
+/// The bit of the piece that a stripe makes, and the bits of all pieces of its Part.
+fn piece_bits(graph: &CascaderGraph, stripe: &Stripe) -> (u64, u64) {
+    let count = graph.kernel(stripe.part).map_or(0, |kernel| kernel.pieces().len() as u32);
+    match stripe.piece {
+        Some(Piece(piece)) if piece < count && count <= u64::BITS => (1 << piece, u64::MAX >> (u64::BITS - count)),
         _ => (WHOLE, WHOLE),
     }
 }
 
 /// Bytes that a copy of a Part's constants, or of one slice of them, writes.
-fn copied_bytes(graph: &CascaderGraph, part: PartId, slice: Option<u32>) -> u64 {
+fn copied_bytes(graph: &CascaderGraph, part: PartId, piece: Option<Piece>) -> u64 {
     let Some(kernel) = graph.kernel(part) else { return 0 };
-    kernel.encoding(Source::copied(slice)).map_or(u64::MAX, |encoding| encoding.bytes)
+    kernel.encoding(Source::copied(piece)).map_or(u64::MAX, |encoding| encoding.bytes)
 }
 
-fn size(buffer: usize, size_bytes: u64, needed_bytes: u64) -> Result<(), Complaint> {
+fn size(buffer: BufferId, size_bytes: u64, needed_bytes: u64) -> Result<(), Complaint> {
     if size_bytes < needed_bytes {
-        return Err(Complaint::Size { buffer: buffer as u32, size_bytes, needed_bytes });
+        return Err(Complaint::Size { buffer, size_bytes, needed_bytes });
     }
     Ok(())
 }

@@ -6,7 +6,8 @@
 
 use crate::cost::ethosu::stream::{self, Memo};
 use crate::model::device::{Device, Unit};
-use crate::model::graph::{CascaderGraph, Input, Layout, PartId};
+use crate::model::graph::{CascaderGraph, Input, Layout};
+use crate::model::ids::{BufferId, IdVec, PartId, Piece};
 use crate::model::operation::{Cost, Home, LowerBound, NpuOperation, Slab, Source, StripeOperation, WeightOrder};
 use crate::model::program::Program;
 use crate::stripe::{Axis, Region, Span};
@@ -32,13 +33,12 @@ impl Costs {
             if source == Source::InPlace && !kernel.joined.is_empty() {
                 return joint(graph, part, kernel, plane);
             }
-            let slice = if let Source::Slice(index) = source { Some(index) } else { None };
-            best_block(graph, (part, slice), &kernel.with(source)?, plane, source.home())
+            best_block(graph, (part, source.piece()), &kernel.with(source)?, plane, source.home())
         })
     }
 
     /// Cycles of a whole program whose buffers lie at `offsets` of the arena; operators elsewhere take no time.
-    pub fn program(&mut self, graph: &CascaderGraph, program: &Program, offsets: &[u64]) -> u64 {
+    pub fn program(&mut self, graph: &CascaderGraph, program: &Program, offsets: &IdVec<BufferId, u64>) -> u64 {
         match &graph.device.unit {
             Unit::EthosU(npu) => stream::cycles(graph, npu, program, offsets, &mut self.programs),
             Unit::Described(unit) => described_device::cycles(graph, unit, program, offsets),
@@ -82,18 +82,18 @@ pub fn choose_encoding(
 /// What an NPU Part costs at least in any schedule; None if it is opaque, no block fits, or the device is described by data.
 pub fn floor(graph: &CascaderGraph, part: PartId) -> Option<LowerBound> {
     let (kernel, Unit::EthosU(npu)) = (graph.kernel(part)?, &graph.device.unit) else { return None };
-    let plane = graph.tensors[graph.output(part) as usize].plane;
+    let plane = graph.tensors[graph.output(part)].plane;
     let region = Region { spans: plane.map(|extent| Span::new(0, extent)) };
-    let of = |slice, kernel: &NpuOperation| {
+    let of = |piece, kernel: &NpuOperation| {
         let fewest = kernel.constant_bytes.min(kernel.staged_bytes());
         let kernel = NpuOperation { constant_bytes: fewest, ..kernel.clone() };
-        ethosu::floor(npu, &operation(graph, (part, slice), &kernel, region, Home::Constants))
+        ethosu::floor(npu, &operation(graph, (part, piece), &kernel, region, Home::Constants))
     };
     if kernel.joined.is_empty() {
         return of(None, kernel);
     }
     let pieces: Option<Vec<LowerBound>> =
-        (0..).zip(&kernel.joined).map(|(index, copy)| of(Some(index), copy)).collect();
+        kernel.pieces().zip(&kernel.joined).map(|(piece, copy)| of(Some(piece), copy)).collect();
     Some(pieces?.iter().fold(LowerBound::default(), |sum, piece| LowerBound {
         mac: sum.mac + piece.mac,
         dense: sum.dense + piece.dense,
@@ -105,8 +105,8 @@ pub fn floor(graph: &CascaderGraph, part: PartId) -> Option<LowerBound> {
 
 /// All operations of a Part that joins its inputs, one after the other; the block is the first one's.
 fn joint(graph: &CascaderGraph, part: PartId, kernel: &NpuOperation, plane: [i64; 2]) -> Option<Cost> {
-    let copy = |(index, copy)| best_block(graph, (part, Some(index)), copy, plane, Home::Constants);
-    let costs: Option<Vec<Cost>> = (0..).zip(&kernel.joined).map(copy).collect();
+    let copy = |(piece, copy)| best_block(graph, (part, Some(piece)), copy, plane, Home::Constants);
+    let costs: Option<Vec<Cost>> = kernel.pieces().zip(&kernel.joined).map(copy).collect();
     let costs = costs?;
     let sum = |of: fn(&Cost) -> u64| costs.iter().map(of).sum();
     let (cycles, beside_copies) = (sum(|cost| cost.cycles), sum(|cost| cost.beside_copies));
@@ -115,17 +115,17 @@ fn joint(graph: &CascaderGraph, part: PartId, kernel: &NpuOperation, plane: [i64
 
 fn best_block(
     graph: &CascaderGraph,
-    (part, slice): (PartId, Option<u32>),
+    (part, piece): (PartId, Option<Piece>),
     kernel: &NpuOperation,
     plane: [i64; 2],
     constants: Home,
 ) -> Option<Cost> {
-    let output = &graph.tensors[graph.output(part) as usize];
+    let output = &graph.tensors[graph.output(part)];
     let middle = [0, 1].map(|axis| {
         let start = (output.plane[axis] - plane[axis]) / 2;
         Span::new(start, start + plane[axis])
     });
-    let op = operation(graph, (part, slice), kernel, Region { spans: middle }, constants);
+    let op = operation(graph, (part, piece), kernel, Region { spans: middle }, constants);
     match &graph.device.unit {
         Unit::EthosU(npu) => ethosu::best_block(npu, &op),
         Unit::Described(unit) => {
@@ -139,19 +139,19 @@ fn best_block(
     }
 }
 
-/// The operation that makes a slice of a Part's output, on a box of it.
+/// The operation that makes a piece of a Part's output, on a box of it.
 fn operation<'a>(
     graph: &CascaderGraph,
-    (part, slice): (PartId, Option<u32>),
+    (part, piece): (PartId, Option<Piece>),
     kernel: &'a NpuOperation,
     region: Region,
     constants: Home,
 ) -> StripeOperation<'a> {
-    let inputs = graph.reads(part, slice);
-    let output = &graph.tensors[graph.output(part) as usize];
+    let inputs = graph.reads(part, piece);
+    let output = &graph.tensors[graph.output(part)];
     let read = |input: &Input| Slab {
         plane: [Axis::Height, Axis::Width].map(|axis| graph.seen(input, axis, region.span(axis)).len()),
-        layout: graph.tensors[input.tensor as usize].layout,
+        layout: graph.tensors[input.tensor].layout,
         pixel_bytes: input.pixel_bytes,
     };
     StripeOperation {

@@ -5,15 +5,11 @@
 use thiserror::Error;
 
 use crate::model::device::Device;
+use crate::model::ids::{Id, IdVec, PartId, Piece, TensorId};
 pub use crate::model::operation::Layout;
 use crate::model::operation::NpuOperation;
 use crate::propagator::Propagator;
 use crate::stripe::{Axis, Region, Span};
-
-/// Dense id of a tensor.
-pub type TensorId = u32;
-/// Dense id of a Part; Parts run in ascending order unless a Plan interleaves them.
-pub type PartId = u32;
 
 /// A feature map that some Part or the caller provides.
 #[derive(Clone, Debug)]
@@ -151,50 +147,53 @@ pub fn aligned(bytes: u64) -> u64 {
 #[derive(Clone, Debug)]
 pub struct CascaderGraph {
     /// Tensors by id.
-    pub tensors: Vec<Tensor>,
+    pub tensors: IdVec<TensorId, Tensor>,
     /// Parts by id.
-    pub parts: Vec<Part>,
+    pub parts: IdVec<PartId, Part>,
     /// The device they run on.
     pub device: Device,
     /// Part that makes each tensor; None for the caller's.
-    pub producer: Vec<Option<PartId>>,
+    pub producer: IdVec<TensorId, Option<PartId>>,
     /// Parts that read each tensor, ascending, one entry per read.
-    pub consumers: Vec<Vec<PartId>>,
+    pub consumers: IdVec<TensorId, Vec<PartId>>,
 }
 
 impl CascaderGraph {
     /// Link and verify.
-    pub fn new(tensors: Vec<Tensor>, parts: Vec<Part>, device: Device) -> Result<CascaderGraph, GraphError> {
-        let mut producer = vec![None; tensors.len()];
-        let mut consumers = vec![Vec::new(); tensors.len()];
+    pub fn new(
+        tensors: IdVec<TensorId, Tensor>,
+        parts: IdVec<PartId, Part>,
+        device: Device,
+    ) -> Result<CascaderGraph, GraphError> {
+        let mut producer = IdVec::from(vec![None; tensors.len()]);
+        let mut consumers = IdVec::from(vec![Vec::new(); tensors.len()]);
         for tensor in &tensors {
             if tensor.plane.iter().any(|&extent| extent < 1) || tensor.pixel_bytes == 0 {
                 return Err(GraphError::Empty { tensor: tensor.name.clone() });
             }
         }
-        for (id, part) in parts.iter().enumerate() {
+        for (id, part) in parts.iter_ids() {
             if let Work::Npu(kernel) = &part.work {
                 check_arity(part, kernel)?;
             }
             for tensor in part.inputs.iter().map(|input| input.tensor).chain(part.outputs.iter().copied()) {
-                if tensor as usize >= tensors.len() {
+                if tensor.index() >= tensors.len() {
                     return Err(GraphError::NoSuchTensor { part: part.name.clone(), tensor, count: tensors.len() });
                 }
             }
             for input in &part.inputs {
-                let t = input.tensor as usize;
+                let t = input.tensor;
                 if producer[t].is_none() && !tensors[t].is_input {
                     return Err(order_error(&tensors[t], part, "read before it is made"));
                 }
                 check_view(&tensors[t], part, input)?;
-                consumers[t].push(id as PartId);
+                consumers[t].push(id);
             }
             for &tensor in &part.outputs {
-                let t = tensor as usize;
-                if producer[t].is_some() || tensors[t].is_input {
-                    return Err(order_error(&tensors[t], part, "made again"));
+                if producer[tensor].is_some() || tensors[tensor].is_input {
+                    return Err(order_error(&tensors[tensor], part, "made again"));
                 }
-                producer[t] = Some(id as PartId);
+                producer[tensor] = Some(id);
             }
         }
         Ok(CascaderGraph { tensors, parts, device, producer, consumers })
@@ -202,30 +201,30 @@ impl CascaderGraph {
 
     /// The output of an NPU Part.
     pub fn output(&self, part: PartId) -> TensorId {
-        self.parts[part as usize].outputs[0]
+        self.parts[part].outputs[0]
     }
 
     /// The kernel of an NPU Part, None for an opaque one.
     pub fn kernel(&self, part: PartId) -> Option<&NpuOperation> {
-        match &self.parts[part as usize].work {
+        match &self.parts[part].work {
             Work::Npu(kernel) => Some(kernel),
             Work::Opaque { .. } => None,
         }
     }
 
-    /// What the operation reads that makes slice `slice` of a Part's output: of a Part that joins its inputs, one of them.
-    pub fn reads(&self, part: PartId, slice: Option<u32>) -> &[Input] {
-        let inputs = &self.parts[part as usize].inputs;
+    /// What the operation reads that makes a piece of a Part's output: of a Part that joins its inputs, one of them.
+    pub fn reads(&self, part: PartId, piece: Option<Piece>) -> &[Input] {
+        let inputs = &self.parts[part].inputs;
         let joins = self.kernel(part).is_some_and(|kernel| !kernel.joined.is_empty());
-        match slice {
-            Some(slice) if joins => std::slice::from_ref(&inputs[slice as usize]),
+        match piece {
+            Some(piece) if joins => std::slice::from_ref(&inputs[piece.index()]),
             _ => inputs,
         }
     }
 
     /// Whether the read sees its tensor with the tensor's own rows and columns, so that stripes can pass.
     pub fn is_aligned(&self, input: &Input) -> bool {
-        input.plane == self.tensors[input.tensor as usize].plane
+        input.plane == self.tensors[input.tensor].plane
     }
 
     /// Span along `axis`, in the plane as the Part sees it, that its windows touch for the output span `out`, clamped.
@@ -238,13 +237,13 @@ impl CascaderGraph {
         if self.is_aligned(input) {
             self.seen(input, axis, out)
         } else {
-            Span::new(0, self.tensors[input.tensor as usize].plane[axis as usize])
+            Span::new(0, self.tensors[input.tensor].plane[axis as usize])
         }
     }
 
     /// Padding rows and columns (top, left, bottom, right) that the windows of a Part touch on a box of its output.
     pub fn padding(&self, part: PartId, region: Region) -> [i64; 4] {
-        let input = &self.parts[part as usize].inputs[0];
+        let input = &self.parts[part].inputs[0];
         let [height, width] = [Axis::Height, Axis::Width].map(|axis| {
             let span = input.propagator.span(axis, region.span(axis));
             ((-span.start).max(0), (span.end - input.plane[axis as usize]).max(0))
@@ -254,8 +253,7 @@ impl CascaderGraph {
 
     /// Whether a tensor is still wanted by anyone after Part `last`.
     pub fn outlives(&self, tensor: TensorId, last: PartId) -> bool {
-        let t = tensor as usize;
-        self.tensors[t].is_output || self.consumers[t].last().is_some_and(|&part| part > last)
+        self.tensors[tensor].is_output || self.consumers[tensor].last().is_some_and(|&part| part > last)
     }
 }
 
@@ -295,12 +293,12 @@ fn order_error(tensor: &Tensor, part: &Part, fault: &'static str) -> GraphError 
 mod tests {
     use super::*;
     use crate::model::operation::Primitive;
-    use crate::testing::networks::Network;
+    use crate::testing::networks::{Network, INPUT};
 
     /// Two convolutions whose outputs are joined, with something changed.
-    fn fault(change: impl FnOnce(&mut Vec<Tensor>, &mut Vec<Part>)) -> Option<GraphError> {
+    fn fault(change: impl FnOnce(&mut [Tensor], &mut [Part])) -> Option<GraphError> {
         let mut net = Network::new([8, 8], 16);
-        let branches = [3, 1].map(|kernel| net.window(0, Primitive::Convolution, kernel, 1, 16));
+        let branches = [3, 1].map(|kernel| net.window(INPUT, Primitive::Convolution, kernel, 1, 16));
         let end = net.join(&branches);
         let CascaderGraph { mut tensors, mut parts, device, .. } = net.finish(end);
         change(&mut tensors, &mut parts);
@@ -316,7 +314,7 @@ mod tests {
         assert!(matches!(none, Some(GraphError::Inputs { count: 0, expected: 1, .. })));
         let fewer = fault(|_, parts| parts[2].inputs.truncate(1));
         assert!(matches!(fewer, Some(GraphError::Inputs { count: 1, expected: 2, .. })));
-        let beyond = fault(|tensors, parts| parts[1].inputs[0].tensor = tensors.len() as TensorId);
+        let beyond = fault(|tensors, parts| parts[1].inputs[0].tensor = TensorId::at(tensors.len()));
         assert!(matches!(beyond, Some(GraphError::NoSuchTensor { .. })));
         let early = fault(|_, parts| parts.swap(1, 2));
         assert!(matches!(early, Some(GraphError::WeightOrder { fault: "read before it is made", .. })));
@@ -325,7 +323,7 @@ mod tests {
         let bytes = fault(|_, parts| parts[0].inputs[0].plane = [8, 7]);
         assert!(matches!(bytes, Some(GraphError::View { fault: "as another number of bytes", .. })));
         let reshaped = |layout| {
-            move |tensors: &mut Vec<Tensor>, parts: &mut Vec<Part>| {
+            move |tensors: &mut [Tensor], parts: &mut [Part]| {
                 tensors[1].layout = layout;
                 parts[2].inputs[0].plane = [4, 16];
             }

@@ -3,6 +3,8 @@
 //! Owns these descriptions, which every room of the planner shares. Computes no cost: that is asked of `cost`, whatever the
 //! device is.
 
+use crate::model::ids::{Id, Piece};
+
 /// What an operation does, as far as its cost depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Primitive {
@@ -64,7 +66,7 @@ pub struct NpuOperation {
     /// The same constants encoded in slices of output channels, if that was done.
     pub sliced: Option<Sliced>,
     /// Of a Part that joins its inputs: for each input, the operation that copies it into its channels of the output.
-    /// They are the Part's slices.
+    /// They make the Part's pieces.
     pub joined: Vec<NpuOperation>,
 }
 
@@ -103,9 +105,9 @@ impl NpuOperation {
         match source {
             Source::InPlace => Some(in_place),
             Source::Staged => Some(self.staged.unwrap_or(in_place)),
-            Source::Slice(index) => {
+            Source::Piece(piece) => {
                 let sliced = self.sliced.as_ref()?;
-                let bytes = *sliced.bytes.get(index as usize)?;
+                let bytes = *sliced.bytes.get(piece.index())?;
                 Some(Encoding { block_depth: sliced.block_depth, part_kernel: sliced.part_kernel, bytes })
             }
         }
@@ -118,12 +120,12 @@ impl NpuOperation {
 
     /// The operation with these constants and no others, or that joins one input; None where there is no such slice.
     pub fn with(&self, source: Source) -> Option<NpuOperation> {
-        let slice = if let Source::Slice(index) = source { Some(index) } else { None };
-        if let Some(piece) = slice.and_then(|index| self.joined.get(index as usize)) {
-            return Some(piece.clone());
+        let piece = source.piece();
+        if let Some(copy) = piece.and_then(|piece| self.joined.get(piece.index())) {
+            return Some(copy.clone());
         }
         let Encoding { block_depth, part_kernel, bytes } = self.encoding(source)?;
-        let [first, end] = self.channels(slice);
+        let [first, end] = self.channels(piece);
         let (staged, sliced, joined) = (None, None, Vec::new());
         Some(NpuOperation {
             ofm_depth: end - first,
@@ -137,29 +139,29 @@ impl NpuOperation {
         })
     }
 
-    /// Output channels `[first, end)` that slice `index` makes; all of them for None.
-    pub fn channels(&self, index: Option<u32>) -> [i64; 2] {
-        if let Some(index) = index.map(|index| index as usize).filter(|&index| index < self.joined.len()) {
+    /// Output channels `[first, end)` of a piece; all of them for None.
+    pub fn channels(&self, piece: Option<Piece>) -> [i64; 2] {
+        if let Some(index) = piece.map(Piece::index).filter(|&index| index < self.joined.len()) {
             let first = self.joined[..index].iter().map(|before| before.ofm_depth).sum();
             return [first, first + self.joined[index].ofm_depth];
         }
-        match (&self.sliced, index) {
-            (Some(sliced), Some(index)) => {
-                let first = i64::from(index) * sliced.depth;
+        match (&self.sliced, piece) {
+            (Some(sliced), Some(piece)) => {
+                let first = i64::from(piece.0) * sliced.depth;
                 [first, (first + sliced.depth).min(self.ofm_depth)]
             }
             _ => [0, self.ofm_depth],
         }
     }
 
-    /// Slices of its output channels that a Part may be, or is, made in.
-    pub fn slices(&self) -> usize {
-        self.sliced.as_ref().map_or(self.joined.len(), |sliced| sliced.bytes.len())
+    /// Pieces that a Part's output may be, or is, made in.
+    pub fn pieces(&self) -> impl DoubleEndedIterator<Item = Piece> + ExactSizeIterator {
+        (0..self.sliced.as_ref().map_or(self.joined.len(), |sliced| sliced.bytes.len())).map(Piece::at)
     }
 
-    /// Channels that the operation reads that makes slice `index`.
-    pub fn channels_read(&self, index: Option<u32>) -> i64 {
-        index.and_then(|index| self.joined.get(index as usize)).unwrap_or(self).ifm_depth
+    /// Channels that the operation reads that makes a piece.
+    pub fn channels_read(&self, piece: Option<Piece>) -> i64 {
+        piece.and_then(|piece| self.joined.get(piece.index())).unwrap_or(self).ifm_depth
     }
 
     /// Extent of the dilated window along an axis.
@@ -236,8 +238,8 @@ pub enum Source {
     InPlace,
     /// All, from the arena.
     Staged,
-    /// One slice of the output channels, from the arena.
-    Slice(u32),
+    /// Those of one slice of the output channels, from the arena; or none, of one joined input.
+    Piece(Piece),
 }
 
 impl Source {
@@ -245,13 +247,21 @@ impl Source {
     pub fn home(self) -> Home {
         match self {
             Source::InPlace => Home::Constants,
-            Source::Staged | Source::Slice(_) => Home::Arena,
+            Source::Staged | Source::Piece(_) => Home::Arena,
+        }
+    }
+
+    /// Which piece of the output they make; None for all of it.
+    pub fn piece(self) -> Option<Piece> {
+        match self {
+            Source::InPlace | Source::Staged => None,
+            Source::Piece(piece) => Some(piece),
         }
     }
 
     /// What a copy of one slice, or of all, brings.
-    pub fn copied(slice: Option<u32>) -> Source {
-        slice.map_or(Source::Staged, Source::Slice)
+    pub fn copied(piece: Option<Piece>) -> Source {
+        piece.map_or(Source::Staged, Source::Piece)
     }
 }
 

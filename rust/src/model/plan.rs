@@ -2,7 +2,7 @@
 //!
 //! Owns the types between the search and the schedule that comes of it. Decides nothing.
 
-use super::graph::PartId;
+use super::ids::PartId;
 use crate::stripe::Tiling;
 
 /// Decisions for one group of consecutive Parts: how it is cut and what is staged.
@@ -36,7 +36,22 @@ pub enum Staging {
 impl Plan {
     /// Parts in the group.
     pub fn len(&self) -> usize {
-        (self.last - self.first + 1) as usize
+        self.last.since(self.first) + 1
+    }
+
+    /// The Parts, ascending.
+    pub fn parts(&self) -> impl DoubleEndedIterator<Item = PartId> + ExactSizeIterator + Clone {
+        self.first.through(self.last)
+    }
+
+    /// The Part at an offset in the group.
+    pub fn part(&self, offset: usize) -> PartId {
+        self.first.after(offset)
+    }
+
+    /// The offset in the group of a Part of it.
+    pub fn offset(&self, part: PartId) -> usize {
+        part.since(self.first)
     }
 
     /// Never: a Plan has at least one Part.

@@ -4,7 +4,8 @@
 
 use smallvec::SmallVec;
 
-use crate::model::graph::{CascaderGraph, PartId, TensorId};
+use crate::model::graph::CascaderGraph;
+use crate::model::ids::{BufferId, IdVec, PartId, Piece, TensorId};
 use crate::model::operation::{Cost, NpuOperation, Slab, Source, StripeOperation};
 use crate::stripe::{Axis, Region};
 
@@ -57,8 +58,8 @@ pub struct Buffer {
 /// A box of a tensor in a buffer; pixel `origin` lies at the buffer's start, rows and columns wrap at its capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
-    /// Buffer index.
-    pub buffer: u32,
+    /// The buffer.
+    pub buffer: BufferId,
     /// The box, in the coordinates of the plane as the Part sees it.
     pub region: Region,
     /// Row and column stored first.
@@ -86,9 +87,9 @@ pub struct Stripe {
     /// Padding rows and columns that the windows touch: top, left, bottom, right.
     pub padding: [i64; 4],
     /// Buffer of the staged constants, None if they are read in place.
-    pub constants: Option<u32>,
-    /// The slice of output channels that is made, None for all of them.
-    pub slice: Option<u32>,
+    pub constants: Option<BufferId>,
+    /// The piece of the output that is made, None for all of it.
+    pub piece: Option<Piece>,
     /// What it costs as far as its extents tell, with the OFM block chosen for it.
     pub cost: Cost,
 }
@@ -96,13 +97,13 @@ pub struct Stripe {
 impl Stripe {
     /// The stripe as an operation with `kernel`, its Part's with the constants that it uses.
     pub fn operation<'k>(&self, graph: &CascaderGraph, kernel: &'k NpuOperation) -> StripeOperation<'k> {
-        let reads = graph.reads(self.part, self.slice);
+        let reads = graph.reads(self.part, self.piece);
         let read = |index: usize| Slab {
             plane: self.inputs[index].plane(),
-            layout: graph.tensors[reads[index].tensor as usize].layout,
+            layout: graph.tensors[reads[index].tensor].layout,
             pixel_bytes: reads[index].pixel_bytes,
         };
-        let made = &graph.tensors[graph.output(self.part) as usize];
+        let made = &graph.tensors[graph.output(self.part)];
         StripeOperation {
             kernel,
             input: read(0),
@@ -115,9 +116,9 @@ impl Stripe {
 
     /// Which constants it uses, and from where.
     pub fn source(&self) -> Source {
-        match (self.constants, self.slice) {
+        match (self.constants, self.piece) {
             (None, None) => Source::InPlace,
-            (_, slice) => Source::copied(slice),
+            (_, piece) => Source::copied(piece),
         }
     }
 }
@@ -131,9 +132,9 @@ pub enum Step {
         /// The Part.
         part: PartId,
         /// Destination.
-        buffer: u32,
-        /// Which slice, None for all.
-        slice: Option<u32>,
+        buffer: BufferId,
+        /// Those of which piece, None for all.
+        piece: Option<Piece>,
         /// Modelled cycles.
         cycles: u64,
     },
@@ -144,7 +145,7 @@ pub enum Step {
         /// The Part.
         part: PartId,
         /// Its workspace, if any.
-        workspace: Option<u32>,
+        workspace: Option<BufferId>,
     },
 }
 
@@ -154,9 +155,9 @@ pub struct Program {
     /// What to do.
     pub steps: Vec<Step>,
     /// Where.
-    pub buffers: Vec<Buffer>,
+    pub buffers: IdVec<BufferId, Buffer>,
     /// Buffer of each whole tensor.
-    pub tensor_buffers: Vec<Option<u32>>,
+    pub tensor_buffers: IdVec<TensorId, Option<BufferId>>,
 }
 
 /// Where the buffers of a program lie in the arena.
@@ -165,5 +166,5 @@ pub struct Placement {
     /// Arena bytes.
     pub bytes: u64,
     /// First byte of each buffer.
-    pub offsets: Vec<u64>,
+    pub offsets: IdVec<BufferId, u64>,
 }

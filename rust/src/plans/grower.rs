@@ -13,7 +13,8 @@ use smallvec::SmallVec;
 
 use super::table::{Candidate, Node, PlanTable};
 use super::ways::{shapes, Cycles, Way, Ways};
-use crate::model::graph::{aligned, CascaderGraph, PartId};
+use crate::model::graph::{aligned, CascaderGraph};
+use crate::model::ids::PartId;
 use crate::model::plan::Staging;
 use crate::plans::live_bytes::{LiveBytes, Profile, Share};
 use crate::plans::options::Options;
@@ -133,13 +134,13 @@ impl Grower<'_, '_> {
         // Boxes wanted of each Part, from the last one back, per band.
         let mut bands: Vec<Vec<[Span; 2]>> = vec![Vec::new(); tiles as usize];
         for size in 0..self.groups.len() {
-            let first = last - size as PartId;
+            let first = last.before(size);
             let interior = size > 0 && !graph.outlives(graph.output(first), last);
             if size > 0 && !interior && tiles > 1 {
                 break;
             }
             for (tile, boxes) in (0..tiles).zip(&mut bands) {
-                let wanted = wanted_of(graph, self.tiling, last, first, tile, |part| boxes[(last - part) as usize]);
+                let wanted = wanted_of(graph, self.tiling, last, first, tile, |part| boxes[last.since(part)]);
                 boxes.push(wanted);
             }
             let boxes: Vec<[Span; 2]> = bands.iter().map(|boxes| boxes[size]).collect();
@@ -167,10 +168,10 @@ impl Grower<'_, '_> {
         boxes: &[[Span; 2]],
         ends: &[Span],
     ) -> Vec<Bucket> {
-        let tensor = &self.graph.tensors[self.graph.output(first) as usize];
+        let tensor = &self.graph.tensors[self.graph.output(first)];
         let across = boxes.iter().map(|wanted| wanted[1].len()).max().unwrap_or(0) as u64;
         let line_bytes = across * tensor.pixel_bytes;
-        let kept = (self.reach(first) - first) as usize;
+        let kept = self.reach(first).since(first);
         let shapes = shapes(boxes);
         let stripes = self.stripes(tensor.plane[self.tiling.roll as usize]);
         // Bytes of the buffer in front of each bucket, by stripe extent.
@@ -245,7 +246,7 @@ impl Grower<'_, '_> {
     }
 
     fn begin(&mut self, looked_at: &mut Extending) -> Vec<GrowthStep> {
-        let tensor = &self.graph.tensors[self.graph.output(self.last) as usize];
+        let tensor = &self.graph.tensors[self.graph.output(self.last)];
         let rows = if self.tiling == Tiling::WHOLE_ROWS { looked_at.stripe * tensor.plane[1] } else { 0 };
         let coming = rows as u64 * tensor.pixel_bytes;
         let mut front = Vec::new();
@@ -267,7 +268,7 @@ impl Grower<'_, '_> {
     /// Keep those open groups from Part `first` on whose profiles none of the others makes useless, all of them alike in the
     /// stripes of Parts `first..=first + reach`.
     fn keep(&self, first: PartId, reach: usize, ends: &[Span], looked_at: &Extending, steps: &mut Vec<GrowthStep>) {
-        let group = &self.groups[(self.last - first) as usize];
+        let group = &self.groups[self.last.since(first)];
         let profile = |step: GrowthStep| {
             interrupt::ask();
             let (stripes, shares) = self.decisions(first, &looked_at.grown(&step).node);
@@ -282,7 +283,7 @@ impl Grower<'_, '_> {
     fn decisions(&self, first: PartId, node: &Node) -> (SmallVec<[i64; 16]>, SmallVec<[Share; 16]>) {
         let (mut stripes, mut shares) = (SmallVec::new(), SmallVec::new());
         let rest = node.next.into_iter().flat_map(|next| self.table.chain(next));
-        for (part, node) in (first..).zip(std::iter::once(node).chain(rest)) {
+        for (part, node) in first.through(self.last).zip(std::iter::once(node).chain(rest)) {
             let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.staged_bytes());
             let staged = if node.staging == Staging::Whole { aligned(constant_bytes) } else { 0 };
             stripes.push(node.stripe);
@@ -293,7 +294,7 @@ impl Grower<'_, '_> {
 
     /// Last Part whose stripes a buffer ahead of Part `first` depends on; at least `first`.
     fn reach(&self, first: PartId) -> PartId {
-        let ahead = &self.sinks[((self.last - first) as usize + 1).min(self.sinks.len())..];
+        let ahead = &self.sinks[(self.last.since(first) + 1).min(self.sinks.len())..];
         ahead.iter().copied().max().unwrap_or(first).max(first)
     }
 
@@ -331,7 +332,7 @@ impl Grower<'_, '_> {
 
     /// How many lines of Part `first`'s output a rolling buffer must hold, by the extents of its stripes.
     fn row_cache(&mut self, first: PartId, ends: &[Span], extents: &[i64]) -> RowCache {
-        let reach = (self.sinks[(self.last - first) as usize] - first) as usize;
+        let reach = self.sinks[self.last.since(first)].since(first);
         self.rows.row_cache(self.graph, first, self.tiling.roll, &ends[..=reach], extents)
     }
 
@@ -340,8 +341,8 @@ impl Grower<'_, '_> {
         let occupancy = &self.groups[size];
         let mut states: Vec<&Open> = open.iter().flat_map(|bucket| &bucket.front).collect();
         states.sort_by_key(|state| (state.cycles, state.bytes));
-        let covered = (self.last as usize) - size;
-        let prefixes = [&self.table.growing, &self.table.steady].map(|prefixes| prefixes.of(covered));
+        let first = self.last.before(size);
+        let prefixes = [&self.table.growing, &self.table.steady].map(|prefixes| prefixes.before(first));
         let thresholds = [0, 1].map(|view| self.known[view].thresholds(prefixes[view]));
         let mut fresh = Vec::new();
         let mut leanest = u64::MAX;
@@ -381,7 +382,7 @@ impl Grower<'_, '_> {
     }
 
     fn peak_bytes(&self, size: usize, state: &Open, ends: &[Span], limit_bytes: u64) -> Option<u64> {
-        let first = self.last - size as PartId;
+        let first = self.last.before(size);
         let (stripes, shares) = self.decisions(first, &state.node);
         self.groups[size].peak_bytes(&stripes, ends, &shares, limit_bytes)
     }

@@ -7,7 +7,8 @@
 
 use smallvec::{smallvec, SmallVec};
 
-use crate::model::graph::{aligned, CascaderGraph, Input, PartId, TensorId, Work};
+use crate::model::graph::{aligned, CascaderGraph, Input, Work};
+use crate::model::ids::{PartId, TensorId};
 use crate::stripe::{Axis, Span};
 
 /// Stripes of a group's last output that are looked at to tell whether a Plan is worth walking.
@@ -32,7 +33,7 @@ impl Link {
             let scale = input.propagator.span(axis, Span::new(1, 2)).start - one.start;
             [scale, zero.start, two.end - one.end, zero.end - zero.start]
         });
-        Link { reader, extent: graph.tensors[input.tensor as usize].plane[axis as usize], affine }
+        Link { reader, extent: graph.tensors[input.tensor].plane[axis as usize], affine }
     }
 
     /// What it needs of its tensor for the output span `out`.
@@ -55,7 +56,7 @@ struct Whole {
 
 impl Whole {
     fn new(graph: &CascaderGraph, tensor: TensorId, axis: Axis) -> Whole {
-        let tensor = &graph.tensors[tensor as usize];
+        let tensor = &graph.tensors[tensor];
         let row_bytes = tensor.plane[1] as u64 * tensor.pixel_bytes;
         let extent = tensor.plane[axis as usize];
         Whole { extent, size_bytes: tensor.size_bytes(), row_bytes, in_rows: axis == Axis::Height }
@@ -100,16 +101,16 @@ impl LiveBytes {
     /// The group of Parts `first..=last`, with stripes that follow each other along `axis`.
     pub fn new(graph: &CascaderGraph, first: PartId, last: PartId, axis: Axis) -> LiveBytes {
         let is_group = graph.kernel(last).is_some();
-        let count = (last - first + 1) as usize;
+        let count = last.since(first) + 1;
         let (mut inside, mut readers) = (vec![SmallVec::new(); count], vec![SmallVec::new(); count]);
         let mut ids: Vec<TensorId> = Vec::new();
         let mut dying: Vec<(Whole, SmallVec<[Link; 2]>)> = Vec::new();
         for reader in (0..count).filter(|_| is_group) {
-            for input in &graph.parts[first as usize + reader].inputs {
+            for input in &graph.parts[first.after(reader)].inputs {
                 let link = Link::new(graph, reader, input, axis);
-                if let Some(producer) = graph.producer[input.tensor as usize].filter(|&producer| producer >= first) {
-                    inside[reader].push(((producer - first) as usize, link));
-                    readers[(producer - first) as usize].push(link);
+                if let Some(producer) = graph.producer[input.tensor].filter(|&producer| producer >= first) {
+                    inside[reader].push((producer.since(first), link));
+                    readers[producer.since(first)].push(link);
                 } else if !graph.outlives(input.tensor, last) {
                     let known = ids.iter().position(|&t| t == input.tensor).unwrap_or_else(|| {
                         ids.push(input.tensor);
@@ -123,7 +124,7 @@ impl LiveBytes {
         let wanted_later = |part: PartId| is_group && (part == last || graph.outlives(graph.output(part), last));
         let whole = |part: PartId| wanted_later(part).then(|| Whole::new(graph, graph.output(part), axis));
         let resident_bytes = resident_bytes(graph, first, last, &ids, is_group);
-        LiveBytes { inside, readers, dying, kept: (first..=last).map(whole).collect(), resident_bytes }
+        LiveBytes { inside, readers, dying, kept: first.through(last).map(whole).collect(), resident_bytes }
     }
 
     /// Bytes in the arena while every tensor that the group touches is whole, and nothing rolls or is staged.
@@ -339,20 +340,20 @@ impl<'a> GroupRun<'a> {
 /// Bytes of whole tensors, and of workspace, that stay while a group runs and that it neither kills nor makes.
 fn resident_bytes(graph: &CascaderGraph, first: PartId, last: PartId, dying: &[TensorId], is_group: bool) -> u64 {
     let mut bytes = 0;
-    for (id, tensor) in graph.tensors.iter().enumerate() {
+    for (id, tensor) in graph.tensors.iter_ids() {
         let wanted = || tensor.is_output || graph.consumers[id].last().is_some_and(|&part| part >= first);
         let stays = match graph.producer[id] {
             Some(part) if part > last => false,
             Some(part) if part >= first => !is_group,
             Some(_) => wanted(),
-            None => first == 0 || wanted(),
+            None => first == PartId(0) || wanted(),
         };
-        if stays && !dying.contains(&(id as TensorId)) {
+        if stays && !dying.contains(&id) {
             bytes += aligned(tensor.size_bytes());
         }
     }
-    for part in first..=last {
-        if let Work::Opaque { workspace_bytes } = graph.parts[part as usize].work {
+    for part in first.through(last) {
+        if let Work::Opaque { workspace_bytes } = graph.parts[part].work {
             bytes += aligned(workspace_bytes);
         }
     }

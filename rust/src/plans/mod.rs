@@ -15,7 +15,8 @@ pub use table::{Candidate, PlanTable};
 pub use ways::Cycles;
 
 use crate::cost::Costs;
-use crate::model::graph::{CascaderGraph, PartId};
+use crate::model::graph::CascaderGraph;
+use crate::model::ids::PartId;
 use crate::plans::live_bytes::LiveBytes;
 use crate::plans::options::{Copies, Options};
 use crate::plans::prefix_fronts::Known;
@@ -39,13 +40,13 @@ pub fn enumerate(
     let mut table = PlanTable::default();
     let mut crowd = FrontBuilder::default();
     let mut ways = Ways::new(graph, copies, costs);
-    for last in 0..graph.parts.len() as PartId {
+    for last in graph.parts.ids() {
         interrupt::ask();
         let mut found = vec![alone(graph, last, &mut ways, &mut table)];
         let mut known = [Known::default(), Known::default()];
         let single: Vec<&Candidate> = found[0].iter().collect();
         for (known, prefixes) in known.iter_mut().zip([&table.growing, &table.steady]) {
-            known.add(prefixes.of(last as usize), &single);
+            known.add(prefixes.before(last), &single);
         }
         let firsts = firsts(graph, last, options);
         let sinks: Vec<PartId> = firsts.iter().map(|&first| sink(graph, first, last)).collect();
@@ -70,7 +71,7 @@ pub fn enumerate(
 /// Plans of a group of one whose Part is not striped.
 fn alone(graph: &CascaderGraph, part: PartId, ways: &mut Ways, table: &mut PlanTable) -> Vec<Candidate> {
     let whole_bytes = LiveBytes::new(graph, part, part, Tiling::WHOLE_ROWS.roll).whole_bytes();
-    let stripe = graph.kernel(part).map_or(1, |_| graph.tensors[graph.output(part) as usize].plane[0]);
+    let stripe = graph.kernel(part).map_or(1, |_| graph.tensors[graph.output(part)].plane[0]);
     let candidate = |Way { staging, staged_bytes, cycles, kernels }| Candidate {
         tiling: Tiling::WHOLE_ROWS,
         node: table.push(Node { stripe, staging, rolling_bytes: 0, next: None }),
@@ -86,7 +87,7 @@ fn alone(graph: &CascaderGraph, part: PartId, ways: &mut Ways, table: &mut PlanT
 /// First Parts of the groups that end with Part `last`, its own first: no others where an operator runs elsewhere.
 fn firsts(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<PartId> {
     let npu = |part| graph.kernel(part).is_some();
-    let firsts = (0..=last).rev().take(options.max_group.max(1));
+    let firsts = PartId(0).through(last).rev().take(options.max_group.max(1));
     firsts.take_while(|&first| first == last || npu(first) && npu(last)).collect()
 }
 
@@ -96,7 +97,7 @@ fn tilings(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<Tiling
     if graph.kernel(last).is_none() {
         return Vec::new();
     }
-    let plane = graph.tensors[graph.output(last) as usize].plane;
+    let plane = graph.tensors[graph.output(last)].plane;
     let mut found = Vec::new();
     for roll in [Axis::Height, Axis::Width] {
         // Rolling along the shorter axis keeps longer lines; it only pays for planes wider than high.
@@ -116,17 +117,17 @@ fn tilings(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<Tiling
 /// in between is read after it; `first` where the output is not the group's alone.
 fn sink(graph: &CascaderGraph, first: PartId, last: PartId) -> PartId {
     let readers_end = |part: PartId| {
-        let readers = &graph.consumers[graph.output(part) as usize];
+        let readers = &graph.consumers[graph.output(part)];
         readers.iter().copied().rfind(|&reader| reader <= last)
     };
     if graph.kernel(first).is_none() || graph.outlives(graph.output(first), last) {
         return first;
     }
     let Some(mut sink) = readers_end(first) else { return first };
-    let mut part = first + 1;
+    let mut part = first.after(1);
     while part < sink {
         sink = sink.max(readers_end(part).unwrap_or(part));
-        part += 1;
+        part = part.after(1);
     }
     sink
 }

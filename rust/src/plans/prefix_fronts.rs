@@ -5,7 +5,7 @@
 //! counted in full.
 //! Owns this combination. Does not enumerate Plans and does not know what they decide.
 
-use crate::model::graph::PartId;
+use crate::model::ids::{Id, IdVec, PartId};
 use crate::util::pareto::{keep_front, thin, Point};
 
 /// Partial Proposal: the first Parts of the network.
@@ -13,8 +13,8 @@ use crate::util::pareto::{keep_front, thin, Point};
 pub struct Partial {
     bytes: u64,
     cycles: u64,
-    /// Parts covered by the partial Proposal before, and its rank in their front; None where nothing is.
-    pub before: Option<(u32, u32)>,
+    /// First Part of its last Plan, and the rank of what runs before that Part; None where nothing does.
+    pub before: Option<(PartId, u32)>,
     /// Its last Plan: last Part, Parts less one, index among the Plans of that group.
     pub plan: (PartId, u32, u32),
 }
@@ -28,25 +28,25 @@ impl Point for Partial {
     }
 }
 
-/// Fronts by number of Parts covered.
+/// Fronts by the first Part that is not covered.
 #[derive(Debug)]
 pub struct PrefixFronts {
-    fronts: Vec<Vec<Partial>>,
+    fronts: IdVec<PartId, Vec<Partial>>,
     /// Partial Proposals looked at.
     pub considered: u64,
 }
 
 impl Default for PrefixFronts {
     fn default() -> PrefixFronts {
-        let nothing = Partial { bytes: 0, cycles: 0, before: None, plan: (0, 0, 0) };
-        PrefixFronts { fronts: vec![vec![nothing]], considered: 0 }
+        let nothing = Partial { bytes: 0, cycles: 0, before: None, plan: (PartId(0), 0, 0) };
+        PrefixFronts { fronts: vec![vec![nothing]].into(), considered: 0 }
     }
 }
 
 impl PrefixFronts {
-    /// The front of the first `count` Parts.
-    pub fn of(&self, count: usize) -> &[Partial] {
-        &self.fronts[count]
+    /// The front of all Parts before one.
+    pub fn before(&self, part: PartId) -> &[Partial] {
+        &self.fronts[part]
     }
 
     /// The front of all Parts covered.
@@ -56,12 +56,12 @@ impl PrefixFronts {
 
     /// Cover one more Part, with the Plans that end with it: fronts by number of Parts less one, and the index of each.
     pub fn push<T: Point>(&mut self, groups: &[Vec<(u32, &T)>], resolution: u64) {
-        let last = self.fronts.len() as PartId - 1;
+        let last = PartId::at(self.fronts.len() - 1);
         let mut points = Vec::new();
         for (size, group) in (0u32..).zip(groups) {
-            let first = last - size;
+            let first = last.before(size as usize);
             join(
-                self.of(first as usize),
+                self.before(first),
                 group,
                 |(_, plan)| *plan,
                 |bytes, cycles, rank, (index, _)| {
@@ -157,7 +157,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn partials(points: &[(u64, u64)]) -> Vec<Partial> {
-        let partial = |&(bytes, cycles): &(u64, u64)| Partial { bytes, cycles, before: None, plan: (0, 0, 0) };
+        let partial = |&(bytes, cycles): &(u64, u64)| Partial { bytes, cycles, before: None, plan: (PartId(0), 0, 0) };
         points.iter().map(partial).collect()
     }
 

@@ -5,13 +5,14 @@
 
 use smallvec::SmallVec;
 
-use crate::model::graph::{CascaderGraph, Input, PartId};
+use crate::model::graph::{CascaderGraph, Input};
+use crate::model::ids::PartId;
 use crate::plans::live_bytes::Link;
 use crate::stripe::{Axis, Span};
 use crate::util::hashing::Table;
 
 /// What tells walks apart besides stripes: producer, rolling axis, Parts that it passes, and what is wanted of the last.
-type RowCacheKey = (PartId, Axis, u32, Span);
+type RowCacheKey = (PartId, Axis, usize, Span);
 
 /// Rows alive of tensors, by their producers' and readers' stripes.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ impl RowTable {
         wanted: &[Span],
         extents: &[i64],
     ) -> RowCache {
-        let key = (first, roll, wanted.len() as u32, wanted[wanted.len() - 1]);
+        let key = (first, roll, wanted.len(), wanted[wanted.len() - 1]);
         let known = self.row_caches.remove(&key).filter(|row_cache| *row_cache.extents == *extents);
         known.unwrap_or_else(|| RowCache::new(graph, key, wanted, extents))
     }
@@ -68,17 +69,17 @@ struct CachedRows {
 impl RowCache {
     fn new(graph: &CascaderGraph, key: RowCacheKey, wanted: &[Span], extents: &[i64]) -> RowCache {
         let (first, roll, count, _) = key;
-        let last = first + count - 1;
+        let last = first.after(count - 1);
         let is_end = |&part: &usize| {
-            let part = first + part as PartId;
+            let part = first.after(part);
             part == last || graph.outlives(graph.output(part), last)
         };
-        let reads = (first..=last).map(|part| {
+        let reads = first.through(last).map(|part| {
             let link = |input: &Input| {
-                let producer = graph.producer[input.tensor as usize].filter(|&producer| producer >= first)?;
-                Some(((producer - first) as usize, Link::new(graph, (part - first) as usize, input, roll)))
+                let producer = graph.producer[input.tensor].filter(|&producer| producer >= first)?;
+                Some((producer.since(first), Link::new(graph, part.since(first), input, roll)))
             };
-            graph.parts[part as usize].inputs.iter().filter_map(link).collect()
+            graph.parts[part].inputs.iter().filter_map(link).collect()
         });
         let reads: Vec<SmallVec<[(usize, Link); 2]>> = reads.collect();
         let of_first = reads.iter().flatten().filter(|(producer, _)| *producer == 0);
@@ -87,7 +88,7 @@ impl RowCache {
             wanted: wanted.into(),
             extents: extents.into(),
             readers: of_first.map(|(_, link)| *link).collect(),
-            ends: (0..count as usize).rev().filter(is_end).collect(),
+            ends: (0..count).rev().filter(is_end).collect(),
             reads,
             known: Vec::new(),
         }
@@ -217,15 +218,16 @@ mod tests {
     fn sheets_know_what_a_walk_finds() {
         let graph = mobilenet_v2();
         let mut table = RowTable::default();
-        let count = graph.parts.len() as PartId;
-        let groups = (1..4).flat_map(|more| (0..count - more).map(move |first| (first, first + more)));
+        let count = graph.parts.len();
+        let groups =
+            (1..4).flat_map(|more| graph.parts.ids().take(count - more).map(move |first| (first, first.after(more))));
         let is_group = |&(first, last): &(PartId, PartId)| {
-            (first..=last).all(|part| graph.kernel(part).is_some()) && !graph.outlives(graph.output(first), last)
+            first.through(last).all(|part| graph.kernel(part).is_some()) && !graph.outlives(graph.output(first), last)
         };
         let mut compared = 0;
         for ((first, last), roll) in groups.filter(is_group).flat_map(|g| [(g, Axis::Height), (g, Axis::Width)]) {
             for (stripe, next) in [(1, 1), (1, 3), (2, 2), (3, 1), (4, 6), (8, 5)] {
-                let mut stripes = vec![next; (last - first + 1) as usize];
+                let mut stripes = vec![next; last.since(first) + 1];
                 stripes[0] = stripe;
                 let staging = vec![Staging::InPlace; stripes.len()];
                 let plan = Plan { first, last, tiling: Tiling { roll, tiles: 1 }, backwards: false, stripes, staging };

@@ -4,7 +4,8 @@
 //! that many share. Owns this store, and the fronts of the first Parts that its Plans make. Finds no Plans.
 
 use super::ways::Cycles;
-use crate::model::graph::{CascaderGraph, PartId};
+use crate::model::graph::CascaderGraph;
+use crate::model::ids::{Id, IdVec, PartId};
 use crate::model::plan::{Plan, Staging};
 use crate::plans::prefix_fronts::PrefixFronts;
 use crate::stripe::Tiling;
@@ -36,7 +37,7 @@ impl Point for Candidate {
 #[derive(Debug, Default)]
 pub struct PlanTable {
     /// Fronts by last Part, then by number of Parts minus one.
-    pub by_last: Vec<Vec<Vec<Candidate>>>,
+    pub by_last: IdVec<PartId, Vec<Vec<Candidate>>>,
     /// Open groups looked at.
     pub considered: u64,
     /// The coarsest thinning by which `Options::max_points` cost open groups; None if it did not.
@@ -70,7 +71,7 @@ impl PlanTable {
 
     /// Take the Plans of all groups that end with the next Part.
     pub(super) fn finish(&mut self, graph: &CascaderGraph, groups: Vec<Vec<Candidate>>, resolution: u64) {
-        let last = self.by_last.len() as PartId;
+        let last = PartId::at(self.by_last.len());
         let numbered = groups.iter().map(|group| (0u32..).zip(group).collect::<Vec<_>>());
         let mut numbered: Vec<Vec<(u32, &Candidate)>> = numbered.collect();
         self.growing.push(&numbered, 4 * resolution);
@@ -81,7 +82,7 @@ impl PlanTable {
 
     /// Whether a Plan for Part `part` on its own cuts it into stripes.
     pub(super) fn is_striped(&self, graph: &CascaderGraph, part: PartId, candidate: &Candidate) -> bool {
-        let extent = |part| graph.tensors[graph.output(part) as usize].plane[0];
+        let extent = |part| graph.tensors[graph.output(part)].plane[0];
         graph.kernel(part).is_some() && self.nodes[candidate.node as usize].stripe < extent(part)
     }
 

@@ -3,7 +3,8 @@
 //! Owns what a Part adds to a Plan whatever stands beside it. Knows neither groups nor the buffers between Parts.
 
 use crate::cost::{staging_cycles, Costs};
-use crate::model::graph::{aligned, CascaderGraph, PartId};
+use crate::model::graph::{aligned, CascaderGraph};
+use crate::model::ids::PartId;
 use crate::model::operation::{Cost, Source};
 use crate::model::plan::Staging;
 use crate::plans::options::Copies;
@@ -75,7 +76,7 @@ impl<'a> Ways<'a> {
         if self.graph.kernel(part).is_none() {
             return vec![Way { staging: Staging::InPlace, staged_bytes: 0, cycles: 0, kernels: Cycles::default() }];
         }
-        let plane = self.graph.tensors[self.graph.output(part) as usize].plane;
+        let plane = self.graph.tensors[self.graph.output(part)].plane;
         let whole = Shape { along: plane[0], across: plane[1], count: 1 };
         let mut found = self.striped(part, Axis::Height, plane[0], &[whole]);
         found.extend(self.sliced(part, plane));
@@ -120,10 +121,10 @@ impl<'a> Ways<'a> {
     /// Unstriped, each slice of the constants copied while kernels work on the one before.
     fn sliced(&mut self, part: PartId, plane: [i64; 2]) -> Option<Way> {
         let (graph, device) = (self.graph, &self.graph.device);
-        let sliced = graph.kernel(part)?.sliced.as_ref()?;
-        let slices = 0..sliced.bytes.len() as u32;
-        let cost = |slice| self.costs.stripe(graph, part, plane, Source::Slice(slice)).map(|cost| cost.cycles);
-        let kernels = slices.map(cost).sum::<Option<u64>>()?;
+        let kernel = graph.kernel(part)?;
+        let sliced = kernel.sliced.as_ref()?;
+        let cost = |piece| self.costs.stripe(graph, part, plane, Source::Piece(piece)).map(|cost| cost.cycles);
+        let kernels = kernel.pieces().map(cost).sum::<Option<u64>>()?;
         let mut copies = sliced.bytes.iter().map(|&bytes| staging_cycles(device, bytes));
         let (first, rest) = (copies.next().unwrap_or(0), copies.sum());
         let pairs = sliced.bytes.windows(2).map(|pair| aligned(pair[0]) + aligned(pair[1]));

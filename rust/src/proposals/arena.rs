@@ -13,7 +13,7 @@ const ITERATIONS: u32 = 80;
 pub fn place(program: &Program) -> Placement {
     let params = usmp::Params { iterations: ITERATIONS, ..usmp::Params::default() };
     usmp::plan(&problem(program), &params).map_or_else(
-        |_| Placement { bytes: u64::MAX, offsets: vec![0; program.buffers.len()] },
+        |_| Placement { bytes: u64::MAX, offsets: vec![0; program.buffers.len()].into() },
         |solution| {
             let offsets = solution.placement.slots.iter().map(|slot| slot.offset).collect();
             Placement { bytes: aligned(solution.placement.peaks[0]), offsets }

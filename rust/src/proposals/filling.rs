@@ -7,6 +7,7 @@
 
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
+use crate::model::ids::{BufferId, IdVec};
 use crate::model::plan::Proposal;
 use crate::model::program::{Placement, Program};
 use crate::plans::options::Options;
@@ -25,7 +26,7 @@ pub struct Placed {
     /// Cycles by the quick clock.
     pub sketched: u64,
     /// First byte of each of its program's buffers.
-    pub offsets: Vec<u64>,
+    pub offsets: IdVec<BufferId, u64>,
 }
 
 /// Steps of programs that were placed, and filled, and bounds of both.
@@ -190,7 +191,7 @@ mod tests {
     use crate::checker::check;
     use crate::proposals::arena::{self, place};
     use crate::proposals::search;
-    use crate::testing::networks::{mobilenet_v1, mobilenet_v2, realised, Network};
+    use crate::testing::networks::{mobilenet_v1, mobilenet_v2, realised, Network, INPUT};
 
     /// The fewest cycles within a budget.
     fn fastest(proposals: &[Proposal], budget: u64) -> Option<u64> {
@@ -220,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_network_without_parts_is_planned() {
-        let graph = Network::new([4, 4], 16).finish(0);
+        let graph = Network::new([4, 4], 16).finish(INPUT);
         let found = search(&graph, &Options::default(), &mut place).expect("nothing to fit").proposals;
         assert_eq!(found.iter().map(|proposal| (proposal.sram_bytes, proposal.cycles)).collect::<Vec<_>>(), [(256, 0)]);
     }

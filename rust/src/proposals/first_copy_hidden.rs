@@ -6,7 +6,8 @@
 //! Owns this combination of Plans that others enumerated. What it costs to fetch earlier still is `prefetch`'s to say.
 
 use crate::cost::staging_cycles;
-use crate::model::graph::{aligned, CascaderGraph, PartId};
+use crate::model::graph::{aligned, CascaderGraph};
+use crate::model::ids::{Id, IdVec, PartId};
 use crate::model::plan::{Plan, Staging};
 use crate::plans::prefix_fronts::join;
 use crate::plans::{Candidate, Cycles, PlanTable};
@@ -24,8 +25,9 @@ const SLICE: usize = 2;
 struct HiddenPartial {
     bytes: u64,
     cycles: u64,
-    /// Parts covered by the partial Proposal before, what that one fetches, and its rank; None where nothing is.
-    before: Option<(u32, usize, u32)>,
+    /// First Part of its last Plan, what is fetched of its constants before, and the rank of what runs before that Part;
+    /// None where nothing does.
+    before: Option<(PartId, usize, u32)>,
     /// Its last Plan: table, Parts less one, index among the Plans of that group.
     plan: (usize, u32, u32),
 }
@@ -58,11 +60,11 @@ impl Point for Extension {
     }
 }
 
-/// Fronts by number of Parts covered and by what is fetched.
+/// Fronts by the first Part that is not covered, and by what is fetched of its constants.
 pub struct FirstCopyHidden<'a> {
     graph: &'a CascaderGraph,
     tables: &'a [PlanTable],
-    fronts: Vec<[Vec<HiddenPartial>; FETCHES]>,
+    fronts: IdVec<PartId, [Vec<HiddenPartial>; FETCHES]>,
     /// Partial Proposals looked at.
     pub considered: u64,
 }
@@ -71,8 +73,9 @@ impl<'a> FirstCopyHidden<'a> {
     /// Combine the Plans of all tables; fronts are thinned by `resolution`.
     pub fn new(graph: &'a CascaderGraph, tables: &'a [PlanTable], resolution: u64) -> FirstCopyHidden<'a> {
         let nothing = HiddenPartial { bytes: 0, cycles: 0, before: None, plan: (0, 0, 0) };
-        let mut ahead = FirstCopyHidden { graph, tables, fronts: vec![[vec![nothing], vec![], vec![]]], considered: 0 };
-        for last in 0..graph.parts.len() as PartId {
+        let mut ahead =
+            FirstCopyHidden { graph, tables, fronts: vec![[vec![nothing], vec![], vec![]]].into(), considered: 0 };
+        for last in graph.parts.ids() {
             ahead.push(last, resolution);
         }
         ahead
@@ -86,13 +89,11 @@ impl<'a> FirstCopyHidden<'a> {
 
     fn unwind(&self, mut partial: HiddenPartial) -> Vec<Plan> {
         let mut plans = Vec::new();
-        let mut last = self.graph.parts.len() as PartId;
-        while let Some((covered, fetched, rank)) = partial.before {
+        while let Some((first, fetched, rank)) = partial.before {
             let (table, size, index) = partial.plan;
-            let table = &self.tables[table];
-            plans.push(table.plan(covered, last - 1, &table.by_last[last as usize - 1][size as usize][index as usize]));
-            partial = self.fronts[covered as usize][fetched][rank as usize];
-            last = covered;
+            let (table, last) = (&self.tables[table], first.after(size as usize));
+            plans.push(table.plan(first, last, &table.by_last[last][size as usize][index as usize]));
+            partial = self.fronts[first][fetched][rank as usize];
         }
         plans.reverse();
         plans
@@ -101,12 +102,12 @@ impl<'a> FirstCopyHidden<'a> {
     /// Cover Part `last` with every Plan that ends there.
     fn push(&mut self, last: PartId, resolution: u64) {
         let mut points: [Vec<HiddenPartial>; FETCHES] = Default::default();
-        let sizes = self.tables.iter().map(|table| table.by_last[last as usize].len()).max().unwrap_or(0);
+        let sizes = self.tables.iter().map(|table| table.by_last[last].len()).max().unwrap_or(0);
         for size in 0..sizes as u32 {
             interrupt::ask();
-            let covered = last - size;
+            let first = last.before(size as usize);
             for (fetched, extensions) in self.extensions(last, size).into_iter().enumerate() {
-                let before = &self.fronts[covered as usize][fetched];
+                let before = &self.fronts[first][fetched];
                 if before.is_empty() {
                     continue;
                 }
@@ -119,7 +120,7 @@ impl<'a> FirstCopyHidden<'a> {
                         &group,
                         |extension| extension,
                         |bytes, cycles, rank, extension| {
-                            let before = Some((covered, fetched, rank));
+                            let before = Some((first, fetched, rank));
                             points.push(HiddenPartial { bytes, cycles, before, plan: extension.plan });
                         },
                     );
@@ -139,7 +140,7 @@ impl<'a> FirstCopyHidden<'a> {
         if fetching == NOTHING {
             return Some((0, 0));
         }
-        let next = (last as usize + 1 < self.graph.parts.len()).then_some(last + 1)?;
+        let next = Some(last.after(1)).filter(|next| next.index() < self.graph.parts.len())?;
         self.graph.kernel(last)?;
         let kernel = self.graph.kernel(next)?;
         let bytes = match fetching {
@@ -153,9 +154,9 @@ impl<'a> FirstCopyHidden<'a> {
     fn extensions(&self, last: PartId, size: u32) -> [Vec<Extension>; FETCHES] {
         let mut found: [Vec<Extension>; FETCHES] = Default::default();
         for (number, table) in self.tables.iter().enumerate() {
-            let group = table.by_last[last as usize].get(size as usize).map_or(&[][..], Vec::as_slice);
+            let group = table.by_last[last].get(size as usize).map_or(&[][..], Vec::as_slice);
             for (index, candidate) in (0..).zip(group) {
-                let (first_copy, cycles) = self.cycles(table, last - size, candidate);
+                let (first_copy, cycles) = self.cycles(table, last.before(size as usize), candidate);
                 let spare = candidate.kernels.all.saturating_sub(candidate.kernels.constants);
                 let extension = Extension { bytes: candidate.bytes, cycles, spare, plan: (number, size, index) };
                 found[NOTHING].push(Extension { cycles: cycles + first_copy, ..extension });
@@ -173,7 +174,7 @@ impl<'a> FirstCopyHidden<'a> {
     fn cycles(&self, table: &PlanTable, first: PartId, candidate: &Candidate) -> (u64, u64) {
         let Cycles { all, constants } = candidate.kernels;
         let device = &self.graph.device;
-        let mut copies = (first..).zip(table.staging(candidate)).map(|(part, staging)| match staging {
+        let mut copies = first.onward().zip(table.staging(candidate)).map(|(part, staging)| match staging {
             Staging::InPlace => 0,
             Staging::Whole => self.graph.kernel(part).map_or(0, |kernel| staging_cycles(device, kernel.staged_bytes())),
             Staging::Sliced => self
@@ -203,7 +204,7 @@ mod tests {
     use crate::plans::enumerate;
     use crate::plans::options::{Copies, Options};
     use crate::plans::rolling_rows::RowTable;
-    use crate::testing::networks::Network;
+    use crate::testing::networks::{Network, INPUT};
     use crate::util::pareto::pareto_front;
 
     /// Plans for Parts up to the last one: the most bytes, the cycles but for the copy that they begin with, and that copy.
@@ -225,20 +226,19 @@ mod tests {
             });
             (aligned(bytes), if bytes > 0 { staging_cycles(&graph.device, bytes) } else { 0 })
         };
-        (plan.first..).zip(&plan.staging).map(copy).collect()
+        plan.parts().zip(&plan.staging).map(copy).collect()
     }
 
     /// Every way to run Parts `first..`, each first copy behind nothing and, where there is a kernel, behind the group before.
     fn tails(graph: &CascaderGraph, tables: &[PlanTable], first: PartId) -> Vec<Tail> {
-        let count = graph.parts.len() as PartId;
-        if first == count {
+        let Some(end) = graph.parts.ids().next_back().filter(|&end| first <= end) else {
             return vec![Tail { bytes: 0, cycles: 0, copy: (0, 0), plans: Vec::new() }];
-        }
+        };
         let mut found = Vec::new();
-        for last in first..count {
-            let rest = tails(graph, tables, last + 1);
+        for last in first.through(end) {
+            let rest = tails(graph, tables, last.after(1));
             let of_table = |table: &'_ PlanTable| {
-                let group = table.by_last[last as usize].get((last - first) as usize).cloned().unwrap_or_default();
+                let group = table.by_last[last].get(last.since(first)).cloned().unwrap_or_default();
                 group.into_iter().map(|one| (one, table.plan(first, last, &one))).collect::<Vec<_>>()
             };
             for (candidate, plan) in tables.iter().flat_map(of_table) {
@@ -268,14 +268,14 @@ mod tests {
         let network = |side: i64, depths: [i64; 3]| {
             let mut net = Network::new([side, side], 16);
             let kernels = depths.into_iter().zip([3, 1, 1]);
-            let t = kernels.fold(0, |t, (depth, size)| net.window(t, Primitive::Convolution, size, 1, depth));
+            let t = kernels.fold(INPUT, |t, (depth, size)| net.window(t, Primitive::Convolution, size, 1, depth));
             net.finish(t)
         };
         let mut found = vec![network(24, [32, 64, 32]), network(4, [32, 64, 128]), network(16, [128, 256, 256])];
         found.push(network(14, [256, 512, 256]));
         found.push(network(28, [32, 128, 256]));
         // With an operator elsewhere first, and one in the middle.
-        for part in 0..2 {
+        for part in [0, 1].map(PartId) {
             let mut graph = network(8, [64, 32, 64]);
             graph.parts[part].work = Work::Opaque { workspace_bytes: 0 };
             found.push(graph);
@@ -297,11 +297,13 @@ mod tests {
             };
             let tables = [Copies::Exposed, Copies::Hidden].map(view);
             let ahead = FirstCopyHidden::new(&graph, &tables, 0);
-            let all = tails(&graph, &tables, 0);
+            let all = tails(&graph, &tables, PartId(0));
             let whole = |tail: &Tail| (tail.bytes, tail.cycles + tail.copy.1);
             let front = pareto_front(all.iter().map(whole).collect());
-            let found: Vec<(u64, u64)> =
-                ahead.fronts[graph.parts.len()][NOTHING].iter().map(|end| (end.bytes, end.cycles)).collect();
+            let found: Vec<(u64, u64)> = ahead.fronts[PartId::at(graph.parts.len())][NOTHING]
+                .iter()
+                .map(|end| (end.bytes, end.cycles))
+                .collect();
             assert_eq!(found, front);
             for ((plans, bytes), &(_, cycles)) in ahead.proposals().zip(&found) {
                 assert!(all.iter().any(|tail| tail.plans == plans && whole(tail) == (bytes, cycles)));
@@ -316,7 +318,7 @@ mod tests {
             sliced += all.iter().filter(slices).filter(|tail| front.contains(&whole(tail))).count();
             mixed += usize::from([0, 1].iter().all(|&view| {
                 let one = FirstCopyHidden::new(&graph, &tables[view..=view], 0);
-                let ends = one.fronts[graph.parts.len()][NOTHING].iter().map(|end| (end.bytes, end.cycles));
+                let ends = one.fronts[PartId::at(graph.parts.len())][NOTHING].iter().map(|end| (end.bytes, end.cycles));
                 ends.collect::<Vec<_>>() != front
             }));
         }

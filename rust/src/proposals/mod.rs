@@ -12,7 +12,7 @@ pub mod placing;
 mod restaging;
 
 use crate::cost::Costs;
-use crate::model::graph::{CascaderGraph, PartId};
+use crate::model::graph::CascaderGraph;
 use crate::model::plan::{Plan, Proposal, Staging};
 use crate::model::program::{Placement, Program};
 #[cfg(test)]
@@ -134,10 +134,12 @@ fn search_once(
 
 /// Every Part whole, constants read in place.
 pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
-    (0..graph.parts.len() as PartId)
+    graph
+        .parts
+        .ids()
         .map(|part| {
             let stripe = match graph.kernel(part) {
-                Some(_) => graph.tensors[graph.output(part) as usize].plane[0],
+                Some(_) => graph.tensors[graph.output(part)].plane[0],
                 None => 1,
             };
             Plan {
@@ -162,10 +164,10 @@ pub fn estimated(graph: &CascaderGraph, options: &Options, copies: Copies, costs
 fn unwind(table: &PlanTable, prefixes: &PrefixFronts, end: &Partial) -> Vec<Plan> {
     let mut plans = Vec::new();
     let mut partial = *end;
-    while let Some((covered, rank)) = partial.before {
+    while let Some((first, rank)) = partial.before {
         let (last, size, index) = partial.plan;
-        plans.push(table.plan(last - size, last, &table.by_last[last as usize][size as usize][index as usize]));
-        partial = prefixes.of(covered as usize)[rank as usize];
+        plans.push(table.plan(first, last, &table.by_last[last][size as usize][index as usize]));
+        partial = prefixes.before(first)[rank as usize];
     }
     plans.reverse();
     plans
@@ -177,7 +179,7 @@ mod tests {
     use crate::checker::check;
     use crate::model::operation::Primitive;
     use crate::schedule::prefetch::prefetch;
-    use crate::testing::networks::{mobilenet_v1, mobilenet_v2, place, realised, Network};
+    use crate::testing::networks::{mobilenet_v1, mobilenet_v2, place, realised, Network, INPUT};
     use crate::util::pareto::pareto_front;
 
     fn frontier(graph: &CascaderGraph) -> Frontier {
@@ -195,7 +197,7 @@ mod tests {
     #[test]
     fn cheap_searches_are_followed_by_finer_ones_and_lose_nothing() {
         let mut net = Network::new([48, 48], 16);
-        let mut t = 0;
+        let mut t = INPUT;
         for (stride, depth) in [(1, 16), (2, 32), (1, 32), (2, 64), (1, 64)] {
             t = net.window(t, Primitive::Convolution, 3, stride, depth);
             t = net.window(t, Primitive::Convolution, 1, 1, depth);
@@ -232,7 +234,7 @@ mod tests {
 
     fn chain(layers: usize) -> CascaderGraph {
         let mut net = Network::new([16, 16], 16);
-        let t = (0..layers).fold(0, |t, _| net.window(t, Primitive::Convolution, 3, 1, 16));
+        let t = (0..layers).fold(INPUT, |t, _| net.window(t, Primitive::Convolution, 3, 1, 16));
         net.finish(t)
     }
 
@@ -271,7 +273,7 @@ mod tests {
     fn fewer_groups_are_kept_under_forks_of_more_parts() {
         // Each tensor is read by the next two Parts, so that no fork is ever closed.
         let mut net = Network::new([16, 16], 16);
-        let (mut a, mut b) = (0, net.window(0, Primitive::Convolution, 3, 1, 16));
+        let (mut a, mut b) = (INPUT, net.window(INPUT, Primitive::Convolution, 3, 1, 16));
         for _ in 0..10 {
             (a, b) = (b, net.add(a, b));
         }
@@ -293,7 +295,7 @@ mod tests {
         let layers = [(3, 1, 64), (1, 1, 128), (3, 2, 128), (1, 1, 256)];
         let t = layers
             .into_iter()
-            .fold(0, |t, (size, stride, depth)| net.window(t, Primitive::Convolution, size, stride, depth));
+            .fold(INPUT, |t, (size, stride, depth)| net.window(t, Primitive::Convolution, size, stride, depth));
         let graph = net.finish(t);
         let options = Options { refined_up_to: 0, ..Options::default() };
         let mut costs = Costs::default();

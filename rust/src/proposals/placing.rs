@@ -278,7 +278,7 @@ fn alternating(graph: &CascaderGraph, plans: &[Plan]) -> Vec<Plan> {
     let mut backwards = false;
     let turn = |plan: &Plan| {
         // An operator elsewhere need not have an output of its own.
-        let extent = || graph.tensors[graph.output(plan.last) as usize].plane[plan.tiling.roll as usize];
+        let extent = || graph.tensors[graph.output(plan.last)].plane[plan.tiling.roll as usize];
         let grows = graph.kernel(plan.last).is_some() && plan.stripes[plan.len() - 1] < extent();
         backwards ^= grows;
         Plan { backwards: grows && !backwards, ..plan.clone() }
@@ -290,15 +290,16 @@ fn alternating(graph: &CascaderGraph, plans: &[Plan]) -> Vec<Plan> {
 mod tests {
     use super::*;
     use crate::model::graph::Work;
+    use crate::model::ids::{IdVec, PartId};
     use crate::model::operation::Primitive;
     use crate::model::plan::Staging;
     use crate::proposals::uncascaded;
     use crate::schedule::prefetch::peak_bytes;
-    use crate::testing::networks::{mobilenet_v1, place, Network};
+    use crate::testing::networks::{mobilenet_v1, place, Network, INPUT};
 
     fn chain(layers: usize) -> CascaderGraph {
         let mut net = Network::new([16, 16], 16);
-        let t = (0..layers).fold(0, |t, _| net.window(t, Primitive::Convolution, 3, 1, 16));
+        let t = (0..layers).fold(INPUT, |t, _| net.window(t, Primitive::Convolution, 3, 1, 16));
         net.finish(t)
     }
 
@@ -320,7 +321,7 @@ mod tests {
         assert_eq!(turned(&graph, &[true, true, false, true, true]), [false, true, false, false, true]);
         assert_eq!(turned(&graph, &[false; 5]), [false; 5]);
         // What runs elsewhere is made as a whole.
-        graph.parts[1].work = Work::Opaque { workspace_bytes: 0 };
+        graph.parts[PartId(1)].work = Work::Opaque { workspace_bytes: 0 };
         assert_eq!(turned(&graph, &[true; 5]), [false, false, true, false, true]);
     }
 
@@ -342,7 +343,7 @@ mod tests {
             let by = |cycles, sketched| {
                 let plans = Vec::new();
                 let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes, cycles };
-                Placed { proposal, sketched, offsets: Vec::new() }.excludes(&Waiting { plans: 0, sketch })
+                Placed { proposal, sketched, offsets: IdVec::default() }.excludes(&Waiting { plans: 0, sketch })
             };
             // By the quick clock and by the other one.
             assert_eq!(by(took, 0), by(0, took));

@@ -58,7 +58,7 @@ pub fn restaged(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Res
 /// Other ways to read the constants of a Plan's only operator, if it has only one and runs it whole.
 fn others(graph: &CascaderGraph, plan: &Plan) -> Vec<Staging> {
     let Some(kernel) = graph.kernel(plan.first).filter(|_| plan.len() == 1) else { return Vec::new() };
-    let extent = graph.tensors[graph.output(plan.first) as usize].plane[plan.tiling.roll as usize];
+    let extent = graph.tensors[graph.output(plan.first)].plane[plan.tiling.roll as usize];
     if kernel.staged_bytes() == 0 || plan.tiling.tiles > 1 || plan.stripes[0] < extent {
         return Vec::new();
     }
@@ -70,9 +70,10 @@ fn others(graph: &CascaderGraph, plan: &Plan) -> Vec<Staging> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ids::PartId;
     use crate::model::operation::Primitive;
     use crate::proposals::uncascaded;
-    use crate::testing::networks::{mobilenet_v1, mobilenet_v2, Network};
+    use crate::testing::networks::{mobilenet_v1, mobilenet_v2, Network, INPUT};
 
     fn cycles(graph: &CascaderGraph, plans: &[Plan]) -> u64 {
         unlimited_cycles(&interleave(graph, plans, &mut Costs::default()).expect("blocks fit"))
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn of_a_long_network_only_the_end_is_looked_at() {
         let mut net = Network::new([16, 16], 64);
-        let mut t = 0;
+        let mut t = INPUT;
         for _ in 0..500 {
             t = net.window(t, Primitive::Convolution, 3, 1, 64);
         }
@@ -116,7 +117,7 @@ mod tests {
         let graph = mobilenet_v1();
         let mut plans = uncascaded(&graph);
         plans[1].stripes = vec![8];
-        let two = Plan { last: 3, stripes: vec![8, 8], staging: vec![Staging::InPlace; 2], ..plans[2].clone() };
+        let two = Plan { last: PartId(3), stripes: vec![8, 8], staging: vec![Staging::InPlace; 2], ..plans[2].clone() };
         plans.splice(2..4, [two]);
         let found = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
         assert_eq!(found[1..3], plans[1..3]);

@@ -2,6 +2,7 @@
 //! Owns the estimate by which Proposals are compared before `cost::ethosu::stream` plays those that are placed.
 
 use crate::model::device::KERNELS_IN_FLIGHT;
+use crate::model::ids::{BufferId, IdVec};
 use crate::model::operation::Cost;
 use crate::model::program::{Program, Step, Stripe};
 
@@ -154,19 +155,19 @@ impl Estimate {
 /// Cycles from the first command to the last write: one kernel engine and one copy engine, commands in order.
 pub fn total_cycles(program: &Program) -> u64 {
     let mut clock = Estimate::default();
-    let mut ready = vec![None; program.buffers.len()];
+    let mut ready: IdVec<BufferId, _> = vec![None; program.buffers.len()].into();
     let mut kernels = Vec::with_capacity(program.steps.len());
     let mut count = 0;
     for step in &program.steps {
         kernels.push(count);
         match step {
             Step::Copy { buffer, cycles, .. } => {
-                let since = count - kernels[program.buffers[*buffer as usize].first_step as usize];
-                ready[*buffer as usize] = Some(clock.copy(*cycles, since));
+                let since = count - kernels[program.buffers[*buffer].first_step as usize];
+                ready[*buffer] = Some(clock.copy(*cycles, since));
             }
             Step::Stripe(stripe) => {
                 count += 1;
-                clock.kernel(Load::of(stripe), stripe.constants.and_then(|buffer| ready[buffer as usize]));
+                clock.kernel(Load::of(stripe), stripe.constants.and_then(|buffer| ready[buffer]));
             }
             Step::Call { .. } => clock.call(),
         }

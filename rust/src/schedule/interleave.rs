@@ -7,7 +7,8 @@ use smallvec::{smallvec, SmallVec};
 use thiserror::Error;
 
 use crate::cost::{staging_cycles, Costs};
-use crate::model::graph::{CascaderGraph, PartId, TensorId, Work};
+use crate::model::graph::{CascaderGraph, Work};
+use crate::model::ids::{BufferId, Id, IdVec, PartId, Piece, TensorId};
 use crate::model::operation::{Cost, Source};
 use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Buffer, Content, Program, Step, Stripe, View};
@@ -29,7 +30,7 @@ pub enum PlanError {
         /// Its last Part.
         last: PartId,
         /// The Part that should come first.
-        expected: usize,
+        expected: PartId,
         /// Parts in the graph.
         count: usize,
     },
@@ -57,20 +58,21 @@ pub enum PlanError {
 ///
 /// Copies of constants stand right before their first use; `prefetch` moves them ahead.
 pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Program, PlanError> {
-    let mut builder = Builder { graph, costs, program: Program::default(), whole: vec![None; graph.tensors.len()] };
-    let mut expected = 0;
+    let mut builder =
+        Builder { graph, costs, program: Program::default(), whole: vec![None; graph.tensors.len()].into() };
+    let mut expected = PartId(0);
     for (index, plan) in plans.iter().enumerate() {
         check_plan(graph, plan, index, expected)?;
-        expected = plan.last as usize + 1;
-        match &graph.parts[plan.first as usize].work {
+        expected = plan.last.after(1);
+        match &graph.parts[plan.first].work {
             Work::Opaque { workspace_bytes } => builder.call(plan.first, *workspace_bytes),
             Work::Npu(_) if plan.staging[0] == Staging::Sliced => builder.slices(plan)?,
             Work::Npu(_) => builder.cascade(plan)?,
         }
     }
-    if expected != graph.parts.len() {
+    if expected.index() != graph.parts.len() {
         let (plan, count) = (plans.len(), graph.parts.len());
-        return Err(PlanError::Cover { plan, first: 0, last: 0, expected, count });
+        return Err(PlanError::Cover { plan, first: PartId(0), last: PartId(0), expected, count });
     }
     builder.place_for_callers();
     builder.program.tensor_buffers = builder.whole;
@@ -79,9 +81,9 @@ pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> R
     Ok(program)
 }
 
-fn check_plan(graph: &CascaderGraph, plan: &Plan, index: usize, expected: usize) -> Result<(), PlanError> {
+fn check_plan(graph: &CascaderGraph, plan: &Plan, index: usize, expected: PartId) -> Result<(), PlanError> {
     let count = graph.parts.len();
-    if plan.first as usize != expected || plan.last < plan.first || plan.last as usize >= count {
+    if plan.first != expected || plan.last < plan.first || plan.last.index() >= count {
         return Err(PlanError::Cover { plan: index, first: plan.first, last: plan.last, expected, count });
     }
     let fault = |fault| Err(PlanError::Decision { plan: index, fault });
@@ -95,12 +97,12 @@ fn check_plan(graph: &CascaderGraph, plan: &Plan, index: usize, expected: usize)
     if plan.stripes.iter().any(|&stripe| stripe < 1) || plan.tiling.tiles < 1 {
         return fault("stripes and bands are at least 1");
     }
-    let opaque = (plan.first..=plan.last).any(|part| graph.kernel(part).is_none());
+    let opaque = plan.parts().any(|part| graph.kernel(part).is_none());
     if opaque && plan.is_cascade() {
         return fault("an opaque part cannot be cascaded");
     }
     if !opaque {
-        let across = graph.tensors[graph.output(plan.last) as usize].plane[plan.tiling.roll.other() as usize];
+        let across = graph.tensors[graph.output(plan.last)].plane[plan.tiling.roll.other() as usize];
         if i64::from(plan.tiling.tiles) > across {
             return fault("more bands than the output has rows or columns");
         }
@@ -116,29 +118,28 @@ struct Builder<'a> {
     graph: &'a CascaderGraph,
     costs: &'a mut Costs,
     program: Program,
-    whole: Vec<Option<u32>>,
+    whole: IdVec<TensorId, Option<BufferId>>,
 }
 
 impl Builder<'_> {
-    fn buffer(&mut self, content: Content, capacity: [i64; 2], size_bytes: u64) -> u32 {
+    fn buffer(&mut self, content: Content, capacity: [i64; 2], size_bytes: u64) -> BufferId {
         let windows = Vec::new();
-        self.program.buffers.push(Buffer { content, capacity, size_bytes, first_step: 0, last_step: 0, windows });
-        (self.program.buffers.len() - 1) as u32
+        self.program.buffers.push(Buffer { content, capacity, size_bytes, first_step: 0, last_step: 0, windows })
     }
 
-    fn whole(&mut self, tensor: TensorId) -> u32 {
-        if let Some(buffer) = self.whole[tensor as usize] {
+    fn whole(&mut self, tensor: TensorId) -> BufferId {
+        if let Some(buffer) = self.whole[tensor] {
             return buffer;
         }
-        let description = &self.graph.tensors[tensor as usize];
+        let description = &self.graph.tensors[tensor];
         let (plane, size) = (description.plane, description.size_bytes());
         let buffer = self.buffer(Content::Tensor(tensor), plane, size);
-        self.whole[tensor as usize] = Some(buffer);
+        self.whole[tensor] = Some(buffer);
         buffer
     }
 
     fn call(&mut self, part: PartId, workspace_bytes: u64) {
-        let description = &self.graph.parts[part as usize];
+        let description = &self.graph.parts[part];
         let tensors: Vec<TensorId> =
             description.inputs.iter().map(|input| input.tensor).chain(description.outputs.iter().copied()).collect();
         for tensor in tensors {
@@ -150,9 +151,9 @@ impl Builder<'_> {
 
     fn cascade(&mut self, plan: &Plan) -> Result<(), PlanError> {
         let graph = self.graph;
-        let buffers: Vec<u32> = (0..plan.len())
+        let buffers: Vec<BufferId> = (0..plan.len())
             .map(|offset| {
-                let tensor = graph.output(plan.first + offset as PartId);
+                let tensor = graph.output(plan.part(offset));
                 if is_interior(graph, plan, offset) {
                     self.buffer(Content::Rolling(tensor, plan.tiling.roll), [0, 0], 0)
                 } else {
@@ -182,24 +183,24 @@ impl Builder<'_> {
     }
 
     /// Widen a rolling buffer to what one band needs of it.
-    fn grow(&mut self, plan: &Plan, buffer: u32, offset: usize, wanted: [Span; 2], alive: i64) {
+    fn grow(&mut self, plan: &Plan, buffer: BufferId, offset: usize, wanted: [Span; 2], alive: i64) {
         let stripe = plan.stripes[offset];
         let rows = wanted[0].len();
         // Whole stripes, so that no stripe is ever written across the wrap; all rows, where that is not more.
         let along = ((alive + stripe - 1) / stripe * stripe).min(rows);
         let roll = plan.tiling.roll;
-        let buffer = &mut self.program.buffers[buffer as usize];
+        let buffer = &mut self.program.buffers[buffer];
         buffer.capacity[roll as usize] = buffer.capacity[roll as usize].max(along);
         buffer.capacity[roll.other() as usize] = buffer.capacity[roll.other() as usize].max(wanted[1].len());
     }
 
     /// Give the views of a finished group the capacities of their buffers.
-    fn settle_capacities(&mut self, plan: &Plan, buffers: &[u32]) {
+    fn settle_capacities(&mut self, plan: &Plan, buffers: &[BufferId]) {
         let program = &mut self.program;
         for &buffer in buffers {
-            let buffer = &mut program.buffers[buffer as usize];
+            let buffer = &mut program.buffers[buffer];
             if let Content::Rolling(tensor, _) = buffer.content {
-                let pixel_bytes = self.graph.tensors[tensor as usize].pixel_bytes;
+                let pixel_bytes = self.graph.tensors[tensor].pixel_bytes;
                 buffer.size_bytes = (buffer.capacity[0] * buffer.capacity[1]) as u64 * pixel_bytes;
             }
         }
@@ -208,12 +209,12 @@ impl Builder<'_> {
             if stripe.part < plan.first {
                 break;
             }
-            for (view, input) in stripe.inputs.iter_mut().zip(self.graph.reads(stripe.part, stripe.slice)) {
+            for (view, input) in stripe.inputs.iter_mut().zip(self.graph.reads(stripe.part, stripe.piece)) {
                 if self.graph.is_aligned(input) {
-                    view.capacity = program.buffers[view.buffer as usize].capacity;
+                    view.capacity = program.buffers[view.buffer].capacity;
                 }
             }
-            stripe.output.capacity = program.buffers[stripe.output.buffer as usize].capacity;
+            stripe.output.capacity = program.buffers[stripe.output.buffer].capacity;
         }
     }
 
@@ -223,20 +224,20 @@ impl Builder<'_> {
         part: PartId,
         span: Span,
         boxes: &[[Span; 2]],
-        buffers: &[u32],
-        constants: &mut [Option<u32>],
+        buffers: &[BufferId],
+        constants: &mut [Option<BufferId>],
     ) -> Result<(), PlanError> {
         let graph = self.graph;
         let roll = plan.tiling.roll;
-        let offset = (part - plan.first) as usize;
+        let offset = plan.offset(part);
         let region = Region::oriented(roll, span, boxes[offset][1]);
         if plan.staging[offset] == Staging::Whole && constants[offset].is_none() {
             constants[offset] = self.copy(part, None);
         }
         let mut inputs = SmallVec::new();
-        for input in &graph.parts[part as usize].inputs {
-            let producer = graph.producer[input.tensor as usize].filter(|&p| p >= plan.first);
-            let (buffer, origin) = match producer.map(|p| (p - plan.first) as usize) {
+        for input in &graph.parts[part].inputs {
+            let producer = graph.producer[input.tensor].filter(|&p| p >= plan.first);
+            let (buffer, origin) = match producer.map(|p| plan.offset(p)) {
                 Some(inner) => (buffers[inner], self.origin(roll, buffers[inner], boxes[inner])),
                 None => (self.whole(input.tensor), [0, 0]),
             };
@@ -255,7 +256,7 @@ impl Builder<'_> {
             output,
             padding: graph.padding(part, region),
             constants: constants[offset],
-            slice: None,
+            piece: None,
             cost,
         };
         self.emit(stripe)
@@ -263,13 +264,13 @@ impl Builder<'_> {
 
     /// One operation, or one for each input of a Part that joins them.
     fn emit(&mut self, stripe: Stripe) -> Result<(), PlanError> {
-        if self.graph.kernel(stripe.part).is_none_or(|kernel| kernel.joined.is_empty()) {
+        let Some(joins) = self.graph.kernel(stripe.part).filter(|kernel| !kernel.joined.is_empty()) else {
             self.program.steps.push(Step::Stripe(stripe));
             return Ok(());
-        }
-        for (slice, &view) in (0..).zip(&stripe.inputs) {
-            let cost = self.cost(stripe.part, stripe.output.region, Source::Slice(slice))?;
-            let copy = Stripe { inputs: smallvec![view], slice: Some(slice), cost, ..stripe.clone() };
+        };
+        for (piece, &view) in joins.pieces().zip(&stripe.inputs) {
+            let cost = self.cost(stripe.part, stripe.output.region, Source::Piece(piece))?;
+            let copy = Stripe { inputs: smallvec![view], piece: Some(piece), cost, ..stripe.clone() };
             self.program.steps.push(Step::Stripe(copy));
         }
         Ok(())
@@ -281,14 +282,13 @@ impl Builder<'_> {
         let whole = Plan { staging: vec![Staging::InPlace], stripes: vec![i64::MAX / 2], ..plan.clone() };
         self.cascade(&whole)?;
         let stripes = self.program.steps.split_off(start);
-        let count =
-            self.graph.kernel(plan.first).and_then(|k| k.sliced.as_ref()).map_or(0, |sliced| sliced.bytes.len());
+        let Some(kernel) = self.graph.kernel(plan.first) else { return Ok(()) };
         for stripe in stripes {
             let Step::Stripe(stripe) = stripe else { continue };
-            for slice in 0..count as u32 {
-                let constants = self.copy(plan.first, Some(slice));
-                let cost = self.cost(plan.first, stripe.output.region, Source::Slice(slice))?;
-                let part = Stripe { constants, slice: Some(slice), cost, ..stripe.clone() };
+            for piece in kernel.pieces() {
+                let constants = self.copy(plan.first, Some(piece));
+                let cost = self.cost(plan.first, stripe.output.region, Source::Piece(piece))?;
+                let part = Stripe { constants, piece: Some(piece), cost, ..stripe.clone() };
                 self.program.steps.push(Step::Stripe(part));
             }
         }
@@ -298,15 +298,15 @@ impl Builder<'_> {
     fn cost(&mut self, part: PartId, region: Region, source: Source) -> Result<Cost, PlanError> {
         let [height, width] = region.spans.map(Span::len);
         self.costs.stripe(self.graph, part, [height, width], source).ok_or_else(|| PlanError::Block {
-            part: self.graph.parts[part as usize].name.clone(),
+            part: self.graph.parts[part].name.clone(),
             height,
             width,
         })
     }
 
     /// Where a buffer's first pixel lies in its tensor: a rolling buffer starts at its band, a whole one at zero.
-    fn origin(&self, roll: Axis, buffer: u32, wanted: [Span; 2]) -> [i64; 2] {
-        match self.program.buffers[buffer as usize].content {
+    fn origin(&self, roll: Axis, buffer: BufferId, wanted: [Span; 2]) -> [i64; 2] {
+        match self.program.buffers[buffer].content {
             Content::Rolling(..) => {
                 let region = Region::oriented(roll, wanted[0], wanted[1]);
                 region.spans.map(|span| span.start)
@@ -315,21 +315,21 @@ impl Builder<'_> {
         }
     }
 
-    fn copy(&mut self, part: PartId, slice: Option<u32>) -> Option<u32> {
-        let bytes = self.graph.kernel(part)?.encoding(Source::copied(slice))?.bytes;
+    fn copy(&mut self, part: PartId, piece: Option<Piece>) -> Option<BufferId> {
+        let bytes = self.graph.kernel(part)?.encoding(Source::copied(piece))?.bytes;
         if bytes == 0 {
             return None;
         }
         let cycles = staging_cycles(&self.graph.device, bytes);
         let buffer = self.buffer(Content::Constants(part), [0, 0], bytes);
-        self.program.steps.push(Step::Copy { part, buffer, slice, cycles });
+        self.program.steps.push(Step::Copy { part, buffer, piece, cycles });
         Some(buffer)
     }
 
     /// A caller's tensor that no Part touches has a place too.
     fn place_for_callers(&mut self) {
-        for tensor in 0..self.graph.tensors.len() as TensorId {
-            let description = &self.graph.tensors[tensor as usize];
+        for tensor in self.graph.tensors.ids() {
+            let description = &self.graph.tensors[tensor];
             if description.is_input || description.is_output {
                 self.whole(tensor);
             }

@@ -8,6 +8,7 @@
 use smallvec::{smallvec, SmallVec};
 
 use crate::model::graph::CascaderGraph;
+use crate::model::ids::{BufferId, IdVec, Piece};
 use crate::model::program::{Buffer, Content, LiveWindow, Program, Step, View};
 use crate::stripe::Span;
 
@@ -42,33 +43,34 @@ impl Rows {
 
 /// Set every buffer's lifetime and, where not all of it is live from its first to its last use, its windows.
 pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
-    let mut rows: Vec<Rows> = program.buffers.iter().map(|b| Rows::new(rows_of(b.content, b.capacity))).collect();
+    let mut rows: IdVec<BufferId, Rows> =
+        program.buffers.iter().map(|b| Rows::new(rows_of(b.content, b.capacity))).collect();
     for (step, action) in (0u32..).zip(&program.steps) {
         match action {
-            Step::Copy { buffer, .. } => rows[*buffer as usize].write((0, 1), step),
+            Step::Copy { buffer, .. } => rows[*buffer].write((0, 1), step),
             Step::Stripe(stripe) => {
                 for view in &stripe.inputs {
-                    let span = touched(program, view, &rows[view.buffer as usize]);
-                    rows[view.buffer as usize].read(span, step);
+                    let span = touched(program, view, &rows[view.buffer]);
+                    rows[view.buffer].read(span, step);
                 }
                 if let Some(buffer) = stripe.constants {
-                    rows[buffer as usize].read((0, 1), step);
+                    rows[buffer].read((0, 1), step);
                 }
-                let span = touched(program, &stripe.output, &rows[stripe.output.buffer as usize]);
-                rows[stripe.output.buffer as usize].write(span, step);
+                let span = touched(program, &stripe.output, &rows[stripe.output.buffer]);
+                rows[stripe.output.buffer].write(span, step);
             }
             Step::Call { part, workspace } => {
-                let description = &graph.parts[*part as usize];
+                let description = &graph.parts[*part];
                 for tensor in description.inputs.iter().map(|input| input.tensor) {
-                    if let Some(buffer) = program.tensor_buffers[tensor as usize] {
-                        let all = rows[buffer as usize].all();
-                        rows[buffer as usize].read(all, step);
+                    if let Some(buffer) = program.tensor_buffers[tensor] {
+                        let all = rows[buffer].all();
+                        rows[buffer].read(all, step);
                     }
                 }
-                let made = description.outputs.iter().filter_map(|&tensor| program.tensor_buffers[tensor as usize]);
+                let made = description.outputs.iter().filter_map(|&tensor| program.tensor_buffers[tensor]);
                 for buffer in made.chain(*workspace) {
-                    let all = rows[buffer as usize].all();
-                    rows[buffer as usize].write(all, step);
+                    let all = rows[buffer].all();
+                    rows[buffer].write(all, step);
                 }
             }
         }
@@ -76,7 +78,7 @@ pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
     let end = (program.steps.len() as u32).max(1);
     for (buffer, rows) in program.buffers.iter_mut().zip(&mut rows) {
         if let Content::Tensor(tensor) = buffer.content {
-            let description = &graph.tensors[tensor as usize];
+            let description = &graph.tensors[tensor];
             let all = rows.all();
             if description.is_input {
                 rows.write(all, 0);
@@ -133,17 +135,17 @@ impl Wanted {
 
 /// Set the windows of rolling buffers: nothing of one is live from the last read of all that it holds to the next write.
 fn rest(program: &mut Program) {
-    let mut known: Vec<Option<Wanted>> = program.buffers.iter().map(Wanted::of).collect();
+    let mut known: IdVec<BufferId, Option<Wanted>> = program.buffers.iter().map(Wanted::of).collect();
     for (step, action) in program.steps.iter().enumerate().rev() {
         let (Step::Stripe(stripe), step) = (action, step as u32) else { continue };
         for view in &stripe.inputs {
-            known[view.buffer as usize].iter_mut().for_each(|wanted| wanted.touch(view, step, true));
+            known[view.buffer].iter_mut().for_each(|wanted| wanted.touch(view, step, true));
         }
         // What is joined from several inputs holds the first of them while the others are added.
-        let is_added = stripe.slice.is_some_and(|slice| slice > 0);
-        known[stripe.output.buffer as usize].iter_mut().for_each(|wanted| wanted.touch(&stripe.output, step, is_added));
+        let is_added = stripe.piece.is_some_and(|piece| piece > Piece(0));
+        known[stripe.output.buffer].iter_mut().for_each(|wanted| wanted.touch(&stripe.output, step, is_added));
     }
-    for (buffer, wanted) in program.buffers.iter_mut().zip(known) {
+    for (buffer, wanted) in program.buffers.iter_mut().zip(known.into_items()) {
         let Some(wanted) = wanted.filter(|wanted| wanted.live.len() > 1) else { continue };
         let (mut at, size) = (buffer.first_step, buffer.size_bytes);
         for (first_step, last_step) in wanted.live.into_iter().rev() {
@@ -166,7 +168,7 @@ fn rows_of(content: Content, capacity: [i64; 2]) -> i64 {
 
 /// Rows of its buffer that a view touches; all of them where it sees the buffer differently than it is laid out.
 fn touched(program: &Program, view: &View, rows: &Rows) -> (i64, i64) {
-    let buffer = &program.buffers[view.buffer as usize];
+    let buffer = &program.buffers[view.buffer];
     if rows.written.len() == 1 || view.capacity != buffer.capacity {
         return rows.all();
     }
@@ -199,27 +201,29 @@ fn windows(rows: &Rows, row_bytes: u64) -> Vec<LiveWindow> {
 mod tests {
     use super::*;
     use crate::cost::Costs;
+    use crate::model::ids::{PartId, TensorId};
     use crate::model::operation::Primitive;
     use crate::model::plan::{Plan, Staging};
     use crate::schedule::interleave::interleave;
     use crate::stripe::{Axis, Tiling};
-    use crate::testing::networks::Network;
+    use crate::testing::networks::{Network, INPUT};
 
     /// One cascade of a whole network, its stripes one row or column each, in this many bands.
     fn cascade(graph: &CascaderGraph, roll: Axis, tiles: u32) -> Program {
         let count = graph.parts.len();
         let tiling = Tiling { roll, tiles };
         let (stripes, staging) = (vec![1; count], vec![Staging::InPlace; count]);
-        let plan = Plan { first: 0, last: count as u32 - 1, tiling, backwards: false, stripes, staging };
+        let plan =
+            Plan { first: PartId(0), last: PartId(count as u32 - 1), tiling, backwards: false, stripes, staging };
         interleave(graph, &[plan], &mut Costs::default()).expect("a legal plan")
     }
 
-    fn rolls(buffer: &Buffer, tensor: u32) -> bool {
+    fn rolls(buffer: &Buffer, tensor: TensorId) -> bool {
         matches!(buffer.content, Content::Rolling(t, _) if t == tensor)
     }
 
     /// Steps in which the rolling buffer of a tensor is live.
-    fn live(program: &Program, tensor: u32) -> Vec<u32> {
+    fn live(program: &Program, tensor: TensorId) -> Vec<u32> {
         let buffer = program.buffers.iter().find(|buffer| rolls(buffer, tensor)).expect("a rolling buffer");
         let size = buffer.size_bytes;
         assert!(buffer.windows.iter().all(|w| w.low == 0 && (w.high == 0 || w.high == size)));
@@ -229,8 +233,8 @@ mod tests {
     }
 
     /// Steps that touch the rolling buffer of a tensor.
-    fn touched(program: &Program, tensor: u32) -> Vec<u32> {
-        let is_it = |view: &View| rolls(&program.buffers[view.buffer as usize], tensor);
+    fn touched(program: &Program, tensor: TensorId) -> Vec<u32> {
+        let is_it = |view: &View| rolls(&program.buffers[view.buffer], tensor);
         let touches = |step: &Step| match step {
             Step::Stripe(stripe) => is_it(&stripe.output) || stripe.inputs.iter().any(is_it),
             _ => false,
@@ -242,7 +246,7 @@ mod tests {
     fn a_buffer_is_not_live_while_nothing_in_it_is_wanted() {
         for (roll, tiles) in [(Axis::Height, 1), (Axis::Width, 1), (Axis::Height, 3), (Axis::Width, 3)] {
             let mut net = Network::new([12, 13], 16);
-            let spread = net.window(0, Primitive::Depthwise, 3, 1, 16);
+            let spread = net.window(INPUT, Primitive::Depthwise, 3, 1, 16);
             let mixed = net.window(spread, Primitive::Convolution, 1, 1, 16);
             let out = net.window(mixed, Primitive::Depthwise, 3, 1, 16);
             let graph = net.finish(out);
@@ -260,26 +264,26 @@ mod tests {
     #[test]
     fn who_sees_a_buffer_otherwise_wants_all_of_it() {
         let mut net = Network::new([6, 4], 16);
-        let spread = net.window(0, Primitive::Depthwise, 3, 1, 16);
+        let spread = net.window(INPUT, Primitive::Depthwise, 3, 1, 16);
         let out = net.window(spread, Primitive::Convolution, 1, 1, 16);
         let graph = net.finish(out);
         let mut program = cascade(&graph, Axis::Height, 1);
         // The rows of a buffer that holds them all, made from the last to the first, are read as one.
         let buffer = program.buffers.iter_mut().find(|buffer| rolls(buffer, spread));
         buffer.expect("a rolling buffer").capacity = [6, 4];
-        let part = |step: &Step| if let Step::Stripe(stripe) = step { stripe.part } else { 0 };
+        let part = |step: &Step| if let Step::Stripe(stripe) = step { stripe.part } else { PartId(0) };
         program.steps.sort_by_key(part);
         program.steps.truncate(7);
         program.steps[..6].reverse();
         for step in &mut program.steps {
             let Step::Stripe(stripe) = step else { continue };
             stripe.output.capacity = [6, 4];
-            if stripe.part == 1 {
+            if stripe.part == PartId(1) {
                 stripe.inputs[0].region.spans = [1, 24].map(|extent| Span::new(0, extent));
                 stripe.inputs[0].capacity = [1, 24];
             }
         }
-        program.steps.insert(3, Step::Copy { part: 0, buffer: 0, slice: None, cycles: 0 });
+        program.steps.insert(3, Step::Copy { part: PartId(0), buffer: BufferId(0), piece: None, cycles: 0 });
         set_lifetimes(&graph, &mut program);
         assert_eq!(live(&program, spread), (0..8).collect::<Vec<u32>>());
     }
@@ -287,15 +291,15 @@ mod tests {
     #[test]
     fn what_is_joined_is_held_while_more_is_added() {
         let mut net = Network::new([9, 7], 16);
-        let branches = [1, 3].map(|kernel| net.window(0, Primitive::Depthwise, kernel, 1, 16));
+        let branches = [1, 3].map(|kernel| net.window(INPUT, Primitive::Depthwise, kernel, 1, 16));
         let joined = net.join(&[branches[1], branches[0]]);
         let out = net.window(joined, Primitive::Convolution, 1, 1, 16);
         let graph = net.finish(out);
         let mut program = cascade(&graph, Axis::Height, 1);
         // Something else between the two inputs of a stripe.
-        let second = |step: &Step| matches!(step, Step::Stripe(stripe) if stripe.slice == Some(1));
+        let second = |step: &Step| matches!(step, Step::Stripe(stripe) if stripe.piece == Some(Piece(1)));
         let at = program.steps.iter().position(second).expect("two inputs");
-        program.steps.insert(at, Step::Copy { part: 0, buffer: 0, slice: None, cycles: 0 });
+        program.steps.insert(at, Step::Copy { part: PartId(0), buffer: BufferId(0), piece: None, cycles: 0 });
         set_lifetimes(&graph, &mut program);
         assert!(live(&program, joined).contains(&(at as u32)));
         assert!(live(&program, joined).len() > touched(&program, joined).len());

@@ -5,7 +5,8 @@
 //! the rows between the oldest one still wanted and the newest one made.
 //! Owns this order and what is wanted of each Part. Makes no steps and knows no cost.
 
-use crate::model::graph::{CascaderGraph, PartId, TensorId};
+use crate::model::graph::CascaderGraph;
+use crate::model::ids::{PartId, TensorId};
 use crate::model::plan::Plan;
 use crate::stripe::{Span, Tiling};
 
@@ -44,14 +45,14 @@ impl<'a> StripeOrder<'a> {
     /// Make a Part's output as far as `rows` reach, stripe by stripe.
     fn make(&mut self, offset: usize, rows: Span, emit: &mut dyn FnMut(PartId, Span)) {
         let graph = self.graph;
-        let part = self.plan.first + offset as PartId;
+        let part = self.plan.part(offset);
         loop {
             let span = self.next(offset);
             let reaches = if self.plan.backwards { rows.start < span.end } else { span.start < rows.end };
             if span.is_empty() || !reaches {
                 break;
             }
-            for input in &graph.parts[part as usize].inputs {
+            for input in &graph.parts[part].inputs {
                 if let Some(producer) = self.inside(input.tensor) {
                     self.make(producer, graph.needed(input, self.plan.tiling.roll, span), emit);
                 }
@@ -74,19 +75,19 @@ impl<'a> StripeOrder<'a> {
 
     /// Rows of a Part's output, of those made so far, that some consumer in the group still wants.
     fn wanted_still(&self, offset: usize) -> Span {
-        let tensor = self.graph.output(self.plan.first + offset as PartId);
+        let tensor = self.graph.output(self.plan.part(offset));
         let mut still = Span::new(0, 0);
         let made = self.made[offset];
-        for &consumer in &self.graph.consumers[tensor as usize] {
+        for &consumer in &self.graph.consumers[tensor] {
             if consumer > self.plan.last {
                 continue;
             }
-            let reader = (consumer - self.plan.first) as usize;
+            let reader = self.plan.offset(consumer);
             let next = self.next(reader);
             if next.is_empty() {
                 continue;
             }
-            for input in self.graph.parts[consumer as usize].inputs.iter().filter(|input| input.tensor == tensor) {
+            for input in self.graph.parts[consumer].inputs.iter().filter(|input| input.tensor == tensor) {
                 let needed = self.graph.needed(input, self.plan.tiling.roll, next);
                 let made = if self.plan.backwards {
                     Span::new(made, needed.end.max(made))
@@ -100,14 +101,14 @@ impl<'a> StripeOrder<'a> {
     }
 
     fn inside(&self, tensor: TensorId) -> Option<usize> {
-        let producer = self.graph.producer[tensor as usize]?;
-        (producer >= self.plan.first).then(|| (producer - self.plan.first) as usize)
+        let producer = self.graph.producer[tensor]?;
+        (producer >= self.plan.first).then(|| self.plan.offset(producer))
     }
 }
 
 /// Whether the output of the group's Part `offset` is wanted by nobody outside the group.
 pub fn is_interior(graph: &CascaderGraph, plan: &Plan, offset: usize) -> bool {
-    !graph.outlives(graph.output(plan.first + offset as PartId), plan.last)
+    !graph.outlives(graph.output(plan.part(offset)), plan.last)
 }
 
 /// Boxes wanted of each Part's output in band `tile`, by propagating back from the group's outputs.
@@ -116,8 +117,8 @@ pub fn is_interior(graph: &CascaderGraph, plan: &Plan, offset: usize) -> bool {
 pub fn wanted(graph: &CascaderGraph, plan: &Plan, tile: u32) -> Vec<[Span; 2]> {
     let mut found = vec![[Span::new(0, 0); 2]; plan.len()];
     for offset in (0..plan.len()).rev() {
-        let part = plan.first + offset as PartId;
-        found[offset] = wanted_of(graph, plan.tiling, plan.last, part, tile, |p| found[(p - plan.first) as usize]);
+        let part = plan.part(offset);
+        found[offset] = wanted_of(graph, plan.tiling, plan.last, part, tile, |p| found[plan.offset(p)]);
     }
     found
 }
@@ -133,7 +134,7 @@ pub fn wanted_of(
 ) -> [Span; 2] {
     let roll = tiling.roll;
     let tensor = graph.output(part);
-    let plane = graph.tensors[tensor as usize].plane;
+    let plane = graph.tensors[tensor].plane;
     let across = plane[roll.other() as usize];
     if part == last {
         return [Span::new(0, plane[roll as usize]), tiling.band(tile, across)];
@@ -142,9 +143,9 @@ pub fn wanted_of(
         return [Span::new(0, plane[roll as usize]), Span::new(0, across)];
     }
     let mut found = [Span::new(0, 0); 2];
-    for &reader in graph.consumers[tensor as usize].iter().filter(|&&reader| reader <= last) {
+    for &reader in graph.consumers[tensor].iter().filter(|&&reader| reader <= last) {
         let read = later(reader);
-        for input in graph.parts[reader as usize].inputs.iter().filter(|input| input.tensor == tensor) {
+        for input in graph.parts[reader].inputs.iter().filter(|input| input.tensor == tensor) {
             found[0] = found[0].hull(graph.needed(input, roll, read[0]));
             found[1] = found[1].hull(graph.needed(input, roll.other(), read[1]));
         }

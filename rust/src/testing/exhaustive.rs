@@ -6,7 +6,8 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use crate::cost::{staging_cycles, Costs};
-use crate::model::graph::{CascaderGraph, PartId, Work};
+use crate::model::graph::{CascaderGraph, Work};
+use crate::model::ids::{Id, IdVec, PartId};
 use crate::model::operation::{Primitive, Source};
 use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Program, Step};
@@ -15,7 +16,7 @@ use crate::proposals::{estimated, search, uncascaded, Frontier};
 use crate::schedule::interleave::interleave;
 use crate::schedule::stripe_order::is_interior;
 use crate::stripe::{Axis, Tiling};
-use crate::testing::networks::{counted_bytes, place, Network};
+use crate::testing::networks::{counted_bytes, place, Network, INPUT};
 use crate::util::pareto::pareto_front;
 
 const STRIPES: [i64; 2] = [1, 3];
@@ -43,8 +44,8 @@ fn options(graph: &CascaderGraph) -> Options {
 
 /// All Plans of Parts `first..=last`, as the options allow them.
 fn plans_of(graph: &CascaderGraph, first: PartId, last: PartId) -> Vec<Plan> {
-    let count = (last - first + 1) as usize;
-    let plane = graph.tensors[graph.output(last) as usize].plane;
+    let count = last.since(first) + 1;
+    let plane = graph.tensors[graph.output(last)].plane;
     let mut tilings: Vec<Tiling> = Vec::new();
     for roll in [Axis::Height, Axis::Width] {
         // The search cuts a Part on its own in one way only: by rows, in one band.
@@ -57,8 +58,8 @@ fn plans_of(graph: &CascaderGraph, first: PartId, last: PartId) -> Vec<Plan> {
     let mut found = Vec::new();
     for tiling in tilings {
         let mut partial: Vec<(Vec<i64>, Vec<Staging>)> = vec![(Vec::new(), Vec::new())];
-        for part in first..=last {
-            let extent = graph.tensors[graph.output(part) as usize].plane[tiling.roll as usize];
+        for part in first.through(last) {
+            let extent = graph.tensors[graph.output(part)].plane[tiling.roll as usize];
             let extents: Vec<i64> = STRIPES.into_iter().filter(|&s| s < extent).chain([extent]).collect();
             let has_constants = graph.kernel(part).is_some_and(|kernel| kernel.constant_bytes > 0);
             let stagings: &[Staging] =
@@ -89,9 +90,9 @@ fn plans_of(graph: &CascaderGraph, first: PartId, last: PartId) -> Vec<Plan> {
 /// its copies as `copies` sees them.
 fn value(graph: &CascaderGraph, plan: &Plan, copies: Copies, costs: &mut Costs) -> (u64, u64) {
     let mut plans = uncascaded(graph);
-    plans.splice(plan.first as usize..=plan.last as usize, [plan.clone()]);
+    plans.splice(plan.first.index()..=plan.last.index(), [plan.clone()]);
     let program = interleave(graph, &plans, costs).expect("legal plans");
-    let cycles = (plan.first..=plan.last).map(|id| {
+    let cycles = plan.parts().map(|id| {
         let (mut kernels, mut constants, mut copy) = (0, 0, None);
         for step in &program.steps {
             match step {
@@ -113,20 +114,20 @@ fn value(graph: &CascaderGraph, plan: &Plan, copies: Copies, costs: &mut Costs) 
 /// The front of every partition into groups and every Plan of each group, by the search's own measure.
 fn additive(graph: &CascaderGraph, copies: Copies) -> Vec<(u64, u64)> {
     let mut costs = Costs::default();
-    let mut fronts: Vec<Vec<(u64, u64)>> = vec![vec![(0, 0)]];
-    for last in 0..graph.parts.len() as PartId {
+    let mut fronts: IdVec<PartId, Vec<(u64, u64)>> = vec![vec![(0, 0)]].into();
+    for last in graph.parts.ids() {
         let mut all = Vec::new();
-        for first in 0..=last {
+        for first in PartId(0).through(last) {
             let plans = plans_of(graph, first, last);
             // Of a group's Plans, those that another one equals or beats in both are so in every partition, too.
             let values = plans.iter().map(|plan| value(graph, plan, copies, &mut costs)).collect();
             for (bytes, cycles) in pareto_front(values) {
-                all.extend(fronts[first as usize].iter().map(|before| (before.0.max(bytes), before.1 + cycles)));
+                all.extend(fronts[first].iter().map(|before| (before.0.max(bytes), before.1 + cycles)));
             }
         }
         fronts.push(pareto_front(all));
     }
-    fronts.pop().expect("a front for no Parts")
+    fronts.into_items().pop().expect("a front for no Parts")
 }
 
 /// A program: bytes in use at most, and cycles as timed.
@@ -142,14 +143,14 @@ struct All {
 }
 
 fn exhaustive(graph: &CascaderGraph) -> All {
-    let parts = graph.parts.len() as PartId;
+    let end = graph.parts.ids().next_back().expect("Parts");
     let mut costs = Costs::default();
     let mut found: Vec<Timed> = Vec::new();
     let (mut least, mut most) = (f64::INFINITY, 0.0f64);
     let mut open: Vec<Vec<Plan>> = vec![Vec::new()];
     while let Some(plans) = open.pop() {
-        let first = plans.last().map_or(0, |plan: &Plan| plan.last + 1);
-        if first == parts {
+        let first = plans.last().map_or(PartId(0), |plan: &Plan| plan.last.after(1));
+        if first > end {
             let program = interleave(graph, &plans, &mut costs).expect("legal plans");
             let placed = place(&program);
             let (cycles, alone) = (costs.program(graph, &program, &placed.offsets), alone(&program));
@@ -160,7 +161,7 @@ fn exhaustive(graph: &CascaderGraph) -> All {
             }
             continue;
         }
-        for last in first..parts {
+        for last in first.through(end) {
             open.extend(plans_of(graph, first, last).into_iter().map(|plan| [&plans[..], &[plan]].concat()));
         }
     }
@@ -180,7 +181,7 @@ fn alone(program: &Program) -> u64 {
 /// A network of windows in a chain; each `Some(back)` instead adds the tensor made `back` windows before, where it fits.
 fn network(size: [i64; 2], primitive: Primitive, layers: &[(i64, i64, Option<usize>)]) -> CascaderGraph {
     let mut net = Network::new(size, 16);
-    let mut made = vec![0];
+    let mut made = vec![INPUT];
     let mut planes = vec![size];
     for &(kernel, stride, back) in layers {
         let last = made.len() - 1;

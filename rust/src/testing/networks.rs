@@ -2,7 +2,8 @@
 
 use crate::cost::{choose_encoding, Costs};
 use crate::model::device::Device;
-use crate::model::graph::{aligned, CascaderGraph, Input, Layout, Part, PartId, Tensor, TensorId, Work};
+use crate::model::graph::{aligned, CascaderGraph, Input, Layout, Part, Tensor, Work};
+use crate::model::ids::{IdVec, PartId, TensorId};
 use crate::model::operation::{Encoding, NpuOperation, Primitive, Sliced};
 use crate::model::plan::{Plan, Proposal};
 use crate::model::program::{Buffer, Content, Placement, Program};
@@ -37,10 +38,13 @@ pub fn window(kernel: i64, stride: i64, before: i64, depth: i64) -> Propagator {
     Propagator::new(transform, strides, [0, -before, -before, 0])
 }
 
+/// The only input of a [`Network`].
+pub const INPUT: TensorId = TensorId(0);
+
 /// A network under construction; every operation pads "SAME".
 pub struct Network {
-    tensors: Vec<Tensor>,
-    parts: Vec<Part>,
+    tensors: IdVec<TensorId, Tensor>,
+    parts: IdVec<PartId, Part>,
 }
 
 impl Network {
@@ -54,12 +58,12 @@ impl Network {
             is_input: true,
             is_output: false,
         };
-        Network { tensors: vec![input], parts: Vec::new() }
+        Network { tensors: vec![input].into(), parts: IdVec::default() }
     }
 
     /// Add a convolution, depthwise convolution or pool.
     pub fn window(&mut self, from: TensorId, primitive: Primitive, kernel: i64, stride: i64, depth: i64) -> TensorId {
-        let seen = self.tensors[from as usize].plane;
+        let seen = self.tensors[from].plane;
         self.window_over((from, seen), primitive, kernel, stride, depth)
     }
 
@@ -72,7 +76,7 @@ impl Network {
         stride: i64,
         depth: i64,
     ) -> TensorId {
-        let pixel_bytes = self.tensors[from as usize].pixel_bytes;
+        let pixel_bytes = self.tensors[from].pixel_bytes;
         let ifm_depth = pixel_bytes as i64;
         let plane = seen.map(|extent| (extent + stride - 1) / stride);
         let total = ((plane[0] - 1) * stride + kernel - seen[0]).max(0);
@@ -84,8 +88,8 @@ impl Network {
 
     /// Add two tensors.
     pub fn add(&mut self, a: TensorId, b: TensorId) -> TensorId {
-        let plane = self.tensors[a as usize].plane;
-        let depth = self.tensors[a as usize].pixel_bytes as i64;
+        let plane = self.tensors[a].plane;
+        let depth = self.tensors[a].pixel_bytes as i64;
         let (pixel_bytes, first_channel) = (depth as u64, 0);
         let read = |tensor| Input { tensor, propagator: Propagator::identity(), plane, pixel_bytes, first_channel };
         let inputs = [a, b].map(read);
@@ -94,8 +98,8 @@ impl Network {
 
     /// Put the channels of tensors one behind the other.
     pub fn join(&mut self, from: &[TensorId]) -> TensorId {
-        let plane = self.tensors[from[0] as usize].plane;
-        let depths: Vec<u64> = from.iter().map(|&tensor| self.tensors[tensor as usize].pixel_bytes).collect();
+        let plane = self.tensors[from[0]].plane;
+        let depths: Vec<u64> = from.iter().map(|&tensor| self.tensors[tensor].pixel_bytes).collect();
         let read = |(&tensor, &pixel_bytes)| Input {
             tensor,
             propagator: Propagator::identity(),
@@ -125,9 +129,8 @@ impl Network {
         primitive: Primitive,
         [kernel, stride, ifm_depth, weights]: [i64; 4],
     ) -> TensorId {
-        let id = self.tensors.len() as TensorId;
-        let name = format!("t{id}");
-        self.tensors.push(Tensor {
+        let name = format!("t{}", self.tensors.len());
+        let id = self.tensors.push(Tensor {
             name,
             plane,
             pixel_bytes: depth as u64,
@@ -174,7 +177,7 @@ impl Network {
 
     /// Finish, with `output` as the network's output.
     pub fn finish(mut self, output: TensorId) -> CascaderGraph {
-        self.tensors[output as usize].is_output = true;
+        self.tensors[output].is_output = true;
         CascaderGraph::new(self.tensors, self.parts, device()).expect("a sample graph is right")
     }
 }
@@ -182,7 +185,7 @@ impl Network {
 /// MobileNetV1 1.0/224 up to its last pointwise convolution.
 pub fn mobilenet_v1() -> CascaderGraph {
     let mut net = Network::new([224, 224], 3);
-    let mut t = net.window(0, Primitive::Convolution, 3, 2, 32);
+    let mut t = net.window(INPUT, Primitive::Convolution, 3, 2, 32);
     let blocks = [(1, 64), (2, 128), (1, 128), (2, 256), (1, 256), (2, 512), (1, 512), (1, 512), (1, 512), (1, 512)];
     let mut depth = 32;
     for (stride, out) in blocks.into_iter().chain([(1, 512), (2, 1024), (1, 1024)]) {
@@ -196,7 +199,7 @@ pub fn mobilenet_v1() -> CascaderGraph {
 /// MobileNetV2 1.0/224 up to its last bottleneck.
 pub fn mobilenet_v2() -> CascaderGraph {
     let mut net = Network::new([224, 224], 3);
-    let mut t = net.window(0, Primitive::Convolution, 3, 2, 32);
+    let mut t = net.window(INPUT, Primitive::Convolution, 3, 2, 32);
     let mut depth = 32;
     for (expand, out, repeat, first) in
         [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
@@ -258,7 +261,7 @@ pub fn counted_bytes(graph: &CascaderGraph, plan: &Plan, program: &Program) -> u
         staged: bytes_of(Content::Constants(part)),
     };
     let occupancy = LiveBytes::new(graph, plan.first, plan.last, plan.tiling.roll);
-    let shares: Vec<Share> = (plan.first..=plan.last).map(share).collect();
+    let shares: Vec<Share> = plan.parts().map(share).collect();
     if plan.tiling.tiles > 1 {
         return occupancy.whole_bytes() + shares.iter().map(|share| share.rolling + share.staged).sum::<u64>();
     }

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use crate::checker::{check, Complaint};
 use crate::cost::Costs;
-use crate::model::graph::{CascaderGraph, Part, PartId, ALIGNMENT};
+use crate::model::graph::{CascaderGraph, Part, ALIGNMENT};
+use crate::model::ids::{BufferId, PartId, Piece, TensorId};
 use crate::model::operation::Primitive;
 use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Content, Program, Step, Stripe};
@@ -15,13 +16,13 @@ use crate::schedule::interleave::interleave;
 use crate::schedule::prefetch::prefetch;
 use crate::schedule::stripe_order::is_interior;
 use crate::stripe::{Axis, Region, Span, Tiling};
-use crate::testing::networks::{counted_bytes, place, realised, Network};
+use crate::testing::networks::{counted_bytes, place, realised, Network, INPUT};
 
 /// A chain of windows; where `residual` says so and the shapes allow it, what a window reads is added to or joined with
 /// what it makes. Behind `reshaped` layers the pixels are seen as another plane, columns for rows.
 fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool, reshaped: usize) -> CascaderGraph {
     let mut net = Network::new(size, 16);
-    let (mut t, mut plane) = (0, size);
+    let (mut t, mut plane) = (INPUT, size);
     for (index, &(depthwise, kernel, stride)) in layers.iter().enumerate() {
         if index == reshaped {
             plane.reverse();
@@ -61,12 +62,13 @@ fn whole(staged: bool) -> Staging {
 /// Plans with arbitrary groups, stripes, bands and staging, as far as they are legal.
 fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bool)]) -> Vec<Plan> {
     let mut plans = Vec::new();
-    let mut first = 0;
+    let end = graph.parts.ids().next_back().expect("Parts");
+    let mut first = PartId(0);
     let mut choice = choices.iter().cycle();
-    while (first as usize) < graph.parts.len() {
+    while first <= end {
         let &(size, stripe, tiles, wide, staged) = choice.next().expect("choices are not empty");
-        let last = (first + PartId::from(size)).min(graph.parts.len() as PartId - 1);
-        let count = (last - first + 1) as usize;
+        let last = first.after(size.into()).min(end);
+        let count = last.since(first) + 1;
         let roll = if wide { Axis::Width } else { Axis::Height };
         let stripes = (0..count as i64).map(|i| 1 + (stripe + i) % 5).collect();
         let mut plan = Plan {
@@ -77,12 +79,12 @@ fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bool)]
             stripes,
             staging: vec![whole(staged); count],
         };
-        let across = graph.tensors[graph.output(last) as usize].plane[roll.other() as usize];
+        let across = graph.tensors[graph.output(last)].plane[roll.other() as usize];
         if (0..count - 1).all(|offset| is_interior(graph, &plan, offset)) {
             plan.tiling.tiles = tiles.min(across as u32);
         }
         plans.push(plan);
-        first = last + 1;
+        first = last.after(1);
     }
     plans
 }
@@ -156,7 +158,7 @@ proptest! {
 /// A program whose rolling buffers are live from first to last use wherever a Plan is cut into bands.
 fn restless(graph: &CascaderGraph, plans: &[Plan], mut program: Program) -> Program {
     let banded = plans.iter().filter(|plan| plan.tiling.tiles > 1);
-    let inside: Vec<u32> = banded.flat_map(|plan| plan.first..=plan.last).map(|part| graph.output(part)).collect();
+    let inside: Vec<TensorId> = banded.flat_map(|plan| plan.parts()).map(|part| graph.output(part)).collect();
     for buffer in &mut program.buffers {
         if matches!(buffer.content, Content::Rolling(tensor, _) if inside.contains(&tensor)) {
             buffer.windows.clear();
@@ -169,9 +171,9 @@ fn restless(graph: &CascaderGraph, plans: &[Plan], mut program: Program) -> Prog
 fn reads_everything(graph: &CascaderGraph) -> bool {
     let axes = [Axis::Height, Axis::Width];
     let all = |part: &Part, axis: Axis| {
-        let out = Span::new(0, graph.tensors[part.outputs[0] as usize].plane[axis as usize]);
+        let out = Span::new(0, graph.tensors[part.outputs[0]].plane[axis as usize]);
         part.inputs.iter().all(|input| {
-            graph.needed(input, axis, out) == Span::new(0, graph.tensors[input.tensor as usize].plane[axis as usize])
+            graph.needed(input, axis, out) == Span::new(0, graph.tensors[input.tensor].plane[axis as usize])
         })
     };
     graph.parts.iter().all(|part| axes.iter().all(|&axis| all(part, axis)))
@@ -180,11 +182,11 @@ fn reads_everything(graph: &CascaderGraph) -> bool {
 /// A cascade of three layers with a residual, whose programs the tests below break.
 fn cascaded() -> (CascaderGraph, Program) {
     let graph = network([12, 12], &[(false, 3, 1), (true, 3, 2)], true, usize::MAX);
-    let last = graph.parts.len() as PartId - 1;
+    let last = graph.parts.ids().next_back().expect("Parts");
     let count = graph.parts.len();
     let tiling = Tiling { roll: Axis::Height, tiles: 1 };
     let plan = Plan {
-        first: 0,
+        first: PartId(0),
         last,
         tiling,
         backwards: false,
@@ -246,7 +248,7 @@ fn swapped_stripes_are_noticed() {
 #[test]
 fn a_short_lifetime_is_noticed() {
     let (graph, mut program) = cascaded();
-    program.buffers[0].last_step -= 1;
+    program.buffers[BufferId(0)].last_step -= 1;
     assert!(matches!(check(&graph, &program), Err(Complaint::Lifetime { .. })));
 }
 
@@ -264,13 +266,19 @@ fn a_repeated_stripe_is_noticed() {
 /// Two branches that are joined and read again, row by row.
 fn joined() -> (CascaderGraph, Program) {
     let mut net = Network::new([9, 7], 8);
-    let branches = [1, 3].map(|kernel| net.window(0, Primitive::Depthwise, kernel, 1, 8));
+    let branches = [1, 3].map(|kernel| net.window(INPUT, Primitive::Depthwise, kernel, 1, 8));
     let joined = net.join(&[branches[1], branches[0]]);
     let out = net.window(joined, Primitive::Convolution, 3, 1, 8);
     let graph = net.finish(out);
     let tiling = Tiling { roll: Axis::Height, tiles: 1 };
-    let plan =
-        Plan { first: 0, last: 3, tiling, backwards: false, stripes: vec![1; 4], staging: vec![Staging::InPlace; 4] };
+    let plan = Plan {
+        first: PartId(0),
+        last: PartId(3),
+        tiling,
+        backwards: false,
+        stripes: vec![1; 4],
+        staging: vec![Staging::InPlace; 4],
+    };
     let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
     (graph, program)
 }
@@ -279,7 +287,7 @@ fn joined() -> (CascaderGraph, Program) {
 fn an_input_that_is_not_joined_is_noticed() {
     let (graph, mut program) = joined();
     assert_eq!(check(&graph, &program), Ok(()));
-    let of = |slice| move |step: &Step| matches!(step, Step::Stripe(stripe) if stripe.slice == Some(slice));
+    let of = |piece| move |step: &Step| matches!(step, Step::Stripe(stripe) if stripe.piece == Some(Piece(piece)));
     let (first, second) = (program.steps.iter().position(of(0)), program.steps.iter().position(of(1)));
     program.steps[second.expect("two inputs")] = program.steps[first.expect("two inputs")].clone();
     assert!(matches!(check(&graph, &program), Err(Complaint::Missing { .. })));
@@ -288,7 +296,7 @@ fn an_input_that_is_not_joined_is_noticed() {
 #[test]
 fn an_input_joined_from_elsewhere_is_noticed() {
     let (graph, mut program) = joined();
-    let mut reads: Vec<_> = stripes(&mut program).filter(|stripe| stripe.slice.is_some()).collect();
+    let mut reads: Vec<_> = stripes(&mut program).filter(|stripe| stripe.piece.is_some()).collect();
     let other = reads[1].inputs.clone();
     reads[0].inputs = other;
     assert!(matches!(check(&graph, &program), Err(Complaint::Missing { .. })));
@@ -297,13 +305,20 @@ fn an_input_joined_from_elsewhere_is_noticed() {
 /// Three kernels in one group, two stripes each; the second sees what the first makes in another shape.
 fn reshaped() -> (CascaderGraph, Program) {
     let mut net = Network::new([12, 6], 16);
-    let first = net.window(0, Primitive::Convolution, 1, 1, 16);
+    let first = net.window(INPUT, Primitive::Convolution, 1, 1, 16);
     let second = net.window_over((first, [9, 8]), Primitive::Depthwise, 3, 1, 16);
     let last = net.window(second, Primitive::Convolution, 1, 1, 16);
     let graph = net.finish(last);
     let tiling = Tiling { roll: Axis::Height, tiles: 1 };
     let stripes = vec![6, 5, 5];
-    let plan = Plan { first: 0, last: 2, tiling, backwards: false, stripes, staging: vec![Staging::InPlace; 3] };
+    let plan = Plan {
+        first: PartId(0),
+        last: PartId(2),
+        tiling,
+        backwards: false,
+        stripes,
+        staging: vec![Staging::InPlace; 3],
+    };
     let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
     check(&graph, &program).expect("right before it is broken");
     (graph, program)
@@ -313,7 +328,7 @@ fn reshaped() -> (CascaderGraph, Program) {
 fn a_stripe_reads_its_own_part_of_a_reshaped_tensor() {
     let (_, mut program) = reshaped();
     let boxes: Vec<Region> =
-        stripes(&mut program).filter(|stripe| stripe.part == 1).map(|stripe| stripe.inputs[0].region).collect();
+        stripes(&mut program).filter(|stripe| stripe.part == PartId(1)).map(|stripe| stripe.inputs[0].region).collect();
     let of = |rows: (i64, i64)| Region { spans: [Span::new(rows.0, rows.1), Span::new(0, 8)] };
     assert_eq!(boxes, [of((0, 6)), of((4, 9))]);
 }
@@ -321,7 +336,7 @@ fn a_stripe_reads_its_own_part_of_a_reshaped_tensor() {
 #[test]
 fn the_head_of_a_reshaped_tensor_read_for_every_stripe_is_noticed() {
     let (graph, mut program) = reshaped();
-    for stripe in stripes(&mut program).filter(|stripe| stripe.part == 1) {
+    for stripe in stripes(&mut program).filter(|stripe| stripe.part == PartId(1)) {
         stripe.inputs[0].region.spans[0] = Span::new(0, 9);
     }
     assert!(matches!(check(&graph, &program), Err(Complaint::Elsewhere { .. })));
@@ -330,14 +345,14 @@ fn the_head_of_a_reshaped_tensor_read_for_every_stripe_is_noticed() {
 #[test]
 fn a_reshaped_tensor_that_is_not_all_there_is_noticed() {
     let (graph, mut program) = reshaped();
-    let of = |part| move |step: &Step| matches!(step, Step::Stripe(stripe) if stripe.part == part);
+    let of = |part| move |step: &Step| matches!(step, Step::Stripe(stripe) if stripe.part == PartId(part));
     let reads = program.steps.iter().position(of(1)).expect("a reader");
     let late = program.steps.iter().rposition(of(0)).expect("a maker");
     program.steps.swap(reads, late);
     assert!(matches!(check(&graph, &program), Err(Complaint::Reshaped { .. })));
     for wrong in [[12, 6], [8, 9]] {
         let (graph, mut program) = reshaped();
-        for stripe in stripes(&mut program).filter(|stripe| stripe.part == 1) {
+        for stripe in stripes(&mut program).filter(|stripe| stripe.part == PartId(1)) {
             stripe.inputs[0].capacity = wrong;
         }
         assert!(matches!(check(&graph, &program), Err(Complaint::Reshaped { .. })), "{wrong:?}");
@@ -355,7 +370,7 @@ fn an_input_box_that_begins_too_early_is_noticed() {
 #[test]
 fn a_small_buffer_is_noticed() {
     let (graph, mut program) = cascaded();
-    program.buffers[1].size_bytes -= 1;
+    program.buffers[BufferId(1)].size_bytes -= 1;
     assert!(matches!(check(&graph, &program), Err(Complaint::Size { .. })));
 }
 
@@ -373,7 +388,7 @@ fn constants_that_were_not_copied_are_noticed() {
 /// A convolution staged in slices that are copied early, whose programs the tests below break.
 fn sliced() -> (CascaderGraph, Program) {
     let mut net = Network::new([8, 8], 16);
-    let first = net.window(0, Primitive::Convolution, 3, 1, 16);
+    let first = net.window(INPUT, Primitive::Convolution, 3, 1, 16);
     let last = net.window(first, Primitive::Convolution, 1, 1, 64);
     let graph = net.finish(last);
     let mut plans = uncascaded(&graph);
@@ -395,8 +410,8 @@ fn slices_copied_in_exchange_are_noticed() {
     let (graph, mut program) = sliced();
     let at = copies(&program);
     for index in [at[0], at[1]] {
-        let Step::Copy { slice, .. } = &mut program.steps[index] else { unreachable!() };
-        *slice = slice.map(|slice| 1 - slice);
+        let Step::Copy { piece, .. } = &mut program.steps[index] else { unreachable!() };
+        *piece = piece.map(|piece| Piece(1 - piece.0));
     }
     assert!(matches!(check(&graph, &program), Err(Complaint::Unstaged { .. })));
 }
@@ -432,7 +447,7 @@ fn a_copy_before_its_buffer_lives_is_noticed() {
     let (graph, mut program) = sliced();
     let at = *copies(&program).last().expect("a copy");
     let Step::Copy { buffer, .. } = program.steps[at] else { unreachable!() };
-    program.buffers[buffer as usize].first_step = at as u32 + 1;
+    program.buffers[buffer].first_step = at as u32 + 1;
     assert!(matches!(check(&graph, &program), Err(Complaint::Lifetime { .. })));
 }
 
@@ -440,7 +455,7 @@ fn a_copy_before_its_buffer_lives_is_noticed() {
 fn a_buffer_too_small_for_its_slice_is_noticed() {
     let (graph, mut program) = sliced();
     let Step::Copy { buffer, .. } = program.steps[copies(&program)[0]] else { unreachable!() };
-    program.buffers[buffer as usize].size_bytes -= 1;
+    program.buffers[buffer].size_bytes -= 1;
     assert!(matches!(check(&graph, &program), Err(Complaint::Size { .. })));
 }
 

@@ -13,6 +13,7 @@ use super::operation::perform;
 use super::traffic::{Place, Places, Traffic};
 use crate::model::device::DescribedUnit;
 use crate::model::graph::CascaderGraph;
+use crate::model::ids::{BufferId, IdVec};
 use crate::model::operation::Home;
 use crate::model::program::{ByteRange, Program, Step, Stripe, View};
 
@@ -26,7 +27,7 @@ struct Job {
 }
 
 /// Cycles of a program whose buffers lie at `offsets`; calls take no time, but wait for all before them.
-pub fn cycles(graph: &CascaderGraph, unit: &DescribedUnit, program: &Program, offsets: &[u64]) -> u64 {
+pub fn cycles(graph: &CascaderGraph, unit: &DescribedUnit, program: &Program, offsets: &IdVec<BufferId, u64>) -> u64 {
     let reader = Reader { graph, unit, program, offsets };
     program
         .steps
@@ -71,7 +72,7 @@ struct Reader<'a> {
     graph: &'a CascaderGraph,
     unit: &'a DescribedUnit,
     program: &'a Program,
-    offsets: &'a [u64],
+    offsets: &'a IdVec<BufferId, u64>,
 }
 
 impl Reader<'_> {
@@ -83,7 +84,7 @@ impl Reader<'_> {
         }
     }
 
-    fn copy(&self, buffer: u32) -> Job {
+    fn copy(&self, buffer: BufferId) -> Job {
         let range = self.whole(buffer);
         let (cycles, traffic) = copy(self.unit, range.1 - range.0, self.place(&[range]));
         let engine = self.unit.engines.len();
@@ -112,9 +113,9 @@ impl Reader<'_> {
         Some(Job { engine: done.engine, cycles: done.cycles, reads, writes, traffic: done.traffic })
     }
 
-    fn whole(&self, buffer: u32) -> ByteRange {
-        let offset = self.offsets[buffer as usize];
-        (offset, offset + self.program.buffers[buffer as usize].size_bytes)
+    fn whole(&self, buffer: BufferId) -> ByteRange {
+        let offset = self.offsets[buffer];
+        (offset, offset + self.program.buffers[buffer].size_bytes)
     }
 
     /// The bytes of the rows of a view, all columns of them.

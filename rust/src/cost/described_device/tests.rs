@@ -7,6 +7,7 @@ use crate::checker::check;
 use crate::cost::Costs;
 use crate::model::device::{DescribedUnit, Device, Dma, Engine, Spill, Unit};
 use crate::model::graph::CascaderGraph;
+use crate::model::ids::PartId;
 use crate::model::operation::{Cost, Home, Layout, NpuOperation, Primitive, Slab, StripeOperation};
 use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Program, Step};
@@ -15,7 +16,7 @@ use crate::plans::options::Options;
 use crate::proposals::{search, uncascaded};
 use crate::schedule::interleave::interleave;
 use crate::schedule::prefetch::prefetch;
-use crate::testing::networks::{mobilenet_v1, mobilenet_v2, place, realised, Network};
+use crate::testing::networks::{mobilenet_v1, mobilenet_v2, place, realised, Network, INPUT};
 
 fn memory(name: &str, rate: (u32, u32)) -> Port {
     Port { name: name.into(), bytes_per_cycle: rate, read_latency: 0, write_latency: 0, burst_bytes: 1 }
@@ -227,7 +228,7 @@ fn a_copy_takes_the_slower_memory_or_both() {
 /// A convolution and a depthwise convolution on 16x16x16.
 fn pair(unit: DescribedUnit) -> CascaderGraph {
     let mut net = Network::new([16, 16], 16);
-    let middle = net.window(0, Primitive::Convolution, 3, 1, 16);
+    let middle = net.window(INPUT, Primitive::Convolution, 3, 1, 16);
     let last = net.window(middle, Primitive::Depthwise, 3, 1, 16);
     CascaderGraph { device: Device { unit: Unit::Described(unit) }, ..net.finish(last) }
 }
@@ -267,15 +268,15 @@ fn step_cycles(step: &Step) -> u64 {
 fn copies_run_beside_operations_only_with_a_dma_engine() {
     let slow = DescribedUnit { constants: memory("flash", (1, 64)), ..unit() };
     let graph = pair(slow.clone());
-    let copy = copy_cycles(&slow, graph.kernel(1).expect("a kernel").constant_bytes);
+    let copy = copy_cycles(&slow, graph.kernel(PartId(1)).expect("a kernel").constant_bytes);
     let [first, second] = [16 * 16 * 16 * 16 * 9, 16 * 16 * 16 * 9];
-    let weights = 64 * graph.kernel(0).expect("a kernel").constant_bytes;
+    let weights = 64 * graph.kernel(PartId(0)).expect("a kernel").constant_bytes;
     assert!(copy < first && weights < first);
     assert_eq!(timed(&graph, &staged(&graph)), first + second);
     // Weights that are read in place while others are copied share the memory's bandwidth.
     let slower = DescribedUnit { constants: memory("flash", (1, 240)), ..unit() };
     let graph = pair(slower.clone());
-    let bytes: u64 = [0, 1].map(|part| graph.kernel(part).expect("a kernel").constant_bytes).iter().sum();
+    let bytes: u64 = [0, 1].map(|part| graph.kernel(PartId(part)).expect("a kernel").constant_bytes).iter().sum();
     assert!(240 * bytes > first + second);
     assert_eq!(timed(&graph, &staged(&graph)), 240 * bytes);
     let serial = pair(DescribedUnit { dma: Some(Dma { start_cycles: 0, in_flight: 1 }), ..slow.clone() });
@@ -298,8 +299,8 @@ fn engines_run_beside_each_other_where_the_bytes_allow_it() {
     };
     let fork = |unit| {
         let mut net = Network::new([16, 16], 16);
-        let left = net.window(0, Primitive::Convolution, 1, 1, 16);
-        let right = net.window(0, Primitive::Depthwise, 3, 1, 16);
+        let left = net.window(INPUT, Primitive::Convolution, 1, 1, 16);
+        let right = net.window(INPUT, Primitive::Depthwise, 3, 1, 16);
         let sum = net.add(left, right);
         CascaderGraph { device: Device { unit: Unit::Described(unit) }, ..net.finish(sum) }
     };

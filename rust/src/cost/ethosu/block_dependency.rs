@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::model::graph::{CascaderGraph, Input, Layout};
+use crate::model::ids::BufferId;
 use crate::model::operation::{NpuOperation, Primitive};
 use crate::model::program::{Stripe, View};
 
@@ -47,7 +48,7 @@ struct Cut<'a> {
 
 impl<'a> Cut<'a> {
     fn new(graph: &CascaderGraph, stripe: &'a Stripe) -> Cut<'a> {
-        let [first, end] = graph.kernel(stripe.part).map_or([0, 1], |kernel| kernel.channels(stripe.slice));
+        let [first, end] = graph.kernel(stripe.part).map_or([0, 1], |kernel| kernel.channels(stripe.piece));
         let [rows, columns] = stripe.output.region.spans.map(|span| span.len());
         let [height, width, depth] = stripe.cost.block;
         let count = |extent: i64, block: i64| (extent + block - 1) / block;
@@ -86,7 +87,7 @@ impl<'a> Recent<'a> {
     /// BLOCKDEP of the next kernel; 0 for the first.
     pub fn block_dependency(&self, stripe: &Stripe) -> u32 {
         let Some(kernel) = self.graph.kernel(stripe.part).filter(|_| !self.kernels.is_empty()) else { return 0 };
-        let reads = |buffer: u32| stripe.inputs.iter().any(|view| view.buffer == buffer);
+        let reads = |buffer: BufferId| stripe.inputs.iter().any(|view| view.buffer == buffer);
         if !self.kernels.iter().any(|before| reads(before.stripe.output.buffer)) {
             return MAX_BLOCKDEP as u32;
         }
@@ -115,7 +116,7 @@ impl<'a> Recent<'a> {
             }
             let written = self.written(before, count - 1 - left);
             let stripe = next.stripe;
-            return stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.slice)).any(|(view, input)| {
+            return stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.piece)).any(|(view, input)| {
                 let same = view.buffer == before.stripe.output.buffer;
                 same && (!self.graph.is_aligned(input) || self.read(next, kernel, (view, input), job).meets(&written))
             });
@@ -130,8 +131,8 @@ impl<'a> Recent<'a> {
             let start = span.start + origin[axis];
             (start, (start + stripe.cost.block[axis]).min(span.end))
         });
-        let first = self.graph.kernel(stripe.part).map_or(0, |kernel| kernel.channels(stripe.slice)[0]);
-        let layout = self.graph.tensors[self.graph.output(stripe.part) as usize].layout;
+        let first = self.graph.kernel(stripe.part).map_or(0, |kernel| kernel.channels(stripe.piece)[0]);
+        let layout = self.graph.tensors[self.graph.output(stripe.part)].layout;
         Box3::new(spans, layout, first, (origin[2], origin[2] + stripe.cost.block[2]))
     }
 
@@ -149,9 +150,9 @@ impl<'a> Recent<'a> {
         let depth = if kernel.primitive == Primitive::Convolution {
             IFM_BLOCK_DEPTH
         } else {
-            kernel.channels_read(stripe.slice)
+            kernel.channels_read(stripe.piece)
         };
-        let layout = self.graph.tensors[input.tensor as usize].layout;
+        let layout = self.graph.tensors[input.tensor].layout;
         Box3::new(spans, layout, input.first_channel, (job % jobs * depth, (job % jobs + 1) * depth))
     }
 }
@@ -171,12 +172,12 @@ mod tests {
     use crate::model::program::Step;
     use crate::proposals::uncascaded;
     use crate::schedule::interleave::interleave;
-    use crate::testing::networks::Network;
+    use crate::testing::networks::{Network, INPUT};
 
     /// BLOCKDEP of each kernel of a chain of convolutions, each in one piece.
     fn chain(plane: [i64; 2], layers: usize) -> Vec<u32> {
         let mut net = Network::new(plane, 16);
-        let mut t = 0;
+        let mut t = INPUT;
         for _ in 0..layers {
             t = net.window(t, Primitive::Convolution, 1, 1, 16);
         }

@@ -5,6 +5,7 @@
 
 use smallvec::SmallVec;
 
+use crate::model::ids::{PartId, Piece};
 use crate::model::operation::{Layout, NpuOperation, Primitive};
 use crate::model::program::{Stripe, View};
 
@@ -141,9 +142,9 @@ impl Image {
     }
 
     /// Set the registers of a copy of a Part's constants; returns the words that takes.
-    pub fn copy(&mut self, (part, slice): (u32, Option<u32>), to: u64, bytes: u64) -> u64 {
+    pub fn copy(&mut self, (part, piece): (PartId, Option<Piece>), to: u64, bytes: u64) -> u64 {
         self.words = 0;
-        self.set(COPY, identity(part, slice), 2);
+        self.set(COPY, identity(part, piece), 2);
         self.set(COPY + 1, to, 2);
         self.set(COPY + 2, bytes, 2);
         self.set(COPY + 3, 0, 2);
@@ -163,10 +164,10 @@ impl Image {
 
     fn constants(&mut self, kernel: &NpuOperation, stripe: &Stripe, staged: Option<u64>) {
         self.set(SCALES, 0, STEADY_WORDS);
-        let scale = u64::from(stripe.part);
+        let scale = u64::from(stripe.part.0);
         match kernel.primitive {
             Primitive::Convolution | Primitive::Depthwise => {
-                let id = identity(stripe.part, stripe.slice);
+                let id = identity(stripe.part, stripe.piece);
                 self.set(CONSTANTS, u64::from(staged.is_some()), 2);
                 self.set(CONSTANTS + 1, staged.unwrap_or(id), 2);
                 self.set(CONSTANTS + 2, staged.unwrap_or(id) + kernel.constant_bytes, 2);
@@ -208,18 +209,19 @@ impl Image {
 }
 
 /// Stands for the address of constants that are read where they are.
-fn identity(part: u32, slice: Option<u32>) -> u64 {
-    1 << 60 | u64::from(part) << 24 | u64::from(slice.map_or(0, |slice| slice + 1))
+fn identity(part: PartId, piece: Option<Piece>) -> u64 {
+    1 << 60 | u64::from(part.0) << 24 | u64::from(piece.map_or(0, |piece| piece.0 + 1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ids::BufferId;
     use crate::stripe::{Region, Span};
 
     fn surface(rows: (i64, i64), channels: [i64; 2]) -> Surface {
         let region = Region { spans: [Span::new(rows.0, rows.1), Span::new(0, 4)] };
-        let view = View { buffer: 0, region, origin: [0, 0], capacity: [4, 4] };
+        let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: [4, 4] };
         Surface::new(&view, 1000, 8, Layout::Nhwc, channels)
     }
 
@@ -237,7 +239,7 @@ mod tests {
     #[test]
     fn only_what_changes_is_sent() {
         let mut image = Image::default();
-        let first = image.copy((0, None), 64, 32);
-        assert_eq!((first, image.copy((0, None), 64, 32), image.copy((0, None), 128, 32)), (8, 0, 2));
+        let first = image.copy((PartId(0), None), 64, 32);
+        assert_eq!((first, image.copy((PartId(0), None), 64, 32), image.copy((PartId(0), None), 128, 32)), (8, 0, 2));
     }
 }

@@ -12,7 +12,8 @@ use crate::cost::ethosu::block_dependency::Recent;
 use crate::cost::ethosu::operation_cost::{copy_cost, planned, Planned};
 use crate::cost::ethosu::register_words::{Image, Surface};
 use crate::model::device::{EthosU, KERNELS_IN_FLIGHT};
-use crate::model::graph::{CascaderGraph, TensorId};
+use crate::model::graph::CascaderGraph;
+use crate::model::ids::{BufferId, IdVec, PartId, Piece, TensorId};
 use crate::model::operation::{Block, NpuOperation, Source};
 use crate::model::program::{ByteRange, Program, Step, Stripe, View};
 use crate::npu::timing::kernel::KernelCost;
@@ -33,7 +34,7 @@ pub struct Memo {
 /// All that the cost of a stripe depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Geometry {
-    part: u32,
+    part: PartId,
     source: Source,
     input: [i64; 2],
     output: [i64; 2],
@@ -70,7 +71,13 @@ impl Touched {
 }
 
 /// Cycles of all NPU runs of a program, one after the other; calls take no time but end a run.
-pub fn cycles(graph: &CascaderGraph, npu: &EthosU, program: &Program, offsets: &[u64], memo: &mut Memo) -> u64 {
+pub fn cycles(
+    graph: &CascaderGraph,
+    npu: &EthosU,
+    program: &Program,
+    offsets: &IdVec<BufferId, u64>,
+    memo: &mut Memo,
+) -> u64 {
     program
         .steps
         .split(|step| matches!(step, Step::Call { .. }))
@@ -79,7 +86,7 @@ pub fn cycles(graph: &CascaderGraph, npu: &EthosU, program: &Program, offsets: &
             let mut stream = Stream::new(graph, npu, program, offsets, memo);
             for step in run {
                 match step {
-                    Step::Copy { part, buffer, slice, .. } => stream.copy(*part, *buffer, *slice),
+                    Step::Copy { part, buffer, piece, .. } => stream.copy(*part, *buffer, *piece),
                     Step::Stripe(stripe) => stream.stripe(stripe),
                     Step::Call { .. } => {}
                 }
@@ -94,7 +101,7 @@ struct Stream<'a> {
     graph: &'a CascaderGraph,
     npu: &'a EthosU,
     program: &'a Program,
-    offsets: &'a [u64],
+    offsets: &'a IdVec<BufferId, u64>,
     memo: &'a mut Memo,
     commands: Vec<Command>,
     words: u64,
@@ -109,7 +116,7 @@ impl<'a> Stream<'a> {
         graph: &'a CascaderGraph,
         npu: &'a EthosU,
         program: &'a Program,
-        offsets: &'a [u64],
+        offsets: &'a IdVec<BufferId, u64>,
         memo: &'a mut Memo,
     ) -> Stream<'a> {
         // U65 sets the number of cores first.
@@ -134,12 +141,12 @@ impl<'a> Stream<'a> {
         self.words = 0;
     }
 
-    fn copy(&mut self, part: u32, buffer: u32, slice: Option<u32>) {
-        let encoding = self.graph.kernel(part).and_then(|kernel| kernel.encoding(Source::copied(slice)));
+    fn copy(&mut self, part: PartId, buffer: BufferId, piece: Option<Piece>) {
+        let encoding = self.graph.kernel(part).and_then(|kernel| kernel.encoding(Source::copied(piece)));
         let bytes = encoding.map_or(0, |encoding| encoding.bytes);
-        let offset = self.offsets[buffer as usize];
+        let offset = self.offsets[buffer];
         let range = (offset, offset + bytes);
-        self.words += self.image.copy((part, slice), offset, bytes);
+        self.words += self.image.copy((part, piece), offset, bytes);
         // The last kernel that meets the copy, and with it all before, must have ended.
         if let Some(index) = self.kernels.iter().rposition(|touched| touched.meets(range)) {
             let outstanding = self.kernels.len() - 1 - index;
@@ -179,29 +186,29 @@ impl<'a> Stream<'a> {
     /// Count the words that set a kernel's registers; returns what it touches.
     fn registers(&mut self, kernel: &NpuOperation, stripe: &Stripe, banks: [u32; 2], blockdep: u32) -> Touched {
         let mut touched = Touched::default();
-        let reads = stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.slice));
-        let depth = kernel.channels_read(stripe.slice);
+        let reads = stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.piece));
+        let depth = kernel.channels_read(stripe.piece);
         let read = |first: i64| [first, first + depth];
         let inputs: SmallVec<[Surface; 2]> = reads
             .map(|(view, input)| self.surface(view, input.tensor, input.pixel_bytes, read(input.first_channel)))
             .collect();
         let made = self.graph.output(stripe.part);
-        let (pixel_bytes, channels) = (self.graph.tensors[made as usize].pixel_bytes, kernel.channels(stripe.slice));
+        let (pixel_bytes, channels) = (self.graph.tensors[made].pixel_bytes, kernel.channels(stripe.piece));
         let output = self.surface(&stripe.output, made, pixel_bytes, channels);
         for surface in inputs.iter().chain([&output]) {
             touched.ranges.extend(surface.ranges());
         }
-        let staged = stripe.constants.map(|buffer| self.offsets[buffer as usize]);
+        let staged = stripe.constants.map(|buffer| self.offsets[buffer]);
         if let (Some(offset), Some(buffer)) = (staged, stripe.constants) {
-            touched.ranges.push((offset, offset + self.program.buffers[buffer as usize].size_bytes));
+            touched.ranges.push((offset, offset + self.program.buffers[buffer].size_bytes));
         }
         self.words += self.image.kernel(kernel, stripe, (&inputs, &output), staged, banks, blockdep);
         touched
     }
 
     fn surface(&self, view: &View, tensor: TensorId, pixel_bytes: u64, channels: [i64; 2]) -> Surface {
-        let layout = self.graph.tensors[tensor as usize].layout;
-        Surface::new(view, self.offsets[view.buffer as usize], pixel_bytes, layout, channels)
+        let layout = self.graph.tensors[tensor].layout;
+        Surface::new(view, self.offsets[view.buffer], pixel_bytes, layout, channels)
     }
 
     fn costed(&mut self, kernel: &NpuOperation, stripe: &Stripe) -> &mut Costed {

@@ -5,6 +5,7 @@ use pyo3::types::PyTuple;
 
 use super::error::SchedulingError;
 use crate::model::graph;
+use crate::model::ids::TensorId;
 use crate::model::operation::{Encoding, NpuOperation, Sliced};
 use crate::propagator::Propagator;
 use crate::python::devices::{primitive_of, DeviceSpec};
@@ -116,7 +117,13 @@ struct InputSpec {
 impl InputSpec {
     fn build(&self) -> graph::Input {
         let InputSpec { tensor, plane, pixel_bytes, first_channel, .. } = *self;
-        graph::Input { tensor, propagator: self.propagator.build(), plane, pixel_bytes, first_channel }
+        graph::Input {
+            tensor: TensorId(tensor),
+            propagator: self.propagator.build(),
+            plane,
+            pixel_bytes,
+            first_channel,
+        }
     }
 }
 
@@ -186,5 +193,5 @@ fn build_part(spec: PartSpec) -> PyResult<graph::Part> {
         Some(kernel) => graph::Work::Npu(Box::new(kernel.build()?)),
         None => graph::Work::Opaque { workspace_bytes: spec.workspace_bytes },
     };
-    Ok(graph::Part { name: spec.name, inputs, outputs: spec.outputs, work })
+    Ok(graph::Part { name: spec.name, inputs, outputs: spec.outputs.into_iter().map(TensorId).collect(), work })
 }

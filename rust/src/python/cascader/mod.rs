@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 
 use super::devices::DeviceSpec;
 use crate::cost::{choose_encoding, floor};
+use crate::model::ids::{Id, PartId};
 use crate::model::operation::WeightOrder;
 use error::SchedulingError;
 use graph::{layout_of, CascaderGraph, KernelSpec, PropagatorSpec};
@@ -37,7 +38,8 @@ type FloorTuple = (u64, u64, u64, u64, Vec<(i64, i64)>);
 /// if it is opaque or the device is described by data.
 #[pyfunction]
 fn part_floor(graph: &CascaderGraph, part: u32) -> PyResult<Option<FloorTuple>> {
-    if part as usize >= graph.graph.parts.len() {
+    let part = PartId(part);
+    if part.index() >= graph.graph.parts.len() {
         return Err(SchedulingError::new_err(format!("there is no part {part}")));
     }
     Ok(floor(&graph.graph, part).map(|floor| (floor.mac, floor.dense, floor.output, floor.in_one_piece, floor.planes)))

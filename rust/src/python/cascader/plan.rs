@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 use super::error::SchedulingError;
+use crate::model::ids::PartId;
 use crate::model::plan::{Plan, Staging};
 use crate::python::pickling::class;
 use crate::stripe::{Axis, Tiling};
@@ -52,7 +53,7 @@ impl PlanSpec {
         let tiling = Tiling { roll: axis_of(&self.roll)?, tiles: self.tiles };
         let staging = self.staging.iter().map(|name| staging_of(name)).collect::<PyResult<_>>()?;
         let PlanSpec { first, last, backwards, stripes, .. } = self;
-        Ok(Plan { first, last, tiling, backwards, stripes, staging })
+        Ok(Plan { first: PartId(first), last: PartId(last), tiling, backwards, stripes, staging })
     }
 }
 
@@ -72,8 +73,8 @@ pub struct PyPlan {
 impl From<&Plan> for PyPlan {
     fn from(plan: &Plan) -> PyPlan {
         PyPlan {
-            first: plan.first,
-            last: plan.last,
+            first: plan.first.0,
+            last: plan.last.0,
             roll: axis_name(plan.tiling.roll),
             backwards: plan.backwards,
             tiles: plan.tiling.tiles,

@@ -34,15 +34,16 @@ fn arrange_plans<'py>(
     let buffers = PyList::empty(py);
     for buffer in &program.buffers {
         let (kind, of) = match buffer.content {
-            Content::Tensor(tensor) => ("tensor", tensor),
-            Content::Rolling(tensor, _) => ("rolling", tensor),
-            Content::Constants(part) => ("weights", part),
-            Content::Workspace(part) => ("workspace", part),
+            Content::Tensor(tensor) => ("tensor", tensor.0),
+            Content::Rolling(tensor, _) => ("rolling", tensor.0),
+            Content::Constants(part) => ("weights", part.0),
+            Content::Workspace(part) => ("workspace", part.0),
         };
         let windows: Vec<_> = buffer.windows.iter().map(|w| (w.first_step, w.last_step, w.low, w.high)).collect();
         buffers.append((kind, of, buffer.size_bytes, buffer.first_step, buffer.last_step, windows))?;
     }
-    Ok((steps, buffers, program.tensor_buffers, placement.offsets, placement.bytes))
+    let tensor_buffers = program.tensor_buffers.iter().map(|buffer| buffer.map(|buffer| buffer.0)).collect();
+    Ok((steps, buffers, tensor_buffers, placement.offsets.to_vec(), placement.bytes))
 }
 
 fn build_program(
@@ -61,25 +62,27 @@ fn build_program(
 
 fn to_python_view(view: &View) -> (u32, [i64; 4], [i64; 2], [i64; 2]) {
     let [rows, columns] = view.region.spans;
-    (view.buffer, [rows.start, rows.end, columns.start, columns.end], view.capacity, view.origin)
+    (view.buffer.0, [rows.start, rows.end, columns.start, columns.end], view.capacity, view.origin)
 }
 
 fn to_python_step<'py>(py: Python<'py>, step: &Step) -> PyResult<Bound<'py, PyTuple>> {
     match step {
-        Step::Copy { part, buffer, slice, cycles } => ("copy", *part, *buffer, *slice, *cycles).into_pyobject(py),
-        Step::Call { part, workspace } => ("call", *part, *workspace).into_pyobject(py),
+        Step::Copy { part, buffer, piece, cycles } => {
+            ("copy", part.0, buffer.0, piece.map(|piece| piece.0), *cycles).into_pyobject(py)
+        }
+        Step::Call { part, workspace } => ("call", part.0, workspace.map(|buffer| buffer.0)).into_pyobject(py),
         Step::Stripe(stripe) => {
             let inputs: Vec<_> = stripe.inputs.iter().map(to_python_view).collect();
             let output = to_python_view(&stripe.output);
             (
                 "stripe",
-                stripe.part,
+                stripe.part.0,
                 inputs,
                 output,
                 stripe.padding,
                 stripe.cost.block,
-                stripe.constants,
-                stripe.slice,
+                stripe.constants.map(|buffer| buffer.0),
+                stripe.piece.map(|piece| piece.0),
                 stripe.cost.cycles,
             )
                 .into_pyobject(py)

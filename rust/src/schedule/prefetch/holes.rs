@@ -7,6 +7,7 @@ use smallvec::{smallvec, SmallVec};
 
 use super::issue::{Copy, Issuer, Memory};
 use crate::model::graph::ALIGNMENT;
+use crate::model::ids::{BufferId, IdVec};
 use crate::model::program::{ByteRange, Content, Program};
 
 type Ranges = SmallVec<[ByteRange; 8]>;
@@ -39,7 +40,7 @@ pub struct Arena {
 
 impl Arena {
     /// Of a program whose copies stand right before their first use and whose buffers lie at `offsets`.
-    pub fn new(program: &Program, issuer: &Issuer, offsets: &[u64]) -> Arena {
+    pub fn new(program: &Program, issuer: &Issuer, offsets: &IdVec<BufferId, u64>) -> Arena {
         let mut slot_of = Vec::with_capacity(program.steps.len() + 1);
         let mut others = issuer.others.iter().peekable();
         for step in 0..=program.steps.len() {
@@ -68,10 +69,10 @@ impl Arena {
         busy.iter_mut().for_each(merge);
         let mut ending: Vec<SmallVec<[u32; 2]>> = vec![SmallVec::new(); issuer.others.len()];
         let taken = |(index, copy): (u32, &Copy)| {
-            let buffer = &program.buffers[copy.buffer as usize];
+            let buffer = &program.buffers[copy.buffer];
             let last = slot_of[buffer.last_step as usize] - 1;
             ending[last].push(index);
-            let offset = offsets[copy.buffer as usize];
+            let offset = offsets[copy.buffer];
             Taken { reserved: copy.user, last, range: (offset, offset + copy.bytes) }
         };
         let constants = (0u32..).zip(&issuer.copies).map(taken).collect();

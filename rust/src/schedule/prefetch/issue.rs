@@ -6,13 +6,14 @@
 
 use crate::model::device::KERNELS_IN_FLIGHT;
 use crate::model::graph::aligned;
+use crate::model::ids::BufferId;
 use crate::model::program::{Program, Step};
 use crate::schedule::estimate::{Estimate, Load};
 
 /// A copy, and the kernel that waits for it.
 pub struct Copy {
     pub step: usize,
-    pub buffer: u32,
+    pub buffer: BufferId,
     pub user: usize,
     pub bytes: u64,
     pub cycles: u64,
@@ -60,7 +61,7 @@ impl Issuer {
             let slot = issuer.others.len();
             match step {
                 &Step::Copy { buffer, cycles, .. } => {
-                    let bytes = aligned(program.buffers[buffer as usize].size_bytes);
+                    let bytes = aligned(program.buffers[buffer].size_bytes);
                     issuer.copies.push(Copy { step: index, buffer, user: slot, bytes, cycles });
                     continue;
                 }

@@ -94,12 +94,13 @@ impl Issuer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ids::BufferId;
 
     /// One kernel of 100 cycles that copies cost nothing, three that they cost a fifth, then the users of `copies`.
     fn issuer(copies: &[u64]) -> Issuer {
         let load = |beside| Some(Load::new(100, 0, beside));
         let mut loads = vec![load(100), load(120), load(120), load(120)];
-        let copy = |(index, &cycles)| Copy { step: 0, buffer: 0, user: 4 + index, bytes: 16, cycles };
+        let copy = |(index, &cycles)| Copy { step: 0, buffer: BufferId(0), user: 4 + index, bytes: 16, cycles };
         let copies: Vec<Copy> = copies.iter().enumerate().map(copy).collect();
         loads.extend(copies.iter().map(|_| load(120)));
         let others = loads.len();

@@ -57,7 +57,7 @@ fn issue_at(graph: &CascaderGraph, program: &mut Program, issuer: &Issuer, place
     program.steps = order.into_iter().map(|step| program.steps[step].clone()).collect();
     set_lifetimes(graph, program);
     for (buffer, first_step) in reserved {
-        program.buffers[buffer as usize].first_step = first_step;
+        program.buffers[buffer].first_step = first_step;
     }
 }
 
@@ -105,7 +105,7 @@ impl Filling {
         let Filled { places, holes, .. } = self.fill(room_bytes);
         let mut offsets = self.placed.offsets.clone();
         for (index, copy) in self.issuer.copies.iter().enumerate() {
-            offsets[copy.buffer as usize] = holes.offset(index);
+            offsets[copy.buffer] = holes.offset(index);
         }
         issue_at(graph, program, &self.issuer, &places);
         let ends = program.buffers.iter().zip(&offsets).map(|(buffer, offset)| offset + buffer.size_bytes);
@@ -209,12 +209,13 @@ mod tests {
     use crate::checker::check;
     use crate::cost::Costs;
     use crate::model::device::KERNELS_IN_FLIGHT;
+    use crate::model::ids::PartId;
     use crate::model::operation::Primitive;
     use crate::model::plan::{Plan, Staging};
     use crate::model::program::Step;
     use crate::proposals::uncascaded;
     use crate::schedule::interleave::interleave;
-    use crate::testing::networks::{mobilenet_v1, mobilenet_v2, Network};
+    use crate::testing::networks::{mobilenet_v1, mobilenet_v2, Network, INPUT};
 
     /// Every Part whole and alone, convolutions with their constants staged so.
     fn staged(graph: &CascaderGraph, staging: Staging) -> Program {
@@ -285,7 +286,7 @@ mod tests {
     /// Light layers on a large plane, then heavy ones on a small plane.
     fn heavy_at_the_end() -> CascaderGraph {
         let mut net = Network::new([64, 64], 16);
-        let mut t = 0;
+        let mut t = INPUT;
         for _ in 0..24 {
             t = net.window(t, Primitive::Convolution, 3, 1, 16);
         }
@@ -321,8 +322,8 @@ mod tests {
     fn heavy_copies_start_many_kernels_ahead() {
         let graph = heavy_at_the_end();
         let fast = ahead(&graph, &staged(&graph, Staging::Whole), u64::MAX);
-        let last = graph.parts.len() as u32 - 1;
-        let of = |wanted: u32, copy: bool| {
+        let last = graph.parts.ids().next_back().expect("Parts");
+        let of = |wanted: PartId, copy: bool| {
             fast.steps.iter().position(|step| match step {
                 Step::Copy { part, .. } => copy && *part == wanted,
                 Step::Stripe(stripe) => !copy && stripe.part == wanted,
@@ -341,7 +342,7 @@ mod tests {
         let is_kernel = |step: &Step| matches!(step, Step::Stripe(_));
         for (index, step) in program.steps.iter().enumerate() {
             let Step::Copy { buffer, .. } = step else { continue };
-            let since = program.buffers[*buffer as usize].first_step as usize;
+            let since = program.buffers[*buffer].first_step as usize;
             let before = program.steps[..index].iter().filter(|step| is_kernel(step)).count();
             let kept = program.steps[since..index].iter().filter(|step| is_kernel(step)).count();
             assert_eq!(kept, before.min(KERNELS_IN_FLIGHT));
