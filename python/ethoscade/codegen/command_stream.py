@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ..errors import CodegenError
 from ..lowering.stage import BRICK_CHANNELS, FeatureMap, Layout, Primitive, Stage
+from ..scheduling.problem import Registers
 from ..scheduling.program import CallOperator, CopyConstants, Slab, Step, Stripe
 from ..target import Accelerator
 from . import vela
@@ -49,6 +50,25 @@ def build_operations(
         elif isinstance(step, CallOperator):
             raise CodegenError(f"operator {step.operator} runs on the CPU; it cannot be part of an NPU run")
     return operations
+
+
+def steady_registers(stage: Stage, accelerator: Accelerator) -> tuple[Registers, Registers]:
+    """The registers of a stage where its stripe touches no padding, and where it does, as (command, value) pairs.
+
+    They are those of a whole stage in the smallest block at the start of the arena: what stripes, places and constants
+    change is there as well, with values that mean nothing. Raises `CodegenError`.
+    """
+    whole = [Slab(0, 0, fm.shape[0], 0, fm.shape[1], *fm.shape[:2]) for fm in (*stage.inputs, stage.output)]
+    window = stage.window
+    padded = (window.pad_top, window.pad_left, window.pad_bottom, window.pad_right)
+
+    def found(padding: tuple[int, int, int, int]) -> Registers:
+        stripe = Stripe(0, tuple(whole[:-1]), whole[-1], padding, accelerator.micro_block)
+        return vela.registers(_kernel(stage, stripe, {0: 0}, None), accelerator)
+
+    plain = found((0, 0, 0, 0))
+    # Padding changes what a pool divides by; operations with weights divide by nothing.
+    return plain, found(padded) if any(padded) and stage.weights is None else plain
 
 
 def surface(fm: FeatureMap, slab: Slab, offset: int) -> Surface:

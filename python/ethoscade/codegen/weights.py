@@ -5,7 +5,7 @@ Owns the blob's layout. The weight compression itself is behind `vela`; the scal
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -168,6 +168,22 @@ def lay_out(encoded: Sequence[EncodedStage], used: Collection[tuple[int, Portion
             offset, len(chunk.weights), len(chunk.scales), chunk.choice, chunk.first_channel, chunk.channels
         )
     return Constants(b"".join(chunks), FrozenMap(places))
+
+
+def contents(encoded: Sequence[EncodedStage]) -> list[tuple[int, ...]]:
+    """By stage, which bytes its constants are: in place, copied as a whole, and slice by slice; none without weights.
+
+    Equal bytes, which `lay_out` keeps once, have equal numbers.
+    """
+    known: dict[tuple[bytes, bytes], int] = {}
+
+    def numbers(stage: EncodedStage) -> Iterator[int]:
+        for portion in (*Whole, *range(len(stage.slices))):
+            chunk = stage.portion(portion)
+            if chunk is not None:
+                yield known.setdefault((chunk.weights, chunk.scales), len(known))
+
+    return [tuple(numbers(stage)) for stage in encoded]
 
 
 def _order(used: tuple[int, Portion]) -> tuple[int, int, int]:

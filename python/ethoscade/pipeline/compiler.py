@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ..codegen import command_stream
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
-from ..codegen.weights import Constants, EncodedStage, EncodingChoice, SliceChoice, encode_stage, lay_out
+from ..codegen.weights import Constants, EncodedStage, EncodingChoice, SliceChoice, contents, encode_stage, lay_out
 from ..errors import BudgetError, ConfigError, UnsupportedOperatorError
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph
@@ -24,7 +24,7 @@ from ..rewrites import simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling import schedule as scheduling
 from ..scheduling.bricks import lay_in_bricks
-from ..scheduling.problem import Encoding, EncodingSpec, Problem, SlicedSpec
+from ..scheduling.problem import Encoding, EncodingSpec, Problem, SlicedSpec, StreamSpec
 from ..scheduling.program import CallOperator, CopyConstants, Program, Stripe
 from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
@@ -231,7 +231,9 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks) -> Network
     for stage, encoding in zip(stages, encodings, strict=True):
         tick()
         encoded.append(_encode(stage, target, encoding))
-    sized = [_sized(e, result) for e, result in zip(encodings, encoded, strict=True)]
+    registers = (command_stream.steady_registers(stage, target.accelerator) for stage in stages)
+    streams = map(StreamSpec, registers, contents(encoded))
+    sized = [_sized(*of_stage) for of_stage in zip(encodings, encoded, streams, strict=True)]
     stated = scheduling_problem.build(graph, divided.order, stages, sized, target)
     return Network(source, graph, target, divided, stages, tuple(encoded), stated)
 
@@ -262,8 +264,8 @@ def _encode(stage: Stage, target: Target, encoding: Encoding) -> EncodedStage:
     )
 
 
-def _sized(encoding: Encoding, encoded: EncodedStage) -> Encoding:
-    """The encoding with the bytes that it came to."""
+def _sized(encoding: Encoding, encoded: EncodedStage, stream: StreamSpec) -> Encoding:
+    """The encoding with the bytes that it came to, and what is emitted of its stage."""
     whole = encoded.whole.length_bytes if encoded.whole else 0
     staged = encoded.staged.length_bytes if encoded.staged else 0
     sizes = tuple(part.length_bytes for part in encoded.slices)
@@ -272,6 +274,7 @@ def _sized(encoding: Encoding, encoded: EncodedStage) -> Encoding:
         constant_bytes=whole,
         staged=encoding.staged and replace(encoding.staged, bytes=staged),
         sliced=encoding.sliced and replace(encoding.sliced, bytes=sizes),
+        stream=stream,
     )
 
 

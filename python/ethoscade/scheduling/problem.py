@@ -38,12 +38,29 @@ class SlicedSpec:
     bytes: tuple[int, ...] = ()
 
 
+Registers = tuple[tuple[int, int], ...]
+"""What a command stream sets: (command, value), the command with its bit for two words."""
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    """What command streams will say of an NPU operation whatever its stripe, so that they are predicted word for word.
+
+    `registers` where a stripe touches no padding and where it does; those that stripes, places and constants change may
+    be among them, and are not looked at. `contents` are numbers of the constants' bytes, equal ones of equal bytes: in
+    place, staged, and each slice; none without constants. Empty where nothing is emitted.
+    """
+
+    registers: tuple[Registers, Registers] = ((), ())
+    contents: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True)
 class KernelSpec:
     """What the cost of an NPU operation depends on; `constant_bytes` are encoded weights plus scales.
 
-    `offsets`: zero points of first input, output and second input, and the limits of the output. `joined` are, of a
-    Part that joins its inputs, the operations that copy each of them; its own figures are those of all together.
+    `joined` are, of a Part that joins its inputs, the operations that copy each of them; its own figures are those of
+    all together.
     """
 
     primitive: str
@@ -53,13 +70,13 @@ class KernelSpec:
     ifm_depth: int
     ofm_depth: int
     clamped: bool
-    offsets: tuple[int, int, int, int, int]
     part_kernel: bool
     block_depth: int
     constant_bytes: int
     staged: EncodingSpec | None = None
     sliced: SlicedSpec | None = None
     joined: tuple[KernelSpec, ...] = ()
+    stream: StreamSpec = StreamSpec()
 
 
 @dataclass(frozen=True)
@@ -101,6 +118,7 @@ class Encoding:
     """How a stage's constants are encoded: OFM block depth, weight order, how many bytes they take.
 
     `staged` is how they are encoded for being copied as a whole, None for the same; `sliced` how in slices, if at all.
+    `stream` is what is emitted of the stage, known when all are encoded.
     """
 
     block_depth: int
@@ -108,6 +126,7 @@ class Encoding:
     constant_bytes: int = 0
     staged: EncodingSpec | None = None
     sliced: SlicedSpec | None = None
+    stream: StreamSpec = StreamSpec()
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,17 +169,12 @@ def kernel_spec(stage: Stage, encoding: Encoding) -> KernelSpec:
         ifm_depth=stage.inputs[0].shape[2],
         ofm_depth=stage.output.shape[2],
         clamped=stage.clamp != (low, high),
-        offsets=(
-            stage.inputs[0].zero_point,
-            stage.output.zero_point,
-            stage.inputs[-1].zero_point,
-            *stage.clamp,
-        ),
         part_kernel=encoding.part_kernel,
         block_depth=encoding.block_depth,
         constant_bytes=encoding.constant_bytes,
         staged=encoding.staged,
         sliced=encoding.sliced,
+        stream=encoding.stream,
     )
 
 

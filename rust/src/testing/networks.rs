@@ -146,13 +146,13 @@ impl Network {
             ifm_depth,
             ofm_depth: depth,
             clamped: true,
-            offsets: [0; 5],
             part_kernel: false,
             block_depth: 8,
             constant_bytes: weights as u64 + if weights > 0 { 10 * depth as u64 } else { 0 },
             staged: None,
             sliced: None,
             joined: Vec::new(),
+            emitted: Default::default(),
         };
         let [in_place, (block_depth, part_kernel)] =
             choose_encoding(&device(), &kernel, plane, [Layout::Nhwc; 2]).expect("a block fits");

@@ -57,13 +57,13 @@ impl Case {
             ifm_depth: depths[0],
             ofm_depth: depths[1],
             clamped: false,
-            offsets: [0; 5],
             part_kernel: false,
             block_depth: 0,
             constant_bytes: weights,
             staged: None,
             sliced: None,
             joined: Vec::new(),
+            emitted: Default::default(),
         };
         Case { kernel, plane, layout: Layout::Nhwc }
     }

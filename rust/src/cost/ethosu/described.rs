@@ -2,7 +2,7 @@
 //!
 //! Owns this translation. Knows no cost and chooses nothing.
 
-use crate::model::operation::{Block, Home, Layout, Primitive, Slab, StripeOperation};
+use crate::model::operation::{Block, Home, Layout, NpuOperation, Primitive, Slab, StripeOperation};
 use crate::npu::arithmetic::Rounding;
 use crate::npu::feature_map::{self, ElementType, FeatureMap};
 use crate::npu::operation::{
@@ -14,6 +14,8 @@ use crate::npu::timing::system::CONSTANTS_REGION;
 pub const ARENA_REGION: usize = 1;
 /// Bytes of a channel's scale record.
 const SCALE_BYTES: u64 = 10;
+/// Scale records fill up so many bytes.
+const SCALE_ALIGNMENT: u64 = 16;
 const INT8: ElementType = ElementType { bits: 8, signed: true };
 
 /// An operation in the simulator's terms. Addresses, zero points and scales have no part in its cost.
@@ -27,7 +29,7 @@ pub fn described(op: &StripeOperation, block: Block) -> operation::Kernel {
         Primitive::Add => KernelKind::Elementwise(Elementwise::Add),
     };
     let stream = |length: u64| Stream { region: home_region(op.constants), base: 0, length: length as usize };
-    let scale_bytes = (SCALE_BYTES * kernel.ofm_depth as u64).min(kernel.constant_bytes);
+    let scale_bytes = scale_bytes(kernel);
     let weighted = kernel.primitive.has_weights();
     operation::Kernel {
         kind,
@@ -54,6 +56,11 @@ pub fn described(op: &StripeOperation, block: Block) -> operation::Kernel {
         shram: ShramLayout { ifm_end: 0, accumulator_start: 0, ifm2_start: None },
         blockdep: 0,
     }
+}
+
+/// Bytes of an operation's scale records, which lie behind its weights.
+pub fn scale_bytes(kernel: &NpuOperation) -> u64 {
+    (SCALE_BYTES * kernel.ofm_depth as u64).next_multiple_of(SCALE_ALIGNMENT).min(kernel.constant_bytes)
 }
 
 fn home_region(home: Home) -> usize {

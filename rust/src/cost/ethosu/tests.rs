@@ -30,13 +30,13 @@ fn kernel(primitive: Primitive, size: i64, [ifm_depth, ofm_depth]: [i64; 2]) -> 
         ifm_depth,
         ofm_depth,
         clamped: true,
-        offsets: [0; 5],
         part_kernel: false,
         block_depth: 16,
         constant_bytes: if primitive.has_weights() { (weights * size * size + 10 * ofm_depth) as u64 } else { 0 },
         staged: None,
         sliced: None,
         joined: Vec::new(),
+        emitted: Default::default(),
     }
 }
 

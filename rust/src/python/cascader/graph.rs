@@ -1,12 +1,16 @@
 //! Parts, tensors and kernels as Python describes them, made into the core's graph.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::error::SchedulingError;
+use crate::cost::ethosu::is_steady;
 use crate::model::graph;
 use crate::model::ids::TensorId;
-use crate::model::operation::{Encoding, NpuOperation, Sliced};
+use crate::model::operation::{Emitted, Encoding, NpuOperation, Sliced};
+use crate::npu::registers::Register;
 use crate::propagator::Propagator;
 use crate::python::devices::{primitive_of, DeviceSpec};
 use crate::python::pickling::class;
@@ -20,13 +24,36 @@ pub struct KernelSpec {
     ifm_depth: i64,
     ofm_depth: i64,
     clamped: bool,
-    offsets: [i64; 5],
     part_kernel: bool,
     block_depth: i64,
     constant_bytes: u64,
     staged: Option<EncodingSpec>,
     sliced: Option<SlicedSpec>,
     joined: Vec<KernelSpec>,
+    stream: StreamSpec,
+}
+
+#[derive(FromPyObject)]
+struct StreamSpec {
+    registers: [Vec<(u32, u64)>; 2],
+    contents: Vec<u32>,
+}
+
+impl StreamSpec {
+    /// What is emitted, without the registers that stripes set.
+    fn build(&self) -> PyResult<Emitted> {
+        let mut registers = [Vec::new(), Vec::new()];
+        for (found, given) in registers.iter_mut().zip(&self.registers) {
+            for &(command, value) in given {
+                let unknown = || SchedulingError::new_err(format!("no register is set by command {command}"));
+                let register = Register::from_code(command >> 14, command & 0x3FFF).ok_or_else(unknown)?;
+                if is_steady(register) {
+                    found.push((register, value));
+                }
+            }
+        }
+        Ok(Emitted { registers, contents: self.contents.clone() })
+    }
 }
 
 #[derive(FromPyObject)]
@@ -61,7 +88,6 @@ impl KernelSpec {
             ifm_depth: self.ifm_depth,
             ofm_depth: self.ofm_depth,
             clamped: self.clamped,
-            offsets: self.offsets,
             part_kernel: self.part_kernel,
             block_depth: self.block_depth,
             constant_bytes: self.constant_bytes,
@@ -77,6 +103,7 @@ impl KernelSpec {
                 bytes: sliced.bytes.clone(),
             }),
             joined: self.joined.iter().map(KernelSpec::build).collect::<PyResult<_>>()?,
+            emitted: Arc::new(self.stream.build()?),
         })
     }
 }

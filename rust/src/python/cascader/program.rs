@@ -6,11 +6,12 @@ use pyo3::types::{PyList, PyTuple};
 use super::graph::CascaderGraph;
 use super::plan::PlanSpec;
 use crate::checker::check;
-use crate::cost::Costs;
+use crate::cost::{commands, Costs};
 use crate::model::program::{Content, Placement, Program, Step, View};
 use crate::proposals::arena::place;
 use crate::proposals::placing::arranged;
 use crate::python::interruptible;
+use crate::python::streams::StreamCommand;
 
 /// Steps, buffers, the buffer of each tensor, first bytes of the buffers, and bytes of the arena.
 type ProgramTuple<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Vec<Option<u32>>, Vec<u64>, u64);
@@ -104,6 +105,22 @@ fn clock_plans(
     interruptible::run(py, None, || Costs::default().program(&graph.graph, &program, &placement.offsets))
 }
 
+/// The command streams that code generation will make of the program of a set of Plans, one for each run of the NPU; none for
+/// a device that is described by data.
+#[pyfunction]
+#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0))]
+fn predict_streams(
+    py: Python<'_>,
+    graph: &CascaderGraph,
+    plans: Vec<PlanSpec>,
+    prefetch_bytes: u64,
+    fill_bytes: u64,
+) -> PyResult<Vec<Vec<StreamCommand>>> {
+    let (program, placement) = build_program(py, graph, plans, [prefetch_bytes, fill_bytes], None)?;
+    let streams = interruptible::run(py, None, || commands(&graph.graph, &program, &placement.offsets))?;
+    Ok(streams.iter().map(|stream| stream.iter().map(StreamCommand::from).collect()).collect())
+}
+
 /// Prove the program of a set of Plans right; raises `SchedulingError` with the first complaint.
 #[pyfunction]
 #[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0))]
@@ -121,5 +138,6 @@ fn check_plans(
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(arrange_plans, module)?)?;
     module.add_function(wrap_pyfunction!(clock_plans, module)?)?;
+    module.add_function(wrap_pyfunction!(predict_streams, module)?)?;
     module.add_function(wrap_pyfunction!(check_plans, module)?)
 }
