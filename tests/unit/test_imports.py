@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
+
+Name = TypeVar("Name", str, "tuple[str, ...]")
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "ethoscade"
@@ -145,7 +148,7 @@ def modules_used(path: Path) -> set[str]:
     return (found & MODULES) - {module(path)}
 
 
-def circle(below: dict[str, set[str]]) -> list[str]:
+def circle(below: dict[Name, set[Name]]) -> list[Name]:
     """Names that wait for each other, or nothing."""
     left = dict(below)
     while ready := [name for name, needs in left.items() if not needs & left.keys() - {name}]:
@@ -310,14 +313,6 @@ def test_rust_rooms_are_all_in_the_table() -> None:
     assert {rust_room(path) for path in RUST_FILES} == set(_RUST_BELOW)
 
 
-def circle(arrows: dict[tuple[str, ...], set[tuple[str, ...]]]) -> set[tuple[str, ...]]:
-    """What is left when everything that uses nothing of the rest has gone: nothing where there is no circle."""
-    left = dict(arrows)
-    while gone := {name for name, used in left.items() if not used & set(left)}:
-        left = {name: used for name, used in left.items() if name not in gone}
-    return set(left)
-
-
 RUST_FOLDERS = sorted({rust_module(path)[:-1] for path in RUST_FILES if len(rust_module(path)) > 1} | {()})
 
 
@@ -368,4 +363,4 @@ def test_the_reader_of_rust_sees_uses() -> None:
     assert ("model", "program") in rust_uses(RUST / "checker.rs")
     assert ("plans", "grower") in rust_uses(RUST / "plans" / "mod.rs")
     assert rust_uses(RUST / "proposals" / "mod.rs") >= {("plans",), ("model", "graph"), ("proposals", "placing")}
-    assert circle({("a",): {("b",)}, ("b",): {("c",)}, ("c",): {("b",)}, ("d",): set()}) == {("a",), ("b",), ("c",)}
+    assert circle({("a",): {("b",)}, ("b",): {("c",)}, ("c",): {("b",)}, ("d",): set()}) == [("a",), ("b",), ("c",)]

@@ -6,7 +6,9 @@ use pyo3::prelude::*;
 
 use super::interruptible;
 use super::pickling::class;
-use crate::usmp::{self, Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Share, Slot, UsmpError};
+use crate::usmp::{
+    self, Algorithm, AllowedOverlap, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Slot, UsmpError,
+};
 
 create_exception!(ethoscade._core, MemoryProblemError, PyException, "A memory planning problem that makes no sense.");
 
@@ -94,7 +96,7 @@ fn problem(buffers: Vec<BufferTuple>, pools: Vec<PoolTuple>) -> Problem {
         let (size_bytes, alignment, lower, upper, gaps, pools, pinned_offset, conflicts, shares) = row;
         let gaps = gaps.into_iter().map(|(lower, upper, window)| Gap { lower, upper, window }).collect();
         let lifetime = Lifetime::with_gaps(lower, upper, gaps);
-        let shares = shares.into_iter().map(|(with, low, high)| Share { with, low, high }).collect();
+        let shares = shares.into_iter().map(|(with, low, high)| AllowedOverlap { with, low, high }).collect();
         Buffer { size_bytes, alignment, lifetime, pools: pools.into(), pinned_offset, conflicts, shares }
     };
     let pools =

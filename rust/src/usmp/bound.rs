@@ -12,8 +12,10 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use super::instance::{Instance, Item};
-use super::model::Section;
+use super::arithmetic::gcd;
+use super::clique::Graph;
+use super::item::Item;
+use super::model::{Pool, Section};
 use crate::util::interrupt;
 
 /// Which buffers a bound counts for a pool.
@@ -25,115 +27,117 @@ pub(crate) enum Counted {
     Preferred,
 }
 
-/// What no peak is below, in bytes, by pool id.
-pub(crate) fn least_peaks(instance: &Instance, counted: Counted) -> Vec<u64> {
-    let least = |pool| {
-        let pinned = instance.items.iter().filter(|item| in_pool(item, counted, pool) && !item.sections.is_empty());
+/// What no peak is below, in bytes, by pool id; `graph` says who keeps apart from whom, where some conflict explicitly.
+pub(crate) fn least_peaks(pools: &[Pool], items: &[Item], graph: Option<&Graph>, counted: Counted) -> Vec<u64> {
+    let least = |(pool, spec): (u32, &Pool)| Bound { items, counted, pool, base: spec.base_address }.least_peak(graph);
+    (0u32..).zip(pools).map(least).collect()
+}
+
+/// A bound of one pool: the items that it counts are some of `items`.
+struct Bound<'a> {
+    items: &'a [Item],
+    counted: Counted,
+    pool: u32,
+    /// Address of offset 0, in bytes.
+    base: u64,
+}
+
+impl Bound<'_> {
+    fn least_peak(&self, graph: Option<&Graph>) -> u64 {
+        let pinned = self.items.iter().filter(|item| self.counts(item) && !item.sections.is_empty());
         let pinned = pinned.filter_map(|item| item.pinned.map(|offset| offset + item.size_bytes)).max().unwrap_or(0);
-        let steps = steps(instance, counted, pool);
-        let swept = steps.iter().map(|&step| sweep(instance, counted, pool, step)).max();
-        swept.unwrap_or(0).max(pinned).max(stacked(instance, counted, pool, &steps))
-    };
-    (0..instance.pools.len() as u32).map(least).collect()
-}
+        let steps = self.steps();
+        let swept = steps.iter().map(|&step| self.sweep(step)).max();
+        let stacked = graph.map_or(0, |graph| self.stacked(graph, &steps));
+        swept.unwrap_or(0).max(pinned).max(stacked)
+    }
 
-fn in_pool(item: &Item, counted: Counted, pool: u32) -> bool {
-    let forced = item.candidates.len() == 1 || item.pinned.is_some();
-    item.candidates[0].pool == pool && (forced || counted == Counted::Preferred)
-}
+    fn counts(&self, item: &Item) -> bool {
+        let forced = item.candidates.len() == 1 || item.pinned.is_some();
+        item.candidates[0].pool == self.pool && (forced || self.counted == Counted::Preferred)
+    }
 
-/// The numbers `g` that are worth a sweep: what all alignments have in common, to which nothing is fine, and each
-/// alignment beyond.
-fn steps(instance: &Instance, counted: Counted, pool: u32) -> SmallVec<[u64; 4]> {
-    let mut steps: SmallVec<[u64; 4]> = SmallVec::new();
-    let mut common = 0;
-    for item in instance.items.iter().filter(|item| in_pool(item, counted, pool)) {
+    /// The numbers `g` that are worth a sweep: what all alignments have in common, to which nothing is fine, and each
+    /// alignment beyond.
+    fn steps(&self) -> SmallVec<[u64; 4]> {
+        let mut steps: SmallVec<[u64; 4]> = SmallVec::new();
+        let mut common = 0;
+        for item in self.items.iter().filter(|item| self.counts(item)) {
+            let alignment = item.candidates[0].alignment;
+            common = item.sections.iter().fold(gcd(common, alignment), |common, section| gcd(common, section.low));
+            if !steps.contains(&alignment) {
+                steps.push(alignment);
+            }
+        }
+        steps.retain(|step| *step > common);
+        steps.push(common.max(1));
+        steps
+    }
+
+    /// What the heaviest set of items that all keep apart needs.
+    fn stacked(&self, graph: &Graph, steps: &[u64]) -> u64 {
+        let common = steps.last().copied().unwrap_or(1);
+        let weight = |index: u32| {
+            let item = &self.items[index as usize];
+            if self.counts(item) {
+                item.size_bytes.next_multiple_of(common)
+            } else {
+                0
+            }
+        };
+        let set = graph.heaviest(weight, None);
+        let needed = |&step: &u64| {
+            let mut stack = InUse { floor: self.base.next_multiple_of(step) - self.base, ..InUse::default() };
+            for item in set.iter().map(|&index| &self.items[index as usize]) {
+                stack.add(item.size_bytes, self.slack(item, step, (0, item.size_bytes)));
+            }
+            stack.needed()
+        };
+        steps.iter().map(needed).max().unwrap_or(0)
+    }
+
+    /// What the bytes `[low, high)` of an item lack to a multiple of `step`, where they must start at one.
+    fn slack(&self, item: &Item, step: u64, (low, high): (u64, u64)) -> Option<u64> {
         let alignment = item.candidates[0].alignment;
-        common = item.sections.iter().fold(gcd(common, alignment), |common, section| gcd(common, section.low));
-        if !steps.contains(&alignment) {
-            steps.push(alignment);
-        }
+        let start = item.pinned.map_or(low, |offset| self.base + offset + low);
+        let coarse = start % step == 0 && (item.pinned.is_some() || alignment % step == 0);
+        let bytes = high - low;
+        coarse.then(|| bytes.next_multiple_of(step) - bytes)
     }
-    steps.retain(|step| *step > common);
-    steps.push(common.max(1));
-    steps
-}
 
-/// The largest of all numbers that divide both; `gcd(0, b)` is `b`.
-pub(crate) fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 {
-        a
-    } else {
-        gcd(b, a % b)
+    /// The largest over all steps of time of what is needed there, where addresses are told apart by multiples of `step`.
+    fn sweep(&self, step: u64) -> u64 {
+        let mut events: Vec<(i64, bool, u64, Option<u64>)> = Vec::with_capacity(2 * self.items.len());
+        for (index, item) in (0u32..).zip(self.items).filter(|(_, item)| self.counts(item)) {
+            for section in unshared(self.items, index, item) {
+                let bytes = section.high - section.low;
+                let slack = self.slack(item, step, (section.low, section.high));
+                events.push((section.lower, true, bytes, slack));
+                events.push((section.upper, false, bytes, slack));
+            }
+        }
+        // An end sorts before a start at the same step: ranges are half-open.
+        events.sort_unstable();
+        let mut now = InUse { floor: self.base.next_multiple_of(step) - self.base, ..InUse::default() };
+        let mut most = 0;
+        for (_, starts, bytes, slack) in events {
+            interrupt::ask();
+            if starts {
+                now.add(bytes, slack);
+            } else {
+                now.remove(bytes, slack);
+            }
+            if starts && now.all() > most {
+                most = most.max(now.needed());
+            }
+        }
+        most
     }
-}
-
-/// What the heaviest set of items that all keep apart needs, where some conflict explicitly.
-fn stacked(instance: &Instance, counted: Counted, pool: u32, steps: &[u64]) -> u64 {
-    let Some(graph) = instance.graph() else { return 0 };
-    let base = instance.pools[pool as usize].base_address;
-    let common = steps.last().copied().unwrap_or(1);
-    let weight = |index: u32| {
-        let item = &instance.items[index as usize];
-        if in_pool(item, counted, pool) {
-            item.size_bytes.next_multiple_of(common)
-        } else {
-            0
-        }
-    };
-    let set = graph.heaviest(weight, None);
-    let needed = |&step: &u64| {
-        let mut stack = Live { floor: base.next_multiple_of(step) - base, ..Live::default() };
-        for item in set.iter().map(|&index| &instance.items[index as usize]) {
-            stack.add(item.size_bytes, slack(item, base, step, 0, item.size_bytes));
-        }
-        stack.needed()
-    };
-    steps.iter().map(needed).max().unwrap_or(0)
-}
-
-/// What the bytes `[low, high)` of an item lack to a multiple of `step`, where they must start at one.
-fn slack(item: &Item, base: u64, step: u64, low: u64, high: u64) -> Option<u64> {
-    let alignment = item.candidates[0].alignment;
-    let start = item.pinned.map_or(low, |offset| base + offset + low);
-    let coarse = start % step == 0 && (item.pinned.is_some() || alignment % step == 0);
-    let bytes = high - low;
-    coarse.then(|| bytes.next_multiple_of(step) - bytes)
-}
-
-/// The largest over all steps of time of what is needed there, where addresses are told apart by multiples of `step`.
-fn sweep(instance: &Instance, counted: Counted, pool: u32, step: u64) -> u64 {
-    let base = instance.pools[pool as usize].base_address;
-    let mut events: Vec<(i64, bool, u64, Option<u64>)> = Vec::with_capacity(2 * instance.items.len());
-    for (index, item) in (0u32..).zip(&instance.items).filter(|(_, item)| in_pool(item, counted, pool)) {
-        for section in unshared(instance, index, item) {
-            let bytes = section.high - section.low;
-            let slack = slack(item, base, step, section.low, section.high);
-            events.push((section.lower, true, bytes, slack));
-            events.push((section.upper, false, bytes, slack));
-        }
-    }
-    // An end sorts before a start at the same step: ranges are half-open.
-    events.sort_unstable();
-    let mut now = Live { floor: base.next_multiple_of(step) - base, ..Live::default() };
-    let mut most = 0;
-    for (_, starts, bytes, slack) in events {
-        interrupt::ask();
-        if starts {
-            now.add(bytes, slack);
-        } else {
-            now.remove(bytes, slack);
-        }
-        if starts && now.all() > most {
-            most = most.max(now.needed());
-        }
-    }
-    most
 }
 
 /// What is in use at one step.
 #[derive(Default)]
-struct Live {
+struct InUse {
     coarse_bytes: u64,
     /// Bytes that the pool's start lacks to the first multiple.
     floor: u64,
@@ -143,7 +147,7 @@ struct Live {
     slacks: Bag,
 }
 
-impl Live {
+impl InUse {
     fn add(&mut self, bytes: u64, slack: Option<u64>) {
         match slack {
             Some(slack) => {
@@ -218,10 +222,10 @@ impl Bag {
 
 /// The sections of `item` less the steps in which an earlier item may lie over it: what both take then may be as little
 /// as what the earlier one takes.
-fn unshared(instance: &Instance, index: u32, item: &Item) -> SmallVec<[Section; 1]> {
+fn unshared(items: &[Item], index: u32, item: &Item) -> SmallVec<[Section; 1]> {
     let mut sections = item.sections.clone();
     for &(other, ..) in item.shares.iter().filter(|share| share.0 < index) {
-        for theirs in &instance.items[other as usize].sections {
+        for theirs in &items[other as usize].sections {
             let parts = sections.iter().flat_map(|mine| {
                 let before = Section { upper: mine.upper.min(theirs.lower), ..*mine };
                 let after = Section { lower: mine.lower.max(theirs.upper), ..*mine };

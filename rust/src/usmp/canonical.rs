@@ -4,7 +4,7 @@
 //! that comes to an end, equals are alike also in their relations; one of them is set apart and the rest follows. Owns
 //! that order, which depends on how the buffers were given only where refinement cannot tell two relations apart.
 
-use super::instance::Item;
+use super::item::Item;
 use super::model::Problem;
 use crate::util::interrupt;
 
@@ -14,7 +14,7 @@ const WORK: usize = 1 << 22;
 const CONFLICT: (i64, i64) = (i64::MAX, i64::MIN);
 
 /// A relation as one of the two sees it: the other, and the range of differences.
-type Link = (u32, (i64, i64));
+type Relation = (u32, (i64, i64));
 
 /// Sorts `items`, which are in order but for their relations, so that relations decide between equals.
 pub(crate) fn sort(problem: &Problem, items: &mut Vec<Item>) {
@@ -39,12 +39,12 @@ pub(crate) fn sort(problem: &Problem, items: &mut Vec<Item>) {
 }
 
 /// By item, sorted.
-fn links(problem: &Problem, items: &[Item]) -> Vec<Vec<Link>> {
+fn links(problem: &Problem, items: &[Item]) -> Vec<Vec<Relation>> {
     let mut position = vec![0u32; items.len()];
     for (index, item) in (0u32..).zip(items) {
         position[item.buffer as usize] = index;
     }
-    let mut links: Vec<Vec<Link>> = vec![Vec::new(); items.len()];
+    let mut links: Vec<Vec<Relation>> = vec![Vec::new(); items.len()];
     for (id, buffer) in problem.buffers.iter().enumerate() {
         let here = position[id];
         for &other in &buffer.conflicts {
@@ -66,13 +66,13 @@ fn links(problem: &Problem, items: &[Item]) -> Vec<Vec<Link>> {
 }
 
 /// The classes, each parted by the classes that its items are linked to; a class is named by how many items come before.
-fn refine(classes: &[u32], links: &[Vec<Link>]) -> Vec<u32> {
-    let sees = |list: &Vec<Link>| {
-        let mut seen: Vec<Link> = list.iter().map(|&(other, range)| (classes[other as usize], range)).collect();
+fn refine(classes: &[u32], links: &[Vec<Relation>]) -> Vec<u32> {
+    let sees = |list: &Vec<Relation>| {
+        let mut seen: Vec<Relation> = list.iter().map(|&(other, range)| (classes[other as usize], range)).collect();
         seen.sort_unstable();
         seen
     };
-    let mut keys: Vec<(u32, Vec<Link>, usize)> =
+    let mut keys: Vec<(u32, Vec<Relation>, usize)> =
         links.iter().enumerate().map(|(index, list)| (classes[index], sees(list), index)).collect();
     keys.sort_unstable();
     let mut refined = vec![0; classes.len()];
@@ -87,7 +87,7 @@ fn refine(classes: &[u32], links: &[Vec<Link>]) -> Vec<u32> {
 }
 
 /// Sets one item apart from a class of several that are linked to others. `false` when there is no such class.
-fn set_one_apart(classes: &mut [u32], links: &[Vec<Link>]) -> bool {
+fn set_one_apart(classes: &mut [u32], links: &[Vec<Relation>]) -> bool {
     let mut first_of: Vec<Option<usize>> = vec![None; classes.len()];
     for index in (0..classes.len()).filter(|&index| !links[index].is_empty()) {
         let class = classes[index];

@@ -7,7 +7,7 @@ use crate::util::interrupt;
 
 /// What is wrong with a placement. Buffers and pools by id.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum Complaint {
+pub enum PlacementComplaint {
     /// Not one slot per buffer, or not one peak per pool.
     #[error("{found} entries where {wanted} were wanted")]
     Count {
@@ -83,8 +83,8 @@ pub enum Complaint {
 /// Whether `placement` answers `problem`, which must be valid.
 ///
 /// # Errors
-/// The first complaint, in the order of [`Complaint`]'s variants within each buffer, overlaps and peaks last.
-pub fn check(problem: &Problem, placement: &Placement) -> Result<(), Complaint> {
+/// The first complaint, in the order of [`PlacementComplaint`]'s variants within each buffer, overlaps and peaks last.
+pub fn check(problem: &Problem, placement: &Placement) -> Result<(), PlacementComplaint> {
     count(problem.buffers.len(), placement.slots.len())?;
     count(problem.pools.len(), placement.peaks.len())?;
     let mut peaks = vec![0u128; problem.pools.len()];
@@ -92,23 +92,23 @@ pub fn check(problem: &Problem, placement: &Placement) -> Result<(), Complaint> 
     for (buffer, (spec, slot)) in problem.buffers.iter().zip(&placement.slots).enumerate() {
         let pool = slot.pool;
         if !spec.pools.contains(&pool) {
-            return Err(Complaint::Pool { buffer, pool });
+            return Err(PlacementComplaint::Pool { buffer, pool });
         }
         if spec.pinned_offset.is_some_and(|pin| pin != slot.offset || pool != spec.pools[0]) {
-            return Err(Complaint::Pin { buffer });
+            return Err(PlacementComplaint::Pin { buffer });
         }
         let place = &problem.pools[pool as usize];
         let address = u128::from(place.base_address) + u128::from(slot.offset);
         for alignment in [spec.alignment, place.alignment] {
             if address % u128::from(alignment) != 0 {
-                return Err(Complaint::Alignment { buffer, address, alignment });
+                return Err(PlacementComplaint::Alignment { buffer, address, alignment });
             }
         }
         let offset = u128::from(slot.offset);
         let sections = spec.lifetime.sections(spec.size_bytes);
         let end = if sections.is_empty() { 0 } else { offset + u128::from(spec.size_bytes) };
         if let Some(limit_bytes) = place.limit_bytes.filter(|&limit| end > u128::from(limit)) {
-            return Err(Complaint::Limit { buffer, pool, end, limit_bytes });
+            return Err(PlacementComplaint::Limit { buffer, pool, end, limit_bytes });
         }
         peaks[pool as usize] = peaks[pool as usize].max(end);
         let placed = |s: Section| (pool, s, offset + u128::from(s.low), offset + u128::from(s.high), buffer);
@@ -122,13 +122,13 @@ pub fn check(problem: &Problem, placement: &Placement) -> Result<(), Complaint> 
         if let Some(other) = rest.into_iter().find(|other| {
             other.4 != first && start < other.3 && other.2 < end && !permitted(problem, placement, first, other.4)
         }) {
-            return Err(Complaint::Overlap { first: first.min(other.4), second: first.max(other.4) });
+            return Err(PlacementComplaint::Overlap { first: first.min(other.4), second: first.max(other.4) });
         }
     }
     conflicts(problem, placement)?;
     for (pool, (&claimed, &actual)) in placement.peaks.iter().zip(&peaks).enumerate() {
         if u128::from(claimed) != actual {
-            return Err(Complaint::Peak { pool, claimed, actual });
+            return Err(PlacementComplaint::Peak { pool, claimed, actual });
         }
     }
     Ok(())
@@ -145,7 +145,7 @@ fn permitted(problem: &Problem, placement: &Placement, one: usize, other: usize)
     grants(one, other) || grants(other, one)
 }
 
-fn conflicts(problem: &Problem, placement: &Placement) -> Result<(), Complaint> {
+fn conflicts(problem: &Problem, placement: &Placement) -> Result<(), PlacementComplaint> {
     let used = |buffer: usize| {
         let spec = &problem.buffers[buffer];
         !spec.lifetime.sections(spec.size_bytes).is_empty()
@@ -161,17 +161,17 @@ fn conflicts(problem: &Problem, placement: &Placement) -> Result<(), Complaint> 
             let together = placement.slots[buffer].pool == placement.slots[other].pool;
             let overlap = one.0.max(two.0) < one.1.min(two.1);
             if together && overlap && used(buffer) && used(other) && !permitted(problem, placement, buffer, other) {
-                return Err(Complaint::Conflict { first: buffer.min(other), second: buffer.max(other) });
+                return Err(PlacementComplaint::Conflict { first: buffer.min(other), second: buffer.max(other) });
             }
         }
     }
     Ok(())
 }
 
-fn count(wanted: usize, found: usize) -> Result<(), Complaint> {
+fn count(wanted: usize, found: usize) -> Result<(), PlacementComplaint> {
     if wanted == found {
         Ok(())
     } else {
-        Err(Complaint::Count { wanted, found })
+        Err(PlacementComplaint::Count { wanted, found })
     }
 }

@@ -5,7 +5,7 @@
 //! Kumlander, "A new exact algorithm for the maximum-weight clique problem", 2004), bounded by what it looks at; where that
 //! ends early, the best set so far is a set all the same. Owns who keeps apart from whom, and sets of them.
 
-use super::instance::{Instance, Item};
+use super::item::Item;
 use crate::util::interrupt;
 
 /// Most items of a graph: its table takes two megabytes.
@@ -28,11 +28,10 @@ pub(crate) struct Graph {
 
 impl Graph {
     /// `None` without explicit conflicts. Of too many items only those that conflict explicitly, the heaviest of them.
-    pub fn new(instance: &Instance) -> Option<Self> {
-        if instance.conflicts() == 0 {
+    pub fn new(items: &[Item]) -> Option<Self> {
+        if items.iter().all(|item| item.conflicts.is_empty()) {
             return None;
         }
-        let items = &instance.items;
         let mut members: Vec<u32> = (0..items.len() as u32).collect();
         members.retain(|&item| !items[item as usize].sections.is_empty());
         if members.len() > MOST_MEMBERS {
@@ -46,7 +45,7 @@ impl Graph {
         for one in 0..graph.members.len() {
             graph.vertex[graph.members[one] as usize] = one as u32;
             for other in 0..one {
-                if apart(instance, graph.members[one], graph.members[other]) {
+                if apart(items, graph.members[one], graph.members[other]) {
                     graph.rows[one * words + other / 64] |= 1 << (other % 64);
                     graph.rows[other * words + one / 64] |= 1 << (one % 64);
                 }
@@ -59,7 +58,7 @@ impl Graph {
     /// only sets that hold that item.
     pub fn heaviest(&self, weight: impl Fn(u32) -> u64, through: Option<u32>) -> Vec<u32> {
         let mut search =
-            Search { graph: self, weights: Vec::new(), chosen: Vec::new(), best: (0, Vec::new()), work: 0 };
+            CliqueSearch { graph: self, weights: Vec::new(), chosen: Vec::new(), best: (0, Vec::new()), work: 0 };
         search.weights.extend(self.members.iter().map(|&item| weight(item)));
         let mut all = vec![0; self.words];
         for (vertex, _) in search.weights.iter().enumerate().filter(|(_, &weight)| weight > 0) {
@@ -83,8 +82,8 @@ impl Graph {
 
     /// Sets of items that all keep apart, in which every two of the items `among` that conflict explicitly are together
     /// once at least. `None` where the sets have more than `most` items in all.
-    pub fn cover(&self, instance: &Instance, among: &[u32], most: usize) -> Option<Vec<Vec<u32>>> {
-        let mut is_among = vec![false; instance.items.len()];
+    pub fn cover(&self, items: &[Item], among: &[u32], most: usize) -> Option<Vec<Vec<u32>>> {
+        let mut is_among = vec![false; items.len()];
         let mut all = vec![0; self.words];
         for &item in among {
             is_among[item as usize] = true;
@@ -93,17 +92,17 @@ impl Graph {
                 all[vertex as usize / 64] |= 1 << (vertex % 64);
             }
         }
-        let mut covered: Vec<Vec<bool>> = instance.items.iter().map(|item| vec![false; item.conflicts.len()]).collect();
+        let mut covered: Vec<Vec<bool>> = items.iter().map(|item| vec![false; item.conflicts.len()]).collect();
         let (mut sets, mut listed) = (Vec::new(), 0);
         for &one in among {
-            for at in 0..instance.items[one as usize].conflicts.len() {
-                let other = instance.items[one as usize].conflicts[at];
+            for at in 0..items[one as usize].conflicts.len() {
+                let other = items[one as usize].conflicts[at];
                 if covered[one as usize][at] || !is_among[other as usize] {
                     continue;
                 }
                 let set = self.grown(&[one, other], &all);
                 for &item in &set {
-                    let conflicts = instance.items[item as usize].conflicts.iter();
+                    let conflicts = items[item as usize].conflicts.iter();
                     for (partner, covered) in conflicts.zip(&mut covered[item as usize]) {
                         *covered |= set.contains(partner);
                     }
@@ -145,8 +144,8 @@ impl Graph {
 }
 
 /// Whether two items may share no byte in any plan that puts them into one pool.
-fn apart(instance: &Instance, one: u32, other: u32) -> bool {
-    let (item, partner) = (&instance.items[one as usize], &instance.items[other as usize]);
+fn apart(items: &[Item], one: u32, other: u32) -> bool {
+    let (item, partner) = (&items[one as usize], &items[other as usize]);
     let may_share = item.shares.iter().any(|share| share.0 == other);
     !may_share && (item.conflicts_with(other) || item.meets_in_time(partner) && use_all_together(item, partner))
 }
@@ -173,7 +172,7 @@ fn first(set: &[u64]) -> Option<u32> {
     Some(at as u32 * 64 + word.trailing_zeros())
 }
 
-struct Search<'a> {
+struct CliqueSearch<'a> {
     graph: &'a Graph,
     /// By vertex.
     weights: Vec<u64>,
@@ -184,7 +183,7 @@ struct Search<'a> {
     work: u64,
 }
 
-impl Search<'_> {
+impl CliqueSearch<'_> {
     /// Sets that take the heaviest of `all` that is left, from one vertex after the other.
     fn grow_greedily(&mut self, all: &[u64], before: u64) {
         let mut seeds = all.to_vec();
@@ -252,6 +251,7 @@ impl Search<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::instance::Instance;
     use super::super::model::{Buffer, Lifetime, Pool, Problem};
     use super::*;
     use proptest::prelude::*;
@@ -282,15 +282,15 @@ mod tests {
             pairs.iter().for_each(|&(one, other)| buffers[one].conflicts.push(other as u32));
             let problem = Problem { buffers, pools: vec![Pool::unbounded()] };
             let instance = Instance::new(&problem).unwrap();
-            let Some(graph) = Graph::new(&instance) else { return Ok(()) };
+            let Some(graph) = Graph::new(&instance.items) else { return Ok(()) };
             let weight = |item: u32| instance.items[item as usize].size_bytes;
             let set = graph.heaviest(weight, None);
             prop_assert_eq!(set.iter().map(|&item| weight(item)).sum::<u64>(), heaviest_of_all(&sizes, &pairs));
             for (at, &one) in set.iter().enumerate() {
-                prop_assert!(set[..at].iter().all(|&other| apart(&instance, one, other)));
+                prop_assert!(set[..at].iter().all(|&other| apart(&instance.items, one, other)));
             }
             let all: Vec<u32> = (0..count as u32).collect();
-            let sets = graph.cover(&instance, &all, usize::MAX).unwrap();
+            let sets = graph.cover(&instance.items, &all, usize::MAX).unwrap();
             for &one in &all {
                 for other in &instance.items[one as usize].conflicts {
                     prop_assert!(sets.iter().any(|set| set.contains(&one) && set.contains(other)));

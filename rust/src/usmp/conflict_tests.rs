@@ -165,7 +165,7 @@ prop_compose! {
         shares in prop::collection::vec((0u32..24, -70i64..70, 0i64..90), 0..3),
     ) -> Buffer {
         let gaps = gaps.into_iter().map(|(lower, steps, window)| Gap { lower, upper: lower + steps, window }).collect();
-        let shares = shares.into_iter().map(|(with, low, span)| Share { with, low, high: low + span });
+        let shares = shares.into_iter().map(|(with, low, span)| AllowedOverlap { with, low, high: low + span });
         Buffer {
             pools: pools.into(),
             pinned_offset: pin,

@@ -5,14 +5,14 @@
 //! plans of equal peak apart. Moves that make the plan worse are accepted by annealing; the best plan ever seen is what
 //! comes back. Several starts share the iterations: the opening's plans, then the best order again.
 
+use super::arrangement::Arrangement;
 use super::instance::Instance;
-use super::layout::Layout;
 use super::model::{StopReason, UsmpError};
 use super::parallel::until;
 use super::placer::Placer;
 use super::random::Random;
+use super::solver::{Outcome, Solver, Task};
 use super::wheel::walk;
-use super::{Outcome, Solver, Task};
 use crate::util::interrupt;
 
 /// Moves of one start at least, so that annealing has time to cool.
@@ -48,8 +48,8 @@ impl Solver for HillClimb {
             if let Some(mut placer) = Placer::new(instance) {
                 let turns = left.min(WALK / placer.effort());
                 let (best, done) = walk(&mut placer, &opening.starts, turns, task.params.seed);
-                let layout = Layout::from_slots(instance, &best.slots)?;
-                return Ok(Outcome::of(layout, StopReason::IterationLimit, opening.turns + done));
+                let arrangement = Arrangement::from_slots(instance, &best.slots)?;
+                return Ok(Outcome::of(arrangement, StopReason::IterationLimit, opening.turns + done));
             }
         }
         // What is left of a short search is not worth a start, unless nothing else was tried.
@@ -63,7 +63,7 @@ impl Solver for HillClimb {
             let run = |round: u64, _: &dyn Fn() -> bool| {
                 let mut best = best.clone();
                 let start = match opening.starts.get(round as usize) {
-                    Some(start) => (Layout::from_slots(instance, &start.slots)?, start.order.clone()),
+                    Some(start) => (Arrangement::from_slots(instance, &start.slots)?, start.order.clone()),
                     None => best.clone(),
                 };
                 let share = moves * (round + 1) / rounds - moves * round / rounds;
@@ -92,7 +92,7 @@ impl Solver for HillClimb {
 }
 
 /// A plan and the order in which first fit makes it.
-type Start = (Layout, Vec<u32>);
+type Start = (Arrangement, Vec<u32>);
 
 /// A change of the order, between two positions.
 #[derive(Clone, Copy)]
@@ -112,8 +112,8 @@ struct Energy {
 }
 
 impl Energy {
-    fn of(layout: &Layout) -> Self {
-        Self { overflow: layout.cost().overflow, spill: layout.cost().spill, excess: layout.excess() }
+    fn of(arrangement: &Arrangement) -> Self {
+        Self { overflow: arrangement.cost().overflow, spill: arrangement.cost().spill, excess: arrangement.excess() }
     }
 }
 
@@ -123,8 +123,8 @@ struct Climb<'a> {
     order: Vec<u32>,
     /// One more than the position in `order`, by item; 0 for pinned items, which are always there.
     rank: Vec<u32>,
-    current: Layout,
-    trial: Layout,
+    current: Arrangement,
+    trial: Arrangement,
     found: Vec<u32>,
     targets: Vec<u64>,
     /// Bytes of tolerance at the start.
@@ -140,8 +140,8 @@ impl<'a> Climb<'a> {
             random: Random::new(seed),
             order: Vec::new(),
             rank: vec![0; items.len()],
-            current: Layout::default(),
-            trial: Layout::default(),
+            current: Arrangement::default(),
+            trial: Arrangement::default(),
             found: Vec::new(),
             targets: Vec::new(),
             heat: bytes / (items.len() as u64).max(1) / HEAT,
@@ -149,7 +149,7 @@ impl<'a> Climb<'a> {
     }
 
     /// Tries `moves` moves from `start` and keeps the best plan seen in `best`. Returns how many were tried.
-    fn run(&mut self, start: (Layout, Vec<u32>), moves: u64, best: &mut (Layout, Vec<u32>)) -> u64 {
+    fn run(&mut self, start: (Arrangement, Vec<u32>), moves: u64, best: &mut (Arrangement, Vec<u32>)) -> u64 {
         self.trial = start.0.clone();
         self.current = start.0;
         self.order = start.1;
@@ -183,7 +183,7 @@ impl<'a> Climb<'a> {
     }
 
     /// Aims below the best plan's peaks, between them and what is possible.
-    fn aim_below(&mut self, best: &Layout) {
+    fn aim_below(&mut self, best: &Arrangement) {
         self.targets.clear();
         for (pool, spec) in self.instance.pools.iter().enumerate() {
             let (peak, goal) = (best.cost().peaks[pool], self.instance.goal(pool));

@@ -1,4 +1,4 @@
-//! A validated problem in the form that solvers work on: canonical order, sections, effective alignments, goals.
+//! A validated problem in the form that solvers work on: items in canonical order, and what is known of them at once.
 //!
 //! Canonical order makes every answer independent of the order in which buffers were given, up to swaps of equals.
 
@@ -6,78 +6,13 @@ use std::sync::OnceLock;
 
 use smallvec::SmallVec;
 
-use super::bound::{self, gcd, Counted};
+use super::arithmetic::{aligned, gcd};
+use super::bound::{least_peaks, Counted};
 use super::canonical;
 use super::clique::Graph;
-use super::layout::aligned;
-use super::model::{Pool, Problem, Section, Slot, UsmpError};
+use super::item::{count_conflicts, Item, PlanCost, PoolChoice};
+use super::model::{Pool, Problem, Slot, UsmpError};
 use super::pairs::Pairs;
-
-/// A pool that may hold an item, and the alignment of the item's address there, in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Candidate {
-    pub pool: u32,
-    pub alignment: u64,
-}
-
-/// A buffer, as solvers see it.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Item {
-    pub size_bytes: u64,
-    /// Those of the lifetime, in order of time.
-    pub sections: SmallVec<[Section; 1]>,
-    pub candidates: SmallVec<[Candidate; 1]>,
-    pub pinned: Option<u64>,
-    /// Items that it may overlap, with the least and the largest difference of its offset less theirs.
-    pub shares: SmallVec<[(u32, i64, i64); 0]>,
-    /// Items that it must not overlap whatever the steps, ascending; both are in use at some step.
-    pub conflicts: SmallVec<[u32; 0]>,
-    /// Id in the problem. Last, so that only equals are told apart by it.
-    pub buffer: u32,
-}
-
-impl Item {
-    /// First step in use and one past the last, or an empty range.
-    pub fn span(&self) -> (i64, i64) {
-        match (self.sections.first(), self.sections.last()) {
-            (Some(first), Some(last)) => (first.lower, last.upper),
-            _ => (0, 0),
-        }
-    }
-
-    /// Whether a step lies between the first and the last of both.
-    pub fn meets_in_time(&self, other: &Item) -> bool {
-        let (one, other) = (self.span(), other.span());
-        one.0 < other.1 && other.0 < one.1
-    }
-
-    /// Whether it conflicts explicitly with the item of index `other`.
-    pub fn conflicts_with(&self, other: u32) -> bool {
-        self.conflicts.binary_search(&other).is_ok()
-    }
-
-    /// Whether it uses all its bytes whenever it uses some.
-    pub fn is_solid(&self) -> bool {
-        self.sections.iter().all(|section| section.low == 0 && section.high == self.size_bytes)
-    }
-
-    /// Steps in use or in a gap.
-    pub fn steps(&self) -> u64 {
-        let (lower, upper) = self.span();
-        upper.abs_diff(lower)
-    }
-}
-
-/// How good a plan is, the smaller the better: first it must fit, then grant preferences, then be small.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Cost {
-    /// Bytes by which pools exceed their limits, summed.
-    pub overflow: u64,
-    /// Bytes of each buffer times the number of better candidates that it did not get, summed.
-    pub spill: u64,
-    /// Peaks in bytes, by pool id.
-    pub peaks: SmallVec<[u64; 2]>,
-}
 
 pub(crate) struct Instance<'a> {
     pub pools: &'a [Pool],
@@ -88,7 +23,7 @@ pub(crate) struct Instance<'a> {
     /// Explicit conflicts, each counted once.
     conflicts: usize,
     pairs: OnceLock<Option<Pairs>>,
-    graph: OnceLock<Option<Graph>>,
+    graph: Option<Graph>,
 }
 
 impl<'a> Instance<'a> {
@@ -101,7 +36,7 @@ impl<'a> Instance<'a> {
                 let of_pool = problem.pools[pool as usize].alignment;
                 // Both divide the product, which validation has bounded.
                 let alignment = of_pool / gcd(of_pool, buffer.alignment) * buffer.alignment;
-                Candidate { pool, alignment }
+                PoolChoice { pool, alignment }
             });
             items.push(Item {
                 size_bytes: buffer.size_bytes,
@@ -118,11 +53,10 @@ impl<'a> Instance<'a> {
             canonical::sort(problem, &mut items);
             relate(problem, &mut items);
         }
-        let conflicts = items.iter().map(|item| item.conflicts.len()).sum::<usize>() / 2;
-        let (pools, goals) = (&problem.pools, Vec::new());
-        let mut instance = Self { pools, items, goals, conflicts, pairs: OnceLock::new(), graph: OnceLock::new() };
-        instance.goals = bound::least_peaks(&instance, Counted::Preferred);
-        Ok(instance)
+        let graph = Graph::new(&items);
+        let goals = least_peaks(&problem.pools, &items, graph.as_ref(), Counted::Preferred);
+        let conflicts = count_conflicts(&items);
+        Ok(Self { pools: &problem.pools, items, goals, conflicts, pairs: OnceLock::new(), graph })
     }
 
     /// How many pairs of items conflict explicitly.
@@ -138,7 +72,7 @@ impl<'a> Instance<'a> {
     /// Every item in its preferred pool, pinned ones where they must lie, the others at the least offset there.
     pub fn preferred(&self) -> Vec<Slot> {
         let slot = |item: &Item| {
-            let Candidate { pool, alignment } = item.candidates[0];
+            let PoolChoice { pool, alignment } = item.candidates[0];
             let least = aligned(0, alignment, self.pools[pool as usize].base_address);
             Slot { pool, offset: item.pinned.unwrap_or(least) }
         };
@@ -146,7 +80,7 @@ impl<'a> Instance<'a> {
     }
 
     /// Whether no plan can cost less than `cost`, given what a search has proved beside the bounds, in bytes by pool.
-    pub fn proves_optimal(&self, cost: &Cost, proved: &[u64]) -> bool {
+    pub fn proves_optimal(&self, cost: &PlanCost, proved: &[u64]) -> bool {
         let known = |pool: usize| self.goals[pool].max(proved.get(pool).copied().unwrap_or(0));
         cost.overflow == 0 && cost.spill == 0 && cost.peaks.iter().enumerate().all(|(pool, &peak)| peak <= known(pool))
     }
@@ -158,12 +92,12 @@ impl<'a> Instance<'a> {
 
     /// What any two items forbid each other, where there is room to store that.
     pub fn pairs(&self) -> Option<&Pairs> {
-        self.pairs.get_or_init(|| Pairs::new(self)).as_ref()
+        self.pairs.get_or_init(|| Pairs::new(&self.items)).as_ref()
     }
 
     /// Who keeps apart from whom, where some conflict explicitly.
     pub fn graph(&self) -> Option<&Graph> {
-        self.graph.get_or_init(|| Graph::new(self)).as_ref()
+        self.graph.as_ref()
     }
 
     /// The peak of `pool` that proves it as small as it can be, in bytes.
@@ -172,14 +106,19 @@ impl<'a> Instance<'a> {
     }
 
     /// What no plan as good as `cost` beats, in bytes, by pool id; `proved` is what a search has proved.
-    pub fn lower_bounds(&self, cost: &Cost, proved: &[u64]) -> Vec<u64> {
+    pub fn lower_bounds(&self, cost: &PlanCost, proved: &[u64]) -> Vec<u64> {
         let granted = cost.overflow == 0 && cost.spill == 0;
         if granted || self.items.iter().all(|item| item.candidates.len() == 1) {
             let known = |pool: usize| self.goals[pool].max(proved.get(pool).copied().unwrap_or(0));
             (0..self.pools.len()).map(known).collect()
         } else {
-            bound::least_peaks(self, Counted::Forced)
+            self.forced_peaks()
         }
+    }
+
+    /// What no plan's peaks are below, whatever it grants, in bytes, by pool id.
+    pub fn forced_peaks(&self) -> Vec<u64> {
+        least_peaks(self.pools, &self.items, self.graph(), Counted::Forced)
     }
 }
 

@@ -1,27 +1,35 @@
 //! Unified static memory planning: buffers with lifetimes to pools and offsets. Knows nothing of networks.
 //!
-//! `model` says what is planned, `check` whether an answer is right, [`plan`] finds one. Behind it: `instance` is the
-//! problem in canonical order, `canonical` that order, `bound` what no plan can beat, `clique` sets of items that all keep
-//! apart, `overflow` who is in the way, `pairs` what any two items forbid each other, `timeline` what they meet, `layout` first fit, `placer` first fit in one order after the other, `opening` the
-//! plans that every search starts from, `parallel` the threads, and each solver has its file; `exact` a folder.
+//! The facade: [`plan`] runs the solvers of an algorithm until one has proved its answer. From the ground up: `model` says
+//! what is planned, `check` whether an answer is right. `arithmetic` serves all. `item` is a buffer as searches see it,
+//! `canonical` the order of items, `clique` sets of items that all keep apart, `bound` what no plan can beat, `pairs` what
+//! any two items forbid each other; `instance` puts these together. `overflow` says who is in the way. `fit` is how an item
+//! rises, `timeline` what it meets, `arrangement` first fit, `placer` first fit in one order after the other, `orders` the
+//! greedy ones, `wheel` those that follow from where items ended. `opening` holds the plans that every search starts from,
+//! `solver` says what a solver is, and each has its file, `exact` a folder. `parallel` is the threads, `random` the seeds.
 
 pub mod check;
 pub mod model;
 
+mod arithmetic;
+mod arrangement;
 mod bound;
 mod canonical;
 mod clique;
 mod exact;
+mod fit;
 mod greedy;
 mod hill_climb;
 mod instance;
-mod layout;
+mod item;
 mod opening;
+mod orders;
 mod overflow;
 mod pairs;
 mod parallel;
 mod placer;
 mod random;
+mod solver;
 mod timeline;
 mod wheel;
 
@@ -34,59 +42,21 @@ mod sameness_tests;
 #[cfg(test)]
 mod tests;
 
-use exact::Exact;
-use greedy::{Greedy, Order};
-use hill_climb::HillClimb;
-use instance::Instance;
-use layout::Layout;
-pub use model::{
-    Algorithm, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Section, Share, Slot, Solution, StopReason,
-    UsmpError,
-};
-use opening::Opening;
-use smallvec::SmallVec;
 use std::cell::OnceCell;
 
-/// What a solver hands back: its best plan, which may overflow, and why it stopped.
-struct Outcome {
-    layout: Layout,
-    stop_reason: StopReason,
-    iterations: u64,
-    /// Plans that grant all preferences peak no lower, in bytes, by pool id; empty when nothing was searched.
-    proved: SmallVec<[u64; 2]>,
-    /// Whether every plan that could be better was looked at.
-    exhausted: bool,
-}
+use smallvec::SmallVec;
 
-impl Outcome {
-    /// A plan about which nothing is proved.
-    fn of(layout: Layout, stop_reason: StopReason, iterations: u64) -> Self {
-        Self { layout, stop_reason, iterations, proved: SmallVec::new(), exhausted: false }
-    }
-}
-
-/// A problem, how to search it, and the plans that every search of it starts from.
-struct Task<'a> {
-    instance: &'a Instance<'a>,
-    params: &'a Params,
-    opening: OnceCell<Opening>,
-}
-
-impl Task<'_> {
-    fn opening(&self) -> Result<&Opening, UsmpError> {
-        if let Some(opening) = self.opening.get() {
-            return Ok(opening);
-        }
-        let opening = Opening::new(self.instance, self.params)?;
-        Ok(self.opening.get_or_init(|| opening))
-    }
-}
-
-/// A way to plan. Must be a pure function of its arguments.
-trait Solver {
-    /// The best plan found, whether it fits or not.
-    fn solve(&self, task: &Task) -> Result<Outcome, UsmpError>;
-}
+use arrangement::Arrangement;
+use exact::Exact;
+use greedy::Greedy;
+use hill_climb::HillClimb;
+use instance::Instance;
+pub use model::{
+    Algorithm, AllowedOverlap, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Section, Slot, Solution,
+    StopReason, UsmpError,
+};
+use orders::GreedyOrder;
+use solver::{Outcome, Solver, Task};
 
 /// `Best` looks at a problem with this part of its effort first: most small ones need no more.
 const FIRST_LOOK: u32 = 8;
@@ -98,8 +68,8 @@ const MANY_CONFLICTS: usize = 5_000;
 /// Those that search start from an opening that holds every greedy plan, so none of these is better either.
 fn solvers(algorithm: Algorithm) -> &'static [&'static dyn Solver] {
     match algorithm {
-        Algorithm::GreedyBySize => &[&Greedy(Order::Size)],
-        Algorithm::GreedyByConflicts => &[&Greedy(Order::Conflicts)],
+        Algorithm::GreedyBySize => &[&Greedy(GreedyOrder::Size)],
+        Algorithm::GreedyByConflicts => &[&Greedy(GreedyOrder::Conflicts)],
         Algorithm::HillClimb => &[&HillClimb],
         Algorithm::Exact => &[&Exact],
         Algorithm::Best => &[&Exact, &HillClimb],
@@ -117,10 +87,10 @@ fn solvers(algorithm: Algorithm) -> &'static [&'static dyn Solver] {
 /// [`UsmpError::PoolOverflow`] when no plan that fits was found, any other variant when the problem makes no sense.
 pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     let instance = Instance::new(problem)?;
-    let mut found = Found { best: None, proved: SmallVec::new(), exhausted: false, iterations: 0 };
+    let mut found = BestSoFar { best: None, proved: SmallVec::new(), exhausted: false, iterations: 0 };
     let task = Task { instance: &instance, params, opening: OnceCell::new() };
     // Pins that overlap are found here, whatever comes next.
-    Layout::new(&instance)?;
+    Arrangement::new(&instance)?;
     let mut last_was_better = false;
     if params.algorithm == Algorithm::Best {
         let few = Params { iterations: params.iterations / FIRST_LOOK, ..*params };
@@ -139,16 +109,19 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     let few = instance.items.len() <= MANY_ITEMS && instance.conflicts() <= MANY_CONFLICTS;
     if params.algorithm == Algorithm::Best && last_was_better && few && !found.is_optimal(&instance) {
         // What the hill climb found is a better place to come down from.
-        if let Some((layout, _)) = found.best.clone() {
-            found.add(exact::improve(&instance, params, layout));
+        if let Some((arrangement, _)) = found.best.clone() {
+            found.add(exact::improve(&instance, params, arrangement));
         }
     }
     let optimal = found.is_optimal(&instance);
     // Every algorithm names at least one solver.
-    let Some((layout, stop_reason)) = found.best else { unreachable!("an algorithm without a solver") };
-    let lower_bounds =
-        if optimal { layout.cost().peaks.to_vec() } else { instance.lower_bounds(layout.cost(), &found.proved) };
-    let placement = layout.placement(&instance);
+    let Some((arrangement, stop_reason)) = found.best else { unreachable!("an algorithm without a solver") };
+    let lower_bounds = if optimal {
+        arrangement.cost().peaks.to_vec()
+    } else {
+        instance.lower_bounds(arrangement.cost(), &found.proved)
+    };
+    let placement = arrangement.placement(&instance);
     refuse_overflow(&instance, problem, &placement, &lower_bounds)?;
     let stop_reason = if optimal { StopReason::Complete } else { stop_reason };
     let iterations = found.iterations;
@@ -156,34 +129,35 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
 }
 
 /// What the solvers have found and proved so far.
-struct Found {
-    best: Option<(Layout, StopReason)>,
+struct BestSoFar {
+    best: Option<(Arrangement, StopReason)>,
     proved: SmallVec<[u64; 2]>,
     exhausted: bool,
     iterations: u64,
 }
 
-impl Found {
+impl BestSoFar {
     /// Adds what a solver found. `true` when that is better than all before.
     fn add(&mut self, outcome: Outcome) -> bool {
-        let Outcome { layout, stop_reason, iterations, proved, exhausted } = outcome;
+        let Outcome { arrangement, stop_reason, iterations, proved, exhausted } = outcome;
         self.iterations += iterations;
         self.exhausted |= exhausted;
         self.proved.resize(self.proved.len().max(proved.len()), 0);
         for (known, new) in self.proved.iter_mut().zip(proved) {
             *known = (*known).max(new);
         }
-        let (layout, better) = match self.best.take() {
-            Some((best, _)) if best.cost() <= layout.cost() => (best, false),
-            _ => (layout, true),
+        let (arrangement, better) = match self.best.take() {
+            Some((best, _)) if best.cost() <= arrangement.cost() => (best, false),
+            _ => (arrangement, true),
         };
-        self.best = Some((layout, stop_reason));
+        self.best = Some((arrangement, stop_reason));
         better
     }
 
     fn is_optimal(&self, instance: &Instance) -> bool {
-        self.best.as_ref().is_some_and(|(layout, _)| {
-            layout.cost().overflow == 0 && (self.exhausted || instance.proves_optimal(layout.cost(), &self.proved))
+        self.best.as_ref().is_some_and(|(arrangement, _)| {
+            arrangement.cost().overflow == 0
+                && (self.exhausted || instance.proves_optimal(arrangement.cost(), &self.proved))
         })
     }
 }
@@ -193,7 +167,7 @@ impl Found {
 /// # Errors
 /// As [`plan`], when the problem makes no sense.
 pub fn lower_bounds(problem: &Problem) -> Result<Vec<u64>, UsmpError> {
-    Ok(bound::least_peaks(&Instance::new(problem)?, bound::Counted::Forced))
+    Ok(Instance::new(problem)?.forced_peaks())
 }
 
 fn refuse_overflow(

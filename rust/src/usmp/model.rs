@@ -112,7 +112,7 @@ impl Lifetime {
 /// A buffer may overlap another, even while both are in use, when its offset less the other's lies in `[low, high]` and
 /// both lie in the same pool. `(0, 0)` is the same address, a wide range is any overlap at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Share {
+pub struct AllowedOverlap {
     /// The other buffer, by id. Either of the two may say so; saying it twice permits either range.
     pub with: u32,
     /// Least difference of offsets, in bytes.
@@ -138,7 +138,7 @@ pub struct Buffer {
     /// never in use conflicts with none.
     pub conflicts: Vec<u32>,
     /// Buffers that it may overlap.
-    pub shares: Vec<Share>,
+    pub shares: Vec<AllowedOverlap>,
 }
 
 impl Buffer {

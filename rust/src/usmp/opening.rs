@@ -2,11 +2,11 @@
 //!
 //! Made once for each problem, so that no search can be worse than a simpler algorithm and none repeats its work.
 
-use super::greedy::{first_fit, Order};
+use super::arrangement::Arrangement;
 use super::instance::Instance;
-use super::layout::Layout;
 use super::model::{Params, UsmpError};
-use super::placer::{Found, Placer};
+use super::orders::{first_fit, GreedyOrder};
+use super::placer::{OrderedPlan, Placer};
 use super::wheel::walk;
 
 /// Most passes of the squeaky wheel.
@@ -16,7 +16,7 @@ const WORK: u64 = 1 << 18;
 
 pub(crate) struct Opening {
     /// Plans and the orders that make them, the best first.
-    pub starts: Vec<Found>,
+    pub starts: Vec<OrderedPlan>,
     /// Passes of the squeaky wheel that were made.
     pub turns: u64,
     /// Whether the first plan is the wheel's.
@@ -26,9 +26,9 @@ pub(crate) struct Opening {
 impl Opening {
     /// First fit, up to the first plan that is as good as can be; then the wheel.
     pub fn new(instance: &Instance, params: &Params) -> Result<Self, UsmpError> {
-        let mut starts: Vec<Found> = Vec::with_capacity(Order::ALL.len() + 1);
+        let mut starts: Vec<OrderedPlan> = Vec::with_capacity(GreedyOrder::ALL.len() + 1);
         let mut placer = Placer::new(instance);
-        for kind in Order::ALL {
+        for kind in GreedyOrder::ALL {
             starts.push(first_fit(instance, placer.as_mut(), kind.sort(instance))?);
             if starts.last().is_some_and(|start| instance.proves_optimal(&start.cost, &[])) {
                 starts.rotate_right(1);
@@ -62,7 +62,7 @@ impl Opening {
     }
 
     /// The best plan.
-    pub fn best(&self, instance: &Instance) -> Result<Layout, UsmpError> {
-        Layout::from_slots(instance, &self.starts[0].slots)
+    pub fn best(&self, instance: &Instance) -> Result<Arrangement, UsmpError> {
+        Arrangement::from_slots(instance, &self.starts[0].slots)
     }
 }

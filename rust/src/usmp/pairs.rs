@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::instance::{Instance, Item};
+use super::item::{count_conflicts, Item};
 use super::model::Section;
 use crate::util::interrupt;
 
@@ -25,7 +25,7 @@ pub(crate) struct Ban {
 }
 
 /// Ranges `[low, high)`.
-type Ranges = SmallVec<[(i64, i64); 4]>;
+type BannedRanges = SmallVec<[(i64, i64); 4]>;
 
 /// The bans of each item, by item index; each is listed with both of its items.
 pub(crate) struct Pairs {
@@ -35,9 +35,8 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// All bans of `instance`, or `None` where there are too many to store.
-    pub fn new(instance: &Instance) -> Option<Self> {
-        let items = &instance.items;
+    /// All bans of `items`, or `None` where there are too many to store.
+    pub fn new(items: &[Item]) -> Option<Self> {
         if items.len() > MOST_ITEMS {
             return None;
         }
@@ -59,7 +58,7 @@ impl Pairs {
             2 * ranges.len()
         };
         let mut count = 0;
-        let explicit = 2 * instance.conflicts();
+        let explicit = 2 * count_conflicts(items);
         for (lower, upper, one) in by_start {
             interrupt::ask();
             live.retain(|&(end, _)| end > lower);
@@ -99,9 +98,9 @@ impl Pairs {
 }
 
 /// Differences of `one`'s offset less that of `other`, whose index is `index`, at which the two overlap without leave.
-fn forbidden(one: &Item, other: &Item, index: u32) -> Ranges {
+fn forbidden(one: &Item, other: &Item, index: u32) -> BannedRanges {
     let (mut ours, mut theirs) = (one.sections.iter().peekable(), other.sections.iter().peekable());
-    let mut ranges = Ranges::new();
+    let mut ranges = BannedRanges::new();
     if one.conflicts_with(index) {
         // Sizes stay below 2^60.
         ranges.push((1 - one.size_bytes as i64, other.size_bytes as i64));
@@ -130,7 +129,7 @@ fn overlapping(our: &Section, their: &Section) -> (i64, i64) {
 }
 
 /// Adds a range to the one before it where they touch: windows that move leave few others.
-fn add(ranges: &mut Ranges, (low, high): (i64, i64)) {
+fn add(ranges: &mut BannedRanges, (low, high): (i64, i64)) {
     match ranges.last_mut() {
         Some(last) if low <= last.1 && last.0 <= high => *last = (last.0.min(low), last.1.max(high)),
         _ => ranges.push((low, high)),
@@ -138,10 +137,10 @@ fn add(ranges: &mut Ranges, (low, high): (i64, i64)) {
 }
 
 /// Sorts ranges and makes one of those that touch.
-fn unite(ranges: &mut Ranges) {
+fn unite(ranges: &mut BannedRanges) {
     if ranges.len() > 1 {
         ranges.sort_unstable();
-        let mut united = Ranges::new();
+        let mut united = BannedRanges::new();
         ranges.drain(..).for_each(|range| add(&mut united, range));
         *ranges = united;
     }

@@ -3,8 +3,9 @@
 //! On [`Pairs`] placing everything takes microseconds, on [`Timeline`]s tens of thousands of items take a few milliseconds.
 //! Owns where items lie for one order after the other; which orders are worth a try is for others to decide.
 
-use super::instance::{Cost, Instance};
-use super::layout::{aligned, overflow, spill};
+use super::fit::Fit;
+use super::instance::Instance;
+use super::item::{overflow, PlanCost};
 use super::model::Slot;
 use super::pairs::Pairs;
 use super::timeline::{meetings, Timeline};
@@ -15,14 +16,14 @@ const DENSE: u64 = 16;
 
 /// A plan and the order in which first fit makes it.
 #[derive(Clone)]
-pub(crate) struct Found {
+pub(crate) struct OrderedPlan {
     pub slots: Vec<Slot>,
     pub order: Vec<u32>,
-    pub cost: Cost,
+    pub cost: PlanCost,
 }
 
 /// Where a placer learns what an item may meet.
-enum Known<'a> {
+enum Neighbours<'a> {
     Pairs(&'a Pairs),
     /// By pool.
     Timelines(Vec<Timeline>),
@@ -44,14 +45,14 @@ pub(super) struct Lying {
 /// See the module.
 pub(crate) struct Placer<'a> {
     instance: &'a Instance<'a>,
-    known: Known<'a>,
+    known: Neighbours<'a>,
     /// About how much it looks at to place all items.
     effort: u64,
     lying: Vec<Lying>,
     /// Items that may not lie where first fit would put them now.
     stale: Vec<bool>,
     pinned: Vec<u32>,
-    cost: Cost,
+    cost: PlanCost,
     banned: Vec<(i64, i64)>,
     before: Vec<u32>,
 }
@@ -60,7 +61,7 @@ impl<'a> Placer<'a> {
     /// `None` where too much meets, or may share, for this to be worth it.
     pub fn new(instance: &'a Instance<'a>) -> Option<Self> {
         let (known, effort) = match instance.pairs() {
-            Some(pairs) => (Known::Pairs(pairs), pairs.count()),
+            Some(pairs) => (Neighbours::Pairs(pairs), pairs.count()),
             None => {
                 let sections: u64 = instance.items.iter().map(|item| item.sections.len() as u64).sum();
                 let effort = meetings(instance) + 2 * instance.conflicts() as u64;
@@ -68,7 +69,7 @@ impl<'a> Placer<'a> {
                     return None;
                 }
                 let timelines = instance.pools.iter().map(|_| Timeline::new(instance)).collect();
-                (Known::Timelines(timelines), effort)
+                (Neighbours::Timelines(timelines), effort)
             }
         };
         let count = instance.items.len();
@@ -79,7 +80,7 @@ impl<'a> Placer<'a> {
             lying: vec![Lying::default(); count],
             stale: vec![false; count],
             pinned: (0..count as u32).filter(|&item| instance.items[item as usize].pinned.is_some()).collect(),
-            cost: Cost::default(),
+            cost: PlanCost::default(),
             banned: Vec::new(),
             before: Vec::new(),
         })
@@ -95,7 +96,7 @@ impl<'a> Placer<'a> {
     }
 
     /// What was placed last costs so much.
-    pub fn cost(&self) -> &Cost {
+    pub fn cost(&self) -> &PlanCost {
         &self.cost
     }
 
@@ -104,14 +105,14 @@ impl<'a> Placer<'a> {
     }
 
     /// What was placed last, which was in `order`.
-    pub fn found(&self, order: &[u32]) -> Found {
+    pub fn found(&self, order: &[u32]) -> OrderedPlan {
         let slots = self.lying.iter().map(|there| Slot { pool: there.pool, offset: there.offset });
-        Found { slots: slots.collect(), order: order.to_vec(), cost: self.cost.clone() }
+        OrderedPlan { slots: slots.collect(), order: order.to_vec(), cost: self.cost.clone() }
     }
 
     /// First fit in `order`; pinned items lie where they must.
     pub fn place_all(&mut self, order: &[u32]) {
-        if let Known::Timelines(timelines) = &mut self.known {
+        if let Neighbours::Timelines(timelines) = &mut self.known {
             timelines.iter_mut().for_each(Timeline::clear);
         }
         self.number(order);
@@ -130,7 +131,7 @@ impl<'a> Placer<'a> {
     /// Where an item comes to lie depends only on which of those that it may meet come before it, and on where these lie.
     /// Only where one of the two has changed is it placed anew.
     pub fn place_moved(&mut self, order: &[u32], moved: &[u32]) {
-        let Known::Pairs(pairs) = self.known else { return self.place_all(order) };
+        let Neighbours::Pairs(pairs) = self.known else { return self.place_all(order) };
         self.before.clear();
         self.before.extend(self.lying.iter().map(|there| there.rank));
         self.number(order);
@@ -182,10 +183,10 @@ impl<'a> Placer<'a> {
             let peak = &mut self.cost.peaks[there.pool as usize];
             *peak = (*peak).max(there.end);
         }
-        self.cost.overflow = overflow(self.instance, &self.cost.peaks);
+        self.cost.overflow = overflow(self.instance.pools, &self.cost.peaks);
     }
 
-    /// As [`super::layout::Layout::place`].
+    /// As [`super::arrangement::Arrangement::place`].
     fn place(&mut self, index: u32) {
         interrupt::ask();
         let item = &self.instance.items[index as usize];
@@ -197,8 +198,8 @@ impl<'a> Placer<'a> {
             let pool = &self.instance.pools[candidate.pool as usize];
             let fit = Fit::new(candidate.alignment, pool.base_address);
             let offset = match self.known {
-                Known::Pairs(_) => self.lowest_of_pairs(index, candidate.pool, fit),
-                Known::Timelines(_) => self.lowest_of_timelines(index, candidate.pool, fit),
+                Neighbours::Pairs(_) => self.lowest_of_pairs(index, candidate.pool, fit),
+                Neighbours::Timelines(_) => self.lowest_of_timelines(index, candidate.pool, fit),
             };
             let end = if item.sections.is_empty() { 0 } else { offset + item.size_bytes };
             let excess = pool.limit_bytes.map_or(0, |limit| end.saturating_sub(limit));
@@ -218,14 +219,14 @@ impl<'a> Placer<'a> {
         let item = &self.instance.items[index as usize];
         let end = if item.sections.is_empty() { 0 } else { offset + item.size_bytes };
         let rank = self.lying[index as usize].rank;
-        self.lying[index as usize] = Lying { offset, end, spill: spill(item, pool), pool, rank };
-        if let Known::Timelines(timelines) = &mut self.known {
+        self.lying[index as usize] = Lying { offset, end, spill: item.spill(pool), pool, rank };
+        if let Neighbours::Timelines(timelines) = &mut self.known {
             item.sections.iter().for_each(|section| timelines[pool as usize].insert(section, offset));
         }
     }
 
     fn lowest_of_pairs(&mut self, index: u32, pool: u32, fit: Fit) -> u64 {
-        let Known::Pairs(pairs) = self.known else { return fit.offset as u64 };
+        let Neighbours::Pairs(pairs) = self.known else { return fit.offset as u64 };
         let lying = &self.lying[..];
         let rank = lying[index as usize].rank;
         let bans = pairs.of(index);
@@ -243,7 +244,7 @@ impl<'a> Placer<'a> {
     }
 
     fn lowest_of_timelines(&mut self, index: u32, pool: u32, fit: Fit) -> u64 {
-        let Known::Timelines(timelines) = &self.known else { return fit.offset as u64 };
+        let Neighbours::Timelines(timelines) = &self.known else { return fit.offset as u64 };
         self.banned.clear();
         let item = &self.instance.items[index as usize];
         for &other in &item.conflicts {
@@ -258,102 +259,5 @@ impl<'a> Placer<'a> {
             });
         }
         fit.rise(&mut self.banned)
-    }
-}
-
-/// Sweeps over what may be in the way before it is sorted.
-const SWEEPS: u32 = 8;
-
-/// The lowest offset that nothing looked at so far forbids.
-pub(super) struct Fit {
-    offset: i64,
-    alignment: u64,
-    base: u64,
-}
-
-impl Fit {
-    fn new(alignment: u64, base: u64) -> Self {
-        Self::from(aligned(0, alignment, base), (alignment, base))
-    }
-
-    /// From `offset` on, which suits the alignment and the base.
-    pub fn from(offset: u64, (alignment, base): (u64, u64)) -> Self {
-        Self { offset: offset as i64, alignment, base }
-    }
-
-    /// Rises until no range `[low, high)` of those `banned` is in the way; their order changes.
-    ///
-    /// What lies below is never looked at again, so that mostly a few sweeps are enough. They are free of branches that
-    /// depend on what is banned, which sorting is not.
-    pub fn rise(mut self, banned: &mut [(i64, i64)]) -> u64 {
-        let mut count = banned.len();
-        for _ in 0..SWEEPS {
-            let before = self.offset;
-            count = self.sweep(&mut banned[..count]);
-            if self.offset == before {
-                return self.offset as u64;
-            }
-        }
-        let banned = &mut banned[..count];
-        banned.sort_unstable_by_key(|&(low, _)| low);
-        for &(low, high) in &*banned {
-            if low > self.offset {
-                break;
-            }
-            self.offset = self.offset.max(aligned(high as u64, self.alignment, self.base) as i64);
-        }
-        self.offset as u64
-    }
-
-    /// Rises above what is in the way; returns how many ranges, now the first ones, may still be.
-    fn sweep(&mut self, banned: &mut [(i64, i64)]) -> usize {
-        let (mut offset, mut kept) = (self.offset, 0);
-        for index in 0..banned.len() {
-            let (low, high) = banned[index];
-            let above = low > offset;
-            offset = if above { offset } else { offset.max(high) };
-            banned[kept] = (low, high);
-            kept += usize::from(above);
-        }
-        if offset > self.offset {
-            self.offset = aligned(offset as u64, self.alignment, self.base) as i64;
-        }
-        kept
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn lowest(banned: &[(i64, i64)], alignment: u64, base: u64) -> u64 {
-        let fits = |&offset: &u64| {
-            (offset + base) % alignment == 0
-                && !banned.iter().any(|&(low, high)| low <= offset as i64 && (offset as i64) < high)
-        };
-        (0..).find(fits).expect("ranges end")
-    }
-
-    proptest! {
-        #[test]
-        fn an_item_rises_to_the_lowest_offset_that_is_free(
-            mut banned in prop::collection::vec((-20i64..200, 0i64..30), 0..40),
-            alignment in prop::sample::select(vec![1u64, 3, 4, 16]),
-            base in 0u64..20,
-        ) {
-            banned.iter_mut().for_each(|(low, high)| *high += *low);
-            let expected = lowest(&banned, alignment, base);
-            prop_assert_eq!(Fit::new(alignment, base).rise(&mut banned), expected);
-        }
-    }
-
-    #[test]
-    fn ranges_that_come_in_the_worst_order_are_sorted() {
-        for count in 1..3 * i64::from(SWEEPS) {
-            let mut banned: Vec<(i64, i64)> = (0..count).rev().map(|n| (10 * n, 10 * n + 12)).collect();
-            let expected = lowest(&banned, 4, 0);
-            assert_eq!(Fit::new(4, 0).rise(&mut banned), expected);
-        }
     }
 }

@@ -52,7 +52,7 @@ prop_compose! {
             if one != other && apart {
                 buffers[one as usize].conflicts.push(other);
             } else if one != other {
-                buffers[one as usize].shares.push(Share { with: other, low, high: low + span });
+                buffers[one as usize].shares.push(AllowedOverlap { with: other, low, high: low + span });
             }
         }
         let based = Pool { base_address: base, ..Pool::unbounded() };

@@ -66,7 +66,7 @@ fn equal_buffers_are_told_apart_by_their_partners_partners() {
     let one = |lower, upper| Buffer::new(64, 16, Lifetime::new(lower, upper));
     let mut buffers: Vec<Buffer> = (0..4).map(|_| one(0, 3)).chain((0..4).map(|_| one(2, 5))).collect();
     for (input, output) in [(0, 4), (1, 5)] {
-        buffers[output].shares.push(Share { with: input, low: 0, high: 0 });
+        buffers[output].shares.push(AllowedOverlap { with: input, low: 0, high: 0 });
     }
     buffers[2].conflicts.push(6);
     let problem = Problem { buffers, pools: vec![Pool::unbounded()] };
@@ -145,10 +145,10 @@ proptest! {
         }));
         let problem = Problem { buffers: buffers.collect(), pools: problem.pools };
         let instance = Instance::new(&problem).unwrap();
-        for order in greedy::Order::ALL {
+        for order in orders::GreedyOrder::ALL {
             let mut placer = placer::Placer::new(&instance);
-            let quick = greedy::first_fit(&instance, placer.as_mut(), order.sort(&instance)).unwrap();
-            let plain = Layout::first_fit(&instance, &order.sort(&instance)).unwrap();
+            let quick = orders::first_fit(&instance, placer.as_mut(), order.sort(&instance)).unwrap();
+            let plain = Arrangement::first_fit(&instance, &order.sort(&instance)).unwrap();
             prop_assert_eq!(plain.slots(), &quick.slots[..]);
             prop_assert_eq!(plain.cost(), &quick.cost);
         }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::check::{check, Complaint};
+use super::check::{check, PlacementComplaint};
 use super::*;
 
 fn buffer(lower: i64, upper: i64, size_bytes: u64) -> Buffer {
@@ -57,7 +57,7 @@ prop_compose! {
             if one != other && apart {
                 problem.buffers[one as usize].conflicts.push(other);
             } else if one != other {
-                problem.buffers[one as usize].shares.push(Share { with: other, low, high: low + span });
+                problem.buffers[one as usize].shares.push(AllowedOverlap { with: other, low, high: low + span });
             }
         }
         problem
@@ -218,12 +218,12 @@ fn explicit_conflicts_keep_apart_what_lifetimes_would_not() {
     }
     let slots = vec![Slot::default(); 4];
     let wrong = check(&problem, &Placement { slots, peaks: vec![8] });
-    assert_eq!(wrong, Err(Complaint::Conflict { first: 0, second: 1 }));
+    assert_eq!(wrong, Err(PlacementComplaint::Conflict { first: 0, second: 1 }));
 }
 
 #[test]
 fn shares_let_buffers_overlap_where_they_say() {
-    let share = |with, low, high| vec![Share { with, low, high }];
+    let share = |with, low, high| vec![AllowedOverlap { with, low, high }];
     let mut problem = one_pool(vec![buffer(0, 4, 100), buffer(3, 8, 100), buffer(3, 8, 30)]);
     problem.buffers[1].shares = share(0, 0, 0);
     for algorithm in Algorithm::ALL {
@@ -233,7 +233,7 @@ fn shares_let_buffers_overlap_where_they_say() {
     }
     let slots = [0, 40, 0].map(|offset| Slot { pool: 0, offset }).to_vec();
     let wrong = check(&problem, &Placement { slots, peaks: vec![140] });
-    assert_eq!(wrong, Err(Complaint::Overlap { first: 0, second: 1 }));
+    assert_eq!(wrong, Err(PlacementComplaint::Overlap { first: 0, second: 1 }));
     // An output that may start up to 64 bytes before its input, but no nearer than 16.
     problem.buffers.truncate(2);
     problem.buffers[0].pinned_offset = Some(64);
@@ -331,7 +331,7 @@ fn nonsense_is_refused() {
     assert_eq!(refusal(|p| p.buffers[0].conflicts = vec![0]), UsmpError::UnknownPartner { buffer: 0, other: 0 });
     let reversed = refusal(|p| {
         p.buffers.push(buffer(0, 4, 10));
-        p.buffers[0].shares = vec![Share { with: 1, low: 3, high: 2 }];
+        p.buffers[0].shares = vec![AllowedOverlap { with: 1, low: 3, high: 2 }];
     });
     assert_eq!(reversed, UsmpError::BadShare { buffer: 0, other: 1 });
     let unknown = refusal(|p| p.buffers[0].pools.push(3));
@@ -357,7 +357,7 @@ fn what_branch_and_bound_does_not_take_on_is_said() {
     };
     let many = crowd(33_000);
     let mut sharing = crowd(2_100);
-    sharing.buffers[0].shares.push(Share { with: 1, low: 0, high: 0 });
+    sharing.buffers[0].shares.push(AllowedOverlap { with: 1, low: 0, high: 0 });
     for problem in [many, sharing] {
         let found = plan(&problem, &params(Algorithm::Exact)).unwrap();
         assert_eq!((found.optimal, found.stop_reason), (false, StopReason::TooLarge));
@@ -445,25 +445,25 @@ fn the_checker_names_what_was_corrupted() {
         check(&problem, &wrong).unwrap_err()
     };
     let other = right.slots[0].offset;
-    assert_eq!(complaint(&|_, p| p.slots[1].offset = other), Complaint::Overlap { first: 0, second: 1 });
-    assert_eq!(complaint(&|_, p| p.slots[0].pool = 1), Complaint::Pool { buffer: 0, pool: 1 });
-    let crooked = Complaint::Alignment { buffer: 0, address: 31, alignment: 4 };
+    assert_eq!(complaint(&|_, p| p.slots[1].offset = other), PlacementComplaint::Overlap { first: 0, second: 1 });
+    assert_eq!(complaint(&|_, p| p.slots[0].pool = 1), PlacementComplaint::Pool { buffer: 0, pool: 1 });
+    let crooked = PlacementComplaint::Alignment { buffer: 0, address: 31, alignment: 4 };
     assert_eq!(complaint(&|_, p| p.slots[0].offset = 31), crooked);
-    let beyond = Complaint::Limit { buffer: 2, pool: 1, end: 13, limit_bytes: 12 };
+    let beyond = PlacementComplaint::Limit { buffer: 2, pool: 1, end: 13, limit_bytes: 12 };
     assert_eq!(complaint(&|_, p| p.slots[2] = Slot { pool: 1, offset: 8 }), beyond);
-    assert_eq!(complaint(&|_, p| p.slots.truncate(2)), Complaint::Count { wanted: 3, found: 2 });
-    assert_eq!(complaint(&|_, p| p.peaks.push(0)), Complaint::Count { wanted: 2, found: 3 });
-    assert_eq!(complaint(&|_, p| p.peaks[0] = 17), Complaint::Peak { pool: 0, claimed: 17, actual: 18 });
-    assert_eq!(complaint(&|_, p| p.peaks[0] = 19), Complaint::Peak { pool: 0, claimed: 19, actual: 18 });
-    assert_eq!(complaint(&|q, _| q.buffers[1].pinned_offset = Some(40)), Complaint::Pin { buffer: 1 });
+    assert_eq!(complaint(&|_, p| p.slots.truncate(2)), PlacementComplaint::Count { wanted: 3, found: 2 });
+    assert_eq!(complaint(&|_, p| p.peaks.push(0)), PlacementComplaint::Count { wanted: 2, found: 3 });
+    assert_eq!(complaint(&|_, p| p.peaks[0] = 17), PlacementComplaint::Peak { pool: 0, claimed: 17, actual: 18 });
+    assert_eq!(complaint(&|_, p| p.peaks[0] = 19), PlacementComplaint::Peak { pool: 0, claimed: 19, actual: 18 });
+    assert_eq!(complaint(&|q, _| q.buffers[1].pinned_offset = Some(40)), PlacementComplaint::Pin { buffer: 1 });
     // A pin is a place in the first candidate; a pool's alignment counts beside the buffer's.
     let elsewhere =
         complaint(&|q, p| (q.buffers[2].pinned_offset, p.slots[2]) = (Some(0), Slot { pool: 1, offset: 0 }));
-    assert_eq!(elsewhere, Complaint::Pin { buffer: 2 });
+    assert_eq!(elsewhere, PlacementComplaint::Pin { buffer: 2 });
     let coarse = complaint(&|q, p| (q.pools[0].alignment, p.slots[0].offset) = (64, 32));
-    assert_eq!(coarse, Complaint::Alignment { buffer: 0, address: 32, alignment: 64 });
+    assert_eq!(coarse, PlacementComplaint::Alignment { buffer: 0, address: 32, alignment: 64 });
     // One byte is enough to overlap.
     let (first, second) = (right.slots[0].offset, right.slots[1].offset);
     let byte = if first < second { first + 9 } else { first - 7 };
-    assert_eq!(complaint(&|_, p| p.slots[1].offset = byte), Complaint::Overlap { first: 0, second: 1 });
+    assert_eq!(complaint(&|_, p| p.slots[1].offset = byte), PlacementComplaint::Overlap { first: 0, second: 1 });
 }

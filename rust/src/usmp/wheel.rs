@@ -5,8 +5,10 @@
 //! plan is ever refused, so the walk leaves every dead end; it finds good plans of small problems in a few hundred passes,
 //! where local search is still cooling. Owns that walk; first fit is `placer`'s.
 
-use super::instance::{Cost, Instance};
-use super::placer::{Found, Placer};
+use super::instance::Instance;
+use super::item::PlanCost;
+use super::model::Pool;
+use super::placer::{OrderedPlan, Placer};
 use super::random::Random;
 
 /// Most starts.
@@ -15,7 +17,7 @@ const STARTS: usize = 4;
 const AIM: u64 = 2;
 
 /// The best plan of `turns` passes from the best of `starts`, which is not empty, and how many were made.
-pub(crate) fn walk(placer: &mut Placer, starts: &[Found], turns: u64, seed: u64) -> (Found, u64) {
+pub(crate) fn walk(placer: &mut Placer, starts: &[OrderedPlan], turns: u64, seed: u64) -> (OrderedPlan, u64) {
     let instance = placer.instance();
     let starts = &starts[..starts.len().min(STARTS)];
     let mut best = starts[0].clone();
@@ -41,8 +43,8 @@ pub(crate) fn walk(placer: &mut Placer, starts: &[Found], turns: u64, seed: u64)
 }
 
 /// Peaks between those of the best plan and what is possible, in bytes, by pool.
-fn targets(instance: &Instance, best: &Cost) -> Vec<u64> {
-    let aim = |(pool, spec): (usize, &super::model::Pool)| {
+fn targets(instance: &Instance, best: &PlanCost) -> Vec<u64> {
+    let aim = |(pool, spec): (usize, &Pool)| {
         let peak = best.peaks[pool];
         let wanted = peak - peak.saturating_sub(instance.goal(pool)).div_ceil(AIM);
         wanted.min(spec.limit_bytes.unwrap_or(u64::MAX))

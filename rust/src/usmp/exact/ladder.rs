@@ -6,7 +6,8 @@
 
 use crate::usmp::parallel::until;
 
-use super::search::{Search, Verdict};
+use super::packing::{Goal, LadderAnswer, Verdict};
+use super::search::PackingSearch;
 use super::space::Space;
 use super::tactic::{luby, Tactic, ROUND};
 
@@ -15,32 +16,6 @@ const SHORTEST_RUN: u64 = 1_000;
 /// A space of more blocks than these is large: there each run takes long, and so many tactics are a trial.
 const LARGE: usize = 500;
 const TRIAL_OF_LARGE: u64 = 1;
-
-/// What is wanted of a ladder.
-pub(super) struct Goal {
-    /// No packing needs less, in bytes.
-    pub bound: u64,
-    /// Only packings that need less are wanted, in bytes.
-    pub below: u64,
-    /// Most nodes, over all runs.
-    pub nodes: u64,
-    /// Most looks at blocks and cells, about; only searches of spaces count them.
-    pub work: u64,
-    pub seed: u64,
-    pub threads: u32,
-}
-
-/// What a ladder found.
-pub(super) struct Found {
-    /// By block, when there is a packing below what was asked for.
-    pub offsets: Option<Vec<u64>>,
-    /// No packing needs less, in bytes; proved.
-    pub bound: u64,
-    /// Nodes searched.
-    pub nodes: u64,
-    /// Looks at blocks and cells.
-    pub work: u64,
-}
 
 /// A capacity that is tried again and again.
 #[derive(Clone)]
@@ -54,8 +29,8 @@ struct Rung {
 }
 
 /// Climbs down until the bound is met, everything is searched, or the nodes run out.
-pub(super) fn descend(space: &Space, goal: &Goal) -> Found {
-    let mut found = Found { offsets: None, bound: goal.bound, nodes: 0, work: 0 };
+pub(super) fn descend(space: &Space, goal: &Goal) -> LadderAnswer {
+    let mut found = LadderAnswer { offsets: None, bound: goal.bound, nodes: 0, work: 0 };
     let mut below = goal.below;
     let mut rungs: Vec<Rung> = Vec::new();
     while found.bound < below && found.nodes < goal.nodes && found.work < goal.work {
@@ -170,7 +145,7 @@ fn climb(space: &Space, mut rung: Rung, seed: u64, most: (u64, u64), wanted: &dy
         // Large blocks first needs the fewest nodes of all where there are many.
         let turn = if space.blocks.len() > LARGE { rung.turn ^ 1 } else { rung.turn };
         let tactic = Tactic::new(space, turn, seed);
-        let mut search = Search::new(space, rung.capacity, &tactic, std::mem::take(&mut rung.weights[own]));
+        let mut search = PackingSearch::new(space, rung.capacity, &tactic, std::mem::take(&mut rung.weights[own]));
         verdict = search.run(rung.budget(space).min(most.0 - nodes), most.1 - work);
         nodes += search.nodes().max(1);
         work += search.work();

@@ -1,13 +1,18 @@
 //! Exact planning: for each pool the least capacity that its items fit, by branch and bound.
 //!
-//! Owns the split of a plan into pools and what the answers prove together. `space` is one pool's problem, `search`
-//! decides it for one capacity, `tactic` says how it branches, `ladder` which capacities are decided. `above` does all of
-//! that for small problems whose buffers' live parts change or may share bytes; `sharing_out` for a handful of buffers
-//! that may lie in several pools.
+//! Owns the split of a plan into pools and what the answers prove together. `packing` is what is asked about a pool and
+//! answered. `space` is one pool's problem, `partial` a packing of it that is not finished, `search` decides it for one
+//! capacity, `tactic` says how it branches, `ladder` which capacities are decided. `meetings`, `decisions` and `above` are
+//! the same for small problems whose buffers' live parts change or may share bytes; `sharing_out` is for a handful of
+//! buffers that may lie in several pools. `marked` is what is still to be looked at.
 
 mod above;
+mod decisions;
 mod ladder;
 mod marked;
+mod meetings;
+mod packing;
+mod partial;
 mod search;
 mod sharing_out;
 mod space;
@@ -15,12 +20,13 @@ mod tactic;
 
 use smallvec::SmallVec;
 
-use super::instance::{Instance, Item};
-use super::layout::Layout;
+use super::arrangement::Arrangement;
+use super::instance::Instance;
+use super::item::Item;
 use super::model::{Params, Slot, StopReason, UsmpError};
-use super::{Outcome, Solver, Task};
-use above::Above;
-use ladder::{decide, descend, Found, Goal};
+use super::solver::{Outcome, Solver, Task};
+use meetings::Meetings;
+use packing::{in_pool, put, Goal, LadderAnswer, Packing};
 use sharing_out::{share_out, MOST_ITEMS};
 use space::Space;
 
@@ -37,9 +43,6 @@ const MORE_OF_FEW: u64 = 4;
 /// Fewer nodes than these are not worth another search.
 const ENOUGH: u64 = 2_000;
 
-/// Items and their offsets.
-type Packing = Vec<(u32, u64)>;
-
 /// Stands for no limit, in bytes: above all sums of sizes, and so far below 2^63 that differences of offsets add up.
 const UNLIMITED: u64 = 1 << 61;
 
@@ -54,13 +57,13 @@ impl Solver for Exact {
         if found.stop_reason == StopReason::Complete || instance.movable().len() > MOST_ITEMS {
             return Ok(found);
         }
-        let all = share_out(instance, found.layout)?;
+        let all = share_out(instance, found.arrangement)?;
         Ok(Outcome { proved: found.proved, iterations: found.iterations + all.iterations, ..all })
     }
 }
 
-/// Branch and bound below `layout`, which must hold all items.
-pub(crate) fn improve(instance: &Instance, params: &Params, layout: Layout) -> Outcome {
+/// Branch and bound below `arrangement`, which must hold all items.
+pub(crate) fn improve(instance: &Instance, params: &Params, arrangement: Arrangement) -> Outcome {
     let mut state = Descent {
         instance,
         seed: params.seed,
@@ -70,21 +73,21 @@ pub(crate) fn improve(instance: &Instance, params: &Params, layout: Layout) -> O
         proved: (0..instance.pools.len()).map(|pool| instance.goal(pool)).collect(),
         nodes: 0,
     };
-    let mut layout = layout;
-    if !instance.proves_optimal(layout.cost(), &state.proved) && instance.may_be_searched() {
-        if layout.cost().spill > 0 {
-            layout = state.grant_preferences(layout);
+    let mut arrangement = arrangement;
+    if !instance.proves_optimal(arrangement.cost(), &state.proved) && instance.may_be_searched() {
+        if arrangement.cost().spill > 0 {
+            arrangement = state.grant_preferences(arrangement);
         }
-        layout = state.lower_peaks(layout);
+        arrangement = state.lower_peaks(arrangement);
     }
-    let stop_reason = if instance.proves_optimal(layout.cost(), &state.proved) {
+    let stop_reason = if instance.proves_optimal(arrangement.cost(), &state.proved) {
         StopReason::Complete
     } else if state.nodes > 0 || state.nodes_left == 0 {
         StopReason::NodeLimit
     } else {
         StopReason::TooLarge
     };
-    Outcome { layout, stop_reason, iterations: state.nodes, proved: state.proved, exhausted: false }
+    Outcome { arrangement, stop_reason, iterations: state.nodes, proved: state.proved, exhausted: false }
 }
 
 struct Descent<'a> {
@@ -99,45 +102,45 @@ struct Descent<'a> {
 }
 
 impl Descent<'_> {
-    /// A plan with every item in its preferred pool and within all limits, if one is found; else `layout`.
-    fn grant_preferences(&mut self, layout: Layout) -> Layout {
+    /// A plan with every item in its preferred pool and within all limits, if one is found; else `arrangement`.
+    fn grant_preferences(&mut self, arrangement: Arrangement) -> Arrangement {
         let mut wanted = self.instance.preferred();
         for (pool, spec) in (0u32..).zip(self.instance.pools) {
             let limit = spec.limit_bytes.unwrap_or(UNLIMITED).min(UNLIMITED);
             let (packing, spent) = self.pack(pool, limit, &wanted);
             self.spend(spent);
-            let Some(packing) = packing else { return layout };
+            let Some(packing) = packing else { return arrangement };
             put(&packing, &mut wanted);
         }
-        match Layout::from_slots(self.instance, &wanted) {
-            Ok(granted) if granted.cost() < layout.cost() => granted,
-            _ => layout,
+        match Arrangement::from_slots(self.instance, &wanted) {
+            Ok(granted) if granted.cost() < arrangement.cost() => granted,
+            _ => arrangement,
         }
     }
 
     /// The same pools, each filled as low as the nodes allow.
-    fn lower_peaks(&mut self, layout: Layout) -> Layout {
-        let mut slots: Vec<Slot> = (0..self.instance.items.len() as u32).map(|item| layout.slot(item)).collect();
-        let granted = layout.cost().spill == 0;
+    fn lower_peaks(&mut self, arrangement: Arrangement) -> Arrangement {
+        let mut slots: Vec<Slot> = (0..self.instance.items.len() as u32).map(|item| arrangement.slot(item)).collect();
+        let granted = arrangement.cost().spill == 0;
         for pool in 0..self.instance.pools.len() {
-            let below = layout.cost().peaks[pool];
+            let below = arrangement.cost().peaks[pool];
             let bound = if granted { self.proved[pool] } else { 0 };
             self.fill(pool as u32, bound, below, &mut slots);
         }
-        match Layout::from_slots(self.instance, &slots) {
-            Ok(lower) if lower.cost() < layout.cost() => lower,
-            _ => layout,
+        match Arrangement::from_slots(self.instance, &slots) {
+            Ok(lower) if lower.cost() < arrangement.cost() => lower,
+            _ => arrangement,
         }
     }
 
     /// Where the items of `slots` in `pool` lie within `limit` bytes, if a way is found, and the nodes and looks that took.
     fn pack(&self, pool: u32, limit: u64, slots: &[Slot]) -> (Option<Packing>, (u64, u64)) {
-        if let Some(above) = self.above(pool, slots) {
-            let (offsets, nodes) = above.decide(limit, self.nodes_left);
-            return (offsets.map(|offsets| above.items().zip(offsets).collect()), (nodes, 0));
+        if let Some(meetings) = self.meetings(pool, slots) {
+            let (offsets, nodes) = above::decide(&meetings, limit, self.nodes_left);
+            return (offsets.map(|offsets| meetings.items().zip(offsets).collect()), (nodes, 0));
         }
         let Some(space) = self.space(pool, slots).filter(|space| space.bound() <= limit) else { return (None, (0, 0)) };
-        let (offsets, spent) = decide(&space, limit, (self.nodes_left, self.work_left), self.seed);
+        let (offsets, spent) = ladder::decide(&space, limit, (self.nodes_left, self.work_left), self.seed);
         (offsets.map(|offsets| space.items().zip(offsets).collect()), spent)
     }
 
@@ -146,11 +149,11 @@ impl Descent<'_> {
         let (nodes, work) = (self.nodes_left, self.work_left);
         let mut goal = Goal { bound, below, nodes, work, seed: self.seed, threads: self.threads };
         let mut packing: Option<Packing> = None;
-        if let Some(above) = self.above(pool, slots) {
+        if let Some(meetings) = self.meetings(pool, slots) {
             // Half for each of two searches that are good at different problems, where there is enough for both.
             goal.nodes = if self.nodes_left > 2 * ENOUGH { self.nodes_left / 2 } else { self.nodes_left };
-            let found = above.descend(&goal);
-            packing = self.learn(&mut goal, found, above.items());
+            let found = above::descend(&meetings, &goal);
+            packing = self.learn(&mut goal, found, meetings.items());
         }
         if goal.bound < goal.below && goal.nodes > 0 {
             if let Some(space) = self.space(pool, slots) {
@@ -158,7 +161,7 @@ impl Descent<'_> {
                 if space.blocks.len() <= FEW_BLOCKS {
                     goal.nodes = goal.nodes.saturating_mul(MORE_OF_FEW);
                 }
-                let found = descend(&space, &goal);
+                let found = ladder::descend(&space, &goal);
                 packing = self.learn(&mut goal, found, space.items()).or(packing);
             }
         }
@@ -173,7 +176,7 @@ impl Descent<'_> {
     }
 
     /// Takes over what a search found: the goal of the next one, and the packing.
-    fn learn(&mut self, goal: &mut Goal, found: Found, items: impl Iterator<Item = u32>) -> Option<Packing> {
+    fn learn(&mut self, goal: &mut Goal, found: LadderAnswer, items: impl Iterator<Item = u32>) -> Option<Packing> {
         self.spend((found.nodes, found.work));
         goal.bound = goal.bound.max(found.bound);
         goal.nodes = if self.nodes_left < ENOUGH { 0 } else { self.nodes_left };
@@ -184,12 +187,12 @@ impl Descent<'_> {
     }
 
     /// The items of `slots` that lie in `pool`, as pairs, where that is the better view of them.
-    fn above(&self, pool: u32, slots: &[Slot]) -> Option<Above> {
+    fn meetings(&self, pool: u32, slots: &[Slot]) -> Option<Meetings> {
         let items = in_pool(pool, slots);
         let all = items.iter().map(|&item| &self.instance.items[item as usize]);
         let simple = all.clone().all(|item| item.is_solid() && item.shares.is_empty());
         let pairs = self.instance.pairs().filter(|_| !simple)?;
-        Some(Above::new(self.instance, pairs, pool, &items))
+        Some(Meetings::new(self.instance, pairs, pool, &items))
     }
 
     /// The items of `slots` that lie in `pool`, in sections of time, unless they are too many or share bytes.
@@ -203,15 +206,5 @@ impl Descent<'_> {
         self.nodes += nodes;
         self.nodes_left -= nodes.min(self.nodes_left);
         self.work_left -= work.min(self.work_left);
-    }
-}
-
-fn in_pool(pool: u32, slots: &[Slot]) -> Vec<u32> {
-    (0u32..).zip(slots).filter(|(_, slot)| slot.pool == pool).map(|(item, _)| item).collect()
-}
-
-fn put(packing: &Packing, slots: &mut [Slot]) {
-    for &(item, offset) in packing {
-        slots[item as usize].offset = offset;
     }
 }

@@ -7,14 +7,16 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use super::above::Above;
-use super::ladder::Goal;
-use super::{in_pool, put, Packing};
-use crate::usmp::instance::{Cost, Instance};
-use crate::usmp::layout::{aligned, overflow, spill, Layout};
+use super::above;
+use super::meetings::Meetings;
+use super::packing::{in_pool, put, Goal, Packing};
+use crate::usmp::arithmetic::aligned;
+use crate::usmp::arrangement::Arrangement;
+use crate::usmp::instance::Instance;
+use crate::usmp::item::{overflow, PlanCost};
 use crate::usmp::model::{Slot, StopReason, UsmpError};
 use crate::usmp::pairs::Pairs;
-use crate::usmp::Outcome;
+use crate::usmp::solver::Outcome;
 use crate::util::interrupt;
 
 /// Most items that are not pinned.
@@ -24,30 +26,30 @@ const MOST_WAYS: u64 = 1 << 12;
 /// Most nodes for one set of items in one pool.
 const NODES: u64 = 1 << 14;
 
-/// The best of all plans, or `layout` where none is better or too many would have to be looked at.
-pub(super) fn share_out(instance: &Instance, layout: Layout) -> Result<Outcome, UsmpError> {
+/// The best of all plans, or `arrangement` where none is better or too many would have to be looked at.
+pub(super) fn share_out(instance: &Instance, arrangement: Arrangement) -> Result<Outcome, UsmpError> {
     let items = instance.movable();
     let ways = items.iter().map(|&item| instance.items[item as usize].candidates.len() as u64);
     let few = ways.fold(1, u64::saturating_mul) <= MOST_WAYS;
     let Some(pairs) = instance.pairs().filter(|_| few) else {
-        return Ok(Outcome::of(layout, StopReason::TooLarge, 0));
+        return Ok(Outcome::of(arrangement, StopReason::TooLarge, 0));
     };
     let mut all = Sharing {
         instance,
         pairs,
         slots: instance.preferred(),
         known: BTreeMap::new(),
-        best: (layout.cost().clone(), None),
+        best: (arrangement.cost().clone(), None),
         nodes: 0,
         proved: true,
     };
     all.choose(&items);
-    let layout = match &all.best.1 {
-        Some(slots) => Layout::from_slots(instance, slots)?,
-        None => layout,
+    let arrangement = match &all.best.1 {
+        Some(slots) => Arrangement::from_slots(instance, slots)?,
+        None => arrangement,
     };
     let stop_reason = if all.proved { StopReason::Complete } else { StopReason::NodeLimit };
-    Ok(Outcome { layout, stop_reason, iterations: all.nodes, proved: SmallVec::new(), exhausted: all.proved })
+    Ok(Outcome { arrangement, stop_reason, iterations: all.nodes, proved: SmallVec::new(), exhausted: all.proved })
 }
 
 struct Sharing<'a> {
@@ -58,7 +60,7 @@ struct Sharing<'a> {
     /// The least peak and where that puts the items, by pool and items.
     known: BTreeMap<(u32, Vec<u32>), (u64, Packing)>,
     /// The least cost and, where it was found here, its slots.
-    best: (Cost, Option<Vec<Slot>>),
+    best: (PlanCost, Option<Vec<Slot>>),
     nodes: u64,
     /// Whether every question was answered to the end.
     proved: bool,
@@ -79,8 +81,8 @@ impl Sharing<'_> {
     fn pack(&mut self) {
         interrupt::ask();
         let pools = self.instance.pools.len();
-        let denied = self.instance.items.iter().zip(&self.slots).map(|(item, slot)| spill(item, slot.pool)).sum();
-        let mut cost = Cost { overflow: 0, spill: denied, peaks: SmallVec::from_elem(0, pools) };
+        let denied = self.instance.items.iter().zip(&self.slots).map(|(item, slot)| item.spill(slot.pool)).sum();
+        let mut cost = PlanCost { overflow: 0, spill: denied, peaks: SmallVec::from_elem(0, pools) };
         let mut slots = self.slots.clone();
         for pool in 0..pools {
             if cost >= self.best.0 {
@@ -89,7 +91,7 @@ impl Sharing<'_> {
             let (peak, packing) = self.least(pool as u32);
             cost.peaks[pool] = *peak;
             put(packing, &mut slots);
-            cost.overflow = overflow(self.instance, &cost.peaks);
+            cost.overflow = overflow(self.instance.pools, &cost.peaks);
         }
         if cost < self.best.0 {
             self.best = (cost, Some(slots));
@@ -101,7 +103,7 @@ impl Sharing<'_> {
         let items = in_pool(pool, &self.slots);
         let (instance, pairs) = (self.instance, self.pairs);
         self.known.entry((pool, items)).or_insert_with_key(|(pool, items)| {
-            let above = Above::new(instance, pairs, *pool, items);
+            let meetings = Meetings::new(instance, pairs, *pool, items);
             // One above the other, all of them fit below this.
             let room = items.iter().map(|&item| &instance.items[item as usize]).map(|item| {
                 let alignments = item.candidates.iter().map(|candidate| candidate.alignment);
@@ -109,11 +111,11 @@ impl Sharing<'_> {
             });
             let below = room.sum::<u64>() + 1;
             let goal = Goal { bound: 0, below, nodes: NODES, work: u64::MAX, seed: 0, threads: 1 };
-            let found = above.descend(&goal);
+            let found = above::descend(&meetings, &goal);
             self.nodes += found.nodes;
-            let packing: Packing = above.items().zip(found.offsets.unwrap_or_default()).collect();
+            let packing: Packing = meetings.items().zip(found.offsets.unwrap_or_default()).collect();
             let end = |&(item, offset): &(u32, u64)| offset + instance.items[item as usize].size_bytes;
-            let empty = above.items().next().is_none();
+            let empty = meetings.items().next().is_none();
             let peak = packing.iter().map(end).max().unwrap_or(if empty { 0 } else { goal.below });
             self.proved &= found.bound >= peak;
             (peak, packing)

@@ -5,7 +5,7 @@
 //! stay: the maximal cliques of the interval graph (Fulkerson and Gross, "Incidence matrices and interval graphs",
 //! 1965). A few hundred buffers leave one or two hundred sections.
 
-use crate::usmp::bound::gcd;
+use crate::usmp::arithmetic::gcd;
 use crate::usmp::instance::Instance;
 use crate::util::interrupt;
 
@@ -20,14 +20,14 @@ const MOST_NEIGHBOURS: usize = 1 << 22;
 
 /// A section of time in which a block is in use, and the bytes it uses there, counted from its offset.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Cell {
+pub(super) struct SpaceCell {
     pub section: u32,
     pub low: u64,
     pub high: u64,
 }
 
 /// An item of the pool that is in use at least once.
-pub(super) struct Block {
+pub(super) struct SpaceBlock {
     /// Index in the instance.
     pub item: u32,
     /// In bytes.
@@ -39,7 +39,7 @@ pub(super) struct Block {
     /// Fixed offset, in bytes.
     pub pinned: Option<u64>,
     /// In order of section; at least one.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<SpaceCell>,
     /// Blocks in use at the same time, ascending.
     pub neighbours: Vec<u32>,
     /// Those among them that are pinned.
@@ -48,7 +48,7 @@ pub(super) struct Block {
     pub twin: Option<u32>,
 }
 
-impl Block {
+impl SpaceBlock {
     /// First section and last section.
     pub fn span(&self) -> (usize, usize) {
         let last = self.cells.last().map_or(0, |cell| cell.section as usize);
@@ -58,7 +58,7 @@ impl Block {
 
 /// The blocks of one pool and the sections that they are in use in.
 pub(super) struct Space {
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<SpaceBlock>,
     /// Blocks in use, by section.
     pub covers: Vec<Vec<u32>>,
     /// Bytes of padding that the topmost block may do without, by section.
@@ -82,12 +82,12 @@ impl Space {
             return None;
         }
         let base = instance.pools[pool as usize].base_address;
-        let mut blocks: Vec<Block> = used
+        let mut blocks: Vec<SpaceBlock> = used
             .iter()
             .map(|&index| {
                 let item = &instance.items[index as usize];
                 let candidate = item.candidates.iter().find(|candidate| candidate.pool == pool);
-                Block {
+                SpaceBlock {
                     item: index,
                     size: item.size_bytes,
                     padded: item.size_bytes,
@@ -106,7 +106,7 @@ impl Space {
             cells += clique.len();
             covers.push(clique.iter().map(|&(block, ..)| block).collect());
             for (block, low, high) in clique {
-                blocks[block as usize].cells.push(Cell { section: section as u32, low, high });
+                blocks[block as usize].cells.push(SpaceCell { section: section as u32, low, high });
             }
         }
         if cells > MOST_CELLS {
@@ -222,7 +222,7 @@ impl Space {
     }
 
     /// Where `other` can start when it must lie above `block` at `offset`, in all sections that both are in use in.
-    pub fn above(&self, block: &Block, offset: u64, other: u32) -> u64 {
+    pub fn above(&self, block: &SpaceBlock, offset: u64, other: u32) -> u64 {
         let mut theirs = self.blocks[other as usize].cells.iter().peekable();
         let mut least = 0;
         for cell in &block.cells {
@@ -235,7 +235,7 @@ impl Space {
     }
 
     /// The least offset from `offset` on whose address suits `block`.
-    pub fn aligned(&self, block: &Block, offset: u64) -> u64 {
+    pub fn aligned(&self, block: &SpaceBlock, offset: u64) -> u64 {
         if block.alignment == 1 {
             offset
         } else {
@@ -288,7 +288,7 @@ fn cliques(instance: &Instance, used: &[u32]) -> Option<Vec<Vec<Use>>> {
         kept.push(live.clone());
     }
     if let Some(graph) = instance.graph() {
-        let sets = graph.cover(instance, used, MOST_STACKED)?;
+        let sets = graph.cover(&instance.items, used, MOST_STACKED)?;
         // A section with one block forbids nothing that another section with it does not.
         let mut is_met = vec![false; instance.items.len()];
         sets.iter().flatten().for_each(|&item| is_met[item as usize] = true);

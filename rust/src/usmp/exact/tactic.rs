@@ -4,7 +4,7 @@
 //! resist large blocks first for millions, others the other way round. So short runs take turns, each restart with the
 //! order slightly shuffled (Gomes, Selman, Kautz: "Boosting combinatorial search through randomization", AAAI 1998).
 
-use super::space::{Block, Space};
+use super::space::{Space, SpaceBlock};
 use crate::usmp::random::Random;
 
 /// Which section of those that may be branched on is taken.
@@ -23,7 +23,7 @@ pub(super) enum Rule {
 
 /// What makes a block come early.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum BlockOrder {
     /// Sections in use.
     Width,
     /// Bytes.
@@ -34,15 +34,15 @@ enum Order {
     Total,
 }
 
-const TACTICS: [(Rule, Order); 8] = [
-    (Rule::Fewest, Order::Width),
-    (Rule::Fewest, Order::Size),
-    (Rule::Learned, Order::Width),
-    (Rule::Learned, Order::Size),
-    (Rule::Tight, Order::Area),
-    (Rule::Lowest, Order::Width),
-    (Rule::Learned, Order::Total),
-    (Rule::Lowest, Order::Size),
+const TACTICS: [(Rule, BlockOrder); 8] = [
+    (Rule::Fewest, BlockOrder::Width),
+    (Rule::Fewest, BlockOrder::Size),
+    (Rule::Learned, BlockOrder::Width),
+    (Rule::Learned, BlockOrder::Size),
+    (Rule::Tight, BlockOrder::Area),
+    (Rule::Lowest, BlockOrder::Width),
+    (Rule::Learned, BlockOrder::Total),
+    (Rule::Lowest, BlockOrder::Size),
 ];
 
 /// Tactics after which the list starts again, with other shuffles.
@@ -80,14 +80,14 @@ impl Tactic {
     }
 }
 
-fn key(space: &Space, block: &Block, order: Order) -> u64 {
+fn key(space: &Space, block: &SpaceBlock, order: BlockOrder) -> u64 {
     let width = block.cells.len() as u64;
     match order {
-        Order::Width => width,
-        Order::Size => block.size,
+        BlockOrder::Width => width,
+        BlockOrder::Size => block.size,
         // Sizes stay below 2^60 and areas need no more than their leading digits.
-        Order::Area => (block.size / space.grain).saturating_mul(width),
-        Order::Total => block.cells.iter().map(|cell| space.covers[cell.section as usize].len() as u64).sum(),
+        BlockOrder::Area => (block.size / space.grain).saturating_mul(width),
+        BlockOrder::Total => block.cells.iter().map(|cell| space.covers[cell.section as usize].len() as u64).sum(),
     }
 }
 

@@ -3,9 +3,11 @@
 //! Owns the placed state that solvers grow and cut back. No conflict is ever stored: placed sections lie sorted by
 //! offset beside their steps, and one pass over them finds the place, also for tens of thousands of buffers.
 
-use super::instance::{Cost, Instance, Item};
+use super::arithmetic::aligned;
+use super::fit::Fit;
+use super::instance::Instance;
+use super::item::{overflow, Item, PlanCost};
 use super::model::{Placement, Section, Slot, UsmpError};
-use super::placer::Fit;
 use crate::util::interrupt;
 use smallvec::SmallVec;
 
@@ -31,65 +33,65 @@ const NOWHERE: u32 = u32::MAX;
 
 /// Where items lie, by item index. Only what was placed counts.
 #[derive(Clone, Default)]
-pub(crate) struct Layout {
+pub(crate) struct Arrangement {
     slots: Vec<Slot>,
     /// By pool, sorted by start.
     placed: Vec<Vec<Entry>>,
-    cost: Cost,
+    cost: PlanCost,
     /// By pool, in bytes: what a search would like to stay below.
     targets: Vec<u64>,
     /// Bytes by which placed sections' items end above their pool's target, summed.
     excess: u64,
 }
 
-impl Layout {
+impl Arrangement {
     /// Nothing but the pinned items.
     pub fn new(instance: &Instance) -> Result<Self, UsmpError> {
-        let mut layout = Self {
+        let mut arrangement = Self {
             slots: vec![Slot { pool: NOWHERE, offset: 0 }; instance.items.len()],
             placed: vec![Vec::new(); instance.pools.len()],
-            cost: Cost::default(),
+            cost: PlanCost::default(),
             targets: vec![u64::MAX; instance.pools.len()],
             excess: 0,
         };
-        layout.cost.peaks.resize(instance.pools.len(), 0);
+        arrangement.cost.peaks.resize(instance.pools.len(), 0);
         for (index, item) in (0u32..).zip(&instance.items) {
             let Some(offset) = item.pinned else { continue };
             let pool = item.candidates[0].pool;
-            if let Some(other) = layout.in_the_way(instance, item, pool, offset) {
+            if let Some(other) = arrangement.in_the_way(instance, item, pool, offset) {
                 let other = instance.items[other as usize].buffer;
                 let (first, second) = (other.min(item.buffer), other.max(item.buffer));
                 return Err(UsmpError::PinsOverlap { first, second });
             }
-            layout.put(instance, index, 0, offset);
+            arrangement.put(instance, index, 0, offset);
         }
-        Ok(layout)
+        Ok(arrangement)
     }
 
     /// Places every item of `order` that is not pinned.
     pub fn first_fit(instance: &Instance, order: &[u32]) -> Result<Self, UsmpError> {
-        let mut layout = Self::new(instance)?;
+        let mut arrangement = Self::new(instance)?;
         for &item in order {
-            layout.place(instance, item);
+            arrangement.place(instance, item);
         }
-        Ok(layout)
+        Ok(arrangement)
     }
 
     /// Every item where `slots` says, by item index; nothing is checked but the pins.
     pub fn from_slots(instance: &Instance, slots: &[Slot]) -> Result<Self, UsmpError> {
-        let mut layout = Self::new(instance)?;
+        let mut arrangement = Self::new(instance)?;
         for ((index, item), &slot) in (0u32..).zip(&instance.items).zip(slots) {
             if item.pinned.is_none() {
-                layout.count(item, index, slot);
-                let placed = &mut layout.placed[slot.pool as usize];
+                arrangement.count(item, index, slot);
+                let placed = &mut arrangement.placed[slot.pool as usize];
                 placed.extend(item.sections.iter().map(|section| Entry::new(section, index, slot.offset)));
             }
         }
-        for placed in &mut layout.placed {
+        for placed in &mut arrangement.placed {
             placed.sort_by_key(|entry| entry.start);
         }
-        layout.cost.overflow = overflow(instance, &layout.cost.peaks);
-        Ok(layout)
+        arrangement.cost.overflow = overflow(instance.pools, &arrangement.cost.peaks);
+        Ok(arrangement)
     }
 
     /// By item index.
@@ -97,7 +99,7 @@ impl Layout {
         &self.slots
     }
 
-    pub fn cost(&self) -> &Cost {
+    pub fn cost(&self) -> &PlanCost {
         &self.cost
     }
 
@@ -126,7 +128,7 @@ impl Layout {
     }
 
     /// Turns this into the part of `other` whose items `keep`, reusing memory.
-    pub fn copy_part(&mut self, instance: &Instance, other: &Layout, keep: impl Fn(u32) -> bool) {
+    pub fn copy_part(&mut self, instance: &Instance, other: &Arrangement, keep: impl Fn(u32) -> bool) {
         self.slots.clone_from(&other.slots);
         self.targets.clone_from(&other.targets);
         self.cost.spill = 0;
@@ -150,9 +152,9 @@ impl Layout {
         }
         if instance.pools.len() > 1 {
             let kept = (0u32..).zip(&instance.items).filter(|&(index, _)| keep(index));
-            self.cost.spill = kept.map(|(index, item)| spill(item, self.slots[index as usize].pool)).sum();
+            self.cost.spill = kept.map(|(index, item)| item.spill(self.slots[index as usize].pool)).sum();
         }
-        self.cost.overflow = overflow(instance, &self.cost.peaks);
+        self.cost.overflow = overflow(instance.pools, &self.cost.peaks);
     }
 
     /// Places `item` in the first candidate pool where it fits, as low as it fits.
@@ -193,13 +195,13 @@ impl Layout {
             let at = placed.partition_point(|other| other.start <= entry.start);
             placed.insert(at, entry);
         }
-        self.cost.overflow = overflow(instance, &self.cost.peaks);
+        self.cost.overflow = overflow(instance.pools, &self.cost.peaks);
     }
 
     /// Notes where `item` lies and what that costs, apart from overflow.
     fn count(&mut self, item: &Item, index: u32, slot: Slot) {
         self.slots[index as usize] = slot;
-        self.cost.spill += spill(item, slot.pool);
+        self.cost.spill += item.spill(slot.pool);
         if item.sections.is_empty() {
             return;
         }
@@ -333,30 +335,4 @@ fn raise(placed: &[Entry], section: &Section, mut offset: u64, alignment: u64, b
         }
     }
     offset
-}
-
-/// The least offset from `offset` on whose address is a multiple of `alignment`.
-pub(crate) fn aligned(offset: u64, alignment: u64, base: u64) -> u64 {
-    let address = base + offset;
-    // Nearly all alignments are powers of two, and a division takes longer than all else here.
-    let above = if alignment.is_power_of_two() { address & (alignment - 1) } else { address % alignment };
-    if above == 0 {
-        offset
-    } else {
-        offset + (alignment - above)
-    }
-}
-
-pub(crate) fn overflow(instance: &Instance, peaks: &[u64]) -> u64 {
-    let excess =
-        |(pool, &peak): (&super::model::Pool, &u64)| pool.limit_bytes.map_or(0, |limit| peak.saturating_sub(limit));
-    instance.pools.iter().zip(peaks).map(excess).sum()
-}
-
-pub(crate) fn spill(item: &Item, pool: u32) -> u64 {
-    if item.candidates[0].pool == pool {
-        return 0;
-    }
-    let rank = item.candidates.iter().position(|candidate| candidate.pool == pool).unwrap_or(0);
-    item.size_bytes * rank as u64
 }

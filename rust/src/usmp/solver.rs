@@ -1,0 +1,52 @@
+//! What a solver is, what it is given and what it hands back. Owns that agreement; knows no solver.
+
+use std::cell::OnceCell;
+
+use smallvec::SmallVec;
+
+use super::arrangement::Arrangement;
+use super::instance::Instance;
+use super::model::{Params, StopReason, UsmpError};
+use super::opening::Opening;
+
+/// What a solver hands back: its best plan, which may overflow, and why it stopped.
+pub(crate) struct Outcome {
+    pub arrangement: Arrangement,
+    pub stop_reason: StopReason,
+    pub iterations: u64,
+    /// Plans that grant all preferences peak no lower, in bytes, by pool id; empty when nothing was searched.
+    pub proved: SmallVec<[u64; 2]>,
+    /// Whether every plan that could be better was looked at.
+    pub exhausted: bool,
+}
+
+impl Outcome {
+    /// A plan about which nothing is proved.
+    pub fn of(arrangement: Arrangement, stop_reason: StopReason, iterations: u64) -> Self {
+        Self { arrangement, stop_reason, iterations, proved: SmallVec::new(), exhausted: false }
+    }
+}
+
+/// A problem, how to search it, and the plans that every search of it starts from.
+pub(crate) struct Task<'a> {
+    pub instance: &'a Instance<'a>,
+    pub params: &'a Params,
+    pub opening: OnceCell<Opening>,
+}
+
+impl Task<'_> {
+    /// The plans that every search starts from, made when they are first asked for.
+    pub fn opening(&self) -> Result<&Opening, UsmpError> {
+        if let Some(opening) = self.opening.get() {
+            return Ok(opening);
+        }
+        let opening = Opening::new(self.instance, self.params)?;
+        Ok(self.opening.get_or_init(|| opening))
+    }
+}
+
+/// A way to plan. Must be a pure function of its arguments.
+pub(crate) trait Solver {
+    /// The best plan found, whether it fits or not.
+    fn solve(&self, task: &Task) -> Result<Outcome, UsmpError>;
+}
