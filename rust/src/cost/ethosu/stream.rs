@@ -109,7 +109,7 @@ pub fn cycles(
     memo: &mut Memo,
 ) -> u64 {
     let constants = Constants::new(graph, program);
-    let placed = Placed { graph, npu, program, offsets, constants };
+    let placed = PlacedProgram { graph, npu, program, offsets, constants };
     runs(program)
         .map(|run| {
             let commands = Stream::new(&placed, memo, ()).run(run).0;
@@ -126,7 +126,7 @@ pub fn commands(
     offsets: &IdVec<BufferId, u64>,
 ) -> Vec<Vec<Sent>> {
     let constants = Constants::new(graph, program);
-    let placed = Placed { graph, npu, program, offsets, constants };
+    let placed = PlacedProgram { graph, npu, program, offsets, constants };
     let memo = &mut Memo::default();
     runs(program).map(|run| Stream::new(&placed, memo, Vec::new()).run(run).1).collect()
 }
@@ -137,7 +137,7 @@ fn runs(program: &Program) -> impl Iterator<Item = &[Step]> {
 }
 
 /// A program and where everything lies.
-struct Placed<'a> {
+struct PlacedProgram<'a> {
     graph: &'a CascaderGraph,
     npu: &'a EthosU,
     program: &'a Program,
@@ -147,7 +147,7 @@ struct Placed<'a> {
 
 /// One run's command stream under construction.
 struct Stream<'a, L> {
-    placed: &'a Placed<'a>,
+    placed: &'a PlacedProgram<'a>,
     memo: &'a mut Memo,
     commands: Vec<Command>,
     kernels: Vec<Touched>,
@@ -158,7 +158,7 @@ struct Stream<'a, L> {
 }
 
 impl<'a, L: Listener> Stream<'a, L> {
-    fn new(placed: &'a Placed<'a>, memo: &'a mut Memo, listener: L) -> Stream<'a, L> {
+    fn new(placed: &'a PlacedProgram<'a>, memo: &'a mut Memo, listener: L) -> Stream<'a, L> {
         let mut image = Image::default();
         if placed.npu.accelerator.is_u65 {
             image.set(Register::PARALLEL_MODE, u64::from(placed.npu.accelerator.cores - 1));
@@ -252,7 +252,7 @@ impl<'a, L: Listener> Stream<'a, L> {
     }
 }
 
-impl Placed<'_> {
+impl PlacedProgram<'_> {
     /// What a stripe reads and writes.
     fn access(&self, kernel: &NpuOperation, stripe: &Stripe) -> Access {
         let reads = stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.piece));
