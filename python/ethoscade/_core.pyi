@@ -335,6 +335,11 @@ def arrange_plans(
     tick: Callable[[], object] | None = None,
 ) -> Arrangement: ...
 def clock_plans(graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0) -> int: ...
+def predict_streams(
+    graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0
+) -> list[list[StreamCommand]]:
+    """The command streams of a program, one for each run of the NPU; none for a device that is described by data."""
+
 def check_plans(graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0) -> None: ...
 def program_memory(program: Program) -> list[BufferRow]:
     """A program's buffers as the memory planner takes them, each in pool 0, in the program's order."""
@@ -495,6 +500,28 @@ class Machine:
     def run(self, payload: bytes) -> RunReport: ...
 
 def disassemble(payload: bytes) -> list[str]: ...
+
+# ---- streams --------------------------------------------------------------------------------------------------------
+
+@final
+class StreamCommand:
+    """One operation of a command stream: its name and parameter, and what is sent since the one before.
+
+    `words` counts its own as well; `registers` are those that are set, in the order of their codes, with their values.
+    """
+
+    def __new__(cls, name: str, parameter: int, words: int, registers: Sequence[tuple[str, int]]) -> StreamCommand: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameter(self) -> int: ...
+    @property
+    def words(self) -> int: ...
+    @property
+    def registers(self) -> list[tuple[str, int]]: ...
+
+def read_stream(payload: bytes) -> list[StreamCommand]:
+    """The operations of a payload. Raises `SimulationError` for words that are no commands."""
 
 # ---- timing ---------------------------------------------------------------------------------------------------------
 

@@ -1,11 +1,11 @@
-"""What a chosen Proposal promises is what the referee says of its stream: public models, accelerators and budgets."""
+"""Streams are what was promised of them, command by command: public models, accelerators and budgets."""
 
 from __future__ import annotations
 
 import pytest
 from ethoscade.pipeline import compiler
 from ethoscade.target import ACCELERATORS, load_target
-from promised_cycles import TOLERANCE, promised_and_timed
+from promised_cycles import broken_promises
 from test_real_models import MODELS, VELA_KIB, path_of, source_of
 
 TARGETS = [*((name, "Shared_Sram") for name in ACCELERATORS), ("ethos-u55-256", "Sram_Only")]
@@ -13,7 +13,7 @@ TARGETS = [*((name, "Shared_Sram") for name in ACCELERATORS), ("ethos-u55-256", 
 
 @pytest.mark.parametrize(("accelerator", "mode"), TARGETS)
 @pytest.mark.parametrize("name", [*MODELS, "keyword_scrambled_8bit"])
-def test_promised_cycles_are_the_referees(name: str, accelerator: str, mode: str) -> None:
+def test_streams_are_what_was_promised(name: str, accelerator: str, mode: str) -> None:
     """At the floor, half-way up the frontier, within Vela's least SRAM, and without a budget."""
     path_of(name)
     network = compiler.prepare(source_of(name), load_target(accelerator, memory_mode=mode))
@@ -21,5 +21,4 @@ def test_promised_cycles_are_the_referees(name: str, accelerator: str, mode: str
     least = VELA_KIB.get(name, 0) * 1024
     within = max((i for i, (size, _) in enumerate(curve.points) if size <= least), default=0)
     for index in sorted({0, within, len(curve.points) // 2, len(curve.points) - 1}):
-        promised, timed = promised_and_timed(network, curve, index)
-        assert promised == pytest.approx(timed, rel=TOLERANCE), f"{curve.points[index][0]} bytes"
+        assert not list(broken_promises(network, curve, index)), f"{curve.points[index][0]} bytes"

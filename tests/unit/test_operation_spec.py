@@ -21,7 +21,6 @@ POINT = OperationSpec(
     ifm_depth=16,
     ofm_depth=16,
     clamped=False,
-    offsets=(0, 0, 0, -128, 127),
     part_kernel=False,
     block_depth=16,
     constant_bytes=0,

@@ -1,4 +1,4 @@
-"""Small networks take the cycles that their Proposals promise, by the timing model's judgement."""
+"""The streams of small networks are what their Proposals promise: words, waits, BLOCKDEP, and the referee's cycles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from ethoscade import testing
 from ethoscade.pipeline import compiler
 from ethoscade.target import ACCELERATORS, load_target
-from promised_cycles import TOLERANCE, promised_and_timed
+from promised_cycles import broken_promises
 
 NETWORKS = {
     "tiny_conv": testing.tiny_conv,
@@ -24,11 +24,10 @@ TARGETS = [*((name, "Shared_Sram") for name in ACCELERATORS), ("ethos-u55-256", 
 
 @pytest.mark.parametrize(("accelerator", "mode"), TARGETS)
 @pytest.mark.parametrize("name", NETWORKS)
-def test_promised_cycles_are_the_referees(name: str, accelerator: str, mode: str) -> None:
+def test_streams_are_what_was_promised(name: str, accelerator: str, mode: str) -> None:
     """At both ends of the frontier and half-way."""
     target = load_target(accelerator, memory_mode=mode)
     network = compiler.prepare(compiler.read_tflite(NETWORKS[name]()), target)
     curve = compiler.search(network)
     for index in sorted({0, len(curve.points) // 2, len(curve.points) - 1}):
-        promised, timed = promised_and_timed(network, curve, index)
-        assert promised == pytest.approx(timed, rel=TOLERANCE), f"{curve.points[index][0]} bytes"
+        assert not list(broken_promises(network, curve, index)), f"{curve.points[index][0]} bytes"

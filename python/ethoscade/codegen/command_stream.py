@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ..errors import CodegenError
 from ..lowering.npu import BRICK_CHANNELS, FeatureMap, Function, Layout, NpuOperation, OperationKind, Scalar, Table
+from ..scheduling.problem import Registers
 from ..scheduling.program import CallOperator, CopyConstants, LoadTable, Slab, Step, Stripe
 from ..target import Accelerator
 from . import vela
@@ -67,6 +68,28 @@ def build_operations(
         elif isinstance(step, CallOperator):
             raise CodegenError(f"operator {step.operator} runs on the CPU; it cannot be part of an NPU run")
     return operations
+
+
+def steady_registers(operation: NpuOperation, accelerator: Accelerator) -> tuple[Registers, Registers]:
+    """The registers of an operation where its stripe touches no padding, and where it does, as (command, value) pairs.
+
+    They are those of a whole operation in the smallest block at the start of the arena, with its table in the first
+    slot: what stripes, places, slots and constants change is there as well, with values that mean nothing. Raises
+    `CodegenError`.
+    """
+    maps = (*operation.inputs, operation.ofm)
+    whole = [Slab(0, 0, fm.shape[0], 0, fm.shape[1], *fm.shape[:2]) for fm in maps]
+    window = operation.window
+    padded = (window.pad_top, window.pad_left, window.pad_bottom, window.pad_right)
+    function = TableSlot(0) if isinstance(operation.function, Table) else operation.function
+
+    def found(padding: tuple[int, int, int, int]) -> Registers:
+        stripe = Stripe(0, tuple(whole[:-1]), whole[-1], padding, accelerator.micro_block)
+        return vela.registers(_kernel(operation, stripe, {0: 0}, None, function), accelerator)
+
+    plain = found((0, 0, 0, 0))
+    # Padding changes what a pool divides by; operations with weights divide by nothing.
+    return plain, found(padded) if any(padded) and operation.weights is None else plain
 
 
 def surface(fm: FeatureMap, slab: Slab, offset: int) -> Surface:

@@ -35,6 +35,7 @@ from .operations import ARENA_REGION, TABLES_REGION, Copy, Kernel, MemoryRange, 
 _API_MAJOR = 1
 _CONTROL_MASK = 0xFFFF
 _LONG_COMMAND = 0x4000
+_FIRST_SETTING = 256
 _SET_BLOCKDEP = 303
 _KERNEL_COMMANDS = frozenset((2, 3, 5, 6))  # convolution, depthwise, pool, elementwise
 
@@ -188,6 +189,30 @@ def payload(operations: Sequence[Operation], blockdeps: Sequence[int], accelerat
         raise CodegenError(f"ethos-u-vela refused the command stream: {error}") from error
     finally:
         _forget()
+
+
+def registers(operation: Operation, accelerator: Accelerator) -> tuple[tuple[int, int], ...]:
+    """What the stream of one operation sets: (command, value) of each register, the command with its bit for two words.
+
+    Values of two words are 48 bits, the parameter above the payload. Raises `CodegenError` as `payload` does.
+    """
+    api = _api()
+    npu = _prepare(accelerator.name)
+    try:
+        words = api.npu_generate_register_command_stream([_Translator(api, accelerator).operation(operation)], npu)
+    except (AssertionError, _vela_error()) as error:
+        raise CodegenError(f"ethos-u-vela refused an operation: {error}") from error
+    finally:
+        _forget()
+    found: list[tuple[int, int]] = []
+    following = iter(words)
+    for word in following:
+        command, parameter = word & _CONTROL_MASK, word >> 16
+        if command & _LONG_COMMAND:
+            found.append((command, parameter << 32 | next(following)))
+        elif command >= _FIRST_SETTING:
+            found.append((command, parameter))
+    return tuple(found)
 
 
 def _vela_error() -> type[Exception]:

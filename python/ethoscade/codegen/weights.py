@@ -5,7 +5,7 @@ Owns the blob's layout. The weight compression itself is behind `vela`; the scal
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -185,6 +185,22 @@ def lay_out(
         chunks.append(table.data)
         end += table.size_bytes
     return Constants(b"".join(chunks), FrozenMap(places), FrozenMap(offsets))
+
+
+def contents(encoded: Sequence[EncodedOperation]) -> list[tuple[int, ...]]:
+    """By operation, which bytes its constants are: in place, copied as a whole, slice by slice; none without weights.
+
+    Equal bytes, which `lay_out` keeps once, have equal numbers.
+    """
+    known: dict[tuple[bytes, bytes], int] = {}
+
+    def numbers(operation: EncodedOperation) -> Iterator[int]:
+        for portion in (*_WHOLE, *range(len(operation.slices))):
+            chunk = operation.portion(portion)
+            if chunk is not None:
+                yield known.setdefault((chunk.weights, chunk.scales), len(known))
+
+    return [tuple(numbers(operation)) for operation in encoded]
 
 
 def _order(used: tuple[int, Portion]) -> tuple[int, int, int]:

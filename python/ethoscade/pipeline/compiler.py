@@ -19,6 +19,7 @@ from ..codegen.weights import (
     EncodedOperation,
     EncodingChoice,
     SliceChoice,
+    contents,
     encode_operation,
     lay_out,
 )
@@ -31,7 +32,7 @@ from ..rewrites import simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling import schedule as scheduling
 from ..scheduling.bricks import lay_in_bricks
-from ..scheduling.problem import Encoding, EncodingSpec, Problem, SlicedSpec
+from ..scheduling.problem import Encoding, EncodingSpec, Problem, SlicedSpec, StreamSpec
 from ..scheduling.program import CallOperator, CopyConstants, LoadTable, Program, Stripe
 from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
@@ -238,7 +239,9 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks) -> Network
     for operation, encoding in zip(npu.operations, encodings, strict=True):
         tick()
         encoded.append(_encode(operation, target, encoding))
-    sized = [_sized(e, result) for e, result in zip(encodings, encoded, strict=True)]
+    registers = (command_stream.steady_registers(operation, accelerator) for operation in npu.operations)
+    streams = map(StreamSpec, registers, contents(encoded))
+    sized = [_sized(*of_operation) for of_operation in zip(encodings, encoded, streams, strict=True)]
     stated = scheduling_problem.build(graph, divided.order, npu, sized, target)
     return Network(source, graph, target, divided, npu, tuple(encoded), stated)
 
@@ -269,8 +272,8 @@ def _encode(operation: NpuOperation, target: Target, encoding: Encoding) -> Enco
     )
 
 
-def _sized(encoding: Encoding, encoded: EncodedOperation) -> Encoding:
-    """The encoding with the bytes that it came to."""
+def _sized(encoding: Encoding, encoded: EncodedOperation, stream: StreamSpec) -> Encoding:
+    """The encoding with the bytes that it came to, and what is emitted of its operation."""
     whole = encoded.whole.length_bytes if encoded.whole else 0
     staged = encoded.staged.length_bytes if encoded.staged else 0
     sizes = tuple(part.length_bytes for part in encoded.slices)
@@ -279,6 +282,7 @@ def _sized(encoding: Encoding, encoded: EncodedOperation) -> Encoding:
         constant_bytes=whole,
         staged=encoding.staged and replace(encoding.staged, bytes=staged),
         sliced=encoding.sliced and replace(encoding.sliced, bytes=sizes),
+        stream=stream,
     )
 
 

@@ -39,6 +39,23 @@ class SlicedSpec:
     bytes: tuple[int, ...] = ()
 
 
+Registers = tuple[tuple[int, int], ...]
+"""What a command stream sets: (command, value), the command with its bit for two words."""
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    """What command streams will say of an NPU operation whatever its stripe, so that they are predicted word for word.
+
+    `registers` where a stripe touches no padding and where it does; those that stripes, places and constants change may
+    be among them, and are not looked at. `contents` are numbers of the constants' bytes, equal ones of equal bytes: in
+    place, staged, and each slice; none without constants. Empty where nothing is emitted.
+    """
+
+    registers: tuple[Registers, Registers] = ((), ())
+    contents: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True)
 class OperationSpec:
     """An NPU operation as data; `constant_bytes` are encoded weights plus scales.
@@ -49,8 +66,8 @@ class OperationSpec:
     2048). `scaling` is "none", "global", "per_channel" (where there are weights) or "operands"; `rounding` "tfl",
     "natural" or "truncate"; `accumulator_bits` 32 or 40.
 
-    `offsets`: zero points of first input, output and second input, and the limits of the output. `joined` are, of a
-    Part that joins its inputs, the operations that copy each of them; its own figures are those of all together.
+    `joined` are, of a Part that joins its inputs, the operations that copy each of them; its own figures are those of
+    all together.
     """
 
     kind: str
@@ -60,7 +77,6 @@ class OperationSpec:
     ifm_depth: int
     ofm_depth: int
     clamped: bool
-    offsets: tuple[int, int, int, int, int]
     part_kernel: bool
     block_depth: int
     constant_bytes: int
@@ -81,6 +97,7 @@ class OperationSpec:
     scaling: str = "none"
     rounding: str = "tfl"
     accumulator_bits: int = 32
+    stream: StreamSpec = StreamSpec()
 
 
 @dataclass(frozen=True)
@@ -122,6 +139,7 @@ class Encoding:
     """How an operation's constants are encoded: OFM block depth, weight order, how many bytes they take.
 
     `staged` is how they are encoded for being copied as a whole, None for the same; `sliced` how in slices, if at all.
+    `stream` is what is emitted of the operation, known when all are encoded.
     """
 
     block_depth: int
@@ -129,6 +147,7 @@ class Encoding:
     constant_bytes: int = 0
     staged: EncodingSpec | None = None
     sliced: SlicedSpec | None = None
+    stream: StreamSpec = StreamSpec()
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +179,6 @@ class Problem:
         return not self.tensors[tensor].is_output and next(readers, None) is None
 
 
-_REGISTER_LIMITS = (-(1 << 15), (1 << 15) - 1)
-"""What the registers of the output's limits hold."""
-
-
 def operation_spec(operation: NpuOperation, encoding: Encoding, tables: Mapping[Table, int]) -> OperationSpec:
     """Cost parameters of an operation; `tables` are the ids of tables."""
     window, function, second = operation.window, operation.function, operation.ifm2
@@ -184,13 +199,6 @@ def operation_spec(operation: NpuOperation, encoding: Encoding, tables: Mapping[
         ifm2_bits=8 * (operation.ifm if second is None else second).dtype.size_bytes,
         broadcast=operation.broadcast,
         clamped=operation.clamp != operation.ofm.dtype.limits,
-        offsets=(
-            operation.ifm.zero_point,
-            operation.ofm.zero_point,
-            (operation.ifm if second is None else second).zero_point,
-            max(operation.clamp[0], _REGISTER_LIMITS[0]),
-            min(operation.clamp[1], _REGISTER_LIMITS[1]),
-        ),
         function="table" if isinstance(function, Table) else function.value,
         table=None if table is None else tables[table],
         table_bytes=0 if table is None else table.size_bytes,
@@ -202,6 +210,7 @@ def operation_spec(operation: NpuOperation, encoding: Encoding, tables: Mapping[
         constant_bytes=encoding.constant_bytes,
         staged=encoding.staged,
         sliced=encoding.sliced,
+        stream=encoding.stream,
     )
 
 

@@ -80,6 +80,11 @@ def cycles_of(problem: Problem, schedule: Schedule) -> int:
     return _core.clock_plans(problem.core, *_decisions(problem, schedule))
 
 
+def predicted_streams(problem: Problem, schedule: Schedule) -> list[list[_core.StreamCommand]]:
+    """The command streams that code generation will make of it, one a run of the NPU. Raises `SchedulingError`."""
+    return _core.predict_streams(problem.core, *_decisions(problem, schedule))
+
+
 def prove(problem: Problem, schedule: Schedule) -> None:
     """Let the checker replay the schedule's program; raises `SchedulingError` with its first complaint."""
     _core.check_plans(problem.core, *_decisions(problem, schedule))

@@ -4,7 +4,7 @@
 //! Owns the questions, and a memory of the answers, as the search asks for the same few shapes thousands of times. The
 //! answers come from the room of each kind of device; no other room of the planner names one.
 
-use crate::cost::ethosu::stream::{self, Memo};
+use crate::cost::ethosu::stream::{self, Memo, Sent};
 use crate::model::device::{Device, Unit};
 use crate::model::graph::{CascaderGraph, Input, Layout};
 use crate::model::ids::{BufferId, IdVec, PartId, Piece};
@@ -45,6 +45,15 @@ impl Costs {
             Unit::EthosU(npu) => stream::cycles(graph, npu, program, offsets, &mut self.programs),
             Unit::Described(unit) => described_device::cycles(graph, unit, program, offsets),
         }
+    }
+}
+
+/// The command streams of a program whose buffers lie at `offsets` of the arena, one for each run of an NPU; none where a
+/// device is described by data.
+pub fn commands(graph: &CascaderGraph, program: &Program, offsets: &IdVec<BufferId, u64>) -> Vec<Vec<Sent>> {
+    match &graph.device.unit {
+        Unit::EthosU(npu) => stream::commands(graph, npu, program, offsets),
+        Unit::Described(_) => Vec::new(),
     }
 }
 

@@ -3,7 +3,10 @@
 //! Owns these descriptions, which every room of the planner shares. Computes no cost: that is asked of `cost`, whatever the
 //! device is.
 
+use std::sync::Arc;
+
 use crate::model::ids::{Id, Piece, TableId};
+use crate::npu::registers::Register;
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -236,9 +239,6 @@ pub struct NpuOperation {
     pub second: SecondOperand,
     /// The output is clamped tighter than its type, which costs the output stage time.
     pub clamped: bool,
-    /// Zero points of the first input, the output and the second input, and the limits of the output. Where they change
-    /// from kernel to kernel, words are sent.
-    pub offsets: [i64; 5],
     /// What happens to results.
     pub function: Function,
     /// Where their factors come from.
@@ -260,6 +260,18 @@ pub struct NpuOperation {
     /// Of a Part that joins its inputs: for each input, the operation that copies it into its channels of the output.
     /// They make the Part's pieces.
     pub joined: Vec<NpuOperation>,
+    /// What command streams will say of it.
+    pub emitted: Arc<Emitted>,
+}
+
+/// What command streams say of an operation whatever its stripe, so that they are predicted word for word; nothing where
+/// none are made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Emitted {
+    /// Registers and their values: where a stripe touches no padding, and where it does.
+    pub registers: [Vec<(Register, u64)>; 2],
+    /// Which bytes its constants are, equal numbers for equal bytes: in place, staged, and of each slice.
+    pub contents: Vec<u32>,
 }
 
 /// What weights are encoded for: OFM block depth, and whether they come part-kernel-first.
@@ -327,6 +339,7 @@ impl NpuOperation {
             staged,
             sliced,
             joined,
+            emitted: Arc::clone(&self.emitted),
             ..*self
         })
     }

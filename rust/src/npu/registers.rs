@@ -12,6 +12,9 @@ macro_rules! registers {
         pub enum Register { $($name),* }
 
         impl Register {
+            /// Every register.
+            pub const ALL: [Register; REGISTER_COUNT] = [$(Register::$name),*];
+
             /// The register that a setting command names: `format` is the control field (0 or 1), `code` the opcode.
             pub fn from_code(format: u32, code: u32) -> Option<Register> {
                 match (format, code) {
@@ -26,12 +29,13 @@ macro_rules! registers {
             }
 
             /// Whether the register is set by a two-word command.
-            pub fn is_wide(self) -> bool {
+            pub const fn is_wide(self) -> bool {
                 match self { $(Register::$name => $format == 1),* }
             }
         }
 
-        const REGISTER_COUNT: usize = [$(stringify!($name)),*].len();
+        /// Number of registers.
+        pub const REGISTER_COUNT: usize = [$(stringify!($name)),*].len();
     };
 }
 

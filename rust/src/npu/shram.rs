@@ -3,7 +3,7 @@
 
 use super::accelerator::Accelerator;
 use super::error::Fault;
-use super::operation::{Kernel, KernelKind, Operand2, Upscale};
+use super::operation::{Kernel, KernelKind, Operand2, ShramLayout, Upscale};
 
 /// Bytes of a bank.
 pub(super) const BANK_BYTES: u32 = 1024;
@@ -49,6 +49,17 @@ pub fn banks(kernel: &Kernel, accelerator: &Accelerator) -> [u32; 2] {
         _ => accumulator_banks(kernel, accelerator),
     };
     [ifm, rest]
+}
+
+/// The layout that writers of command streams give a kernel whose buffers fit: operands from the start, accumulators up to
+/// the end.
+pub fn layout(kernel: &Kernel, accelerator: &Accelerator) -> ShramLayout {
+    let (operand, end) = (OUTPUT_BANKS + ifm_banks(kernel, accelerator), end_bank(kernel, accelerator));
+    if matches!(kernel.kind, KernelKind::Elementwise(_)) {
+        return ShramLayout { ifm_end: end, accumulator_start: end, ifm2_start: Some(operand) };
+    }
+    let accumulator_start = end.saturating_sub(accumulator_banks(kernel, accelerator));
+    ShramLayout { ifm_end: operand, accumulator_start, ifm2_start: None }
 }
 
 /// Whether some layout holds the buffers of the kernel with its block; its own layout is not looked at.

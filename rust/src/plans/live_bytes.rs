@@ -18,6 +18,7 @@ use smallvec::{smallvec, SmallVec};
 use crate::model::graph::{aligned, CascaderGraph, Input, Work};
 use crate::model::ids::{PartId, TensorId};
 use crate::propagator::AxisMap;
+use crate::schedule::demand::{demand, stripe_ahead, Walker};
 use crate::stripe::{Axis, Span};
 
 /// Before all stripes are walked, about so many stripes of the last output are looked at: most Plans already take too
@@ -132,6 +133,11 @@ impl LiveBytes {
         LiveBytes { inside, readers, dying, kept: first.through(last).map(whole).collect(), resident_bytes }
     }
 
+    /// Parts whose outputs are wanted whatever the others read, the last one first.
+    fn wanted_later(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.kept.len()).rev().filter(|&part| self.kept[part].is_some())
+    }
+
     /// Bytes in the arena while every tensor that the group touches is whole, and nothing rolls or is staged.
     pub fn whole_bytes(&self) -> u64 {
         let touched = self.dying.iter().map(|(whole, _)| whole).chain(self.kept.iter().flatten());
@@ -210,6 +216,35 @@ struct GroupRun<'a> {
     profile: Option<(usize, Profile)>,
 }
 
+impl Walker for GroupRun<'_> {
+    /// Nothing more once the limit is reached.
+    fn next(&mut self, part: usize, rows: Span) -> Option<Span> {
+        let (made, wanted) = (self.made[part], self.ends[part]);
+        let goes_on = made < rows.end.min(wanted.end) && self.peak < self.limit_bytes;
+        goes_on.then(|| stripe_ahead(made, self.stripes[part], wanted))
+    }
+
+    fn read(&self, part: usize, index: usize, stripe: Span) -> Option<(usize, Span)> {
+        let &(producer, link) = self.occupancy.inside[part].get(index)?;
+        Some((producer, link.needed(stripe)))
+    }
+
+    fn made(&mut self, part: usize, stripe: Span) {
+        let (occupancy, start) = (self.occupancy, stripe.start);
+        // A buffer with nothing in it that is still to be read comes to life again.
+        let is_born = occupancy.kept[part].is_some() || self.wanted[part] >= start;
+        self.made[part] = stripe.end;
+        if is_born {
+            self.count(part, start);
+        }
+        let now = self.profile.as_ref().map_or(0, |(reach, _)| self.bytes(part, start, reach + 1));
+        for &(producer, _) in &occupancy.inside[part] {
+            self.wanted[producer] = self.first_wanted(producer);
+        }
+        self.record(part, now);
+    }
+}
+
 impl<'a> GroupRun<'a> {
     fn new(occupancy: &'a LiveBytes, stripes: &'a [i64], ends: &'a [Span], shares: &'a [Share]) -> GroupRun<'a> {
         let (made, wanted) = (smallvec![0; ends.len()], smallvec![i64::MAX; ends.len()]);
@@ -235,32 +270,8 @@ impl<'a> GroupRun<'a> {
 
     /// Make everything that is not made yet.
     fn finish(&mut self) {
-        for part in (0..self.stripes.len()).rev().filter(|&part| self.occupancy.kept[part].is_some()) {
-            self.make(part, self.ends[part].end);
-        }
-    }
-
-    /// Make Part `part`'s output up to `until`, and before each stripe what it reads, as `StripeOrder` does; nothing
-    /// more once the limit is reached.
-    fn make(&mut self, part: usize, until: i64) {
-        let (occupancy, wanted) = (self.occupancy, self.ends[part]);
-        while self.made[part] < until.min(wanted.end) && self.peak < self.limit_bytes {
-            let start = self.made[part];
-            let span = Span::new(start, (start + self.stripes[part]).min(wanted.end));
-            for &(producer, link) in &occupancy.inside[part] {
-                self.make(producer, link.needed(span).end);
-            }
-            // A birth: more rows of a tensor that stays, or a buffer in which nothing was wanted.
-            let is_born = occupancy.kept[part].is_some() || self.wanted[part] >= start;
-            self.made[part] = span.end;
-            if is_born {
-                self.count(part, start);
-            }
-            let now = self.profile.as_ref().map_or(0, |(reach, _)| self.bytes(part, start, reach + 1));
-            for &(producer, _) in &occupancy.inside[part] {
-                self.wanted[producer] = self.first_wanted(producer);
-            }
-            self.record(part, now);
+        for part in self.occupancy.wanted_later() {
+            demand(self, part, self.ends[part]);
         }
     }
 
@@ -363,4 +374,51 @@ fn resident_bytes(graph: &CascaderGraph, first: PartId, last: PartId, dying: &[T
         }
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::schedule::demand::Recorded;
+    use crate::schedule::stripe_order::{wanted, StripeOrder};
+    use crate::testing::schedules::{arbitrary_network, arbitrary_plans};
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn bytes_are_counted_at_the_stripes_of_programs(
+            graph in arbitrary_network(),
+            choices in prop::collection::vec((0u8..6, 0i64..5, 1u32..4, any::<bool>(), any::<bool>()), 1..4),
+        ) {
+            for mut plan in arbitrary_plans(&graph, &choices) {
+                // Counted before directions are chosen.
+                plan.backwards = false;
+                let live = LiveBytes::new(&graph, plan.first, plan.last, plan.tiling.roll);
+                let shares = vec![Share::default(); plan.len()];
+                for tile in 0..plan.tiling.tiles {
+                    let ends: Vec<Span> = wanted(&graph, &plan, tile).iter().map(|wanted| wanted[0]).collect();
+                    let order = StripeOrder::new(&graph, &plan, ends.clone()).stripes;
+                    let order: Vec<_> = order.iter().map(|&(part, span)| (plan.offset(part), span)).collect();
+                    let mut walker = GroupRun::new(&live, &plan.stripes, &ends, &shares);
+                    walker.restart();
+                    let mut run = Recorded { walker, stripes: Vec::new() };
+                    live.wanted_later().for_each(|part| demand(&mut run, part, ends[part]));
+                    prop_assert_eq!(&run.stripes, &order);
+                    // A jump to a stripe of the last Part finds made what the walk has made by then.
+                    let (mut made, mut index) = (ends.iter().map(|wanted| wanted.start).collect::<Vec<_>>(), 0);
+                    for &(part, span) in &order {
+                        made[part] = span.end;
+                        if part + 1 == plan.len() {
+                            index += 1;
+                            run.walker.jump(index);
+                            prop_assert_eq!(&run.walker.made[..], &made[..]);
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

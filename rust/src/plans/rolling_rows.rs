@@ -9,7 +9,7 @@
 //!   holds the most of `m_i - min(oldest_i, l_i)`, in whole stripes.
 //! - Cost: one walk for each choice of stripes behind the producer; answers are remembered.
 //!
-//! Owns this question of the search, asked so often that it has a loop of its own. A program's buffers are sized by
+//! Owns this question of the search, asked so often that its reads are flattened; the walk itself is `demand`'s. A program's buffers are sized by
 //! `interleave` along `stripe_order`; a test compares the two.
 
 use smallvec::SmallVec;
@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 use crate::model::graph::{CascaderGraph, Input};
 use crate::model::ids::PartId;
 use crate::plans::live_bytes::Link;
+use crate::schedule::demand::{demand, stripe_ahead, Walker};
 use crate::stripe::{Axis, Span};
 use crate::util::hashing::Table;
 
@@ -124,12 +125,17 @@ impl RowCache {
         self.known = answers;
     }
 
-    /// Walk once, and work out the rows for every stripe extent of the first Part.
-    fn rows(&self, next: &[i64]) -> SmallVec<[i64; 12]> {
+    /// Where nothing is made yet.
+    fn walk<'a>(&'a self, next: &'a [i64]) -> RowWalk<'a> {
         let made = self.wanted.iter().map(|wanted| wanted.start).collect();
-        let mut walk = RowWalk { row_cache: self, next, made, demands: Vec::new() };
+        RowWalk { row_cache: self, next, made, demands: Vec::new() }
+    }
+
+    /// What the Parts behind ask of the first one does not depend on that one's stripes: one walk tells all extents.
+    fn rows(&self, next: &[i64]) -> SmallVec<[i64; 12]> {
+        let mut walk = self.walk(next);
         for &part in &self.ends {
-            walk.make(part, self.wanted[part].end);
+            demand(&mut walk, part, self.wanted[part]);
         }
         let alive = |&extent: &i64| {
             let rows = most_alive(&walk.demands, self.wanted[0], extent);
@@ -174,30 +180,35 @@ struct RowWalk<'a> {
     demands: Vec<Demand>,
 }
 
-impl RowWalk<'_> {
-    fn make(&mut self, part: usize, until: i64) {
-        let row_cache = self.row_cache;
-        let until = until.min(row_cache.wanted[part].end);
+impl Walker for RowWalk<'_> {
+    /// Of the first Part nothing is made: what is asked of it is written down.
+    fn next(&mut self, part: usize, rows: Span) -> Option<Span> {
+        let until = rows.end.min(self.row_cache.wanted[part].end);
+        if self.made[part] >= until {
+            return None;
+        }
         if part == 0 {
-            if self.made[0] < until {
-                self.made[0] = until;
-                self.demands.push(Demand { until, oldest: self.oldest() });
-            }
-            return;
+            self.made[0] = until;
+            self.demands.push(Demand { until, oldest: self.oldest() });
+            return None;
         }
-        while self.made[part] < until {
-            let span = self.stripe(part);
-            for &(producer, link) in &row_cache.reads[part] {
-                self.make(producer, link.needed(span).end);
-            }
-            self.made[part] = span.end;
-        }
+        Some(self.stripe(part))
     }
 
+    fn read(&self, part: usize, index: usize, stripe: Span) -> Option<(usize, Span)> {
+        let &(producer, link) = self.row_cache.reads[part].get(index)?;
+        Some((producer, link.needed(stripe)))
+    }
+
+    fn made(&mut self, part: usize, stripe: Span) {
+        self.made[part] = stripe.end;
+    }
+}
+
+impl RowWalk<'_> {
     /// The stripe that a Part behind the first makes next.
     fn stripe(&self, part: usize) -> Span {
-        let made = self.made[part];
-        Span::new(made, (made + self.next[part - 1]).min(self.row_cache.wanted[part].end))
+        stripe_ahead(self.made[part], self.next[part - 1], self.row_cache.wanted[part])
     }
 
     /// The first row of the first Part's output that is still to be read.
@@ -210,18 +221,52 @@ impl RowWalk<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::model::plan::{Plan, Staging};
-    use crate::schedule::stripe_order::{wanted, StripeOrder};
+    use crate::schedule::demand::Recorded;
+    use crate::schedule::stripe_order::{is_interior, wanted, StripeOrder};
     use crate::stripe::Tiling;
     use crate::testing::networks::mobilenet_v2;
+    use crate::testing::schedules::{arbitrary_network, arbitrary_plans};
 
     /// Rows by the walk that makes programs.
     fn walked(graph: &CascaderGraph, plan: &Plan, wanted: &[Span]) -> i64 {
-        let mut walk = StripeOrder::new(graph, plan, wanted.to_vec());
-        walk.run(&mut |_, _| {});
+        let walk = StripeOrder::new(graph, plan, wanted.to_vec());
         let stripe = plan.stripes[0];
         ((walk.alive[0] + stripe - 1) / stripe * stripe).min(wanted[0].len())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn rows_are_asked_for_by_the_stripes_of_programs(
+            graph in arbitrary_network(),
+            choices in prop::collection::vec((0u8..6, 0i64..5, 1u32..4, any::<bool>(), any::<bool>()), 1..4),
+        ) {
+            for mut plan in arbitrary_plans(&graph, &choices) {
+                plan.backwards = false;
+                if plan.len() == 1 || !is_interior(&graph, &plan, 0) {
+                    continue;
+                }
+                for tile in 0..plan.tiling.tiles {
+                    let spans: Vec<Span> = wanted(&graph, &plan, tile).iter().map(|wanted| wanted[0]).collect();
+                    let order = StripeOrder::new(&graph, &plan, spans.clone()).stripes;
+                    let behind: Vec<_> = order
+                        .iter()
+                        .map(|&(part, span)| (plan.offset(part), span))
+                        .filter(|&(part, _)| part > 0)
+                        .collect();
+                    let key = (plan.first, plan.tiling.roll, spans.len(), spans[spans.len() - 1]);
+                    let row_cache = RowCache::new(&graph, key, &spans, &[1]);
+                    let mut walk = Recorded { walker: row_cache.walk(&plan.stripes[1..]), stripes: Vec::new() };
+                    row_cache.ends.iter().for_each(|&part| demand(&mut walk, part, spans[part]));
+                    prop_assert_eq!(&walk.stripes, &behind);
+                }
+            }
+        }
     }
 
     #[test]

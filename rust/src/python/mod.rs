@@ -1,6 +1,6 @@
 //! The only module that knows pyo3: converts problems in, solutions out, and maps every error.
 //!
-//! One file or folder per room (`simulator`, `timing`, `usmp`, `devices`, `cascader`), each with a `register` function;
+//! One file or folder per room (`simulator`, `streams`, `timing`, `usmp`, `devices`, `cascader`), each with a `register` function;
 //! `interruptible` runs what may take long, `pickling` names classes for `__reduce__`.
 
 use pyo3::prelude::*;
@@ -10,6 +10,7 @@ mod devices;
 mod interruptible;
 mod pickling;
 mod simulator;
+mod streams;
 mod timing;
 mod usmp;
 
@@ -19,6 +20,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     cascader::register(module)?;
     devices::register(module)?;
     simulator::register(module)?;
+    streams::register(module)?;
     timing::register(module)?;
     usmp::register(module)?;
     Ok(())

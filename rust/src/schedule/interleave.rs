@@ -175,16 +175,13 @@ impl Builder<'_> {
         let mut constants = vec![None; plan.len()];
         for tile in 0..plan.tiling.tiles {
             let boxes = wanted(graph, plan, tile);
-            let mut order = Vec::new();
-            let mut walk = StripeOrder::new(graph, plan, boxes.iter().map(|b| b[0]).collect());
-            walk.run(&mut |part, span| order.push((part, span)));
-            let alive = walk.alive;
+            let order = StripeOrder::new(graph, plan, boxes.iter().map(|b| b[0]).collect());
             for offset in 0..plan.len() {
                 if is_interior(graph, plan, offset) {
-                    self.grow(plan, buffers[offset], offset, boxes[offset], alive[offset]);
+                    self.grow(plan, buffers[offset], offset, boxes[offset], order.alive[offset]);
                 }
             }
-            for (part, span) in order {
+            for (part, span) in order.stripes {
                 interrupt::ask();
                 self.stripe(plan, part, span, &boxes, &buffers, &mut constants)?;
             }

@@ -1,9 +1,10 @@
 //! From decisions to a program: which stripe is made when, in which buffer, with its constants copied how early.
 //!
-//! `stripe_order` walks through a group in the order of demand, `interleave` makes steps and buffers along it, `lifetimes`
+//! `demand` is the order of demand, `stripe_order` walks through a group in it, `interleave` makes steps and buffers along it, `lifetimes`
 //! says which bytes are live when, `estimate` how long it takes before anything is placed, `prefetch` issues copies early, `tables`
 //! puts loads of tables where they are looked up.
 
+pub mod demand;
 pub mod estimate;
 pub mod interleave;
 pub mod lifetimes;

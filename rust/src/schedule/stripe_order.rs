@@ -8,74 +8,82 @@
 //!   to the newest made.
 //! - Cost: one visit of each stripe and of each of its reads.
 //!
-//! Owns this order and what is wanted of each Part. Makes no steps and knows no cost.
+//! Owns what is wanted of each Part and how many rows of it stay; the walk itself is `demand`'s. Makes no steps and
+//! knows no cost.
 
-use crate::model::graph::CascaderGraph;
-use crate::model::ids::{PartId, TensorId};
+use smallvec::SmallVec;
+
+use crate::model::graph::{CascaderGraph, Input};
+use crate::model::ids::PartId;
 use crate::model::plan::Plan;
+use crate::schedule::demand::{demand, stripe_ahead, stripe_behind, Walker};
 use crate::stripe::{Span, Tiling};
 
 /// Demand-driven walk over one group: which stripe of which Part comes next, and how many rows stay alive.
-///
-/// Works on spans along the rolling axis only, so that the search can use it without making steps.
 pub struct StripeOrder<'a> {
     graph: &'a CascaderGraph,
     plan: &'a Plan,
     /// Rows wanted of each Part's output: `[start, end)`.
     wanted: Vec<Span>,
+    /// Per Part, its reads of outputs of the group, each with the producer's offset.
+    inside: Vec<SmallVec<[(usize, &'a Input); 2]>>,
     /// How far each output is made, from the near end on or from the far one.
     made: Vec<i64>,
     /// Largest number of rows alive at once, per Part's output.
     pub alive: Vec<i64>,
+    /// Stripes in the order in which they are made.
+    pub stripes: Vec<(PartId, Span)>,
+}
+
+impl Walker for StripeOrder<'_> {
+    fn next(&mut self, part: usize, rows: Span) -> Option<Span> {
+        let span = self.stripe(part);
+        let reaches = if self.plan.backwards { rows.start < span.end } else { span.start < rows.end };
+        (!span.is_empty() && reaches).then_some(span)
+    }
+
+    fn read(&self, part: usize, index: usize, stripe: Span) -> Option<(usize, Span)> {
+        let &(producer, input) = self.inside[part].get(index)?;
+        Some((producer, self.graph.needed(input, self.plan.tiling.roll, stripe)))
+    }
+
+    fn made(&mut self, part: usize, stripe: Span) {
+        self.stripes.push((self.plan.part(part), stripe));
+        self.made[part] = if self.plan.backwards { stripe.start } else { stripe.end };
+        self.alive[part] = self.alive[part].max(self.wanted_still(part).hull(stripe).len());
+    }
 }
 
 impl<'a> StripeOrder<'a> {
-    /// A walk that makes the rows `wanted` of each Part's output.
+    /// A walk that makes the rows `wanted` of each Part's output, last Part first.
     pub fn new(graph: &'a CascaderGraph, plan: &'a Plan, wanted: Vec<Span>) -> StripeOrder<'a> {
-        let made = wanted.iter().map(|span| if plan.backwards { span.end } else { span.start }).collect();
-        let alive = vec![0; wanted.len()];
-        StripeOrder { graph, plan, wanted, made, alive }
-    }
-
-    /// Make everything, last Part first, calling `emit(part, span)` for each stripe in order.
-    pub fn run(&mut self, emit: &mut dyn FnMut(PartId, Span)) {
-        for offset in (0..self.plan.len()).rev() {
-            let all = self.wanted[offset];
-            if offset + 1 == self.plan.len() || !is_interior(self.graph, self.plan, offset) {
-                self.make(offset, all, emit);
+        let inside = |offset: usize| {
+            let inputs = graph.parts[plan.part(offset)].inputs.iter();
+            let producer = |input: &Input| graph.producer[input.tensor].filter(|&producer| producer >= plan.first);
+            inputs.filter_map(|input| producer(input).map(|producer| (plan.offset(producer), input))).collect()
+        };
+        let mut order = StripeOrder {
+            graph,
+            plan,
+            inside: (0..plan.len()).map(inside).collect(),
+            made: wanted.iter().map(|span| if plan.backwards { span.end } else { span.start }).collect(),
+            alive: vec![0; wanted.len()],
+            stripes: Vec::new(),
+            wanted,
+        };
+        for offset in (0..plan.len()).rev() {
+            if offset + 1 == plan.len() || !is_interior(graph, plan, offset) {
+                let all = order.wanted[offset];
+                demand(&mut order, offset, all);
             }
         }
+        order
     }
 
-    /// Make a Part's output as far as `rows` reach, stripe by stripe.
-    fn make(&mut self, offset: usize, rows: Span, emit: &mut dyn FnMut(PartId, Span)) {
-        let graph = self.graph;
-        let part = self.plan.part(offset);
-        loop {
-            let span = self.next(offset);
-            let reaches = if self.plan.backwards { rows.start < span.end } else { span.start < rows.end };
-            if span.is_empty() || !reaches {
-                break;
-            }
-            for input in &graph.parts[part].inputs {
-                if let Some(producer) = self.inside(input.tensor) {
-                    self.make(producer, graph.needed(input, self.plan.tiling.roll, span), emit);
-                }
-            }
-            emit(part, span);
-            self.made[offset] = if self.plan.backwards { span.start } else { span.end };
-            self.alive[offset] = self.alive[offset].max(self.wanted_still(offset).hull(span).len());
-        }
-    }
-
-    /// Next stripe of a Part. Stripes are cut from the near end on, also where the last one is made first.
-    fn next(&self, offset: usize) -> Span {
-        let (made, stripe, wanted) = (self.made[offset], self.plan.stripes[offset], self.wanted[offset]);
-        if self.plan.backwards {
-            let before = (made - 1 - wanted.start).max(0) / stripe * stripe;
-            return Span::new(wanted.start + before, made);
-        }
-        Span::new(made, (made + stripe).min(wanted.end))
+    /// Next stripe of a Part.
+    fn stripe(&self, offset: usize) -> Span {
+        let cut = if self.plan.backwards { stripe_behind } else { stripe_ahead };
+        cut(self.made[offset], self.plan.stripes[offset], self.wanted[offset])
     }
 
     /// Rows of a Part's output, of those made so far, that some consumer in the group still wants.
@@ -88,7 +96,7 @@ impl<'a> StripeOrder<'a> {
                 continue;
             }
             let reader = self.plan.offset(consumer);
-            let next = self.next(reader);
+            let next = self.stripe(reader);
             if next.is_empty() {
                 continue;
             }
@@ -103,11 +111,6 @@ impl<'a> StripeOrder<'a> {
             }
         }
         still
-    }
-
-    fn inside(&self, tensor: TensorId) -> Option<usize> {
-        let producer = self.graph.producer[tensor]?;
-        (producer >= self.plan.first).then(|| self.plan.offset(producer))
     }
 }
 

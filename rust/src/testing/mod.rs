@@ -5,4 +5,4 @@
 
 mod exhaustive;
 pub mod networks;
-mod schedules;
+pub mod schedules;

@@ -34,7 +34,6 @@ pub fn plain(kind: OperationKind, [ifm_depth, ofm_depth]: [i64; 2]) -> NpuOperat
         ofm: Element::INT8,
         second: if kind.is_binary() { map } else { SecondOperand::None },
         clamped: false,
-        offsets: [0; 5],
         function: Function::Clamp,
         scaling: if kind.has_weights() { Scaling::PerChannel } else { Scaling::None },
         rounding: Rounding::Tfl,
@@ -45,6 +44,7 @@ pub fn plain(kind: OperationKind, [ifm_depth, ofm_depth]: [i64; 2]) -> NpuOperat
         staged: None,
         sliced: None,
         joined: Vec::new(),
+        emitted: Default::default(),
     }
 }
 

@@ -137,7 +137,8 @@ fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool, reshaped
     net.finish(t)
 }
 
-fn arbitrary_network() -> impl Strategy<Value = CascaderGraph> {
+/// Chains with residuals, joins and views.
+pub fn arbitrary_network() -> impl Strategy<Value = CascaderGraph> {
     let layers = prop::collection::vec((any::<bool>(), prop::sample::select(vec![1i64, 2, 3, 5]), 1i64..4), 1..6);
     (5i64..24, 5i64..24, layers, any::<bool>(), 0usize..8)
         .prop_map(|(height, width, layers, residual, reshaped)| network([height, width], &layers, residual, reshaped))
@@ -152,7 +153,7 @@ fn whole(staged: bool) -> Staging {
 }
 
 /// Plans with arbitrary groups, stripes, bands and staging, as far as they are legal.
-fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bool)]) -> Vec<Plan> {
+pub fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bool)]) -> Vec<Plan> {
     let mut plans = Vec::new();
     let end = graph.parts.ids().next_back().expect("Parts");
     let mut first = PartId(0);

@@ -1,112 +1,135 @@
 //! How much of a kernel may start before the ones ahead of it have finished (BLOCKDEP), predicted for the planner.
 //!
-//! Owns the prediction. The rule is code generation's (`codegen/block_dependency.py`, which says why it is safe), in
-//! coordinates of tensors instead of bytes: what a kernel reads was written by others through the same buffer.
+//! Owns the prediction. The rule is code generation's (`codegen/block_dependency.py`, which says why it is safe), and a
+//! test holds the two equal, kernel by kernel.
 
 use std::collections::VecDeque;
 
-use crate::model::graph::{CascaderGraph, Input, Layout};
-use crate::model::ids::BufferId;
-use crate::model::operation::NpuOperation;
-use crate::model::program::{Stripe, View};
+use smallvec::SmallVec;
+
+use super::surface::{Bounds, Surface};
+use crate::model::operation::{Block, NpuOperation};
 
 /// Most jobs that the hardware looks back over.
-const MAX_BLOCKDEP: usize = 3;
+const MAX_BLOCKDEP: u64 = 3;
 /// Channels of a convolution's job, taken as the most that there are.
-const IFM_BLOCK_DEPTH: i64 = 32;
+const IFM_BLOCK_DEPTH: u64 = 32;
 
-/// Half-open rows, columns and channels of a tensor. Channels count from channel `phase`; boxes of another phase cannot be
-/// told apart by them.
-struct Box3 {
-    spans: [(i64, i64); 2],
-    channels: (i64, i64),
-    phase: i64,
+/// What a kernel on a stripe reads and writes.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Boxes read.
+    pub inputs: SmallVec<[Surface; 2]>,
+    /// Box written.
+    pub output: Surface,
+    /// OFM block.
+    pub block: Block,
+    /// Whether its results are looked up in a table.
+    pub looks_up: bool,
 }
 
-impl Box3 {
-    fn meets(&self, other: &Box3) -> bool {
-        let overlap = |a: (i64, i64), b: (i64, i64)| a.0 < b.1 && b.0 < a.1;
-        let planes = (0..2).all(|axis| overlap(self.spans[axis], other.spans[axis]));
-        planes && (self.phase != other.phase || overlap(self.channels, other.channels))
+impl Access {
+    /// Blocks along height, width and depth.
+    fn grid(&self) -> [u64; 3] {
+        [0, 1, 2].map(|axis| self.output.extent[axis].div_ceil(self.block[axis] as u64))
     }
 
-    /// Channels `[from, to)` of those that begin at channel `first` of a tensor: bricks show where they lie in a pixel.
-    fn new(spans: [(i64, i64); 2], layout: Layout, first: i64, (from, to): (i64, i64)) -> Box3 {
-        match layout {
-            Layout::Nhwc => Box3 { spans, channels: (from, to), phase: first },
-            Layout::Nhcwb16 => Box3 { spans, channels: (first + from, first + to), phase: 0 },
+    fn blocks(&self) -> u64 {
+        self.grid().iter().product()
+    }
+
+    /// The box of an OFM block, whose channels may reach beyond the output's; depth runs fastest, then width, then height.
+    fn block_bounds(&self, index: u64) -> Bounds {
+        let ([_, across, deep], block) = (self.grid(), self.block.map(|extent| extent as u64));
+        let span = |axis: usize, place: u64| {
+            let start = place * block[axis];
+            [start, (start + block[axis]).min(self.output.extent[axis])]
+        };
+        let channels = index % deep * block[2];
+        Bounds {
+            rows: span(0, index / (deep * across)),
+            columns: span(1, index / deep % across),
+            channels: [channels, channels + block[2]],
         }
     }
+
+    /// What job `job` reads of an input. Rows and columns that are left of an enlarged one are those that it stands for.
+    fn read_bounds(&self, kernel: &NpuOperation, padding: [i64; 4], input: &Surface, job: u64) -> Bounds {
+        let (jobs, depth) = (jobs(kernel), channels_of_job(kernel));
+        let block = self.block_bounds(job / jobs);
+        let factor = kernel.upscale.factor();
+        let window = |axis: usize, [start, end]: [u64; 2]| {
+            if kernel.kind.is_elementwise() {
+                // A second operand of one row or column is read again for each.
+                return if input.extent[axis] > 1 { [start, end] } else { [0, 1] };
+            }
+            let (stride, before) = (kernel.stride[axis], padding[axis]);
+            let from = (start as i64 * stride - before).max(0) / factor;
+            let last = ((end as i64 - 1) * stride - before + kernel.dilated(axis) - 1).div_euclid(factor);
+            [from as u64, (last + 1).min(input.extent[axis] as i64).max(from) as u64]
+        };
+        let first = job % jobs * depth;
+        Bounds { rows: window(0, block.rows), columns: window(1, block.columns), channels: [first, first + depth] }
+    }
 }
 
-/// A stripe cut into blocks.
-struct Cut<'a> {
-    stripe: &'a Stripe,
-    /// Blocks along height, width and depth.
-    grid: [i64; 3],
+/// Jobs of a block.
+fn jobs(kernel: &NpuOperation) -> u64 {
+    (kernel.ifm_depth as u64).div_ceil(channels_of_job(kernel))
 }
 
-impl<'a> Cut<'a> {
-    fn new(graph: &CascaderGraph, stripe: &'a Stripe) -> Cut<'a> {
-        let [first, end] = graph.kernel(stripe.part).map_or([0, 1], |kernel| kernel.channels(stripe.piece));
-        let [rows, columns] = stripe.output.region.spans.map(|span| span.len());
-        let [height, width, depth] = stripe.cost.block;
-        let count = |extent: i64, block: i64| (extent + block - 1) / block;
-        Cut { stripe, grid: [count(rows, height), count(columns, width), count(end - first, depth)] }
-    }
-
-    fn blocks(&self) -> i64 {
-        self.grid.iter().product()
-    }
-
-    /// First row, column and channel of a block; depth runs fastest, then width, then height.
-    fn origin(&self, index: i64) -> [i64; 3] {
-        let ([_, across, deep], block) = (self.grid, self.stripe.cost.block);
-        [index / (deep * across) * block[0], index / deep % across * block[1], index % deep * block[2]]
+fn channels_of_job(kernel: &NpuOperation) -> u64 {
+    if kernel.kind.reads_whole_depth() {
+        IFM_BLOCK_DEPTH
+    } else {
+        kernel.ifm_depth as u64
     }
 }
 
 /// The last kernels of a run, latest first.
-pub struct Recent<'a> {
-    graph: &'a CascaderGraph,
-    kernels: VecDeque<Cut<'a>>,
+pub struct Recent {
+    kernels: VecDeque<Access>,
+    /// Whether buffers may lie over tables.
+    tables_share: bool,
 }
 
-impl<'a> Recent<'a> {
-    /// None yet.
-    pub fn new(graph: &'a CascaderGraph) -> Recent<'a> {
-        Recent { graph, kernels: VecDeque::with_capacity(MAX_BLOCKDEP + 1) }
+impl Recent {
+    /// No kernels yet; `tables_share` where the buffers of one that looks nothing up may lie over tables.
+    pub fn new(tables_share: bool) -> Recent {
+        Recent { kernels: VecDeque::new(), tables_share }
     }
 
     /// Remember a kernel.
-    pub fn push(&mut self, stripe: &'a Stripe) {
-        self.kernels.push_front(Cut::new(self.graph, stripe));
-        self.kernels.truncate(MAX_BLOCKDEP);
+    pub fn push(&mut self, access: Access) {
+        self.kernels.truncate(MAX_BLOCKDEP as usize - 1);
+        self.kernels.push_front(access);
     }
 
-    /// BLOCKDEP of the next kernel; 0 for the first.
-    pub fn block_dependency(&self, stripe: &Stripe) -> u32 {
-        let Some(kernel) = self.graph.kernel(stripe.part).filter(|_| !self.kernels.is_empty()) else { return 0 };
-        let reads = |buffer: BufferId| stripe.inputs.iter().any(|view| view.buffer == buffer);
-        if !self.kernels.iter().any(|before| reads(before.stripe.output.buffer)) {
+    /// BLOCKDEP of the next kernel, which is `kernel` with this padding; 0 for the first.
+    pub fn block_dependency(&self, kernel: &NpuOperation, padding: [i64; 4], next: &Access) -> u32 {
+        let Some(last) = self.kernels.front() else { return 0 };
+        if self.tables_share && last.looks_up && !next.looks_up {
+            return 0;
+        }
+        let meet = |a: &Surface, b: &Surface| {
+            let (a, b) = (a.bounds(), b.bounds());
+            a.0 < b.1 && b.0 < a.1
+        };
+        if !self.kernels.iter().any(|before| next.inputs.iter().any(|input| meet(input, &before.output))) {
             return MAX_BLOCKDEP as u32;
         }
-        let cut = Cut::new(self.graph, stripe);
-        let first = (cut.blocks() * jobs(kernel)).min(MAX_BLOCKDEP as i64);
+        let first = (next.blocks() * jobs(kernel)).min(MAX_BLOCKDEP);
         let mut allowed = MAX_BLOCKDEP;
-        for job in 0..first as usize {
-            for back in 0..allowed.saturating_sub(job) {
-                if self.depends(&cut, kernel, job as i64, back as i64) {
-                    allowed = job + back;
-                    break;
-                }
-            }
+        for job in 0..first {
+            let nearest =
+                (0..allowed.saturating_sub(job)).find(|&back| self.depends((kernel, padding, next), job, back));
+            allowed = nearest.map_or(allowed, |back| job + back);
         }
         allowed as u32
     }
 
     /// Whether a job of the next kernel reads what the `back`-th last block before it writes.
-    fn depends(&self, next: &Cut, kernel: &NpuOperation, job: i64, back: i64) -> bool {
+    fn depends(&self, (kernel, padding, next): (&NpuOperation, [i64; 4], &Access), job: u64, back: u64) -> bool {
         let mut left = back;
         for before in &self.kernels {
             let count = before.blocks();
@@ -114,110 +137,11 @@ impl<'a> Recent<'a> {
                 left -= count;
                 continue;
             }
-            let written = self.written(before, count - 1 - left);
-            let stripe = next.stripe;
-            let reads = stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.piece)).enumerate();
-            return reads.into_iter().any(|(operand, (view, input))| {
-                let same = view.buffer == before.stripe.output.buffer;
-                let read = || self.read(next, kernel, (operand, view, input), job);
-                same && (!self.graph.is_aligned(input) || read().meets(&written))
-            });
+            let written = before.block_bounds(count - 1 - left);
+            let reads =
+                |input: &Surface| input.meets(&next.read_bounds(kernel, padding, input, job), &before.output, &written);
+            return next.inputs.iter().any(reads);
         }
         false
-    }
-
-    fn written(&self, cut: &Cut, index: i64) -> Box3 {
-        let (stripe, origin) = (cut.stripe, cut.origin(index));
-        let spans = [0, 1].map(|axis| {
-            let span = stripe.output.region.spans[axis];
-            let start = span.start + origin[axis];
-            (start, (start + stripe.cost.block[axis]).min(span.end))
-        });
-        let first = self.graph.kernel(stripe.part).map_or(0, |kernel| kernel.channels(stripe.piece)[0]);
-        let layout = self.graph.tensors[self.graph.output(stripe.part)].layout;
-        Box3::new(spans, layout, first, (origin[2], origin[2] + stripe.cost.block[2]))
-    }
-
-    fn read(&self, cut: &Cut, kernel: &NpuOperation, (operand, view, input): (usize, &View, &Input), job: i64) -> Box3 {
-        let jobs = jobs(kernel);
-        let (stripe, origin) = (cut.stripe, cut.origin(job / jobs));
-        let spans = [0, 1].map(|axis| {
-            let extent = stripe.output.region.spans[axis].len();
-            let end = (origin[axis] + stripe.cost.block[axis]).min(extent);
-            let (before, region) = (stripe.padding[axis], view.region.spans[axis]);
-            if kernel.is_repeated(operand, axis) {
-                return (region.start, region.end);
-            }
-            // The last one of an enlarged input is the one that its row or column stands for.
-            let factor = if operand == 0 { kernel.upscale.factor() } else { 1 };
-            let from = (origin[axis] * kernel.stride[axis] - before).max(0) / factor;
-            let last = (end - 1) * kernel.stride[axis] - before + kernel.dilated(axis) - 1;
-            let to = (last.div_euclid(factor) + 1).min(region.len());
-            (region.start + from, region.start + to.max(from))
-        });
-        let depth = if kernel.kind.reads_whole_depth() {
-            IFM_BLOCK_DEPTH
-        } else {
-            kernel.piece(stripe.piece).operand(operand).1
-        };
-        let layout = self.graph.tensors[input.tensor].layout;
-        Box3::new(spans, layout, input.first_channel, (job % jobs * depth, (job % jobs + 1) * depth))
-    }
-}
-
-/// Jobs of a block.
-fn jobs(kernel: &NpuOperation) -> i64 {
-    if kernel.kind.reads_whole_depth() {
-        (kernel.ifm_depth + IFM_BLOCK_DEPTH - 1) / IFM_BLOCK_DEPTH
-    } else {
-        1
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cost::Costs;
-    use crate::model::operation::OperationKind;
-    use crate::model::program::Step;
-    use crate::proposals::uncascaded;
-    use crate::schedule::interleave::interleave;
-    use crate::testing::networks::{Network, INPUT};
-
-    /// BLOCKDEP of each kernel of a chain of convolutions, each in one piece.
-    fn chain(plane: [i64; 2], layers: usize) -> Vec<u32> {
-        let mut net = Network::new(plane, 16);
-        let mut t = INPUT;
-        for _ in 0..layers {
-            t = net.window(t, OperationKind::Convolution, 1, 1, 16);
-        }
-        let graph = net.finish(t);
-        let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");
-        let mut recent = Recent::new(&graph);
-        let mut found = Vec::new();
-        for step in &program.steps {
-            let Step::Stripe(stripe) = step else { continue };
-            found.push(recent.block_dependency(stripe));
-            recent.push(stripe);
-        }
-        found
-    }
-
-    #[test]
-    fn channels_that_begin_elsewhere_in_a_pixel_are_told_apart_in_bricks_alone() {
-        let at = |layout, first| Box3::new([(0, 1); 2], layout, first, (0, 16));
-        assert!(at(Layout::Nhwc, 0).meets(&at(Layout::Nhwc, 16)));
-        assert!(!at(Layout::Nhcwb16, 0).meets(&at(Layout::Nhcwb16, 16)));
-        assert!(at(Layout::Nhcwb16, 16).meets(&at(Layout::Nhcwb16, 16)));
-    }
-
-    #[test]
-    fn a_kernel_of_one_block_waits_for_the_one_block_before() {
-        assert_eq!(chain([2, 2], 3), [0, 0, 0]);
-    }
-
-    #[test]
-    fn first_blocks_may_run_beside_last_ones() {
-        assert_eq!(chain([160, 64], 2), [0, 3]);
     }
 }

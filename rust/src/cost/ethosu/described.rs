@@ -3,7 +3,7 @@
 //! Owns this translation. Knows no cost and chooses nothing.
 
 use crate::model::operation::{
-    self as model, Block, Element, Home, Layout, OperationKind, SecondOperand, Slab, StripeOperation,
+    self as model, Block, Element, Home, Layout, NpuOperation, OperationKind, SecondOperand, Slab, StripeOperation,
 };
 use crate::npu::arithmetic::Rounding;
 use crate::npu::feature_map::{self, ElementType, FeatureMap};
@@ -16,12 +16,14 @@ use crate::npu::timing::system::CONSTANTS_REGION;
 pub const ARENA_REGION: usize = 1;
 /// Bytes of a channel's scale record.
 const SCALE_BYTES: u64 = 10;
+/// Scale records fill up so many bytes.
+const SCALE_ALIGNMENT: u64 = 16;
 
 /// An operation in the simulator's terms. Addresses, zero points and scales have no part in its cost.
 pub fn described(op: &StripeOperation, block: Block) -> operation::Kernel {
     let kernel = op.kernel;
     let stream = |length: u64| Stream { region: home_region(op.constants), base: 0, length: length as usize };
-    let scale_bytes = (SCALE_BYTES * kernel.ofm_depth as u64).min(kernel.constant_bytes);
+    let scale_bytes = scale_bytes(kernel);
     let weighted = kernel.kind.has_weights();
     operation::Kernel {
         kind: kind(kernel.kind),
@@ -85,6 +87,11 @@ fn kind(kind: OperationKind) -> KernelKind {
 
 fn element(Element { bits, signed }: Element) -> ElementType {
     ElementType { bits, signed }
+}
+
+/// Bytes of an operation's scale records, which lie behind its weights.
+pub fn scale_bytes(kernel: &NpuOperation) -> u64 {
+    (SCALE_BYTES * kernel.ofm_depth as u64).next_multiple_of(SCALE_ALIGNMENT).min(kernel.constant_bytes)
 }
 
 fn home_region(home: Home) -> usize {

@@ -29,8 +29,8 @@ pub struct Planned {
     pub shape: KernelShape,
     /// What it costs alone.
     pub cost: KernelCost,
-    /// Banks of the shared buffer for the input, and for the accumulators or the second operand.
-    pub banks: [u32; 2],
+    /// Where its buffers lie in the shared memory.
+    pub shram: operation::ShramLayout,
 }
 
 /// An operation with a given block.
@@ -43,7 +43,7 @@ pub fn planned(npu: &EthosU, op: &StripeOperation, block: Block) -> Planned {
     Planned {
         shape: KernelShape::of(&kernel),
         cost: cost.expect("a planned stripe has few different blocks"),
-        banks: shram::banks(&kernel, npu.accelerator),
+        shram: shram::layout(&kernel, npu.accelerator),
     }
 }
 

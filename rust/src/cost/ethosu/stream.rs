@@ -1,23 +1,28 @@
 //! How long a placed program takes on an Ethos-U: the commands that code generation will emit, played by the referee.
 //!
-//! Owns the prediction of the command stream from steps and offsets: the exact geometry of each stripe, waits between
-//! copies and kernels whose bytes overlap, and through `block_dependency` and `register_words` what stands around them.
-//! Kernels' costs and the play itself are the timing model's.
+//! Owns the prediction of the command stream from steps and offsets, word for word: the geometry of each stripe, waits
+//! between copies and kernels whose bytes overlap, and through `block_dependency`, `constants` and `register_image` what
+//! stands around them. Kernels' costs and the play itself are the timing model's.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::cost::ethosu::block_dependency::Recent;
-use crate::cost::ethosu::operation_cost::{copy_cost, planned, table_cost, Planned};
-use crate::cost::ethosu::register_words::{Image, Surface};
+use super::block_dependency::{Access, Recent};
+use super::constants::Constants;
+use super::described::ARENA_REGION;
+use super::operation_cost::{copy_cost, planned, table_cost, Planned};
+use super::register_image::{Image, Setting};
+use super::surface::Surface;
 use crate::model::device::{EthosU, LookUpArea, KERNELS_IN_FLIGHT};
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{BufferId, IdVec, PartId, Piece, TableId, TensorId};
-use crate::model::operation::{Block, LookUpTable, NpuOperation, Source};
+use crate::model::operation::{Block, Element, LookUpTable, NpuOperation, Source};
 use crate::model::program::{ByteRange, Program, Step, Stripe, View};
+use crate::npu::registers::Register;
 use crate::npu::timing::kernel::KernelCost;
 use crate::npu::timing::schedule::play;
+use crate::npu::timing::system::CONSTANTS_REGION;
 use crate::npu::timing::walk::{Action, DmaCost, KernelShape, Step as Command};
 use crate::util::hashing::Table;
 
@@ -26,6 +31,10 @@ const COPIES_IN_FLIGHT: [usize; 2] = [1, 2];
 
 /// Where the slots of tables are taken to begin among the addresses of the arena.
 const LOOK_UP_AREA: u64 = 1 << 48;
+/// The region of a transfer's registers that is the NPU's own memory, in all of its cores.
+const OWN_MEMORY: usize = 0x103;
+/// Bytes of all slots.
+const LOOK_UP_BYTES: u64 = LookUpArea::SLOTS as u64 * LookUpArea::SLOT_BYTES;
 
 /// Exact costs known so far, by geometry; for one graph.
 #[derive(Debug, Default)]
@@ -45,9 +54,10 @@ struct Geometry {
     block: Block,
 }
 
-/// A kernel's cost, as a step for each BLOCKDEP that was asked for.
+/// A kernel's cost, as a step for each BLOCKDEP that was asked for, and the operation with the constants that it uses.
 #[derive(Debug)]
 struct Costed {
+    operation: NpuOperation,
     kernel: Planned,
     steps: [Option<Arc<(KernelShape, KernelCost)>>; 4],
 }
@@ -73,6 +83,30 @@ impl Touched {
     }
 }
 
+/// A command and the registers that are sent before it.
+pub struct Sent {
+    /// The command.
+    pub command: Command,
+    /// Registers whose values change, with these.
+    pub registers: Vec<(Register, u64)>,
+}
+
+/// Who is told of each command before it is played.
+trait Listener {
+    fn hear(&mut self, command: &Command, image: &Image);
+}
+
+/// Nobody.
+impl Listener for () {
+    fn hear(&mut self, _: &Command, _: &Image) {}
+}
+
+impl Listener for Vec<Sent> {
+    fn hear(&mut self, command: &Command, image: &Image) {
+        self.push(Sent { command: command.clone(), registers: image.sent().collect() });
+    }
+}
+
 /// Cycles of all NPU runs of a program, one after the other; calls take no time but end a run.
 pub fn cycles(
     graph: &CascaderGraph,
@@ -81,94 +115,120 @@ pub fn cycles(
     offsets: &IdVec<BufferId, u64>,
     memo: &mut Memo,
 ) -> u64 {
-    program
-        .steps
-        .split(|step| matches!(step, Step::Call { .. }))
-        .filter(|run| !run.is_empty())
+    let constants = Constants::new(graph, program);
+    let placed = PlacedProgram { graph, npu, program, offsets, constants };
+    runs(program)
         .map(|run| {
-            let mut stream = Stream::new(graph, npu, program, offsets, memo);
-            for step in run {
-                match step {
-                    Step::Copy { part, buffer, piece, .. } => stream.copy(*part, *buffer, *piece),
-                    Step::LoadTable { table, slot, .. } => stream.table(*table, *slot),
-                    Step::Stripe(stripe) => stream.stripe(stripe),
-                    Step::Call { .. } => {}
-                }
-            }
-            stream.end()
+            let commands = Stream::new(&placed, memo, ()).run(run).0;
+            play(&commands, npu.accelerator, &npu.system, &npu.rules).end.ceil()
         })
         .sum()
 }
 
-/// One run's command stream under construction.
-struct Stream<'a> {
+/// The command streams of a program's NPU runs.
+pub fn commands(
+    graph: &CascaderGraph,
+    npu: &EthosU,
+    program: &Program,
+    offsets: &IdVec<BufferId, u64>,
+) -> Vec<Vec<Sent>> {
+    let constants = Constants::new(graph, program);
+    let placed = PlacedProgram { graph, npu, program, offsets, constants };
+    let memo = &mut Memo::default();
+    runs(program).map(|run| Stream::new(&placed, memo, Vec::new()).run(run).1).collect()
+}
+
+/// The steps between calls.
+fn runs(program: &Program) -> impl Iterator<Item = &[Step]> {
+    program.steps.split(|step| matches!(step, Step::Call { .. })).filter(|run| !run.is_empty())
+}
+
+/// A program and where everything lies.
+struct PlacedProgram<'a> {
     graph: &'a CascaderGraph,
     npu: &'a EthosU,
     program: &'a Program,
     offsets: &'a IdVec<BufferId, u64>,
-    memo: &'a mut Memo,
-    commands: Vec<Command>,
-    words: u64,
-    kernels: Vec<Touched>,
-    copies: Vec<ByteRange>,
-    /// Tables that are loaded, and where.
-    tables: Vec<(TableId, ByteRange)>,
-    recent: Recent<'a>,
-    image: Image,
+    constants: Constants,
 }
 
-impl<'a> Stream<'a> {
-    fn new(
-        graph: &'a CascaderGraph,
-        npu: &'a EthosU,
-        program: &'a Program,
-        offsets: &'a IdVec<BufferId, u64>,
-        memo: &'a mut Memo,
-    ) -> Stream<'a> {
-        // U65 sets the number of cores first.
-        let words = u64::from(npu.accelerator.is_u65);
+/// One run's command stream under construction.
+struct Stream<'a, L> {
+    placed: &'a PlacedProgram<'a>,
+    memo: &'a mut Memo,
+    commands: Vec<Command>,
+    kernels: Vec<Touched>,
+    copies: Vec<ByteRange>,
+    /// Tables that are loaded, and their slots.
+    tables: Vec<(TableId, [usize; 2])>,
+    recent: Recent,
+    image: Image,
+    listener: L,
+}
+
+impl<'a, L: Listener> Stream<'a, L> {
+    fn new(placed: &'a PlacedProgram<'a>, memo: &'a mut Memo, listener: L) -> Stream<'a, L> {
+        let mut image = Image::default();
+        if placed.npu.accelerator.is_u65 {
+            image.set(Register::PARALLEL_MODE, u64::from(placed.npu.accelerator.cores - 1));
+        }
         Stream {
-            graph,
-            npu,
-            program,
-            offsets,
+            placed,
             memo,
-            commands: Vec::with_capacity(2 * program.steps.len()),
-            words,
+            commands: Vec::with_capacity(2 * placed.program.steps.len()),
             kernels: Vec::new(),
             copies: Vec::new(),
             tables: Vec::new(),
-            recent: Recent::new(graph),
-            image: Image::default(),
+            recent: Recent::new(placed.npu.accelerator.reserved_banks == 0),
+            image,
+            listener,
         }
     }
 
+    /// The commands of a run.
+    fn run(mut self, steps: &[Step]) -> (Vec<Command>, L) {
+        for step in steps {
+            match step {
+                Step::Copy { part, buffer, piece, .. } => self.copy(*part, *buffer, *piece),
+                Step::LoadTable { table, slot, .. } => self.table(*table, *slot),
+                Step::Stripe(stripe) => self.stripe(stripe),
+                Step::Call { .. } => {}
+            }
+        }
+        self.push(Action::Stop);
+        (self.commands, self.listener)
+    }
+
     fn push(&mut self, action: Action) {
-        self.commands.push(Command { command: self.commands.len(), words: self.words + 1, action });
-        self.words = 0;
+        let command = Command { command: self.commands.len(), words: self.image.words() + 1, action };
+        self.listener.hear(&command, &self.image);
+        self.image.end_command();
+        self.commands.push(command);
     }
 
     fn copy(&mut self, part: PartId, buffer: BufferId, piece: Option<Piece>) {
-        let encoding = self.graph.kernel(part).and_then(|kernel| kernel.encoding(Source::copied(piece)));
+        let source = Source::copied(piece);
+        let encoding = self.placed.graph.kernel(part).and_then(|kernel| kernel.encoding(source));
         let bytes = encoding.map_or(0, |encoding| encoding.bytes);
-        let offset = self.offsets[buffer];
+        let offset = self.placed.offsets[buffer];
         let range = (offset, offset + bytes);
-        self.words += self.image.copy((part, piece), offset, bytes);
-        let npu = self.npu;
+        self.image.copy(self.placed.constants.offset(part, source), (ARENA_REGION, offset), bytes);
+        let npu = self.placed.npu;
         let cost = self.memo.copies.entry(bytes).or_insert_with(|| Arc::new(copy_cost(npu, bytes)));
         let cost = Arc::clone(cost);
         self.transfer(range, cost);
     }
 
-    /// A table into its slots, which lie behind all addresses of the arena.
+    /// A table into its slots.
     fn table(&mut self, table: LookUpTable, slot: u32) {
-        let first = LOOK_UP_AREA + u64::from(slot) * LookUpArea::SLOT_BYTES;
-        let range = (first, first + table.bytes);
-        self.tables.retain(|(_, other)| other.1 <= range.0 || range.1 <= other.0);
-        self.tables.push((table.id, range));
-        self.words += self.image.table(table.id, first, table.bytes);
-        let cost = Arc::new(table_cost(self.npu, table.bytes));
-        self.transfer(range, cost);
+        let npu = self.placed.npu;
+        let [first, end] = [slot as usize, slot as usize + LookUpArea::slots_of(table.bytes)];
+        self.tables.retain(|(_, [start, stop])| *stop <= first || end <= *start);
+        self.tables.push((table.id, [first, end]));
+        let to = LookUpArea::SLOT_BYTES * first as u64;
+        let area = npu.accelerator.lut_base() as u64;
+        self.image.copy(self.placed.constants.table(table.id), (OWN_MEMORY, area + to), table.bytes);
+        self.transfer((LOOK_UP_AREA + to, LOOK_UP_AREA + to + table.bytes), Arc::new(table_cost(npu, table.bytes)));
     }
 
     /// A transfer to where `range` is, once no kernel in flight touches that.
@@ -179,21 +239,38 @@ impl<'a> Stream<'a> {
             self.kernels.drain(..=index);
             self.push(Action::KernelWait(outstanding as u32));
         }
-        if self.copies.len() == COPIES_IN_FLIGHT[usize::from(self.npu.accelerator.is_u65)] {
+        if self.copies.len() == COPIES_IN_FLIGHT[usize::from(self.placed.npu.accelerator.is_u65)] {
             self.copies.remove(0);
         }
         self.copies.push(range);
         self.push(Action::Dma(cost));
     }
 
-    fn stripe(&mut self, stripe: &'a Stripe) {
-        let graph = self.graph;
-        let Some(kernel) = graph.kernel(stripe.part) else { return };
-        let blockdep = self.recent.block_dependency(stripe);
-        self.recent.push(stripe);
-        let costed = self.costed(kernel, stripe);
-        let (banks, step) = (costed.kernel.banks, costed.with_blockdep(blockdep));
-        let touched = self.registers(kernel, stripe, banks, blockdep);
+    /// The first slot of a table that is loaded.
+    fn slot_of(&self, table: TableId) -> Option<u32> {
+        self.tables.iter().find(|(id, _)| *id == table).map(|(_, slots)| slots[0] as u32)
+    }
+
+    fn stripe(&mut self, stripe: &Stripe) {
+        let placed = self.placed;
+        let Some(kernel) = placed.graph.kernel(stripe.part) else { return };
+        let access = placed.access(kernel, stripe);
+        let slot = kernel.table().and_then(|table| self.slot_of(table.id));
+        let costed = placed.costed(&mut self.memo.kernels, kernel, stripe);
+        let blockdep = self.recent.block_dependency(&costed.operation, stripe.padding, &access);
+        let constants = placed.constants(stripe);
+        self.image.kernel(&Setting {
+            kernel: &costed.operation,
+            inputs: &access.inputs,
+            output: &access.output,
+            padding: stripe.padding,
+            block: stripe.cost.block,
+            shram: costed.kernel.shram,
+            constants,
+            slot,
+        });
+        let step = costed.with_blockdep(blockdep);
+        let touched = placed.touched(stripe, &access);
         if let Some(index) = self.copies.iter().rposition(|&range| touched.meets(range)) {
             let outstanding = self.copies.len() - 1 - index;
             self.copies.drain(..=index);
@@ -203,51 +280,74 @@ impl<'a> Stream<'a> {
             self.kernels.remove(0);
         }
         self.kernels.push(touched);
+        self.recent.push(access);
+        // Waits come between the other registers and this one.
+        self.image.set(Register::BLOCKDEP, u64::from(blockdep));
         self.push(Action::Kernel(step));
     }
+}
 
-    /// Count the words that set a kernel's registers; returns what it touches.
-    fn registers(&mut self, kernel: &NpuOperation, stripe: &Stripe, banks: [u32; 2], blockdep: u32) -> Touched {
-        let mut touched = Touched::default();
+impl PlacedProgram<'_> {
+    /// What a stripe reads and writes.
+    fn access(&self, kernel: &NpuOperation, stripe: &Stripe) -> Access {
         let reads = stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.piece));
-        let read = |operand: usize, first: i64| {
+        let inputs = reads.enumerate().map(|(operand, (view, input))| {
             let (element, depth) = kernel.piece(stripe.piece).operand(operand);
-            [first, first + depth].map(|channel| channel * element.bytes())
-        };
-        let inputs: SmallVec<[Surface; 2]> = reads
-            .enumerate()
-            .map(|(operand, (view, input))| {
-                self.surface(view, input.tensor, input.pixel_bytes, read(operand, input.first_channel))
-            })
-            .collect();
+            let channels = [input.first_channel, input.first_channel + depth];
+            self.surface(view, (input.tensor, input.pixel_bytes), element, channels)
+        });
         let made = self.graph.output(stripe.part);
-        let pixel_bytes = self.graph.tensors[made].pixel_bytes;
-        let written = kernel.channels(stripe.piece).map(|channel| channel * kernel.ofm.bytes());
-        let output = self.surface(&stripe.output, made, pixel_bytes, written);
-        for surface in inputs.iter().chain([&output]) {
+        let (pixel_bytes, channels) = (self.graph.tensors[made].pixel_bytes, kernel.channels(stripe.piece));
+        Access {
+            inputs: inputs.collect(),
+            output: self.surface(&stripe.output, (made, pixel_bytes), kernel.ofm, channels),
+            block: stripe.cost.block,
+            looks_up: kernel.table().is_some(),
+        }
+    }
+
+    fn surface(
+        &self,
+        view: &View,
+        (tensor, pixel_bytes): (TensorId, u64),
+        element: Element,
+        channels: [i64; 2],
+    ) -> Surface {
+        let layout = self.graph.tensors[tensor].layout;
+        Surface::new(view, self.offsets[view.buffer], (pixel_bytes, layout), element, channels)
+    }
+
+    /// Bytes of the arena that a stripe reads or writes, and the area of tables: who looks up waits for every table, and
+    /// buffers may lie over them where no banks are kept for tables.
+    fn touched(&self, stripe: &Stripe, access: &Access) -> Touched {
+        let mut touched = Touched::default();
+        for surface in access.inputs.iter().chain([&access.output]) {
             touched.ranges.extend(surface.ranges());
         }
-        let table = kernel.table().and_then(|table| self.tables.iter().find(|(id, _)| *id == table.id));
-        touched.ranges.extend(table.map(|&(_, range)| range));
-        // Its buffers may lie where tables do.
-        if kernel.table().is_none() && self.npu.accelerator.reserved_banks == 0 {
-            touched.ranges.push((LOOK_UP_AREA, LOOK_UP_AREA + LookUpArea::SLOTS as u64 * LookUpArea::SLOT_BYTES));
+        if access.looks_up || self.npu.accelerator.reserved_banks == 0 {
+            touched.ranges.push((LOOK_UP_AREA, LOOK_UP_AREA + LOOK_UP_BYTES));
         }
-        let staged = stripe.constants.map(|buffer| self.offsets[buffer]);
-        if let (Some(offset), Some(buffer)) = (staged, stripe.constants) {
+        if let Some(buffer) = stripe.constants {
+            let offset = self.offsets[buffer];
             touched.ranges.push((offset, offset + self.program.buffers[buffer].size_bytes));
         }
-        self.words += self.image.kernel(kernel, stripe, (&inputs, &output), staged, banks, blockdep);
         touched
     }
 
-    fn surface(&self, view: &View, tensor: TensorId, pixel_bytes: u64, channels: [i64; 2]) -> Surface {
-        let layout = self.graph.tensors[tensor].layout;
-        Surface::new(view, self.offsets[view.buffer], pixel_bytes, layout, channels)
+    /// Region and first byte of a stripe's constants.
+    fn constants(&self, stripe: &Stripe) -> (usize, u64) {
+        match stripe.constants {
+            Some(buffer) => (ARENA_REGION, self.offsets[buffer]),
+            None => (CONSTANTS_REGION, self.constants.offset(stripe.part, stripe.source())),
+        }
     }
 
-    fn costed(&mut self, kernel: &NpuOperation, stripe: &Stripe) -> &mut Costed {
-        let (graph, npu) = (self.graph, self.npu);
+    fn costed<'m>(
+        &self,
+        known: &'m mut Table<Geometry, Costed>,
+        kernel: &NpuOperation,
+        stripe: &Stripe,
+    ) -> &'m mut Costed {
         let geometry = Geometry {
             part: stripe.part,
             source: stripe.source(),
@@ -256,16 +356,79 @@ impl<'a> Stream<'a> {
             padding: stripe.padding,
             block: stripe.cost.block,
         };
-        self.memo.kernels.entry(geometry).or_insert_with(|| {
-            let kernel = kernel.with(geometry.source).expect("a stripe's constants are encoded");
-            let op = stripe.operation(graph, &kernel);
-            Costed { kernel: planned(npu, &op, stripe.cost.block), steps: [None, None, None, None] }
+        known.entry(geometry).or_insert_with(|| {
+            let operation = kernel.with(geometry.source).expect("a stripe's constants are encoded");
+            let op = stripe.operation(self.graph, &operation);
+            let kernel = planned(self.npu, &op, stripe.cost.block);
+            Costed { operation, kernel, steps: [None, None, None, None] }
         })
     }
+}
 
-    /// Cycles of the finished run.
-    fn end(mut self) -> u64 {
-        self.push(Action::Stop);
-        play(&self.commands, self.npu.accelerator, &self.npu.system, &self.npu.rules).end.ceil()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::Costs;
+    use crate::model::device::Unit;
+    use crate::model::graph::Work;
+    use crate::model::operation::{Emitted, OperationKind};
+    use crate::proposals::arena::place;
+    use crate::proposals::uncascaded;
+    use crate::schedule::interleave::interleave;
+    use crate::testing::networks::{Network, INPUT};
+
+    /// The one stream of a chain of convolutions, each in one piece with its constants in place; `contents` number these.
+    fn chain(plane: [i64; 2], contents: &[u32]) -> Vec<Sent> {
+        let mut net = Network::new(plane, 16);
+        let t = contents.iter().fold(INPUT, |t, _| net.window(t, OperationKind::Convolution, 1, 1, 16));
+        let mut graph = net.finish(t);
+        for (part, &content) in graph.parts.iter_mut().zip(contents) {
+            let Work::Npu(kernel) = &mut part.work else { unreachable!("a convolution runs on the NPU") };
+            kernel.emitted = Arc::new(Emitted { contents: vec![content, content], ..Emitted::default() });
+        }
+        let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");
+        let Unit::EthosU(npu) = &graph.device.unit else { unreachable!("the sample device is an Ethos-U") };
+        let offsets = place(&program).expect("it fits").offsets;
+        commands(&graph, npu, &program, &offsets).pop().expect("one run")
+    }
+
+    /// What a register holds at each kernel.
+    fn held(stream: &[Sent], register: Register) -> Vec<u64> {
+        let mut value = 0;
+        let mut found = Vec::new();
+        for Sent { command, registers } in stream {
+            value = registers.iter().find(|(set, _)| *set == register).map_or(value, |&(_, value)| value);
+            if matches!(command.action, Action::Kernel(_)) {
+                found.push(value);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn a_kernel_of_one_block_waits_for_the_one_block_before() {
+        assert_eq!(held(&chain([2, 2], &[0, 1, 2]), Register::BLOCKDEP), [0, 0, 0]);
+    }
+
+    #[test]
+    fn first_blocks_may_run_beside_last_ones() {
+        assert_eq!(held(&chain([160, 64], &[0, 1]), Register::BLOCKDEP), [0, 3]);
+    }
+
+    #[test]
+    fn equal_constants_lie_in_one_place() {
+        let stream = chain([2, 2], &[0, 1, 0, 2]);
+        let bytes: Vec<u64> = [Register::WEIGHT_LENGTH, Register::SCALE_LENGTH].map(|r| held(&stream, r)[0]).to_vec();
+        let one = bytes.iter().sum::<u64>();
+        assert_eq!(held(&stream, Register::WEIGHT_BASE), [0, one, 0, 2 * one]);
+        assert_eq!(held(&stream, Register::SCALE_BASE)[0], bytes[0]);
+    }
+
+    #[test]
+    fn a_command_has_a_word_for_itself_and_for_what_is_sent_before_it() {
+        for Sent { command, registers } in chain([2, 2], &[0, 1]) {
+            let words: usize = registers.iter().map(|(register, _)| 1 + usize::from(register.is_wide())).sum();
+            assert_eq!(command.words, words as u64 + 1);
+        }
     }
 }

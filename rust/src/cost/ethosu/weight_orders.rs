@@ -1,5 +1,7 @@
 //! Orders in which weights may be encoded. Owns the candidates; which is best for an operation is `operation_cost`'s.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::blocks::{round_up, MAX_BLOCK};
@@ -11,7 +13,8 @@ const SPLIT_DEPTH: i64 = 16;
 
 /// A kernel whose constants are all in one order.
 pub fn ordered(kernel: &NpuOperation, (block_depth, part_kernel): WeightOrder) -> NpuOperation {
-    NpuOperation { block_depth, part_kernel, staged: None, sliced: None, joined: Vec::new(), ..*kernel }
+    let (staged, sliced, joined, emitted) = (None, None, Vec::new(), Arc::default());
+    NpuOperation { block_depth, part_kernel, staged, sliced, joined, emitted, ..*kernel }
 }
 
 /// Weight orders worth trying.

@@ -11,13 +11,14 @@ use super::graph::CascaderGraph;
 use super::plan::PlanSpec;
 use super::program::PyProgram;
 use crate::checker::check;
-use crate::cost::Costs;
+use crate::cost::{commands, Costs};
 use crate::model::graph;
 use crate::model::program::Arrangement;
 use crate::proposals::arena::place;
 use crate::proposals::placing::arranged;
 use crate::python::interruptible;
 use crate::python::pickling::class;
+use crate::python::streams::StreamCommand;
 
 /// A program and where its buffers lie.
 #[pyclass(frozen, get_all, name = "Arrangement", module = "ethoscade._core")]
@@ -117,6 +118,23 @@ fn clock_plans(
     interruptible::run(py, None, || Costs::default().program(&graph.graph, &program, &placement.offsets))
 }
 
+/// The command streams that code generation will make of the program of a set of Plans, one for each run of the NPU; none for
+/// a device that is described by data.
+#[pyfunction]
+#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0))]
+fn predict_streams(
+    py: Python<'_>,
+    graph: &CascaderGraph,
+    plans: Vec<PlanSpec>,
+    prefetch_bytes: u64,
+    fill_bytes: u64,
+) -> PyResult<Vec<Vec<StreamCommand>>> {
+    let Arrangement { program, placement } =
+        Decisions::read(plans, prefetch_bytes, fill_bytes)?.arrange(py, &graph.graph, None)?;
+    let streams = interruptible::run(py, None, || commands(&graph.graph, &program, &placement.offsets))?;
+    Ok(streams.iter().map(|stream| stream.iter().map(StreamCommand::from).collect()).collect())
+}
+
 /// Prove the program of a set of Plans right; raises `SchedulingError` with the first complaint.
 #[pyfunction]
 #[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0))]
@@ -135,5 +153,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyArrangement>()?;
     module.add_function(wrap_pyfunction!(arrange_plans, module)?)?;
     module.add_function(wrap_pyfunction!(clock_plans, module)?)?;
+    module.add_function(wrap_pyfunction!(predict_streams, module)?)?;
     module.add_function(wrap_pyfunction!(check_plans, module)?)
 }

@@ -1,10 +1,10 @@
 //! Parts and tensors as Python describes them, made into the core's graph.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use pyo3::IntoPyObjectExt;
-
-use std::sync::Arc;
 
 use super::error;
 use super::operation::OperationSpec;

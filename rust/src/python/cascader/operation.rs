@@ -1,13 +1,17 @@
 //! NPU operations as Python describes them, made into the core's: names looked up, impossible combinations refused.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 
 use super::error;
+use crate::cost::ethosu::is_steady;
 use crate::model::ids::TableId;
 use crate::model::operation::{
-    Element, Encoding, Function, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling, SecondOperand, Sliced,
-    Upscale,
+    Element, Emitted, Encoding, Function, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling, SecondOperand,
+    Sliced, Upscale,
 };
+use crate::npu::registers::Register;
 
 #[derive(FromPyObject)]
 pub struct OperationSpec {
@@ -26,7 +30,6 @@ pub struct OperationSpec {
     ifm2_bits: u32,
     broadcast: [bool; 3],
     clamped: bool,
-    offsets: [i64; 5],
     function: String,
     table: Option<u32>,
     table_bytes: u64,
@@ -39,6 +42,30 @@ pub struct OperationSpec {
     staged: Option<EncodingSpec>,
     sliced: Option<SlicedSpec>,
     joined: Vec<OperationSpec>,
+    stream: StreamSpec,
+}
+
+#[derive(FromPyObject)]
+struct StreamSpec {
+    registers: [Vec<(u32, u64)>; 2],
+    contents: Vec<u32>,
+}
+
+impl StreamSpec {
+    /// What is emitted, without the registers that stripes set.
+    fn build(&self) -> PyResult<Emitted> {
+        let mut registers = [Vec::new(), Vec::new()];
+        for (found, given) in registers.iter_mut().zip(&self.registers) {
+            for &(command, value) in given {
+                let unknown = || error::impossible(format!("no register is set by command {command}"));
+                let register = Register::from_code(command >> 14, command & 0x3FFF).ok_or_else(unknown)?;
+                if is_steady(register) {
+                    found.push((register, value));
+                }
+            }
+        }
+        Ok(Emitted { registers, contents: self.contents.clone() })
+    }
 }
 
 #[derive(FromPyObject)]
@@ -92,7 +119,6 @@ impl OperationSpec {
             ofm: element("ofm_bits", self.ofm_bits, self.ofm_signed)?,
             second: self.second()?,
             clamped: self.clamped,
-            offsets: self.offsets,
             function: self.function()?,
             scaling: named("scaling", SCALINGS, &self.scaling)?,
             rounding: named("rounding", ROUNDINGS, &self.rounding)?,
@@ -112,6 +138,7 @@ impl OperationSpec {
                 bytes: sliced.bytes.clone(),
             }),
             joined: self.joined.iter().map(OperationSpec::build).collect::<PyResult<_>>()?,
+            emitted: Arc::new(self.stream.build()?),
         };
         let extents =
             [operation.kernel, operation.stride, operation.dilation, [operation.ifm_depth, operation.ofm_depth]];

@@ -1,0 +1,85 @@
+//! Where the constants of a program lie in the memory of constants: those that some step uses, each once.
+//!
+//! Owns the prediction of their order, which is code generation's: Part by Part, what is whole first, equal bytes once; then
+//! all tables.
+
+use crate::model::graph::CascaderGraph;
+use crate::model::ids::{Id, IdVec, PartId, TableId};
+use crate::model::operation::Source;
+use crate::model::program::{Program, Step};
+use crate::util::hashing::Table;
+
+/// Offset of each Part's constants: in place, staged, and of each slice; 0 for what no step uses.
+pub struct Constants {
+    places: IdVec<PartId, Vec<u64>>,
+    /// Where the tables lie, by number, behind all else.
+    tables: Vec<u64>,
+}
+
+/// What a Part's constants are numbered by.
+fn portion(source: Source) -> usize {
+    match source {
+        Source::InPlace => 0,
+        Source::Staged => 1,
+        Source::Piece(piece) => 2 + piece.index(),
+    }
+}
+
+impl Constants {
+    /// Of what the steps of a program use.
+    pub fn new(graph: &CascaderGraph, program: &Program) -> Constants {
+        let contents = |part: PartId| graph.kernel(part).map_or(&[][..], |kernel| &kernel.emitted.contents);
+        let mut places: IdVec<PartId, Vec<u64>> = graph.parts.ids().map(|part| vec![0; contents(part).len()]).collect();
+        for step in &program.steps {
+            let (part, source) = match step {
+                Step::Copy { part, piece, .. } => (*part, Source::copied(*piece)),
+                Step::Stripe(stripe) => (stripe.part, stripe.source()),
+                Step::LoadTable { .. } | Step::Call { .. } => continue,
+            };
+            if let Some(place) = places[part].get_mut(portion(source)) {
+                *place = 1;
+            }
+        }
+        let (mut known, mut end) = (Table::default(), 0);
+        for part in graph.parts.ids() {
+            let Some(kernel) = graph.kernel(part) else { continue };
+            for (number, place) in places[part].iter_mut().enumerate().filter(|(_, place)| **place > 0) {
+                let source = match number {
+                    0 => Source::InPlace,
+                    1 => Source::Staged,
+                    piece => Source::Piece(Id::at(piece - 2)),
+                };
+                let bytes = kernel.encoding(source).map_or(0, |encoding| encoding.bytes);
+                *place = *known.entry(kernel.emitted.contents[number]).or_insert_with(|| {
+                    end += bytes;
+                    end - bytes
+                });
+            }
+        }
+        Constants { places, tables: table_offsets(graph, end) }
+    }
+
+    /// Where a Part's constants begin that a step uses.
+    pub fn offset(&self, part: PartId, source: Source) -> u64 {
+        self.places[part].get(portion(source)).copied().unwrap_or(0)
+    }
+
+    /// Where a table begins.
+    pub fn table(&self, table: TableId) -> u64 {
+        self.tables[table.index()]
+    }
+}
+
+/// All tables of a graph in the order of their numbers, used or not, from `end` on.
+fn table_offsets(graph: &CascaderGraph, mut end: u64) -> Vec<u64> {
+    let mut sizes = Vec::new();
+    for table in graph.parts.ids().filter_map(|part| graph.kernel(part)?.table()) {
+        sizes.resize(sizes.len().max(table.id.index() + 1), 0);
+        sizes[table.id.index()] = table.bytes;
+    }
+    let place = |bytes| {
+        end += bytes;
+        end - bytes
+    };
+    sizes.into_iter().map(place).collect()
+}

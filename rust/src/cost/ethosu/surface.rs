@@ -1,0 +1,285 @@
+//! Feature maps of a placed program as the NPU addresses them: tiles, strides, and the bytes that boxes of them take.
+//!
+//! Owns these addresses and whether two boxes share a byte. What the registers make of them is `register_image`'s.
+
+use smallvec::SmallVec;
+
+use crate::model::operation::{Element, Layout};
+use crate::model::program::{ByteRange, View};
+
+/// Channels of a brick.
+const BRICK: u64 = 16;
+
+/// A feature map in up to four tiles, where a box wraps in its buffer: top left, top right, bottom left, bottom right.
+#[derive(Clone, Copy, Debug)]
+pub struct Surface {
+    /// Rows, columns and channels.
+    pub extent: [u64; 3],
+    /// Rows of the first tile; of the second, 0 where no column wraps; columns of the first.
+    pub tiles: [u64; 3],
+    /// First byte of each tile, 0 where there is none.
+    pub bases: [u64; 4],
+    /// Bytes from row to row, from column to column, and from channel to channel or, in bricks, from brick to brick.
+    pub strides: [u64; 3],
+    /// How elements lie.
+    pub layout: Layout,
+    /// Bytes of an element.
+    pub element_bytes: u64,
+}
+
+impl Surface {
+    /// Channels `[first, end)` of a view of a buffer at `offset`; `pixel_bytes` are those of all channels.
+    pub fn new(
+        view: &View,
+        offset: u64,
+        (pixel_bytes, layout): (u64, Layout),
+        element: Element,
+        [first, end]: [i64; 2],
+    ) -> Surface {
+        let (bytes, depth) = (element.bytes() as u64, (end - first) as u64);
+        let skipped = first as u64 * bytes;
+        let extent = view.region.spans.map(|span| span.len() as u64);
+        let capacity = view.capacity.map(|extent| extent as u64);
+        let corner = [0, 1].map(|axis| {
+            (view.region.spans[axis].start - view.origin[axis]).rem_euclid(view.capacity[axis].max(1)) as u64
+        });
+        let row_bytes = capacity[1] * pixel_bytes;
+        let (column_bytes, channel_bytes, offset) = match layout {
+            Layout::Nhwc => (pixel_bytes, bytes, offset + skipped),
+            Layout::Nhcwb16 => (BRICK * bytes, BRICK * bytes * capacity[1], offset + skipped * capacity[1]),
+        };
+        let [height, width] = [0, 1].map(|axis| extent[axis].min(capacity[axis] - corner[axis]));
+        let (tall, wide) = (height < extent[0], width < extent[1]);
+        let (row, column) = (offset + corner[0] * row_bytes, corner[1] * column_bytes);
+        Surface {
+            extent: [extent[0], extent[1], depth],
+            tiles: [height, if wide { height } else { 0 }, width],
+            bases: [
+                row + column,
+                if wide { row } else { 0 },
+                if tall { offset + column } else { 0 },
+                if wide && tall { offset } else { 0 },
+            ],
+            strides: [row_bytes, column_bytes, channel_bytes],
+            layout,
+            element_bytes: bytes,
+        }
+    }
+
+    /// From the first to the last byte of each tile.
+    pub fn ranges(&self) -> SmallVec<[ByteRange; 4]> {
+        let [rows, columns, depth] = self.extent;
+        let whole = Bounds { rows: [0, rows], columns: [0, columns], channels: [0, depth] };
+        self.rectangles(&whole)
+            .iter()
+            .map(|tile| {
+                let (first, last) = (tile.runs[0], tile.runs[tile.runs.len() - 1]);
+                (first.0, last.1 + (tile.rows - 1) * self.strides[0])
+            })
+            .collect()
+    }
+
+    /// From the first byte to the last.
+    pub fn bounds(&self) -> ByteRange {
+        let ranges = self.ranges();
+        let first = ranges.iter().map(|range| range.0).min().unwrap_or(0);
+        (first, ranges.iter().map(|range| range.1).max().unwrap_or(0))
+    }
+
+    /// The bytes of a box, tile by tile: whole pixels, or whole bricks, are the finest that is told apart.
+    fn rectangles(&self, bounds: &Bounds) -> SmallVec<[Rectangle; 4]> {
+        let [row_bytes, column_bytes, _] = self.strides;
+        let [height, _, width] = self.tiles;
+        let mut found = SmallVec::new();
+        for (tile, &base) in self.bases.iter().enumerate() {
+            let [rows, columns] = [cut(bounds.rows, height, tile / 2 == 1), cut(bounds.columns, width, tile % 2 == 1)];
+            if rows[0] < rows[1] && columns[0] < columns[1] {
+                let start = base + rows[0] * row_bytes + columns[0] * column_bytes;
+                let last = (columns[1] - columns[0] - 1) * column_bytes;
+                found.push(Rectangle { rows: rows[1] - rows[0], runs: self.runs(start, last, bounds.channels) });
+            }
+        }
+        found
+    }
+
+    /// What a row takes whose first column begins at `start`, `last` bytes before its last one.
+    fn runs(&self, start: u64, last: u64, channels: [u64; 2]) -> SmallVec<[ByteRange; 8]> {
+        let depth = self.extent[2];
+        if self.layout == Layout::Nhwc {
+            return SmallVec::from_slice(&[(start, start + last + depth * self.element_bytes)]);
+        }
+        let (low, high) = (channels[0] / BRICK, channels[1].min(depth).div_ceil(BRICK));
+        (low..high)
+            .map(|brick| {
+                let begin = start + brick * self.strides[2];
+                (begin, begin + last + BRICK.min(depth - brick * BRICK) * self.element_bytes)
+            })
+            .collect()
+    }
+
+    /// Whether a box of this one and a box of another share a byte, as far as it can be told. Within equal pixels boxes
+    /// are told apart by their channels.
+    pub fn meets(&self, bounds: &Bounds, other: &Surface, others: &Bounds) -> bool {
+        if self.layout == Layout::Nhwc && other.layout == Layout::Nhwc {
+            let phase = |surface: &Surface| (surface.bases[0] % surface.strides[1], surface.strides[1]);
+            let apart = bounds.channels[1] <= others.channels[0] || others.channels[1] <= bounds.channels[0];
+            if phase(self) == phase(other) && apart {
+                return false;
+            }
+        }
+        let theirs = other.rectangles(others);
+        self.rectangles(bounds).iter().any(|a| theirs.iter().any(|b| a.meets(self.strides[0], b, other.strides[0])))
+    }
+}
+
+/// Rows or columns of a box in the first tile, or in the one behind its `size`, counted from the tile's own corner.
+fn cut([start, end]: [u64; 2], size: u64, behind: bool) -> [u64; 2] {
+    if behind {
+        [start.max(size) - size, end.max(size) - size]
+    } else {
+        [start.min(size), end.min(size)]
+    }
+}
+
+/// A box of a surface, half-open.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Rows.
+    pub rows: [u64; 2],
+    /// Columns.
+    pub columns: [u64; 2],
+    /// Channels; they may reach beyond the surface's own.
+    pub channels: [u64; 2],
+}
+
+/// Rows of bytes: what the first one takes, and how many there are.
+#[derive(Debug)]
+struct Rectangle {
+    rows: u64,
+    runs: SmallVec<[ByteRange; 8]>,
+}
+
+impl Rectangle {
+    fn meets(&self, stride: u64, other: &Rectangle, others: u64) -> bool {
+        let pairs = || self.runs.iter().flat_map(|&a| other.runs.iter().map(move |&b| (a, b)));
+        if stride == others {
+            return pairs().any(|(a, b)| rows_meet(a, self.rows, b, other.rows, stride));
+        }
+        (0..self.rows).any(|row| {
+            pairs().any(|(a, b)| rows_meet((a.0 + row * stride, a.1 + row * stride), 1, b, other.rows, others))
+        })
+    }
+}
+
+/// Whether one of `rows` repetitions of a range, `stride` bytes apart, shares a byte with one of another range.
+fn rows_meet(a: ByteRange, rows: u64, b: ByteRange, others: u64, stride: u64) -> bool {
+    let [start, end, from, to, stride] = [a.0, a.1, b.0, b.1, stride.max(1)].map(|bytes| bytes as i64);
+    // The first row of `a`, counted from that of `b`, whose end is behind the beginning of `b`.
+    let first = ((from - end).div_euclid(stride) + 1).max(1 - others as i64);
+    first < rows as i64 && start + first * stride < to
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::ids::BufferId;
+    use crate::stripe::{Region, Span};
+
+    fn surface(rows: (i64, i64), channels: [i64; 2]) -> Surface {
+        let region = Region { spans: [Span::new(rows.0, rows.1), Span::new(0, 4)] };
+        let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: [4, 4] };
+        Surface::new(&view, 1000, (8, Layout::Nhwc), Element::INT8, channels)
+    }
+
+    #[test]
+    fn rows_that_wrap_lie_in_two_tiles() {
+        assert_eq!(surface((0, 4), [0, 8]).ranges().as_slice(), [(1000, 1128)]);
+        assert_eq!(surface((6, 9), [0, 8]).ranges().as_slice(), [(1064, 1128), (1000, 1032)]);
+    }
+
+    #[test]
+    fn some_channels_begin_and_end_inside_a_pixel() {
+        assert_eq!(surface((0, 4), [2, 5]).ranges().as_slice(), [(1002, 1125)]);
+    }
+
+    #[test]
+    fn channels_that_begin_elsewhere_in_a_pixel_are_told_apart_in_bricks_alone() {
+        let at = |layout, first| {
+            let region = Region { spans: [Span::new(0, 1), Span::new(0, 1)] };
+            let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: [1, 1] };
+            Surface::new(&view, 0, (32, layout), Element::INT8, [first, first + 16])
+        };
+        let whole = Bounds { rows: [0, 1], columns: [0, 1], channels: [0, 16] };
+        let meets = |a: Surface, b: Surface| a.meets(&whole, &b, &whole);
+        assert!(meets(at(Layout::Nhwc, 0), at(Layout::Nhwc, 8)));
+        assert!(!meets(at(Layout::Nhcwb16, 0), at(Layout::Nhcwb16, 16)));
+        assert!(meets(at(Layout::Nhcwb16, 16), at(Layout::Nhcwb16, 16)));
+    }
+
+    /// A view of a buffer of one of two shapes, its place, and a box of it.
+    fn boxes() -> impl Strategy<Value = (Surface, Bounds)> {
+        let view = ((1i64..6, 1i64..6), (0i64..9, 0i64..9), (1i64..9, 1i64..9), 0u64..200, any::<bool>());
+        let inside = [0u64..8, 0..8, 0..40, 1..8, 1..8, 1..40];
+        let bits = prop_oneof![Just(8u32), Just(16), Just(32)];
+        (view, inside, bits).prop_map(|((capacity, start, size, offset, bricks), inside, bits)| {
+            let element = Element { bits, signed: true };
+            let spans = [(start.0, size.0.min(capacity.0)), (start.1, size.1.min(capacity.1))];
+            let region = Region { spans: spans.map(|(start, len)| Span::new(start, start + len)) };
+            let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: [capacity.0, capacity.1] };
+            let layout = if bricks { Layout::Nhcwb16 } else { Layout::Nhwc };
+            let surface = Surface::new(&view, offset, (32 * element.bytes() as u64, layout), element, [0, 32]);
+            let [rows, columns, depth] = surface.extent;
+            let within = |from: u64, len: u64, extent: u64| {
+                let from = from.min(extent - 1);
+                [from, (from + len).min(extent)]
+            };
+            let bounds = Bounds {
+                rows: within(inside[0], inside[3], rows),
+                columns: within(inside[1], inside[4], columns),
+                channels: within(inside[2], inside[5], depth),
+            };
+            (surface, bounds)
+        })
+    }
+
+    /// Every byte of a box.
+    fn bytes((surface, bounds): &(Surface, Bounds)) -> std::collections::BTreeSet<u64> {
+        let channels = match surface.layout {
+            Layout::Nhwc => 0..surface.extent[2],
+            Layout::Nhcwb16 => bounds.channels[0] / 16 * 16..bounds.channels[1].div_ceil(16) * 16,
+        };
+        let mut found = std::collections::BTreeSet::new();
+        for row in bounds.rows[0]..bounds.rows[1] {
+            for column in bounds.columns[0]..bounds.columns[1] {
+                let (below, right) = (row >= surface.tiles[0], column >= surface.tiles[2]);
+                let tile = 2 * usize::from(below) + usize::from(right);
+                let y = row - if below { surface.tiles[0] } else { 0 };
+                let x = column - if right { surface.tiles[2] } else { 0 };
+                let pixel = surface.bases[tile] + y * surface.strides[0] + x * surface.strides[1];
+                for channel in channels.clone() {
+                    found.insert(match surface.layout {
+                        Layout::Nhwc => pixel + channel,
+                        Layout::Nhcwb16 => pixel + channel / 16 * surface.strides[2] + channel % 16,
+                    });
+                }
+            }
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn boxes_meet_where_they_share_a_byte(a in boxes(), b in boxes()) {
+            let same_pixels = a.0.layout == Layout::Nhwc
+                && b.0.layout == Layout::Nhwc
+                && (a.0.bases[0] % 32 == b.0.bases[0] % 32)
+                && (a.1.channels[1] <= b.1.channels[0] || b.1.channels[1] <= a.1.channels[0]);
+            let shared = !same_pixels && bytes(&a).intersection(&bytes(&b)).next().is_some();
+            // A row of pixels is taken whole, of bricks from the first column to the last: what lies between belongs to them.
+            prop_assert_eq!(a.0.meets(&a.1, &b.0, &b.1), shared);
+            prop_assert_eq!(b.0.meets(&b.1, &a.0, &a.1), shared);
+        }
+    }
+}
