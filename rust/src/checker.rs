@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::model::graph::{CascaderGraph, Work};
 use crate::model::ids::{BufferId, IdVec, PartId, Piece, TensorId};
 use crate::model::operation::Source;
-use crate::model::program::{Content, LiveWindow, Program, Step, Stripe, View};
+use crate::model::program::{Content, LiveWindow, Moved, Program, Step, Stripe, View};
 use crate::util::interrupt;
 
 /// What is wrong with a program.
@@ -135,6 +135,20 @@ pub enum Complaint {
         /// Needed.
         needed_bytes: u64,
     },
+    /// A tensor is copied from a buffer that does not hold all of it.
+    #[error("step {step} copies '{tensor}' from buffer {buffer}, which does not hold its pixel ({y}, {x})")]
+    NotThere {
+        /// Step index.
+        step: usize,
+        /// Tensor.
+        tensor: String,
+        /// The buffer that is read.
+        buffer: BufferId,
+        /// Row.
+        y: i64,
+        /// Column.
+        x: i64,
+    },
     /// Staged constants are used before they are copied.
     #[error("step {step}: part '{part}' uses constants that were not staged")]
     Unstaged {
@@ -165,11 +179,7 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
         interrupt::ask();
         replay.forget(index as u32);
         match step {
-            Step::Copy { part, buffer, piece, .. } => {
-                replay.alive(index, *buffer)?;
-                size(*buffer, program.buffers[*buffer].size_bytes, copied_bytes(graph, *part, *piece))?;
-                replay.staged[*buffer] = Some((*part, *piece));
-            }
+            Step::Copy { moved, buffer, .. } => replay.copy(index, *moved, *buffer)?,
             Step::Stripe(stripe) => replay.stripe(index, stripe)?,
             Step::Call { part, workspace } => replay.call(index, *part, *workspace)?,
         }
@@ -209,6 +219,31 @@ impl<'a> Replay<'a> {
             return Ok(());
         }
         Err(Complaint::Lifetime { step, buffer, first: b.first_step, last: b.last_step })
+    }
+
+    fn copy(&mut self, step: usize, moved: Moved, buffer: BufferId) -> Result<(), Complaint> {
+        self.alive(step, buffer)?;
+        let size_bytes = self.program.buffers[buffer].size_bytes;
+        match moved {
+            Moved::Constants(part, piece) => {
+                size(buffer, size_bytes, copied_bytes(self.graph, part, piece))?;
+                self.staged[buffer] = Some((part, piece));
+            }
+            Moved::Tensor { tensor, from } => {
+                self.alive(step, from)?;
+                size(buffer, size_bytes, self.graph.tensors[tensor].size_bytes())?;
+                let [height, width] = self.graph.tensors[tensor].plane;
+                let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (y, x)));
+                let held = &self.cells[from];
+                let lacks = |&(at, (y, x)): &(usize, (i64, i64))| held.get(at) != Some(&Some((tensor, y, x, WHOLE)));
+                if let Some((_, (y, x))) = pixels.enumerate().find(lacks) {
+                    let tensor = self.graph.tensors[tensor].name.clone();
+                    return Err(Complaint::NotThere { step, tensor, buffer: from, y, x });
+                }
+                self.cells[buffer] = self.cells[from].clone();
+            }
+        }
+        Ok(())
     }
 
     /// Lose what lies outside a buffer's window of live bytes: others may have overwritten it.

@@ -11,7 +11,7 @@ use crate::model::graph::{CascaderGraph, Work};
 use crate::model::ids::{BufferId, Id, IdVec, PartId, Piece, TensorId};
 use crate::model::operation::{Cost, Source};
 use crate::model::plan::{Plan, Staging};
-use crate::model::program::{Buffer, Content, Program, Step, Stripe, View};
+use crate::model::program::{Buffer, Content, Moved, Program, Step, Stripe, View};
 use crate::schedule::lifetimes::set_lifetimes;
 use crate::schedule::stripe_order::{is_interior, wanted, StripeOrder};
 use crate::stripe::{Axis, Region, Span};
@@ -123,8 +123,9 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn buffer(&mut self, content: Content, capacity: [i64; 2], size_bytes: u64) -> BufferId {
-        let windows = Vec::new();
-        self.program.buffers.push(Buffer { content, capacity, size_bytes, first_step: 0, last_step: 0, windows })
+        let (pools, windows) = (self.graph.device.memories().tensors().clone(), Vec::new());
+        let buffer = Buffer { content, capacity, size_bytes, pools, first_step: 0, last_step: 0, windows };
+        self.program.buffers.push(buffer)
     }
 
     fn whole(&mut self, tensor: TensorId) -> BufferId {
@@ -322,7 +323,7 @@ impl Builder<'_> {
         }
         let cycles = staging_cycles(&self.graph.device, bytes);
         let buffer = self.buffer(Content::Constants(part), [0, 0], bytes);
-        self.program.steps.push(Step::Copy { part, buffer, piece, cycles });
+        self.program.steps.push(Step::Copy { moved: Moved::Constants(part, piece), buffer, cycles });
         Some(buffer)
     }
 
