@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from ethoscade.scheduling import schedule as scheduling
-from ethoscade.scheduling.program import BufferKind, Program, Slab, Stripe
+from ethoscade.scheduling.program import Program, Slab, Stripe
 from harness import default_target, named_models, network_of
 
 Period = tuple[int, int, int]
@@ -63,7 +63,7 @@ def fullest(program: Program) -> tuple[int, int, int]:
             changes[kind][end] -= -(-size // alignment) * alignment
 
     for number, buffer in enumerate(program.buffers):
-        is_rolling = buffer.kind is BufferKind.ROLLING
+        is_rolling = buffer.kind == "rolling"
         for period in buffer.periods():
             add((0,) if is_rolling else (0, 1, 2), period, buffer.alignment)
         if is_rolling:
@@ -84,8 +84,8 @@ def main() -> None:
     print("| --- | ---: | ---: | ---: |")
     for model in named_models(args.models):
         problem = network_of(model, default_target()).problem
-        floor = scheduling.from_proposal(problem, scheduling.search(problem).proposals[0])
-        whole, rows, busy = fullest(scheduling.lower_schedule(problem, floor)[0])
+        floor = scheduling.search(problem).proposals[0]
+        whole, rows, busy = fullest(scheduling.arrange(problem, floor).program)
         print(f"| {model.stem} | {whole:,} | {rows:,} | {busy:,} |", flush=True)
 
 

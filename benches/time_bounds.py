@@ -168,7 +168,9 @@ class TimeBounds:
         spec, (output,) = self.parts[part], self.parts[part].outputs
         kernel, floor = spec.kernel, _core.part_floor(self.problem.core, part)
         assert kernel is not None and floor is not None
-        mac, dense, stage, in_one_piece = (Fraction(cycles) for cycles in floor[:4])
+        mac, dense, stage, in_one_piece = (
+            Fraction(c) for c in (floor.mac, floor.dense, floor.output, floor.in_one_piece)
+        )
         reads = [(read, self.tensors[read.tensor]) for read in spec.inputs if reads_all_channels(spec, read)]
         handed = sum(self.chains.handed_pixels(spec, read) * tensor.pixel_bytes for read, tensor in reads)
         touched = sum(self.chains.touched_pixels(spec, read) * tensor.pixel_bytes for read, tensor in reads)
@@ -180,8 +182,8 @@ class TimeBounds:
 
         def memory(read_bytes: Fraction) -> Fraction:
             """In proportion to the output: with the best depth of blocks, the constants read as often as these take."""
-            found = [] if floor[4] else [self._moving(written + read_bytes, Fraction(0))]
-            for depth, pixels in floor[4]:
+            found = [] if floor.planes else [self._moving(written + read_bytes, Fraction(0))]
+            for depth, pixels in floor.planes:
                 again = max(Fraction(kernel.ofm_depth, depth), 1) if _is_convolution(kernel) else 1
                 found.append(self._moving(written + read_bytes * again, even * share * rows * columns / pixels))
             return min(found)

@@ -13,8 +13,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation
 from ethoscade.pipeline.compiler import explore
 from ethoscade.pipeline.planning import Outline, prepare
-from ethoscade.scheduling.program import BufferKind
-from ethoscade.scheduling.schedule import Proposal, from_proposal, lower_schedule
+from ethoscade.scheduling.schedule import Proposal, arrange
 from ethoscade.testing import ModelBuilder
 
 
@@ -35,7 +34,7 @@ def bottlenecks() -> bytes:
 
 def describe(outline: Outline, proposal: Proposal) -> None:
     """Print each Plan of a Proposal as the kernel that it is."""
-    program, _ = lower_schedule(outline.problem, from_proposal(outline.problem, proposal))
+    program = arrange(outline.problem, proposal).program
     print(f"{proposal.sram_bytes:>9,} bytes  {proposal.cycles:>9,} cycles")
     for plan in proposal.plans:
         parts = range(plan.first, plan.last + 1)
@@ -46,7 +45,7 @@ def describe(outline: Outline, proposal: Proposal) -> None:
         ]
         print(f"    kernel: {', '.join(rows)} ({'rows' if plan.roll == 'height' else 'columns'} at a time)")
     for buffer in program.buffers:
-        if buffer.kind is BufferKind.ROLLING:
+        if buffer.kind == "rolling":
             print(f"    keeps {buffer.size_bytes:>7,} bytes: {buffer.name}")
 
 

@@ -15,7 +15,7 @@ def judged(outline: Outline) -> Curve:
     """The frontier of a problem, after all that must hold for any device was asserted."""
     curve = explore(outline.problem, 0)
     assert curve.points
-    assert 0 < curve.floor_bytes <= curve.uncascaded_bytes
+    assert 0 <= curve.floor_bytes <= curve.uncascaded_bytes
     sizes, cycles = zip(*curve.points, strict=True)
     assert list(sizes) == sorted(set(sizes))
     assert list(cycles) == sorted(set(cycles), reverse=True)
@@ -37,7 +37,7 @@ def resource_bound(outline: Outline) -> Fraction:
     """
     device = outline.device
     engines = [_engine_bound(outline.stages, device, index) for index in range(len(device.engines))]
-    memories = [memory for memory in (device.arena, device.spill) if memory is not None]
+    memories = device.memories.tensors
     results = sum(stage.output.size_bytes for stage in outline.stages)
     constants = sum(
         stage.weights.values.size + 10 * stage.weights.bias.size

@@ -13,8 +13,7 @@ TOLERANCE = 0.03
 
 def promised_and_timed(network: Network, curve: Curve, index: int) -> tuple[int, int]:
     """Cycles that point `index` of a curve promises, and those of its streams by the timing model."""
-    schedule = scheduling.from_proposal(network.problem, curve.proposals[index])
-    placed = scheduling.arrange(network.problem, schedule)
+    placed = scheduling.arrange(network.problem, curve.proposals[index])
     artifact = emit(network, placed.program, dict(enumerate(placed.offsets)), placed.arena_bytes)
     payloads = [call.payload for call in artifact.calls if isinstance(call, NpuCall)]
     return curve.points[index][1], sum(simulate_timing(payload, network.target).cycles for payload in payloads)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from ethoscade.lowering.stage import FeatureMap, Layout, Primitive, Stage
 from ethoscade.pipeline.compiler import Network
-from ethoscade.scheduling.program import BufferKind, CallOperator, CopyConstants, Program, ProgramBuffer, Slab, Stripe
+from ethoscade.scheduling.program import CallOperator, CopyConstants, Program, ProgramBuffer, Slab, Stripe
 
 _NOTHING = -1
 
@@ -70,7 +70,7 @@ def check_coverage(stages: Sequence[Stage], program: Program) -> None:
             assert 0 <= box.y0 < box.y1 and 0 <= box.x0 < box.x1, f"empty stripe {step}"
             count = made.setdefault((step.stage, step.slice), np.zeros(stages[step.stage].output.shape[:2], int))
             count[box.y0 : box.y1, box.x0 : box.x1] += 1
-            if program.buffers[box.buffer].kind is BufferKind.TENSOR:
+            if program.buffers[box.buffer].kind == "tensor":
                 whole.add(step.stage)
     for (number, _), count in made.items():
         if number in whole:
@@ -98,7 +98,7 @@ def check_contents(stages: Sequence[Stage], program: Program) -> None:
             assert sorted(wraps) in ([0, 0], [0, 1]), f"{stage.name} reads across {wraps} wraps: {slab}"
             if slab.buffer not in cells:
                 # Nothing on the NPU wrote here: the caller's or a CPU operator's, hence whole.
-                assert view.tensor not in made_by or program.buffers[slab.buffer].kind is BufferKind.TENSOR
+                assert view.tensor not in made_by or program.buffers[slab.buffer].kind == "tensor"
                 assert _in_place(view, slab), f"{stage.name}: {slab} is not {view.shape} in place"
                 continue
             held = cells[slab.buffer]

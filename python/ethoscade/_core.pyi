@@ -1,6 +1,6 @@
 """Types of the compiled core. Sections in the order of the rooms."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, final
 
 __version__: str
@@ -8,23 +8,25 @@ __version__: str
 # --- scheduling ---------------------------------------------------------------------------------------------------
 FINEST_RESOLUTION: int
 
-ViewTuple = tuple[int, tuple[int, int, int, int], tuple[int, int], tuple[int, int]]
-"""Buffer, box (y0, y1, x0, x1), capacity (rows, columns), origin (row, column)."""
-
-StepTuple = tuple[Any, ...]
-"""("copy", part, buffer, slice | None, cycles), ("call", part, workspace | None) or
-("stripe", part, [inputs], output, padding, block, constants buffer | None, slice | None, cycles).
-
-A Part that joins its inputs has a slice for each of them."""
-
-BufferTuple = tuple[str, int, int, int, int, list[tuple[int, int, int, int]]]
-"""Content, tensor or part, size, first and last step, windows (first step, last step, low, high)."""
-
-class SchedulingError(ValueError): ...
+_BufferKind = Literal["tensor", "rolling", "weights", "workspace"]
+_Whole = Literal["in_place", "staged"]
 
 @final
 class CascaderGraph:
-    def __new__(cls, tensors: Sequence[Any], parts: Sequence[Any], device: Any) -> CascaderGraph: ...
+    """Parts and tensors on a device, verified. Raises `SchedulingError`.
+
+    `part_numbers` and `tensor_numbers` are what programs call them: for each Part its first stage, or its operator on
+    the CPU; (number, dense id) of each tensor. By default both keep their dense ids.
+    """
+
+    def __new__(
+        cls,
+        tensors: Sequence[Any],
+        parts: Sequence[Any],
+        device: Any,
+        part_numbers: Sequence[int] | None = None,
+        tensor_numbers: Sequence[tuple[int, int]] | None = None,
+    ) -> CascaderGraph: ...
 
 @final
 class Plan:
@@ -68,6 +70,11 @@ class Proposal:
     def prefetch_bytes(self) -> int: ...
     @property
     def fill_bytes(self) -> int: ...
+    def arrangement(self, graph: CascaderGraph, tick: Callable[[], object] | None = None) -> Arrangement:
+        """Its program, and where everything lies: as the search for this very graph found it, else made anew."""
+
+    def without_program(self) -> Proposal:
+        """The same decisions and promises, without what the search found beside them. Equal to this."""
 
 @final
 class Frontier:
@@ -77,10 +84,10 @@ class Frontier:
         plans_considered: int,
         proposals_considered: int,
         uncascaded_bytes: int,
+        uncascaded_cycles: int,
         stop_reason: str,
         epsilon: tuple[int, int],
         placements: int,
-        placement_seconds: float,
     ) -> Frontier: ...
     @property
     def proposals(self) -> list[Proposal]: ...
@@ -91,13 +98,249 @@ class Frontier:
     @property
     def uncascaded_bytes(self) -> int: ...
     @property
+    def uncascaded_cycles(self) -> int: ...
+    @property
     def stop_reason(self) -> str: ...
     @property
     def epsilon(self) -> tuple[int, int]: ...
     @property
-    def placements(self) -> int: ...
+    def placements(self) -> int:
+        """Programs that the memory planner placed for the search."""
+
+@final
+class Slab:
+    """A box of a feature map inside a buffer.
+
+    Rows [y0, y1) and columns [x0, x1) in the feature map's own coordinates. The buffer holds `rows` x `columns`
+    pixels of full depth, packed; pixel (y, x) is at row (y - origin_y) mod rows and column (x - origin_x) mod columns.
+    An output box never wraps; an input box wraps at most once, along one axis.
+    """
+
+    def __new__(
+        cls,
+        buffer: int,
+        y0: int,
+        y1: int,
+        x0: int,
+        x1: int,
+        rows: int,
+        columns: int,
+        origin_y: int = 0,
+        origin_x: int = 0,
+    ) -> Slab: ...
     @property
-    def placement_seconds(self) -> float: ...
+    def buffer(self) -> int: ...
+    @property
+    def y0(self) -> int: ...
+    @property
+    def y1(self) -> int: ...
+    @property
+    def x0(self) -> int: ...
+    @property
+    def x1(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def columns(self) -> int: ...
+    @property
+    def origin_y(self) -> int: ...
+    @property
+    def origin_x(self) -> int: ...
+
+@final
+class Stripe:
+    """One NPU operation: the part of stage `stage` (index) that makes the box `output`.
+
+    `padding` is (top, left, bottom, right): the rows and columns of padding that this stripe's windows touch.
+    `block` is the OFM block (height, width, depth). `weights` is the buffer into which the stage's constants were
+    staged, or None to read them in place; `slice` is the slice of output channels that is made, None for all of them.
+    `cycles` are modelled, of the operation alone.
+    """
+
+    def __new__(
+        cls,
+        stage: int,
+        inputs: Sequence[Slab],
+        output: Slab,
+        padding: tuple[int, int, int, int],
+        block: tuple[int, int, int],
+        weights: int | None = None,
+        slice: int | None = None,
+        cycles: int = 0,
+    ) -> Stripe: ...
+    @property
+    def stage(self) -> int: ...
+    @property
+    def inputs(self) -> tuple[Slab, ...]: ...
+    @property
+    def output(self) -> Slab: ...
+    @property
+    def padding(self) -> tuple[int, int, int, int]: ...
+    @property
+    def block(self) -> tuple[int, int, int]: ...
+    @property
+    def weights(self) -> int | None: ...
+    @property
+    def slice(self) -> int | None: ...
+    @property
+    def cycles(self) -> int: ...
+    @property
+    def portion(self) -> _Whole | int:
+        """Which of the stage's constants it uses: all, encoded for one use or the other, or a slice."""
+
+@final
+class CopyConstants:
+    """DMA of the encoded weights and scales of stage `stage`, or of one slice of them, into `buffer`.
+
+    `cycles` are modelled, of the copy alone.
+    """
+
+    def __new__(cls, stage: int, buffer: int, slice: int | None = None, cycles: int = 0) -> CopyConstants: ...
+    @property
+    def stage(self) -> int: ...
+    @property
+    def buffer(self) -> int: ...
+    @property
+    def slice(self) -> int | None: ...
+    @property
+    def cycles(self) -> int: ...
+    @property
+    def portion(self) -> _Whole | int:
+        """Which of the stage's constants it brings."""
+
+@final
+class CopyTensor:
+    """All of graph tensor `tensor` from buffer `source` into `buffer`, which lies in another memory.
+
+    `cycles` are modelled, of the copy alone.
+    """
+
+    def __new__(cls, tensor: int, source: int, buffer: int, cycles: int = 0) -> CopyTensor: ...
+    @property
+    def tensor(self) -> int: ...
+    @property
+    def source(self) -> int: ...
+    @property
+    def buffer(self) -> int: ...
+    @property
+    def cycles(self) -> int: ...
+
+@final
+class CallOperator:
+    """Graph operator `operator` on the CPU; `workspace` is a buffer or None. Counts no cycles."""
+
+    def __new__(cls, operator: int, workspace: int | None = None) -> CallOperator: ...
+    @property
+    def operator(self) -> int: ...
+    @property
+    def workspace(self) -> int | None: ...
+    @property
+    def cycles(self) -> int: ...
+
+@final
+class LiveWindow:
+    """Bytes [low, high) of a buffer, possibly none, are in use in steps [first_step, last_step), and no others."""
+
+    def __new__(cls, first_step: int, last_step: int, low: int, high: int) -> LiveWindow: ...
+    @property
+    def first_step(self) -> int: ...
+    @property
+    def last_step(self) -> int: ...
+    @property
+    def low(self) -> int: ...
+    @property
+    def high(self) -> int: ...
+
+@final
+class ProgramBuffer:
+    """Bytes that need a place, live in steps [first_step, last_step) of the program. `tensor` is a graph index or None.
+
+    Where rows of a tensor appear or die one after the other, or nothing in a rolling buffer is wanted for a while,
+    `windows` says which bytes are live when, in order of time and without a break; without windows all of them are.
+    """
+
+    def __new__(
+        cls,
+        name: str,
+        kind: _BufferKind,
+        size_bytes: int,
+        first_step: int,
+        last_step: int,
+        tensor: int | None = None,
+        windows: Sequence[LiveWindow] = (),
+        pools: Sequence[int] = (0,),
+    ) -> ProgramBuffer: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> _BufferKind: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def first_step(self) -> int: ...
+    @property
+    def last_step(self) -> int: ...
+    @property
+    def tensor(self) -> int | None: ...
+    @property
+    def windows(self) -> tuple[LiveWindow, ...]: ...
+    @property
+    def pools(self) -> tuple[int, ...]:
+        """Memories of tensors that may hold it, as the device counts them, the preferred one first."""
+
+    def periods(self) -> list[tuple[int, int, int]]:
+        """First step, one past the last, and bytes in use meanwhile, in order of time."""
+
+    def live_bytes(self, step: int) -> int:
+        """Bytes in use at a step."""
+
+@final
+class Program:
+    """Steps in order over buffers by dense index.
+
+    `tensor_buffers` maps every whole tensor (graph index) that lives in the arena to its buffer.
+    """
+
+    def __new__(
+        cls,
+        steps: Sequence[Stripe | CopyConstants | CopyTensor | CallOperator],
+        buffers: Sequence[ProgramBuffer],
+        tensor_buffers: Mapping[int, int],
+    ) -> Program: ...
+    @property
+    def steps(self) -> tuple[Stripe | CopyConstants | CopyTensor | CallOperator, ...]: ...
+    @property
+    def buffers(self) -> tuple[ProgramBuffer, ...]: ...
+    @property
+    def tensor_buffers(self) -> Mapping[int, int]: ...
+
+@final
+class Arrangement:
+    """A program and where its buffers lie.
+
+    `offsets` are the first bytes of its buffers in their memories, in its own order, and `pools` which memories of tensors
+    these are, as the device counts them: 0 is the scarce one. `pool_bytes` is what they take of each of them, multiples
+    of 16, and `arena_bytes` the first of these.
+    """
+
+    def __new__(
+        cls,
+        program: Program,
+        offsets: Sequence[int],
+        arena_bytes: int,
+        pools: Sequence[int] | None = None,
+        pool_bytes: Sequence[int] | None = None,
+    ) -> Arrangement: ...
+    @property
+    def program(self) -> Program: ...
+    @property
+    def offsets(self) -> tuple[int, ...]: ...
+    @property
+    def arena_bytes(self) -> int: ...
+    @property
+    def pools(self) -> tuple[int, ...]: ...
+    @property
+    def pool_bytes(self) -> tuple[int, ...]: ...
 
 def search_cascades(
     graph: CascaderGraph,
@@ -113,14 +356,52 @@ def arrange_plans(
     prefetch_bytes: int = 0,
     fill_bytes: int = 0,
     tick: Callable[[], object] | None = None,
-) -> tuple[list[StepTuple], list[BufferTuple], list[int | None], list[int], int]: ...
+) -> Arrangement: ...
 def clock_plans(graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0) -> int: ...
 def check_plans(graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0) -> None: ...
+def program_memory(program: Program) -> list[BufferRow]:
+    """A program's buffers as the memory planner takes them, each in pool 0, in the program's order."""
+
+@final
+class WeightOrder:
+    """How constants are encoded: depth of the OFM block that they serve, and part-kernel-first or not."""
+
+    def __new__(cls, block_depth: int, part_kernel: bool) -> WeightOrder: ...
+    @property
+    def block_depth(self) -> int: ...
+    @property
+    def part_kernel(self) -> bool: ...
+
 def choose_weight_encoding(
     device: Any, kernel: Any, plane: tuple[int, int], layouts: tuple[str, str]
-) -> list[tuple[int, bool]] | None: ...
-def part_floor(graph: CascaderGraph, part: int) -> tuple[int, int, int, int, list[tuple[int, int]]] | None:
-    """Cycles: MAC engine, that in proportion to the output, output stage, in one piece; (depth, pixels) of blocks."""
+) -> tuple[WeightOrder, WeightOrder] | None:
+    """For constants to be read in place, and for those to be staged; None if no block fits."""
+
+@final
+class PartFloor:
+    """What an NPU Part costs at least in any schedule, in cycles.
+
+    `mac` is the MAC engine's whatever the cutting, `dense` the same in proportion to the output, `output` the output
+    stage's, `in_one_piece` the whole operation's with nothing else running. `planes` are, for each depth of the blocks
+    of an operation with weights, (depth, most pixels).
+    """
+
+    def __new__(
+        cls, mac: int, dense: int, output: int, in_one_piece: int, planes: Sequence[tuple[int, int]]
+    ) -> PartFloor: ...
+    @property
+    def mac(self) -> int: ...
+    @property
+    def dense(self) -> int: ...
+    @property
+    def output(self) -> int: ...
+    @property
+    def in_one_piece(self) -> int: ...
+    @property
+    def planes(self) -> list[tuple[int, int]]: ...
+
+def part_floor(graph: CascaderGraph, part: int) -> PartFloor | None:
+    """None for a Part that is opaque, or on a device that data describes. Raises `SchedulingError` for no Part."""
 
 def check_device(device: Any) -> None: ...
 def propagate(

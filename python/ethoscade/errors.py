@@ -92,6 +92,47 @@ class BudgetError(EthoscadeError):
         self.alive = alive
 
 
+class SchedulingError(EthoscadeError):
+    """A schedule, or a problem of Parts and tensors, that does not hold together.
+
+    `fault` names the rule that it breaks, in one word. Of the others those are set that apply. `part` and `tensor` are
+    names, `group` is the number of a schedule's group, `decision` what a hand-written schedule says, `step`, `buffer`
+    and `pixel` (row, column) a place in a program, `pool` the name of a memory; `value` is what was found, `expected`
+    what would do, `limit` the most.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        fault: str,
+        part: str | None = None,
+        tensor: str | None = None,
+        group: int | None = None,
+        decision: object = None,
+        step: int | None = None,
+        buffer: int | None = None,
+        pool: str | None = None,
+        pixel: tuple[int, int] | None = None,
+        value: object = None,
+        expected: object = None,
+        limit: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.fault = fault
+        self.part = part
+        self.tensor = tensor
+        self.group = group
+        self.decision = decision
+        self.step = step
+        self.buffer = buffer
+        self.pool = pool
+        self.pixel = pixel
+        self.value = value
+        self.expected = expected
+        self.limit = limit
+
+
 class CodegenError(EthoscadeError):
     """An artefact could not be written: the emitter's limit, an output path, a clash of C names."""
 

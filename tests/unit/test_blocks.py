@@ -26,7 +26,7 @@ def test_blocks_fit_shram_by_velas_rules(accelerator: str, seed: int) -> None:
     seen = set()
     refused = 0
     for proposal in (curve.proposals[0], curve.proposals[-1]):
-        arranged = scheduling.arrange(network.problem, scheduling.from_proposal(network.problem, proposal))
+        arranged = scheduling.arrange(network.problem, proposal)
         steps = [step for step in arranged.program.steps if not isinstance(step, CallOperator)]
         constants = lay_out(network.encoded, {(step.stage, step.portion) for step in steps})
         for kernel in build_operations(network.stages, steps, arranged.offsets, constants):

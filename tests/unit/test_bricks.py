@@ -139,7 +139,7 @@ MODELS = {
 def test_what_calls_read_and_write_lies_pixel_by_pixel(model: str) -> None:
     network = compiler.prepare(compiler.read_tflite(MODELS[model]()), load_target("ethos-u55-256"))
     proposal = compiler.search(network).proposals[-1]
-    program, _ = schedules.lower_schedule(network.problem, schedules.from_proposal(network.problem, proposal))
+    program = schedules.arrange(network.problem, schedules.from_proposal(network.problem, proposal)).program
     placed = memory.place_program(program)
     artifact = compiler.emit(network, program, dict(enumerate(placed.offsets)), placed.arena_bytes)
     views = [view for stage in network.stages for view in (*stage.inputs, stage.output)]

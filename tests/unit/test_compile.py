@@ -26,7 +26,7 @@ from ethoscade.pipeline.compiler import prepare
 from ethoscade.pipeline.explanation import peak_of
 from ethoscade.run.timing import simulate_timing
 from ethoscade.scheduling.program import CopyConstants
-from ethoscade.scheduling.schedule import cycles_of, from_proposal, lower_schedule, uncascaded
+from ethoscade.scheduling.schedule import arrange, cycles_of, from_proposal, uncascaded
 from ethoscade.target import ACCELERATORS, default_config, load_target
 from ethoscade.testing import (
     ModelBuilder,
@@ -110,8 +110,9 @@ def test_the_clock_of_a_schedule_is_its_proposals() -> None:
     network = prepare(read_tflite(MODEL), load_target("ethos-u55-256"))
     for proposal, (_, cycles) in zip(curve.proposals, curve.points, strict=True):
         assert cycles_of(network.problem, from_proposal(network.problem, proposal)) == cycles
-    _, steps = lower_schedule(network.problem, uncascaded(network.problem))
-    assert max(steps) < curve.uncascaded_cycles
+    whole = arrange(network.problem, uncascaded(network.problem))
+    assert max(step.cycles for step in whole.program.steps) < curve.uncascaded_cycles
+    assert cycles_of(network.problem, uncascaded(network.problem)) == curve.uncascaded_cycles
     assert curve.points[-1][1] <= curve.uncascaded_cycles
 
 
@@ -187,9 +188,9 @@ def test_cycles_lie_between_full_overlap_and_none(seed: int) -> None:
     for optimise in ("performance", "size"):
         compiled = ethoscade.compile(random_network(seed), optimise=optimise)
         network = prepare(compiled.source, compiled.target)
-        program, cycles = lower_schedule(network.problem, compiled.schedule)
-        copies = sum(c for step, c in zip(program.steps, cycles, strict=True) if isinstance(step, CopyConstants))
-        kernels = sum(cycles) - copies
+        steps = arrange(network.problem, compiled.schedule).program.steps
+        copies = sum(step.cycles for step in steps if isinstance(step, CopyConstants))
+        kernels = sum(step.cycles for step in steps) - copies
         payloads = [call.payload for call in compiled.artifact.calls if isinstance(call, NpuCall)]
         front_end = sum(simulate_timing(payload, compiled.target).front_end_cycles for payload in payloads)
         assert max(copies, 1) <= compiled.cycles <= kernels + copies + front_end

@@ -92,7 +92,7 @@ def test_decisions_of_a_schedule_by_hand() -> None:
     )
     assert len(parts) == 2
     schedule = Schedule((Group(0, 1, decisions),))
-    program, _ = scheduling.lower_schedule(network.problem, schedule)
+    program = scheduling.arrange(network.problem, schedule).program
     (group,) = explain(network.graph, network.stages, network.problem, schedule, program, 0).groups
     first, last = group.operators
     made = [step.output for step in program.steps if isinstance(step, Stripe) and step.stage == 0]
@@ -113,7 +113,7 @@ def test_the_direction_of_stripes_is_told(backwards: bool) -> None:
     turn = (Backwards(0, "height"),) if backwards else ()
     groups = (Group(0, 0, (*turn, Split(0, "height", 2))), Group(1, 1, (Split(1, "height", 2),)))
     schedule = Schedule(groups)
-    program, _ = scheduling.lower_schedule(network.problem, schedule)
+    program = scheduling.arrange(network.problem, schedule).program
     made = [step.output.y0 for step in program.steps if isinstance(step, Stripe) and step.stage == 0]
     assert made == sorted(made, reverse=backwards)
     explanation = explain(network.graph, network.stages, network.problem, schedule, program, 0)

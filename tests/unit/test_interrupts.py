@@ -87,7 +87,7 @@ def buffers(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("ethoscade.pipeline.compiler.read_tflite", "compile"),
         ("ethoscade.codegen.vela.encode_weights", "compile"),
         ("ethoscade._core.search_cascades", "compile"),
-        ("ethoscade._core.arrange_plans", "compile"),
+        ("ethoscade.scheduling.schedule.arrange", "compile"),
         ("ethoscade.codegen.command_stream.generate", "compile"),
         ("ethoscade.report.commands.write_together", "compile"),
         ("ethoscade._core.search_cascades", "frontier"),

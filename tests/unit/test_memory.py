@@ -215,8 +215,7 @@ def test_a_callables_mistake_is_named(answer: list[memory.Offset], words: tuple[
 
 
 def _program(*sizes: int) -> programs.Program:
-    tensor = programs.BufferKind.TENSOR
-    buffers = tuple(programs.ProgramBuffer(f"t{i}", tensor, size, i, i + 2) for i, size in enumerate(sizes))
+    buffers = tuple(programs.ProgramBuffer(f"t{i}", "tensor", size, i, i + 2) for i, size in enumerate(sizes))
     return programs.Program(steps=(), buffers=buffers, tensor_buffers={})
 
 

@@ -20,7 +20,7 @@ def _smallest(model: bytes) -> tuple[compiler.Network, Program]:
     network = compiler.prepare(read_tflite(model), load_target("ethos-u55-128"))
     proposal = compiler.search(network).proposals[0]
     schedule = scheduling.from_proposal(network.problem, proposal)
-    return network, scheduling.lower_schedule(network.problem, schedule)[0]
+    return network, scheduling.arrange(network.problem, schedule).program
 
 
 def _run(network: compiler.Network, program: Program, placed: memory.ProgramPlacement) -> dict[str, np.ndarray]:

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from ethoscade import _core, devices, memory
 from ethoscade.codegen import tflite
-from ethoscade.errors import AliveBuffer, BudgetError, EthoscadeError
+from ethoscade.errors import AliveBuffer, BudgetError, EthoscadeError, SchedulingError
 from ethoscade.judge.verification import Verification, random_inputs
 from ethoscade.scheduling import schedule
 from ethoscade.testing import inception_modules, mobilenet_v1, tiny_conv
@@ -54,6 +54,7 @@ SAMPLES: dict[str, Any] = {
     "int": 7,
     "int | None": 7,
     "object": (1, "two"),
+    "tuple[int, int] | None": (3, 4),
     "tuple[AliveBuffer, ...]": (AliveBuffer("b", "tensor", 1, 2),),
     "Sequence[Buffer]": [memory.Buffer("b", 0, 1, 16)],
 }
@@ -84,7 +85,7 @@ def test_every_error_copies_with_its_attributes(name: str) -> None:
 
 def test_errors_are_found() -> None:
     public = {getattr(ethoscade, name) for name in ethoscade.__all__ if name.endswith("Error")}
-    assert public | {memory.PoolOverflowError, _core.SchedulingError, _core.MemoryProblemError} <= set(ERRORS.values())
+    assert public | {memory.PoolOverflowError, SchedulingError, _core.MemoryProblemError} <= set(ERRORS.values())
     assert len({an_error(kind).__class__ for kind in ERRORS.values()}) == len(ERRORS)
 
 
@@ -114,6 +115,9 @@ def results() -> tuple[Any, ...]:
         Verification(True, 1, 2, 0, 0.0, 0, 16, "LiteRT"),
         searched,
         searched.proposals[0].plans[0],
+        searched.proposals[-1].arrangement(compiled.problem.core),
+        _core.part_floor(compiled.problem.core, 0),
+        _core.WeightOrder(16, True),
         _core.plan_memory([row], [(None, 16, 0)], "best", 0, 10, 1),
         _core.plan_memory([row], [(8, 16, 0)], "best", 0, 10, 1),
     )
@@ -184,11 +188,11 @@ def test_a_copy_does_what_the_original_does() -> None:
         assert str(again.explain()) == str(compiled.explain()) and again.pools == compiled.pools
         assert same(again.simulate(inputs).outputs, compiled.simulate(inputs).outputs)
         # What was planned can still be carried out.
-        lowered = schedule.lower_schedule(
-            again.problem, schedule.from_proposal(again.problem, again.curve.proposals[0])
-        )
-        want = schedule.from_proposal(compiled.problem, compiled.curve.proposals[0])
-        assert lowered == schedule.lower_schedule(compiled.problem, want)
+        for proposal, want in zip(again.curve.proposals, compiled.curve.proposals, strict=True):
+            lowered = schedule.arrange(again.problem, proposal)
+            assert lowered == schedule.arrange(compiled.problem, want)
+            decisions = schedule.from_proposal(compiled.problem, want)
+            assert lowered == schedule.arrange(compiled.problem, decisions)
 
 
 def test_proposals_and_plans_are_told_apart() -> None:

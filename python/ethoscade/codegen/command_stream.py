@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ..errors import CodegenError
 from ..lowering.stage import BRICK_CHANNELS, FeatureMap, Layout, Primitive, Stage
-from ..scheduling.program import CallOperator, CopyConstants, Slab, Step, Stripe
+from ..scheduling.program import CallOperator, CopyConstants, CopyTensor, Slab, Step, Stripe
 from ..target import Accelerator
 from . import vela
 from .block_dependency import block_dependencies
@@ -48,6 +48,8 @@ def build_operations(
             operations.append(_copy(stages[step.stage], step, offsets, constants.place(step.stage, step.portion)))
         elif isinstance(step, CallOperator):
             raise CodegenError(f"operator {step.operator} runs on the CPU; it cannot be part of an NPU run")
+        elif isinstance(step, CopyTensor):
+            raise CodegenError(f"tensor {step.tensor} is copied between memories; commands keep tensors in one")
     return operations
 
 

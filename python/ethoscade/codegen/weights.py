@@ -21,6 +21,8 @@ from . import vela
 ALIGNMENT = 16
 SCALE_RECORD_BYTES = 10
 
+_WHOLE: tuple[Whole, ...] = ("in_place", "staged")
+
 
 @dataclass(frozen=True)
 class EncodingChoice:
@@ -67,8 +69,8 @@ class EncodedStage:
 
     def portion(self, portion: Portion) -> Encoded | None:
         """The constants that a step uses; None without weights."""
-        if isinstance(portion, Whole):
-            return self.staged if portion is Whole.STAGED and self.staged is not None else self.whole
+        if isinstance(portion, str):
+            return self.staged if portion == "staged" and self.staged is not None else self.whole
         return self.slices[portion]
 
 
@@ -107,7 +109,7 @@ class Constants:
     blob: bytes = field(repr=False)
     places: Mapping[tuple[int, Portion], StageConstants]
 
-    def place(self, stage: int, portion: Portion = Whole.IN_PLACE) -> StageConstants | None:
+    def place(self, stage: int, portion: Portion = "in_place") -> StageConstants | None:
         """Where a stage's constants, or one slice of them, lie; None if they are not there."""
         return self.places.get((stage, portion))
 
@@ -151,7 +153,7 @@ def encode_stage(
 def lay_out(encoded: Sequence[EncodedStage], used: Collection[tuple[int, Portion]] | None = None) -> Constants:
     """The blob of what is `used`, as (stage, portion); by default every stage as a whole, in place and copied."""
     if used is None:
-        used = [(stage, whole) for stage in range(len(encoded)) for whole in Whole]
+        used = [(stage, whole) for stage in range(len(encoded)) for whole in _WHOLE]
     chunks: list[bytes] = []
     end = 0
     known: dict[tuple[bytes, bytes], int] = {}
@@ -173,7 +175,7 @@ def lay_out(encoded: Sequence[EncodedStage], used: Collection[tuple[int, Portion
 def _order(used: tuple[int, Portion]) -> tuple[int, int, int]:
     """Stage by stage, what is whole first."""
     stage, portion = used
-    return (stage, 0, list(Whole).index(portion)) if isinstance(portion, Whole) else (stage, 1, portion)
+    return (stage, 0, _WHOLE.index(portion)) if isinstance(portion, str) else (stage, 1, portion)
 
 
 def _encode(stage: Stage, accelerator: Accelerator, choice: EncodingChoice, first: int, channels: int) -> Encoded:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from .. import _core
 from ..errors import BudgetError, ConfigError
-from ..scheduling.program import LiveWindow, Program
+from ..scheduling.program import Program
 from ..util.arguments import checked, held
 from ..util.frozen import FrozenMap
 from .csv import read_csv, write_csv
@@ -289,22 +289,11 @@ def place_programs(
 @checked()
 def program_buffers(program: Program) -> tuple[Buffer, ...]:
     """The buffers of a compiled program in its own order, with the bytes of each that are in use at each step."""
+    rows = _core.program_memory(program)
     return tuple(
-        Buffer(
-            buffer.name,
-            buffer.first_step,
-            buffer.last_step,
-            buffer.size_bytes,
-            buffer.alignment,
-            gaps=tuple(_gap(window) for window in buffer.windows),
-        )
-        for buffer in program.buffers
+        Buffer(buffer.name, lower, upper, size_bytes, alignment, gaps=tuple(Gap(*gap) for gap in gaps))
+        for buffer, (size_bytes, alignment, lower, upper, gaps, *_) in zip(program.buffers, rows, strict=True)
     )
-
-
-def _gap(window: LiveWindow) -> Gap:
-    live = (window.low, window.high) if window.low < window.high else None
-    return Gap(window.first_step, window.last_step, live)
 
 
 def _plan_arena(

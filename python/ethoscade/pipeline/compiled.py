@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,9 +18,10 @@ from ..codegen.artifact import Artifact, CpuCall, NpuCall
 from ..errors import ConfigError
 from ..ir import Graph
 from ..lowering.stage import Stage
+from ..scheduling.decisions import Schedule
 from ..scheduling.problem import Problem
 from ..scheduling.program import CopyConstants, Program, Stripe
-from ..scheduling.schedule import Proposal, Schedule
+from ..scheduling.schedule import Proposal
 from ..target import Target
 from ..util.arguments import Range, checked, shown
 from .explanation import Explanation, explain, peak_of
@@ -73,6 +74,10 @@ class Curve:
     def floor_bytes(self) -> int:
         """The least SRAM that the network runs in."""
         return self.points[0][0]
+
+    def without_programs(self) -> Curve:
+        """The same curve with Proposals that hold their decisions alone; their programs take megabytes."""
+        return replace(self, proposals=tuple(proposal.without_program() for proposal in self.proposals))
 
 
 @dataclass(frozen=True, eq=False)

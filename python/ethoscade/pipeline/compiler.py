@@ -25,7 +25,7 @@ from ..scheduling import problem as scheduling_problem
 from ..scheduling import schedule as scheduling
 from ..scheduling.bricks import lay_in_bricks
 from ..scheduling.problem import Encoding, EncodingSpec, Problem, SlicedSpec
-from ..scheduling.program import CallOperator, CopyConstants, Program, Stripe
+from ..scheduling.program import CallOperator, CopyConstants, CopyTensor, Program, Stripe
 from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
 from ..target import Target, compilation_target, parse_size, size_of_kib
@@ -157,9 +157,9 @@ def carry_out(
 ) -> Compiled:
     """Turn one Proposal of a network's curve into an artefact. Raises `CodegenError` for a limit of the emitter."""
     watch = watch or Stopwatch()
-    schedule = scheduling.from_proposal(network.problem, proposal)
     watch.begin("place")
-    arranged = scheduling.arrange(network.problem, schedule, watch.tick)
+    arranged = scheduling.arrange(network.problem, proposal, watch.tick)
+    schedule = scheduling.from_proposal(network.problem, proposal)
     watch.begin("codegen")
     artifact = emit(network, arranged.program, dict(enumerate(arranged.offsets)), arranged.arena_bytes)
     return Compiled(
@@ -167,12 +167,12 @@ def carry_out(
         source=network.source,
         target=network.target,
         budget_bytes=budget,
-        curve=curve,
+        curve=curve.without_programs(),
         stages=network.stages,
         problem=network.problem,
         schedule=schedule,
         program=arranged.program,
-        operators=_summaries(network, schedule, arranged.program, arranged.cycles),
+        operators=_summaries(network, schedule, arranged.program),
         seconds=watch.end(),
     )
 
@@ -302,7 +302,7 @@ def explore(
     return Curve(
         tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),
         found.uncascaded_bytes + extra,
-        scheduling.cycles_of(problem, scheduling.uncascaded(problem)),
+        found.uncascaded_cycles,
         found.plans_considered,
         found.proposals_considered,
         seconds,
@@ -319,9 +319,7 @@ def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) ->
         return curve.proposals[fitting[0] if optimise == "size" else fitting[-1]]
     assert budget is not None
     floor = curve.proposals[0]
-    leanest = scheduling.from_proposal(network.problem, floor)
-    program, _ = scheduling.lower_schedule(network.problem, leanest)
-    peak = peak_of(network.graph, network.stages, program)
+    peak = peak_of(network.graph, network.stages, scheduling.arrange(network.problem, floor).program)
     raise BudgetError(
         f"'{network.source.name}' does not fit into {budget} bytes of SRAM: the smallest schedule needs "
         f"{curve.floor_bytes} bytes, at operator '{short(peak.operator)}' ({peak.by_kind()}); give it at least "
@@ -335,12 +333,14 @@ def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) ->
 
 def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_bytes: int) -> Artifact:
     """The artefact of a placed program: one NPU call per run of steps between CPU operators."""
-    steps = [step for step in program.steps if not isinstance(step, CallOperator)]
+    steps = [step for step in program.steps if isinstance(step, (Stripe, CopyConstants))]
     constants = lay_out(network.encoded, {(step.stage, step.portion) for step in steps})
     calls: list[NpuCall | CpuCall] = []
     run: list[Stripe | CopyConstants] = []
     for step in (*program.steps, None):
-        if step is not None and not isinstance(step, CallOperator):
+        if isinstance(step, CopyTensor):
+            raise CodegenError(f"tensor {step.tensor} is copied between memories; commands keep tensors in one")
+        if isinstance(step, (Stripe, CopyConstants)):
             run.append(step)
             continue
         if run:
@@ -377,15 +377,13 @@ def _npu_call(
     return NpuCall(name, payload, tuple(t for t in read if t not in made), tuple(wanted), names)
 
 
-def _summaries(
-    network: Network, schedule: Schedule, program: Program, cycles: Sequence[int]
-) -> tuple[OperatorSummary, ...]:
+def _summaries(network: Network, schedule: Schedule, program: Program) -> tuple[OperatorSummary, ...]:
     """One line per operator, in execution order; cascades are numbered from 1."""
     spent: dict[int, int] = {}
-    for step, cost in zip(program.steps, cycles, strict=True):
+    for step in program.steps:
         if isinstance(step, Stripe):
             operator = network.stages[step.stage].operator
-            spent[operator] = spent.get(operator, 0) + cost
+            spent[operator] = spent.get(operator, 0) + step.cycles
     cascade: dict[int, int] = {}
     for number, group in enumerate((g for g in schedule.groups if g.is_cascade), start=1):
         for part in range(group.first, group.last + 1):

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from ..errors import AliveBuffer
 from ..ir import Graph
 from ..lowering.stage import Stage
+from ..scheduling.decisions import Backwards, Bands, Group, Schedule, Split
 from ..scheduling.problem import Problem
 from ..scheduling.program import BufferKind, CallOperator, CopyConstants, Program, Stripe
-from ..scheduling.schedule import Backwards, Bands, Group, Schedule, Split
 
-_PLURAL = {
-    BufferKind.TENSOR: "tensors",
-    BufferKind.ROLLING: "rolling buffers",
-    BufferKind.WEIGHTS: "staged weights",
-    BufferKind.WORKSPACE: "workspace",
+_PLURAL: Mapping[BufferKind, str] = {
+    "tensor": "tensors",
+    "rolling": "rolling buffers",
+    "weights": "staged weights",
+    "workspace": "workspace",
 }
 
 
@@ -38,7 +38,7 @@ class Peak:
 
     def by_kind(self) -> str:
         """Bytes by kind of buffer, in words."""
-        sums = {kind: sum(b.live_bytes for b in self.alive if b.kind == kind.value) for kind in BufferKind}
+        sums = {kind: sum(b.live_bytes for b in self.alive if b.kind == kind) for kind in _PLURAL}
         return ", ".join(f"{size} bytes of {_PLURAL[kind]}" for kind, size in sums.items() if size)
 
 
@@ -202,7 +202,7 @@ class _ProgramReader:
             operations=len(stripes),
             block=stripes[0].block,
             recomputed=made - height * width * slices,
-            output="rolling" if kind is BufferKind.ROLLING else "whole",
+            output="rolling" if kind == "rolling" else "whole",
             held=(largest.rows, largest.columns),
             weights=weights,
         )
@@ -224,7 +224,7 @@ class _ProgramReader:
         for index in used:
             buffer = self.program.buffers[index]
             most = max((window.high - window.low for window in buffer.windows), default=buffer.size_bytes)
-            yield AliveBuffer(self.names[index], buffer.kind.value, most, buffer.size_bytes)
+            yield AliveBuffer(self.names[index], buffer.kind, most, buffer.size_bytes)
 
 
 def _parts(group: Group) -> range:
@@ -274,7 +274,7 @@ def _peak_at(
         return Peak(0, "", live[0], ())
     names = _buffer_names(graph, stages, program) if names is None else names
     alive = [
-        AliveBuffer(names[index], buffer.kind.value, size, buffer.size_bytes)
+        AliveBuffer(names[index], buffer.kind, size, buffer.size_bytes)
         for index, buffer in enumerate(program.buffers)
         if (size := buffer.live_bytes(step))
     ]

@@ -196,11 +196,11 @@ def choose_encoding(stage: Stage, target: Target | DeviceDescription) -> Encodin
     if found is None:
         return Encoding(0, False)
     in_place, staged = found
-    encoding = Encoding(*in_place)
+    encoding = Encoding(in_place.block_depth, in_place.part_kernel)
     if raw == 0 or target.constants_in_sram:
         return encoding
     if staged != in_place:
-        encoding = replace(encoding, staged=EncodingSpec(*staged))
+        encoding = replace(encoding, staged=EncodingSpec(staged.block_depth, staged.part_kernel))
     count = min(max(-(-raw // SLICE_BYTES), 2 if raw > WHOLE_BYTES else 1), MOST_SLICES)
     depth = -(-stage.output.shape[2] // count)
     depth = -(-depth // _SLICE_CHANNELS) * _SLICE_CHANNELS
@@ -208,7 +208,9 @@ def choose_encoding(stage: Stage, target: Target | DeviceDescription) -> Encodin
         return encoding
     part = replace(spec, ofm_depth=depth, constant_bytes=raw * depth // stage.output.shape[2])
     found = _core.choose_weight_encoding(target, part, plane, layouts)
-    return encoding if found is None else replace(encoding, sliced=SlicedSpec(depth, *found[1]))
+    if found is None:
+        return encoding
+    return replace(encoding, sliced=SlicedSpec(depth, found[1].block_depth, found[1].part_kernel))
 
 
 def unencoded(stage: Stage, encoding: Encoding) -> Encoding:
@@ -251,7 +253,7 @@ def build(
         else:
             parts.append(_opaque_part(graph, operator, ids, tensors, (workspaces or {}).get(operator, 0)))
             origin.append(("operator", operator))
-    core = _core.CascaderGraph(tensors, parts, target)
+    core = _core.CascaderGraph(tensors, parts, target, [number for _, number in origin], tuple(ids.items()))
     return Problem(core, tuple(origin), FrozenMap(ids), tuple(parts), tuple(tensors))
 
 

@@ -203,3 +203,12 @@ impl Placement {
         self.pool_bytes.iter().sum()
     }
 }
+
+/// A program in its place.
+#[derive(Clone, Debug)]
+pub struct Arrangement {
+    /// What to do, over which buffers.
+    pub program: Program,
+    /// Where these lie.
+    pub placement: Placement,
+}

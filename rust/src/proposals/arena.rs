@@ -1,48 +1,168 @@
 //! A program's buffers as the memory planner sees them, and where it puts them.
 //!
-//! Owns the way from a program to a problem of the planner, and from its answer back. Decides nothing.
+//! Owns the one way from a program to a problem of the planner, and from its answer back. Decides nothing.
 
-use crate::model::graph::{aligned, ALIGNMENT};
-use crate::model::program::{Buffer, Placement, Program};
+use thiserror::Error;
+
+use crate::model::graph::{aligned, CascaderGraph, ALIGNMENT};
+use crate::model::ids::{BufferId, PoolId};
+use crate::model::memory::Memories;
+use crate::model::program::{Buffer, LiveWindow, Placement, Program};
 use crate::usmp;
 
 /// Moves that the memory planner may try for one program.
 const ITERATIONS: u32 = 80;
 
-/// Where the memory planner puts a program's buffers; what it cannot place takes everything.
-pub fn place(program: &Program) -> Placement {
+/// A program whose buffers have no place.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "the program's {buffers} buffers, {bytes} bytes in all, cannot be placed: {told}; the largest is buffer {largest} \
+     with {largest_bytes} bytes", told = told(pool, reason)
+)]
+pub struct ArenaError {
+    /// How many there are.
+    pub buffers: usize,
+    /// Their sizes together.
+    pub bytes: u128,
+    /// The largest, the first of them where several are.
+    pub largest: BufferId,
+    /// Its size.
+    pub largest_bytes: u64,
+    /// The pool that they do not fit, by name; None where no pool is at fault.
+    pub pool: Option<String>,
+    /// What the memory planner says.
+    pub reason: usmp::UsmpError,
+}
+
+/// The reason, with the pool's name instead of its number.
+fn told(pool: &Option<String>, reason: &usmp::UsmpError) -> String {
+    match (pool, reason) {
+        (Some(name), usmp::UsmpError::PoolOverflow { needed_bytes, available_bytes, .. }) => {
+            format!("pool '{name}' holds {available_bytes} bytes, and what may lie nowhere else needs {needed_bytes}")
+        }
+        _ => reason.to_string(),
+    }
+}
+
+/// What places a program: [`place`], or what tests put in its stead.
+pub type Placer<'a> = dyn FnMut(&Program) -> Result<Placement, ArenaError> + 'a;
+
+/// What places programs of a graph: [`place`], between the memories of its device.
+pub fn placer(graph: &CascaderGraph) -> impl FnMut(&Program) -> Result<Placement, ArenaError> + '_ {
+    |program| place(graph.device.memories(), program)
+}
+
+/// Where the memory planner puts a program's buffers, each into a pool that may hold it, the preferred one where it fits.
+///
+/// A pool has its limit where another one comes after it; the last one takes what is left over, and whether that fits is for
+/// whoever asks for a frontier to say.
+///
+/// # Errors
+/// Where they have no place: what may lie nowhere else is more than a pool holds, or sizes are beyond what addresses tell.
+pub fn place(memories: &Memories, program: &Program) -> Result<Placement, ArenaError> {
     let params = usmp::Params { iterations: ITERATIONS, ..usmp::Params::default() };
-    usmp::plan(&problem(program), &params).map_or_else(
-        |_| Placement { bytes: u64::MAX, offsets: vec![0; program.buffers.len()].into() },
-        |solution| {
-            let offsets = solution.placement.slots.iter().map(|slot| slot.offset).collect();
-            Placement { bytes: aligned(solution.placement.peaks[0]), offsets }
-        },
-    )
+    match usmp::plan(&problem(memories, program), &params) {
+        Ok(solution) => {
+            let slots = &solution.placement.slots;
+            Ok(Placement {
+                pool_bytes: solution.placement.peaks.iter().copied().map(aligned).collect(),
+                pools: slots.iter().map(|slot| PoolId(slot.pool)).collect(),
+                offsets: slots.iter().map(|slot| slot.offset).collect(),
+            })
+        }
+        Err(reason) => Err(refused(memories, program, reason)),
+    }
 }
 
-/// All buffers of a program in one arena without a limit.
-fn problem(program: &Program) -> usmp::Problem {
-    let lifetime = |buffer: &Buffer| {
-        let gaps = buffer.windows.iter().map(|window| usmp::Gap {
-            lower: i64::from(window.first_step),
-            upper: i64::from(window.last_step),
-            window: (window.low < window.high).then_some((window.low, window.high)),
-        });
-        usmp::Lifetime::with_gaps(i64::from(buffer.first_step), i64::from(buffer.last_step), gaps.collect())
+fn refused(memories: &Memories, program: &Program, reason: usmp::UsmpError) -> ArenaError {
+    let pool = match reason {
+        usmp::UsmpError::PoolOverflow { pool, .. } => Some(memories.name(PoolId(pool)).to_owned()),
+        _ => None,
     };
-    let buffer = |buffer: &Buffer| usmp::Buffer::new(buffer.size_bytes, ALIGNMENT, lifetime(buffer));
-    let pool = usmp::Pool { alignment: ALIGNMENT, ..usmp::Pool::unbounded() };
-    usmp::Problem { buffers: program.buffers.iter().map(buffer).collect(), pools: vec![pool] }
+    let sizes = || program.buffers.iter_ids().map(|(id, buffer)| (buffer.size_bytes, id));
+    let first_largest = sizes().max_by_key(|&(size, id)| (size, std::cmp::Reverse(id)));
+    // A program without buffers has a place.
+    let (largest_bytes, largest) = first_largest.unwrap_or((0, BufferId(0)));
+    let bytes = sizes().map(|(size, _)| u128::from(size)).sum();
+    ArenaError { buffers: program.buffers.len(), bytes, largest, largest_bytes, pool, reason }
 }
 
-/// Whether no two buffers in use at the same step share a byte, by the memory planner's own checker.
+/// All buffers of a program and the pools of tensors, whose ids are the same there.
+fn problem(memories: &Memories, program: &Program) -> usmp::Problem {
+    let pools = memories.tensors();
+    let pool = |(number, &pool): (usize, &PoolId)| {
+        let is_last = number + 1 == pools.len();
+        let limit_bytes = memories.pool(pool).limit_bytes.filter(|_| !is_last).map(|limit| limit / ALIGNMENT * ALIGNMENT);
+        usmp::Pool { alignment: ALIGNMENT, limit_bytes, ..usmp::Pool::unbounded() }
+    };
+    let buffers = program.buffers.iter().map(of_program).collect();
+    usmp::Problem { buffers, pools: pools.iter().enumerate().map(pool).collect() }
+}
+
+fn of_program(buffer: &Buffer) -> usmp::Buffer {
+    let windows = buffer.windows.iter().copied();
+    let pools = buffer.pools.iter().map(|pool| pool.0).collect();
+    usmp::Buffer { pools, ..described(buffer.size_bytes, [buffer.first_step, buffer.last_step], windows) }
+}
+
+/// A buffer in use in steps `[first, last)`, with what of it is live meanwhile, as the memory planner takes it.
+pub fn described(size_bytes: u64, [first, last]: [u32; 2], windows: impl Iterator<Item = LiveWindow>) -> usmp::Buffer {
+    let gaps = windows.map(|window| usmp::Gap {
+        lower: i64::from(window.first_step),
+        upper: i64::from(window.last_step),
+        window: (window.low < window.high).then_some((window.low, window.high)),
+    });
+    let lifetime = usmp::Lifetime::with_gaps(i64::from(first), i64::from(last), gaps.collect());
+    usmp::Buffer::new(size_bytes, ALIGNMENT, lifetime)
+}
+
+/// Whether no two buffers in use at the same step share a byte, and no pool exceeds its limit, by the memory planner's own
+/// checker.
 #[cfg(test)]
-pub fn is_right(program: &Program, placement: &Placement) -> bool {
-    let slots = placement.offsets.iter().map(|&offset| usmp::Slot { pool: 0, offset }).collect();
-    let ends = program.buffers.iter().zip(&placement.offsets);
-    let used = ends.filter(|(buffer, _)| buffer.first_step < buffer.last_step);
-    let peak = used.map(|(buffer, offset)| offset + buffer.size_bytes).max().unwrap_or(0);
-    let answer = usmp::Placement { slots, peaks: vec![peak] };
-    usmp::check::check(&problem(program), &answer).is_ok() && aligned(peak) == placement.bytes
+pub fn is_right(memories: &Memories, program: &Program, placement: &Placement) -> bool {
+    let lies = placement.pools.iter().zip(&placement.offsets);
+    let slots: Vec<usmp::Slot> = lies.map(|(&pool, &offset)| usmp::Slot { pool: pool.0, offset }).collect();
+    let mut peaks = vec![0; memories.tensors().len()];
+    for (buffer, slot) in program.buffers.iter().zip(&slots).filter(|(buffer, _)| buffer.first_step < buffer.last_step) {
+        let peak = &mut peaks[slot.pool as usize];
+        *peak = slot.offset.saturating_add(buffer.size_bytes).max(*peak);
+    }
+    let rounded: Vec<u64> = peaks.iter().copied().map(aligned).collect();
+    let answer = usmp::Placement { slots, peaks };
+    usmp::check::check(&problem(memories, program), &answer).is_ok() && rounded == placement.pool_bytes.to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::Costs;
+    use crate::proposals::uncascaded;
+    use crate::schedule::interleave::interleave;
+    use crate::testing::networks::{mobilenet_v2, stacked};
+
+    fn program() -> (CascaderGraph, Program) {
+        let graph = mobilenet_v2();
+        let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");
+        (graph, program)
+    }
+
+    #[test]
+    fn what_is_placed_is_right_and_takes_no_less_than_is_alive() {
+        let (graph, program) = program();
+        let placement = placer(&graph)(&program).expect("it has a place");
+        assert!(is_right(graph.device.memories(), &program, &placement));
+        assert!(placement.bytes() >= stacked(&program).bytes());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        let (graph, mut program) = program();
+        program.buffers[BufferId(3)].size_bytes = 1 << 61;
+        let error = placer(&graph)(&program).expect_err("beyond 2^60");
+        assert_eq!((error.buffers, error.largest, error.largest_bytes), (program.buffers.len(), BufferId(3), 1 << 61));
+        assert_eq!(error.reason, usmp::UsmpError::TooLarge);
+        let bytes: u128 = program.buffers.iter().map(|buffer| u128::from(buffer.size_bytes)).sum();
+        assert_eq!(error.bytes, bytes);
+        assert!(error.to_string().contains("buffer 3 with 2305843009213693952 bytes"), "{error}");
+    }
 }

@@ -5,11 +5,12 @@
 //! hole is large enough for as long as it lasts, so the arena is known beforehand and only the cycles are not.
 //! Owns the choice of Proposals and of rooms. Which holes there are is for `prefetch` to say.
 
+use std::sync::Arc;
+
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
-use crate::model::ids::{BufferId, IdVec};
 use crate::model::plan::Proposal;
-use crate::model::program::{Placement, Program};
+use crate::model::program::{Arrangement, Placement, Program};
 use crate::plans::options::Options;
 use crate::schedule::interleave::{interleave, PlanError};
 use crate::schedule::prefetch::Filling;
@@ -19,14 +20,71 @@ use crate::util::pareto::{keep_front, pareto_front, thin, Point};
 /// Rounds of playing what is expected to be on the front.
 const ROUNDS: u32 = 3;
 
+/// A Proposal and the program that keeps its promise.
+#[derive(Clone)]
+pub struct Found {
+    /// What it promises.
+    pub proposal: Proposal,
+    /// Its program, and where everything lies.
+    pub arrangement: Arc<Arrangement>,
+}
+
+impl Point for Found {
+    fn memory_bytes(&self) -> u64 {
+        self.proposal.sram_bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.proposal.cycles
+    }
+}
+
 /// A Proposal in its place, and what the quick clock said of it.
 pub struct Placed {
     /// What it promises.
     pub proposal: Proposal,
     /// Cycles by the quick clock.
     pub sketched: u64,
-    /// First byte of each of its program's buffers.
-    pub offsets: IdVec<BufferId, u64>,
+    /// Where its program's buffers lie.
+    pub placement: Placement,
+    /// Its program, as long as nobody else is as lean and as fast: there are many of them, and they are large.
+    pub program: Option<Program>,
+}
+
+impl Placed {
+    fn covers(&self, other: &Placed) -> bool {
+        self.proposal.sram_bytes <= other.proposal.sram_bytes && self.proposal.cycles <= other.proposal.cycles
+    }
+}
+
+/// Proposals as they are placed, in that order.
+#[derive(Default)]
+pub struct AllPlaced(Vec<Placed>);
+
+impl AllPlaced {
+    /// Add one, and forget the programs that it makes useless, if only its own. Of equals the first stays.
+    pub fn push(&mut self, mut placed: Placed) {
+        if self.0.iter().any(|other| other.program.is_some() && other.covers(&placed)) {
+            placed.program = None;
+        } else {
+            self.0.iter_mut().filter(|other| placed.covers(other)).for_each(|other| other.program = None);
+        }
+        self.0.push(placed);
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[Placed] {
+        &self.0
+    }
+
+    /// The Pareto-efficient ones, ascending in memory, with their programs, which are here no more.
+    pub fn take_front(&mut self) -> Vec<Found> {
+        let found = self.0.iter_mut().filter_map(|placed| {
+            let Placed { proposal, placement, program, .. } = placed;
+            let arrangement = Arrangement { program: program.take()?, placement: placement.clone() };
+            Some(Found { proposal: proposal.clone(), arrangement: Arc::new(arrangement) })
+        });
+        pareto_front(found.collect())
+    }
 }
 
 /// Steps of programs that were placed, and filled, and bounds of both.
@@ -106,13 +164,13 @@ impl Point for FillSketch {
 /// Those of interleaving the Plans.
 pub fn filled(
     graph: &CascaderGraph,
-    mut found: Vec<Proposal>,
+    mut found: Vec<Found>,
     grounds: &[Placed],
     options: &Options,
     effort: &mut Effort,
     costs: &mut Costs,
-) -> Result<Vec<Proposal>, PlanError> {
-    let mut front = Front(found.iter().map(|of| (of.sram_bytes, of.cycles)).collect());
+) -> Result<Vec<Found>, PlanError> {
+    let mut front = Front(found.iter().map(|of| (of.memory_bytes(), of.cycles())).collect());
     let rooms: Vec<u64> = match options.budget_bytes {
         // No more than the fastest takes, and no less than the leanest.
         Some(budget) => {
@@ -135,16 +193,16 @@ pub fn filled(
             if sketch.cycles >= front.within(sketch.bytes) {
                 continue;
             }
-            let Placed { proposal, offsets, .. } = &grounds[sketch.ground];
+            let Placed { proposal, placement, .. } = &grounds[sketch.ground];
             let mut program = interleave(graph, &proposal.plans, costs)?;
-            let ground = Placement { bytes: proposal.sram_bytes, offsets: offsets.clone() };
-            let Some(filling) = Filling::new(&program, ground) else { continue };
-            let placed = filling.apply(graph, &mut program, sketch.room_bytes);
-            let cycles = costs.program(graph, &program, &placed.offsets);
-            if cycles < front.within(placed.bytes) {
-                front.add((placed.bytes, cycles));
-                let fill_bytes = sketch.room_bytes;
-                found.push(Proposal { fill_bytes, sram_bytes: placed.bytes, cycles, ..proposal.clone() });
+            let Some(filling) = Filling::new(&program, placement.clone()) else { continue };
+            let placement = filling.apply(graph, &mut program, sketch.room_bytes);
+            let cycles = costs.program(graph, &program, &placement);
+            let (fill_bytes, sram_bytes) = (sketch.room_bytes, placement.bytes());
+            if cycles < front.within(sram_bytes) {
+                front.add((sram_bytes, cycles));
+                let proposal = Proposal { fill_bytes, sram_bytes, cycles, ..proposal.clone() };
+                found.push(Found { proposal, arrangement: Arc::new(Arrangement { program, placement }) });
             }
         }
     }
@@ -154,7 +212,7 @@ pub fn filled(
 /// What is expected of a Proposal whose copies are issued into its own room, or into one of some larger `rooms`, ascending.
 fn sketched(
     graph: &CascaderGraph,
-    (index, Placed { proposal, sketched, offsets }): (usize, &Placed),
+    (index, Placed { proposal, sketched, placement, .. }): (usize, &Placed),
     rooms: &[u64],
     front: &Front,
     effort: &mut Effort,
@@ -163,8 +221,7 @@ fn sketched(
     let own = proposal.sram_bytes;
     let program = interleave(graph, &proposal.plans, costs)?;
     let mut found: Vec<FillSketch> = Vec::new();
-    let ground = Placement { bytes: own, offsets: offsets.clone() };
-    let Some(filling) = Filling::new(&program, ground) else { return Ok(found) };
+    let Some(filling) = Filling::new(&program, placement.clone()) else { return Ok(found) };
     // The quick clock is off by the same part before and after.
     let (played, sketched) = (u128::from(proposal.cycles), u128::from(*sketched).max(1));
     let expected = |cycles: u64| (u128::from(cycles) * played / sketched) as u64;
@@ -189,7 +246,7 @@ fn sketched(
 mod tests {
     use super::*;
     use crate::checker::check;
-    use crate::proposals::arena::{self, place};
+    use crate::proposals::arena;
     use crate::proposals::search;
     use crate::testing::networks::{mobilenet_v1, mobilenet_v2, realised, Network, INPUT};
 
@@ -201,20 +258,20 @@ mod tests {
     #[test]
     fn what_fills_holes_is_right_and_faster() {
         for graph in [mobilenet_v1(), mobilenet_v2()] {
-            let found = search(&graph, &Options::default(), &mut place).expect("blocks fit").proposals;
+            let found = search(&graph, &Options::default()).expect("blocks fit").proposals;
             let filled: Vec<&Proposal> = found.iter().filter(|proposal| proposal.fill_bytes > 0).collect();
             assert!(4 * filled.len() > found.len(), "{} of {}", filled.len(), found.len());
             for proposal in filled {
-                let (program, placement) = realised(&graph, proposal, &mut place);
+                let (program, placement) = realised(&graph, proposal);
                 check(&graph, &program).expect("the program is right");
-                assert!(arena::is_right(&program, &placement));
+                assert!(arena::is_right(graph.device.memories(), &program, &placement));
                 let promised = (proposal.sram_bytes, proposal.cycles);
-                assert_eq!((placement.bytes, Costs::default().program(&graph, &program, &placement.offsets)), promised);
+                assert_eq!((placement.bytes(), Costs::default().program(&graph, &program, &placement)), promised);
                 // The same arena without.
                 let ground = Proposal { fill_bytes: 0, ..proposal.clone() };
-                let (program, before) = realised(&graph, &ground, &mut place);
-                assert!(before.bytes <= placement.bytes);
-                assert!(proposal.cycles < Costs::default().program(&graph, &program, &before.offsets));
+                let (program, before) = realised(&graph, &ground);
+                assert!(before.bytes() <= placement.bytes());
+                assert!(proposal.cycles < Costs::default().program(&graph, &program, &before));
             }
         }
     }
@@ -222,17 +279,17 @@ mod tests {
     #[test]
     fn a_network_without_parts_is_planned() {
         let graph = Network::new([4, 4], 16).finish(INPUT);
-        let found = search(&graph, &Options::default(), &mut place).expect("nothing to fit").proposals;
+        let found = search(&graph, &Options::default()).expect("nothing to fit").proposals;
         assert_eq!(found.iter().map(|proposal| (proposal.sram_bytes, proposal.cycles)).collect::<Vec<_>>(), [(256, 0)]);
     }
 
     #[test]
     fn with_a_budget_what_is_leanest_is_the_same_and_what_fits_as_fast() {
         let graph = mobilenet_v2();
-        let all = search(&graph, &Options::default(), &mut place).expect("blocks fit").proposals;
+        let all = search(&graph, &Options::default()).expect("blocks fit").proposals;
         for budget in [0, 250_000, 400_000, 1_000_000, u64::MAX] {
             let options = Options { budget_bytes: Some(budget), ..Options::default() };
-            let found = search(&graph, &options, &mut place).expect("blocks fit").proposals;
+            let found = search(&graph, &options).expect("blocks fit").proposals;
             assert_eq!(found[0].sram_bytes, all[0].sram_bytes);
             let (one, other) = (fastest(&found, budget), fastest(&all, budget));
             assert_eq!(one.is_none(), other.is_none());

@@ -11,16 +11,22 @@ mod first_copy_hidden;
 pub mod placing;
 mod restaging;
 
+use std::sync::Arc;
+
+use thiserror::Error;
+
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
 use crate::model::plan::{Plan, Proposal, Staging};
-use crate::model::program::{Placement, Program};
+use crate::model::program::Arrangement;
 #[cfg(test)]
 use crate::plans::options::Copies;
 use crate::plans::options::Options;
 use crate::plans::prefix_fronts::{Partial, PrefixFronts};
 use crate::plans::rolling_rows::RowTable;
 use crate::plans::{enumerate, PlanTable};
+use crate::proposals::arena::{ArenaError, Placer};
+use crate::proposals::filling::Found;
 use crate::proposals::first_copy_hidden::FirstCopyHidden;
 use crate::proposals::placing::{placed, Chosen};
 use crate::schedule::interleave::{interleave, PlanError};
@@ -35,12 +41,18 @@ use crate::util::pareto::{keep_front, Epsilon};
 pub struct Frontier {
     /// Pareto-efficient Proposals, ascending in SRAM, so the first is the floor and the last the fastest.
     pub proposals: Vec<Proposal>,
+    /// Of each of them the program that keeps its promise, and where everything lies.
+    pub arrangements: Vec<Arc<Arrangement>>,
     /// Open and closed Plans considered.
     pub plans_considered: u64,
     /// Partial Proposals considered.
     pub proposals_considered: u64,
-    /// SRAM of running every Part whole, in order, without cascades.
+    /// Bytes of running every Part whole, in order, without cascades, in all pools together.
     pub uncascaded_bytes: u64,
+    /// Modelled cycles of that.
+    pub uncascaded_cycles: u64,
+    /// Programs that were placed.
+    pub placements: u64,
     /// Why the search looked no further.
     pub stopped: Stop,
     /// The coarsest that any front was thinned.
@@ -58,41 +70,74 @@ pub enum Stop {
     Work,
 }
 
-/// Search the whole graph, and once more finely if that was cheap. `place` puts the buffers of a program into the arena.
-///
-/// Never returns an empty frontier for a graph whose Parts all fit SHRAM unstriped.
-pub fn search(
-    graph: &CascaderGraph,
-    options: &Options,
-    place: &mut dyn FnMut(&Program) -> Placement,
-) -> Result<Frontier, PlanError> {
-    let (mut costs, mut rows) = (Costs::default(), RowTable::default());
-    let mut frontier = search_once(graph, options, &mut costs, &mut rows, place)?;
-    if let Some(finer) = options.refined(frontier.plans_considered) {
-        let Frontier { proposals, plans_considered, proposals_considered, .. } = frontier;
-        frontier = search_once(graph, &finer, &mut costs, &mut rows, place)?;
-        frontier.proposals.extend(proposals);
-        keep_front(&mut frontier.proposals);
-        frontier.plans_considered += plans_considered;
-        frontier.proposals_considered += proposals_considered;
-    }
-    Ok(frontier)
+/// Why there is no frontier.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum SearchError {
+    /// Plans that do not hold together.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A program that has no place.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
 }
 
+/// Search the whole graph, and once more finely if that was cheap.
+///
+/// Never returns an empty frontier for a graph whose Parts all fit SHRAM unstriped.
+///
+/// # Errors
+/// Where a Part fits no block unstriped, or a program has no place.
+pub fn search(graph: &CascaderGraph, options: &Options) -> Result<Frontier, SearchError> {
+    search_placing(graph, options, &mut arena::placer(graph))
+}
+
+/// [`search`] by what `place` says of programs.
+///
+/// # Errors
+/// As [`search`].
+pub fn search_placing(graph: &CascaderGraph, options: &Options, place: &mut Placer) -> Result<Frontier, SearchError> {
+    let mut placements = 0;
+    let place: &mut Placer = &mut |program| {
+        placements += 1;
+        place(program)
+    };
+    let (mut costs, mut rows) = (Costs::default(), RowTable::default());
+    let program = interleave(graph, &uncascaded(graph), &mut costs)?;
+    let placement = place(&program)?;
+    let whole = (placement.total_bytes(), costs.program(graph, &program, &placement));
+    let (mut found, mut frontier) = search_once(graph, options, whole, &mut costs, &mut rows, place)?;
+    if let Some(finer) = options.refined(frontier.plans_considered) {
+        let (more, fine) = search_once(graph, &finer, whole, &mut costs, &mut rows, place)?;
+        found.splice(0..0, more);
+        keep_front(&mut found);
+        frontier = Frontier {
+            plans_considered: frontier.plans_considered + fine.plans_considered,
+            proposals_considered: frontier.proposals_considered + fine.proposals_considered,
+            ..fine
+        };
+    }
+    let (proposals, arrangements) = found.into_iter().map(|found| (found.proposal, found.arrangement)).unzip();
+    Ok(Frontier { proposals, arrangements, placements, ..frontier })
+}
+
+/// What one search finds beside `whole`, bytes and cycles of the Parts one by one; the frontier is without Proposals yet.
 fn search_once(
     graph: &CascaderGraph,
     options: &Options,
+    whole: (u64, u64),
     costs: &mut Costs,
     rows: &mut RowTable,
-    place: &mut dyn FnMut(&Program) -> Placement,
-) -> Result<Frontier, PlanError> {
-    let whole = uncascaded(graph);
-    let uncascaded_bytes = place(&interleave(graph, &whole, costs)?).bytes;
+    place: &mut Placer,
+) -> Result<(Vec<Found>, Frontier), SearchError> {
+    let (uncascaded_bytes, uncascaded_cycles) = whole;
     let mut frontier = Frontier {
         proposals: Vec::new(),
+        arrangements: Vec::new(),
         plans_considered: 0,
         proposals_considered: 0,
         uncascaded_bytes,
+        uncascaded_cycles,
+        placements: 0,
         stopped: Stop::Complete,
         epsilon: Epsilon::of_resolution(options.resolution),
     };
@@ -124,12 +169,11 @@ fn search_once(
     let ahead = FirstCopyHidden::new(graph, &tables, 4 * options.resolution);
     frontier.proposals_considered += ahead.considered;
     ahead.proposals().for_each(|(plans, bytes)| choose(plans, Some(bytes)));
-    let (proposals, is_cut) = placed(graph, chosen, options, costs, place)?;
-    frontier.proposals = proposals;
+    let (found, is_cut) = placed(graph, chosen, options, costs, place)?;
     if is_cut {
         frontier.stopped = Stop::Work;
     }
-    Ok(frontier)
+    Ok((found, frontier))
 }
 
 /// Every Part whole, constants read in place.
@@ -179,11 +223,11 @@ mod tests {
     use crate::checker::check;
     use crate::model::operation::Primitive;
     use crate::schedule::prefetch::prefetch;
-    use crate::testing::networks::{mobilenet_v1, mobilenet_v2, place, realised, Network, INPUT};
+    use crate::testing::networks::{mobilenet_v1, mobilenet_v2, realised, Network, INPUT};
     use crate::util::pareto::pareto_front;
 
     fn frontier(graph: &CascaderGraph) -> Frontier {
-        search(graph, &Options::default(), &mut place).expect("every block fits")
+        search(graph, &Options::default()).expect("every block fits")
     }
 
     #[test]
@@ -203,7 +247,7 @@ mod tests {
             t = net.window(t, Primitive::Convolution, 1, 1, depth);
         }
         let graph = net.finish(t);
-        let run = |options: &Options| search(&graph, options, &mut place).expect("every block fits");
+        let run = |options: &Options| search(&graph, options).expect("every block fits");
         let once = Options { refined_up_to: 0, ..Options::default() };
         let coarse = run(&once);
         let finer = Options { refined_up_to: coarse.plans_considered, ..once.clone() };
@@ -225,9 +269,9 @@ mod tests {
     fn every_proposal_passes_the_checker() {
         for graph in [mobilenet_v1(), mobilenet_v2()] {
             for proposal in frontier(&graph).proposals {
-                let (program, placement) = realised(&graph, &proposal, &mut place);
+                let (program, placement) = realised(&graph, &proposal);
                 check(&graph, &program).expect("the program is right");
-                assert_eq!(placement.bytes, proposal.sram_bytes);
+                assert_eq!(placement.bytes(), proposal.sram_bytes);
             }
         }
     }
@@ -244,7 +288,7 @@ mod tests {
         let graph = chain(3);
         let run = |max_points| {
             let options = Options { max_points, refined_up_to: 0, ..Options::default() };
-            search(&graph, &options, &mut place).expect("blocks fit")
+            search(&graph, &options).expect("blocks fit")
         };
         let (all, few) = (run(usize::MAX), run(2));
         let asked = Epsilon::of_resolution(Options::default().resolution);
@@ -258,7 +302,7 @@ mod tests {
         let graph = mobilenet_v2();
         let run = |max_steps| {
             let options = Options { max_steps, refined_up_to: 0, ..Options::default() };
-            search(&graph, &options, &mut place).expect("blocks fit")
+            search(&graph, &options).expect("blocks fit")
         };
         let (all, few, one) = (run(usize::MAX), run(4_000), run(1));
         assert_eq!(all.stopped, Stop::Width);
@@ -280,7 +324,7 @@ mod tests {
         let graph = net.finish(b);
         let run = |max_fork| {
             let options = Options { max_fork, refined_up_to: 0, ..Options::default() };
-            search(&graph, &options, &mut place).expect("blocks fit")
+            search(&graph, &options).expect("blocks fit")
         };
         let (wide, narrow) = (run(usize::MAX), run(2));
         assert!(narrow.plans_considered < wide.plans_considered * 3 / 4);
@@ -299,7 +343,7 @@ mod tests {
         let graph = net.finish(t);
         let options = Options { refined_up_to: 0, ..Options::default() };
         let mut costs = Costs::default();
-        let frontier = search(&graph, &options, &mut place).expect("blocks fit");
+        let frontier = search(&graph, &options).expect("blocks fit");
         let most = frontier.uncascaded_bytes;
         let rows = &mut RowTable::default();
         let tables = options.copies.iter().map(|&copies| enumerate(&graph, &options, copies, most, &mut costs, rows));
@@ -314,10 +358,10 @@ mod tests {
         for (plans, limit) in known {
             let mut program = interleave(&graph, &plans, &mut costs).expect("blocks fit");
             prefetch(&graph, &mut program, limit);
-            let placement = place(&program);
-            let cycles = costs.program(&graph, &program, &placement.offsets);
-            let covers = |found: &Proposal| found.sram_bytes <= placement.bytes && found.cycles <= cycles;
-            let missing = (placement.bytes, cycles, limit);
+            let placement = arena::placer(&graph)(&program).expect("it has a place");
+            let cycles = costs.program(&graph, &program, &placement);
+            let covers = |found: &Proposal| found.sram_bytes <= placement.bytes() && found.cycles <= cycles;
+            let missing = (placement.bytes(), cycles, limit);
             assert!(frontier.proposals.iter().any(covers), "{missing:?}");
         }
     }

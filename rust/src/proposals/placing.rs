@@ -6,10 +6,12 @@
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
 use crate::model::plan::{Plan, Proposal};
-use crate::model::program::{Placement, Program};
+use crate::model::program::Arrangement;
 use crate::plans::options::Options;
-use crate::proposals::filling::{filled, Effort, Placed};
+use crate::proposals::arena::Placer;
+use crate::proposals::filling::{filled, AllPlaced, Effort, Found, Placed};
 use crate::proposals::restaging::restaged;
+use crate::proposals::SearchError;
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::interleave::{interleave, PlanError};
 use crate::schedule::prefetch::{prefetch, sketches, Filling, Sketch};
@@ -96,14 +98,14 @@ fn sketched(
 /// The fastest of all is tried with its constants read otherwise, too. `place` puts the buffers of a program into the arena.
 ///
 /// # Errors
-/// Those of interleaving the Plans.
+/// Those of interleaving the Plans and of placing programs.
 pub fn placed(
     graph: &CascaderGraph,
     mut chosen: Vec<Chosen>,
     options: &Options,
     costs: &mut Costs,
-    place: &mut dyn FnMut(&Program) -> Placement,
-) -> Result<(Vec<Proposal>, bool), PlanError> {
+    place: &mut Placer,
+) -> Result<(Vec<Found>, bool), SearchError> {
     let mut waiting = sketched(graph, &chosen, 0, costs)?;
     if let Some(fastest) = waiting.iter().min_by_key(|proposal| proposal.sketch.cycles) {
         let plans = restaged(graph, &chosen[fastest.plans].plans, costs)?;
@@ -112,9 +114,9 @@ pub fn placed(
     }
     let resolution = ROUND_RESOLUTION * options.resolution;
     let mut effort = Effort::of(options);
-    let known = in_rounds(graph, &chosen, waiting.clone(), resolution, &mut effort, costs, place)?;
-    let front = pareto_front(known.iter().map(|placed| placed.proposal.clone()).collect());
-    let front = filled(graph, front, &known, options, &mut effort, costs)?;
+    let mut known = in_rounds(graph, &chosen, waiting.clone(), resolution, &mut effort, costs, place)?;
+    let front = known.take_front();
+    let front = filled(graph, front, known.all(), options, &mut effort, costs)?;
     let worthy = promising(waiting, &front, options.budget_bytes);
     let worthy = worthy.into_iter().map(|index| alternating(graph, &chosen[index].plans));
     let grounds = grounds(graph, worthy, &mut effort, costs, place)?;
@@ -122,43 +124,43 @@ pub fn placed(
     Ok((front, effort.is_spent))
 }
 
-/// Where everything lies in the program of a Proposal of these Plans, and the program.
+/// The program of a Proposal of these Plans, and where everything lies.
 ///
 /// # Errors
-/// Those of interleaving the Plans.
+/// Those of interleaving the Plans and of placing programs.
 pub fn arranged(
     graph: &CascaderGraph,
     plans: &[Plan],
     prefetch_bytes: u64,
     fill_bytes: u64,
     costs: &mut Costs,
-    place: &mut dyn FnMut(&Program) -> Placement,
-) -> Result<(Program, Placement), PlanError> {
+    place: &mut Placer,
+) -> Result<Arrangement, SearchError> {
     let mut program = interleave(graph, plans, costs)?;
     let mut early = program.clone();
     prefetch(graph, &mut early, prefetch_bytes);
-    let placed = place(&early);
-    let room_bytes = fill_bytes.max(placed.bytes);
+    let placed = place(&early)?;
+    let room_bytes = fill_bytes.max(placed.bytes());
     match Filling::new(&program, placed.clone()).filter(|_| fill_bytes > 0) {
         Some(filling) => {
-            let filled = filling.apply(graph, &mut program, room_bytes);
-            Ok((program, filled))
+            let placement = filling.apply(graph, &mut program, room_bytes);
+            Ok(Arrangement { program, placement })
         }
-        None => Ok((early, placed)),
+        None => Ok(Arrangement { program: early, placement: placed }),
     }
 }
 
 /// Indices of Plans that, by those `waiting`, may be worth more than what is found so far, the fastest first.
 ///
 /// What a placement has near by it excludes, as placing costs room. With copies issued into holes the room is known.
-fn promising(mut waiting: Vec<Waiting>, found: &[Proposal], budget_bytes: Option<u64>) -> Vec<usize> {
+fn promising(mut waiting: Vec<Waiting>, found: &[Found], budget_bytes: Option<u64>) -> Vec<usize> {
     let mut indices: Vec<usize> = Vec::new();
     waiting.sort_by_key(|waiting| (waiting.sketch.cycles, waiting.sketch.peak_bytes));
     for Waiting { plans, sketch: Sketch { prefetch_bytes, peak_bytes, cycles } } in waiting {
         let (room_bytes, slower) = (peak_bytes + peak_bytes / GROUND_MARGIN, cycles + cycles / GROUND_MARGIN);
         let room_bytes = budget_bytes.unwrap_or(room_bytes);
-        let within = found.partition_point(|proposal| proposal.sram_bytes <= room_bytes);
-        let is_slower = within > 0 && found[within - 1].cycles <= slower;
+        let within = found.partition_point(|known| known.memory_bytes() <= room_bytes);
+        let is_slower = within > 0 && found[within - 1].cycles() <= slower;
         if prefetch_bytes > 0 && peak_bytes <= room_bytes && !is_slower && !indices.contains(&plans) {
             indices.push(plans);
         }
@@ -172,8 +174,8 @@ fn grounds(
     chosen: impl Iterator<Item = Vec<Plan>>,
     effort: &mut Effort,
     costs: &mut Costs,
-    place: &mut dyn FnMut(&Program) -> Placement,
-) -> Result<Vec<Placed>, PlanError> {
+    place: &mut Placer,
+) -> Result<Vec<Placed>, SearchError> {
     let mut grounds = Vec::new();
     for plans in chosen {
         interrupt::ask();
@@ -181,10 +183,10 @@ fn grounds(
         if !effort.places(&program, 1) {
             break;
         }
-        let Placement { bytes, offsets } = place(&program);
-        let cycles = costs.program(graph, &program, &offsets);
-        let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes: bytes, cycles };
-        grounds.push(Placed { proposal, sketched: total_cycles(&program), offsets });
+        let placement = place(&program)?;
+        let (cycles, sram_bytes) = (costs.program(graph, &program, &placement), placement.bytes());
+        let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes, cycles };
+        grounds.push(Placed { proposal, sketched: total_cycles(&program), placement, program: None });
     }
     Ok(grounds)
 }
@@ -201,13 +203,13 @@ fn in_rounds(
     resolution: u64,
     effort: &mut Effort,
     costs: &mut Costs,
-    place: &mut dyn FnMut(&Program) -> Placement,
-) -> Result<Vec<Placed>, PlanError> {
-    let mut known: Vec<Placed> = Vec::new();
+    place: &mut Placer,
+) -> Result<AllPlaced, SearchError> {
+    let mut known = AllPlaced::default();
     // The leanest come first, whatever the work allows.
     waiting.sort_by_key(|waiting| waiting.sketch.peak_bytes);
     'rounds: for round in 0..=ROUNDS {
-        waiting.retain(|proposal| !known.iter().any(|other| other.excludes(proposal)));
+        waiting.retain(|proposal| !known.all().iter().any(|other| other.excludes(proposal)));
         let promising = match round {
             ROUNDS => {
                 waiting.retain(|proposal| proposal.sketch.prefetch_bytes == 0);
@@ -232,7 +234,7 @@ fn in_rounds(
             }
         };
         for proposal in promising {
-            if known.iter().any(|other| other.excludes(&proposal)) {
+            if known.all().iter().any(|other| other.excludes(&proposal)) {
                 continue;
             }
             waiting.retain(|other| *other != proposal);
@@ -246,11 +248,10 @@ fn in_rounds(
                 if !effort.places(&program, if round < ROUNDS { 2 } else { 1 }) {
                     continue 'rounds;
                 }
-                let placed = place(&program);
-                let cycles = costs.program(graph, &program, &placed.offsets);
-                let Placement { bytes, offsets } = placed;
+                let placement = place(&program)?;
+                let (cycles, bytes) = (costs.program(graph, &program, &placement), placement.bytes());
                 let proposal = Proposal { plans, prefetch_bytes, fill_bytes: 0, sram_bytes: bytes, cycles };
-                known.push(Placed { proposal, sketched, offsets });
+                known.push(Placed { proposal, sketched, placement, program: Some(program) });
                 if bytes <= peak_bytes + peak_bytes / DRIFT {
                     break;
                 }
@@ -293,9 +294,11 @@ mod tests {
     use crate::model::ids::{IdVec, PartId};
     use crate::model::operation::Primitive;
     use crate::model::plan::Staging;
+    use crate::model::program::{Placement, Program};
+    use crate::proposals::arena::{placer, ArenaError};
     use crate::proposals::uncascaded;
     use crate::schedule::prefetch::peak_bytes;
-    use crate::testing::networks::{mobilenet_v1, place, Network, INPUT};
+    use crate::testing::networks::{mobilenet_v1, stacked, Network, INPUT};
 
     fn chain(layers: usize) -> CascaderGraph {
         let mut net = Network::new([16, 16], 16);
@@ -343,7 +346,9 @@ mod tests {
             let by = |cycles, sketched| {
                 let plans = Vec::new();
                 let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes, cycles };
-                Placed { proposal, sketched, offsets: IdVec::default() }.excludes(&Waiting { plans: 0, sketch })
+                let placement = Placement::in_one_pool(sram_bytes, IdVec::default());
+                let placed = Placed { proposal, sketched, placement, program: None };
+                placed.excludes(&Waiting { plans: 0, sketch })
             };
             // By the quick clock and by the other one.
             assert_eq!(by(took, 0), by(0, took));
@@ -359,12 +364,16 @@ mod tests {
     fn coarsely_placed(
         graph: &CascaderGraph,
         chosen: &[Chosen],
-        place: &mut dyn FnMut(&Program) -> Placement,
-    ) -> Result<Vec<Proposal>, PlanError> {
+        place: &mut Placer,
+    ) -> Result<Vec<Proposal>, SearchError> {
         let costs = &mut Costs::default();
         let waiting = sketched(graph, chosen, 0, costs)?;
-        let known = in_rounds(graph, chosen, waiting, 1, &mut Effort::of(&Options::default()), costs, place)?;
-        Ok(pareto_front(known.into_iter().map(|placed| placed.proposal).collect()))
+        let mut known = in_rounds(graph, chosen, waiting, 1, &mut Effort::of(&Options::default()), costs, place)?;
+        let all = pareto_front(known.all().iter().map(|placed| placed.proposal.clone()).collect());
+        // Those whose programs are kept are the front of all.
+        let front: Vec<Proposal> = known.take_front().into_iter().map(|found| found.proposal).collect();
+        assert_eq!(front, all);
+        Ok(front)
     }
 
     #[test]
@@ -379,7 +388,7 @@ mod tests {
             let mut drifting = |program: &Program| {
                 tried += 1;
                 let more = if tried == 1 { more } else { 0 };
-                Placement { bytes: peak_bytes + more, ..place(program) }
+                Ok::<_, ArenaError>(Placement::in_one_pool(peak_bytes + more, stacked(program).offsets))
             };
             let found = coarsely_placed(&graph, &chosen, &mut drifting).expect("blocks fit");
             assert_eq!(tried, tries, "{more} bytes more");
@@ -408,7 +417,7 @@ mod tests {
         let mut count = 0;
         let mut counting = |program: &Program| {
             count += 1;
-            place(program)
+            placer(&graph)(program)
         };
         let chosen = [Chosen { plans, limits: Vec::new() }];
         let found = coarsely_placed(&graph, &chosen, &mut counting).expect("blocks fit");
@@ -427,13 +436,13 @@ mod tests {
         let graph = mobilenet_v1();
         let plans = uncascaded(&graph);
         let chosen = vec![Chosen { plans: plans.clone(), limits: Vec::new() }];
-        let placed = super::placed(&graph, chosen, &Options::default(), &mut Costs::default(), &mut place);
+        let placed = super::placed(&graph, chosen, &Options::default(), &mut Costs::default(), &mut placer(&graph));
         let (found, _) = placed.expect("blocks fit");
         let fastest = found.last().expect("something is placed");
         let otherwise = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
         let reads = |plans: &[Plan]| plans.iter().map(|plan| plan.staging.clone()).collect::<Vec<_>>();
-        assert_eq!(reads(&fastest.plans), reads(&otherwise));
-        assert_ne!(reads(&fastest.plans), reads(&plans));
+        assert_eq!(reads(&fastest.proposal.plans), reads(&otherwise));
+        assert_ne!(reads(&fastest.proposal.plans), reads(&plans));
     }
 
     #[test]
@@ -448,13 +457,13 @@ mod tests {
         let mut each = Vec::new();
         for one in &chosen {
             let program = interleave(&graph, &one.plans, &mut Costs::default()).expect("blocks fit");
-            let placement = place(&program);
-            each.push((placement.bytes, Costs::default().program(&graph, &program, &placement.offsets)));
+            let placement = placer(&graph)(&program).expect("it has a place");
+            each.push((placement.bytes(), Costs::default().program(&graph, &program, &placement)));
         }
         let front = pareto_front(each);
         assert!(front.len() > 4, "{front:?}");
         // So coarse a round merges all but the ends.
-        let found = coarsely_placed(&graph, &chosen, &mut place).expect("blocks fit");
+        let found = coarsely_placed(&graph, &chosen, &mut placer(&graph)).expect("blocks fit");
         assert_eq!(found.iter().map(|one| (one.sram_bytes, one.cycles)).collect::<Vec<_>>(), front);
     }
 }

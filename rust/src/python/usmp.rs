@@ -1,5 +1,6 @@
 //! Python face of the `usmp` room: plain tuples in, frozen results out. Names of buffers and pools stay in Python.
 
+use super::cascader::program::{memory_of, PyProgram};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -160,6 +161,19 @@ fn refuse(py: Python<'_>, error: UsmpError) -> PyResult<Py<PyAny>> {
     }
 }
 
+/// A program's buffers as `plan_memory` takes them, in the program's order.
+#[pyfunction]
+fn program_memory(py: Python<'_>, program: &PyProgram) -> PyResult<Vec<BufferTuple>> {
+    let row = |buffer: Buffer| {
+        let (lower, upper) = (buffer.lifetime.lower(), buffer.lifetime.upper());
+        let gaps = buffer.lifetime.gaps().iter().map(|gap| (gap.lower, gap.upper, gap.window)).collect();
+        let shares = buffer.shares.iter().map(|share| (share.with, share.low, share.high)).collect();
+        let pools = buffer.pools.to_vec();
+        (buffer.size_bytes, buffer.alignment, lower, upper, gaps, pools, buffer.pinned_offset, buffer.conflicts, shares)
+    };
+    Ok(memory_of(py, program)?.into_iter().map(row).collect())
+}
+
 /// What is wrong with a placement, in one sentence, or `None`.
 #[pyfunction]
 fn check_memory(
@@ -194,6 +208,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<MemorySolution>()?;
     module.add_class::<MemoryOverflow>()?;
     module.add_function(wrap_pyfunction!(plan_memory, module)?)?;
+    module.add_function(wrap_pyfunction!(program_memory, module)?)?;
     module.add_function(wrap_pyfunction!(check_memory, module)?)?;
     module.add_function(wrap_pyfunction!(memory_lower_bounds, module)?)
 }

@@ -9,7 +9,7 @@ use smallvec::{smallvec, SmallVec};
 
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{BufferId, IdVec, Piece};
-use crate::model::program::{Buffer, Content, LiveWindow, Program, Step, View};
+use crate::model::program::{Buffer, Content, LiveWindow, Moved, Program, Step, View};
 use crate::stripe::Span;
 
 /// First write and last use of each row of one buffer, as steps.
@@ -47,7 +47,14 @@ pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
         program.buffers.iter().map(|b| Rows::new(rows_of(b.content, b.capacity))).collect();
     for (step, action) in (0u32..).zip(&program.steps) {
         match action {
-            Step::Copy { buffer, .. } => rows[*buffer].write((0, 1), step),
+            Step::Copy { moved, buffer, .. } => {
+                if let Moved::Tensor { from, .. } = moved {
+                    let all = rows[*from].all();
+                    rows[*from].read(all, step);
+                }
+                let all = rows[*buffer].all();
+                rows[*buffer].write(all, step);
+            }
             Step::Stripe(stripe) => {
                 for view in &stripe.inputs {
                     let span = touched(program, view, &rows[view.buffer]);
@@ -283,7 +290,7 @@ mod tests {
                 stripe.inputs[0].capacity = [1, 24];
             }
         }
-        program.steps.insert(3, Step::Copy { part: PartId(0), buffer: BufferId(0), piece: None, cycles: 0 });
+        program.steps.insert(3, Step::Copy { moved: Moved::Constants(PartId(0), None), buffer: BufferId(0), cycles: 0 });
         set_lifetimes(&graph, &mut program);
         assert_eq!(live(&program, spread), (0..8).collect::<Vec<u32>>());
     }
@@ -299,7 +306,7 @@ mod tests {
         // Something else between the two inputs of a stripe.
         let second = |step: &Step| matches!(step, Step::Stripe(stripe) if stripe.piece == Some(Piece(1)));
         let at = program.steps.iter().position(second).expect("two inputs");
-        program.steps.insert(at, Step::Copy { part: PartId(0), buffer: BufferId(0), piece: None, cycles: 0 });
+        program.steps.insert(at, Step::Copy { moved: Moved::Constants(PartId(0), None), buffer: BufferId(0), cycles: 0 });
         set_lifetimes(&graph, &mut program);
         assert!(live(&program, joined).contains(&(at as u32)));
         assert!(live(&program, joined).len() > touched(&program, joined).len());

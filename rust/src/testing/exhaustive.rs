@@ -10,13 +10,13 @@ use crate::model::graph::{CascaderGraph, Work};
 use crate::model::ids::{Id, IdVec, PartId};
 use crate::model::operation::{Primitive, Source};
 use crate::model::plan::{Plan, Staging};
-use crate::model::program::{Program, Step};
+use crate::model::program::{Moved, Program, Step};
 use crate::plans::options::{Copies, Options};
-use crate::proposals::{estimated, search, uncascaded, Frontier};
+use crate::proposals::{estimated, search_placing, uncascaded, Frontier};
 use crate::schedule::interleave::interleave;
 use crate::schedule::stripe_order::is_interior;
 use crate::stripe::{Axis, Tiling};
-use crate::testing::networks::{counted_bytes, place, Network, INPUT};
+use crate::testing::networks::{counted_bytes, stacked, Network, INPUT};
 use crate::util::pareto::pareto_front;
 
 const STRIPES: [i64; 2] = [1, 3];
@@ -101,7 +101,7 @@ fn value(graph: &CascaderGraph, plan: &Plan, copies: Copies, costs: &mut Costs) 
                     let cost = costs.stripe(graph, id, stripe.output.plane(), Source::InPlace);
                     constants += cost.map_or(0, |cost| cost.constants);
                 }
-                Step::Copy { part, cycles, .. } if *part == id => copy = Some(*cycles),
+                Step::Copy { moved: Moved::Constants(part, _), cycles, .. } if *part == id => copy = Some(*cycles),
                 _ => {}
             }
         }
@@ -152,10 +152,10 @@ fn exhaustive(graph: &CascaderGraph) -> All {
         let first = plans.last().map_or(PartId(0), |plan: &Plan| plan.last.after(1));
         if first > end {
             let program = interleave(graph, &plans, &mut costs).expect("legal plans");
-            let placed = place(&program);
-            let (cycles, alone) = (costs.program(graph, &program, &placed.offsets), alone(&program));
+            let placed = stacked(&program);
+            let (cycles, alone) = (costs.program(graph, &program, &placed), alone(&program));
             (least, most) = (least.min(cycles as f64 / alone as f64), most.max(cycles as f64 / alone as f64));
-            found.push((placed.bytes, cycles));
+            found.push((placed.bytes(), cycles));
             if found.len() > 4096 {
                 found = pareto_front(found);
             }
@@ -218,7 +218,7 @@ fn fastest(frontier: &Frontier, bytes: u64) -> Option<u64> {
 /// what it finds differs from the best by no more than these two apart. Where a program is left out for one that is
 /// placed already, that one's cycles are below the sum of the other, which is the factor 1.
 fn loses_no_more_than_the_sum_does(graph: &CascaderGraph) -> Result<(), TestCaseError> {
-    let frontier = search(graph, &options(graph), &mut place).expect("blocks fit");
+    let frontier = search_placing(graph, &options(graph), &mut |program| Ok(stacked(program))).expect("blocks fit");
     let all = exhaustive(graph);
     for &(bytes, cycles) in &all.front {
         let found = fastest(&frontier, bytes);
@@ -285,7 +285,8 @@ fn what_the_sum_loses() {
             let draw = ((8i64..14, 5i64..8), layers(most)).new_tree(&mut runner).expect("a network");
             let (size, layers) = draw.current();
             let graph = network([size.0, size.1], primitive, &layers);
-            let frontier = search(&graph, &options(&graph), &mut place).expect("blocks fit");
+            let frontier =
+                search_placing(&graph, &options(&graph), &mut |program| Ok(stacked(program))).expect("blocks fit");
             let loss =
                 |(bytes, cycles)| fastest(&frontier, bytes).expect("no fewer bytes") as f64 / cycles as f64 - 1.0;
             losses.extend(exhaustive(&graph).front.into_iter().map(|point| loss(point).max(0.0)));

@@ -4,12 +4,14 @@ use crate::cost::{choose_encoding, Costs};
 use crate::model::device::Device;
 use crate::model::graph::{aligned, CascaderGraph, Input, Layout, Part, Tensor, Work};
 use crate::model::ids::{IdVec, PartId, TensorId};
+use crate::model::memory::{Memories, Pool};
 use crate::model::operation::{Encoding, NpuOperation, Primitive, Sliced};
 use crate::model::plan::{Plan, Proposal};
-use crate::model::program::{Buffer, Content, Placement, Program};
+use crate::model::program::{Arrangement, Buffer, Content, Placement, Program};
 use crate::npu::timing::Port;
 use crate::plans::live_bytes::{LiveBytes, Share};
 use crate::propagator::Propagator;
+use crate::proposals::arena::placer;
 use crate::proposals::placing::arranged;
 
 use crate::schedule::stripe_order::wanted;
@@ -25,7 +27,9 @@ pub fn device() -> Device {
         burst_bytes,
     };
     let (flash, sram) = (port("OffChipFlash", 1, 64, 0, 128), port("Sram", 8, 32, 32, 32));
-    Device::ethos_u("ethos-u55-256", flash, sram).expect("there is such a device")
+    let pool = |port| Pool { port, limit_bytes: None };
+    let memories = Memories::new(vec![pool(sram)], pool(flash)).expect("two memories");
+    Device::ethos_u("ethos-u55-256", memories).expect("there is such a device")
 }
 
 /// A window operation's propagator.
@@ -222,7 +226,7 @@ pub fn mobilenet_v2() -> CascaderGraph {
 }
 
 /// Every buffer behind the one before, and the largest sum of bytes alive at once: what a perfect placement takes.
-pub fn place(program: &Program) -> Placement {
+pub fn stacked(program: &Program) -> Placement {
     let alive = |step: u32| program.buffers.iter().map(|buffer| live_bytes(buffer, step)).sum();
     let bytes = (0..program.steps.len() as u32).map(alive).max().unwrap_or(0);
     let mut next = 0;
@@ -230,17 +234,15 @@ pub fn place(program: &Program) -> Placement {
         next += aligned(buffer.size_bytes);
         next - aligned(buffer.size_bytes)
     });
-    Placement { bytes, offsets: offsets.collect() }
+    Placement::in_one_pool(bytes, offsets.collect())
 }
 
-/// The program of a Proposal and where everything lies.
-pub fn realised(
-    graph: &CascaderGraph,
-    proposal: &Proposal,
-    place: &mut dyn FnMut(&Program) -> Placement,
-) -> (Program, Placement) {
+/// The program of a Proposal and where everything lies, made of its decisions.
+pub fn realised(graph: &CascaderGraph, proposal: &Proposal) -> (Program, Placement) {
     let Proposal { plans, prefetch_bytes, fill_bytes, .. } = proposal;
-    arranged(graph, plans, *prefetch_bytes, *fill_bytes, &mut Costs::default(), place).expect("legal plans")
+    let made = arranged(graph, plans, *prefetch_bytes, *fill_bytes, &mut Costs::default(), &mut placer(graph));
+    let Arrangement { program, placement } = made.expect("legal plans with a place");
+    (program, placement)
 }
 
 fn live_bytes(buffer: &Buffer, step: u32) -> u64 {

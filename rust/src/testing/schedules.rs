@@ -8,15 +8,16 @@ use crate::model::graph::{CascaderGraph, Part, ALIGNMENT};
 use crate::model::ids::{BufferId, PartId, Piece, TensorId};
 use crate::model::operation::Primitive;
 use crate::model::plan::{Plan, Staging};
-use crate::model::program::{Content, Program, Step, Stripe};
+use crate::model::program::{Content, Moved, Program, Step, Stripe};
 use crate::plans::options::Options;
 use crate::proposals::arena;
+use crate::proposals::placing::arranged;
 use crate::proposals::{search, uncascaded};
 use crate::schedule::interleave::interleave;
 use crate::schedule::prefetch::prefetch;
 use crate::schedule::stripe_order::is_interior;
 use crate::stripe::{Axis, Region, Span, Tiling};
-use crate::testing::networks::{counted_bytes, place, realised, Network, INPUT};
+use crate::testing::networks::{counted_bytes, realised, stacked, Network, INPUT};
 
 /// A chain of windows; where `residual` says so and the shapes allow it, what a window reads is added to or joined with
 /// what it makes. Behind `reshaped` layers the pixels are seen as another plane, columns for rows.
@@ -104,29 +105,27 @@ proptest! {
 
     #[test]
     fn every_proposal_is_right_and_promises_what_it_takes(graph in arbitrary_network()) {
-        let frontier = search(&graph, &Options::default(), &mut place).expect("blocks fit");
+        let frontier = search(&graph, &Options::default()).expect("blocks fit");
         prop_assert!(!frontier.proposals.is_empty());
         prop_assert!(frontier.proposals[0].sram_bytes <= frontier.uncascaded_bytes);
         for pair in frontier.proposals.windows(2) {
             prop_assert!(pair[0].sram_bytes < pair[1].sram_bytes && pair[0].cycles > pair[1].cycles);
         }
-        for proposal in &frontier.proposals {
-            let (program, placement) = realised(&graph, proposal, &mut place);
+        prop_assert_eq!(frontier.proposals.len(), frontier.arrangements.len());
+        for (proposal, found) in frontier.proposals.iter().zip(&frontier.arrangements) {
+            let (program, placement) = realised(&graph, proposal);
             prop_assert_eq!(check(&graph, &program), Ok(()));
-            prop_assert_eq!(placement.bytes, proposal.sram_bytes);
+            prop_assert!(arena::is_right(graph.device.memories(), &program, &placement));
+            prop_assert_eq!(placement.bytes(), proposal.sram_bytes);
+            prop_assert_eq!(Costs::default().program(&graph, &program, &placement), proposal.cycles);
+            // What the search kept is what its decisions make.
+            prop_assert_eq!(&found.program, &program);
+            prop_assert_eq!((&found.placement.pool_bytes, &found.placement.offsets), (&placement.pool_bytes, &placement.offsets));
         }
-    }
-
-    #[test]
-    fn what_lies_in_the_arena_at_once_lies_apart(graph in arbitrary_network()) {
-        let frontier = search(&graph, &Options::default(), &mut arena::place).expect("blocks fit");
-        for proposal in &frontier.proposals {
-            let (program, placement) = realised(&graph, proposal, &mut arena::place);
-            prop_assert_eq!(check(&graph, &program), Ok(()));
-            prop_assert!(arena::is_right(&program, &placement));
-            prop_assert_eq!(placement.bytes, proposal.sram_bytes);
-            prop_assert_eq!(Costs::default().program(&graph, &program, &placement.offsets), proposal.cycles);
-        }
+        let whole = uncascaded(&graph);
+        let uncascaded = arranged(&graph, &whole, 0, 0, &mut Costs::default(), &mut arena::placer(&graph)).expect("blocks fit");
+        let cycles = Costs::default().program(&graph, &uncascaded.program, &uncascaded.placement);
+        prop_assert_eq!((uncascaded.placement.bytes(), cycles), (frontier.uncascaded_bytes, frontier.uncascaded_cycles));
     }
 }
 
@@ -145,12 +144,12 @@ proptest! {
         plans.iter_mut().for_each(|plan| plan.backwards = false);
         let program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
         let counted = plans.iter().map(|plan| counted_bytes(&graph, plan, &program)).max().unwrap_or(0);
-        let live = place(&program).bytes;
+        let live = stacked(&program).bytes();
         prop_assert!(program.buffers.iter().all(|buffer| buffer.size_bytes % ALIGNMENT == 0));
         prop_assert!(counted >= live, "counted {counted}, live {live}");
         let in_order = |plan: &Plan| plan.tiling.tiles == 1 || plan.tiling.roll == Axis::Height;
         if plans.iter().all(in_order) && reads_everything(&graph) {
-            prop_assert_eq!(counted, place(&restless(&graph, &plans, program)).bytes);
+            prop_assert_eq!(counted, stacked(&restless(&graph, &plans, program)).bytes());
         }
     }
 }
@@ -410,7 +409,7 @@ fn slices_copied_in_exchange_are_noticed() {
     let (graph, mut program) = sliced();
     let at = copies(&program);
     for index in [at[0], at[1]] {
-        let Step::Copy { piece, .. } = &mut program.steps[index] else { unreachable!() };
+        let Step::Copy { moved: Moved::Constants(_, piece), .. } = &mut program.steps[index] else { unreachable!() };
         *piece = piece.map(|piece| Piece(1 - piece.0));
     }
     assert!(matches!(check(&graph, &program), Err(Complaint::Unstaged { .. })));

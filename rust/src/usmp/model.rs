@@ -74,6 +74,12 @@ impl Lifetime {
         self.upper
     }
 
+    /// Steps in which not all of the buffer is in use, in order of time.
+    #[must_use]
+    pub fn gaps(&self) -> &[Gap] {
+        &self.gaps
+    }
+
     /// The sections of a buffer of `size_bytes`, in order of time; they never meet. None when nothing is ever in use.
     #[must_use]
     pub fn sections(&self, size_bytes: u64) -> SmallVec<[Section; 1]> {

@@ -94,8 +94,9 @@ mod tests {
     use super::*;
     use crate::cost::Costs;
     use crate::plans::options::Options;
+    use crate::proposals::arena::placer;
     use crate::proposals::{search, uncascaded};
-    use crate::testing::networks::{mobilenet_v1, place};
+    use crate::testing::networks::mobilenet_v1;
     use crate::usmp::{self, Algorithm, Buffer, Lifetime, Params, Pool, Problem};
 
     /// How often `work` asks, on whatever threads.
@@ -125,13 +126,13 @@ mod tests {
     #[test]
     fn searches_for_schedules_ask_at_every_group_and_proposal() {
         let graph = mobilenet_v1();
-        let considered = search(&graph, &Options::default(), &mut place).expect("blocks fit").plans_considered;
-        stops_anywhere(considered / 1000, || search(&graph, &Options::default(), &mut place).is_ok());
+        let considered = search(&graph, &Options::default()).expect("blocks fit").plans_considered;
+        stops_anywhere(considered / 1000, || search(&graph, &Options::default()).is_ok());
         let program = crate::schedule::interleave::interleave(&graph, &uncascaded(&graph), &mut Costs::default());
         let program = program.expect("blocks fit");
         stops_anywhere(program.steps.len() as u64, || crate::checker::check(&graph, &program).is_ok());
-        let placement = place(&program);
-        let cycles = || Costs::default().program(&graph, &program, &placement.offsets);
+        let placement = placer(&graph)(&program).expect("it has a place");
+        let cycles = || Costs::default().program(&graph, &program, &placement);
         stops_anywhere(program.steps.len() as u64, cycles);
     }
 

@@ -1,34 +1,204 @@
-//! What the scheduler raises: one exception for every fault of a graph, a Plan or a program.
+//! The core's errors as `ethoscade.errors.SchedulingError`, with what each of them knows as attributes.
+//!
+//! Owns this mapping. A variant that is added to the core does not compile until it has a place here.
 
-use pyo3::create_exception;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::checker::Complaint;
 use crate::model::graph::GraphError;
+use crate::proposals::arena::ArenaError;
+use crate::proposals::SearchError;
 use crate::schedule::interleave::PlanError;
 
-create_exception!(
-    ethoscade._core,
-    SchedulingError,
-    PyValueError,
-    "A graph, Plan or program that does not hold together."
-);
+/// What an error says besides its sentence: attributes of the exception, by name.
+type Attributes<'py> = Bound<'py, PyDict>;
+
+/// A `SchedulingError` of this kind of `fault`.
+fn raised(message: String, fault: &str, fill: impl FnOnce(&Attributes) -> PyResult<()>) -> PyErr {
+    Python::attach(|py| {
+        let built = || {
+            let attributes = PyDict::new(py);
+            attributes.set_item("fault", fault)?;
+            fill(&attributes)?;
+            py.import("ethoscade.errors")?.getattr("SchedulingError")?.call((message,), Some(&attributes))
+        };
+        built().map_or_else(|error| error, PyErr::from_value)
+    })
+}
+
+/// A name that is none of those `expected` for a kind of thing; none are listed where they are somebody else's.
+pub fn unknown(what: &str, name: &str, expected: &[&str]) -> PyErr {
+    let choose = if expected.is_empty() { String::new() } else { format!("; choose one of {}", expected.join(", ")) };
+    raised(format!("unknown {what} '{name}'{choose}"), "name", |set| {
+        set.set_item("value", name)?;
+        set.set_item("expected", expected)
+    })
+}
+
+/// Which of the names there are for a kind of thing it is.
+///
+/// # Errors
+/// A `SchedulingError` that lists them.
+pub fn known(what: &str, name: &str, names: &[&str]) -> PyResult<usize> {
+    names.iter().position(|&known| known == name).ok_or_else(|| unknown(what, name, names))
+}
+
+/// A number, or a count, that is not what it may be.
+pub fn too_many(message: String, value: impl TryInto<u64>, limit: impl TryInto<u64>) -> PyErr {
+    let (value, limit) = (value.try_into().unwrap_or(u64::MAX), limit.try_into().unwrap_or(u64::MAX));
+    raised(message, "range", |set| {
+        set.set_item("value", value)?;
+        set.set_item("limit", limit)
+    })
+}
+
+/// Lengths of an operation, of which some are none.
+pub fn no_extent(message: String, value: impl for<'py> IntoPyObject<'py>) -> PyErr {
+    raised(message, "extent", |set| {
+        set.set_item("value", value)?;
+        set.set_item("expected", 1)
+    })
+}
 
 impl From<GraphError> for PyErr {
     fn from(error: GraphError) -> PyErr {
-        SchedulingError::new_err(error.to_string())
+        let message = error.to_string();
+        match error {
+            GraphError::NoSuchTensor { part, tensor, count } => raised(message, "no_such_tensor", |set| {
+                set.set_item("part", part)?;
+                set.set_item("value", tensor.0)?;
+                set.set_item("limit", count)
+            }),
+            GraphError::WeightOrder { tensor, fault, part } => raised(message, "order", |set| {
+                set.set_item("part", part)?;
+                set.set_item("tensor", tensor)?;
+                set.set_item("value", fault)
+            }),
+            GraphError::Outputs { part, count } => raised(message, "outputs", |set| {
+                set.set_item("part", part)?;
+                set.set_item("value", count)?;
+                set.set_item("expected", 1)
+            }),
+            GraphError::Inputs { part, count, expected } => raised(message, "inputs", |set| {
+                set.set_item("part", part)?;
+                set.set_item("value", count)?;
+                set.set_item("expected", expected)
+            }),
+            GraphError::View { tensor, part, fault } => raised(message, "view", |set| {
+                set.set_item("part", part)?;
+                set.set_item("tensor", tensor)?;
+                set.set_item("value", fault)
+            }),
+            GraphError::Empty { tensor } => raised(message, "empty", |set| set.set_item("tensor", tensor)),
+        }
     }
 }
 
 impl From<PlanError> for PyErr {
     fn from(error: PlanError) -> PyErr {
-        SchedulingError::new_err(error.to_string())
+        let message = error.to_string();
+        match error {
+            PlanError::Cover { plan, first, last, expected, count } => raised(message, "cover", |set| {
+                set.set_item("group", plan)?;
+                set.set_item("value", (first.0, last.0))?;
+                set.set_item("expected", expected.0)?;
+                set.set_item("limit", count)
+            }),
+            PlanError::Decision { plan, fault } => raised(message, "decision", |set| {
+                set.set_item("group", plan)?;
+                set.set_item("value", fault)
+            }),
+            PlanError::Block { part, height, width } => raised(message, "block", |set| {
+                set.set_item("part", part)?;
+                set.set_item("value", (height, width))
+            }),
+        }
+    }
+}
+
+impl From<ArenaError> for PyErr {
+    fn from(error: ArenaError) -> PyErr {
+        let message = error.to_string();
+        let ArenaError { buffers: _, bytes, largest, largest_bytes: _, pool, reason: _ } = error;
+        raised(message, "arena", |set| {
+            set.set_item("buffer", largest.0)?;
+            set.set_item("pool", pool)?;
+            set.set_item("value", bytes)
+        })
+    }
+}
+
+impl From<SearchError> for PyErr {
+    fn from(error: SearchError) -> PyErr {
+        match error {
+            SearchError::Plan(error) => error.into(),
+            SearchError::Arena(error) => error.into(),
+        }
     }
 }
 
 impl From<Complaint> for PyErr {
     fn from(error: Complaint) -> PyErr {
-        SchedulingError::new_err(error.to_string())
+        let message = error.to_string();
+        let at = |set: &Attributes, step: usize, part: String| -> PyResult<()> {
+            set.set_item("step", step)?;
+            set.set_item("part", part)
+        };
+        let of = |set: &Attributes, tensor: String, pixel: (i64, i64)| -> PyResult<()> {
+            set.set_item("tensor", tensor)?;
+            set.set_item("pixel", pixel)
+        };
+        match error {
+            Complaint::Missing { step, part, tensor, y, x } => raised(message, "missing", |set| {
+                at(set, step, part)?;
+                of(set, tensor, (y, x))
+            }),
+            Complaint::Uncovered { step, part, tensor, y, x } => raised(message, "uncovered", |set| {
+                at(set, step, part)?;
+                of(set, tensor, (y, x))
+            }),
+            Complaint::Elsewhere { step, part, tensor, found, expected } => raised(message, "elsewhere", |set| {
+                at(set, step, part)?;
+                set.set_item("tensor", tensor)?;
+                set.set_item("value", (found[0], found[1]))?;
+                set.set_item("expected", (expected[0], expected[1]))
+            }),
+            Complaint::Reshaped { step, part, tensor } => raised(message, "reshaped", |set| {
+                at(set, step, part)?;
+                set.set_item("tensor", tensor)
+            }),
+            Complaint::Padding { step, part, found, expected } => raised(message, "padding", |set| {
+                at(set, step, part)?;
+                set.set_item("value", found)?;
+                set.set_item("expected", expected)
+            }),
+            Complaint::Repeated { step, part, tensor, y, x } => raised(message, "repeated", |set| {
+                at(set, step, part)?;
+                of(set, tensor, (y, x))
+            }),
+            Complaint::Incomplete { tensor, y, x } => raised(message, "incomplete", |set| of(set, tensor, (y, x))),
+            Complaint::Lifetime { step, buffer, first, last } => raised(message, "lifetime", |set| {
+                set.set_item("step", step)?;
+                set.set_item("buffer", buffer.0)?;
+                set.set_item("expected", (first, last))
+            }),
+            Complaint::Dead { step, buffer, y } => raised(message, "dead", |set| {
+                set.set_item("step", step)?;
+                set.set_item("buffer", buffer.0)?;
+                set.set_item("value", y)
+            }),
+            Complaint::Size { buffer, size_bytes, needed_bytes } => raised(message, "size", |set| {
+                set.set_item("buffer", buffer.0)?;
+                set.set_item("value", size_bytes)?;
+                set.set_item("expected", needed_bytes)
+            }),
+            Complaint::NotThere { step, tensor, buffer, y, x } => raised(message, "not_there", |set| {
+                set.set_item("step", step)?;
+                set.set_item("buffer", buffer.0)?;
+                of(set, tensor, (y, x))
+            }),
+            Complaint::Unstaged { step, part } => raised(message, "unstaged", |set| at(set, step, part)),
+        }
     }
 }

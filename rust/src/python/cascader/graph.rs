@@ -2,10 +2,13 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use pyo3::IntoPyObjectExt;
 
-use super::error::SchedulingError;
+use std::sync::Arc;
+
+use super::error;
 use crate::model::graph;
-use crate::model::ids::TensorId;
+use crate::model::ids::{IdVec, PartId, TensorId};
 use crate::model::operation::{Encoding, NpuOperation, Sliced};
 use crate::propagator::Propagator;
 use crate::python::devices::{primitive_of, DeviceSpec};
@@ -47,11 +50,11 @@ struct SlicedSpec {
 impl KernelSpec {
     /// The core's kernel.
     pub fn build(&self) -> PyResult<NpuOperation> {
-        let unknown = || SchedulingError::new_err(format!("unknown primitive '{}'", self.primitive));
+        let unknown = || error::unknown("primitive", &self.primitive, &[]);
         let extents = [self.kernel, self.stride, self.dilation, [self.ifm_depth, self.ofm_depth]];
         if extents.iter().flatten().any(|&extent| extent < 1) {
             let fault = "the extents, strides, dilations and depths of a kernel are at least 1, not";
-            return Err(SchedulingError::new_err(format!("{fault} {extents:?}")));
+            return Err(error::no_extent(format!("{fault} {extents:?}"), extents.concat()));
         }
         Ok(NpuOperation {
             primitive: primitive_of(&self.primitive).ok_or_else(unknown)?,
@@ -139,22 +142,58 @@ struct PartSpec {
 /// Parts and tensors on a device, verified.
 #[pyclass(frozen, module = "ethoscade._core")]
 pub struct CascaderGraph {
-    pub graph: graph::CascaderGraph,
-    /// What it was made of: tensors, Parts, device.
-    described: [Py<PyAny>; 3],
+    pub graph: Arc<graph::CascaderGraph>,
+    /// What the caller calls each Part in programs.
+    pub part_numbers: IdVec<PartId, u32>,
+    /// What the caller calls tensors: its numbers, and the tensors that they mean. Several may mean one.
+    pub tensor_numbers: Vec<(u32, TensorId)>,
+    /// What it was made of: tensors, Parts, device and the two kinds of numbers.
+    described: [Py<PyAny>; 5],
+}
+
+impl CascaderGraph {
+    /// The first of the caller's numbers that mean a tensor.
+    pub fn number_of(&self, tensor: TensorId) -> Option<u32> {
+        self.tensor_numbers.iter().find(|(_, known)| *known == tensor).map(|(number, _)| *number)
+    }
 }
 
 #[pymethods]
 impl CascaderGraph {
     #[new]
-    fn new(tensors: Bound<PyAny>, parts: Bound<PyAny>, device: Bound<PyAny>) -> PyResult<CascaderGraph> {
-        let described = [&tensors, &parts, &device].map(|given| given.clone().unbind());
+    #[pyo3(signature = (tensors, parts, device, part_numbers=None, tensor_numbers=None))]
+    fn new(
+        py: Python<'_>,
+        tensors: Bound<PyAny>,
+        parts: Bound<PyAny>,
+        device: Bound<PyAny>,
+        part_numbers: Option<Vec<u32>>,
+        tensor_numbers: Option<Vec<(u32, u32)>>,
+    ) -> PyResult<CascaderGraph> {
+        let numbers = [part_numbers.clone().into_py_any(py)?, tensor_numbers.clone().into_py_any(py)?];
+        let [of_parts, of_tensors] = numbers;
+        let described =
+            [tensors.clone().unbind(), parts.clone().unbind(), device.clone().unbind(), of_parts, of_tensors];
         let specs: Vec<TensorSpec> = tensors.extract()?;
         let tensors = specs.into_iter().map(build_tensor).collect::<PyResult<_>>()?;
         let specs: Vec<PartSpec> = parts.extract()?;
         let parts = specs.into_iter().map(build_part).collect::<PyResult<_>>()?;
         let device = device.extract::<DeviceSpec>()?.build()?;
-        Ok(CascaderGraph { graph: graph::CascaderGraph::new(tensors, parts, device)?, described })
+        let graph = graph::CascaderGraph::new(tensors, parts, device)?;
+        let part_numbers = part_numbers.unwrap_or_else(|| (0..graph.parts.len() as u32).collect());
+        if part_numbers.len() != graph.parts.len() {
+            let message = format!("{} numbers for {} parts", part_numbers.len(), graph.parts.len());
+            return Err(error::too_many(message, part_numbers.len(), graph.parts.len()));
+        }
+        let tensor_numbers =
+            tensor_numbers.unwrap_or_else(|| (0..graph.tensors.len() as u32).map(|t| (t, t)).collect());
+        let beyond = tensor_numbers.iter().find(|(_, tensor)| *tensor as usize >= graph.tensors.len());
+        if let Some((number, tensor)) = beyond {
+            let message = format!("tensor {tensor}, called {number}, is beyond the {} there are", graph.tensors.len());
+            return Err(error::too_many(message, *tensor as usize, graph.tensors.len()));
+        }
+        let tensor_numbers = tensor_numbers.into_iter().map(|(number, tensor)| (number, TensorId(tensor))).collect();
+        Ok(CascaderGraph { graph: Arc::new(graph), part_numbers: part_numbers.into(), tensor_numbers, described })
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Py<PyAny>, Bound<'py, PyTuple>)> {
@@ -183,7 +222,7 @@ pub fn layout_of(name: &str) -> PyResult<graph::Layout> {
     match name {
         "NHWC" => Ok(graph::Layout::Nhwc),
         "NHCWB16" => Ok(graph::Layout::Nhcwb16),
-        other => Err(SchedulingError::new_err(format!("unknown layout '{other}'"))),
+        other => Err(error::unknown("layout", other, &["NHWC", "NHCWB16"])),
     }
 }
 

@@ -1,48 +1,108 @@
 //! Python face of the scheduler: Python's problem dataclasses become owned graphs, results become frozen classes.
 //!
-//! `graph` and `plan` say what crosses, `search` and `program` what is asked of them, `error` what is raised; here are the
-//! questions about a single Part.
+//! `graph`, `plan` and `program` say what crosses, `search` and `arrangement` what is asked of them, `error` what is
+//! raised; here are the questions about a single Part.
 
+mod arrangement;
 mod error;
 mod graph;
 mod plan;
-mod program;
+pub(super) mod program;
 mod search;
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use super::devices::DeviceSpec;
 use crate::cost::{choose_encoding, floor};
 use crate::model::ids::{Id, PartId};
-use crate::model::operation::WeightOrder;
-use error::SchedulingError;
+use crate::model::operation::{LowerBound, WeightOrder};
+use crate::python::pickling::class;
 use graph::{layout_of, CascaderGraph, KernelSpec, PropagatorSpec};
 
-/// (OFM block depth, part-kernel-first) of weights to be read in place, and of weights to be staged; None if nothing fits.
+/// How constants are encoded: OFM block depth, and part-kernel-first or not.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[pyclass(frozen, eq, hash, get_all, name = "WeightOrder", module = "ethoscade._core", skip_from_py_object)]
+struct PyWeightOrder {
+    block_depth: i64,
+    part_kernel: bool,
+}
+
+#[pymethods]
+impl PyWeightOrder {
+    #[new]
+    fn new(block_depth: i64, part_kernel: bool) -> PyWeightOrder {
+        PyWeightOrder { block_depth, part_kernel }
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (i64, bool)) {
+        (class::<PyWeightOrder>(py), (self.block_depth, self.part_kernel))
+    }
+    fn __repr__(&self) -> String {
+        let part_kernel = if self.part_kernel { "True" } else { "False" };
+        format!("WeightOrder(block_depth={}, part_kernel={part_kernel})", self.block_depth)
+    }
+}
+
+impl From<WeightOrder> for PyWeightOrder {
+    fn from((block_depth, part_kernel): WeightOrder) -> PyWeightOrder {
+        PyWeightOrder { block_depth, part_kernel }
+    }
+}
+
+/// How to encode weights to be read in place, and weights to be staged; None if nothing fits.
 #[pyfunction]
 fn choose_weight_encoding(
     device: DeviceSpec<'_>,
     kernel: KernelSpec,
     plane: [i64; 2],
     layouts: (String, String),
-) -> PyResult<Option<[WeightOrder; 2]>> {
+) -> PyResult<Option<(PyWeightOrder, PyWeightOrder)>> {
     let layouts = [layout_of(&layouts.0)?, layout_of(&layouts.1)?];
-    Ok(choose_encoding(&device.build()?, &kernel.build()?, plane, layouts))
+    let chosen = choose_encoding(&device.build()?, &kernel.build()?, plane, layouts);
+    Ok(chosen.map(|[in_place, staged]| (in_place.into(), staged.into())))
 }
 
-/// Cycles, and (depth, pixels) of blocks.
-type FloorTuple = (u64, u64, u64, u64, Vec<(i64, i64)>);
+/// What an NPU Part costs at least in any schedule, in cycles; by depth the most pixels of its blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[pyclass(frozen, eq, get_all, module = "ethoscade._core", skip_from_py_object)]
+struct PartFloor {
+    mac: u64,
+    dense: u64,
+    output: u64,
+    in_one_piece: u64,
+    planes: Vec<(i64, i64)>,
+}
 
-/// What an NPU Part costs at least in any schedule: cycles of the MAC engine, of the MAC engine in proportion to the output,
-/// of the output stage, and of the Part in one piece; and by depth the most pixels of its blocks, where it has weights. None
-/// if it is opaque or the device is described by data.
-#[pyfunction]
-fn part_floor(graph: &CascaderGraph, part: u32) -> PyResult<Option<FloorTuple>> {
-    let part = PartId(part);
-    if part.index() >= graph.graph.parts.len() {
-        return Err(SchedulingError::new_err(format!("there is no part {part}")));
+#[pymethods]
+impl PartFloor {
+    #[new]
+    fn new(mac: u64, dense: u64, output: u64, in_one_piece: u64, planes: Vec<(i64, i64)>) -> PartFloor {
+        PartFloor { mac, dense, output, in_one_piece, planes }
     }
-    Ok(floor(&graph.graph, part).map(|floor| (floor.mac, floor.dense, floor.output, floor.in_one_piece, floor.planes)))
+    fn __hash__(&self) -> u64 {
+        self.mac ^ self.output.rotate_left(32)
+    }
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Py<PyAny>, Bound<'py, PyTuple>)> {
+        let PartFloor { mac, dense, output, in_one_piece, planes } = self.clone();
+        Ok((class::<PartFloor>(py), (mac, dense, output, in_one_piece, planes).into_pyobject(py)?))
+    }
+    fn __repr__(&self) -> String {
+        let PartFloor { mac, dense, output, in_one_piece, planes } = self;
+        format!("PartFloor(mac={mac}, dense={dense}, output={output}, in_one_piece={in_one_piece}, planes={planes:?})")
+    }
+}
+
+/// The least cycles of an NPU Part; None if it is opaque or the device is described by data.
+#[pyfunction]
+fn part_floor(graph: &CascaderGraph, part: u32) -> PyResult<Option<PartFloor>> {
+    let (part, count) = (PartId(part), graph.graph.parts.len());
+    if part.index() >= count {
+        return Err(error::too_many(format!("there is no part {part}; the graph has {count}"), part.index(), count));
+    }
+    Ok(floor(&graph.graph, part).map(|floor| {
+        let LowerBound { mac, dense, output, in_one_piece, planes } = floor;
+        PartFloor { mac, dense, output, in_one_piece, planes }
+    }))
 }
 
 /// Input stripe shape and start of a propagator, before clamping.
@@ -53,10 +113,12 @@ fn propagate(propagator: PropagatorSpec, shape: [i64; 4], start: [i64; 4]) -> ([
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("SchedulingError", module.py().get_type::<SchedulingError>())?;
     module.add_class::<CascaderGraph>()?;
     search::register(module)?;
     program::register(module)?;
+    arrangement::register(module)?;
+    module.add_class::<PyWeightOrder>()?;
+    module.add_class::<PartFloor>()?;
     module.add_function(wrap_pyfunction!(choose_weight_encoding, module)?)?;
     module.add_function(wrap_pyfunction!(part_floor, module)?)?;
     module.add_function(wrap_pyfunction!(propagate, module)?)?;

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::error::SchedulingError;
+use super::error::known;
 use crate::model::ids::PartId;
 use crate::model::plan::{Plan, Staging};
 use crate::python::pickling::class;
@@ -27,13 +27,11 @@ fn staging_name(staging: Staging) -> &'static str {
 }
 
 fn axis_of(name: &str) -> PyResult<Axis> {
-    let unknown = || SchedulingError::new_err(format!("unknown axis '{name}': height or width"));
-    AXES.into_iter().find(|&axis| axis_name(axis) == name).ok_or_else(unknown)
+    Ok(AXES[known("axis", name, &AXES.map(axis_name))?])
 }
 
 fn staging_of(name: &str) -> PyResult<Staging> {
-    let unknown = || SchedulingError::new_err(format!("unknown staging '{name}'"));
-    STAGINGS.into_iter().find(|&staging| staging_name(staging) == name).ok_or_else(unknown)
+    Ok(STAGINGS[known("staging", name, &STAGINGS.map(staging_name))?])
 }
 
 #[derive(FromPyObject)]

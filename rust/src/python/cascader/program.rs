@@ -1,125 +1,543 @@
-//! Programs of given Plans: their steps and buffers, their time, and the proof that they are right.
+//! Programs as Python sees them: frozen steps and buffers by the caller's own numbers.
+//!
+//! Owns these classes, and making them of the core's programs. What a caller calls a Part or a tensor is the graph's to say.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyDict, PyMapping, PyMappingProxy, PyTuple};
+use pyo3::IntoPyObjectExt;
 
+use super::error::known;
 use super::graph::CascaderGraph;
-use super::plan::PlanSpec;
-use crate::checker::check;
-use crate::cost::Costs;
-use crate::model::program::{Content, Placement, Program, Step, View};
-use crate::proposals::arena::place;
-use crate::proposals::placing::arranged;
-use crate::python::interruptible;
+use crate::model::ids::BufferId;
+use crate::model::program::{Buffer, Content, LiveWindow, Moved, Program, Step, Stripe, View};
+use crate::proposals::arena;
+use crate::python::pickling::class;
+use crate::usmp;
 
-/// Steps, buffers, the buffer of each tensor, first bytes of the buffers, and bytes of the arena.
-type ProgramTuple<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Vec<Option<u32>>, Vec<u64>, u64);
+/// What `__reduce__` gives: a class, and what to make it of again.
+type Reduced<'py, T> = (Py<PyAny>, T);
 
-/// The program of a set of Plans and where everything lies, as tuples (see `_core.pyi`).
-#[pyfunction]
-#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0, tick=None))]
-fn arrange_plans<'py>(
-    py: Python<'py>,
-    graph: &CascaderGraph,
-    plans: Vec<PlanSpec>,
-    prefetch_bytes: u64,
-    fill_bytes: u64,
-    tick: Option<Py<PyAny>>,
-) -> PyResult<ProgramTuple<'py>> {
-    let (program, placement) = build_program(py, graph, plans, [prefetch_bytes, fill_bytes], tick)?;
-    let steps = PyList::empty(py);
-    for step in &program.steps {
-        steps.append(to_python_step(py, step)?)?;
-    }
-    let buffers = PyList::empty(py);
-    for buffer in &program.buffers {
-        let (kind, of) = match buffer.content {
-            Content::Tensor(tensor) => ("tensor", tensor.0),
-            Content::Rolling(tensor, _) => ("rolling", tensor.0),
-            Content::Constants(part) => ("weights", part.0),
-            Content::Workspace(part) => ("workspace", part.0),
-        };
-        let windows: Vec<_> = buffer.windows.iter().map(|w| (w.first_step, w.last_step, w.low, w.high)).collect();
-        buffers.append((kind, of, buffer.size_bytes, buffer.first_step, buffer.last_step, windows))?;
-    }
-    let tensor_buffers = program.tensor_buffers.iter().map(|buffer| buffer.map(|buffer| buffer.0)).collect();
-    Ok((steps, buffers, tensor_buffers, placement.offsets.to_vec(), placement.bytes))
+/// Four lengths or coordinates.
+type Four = (i64, i64, i64, i64);
+/// Height, width, depth.
+type Three = (i64, i64, i64);
+
+/// A box of a feature map inside a buffer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[pyclass(frozen, eq, hash, get_all, name = "Slab", module = "ethoscade._core", skip_from_py_object)]
+pub struct PySlab {
+    buffer: u32,
+    y0: i64,
+    y1: i64,
+    x0: i64,
+    x1: i64,
+    rows: i64,
+    columns: i64,
+    origin_y: i64,
+    origin_x: i64,
 }
 
-fn build_program(
-    py: Python<'_>,
-    graph: &CascaderGraph,
-    plans: Vec<PlanSpec>,
-    [prefetch_bytes, fill_bytes]: [u64; 2],
-    tick: Option<Py<PyAny>>,
-) -> PyResult<(Program, Placement)> {
-    let plans = plans.into_iter().map(PlanSpec::build).collect::<PyResult<Vec<_>>>()?;
-    let built = interruptible::run(py, tick.as_ref(), || {
-        arranged(&graph.graph, &plans, prefetch_bytes, fill_bytes, &mut Costs::default(), &mut place)
-    })??;
-    Ok(built)
-}
-
-fn to_python_view(view: &View) -> (u32, [i64; 4], [i64; 2], [i64; 2]) {
-    let [rows, columns] = view.region.spans;
-    (view.buffer.0, [rows.start, rows.end, columns.start, columns.end], view.capacity, view.origin)
-}
-
-fn to_python_step<'py>(py: Python<'py>, step: &Step) -> PyResult<Bound<'py, PyTuple>> {
-    match step {
-        Step::Copy { part, buffer, piece, cycles } => {
-            ("copy", part.0, buffer.0, piece.map(|piece| piece.0), *cycles).into_pyobject(py)
-        }
-        Step::Call { part, workspace } => ("call", part.0, workspace.map(|buffer| buffer.0)).into_pyobject(py),
-        Step::Stripe(stripe) => {
-            let inputs: Vec<_> = stripe.inputs.iter().map(to_python_view).collect();
-            let output = to_python_view(&stripe.output);
-            (
-                "stripe",
-                stripe.part.0,
-                inputs,
-                output,
-                stripe.padding,
-                stripe.cost.block,
-                stripe.constants.map(|buffer| buffer.0),
-                stripe.piece.map(|piece| piece.0),
-                stripe.cost.cycles,
-            )
-                .into_pyobject(py)
+impl From<&View> for PySlab {
+    fn from(view: &View) -> PySlab {
+        let [height, width] = view.region.spans;
+        let ([rows, columns], [origin_y, origin_x]) = (view.capacity, view.origin);
+        let buffer = view.buffer.0;
+        PySlab {
+            buffer,
+            y0: height.start,
+            y1: height.end,
+            x0: width.start,
+            x1: width.end,
+            rows,
+            columns,
+            origin_y,
+            origin_x,
         }
     }
 }
 
-/// Modelled cycles of the program of a set of Plans, placed as a Proposal's is.
-#[pyfunction]
-#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0))]
-fn clock_plans(
-    py: Python<'_>,
-    graph: &CascaderGraph,
-    plans: Vec<PlanSpec>,
-    prefetch_bytes: u64,
-    fill_bytes: u64,
-) -> PyResult<u64> {
-    let (program, placement) = build_program(py, graph, plans, [prefetch_bytes, fill_bytes], None)?;
-    interruptible::run(py, None, || Costs::default().program(&graph.graph, &program, &placement.offsets))
+#[pymethods]
+impl PySlab {
+    #[new]
+    #[pyo3(signature = (buffer, y0, y1, x0, x1, rows, columns, origin_y=0, origin_x=0))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        buffer: u32,
+        y0: i64,
+        y1: i64,
+        x0: i64,
+        x1: i64,
+        rows: i64,
+        columns: i64,
+        origin_y: i64,
+        origin_x: i64,
+    ) -> PySlab {
+        PySlab { buffer, y0, y1, x0, x1, rows, columns, origin_y, origin_x }
+    }
+    fn __reduce__<'py>(&self, py: Python<'py>) -> (Py<PyAny>, (u32, i64, i64, i64, i64, i64, i64, i64, i64)) {
+        let s = self;
+        let fields = (s.buffer, s.y0, s.y1, s.x0, s.x1, s.rows, s.columns, s.origin_y, s.origin_x);
+        (class::<PySlab>(py), fields)
+    }
+    fn __repr__(&self) -> String {
+        let PySlab { buffer, y0, y1, x0, x1, rows, columns, origin_y, origin_x } = self;
+        format!(
+            "Slab(buffer={buffer}, y0={y0}, y1={y1}, x0={x0}, x1={x1}, rows={rows}, columns={columns}, \
+             origin_y={origin_y}, origin_x={origin_x})"
+        )
+    }
 }
 
-/// Prove the program of a set of Plans right; raises `SchedulingError` with the first complaint.
-#[pyfunction]
-#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0))]
-fn check_plans(
-    py: Python<'_>,
-    graph: &CascaderGraph,
-    plans: Vec<PlanSpec>,
-    prefetch_bytes: u64,
-    fill_bytes: u64,
-) -> PyResult<()> {
-    let (program, _) = build_program(py, graph, plans, [prefetch_bytes, fill_bytes], None)?;
-    Ok(interruptible::run(py, None, || check(&graph.graph, &program))??)
+/// One NPU operation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[pyclass(frozen, eq, hash, name = "Stripe", module = "ethoscade._core", skip_from_py_object)]
+pub struct PyStripe {
+    #[pyo3(get)]
+    stage: u32,
+    inputs: Vec<PySlab>,
+    #[pyo3(get)]
+    output: PySlab,
+    #[pyo3(get)]
+    padding: Four,
+    #[pyo3(get)]
+    block: Three,
+    #[pyo3(get)]
+    weights: Option<u32>,
+    #[pyo3(get)]
+    slice: Option<u32>,
+    #[pyo3(get)]
+    cycles: u64,
+}
+
+#[pymethods]
+impl PyStripe {
+    #[new]
+    #[pyo3(signature = (stage, inputs, output, padding, block, weights=None, slice=None, cycles=0))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        stage: u32,
+        inputs: Vec<PyRef<'_, PySlab>>,
+        output: PyRef<'_, PySlab>,
+        padding: Four,
+        block: Three,
+        weights: Option<u32>,
+        slice: Option<u32>,
+        cycles: u64,
+    ) -> PyStripe {
+        let inputs = inputs.iter().map(|slab| PySlab::clone(slab)).collect();
+        PyStripe { stage, inputs, output: output.clone(), padding, block, weights, slice, cycles }
+    }
+    #[getter]
+    fn inputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.inputs.iter().cloned())
+    }
+    #[getter]
+    fn portion<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        portion(py, self.slice, self.weights.is_some())
+    }
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py, Bound<'py, PyTuple>>> {
+        let PyStripe { stage, output, padding, block, weights, slice, cycles, .. } = self.clone();
+        let fields = (stage, self.inputs(py)?, output, padding, block, weights, slice, cycles).into_pyobject(py)?;
+        Ok((class::<PyStripe>(py), fields))
+    }
+    fn __repr__(&self) -> String {
+        let PyStripe { stage, inputs, output, padding, block, weights, slice, cycles } = self;
+        let inputs = listed(inputs.iter().map(PySlab::__repr__));
+        let (output, weights, slice) = (output.__repr__(), optional(*weights), optional(*slice));
+        format!(
+            "Stripe(stage={stage}, inputs={inputs}, output={output}, padding={padding:?}, block={block:?}, \
+             weights={weights}, slice={slice}, cycles={cycles})"
+        )
+    }
+}
+
+/// DMA of encoded constants into a buffer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[pyclass(frozen, eq, hash, get_all, name = "CopyConstants", module = "ethoscade._core", skip_from_py_object)]
+pub struct PyCopyConstants {
+    stage: u32,
+    buffer: u32,
+    slice: Option<u32>,
+    cycles: u64,
+}
+
+#[pymethods]
+impl PyCopyConstants {
+    #[new]
+    #[pyo3(signature = (stage, buffer, slice=None, cycles=0))]
+    fn new(stage: u32, buffer: u32, slice: Option<u32>, cycles: u64) -> PyCopyConstants {
+        PyCopyConstants { stage, buffer, slice, cycles }
+    }
+    #[getter]
+    fn portion<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        portion(py, self.slice, true)
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (u32, u32, Option<u32>, u64)) {
+        (class::<PyCopyConstants>(py), (self.stage, self.buffer, self.slice, self.cycles))
+    }
+    fn __repr__(&self) -> String {
+        let PyCopyConstants { stage, buffer, slice, cycles } = self;
+        format!("CopyConstants(stage={stage}, buffer={buffer}, slice={}, cycles={cycles})", optional(*slice))
+    }
+}
+
+/// A whole tensor from one buffer to another one, in another pool.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[pyclass(frozen, eq, hash, get_all, name = "CopyTensor", module = "ethoscade._core", skip_from_py_object)]
+pub struct PyCopyTensor {
+    tensor: u32,
+    source: u32,
+    buffer: u32,
+    cycles: u64,
+}
+
+#[pymethods]
+impl PyCopyTensor {
+    #[new]
+    #[pyo3(signature = (tensor, source, buffer, cycles=0))]
+    fn new(tensor: u32, source: u32, buffer: u32, cycles: u64) -> PyCopyTensor {
+        PyCopyTensor { tensor, source, buffer, cycles }
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (u32, u32, u32, u64)) {
+        (class::<PyCopyTensor>(py), (self.tensor, self.source, self.buffer, self.cycles))
+    }
+    fn __repr__(&self) -> String {
+        let PyCopyTensor { tensor, source, buffer, cycles } = self;
+        format!("CopyTensor(tensor={tensor}, source={source}, buffer={buffer}, cycles={cycles})")
+    }
+}
+
+/// A graph operator on the CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[pyclass(frozen, eq, hash, get_all, name = "CallOperator", module = "ethoscade._core", skip_from_py_object)]
+pub struct PyCallOperator {
+    operator: u32,
+    workspace: Option<u32>,
+}
+
+#[pymethods]
+impl PyCallOperator {
+    #[new]
+    #[pyo3(signature = (operator, workspace=None))]
+    fn new(operator: u32, workspace: Option<u32>) -> PyCallOperator {
+        PyCallOperator { operator, workspace }
+    }
+    #[getter]
+    fn cycles(&self) -> u64 {
+        0
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (u32, Option<u32>)) {
+        (class::<PyCallOperator>(py), (self.operator, self.workspace))
+    }
+    fn __repr__(&self) -> String {
+        format!("CallOperator(operator={}, workspace={})", self.operator, optional(self.workspace))
+    }
+}
+
+/// Bytes of a buffer that are in use during some steps.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[pyclass(frozen, eq, hash, get_all, name = "LiveWindow", module = "ethoscade._core", skip_from_py_object)]
+pub struct PyLiveWindow {
+    pub first_step: u32,
+    pub last_step: u32,
+    pub low: u64,
+    pub high: u64,
+}
+
+#[pymethods]
+impl PyLiveWindow {
+    #[new]
+    fn new(first_step: u32, last_step: u32, low: u64, high: u64) -> PyLiveWindow {
+        PyLiveWindow { first_step, last_step, low, high }
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (u32, u32, u64, u64)) {
+        (class::<PyLiveWindow>(py), (self.first_step, self.last_step, self.low, self.high))
+    }
+    fn __repr__(&self) -> String {
+        let PyLiveWindow { first_step, last_step, low, high } = self;
+        format!("LiveWindow(first_step={first_step}, last_step={last_step}, low={low}, high={high})")
+    }
+}
+
+/// Bytes in the arena and when they are in use.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[pyclass(frozen, eq, hash, name = "ProgramBuffer", module = "ethoscade._core", skip_from_py_object)]
+pub struct PyProgramBuffer {
+    #[pyo3(get)]
+    name: String,
+    #[pyo3(get)]
+    kind: &'static str,
+    #[pyo3(get)]
+    pub size_bytes: u64,
+    #[pyo3(get)]
+    pub first_step: u32,
+    #[pyo3(get)]
+    pub last_step: u32,
+    #[pyo3(get)]
+    tensor: Option<u32>,
+    pub windows: Vec<PyLiveWindow>,
+    pools: Vec<u32>,
+}
+
+/// What `PyProgramBuffer::new` makes it of again.
+type BufferFields<'py> = (String, &'static str, u64, u32, u32, Option<u32>, Bound<'py, PyTuple>, Bound<'py, PyTuple>);
+
+const KINDS: [&str; 4] = ["tensor", "rolling", "weights", "workspace"];
+
+#[pymethods]
+impl PyProgramBuffer {
+    #[new]
+    #[pyo3(signature = (name, kind, size_bytes, first_step, last_step, tensor=None, windows=Vec::new(), pools=vec![0]))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        name: String,
+        kind: &str,
+        size_bytes: u64,
+        first_step: u32,
+        last_step: u32,
+        tensor: Option<u32>,
+        windows: Vec<PyRef<'_, PyLiveWindow>>,
+        pools: Vec<u32>,
+    ) -> PyResult<PyProgramBuffer> {
+        let kind = KINDS[known("kind of buffer", kind, &KINDS)?];
+        let windows = windows.iter().map(|window| PyLiveWindow::clone(window)).collect();
+        Ok(PyProgramBuffer { name, kind, size_bytes, first_step, last_step, tensor, windows, pools })
+    }
+    #[getter]
+    fn windows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.windows.iter().cloned())
+    }
+    #[getter]
+    fn pools<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.pools.iter())
+    }
+    /// First step, one past the last, and bytes in use meanwhile, in order of time.
+    fn periods(&self) -> Vec<(u32, u32, u64)> {
+        if self.windows.is_empty() {
+            return vec![(self.first_step, self.last_step, self.size_bytes)];
+        }
+        self.windows.iter().map(|live| (live.first_step, live.last_step, live.high - live.low)).collect()
+    }
+    /// Bytes in use at a step.
+    fn live_bytes(&self, step: u32) -> u64 {
+        if step < self.first_step || self.last_step <= step {
+            return 0;
+        }
+        let live = self.windows.iter().find(|live| live.first_step <= step && step < live.last_step);
+        live.map_or(self.size_bytes, |live| live.high - live.low)
+    }
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py, BufferFields<'py>>> {
+        let PyProgramBuffer { name, kind, size_bytes, first_step, last_step, tensor, .. } = self.clone();
+        let fields = (name, kind, size_bytes, first_step, last_step, tensor, self.windows(py)?, self.pools(py)?);
+        Ok((class::<PyProgramBuffer>(py), fields))
+    }
+    fn __repr__(&self) -> String {
+        let PyProgramBuffer { name, kind, size_bytes, first_step, last_step, tensor, windows, pools } = self;
+        let windows = listed(windows.iter().map(PyLiveWindow::__repr__));
+        format!(
+            "ProgramBuffer(name={name:?}, kind='{kind}', size_bytes={size_bytes}, first_step={first_step}, \
+             last_step={last_step}, tensor={}, windows={windows}, pools={})",
+            optional(*tensor),
+            listed(pools.iter().map(u32::to_string))
+        )
+    }
+}
+
+/// Steps in order over buffers by dense index.
+#[pyclass(frozen, name = "Program", module = "ethoscade._core")]
+pub struct PyProgram {
+    steps: Py<PyTuple>,
+    buffers: Py<PyTuple>,
+    tensor_buffers: Py<PyMappingProxy>,
+}
+
+#[pymethods]
+impl PyProgram {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        steps: &Bound<'_, PyAny>,
+        buffers: Vec<Bound<'_, PyProgramBuffer>>,
+        tensor_buffers: Bound<'_, PyMapping>,
+    ) -> PyResult<PyProgram> {
+        let steps: Vec<PyStep> = steps.extract()?;
+        let own = PyDict::new(py);
+        own.update(&tensor_buffers)?;
+        let tensor_buffers = PyMappingProxy::new(py, own.as_mapping());
+        let (steps, buffers) = (PyTuple::new(py, steps)?.unbind(), PyTuple::new(py, buffers)?.unbind());
+        Ok(PyProgram { steps, buffers, tensor_buffers: tensor_buffers.unbind() })
+    }
+    #[getter]
+    fn steps(&self, py: Python<'_>) -> Py<PyTuple> {
+        self.steps.clone_ref(py)
+    }
+    #[getter]
+    fn buffers(&self, py: Python<'_>) -> Py<PyTuple> {
+        self.buffers.clone_ref(py)
+    }
+    #[getter]
+    fn tensor_buffers(&self, py: Python<'_>) -> Py<PyMappingProxy> {
+        self.tensor_buffers.clone_ref(py)
+    }
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(other) = other.extract::<PyRef<'_, PyProgram>>() else { return Ok(false) };
+        Ok(self.steps.bind(py).eq(&other.steps)?
+            && self.buffers.bind(py).eq(&other.buffers)?
+            && self.tensor_buffers.bind(py).eq(&other.tensor_buffers)?)
+    }
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        self.steps.bind(py).hash()
+    }
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Reduced<'py, (Py<PyTuple>, Py<PyTuple>, Bound<'py, PyDict>)>> {
+        let buffers = PyDict::new(py);
+        buffers.update(self.tensor_buffers.bind(py).as_mapping())?;
+        Ok((class::<PyProgram>(py), (self.steps.clone_ref(py), self.buffers.clone_ref(py), buffers)))
+    }
+    pub fn __repr__(&self, py: Python<'_>) -> String {
+        format!("Program({} steps, {} buffers)", self.steps.bind(py).len(), self.buffers.bind(py).len())
+    }
+}
+
+/// A step, whichever it is.
+#[derive(FromPyObject, IntoPyObject)]
+enum PyStep<'py> {
+    Stripe(Bound<'py, PyStripe>),
+    Copy(Bound<'py, PyCopyConstants>),
+    Move(Bound<'py, PyCopyTensor>),
+    Call(Bound<'py, PyCallOperator>),
+}
+
+impl PyProgram {
+    /// A program of the graph, by the numbers that its caller has for Parts and tensors.
+    pub fn of(py: Python<'_>, graph: &CascaderGraph, program: &Program) -> PyResult<PyProgram> {
+        let steps: Vec<PyStep> = program.steps.iter().map(|step| to_step(py, graph, step)).collect::<PyResult<_>>()?;
+        let buffers = PyTuple::new(py, program.buffers.iter().map(|buffer| to_buffer(graph, buffer)))?;
+        let tensor_buffers = PyDict::new(py);
+        for &(number, tensor) in &graph.tensor_numbers {
+            if let Some(buffer) = program.tensor_buffers[tensor] {
+                tensor_buffers.set_item(number, buffer.0)?;
+            }
+        }
+        let tensor_buffers = PyMappingProxy::new(py, tensor_buffers.as_mapping()).unbind();
+        Ok(PyProgram { steps: PyTuple::new(py, steps)?.unbind(), buffers: buffers.unbind(), tensor_buffers })
+    }
+}
+
+fn to_step<'py>(py: Python<'py>, graph: &CascaderGraph, step: &Step) -> PyResult<PyStep<'py>> {
+    Ok(match step {
+        Step::Copy { moved: Moved::Constants(part, piece), buffer, cycles } => {
+            let (stage, slice) = (graph.part_numbers[*part], piece.map(|piece| piece.0));
+            let copy = PyCopyConstants { stage, buffer: buffer.0, slice, cycles: *cycles };
+            PyStep::Copy(Bound::new(py, copy)?)
+        }
+        Step::Copy { moved: Moved::Tensor { tensor, from }, buffer, cycles } => {
+            let tensor = graph.number_of(*tensor).unwrap_or(tensor.0);
+            let copy = PyCopyTensor { tensor, source: from.0, buffer: buffer.0, cycles: *cycles };
+            PyStep::Move(Bound::new(py, copy)?)
+        }
+        Step::Stripe(stripe) => PyStep::Stripe(Bound::new(py, to_stripe(graph, stripe))?),
+        Step::Call { part, workspace } => {
+            let (operator, workspace) = (graph.part_numbers[*part], workspace.map(number_of));
+            PyStep::Call(Bound::new(py, PyCallOperator { operator, workspace })?)
+        }
+    })
+}
+
+fn to_stripe(graph: &CascaderGraph, stripe: &Stripe) -> PyStripe {
+    let ([top, left, bottom, right], [height, width, depth]) = (stripe.padding, stripe.cost.block);
+    let (number, piece) = (graph.part_numbers[stripe.part], stripe.piece.map(|piece| piece.0));
+    let joins = graph.graph.kernel(stripe.part).is_some_and(|kernel| !kernel.joined.is_empty());
+    // The operations of a Part that joins its inputs have numbers of their own, one after the other.
+    let (stage, slice) = match piece.filter(|_| joins) {
+        Some(index) => (number + index, None),
+        None => (number, piece),
+    };
+    PyStripe {
+        stage,
+        inputs: stripe.inputs.iter().map(PySlab::from).collect(),
+        output: PySlab::from(&stripe.output),
+        padding: (top, left, bottom, right),
+        block: (height, width, depth),
+        weights: stripe.constants.map(number_of),
+        slice,
+        cycles: stripe.cost.cycles,
+    }
+}
+
+fn to_buffer(graph: &CascaderGraph, buffer: &Buffer) -> PyProgramBuffer {
+    let core = &graph.graph;
+    let (kind, tensor, name) = match buffer.content {
+        Content::Tensor(tensor) => (KINDS[0], Some(tensor), &core.tensors[tensor].name),
+        Content::Rolling(tensor, _) => (KINDS[1], Some(tensor), &core.tensors[tensor].name),
+        Content::Constants(part) => (KINDS[2], None, &core.parts[part].name),
+        Content::Workspace(part) => (KINDS[3], None, &core.parts[part].name),
+    };
+    let windows = buffer.windows.iter().map(|live| PyLiveWindow {
+        first_step: live.first_step,
+        last_step: live.last_step,
+        low: live.low,
+        high: live.high,
+    });
+    PyProgramBuffer {
+        name: format!("{kind} of '{name}'"),
+        kind,
+        size_bytes: buffer.size_bytes,
+        first_step: buffer.first_step,
+        last_step: buffer.last_step,
+        tensor: tensor.and_then(|tensor| graph.number_of(tensor)),
+        windows: windows.collect(),
+        pools: buffer.pools.iter().map(|pool| pool.0).collect(),
+    }
+}
+
+fn number_of(buffer: BufferId) -> u32 {
+    buffer.0
+}
+
+/// A program's buffers as the memory planner takes them.
+pub fn memory_of(py: Python<'_>, program: &PyProgram) -> PyResult<Vec<usmp::Buffer>> {
+    let buffers: Vec<PyRef<'_, PyProgramBuffer>> = program.buffers.bind(py).extract()?;
+    let described = |buffer: &PyRef<'_, PyProgramBuffer>| {
+        let windows = buffer.windows.iter().map(|live| LiveWindow {
+            first_step: live.first_step,
+            last_step: live.last_step,
+            low: live.low,
+            high: live.high,
+        });
+        arena::described(buffer.size_bytes, [buffer.first_step, buffer.last_step], windows)
+    };
+    Ok(buffers.iter().map(described).collect())
+}
+
+/// Which of a stage's constants: one slice, or all as encoded for being copied, or for being read in place.
+fn portion<'py>(py: Python<'py>, slice: Option<u32>, is_staged: bool) -> PyResult<Bound<'py, PyAny>> {
+    match slice {
+        Some(slice) => slice.into_bound_py_any(py),
+        None => (if is_staged { "staged" } else { "in_place" }).into_bound_py_any(py),
+    }
+}
+
+/// A number as Python writes it.
+fn optional(number: Option<u32>) -> String {
+    number.map_or_else(|| "None".into(), |number| number.to_string())
+}
+
+/// A tuple as Python writes it.
+fn listed(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    format!("({}{})", items.join(", "), if items.len() == 1 { "," } else { "" })
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(arrange_plans, module)?)?;
-    module.add_function(wrap_pyfunction!(clock_plans, module)?)?;
-    module.add_function(wrap_pyfunction!(check_plans, module)?)
+    module.add_class::<PySlab>()?;
+    module.add_class::<PyStripe>()?;
+    module.add_class::<PyCopyConstants>()?;
+    module.add_class::<PyCopyTensor>()?;
+    module.add_class::<PyCallOperator>()?;
+    module.add_class::<PyLiveWindow>()?;
+    module.add_class::<PyProgramBuffer>()?;
+    module.add_class::<PyProgram>()
 }

@@ -1,14 +1,18 @@
 //! The search, its options and what it found.
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
-use super::error::SchedulingError;
+use std::sync::Arc;
+
+use super::arrangement::{Decisions, PyArrangement};
+use super::error::{self, known};
 use super::graph::CascaderGraph;
 use super::plan::{PlanSpec, PyPlan};
+use crate::model::graph;
 use crate::model::plan::Proposal;
-use crate::model::program::Program;
+use crate::model::program::Arrangement;
 use crate::plans::options::Options;
-use crate::proposals::arena::place;
 use crate::proposals::{search, Frontier, Stop};
 use crate::python::interruptible;
 use crate::python::pickling::class;
@@ -18,10 +22,25 @@ use crate::util::pareto::Epsilon;
 type ProposalFields = (u64, u64, u64, u64, Vec<PyPlan>);
 
 /// A way to run the network, with what it promises.
-#[derive(PartialEq, Eq)]
-#[pyclass(frozen, eq, name = "Proposal", module = "ethoscade._core")]
+#[derive(Clone)]
+#[pyclass(frozen, eq, name = "Proposal", module = "ethoscade._core", skip_from_py_object)]
 struct PyProposal {
     proposal: Proposal,
+    found: Option<FoundIn>,
+}
+
+/// What a search found beside a Proposal's decisions: the program that keeps its promise, of which graph.
+#[derive(Clone)]
+struct FoundIn {
+    graph: Arc<graph::CascaderGraph>,
+    arrangement: Arc<Arrangement>,
+}
+
+impl PartialEq for PyProposal {
+    /// What was found follows from the decisions.
+    fn eq(&self, other: &PyProposal) -> bool {
+        self.proposal == other.proposal
+    }
 }
 
 #[pymethods]
@@ -35,7 +54,8 @@ impl PyProposal {
         plans: Vec<PlanSpec>,
     ) -> PyResult<PyProposal> {
         let plans = plans.into_iter().map(PlanSpec::build).collect::<PyResult<_>>()?;
-        Ok(PyProposal { proposal: Proposal { plans, prefetch_bytes, fill_bytes, sram_bytes, cycles } })
+        let proposal = Proposal { plans, prefetch_bytes, fill_bytes, sram_bytes, cycles };
+        Ok(PyProposal { proposal, found: None })
     }
     fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, ProposalFields) {
         let Proposal { sram_bytes, cycles, prefetch_bytes, fill_bytes, .. } = self.proposal;
@@ -64,6 +84,20 @@ impl PyProposal {
     fn plans(&self) -> Vec<PyPlan> {
         self.proposal.plans.iter().map(PyPlan::from).collect()
     }
+    /// Its program and where everything lies: as found, where that was for this very graph, else made anew.
+    #[pyo3(signature = (graph, tick=None))]
+    fn arrangement(&self, py: Python<'_>, graph: &CascaderGraph, tick: Option<Py<PyAny>>) -> PyResult<PyArrangement> {
+        if let Some(found) = self.found.as_ref().filter(|found| Arc::ptr_eq(&found.graph, &graph.graph)) {
+            return PyArrangement::of(py, graph, &found.arrangement);
+        }
+        let Proposal { plans, prefetch_bytes, fill_bytes, .. } = self.proposal.clone();
+        let decisions = Decisions { plans, prefetch_bytes, fill_bytes };
+        PyArrangement::of(py, graph, &decisions.arrange(py, &graph.graph, tick.as_ref())?)
+    }
+    /// The same decisions without the program, which may be large.
+    fn without_program(&self) -> PyProposal {
+        PyProposal { proposal: self.proposal.clone(), found: None }
+    }
     fn __repr__(&self) -> String {
         let p = &self.proposal;
         format!("Proposal({} bytes, {} cycles, {} plans)", p.sram_bytes, p.cycles, p.plans.len())
@@ -74,59 +108,55 @@ impl PyProposal {
 #[pyclass(frozen, name = "Frontier", module = "ethoscade._core")]
 struct PyFrontier {
     frontier: Frontier,
-    placements: u64,
-    /// CPU seconds that the memory planner took of the search. For benches: nothing is decided by it.
-    placement_seconds: f64,
+    proposals: Py<PyTuple>,
 }
-
-/// Proposals, Plans and Proposals considered, uncascaded bytes, stop reason, epsilon, placements and their seconds.
-type FrontierTuple = (Vec<PyProposal>, u64, u64, u64, &'static str, (u64, u64), u64, f64);
 
 #[pymethods]
 impl PyFrontier {
     #[new]
     #[allow(clippy::too_many_arguments)]
     fn new(
-        proposals: Vec<PyRef<'_, PyProposal>>,
+        py: Python<'_>,
+        proposals: Vec<Bound<'_, PyProposal>>,
         plans_considered: u64,
         proposals_considered: u64,
         uncascaded_bytes: u64,
+        uncascaded_cycles: u64,
         stop_reason: &str,
         epsilon: (u64, u64),
         placements: u64,
-        placement_seconds: f64,
     ) -> PyResult<PyFrontier> {
-        let unknown = || SchedulingError::new_err(format!("unknown stop reason '{stop_reason}'"));
-        let stopped = STOPS.into_iter().find(|&stop| stop_name(stop) == stop_reason).ok_or_else(unknown)?;
         let frontier = Frontier {
-            proposals: proposals.iter().map(|proposal| proposal.proposal.clone()).collect(),
+            proposals: Vec::new(),
+            arrangements: Vec::new(),
             plans_considered,
             proposals_considered,
             uncascaded_bytes,
-            stopped,
+            uncascaded_cycles,
+            placements,
+            stopped: STOPS[known("stop reason", stop_reason, &STOPS.map(stop_name))?],
             epsilon: Epsilon { parts: epsilon.0, of: epsilon.1 },
         };
-        Ok(PyFrontier { frontier, placements, placement_seconds })
+        Ok(PyFrontier { frontier, proposals: PyTuple::new(py, proposals)?.unbind() })
     }
-    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, FrontierTuple) {
-        let Frontier { plans_considered, proposals_considered, uncascaded_bytes, .. } = self.frontier;
-        let looked_at = (plans_considered, proposals_considered);
-        let placing = (self.placements, self.placement_seconds);
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Py<PyAny>, Bound<'py, PyTuple>)> {
+        let Frontier { plans_considered, proposals_considered, uncascaded_bytes, uncascaded_cycles, .. } =
+            self.frontier;
         let fields = (
-            self.proposals(),
-            looked_at.0,
-            looked_at.1,
+            self.proposals(py),
+            plans_considered,
+            proposals_considered,
             uncascaded_bytes,
+            uncascaded_cycles,
             self.stop_reason(),
             self.epsilon(),
-            placing.0,
-            placing.1,
+            self.placements(),
         );
-        (class::<PyFrontier>(py), fields)
+        Ok((class::<PyFrontier>(py), fields.into_pyobject(py)?))
     }
     #[getter]
-    fn proposals(&self) -> Vec<PyProposal> {
-        self.frontier.proposals.iter().map(|p| PyProposal { proposal: p.clone() }).collect()
+    fn proposals(&self, py: Python<'_>) -> Py<PyTuple> {
+        self.proposals.clone_ref(py)
     }
     #[getter]
     fn plans_considered(&self) -> u64 {
@@ -141,6 +171,10 @@ impl PyFrontier {
         self.frontier.uncascaded_bytes
     }
     #[getter]
+    fn uncascaded_cycles(&self) -> u64 {
+        self.frontier.uncascaded_cycles
+    }
+    #[getter]
     fn stop_reason(&self) -> &'static str {
         stop_name(self.frontier.stopped)
     }
@@ -150,14 +184,10 @@ impl PyFrontier {
     }
     #[getter]
     fn placements(&self) -> u64 {
-        self.placements
+        self.frontier.placements
     }
-    #[getter]
-    fn placement_seconds(&self) -> f64 {
-        self.placement_seconds
-    }
-    fn __repr__(&self) -> String {
-        format!("Frontier({} proposals)", self.frontier.proposals.len())
+    fn __repr__(&self, py: Python<'_>) -> String {
+        format!("Frontier({} proposals)", self.proposals.bind(py).len())
     }
 }
 
@@ -196,20 +226,17 @@ fn search_cascades(
         ..defaults
     };
     if options.resolution > FINEST_RESOLUTION {
-        return Err(SchedulingError::new_err(format!("a resolution is at most {FINEST_RESOLUTION}")));
+        let message = format!("a resolution is at most {FINEST_RESOLUTION}, not {}", options.resolution);
+        return Err(error::too_many(message, options.resolution, FINEST_RESOLUTION));
     }
-    let clock = py.import("time")?.getattr("thread_time")?.unbind();
-    let seconds = || Python::attach(|py| clock.call0(py)?.extract::<f64>(py)).unwrap_or(0.0);
-    let (mut placements, mut placement_seconds) = (0, 0.0);
-    let mut timed = |program: &Program| {
-        let started = seconds();
-        let bytes = place(program);
-        placements += 1;
-        placement_seconds += seconds() - started;
-        bytes
-    };
-    let frontier = interruptible::run(py, tick.as_ref(), || search(&graph.graph, &options, &mut timed))??;
-    Ok(PyFrontier { frontier, placements, placement_seconds })
+    let mut frontier = interruptible::run(py, tick.as_ref(), || search(&graph.graph, &options))??;
+    let decided = std::mem::take(&mut frontier.proposals).into_iter();
+    let found = decided.zip(std::mem::take(&mut frontier.arrangements)).map(|(proposal, arrangement)| {
+        let found = FoundIn { graph: Arc::clone(&graph.graph), arrangement };
+        PyProposal { proposal, found: Some(found) }
+    });
+    let proposals = PyTuple::new(py, found.collect::<Vec<_>>())?.unbind();
+    Ok(PyFrontier { frontier, proposals })
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
