@@ -160,12 +160,17 @@ def test_results_are_frozen() -> None:
         compiled.operators[0],
         compiled.target,
         compiled.schedule,
-        compiled.program,
     ):
         assert dataclasses.is_dataclass(value)
         name = dataclasses.fields(value)[0].name
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(value, name, None)
+    program = compiled.program
+    for value, name in ((program, "steps"), (program.steps[0], "cycles"), (program.buffers[0], "size_bytes")):
+        with pytest.raises(AttributeError):
+            setattr(value, name, None)
+    with pytest.raises(TypeError):
+        program.tensor_buffers[0] = 1  # type: ignore[index]
     check = compiled.verify(1)
     with pytest.raises(dataclasses.FrozenInstanceError):
         check.ok = False  # type: ignore[misc]

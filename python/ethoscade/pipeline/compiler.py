@@ -203,7 +203,7 @@ def frontier(
     watch.begin("encode")
     network = prepare(source, target, watch.tick)
     watch.begin("plan")
-    return search(network, epsilon, tick=watch.tick)
+    return search(network, epsilon, tick=watch.tick).without_programs()
 
 
 def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks) -> Network:

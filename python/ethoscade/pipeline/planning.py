@@ -66,12 +66,13 @@ def plan(
     outline = prepare(read_tflite(model), device)
     watch.begin("plan")
     extra = outline.constant_bytes if device.constants_in_sram else 0
-    curve = explore(outline.problem, extra, epsilon, tick=watch.tick)
+    found = explore(outline.problem, extra, epsilon, tick=watch.tick)
+    curve = found.without_programs()
     *others, last = device.memories.tensors
     if last.size_bytes is None:
         return curve
     if others:
-        return _within_last(outline, curve)
+        return _within_last(outline, found).without_programs()
     count = curve.proposals.index(choose(outline, curve, last.size_bytes, "performance")) + 1
     return replace(curve, points=curve.points[:count], proposals=curve.proposals[:count])
 

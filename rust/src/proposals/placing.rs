@@ -417,7 +417,7 @@ mod tests {
         let mut count = 0;
         let mut counting = |program: &Program| {
             count += 1;
-            placer(&graph)(program)
+            Ok(stacked(program))
         };
         let chosen = [Chosen { plans, limits: Vec::new() }];
         let found = coarsely_placed(&graph, &chosen, &mut counting).expect("blocks fit");
@@ -457,13 +457,13 @@ mod tests {
         let mut each = Vec::new();
         for one in &chosen {
             let program = interleave(&graph, &one.plans, &mut Costs::default()).expect("blocks fit");
-            let placement = placer(&graph)(&program).expect("it has a place");
+            let placement = stacked(&program);
             each.push((placement.bytes(), Costs::default().program(&graph, &program, &placement)));
         }
         let front = pareto_front(each);
         assert!(front.len() > 4, "{front:?}");
         // So coarse a round merges all but the ends.
-        let found = coarsely_placed(&graph, &chosen, &mut placer(&graph)).expect("blocks fit");
+        let found = coarsely_placed(&graph, &chosen, &mut |program| Ok(stacked(program))).expect("blocks fit");
         assert_eq!(found.iter().map(|one| (one.sram_bytes, one.cycles)).collect::<Vec<_>>(), front);
     }
 }
