@@ -8,8 +8,9 @@ use thiserror::Error;
 
 use crate::model::graph::{CascaderGraph, Work};
 use crate::model::ids::{BufferId, IdVec, PartId, Piece, TensorId};
+use crate::model::memory::Memories;
 use crate::model::operation::Source;
-use crate::model::program::{Content, LiveWindow, Moved, Program, Step, Stripe, View};
+use crate::model::program::{Content, LiveWindow, Moved, Placement, Program, Step, Stripe, View};
 use crate::util::interrupt;
 
 /// What is wrong with a program.
@@ -149,6 +150,26 @@ pub enum Complaint {
         /// Column.
         x: i64,
     },
+    /// A buffer lies in a pool that may not hold it.
+    #[error("buffer {buffer} lies in pool '{pool}', which may not hold it")]
+    Misplaced {
+        /// Buffer.
+        buffer: BufferId,
+        /// Name of the pool.
+        pool: String,
+    },
+    /// A buffer ends beyond its pool.
+    #[error("buffer {buffer} ends at byte {needed_bytes} of pool '{pool}', which holds {limit_bytes}")]
+    Beyond {
+        /// Buffer.
+        buffer: BufferId,
+        /// Name of the pool.
+        pool: String,
+        /// One past the buffer's last byte.
+        needed_bytes: u64,
+        /// Bytes that the pool holds.
+        limit_bytes: u64,
+    },
     /// Staged constants are used before they are copied.
     #[error("step {step}: part '{part}' uses constants that were not staged")]
     Unstaged {
@@ -187,6 +208,24 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
     for (id, tensor) in graph.tensors.iter_ids() {
         if tensor.is_output {
             replay.complete(id)?;
+        }
+    }
+    Ok(())
+}
+
+/// Check that every buffer lies in a pool that may hold it, and no pool is beyond its limit. What lies in the last pool of
+/// tensors is what all others leave, and bounded by whoever asks.
+pub fn check_placement(memories: &Memories, program: &Program, placement: &Placement) -> Result<(), Complaint> {
+    let last = memories.tensors().last();
+    for (id, buffer) in program.buffers.iter_ids() {
+        let pool = placement.pools[id];
+        if !buffer.pools.contains(&pool) {
+            return Err(Complaint::Misplaced { buffer: id, pool: memories.name(pool).to_owned() });
+        }
+        let (end, limit) = (placement.offsets[id] + buffer.size_bytes, memories.pool(pool).limit_bytes);
+        if let Some(limit_bytes) = limit.filter(|&limit| Some(&pool) != last && limit < end) {
+            let pool = memories.name(pool).to_owned();
+            return Err(Complaint::Beyond { buffer: id, pool, needed_bytes: end, limit_bytes });
         }
     }
     Ok(())
@@ -405,9 +444,10 @@ impl<'a> Replay<'a> {
     /// Every pixel of a tensor is in some buffer of its own.
     fn complete(&self, tensor: TensorId) -> Result<(), Complaint> {
         let [height, width] = self.graph.tensors[tensor].plane;
-        let holder = self.program.buffers.iter_ids().find(|(_, b)| {
+        let holder = self.program.buffers.iter_ids().find(|(id, b)| {
             matches!(b.content, Content::Tensor(t) | Content::Rolling(t, _) if t == tensor)
                 && b.capacity == [height, width]
+                && self.program.tensor_buffers[tensor].is_none_or(|home| home == *id)
         });
         for y in 0..height {
             for x in 0..width {

@@ -90,8 +90,7 @@ impl Device {
                 "tensors may lie in '{first}' and in '{second}'; commands for '{name}' are emitted for one memory of tensors"
             ));
         }
-        let [constants, arena] =
-            [memories.constants(), Memories::SCARCE].map(|pool| memories.pool(pool).port.clone());
+        let [constants, arena] = [memories.constants(), Memories::SCARCE].map(|pool| memories.pool(pool).port.clone());
         let system = System::of_two(constants, arena)?;
         Ok(Device { unit: Unit::EthosU(EthosU { accelerator, memories, system, rules: Rules::default() }) })
     }

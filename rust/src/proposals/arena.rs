@@ -92,7 +92,8 @@ fn problem(memories: &Memories, program: &Program) -> usmp::Problem {
     let pools = memories.tensors();
     let pool = |(number, &pool): (usize, &PoolId)| {
         let is_last = number + 1 == pools.len();
-        let limit_bytes = memories.pool(pool).limit_bytes.filter(|_| !is_last).map(|limit| limit / ALIGNMENT * ALIGNMENT);
+        let limit_bytes =
+            memories.pool(pool).limit_bytes.filter(|_| !is_last).map(|limit| limit / ALIGNMENT * ALIGNMENT);
         usmp::Pool { alignment: ALIGNMENT, limit_bytes, ..usmp::Pool::unbounded() }
     };
     let buffers = program.buffers.iter().map(of_program).collect();
@@ -123,7 +124,8 @@ pub fn is_right(memories: &Memories, program: &Program, placement: &Placement) -
     let lies = placement.pools.iter().zip(&placement.offsets);
     let slots: Vec<usmp::Slot> = lies.map(|(&pool, &offset)| usmp::Slot { pool: pool.0, offset }).collect();
     let mut peaks = vec![0; memories.tensors().len()];
-    for (buffer, slot) in program.buffers.iter().zip(&slots).filter(|(buffer, _)| buffer.first_step < buffer.last_step) {
+    for (buffer, slot) in program.buffers.iter().zip(&slots).filter(|(buffer, _)| buffer.first_step < buffer.last_step)
+    {
         let peak = &mut peaks[slot.pool as usize];
         *peak = slot.offset.saturating_add(buffer.size_bytes).max(*peak);
     }

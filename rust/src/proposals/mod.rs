@@ -193,6 +193,7 @@ pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
                 backwards: false,
                 stripes: vec![stripe],
                 staging: vec![Staging::InPlace],
+                copied: Vec::new(),
             }
         })
         .collect()

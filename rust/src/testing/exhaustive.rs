@@ -79,6 +79,7 @@ fn plans_of(graph: &CascaderGraph, first: PartId, last: PartId) -> Vec<Plan> {
             backwards: false,
             stripes,
             staging,
+            copied: Vec::new(),
         }));
     }
     let closed = |plan: &Plan| plan.tiling.tiles == 1 || (0..count - 1).all(|offset| is_interior(graph, plan, offset));

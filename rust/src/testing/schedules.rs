@@ -79,6 +79,7 @@ fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bool)]
             backwards: stripe % 2 == 1,
             stripes,
             staging: vec![whole(staged); count],
+            copied: Vec::new(),
         };
         let across = graph.tensors[graph.output(last)].plane[roll.other() as usize];
         if (0..count - 1).all(|offset| is_interior(graph, &plan, offset)) {
@@ -191,6 +192,7 @@ fn cascaded() -> (CascaderGraph, Program) {
         backwards: false,
         stripes: vec![2; count],
         staging: vec![Staging::Whole; count],
+        copied: Vec::new(),
     };
     let program = interleave(&graph, &[plan], &mut Costs::default()).expect("legal plan");
     check(&graph, &program).expect("right before it is broken");
@@ -277,6 +279,7 @@ fn joined() -> (CascaderGraph, Program) {
         backwards: false,
         stripes: vec![1; 4],
         staging: vec![Staging::InPlace; 4],
+        copied: Vec::new(),
     };
     let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
     (graph, program)
@@ -317,6 +320,7 @@ fn reshaped() -> (CascaderGraph, Program) {
         backwards: false,
         stripes,
         staging: vec![Staging::InPlace; 3],
+        copied: Vec::new(),
     };
     let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
     check(&graph, &program).expect("right before it is broken");

@@ -86,7 +86,9 @@ pub fn cycles(
             let mut stream = Stream::new(graph, npu, program, offsets, memo);
             for step in run {
                 match step {
-                    Step::Copy { moved: Moved::Constants(part, piece), buffer, .. } => stream.copy(*part, *buffer, *piece),
+                    Step::Copy { moved: Moved::Constants(part, piece), buffer, .. } => {
+                        stream.copy(*part, *buffer, *piece)
+                    }
                     Step::Stripe(stripe) => stream.stripe(stripe),
                     // Tensors have one pool here, see `Device::ethos_u`.
                     Step::Copy { moved: Moved::Tensor { .. }, .. } | Step::Call { .. } => {}

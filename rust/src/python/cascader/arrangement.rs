@@ -10,7 +10,7 @@ use pyo3::types::PyTuple;
 use super::graph::CascaderGraph;
 use super::plan::PlanSpec;
 use super::program::PyProgram;
-use crate::checker::check;
+use crate::checker::{check, check_placement};
 use crate::cost::Costs;
 use crate::model::graph;
 use crate::model::memory::Memories;
@@ -160,7 +160,11 @@ fn check_plans(
     fill_bytes: u64,
 ) -> PyResult<()> {
     let arranged = Decisions::read(plans, prefetch_bytes, fill_bytes)?.arrange(py, &graph.graph, None)?;
-    Ok(interruptible::run(py, None, || check(&graph.graph, &arranged.program))??)
+    let Arrangement { program, placement } = &arranged;
+    let proof = || {
+        check(&graph.graph, program).and_then(|()| check_placement(graph.graph.device.memories(), program, placement))
+    };
+    Ok(interruptible::run(py, None, proof)??)
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

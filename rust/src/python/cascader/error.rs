@@ -198,6 +198,16 @@ impl From<Complaint> for PyErr {
                 set.set_item("buffer", buffer.0)?;
                 of(set, tensor, (y, x))
             }),
+            Complaint::Misplaced { buffer, pool } => raised(message, "misplaced", |set| {
+                set.set_item("buffer", buffer.0)?;
+                set.set_item("pool", pool)
+            }),
+            Complaint::Beyond { buffer, pool, needed_bytes, limit_bytes } => raised(message, "beyond", |set| {
+                set.set_item("buffer", buffer.0)?;
+                set.set_item("pool", pool)?;
+                set.set_item("value", needed_bytes)?;
+                set.set_item("limit", limit_bytes)
+            }),
             Complaint::Unstaged { step, part } => raised(message, "unstaged", |set| at(set, step, part)),
         }
     }

@@ -67,7 +67,9 @@ impl Issuer {
                     continue;
                 }
                 Step::Stripe(stripe) => issuer.loads.push(Some(Load::of(stripe))),
-                &Step::Copy { moved: Moved::Tensor { .. }, cycles, .. } => issuer.loads.push(Some(Load::of_copy(cycles))),
+                &Step::Copy { moved: Moved::Tensor { .. }, cycles, .. } => {
+                    issuer.loads.push(Some(Load::of_copy(cycles)))
+                }
                 Step::Call { .. } => {
                     run = slot + 1;
                     issuer.loads.push(None);

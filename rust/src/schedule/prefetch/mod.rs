@@ -110,7 +110,8 @@ impl Filling {
             offsets[copy.buffer] = holes.offset(index);
         }
         issue_at(graph, program, &self.issuer, &places);
-        let ends = program.buffers.iter_ids().map(|(id, buffer)| (self.placed.pools[id], offsets[id] + buffer.size_bytes));
+        let ends =
+            program.buffers.iter_ids().map(|(id, buffer)| (self.placed.pools[id], offsets[id] + buffer.size_bytes));
         let mut pool_bytes = self.placed.pool_bytes.clone();
         pool_bytes[Memories::SCARCE] =
             aligned(ends.filter(|&(pool, _)| pool == Memories::SCARCE).map(|(_, end)| end).max().unwrap_or(0));
