@@ -39,6 +39,7 @@ class Plan:
         tiles: int,
         stripes: Sequence[int],
         staging: Sequence[str],
+        copied: Sequence[tuple[int, int | None]] = (),
     ) -> Plan: ...
     @property
     def first(self) -> int: ...
@@ -54,6 +55,9 @@ class Plan:
     def stripes(self) -> list[int]: ...
     @property
     def staging(self) -> list[Literal["in_place", "whole", "sliced"]]: ...
+    @property
+    def copied(self) -> list[tuple[int, int | None]]:
+        """Parts with the operand that is copied before the group, or None where the output is copied after it."""
 
 @final
 class Proposal:
@@ -318,9 +322,9 @@ class Program:
 class Arrangement:
     """A program and where its buffers lie.
 
-    `offsets` are the first bytes of its buffers in their memories, in its own order, and `pools` which memories of tensors
-    these are, as the device counts them: 0 is the scarce one. `pool_bytes` is what they take of each of them, multiples
-    of 16, and `arena_bytes` the first of these.
+    `offsets` are the first bytes of its buffers in their memories, in its own order, and `pools` which memories of
+    tensors these are, as the device counts them: 0 is the scarce one. `pool_bytes` is what they take of each of them,
+    multiples of 16, and `arena_bytes` the first of these.
     """
 
     def __new__(

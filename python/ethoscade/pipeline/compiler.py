@@ -15,7 +15,7 @@ from typing import Protocol
 from ..codegen import command_stream
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
 from ..codegen.weights import Constants, EncodedStage, EncodingChoice, SliceChoice, encode_stage, lay_out
-from ..errors import BudgetError, ConfigError, UnsupportedOperatorError
+from ..errors import BudgetError, CodegenError, ConfigError, UnsupportedOperatorError
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph
 from ..lowering import lower, support
@@ -25,7 +25,7 @@ from ..scheduling import problem as scheduling_problem
 from ..scheduling import schedule as scheduling
 from ..scheduling.bricks import lay_in_bricks
 from ..scheduling.problem import Encoding, EncodingSpec, Problem, SlicedSpec
-from ..scheduling.program import CallOperator, CopyConstants, CopyTensor, Program, Stripe
+from ..scheduling.program import CopyConstants, CopyTensor, Program, Stripe
 from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
 from ..target import Target, compilation_target, parse_size, size_of_kib

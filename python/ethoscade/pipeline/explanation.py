@@ -14,7 +14,7 @@ from ..ir import Graph
 from ..lowering.stage import Stage
 from ..scheduling.decisions import Backwards, Bands, Group, Schedule, Split
 from ..scheduling.problem import Problem
-from ..scheduling.program import BufferKind, CallOperator, CopyConstants, Program, Stripe
+from ..scheduling.program import BufferKind, CallOperator, CopyConstants, CopyTensor, Program, Stripe
 
 _PLURAL: Mapping[BufferKind, str] = {
     "tensor": "tensors",
@@ -251,6 +251,14 @@ def _live_bytes(program: Program) -> list[int]:
     return list(itertools.accumulate(changes))[: max(len(program.steps), 1)]
 
 
+def _stage_at(stages: Sequence[Stage], step: Stripe | CopyConstants | CopyTensor) -> Stage:
+    """The stage that a step works for: of a copied tensor the one that makes it, or the first that reads it."""
+    if not isinstance(step, CopyTensor):
+        return stages[step.stage]
+    of = [stage for stage in stages if step.tensor in (stage.output.tensor, *(view.tensor for view in stage.inputs))]
+    return next((stage for stage in of if stage.output.tensor == step.tensor), of[0])
+
+
 def _buffer_names(graph: Graph, stages: Sequence[Stage], program: Program) -> Mapping[int, str]:
     """What each buffer holds: a tensor's name, else that of the operation whose constants or workspace it is."""
     names = {i: graph.tensors[b.tensor].name for i, b in enumerate(program.buffers) if b.tensor is not None}
@@ -279,7 +287,7 @@ def _peak_at(
         if (size := buffer.live_bytes(step))
     ]
     at = program.steps[step]
-    operator = at.operator if isinstance(at, CallOperator) else stages[at.stage].operator
+    operator = at.operator if isinstance(at, CallOperator) else _stage_at(stages, at).operator
     ordered = sorted(alive, key=lambda buffer: -buffer.live_bytes)
     return Peak(step, graph.operators[operator].name, live[step], tuple(ordered))
 

@@ -54,8 +54,9 @@ def plan(
 ) -> Curve:
     """Every Pareto-efficient way to run a quantised TFLite model on `device`: (arena bytes, cycles), and the Proposals.
 
-    Sizes are those of the arena, with the constants where they lie in its memory. With a `spill` whole tensors lie there
-    as far as the arena does not hold them; choices beyond the `size_bytes` of the last of these memories are left out.
+    Sizes are those of the arena, with the constants where they lie in its memory. With a `spill` whole tensors lie
+    there as far as the arena does not hold them; choices beyond the `size_bytes` of the last of these memories are left
+    out.
     `epsilon` and `progress` are those of `frontier`. Raises `ConfigError` naming
     the device's field that the network does not fit, `BudgetError` if it has no way into the arena, and what `compile`
     raises for the model.
@@ -88,8 +89,8 @@ def _within_last(outline: Outline, curve: Curve) -> Curve:
         least = min(taken)
         program = arrange(outline.problem, curve.proposals[taken.index(least)]).program
         raise BudgetError(
-            f"'{outline.source.name}' does not fit into the {last.size_bytes} bytes of the memory '{last.name}' of device "
-            f"'{outline.device.name}': what the memories before it do not hold takes {least} bytes of it",
+            f"'{outline.source.name}' does not fit into the {last.size_bytes} bytes of the memory '{last.name}' of "
+            f"device '{outline.device.name}': what the memories before it do not hold takes {least} bytes of it",
             budget_bytes=last.size_bytes,
             floor_bytes=least,
             operator=peak_of(outline.graph, outline.stages, program).operator,

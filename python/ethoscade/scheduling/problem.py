@@ -15,7 +15,7 @@ from ..devices import DeviceDescription
 from ..ir import Graph
 from ..lowering.stage import FeatureMap, Layout, Primitive, Stage
 from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
-from ..target import Target
+from ..target import Memories, Target
 from ..util.frozen import FrozenMap
 
 
@@ -116,7 +116,8 @@ class Problem:
 
     `parts` holds for each Part ("stage", stage index) or ("operator", graph operator index); a Part that joins its
     inputs has a stage for each of them, and the first one's index. `ids` holds the dense tensor id of each graph tensor
-    that lives in the arena. A reshape's output has the id of its input: they are the same bytes.
+    that lives in the arena. A reshape's output has the id of its input: they are the same bytes. `memories` are those
+    of the device.
     """
 
     core: _core.CascaderGraph
@@ -124,6 +125,7 @@ class Problem:
     ids: Mapping[int, int]
     specs: tuple[PartSpec, ...]
     tensors: tuple[TensorSpec, ...]
+    memories: Memories
 
     def stages(self, part: int) -> range:
         """Indices of the stages that NPU Part `part` runs: one, or one for each input that it joins."""
@@ -254,7 +256,7 @@ def build(
             parts.append(_opaque_part(graph, operator, ids, tensors, (workspaces or {}).get(operator, 0)))
             origin.append(("operator", operator))
     core = _core.CascaderGraph(tensors, parts, target, [number for _, number in origin], tuple(ids.items()))
-    return Problem(core, tuple(origin), FrozenMap(ids), tuple(parts), tuple(tensors))
+    return Problem(core, tuple(origin), FrozenMap(ids), tuple(parts), tuple(tensors), target.memories)
 
 
 def _dense_ids(
