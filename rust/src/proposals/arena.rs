@@ -103,11 +103,11 @@ fn problem(memories: &Memories, program: &Program) -> usmp::Problem {
 fn of_program(buffer: &Buffer) -> usmp::Buffer {
     let windows = buffer.windows.iter().copied();
     let pools = buffer.pools.iter().map(|pool| pool.0).collect();
-    usmp::Buffer { pools, ..described(buffer.size_bytes, [buffer.first_step, buffer.last_step], windows) }
+    usmp::Buffer { pools, ..buffer_of(buffer.size_bytes, [buffer.first_step, buffer.last_step], windows) }
 }
 
 /// A buffer in use in steps `[first, last)`, with what of it is live meanwhile, as the memory planner takes it.
-pub fn described(size_bytes: u64, [first, last]: [u32; 2], windows: impl Iterator<Item = LiveWindow>) -> usmp::Buffer {
+pub fn buffer_of(size_bytes: u64, [first, last]: [u32; 2], windows: impl Iterator<Item = LiveWindow>) -> usmp::Buffer {
     let gaps = windows.map(|window| usmp::Gap {
         lower: i64::from(window.first_step),
         upper: i64::from(window.last_step),

@@ -6,14 +6,13 @@
 //! Owns the search as a whole. What of its Proposals is placed is for `placing` to say.
 
 pub mod arena;
+pub mod error;
 pub mod filling;
 mod first_copy_hidden;
 pub mod placing;
 mod restaging;
 
 use std::sync::Arc;
-
-use thiserror::Error;
 
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
@@ -25,11 +24,12 @@ use crate::plans::options::Options;
 use crate::plans::prefix_fronts::{Partial, PrefixFronts};
 use crate::plans::rolling_rows::RowTable;
 use crate::plans::{enumerate, PlanTable};
-use crate::proposals::arena::{ArenaError, Placer};
+use crate::proposals::arena::Placer;
+use crate::proposals::error::SearchError;
 use crate::proposals::filling::Found;
 use crate::proposals::first_copy_hidden::FirstCopyHidden;
 use crate::proposals::placing::{placed, Chosen};
-use crate::schedule::interleave::{interleave, PlanError};
+use crate::schedule::interleave::interleave;
 use crate::stripe::Tiling;
 use crate::util::hashing::Table;
 #[cfg(test)]
@@ -68,17 +68,6 @@ pub enum Stop {
     Width,
     /// Programs of more steps were worth placing than `Options::max_steps` and `Options::max_fills` allow.
     Work,
-}
-
-/// Why there is no frontier.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum SearchError {
-    /// Plans that do not hold together.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// A program that has no place.
-    #[error(transparent)]
-    Arena(#[from] ArenaError),
 }
 
 /// Search the whole graph, and once more finely if that was cheap.

@@ -193,7 +193,8 @@ fn copies_that_make_no_sense_are_refused() {
     assert!(refused(&graph, 0, CopiedTensor::Write(PartId(1))).contains("parts of the group"));
     assert!(refused(&graph, 2, CopiedTensor::Read(PartId(2), 2)).contains("no such operand"));
     let mut cascade = uncascaded(&graph);
-    let plan = Plan { last: PartId(1), stripes: vec![4; 2], staging: cascade[0].staging.repeat(2), ..cascade[0].clone() };
+    let plan =
+        Plan { last: PartId(1), stripes: vec![4; 2], staging: cascade[0].staging.repeat(2), ..cascade[0].clone() };
     cascade.splice(..2, [Plan { copied: vec![CopiedTensor::Read(PartId(1), 0)], ..plan }]);
     let made_here = interleave(&graph, &cascade, &mut Costs::default());
     assert!(matches!(made_here, Err(PlanError::Decision { fault, .. }) if fault.contains("before the group")));

@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 use crate::checker::Complaint;
 use crate::model::graph::GraphError;
 use crate::proposals::arena::ArenaError;
-use crate::proposals::SearchError;
+use crate::proposals::error::SearchError;
 use crate::schedule::interleave::PlanError;
 
 /// What an error says besides its sentence: attributes of the exception, by name.

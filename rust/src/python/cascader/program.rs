@@ -500,16 +500,16 @@ fn number_of(buffer: BufferId) -> u32 {
 /// A program's buffers as the memory planner takes them.
 pub fn memory_of(py: Python<'_>, program: &PyProgram) -> PyResult<Vec<usmp::Buffer>> {
     let buffers: Vec<PyRef<'_, PyProgramBuffer>> = program.buffers.bind(py).extract()?;
-    let described = |buffer: &PyRef<'_, PyProgramBuffer>| {
+    let taken = |buffer: &PyRef<'_, PyProgramBuffer>| {
         let windows = buffer.windows.iter().map(|live| LiveWindow {
             first_step: live.first_step,
             last_step: live.last_step,
             low: live.low,
             high: live.high,
         });
-        arena::described(buffer.size_bytes, [buffer.first_step, buffer.last_step], windows)
+        arena::buffer_of(buffer.size_bytes, [buffer.first_step, buffer.last_step], windows)
     };
-    Ok(buffers.iter().map(described).collect())
+    Ok(buffers.iter().map(taken).collect())
 }
 
 /// Which of a stage's constants: one slice, or all as encoded for being copied, or for being read in place.
