@@ -1,7 +1,7 @@
 """Devices by description: a CPU that runs kernels, an NPU of coarse instructions, without a line of code for either.
 
-Owns the description and three ready ones. What its numbers mean is the core's (`rust/src/rated`), in words
-docs/devices.md. Knows nothing of networks.
+Owns the description and three ready ones. What its numbers mean is for the core to say
+(`rust/src/cost/described_device`), in words docs/devices.md. Knows nothing of networks.
 """
 
 from __future__ import annotations
