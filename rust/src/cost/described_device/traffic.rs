@@ -12,8 +12,8 @@ use crate::model::operation::Home;
 /// What stands for any longer time, as out of reach, yet so that sums of many do not overflow.
 pub const FOREVER: u64 = 1 << 48;
 
-/// Cycles by pool.
-pub type Cycles = SmallVec<[u64; 4]>;
+/// Cycles of each pool.
+pub type ByPool = SmallVec<[u64; 4]>;
 
 /// Where the operands of an operation are.
 #[derive(Clone, Copy, Debug)]
@@ -58,17 +58,17 @@ impl Traffic {
     }
 
     /// Cycles of each memory at full bandwidth. Pools behind equal ports share it: the first answers for all.
-    pub fn busy(&self, unit: &DescribedUnit) -> Cycles {
+    pub fn busy(&self, unit: &DescribedUnit) -> ByPool {
         self.by_pool(unit, |_, _, busy| busy)
     }
 
     /// Cycles of each memory, with the wait for the first byte read and for the last one written.
-    pub fn cycles(&self, unit: &DescribedUnit) -> Cycles {
+    pub fn cycles(&self, unit: &DescribedUnit) -> ByPool {
         self.by_pool(unit, |read_latency, write_latency, busy| read_latency + busy + write_latency)
     }
 
     /// By pool: the latencies of what is read and written, if anything is, and the time at full bandwidth.
-    fn by_pool(&self, unit: &DescribedUnit, sum: impl Fn(u64, u64, u64) -> u64) -> Cycles {
+    fn by_pool(&self, unit: &DescribedUnit, sum: impl Fn(u64, u64, u64) -> u64) -> ByPool {
         let mut ours = Traffic::default();
         for pool in unit.memories.pools().ids() {
             let first = unit.memories.memory(pool);
