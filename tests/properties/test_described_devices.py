@@ -48,7 +48,7 @@ def engines(draw: st.DrawFn, primitives: tuple[str, ...]) -> Engine:
 
 @st.composite
 def descriptions(draw: st.DrawFn) -> DeviceDescription:
-    spill = draw(st.none() | memories())
+    spill = draw(st.none() | memories() | st.tuples(memories(sizes), memories()))
     count = draw(st.integers(1, len(PRIMITIVES)))
     split = [engines(PRIMITIVES[:count])] + [engines(PRIMITIVES[count:])] * (count < len(PRIMITIVES))
     return DeviceDescription(

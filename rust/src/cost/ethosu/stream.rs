@@ -15,7 +15,7 @@ use crate::model::device::{EthosU, LookUpArea, KERNELS_IN_FLIGHT};
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{BufferId, IdVec, PartId, Piece, TableId, TensorId};
 use crate::model::operation::{Block, LookUpTable, NpuOperation, Source};
-use crate::model::program::{ByteRange, Program, Step, Stripe, View};
+use crate::model::program::{ByteRange, Moved, Program, Step, Stripe, View};
 use crate::npu::timing::kernel::KernelCost;
 use crate::npu::timing::schedule::play;
 use crate::npu::timing::walk::{Action, DmaCost, KernelShape, Step as Command};
@@ -89,10 +89,13 @@ pub fn cycles(
             let mut stream = Stream::new(graph, npu, program, offsets, memo);
             for step in run {
                 match step {
-                    Step::Copy { part, buffer, piece, .. } => stream.copy(*part, *buffer, *piece),
+                    Step::Copy { moved: Moved::Constants(part, piece), buffer, .. } => {
+                        stream.copy(*part, *buffer, *piece)
+                    }
                     Step::LoadTable { table, slot, .. } => stream.table(*table, *slot),
                     Step::Stripe(stripe) => stream.stripe(stripe),
-                    Step::Call { .. } => {}
+                    // Tensors have one pool here, see `Device::ethos_u`.
+                    Step::Copy { moved: Moved::Tensor { .. }, .. } | Step::Call { .. } => {}
                 }
             }
             stream.end()

@@ -1,4 +1,4 @@
-//! What a placement leaves free of the arena, slot by slot, and where in it a copy of constants can begin earliest.
+//! What a placement leaves free of the arena, which is the scarce pool, slot by slot, and where in it a copy of constants can begin earliest.
 //!
 //! Owns the free bytes while copies are issued one after the other. Does not move anything that lies already: tensors,
 //! rolling buffers and workspace stay where they were placed, and only constants find new places.
@@ -7,8 +7,8 @@ use smallvec::{smallvec, SmallVec};
 
 use super::issue::{Copy, Issuer, Memory};
 use crate::model::graph::ALIGNMENT;
-use crate::model::ids::{BufferId, IdVec};
-use crate::model::program::{ByteRange, Content, Program};
+use crate::model::memory::Memories;
+use crate::model::program::{ByteRange, Content, Placement, Program};
 
 type Ranges = SmallVec<[ByteRange; 8]>;
 
@@ -39,8 +39,8 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Of a program whose copies stand right before their first use and whose buffers lie at `offsets`.
-    pub fn new(program: &Program, issuer: &Issuer, offsets: &IdVec<BufferId, u64>) -> Arena {
+    /// Of a program whose copies stand right before their first use and whose buffers lie as placed.
+    pub fn new(program: &Program, issuer: &Issuer, placed: &Placement) -> Arena {
         let mut slot_of = Vec::with_capacity(program.steps.len() + 1);
         let mut others = issuer.others.iter().peekable();
         for step in 0..=program.steps.len() {
@@ -49,8 +49,9 @@ impl Arena {
         }
         let slots = |first: u32, last: u32| slot_of[first as usize]..slot_of[last as usize];
         let mut busy: Vec<Ranges> = vec![SmallVec::new(); issuer.others.len()];
-        for (buffer, &offset) in program.buffers.iter().zip(offsets) {
-            if matches!(buffer.content, Content::Constants(_)) {
+        for (id, buffer) in program.buffers.iter_ids() {
+            let offset = placed.offsets[id];
+            if placed.pools[id] != Memories::SCARCE || matches!(buffer.content, Content::Constants(_)) {
                 continue;
             }
             let mut add = |first, last, low: u64, high: u64| {
@@ -72,7 +73,7 @@ impl Arena {
             let buffer = &program.buffers[copy.buffer];
             let last = slot_of[buffer.last_step as usize] - 1;
             ending[last].push(index);
-            let offset = offsets[copy.buffer];
+            let offset = placed.offsets[copy.buffer];
             Taken { reserved: copy.user, last, range: (offset, offset + copy.bytes) }
         };
         let constants = (0u32..).zip(&issuer.copies).map(taken).collect();
