@@ -39,7 +39,7 @@ class Plan:
         tiles: int,
         stripes: Sequence[int],
         staging: Sequence[str],
-        copied: Sequence[tuple[int, int | None]] = (),
+        copied: Sequence[tuple[int, int | None]] = ...,
     ) -> Plan: ...
     @property
     def first(self) -> int: ...
@@ -283,8 +283,8 @@ class ProgramBuffer:
         first_step: int,
         last_step: int,
         tensor: int | None = None,
-        windows: Sequence[LiveWindow] = (),
-        pools: Sequence[int] = (0,),
+        windows: Sequence[LiveWindow] = ...,
+        pools: Sequence[int] = ...,
     ) -> ProgramBuffer: ...
     @property
     def name(self) -> str: ...

@@ -13,7 +13,7 @@ from ethoscade.devices import PRIMITIVES, Dma, Engine, cortex_m55
 from ethoscade.frontend import read_tflite
 from ethoscade.pipeline.planning import Outline, prepare
 from ethoscade.scheduling import schedule as scheduling
-from ethoscade.scheduling.program import CopyTensor
+from ethoscade.scheduling.program import Arrangement, CopyTensor
 from ethoscade.scheduling.schedule import CacheRead, CacheWrite, Decision, Group, Schedule
 from ethoscade.target import Memory, compilation_target, load_target
 from ethoscade.testing import inverted_residuals, residual_network
@@ -106,6 +106,33 @@ def test_a_tensor_waits_in_another_memory(tensors: tuple[Memory, ...]) -> None:
     near = scheduling.arrange(problem, schedule())
     assert not any(isinstance(step, CopyTensor) for step in near.program.steps)
     assert scheduling.cycles_of(problem, away) > scheduling.cycles_of(problem, schedule())
+
+
+def test_a_damaged_placement_is_noticed() -> None:
+    one = outline(SRAM, DRAM)
+    maker, reader, operand = forks(one.problem)
+    right = scheduling.arrange(one.problem, schedule(CacheWrite(maker), CacheRead(reader, operand=operand)))
+    check_pools(one, right)
+    copy = next(step for step in right.program.steps if isinstance(step, CopyTensor))
+    home = right.program.tensor_buffers[copy.tensor]
+
+    def damaged(pools: dict[int, int], offsets: dict[int, int], grown: int = 0) -> Arrangement:
+        return Arrangement(
+            right.program,
+            [offsets.get(buffer, offset) for buffer, offset in enumerate(right.offsets)],
+            right.arena_bytes,
+            [pools.get(buffer, pool) for buffer, pool in enumerate(right.pools)],
+            [right.pool_bytes[0] + grown, *right.pool_bytes[1:]],
+        )
+
+    with pytest.raises(AssertionError, match="lies in 'sram', which may not hold it"):
+        check_pools(one, damaged({home: 0}, {}))
+    beyond = SRAM.size_bytes or 0
+    end = -(-(beyond + right.program.buffers[copy.source].size_bytes) // 16) * 16
+    with pytest.raises(AssertionError, match="'sram' ends at 40960"):
+        check_pools(one, damaged({}, {copy.source: beyond}, end - right.pool_bytes[0]))
+    with pytest.raises(AssertionError, match="are used twice"):
+        check_pools(one, damaged({}, dict.fromkeys(range(len(right.offsets)), 0)))
 
 
 def test_a_decision_on_memories_is_refused_by_name() -> None:

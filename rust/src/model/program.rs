@@ -208,11 +208,6 @@ impl Placement {
     pub fn bytes(&self) -> u64 {
         self.pool_bytes.first().copied().unwrap_or(0)
     }
-
-    /// Bytes of all pools together.
-    pub fn total_bytes(&self) -> u64 {
-        self.pool_bytes.iter().sum()
-    }
 }
 
 /// A program in its place.

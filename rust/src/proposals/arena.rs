@@ -31,7 +31,7 @@ pub struct ArenaError {
     /// The pool that they do not fit, by name; None where no pool is at fault.
     pub pool: Option<String>,
     /// What the memory planner says.
-    pub reason: usmp::UsmpError,
+    pub reason: Box<usmp::UsmpError>,
 }
 
 /// The reason, with the pool's name instead of its number.
@@ -84,7 +84,7 @@ fn refused(memories: &Memories, program: &Program, reason: usmp::UsmpError) -> A
     // A program without buffers has a place.
     let (largest_bytes, largest) = first_largest.unwrap_or((0, BufferId(0)));
     let bytes = sizes().map(|(size, _)| u128::from(size)).sum();
-    ArenaError { buffers: program.buffers.len(), bytes, largest, largest_bytes, pool, reason }
+    ArenaError { buffers: program.buffers.len(), bytes, largest, largest_bytes, pool, reason: Box::new(reason) }
 }
 
 /// All buffers of a program and the pools of tensors, whose ids are the same there.
@@ -162,7 +162,7 @@ mod tests {
         program.buffers[BufferId(3)].size_bytes = 1 << 61;
         let error = placer(&graph)(&program).expect_err("beyond 2^60");
         assert_eq!((error.buffers, error.largest, error.largest_bytes), (program.buffers.len(), BufferId(3), 1 << 61));
-        assert_eq!(error.reason, usmp::UsmpError::TooLarge);
+        assert_eq!(*error.reason, usmp::UsmpError::TooLarge);
         let bytes: u128 = program.buffers.iter().map(|buffer| u128::from(buffer.size_bytes)).sum();
         assert_eq!(error.bytes, bytes);
         assert!(error.to_string().contains("buffer 3 with 2305843009213693952 bytes"), "{error}");

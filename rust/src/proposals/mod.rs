@@ -30,6 +30,7 @@ use crate::proposals::filling::Found;
 use crate::proposals::first_copy_hidden::FirstCopyHidden;
 use crate::proposals::placing::{placed, Chosen};
 use crate::schedule::interleave::interleave;
+use crate::schedule::prefetch::peak_bytes;
 use crate::stripe::Tiling;
 use crate::util::hashing::Table;
 #[cfg(test)]
@@ -47,7 +48,7 @@ pub struct Frontier {
     pub plans_considered: u64,
     /// Partial Proposals considered.
     pub proposals_considered: u64,
-    /// Bytes of running every Part whole, in order, without cascades, in all pools together.
+    /// Bytes of running every Part whole, in order, without cascades; between several pools, most in use at once.
     pub uncascaded_bytes: u64,
     /// Modelled cycles of that.
     pub uncascaded_cycles: u64,
@@ -93,7 +94,10 @@ pub fn search_placing(graph: &CascaderGraph, options: &Options, place: &mut Plac
     let (mut costs, mut rows) = (Costs::default(), RowTable::default());
     let program = interleave(graph, &uncascaded(graph), &mut costs)?;
     let placement = place(&program)?;
-    let whole = (placement.total_bytes(), costs.program(graph, &program, &placement));
+    let is_one = graph.device.memories().spacious().is_empty();
+    // Between several pools: what one without a limit would take at least.
+    let bytes = if is_one { placement.bytes() } else { peak_bytes(&program) };
+    let whole = (bytes, costs.program(graph, &program, &placement));
     let (mut found, mut frontier) = search_once(graph, options, whole, &mut costs, &mut rows, place)?;
     if let Some(finer) = options.refined(frontier.plans_considered) {
         let (more, fine) = search_once(graph, &finer, whole, &mut costs, &mut rows, place)?;
