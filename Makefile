@@ -9,7 +9,7 @@ SOURCES := $(shell find rust/src -name '*.rs') Cargo.toml Cargo.lock pyproject.t
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint oldest seeds bench format clean
+.PHONY: demo test lint oldest seeds pages bench format clean
 
 $(VENV)/.installed: pyproject.toml tools/install_dependencies.py
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.85 or newer, see https://rustup.rs" >&2; exit 1; }
@@ -50,6 +50,11 @@ oldest: $(STAMP)
 # What fuzzers start from: fuzz/seeds.
 seeds: $(STAMP)
 	$(BIN)/python fuzz/make_seeds.py
+
+# The worked example and the drawings in docs.
+pages: $(STAMP)
+	@$(BIN)/python tools/worked_example.py
+	@$(BIN)/python tools/room_diagram.py
 
 bench: $(STAMP)
 	$(BIN)/python benches/models.py

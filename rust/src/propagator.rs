@@ -112,15 +112,14 @@ impl Propagator {
     /// Shape and start of the input stripe for an output stripe of `shape` at `start`, before clamping to the tensor. The
     /// start is negative in padding.
     pub fn stripe(&self, shape: [i64; DIMENSIONS], start: [i64; DIMENSIONS]) -> [[i64; DIMENSIONS]; 2] {
-        let mut found = [[0; DIMENSIONS]; 2];
-        for d in 0..DIMENSIONS {
-            let sum = |row: &[i64], of: [i64; DIMENSIONS]| (0..DIMENSIONS).map(|d| row[d] * of[d]).sum::<i64>();
+        let sum = |row: &[i64], of: [i64; DIMENSIONS]| row.iter().zip(of).map(|(by, of)| by * of).sum::<i64>();
+        let span = |d: usize| {
             let first = sum(&self.strides[d], start) + self.offset[d];
             let length = sum(&self.transform[d], shape) + self.transform[d][DIMENSIONS];
-            let span = divided(Span::new(first, first + length), self.denominators[d]);
-            (found[0][d], found[1][d]) = (span.end - span.start, span.start);
-        }
-        found
+            divided(Span::new(first, first + length), self.denominators[d])
+        };
+        let spans = std::array::from_fn(span);
+        [spans.map(|span: Span| span.end - span.start), spans.map(|span| span.start)]
     }
 
     /// Whether rows depend on rows alone and columns on columns alone, so that stripes can travel through it.

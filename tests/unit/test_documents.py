@@ -1,21 +1,66 @@
-"""Pages that speak of rooms: what they name is there, and the floors are those of the import table."""
+"""Pages that speak of rooms: what they name is there, and the drawings of rooms are those of the import table."""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 from ethoscade.report import support
-from test_imports import BELOW, PACKAGE, ROOT, room
+from rooms import BELOW, RUST_BELOW, room
+from test_imports import PACKAGE, ROOT
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+import room_diagram
 
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+HEADS = ("word", "room", "page", "where", "folder", "bench")
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 
 
 def rows(text: str) -> list[list[str]]:
     """The cells of all tables, without heads and rules."""
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
-    return [row for row in found if row[0] not in ("word", "room") and not row[0].startswith("---")]
+    return [row for row in found if row[0] not in HEADS and not row[0].startswith("---")]
+
+
+def anchor(heading: str) -> str:
+    """The name by which a link finds a heading."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def test_links_lead_somewhere() -> None:
+    """Every relative link and picture of every page, with the heading that it names."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    headings = {
+        page: {anchor(h) for h in re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)}
+        for page in pages
+    }
+    count = 0
+    for page in pages:
+        for link in re.findall(r"(?:\]\(|src=\")([^)\s\"]+)", page.read_text(encoding="utf-8")):
+            if "://" in link:
+                continue
+            path, _, name = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists(), f"{page.name}: {link}"
+            assert not name or name in headings[target], f"{page.name}: {link}"
+            count += 1
+    assert count > 40
+
+
+def test_files_that_pages_name_exist() -> None:
+    """Paths in backticks, from the root or below the package, the core's sources, the tests or the pages."""
+    folders = (ROOT, PACKAGE, ROOT / "rust" / "src", ROOT / "tests", ROOT / "tests" / "unit", ROOT / "docs")
+    count = 0
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
+        if page.name == "CHANGELOG.md":
+            continue  # it tells of what was
+        for path in re.findall(r"`([a-z_]\w*/[\w/.-]*\.(?:py|rs|md|h))`", page.read_text(encoding="utf-8")):
+            assert any((folder / path).exists() for folder in folders), f"{page.name}: {path}"
+            count += 1
+    assert count > 90
 
 
 def python_rooms() -> list[str]:
@@ -35,15 +80,32 @@ def test_rooms_of_the_map_exist() -> None:
     assert files == {room(unit) for unit in BELOW} | {"_core"}
 
 
-def test_floors_of_the_map() -> None:
-    """A room imports only rooms of floors above its own line, as the page says."""
-    diagram = ARCHITECTURE.split("Rooms from the ground up")[1].split("```")[1]
-    lines = [re.sub(r"\([^)]*\)", "", line).split() for line in diagram.strip().splitlines()]
-    floor = {name: number for number, line in enumerate(lines) for name in line}
-    assert set(floor) == {room(unit) for unit in BELOW}
-    for unit, below in BELOW.items():
-        for other in {room(name) for name in below} - {"_core", room(unit)}:
-            assert floor[other] < floor[room(unit)], f"{unit} imports {other}"
+def test_the_drawings_of_the_rooms_are_those_of_the_tables() -> None:
+    """Run `make pages` where this fails."""
+    drawings = room_diagram.written()
+    for path, text in drawings.items():
+        assert path.read_text(encoding="utf-8") == text, path.name
+        assert f"docs/{path.name}" in ARCHITECTURE
+    python, rust = (re.findall(r">([^<>]+)</text>", text) for text in drawings.values())
+    assert {room(unit) for unit in BELOW} - {"errors", "util"} <= set(python)
+    assert set(RUST_BELOW) - {"util"} <= set(rust)
+
+
+def test_a_room_is_drawn_above_all_that_it_imports() -> None:
+    for rooms in (room_diagram.python_rooms(), room_diagram.rust_rooms()):
+        floor = room_diagram.floors(rooms)
+        assert all(floor[below] < floor[name] for name, all_below in rooms.items() for below in all_below)
+        assert min(floor.values()) == 0
+
+
+def test_arrows_leave_out_what_others_imply() -> None:
+    rooms = {"a": set(), "b": {"a"}, "c": {"a", "b"}, "d": {"a"}, "e": {"c", "d", "a"}}
+    assert room_diagram.arrows(rooms) == [("b", "a"), ("c", "b"), ("d", "a"), ("e", "c"), ("e", "d")]
+
+
+def test_every_bench_has_a_row() -> None:
+    named = re.findall(r"`(\w+\.py)`", ARCHITECTURE.split("### Benches")[1].split("\n## ")[0])
+    assert sorted(named) == sorted(path.name for path in (ROOT / "benches").glob("*.py"))
 
 
 def test_every_word_of_the_glossary_stands_once() -> None:

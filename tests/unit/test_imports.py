@@ -8,85 +8,13 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from rooms import BELOW, EVERYWHERE, GROUND, RUST_BELOW, room
 
 Name = TypeVar("Name", str, "tuple[str, ...]")
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "ethoscade"
 RUST = ROOT / "rust" / "src"
-
-# From the ground up: a unit may import what `BELOW` says and nothing else of the project. A unit is a room, which is a
-# folder or a file at the root. A room that is named module by module is divided: each module is a unit, and the room's
-# own name is its `__init__`. On the right a divided room's name stands for any of its units.
-EVERYWHERE = {"util.frozen"}
-GROUND = {"errors", "_core"}
-BELOW: dict[str, set[str]] = {
-    "errors": set(),
-    "util": set(),
-    "util.frozen": set(),
-    "util.arguments": {"errors"},
-    "util.files": {"errors"},
-    "target": {"errors", "util.arguments", "util.files"},
-    "devices": {"errors", "_core", "util.arguments", "target"},
-    "ir": {"errors"},
-    "quantised": {"ir"},
-    "opcodes": set(),
-    "operators": {"ir"},
-    "frontend": {"errors", "ir", "quantised", "opcodes", "operators"},
-    "rewrites": {"errors", "ir", "operators"},
-    "lowering": {"target", "ir", "quantised", "operators"},
-    "scheduling": {"errors", "_core", "util.arguments", "target", "devices", "ir", "operators", "lowering"},
-    "memory.model": {"errors", "util.arguments"},
-    "memory.csv": {"errors", "util.arguments", "util.files", "memory.model"},
-    "memory": {"errors", "_core", "util.arguments", "scheduling", "memory.model", "memory.csv"},
-    "judge": set(),
-    "judge.judges": {"ir", "operators", "judge.reference"},
-    "judge.reference": {"errors", "ir", "operators"},
-    "judge.litert_models": set(),
-    "judge.litert": {"errors", "ir", "judge.litert_models"},
-    "judge.litert_child": set(),
-    "judge.verification": {"errors", "ir", "operators", "judge.judges", "judge.reference", "judge.litert"},
-    "testing": {"ir", "quantised", "operators", "judge.reference"},
-    "codegen": {
-        "errors", "util.files", "target", "ir", "quantised", "opcodes", "operators", "frontend", "lowering",
-        "scheduling",
-    },
-    "run": set(),
-    "run.inputs": {"errors", "util.arguments", "ir"},
-    "run.cpu_operators": {"errors", "ir", "judge.judges", "judge.reference", "judge.litert"},
-    "run.simulator": {"errors", "_core", "util.arguments"},
-    "run.timing": {"errors", "_core", "util.arguments", "target"},
-    "run.execution": {
-        "errors", "util.arguments", "ir", "frontend", "codegen", "run.inputs", "run.cpu_operators", "run.simulator",
-    },
-    "run.host_c": {"errors", "_core", "ir", "codegen", "run.inputs"},
-    "run.judgement": {"ir", "judge.verification", "codegen", "run.execution", "run.host_c"},
-    "pipeline": set(),
-    "pipeline.partition": {"target", "ir", "rewrites", "lowering"},
-    "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
-    "pipeline.compiled": {
-        "errors", "util.arguments", "util.files", "target", "ir", "lowering", "scheduling", "judge.verification",
-        "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.explanation",
-    },
-    "pipeline.compiler": {
-        "errors", "util.arguments", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen",
-        "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
-    },
-    "pipeline.planning": {
-        "errors", "util.arguments", "target", "devices", "ir", "frontend", "rewrites", "lowering", "scheduling",
-        "pipeline.partition", "pipeline.explanation", "pipeline.compiled", "pipeline.compiler",
-    },
-    "report": {
-        "errors", "util.arguments", "util.files", "target", "ir", "operators", "frontend", "rewrites", "lowering",
-        "memory.model", "memory",
-        "judge.verification", "codegen", "run.timing", "run.execution", "pipeline.explanation", "pipeline.compiled",
-        "pipeline.compiler",
-    },
-    "__main__": {"errors", "_core", "util.arguments", "target", "codegen", "report"},
-    "__init__": {
-        "errors", "_core", "devices", "run.execution", "pipeline.compiled", "pipeline.compiler", "pipeline.planning",
-    },
-}  # fmt: skip
 
 PYTHON = sorted(PACKAGE.rglob("*.py"))
 DIVIDED = {unit.split(".")[0] for unit in BELOW if "." in unit}
@@ -104,11 +32,6 @@ def module(path: Path) -> str:
 
 
 MODULES = {module(path) for path in PYTHON}
-
-
-def room(name: str) -> str:
-    """The room of a unit or a module."""
-    return name.split(".")[0] or "__init__"
 
 
 def unit(name: str) -> str:
@@ -242,21 +165,6 @@ def test_a_name_means_one_thing() -> None:
 
 # Rust. `mod tests` at the end of a file and files of tests alone may use whatever they test.
 
-_RUST_BELOW: dict[str, set[str]] = {
-    "util": set(),
-    "stripe": set(),
-    "propagator": {"stripe"},
-    "npu": {"util"},
-    "usmp": {"util"},
-    "model": {"stripe", "propagator", "npu"},
-    "checker": {"util", "stripe", "model"},
-    "cost": {"util", "stripe", "model", "npu"},
-    "schedule": {"util", "stripe", "model", "cost"},
-    "plans": {"util", "stripe", "propagator", "model", "cost", "schedule"},
-    "proposals": {"util", "stripe", "model", "cost", "schedule", "plans", "usmp"},
-}  # fmt: skip
-_RUST_BELOW["python"] = set(_RUST_BELOW)  # pyo3's glue is for all rooms, and nobody may use it
-
 
 def is_rust_test(path: Path) -> bool:
     """Whether a file is compiled for tests alone."""
@@ -310,12 +218,12 @@ def known(*names: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("path", RUST_FILES, ids=lambda path: str(path.relative_to(RUST)))
 def test_rust_uses_go_down(path: Path) -> None:
-    wrong = {used[0] for used in rust_uses(path) if used} - _RUST_BELOW[rust_room(path)] - {rust_room(path)}
+    wrong = {used[0] for used in rust_uses(path) if used} - RUST_BELOW[rust_room(path)] - {rust_room(path)}
     assert not wrong, f"{path.relative_to(ROOT)} uses {sorted(wrong)}"
 
 
 def test_rust_rooms_are_all_in_the_table() -> None:
-    assert {rust_room(path) for path in RUST_FILES} == set(_RUST_BELOW)
+    assert {rust_room(path) for path in RUST_FILES} == set(RUST_BELOW)
 
 
 RUST_FOLDERS = sorted({rust_module(path)[:-1] for path in RUST_FILES if len(rust_module(path)) > 1} | {()})

@@ -54,7 +54,8 @@ pub struct Buffer {
     pub first_step: u32,
     /// One past the last step that touches it.
     pub last_step: u32,
-    /// Bytes in use over its lifetime, in order of time and without a break; none where all of it is.
+    /// Which bytes are in use when, in order of time and without a break over its lifetime; empty if all are all the
+    /// time.
     pub windows: Vec<LiveWindow>,
 }
 

@@ -1,10 +1,17 @@
-//! Groups grown backwards, one Part at a time, where the last Part and the tiling are given.
+//! Groups grown backwards, one Part at a time, for a given last Part `l` and a given tiling.
 //!
-//! What a rolling buffer holds depends on the stripes of its producer and its consumers only, so buffers and cycles of a
-//! group are sums over its Parts, and the front of (buffers, cycles) is all that must be remembered of a group: one for each
-//! choice of stripes of those Parts that a buffer further ahead depends on. In a chain that is the group's first Part alone;
-//! under an open fork it is every Part up to the fork's last reader. What a closed group really has in use is `live_bytes`'
-//! to say.
+//! - State: open groups `f..=l` of Parts, each with `bytes = sum of B(p) + S(p)` (rolling buffers, staged constants)
+//!   and `cycles = sum of c(p)`, in buckets. The key of a bucket is the stripes of Parts `f..=reach(f)`, where
+//!   `reach(f)` is the last Part on whose stripes a buffer of Parts ahead of `f` depends. In a chain that is `f`
+//!   alone; under an open fork it is the Part at which all that the fork feeds has come together.
+//! - Step: a Part `f` with stripes `h` and a way `w` to read its constants turns `(bytes, cycles)` of a bucket into
+//!   `(bytes + rows(f; h, key) * line bytes + S(w), cycles + c(f, h, w))`.
+//! - Invariant: what Parts ahead add to a group depends on its bucket alone. So the front of (bytes, cycles) of each
+//!   bucket is all that must be remembered.
+//! - Cost: with `H` stripe extents, two ways and `P` groups kept for each extent, `2 * H^2 * P` groups are looked at
+//!   for each Part that is added.
+//!
+//! These bytes only rank open groups. What a closed group has in use is counted by `live_bytes`.
 //! Owns open groups and how they are closed. Is told which last Parts and tilings there are, and how a Part can run.
 
 use std::ops::Range;
@@ -25,7 +32,7 @@ use crate::stripe::{Span, Tiling};
 use crate::util::interrupt;
 use crate::util::pareto::{keep_front, keep_minimal, thin, thin_to, FrontBuilder, Point};
 
-/// A group under construction: bytes of its rolling buffers and staged constants, and its cycles.
+/// A group that Parts may still be added to: the sum of its rolling buffers and staged constants, and its cycles.
 #[derive(Clone, Copy)]
 struct Open {
     node: Node,
@@ -35,29 +42,30 @@ struct Open {
     kernels: Cycles,
 }
 
-/// Open groups that are alike to every buffer still to come: same stripes of the Parts that such a buffer depends on.
+/// Open groups with the same stripes of all Parts on which a buffer still to come depends.
 struct Bucket {
     stripes: SmallVec<[i64; 4]>,
     front: Vec<Open>,
 }
 
-/// An open group extended by one Part, in few words, as most of them are dropped at once.
+/// An open group extended by one Part. It is kept small because most of them are dropped at once.
 #[derive(Clone, Copy)]
 struct GrowthStep {
     bytes: u64,
     cycles: u64,
-    /// Its number among all that were looked at.
+    /// Its number among all that were looked at: `Extending::grown` finds by it what was extended, and how.
     number: u32,
 }
 
-/// Extended groups of consecutive numbers: those of one bucket, in their order there, by one way to run the Part.
+/// Extended groups with consecutive numbers from `first` on: all groups of one bucket, in its order, extended in one
+/// way.
 struct Run {
     first: u32,
     bucket: u32,
     way: u32,
 }
 
-/// All that is looked at to extend groups by a Part in stripes of one extent.
+/// The work of extending groups by one Part whose stripes have one extent.
 struct Extending<'a> {
     stripe: i64,
     open: &'a [Bucket],
@@ -71,7 +79,7 @@ struct Extending<'a> {
 }
 
 impl Extending<'_> {
-    /// The group itself. There is nothing that it extends before a group's last Part.
+    /// The extended group in full. The last Part of a group extends nothing.
     fn grown(&self, step: &GrowthStep) -> Open {
         let run = &self.runs[self.runs.partition_point(|run| run.first <= step.number) - 1];
         let (bucket, way) = (run.bucket as usize, &self.ways[run.way as usize]);
@@ -109,25 +117,26 @@ impl Point for GrowthStep {
 pub struct Grower<'a, 'g> {
     pub graph: &'g CascaderGraph,
     pub options: &'a Options,
-    /// A memory beyond which a cascade is of no use.
+    /// Bytes that cascades must stay within to be of use.
     pub limit_bytes: u64,
     pub ways: &'a mut Ways<'g>,
     pub rows: &'a mut RowTable,
     pub table: &'a mut PlanTable,
     /// What is known of the Parts up to `last`, with and without single Parts in stripes.
     pub known: &'a mut [Known; 2],
-    /// Occupancies by number of Parts minus one.
+    /// What live bytes depend on besides decisions, by number of Parts minus one.
     pub groups: &'a [LiveBytes],
     /// By number of Parts minus one, the Part at which everything that the first one feeds has come together.
     pub sinks: &'a [PartId],
     pub last: PartId,
     pub tiling: Tiling,
-    /// Memory for what is looked at together.
+    /// Scratch memory for points whose front is wanted.
     pub crowd: &'a mut FrontBuilder,
 }
 
 impl Grower<'_, '_> {
-    /// Grow them as long as they are of use, and add the Plans that they make to those `found`, by number of Parts minus one.
+    /// Grow them as long as they are of use, and add the Plans that they make to those `found`, by number of Parts
+    /// minus one.
     pub fn run(&mut self, found: &mut Vec<Vec<Candidate>>) {
         let (graph, last, tiles) = (self.graph, self.last, self.tiling.tiles);
         let mut open: Vec<Bucket> = Vec::new();
@@ -149,7 +158,7 @@ impl Grower<'_, '_> {
             if open.is_empty() {
                 break;
             }
-            // A group of one is worth striping only to let its output grow into its input.
+            // Cutting a group of one saves bytes only where its output grows into its dying input, row by row.
             if size > 0 || self.tiling == Tiling::WHOLE_ROWS {
                 if found.len() <= size {
                     found.resize_with(size + 1, Vec::new);
@@ -219,8 +228,8 @@ impl Grower<'_, '_> {
         result
     }
 
-    /// Every way to extend the open groups of some buckets, which are alike; their front, unless they are told apart by
-    /// their profiles.
+    /// Extend the open groups of buckets that become one bucket, in every way. Returns the front of the results, or
+    /// all of them where profiles tell them apart.
     fn step(&mut self, buckets: Range<usize>, looked_at: &mut Extending) -> Vec<GrowthStep> {
         self.crowd.clear();
         let start = looked_at.count;
@@ -265,8 +274,8 @@ impl Grower<'_, '_> {
         self.options.resolution == 0 && self.tiling.tiles == 1
     }
 
-    /// Keep those open groups from Part `first` on whose profiles none of the others makes useless, all of them alike in the
-    /// stripes of Parts `first..=first + reach`.
+    /// Keep the open groups `first..=last` that no other one is as good as: in its whole profile and in cycles. All
+    /// have the same stripes of Parts `first..=first + reach`.
     fn keep(&self, first: PartId, reach: usize, ends: &[Span], looked_at: &Extending, steps: &mut Vec<GrowthStep>) {
         let group = &self.groups[self.last.since(first)];
         let profile = |step: GrowthStep| {
@@ -298,8 +307,8 @@ impl Grower<'_, '_> {
         ahead.iter().copied().max().unwrap_or(first).max(first)
     }
 
-    /// Thin the buckets of one stripe extent, which are thin each, to their number of points: fewer where the stripes of
-    /// many Parts tell them apart, as a buffer ahead is then measured by walking all of these.
+    /// Bound the open groups of one stripe extent over all buckets: `max_points`, and fewer where more than
+    /// `max_fork` Parts tell buckets apart, because measuring a buffer ahead then walks all of these Parts.
     fn bound(&mut self, kept: usize, fresh: &mut [(SmallVec<[i64; 4]>, Vec<GrowthStep>)]) {
         let Options { max_points, max_fork, .. } = *self.options;
         let limit = if kept > max_fork { (max_points.saturating_mul(max_fork) / kept).max(1) } else { max_points };
@@ -350,7 +359,7 @@ impl Grower<'_, '_> {
         let mut leanest = u64::MAX;
         for state in states {
             interrupt::ask();
-            // What is no leaner than something at least as fast is of no use.
+            // To be of use a Plan must take fewer bytes than every Plan known to be at least as fast.
             let known = found.partition_point(|known| known.cycles > state.cycles);
             leanest = found.get(known).map_or(leanest, |known| leanest.min(known.bytes));
             leanest = thresholds

@@ -1,9 +1,17 @@
-//! How many bytes the arena holds while a group runs: what the group touches, moment by moment, and what stays beside it.
+//! How many bytes the arena holds at most while a group runs, before there is a program.
 //!
-//! Owns this count, which walks the demand-driven order of stripes without making steps. Between two births (a buffer's
-//! first write, also after a rest in which nothing in it was wanted, or more rows of a tensor that stays) bytes only die, so
-//! the most are in use when something is born, and nothing else is counted. What a program takes whose copies are moved
-//! ahead is `lifetimes` and the memory planner's to say.
+//! - State: `made(p)`, how far each Part's output is made, and `wanted(p)`, its first row that a Part of the group
+//!   still reads: the least start of `needed(read, rows of r not made yet)` over the reads by Parts `r`.
+//! - Count, while Part `q` makes a stripe: what the network holds beside the group; of each input that dies in the
+//!   group the rows from the oldest still read to its end; of each output that stays the rows made so far; the
+//!   rolling buffer of each other output `p` with `p = q` or `wanted(p) < made(p)`; the staged constants of each Part
+//!   that has begun and not ended.
+//! - Invariant: bytes grow only at births, which are more rows of an output that stays, or a write to a rolling
+//!   buffer in which nothing was wanted. So the most bytes are in use at a birth, and only births are counted.
+//! - Cost: one visit of each stripe in the order of demand, and one of each Part at a birth.
+//!
+//! Owns this count. What a program takes whose copies are issued early is `lifetimes` and the memory planner's to
+//! say.
 
 use smallvec::{smallvec, SmallVec};
 
@@ -12,7 +20,8 @@ use crate::model::ids::{PartId, TensorId};
 use crate::propagator::AxisMap;
 use crate::stripe::{Axis, Span};
 
-/// Stripes of a group's last output that are looked at to tell whether a Plan is worth walking.
+/// Before all stripes are walked, about so many stripes of the last output are looked at: most Plans already take too
+/// much there.
 const SAMPLES: i64 = 8;
 
 /// One read, flattened: what it needs of its tensor along the rolling axis.
@@ -40,7 +49,8 @@ impl Link {
     }
 }
 
-/// A tensor that is whole in the arena. Its rows live and die one by one; where stripes are columns, all of it does at once.
+/// A tensor that has a whole buffer. Its rows live and die one by one; where stripes are columns, it does so as a
+/// whole.
 #[derive(Clone, Copy, Debug)]
 struct Whole {
     extent: i64,
@@ -128,17 +138,17 @@ impl LiveBytes {
         self.resident_bytes + touched.map(|whole| aligned(whole.size_bytes)).sum::<u64>()
     }
 
-    /// Most bytes in the arena at once while a Plan of one band runs; None once they are found to reach `limit_bytes`.
+    /// Most bytes in the arena at once while a Plan of one band runs; None if they reach `limit_bytes`.
     ///
-    /// `ends` are the spans wanted of each Part's output along the rolling axis, `shares` what the Plan adds for each Part.
-    /// Equals the live bytes of the program, with every buffer of a multiple of the arena's alignment, as long as each read
-    /// of a tensor takes in its last row; rows that are skipped at the end are counted as long as others of their tensor
-    /// may be wanted, so otherwise it is an upper bound.
+    /// `ends` are the spans wanted of each Part's output along the rolling axis, `shares` what the Plan adds for each
+    /// Part. Equals the live bytes of the program, with every buffer of a multiple of the arena's alignment, as long
+    /// as each read of a tensor takes in its last row; rows that are skipped at the end are counted as long as others
+    /// of their tensor may be wanted, so otherwise it is an upper bound.
     pub fn peak_bytes(&self, stripes: &[i64], ends: &[Span], shares: &[Share], limit_bytes: u64) -> Option<u64> {
         let last = stripes.len() - 1;
         let mut run = GroupRun::new(self, stripes, ends, shares);
         run.limit_bytes = limit_bytes;
-        // The last moment first, as more often than not it tells that a Plan is of no use.
+        // From the last moment back: it often has the most bytes, and then the count is over.
         let count = (ends[last].len() + stripes[last] - 1) / stripes[last];
         let step = (count / SAMPLES).max(1);
         for index in (1..=count).rev().step_by(step as usize) {
@@ -162,11 +172,11 @@ impl LiveBytes {
     }
 }
 
-/// What a group's own buffers take over time, as far as a longer group can tell: moments are told apart by the progress of
-/// the Parts that buffers still to come depend on.
+/// Bytes of a group's own buffers over time. Time is counted in stripes of the Parts on which buffers still to come
+/// depend, because a longer group sees no other clock.
 ///
-/// Of two groups alike in the stripes of these Parts, one whose profile is nowhere above the other's takes no more in any
-/// extension.
+/// If two groups have the same stripes of these Parts and one profile is nowhere above the other, then the first
+/// group takes no more bytes in any extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// Which of these Parts made a stripe; 0 before the first.
@@ -206,7 +216,7 @@ impl<'a> GroupRun<'a> {
         GroupRun { occupancy, stripes, ends, shares, made, wanted, peak: 0, limit_bytes: u64::MAX, profile: None }
     }
 
-    /// Go to where nothing is made.
+    /// Go back to the beginning, where nothing is made.
     fn restart(&mut self) {
         self.unmake();
         self.ask();
@@ -216,22 +226,22 @@ impl<'a> GroupRun<'a> {
         self.made.iter_mut().zip(self.ends).for_each(|(made, wanted)| *made = wanted.start);
     }
 
-    /// Find out what is still wanted of each Part's output.
+    /// Set `wanted` for what is made now.
     fn ask(&mut self) {
         for part in 0..self.made.len() {
             self.wanted[part] = self.first_wanted(part);
         }
     }
 
-    /// Make all that the group makes from where it is.
+    /// Make everything that is not made yet.
     fn finish(&mut self) {
         for part in (0..self.stripes.len()).rev().filter(|&part| self.occupancy.kept[part].is_some()) {
             self.make(part, self.ends[part].end);
         }
     }
 
-    /// Make Part `part`'s output up to `until`, and before each stripe what it reads, as `StripeOrder` does; nothing more
-    /// once the limit is reached.
+    /// Make Part `part`'s output up to `until`, and before each stripe what it reads, as `StripeOrder` does; nothing
+    /// more once the limit is reached.
     fn make(&mut self, part: usize, until: i64) {
         let (occupancy, wanted) = (self.occupancy, self.ends[part]);
         while self.made[part] < until.min(wanted.end) && self.peak < self.limit_bytes {
@@ -240,7 +250,7 @@ impl<'a> GroupRun<'a> {
             for &(producer, link) in &occupancy.inside[part] {
                 self.make(producer, link.needed(span).end);
             }
-            // A buffer with nothing in it that is still to be read comes to life again.
+            // A birth: more rows of a tensor that stays, or a buffer in which nothing was wanted.
             let is_born = occupancy.kept[part].is_some() || self.wanted[part] >= start;
             self.made[part] = span.end;
             if is_born {
@@ -285,7 +295,7 @@ impl<'a> GroupRun<'a> {
                 self.made[producer] = self.made[producer].max((wanted.start + whole).min(wanted.end));
             }
         }
-        // The last Part still reads what its stripe is made of.
+        // While the last Part's stripe runs, the rows that it reads are still wanted.
         let made = std::mem::replace(&mut self.made[last], start);
         self.ask();
         self.made[last] = made;

@@ -28,7 +28,7 @@ use grower::Grower;
 use table::Node;
 use ways::{Way, Ways};
 
-/// Enumerate Plans for all groups under one view of copies; `limit_bytes` is a memory beyond which a cascade is of no use.
+/// Enumerate Plans for all groups under one view of copies. Cascades of more than `limit_bytes` bytes are of no use.
 pub fn enumerate(
     graph: &CascaderGraph,
     options: &Options,
@@ -84,15 +84,16 @@ fn alone(graph: &CascaderGraph, part: PartId, ways: &mut Ways, table: &mut PlanT
     found
 }
 
-/// First Parts of the groups that end with Part `last`, its own first: no others where an operator runs elsewhere.
+/// First Parts of the groups that end with Part `last`, the nearest first. An operator on the CPU is a group of its
+/// own.
 fn firsts(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<PartId> {
     let npu = |part| graph.kernel(part).is_some();
     let firsts = PartId(0).through(last).rev().take(options.max_group.max(1));
     firsts.take_while(|&first| first == last || npu(first) && npu(last)).collect()
 }
 
-/// Ways to cut the output of Part `last`, none where an operator runs elsewhere: bands only where each has at least two
-/// rows or columns.
+/// Tilings to try for the output of Part `last`; none for an operator on the CPU. A band has at least two rows or
+/// columns.
 fn tilings(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<Tiling> {
     if graph.kernel(last).is_none() {
         return Vec::new();
@@ -100,7 +101,7 @@ fn tilings(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<Tiling
     let plane = graph.tensors[graph.output(last)].plane;
     let mut found = Vec::new();
     for roll in [Axis::Height, Axis::Width] {
-        // Rolling along the shorter axis keeps longer lines; it only pays for planes wider than high.
+        // A buffer holds whole lines across the rolling axis: columns only pay where they are shorter than rows.
         if roll == Axis::Width && plane[1] <= plane[0] {
             continue;
         }
@@ -113,8 +114,8 @@ fn tilings(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<Tiling
     found
 }
 
-/// First Part at or after the last reader of Part `first`'s output in a group that ends with `last` such that nothing made
-/// in between is read after it; `first` where the output is not the group's alone.
+/// The Part at which all that Part `first` feeds has come together, in a group that ends with `last`: no Part behind
+/// it reads what was made from `first` up to it. `first` itself where its output is wanted outside the group.
 fn sink(graph: &CascaderGraph, first: PartId, last: PartId) -> PartId {
     let readers_end = |part: PartId| {
         let readers = &graph.consumers[graph.output(part)];

@@ -12,22 +12,23 @@ pub struct Options {
     pub divisions: Vec<i64>,
     /// Band counts tried.
     pub tiles: Vec<u32>,
-    /// A point of a front is left out where a leaner one is at most one part in this slower; the ends always stay. 0 leaves
-    /// out nothing and tells open groups apart by their profiles, which is exact but takes far longer.
+    /// A point of a front is left out where a leaner one that stays is slower by at most one part in so many; the
+    /// leanest and the fastest always stay. 0 leaves out nothing and compares open groups by their profiles: exact,
+    /// and far slower.
     pub resolution: u64,
-    /// Open groups kept per group and stripe extent of its first Part; where there are more, the resolution is halved
-    /// until there are not, and the search says so.
+    /// Open groups kept for each stripe extent of a group's first Part. Where there are more, the resolution is halved
+    /// until no more are left, and the search says so.
     pub max_points: usize,
-    /// Parts under an open fork up to which `max_points` groups are kept; where there are more, fewer in proportion.
+    /// If the stripes of more Parts than this tell open groups apart, fewer than `max_points` are kept, in proportion.
     pub max_fork: usize,
     /// Steps of programs that are placed, at most, all together; the search says so where there were more.
     pub max_steps: usize,
-    /// The same of programs whose copies are issued into holes, once for each room that is tried.
+    /// The same bound for programs whose copies are issued into holes; a program counts once for each arena size tried.
     pub max_fills: usize,
     /// What copies of constants are taken to cost; Plans are enumerated under each of these views.
     pub copies: Vec<Copies>,
-    /// SRAM that there is. Where it is told, copies are issued into holes only for what is fastest within it; what is leanest is
-    /// the same.
+    /// The budget, if there is one. Copies are then issued into holes of this arena size alone; the floor stays the
+    /// same.
     pub budget_bytes: Option<u64>,
     /// A search that looked at no more open and closed Plans than this is followed by one that is `REFINEMENT` times as
     /// fine.
@@ -46,7 +47,7 @@ impl Options {
         })
     }
 
-    /// Open groups that a resolution deserves: a finer one more, but never so many that work knows no bound.
+    /// Open groups to keep at a resolution: the finer the more, up to a bound.
     pub fn points_for(resolution: u64) -> usize {
         let finer = if resolution == 0 { u64::MAX } else { resolution } / RESOLUTION;
         (finer.saturating_mul(POINTS as u64)).clamp(POINTS as u64, MOST_POINTS as u64) as usize
@@ -81,19 +82,20 @@ impl Default for Options {
     }
 }
 
-/// How long a copy of constants counts, while Plans are enumerated, before there are kernels to issue it ahead of.
+/// What a copy of constants is taken to cost while Plans are enumerated, when nobody knows yet what runs before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copies {
-    /// It starts with the group that uses it and hides behind nothing but kernels on earlier slices, as where SRAM is
+    /// It starts with the group that uses it and runs beside nothing but kernels on earlier slices: as where SRAM is
     /// short.
     Exposed,
-    /// It hides behind whatever runs before, as where there is SRAM to hold it.
+    /// It runs beside whatever comes before and costs nothing: as where there is SRAM to hold it early.
     Hidden,
 }
 
 impl Copies {
-    /// Cycles of kernels that read their constants in place, which keeps the constants' memory busy for `constants` of
-    /// them, while one copy would have taken `once`: where copies hide, others wait for the rest.
+    /// Cycles of `kernels` that read their constants in place. They keep the memory of constants busy for `constants`
+    /// cycles; one copy would have taken `once`. Where copies are hidden, the difference is time that copies of
+    /// others lose.
     pub fn in_place(self, kernels: u64, constants: u64, once: u64) -> u64 {
         match self {
             Copies::Exposed => kernels,

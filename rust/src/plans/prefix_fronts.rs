@@ -1,8 +1,15 @@
-//! Fronts of partial Proposals: the first k Parts of a network, for every k, and what a further Plan is worth beside them.
+//! Fronts of partial Proposals: the first k Parts of a network, for every k, and what a further Plan is worth beside
+//! them.
 //!
-//! The front of the first k Parts is made of fronts of fewer Parts and one more Plan. It is known while Plans that end
-//! with Part k are still enumerated, so that one which it beats, whatever runs before, is dropped before its bytes are
-//! counted in full.
+//! - State: `front(k)`, the best (bytes, cycles) of the first `k` Parts; `front(0)` is the point (0, 0).
+//! - Step: `front(k)` is the front of `(max(b, B), c + C)` over points `(b, c)` of `front(f)` and Plans `(B, C)` of
+//!   the Parts `f..k`, for all `f < k`. A Plan's bytes contain what the rest of the network holds meanwhile.
+//! - Invariant: later Parts see a partial Proposal through its point alone, so a dominated one is never needed.
+//! - Cost: `join` takes one pass over a front and a group's Plans, both ascending in bytes.
+//!
+//! `front(k)` is known in part while Plans that end with Part `k - 1` are still enumerated. Its thresholds tell how
+//! few bytes a Plan of given cycles must take to improve it, so that all others are dropped before their bytes are
+//! counted.
 //! Owns this combination. Does not enumerate Plans and does not know what they decide.
 
 use crate::model::ids::{Id, IdVec, PartId};
@@ -92,7 +99,7 @@ pub fn join<T, P: Point>(
     while let (Some(partial), Some(plan)) = (before.get(rank), group.get(index)) {
         let (bytes, cycles) = (point(plan).memory_bytes(), point(plan).cycles());
         found(partial.memory_bytes().max(bytes), partial.cycles() + cycles, rank as u32, plan);
-        // Only the side that sets the bytes can be exchanged for a faster one at the next number of bytes.
+        // Whichever side has the next point at fewer bytes becomes faster there.
         let next = |bytes: Option<u64>| bytes.unwrap_or(u64::MAX);
         let partial = next(before.get(rank + 1).map(Point::memory_bytes));
         if partial <= next(group.get(index + 1).map(|plan| point(plan).memory_bytes())) {
@@ -116,10 +123,10 @@ impl Known {
         keep_front(&mut self.front);
     }
 
-    /// What is asked of Plans that run after those of `before`, for their cycles; descending in bytes.
+    /// How few bytes a Plan that runs after those of `before` must take, by its cycles; descending in bytes.
     ///
-    /// A Plan improves the front somewhere between two of its points if, after the fastest of `before` that fits below the
-    /// upper one, it is faster than the lower one.
+    /// Let `c` be the cycles of the fastest point of `before` with fewer bytes than point `i + 1` of the front. A
+    /// Plan `(B, C)` improves the front between points `i` and `i + 1` if `B < bytes(i + 1)` and `c + C < cycles(i)`.
     pub fn thresholds(&self, before: &[Partial]) -> Vec<Threshold> {
         let mut rank = before.len();
         let mut found = Vec::new();

@@ -1,7 +1,16 @@
-//! How many rows a rolling buffer must hold, found by walking the Parts that it depends on; remembered.
+//! How many rows a rolling buffer must hold, by the stripes of its producer and of the Parts behind it.
 //!
-//! Owns this question of the search, which it asks of every pair of stripes: hence a loop of its own over flattened reads. What a
-//! whole program's buffers hold is `interleave`'s to say, by `stripe_order`, which finds the same.
+//! - State: demands `(until_i, oldest_i)` on the producer's output, in order: all rows before `until_i` are asked for
+//!   while `oldest_i` is the first row that is still to be read.
+//! - Invariant: demands depend on the stripes of the Parts behind the producer alone. So one walk through these Parts
+//!   serves every stripe extent `h` of the producer.
+//! - Result, for rows wanted from `a` on: the last stripe for demand `i` begins at
+//!   `l_i = a + (ceil((until_i - a) / h) - 1) * h` and ends at `m_i`, `h` rows on or with the output. The buffer
+//!   holds the most of `m_i - min(oldest_i, l_i)`, in whole stripes.
+//! - Cost: one walk for each choice of stripes behind the producer; answers are remembered.
+//!
+//! Owns this question of the search, asked so often that it has a loop of its own. A program's buffers are sized by
+//! `interleave` along `stripe_order`; a test compares the two.
 
 use smallvec::SmallVec;
 
@@ -11,7 +20,7 @@ use crate::plans::live_bytes::Link;
 use crate::stripe::{Axis, Span};
 use crate::util::hashing::Table;
 
-/// What tells walks apart besides stripes: producer, rolling axis, Parts that it passes, and what is wanted of the last.
+/// What a walk depends on besides stripes: producer, rolling axis, number of Parts walked, rows wanted of the last one.
 type RowCacheKey = (PartId, Axis, usize, Span);
 
 /// Rows alive of tensors, by their producers' and readers' stripes.
@@ -21,8 +30,8 @@ pub struct RowTable {
 }
 
 impl RowTable {
-    /// What is known where Parts `first..` run along `roll`, and `wanted` along that axis is wanted of each; to be given
-    /// back by `keep`. Stripes of the first one have one of these `extents`.
+    /// Take out what is known of Parts `first..` that run along `roll` where `wanted` is wanted of each along that
+    /// axis, for these stripe `extents` of the first one. Give it back by `keep`.
     pub fn row_cache(
         &mut self,
         graph: &CascaderGraph,
@@ -42,7 +51,7 @@ impl RowTable {
     }
 }
 
-/// Rows alive of one tensor, where the same is wanted of its readers.
+/// Rows alive of one tensor, for one choice of what is wanted of the Parts behind it.
 #[derive(Debug)]
 pub struct RowCache {
     key: RowCacheKey,
@@ -94,13 +103,14 @@ impl RowCache {
         }
     }
 
-    /// Rows that a rolling buffer of the first Part's output needs, by the extents of that Part's stripes, when those behind
-    /// it run in stripes of one of `next`, which may go on beyond the last that matters; for each of these.
+    /// For each item of `next`, the stripe extents of the Parts behind the first one, call `found` with the rows that
+    /// a buffer of the first Part's output needs, one number for each of `extents`. Items may be longer than what
+    /// matters.
     pub fn alive<'a>(&mut self, next: impl Iterator<Item = &'a [i64]>, mut found: impl FnMut(&[i64])) {
         let mut answers = std::mem::take(&mut self.known);
         let mut place = 0;
         for next in next.map(|next| &next[..self.wanted.len() - 1]) {
-            // They mostly come in order, each some times.
+            // Items mostly come in ascending order, several times each.
             place += usize::from(answers.get(place).is_some_and(|answer| answer.next[..] < *next));
             if answers.get(place).is_none_or(|answer| answer.next[..] != *next) {
                 place = answers.binary_search_by(|answer| answer.next[..].cmp(next)).unwrap_or_else(|place| {
@@ -114,7 +124,7 @@ impl RowCache {
         self.known = answers;
     }
 
-    /// What the Parts behind ask of the first one does not depend on that one's stripes: one walk tells all extents.
+    /// Walk once, and work out the rows for every stripe extent of the first Part.
     fn rows(&self, next: &[i64]) -> SmallVec<[i64; 12]> {
         let made = self.wanted.iter().map(|wanted| wanted.start).collect();
         let mut walk = RowWalk { row_cache: self, next, made, demands: Vec::new() };
@@ -138,13 +148,12 @@ struct Demand {
     oldest: i64,
 }
 
-/// Most rows alive at once of an output that is made in stripes of `extent` as it is asked for. It is less by part of a
-/// stripe at most where no stripe reaches back to what is still to be read.
+/// Most rows alive at once of an output that is made in stripes of `extent`, only as far as it is asked for.
 fn most_alive(demands: &[Demand], wanted: Span, extent: i64) -> i64 {
     let (mut made, mut alive) = (wanted.start, 0);
     for &Demand { until, oldest } in demands.iter() {
         if until > made {
-            // Of the stripes that are made for it, the last one is when most rows are alive.
+            // Several stripes may be made for one demand; most rows are alive when the last of them is made.
             let stripes = (until - wanted.start + extent - 1) / extent;
             let last = wanted.start + (stripes - 1) * extent;
             made = (last + extent).min(wanted.end);

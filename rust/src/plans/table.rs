@@ -1,7 +1,7 @@
 //! All Plans worth keeping: what each costs, and the decisions behind it.
 //!
-//! Groups grow backwards, so that a Plan is the decisions for its first Part and the shorter Plan behind: a chain of nodes
-//! that many share. Owns this store, and the fronts of the first Parts that its Plans make. Finds no Plans.
+//! Groups grow backwards, so that a Plan is the decisions for its first Part and the shorter Plan behind: a chain of
+//! nodes that many share. Owns this store, and the fronts of the first Parts that its Plans make. Finds no Plans.
 
 use super::ways::Cycles;
 use crate::model::graph::CascaderGraph;
@@ -40,12 +40,12 @@ pub struct PlanTable {
     pub by_last: IdVec<PartId, Vec<Vec<Candidate>>>,
     /// Open groups looked at.
     pub considered: u64,
-    /// The coarsest thinning by which `Options::max_points` cost open groups; None if it did not.
+    /// The coarsest thinning that `Options::max_points` made necessary; None if there was none.
     pub crowded: Option<Epsilon>,
-    /// What they make together.
+    /// Fronts of the first Parts, of all Plans.
     pub growing: PrefixFronts,
-    /// The same without Plans that stripe a Part on its own to let its output grow into its input: rows of such outputs
-    /// drift through the arena, which takes the fewest live bytes but is hard to place.
+    /// The same without Plans that cut a single Part so that its output grows into its input. A chain of such outputs
+    /// has the fewest live bytes, but each lies a little beside the one before, which is hard to place.
     pub steady: PrefixFronts,
     nodes: Vec<Node>,
 }

@@ -10,7 +10,7 @@ use crate::model::plan::Staging;
 use crate::plans::options::Copies;
 use crate::stripe::{Axis, Span};
 
-/// Cycles of kernels, and those of them that keep the memory of constants busy.
+/// Cycles of kernels, and how many of these keep the memory of constants busy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cycles {
     /// All.
@@ -42,7 +42,7 @@ pub struct Way {
     pub kernels: Cycles,
 }
 
-/// Extents of bands in pixels, along and across the rolling axis, and how many bands in a row have them.
+/// The extents of a band in pixels, along and across the rolling axis, and how many neighbouring bands have the same.
 pub struct Shape {
     along: i64,
     across: i64,
@@ -95,7 +95,7 @@ impl<'a> Ways<'a> {
         if constant_bytes > 0 {
             if let Some(cycles) = self.cycles(part, roll, stripe, Source::Staged, shapes) {
                 let (kernels, cycles) = (cycles, self.copies.cycles(cycles.all, copy, 0));
-                // More bytes for nothing are of no use.
+                // A copy takes bytes, so it must be faster than reading in place.
                 if found.iter().all(|way| cycles < way.cycles) {
                     found.push(Way { staging: Staging::Whole, staged_bytes: aligned(constant_bytes), cycles, kernels });
                 }

@@ -1,8 +1,18 @@
-//! Faster Proposals from the room that placements leave: their copies are issued anew, into holes of the arena.
+//! Faster Proposals in the same arena: the copies of a placed program are issued anew, into holes that its placement
+//! left.
 //!
-//! While Proposals are placed, copies are issued early as far as a limit on the bytes in use allows. What such a program takes
-//! beyond that limit are holes that fit no buffer. Here nothing but constants moves, and a copy is issued as soon as some
-//! hole is large enough for as long as it lasts, so the arena is known beforehand and only the cycles are not.
+//! When Proposals are placed, copies are issued early as far as a limit on live bytes allows; their arenas are larger
+//! than that limit, because some holes fit no buffer. Here the size of the arena, the room, is fixed, only constants
+//! move, and a copy is issued as soon as some hole is large enough until its last use. So the bytes are known
+//! beforehand, and the cycles are found.
+//!
+//! - State: the front of (bytes, cycles) known so far, and sketches: a placed Proposal, a room, and expected cycles.
+//! - Step: the front of the sketches is played by the timing model, and what is faster than the known front within
+//!   its bytes is added to it.
+//! - Invariant: no point of the front is ever lost, as points are only added.
+//! - Cost: one sketch for each Proposal and room that may be of use, bounded by `Options::max_fills` steps of
+//!   programs.
+//!
 //! Owns the choice of Proposals and of rooms. Which holes there are is for `prefetch` to say.
 
 use std::sync::Arc;
@@ -17,7 +27,7 @@ use crate::schedule::prefetch::Filling;
 use crate::util::interrupt;
 use crate::util::pareto::{keep_front, pareto_front, thin, Point};
 
-/// Rounds of playing what is expected to be on the front.
+/// How often the front of the sketches is played.
 const ROUNDS: u32 = 3;
 
 /// A Proposal and the program that keeps its promise.
@@ -38,15 +48,15 @@ impl Point for Found {
     }
 }
 
-/// A Proposal in its place, and what the quick clock said of it.
+/// A placed Proposal and its estimated cycles.
 pub struct Placed {
     /// What it promises.
     pub proposal: Proposal,
-    /// Cycles by the quick clock.
+    /// Estimated cycles.
     pub sketched: u64,
     /// Where its program's buffers lie.
     pub placement: Placement,
-    /// Its program, as long as nobody else is as lean and as fast: there are many of them, and they are large.
+    /// Its program, kept only while no other Proposal is as lean and as fast: programs are many and large.
     pub program: Option<Program>,
 }
 
@@ -61,7 +71,7 @@ impl Placed {
 pub struct AllPlaced(Vec<Placed>);
 
 impl AllPlaced {
-    /// Add one, and forget the programs that it makes useless, if only its own. Of equals the first stays.
+    /// Add a Proposal, and drop the programs of all that are now dominated, its own perhaps. Of equals the first stays.
     pub fn push(&mut self, mut placed: Placed) {
         if self.0.iter().any(|other| other.program.is_some() && other.covers(&placed)) {
             placed.program = None;
@@ -94,7 +104,7 @@ pub struct Effort {
     most_placed: usize,
     filled: usize,
     most_filled: usize,
-    /// Whether there was more to do.
+    /// Whether something was left out because the work was spent.
     pub is_spent: bool,
 }
 
@@ -105,7 +115,8 @@ impl Effort {
         Effort { placed: 0, most_placed: max_steps, filled: 0, most_filled: max_fills, is_spent: false }
     }
 
-    /// Whether a program may be placed as long as one part in `share` of all is not spent, which counts.
+    /// Whether a program may be placed, which counts its steps: as long as one part in `share` of the work is not
+    /// spent.
     pub fn places(&mut self, program: &Program, share: usize) -> bool {
         let may = self.placed < self.most_placed / share;
         self.placed += if may { program.steps.len() } else { 0 };
@@ -121,7 +132,7 @@ impl Effort {
     }
 }
 
-/// What is known of bytes and cycles so far.
+/// The points known so far.
 struct Front(Vec<(u64, u64)>);
 
 impl Front {
@@ -137,14 +148,14 @@ impl Front {
     }
 }
 
-/// A room into which the copies of a placed Proposal may be issued.
+/// What is expected of a placed Proposal if its copies are issued into an arena of `room_bytes`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FillSketch {
     /// Index of the placed Proposal.
     ground: usize,
     room_bytes: u64,
     bytes: u64,
-    /// What is expected of the timing model.
+    /// Cycles expected of the timing model.
     cycles: u64,
 }
 
@@ -157,8 +168,8 @@ impl Point for FillSketch {
     }
 }
 
-/// The Pareto-efficient ones of those `found`, and of `grounds` with copies issued into what the room of others leaves: of any
-/// that is known, or of a budget.
+/// Issue the copies of placed `grounds` anew into arenas of the sizes of all points known, or of the budget. Returns
+/// the front of what comes of it and of what was `found` before.
 ///
 /// # Errors
 /// Those of interleaving the Plans.
@@ -172,7 +183,7 @@ pub fn filled(
 ) -> Result<Vec<Found>, PlanError> {
     let mut front = Front(found.iter().map(|of| (of.memory_bytes(), of.cycles())).collect());
     let rooms: Vec<u64> = match options.budget_bytes {
-        // No more than the fastest takes, and no less than the leanest.
+        // A budget beyond both ends of the front is of no use.
         Some(budget) => {
             front.0.first().zip(front.0.last()).map(|(least, most)| budget.clamp(least.0, most.0)).into_iter().collect()
         }
@@ -209,7 +220,8 @@ pub fn filled(
     Ok(pareto_front(found))
 }
 
-/// What is expected of a Proposal whose copies are issued into its own room, or into one of some larger `rooms`, ascending.
+/// Sketches of a placed Proposal whose copies are issued into its own arena, or into a larger one of `rooms`,
+/// ascending.
 fn sketched(
     graph: &CascaderGraph,
     (index, Placed { proposal, sketched, placement, .. }): (usize, &Placed),
@@ -222,7 +234,7 @@ fn sketched(
     let program = interleave(graph, &proposal.plans, costs)?;
     let mut found: Vec<FillSketch> = Vec::new();
     let Some(filling) = Filling::new(&program, placement.clone()) else { return Ok(found) };
-    // The quick clock is off by the same part before and after.
+    // The estimate is taken to be wrong by the same factor before and after.
     let (played, sketched) = (u128::from(proposal.cycles), u128::from(*sketched).max(1));
     let expected = |cycles: u64| (u128::from(cycles) * played / sketched) as u64;
     let larger = rooms.iter().copied().filter(|&room| room > own);

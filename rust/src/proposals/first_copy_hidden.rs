@@ -1,9 +1,19 @@
 //! Fronts of partial Proposals in which a group's first copy runs while the group before it does.
 //!
-//! Plans are enumerated with copies exposed or free. In between lies what little SRAM allows: the next group's first
-//! constants are fetched during one group, whose bytes they then are as well. So a partial Proposal is told by what of the
-//! next Part's constants it fetches, and whatever it does fetch costs the group that comes next only what was left of it.
-//! Owns this combination of Plans that others enumerated. What it costs to fetch earlier still is `prefetch`'s to say.
+//! Plans are enumerated with copies exposed or free. Little SRAM allows something in between: while a group runs, the
+//! first constants of the next group are fetched, and their bytes count as this group's.
+//!
+//! - State: `front(k, y)`, partial Proposals of the first `k` Parts, where `y` is what they fetch of Part `k`'s
+//!   constants: nothing, all, or the first slice.
+//! - Step: a Plan of `B` bytes whose kernels take `K` cycles, `M` of them with the memory of constants busy, whose
+//!   first copy takes `c1` and whose other copies take `c2`, after a partial Proposal that fetched `x`:
+//!   `B + bytes(y)` bytes and `max(K, M) + c2 + (c1 if x is nothing) + max(0, cycles(y) - (K - M))` cycles. Bytes
+//!   combine by max, cycles by sum.
+//! - Invariant: later groups see a partial Proposal through its point and `y` alone.
+//! - Cost: nine joins of fronts for each group; no Plan is enumerated anew.
+//!
+//! Owns this combination of Plans that others enumerated. What it costs to fetch earlier still is `prefetch`'s to
+//! say.
 
 use crate::cost::staging_cycles;
 use crate::model::graph::{aligned, CascaderGraph};
@@ -25,8 +35,8 @@ const SLICE: usize = 2;
 struct HiddenPartial {
     bytes: u64,
     cycles: u64,
-    /// First Part of its last Plan, what is fetched of its constants before, and the rank of what runs before that Part;
-    /// None where nothing does.
+    /// First Part of its last Plan, what is fetched of its constants before, and the rank of what runs before that
+    /// Part; None where nothing does.
     before: Option<(PartId, usize, u32)>,
     /// Its last Plan: table, Parts less one, index among the Plans of that group.
     plan: (usize, u32, u32),
@@ -46,7 +56,7 @@ impl Point for HiddenPartial {
 struct Extension {
     bytes: u64,
     cycles: u64,
-    /// Cycles in which its kernels leave the memory of constants alone.
+    /// Cycles in which its kernels do not use the memory of constants, so that a copy runs for free.
     spare: u64,
     plan: (usize, u32, u32),
 }
@@ -150,7 +160,7 @@ impl<'a> FirstCopyHidden<'a> {
         (bytes > 0).then(|| (aligned(bytes), staging_cycles(&self.graph.device, bytes)))
     }
 
-    /// Plans of the group of `size` + 1 Parts that ends with Part `last`, by what was fetched for them before.
+    /// Plans of the group of `size` + 1 Parts that ends with Part `last`, by what the group before must have fetched.
     fn extensions(&self, last: PartId, size: u32) -> [Vec<Extension>; FETCHES] {
         let mut found: [Vec<Extension>; FETCHES] = Default::default();
         for (number, table) in self.tables.iter().enumerate() {
@@ -170,7 +180,7 @@ impl<'a> FirstCopyHidden<'a> {
         found
     }
 
-    /// Cycles of the copy that a Plan for Parts `first..` begins with, and of all the rest of it.
+    /// Cycles of a Plan for Parts `first..` in two parts: the copy that it begins with, and everything else.
     fn cycles(&self, table: &PlanTable, first: PartId, candidate: &Candidate) -> (u64, u64) {
         let Cycles { all, constants } = candidate.kernels;
         let device = &self.graph.device;
@@ -189,7 +199,7 @@ impl<'a> FirstCopyHidden<'a> {
 }
 
 impl Extension {
-    /// The Plan while a copy of so many bytes and cycles runs, as far as it leaves room for one.
+    /// The Plan with a copy of so many bytes and cycles beside it; cycles of the copy beyond the spare ones are added.
     fn beside(self, (bytes, cycles): (u64, u64)) -> Extension {
         Extension { bytes: self.bytes + bytes, cycles: self.cycles + cycles.saturating_sub(self.spare), ..self }
     }
@@ -207,7 +217,8 @@ mod tests {
     use crate::testing::networks::{Network, INPUT};
     use crate::util::pareto::pareto_front;
 
-    /// Plans for Parts up to the last one: the most bytes, the cycles but for the copy that they begin with, and that copy.
+    /// Plans for Parts up to the last one: the most bytes, the cycles but for the copy that they begin with, and that
+    /// copy.
     #[derive(Clone)]
     struct Tail {
         bytes: u64,
@@ -229,7 +240,8 @@ mod tests {
         plan.parts().zip(&plan.staging).map(copy).collect()
     }
 
-    /// Every way to run Parts `first..`, each first copy behind nothing and, where there is a kernel, behind the group before.
+    /// Every way to run Parts `first..`, each first copy behind nothing and, where there is a kernel, behind the
+    /// group before.
     fn tails(graph: &CascaderGraph, tables: &[PlanTable], first: PartId) -> Vec<Tail> {
         let Some(end) = graph.parts.ids().next_back().filter(|&end| first <= end) else {
             return vec![Tail { bytes: 0, cycles: 0, copy: (0, 0), plans: Vec::new() }];

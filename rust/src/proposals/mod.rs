@@ -1,9 +1,10 @@
 //! Proposals: Plans that together run the whole network, on the front of (SRAM bytes, cycles).
 //!
-//! `prefix_fronts` combines Plans; while a Plan runs, whatever the rest of the network still holds is counted, so a Proposal's
-//! estimate is the largest sum of bytes alive at once. The survivors are interleaved and placed for real: what a Proposal
-//! promises is the size of the arena that the memory planner found for exactly its buffers.
-//! Owns the search as a whole. What of its Proposals is placed is for `placing` to say.
+//! Plans are enumerated under each view of copies, and combined on the way: by `prefix_fronts`, and once more by
+//! `first_copy_hidden`. Each combination is interleaved into a program, its copies are issued early, and those that
+//! may be efficient are placed. What a Proposal promises is the size of the arena that the memory planner found for
+//! exactly its buffers, and the cycles that the predicted stream takes.
+//! Owns the search as a whole. Which Proposals are placed is for `placing` to say.
 
 pub mod arena;
 pub mod error;
@@ -56,7 +57,7 @@ pub struct Frontier {
     pub placements: u64,
     /// Why the search looked no further.
     pub stopped: Stop,
-    /// The coarsest that any front was thinned.
+    /// The coarsest thinning of any front.
     pub epsilon: Epsilon,
 }
 
@@ -65,9 +66,9 @@ pub struct Frontier {
 pub enum Stop {
     /// Every front was kept, as finely as `Options::resolution` asks.
     Complete,
-    /// Some fronts had more points than `Options::max_points` and `Options::max_fork` allow and were kept more coarsely.
+    /// Some fronts had more points than `Options::max_points` and `Options::max_fork` allow, and were thinned more.
     Width,
-    /// Programs of more steps were worth placing than `Options::max_steps` and `Options::max_fills` allow.
+    /// More programs were worth placing, or filling, than `Options::max_steps` and `Options::max_fills` allow.
     Work,
 }
 
@@ -114,7 +115,8 @@ pub fn search_placing(graph: &CascaderGraph, options: &Options, place: &mut Plac
     Ok(Frontier { proposals, arrangements, placements, ..frontier })
 }
 
-/// What one search finds beside `whole`, bytes and cycles of the Parts one by one; the frontier is without Proposals yet.
+/// One search with given options. `whole` are bytes and cycles of running the Parts one by one. The frontier that is
+/// returned has no Proposals yet: these are the other result.
 fn search_once(
     graph: &CascaderGraph,
     options: &Options,

@@ -1,7 +1,12 @@
 //! Which Proposals are placed, in which order, and in which directions their Plans run.
 //!
-//! Owns the choice: what is worth an attempt by the bytes that it has in use and the quick clock, and what those that are
-//! placed make useless. Is told how to place by its caller and knows no placement algorithm.
+//! - State: Proposals that wait, by live bytes and estimated cycles, and Proposals that are placed.
+//! - Invariant: no placement takes fewer bytes than are live at once. So a waiting Proposal is dropped, and no point
+//!   lost, if a placed one takes no more bytes than its live bytes and no more cycles. One with early copies, which
+//!   is hard to place, is dropped also if the placed one takes up to 1/16 more bytes.
+//! - Cost: the steps of all programs that are placed together are bounded by `Options::max_steps`.
+//!
+//! Owns the choice. Is told how to place by its caller and knows no placement algorithm.
 
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
@@ -20,15 +25,15 @@ use crate::util::pareto::{pareto_front, thin, Point};
 
 /// Rounds of placing Proposals with early copies.
 const ROUNDS: u32 = 2;
-/// Proposals of a round closer in cycles than one part in this many times the options' resolution are merged.
+/// The fronts of a round are thinned with so many times the resolution of the options.
 const ROUND_RESOLUTION: u64 = 2;
 /// Resolution at which Proposals without early copies are placed first.
 const COARSE: u64 = 8;
-/// Bytes beyond those in use, as one part in this of them, that placing is expected to cost.
+/// A placement is expected to take more than the live bytes by one part in so many of them.
 const PLACING_MARGIN: u64 = 16;
-/// A Proposal is worth a placement to issue copies into where it promises to be faster by one part in this, in as much more room.
+/// A Proposal is placed for filling only if it promises to be faster by one part in so many, in so much more room.
 const GROUND_MARGIN: u64 = 64;
-/// A placement that takes one part in this more than the bytes in use is tried anew with outputs that grow both ways.
+/// If a placement takes more than the live bytes by one part in so many, it is tried again with alternating directions.
 const DRIFT: u64 = 64;
 
 impl Point for Proposal {
@@ -67,8 +72,8 @@ impl Point for Waiting {
 }
 
 impl Placed {
-    /// Whether it is as fast as another one by the same clock and takes no more than that one takes at best, or hardly
-    /// more.
+    /// Whether a waiting Proposal is of no use beside this one: it is not faster, and its live bytes are no fewer
+    /// than this arena, or hardly fewer where it has early copies.
     fn excludes(&self, other: &Waiting) -> bool {
         let Sketch { prefetch_bytes, peak_bytes, cycles } = other.sketch;
         let margin = if prefetch_bytes == 0 { 0 } else { peak_bytes / PLACING_MARGIN };
@@ -92,10 +97,11 @@ fn sketched(
     Ok(found)
 }
 
-/// Place the Proposals that may be Pareto-efficient, the most promising first, and issue their copies into the room that this
-/// leaves; returns those that are, and whether the bounds of work left any out.
+/// Place the Proposals that may be Pareto-efficient, the most promising first, and issue their copies into the room
+/// that this leaves; returns those that are, and whether the bounds of work left any out.
 ///
-/// The fastest of all is tried with its constants read otherwise, too. `place` puts the buffers of a program into the arena.
+/// The fastest of all is tried with its constants read otherwise, too. `place` puts the buffers of a program into the
+/// arena.
 ///
 /// # Errors
 /// Those of interleaving the Plans and of placing programs.
@@ -150,9 +156,10 @@ pub fn arranged(
     }
 }
 
-/// Indices of Plans that, by those `waiting`, may be worth more than what is found so far, the fastest first.
+/// Indices of Plans that may beat what is found so far if their copies are issued into holes, the fastest first.
 ///
-/// What a placement has near by it excludes, as placing costs room. With copies issued into holes the room is known.
+/// `Placed::excludes` also dropped Proposals with hardly fewer bytes, because placing costs some. With filling the
+/// bytes are fixed, so these may be worth something after all.
 fn promising(mut waiting: Vec<Waiting>, found: &[Found], budget_bytes: Option<u64>) -> Vec<usize> {
     let mut indices: Vec<usize> = Vec::new();
     waiting.sort_by_key(|waiting| (waiting.sketch.cycles, waiting.sketch.peak_bytes));
@@ -168,7 +175,7 @@ fn promising(mut waiting: Vec<Waiting>, found: &[Found], budget_bytes: Option<u6
     indices
 }
 
-/// Some Plans placed without early copies, so that their copies can be issued into what that leaves.
+/// Place Plans without early copies, as grounds for filling.
 fn grounds(
     graph: &CascaderGraph,
     chosen: impl Iterator<Item = Vec<Plan>>,
@@ -193,9 +200,9 @@ fn grounds(
 
 /// Place those `waiting`.
 ///
-/// Placing is what takes time, and what a placement needs beyond the bytes in use is not known before. So fronts of the
-/// bytes in use are placed in rounds, each of what the rounds before leave room for; without early copies, which make
-/// room scarce and placing hard, every Proposal is.
+/// Placing takes most of the time, and how much more than the live bytes a placement takes is not known before. So
+/// fronts by live bytes are placed in rounds, and each round leaves out what the placed ones exclude. Of Proposals
+/// without early copies, which are easy to place and tell the floor, all that are not excluded are placed.
 fn in_rounds(
     graph: &CascaderGraph,
     chosen: &[Chosen],
@@ -206,15 +213,15 @@ fn in_rounds(
     place: &mut Placer,
 ) -> Result<AllPlaced, SearchError> {
     let mut known = AllPlaced::default();
-    // The leanest come first, whatever the work allows.
+    // The leanest come first: they must be placed even if the work is soon spent.
     waiting.sort_by_key(|waiting| waiting.sketch.peak_bytes);
     'rounds: for round in 0..=ROUNDS {
         waiting.retain(|proposal| !known.all().iter().any(|other| other.excludes(proposal)));
         let promising = match round {
             ROUNDS => {
                 waiting.retain(|proposal| proposal.sketch.prefetch_bytes == 0);
-                // The leanest tell what the least is. Then from coarse to fine, so that whatever the effort allows reaches
-                // from end to end.
+                // First the leanest, which tell the floor; then fronts from coarse to fine, so that what is placed
+                // before the work is spent covers the whole range.
                 let least = waiting.first().map_or(0, |leanest| leanest.sketch.peak_bytes);
                 let lean = waiting.partition_point(|of| of.sketch.peak_bytes <= least + least / PLACING_MARGIN);
                 let mut all: Vec<Waiting> = waiting.drain(..lean).collect();
@@ -244,7 +251,7 @@ fn in_rounds(
                 interrupt::ask();
                 let mut program = interleave(graph, &plans, costs)?;
                 prefetch(graph, &mut program, prefetch_bytes);
-                // The other half is for those without, the leanest first: they tell what the least is.
+                // Half of the work is kept for Proposals without early copies: they tell the floor.
                 if !effort.places(&program, if round < ROUNDS { 2 } else { 1 }) {
                     continue 'rounds;
                 }
@@ -261,24 +268,24 @@ fn in_rounds(
     Ok(known)
 }
 
-/// The Plans in the directions worth placing, until one of them takes hardly more than is in use.
+/// The directions in which Plans are placed, one after the other until an arena is hardly larger than the live bytes.
 fn orders(graph: &CascaderGraph, plans: &[Plan], prefetch_bytes: u64) -> Vec<Vec<Plan>> {
     let turning = alternating(graph, plans);
-    // Early copies want contiguous room, which a chain that drifts seldom leaves them.
+    // Early copies want large holes, which a chain of outputs that drifts through the arena seldom leaves.
     if prefetch_bytes > 0 || turning == plans {
         return vec![turning];
     }
     vec![plans.to_vec(), turning]
 }
 
-/// The Plans with every other one of those that make their output piece by piece doing so backwards.
+/// The Plans with alternating directions: every second Plan that makes its output in stripes begins at the far end.
 ///
 /// An output that grows into its dying input lies below it if it grows from its first row on, and above it if from its
 /// last: taking turns, a chain of them stays where it is.
 fn alternating(graph: &CascaderGraph, plans: &[Plan]) -> Vec<Plan> {
     let mut backwards = false;
     let turn = |plan: &Plan| {
-        // An operator elsewhere need not have an output of its own.
+        // An operator on the CPU need not have an output of its own.
         let extent = || graph.tensors[graph.output(plan.last)].plane[plan.tiling.roll as usize];
         let grows = graph.kernel(plan.last).is_some() && plan.stripes[plan.len() - 1] < extent();
         backwards ^= grows;
@@ -421,7 +428,8 @@ mod tests {
         };
         let chosen = [Chosen { plans, limits: Vec::new() }];
         let found = coarsely_placed(&graph, &chosen, &mut counting).expect("blocks fit");
-        // All are within a factor of two: a round places the ends of what is left, and the last one nothing with copies.
+        // All are within a factor of two: a round places the ends of what is left, and the last one nothing with
+        // copies.
         let front = pareto_front(sketches.into_iter().map(|sketch| Waiting { plans: 0, sketch }).collect());
         let limit = |index: usize| front[index].sketch.prefetch_bytes;
         let last = front.len() - 1;

@@ -1,8 +1,14 @@
-//! Proposals whose constants are read otherwise, where that is faster with all the SRAM that copies may want.
+//! A Proposal made faster by changing where single operators read their constants, if SRAM is no concern.
 //!
-//! Plans are enumerated with copies exposed or free. With room for early copies neither is true: what is copied takes its
-//! share of both memories from the kernels beside it, wherever it runs. So the operators that run alone are told anew, one
-//! after the other, how to read their constants, by the clock that sees copies and kernels side by side.
+//! Plans are enumerated with copies exposed or free. With room for early copies neither is true: a copy takes its
+//! share of both memories from the kernels beside it. Only an estimate of the whole program sees that.
+//!
+//! - State: one Proposal, and its estimated cycles with unlimited memory.
+//! - Step: for each operator that runs alone and uncut, from the last to the first, try each other place of its
+//!   constants.
+//! - Invariant: cycles never rise, as only what is faster is kept.
+//! - Cost: at most `PASSES` passes, and `MOST_STEPS` steps of programs.
+//!
 //! Owns these changes to one Proposal. Which Proposals deserve them is for `proposals` to say.
 
 use crate::cost::Costs;
@@ -12,13 +18,14 @@ use crate::schedule::interleave::{interleave, PlanError};
 use crate::schedule::prefetch::unlimited_cycles;
 use crate::util::interrupt;
 
-/// Times that all operators are looked at, at most.
+/// Passes over all operators, at most.
 const PASSES: u32 = 3;
-/// Steps of programs that are looked at, at most, so that long networks take no more time than others.
+/// Bound of the steps of all programs that are estimated, so that long networks take no longer than others.
 const MOST_STEPS: usize = 100_000;
 
-/// The Plans with the constants of operators that run alone read in the way that is fastest with unlimited SRAM, as far as
-/// the bound on work allows: one operator is changed at a time, the last one first.
+/// The Plans, where operators that run alone and uncut read their constants in the way that is estimated to be
+/// fastest with unlimited SRAM. One operator is changed at a time, the last one first, as far as the bound on work
+/// allows.
 ///
 /// # Errors
 /// Those of interleaving the Plans.
@@ -55,7 +62,7 @@ pub fn restaged(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Res
     Ok(best)
 }
 
-/// Other ways to read the constants of a Plan's only operator, if it has only one and runs it whole.
+/// Other places from which a Plan's operator can read its constants; none unless it is alone in the Plan and uncut.
 fn others(graph: &CascaderGraph, plan: &Plan) -> Vec<Staging> {
     let Some(kernel) = graph.kernel(plan.first).filter(|_| plan.len() == 1) else { return Vec::new() };
     let extent = graph.tensors[graph.output(plan.first)].plane[plan.tiling.roll as usize];
@@ -86,7 +93,8 @@ mod tests {
             let found = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
             let fewest = cycles(&graph, &found);
             assert!(fewest < cycles(&graph, &plans) * 9 / 10);
-            // Twice is enough: the first Plans may be better served otherwise once the last ones are.
+            // A second call may still find something: the last operators' changes affect what is best for the first
+            // ones.
             let again = restaged(&graph, &found, &mut Costs::default()).expect("blocks fit");
             for index in 0..again.len() {
                 for staging in others(&graph, &again[index]) {

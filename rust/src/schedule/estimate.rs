@@ -1,4 +1,11 @@
-//! A quick clock for programs that are not placed yet: kernels and copies side by side, in the order of issue.
+//! An estimate of a program's cycles before it is placed: kernels and copies side by side, in the order of issue.
+//!
+//! - State: when the front end is free, when the last copy ends, and the two kernels in flight.
+//! - Rules: the front end issues in order and waits for a free place among the kernels, for the copy that a kernel
+//!   uses, and for the copy before a copy. A kernel starts when the one before it ends. While a copy and a kernel run
+//!   together, each slows the other down as `Load` says.
+//! - Cost: constant for each step.
+//!
 //! Owns the estimate by which Proposals are compared before `cost::ethosu::stream` plays those that are placed.
 
 use crate::model::device::KERNELS_IN_FLIGHT;
@@ -6,7 +13,7 @@ use crate::model::ids::{BufferId, IdVec};
 use crate::model::operation::Cost;
 use crate::model::program::{Moved, Program, Step, Stripe};
 
-/// Parts of a kernel's cycles in which it is told what copies cost it.
+/// The unit of `Load::burden` is one part in so many of a kernel's cycles.
 const BURDENS: u64 = 32;
 
 /// A kernel, and how it and a copy slow each other down while both run.
@@ -38,25 +45,26 @@ impl Load {
         Load { cycles, constants, beside }
     }
 
-    /// Cycles of a copy that fit beside it: it gets what the kernel leaves, but no less than half.
+    /// Cycles of a copy that fit beside it: what the kernel leaves of the memory of constants, but at least half.
     pub fn room(&self) -> u64 {
         self.cycles - self.constants.min(self.cycles / 2)
     }
 
-    /// What a copy beside it costs it, in parts of its cycles; what is alike is so.
+    /// Slowdown by a copy that runs all the while, in 1/32 of the kernel's cycles: coarse, so that like kernels are
+    /// equal.
     pub fn burden(&self) -> u64 {
         portion(self.beside - self.cycles, BURDENS, self.cycles.max(1))
     }
 
-    /// How long the last `work` cycles of the kernel take beside a copy of `copy` cycles, and how long that copy takes if
-    /// nothing runs after the kernel.
+    /// How long the last `work` cycles of the kernel take beside a copy of `copy` cycles, and how long that copy
+    /// takes if nothing runs after the kernel.
     fn beside(&self, work: u64, copy: u64) -> (u64, u64) {
         let Load { cycles, constants, beside } = *self;
         if copy == 0 || work == 0 || (constants == 0 && beside == cycles) {
             return (work, copy);
         }
-        // Of `cycles` while both run, the copy gets so many and the kernel does its work in so many. Where both want more
-        // than half of the memory of constants, each gets half.
+        // While both run, a whole kernel takes `takes` cycles instead of `cycles`, and the copy advances by `gets`
+        // cycles for every `cycles`. Where both want more than half of the memory of constants, each gets half of it.
         let shares = 2 * constants > cycles;
         let (gets, takes) = if shares { (cycles / 2, 2 * constants) } else { (cycles - constants, beside) };
         let slowed = portion(work, takes, cycles);
@@ -79,9 +87,9 @@ fn portion(value: u64, times: u64, by: u64) -> u64 {
 pub struct Estimate {
     /// When the front end is free.
     front: u64,
-    /// When the last transfer is done, as far as kernels issued so far hold it up.
+    /// When the last copy ends, slowed down by the kernels issued so far.
     copied: u64,
-    /// When the transfers before it were done, the first one first.
+    /// When the copies before it ended, in order.
     done: Vec<u64>,
     /// The kernels in flight, the oldest first.
     kernels: [Running; KERNELS_IN_FLIGHT],
@@ -96,7 +104,7 @@ struct Running {
 }
 
 impl Estimate {
-    /// Whether a copy issued now would hold up the front end, because the one before still runs.
+    /// Whether a copy issued now would make the front end wait, because the copy before still runs.
     pub fn copies_late(&self) -> bool {
         self.copied > self.room()
     }
@@ -106,9 +114,10 @@ impl Estimate {
         self.front.max(self.kernels[0].end)
     }
 
-    /// Issue a copy whose bytes are its own since `kernels` kernels; returns its number.
+    /// Issue a copy. Its bytes have been reserved for it while the last `kernels` kernels were issued, so that it
+    /// waits only for kernels before these. Returns its number.
     pub fn copy(&mut self, cycles: u64, kernels: usize) -> usize {
-        // Kernels in flight from before that may still use these bytes.
+        // When the last kernel ends that was issued before the reservation and may still use these bytes.
         let users = self.kernels.iter().rev().nth(kernels).map_or(0, |kernel| kernel.end);
         self.front = self.front.max(self.copied).max(users);
         self.done.push(self.copied);

@@ -1,4 +1,4 @@
-//! From Plans to a program: the walk's stripes become steps over buffers.
+//! From Plans to a program: the stripes, in the order of demand, become steps over buffers.
 //!
 //! Owns the steps, the buffers' extents and what makes a set of Plans legal. Does not choose anything, does not place
 //! buffers, and leaves copies of constants right before their first use.
@@ -319,7 +319,7 @@ impl Builder<'_> {
         buffer.capacity[roll.other() as usize] = buffer.capacity[roll.other() as usize].max(wanted[1].len());
     }
 
-    /// Give the views of a finished group the capacities of their buffers.
+    /// When a group is finished and its buffers' sizes are known, set the capacities of the views into them.
     fn settle_capacities(&mut self, plan: &Plan, buffers: &[BufferId]) {
         let program = &mut self.program;
         for &buffer in buffers {

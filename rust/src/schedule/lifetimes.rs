@@ -1,9 +1,10 @@
-//! When the bytes of a program's buffers are in use: rows of a whole tensor appear as they are made and die when read last.
+//! When the bytes of a program's buffers are in use: rows of a whole tensor appear as they are made and die when read
+//! last.
 //!
-//! Owns buffers' lifetimes and the windows of live bytes within them. A row is live from the step that writes it first to
-//! the step that reads it last, both included, so two tensors may share bytes where the one's rows are dead before the
-//! other's are made. A rolling buffer is live as a whole while it holds a row that is still to be read. Staged constants and
-//! workspace are live from first to last use.
+//! Owns buffers' lifetimes and the windows of live bytes within them. A row is live from the step that writes it
+//! first to the step that reads it last, both included, so two tensors may share bytes where the one's rows are dead
+//! before the other's are made. A rolling buffer is live as a whole while it holds a row that is still to be read.
+//! Staged constants and workspace are live from first to last use.
 
 use smallvec::{smallvec, SmallVec};
 
@@ -123,16 +124,16 @@ fn whole_tensor(buffer: &Buffer) -> Option<TensorId> {
     }
 }
 
-/// What a rolling buffer holds that is still to be read, while its uses are followed backwards.
+/// Which rows of a rolling buffer are still to be read, while the program is followed from its end to its start.
 struct Wanted {
     capacity: [i64; 2],
     /// The axis along which it rolls.
     axis: usize,
     /// By rows, or columns, of the buffer.
     wanted: SmallVec<[bool; 16]>,
-    /// One past the last step of the use that goes on.
+    /// One past the last step of the live span that the walk is in; None while nothing in the buffer is wanted.
     end: Option<u32>,
-    /// Steps in which it is live, the last ones first.
+    /// Spans of steps in which it is live, the last one first.
     live: Vec<(u32, u32)>,
 }
 
@@ -145,11 +146,12 @@ impl Wanted {
         Some(Wanted { capacity, axis, wanted, end: None, live: Vec::new() })
     }
 
-    /// It is used at `step`, before those known; `is_held` tells whether it holds the box before that.
+    /// A use of the box at `step`, earlier than all known ones: a read wants the box before that step (`is_held`), a
+    /// write does not.
     fn touch(&mut self, view: &View, step: u32, is_held: bool) {
         let end = *self.end.get_or_insert(step + 1);
         let (capacity, origin) = (self.capacity[self.axis], view.origin[self.axis]);
-        // Who sees the buffer differently than it is laid out uses all of it.
+        // A view with another shape than the buffer's may touch all of it.
         let alike = view.capacity == self.capacity;
         let span = if alike { view.region.spans[self.axis] } else { Span::new(origin, origin + capacity) };
         for place in span.start..span.end {
@@ -162,7 +164,8 @@ impl Wanted {
     }
 }
 
-/// Set the windows of rolling buffers: nothing of one is live from the last read of all that it holds to the next write.
+/// Set the windows of rolling buffers: nothing of one is live from the last read of all that it holds to the next
+/// write.
 fn rest(program: &mut Program) {
     let mut known: IdVec<BufferId, Option<Wanted>> = program.buffers.iter().map(Wanted::of).collect();
     for (step, action) in program.steps.iter().enumerate().rev() {
@@ -287,7 +290,8 @@ mod tests {
             let out = net.window(mixed, OperationKind::Depthwise, 3, 1, 16);
             let graph = net.finish(out);
             let program = cascade(&graph, roll, tiles);
-            // A row that one kernel alone reads is wanted until then; of three, two are wanted for the next stripe as well.
+            // A row that one kernel alone reads is wanted until then; of three, two are wanted for the next stripe as
+            // well.
             assert_eq!(live(&program, spread), touched(&program, spread));
             assert!(live(&program, spread).len() < live(&program, mixed).len());
             let rests = touched(&program, mixed).iter().filter(|step| !live(&program, mixed).contains(step)).count();

@@ -1,8 +1,13 @@
-//! The demand-driven walk: which stripe of which Part of a group comes next.
+//! The order by demand: which stripe of which Part of a group comes next.
 //!
-//! To make the next stripe of a group's last Part, whatever rows that stripe reads are made first, each producer in
-//! stripes of its own height, and so on back to the group's inputs. A buffer between two Parts therefore holds exactly
-//! the rows between the oldest one still wanted and the newest one made.
+//! - State: `made(p)`, how far each Part's output is made.
+//! - Step: before a stripe of Part `p` runs, each producer makes its output, in stripes of its own height, as far as
+//!   the stripe reads it, and so on back to the group's inputs.
+//! - Invariant: when a stripe runs, all rows that it reads are made; nothing was made that nobody had asked for,
+//!   apart from the rest of a stripe. So a buffer between two Parts holds the rows from the oldest one still wanted
+//!   to the newest made.
+//! - Cost: one visit of each stripe and of each of its reads.
+//!
 //! Owns this order and what is wanted of each Part. Makes no steps and knows no cost.
 
 use crate::model::graph::CascaderGraph;
@@ -63,7 +68,7 @@ impl<'a> StripeOrder<'a> {
         }
     }
 
-    /// Next stripe of a Part; stripes are cut from the near end on, whichever is made first.
+    /// Next stripe of a Part. Stripes are cut from the near end on, also where the last one is made first.
     fn next(&self, offset: usize) -> Span {
         let (made, stripe, wanted) = (self.made[offset], self.plan.stripes[offset], self.wanted[offset]);
         if self.plan.backwards {
@@ -123,7 +128,8 @@ pub fn wanted(graph: &CascaderGraph, plan: &Plan, tile: u32) -> Vec<[Span; 2]> {
     found
 }
 
-/// The box wanted of Part `part`'s output in band `tile` of a group that ends with Part `last`, given those of later Parts.
+/// The box wanted of Part `part`'s output in band `tile` of a group that ends with Part `last`, given those of later
+/// Parts.
 pub fn wanted_of(
     graph: &CascaderGraph,
     tiling: Tiling,

@@ -94,8 +94,9 @@ impl Held {
         let places = (0..LookUpArea::SLOTS).step_by(size);
         let first = places.rev().max_by_key(soonest).unwrap_or(0);
         // A table that loses a part is lost.
-        for lost in self.slots[first..first + size].to_vec().into_iter().flatten() {
-            self.slots.iter_mut().filter(|slot| **slot == Some(lost)).for_each(|slot| *slot = None);
+        let held = self.slots;
+        for lost in held[first..first + size].iter().filter(|lost| lost.is_some()) {
+            self.slots.iter_mut().filter(|slot| *slot == lost).for_each(|slot| *slot = None);
         }
         self.slots[first..first + size].fill(Some(table.id));
         first as u32

@@ -15,9 +15,9 @@ use crate::npu::timing::Ticks;
 
 /// What an operation costs at least, however it is cut and wherever its constants are; cycles rounded down.
 ///
-/// The engines' parts hold for all pieces, blocks and weight orders together. `in_one_piece` is what no BLOCKDEP hides of
-/// the operation made by one kernel: the least over blocks, weight orders and both homes of its constants. None if no block
-/// fits SHRAM.
+/// The engines' cycles are bounds for every cutting, block and weight order. `in_one_piece` is for the operation as a
+/// single kernel: its cycles less what overlap (BLOCKDEP) may hide, the least over blocks, weight orders and both
+/// homes of its constants. None if no block fits SHRAM.
 pub fn floor(npu: &EthosU, op: &StripeOperation) -> Option<LowerBound> {
     let least = |order: WeightOrder, constants: Home| {
         let kernel = ordered(op.kernel, order);

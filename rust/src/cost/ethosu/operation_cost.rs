@@ -16,7 +16,8 @@ use crate::npu::timing::system::CONSTANTS_REGION;
 use crate::npu::timing::walk::{DmaCost, KernelShape};
 use crate::npu::timing::Ticks;
 
-/// Blocks within one part in this of the fastest are as good, as overlap hides that much of their filling and draining.
+/// Blocks slower than the fastest by at most one part in so many count as equally fast: overlap hides that much of
+/// filling and draining.
 const ALIKE: u64 = 512;
 /// Bytes by which the rates of memories are compared.
 const COPIED_BYTES: u128 = 1 << 16;
@@ -58,9 +59,9 @@ pub fn table_cost(npu: &EthosU, bytes: u64) -> DmaCost {
 
 /// The cheapest block of the kernel's own depth; None if no block fits SHRAM.
 ///
-/// Among blocks that take alone hardly longer than the fastest, that is the one which a copy running beside it slows down
-/// least; ties go to the faster, then the larger one. Blocks are tried in the order of what they cost at least, until that
-/// is more than is acceptable.
+/// Among blocks that count as equally fast, the one is best that a copy beside it slows down least; ties go to the
+/// faster, then to the larger one. Blocks are tried in ascending order of a lower bound, until the bound exceeds what
+/// counts as equally fast.
 pub fn best_block(npu: &EthosU, op: &StripeOperation) -> Option<Cost> {
     let mut kernel = described(op, [1, 1, op.kernel.block_depth]);
     let blocks = blocks(npu, op, &mut kernel);
@@ -92,7 +93,7 @@ pub fn best_block(npu: &EthosU, op: &StripeOperation) -> Option<Cost> {
     Some(Cost { cycles, constants, beside_copies, block: [block.height, block.width, block.depth].map(i64::from) })
 }
 
-/// Cycles alone that are as good as the fewest.
+/// The most cycles that count as equally fast as the fewest.
 pub(super) fn acceptable(fastest: u64) -> u64 {
     fastest.saturating_add(fastest / ALIKE)
 }

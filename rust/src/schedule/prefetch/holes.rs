@@ -1,7 +1,15 @@
-//! What a placement leaves free of the arena, which is the scarce pool, slot by slot, and where in it a copy of constants can begin earliest.
+//! Free bytes of a placed arena (the scarce pool) over time, and how early in them a copy of constants can begin.
 //!
-//! Owns the free bytes while copies are issued one after the other. Does not move anything that lies already: tensors,
-//! rolling buffers and workspace stay where they were placed, and only constants find new places.
+//! - State: `busy(t)`, the ranges of bytes that are taken at slot `t`: tensors, rolling buffers and workspace, which
+//!   stay where they were placed, and constants. Those of copies not issued yet lie where the placement put them,
+//!   from their use on.
+//! - Step: the ranges free for a copy of `b` bytes that is used in slots `u..=v` and begins at `s` are the arena
+//!   without `busy(t)` for `s <= t <= v`, those shorter than `b` left out. From `u` backwards, `busy(t)` is taken out
+//!   as long as some range is left: that finds the least `s`. Of the ranges left then, the shortest is taken.
+//! - Invariant: what fitted before fits again, as every copy can fall back on its old place.
+//! - Cost: for each copy its slots from `s` to `v`, times the ranges at each of them.
+//!
+//! Owns the free bytes while copies are issued one after the other.
 
 use smallvec::{smallvec, SmallVec};
 
@@ -119,7 +127,7 @@ impl Memory for Holes<'_> {
         let mut known = free.clone();
         while reserved > least && !free.is_empty() {
             let slot = reserved - 1;
-            // What keeps its place from one slot to the next is in the way of nothing new.
+            // Ranges that are busy at the next slot too have been taken out already.
             if self.arena.busy[slot] != self.arena.busy[reserved] {
                 self.arena.busy[slot].iter().for_each(|&range| subtract(&mut free, range, copy.bytes));
             }
@@ -131,7 +139,7 @@ impl Memory for Holes<'_> {
                 reserved = slot;
             }
         }
-        // The tightest hole leaves the others whole.
+        // The shortest range that fits keeps the longer ones for others.
         if let Some(&(_, high)) = known.iter().min_by_key(|(low, high)| (high - low, u64::MAX - high)) {
             self.taken[index] = Taken { reserved, last, range: (high - copy.bytes, high) };
         }
@@ -143,7 +151,7 @@ impl Memory for Holes<'_> {
     }
 }
 
-/// Sort ranges, and make one of those that meet.
+/// Sort ranges and join those that touch or overlap.
 fn merge(ranges: &mut Ranges) {
     ranges.sort_unstable();
     ranges.dedup_by(|next, range| {
@@ -155,7 +163,7 @@ fn merge(ranges: &mut Ranges) {
     });
 }
 
-/// Take `range` out of those that are `free`, ascending; what is left of any that is shorter than `least` goes.
+/// Take a range out of those that are `free`, which are ascending; remainders shorter than `least` are dropped.
 fn subtract(free: &mut Ranges, (low, high): ByteRange, least: u64) {
     debug_assert!(free.is_sorted_by(|a, b| a.1 <= b.0), "holes that overlap, or not in order");
     let mut index = 0;

@@ -1,9 +1,17 @@
-//! A program as its two engines see it: copies of constants in one lane, all else in the other, where a
-//! kernel takes the load of its table along.
+//! The slot at which each copy of constants is issued, for a limit of memory.
 //!
-//! Forwards, with the kernels' times, follows at which step each copy is issued: not before it is wanted, not before memory
-//! allows, and not so early that the front end would stand still waiting for the transfer before. Owns both queues. From
-//! when on a copy is wanted is for `latest_start` to say, how much memory there is for others.
+//! A program is two queues: the copies, and everything else ("kernels" here, calls of CPU operators among them). Slot
+//! `s` is the place right before kernel `s`. Copy `i` has `b_i` bytes and is used by kernel `u_i`.
+//!
+//! - State: the kernel that is next, the copy that is next, a clock, and the bytes in use at each kernel, `live_j`.
+//! - Step: `reserved_i` is the least `r` of `max(latest_i - 2, run_i)..=u_i` with `live_j + b_i <= limit` for all
+//!   `r <= j < u_i`. From then on the bytes are the copy's own, and two kernels later, when no kernel in flight can
+//!   still use them, the copy may be issued; it waits as long as the copy before it would hold up the front end, but
+//!   not beyond `u_i`.
+//! - Invariant: `live_j` never exceeds the limit, or what it was before copies were issued early.
+//! - Cost: one pass over the kernels, and for each copy one over the slots from `reserved_i` to `u_i`.
+//!
+//! A kernel takes the load of its table along. Owns both queues. The latest starts are `latest_start`'s; where there is room is told by a `Memory`.
 
 use crate::model::device::KERNELS_IN_FLIGHT;
 use crate::model::graph::aligned;
@@ -21,23 +29,22 @@ pub struct Copy {
     pub cycles: u64,
 }
 
-/// A program as its two engines see it: copies in order, and everything else in order. A slot is a place right before
-/// one of the others.
+/// A program as two queues: the copies in order, and all other steps in order.
 #[derive(Default)]
 pub struct Issuer {
     pub copies: Vec<Copy>,
     pub others: Vec<usize>,
-    /// What each of the others takes, None for what runs elsewhere.
+    /// What each of the others takes; None for operators on the CPU.
     pub loads: Vec<Option<Load>>,
     /// Cycles of the tables that are loaded right before each of the others; 0 for none.
     pub tables: Vec<u64>,
-    /// Bytes in use at each of the others, copies standing right before their first use.
+    /// Bytes in use at each of the others while every copy stands right before its first use.
     pub live: Vec<u64>,
     /// First slot of the NPU run that each of the others belongs to.
     pub run: Vec<usize>,
-    /// Slots before which no copy needs to be issued.
+    /// By copy: the latest slot at which it may be issued to be in time.
     pub latest_starts: Vec<usize>,
-    /// The same by other ideas of when a copy is best issued.
+    /// Latest starts by the ways to share out kernels that were slower with unlimited memory.
     pub other_starts: Vec<Vec<usize>>,
 }
 
@@ -90,19 +97,19 @@ impl Issuer {
         issuer
     }
 
-    /// Where copies are issued as their latest_starts and `limit_bytes` in use say.
+    /// Issue every copy at its latest start, or later where more than `limit_bytes` would be in use.
     pub fn issued(&self, limit_bytes: u64) -> Issue {
         self.issue(&self.latest_starts, limit_bytes)
     }
 
-    /// Issue every copy where it is wanted or, if memory or the transfer before do not allow that, as soon as they do.
+    /// Issue every copy at its slot of `wanted`, or as soon afterwards as memory and the transfer before it allow.
     pub fn issue(&self, wanted: &[usize], limit_bytes: u64) -> Issue {
         let mut live = Live { bytes: self.live.clone(), limit_bytes };
         let (places, cycles) = self.issue_into(wanted, &mut live);
         Issue { places, peak_bytes: live.bytes.into_iter().max().unwrap_or(0), cycles }
     }
 
-    /// The same with whatever tells from when on memory is free; the places and the cycles that it takes.
+    /// As `issue`, with another notion of memory. Returns the places of the copies and the cycles of the program.
     pub fn issue_into(&self, wanted: &[usize], memory: &mut impl Memory) -> (Vec<IssueSlot>, u64) {
         let mut places: Vec<IssueSlot> = Vec::with_capacity(self.copies.len());
         let mut ready = vec![None; self.others.len()];
@@ -145,15 +152,16 @@ impl Issuer {
 
 /// What tells from when on a copy's constants have room.
 pub trait Memory {
-    /// The first slot, none before `least`, from which on there is room for the constants of copy `index` until they are used.
+    /// The first slot from `least` on such that there is room for the constants of copy `index` from it until their
+    /// use.
     fn free_from(&mut self, index: usize, copy: &Copy, least: usize) -> usize;
-    /// They have it from slot `reserved` on.
+    /// Give the copy its room from slot `reserved` on.
     fn take(&mut self, index: usize, copy: &Copy, reserved: usize);
 }
 
-/// A limit on the bytes in use, wherever they lie.
+/// Memory as a limit on the sum of bytes in use, without addresses.
 struct Live {
-    /// In use at each of the others.
+    /// In use at each of the other steps.
     bytes: Vec<u64>,
     limit_bytes: u64,
 }

@@ -1,8 +1,18 @@
-//! From which step on each copy is wanted, if memory allows.
+//! The latest slot at which each copy may be issued so that it, and all copies behind it, are done in time.
 //!
-//! Transfers run one after the other in the order in which their constants are used, so backwards over them follows when
-//! each should begin for the whole backlog behind it to be in time. Owns this slot, and which kernels copies are shared
-//! out to. Knows nothing of memory.
+//! Slot `s` is the place right before kernel `s`. Copy `i` takes `t_i` cycles and is used by kernel `u_i` of an NPU
+//! run that begins at slot `run_i`. Copies run one after the other, in the order of their use.
+//!
+//! - State: `x_ij`, cycles of copy `i` that run beside kernel `j`.
+//! - Invariant: `sum_i x_ij <= room_j`, where `room_j` is what kernel `j` leaves to copies; `x_ij > 0` only for
+//!   `run_i <= j < u_i`; copy `i` is late if `g_i = sum_j x_ij < t_i`. No copy is late that another choice would have
+//!   in time.
+//! - Result: with `U(s) = sum_(j < s) sum_i x_ij`, copy `i` begins beside kernel `begin_i`, the least `s` with
+//!   `U(s + 1) > sum_(k < i) g_k`, and `latest_i = min(begin_i + 2 - spare, u_i)`; `run_i` if it or one behind it is
+//!   late.
+//! - Cost: each kernel enters and leaves a heap once, `(n + m) log n` for `n` kernels and `m` copies.
+//!
+//! Owns these slots and how kernels' time is shared out. Knows nothing of memory: `issue` waits for that.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,9 +22,9 @@ use crate::model::device::KERNELS_IN_FLIGHT;
 use crate::schedule::estimate::Load;
 
 impl Issuer {
-    /// Decide from which slot on each copy is wanted, by what is fastest with unlimited memory: all as late as that goes, or
-    /// the backlog beside those kernels that it slows down least, which is earlier; the latter also with a slot to spare, as
-    /// kernels that are slowed down come late.
+    /// Decide the latest start of each copy. Three ways are compared by the cycles that they take with unlimited
+    /// memory: all copies as late as possible; beside the kernels that they slow down least, which is earlier; and
+    /// these one slot earlier still, because kernels that are slowed down end late.
     pub fn find_latest_starts(&mut self) {
         let mut ways = vec![self.wanted(|_| 0, 0)];
         for spare in [0, 1] {
@@ -32,8 +42,8 @@ impl Issuer {
         self.other_starts = ways;
     }
 
-    /// Slots before which no copy needs to be issued, `spare` slots earlier than it has to be to end when its user, and the
-    /// copy behind it, can start; at once where one behind it is late anyway.
+    /// Latest start of each copy, `spare` slots earlier than needed, where copies prefer kernels of the least `burden`.
+    /// Where a copy is late whatever happens, it and those before it start with their NPU run.
     fn wanted(&self, burden: impl Fn(&Load) -> u64, spare: usize) -> Vec<usize> {
         let (used, granted) = self.shared_out(burden);
         let (mut slot, mut before, mut done) = (0, 0, 0);
@@ -44,7 +54,7 @@ impl Issuer {
                 slot += 1;
             }
             done += granted;
-            // The front end comes to a slot when it has issued the kernel before, the second one in flight.
+            // Two kernels are in flight: the front end comes to slot + 2 when the kernel at slot starts.
             wanted.push((slot + KERNELS_IN_FLIGHT - spare).min(copy.user));
         }
         let mut late = None;
@@ -60,8 +70,9 @@ impl Issuer {
         wanted
     }
 
-    /// Cycles of copies beside each of the others, and of each copy, where none may come too late for its user. As every
-    /// copy may only use what lies before, those that come first choose first.
+    /// Shares out the time of kernels to copies. Returns the cycles of copies beside each kernel (`sum_i x_ij`) and the
+    /// cycles that each copy was given (`g_i`). A copy can only run before its user, and whatever serves an early copy
+    /// serves the later ones too, so that early copies choose first.
     fn shared_out(&self, burden: impl Fn(&Load) -> u64) -> (Vec<u64>, Vec<u64>) {
         let mut used = vec![0; self.others.len()];
         let mut rooms: BinaryHeap<(Reverse<u64>, usize)> = BinaryHeap::new();
@@ -118,11 +129,11 @@ mod tests {
 
     #[test]
     fn copies_run_late_or_beside_kernels_that_they_slow_down_least() {
-        // Two slots after the kernel beside which it runs: the third one, or the first; one earlier to be safe.
+        // It runs beside the last kernel or the first, and is issued two slots later; with a slot to spare, one later.
         let one = issuer(&[80]);
         let ways = [one.wanted(|_| 0, 0), one.wanted(Load::burden, 0), one.wanted(Load::burden, 1)];
         assert_eq!(ways, [vec![4], vec![2], vec![1]]);
-        // What one leaves of a kernel is the next one's, and then it is the last kernel's turn.
+        // The second copy gets what the first one leaves of a kernel; when that is used up, it gets the last kernel.
         assert_eq!(issuer(&[80, 10]).wanted(Load::burden, 0), [2, 2]);
         assert_eq!(issuer(&[80, 20, 10]).wanted(Load::burden, 0), [2, 2, 6]);
         assert_eq!(issuer(&[80, 130]).shared_out(Load::burden), (vec![100, 0, 0, 10, 100, 0], vec![80, 130]));

@@ -1,7 +1,7 @@
-//! Copies of constants are issued early, so that they run while kernels before them do.
+//! Copies of constants issued early, so that they run beside the kernels before their use.
 //!
-//! `latest_start` says from which step on each copy is wanted, `issue` when memory and the transfers before it let it be issued,
-//! `holes` where in the arena of a placed program there is room for it.
+//! `latest_start` says from which step on each copy is wanted, `issue` when memory and the transfers before it let it
+//! be issued, `holes` where in the arena of a placed program there is room for it.
 //! Owns the limits on memory worth trying for that, and the program that comes of it. The times are `estimate`'s.
 
 mod holes;
@@ -16,9 +16,10 @@ use crate::schedule::lifetimes::set_lifetimes;
 use holes::{Arena, Holes};
 use issue::{live_bytes, Copy, IssueSlot, Issuer};
 
-/// The limit below what the program takes anyway spares one part in this of it: early copies are hard to place.
+/// One limit that is tried is lower than the program's own peak, by one part in this many: early copies are hard to
+/// place.
 const LEAN: u64 = 4;
-/// How often the range of limits is halved, in ratio.
+/// How often geometric means are put between neighbouring limits.
 const HALVINGS: u32 = 3;
 
 /// Most bytes in use at any step.
@@ -92,20 +93,20 @@ impl Filling {
         Some(Filling { issuer, arena, placed })
     }
 
-    /// Cycles by the quick clock if copies find room wherever no more than `room_bytes` are in use.
+    /// Estimated cycles if a copy has room whenever no more than `room_bytes` are in use: fewer than with real holes.
     pub fn least_cycles(&self, room_bytes: u64) -> u64 {
         self.issuer.issued(room_bytes).cycles
     }
 
-    /// Cycles by the quick clock, and bytes of the arena, with copies issued into what is free of its first `room_bytes`,
-    /// which are no fewer than those placed.
+    /// Bytes of the arena and estimated cycles with copies issued into the free ranges of its first `room_bytes`,
+    /// which are at least the bytes of the placement.
     pub fn sketch(&self, room_bytes: u64) -> (u64, u64) {
         let filled = self.fill(room_bytes);
         let constants = filled.holes.end();
         (self.arena.busy_bytes().max(constants), filled.cycles)
     }
 
-    /// Issue the program's copies so; where everything lies then.
+    /// Issue the program's copies like this. Returns where all buffers lie then.
     pub fn apply(&self, graph: &CascaderGraph, program: &mut Program, room_bytes: u64) -> Placement {
         let Filled { places, holes, .. } = self.fill(room_bytes);
         let mut offsets = self.placed.offsets.clone();
@@ -121,7 +122,7 @@ impl Filling {
         Placement { pool_bytes, offsets, pools: self.placed.pools.clone() }
     }
 
-    /// The fastest by the quick clock of the latest_starts.
+    /// Fill by each way of latest starts; the one with the fewest estimated cycles.
     fn fill(&self, room_bytes: u64) -> Filled<'_> {
         let by = |latest_starts| {
             let mut holes = Holes::new(&self.arena, room_bytes);
@@ -146,12 +147,13 @@ pub struct Sketch {
     pub prefetch_bytes: u64,
     /// Most bytes in use at any step.
     pub peak_bytes: u64,
-    /// Cycles by the quick clock.
+    /// Estimated cycles.
     pub cycles: u64,
 }
 
-/// What a program takes with as much room for early copies as is worth trying: none, and from what it takes anyway, in
-/// even ratios, up to where every copy is in time, and `extra` limits. Ascending in room; what is no faster with more of it is left out.
+/// What a program takes under each limit for early copies that is worth trying: none, limits in even ratios from the
+/// program's own peak up to where every copy is in time, and those of `extra`. Ascending in limits; one that is no
+/// faster than a lower one is left out.
 pub fn sketches(program: &Program, extra: &[u64]) -> Vec<Sketch> {
     let issuer = with_latest_starts(program);
     let (own, cycles) = (peak_bytes(program), total_cycles(program));
@@ -166,7 +168,7 @@ pub fn sketches(program: &Program, extra: &[u64]) -> Vec<Sketch> {
     found
 }
 
-/// Cycles by the quick clock with all copies as early as is good for them, whatever bytes that takes.
+/// Estimated cycles with every copy at its latest start, however many bytes that takes.
 pub fn unlimited_cycles(program: &Program) -> u64 {
     with_latest_starts(program).issued(u64::MAX).cycles
 }
@@ -193,7 +195,7 @@ fn mean(a: u64, b: u64) -> u64 {
     low
 }
 
-/// How much room to give to early copies, where there are any, if the program takes `own` bytes without.
+/// Limits to try for early copies, none if there are no copies; without early copies the program takes `own` bytes.
 fn limits(issuer: &Issuer, own: u64, extra: &[u64]) -> Vec<u64> {
     if issuer.copies.is_empty() {
         return Vec::new();

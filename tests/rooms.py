@@ -1,0 +1,98 @@
+"""Who may import whom, as data: `unit/test_imports.py` holds the sources to it, `tools/room_diagram.py` draws it."""
+
+from __future__ import annotations
+
+# From the ground up: a unit may import what `BELOW` says and nothing else of the project. A unit is a room, which is a
+# folder or a file at the root. A room that is named module by module is divided: each module is a unit, and the room's
+# own name is its `__init__`. On the right a divided room's name stands for any of its units.
+EVERYWHERE = {"util.frozen"}
+GROUND = {"errors", "_core"}
+BELOW: dict[str, set[str]] = {
+    "errors": set(),
+    "util": set(),
+    "util.frozen": set(),
+    "util.arguments": {"errors"},
+    "util.files": {"errors"},
+    "target": {"errors", "util.arguments", "util.files"},
+    "devices": {"errors", "_core", "util.arguments", "target"},
+    "ir": {"errors"},
+    "quantised": {"ir"},
+    "opcodes": set(),
+    "operators": {"ir"},
+    "frontend": {"errors", "ir", "quantised", "opcodes", "operators"},
+    "rewrites": {"errors", "ir", "operators"},
+    "lowering": {"target", "ir", "quantised", "operators"},
+    "scheduling": {"errors", "_core", "util.arguments", "target", "devices", "ir", "operators", "lowering"},
+    "memory.model": {"errors", "util.arguments"},
+    "memory.csv": {"errors", "util.arguments", "util.files", "memory.model"},
+    "memory": {"errors", "_core", "util.arguments", "scheduling", "memory.model", "memory.csv"},
+    "judge": set(),
+    "judge.judges": {"ir", "operators", "judge.reference"},
+    "judge.reference": {"errors", "ir", "operators"},
+    "judge.litert_models": set(),
+    "judge.litert": {"errors", "ir", "judge.litert_models"},
+    "judge.litert_child": set(),
+    "judge.verification": {"errors", "ir", "operators", "judge.judges", "judge.reference", "judge.litert"},
+    "testing": {"ir", "quantised", "operators", "judge.reference"},
+    "codegen": {
+        "errors", "util.files", "target", "ir", "quantised", "opcodes", "operators", "frontend", "lowering",
+        "scheduling",
+    },
+    "run": set(),
+    "run.inputs": {"errors", "util.arguments", "ir"},
+    "run.cpu_operators": {"errors", "ir", "judge.judges", "judge.reference", "judge.litert"},
+    "run.simulator": {"errors", "_core", "util.arguments"},
+    "run.timing": {"errors", "_core", "util.arguments", "target"},
+    "run.execution": {
+        "errors", "util.arguments", "ir", "frontend", "codegen", "run.inputs", "run.cpu_operators", "run.simulator",
+    },
+    "run.host_c": {"errors", "_core", "ir", "codegen", "run.inputs"},
+    "run.judgement": {"ir", "judge.verification", "codegen", "run.execution", "run.host_c"},
+    "pipeline": set(),
+    "pipeline.partition": {"target", "ir", "rewrites", "lowering"},
+    "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
+    "pipeline.compiled": {
+        "errors", "util.arguments", "util.files", "target", "ir", "lowering", "scheduling", "judge.verification",
+        "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.explanation",
+    },
+    "pipeline.compiler": {
+        "errors", "util.arguments", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen",
+        "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
+    },
+    "pipeline.planning": {
+        "errors", "util.arguments", "target", "devices", "ir", "frontend", "rewrites", "lowering", "scheduling",
+        "pipeline.partition", "pipeline.explanation", "pipeline.compiled", "pipeline.compiler",
+    },
+    "report": {
+        "errors", "util.arguments", "util.files", "target", "ir", "operators", "frontend", "rewrites", "lowering",
+        "memory.model", "memory",
+        "judge.verification", "codegen", "run.timing", "run.execution", "pipeline.explanation", "pipeline.compiled",
+        "pipeline.compiler",
+    },
+    "__main__": {"errors", "_core", "util.arguments", "target", "codegen", "report"},
+    "__init__": {
+        "errors", "_core", "devices", "run.execution", "pipeline.compiled", "pipeline.compiler", "pipeline.planning",
+    },
+}  # fmt: skip
+
+# Rust: a room may use what stands on its right.
+
+RUST_BELOW: dict[str, set[str]] = {
+    "util": set(),
+    "stripe": set(),
+    "propagator": {"stripe"},
+    "npu": {"util"},
+    "usmp": {"util"},
+    "model": {"stripe", "propagator", "npu"},
+    "checker": {"util", "stripe", "model"},
+    "cost": {"util", "stripe", "model", "npu"},
+    "schedule": {"util", "stripe", "model", "cost"},
+    "plans": {"util", "stripe", "propagator", "model", "cost", "schedule"},
+    "proposals": {"util", "stripe", "model", "cost", "schedule", "plans", "usmp"},
+}  # fmt: skip
+RUST_BELOW["python"] = set(RUST_BELOW)  # pyo3's glue is for all rooms, and nobody may use it
+
+
+def room(name: str) -> str:
+    """The room of a unit or a module."""
+    return name.split(".")[0] or "__init__"
