@@ -10,7 +10,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from ethoscade.lowering.npu import FeatureMap, Layout, NpuOperation, Table
 from ethoscade.pipeline.compiler import Network
-from ethoscade.scheduling.program import CallOperator, CopyConstants, LoadTable, Program, ProgramBuffer, Slab, Stripe
+from ethoscade.pipeline.planning import Outline
+from ethoscade.scheduling.program import (
+    CallOperator,
+    CopyConstants,
+    CopyTensor,
+    LoadTable,
+    Program,
+    ProgramBuffer,
+    Slab,
+    Stripe,
+)
 
 _NOTHING = -1
 
@@ -92,6 +102,8 @@ def check_contents(operations: Sequence[NpuOperation], program: Program) -> None
     cells: dict[int, np.ndarray] = {}
     made_by = {operation.ofm.tensor.id for operation in operations}
     for step in program.steps:
+        if isinstance(step, CopyTensor) and step.source in cells:
+            cells[step.buffer] = cells[step.source].copy()
         if not isinstance(step, Stripe):
             continue
         operation = operations[step.stage]
@@ -136,6 +148,8 @@ def check_lifetimes(program: Program) -> None:
             touched = [step.buffer]
         elif isinstance(step, LoadTable):
             touched = []
+        elif isinstance(step, CopyTensor):
+            touched = [step.source, step.buffer]
         else:
             assert isinstance(step, CallOperator)
             touched = [] if step.workspace is None else [step.workspace]
@@ -147,13 +161,20 @@ def check_lifetimes(program: Program) -> None:
             assert cells and size % cells == 0, f"{slab} in {size} bytes"
 
 
-def check_placed(network: Network, program: Program, offsets: Mapping[int, int]) -> None:
+def check_placed(
+    network: Network | Outline, program: Program, offsets: Mapping[int, int], pools: Sequence[int] | None = None
+) -> None:
     """Replay byte by byte in the arena: every reader finds what was meant for it, and the outputs are there in the end.
 
-    Bytes are touched while their buffer's windows say that they are live, and nobody else's bytes lie on live ones.
+    `pools` says in which memory each buffer lies, if not all in the same. Bytes are touched while their buffer's
+    windows say that they are live, and nobody else's bytes lie on live ones.
     """
     graph, operations = network.graph, network.npu.operations
-    arena = np.full(max(o + program.buffers[b].size_bytes for b, o in offsets.items()), _NOTHING)
+    largest = max(o + program.buffers[b].size_bytes for b, o in offsets.items())
+    if pools is not None:
+        # One memory behind the other.
+        offsets = {buffer: pools[buffer] * largest + offset for buffer, offset in offsets.items()}
+    arena = np.full(largest * (1 + max(pools or [0])), _NOTHING)
 
     def whole(tensor: int) -> Content:
         size = graph.tensors[tensor].size_bytes
@@ -187,6 +208,11 @@ def check_placed(network: Network, program: Program, offsets: Mapping[int, int])
             write(number, (step.buffer, np.arange(size), np.full(size, _constants(step))))
         elif isinstance(step, LoadTable):
             continue
+        elif isinstance(step, CopyTensor):
+            size = program.buffers[step.source].size_bytes
+            source, _ = use(number, (step.source, np.arange(size), np.arange(size)))
+            assert (arena[source] >> 40 == step.source).all(), f"step {number} copies bytes that are not in place"
+            write(number, (step.buffer, np.arange(size), arena[source] - (step.source << 40)))
         elif isinstance(step, CallOperator):
             op = graph.operators[step.operator]
             for tensor in op.inputs:
@@ -227,10 +253,11 @@ def _constants(step: Stripe | CopyConstants) -> int:
     return step.stage * 4096 + (0 if step.slice is None else 1 + step.slice)
 
 
-def _channels(network: Network, step: Stripe) -> range | None:
+def _channels(network: Network | Outline, step: Stripe) -> range | None:
     """Output channels that a stripe makes, None for all that its operation makes."""
     if step.slice is None:
         return None
+    assert isinstance(network, Network), "described devices encode no slices"
     part = network.encoded[step.stage].slices[step.slice]
     return range(part.first_channel, part.first_channel + part.channels)
 

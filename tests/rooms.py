@@ -61,7 +61,7 @@ BELOW: dict[str, set[str]] = {
     },
     "pipeline.planning": {
         "errors", "util.arguments", "target", "devices", "ir", "frontend", "rewrites", "lowering", "scheduling",
-        "pipeline.partition", "pipeline.compiled", "pipeline.compiler",
+        "pipeline.partition", "pipeline.explanation", "pipeline.compiled", "pipeline.compiler",
     },
     "report": {
         "errors", "util.arguments", "util.files", "target", "ir", "operators", "frontend", "rewrites", "lowering",

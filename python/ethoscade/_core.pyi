@@ -39,6 +39,7 @@ class Plan:
         tiles: int,
         stripes: Sequence[int],
         staging: Sequence[str],
+        copied: Sequence[tuple[int, int | None]] = ...,
     ) -> Plan: ...
     @property
     def first(self) -> int: ...
@@ -54,6 +55,9 @@ class Plan:
     def stripes(self) -> list[int]: ...
     @property
     def staging(self) -> list[Literal["in_place", "whole", "sliced"]]: ...
+    @property
+    def copied(self) -> list[tuple[int, int | None]]:
+        """Parts with the operand that is copied before the group, or None where the output is copied after it."""
 
 @final
 class Proposal:
@@ -221,6 +225,23 @@ class LoadTable:
     def cycles(self) -> int: ...
 
 @final
+class CopyTensor:
+    """All of graph tensor `tensor`, None for a temporary, from buffer `source` into `buffer`, in another memory.
+
+    `cycles` are modelled, of the copy alone.
+    """
+
+    def __new__(cls, tensor: int | None, source: int, buffer: int, cycles: int = 0) -> CopyTensor: ...
+    @property
+    def tensor(self) -> int | None: ...
+    @property
+    def source(self) -> int: ...
+    @property
+    def buffer(self) -> int: ...
+    @property
+    def cycles(self) -> int: ...
+
+@final
 class CallOperator:
     """Graph operator `operator` on the CPU; `workspace` is a buffer or None. Counts no cycles."""
 
@@ -248,7 +269,7 @@ class LiveWindow:
 
 @final
 class ProgramBuffer:
-    """Bytes in the arena, live in steps [first_step, last_step) of the program. `tensor` is a graph index or None.
+    """Bytes that need a place, live in steps [first_step, last_step) of the program. `tensor` is a graph index or None.
 
     Where rows of a tensor appear or die one after the other, or nothing in a rolling buffer is wanted for a while,
     `windows` says which bytes are live when, in order of time and without a break; without windows all of them are.
@@ -263,6 +284,7 @@ class ProgramBuffer:
         last_step: int,
         tensor: int | None = None,
         windows: Sequence[LiveWindow] = ...,
+        pools: Sequence[int] = ...,
     ) -> ProgramBuffer: ...
     @property
     def name(self) -> str: ...
@@ -278,6 +300,10 @@ class ProgramBuffer:
     def tensor(self) -> int | None: ...
     @property
     def windows(self) -> tuple[LiveWindow, ...]: ...
+    @property
+    def pools(self) -> tuple[int, ...]:
+        """Memories of tensors that may hold it, as the device counts them, the preferred one first."""
+
     def periods(self) -> list[tuple[int, int, int]]:
         """First step, one past the last, and bytes in use meanwhile, in order of time."""
 
@@ -293,12 +319,12 @@ class Program:
 
     def __new__(
         cls,
-        steps: Sequence[Stripe | CopyConstants | LoadTable | CallOperator],
+        steps: Sequence[Stripe | CopyConstants | CopyTensor | LoadTable | CallOperator],
         buffers: Sequence[ProgramBuffer],
         tensor_buffers: Mapping[int, int],
     ) -> Program: ...
     @property
-    def steps(self) -> tuple[Stripe | CopyConstants | LoadTable | CallOperator, ...]: ...
+    def steps(self) -> tuple[Stripe | CopyConstants | CopyTensor | LoadTable | CallOperator, ...]: ...
     @property
     def buffers(self) -> tuple[ProgramBuffer, ...]: ...
     @property
@@ -308,16 +334,29 @@ class Program:
 class Arrangement:
     """A program and where its buffers lie.
 
-    `offsets` are the first bytes of its buffers, in its own order, `arena_bytes` what they take, a multiple of 16.
+    `offsets` are the first bytes of its buffers in their memories, in its own order, and `pools` which memories of
+    tensors these are, as the device counts them: 0 is the scarce one. `pool_bytes` is what they take of each of them,
+    multiples of 16, and `arena_bytes` the first of these.
     """
 
-    def __new__(cls, program: Program, offsets: Sequence[int], arena_bytes: int) -> Arrangement: ...
+    def __new__(
+        cls,
+        program: Program,
+        offsets: Sequence[int],
+        arena_bytes: int,
+        pools: Sequence[int] | None = None,
+        pool_bytes: Sequence[int] | None = None,
+    ) -> Arrangement: ...
     @property
     def program(self) -> Program: ...
     @property
     def offsets(self) -> tuple[int, ...]: ...
     @property
     def arena_bytes(self) -> int: ...
+    @property
+    def pools(self) -> tuple[int, ...]: ...
+    @property
+    def pool_bytes(self) -> tuple[int, ...]: ...
 
 def search_cascades(
     graph: CascaderGraph,

@@ -1,18 +1,19 @@
 """Devices by description: a CPU that runs kernels, an NPU of coarse instructions, without a line of code for either.
 
-Owns the description and three ready ones. What its numbers mean is the core's (`rust/src/rated`), in words
-docs/devices.md. Knows nothing of networks.
+Owns the description and three ready ones. What its numbers mean is for the core to say
+(`rust/src/cost/described_device`), in words docs/devices.md. Knows nothing of networks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from . import _core
 from .errors import ConfigError
-from .target import Memory
+from .target import Memories, Memory
 from .util.arguments import check_fields
 from .util.frozen import FrozenMap
 
@@ -57,8 +58,10 @@ class Dma:
 class DeviceDescription:
     """A device to plan for.
 
-    `constants` is where weights live, `arena` where tensors do. The arena's `size_bytes` (None: no limit) is what a
-    plan may take, or with `spill` where that memory takes over: what lies beyond costs what `spill` costs.
+    `constants` is where weights live, `arena` where tensors do: the scarce memory, whose bytes frontiers count. Its
+    `size_bytes` (None: no limit) is what a plan may take of it. `spill` is the memory, or the memories in this order,
+    of whole tensors that do not fit the arena; what lies there costs what that memory costs. All but the last of these
+    memories need a `size_bytes`. `memories` is all that by what it is for.
     `buffer_bytes` is what the tiles of one instruction share (inputs, constants, output): operations are cut into
     blocks that fit; None if they run whole. Without `dma` the engines move data themselves, and nothing overlaps.
     `layout` is that of tensors between operations: "NHWC", or "NHCWB16" for bricks of 16 channels where they hold a
@@ -69,7 +72,7 @@ class DeviceDescription:
     engines: tuple[Engine, ...]
     constants: Memory
     arena: Memory
-    spill: Memory | None = None
+    spill: Memory | tuple[Memory, ...] | None = None
     buffer_bytes: int | None = None
     dma: Dma | None = None
     layout: Literal["NHWC", "NHCWB16"] = "NHWC"
@@ -81,19 +84,36 @@ class DeviceDescription:
             check_fields(engine, "device {}: engines[{}].", self.name, number)
         if self.dma is not None:
             check_fields(self.dma, "device {}: dma.", self.name)
-        for field, memory in (("constants", self.constants), ("arena", self.arena), ("spill", self.spill)):
-            if memory is None:
-                continue
+        for field, memory in self._fields():
             check_fields(memory, f"device {{}}: {field}.", self.name)
             if memory.size_bytes is not None and memory.size_bytes < 1:
                 raise ConfigError(
                     f"device '{self.name}': {field}.size_bytes is {memory.size_bytes}; "
                     "it must be positive, or None for no limit"
                 )
+        for (field, memory), (_, following) in pairwise(self._fields()[1:]):
+            if memory.size_bytes is None:
+                raise ConfigError(
+                    f"device '{self.name}': {field}.size_bytes is None; tensors lie in '{following.name}' where "
+                    f"'{memory.name}' ends"
+                )
         try:
             _core.check_device(self)
         except (ValueError, TypeError, OverflowError) as error:
             raise ConfigError(f"device '{self.name}': {_reason(error)}") from error
+
+    def _fields(self) -> list[tuple[str, Memory]]:
+        """Every memory with the field that holds it."""
+        named = [("constants", self.constants), ("arena", self.arena)]
+        if isinstance(self.spill, tuple):
+            return named + [(f"spill[{number}]", memory) for number, memory in enumerate(self.spill)]
+        return named if self.spill is None else [*named, ("spill", self.spill)]
+
+    @property
+    def memories(self) -> Memories:
+        """What there is by what it is for: tensors in the arena, then where they spill to."""
+        further = self.spill if isinstance(self.spill, tuple) else () if self.spill is None else (self.spill,)
+        return Memories((self.arena, *further), self.constants)
 
     @property
     def constants_in_sram(self) -> bool:

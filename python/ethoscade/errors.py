@@ -97,8 +97,8 @@ class SchedulingError(EthoscadeError):
 
     `fault` names the rule that it breaks, in one word. Of the others those are set that apply. `part` and `tensor` are
     names, `group` is the number of a schedule's group, `decision` what a hand-written schedule says, `step`, `buffer`
-    and `pixel` (row, column) a place in a program; `value` is what was found, `expected` what would do, `limit` the
-    most.
+    and `pixel` (row, column) a place in a program, `pool` the name of a memory; `value` is what was found, `expected`
+    what would do, `limit` the most.
     """
 
     def __init__(
@@ -112,6 +112,7 @@ class SchedulingError(EthoscadeError):
         decision: object = None,
         step: int | None = None,
         buffer: int | None = None,
+        pool: str | None = None,
         pixel: tuple[int, int] | None = None,
         value: object = None,
         expected: object = None,
@@ -125,6 +126,7 @@ class SchedulingError(EthoscadeError):
         self.decision = decision
         self.step = step
         self.buffer = buffer
+        self.pool = pool
         self.pixel = pixel
         self.value = value
         self.expected = expected

@@ -70,6 +70,24 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Memories:
+    """The memories of a device, by what they are for.
+
+    Tensors, workspace and copies of constants lie in the first of `tensors` as far as it holds them, then in the next.
+    That first one is the scarce memory: frontiers count its bytes, budgets bound them. All but the last need a
+    `size_bytes`. `constants` is where weights live at home, perhaps one of the others.
+    """
+
+    tensors: tuple[Memory, ...]
+    constants: Memory
+
+    @property
+    def scarce(self) -> Memory:
+        """The memory whose bytes frontiers count."""
+        return self.tensors[0]
+
+
+@dataclass(frozen=True)
 class Target:
     """Everything about the device that a compilation or a simulation depends on.
 
@@ -84,6 +102,11 @@ class Target:
     constants: Memory
     arena: Memory
     cache: Memory
+
+    @property
+    def memories(self) -> Memories:
+        """The same by what they are for: in Dedicated_Sram tensors may lie in the cache and in the arena's DRAM."""
+        return Memories((self.arena,) if self.cache == self.arena else (self.cache, self.arena), self.constants)
 
     @property
     def constants_in_sram(self) -> bool:

@@ -9,8 +9,9 @@ use thiserror::Error;
 use crate::model::device::LookUpArea;
 use crate::model::graph::{CascaderGraph, Input, Work};
 use crate::model::ids::{BufferId, IdVec, PartId, Piece, TableId, TensorId};
+use crate::model::memory::Memories;
 use crate::model::operation::{LookUpTable, NpuOperation, Source, Upscale};
-use crate::model::program::{Content, LiveWindow, Program, Step, Stripe, View};
+use crate::model::program::{Content, LiveWindow, Moved, Placement, Program, Step, Stripe, View};
 use crate::stripe::{Axis, Span};
 use crate::util::interrupt;
 
@@ -171,6 +172,40 @@ pub enum Complaint {
         /// The table.
         table: TableId,
     },
+    /// A tensor is copied from a buffer that does not hold all of it.
+    #[error("step {step} copies '{tensor}' from buffer {buffer}, which does not hold its pixel ({y}, {x})")]
+    NotThere {
+        /// Step index.
+        step: usize,
+        /// Tensor.
+        tensor: String,
+        /// The buffer that is read.
+        buffer: BufferId,
+        /// Row.
+        y: i64,
+        /// Column.
+        x: i64,
+    },
+    /// A buffer lies in a pool that may not hold it.
+    #[error("buffer {buffer} lies in pool '{pool}', which may not hold it")]
+    Misplaced {
+        /// Buffer.
+        buffer: BufferId,
+        /// Name of the pool.
+        pool: String,
+    },
+    /// A buffer ends beyond its pool.
+    #[error("buffer {buffer} ends at byte {needed_bytes} of pool '{pool}', which holds {limit_bytes}")]
+    Beyond {
+        /// Buffer.
+        buffer: BufferId,
+        /// Name of the pool.
+        pool: String,
+        /// One past the buffer's last byte.
+        needed_bytes: u64,
+        /// Bytes that the pool holds.
+        limit_bytes: u64,
+    },
     /// Staged constants are used before they are copied.
     #[error("step {step}: part '{part}' uses constants that were not staged")]
     Unstaged {
@@ -203,11 +238,7 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
         interrupt::ask();
         replay.forget(index as u32);
         match step {
-            Step::Copy { part, buffer, piece, .. } => {
-                replay.alive(index, *buffer)?;
-                size(*buffer, program.buffers[*buffer].size_bytes, copied_bytes(graph, *part, *piece))?;
-                replay.staged[*buffer] = Some((*part, *piece));
-            }
+            Step::Copy { moved, buffer, .. } => replay.copy(index, *moved, *buffer)?,
             Step::LoadTable { part, table, slot, .. } => replay.load(index, *part, *table, *slot)?,
             Step::Stripe(stripe) => {
                 replay.look_up(index, stripe.part)?;
@@ -219,6 +250,24 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
     for (id, tensor) in graph.tensors.iter_ids() {
         if tensor.is_output {
             replay.complete(id)?;
+        }
+    }
+    Ok(())
+}
+
+/// Check that every buffer lies in a pool that may hold it, and no pool is beyond its limit. What lies in the last pool of
+/// tensors is what all others leave, and bounded by whoever asks.
+pub fn check_placement(memories: &Memories, program: &Program, placement: &Placement) -> Result<(), Complaint> {
+    let last = memories.tensors().last();
+    for (id, buffer) in program.buffers.iter_ids() {
+        let pool = placement.pools[id];
+        if !buffer.pools.contains(&pool) {
+            return Err(Complaint::Misplaced { buffer: id, pool: memories.name(pool).to_owned() });
+        }
+        let (end, limit) = (placement.offsets[id] + buffer.size_bytes, memories.pool(pool).limit_bytes);
+        if let Some(limit_bytes) = limit.filter(|&limit| Some(&pool) != last && limit < end) {
+            let pool = memories.name(pool).to_owned();
+            return Err(Complaint::Beyond { buffer: id, pool, needed_bytes: end, limit_bytes });
         }
     }
     Ok(())
@@ -257,6 +306,31 @@ impl<'a> Replay<'a> {
             return Ok(());
         }
         Err(Complaint::Lifetime { step, buffer, first: b.first_step, last: b.last_step })
+    }
+
+    fn copy(&mut self, step: usize, moved: Moved, buffer: BufferId) -> Result<(), Complaint> {
+        self.alive(step, buffer)?;
+        let size_bytes = self.program.buffers[buffer].size_bytes;
+        match moved {
+            Moved::Constants(part, piece) => {
+                size(buffer, size_bytes, copied_bytes(self.graph, part, piece))?;
+                self.staged[buffer] = Some((part, piece));
+            }
+            Moved::Tensor { tensor, from } => {
+                self.alive(step, from)?;
+                size(buffer, size_bytes, self.graph.tensors[tensor].size_bytes())?;
+                let [height, width] = self.graph.tensors[tensor].plane;
+                let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (y, x)));
+                let held = &self.cells[from];
+                let lacks = |&(at, (y, x)): &(usize, (i64, i64))| held.get(at) != Some(&Some((tensor, y, x, WHOLE)));
+                if let Some((_, (y, x))) = pixels.enumerate().find(lacks) {
+                    let tensor = self.graph.tensors[tensor].name.clone();
+                    return Err(Complaint::NotThere { step, tensor, buffer: from, y, x });
+                }
+                self.cells[buffer] = self.cells[from].clone();
+            }
+        }
+        Ok(())
     }
 
     /// Lose what lies outside a buffer's window of live bytes: others may have overwritten it.
@@ -441,9 +515,10 @@ impl<'a> Replay<'a> {
     /// Every pixel of a tensor is in some buffer of its own.
     fn complete(&self, tensor: TensorId) -> Result<(), Complaint> {
         let [height, width] = self.graph.tensors[tensor].plane;
-        let holder = self.program.buffers.iter_ids().find(|(_, b)| {
+        let holder = self.program.buffers.iter_ids().find(|(id, b)| {
             matches!(b.content, Content::Tensor(t) | Content::Rolling(t, _) if t == tensor)
                 && b.capacity == [height, width]
+                && self.program.tensor_buffers[tensor].is_none_or(|home| home == *id)
         });
         for y in 0..height {
             for x in 0..width {

@@ -90,7 +90,7 @@ class Replay:
             stage: part
             for part in range(len(problem.specs))
             if problem.specs[part].kernel is not None
-            for stage in problem.stages(part)
+            for stage in problem.operations(part)
         }
         self.steps = [(at, step) for at, step in enumerate(program.steps) if isinstance(step, Stripe)]
         self.part = {at: part_of[step.stage] for at, step in self.steps}

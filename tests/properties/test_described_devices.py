@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 
-from device_judge import judged
-from ethoscade import ConfigError, DeviceDescription
+from device_judge import check_pools, judged
+from ethoscade import ConfigError, DeviceDescription, SchedulingError
 from ethoscade.devices import PRIMITIVES, Dma, Engine
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
-from ethoscade.pipeline.planning import prepare
+from ethoscade.pipeline.planning import Outline, prepare
+from ethoscade.scheduling.schedule import CacheRead, CacheWrite, Group, Schedule, arrange, prove
 from ethoscade.target import Memory
 from ethoscade.testing import inverted_residuals, residual_network, tiny_conv
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from replay import check_placed, check_program
 
 NETWORKS = {
     "tiny": tiny_conv,
@@ -48,7 +50,7 @@ def engines(draw: st.DrawFn, primitives: tuple[str, ...]) -> Engine:
 
 @st.composite
 def descriptions(draw: st.DrawFn) -> DeviceDescription:
-    spill = draw(st.none() | memories())
+    spill = draw(st.none() | memories() | st.tuples(memories(sizes), memories()))
     count = draw(st.integers(1, len(PRIMITIVES)))
     split = [engines(PRIMITIVES[:count])] + [engines(PRIMITIVES[count:])] * (count < len(PRIMITIVES))
     return DeviceDescription(
@@ -66,9 +68,37 @@ def descriptions(draw: st.DrawFn) -> DeviceDescription:
 @settings(max_examples=60, deadline=None)
 @given(descriptions(), st.sampled_from(sorted(NETWORKS)))
 def test_a_drawn_device_is_planned_for(device: DeviceDescription, name: str) -> None:
+    judged(prepared(device, name))
+
+
+def prepared(device: DeviceDescription, name: str) -> Outline:
     try:
-        outline = prepare(network(name), device)
+        return prepare(network(name), device)
     except ConfigError as error:
         assume("buffer_bytes" not in str(error))
         raise
-    judged(outline)
+
+
+@settings(max_examples=60, deadline=None)
+@given(descriptions().filter(lambda device: device.spill is not None), st.sampled_from(sorted(NETWORKS)), st.data())
+def test_tensors_are_copied_between_drawn_memories(device: DeviceDescription, name: str, data: st.DataObject) -> None:
+    """Whatever is copied, and wherever it lies: the checker and the replay of all bytes agree that it is there."""
+    outline = prepared(device, name)
+    problem = outline.problem
+    groups = []
+    for part, spec in enumerate(problem.specs):
+        possible = [CacheWrite(part), *(CacheRead(part, operand=number) for number in range(len(spec.inputs)))]
+        drawn = data.draw(st.lists(st.sampled_from(possible), unique=True)) if spec.kernel is not None else []
+        groups.append(Group(part, part, tuple(drawn)))
+    schedule = Schedule(tuple(groups))
+    try:
+        placed = arrange(problem, schedule)
+    except SchedulingError as error:
+        # What is copied into the arena may lie nowhere else.
+        if (error.fault, error.pool) != ("arena", device.arena.name) or device.arena.size_bytes is None:
+            raise
+        return
+    prove(problem, schedule)
+    check_pools(outline, placed)
+    check_program(outline.stages, placed.program)
+    check_placed(outline, placed.program, dict(enumerate(placed.offsets)), placed.pools)

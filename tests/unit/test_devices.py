@@ -65,9 +65,9 @@ def wide_middle() -> bytes:
 
 
 def small_chip(dram: Memory) -> DeviceDescription:
-    """An engine that is never in the way, 24 KiB on the chip."""
+    """An engine that is never in the way, 24 KiB on the chip for tensors and some 22 for constants."""
     rates = MappingProxyType(dict.fromkeys(PRIMITIVES, (4096, 1)))
-    chip = Memory("chip", (64, 1), 0, 0, 16, size_bytes=24 * 1024)
+    chip = Memory("chip", (64, 1), 0, 0, 16, size_bytes=46 * 1024)
     return DeviceDescription("small-chip", (Engine("all", rates),), chip, chip, spill=dram, dma=Dma(in_flight=4))
 
 
@@ -118,14 +118,21 @@ def _memory(**changes: object) -> Callable[[], object]:
     return lambda: replace(matrix_npu(), arena=replace(matrix_npu().arena, **changes))
 
 
+def _numbered(count: int) -> tuple[Memory, ...]:
+    dram = matrix_npu().constants
+    return tuple(replace(dram, name=f"m{number}", size_bytes=1024) for number in range(count))
+
+
 def _engine(**changes: object) -> Callable[[], object]:
     return lambda: replace(matrix_npu(), engines=(replace(matrix_npu().engines[0], **changes),))
 
 
 NONSENSE: list[tuple[str, Callable[[], object]]] = [
-    (r"arena\.bytes_per_cycle of 'shared' is 0/1", _memory(bytes_per_cycle=(0, 1))),
-    (r"arena\.burst_bytes of 'shared' is 0", _memory(burst_bytes=0)),
-    (r"arena\.size_bytes is None", _memory(size_bytes=None)),
+    (r"bytes_per_cycle of the memory 'shared' is 0/1", _memory(bytes_per_cycle=(0, 1))),
+    (r"burst_bytes of the memory 'shared' is 0", _memory(burst_bytes=0)),
+    (r"arena\.size_bytes is None; tensors lie in 'dram' where 'shared' ends", _memory(size_bytes=None)),
+    (r"spill\[0\]\.size_bytes is None", lambda: replace(matrix_npu(), spill=(matrix_npu().constants,) * 2)),
+    (r"there are 10 memories", lambda: replace(matrix_npu(), spill=_numbered(8))),
     (r"arena\.size_bytes is -1", _memory(size_bytes=-1)),
     (r"bytes_per_cycle", _memory(bytes_per_cycle=(1.5, 1))),
     (r"read_latency", _memory(read_latency=-1)),

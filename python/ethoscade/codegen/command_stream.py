@@ -12,7 +12,7 @@ from dataclasses import replace
 from ..errors import CodegenError
 from ..lowering.npu import BRICK_CHANNELS, FeatureMap, Function, Layout, NpuOperation, OperationKind, Scalar, Table
 from ..scheduling.problem import Registers
-from ..scheduling.program import CallOperator, CopyConstants, LoadTable, Slab, Step, Stripe
+from ..scheduling.program import CallOperator, CopyConstants, CopyTensor, LoadTable, Slab, Step, Stripe
 from ..target import Accelerator
 from . import vela
 from .block_dependency import block_dependencies
@@ -67,6 +67,8 @@ def build_operations(
             operations.append(_copy(npu_operations[step.stage], step, offsets, place))
         elif isinstance(step, CallOperator):
             raise CodegenError(f"operator {step.operator} runs on the CPU; it cannot be part of an NPU run")
+        elif isinstance(step, CopyTensor):
+            raise CodegenError(f"buffer {step.source} is copied between memories; commands keep tensors in one")
     return operations
 
 

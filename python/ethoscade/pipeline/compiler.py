@@ -23,7 +23,7 @@ from ..codegen.weights import (
     encode_operation,
     lay_out,
 )
-from ..errors import BudgetError, ConfigError, UnsupportedOperatorError
+from ..errors import BudgetError, CodegenError, ConfigError, UnsupportedOperatorError
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph
 from ..lowering import lower, support
@@ -33,7 +33,7 @@ from ..scheduling import problem as scheduling_problem
 from ..scheduling import schedule as scheduling
 from ..scheduling.bricks import lay_in_bricks
 from ..scheduling.problem import Encoding, EncodingSpec, Problem, SlicedSpec, StreamSpec
-from ..scheduling.program import CallOperator, CopyConstants, LoadTable, Program, Stripe
+from ..scheduling.program import CopyConstants, CopyTensor, LoadTable, Program, Stripe
 from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
 from ..target import Target, compilation_target, parse_size, size_of_kib
@@ -344,13 +344,15 @@ def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) ->
 
 def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_bytes: int) -> Artifact:
     """The artefact of a placed program: one NPU call per run of steps between CPU operators."""
-    steps = [step for step in program.steps if not isinstance(step, CallOperator)]
-    used = {(step.stage, step.portion) for step in steps if not isinstance(step, LoadTable)}
+    steps = [step for step in program.steps if isinstance(step, (Stripe, CopyConstants))]
+    used = {(step.stage, step.portion) for step in steps}
     constants = lay_out(network.encoded, used, tables_of(network.npu.operations))
     calls: list[NpuCall | CpuCall] = []
     run: list[Stripe | CopyConstants | LoadTable] = []
     for step in (*program.steps, None):
-        if step is not None and not isinstance(step, CallOperator):
+        if isinstance(step, CopyTensor):
+            raise CodegenError(f"buffer {step.source} is copied between memories; commands keep tensors in one")
+        if isinstance(step, (Stripe, CopyConstants, LoadTable)):
             run.append(step)
             continue
         if run:

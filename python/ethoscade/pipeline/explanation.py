@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from ..errors import AliveBuffer
 from ..ir import Graph
-from ..lowering.npu import NpuGraph
+from ..lowering.npu import NpuGraph, NpuOperation
 from ..scheduling.decisions import Backwards, Bands, Group, Schedule, Split
 from ..scheduling.problem import Problem
-from ..scheduling.program import BufferKind, CallOperator, CopyConstants, Program, Stripe
+from ..scheduling.program import BufferKind, CallOperator, CopyConstants, CopyTensor, LoadTable, Program, Stripe
 
 _PLURAL: Mapping[BufferKind, str] = {
     "tensor": "tensors",
@@ -249,6 +249,21 @@ def _live_bytes(program: Program) -> list[int]:
     return list(itertools.accumulate(changes))[: max(len(program.steps), 1)]
 
 
+def _operation_at(
+    npu: NpuGraph, program: Program, step: Stripe | CopyConstants | CopyTensor | LoadTable
+) -> NpuOperation:
+    """The operation that a step works for: of a copied tensor the one that makes it, or the first reader."""
+    if not isinstance(step, CopyTensor):
+        return npu.operations[step.stage]
+    of = (
+        stripe.stage
+        for stripe in program.steps
+        if isinstance(stripe, Stripe)
+        and (stripe.output.buffer == step.source or step.buffer in {view.buffer for view in stripe.inputs})
+    )
+    return npu.operations[next(of)]
+
+
 def _buffer_names(graph: Graph, npu: NpuGraph, program: Program) -> Mapping[int, str]:
     """What each buffer holds: a tensor's name, else that of the operation whose constants or workspace it is."""
     names = {i: graph.tensors[b.tensor].name for i, b in enumerate(program.buffers) if b.tensor is not None}
@@ -279,7 +294,7 @@ def _peak_at(
         if (size := buffer.live_bytes(step))
     ]
     at = program.steps[step]
-    operator = at.operator if isinstance(at, CallOperator) else npu.operations[at.stage].operator
+    operator = at.operator if isinstance(at, CallOperator) else _operation_at(npu, program, at).operator
     ordered = sorted(alive, key=lambda buffer: -buffer.live_bytes)
     return Peak(step, graph.operators[operator].name, live[step], tuple(ordered))
 

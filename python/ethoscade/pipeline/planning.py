@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ..devices import DeviceDescription
-from ..errors import ConfigError
+from ..errors import BudgetError, ConfigError
 from ..frontend import read_tflite
 from ..ir import Graph
 from ..lowering import lower, support
@@ -19,11 +19,12 @@ from ..rewrites import simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling.bricks import lay_in_bricks
 from ..scheduling.problem import Problem
-from ..scheduling.schedule import resolution_of
+from ..scheduling.schedule import arrange, resolution_of
 from ..target import ACCELERATORS
 from ..util.arguments import checked
 from .compiled import Curve
 from .compiler import EPSILON, Model, Progress, Stopwatch, check_not_compiled, choose, explore
+from .explanation import peak_of
 from .partition import partition
 
 _OPERATIONS_OF = ACCELERATORS["ethos-u55-256"]
@@ -59,8 +60,10 @@ def plan(
 ) -> Curve:
     """Every Pareto-efficient way to run a quantised TFLite model on `device`: (arena bytes, cycles), and the Proposals.
 
-    Sizes include the constants where they lie in the arena's memory. Choices beyond the arena's `size_bytes` are left
-    out unless the device has a `spill`. `epsilon` and `progress` are those of `frontier`. Raises `ConfigError` naming
+    Sizes are those of the arena, with the constants where they lie in its memory. With a `spill` whole tensors lie
+    there as far as the arena does not hold them; choices beyond the `size_bytes` of the last of these memories are left
+    out.
+    `epsilon` and `progress` are those of `frontier`. Raises `ConfigError` naming
     the device's field that the network does not fit, `BudgetError` if it has no way into the arena, and what `compile`
     raises for the model.
     """
@@ -70,12 +73,39 @@ def plan(
     outline = prepare(read_tflite(model), device)
     watch.begin("plan")
     extra = outline.constant_bytes if device.constants_in_sram else 0
-    curve = explore(outline.problem, extra, epsilon, tick=watch.tick).without_programs()
-    limit = device.arena.size_bytes
-    if limit is None or device.spill is not None:
+    found = explore(outline.problem, extra, epsilon, tick=watch.tick)
+    curve = found.without_programs()
+    *others, last = device.memories.tensors
+    if last.size_bytes is None:
         return curve
-    count = curve.proposals.index(choose(outline, curve, limit, "performance")) + 1
+    if others:
+        return _within_last(outline, found).without_programs()
+    count = curve.proposals.index(choose(outline, curve, last.size_bytes, "performance")) + 1
     return replace(curve, points=curve.points[:count], proposals=curve.proposals[:count])
+
+
+def _within_last(outline: Outline, curve: Curve) -> Curve:
+    """Those choices that fit the last memory of tensors, which takes what the others do not. Raises `BudgetError`."""
+    last = outline.device.memories.tensors[-1]
+    assert last.size_bytes is not None
+    extra = outline.constant_bytes if last == outline.device.constants else 0
+    taken = [arrange(outline.problem, proposal).pool_bytes[-1] + extra for proposal in curve.proposals]
+    kept = [index for index, size in enumerate(taken) if size <= last.size_bytes]
+    if not kept:
+        least = min(taken)
+        program = arrange(outline.problem, curve.proposals[taken.index(least)]).program
+        raise BudgetError(
+            f"'{outline.source.name}' does not fit into the {last.size_bytes} bytes of the memory '{last.name}' of "
+            f"device '{outline.device.name}': what the memories before it do not hold takes {least} bytes of it",
+            budget_bytes=last.size_bytes,
+            floor_bytes=least,
+            operator=peak_of(outline.graph, outline.npu, program).operator,
+        )
+    return replace(
+        curve,
+        points=tuple(curve.points[index] for index in kept),
+        proposals=tuple(curve.proposals[index] for index in kept),
+    )
 
 
 def prepare(source: Graph, device: DeviceDescription) -> Outline:
@@ -99,8 +129,16 @@ def prepare(source: Graph, device: DeviceDescription) -> Outline:
             f"device '{device.name}': constants.size_bytes is {device.constants.size_bytes}; '{source.name}' has "
             f"{constant_bytes} bytes of constants"
         )
-    problem = scheduling_problem.build(graph, divided.order, npu, encodings, device)
+    left = _without_constants(device, constant_bytes)
+    problem = scheduling_problem.build(graph, divided.order, npu, encodings, left)
     return Outline(source, graph, device, npu, problem, constant_bytes)
+
+
+def _without_constants(device: DeviceDescription, constant_bytes: int) -> DeviceDescription:
+    """The device with what constants leave of the arena, where they lie in it and tensors have elsewhere to go."""
+    if not device.constants_in_sram or device.spill is None or device.arena.size_bytes is None:
+        return device
+    return replace(device, arena=replace(device.arena, size_bytes=max(device.arena.size_bytes - constant_bytes, 1)))
 
 
 def _misfit(operation: NpuOperation, device: DeviceDescription) -> ConfigError:

@@ -73,14 +73,27 @@ class CacheRead:
     """Copy the Part's encoded constants into the arena before its first stripe.
 
     `sliced` copies them slice by slice of the output channels, while earlier ones are in use; the Part is then
-    alone in its group and not split.
+    alone in its group and not split. With `operand`, the number of one of the Part's inputs, that tensor is copied
+    instead: it lives in a memory behind the arena, and all of it is copied into the arena before the group, every Part
+    of which reads the copy. For described devices with several memories of tensors.
     """
 
     part: int
     sliced: bool = False
+    operand: int | None = None
 
 
-Decision = Split | Bands | Backwards | ComputeAt | RollingBuffer | CacheRead
+@dataclass(frozen=True)
+class CacheWrite:
+    """Make the Part's output in the arena and copy all of it to where it lives, behind the arena, after the group.
+
+    The output is wanted after the group. For described devices with several memories of tensors.
+    """
+
+    part: int
+
+
+Decision = Split | Bands | Backwards | ComputeAt | RollingBuffer | CacheRead | CacheWrite
 
 
 @dataclass(frozen=True)
@@ -125,6 +138,7 @@ class PlanSpec:
     tiles: int
     stripes: tuple[int, ...]
     staging: tuple[str, ...]
+    copied: tuple[tuple[int, int | None], ...] = ()
 
 
 def from_proposal(problem: Problem, proposal: _core.Proposal) -> Schedule:
@@ -173,6 +187,8 @@ def _group(problem: Problem, plan: _core.Plan) -> Group:
                 decisions.append(RollingBuffer(part, axis))
         if staging != "in_place":
             decisions.append(CacheRead(part, staging == "sliced"))
+    for part, operand in plan.copied:
+        decisions.append(CacheWrite(part) if operand is None else CacheRead(part, operand=operand))
     return Group(plan.first, plan.last, tuple(decisions))
 
 
@@ -195,6 +211,7 @@ class _Reading:
         self.roll: AxisName | None = None
         self.splits: dict[int, int] = {}
         self.staging: dict[int, str] = {}
+        self.copied: list[tuple[int, int | None]] = []
         self.bands = 1
         self.turned: Backwards | None = None
 
@@ -211,7 +228,7 @@ class _Reading:
                 value=(self.group.first, self.group.last),
                 expected=(opaque, opaque),
             )
-        seen: dict[tuple[type, int], Decision] = {}
+        seen: dict[tuple[type, int, int | None], Decision] = {}
         for decision in self.group.decisions:
             reader = _READERS.get(type(decision))
             if reader is None:
@@ -223,9 +240,11 @@ class _Reading:
                     decision=decision,
                 )
             self._check_part(decision)
-            if (type(decision), decision.part) in seen:
-                self.refuse(decision, f"the group has {seen[type(decision), decision.part]!r} already", "one of them")
-            seen[type(decision), decision.part] = decision
+            operand = decision.operand if isinstance(decision, CacheRead) else None
+            about = type(decision), decision.part, operand
+            if about in seen:
+                self.refuse(decision, f"the group has {seen[about]!r} already", "one of them")
+            seen[about] = decision
             reader(self, decision)
         self._check_together()
         return PlanSpec(
@@ -236,6 +255,7 @@ class _Reading:
             self.bands,
             tuple(self.splits.get(part, _WHOLE) for part in self.parts),
             tuple(self.staging.get(part, "in_place") for part in self.parts),
+            tuple(self.copied),
         )
 
     def name(self, part: int) -> str:
@@ -344,6 +364,9 @@ class _Reading:
         kernel = self.problem.specs[decision.part].kernel
         assert kernel is not None
         staged = kernel.constant_bytes if kernel.staged is None else kernel.staged.bytes
+        if decision.operand is not None:
+            self._copy_operand(decision, decision.operand)
+            return
         if not isinstance(decision.sliced, bool):
             self.refuse(decision, f"sliced is {decision.sliced!r}", "True or False", (True, False))
         if staged == 0:
@@ -354,8 +377,37 @@ class _Reading:
             self.refuse(decision, "the Part's constants are not encoded in slices", "sliced=False", False)
         self.staging[decision.part] = "sliced" if decision.sliced else "whole"
 
+    def _copy_operand(self, decision: CacheRead, operand: int) -> None:
+        reads = self.problem.specs[decision.part].inputs
+        if decision.sliced is not False:
+            self.refuse(decision, "a tensor is copied as a whole", "sliced=False", False)
+        if not _is_whole(operand, 0, len(reads) - 1):
+            most = len(reads) - 1
+            self.refuse(decision, "there is no such operand", f"operands 0 to {most}", (0, most))
+        made = {self.problem.specs[part].outputs[0] for part in self.parts}
+        if reads[operand].tensor in made:
+            self.refuse(decision, "the group makes that tensor itself", "a group that begins after its maker", ())
+        self._check_pools(decision)
+        self.copied.append((decision.part, operand))
+
+    def write_back(self, decision: CacheWrite) -> None:
+        if self.problem.is_interior(decision.part, self.group.last):
+            self.refuse(decision, "nobody wants the output after the group", "no CacheWrite", ())
+        self._check_pools(decision)
+        self.copied.append((decision.part, None))
+
+    def _check_pools(self, decision: Decision) -> None:
+        if len(self.problem.memories.tensors) == 1:
+            only = self.problem.memories.scarce.name
+            self.refuse(decision, f"tensors lie in '{only}' alone", "a device with another memory of tensors", only)
+
     def _check_together(self) -> None:
         """What the order of decisions does not tell."""
+        cut = next((part for part, staging in self.staging.items() if staging == "sliced"), None)
+        if cut is not None and self.copied:
+            part, operand = self.copied[0]
+            copied = CacheWrite(part) if operand is None else CacheRead(part, operand=operand)
+            self.refuse(copied, "the Part's constants are copied in slices", "CacheRead with sliced=False", False)
         if self.roll is None:
             return
         last, whole = self.group.last, self.extent(self.group.last, self.roll)
@@ -375,6 +427,7 @@ _READERS: Mapping[type, Callable[[_Reading, Any], None]] = {
     ComputeAt: _Reading.compute_at,
     RollingBuffer: _Reading.roll_buffer,
     CacheRead: _Reading.cache,
+    CacheWrite: _Reading.write_back,
 }
 
 

@@ -16,7 +16,7 @@ from ..ir import Graph
 from ..lowering.npu import FeatureMap, Layout, NpuGraph, NpuOperation, OperationKind, Scalar, Table, tables_of
 from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
 from ..operators import OPERATORS
-from ..target import Target
+from ..target import Memories, Target
 from ..util.frozen import FrozenMap
 
 
@@ -157,7 +157,7 @@ class Problem:
     `parts` holds for each Part ("npu", operation index) or ("operator", graph operator index); a Part that joins its
     inputs has an operation for each of them, and the first one's index. `ids` holds the dense tensor id of each graph
     tensor that lives in the arena; temporaries have one too, and none of these. A reshape's output has the id of its
-    input: they are the same bytes.
+    input: they are the same bytes. `memories` are those of the device.
     """
 
     core: _core.CascaderGraph
@@ -165,6 +165,7 @@ class Problem:
     ids: Mapping[int, int]
     specs: tuple[PartSpec, ...]
     tensors: tuple[TensorSpec, ...]
+    memories: Memories
 
     def operations(self, part: int) -> range:
         """Indices of the operations that NPU Part `part` runs: one, or one for each input that it joins."""
@@ -311,7 +312,7 @@ def build(
             parts.append(_opaque_part(graph, operator, ids, tensors, (workspaces or {}).get(operator, 0)))
             origin.append(("operator", operator))
     core = _core.CascaderGraph(tensors, parts, target, [number for _, number in origin], tuple(ids.items()))
-    return Problem(core, tuple(origin), FrozenMap(ids), tuple(parts), tuple(tensors))
+    return Problem(core, tuple(origin), FrozenMap(ids), tuple(parts), tuple(tensors), target.memories)
 
 
 def _dense_ids(

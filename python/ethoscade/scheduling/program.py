@@ -11,6 +11,7 @@ from typing import Literal
 from .._core import Arrangement as Arrangement
 from .._core import CallOperator as CallOperator
 from .._core import CopyConstants as CopyConstants
+from .._core import CopyTensor as CopyTensor
 from .._core import LiveWindow as LiveWindow
 from .._core import LoadTable as LoadTable
 from .._core import Program as Program
@@ -27,5 +28,5 @@ Whole = Literal["in_place", "staged"]
 Portion = Whole | int
 """Constants of a stage: all, or one slice of the output channels."""
 
-Step = Stripe | CopyConstants | LoadTable | CallOperator
+Step = Stripe | CopyConstants | CopyTensor | LoadTable | CallOperator
 """What a program does next."""

@@ -18,6 +18,7 @@ from .decisions import AxisName as AxisName
 from .decisions import Backwards as Backwards
 from .decisions import Bands as Bands
 from .decisions import CacheRead as CacheRead
+from .decisions import CacheWrite as CacheWrite
 from .decisions import ComputeAt as ComputeAt
 from .decisions import Decision as Decision
 from .decisions import Group as Group

@@ -7,11 +7,11 @@
 use crate::cost::ethosu::stream::{self, Memo, Sent};
 use crate::model::device::{Device, Unit};
 use crate::model::graph::{CascaderGraph, Input, Layout};
-use crate::model::ids::{BufferId, IdVec, PartId, Piece};
+use crate::model::ids::{BufferId, IdVec, PartId, Piece, PoolId};
 use crate::model::operation::{
     Cost, Element, Home, LowerBound, NpuOperation, Slab, Source, StripeOperation, WeightOrder,
 };
-use crate::model::program::Program;
+use crate::model::program::{Placement, Program};
 use crate::stripe::{Axis, Region, Span};
 use crate::util::hashing::Table;
 
@@ -39,11 +39,11 @@ impl Costs {
         })
     }
 
-    /// Cycles of a whole program whose buffers lie at `offsets` of the arena; operators elsewhere take no time.
-    pub fn program(&mut self, graph: &CascaderGraph, program: &Program, offsets: &IdVec<BufferId, u64>) -> u64 {
+    /// Cycles of a whole program in its place; operators elsewhere take no time.
+    pub fn program(&mut self, graph: &CascaderGraph, program: &Program, placement: &Placement) -> u64 {
         match &graph.device.unit {
-            Unit::EthosU(npu) => stream::cycles(graph, npu, program, offsets, &mut self.programs),
-            Unit::Described(unit) => described_device::cycles(graph, unit, program, offsets),
+            Unit::EthosU(npu) => stream::cycles(graph, npu, program, &placement.offsets, &mut self.programs),
+            Unit::Described(unit) => described_device::cycles(graph, unit, program, placement),
         }
     }
 }
@@ -54,6 +54,14 @@ pub fn commands(graph: &CascaderGraph, program: &Program, offsets: &IdVec<Buffer
     match &graph.device.unit {
         Unit::EthosU(npu) => stream::commands(graph, npu, program, offsets),
         Unit::Described(_) => Vec::new(),
+    }
+}
+
+/// Cycles of a copy of a tensor of `bytes` from one pool to another; None on a device that has one pool of tensors.
+pub fn tensor_copy_cycles(device: &Device, bytes: u64, from: PoolId, to: PoolId) -> Option<u64> {
+    match &device.unit {
+        Unit::EthosU(_) => None,
+        Unit::Described(unit) => Some(described_device::tensor_copy_cycles(unit, bytes, from, to)),
     }
 }
 

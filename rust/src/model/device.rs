@@ -2,8 +2,9 @@
 //!
 //! Owns the descriptions. What something costs on a device is asked of `cost`.
 
+use super::memory::Memories;
 use super::operation::OperationKind;
-use crate::npu::timing::{Port, Rules, System};
+use crate::npu::timing::{Rules, System};
 use crate::npu::Accelerator;
 use crate::stripe::Axis;
 
@@ -24,7 +25,9 @@ pub enum Unit {
 pub struct EthosU {
     /// The variant.
     pub accelerator: &'static Accelerator,
-    /// Its memories: region 0 holds the constants, all others lie in the arena.
+    /// Its memories: one pool of tensors.
+    pub memories: Memories,
+    /// The same as the timing model sees them: region 0 holds the constants, all others lie in the pool of tensors.
     pub system: System,
     /// The rules, as the referee has them.
     pub rules: Rules,
@@ -35,12 +38,8 @@ pub struct EthosU {
 pub struct DescribedUnit {
     /// What computes; a kind of operation runs on the engine that is fastest at it.
     pub engines: Vec<Engine>,
-    /// Where constants live.
-    pub constants: Port,
-    /// Where tensors and staged constants live.
-    pub arena: Port,
-    /// What of the arena does not fit that memory.
-    pub spill: Option<Spill>,
+    /// Where constants live, and where tensors and staged constants may.
+    pub memories: Memories,
     /// Bytes that the tiles of one instruction (inputs, constants, output) share; None if operations are not tiled.
     pub buffer_bytes: Option<u64>,
     /// What moves data beside the engines; None if they move it themselves, and nothing overlaps.
@@ -62,15 +61,6 @@ pub struct Engine {
     pub instruction_cycles: u64,
 }
 
-/// The memory of what lies in the arena beyond its first `from_bytes` bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spill {
-    /// Bytes of the arena's own memory.
-    pub from_bytes: u64,
-    /// The memory behind it.
-    pub memory: Port,
-}
-
 /// A DMA engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dma {
@@ -80,7 +70,7 @@ pub struct Dma {
     pub in_flight: u32,
 }
 
-/// A device: what computes, over a memory of constants and one for everything else.
+/// A device: what computes, between its memories.
 #[derive(Clone, Debug)]
 pub struct Device {
     /// What computes.
@@ -115,14 +105,29 @@ impl Device {
         }
     }
 
-    /// An Ethos-U between its memories; equal ones are one memory.
+    /// An Ethos-U between its memories. Commands are emitted for a single pool of tensors.
     ///
     /// # Errors
     /// The sentence that says what makes no sense.
-    pub fn ethos_u(name: &str, constants: Port, arena: Port) -> Result<Device, String> {
+    pub fn ethos_u(name: &str, memories: Memories) -> Result<Device, String> {
         let accelerator = Accelerator::by_name(name).ok_or_else(|| format!("there is no accelerator '{name}'"))?;
+        if let Some(&second) = memories.spacious().first() {
+            let [first, second] = [Memories::SCARCE, second].map(|pool| memories.name(pool));
+            return Err(format!(
+                "tensors may lie in '{first}' and in '{second}'; commands for '{name}' are emitted for one memory of tensors"
+            ));
+        }
+        let [constants, arena] = [memories.constants(), Memories::SCARCE].map(|pool| memories.pool(pool).port.clone());
         let system = System::of_two(constants, arena)?;
-        Ok(Device { unit: Unit::EthosU(EthosU { accelerator, system, rules: Rules::default() }) })
+        Ok(Device { unit: Unit::EthosU(EthosU { accelerator, memories, system, rules: Rules::default() }) })
+    }
+
+    /// Its memories.
+    pub fn memories(&self) -> &Memories {
+        match &self.unit {
+            Unit::EthosU(npu) => &npu.memories,
+            Unit::Described(unit) => &unit.memories,
+        }
     }
 
     /// Rows or columns to which the work on a stripe is rounded up.

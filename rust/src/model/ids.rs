@@ -47,6 +47,8 @@ ids! {
     TensorId,
     /// A buffer of a program.
     BufferId,
+    /// A memory of a device.
+    PoolId,
     /// Which of several operations that make a Part's output: a slice of its channels, or the copy of one joined input.
     Piece,
     /// A table of results.

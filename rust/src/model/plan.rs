@@ -20,6 +20,17 @@ pub struct Plan {
     pub stripes: Vec<i64>,
     /// Where each Part reads its constants.
     pub staging: Vec<Staging>,
+    /// Tensors that are copied between the scarce pool and others; none in what the search makes.
+    pub copied: Vec<CopiedTensor>,
+}
+
+/// A tensor whose home is not the scarce pool, and that is copied there or from there, as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CopiedTensor {
+    /// An operand of a Part is copied into the scarce pool before the group; whoever in the group reads it reads the copy.
+    Read(PartId, u32),
+    /// The Part's output is made in the scarce pool and copied to its home after the group.
+    Write(PartId),
 }
 
 /// Where a Part reads its constants.

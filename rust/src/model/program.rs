@@ -5,7 +5,8 @@
 use smallvec::SmallVec;
 
 use crate::model::graph::CascaderGraph;
-use crate::model::ids::{BufferId, IdVec, PartId, Piece, TensorId};
+use crate::model::ids::{BufferId, IdVec, PartId, Piece, PoolId, TensorId};
+use crate::model::memory::{Candidates, Memories};
 use crate::model::operation::{Cost, LookUpTable, NpuOperation, Slab, Source, StripeOperation};
 use crate::stripe::{Axis, Region};
 
@@ -38,7 +39,7 @@ pub struct LiveWindow {
     pub high: u64,
 }
 
-/// Bytes in the arena. `capacity` is rows and columns of pixels for tensors, zero otherwise.
+/// Bytes that need a place. `capacity` is rows and columns of pixels for tensors, zero otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffer {
     /// What it holds.
@@ -47,6 +48,8 @@ pub struct Buffer {
     pub capacity: [i64; 2],
     /// Bytes.
     pub size_bytes: u64,
+    /// Pools that may hold it, the preferred one first.
+    pub pools: Candidates,
     /// First step that touches it.
     pub first_step: u32,
     /// One past the last step that touches it.
@@ -124,18 +127,30 @@ impl Stripe {
     }
 }
 
+/// What a copy moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// Constants of a Part, those of a piece or all, from where the device keeps constants.
+    Constants(PartId, Option<Piece>),
+    /// A whole tensor from another buffer.
+    Tensor {
+        /// The tensor.
+        tensor: TensorId,
+        /// Where it is read.
+        from: BufferId,
+    },
+}
+
 /// One step of a program. Nearly all steps are stripes, so that their size does not matter.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Copy a Part's constants into a buffer.
+    /// Copy something into a buffer, from one pool to another.
     Copy {
-        /// The Part.
-        part: PartId,
+        /// What, and from where.
+        moved: Moved,
         /// Destination.
         buffer: BufferId,
-        /// Those of which piece, None for all.
-        piece: Option<Piece>,
         /// Modelled cycles.
         cycles: u64,
     },
@@ -172,13 +187,28 @@ pub struct Program {
     pub tensor_buffers: IdVec<TensorId, Option<BufferId>>,
 }
 
-/// Where the buffers of a program lie in the arena.
-#[derive(Clone, Debug)]
+/// Where the buffers of a program lie.
+#[derive(Clone, Debug, Default)]
 pub struct Placement {
-    /// Arena bytes.
-    pub bytes: u64,
-    /// First byte of each buffer.
+    /// Bytes of each pool up to the last one that a buffer may lie in; the scarce pool comes first.
+    pub pool_bytes: IdVec<PoolId, u64>,
+    /// Pool of each buffer.
+    pub pools: IdVec<BufferId, PoolId>,
+    /// First byte of each buffer in its pool.
     pub offsets: IdVec<BufferId, u64>,
+}
+
+impl Placement {
+    /// Everything in the scarce pool, `bytes` of it.
+    pub fn in_one_pool(bytes: u64, offsets: IdVec<BufferId, u64>) -> Placement {
+        let pools = vec![Memories::SCARCE; offsets.len()].into();
+        Placement { pool_bytes: vec![bytes].into(), pools, offsets }
+    }
+
+    /// Bytes of the scarce pool.
+    pub fn bytes(&self) -> u64 {
+        self.pool_bytes.first().copied().unwrap_or(0)
+    }
 }
 
 /// A program in its place.

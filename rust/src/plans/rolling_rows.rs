@@ -285,7 +285,15 @@ mod tests {
                 let mut stripes = vec![next; last.since(first) + 1];
                 stripes[0] = stripe;
                 let staging = vec![Staging::InPlace; stripes.len()];
-                let plan = Plan { first, last, tiling: Tiling { roll, tiles: 1 }, backwards: false, stripes, staging };
+                let plan = Plan {
+                    first,
+                    last,
+                    tiling: Tiling { roll, tiles: 1 },
+                    backwards: false,
+                    stripes,
+                    staging,
+                    copied: Vec::new(),
+                };
                 let spans: Vec<Span> = wanted(&graph, &plan, 0).iter().map(|wanted| wanted[0]).collect();
                 let extents = [1, 2, 3, 4, 8];
                 let mut row_cache = table.row_cache(&graph, first, roll, &spans, &extents);

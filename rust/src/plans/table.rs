@@ -61,6 +61,7 @@ impl PlanTable {
             backwards: false,
             stripes: nodes.iter().map(|node| node.stripe).collect(),
             staging: nodes.iter().map(|node| node.staging).collect(),
+            copied: Vec::new(),
         }
     }
 

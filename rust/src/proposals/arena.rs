@@ -4,8 +4,9 @@
 
 use thiserror::Error;
 
-use crate::model::graph::{aligned, ALIGNMENT};
-use crate::model::ids::BufferId;
+use crate::model::graph::{aligned, CascaderGraph, ALIGNMENT};
+use crate::model::ids::{BufferId, PoolId};
+use crate::model::memory::Memories;
 use crate::model::program::{Buffer, LiveWindow, Placement, Program};
 use crate::usmp;
 
@@ -15,8 +16,8 @@ const ITERATIONS: u32 = 80;
 /// A program whose buffers have no place.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
-    "the program's {buffers} buffers, {bytes} bytes in all, cannot be placed: {reason}; the largest is buffer {largest} \
-     with {largest_bytes} bytes"
+    "the program's {buffers} buffers, {bytes} bytes in all, cannot be placed: {told}; the largest is buffer {largest} \
+     with {largest_bytes} bytes", told = told(pool, reason)
 )]
 pub struct ArenaError {
     /// How many there are.
@@ -27,45 +28,82 @@ pub struct ArenaError {
     pub largest: BufferId,
     /// Its size.
     pub largest_bytes: u64,
+    /// The pool that they do not fit, by name; None where no pool is at fault.
+    pub pool: Option<String>,
     /// What the memory planner says.
-    pub reason: usmp::UsmpError,
+    pub reason: Box<usmp::UsmpError>,
+}
+
+/// The reason, with the pool's name instead of its number.
+fn told(pool: &Option<String>, reason: &usmp::UsmpError) -> String {
+    match (pool, reason) {
+        (Some(name), usmp::UsmpError::PoolOverflow { needed_bytes, available_bytes, .. }) => {
+            format!("pool '{name}' holds {available_bytes} bytes, and what may lie nowhere else needs {needed_bytes}")
+        }
+        _ => reason.to_string(),
+    }
 }
 
 /// What places a program: [`place`], or what tests put in its stead.
 pub type Placer<'a> = dyn FnMut(&Program) -> Result<Placement, ArenaError> + 'a;
 
-/// Where the memory planner puts a program's buffers, in an arena without a limit.
+/// What places programs of a graph: [`place`], between the memories of its device.
+pub fn placer(graph: &CascaderGraph) -> impl FnMut(&Program) -> Result<Placement, ArenaError> + '_ {
+    |program| place(graph.device.memories(), program)
+}
+
+/// Where the memory planner puts a program's buffers, each into a pool that may hold it, the preferred one where it fits.
+///
+/// A pool has its limit where another one comes after it; the last one takes what is left over, and whether that fits is for
+/// whoever asks for a frontier to say.
 ///
 /// # Errors
-/// Where they have no place: sizes beyond what addresses tell.
-pub fn place(program: &Program) -> Result<Placement, ArenaError> {
+/// Where they have no place: what may lie nowhere else is more than a pool holds, or sizes are beyond what addresses tell.
+pub fn place(memories: &Memories, program: &Program) -> Result<Placement, ArenaError> {
     let params = usmp::Params { iterations: ITERATIONS, ..usmp::Params::default() };
-    match usmp::plan(&problem(program), &params) {
+    match usmp::plan(&problem(memories, program), &params) {
         Ok(solution) => {
-            let offsets = solution.placement.slots.iter().map(|slot| slot.offset).collect();
-            Ok(Placement { bytes: aligned(solution.placement.peaks[0]), offsets })
+            let slots = &solution.placement.slots;
+            Ok(Placement {
+                pool_bytes: solution.placement.peaks.iter().copied().map(aligned).collect(),
+                pools: slots.iter().map(|slot| PoolId(slot.pool)).collect(),
+                offsets: slots.iter().map(|slot| slot.offset).collect(),
+            })
         }
-        Err(reason) => Err(refused(program, reason)),
+        Err(reason) => Err(refused(memories, program, reason)),
     }
 }
 
-fn refused(program: &Program, reason: usmp::UsmpError) -> ArenaError {
+fn refused(memories: &Memories, program: &Program, reason: usmp::UsmpError) -> ArenaError {
+    let pool = match reason {
+        usmp::UsmpError::PoolOverflow { pool, .. } => Some(memories.name(PoolId(pool)).to_owned()),
+        _ => None,
+    };
     let sizes = || program.buffers.iter_ids().map(|(id, buffer)| (buffer.size_bytes, id));
     let first_largest = sizes().max_by_key(|&(size, id)| (size, std::cmp::Reverse(id)));
     // A program without buffers has a place.
     let (largest_bytes, largest) = first_largest.unwrap_or((0, BufferId(0)));
     let bytes = sizes().map(|(size, _)| u128::from(size)).sum();
-    ArenaError { buffers: program.buffers.len(), bytes, largest, largest_bytes, reason }
+    ArenaError { buffers: program.buffers.len(), bytes, largest, largest_bytes, pool, reason: Box::new(reason) }
 }
 
-/// All buffers of a program in one arena without a limit.
-fn problem(program: &Program) -> usmp::Problem {
-    let pool = usmp::Pool { alignment: ALIGNMENT, ..usmp::Pool::unbounded() };
-    usmp::Problem { buffers: program.buffers.iter().map(of_program).collect(), pools: vec![pool] }
+/// All buffers of a program and the pools of tensors, whose ids are the same there.
+fn problem(memories: &Memories, program: &Program) -> usmp::Problem {
+    let pools = memories.tensors();
+    let pool = |(number, &pool): (usize, &PoolId)| {
+        let is_last = number + 1 == pools.len();
+        let limit_bytes =
+            memories.pool(pool).limit_bytes.filter(|_| !is_last).map(|limit| limit / ALIGNMENT * ALIGNMENT);
+        usmp::Pool { alignment: ALIGNMENT, limit_bytes, ..usmp::Pool::unbounded() }
+    };
+    let buffers = program.buffers.iter().map(of_program).collect();
+    usmp::Problem { buffers, pools: pools.iter().enumerate().map(pool).collect() }
 }
 
 fn of_program(buffer: &Buffer) -> usmp::Buffer {
-    buffer_of(buffer.size_bytes, [buffer.first_step, buffer.last_step], buffer.windows.iter().copied())
+    let windows = buffer.windows.iter().copied();
+    let pools = buffer.pools.iter().map(|pool| pool.0).collect();
+    usmp::Buffer { pools, ..buffer_of(buffer.size_bytes, [buffer.first_step, buffer.last_step], windows) }
 }
 
 /// A buffer in use in steps `[first, last)`, with what of it is live meanwhile, as the memory planner takes it.
@@ -79,15 +117,21 @@ pub fn buffer_of(size_bytes: u64, [first, last]: [u32; 2], windows: impl Iterato
     usmp::Buffer::new(size_bytes, ALIGNMENT, lifetime)
 }
 
-/// Whether no two buffers in use at the same step share a byte, by the memory planner's own checker.
+/// Whether no two buffers in use at the same step share a byte, and no pool exceeds its limit, by the memory planner's own
+/// checker.
 #[cfg(test)]
-pub fn is_right(program: &Program, placement: &Placement) -> bool {
-    let slots = placement.offsets.iter().map(|&offset| usmp::Slot { pool: 0, offset }).collect();
-    let ends = program.buffers.iter().zip(&placement.offsets);
-    let used = ends.filter(|(buffer, _)| buffer.first_step < buffer.last_step);
-    let peak = used.map(|(buffer, offset)| offset + buffer.size_bytes).max().unwrap_or(0);
-    let answer = usmp::Placement { slots, peaks: vec![peak] };
-    usmp::check::check(&problem(program), &answer).is_ok() && aligned(peak) == placement.bytes
+pub fn is_right(memories: &Memories, program: &Program, placement: &Placement) -> bool {
+    let lies = placement.pools.iter().zip(&placement.offsets);
+    let slots: Vec<usmp::Slot> = lies.map(|(&pool, &offset)| usmp::Slot { pool: pool.0, offset }).collect();
+    let mut peaks = vec![0; memories.tensors().len()];
+    for (buffer, slot) in program.buffers.iter().zip(&slots).filter(|(buffer, _)| buffer.first_step < buffer.last_step)
+    {
+        let peak = &mut peaks[slot.pool as usize];
+        *peak = slot.offset.saturating_add(buffer.size_bytes).max(*peak);
+    }
+    let rounded: Vec<u64> = peaks.iter().copied().map(aligned).collect();
+    let answer = usmp::Placement { slots, peaks };
+    usmp::check::check(&problem(memories, program), &answer).is_ok() && rounded == placement.pool_bytes.to_vec()
 }
 
 #[cfg(test)]
@@ -98,26 +142,27 @@ mod tests {
     use crate::schedule::interleave::interleave;
     use crate::testing::networks::{mobilenet_v2, stacked};
 
-    fn program() -> Program {
+    fn program() -> (CascaderGraph, Program) {
         let graph = mobilenet_v2();
-        interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit")
+        let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");
+        (graph, program)
     }
 
     #[test]
     fn what_is_placed_is_right_and_takes_no_less_than_is_alive() {
-        let program = program();
-        let placement = place(&program).expect("it has a place");
-        assert!(is_right(&program, &placement));
-        assert!(placement.bytes >= stacked(&program).bytes);
+        let (graph, program) = program();
+        let placement = placer(&graph)(&program).expect("it has a place");
+        assert!(is_right(graph.device.memories(), &program, &placement));
+        assert!(placement.bytes() >= stacked(&program).bytes());
     }
 
     #[test]
     fn what_does_not_fit_is_told() {
-        let mut program = program();
+        let (graph, mut program) = program();
         program.buffers[BufferId(3)].size_bytes = 1 << 61;
-        let error = place(&program).expect_err("beyond 2^60");
+        let error = placer(&graph)(&program).expect_err("beyond 2^60");
         assert_eq!((error.buffers, error.largest, error.largest_bytes), (program.buffers.len(), BufferId(3), 1 << 61));
-        assert_eq!(error.reason, usmp::UsmpError::TooLarge);
+        assert_eq!(*error.reason, usmp::UsmpError::TooLarge);
         let bytes: u128 = program.buffers.iter().map(|buffer| u128::from(buffer.size_bytes)).sum();
         assert_eq!(error.bytes, bytes);
         assert!(error.to_string().contains("buffer 3 with 2305843009213693952 bytes"), "{error}");

@@ -208,8 +208,8 @@ pub fn filled(
             let mut program = interleave(graph, &proposal.plans, costs)?;
             let Some(filling) = Filling::new(&program, placement.clone()) else { continue };
             let placement = filling.apply(graph, &mut program, sketch.room_bytes);
-            let cycles = costs.program(graph, &program, &placement.offsets);
-            let (fill_bytes, sram_bytes) = (sketch.room_bytes, placement.bytes);
+            let cycles = costs.program(graph, &program, &placement);
+            let (fill_bytes, sram_bytes) = (sketch.room_bytes, placement.bytes());
             if cycles < front.within(sram_bytes) {
                 front.add((sram_bytes, cycles));
                 let proposal = Proposal { fill_bytes, sram_bytes, cycles, ..proposal.clone() };
@@ -276,14 +276,14 @@ mod tests {
             for proposal in filled {
                 let (program, placement) = realised(&graph, proposal);
                 check(&graph, &program).expect("the program is right");
-                assert!(arena::is_right(&program, &placement));
+                assert!(arena::is_right(graph.device.memories(), &program, &placement));
                 let promised = (proposal.sram_bytes, proposal.cycles);
-                assert_eq!((placement.bytes, Costs::default().program(&graph, &program, &placement.offsets)), promised);
+                assert_eq!((placement.bytes(), Costs::default().program(&graph, &program, &placement)), promised);
                 // The same arena without.
                 let ground = Proposal { fill_bytes: 0, ..proposal.clone() };
                 let (program, before) = realised(&graph, &ground);
-                assert!(before.bytes <= placement.bytes);
-                assert!(proposal.cycles < Costs::default().program(&graph, &program, &before.offsets));
+                assert!(before.bytes() <= placement.bytes());
+                assert!(proposal.cycles < Costs::default().program(&graph, &program, &before));
             }
         }
     }

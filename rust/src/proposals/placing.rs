@@ -146,7 +146,7 @@ pub fn arranged(
     let mut early = program.clone();
     prefetch(graph, &mut early, prefetch_bytes);
     let placed = place(&early)?;
-    let room_bytes = fill_bytes.max(placed.bytes);
+    let room_bytes = fill_bytes.max(placed.bytes());
     match Filling::new(&program, placed.clone()).filter(|_| fill_bytes > 0) {
         Some(filling) => {
             let placement = filling.apply(graph, &mut program, room_bytes);
@@ -191,7 +191,7 @@ fn grounds(
             break;
         }
         let placement = place(&program)?;
-        let (cycles, sram_bytes) = (costs.program(graph, &program, &placement.offsets), placement.bytes);
+        let (cycles, sram_bytes) = (costs.program(graph, &program, &placement), placement.bytes());
         let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes, cycles };
         grounds.push(Placed { proposal, sketched: total_cycles(&program), placement, program: None });
     }
@@ -256,7 +256,7 @@ fn in_rounds(
                     continue 'rounds;
                 }
                 let placement = place(&program)?;
-                let (cycles, bytes) = (costs.program(graph, &program, &placement.offsets), placement.bytes);
+                let (cycles, bytes) = (costs.program(graph, &program, &placement), placement.bytes());
                 let proposal = Proposal { plans, prefetch_bytes, fill_bytes: 0, sram_bytes: bytes, cycles };
                 known.push(Placed { proposal, sketched, placement, program: Some(program) });
                 if bytes <= peak_bytes + peak_bytes / DRIFT {
@@ -302,7 +302,7 @@ mod tests {
     use crate::model::operation::OperationKind;
     use crate::model::plan::Staging;
     use crate::model::program::{Placement, Program};
-    use crate::proposals::arena::{place, ArenaError};
+    use crate::proposals::arena::{placer, ArenaError};
     use crate::proposals::uncascaded;
     use crate::schedule::prefetch::peak_bytes;
     use crate::testing::networks::{mobilenet_v1, stacked, Network, INPUT};
@@ -353,7 +353,7 @@ mod tests {
             let by = |cycles, sketched| {
                 let plans = Vec::new();
                 let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes, cycles };
-                let placement = Placement { bytes: sram_bytes, offsets: IdVec::default() };
+                let placement = Placement::in_one_pool(sram_bytes, IdVec::default());
                 let placed = Placed { proposal, sketched, placement, program: None };
                 placed.excludes(&Waiting { plans: 0, sketch })
             };
@@ -395,7 +395,7 @@ mod tests {
             let mut drifting = |program: &Program| {
                 tried += 1;
                 let more = if tried == 1 { more } else { 0 };
-                Ok::<_, ArenaError>(Placement { bytes: peak_bytes + more, ..stacked(program) })
+                Ok::<_, ArenaError>(Placement::in_one_pool(peak_bytes + more, stacked(program).offsets))
             };
             let found = coarsely_placed(&graph, &chosen, &mut drifting).expect("blocks fit");
             assert_eq!(tried, tries, "{more} bytes more");
@@ -444,7 +444,7 @@ mod tests {
         let graph = mobilenet_v1();
         let plans = uncascaded(&graph);
         let chosen = vec![Chosen { plans: plans.clone(), limits: Vec::new() }];
-        let placed = super::placed(&graph, chosen, &Options::default(), &mut Costs::default(), &mut place);
+        let placed = super::placed(&graph, chosen, &Options::default(), &mut Costs::default(), &mut placer(&graph));
         let (found, _) = placed.expect("blocks fit");
         let fastest = found.last().expect("something is placed");
         let otherwise = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
@@ -466,7 +466,7 @@ mod tests {
         for one in &chosen {
             let program = interleave(&graph, &one.plans, &mut Costs::default()).expect("blocks fit");
             let placement = stacked(&program);
-            each.push((placement.bytes, Costs::default().program(&graph, &program, &placement.offsets)));
+            each.push((placement.bytes(), Costs::default().program(&graph, &program, &placement)));
         }
         let front = pareto_front(each);
         assert!(front.len() > 4, "{front:?}");

@@ -5,7 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyMapping;
 
 use crate::cost::described_device;
-use crate::model::device::{DescribedUnit, Device, Dma, Engine, Spill, Unit};
+use crate::model::device::{DescribedUnit, Device, Dma, Engine, Unit};
+use crate::model::memory::{Memories, Pool};
 use crate::model::operation::OperationKind;
 use crate::npu::timing::Port;
 
@@ -20,9 +21,23 @@ struct MemorySpec {
 }
 
 impl MemorySpec {
-    fn build(self) -> Port {
-        let MemorySpec { name, bytes_per_cycle, read_latency, write_latency, burst_bytes, .. } = self;
-        Port { name, bytes_per_cycle, read_latency, write_latency, burst_bytes }
+    fn build(self) -> Pool {
+        let MemorySpec { name, bytes_per_cycle, read_latency, write_latency, burst_bytes, size_bytes } = self;
+        let port = Port { name, bytes_per_cycle, read_latency, write_latency, burst_bytes };
+        Pool { port, limit_bytes: size_bytes }
+    }
+}
+
+#[derive(FromPyObject)]
+struct MemoriesSpec {
+    tensors: Vec<MemorySpec>,
+    constants: MemorySpec,
+}
+
+impl MemoriesSpec {
+    fn build(self) -> PyResult<Memories> {
+        let tensors = self.tensors.into_iter().map(MemorySpec::build).collect();
+        Memories::new(tensors, self.constants.build()).map_err(PyValueError::new_err)
     }
 }
 
@@ -41,16 +56,13 @@ pub(super) enum DeviceSpec<'py> {
 #[derive(FromPyObject)]
 pub(super) struct EthosUSpec {
     accelerator: AcceleratorSpec,
-    constants: MemorySpec,
-    arena: MemorySpec,
+    memories: MemoriesSpec,
 }
 
 #[derive(FromPyObject)]
 pub(super) struct RatedSpec<'py> {
     engines: Vec<EngineSpec<'py>>,
-    constants: MemorySpec,
-    arena: MemorySpec,
-    spill: Option<MemorySpec>,
+    memories: MemoriesSpec,
     buffer_bytes: Option<u64>,
     dma: Option<DmaSpec>,
 }
@@ -74,8 +86,7 @@ impl DeviceSpec<'_> {
     pub(super) fn build(self) -> PyResult<Device> {
         match self {
             DeviceSpec::EthosU(spec) => {
-                let found = Device::ethos_u(&spec.accelerator.name, spec.constants.build(), spec.arena.build());
-                found.map_err(PyValueError::new_err)
+                Device::ethos_u(&spec.accelerator.name, spec.memories.build()?).map_err(PyValueError::new_err)
             }
             DeviceSpec::DescribedUnit(spec) => Ok(Device { unit: Unit::Described(spec.build()?) }),
         }
@@ -85,21 +96,9 @@ impl DeviceSpec<'_> {
 impl RatedSpec<'_> {
     fn build(self) -> PyResult<DescribedUnit> {
         let engines = self.engines.into_iter().enumerate().map(|(index, engine)| engine.build(index));
-        let from_bytes = self.arena.size_bytes;
-        let spill = match (self.spill, from_bytes) {
-            (None, _) => None,
-            (Some(memory), Some(from_bytes)) => Some(Spill { from_bytes, memory: memory.build() }),
-            (Some(_), None) => {
-                return Err(PyValueError::new_err(
-                    "arena.size_bytes is None; spill begins where the arena's memory ends",
-                ))
-            }
-        };
         let unit = DescribedUnit {
             engines: engines.collect::<PyResult<_>>()?,
-            constants: self.constants.build(),
-            arena: self.arena.build(),
-            spill,
+            memories: self.memories.build()?,
             buffer_bytes: self.buffer_bytes,
             dma: self.dma.map(|DmaSpec { start_cycles, in_flight }| Dma { start_cycles, in_flight }),
         };

@@ -11,7 +11,7 @@
 use crate::model::device::KERNELS_IN_FLIGHT;
 use crate::model::ids::{BufferId, IdVec};
 use crate::model::operation::Cost;
-use crate::model::program::{Program, Step, Stripe};
+use crate::model::program::{Moved, Program, Step, Stripe};
 
 /// The unit of `Load::burden` is one part in so many of a kernel's cycles.
 const BURDENS: u64 = 32;
@@ -32,6 +32,11 @@ impl Load {
     pub fn of(stripe: &Stripe) -> Load {
         let Cost { cycles, constants, beside_copies, .. } = stripe.cost;
         Load { cycles, constants: constants.min(cycles), beside: beside_copies.max(cycles) }
+    }
+
+    /// Of a copy of a tensor: it keeps its place among the kernels, and others wait for it as for one of them.
+    pub fn of_copy(cycles: u64) -> Load {
+        Load { cycles, constants: 0, beside: cycles }
     }
 
     /// By its figures.
@@ -175,9 +180,13 @@ pub fn total_cycles(program: &Program) -> u64 {
     for step in &program.steps {
         kernels.push(count);
         match step {
-            Step::Copy { buffer, cycles, .. } => {
+            Step::Copy { moved: Moved::Constants(..), buffer, cycles } => {
                 let since = count - kernels[program.buffers[*buffer].first_step as usize];
                 ready[*buffer] = Some(clock.copy(*cycles, since));
+            }
+            Step::Copy { moved: Moved::Tensor { .. }, cycles, .. } => {
+                count += 1;
+                clock.kernel(Load::of_copy(*cycles), None);
             }
             Step::Stripe(stripe) => {
                 count += 1;

@@ -6,12 +6,13 @@
 use smallvec::{smallvec, SmallVec};
 use thiserror::Error;
 
-use crate::cost::{staging_cycles, Costs};
+use crate::cost::{staging_cycles, tensor_copy_cycles, Costs};
 use crate::model::graph::{CascaderGraph, Work};
 use crate::model::ids::{BufferId, Id, IdVec, PartId, Piece, TensorId};
+use crate::model::memory::{Candidates, Memories};
 use crate::model::operation::{Cost, Source};
-use crate::model::plan::{Plan, Staging};
-use crate::model::program::{Buffer, Content, Program, Step, Stripe, View};
+use crate::model::plan::{CopiedTensor, Plan, Staging};
+use crate::model::program::{Buffer, Content, Moved, Program, Step, Stripe, View};
 use crate::schedule::lifetimes::{is_tiled, set_lifetimes};
 use crate::schedule::stripe_order::{is_interior, wanted, StripeOrder};
 use crate::schedule::tables::load_tables;
@@ -60,8 +61,20 @@ pub enum PlanError {
 /// Copies of constants stand right before their first use; `prefetch` moves them ahead. Tables are loaded right before the
 /// stripes that look results up in them.
 pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Program, PlanError> {
-    let mut builder =
-        Builder { graph, costs, program: Program::default(), whole: vec![None; graph.tensors.len()].into() };
+    let count = graph.tensors.len();
+    let mut builder = Builder {
+        graph,
+        costs,
+        program: Program::default(),
+        whole: vec![None; count].into(),
+        near: vec![None; count].into(),
+        is_far: vec![false; count].into(),
+    };
+    for copied in plans.iter().flat_map(|plan| &plan.copied) {
+        if let Some(tensor) = copied_tensor(graph, *copied) {
+            builder.is_far[tensor] = true;
+        }
+    }
     let mut expected = PartId(0);
     for (index, plan) in plans.iter().enumerate() {
         check_plan(graph, plan, index, expected)?;
@@ -101,6 +114,7 @@ fn check_plan(graph: &CascaderGraph, plan: &Plan, index: usize, expected: PartId
     if plan.stripes.iter().any(|&stripe| stripe < 1) || plan.tiling.tiles < 1 {
         return fault("stripes and bands are at least 1");
     }
+    check_copied(graph, plan, index)?;
     let opaque = plan.parts().any(|part| graph.kernel(part).is_none());
     if opaque && plan.is_cascade() {
         return fault("an opaque part cannot be cascaded");
@@ -125,17 +139,69 @@ fn check_plan(graph: &CascaderGraph, plan: &Plan, index: usize, expected: PartId
     Ok(())
 }
 
+/// The tensor that a decision copies; None if there is no such operand.
+fn copied_tensor(graph: &CascaderGraph, copied: CopiedTensor) -> Option<TensorId> {
+    let (CopiedTensor::Read(part, _) | CopiedTensor::Write(part)) = copied;
+    let part = graph.parts.get(part.index())?;
+    match copied {
+        CopiedTensor::Read(_, operand) => part.inputs.get(operand as usize).map(|input| input.tensor),
+        CopiedTensor::Write(_) => part.outputs.first().copied(),
+    }
+}
+
+/// Tensors are copied that are made before the group or wanted after it, where there is a pool to copy from or to.
+fn check_copied(graph: &CascaderGraph, plan: &Plan, index: usize) -> Result<(), PlanError> {
+    let fault = |fault| Err(PlanError::Decision { plan: index, fault });
+    if plan.copied.is_empty() {
+        return Ok(());
+    }
+    if graph.device.memories().spacious().is_empty() {
+        return fault("tensors are copied between pools, and the device has one pool of tensors");
+    }
+    if plan.staging.contains(&Staging::Sliced) {
+        return fault("a part whose constants are staged in slices has its tensors where they are");
+    }
+    for &copied in &plan.copied {
+        let (CopiedTensor::Read(part, _) | CopiedTensor::Write(part)) = copied;
+        if part < plan.first || part > plan.last || graph.kernel(part).is_none() {
+            return fault("tensors are copied for NPU parts of the group");
+        }
+        let Some(tensor) = copied_tensor(graph, copied) else { return fault("there is no such operand to copy") };
+        let is_made_here = graph.producer[tensor].is_some_and(|maker| maker >= plan.first);
+        match copied {
+            CopiedTensor::Read(..) if is_made_here => {
+                return fault("an operand that is copied is made before the group")
+            }
+            CopiedTensor::Write(_) if is_interior(graph, plan, plan.offset(part)) => {
+                return fault("an output that is copied is wanted after the group")
+            }
+            CopiedTensor::Read(..) | CopiedTensor::Write(_) => {}
+        }
+    }
+    Ok(())
+}
+
 struct Builder<'a> {
     graph: &'a CascaderGraph,
     costs: &'a mut Costs,
     program: Program,
     whole: IdVec<TensorId, Option<BufferId>>,
+    /// Copies in the scarce pool of tensors that the group at hand reads.
+    near: IdVec<TensorId, Option<BufferId>>,
+    /// Whether a tensor's home is not the scarce pool.
+    is_far: IdVec<TensorId, bool>,
 }
 
 impl Builder<'_> {
     fn buffer(&mut self, content: Content, capacity: [i64; 2], size_bytes: u64) -> BufferId {
+        let pools = self.graph.device.memories().tensors().clone();
+        self.buffer_in(pools, content, capacity, size_bytes)
+    }
+
+    fn buffer_in(&mut self, pools: Candidates, content: Content, capacity: [i64; 2], size_bytes: u64) -> BufferId {
         let windows = Vec::new();
-        self.program.buffers.push(Buffer { content, capacity, size_bytes, first_step: 0, last_step: 0, windows })
+        let buffer = Buffer { content, capacity, size_bytes, pools, first_step: 0, last_step: 0, windows };
+        self.program.buffers.push(buffer)
     }
 
     fn whole(&mut self, tensor: TensorId) -> BufferId {
@@ -144,9 +210,53 @@ impl Builder<'_> {
         }
         let description = &self.graph.tensors[tensor];
         let (plane, size) = (description.plane, description.size_bytes());
-        let buffer = self.buffer(Content::Tensor(tensor), plane, size);
+        let memories = self.graph.device.memories();
+        let pools = if self.is_far[tensor] { memories.spacious() } else { memories.tensors().clone() };
+        let buffer = self.buffer_in(pools, Content::Tensor(tensor), plane, size);
         self.whole[tensor] = Some(buffer);
         buffer
+    }
+
+    /// All of a tensor in the scarce pool, beside its home.
+    fn copy_of(&mut self, tensor: TensorId) -> BufferId {
+        let description = &self.graph.tensors[tensor];
+        let (plane, size) = (description.plane, description.size_bytes());
+        self.buffer_in([Memories::SCARCE].as_slice().into(), Content::Tensor(tensor), plane, size)
+    }
+
+    /// Copy a tensor between its home and a copy of it.
+    fn move_tensor(&mut self, tensor: TensorId, from: BufferId, buffer: BufferId) {
+        let bytes = self.graph.tensors[tensor].size_bytes();
+        // Where it lies is not known yet: the preferred pool stands for it.
+        let [source, target] = [from, buffer].map(|buffer| self.program.buffers[buffer].pools[0]);
+        let cycles = tensor_copy_cycles(&self.graph.device, bytes, source, target).unwrap_or(0);
+        self.program.steps.push(Step::Copy { moved: Moved::Tensor { tensor, from }, buffer, cycles });
+    }
+
+    /// Copy the operands of a group that are to be copied, each once.
+    fn read_copies(&mut self, plan: &Plan) {
+        for &copied in &plan.copied {
+            let Some(tensor) = copied_tensor(self.graph, copied) else { continue };
+            if matches!(copied, CopiedTensor::Read(..)) && self.near[tensor].is_none() {
+                let (home, copy) = (self.whole(tensor), self.copy_of(tensor));
+                self.move_tensor(tensor, home, copy);
+                self.near[tensor] = Some(copy);
+            }
+        }
+    }
+
+    /// Copy what the group has made to where it lives, and forget what was copied for it.
+    fn write_copies(&mut self, plan: &Plan, buffers: &[BufferId]) {
+        for &copied in &plan.copied {
+            let Some(tensor) = copied_tensor(self.graph, copied) else { continue };
+            match copied {
+                CopiedTensor::Read(..) => self.near[tensor] = None,
+                CopiedTensor::Write(part) => {
+                    let (made, home) = (buffers[plan.offset(part)], self.whole(tensor));
+                    self.move_tensor(tensor, made, home);
+                }
+            }
+        }
     }
 
     fn call(&mut self, part: PartId, workspace_bytes: u64) {
@@ -162,11 +272,14 @@ impl Builder<'_> {
 
     fn cascade(&mut self, plan: &Plan) -> Result<(), PlanError> {
         let graph = self.graph;
+        self.read_copies(plan);
         let buffers: Vec<BufferId> = (0..plan.len())
             .map(|offset| {
                 let tensor = graph.output(plan.part(offset));
                 if is_interior(graph, plan, offset) {
                     self.buffer(Content::Rolling(tensor, plan.tiling.roll), [0, 0], 0)
+                } else if plan.copied.contains(&CopiedTensor::Write(plan.part(offset))) {
+                    self.copy_of(tensor)
                 } else {
                     self.whole(tensor)
                 }
@@ -187,6 +300,7 @@ impl Builder<'_> {
             }
         }
         self.settle_capacities(plan, &buffers);
+        self.write_copies(plan, &buffers);
         Ok(())
     }
 
@@ -247,7 +361,7 @@ impl Builder<'_> {
             let producer = graph.producer[input.tensor].filter(|&p| p >= plan.first);
             let (buffer, origin) = match producer.map(|p| plan.offset(p)) {
                 Some(inner) => (buffers[inner], self.origin(roll, buffers[inner], boxes[inner])),
-                None => (self.whole(input.tensor), [0, 0]),
+                None => (self.near[input.tensor].unwrap_or_else(|| self.whole(input.tensor)), [0, 0]),
             };
             let spans = [Axis::Height, Axis::Width].map(|axis| graph.seen(input, axis, region.span(axis)));
             // Whoever sees the tensor in another shape finds all of it in its buffer, from the first pixel on.
@@ -330,7 +444,7 @@ impl Builder<'_> {
         }
         let cycles = staging_cycles(&self.graph.device, bytes);
         let buffer = self.buffer(Content::Constants(part), [0, 0], bytes);
-        self.program.steps.push(Step::Copy { part, buffer, piece, cycles });
+        self.program.steps.push(Step::Copy { moved: Moved::Constants(part, piece), buffer, cycles });
         Some(buffer)
     }
 

@@ -9,8 +9,8 @@
 use smallvec::{smallvec, SmallVec};
 
 use crate::model::graph::CascaderGraph;
-use crate::model::ids::{BufferId, IdVec, Piece};
-use crate::model::program::{Buffer, Content, LiveWindow, Program, Step, View};
+use crate::model::ids::{BufferId, Id, IdVec, Piece, TensorId};
+use crate::model::program::{Buffer, Content, LiveWindow, Moved, Program, Step, View};
 use crate::stripe::Span;
 
 /// First write and last use of each row of one buffer, as steps.
@@ -48,7 +48,14 @@ pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
         program.buffers.iter().map(|b| Rows::new(rows_of(b.content, b.capacity))).collect();
     for (step, action) in (0u32..).zip(&program.steps) {
         match action {
-            Step::Copy { buffer, .. } => rows[*buffer].write((0, 1), step),
+            Step::Copy { moved, buffer, .. } => {
+                if let Moved::Tensor { from, .. } = moved {
+                    let all = rows[*from].all();
+                    rows[*from].read(all, step);
+                }
+                let all = rows[*buffer].all();
+                rows[*buffer].write(all, step);
+            }
             Step::LoadTable { .. } => {}
             Step::Stripe(stripe) => {
                 for view in &stripe.inputs {
@@ -78,8 +85,12 @@ pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
         }
     }
     let end = (program.steps.len() as u32).max(1);
-    for (buffer, rows) in program.buffers.iter_mut().zip(&mut rows) {
-        if let Content::Tensor(tensor) = buffer.content {
+    for ((id, rows), buffer) in
+        rows.iter_mut().enumerate().map(|(id, rows)| (BufferId::at(id), rows)).zip(&mut program.buffers)
+    {
+        // A caller provides and reads a tensor's home, not its copies.
+        let home = |tensor: &TensorId| program.tensor_buffers[*tensor] == Some(id);
+        if let Some(tensor) = whole_tensor(buffer).filter(home) {
             let description = &graph.tensors[tensor];
             let all = rows.all();
             if description.is_input {
@@ -103,6 +114,14 @@ pub fn is_tiled(buffer: &Buffer) -> bool {
     buffer.windows.iter().all(|window| inside(window) && window.low <= window.high)
         && buffer.windows.windows(2).all(|pair| pair[0].last_step == pair[1].first_step)
         && (first.first_step, last.last_step) == (buffer.first_step, buffer.last_step)
+}
+
+/// The tensor that a buffer holds as a whole.
+fn whole_tensor(buffer: &Buffer) -> Option<TensorId> {
+    match buffer.content {
+        Content::Tensor(tensor) => Some(tensor),
+        Content::Rolling(..) | Content::Constants(_) | Content::Workspace(_) => None,
+    }
 }
 
 /// Which rows of a rolling buffer are still to be read, while the program is followed from its end to its start.
@@ -214,7 +233,7 @@ fn windows(rows: &Rows, row_bytes: u64) -> Vec<LiveWindow> {
 mod tests {
     use super::*;
     use crate::cost::Costs;
-    use crate::model::ids::{PartId, TensorId};
+    use crate::model::ids::PartId;
     use crate::model::operation::OperationKind;
     use crate::model::plan::{Plan, Staging};
     use crate::schedule::interleave::interleave;
@@ -226,8 +245,15 @@ mod tests {
         let count = graph.parts.len();
         let tiling = Tiling { roll, tiles };
         let (stripes, staging) = (vec![1; count], vec![Staging::InPlace; count]);
-        let plan =
-            Plan { first: PartId(0), last: PartId(count as u32 - 1), tiling, backwards: false, stripes, staging };
+        let plan = Plan {
+            first: PartId(0),
+            last: PartId(count as u32 - 1),
+            tiling,
+            backwards: false,
+            stripes,
+            staging,
+            copied: Vec::new(),
+        };
         interleave(graph, &[plan], &mut Costs::default()).expect("a legal plan")
     }
 
@@ -297,7 +323,9 @@ mod tests {
                 stripe.inputs[0].capacity = [1, 24];
             }
         }
-        program.steps.insert(3, Step::Copy { part: PartId(0), buffer: BufferId(0), piece: None, cycles: 0 });
+        program
+            .steps
+            .insert(3, Step::Copy { moved: Moved::Constants(PartId(0), None), buffer: BufferId(0), cycles: 0 });
         set_lifetimes(&graph, &mut program);
         assert_eq!(live(&program, spread), (0..8).collect::<Vec<u32>>());
     }
@@ -313,7 +341,9 @@ mod tests {
         // Something else between the two inputs of a stripe.
         let second = |step: &Step| matches!(step, Step::Stripe(stripe) if stripe.piece == Some(Piece(1)));
         let at = program.steps.iter().position(second).expect("two inputs");
-        program.steps.insert(at, Step::Copy { part: PartId(0), buffer: BufferId(0), piece: None, cycles: 0 });
+        program
+            .steps
+            .insert(at, Step::Copy { moved: Moved::Constants(PartId(0), None), buffer: BufferId(0), cycles: 0 });
         set_lifetimes(&graph, &mut program);
         assert!(live(&program, joined).contains(&(at as u32)));
         assert!(live(&program, joined).len() > touched(&program, joined).len());

@@ -10,7 +10,7 @@ use crate::model::graph::{CascaderGraph, Work};
 use crate::model::ids::{Id, IdVec, PartId};
 use crate::model::operation::{OperationKind, Source, Upscale};
 use crate::model::plan::{Plan, Staging};
-use crate::model::program::{Program, Step};
+use crate::model::program::{Moved, Program, Step};
 use crate::plans::options::{Copies, Options};
 use crate::proposals::{estimated, search_placing, uncascaded, Frontier};
 use crate::schedule::interleave::interleave;
@@ -81,6 +81,7 @@ fn plans_of(graph: &CascaderGraph, first: PartId, last: PartId) -> Vec<Plan> {
             backwards: false,
             stripes,
             staging,
+            copied: Vec::new(),
         }));
     }
     let closed = |plan: &Plan| plan.tiling.tiles == 1 || (0..count - 1).all(|offset| is_interior(graph, plan, offset));
@@ -103,7 +104,7 @@ fn value(graph: &CascaderGraph, plan: &Plan, copies: Copies, costs: &mut Costs) 
                     let cost = costs.stripe(graph, id, stripe.output.plane(), Source::InPlace);
                     constants += cost.map_or(0, |cost| cost.constants);
                 }
-                Step::Copy { part, cycles, .. } if *part == id => copy = Some(*cycles),
+                Step::Copy { moved: Moved::Constants(part, _), cycles, .. } if *part == id => copy = Some(*cycles),
                 _ => {}
             }
         }
@@ -155,9 +156,9 @@ fn exhaustive(graph: &CascaderGraph) -> All {
         if first > end {
             let program = interleave(graph, &plans, &mut costs).expect("legal plans");
             let placed = stacked(&program);
-            let (cycles, alone) = (costs.program(graph, &program, &placed.offsets), alone(&program));
+            let (cycles, alone) = (costs.program(graph, &program, &placed), alone(&program));
             (least, most) = (least.min(cycles as f64 / alone as f64), most.max(cycles as f64 / alone as f64));
-            found.push((placed.bytes, cycles));
+            found.push((placed.bytes(), cycles));
             if found.len() > 4096 {
                 found = pareto_front(found);
             }

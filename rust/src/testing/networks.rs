@@ -4,6 +4,7 @@ use crate::cost::{choose_encoding, Costs};
 use crate::model::device::Device;
 use crate::model::graph::{aligned, CascaderGraph, Input, Layout, Part, Tensor, Work};
 use crate::model::ids::{IdVec, PartId, TensorId};
+use crate::model::memory::{Memories, Pool};
 use crate::model::operation::{
     Element, Encoding, Function, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling, SecondOperand, Sliced,
     Upscale,
@@ -13,7 +14,7 @@ use crate::model::program::{Arrangement, Buffer, Content, Placement, Program};
 use crate::npu::timing::Port;
 use crate::plans::live_bytes::{LiveBytes, Share};
 use crate::propagator::Propagator;
-use crate::proposals::arena::place;
+use crate::proposals::arena::placer;
 use crate::proposals::placing::arranged;
 
 use crate::schedule::stripe_order::wanted;
@@ -63,7 +64,9 @@ pub fn device_of(accelerator: &str) -> Device {
         burst_bytes,
     };
     let (flash, sram) = (port("OffChipFlash", 1, 64, 0, 128), port("Sram", 8, 32, 32, 32));
-    Device::ethos_u(accelerator, flash, sram).expect("there is such a device")
+    let pool = |port| Pool { port, limit_bytes: None };
+    let memories = Memories::new(vec![pool(sram)], pool(flash)).expect("two memories");
+    Device::ethos_u(accelerator, memories).expect("there is such a device")
 }
 
 /// A window operation's propagator.
@@ -360,13 +363,13 @@ pub fn stacked(program: &Program) -> Placement {
         next += aligned(buffer.size_bytes);
         next - aligned(buffer.size_bytes)
     });
-    Placement { bytes, offsets: offsets.collect() }
+    Placement::in_one_pool(bytes, offsets.collect())
 }
 
 /// The program of a Proposal and where everything lies, made of its decisions.
 pub fn realised(graph: &CascaderGraph, proposal: &Proposal) -> (Program, Placement) {
     let Proposal { plans, prefetch_bytes, fill_bytes, .. } = proposal;
-    let made = arranged(graph, plans, *prefetch_bytes, *fill_bytes, &mut Costs::default(), &mut place);
+    let made = arranged(graph, plans, *prefetch_bytes, *fill_bytes, &mut Costs::default(), &mut placer(graph));
     let Arrangement { program, placement } = made.expect("legal plans with a place");
     (program, placement)
 }

@@ -9,7 +9,7 @@ use crate::model::graph::{CascaderGraph, Part, ALIGNMENT};
 use crate::model::ids::{BufferId, PartId, Piece, TableId, TensorId};
 use crate::model::operation::{LookUpTable, OperationKind, Upscale};
 use crate::model::plan::{Plan, Staging};
-use crate::model::program::{Content, Program, Step, Stripe};
+use crate::model::program::{Content, Moved, Program, Step, Stripe};
 use crate::plans::options::Options;
 use crate::proposals::arena;
 use crate::proposals::placing::arranged;
@@ -172,6 +172,7 @@ pub fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bo
             backwards: stripe % 2 == 1,
             stripes,
             staging: vec![whole(staged); count],
+            copied: Vec::new(),
         };
         let across = graph.tensors[graph.output(last)].plane[roll.other() as usize];
         if (0..count - 1).all(|offset| is_interior(graph, &plan, offset)) {
@@ -213,9 +214,9 @@ proptest! {
         for proposal in &frontier.proposals {
             let (program, placement) = realised(&graph, proposal);
             prop_assert_eq!(check(&graph, &program), Ok(()));
-            prop_assert!(arena::is_right(&program, &placement));
-            prop_assert_eq!(placement.bytes, proposal.sram_bytes);
-            prop_assert_eq!(Costs::default().program(&graph, &program, &placement.offsets), proposal.cycles);
+            prop_assert!(arena::is_right(graph.device.memories(), &program, &placement));
+            prop_assert_eq!(placement.bytes(), proposal.sram_bytes);
+            prop_assert_eq!(Costs::default().program(&graph, &program, &placement), proposal.cycles);
         }
     }
 
@@ -231,18 +232,17 @@ proptest! {
         for (proposal, found) in frontier.proposals.iter().zip(&frontier.arrangements) {
             let (program, placement) = realised(&graph, proposal);
             prop_assert_eq!(check(&graph, &program), Ok(()));
-            prop_assert!(arena::is_right(&program, &placement));
-            prop_assert_eq!(placement.bytes, proposal.sram_bytes);
-            prop_assert_eq!(Costs::default().program(&graph, &program, &placement.offsets), proposal.cycles);
+            prop_assert!(arena::is_right(graph.device.memories(), &program, &placement));
+            prop_assert_eq!(placement.bytes(), proposal.sram_bytes);
+            prop_assert_eq!(Costs::default().program(&graph, &program, &placement), proposal.cycles);
             // What the search kept is what its decisions make.
             prop_assert_eq!(&found.program, &program);
-            prop_assert_eq!((found.placement.bytes, &found.placement.offsets), (placement.bytes, &placement.offsets));
+            prop_assert_eq!((&found.placement.pool_bytes, &found.placement.offsets), (&placement.pool_bytes, &placement.offsets));
         }
         let whole = uncascaded(&graph);
-        let uncascaded = arranged(&graph, &whole, 0, 0, &mut Costs::default(), &mut arena::place).expect("blocks fit");
-        let offsets = &uncascaded.placement.offsets;
-        let cycles = Costs::default().program(&graph, &uncascaded.program, offsets);
-        prop_assert_eq!((uncascaded.placement.bytes, cycles), (frontier.uncascaded_bytes, frontier.uncascaded_cycles));
+        let uncascaded = arranged(&graph, &whole, 0, 0, &mut Costs::default(), &mut arena::placer(&graph)).expect("blocks fit");
+        let cycles = Costs::default().program(&graph, &uncascaded.program, &uncascaded.placement);
+        prop_assert_eq!((uncascaded.placement.bytes(), cycles), (frontier.uncascaded_bytes, frontier.uncascaded_cycles));
     }
 }
 
@@ -261,12 +261,12 @@ proptest! {
         plans.iter_mut().for_each(|plan| plan.backwards = false);
         let program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
         let counted = plans.iter().map(|plan| counted_bytes(&graph, plan, &program)).max().unwrap_or(0);
-        let live = stacked(&program).bytes;
+        let live = stacked(&program).bytes();
         prop_assert!(program.buffers.iter().all(|buffer| buffer.size_bytes % ALIGNMENT == 0));
         prop_assert!(counted >= live, "counted {counted}, live {live}");
         let in_order = |plan: &Plan| plan.tiling.tiles == 1 || plan.tiling.roll == Axis::Height;
         if plans.iter().all(in_order) && reads_everything(&graph) {
-            prop_assert_eq!(counted, stacked(&restless(&graph, &plans, program)).bytes);
+            prop_assert_eq!(counted, stacked(&restless(&graph, &plans, program)).bytes());
         }
     }
 }
@@ -308,6 +308,7 @@ fn cascaded() -> (CascaderGraph, Program) {
         backwards: false,
         stripes: vec![2; count],
         staging: vec![Staging::Whole; count],
+        copied: Vec::new(),
     };
     let program = interleave(&graph, &[plan], &mut Costs::default()).expect("legal plan");
     check(&graph, &program).expect("right before it is broken");
@@ -394,6 +395,7 @@ fn joined() -> (CascaderGraph, Program) {
         backwards: false,
         stripes: vec![1; 4],
         staging: vec![Staging::InPlace; 4],
+        copied: Vec::new(),
     };
     let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
     (graph, program)
@@ -434,6 +436,7 @@ fn reshaped() -> (CascaderGraph, Program) {
         backwards: false,
         stripes,
         staging: vec![Staging::InPlace; 3],
+        copied: Vec::new(),
     };
     let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
     check(&graph, &program).expect("right before it is broken");
@@ -526,7 +529,7 @@ fn slices_copied_in_exchange_are_noticed() {
     let (graph, mut program) = sliced();
     let at = copies(&program);
     for index in [at[0], at[1]] {
-        let Step::Copy { piece, .. } = &mut program.steps[index] else { unreachable!() };
+        let Step::Copy { moved: Moved::Constants(_, piece), .. } = &mut program.steps[index] else { unreachable!() };
         *piece = piece.map(|piece| Piece(1 - piece.0));
     }
     assert!(matches!(check(&graph, &program), Err(Complaint::Unstaged { .. })));
@@ -592,7 +595,7 @@ fn tables(count: u32, device: Device) -> (CascaderGraph, Program) {
     let (first, last) = (PartId(0), PartId(count - 1));
     let tiling = Tiling { roll: Axis::Height, tiles: 1 };
     let (stripes, staging) = (vec![1; count as usize], vec![Staging::InPlace; count as usize]);
-    let plan = Plan { first, last, tiling, backwards: false, stripes, staging };
+    let plan = Plan { first, last, tiling, backwards: false, stripes, staging, copied: Vec::new() };
     let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
     assert_eq!(check(&graph, &program), Ok(()));
     (graph, program)
@@ -658,7 +661,7 @@ fn loads_of_tables_take_time() {
     let (graph, program) = tables(8, device());
     let mut bare = program.clone();
     bare.steps.retain(|step| !is_load(step));
-    let time = |program: &Program| Costs::default().program(&graph, program, &stacked(program).offsets);
+    let time = |program: &Program| Costs::default().program(&graph, program, &stacked(program));
     assert!(time(&program) > time(&bare));
     assert!(total_cycles(&program) > total_cycles(&bare));
 }
@@ -671,7 +674,7 @@ fn doubled_rows_are_cut_between_two_pixels() {
     let plan = |stripe, tiles| {
         let tiling = Tiling { roll: Axis::Height, tiles };
         let (stripes, staging) = (vec![stripe], vec![Staging::InPlace]);
-        Plan { first: PartId(0), last: PartId(0), tiling, backwards: false, stripes, staging }
+        Plan { first: PartId(0), last: PartId(0), tiling, backwards: false, stripes, staging, copied: Vec::new() }
     };
     let made = |stripe, tiles| interleave(&graph, &[plan(stripe, tiles)], &mut Costs::default());
     // Nine rows of eleven columns: odd stripes only where they hold all, and six pairs of columns at most.
@@ -694,7 +697,8 @@ fn a_stripe_of_zeros_between_rows_begins_at_a_row_that_exists() {
     let graph = net.finish(doubled);
     let tiling = Tiling { roll: Axis::Height, tiles: 1 };
     let (stripes, staging) = (vec![4], vec![Staging::InPlace]);
-    let plan = Plan { first: PartId(0), last: PartId(0), tiling, backwards: false, stripes, staging };
+    let plan =
+        Plan { first: PartId(0), last: PartId(0), tiling, backwards: false, stripes, staging, copied: Vec::new() };
     let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
     assert_eq!(check(&graph, &program), Ok(()));
     let Step::Stripe(stripe) = &program.steps[1] else { unreachable!() };

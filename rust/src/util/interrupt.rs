@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::cost::Costs;
     use crate::plans::options::Options;
-    use crate::proposals::arena::place;
+    use crate::proposals::arena::placer;
     use crate::proposals::{search, uncascaded};
     use crate::testing::networks::mobilenet_v1;
     use crate::usmp::{self, Algorithm, Buffer, Lifetime, Params, Pool, Problem};
@@ -131,8 +131,8 @@ mod tests {
         let program = crate::schedule::interleave::interleave(&graph, &uncascaded(&graph), &mut Costs::default());
         let program = program.expect("blocks fit");
         stops_anywhere(program.steps.len() as u64, || crate::checker::check(&graph, &program).is_ok());
-        let placement = place(&program).expect("it has a place");
-        let cycles = || Costs::default().program(&graph, &program, &placement.offsets);
+        let placement = placer(&graph)(&program).expect("it has a place");
+        let cycles = || Costs::default().program(&graph, &program, &placement);
         stops_anywhere(program.steps.len() as u64, cycles);
     }
 

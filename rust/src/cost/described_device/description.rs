@@ -18,10 +18,8 @@ pub fn verify(unit: &DescribedUnit) -> Result<(), String> {
     if unit.engines.is_empty() {
         return Err("engines is empty; at least one engine must compute".into());
     }
-    verify_memory("constants", &unit.constants)?;
-    verify_memory("arena", &unit.arena)?;
-    if let Some(spill) = &unit.spill {
-        verify_memory("spill", &spill.memory)?;
+    for pool in unit.memories.pools() {
+        verify_memory(&pool.port)?;
     }
     if unit.buffer_bytes == Some(0) {
         return Err("buffer_bytes is 0; tiles need room, None stands for operations that are not tiled".into());
@@ -48,8 +46,8 @@ pub fn verify(unit: &DescribedUnit) -> Result<(), String> {
     Ok(())
 }
 
-fn verify_memory(field: &str, port: &Port) -> Result<(), String> {
-    let at = |name: &str| format!("{field}.{name} of '{}'", port.name);
+fn verify_memory(port: &Port) -> Result<(), String> {
+    let at = |name: &str| format!("{name} of the memory '{}'", port.name);
     verify_rate(&at("bytes_per_cycle"), port.bytes_per_cycle)?;
     verify_cycles(&at("read_latency"), port.read_latency.into())?;
     verify_cycles(&at("write_latency"), port.write_latency.into())?;

@@ -13,7 +13,7 @@ mod play;
 mod tests;
 mod traffic;
 
-pub use copies::{carried_cycles, copy_cycles};
+pub use copies::{carried_cycles, copy_cycles, tensor_copy_cycles};
 pub use description::verify;
 pub use operation::best_block;
 pub use play::cycles;

@@ -4,8 +4,9 @@
 
 use smallvec::SmallVec;
 
-use super::traffic::{at_rate, burst, Place, Places, Traffic, FOREVER};
+use super::traffic::{at_rate, burst, Places, Traffic, FOREVER};
 use crate::model::device::{DescribedUnit, Engine};
+use crate::model::ids::Id;
 use crate::model::operation::{Block, Cost, Element, Layout, Slab, StripeOperation};
 
 /// Channels of a brick.
@@ -39,11 +40,11 @@ pub fn best_block(unit: &DescribedUnit, op: &StripeOperation) -> Option<Cost> {
         if unit.buffer_bytes.is_some_and(|limit| tiles.largest_bytes(op) > limit) {
             continue;
         }
-        let done = perform_tiles(unit, op, &tiles, Places::near(op.constants));
+        let done = perform_tiles(unit, op, &tiles, Places::near(unit, op.constants));
         let Some(done) = done.filter(|done| done.cycles <= MAX_OPERATION_CYCLES) else { continue };
         let size = -block.iter().product::<i64>();
         if best.is_none_or(|(known, cost)| (done.cycles, size) < (cost.cycles, known)) {
-            let constants = done.traffic.busy(unit)[Place::Constants as usize];
+            let constants = done.traffic.busy(unit)[unit.memories.memory(unit.memories.constants()).index()];
             best = Some((size, Cost { cycles: done.cycles, constants, beside_copies: done.cycles, block }));
         }
     }
@@ -88,8 +89,8 @@ fn perform_tiles(unit: &DescribedUnit, op: &StripeOperation, tiles: &Tiles, plac
             let works = at_rate(tiles.work(op, engine), rate) + instructions;
             // A DMA engine loads and stores tiles behind the computation; without one, whoever computes does.
             let behind = match unit.dma {
-                Some(_) => works.max(moves.into_iter().max().unwrap_or(0)),
-                None => works + moves.into_iter().sum::<u64>(),
+                Some(_) => works.max(moves.iter().copied().max().unwrap_or(0)),
+                None => works + moves.iter().sum::<u64>(),
             };
             let cycles = engine.operation_cycles + behind;
             if best.is_none_or(|known| cycles < known.cycles) {

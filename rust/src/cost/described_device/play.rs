@@ -8,27 +8,30 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use super::copies::copy;
+use super::copies::{copy, stage};
 use super::operation::perform;
-use super::traffic::{Place, Places, Traffic};
+use super::traffic::{Places, Traffic};
 use crate::model::device::DescribedUnit;
 use crate::model::graph::CascaderGraph;
-use crate::model::ids::{BufferId, IdVec};
+use crate::model::ids::{BufferId, PoolId};
 use crate::model::operation::Home;
-use crate::model::program::{ByteRange, Program, Step, Stripe, View};
+use crate::model::program::{ByteRange, Moved, Placement, Program, Step, Stripe, View};
 
-/// What a step does to the arena, and for how long on which engine; the DMA engine comes behind the others.
+/// Bytes of a pool.
+type Bytes = (PoolId, ByteRange);
+
+/// What a step does to the pools of tensors, and for how long on which engine; the DMA engine comes behind the others.
 struct Job {
     engine: usize,
     cycles: u64,
-    reads: SmallVec<[ByteRange; 6]>,
-    writes: SmallVec<[ByteRange; 2]>,
+    reads: SmallVec<[Bytes; 6]>,
+    writes: SmallVec<[Bytes; 2]>,
     traffic: Traffic,
 }
 
-/// Cycles of a program whose buffers lie at `offsets`; calls take no time, but wait for all before them.
-pub fn cycles(graph: &CascaderGraph, unit: &DescribedUnit, program: &Program, offsets: &IdVec<BufferId, u64>) -> u64 {
-    let reader = Reader { graph, unit, program, offsets };
+/// Cycles of a program in its place; calls take no time, but wait for all before them.
+pub fn cycles(graph: &CascaderGraph, unit: &DescribedUnit, program: &Program, placement: &Placement) -> u64 {
+    let reader = Reader { graph, unit, program, placement };
     program
         .steps
         .split(|step| matches!(step, Step::Call { .. }))
@@ -64,7 +67,8 @@ fn beside(unit: &DescribedUnit, jobs: impl Iterator<Item = Job>, in_flight: usiz
 }
 
 fn conflict(a: &Job, b: &Job) -> bool {
-    let meet = |x: &[ByteRange], y: &[ByteRange]| x.iter().any(|r| y.iter().any(|s| r.0 < s.1 && s.0 < r.1));
+    let overlap = |(p, r): &Bytes, (q, s): &Bytes| p == q && r.0 < s.1 && s.0 < r.1;
+    let meet = |x: &[Bytes], y: &[Bytes]| x.iter().any(|r| y.iter().any(|s| overlap(r, s)));
     meet(&a.writes, &b.reads) || meet(&a.writes, &b.writes) || meet(&a.reads, &b.writes)
 }
 
@@ -72,76 +76,72 @@ struct Reader<'a> {
     graph: &'a CascaderGraph,
     unit: &'a DescribedUnit,
     program: &'a Program,
-    offsets: &'a IdVec<BufferId, u64>,
+    placement: &'a Placement,
 }
 
 impl Reader<'_> {
     fn job(&self, step: &Step) -> Option<Job> {
         match step {
             Step::Call { .. } | Step::LoadTable { .. } => None,
-            Step::Copy { buffer, .. } => Some(self.copy(*buffer)),
+            Step::Copy { moved, buffer, .. } => Some(self.copy(*moved, *buffer)),
             Step::Stripe(stripe) => self.stripe(stripe),
         }
     }
 
-    fn copy(&self, buffer: BufferId) -> Job {
-        let range = self.whole(buffer);
-        let (cycles, traffic) = copy(self.unit, range.1 - range.0, self.place(&[range]));
-        let engine = self.unit.engines.len();
-        Job { engine, cycles, reads: SmallVec::new(), writes: SmallVec::from_slice(&[range]), traffic }
+    fn copy(&self, moved: Moved, buffer: BufferId) -> Job {
+        let (to, range) = self.whole(buffer);
+        let bytes = range.1 - range.0;
+        let mut reads = SmallVec::new();
+        let (cycles, traffic) = match moved {
+            Moved::Constants(..) => stage(self.unit, bytes, to),
+            Moved::Tensor { from, .. } => {
+                reads.push(self.whole(from));
+                copy(self.unit, bytes, self.placement.pools[from], to)
+            }
+        };
+        Job { engine: self.unit.engines.len(), cycles, reads, writes: SmallVec::from_slice(&[(to, range)]), traffic }
     }
 
     fn stripe(&self, stripe: &Stripe) -> Option<Job> {
         let kernel = self.graph.kernel(stripe.part)?;
         let kernel = kernel.with(stripe.source())?;
         let op = stripe.operation(self.graph, &kernel);
-        let mut places = Places::near(Home::Constants);
+        let mut places = Places::near(self.unit, Home::Constants);
         let mut reads = SmallVec::new();
         for (view, place) in stripe.inputs.iter().zip(&mut places.inputs) {
-            let ranges = self.rows(view);
-            *place = self.place(&ranges);
-            reads.extend(ranges);
+            *place = self.placement.pools[view.buffer];
+            reads.extend(self.rows(view));
         }
         if let Some(buffer) = stripe.constants {
-            let range = self.whole(buffer);
-            places.constants = self.place(&[range]);
-            reads.push(range);
+            places.constants = self.placement.pools[buffer];
+            reads.push(self.whole(buffer));
         }
         let writes = self.rows(&stripe.output);
-        places.output = self.place(&writes);
+        places.output = self.placement.pools[stripe.output.buffer];
         let done = perform(self.unit, &op, stripe.cost.block, places)?;
         Some(Job { engine: done.engine, cycles: done.cycles, reads, writes, traffic: done.traffic })
     }
 
-    fn whole(&self, buffer: BufferId) -> ByteRange {
-        let offset = self.offsets[buffer];
-        (offset, offset + self.program.buffers[buffer].size_bytes)
+    fn whole(&self, buffer: BufferId) -> Bytes {
+        let offset = self.placement.offsets[buffer];
+        (self.placement.pools[buffer], (offset, offset + self.program.buffers[buffer].size_bytes))
     }
 
     /// The bytes of the rows of a view, all columns of them.
-    fn rows(&self, view: &View) -> SmallVec<[ByteRange; 2]> {
-        let (start, end) = self.whole(view.buffer);
+    fn rows(&self, view: &View) -> SmallVec<[Bytes; 2]> {
+        let (pool, (start, end)) = self.whole(view.buffer);
         let capacity = view.capacity[0];
         let row_bytes = (end - start) / capacity as u64;
         let span = view.region.spans[0];
         let first = (span.start - view.origin[0]).rem_euclid(capacity);
         let last = first + span.len();
-        let range = |low: i64, high: i64| (start + low as u64 * row_bytes, start + high as u64 * row_bytes);
+        let range = |low: i64, high: i64| (pool, (start + low as u64 * row_bytes, start + high as u64 * row_bytes));
         if span.len() >= capacity {
-            SmallVec::from_slice(&[(start, end)])
+            SmallVec::from_slice(&[(pool, (start, end))])
         } else if last <= capacity {
             SmallVec::from_slice(&[range(first, last)])
         } else {
             SmallVec::from_slice(&[range(first, capacity), range(0, last - capacity)])
-        }
-    }
-
-    /// The arena's own memory if all of the bytes are in it.
-    fn place(&self, ranges: &[ByteRange]) -> Place {
-        let end = ranges.iter().map(|range| range.1).max().unwrap_or(0);
-        match &self.unit.spill {
-            Some(spill) if end > spill.from_bytes => Place::Spill,
-            _ => Place::Arena,
         }
     }
 }

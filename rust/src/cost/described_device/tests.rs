@@ -1,18 +1,19 @@
 //! Costs of single operations by hand, what overlaps in a program, and whole searches for described devices.
 
-use super::copies::copy;
-use super::traffic::Place;
+use super::copies::stage;
 use super::{best_block, copy_cycles, cycles, verify};
 use crate::checker::check;
 use crate::cost::Costs;
-use crate::model::device::{DescribedUnit, Device, Dma, Engine, Spill, Unit};
+use crate::model::device::{DescribedUnit, Device, Dma, Engine, Unit};
 use crate::model::graph::CascaderGraph;
-use crate::model::ids::PartId;
+use crate::model::ids::{PartId, PoolId};
+use crate::model::memory::{Memories, Pool};
 use crate::model::operation::{Cost, Home, Layout, NpuOperation, OperationKind, Slab, StripeOperation};
 use crate::model::plan::{Plan, Staging};
-use crate::model::program::{Program, Step};
+use crate::model::program::{Arrangement, Placement, Program, Step};
 use crate::npu::timing::Port;
 use crate::plans::options::Options;
+use crate::proposals::arena::{is_right, placer};
 use crate::proposals::{search, uncascaded};
 use crate::schedule::interleave::interleave;
 use crate::schedule::prefetch::prefetch;
@@ -31,13 +32,25 @@ fn engine(rates: [Option<(u32, u32)>; OperationKind::COUNT]) -> Engine {
     Engine { name: "engine".into(), rates, granule: [1; 4], operation_cycles: 0, instruction_cycles: 0 }
 }
 
+/// Pools of tensors, each with the size at which the next one begins, and one of constants.
+fn memories<const N: usize>(tensors: [(Port, Option<u64>); N], constants: Port) -> Memories {
+    let pool = |(port, limit_bytes)| Pool { port, limit_bytes };
+    Memories::new(tensors.map(pool).into(), pool((constants, None))).expect("they make sense")
+}
+
+/// The memories of [`unit`] with something changed.
+fn changed(sram: impl Fn(&mut Port), flash: impl Fn(&mut Port)) -> Memories {
+    let (mut tensors, mut constants) = (memory("sram", (65535, 1)), memory("flash", (65536, 1)));
+    sram(&mut tensors);
+    flash(&mut constants);
+    memories([(tensors, None)], constants)
+}
+
 /// One engine of one operation per cycle, between memories that cost nearly nothing, with a DMA engine.
 fn unit() -> DescribedUnit {
     DescribedUnit {
         engines: vec![engine([Some((1, 1)); OperationKind::COUNT])],
-        constants: memory("flash", (65536, 1)),
-        arena: memory("sram", (65535, 1)),
-        spill: None,
+        memories: changed(|_| {}, |_| {}),
         buffer_bytes: None,
         dma: Some(Dma { start_cycles: 0, in_flight: 4 }),
     }
@@ -114,11 +127,14 @@ fn an_operation_is_bound_by_work_or_by_a_memory_where_a_dma_engine_moves_its_dat
     let case = Case::new(OperationKind::Convolution, 1, [4, 4], [8, 2]);
     let (work, moved) = (4 * 4 * 8 * 2, 4 * 4 * 8 + 4 * 4 * 2);
     let mut unit = unit();
-    unit.arena.bytes_per_cycle = (1, 1);
+    let sram = |rate, read, write| {
+        changed(|p| (p.bytes_per_cycle, p.read_latency, p.write_latency) = (rate, read, write), |_| {})
+    };
+    unit.memories = sram((1, 1), 0, 0);
     assert_eq!(case.cycles(&unit), work);
-    unit.arena.bytes_per_cycle = (1, 2);
+    unit.memories = sram((1, 2), 0, 0);
     assert_eq!(case.cycles(&unit), 2 * moved);
-    (unit.arena.read_latency, unit.arena.write_latency) = (10, 3);
+    unit.memories = sram((1, 2), 10, 3);
     assert_eq!(case.cycles(&unit), 2 * moved + 13);
     unit.dma = None;
     let constants = 1;
@@ -129,10 +145,10 @@ fn an_operation_is_bound_by_work_or_by_a_memory_where_a_dma_engine_moves_its_dat
 fn equal_memories_are_one() {
     let case = Case::new(OperationKind::Convolution, 1, [4, 4], [8, 8]);
     let mut unit = unit();
-    unit.arena.bytes_per_cycle = (1, 8);
-    unit.constants = Port { name: "another".into(), ..unit.arena.clone() };
+    let sram = memory("sram", (1, 8));
+    unit.memories = memories([(sram.clone(), None)], Port { name: "another".into(), ..sram.clone() });
     assert_eq!(case.cycles(&unit), 8 * (2 * 4 * 4 * 8));
-    unit.constants = unit.arena.clone();
+    unit.memories = memories([(sram.clone(), None)], sram);
     assert_eq!(case.cycles(&unit), 8 * (2 * 4 * 4 * 8 + 8 * 8));
 }
 
@@ -174,7 +190,8 @@ fn tiles_fit_the_buffer_and_each_block_costs_an_instruction() {
 #[test]
 fn blocks_read_their_windows_and_what_does_not_stay_in_the_buffer_again() {
     let mut unit = unit();
-    unit.arena.bytes_per_cycle = (1, 1024);
+    let slow = |port: &mut Port| port.bytes_per_cycle = (1, 1024);
+    unit.memories = changed(slow, |_| {});
     let case = Case::new(OperationKind::Depthwise, 3, [8, 1], [16, 16]);
     // A column of eight rows in two blocks: five rows each, of which one is the neighbour's and one padding.
     unit.engines[0].granule[3] = 16;
@@ -187,15 +204,15 @@ fn blocks_read_their_windows_and_what_does_not_stay_in_the_buffer_again() {
     unit.buffer_bytes = Some(4 * 16 + 4 * 4 + 16 * 4);
     let once = 1024 * 2 * 8 * 16;
     assert_eq!(convolution.cycles(&unit), once);
-    unit.constants.bytes_per_cycle = (1, 1024);
+    unit.memories = changed(slow, slow);
     assert_eq!(convolution.cycles(&unit), 1024 * 2 * 16 * 16);
 }
 
 #[test]
 fn runs_are_rounded_up_to_bursts() {
     let mut unit = unit();
-    unit.arena.bytes_per_cycle = (1, 64);
-    unit.arena.burst_bytes = 64;
+    let rate = (1, 64);
+    unit.memories = changed(|sram| (sram.bytes_per_cycle, sram.burst_bytes) = (rate, 64), |_| {});
     let mut case = Case::new(OperationKind::MaxPool, 1, [3, 5], [32, 32]);
     assert_eq!(case.cycles(&unit), 64 * 2 * 3 * 192); // a row is 160 bytes
     case.layout = Layout::Nhcwb16;
@@ -205,13 +222,12 @@ fn runs_are_rounded_up_to_bursts() {
 #[test]
 fn a_copy_takes_the_slower_memory_or_both() {
     let mut unit = unit();
-    unit.constants.bytes_per_cycle = (1, 2);
-    unit.constants.read_latency = 5;
-    unit.arena.bytes_per_cycle = (1, 1);
+    let flash = |port: &mut Port| (port.bytes_per_cycle, port.read_latency) = ((1, 2), 5);
+    unit.memories = changed(|sram| sram.bytes_per_cycle = (1, 1), flash);
     unit.dma = Some(Dma { start_cycles: 20, in_flight: 2 });
     assert_eq!(copy_cycles(&unit, 100), 20 + 5 + 200);
     unit.dma = None;
-    assert_eq!(copy(&unit, 100, Place::Arena).0, 5 + 200 + 100);
+    assert_eq!(stage(&unit, 100, Memories::SCARCE).0, 5 + 200 + 100);
     assert_eq!(copy_cycles(&unit, 100), 0);
 }
 
@@ -235,7 +251,7 @@ fn program(graph: &CascaderGraph, plans: &[Plan]) -> Program {
 }
 
 fn timed(graph: &CascaderGraph, program: &Program) -> u64 {
-    cycles(graph, described(graph), program, &stacked(program).offsets)
+    cycles(graph, described(graph), program, &stacked(program))
 }
 
 fn staged(graph: &CascaderGraph) -> Program {
@@ -256,7 +272,8 @@ fn step_cycles(step: &Step) -> u64 {
 
 #[test]
 fn copies_run_beside_operations_only_with_a_dma_engine() {
-    let slow = DescribedUnit { constants: memory("flash", (1, 64)), ..unit() };
+    let flash = |rate| DescribedUnit { memories: changed(|_| {}, |port| port.bytes_per_cycle = rate), ..unit() };
+    let slow = flash((1, 64));
     let graph = pair(slow.clone());
     let copy = copy_cycles(&slow, graph.kernel(PartId(1)).expect("a kernel").constant_bytes);
     let [first, second] = [16 * 16 * 16 * 16 * 9, 16 * 16 * 16 * 9];
@@ -264,7 +281,7 @@ fn copies_run_beside_operations_only_with_a_dma_engine() {
     assert!(copy < first && weights < first);
     assert_eq!(timed(&graph, &staged(&graph)), first + second);
     // Weights that are read in place while others are copied share the memory's bandwidth.
-    let slower = DescribedUnit { constants: memory("flash", (1, 240)), ..unit() };
+    let slower = flash((1, 240));
     let graph = pair(slower.clone());
     let bytes: u64 = [0, 1].map(|part| graph.kernel(PartId(part)).expect("a kernel").constant_bytes).iter().sum();
     assert!(240 * bytes > first + second);
@@ -304,18 +321,64 @@ fn engines_run_beside_each_other_where_the_bytes_allow_it() {
     assert_eq!(timed(&graph, &program(&graph, &uncascaded(&graph))), 2 * right);
 }
 
+/// Three pools, the middle one between the others in size and speed.
+fn three_pools() -> Memories {
+    let [sram, dram] = [memory("sram", (64, 1)), memory("dram", (1, 1000))];
+    memories([(memory("tcm", (65535, 1)), Some(4096)), (sram, Some(8192)), (dram, None)], memory("flash", (65536, 1)))
+}
+
 #[test]
-fn what_spills_over_costs_the_other_memory() {
-    let dram = Port { name: "dram".into(), ..memory("dram", (1, 1000)) };
-    let graph = |from_bytes| pair(DescribedUnit { spill: Some(Spill { from_bytes, memory: dram.clone() }), ..unit() });
+fn what_lies_in_another_pool_costs_what_that_costs() {
+    let graph = pair(DescribedUnit { memories: three_pools(), ..unit() });
     let [first, second] = [16 * 16 * 16 * 16 * 9, 16 * 16 * 16 * 9];
     let map = 16 * 16 * 16;
-    let near = graph(3 * map);
-    let whole = program(&near, &uncascaded(&near));
-    assert_eq!(timed(&near, &whole), first + second);
-    // Buffers lie behind each other here: the third is the network's output.
-    let far = graph(3 * map - 1);
-    assert_eq!(timed(&far, &whole), first + 1000 * map);
+    let whole = program(&graph, &uncascaded(&graph));
+    let by_pools = |pools: [u32; 3]| {
+        let pools: Vec<PoolId> = pools.map(PoolId).into();
+        let placement = Placement { pools: pools.into(), ..stacked(&whole) };
+        cycles(&graph, described(&graph), &whole, &placement)
+    };
+    assert_eq!(by_pools([0, 0, 0]), first + second);
+    // In order of appearance: what the first makes and the second reads, the network's input, its output.
+    assert_eq!(by_pools([0, 0, 2]), first + 1000 * map);
+    assert_eq!(by_pools([0, 2, 0]), 1000 * map + second);
+    assert_eq!(by_pools([2, 0, 0]), 2 * 1000 * map);
+    assert_eq!(by_pools([0, 0, 1]), first + second);
+}
+
+#[test]
+fn tensors_lie_where_they_fit_and_no_pool_is_beyond_its_limit() {
+    let graph = pair(DescribedUnit { memories: three_pools(), ..unit() });
+    let whole = program(&graph, &uncascaded(&graph));
+    let placement = placer(&graph)(&whole).expect("the last pool takes all");
+    assert!(is_right(graph.device.memories(), &whole, &placement));
+    assert!(whole.buffers.iter().all(|buffer| buffer.pools == *graph.device.memories().tensors()));
+    // Input and middle are alive at once, then middle and output: two of three maps have room near by.
+    assert_eq!(placement.pool_bytes.to_vec(), [4096, 4096, 0]);
+    // Whatever may lie in the first pool alone does not fit there.
+    let mut forced = whole.clone();
+    forced.buffers.iter_mut().for_each(|buffer| buffer.pools.truncate(1));
+    let error = placer(&graph)(&forced).expect_err("three maps in one");
+    assert_eq!(error.pool.as_deref(), Some("tcm"));
+    assert!(error.to_string().contains("pool 'tcm' holds 4096 bytes"), "{error}");
+}
+
+#[test]
+fn frontiers_count_the_scarce_pool_and_keep_to_its_limit() {
+    let limit = 96 << 10;
+    let slow = [(memory("sram", (64, 1)), Some(limit)), (memory("dram", (1, 1)), None)];
+    let unit = DescribedUnit { memories: memories(slow, memory("dram", (1, 1))), ..unit() };
+    let graph = CascaderGraph { device: Device { unit: Unit::Described(unit) }, ..mobilenet_v1() };
+    let found = search(&graph, &Options::default()).expect("every Part fits");
+    assert!(found.proposals.iter().all(|proposal| proposal.sram_bytes <= limit));
+    for (proposal, arrangement) in found.proposals.iter().zip(&found.arrangements) {
+        let Arrangement { program, placement } = &**arrangement;
+        assert!(is_right(graph.device.memories(), program, placement));
+        assert_eq!(
+            (placement.bytes(), cycles(&graph, described(&graph), program, placement)),
+            (proposal.sram_bytes, proposal.cycles)
+        );
+    }
 }
 
 #[test]
@@ -323,12 +386,19 @@ fn descriptions_without_sense_are_named() {
     type Damage = (&'static str, fn(&mut DescribedUnit));
     let damages: [Damage; 11] = [
         ("engines is empty", |u| u.engines.clear()),
-        ("constants.bytes_per_cycle of 'flash' is 0/1", |u| u.constants.bytes_per_cycle.0 = 0),
-        ("arena.bytes_per_cycle of 'sram' is 65535/0", |u| u.arena.bytes_per_cycle.1 = 0),
-        ("arena.burst_bytes of 'sram' is 0", |u| u.arena.burst_bytes = 0),
-        ("arena.read_latency of 'sram' is 4294967295", |u| u.arena.read_latency = u32::MAX),
-        ("spill.bytes_per_cycle of 'dram' is 0/1", |u| {
-            u.spill = Some(Spill { from_bytes: 1, memory: memory("dram", (0, 1)) });
+        ("bytes_per_cycle of the memory 'flash' is 0/1", |u| {
+            u.memories = changed(|_| {}, |flash| flash.bytes_per_cycle.0 = 0)
+        }),
+        ("bytes_per_cycle of the memory 'sram' is 65535/0", |u| {
+            u.memories = changed(|sram| sram.bytes_per_cycle.1 = 0, |_| {})
+        }),
+        ("burst_bytes of the memory 'sram' is 0", |u| u.memories = changed(|sram| sram.burst_bytes = 0, |_| {})),
+        ("read_latency of the memory 'sram' is 4294967295", |u| {
+            u.memories = changed(|sram| sram.read_latency = u32::MAX, |_| {})
+        }),
+        ("bytes_per_cycle of the memory 'dram' is 0/1", |u| {
+            let tensors = [(memory("sram", (1, 1)), Some(1)), (memory("dram", (0, 1)), None)];
+            u.memories = memories(tensors, memory("flash", (1, 1)));
         }),
         ("buffer_bytes is 0", |u| u.buffer_bytes = Some(0)),
         ("engines[0].rates of 'engine' is empty", |u| u.engines[0].rates = [None; OperationKind::COUNT]),
@@ -348,9 +418,10 @@ fn descriptions_without_sense_are_named() {
 #[test]
 fn whole_networks_are_planned_and_proved() {
     let tiled = DescribedUnit {
-        constants: memory("dram", (4, 1)),
-        arena: memory("sram", (32, 1)),
-        spill: Some(Spill { from_bytes: 256 << 10, memory: memory("dram", (4, 1)) }),
+        memories: memories(
+            [(memory("sram", (32, 1)), Some(256 << 10)), (memory("dram", (4, 1)), None)],
+            memory("dram", (4, 1)),
+        ),
         buffer_bytes: Some(64 << 10),
         engines: vec![
             Engine { granule: [1, 16, 16, 16], instruction_cycles: 50, ..convolver((1024, 1)) },
@@ -358,7 +429,8 @@ fn whole_networks_are_planned_and_proved() {
         ],
         ..unit()
     };
-    let plain = DescribedUnit { dma: None, constants: memory("flash", (1, 1)), ..unit() };
+    let plain =
+        DescribedUnit { dma: None, memories: changed(|_| {}, |flash| flash.bytes_per_cycle = (1, 1)), ..unit() };
     for graph in [mobilenet_v1(), mobilenet_v2()] {
         for unit in [tiled.clone(), plain.clone()] {
             let graph = CascaderGraph { device: Device { unit: Unit::Described(unit) }, ..graph.clone() };
@@ -367,7 +439,7 @@ fn whole_networks_are_planned_and_proved() {
             for proposal in &found.proposals {
                 let (program, placement) = realised(&graph, proposal);
                 check(&graph, &program).expect("the program is right");
-                assert_eq!(cycles(&graph, described(&graph), &program, &placement.offsets), proposal.cycles);
+                assert_eq!(cycles(&graph, described(&graph), &program, &placement), proposal.cycles);
             }
         }
     }

@@ -1,110 +1,93 @@
 //! What the memories of a described unit move, and how long that takes.
 //!
-//! Owns places, their traffic in bursts, and rates. What is moved, and beside what, is others' business.
+//! Owns traffic between pools, in bursts, and rates. What is moved, and beside what, is others' business.
+
+use smallvec::SmallVec;
 
 use crate::model::device::DescribedUnit;
+use crate::model::ids::{Id, PoolId};
+use crate::model::memory::{Memories, Pool, MAX_POOLS};
 use crate::model::operation::Home;
-use crate::npu::timing::Port;
 
 /// The largest number of cycles that is told apart: larger ones are cut to it, so that sums do not overflow.
 pub const FOREVER: u64 = 1 << 48;
 
-/// Where bytes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    Constants,
-    Arena,
-    Spill,
-}
-
-const PLACES: [Place; 3] = [Place::Constants, Place::Arena, Place::Spill];
+/// Cycles of each pool.
+pub type ByPool = SmallVec<[u64; 4]>;
 
 /// Where the operands of an operation are.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
-    pub inputs: [Place; 2],
-    pub output: Place,
-    pub constants: Place,
+    pub inputs: [PoolId; 2],
+    pub output: PoolId,
+    pub constants: PoolId,
 }
 
 impl Places {
-    /// Everything in the arena's own memory, but for constants at their home.
-    pub fn near(home: Home) -> Places {
+    /// Everything in the scarce pool, but for constants at their home.
+    pub fn near(unit: &DescribedUnit, home: Home) -> Places {
         let constants = match home {
-            Home::Constants => Place::Constants,
-            Home::Arena => Place::Arena,
+            Home::Constants => unit.memories.constants(),
+            Home::Arena => Memories::SCARCE,
         };
-        Places { inputs: [Place::Arena; 2], output: Place::Arena, constants }
+        Places { inputs: [Memories::SCARCE; 2], output: Memories::SCARCE, constants }
     }
 }
 
-/// Bytes that are read and written, bursts rounded up, by place.
+/// Bytes that are read and written, bursts rounded up, by pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    read: [u64; 3],
-    written: [u64; 3],
+    read: [u64; MAX_POOLS],
+    written: [u64; MAX_POOLS],
 }
 
 impl Traffic {
-    pub fn read(&mut self, place: Place, bytes: u64) {
-        self.read[place as usize] += bytes;
+    pub fn read(&mut self, pool: PoolId, bytes: u64) {
+        self.read[pool.index()] += bytes;
     }
 
-    pub fn write(&mut self, place: Place, bytes: u64) {
-        self.written[place as usize] += bytes;
+    pub fn write(&mut self, pool: PoolId, bytes: u64) {
+        self.written[pool.index()] += bytes;
     }
 
     pub fn add(&mut self, other: &Traffic) {
-        for place in PLACES {
-            self.read(place, other.read[place as usize]);
-            self.write(place, other.written[place as usize]);
+        for index in 0..MAX_POOLS {
+            self.read[index] += other.read[index];
+            self.written[index] += other.written[index];
         }
     }
 
-    /// Cycles of each memory at full bandwidth. Places in equal memories share it: the first answers for all.
-    pub fn busy(&self, unit: &DescribedUnit) -> [u64; 3] {
-        let ours = self.by_memory(unit);
-        PLACES.map(|place| {
-            let i = place as usize;
-            at_rate((ours.read[i] + ours.written[i]).into(), port(unit, place).bytes_per_cycle)
-        })
+    /// Cycles of each memory at full bandwidth. Pools behind equal ports share it: the first answers for all.
+    pub fn busy(&self, unit: &DescribedUnit) -> ByPool {
+        self.by_pool(unit, |_, _, busy| busy)
     }
 
     /// Cycles of each memory, with the wait for the first byte read and for the last one written.
-    pub fn cycles(&self, unit: &DescribedUnit) -> [u64; 3] {
-        let (ours, busy) = (self.by_memory(unit), self.busy(unit));
-        PLACES.map(|place| {
-            let (i, port) = (place as usize, port(unit, place));
-            let first = if ours.read[i] > 0 { u64::from(port.read_latency) } else { 0 };
-            let last = if ours.written[i] > 0 { u64::from(port.write_latency) } else { 0 };
-            first + busy[i] + last
-        })
+    pub fn cycles(&self, unit: &DescribedUnit) -> ByPool {
+        self.by_pool(unit, |read_latency, write_latency, busy| read_latency + busy + write_latency)
     }
 
-    fn by_memory(&self, unit: &DescribedUnit) -> Traffic {
+    /// By pool: the latencies of what is read and written, if anything is, and the time at full bandwidth.
+    fn by_pool(&self, unit: &DescribedUnit, sum: impl Fn(u64, u64, u64) -> u64) -> ByPool {
         let mut ours = Traffic::default();
-        for place in PLACES {
-            let same = |other: &Place| port(unit, *other) == port(unit, place);
-            let first = PLACES.into_iter().find(same).unwrap_or(place);
-            ours.read(first, self.read[place as usize]);
-            ours.write(first, self.written[place as usize]);
+        for pool in unit.memories.pools().ids() {
+            let first = unit.memories.memory(pool);
+            ours.read(first, self.read[pool.index()]);
+            ours.write(first, self.written[pool.index()]);
         }
-        ours
+        let of = |(id, pool): (PoolId, &Pool)| {
+            let (read, written) = (ours.read[id.index()], ours.written[id.index()]);
+            let waits = |bytes: u64, latency: u32| if bytes > 0 { u64::from(latency) } else { 0 };
+            let busy = at_rate((read + written).into(), pool.port.bytes_per_cycle);
+            sum(waits(read, pool.port.read_latency), waits(written, pool.port.write_latency), busy)
+        };
+        unit.memories.pools().iter_ids().map(of).collect()
     }
 }
 
-/// The memory of a place; of what spills over, the arena's own if there is no other.
-fn port(unit: &DescribedUnit, place: Place) -> &Port {
-    match (place, &unit.spill) {
-        (Place::Constants, _) => &unit.constants,
-        (Place::Spill, Some(spill)) => &spill.memory,
-        (Place::Spill, None) | (Place::Arena, _) => &unit.arena,
-    }
-}
-
-/// Bytes of a burst of a place's memory.
-pub fn burst(unit: &DescribedUnit, place: Place) -> u64 {
-    port(unit, place).burst_bytes.into()
+/// Bytes of a burst of a pool.
+pub fn burst(unit: &DescribedUnit, pool: PoolId) -> u64 {
+    unit.memories.pool(pool).port.burst_bytes.into()
 }
 
 /// Cycles of `amount` at `rate` per cycle, rounded up; `FOREVER` at most.

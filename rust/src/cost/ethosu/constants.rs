@@ -6,7 +6,7 @@
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{Id, IdVec, PartId, TableId};
 use crate::model::operation::Source;
-use crate::model::program::{Program, Step};
+use crate::model::program::{Moved, Program, Step};
 use crate::util::hashing::Table;
 
 /// Offset of each Part's constants: in place, staged, and of each slice; 0 for what no step uses.
@@ -32,9 +32,9 @@ impl Constants {
         let mut places: IdVec<PartId, Vec<u64>> = graph.parts.ids().map(|part| vec![0; contents(part).len()]).collect();
         for step in &program.steps {
             let (part, source) = match step {
-                Step::Copy { part, piece, .. } => (*part, Source::copied(*piece)),
+                Step::Copy { moved: Moved::Constants(part, piece), .. } => (*part, Source::copied(*piece)),
                 Step::Stripe(stripe) => (stripe.part, stripe.source()),
-                Step::LoadTable { .. } | Step::Call { .. } => continue,
+                Step::Copy { moved: Moved::Tensor { .. }, .. } | Step::LoadTable { .. } | Step::Call { .. } => continue,
             };
             if let Some(place) = places[part].get_mut(portion(source)) {
                 *place = 1;

@@ -18,7 +18,7 @@ use crate::model::device::{EthosU, LookUpArea, KERNELS_IN_FLIGHT};
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{BufferId, IdVec, PartId, Piece, TableId, TensorId};
 use crate::model::operation::{Block, Element, LookUpTable, NpuOperation, Source};
-use crate::model::program::{ByteRange, Program, Step, Stripe, View};
+use crate::model::program::{ByteRange, Moved, Program, Step, Stripe, View};
 use crate::npu::registers::Register;
 use crate::npu::timing::kernel::KernelCost;
 use crate::npu::timing::schedule::play;
@@ -189,10 +189,11 @@ impl<'a, L: Listener> Stream<'a, L> {
     fn run(mut self, steps: &[Step]) -> (Vec<Command>, L) {
         for step in steps {
             match step {
-                Step::Copy { part, buffer, piece, .. } => self.copy(*part, *buffer, *piece),
+                Step::Copy { moved: Moved::Constants(part, piece), buffer, .. } => self.copy(*part, *buffer, *piece),
                 Step::LoadTable { table, slot, .. } => self.table(*table, *slot),
                 Step::Stripe(stripe) => self.stripe(stripe),
-                Step::Call { .. } => {}
+                // Tensors have one pool here, see `Device::ethos_u`.
+                Step::Copy { moved: Moved::Tensor { .. }, .. } | Step::Call { .. } => {}
             }
         }
         self.push(Action::Stop);
@@ -388,7 +389,7 @@ mod tests {
         }
         let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");
         let Unit::EthosU(npu) = &graph.device.unit else { unreachable!("the sample device is an Ethos-U") };
-        let offsets = place(&program).expect("it fits").offsets;
+        let offsets = place(graph.device.memories(), &program).expect("it fits").offsets;
         commands(&graph, npu, &program, &offsets).pop().expect("one run")
     }
 

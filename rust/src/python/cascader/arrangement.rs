@@ -10,11 +10,12 @@ use pyo3::types::PyTuple;
 use super::graph::CascaderGraph;
 use super::plan::PlanSpec;
 use super::program::PyProgram;
-use crate::checker::check;
+use crate::checker::{check, check_placement};
 use crate::cost::{commands, Costs};
 use crate::model::graph;
+use crate::model::memory::Memories;
 use crate::model::program::Arrangement;
-use crate::proposals::arena::place;
+use crate::proposals::arena::placer;
 use crate::proposals::placing::arranged;
 use crate::python::interruptible;
 use crate::python::pickling::class;
@@ -26,25 +27,50 @@ pub struct PyArrangement {
     program: Py<PyProgram>,
     offsets: Py<PyTuple>,
     arena_bytes: u64,
+    pools: Py<PyTuple>,
+    pool_bytes: Py<PyTuple>,
 }
+
+/// What `PyArrangement::new` makes it of again.
+type Fields = (Py<PyProgram>, Py<PyTuple>, u64, Py<PyTuple>, Py<PyTuple>);
 
 #[pymethods]
 impl PyArrangement {
     #[new]
-    fn new(py: Python<'_>, program: Py<PyProgram>, offsets: Vec<u64>, arena_bytes: u64) -> PyResult<PyArrangement> {
-        Ok(PyArrangement { program, offsets: PyTuple::new(py, offsets)?.unbind(), arena_bytes })
+    #[pyo3(signature = (program, offsets, arena_bytes, pools=None, pool_bytes=None))]
+    fn new(
+        py: Python<'_>,
+        program: Py<PyProgram>,
+        offsets: Vec<u64>,
+        arena_bytes: u64,
+        pools: Option<Vec<u32>>,
+        pool_bytes: Option<Vec<u64>>,
+    ) -> PyResult<PyArrangement> {
+        let pools = pools.unwrap_or_else(|| vec![Memories::SCARCE.0; offsets.len()]);
+        let pool_bytes = pool_bytes.unwrap_or_else(|| vec![arena_bytes]);
+        let [offsets, pool_bytes] = [offsets, pool_bytes].map(|bytes| PyTuple::new(py, bytes).map(Bound::unbind));
+        Ok(PyArrangement {
+            program,
+            offsets: offsets?,
+            arena_bytes,
+            pools: PyTuple::new(py, pools)?.unbind(),
+            pool_bytes: pool_bytes?,
+        })
     }
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Ok(other) = other.extract::<PyRef<'_, PyArrangement>>() else { return Ok(false) };
         Ok(self.arena_bytes == other.arena_bytes
+            && self.pools.bind(py).eq(&other.pools)?
+            && self.pool_bytes.bind(py).eq(&other.pool_bytes)?
             && self.offsets.bind(py).eq(&other.offsets)?
             && self.program.bind(py).eq(&other.program)?)
     }
     fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
         self.offsets.bind(py).hash()
     }
-    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (Py<PyProgram>, Py<PyTuple>, u64)) {
-        let fields = (self.program.clone_ref(py), self.offsets.clone_ref(py), self.arena_bytes);
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, Fields) {
+        let [offsets, pools, pool_bytes] = [&self.offsets, &self.pools, &self.pool_bytes].map(|of| of.clone_ref(py));
+        let fields = (self.program.clone_ref(py), offsets, self.arena_bytes, pools, pool_bytes);
         (class::<PyArrangement>(py), fields)
     }
     fn __repr__(&self, py: Python<'_>) -> String {
@@ -56,8 +82,14 @@ impl PyArrangement {
     /// An arrangement of the graph, by its caller's numbers.
     pub fn of(py: Python<'_>, graph: &CascaderGraph, arrangement: &Arrangement) -> PyResult<PyArrangement> {
         let program = Py::new(py, PyProgram::of(py, graph, &arrangement.program)?)?;
-        let offsets = PyTuple::new(py, arrangement.placement.offsets.iter())?.unbind();
-        Ok(PyArrangement { program, offsets, arena_bytes: arrangement.placement.bytes })
+        let placement = &arrangement.placement;
+        Ok(PyArrangement {
+            program,
+            offsets: PyTuple::new(py, placement.offsets.iter())?.unbind(),
+            arena_bytes: placement.bytes(),
+            pools: PyTuple::new(py, placement.pools.iter().map(|pool| pool.0))?.unbind(),
+            pool_bytes: PyTuple::new(py, placement.pool_bytes.iter())?.unbind(),
+        })
     }
 }
 
@@ -83,7 +115,7 @@ impl Decisions {
     ) -> PyResult<Arrangement> {
         let Decisions { plans, prefetch_bytes, fill_bytes } = self;
         let costs = &mut Costs::default();
-        let work = || arranged(graph, plans, *prefetch_bytes, *fill_bytes, costs, &mut place);
+        let work = || arranged(graph, plans, *prefetch_bytes, *fill_bytes, costs, &mut placer(graph));
         Ok(interruptible::run(py, tick, work)??)
     }
 }
@@ -115,7 +147,7 @@ fn clock_plans(
 ) -> PyResult<u64> {
     let Arrangement { program, placement } =
         Decisions::read(plans, prefetch_bytes, fill_bytes)?.arrange(py, &graph.graph, None)?;
-    interruptible::run(py, None, || Costs::default().program(&graph.graph, &program, &placement.offsets))
+    interruptible::run(py, None, || Costs::default().program(&graph.graph, &program, &placement))
 }
 
 /// The command streams that code generation will make of the program of a set of Plans, one for each run of the NPU; none for
@@ -146,7 +178,11 @@ fn check_plans(
     fill_bytes: u64,
 ) -> PyResult<()> {
     let arranged = Decisions::read(plans, prefetch_bytes, fill_bytes)?.arrange(py, &graph.graph, None)?;
-    Ok(interruptible::run(py, None, || check(&graph.graph, &arranged.program))??)
+    let Arrangement { program, placement } = &arranged;
+    let proof = || {
+        check(&graph.graph, program).and_then(|()| check_placement(graph.graph.device.memories(), program, placement))
+    };
+    Ok(interruptible::run(py, None, proof)??)
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -129,9 +129,10 @@ impl From<PlanError> for PyErr {
 impl From<ArenaError> for PyErr {
     fn from(error: ArenaError) -> PyErr {
         let message = error.to_string();
-        let ArenaError { buffers: _, bytes, largest, largest_bytes: _, reason: _ } = error;
+        let ArenaError { buffers: _, bytes, largest, largest_bytes: _, pool, reason: _ } = error;
         raised(message, "arena", |set| {
             set.set_item("buffer", largest.0)?;
+            set.set_item("pool", pool)?;
             set.set_item("value", bytes)
         })
     }
@@ -212,6 +213,21 @@ impl From<Complaint> for PyErr {
             Complaint::Unloaded { step, part, table } => raised(message, "unloaded", |set| {
                 at(set, step, part)?;
                 set.set_item("value", table.0)
+            }),
+            Complaint::NotThere { step, tensor, buffer, y, x } => raised(message, "not_there", |set| {
+                set.set_item("step", step)?;
+                set.set_item("buffer", buffer.0)?;
+                of(set, tensor, (y, x))
+            }),
+            Complaint::Misplaced { buffer, pool } => raised(message, "misplaced", |set| {
+                set.set_item("buffer", buffer.0)?;
+                set.set_item("pool", pool)
+            }),
+            Complaint::Beyond { buffer, pool, needed_bytes, limit_bytes } => raised(message, "beyond", |set| {
+                set.set_item("buffer", buffer.0)?;
+                set.set_item("pool", pool)?;
+                set.set_item("value", needed_bytes)?;
+                set.set_item("limit", limit_bytes)
             }),
             Complaint::Unstaged { step, part } => raised(message, "unstaged", |set| at(set, step, part)),
         }

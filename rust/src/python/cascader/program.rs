@@ -9,7 +9,7 @@ use pyo3::IntoPyObjectExt;
 use super::error::known;
 use super::graph::CascaderGraph;
 use crate::model::ids::BufferId;
-use crate::model::program::{Buffer, Content, LiveWindow, Program, Step, Stripe, View};
+use crate::model::program::{Buffer, Content, LiveWindow, Moved, Program, Step, Stripe, View};
 use crate::proposals::arena;
 use crate::python::pickling::class;
 use crate::usmp;
@@ -206,6 +206,33 @@ impl PyLoadTable {
     }
 }
 
+/// A whole tensor from one buffer to another one, in another pool.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[pyclass(frozen, eq, hash, get_all, name = "CopyTensor", module = "ethoscade._core", skip_from_py_object)]
+pub struct PyCopyTensor {
+    tensor: Option<u32>,
+    source: u32,
+    buffer: u32,
+    cycles: u64,
+}
+
+#[pymethods]
+impl PyCopyTensor {
+    #[new]
+    #[pyo3(signature = (tensor, source, buffer, cycles=0))]
+    fn new(tensor: Option<u32>, source: u32, buffer: u32, cycles: u64) -> PyCopyTensor {
+        PyCopyTensor { tensor, source, buffer, cycles }
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (Option<u32>, u32, u32, u64)) {
+        (class::<PyCopyTensor>(py), (self.tensor, self.source, self.buffer, self.cycles))
+    }
+    fn __repr__(&self) -> String {
+        let PyCopyTensor { tensor, source, buffer, cycles } = self;
+        let tensor = tensor.map_or("None".to_owned(), |tensor| tensor.to_string());
+        format!("CopyTensor(tensor={tensor}, source={source}, buffer={buffer}, cycles={cycles})")
+    }
+}
+
 /// A graph operator on the CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[pyclass(frozen, eq, hash, get_all, name = "CallOperator", module = "ethoscade._core", skip_from_py_object)]
@@ -275,17 +302,19 @@ pub struct PyProgramBuffer {
     #[pyo3(get)]
     tensor: Option<u32>,
     pub windows: Vec<PyLiveWindow>,
+    pools: Vec<u32>,
 }
 
 /// What `PyProgramBuffer::new` makes it of again.
-type BufferFields<'py> = (String, &'static str, u64, u32, u32, Option<u32>, Bound<'py, PyTuple>);
+type BufferFields<'py> = (String, &'static str, u64, u32, u32, Option<u32>, Bound<'py, PyTuple>, Bound<'py, PyTuple>);
 
 const KINDS: [&str; 4] = ["tensor", "rolling", "weights", "workspace"];
 
 #[pymethods]
 impl PyProgramBuffer {
     #[new]
-    #[pyo3(signature = (name, kind, size_bytes, first_step, last_step, tensor=None, windows=Vec::new()))]
+    #[pyo3(signature = (name, kind, size_bytes, first_step, last_step, tensor=None, windows=Vec::new(), pools=vec![0]))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         name: String,
         kind: &str,
@@ -294,14 +323,19 @@ impl PyProgramBuffer {
         last_step: u32,
         tensor: Option<u32>,
         windows: Vec<PyRef<'_, PyLiveWindow>>,
+        pools: Vec<u32>,
     ) -> PyResult<PyProgramBuffer> {
         let kind = KINDS[known("kind of buffer", kind, &KINDS)?];
         let windows = windows.iter().map(|window| PyLiveWindow::clone(window)).collect();
-        Ok(PyProgramBuffer { name, kind, size_bytes, first_step, last_step, tensor, windows })
+        Ok(PyProgramBuffer { name, kind, size_bytes, first_step, last_step, tensor, windows, pools })
     }
     #[getter]
     fn windows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.windows.iter().cloned())
+    }
+    #[getter]
+    fn pools<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.pools.iter())
     }
     /// First step, one past the last, and bytes in use meanwhile, in order of time.
     fn periods(&self) -> Vec<(u32, u32, u64)> {
@@ -320,16 +354,17 @@ impl PyProgramBuffer {
     }
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py, BufferFields<'py>>> {
         let PyProgramBuffer { name, kind, size_bytes, first_step, last_step, tensor, .. } = self.clone();
-        let fields = (name, kind, size_bytes, first_step, last_step, tensor, self.windows(py)?);
+        let fields = (name, kind, size_bytes, first_step, last_step, tensor, self.windows(py)?, self.pools(py)?);
         Ok((class::<PyProgramBuffer>(py), fields))
     }
     fn __repr__(&self) -> String {
-        let PyProgramBuffer { name, kind, size_bytes, first_step, last_step, tensor, windows } = self;
+        let PyProgramBuffer { name, kind, size_bytes, first_step, last_step, tensor, windows, pools } = self;
         let windows = listed(windows.iter().map(PyLiveWindow::__repr__));
         format!(
             "ProgramBuffer(name={name:?}, kind='{kind}', size_bytes={size_bytes}, first_step={first_step}, \
-             last_step={last_step}, tensor={}, windows={windows})",
-            optional(*tensor)
+             last_step={last_step}, tensor={}, windows={windows}, pools={})",
+            optional(*tensor),
+            listed(pools.iter().map(u32::to_string))
         )
     }
 }
@@ -398,6 +433,7 @@ enum PyStep<'py> {
     Stripe(Bound<'py, PyStripe>),
     Copy(Bound<'py, PyCopyConstants>),
     Table(Bound<'py, PyLoadTable>),
+    Move(Bound<'py, PyCopyTensor>),
     Call(Bound<'py, PyCallOperator>),
 }
 
@@ -419,7 +455,7 @@ impl PyProgram {
 
 fn to_step<'py>(py: Python<'py>, graph: &CascaderGraph, step: &Step) -> PyResult<PyStep<'py>> {
     Ok(match step {
-        Step::Copy { part, buffer, piece, cycles } => {
+        Step::Copy { moved: Moved::Constants(part, piece), buffer, cycles } => {
             let (stage, slice) = (graph.part_numbers[*part], piece.map(|piece| piece.0));
             let copy = PyCopyConstants { stage, buffer: buffer.0, slice, cycles: *cycles };
             PyStep::Copy(Bound::new(py, copy)?)
@@ -427,6 +463,11 @@ fn to_step<'py>(py: Python<'py>, graph: &CascaderGraph, step: &Step) -> PyResult
         Step::LoadTable { part, slot, cycles, .. } => {
             let table = PyLoadTable { stage: graph.part_numbers[*part], slot: *slot, cycles: *cycles };
             PyStep::Table(Bound::new(py, table)?)
+        }
+        Step::Copy { moved: Moved::Tensor { tensor, from }, buffer, cycles } => {
+            let tensor = graph.number_of(*tensor);
+            let copy = PyCopyTensor { tensor, source: from.0, buffer: buffer.0, cycles: *cycles };
+            PyStep::Move(Bound::new(py, copy)?)
         }
         Step::Stripe(stripe) => PyStep::Stripe(Bound::new(py, to_stripe(graph, stripe))?),
         Step::Call { part, workspace } => {
@@ -479,6 +520,7 @@ fn to_buffer(graph: &CascaderGraph, buffer: &Buffer) -> PyProgramBuffer {
         last_step: buffer.last_step,
         tensor: tensor.and_then(|tensor| graph.number_of(tensor)),
         windows: windows.collect(),
+        pools: buffer.pools.iter().map(|pool| pool.0).collect(),
     }
 }
 
@@ -525,6 +567,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyStripe>()?;
     module.add_class::<PyCopyConstants>()?;
     module.add_class::<PyLoadTable>()?;
+    module.add_class::<PyCopyTensor>()?;
     module.add_class::<PyCallOperator>()?;
     module.add_class::<PyLiveWindow>()?;
     module.add_class::<PyProgramBuffer>()?;

@@ -1,4 +1,4 @@
-//! Free bytes of a placed arena over time, and how early in them a copy of constants can begin.
+//! Free bytes of a placed arena (the scarce pool) over time, and how early in them a copy of constants can begin.
 //!
 //! - State: `busy(t)`, the ranges of bytes that are taken at slot `t`: tensors, rolling buffers and workspace, which
 //!   stay where they were placed, and constants. Those of copies not issued yet lie where the placement put them,
@@ -15,8 +15,8 @@ use smallvec::{smallvec, SmallVec};
 
 use super::issue::{Copy, Issuer, Memory};
 use crate::model::graph::ALIGNMENT;
-use crate::model::ids::{BufferId, IdVec};
-use crate::model::program::{ByteRange, Content, Program};
+use crate::model::memory::Memories;
+use crate::model::program::{ByteRange, Content, Placement, Program};
 
 type Ranges = SmallVec<[ByteRange; 8]>;
 
@@ -47,8 +47,8 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Of a program whose copies stand right before their first use and whose buffers lie at `offsets`.
-    pub fn new(program: &Program, issuer: &Issuer, offsets: &IdVec<BufferId, u64>) -> Arena {
+    /// Of a program whose copies stand right before their first use and whose buffers lie as placed.
+    pub fn new(program: &Program, issuer: &Issuer, placed: &Placement) -> Arena {
         let mut slot_of = Vec::with_capacity(program.steps.len() + 1);
         let mut others = issuer.others.iter().peekable();
         for step in 0..=program.steps.len() {
@@ -57,8 +57,9 @@ impl Arena {
         }
         let slots = |first: u32, last: u32| slot_of[first as usize]..slot_of[last as usize];
         let mut busy: Vec<Ranges> = vec![SmallVec::new(); issuer.others.len()];
-        for (buffer, &offset) in program.buffers.iter().zip(offsets) {
-            if matches!(buffer.content, Content::Constants(_)) {
+        for (id, buffer) in program.buffers.iter_ids() {
+            let offset = placed.offsets[id];
+            if placed.pools[id] != Memories::SCARCE || matches!(buffer.content, Content::Constants(_)) {
                 continue;
             }
             let mut add = |first, last, low: u64, high: u64| {
@@ -80,7 +81,7 @@ impl Arena {
             let buffer = &program.buffers[copy.buffer];
             let last = slot_of[buffer.last_step as usize] - 1;
             ending[last].push(index);
-            let offset = offsets[copy.buffer];
+            let offset = placed.offsets[copy.buffer];
             Taken { reserved: copy.user, last, range: (offset, offset + copy.bytes) }
         };
         let constants = (0u32..).zip(&issuer.copies).map(taken).collect();

@@ -16,10 +16,11 @@
 use crate::model::device::KERNELS_IN_FLIGHT;
 use crate::model::graph::aligned;
 use crate::model::ids::BufferId;
-use crate::model::program::{Program, Step};
+use crate::model::memory::Memories;
+use crate::model::program::{Moved, Program, Step};
 use crate::schedule::estimate::{Estimate, Load};
 
-/// A copy, and the kernel that waits for it.
+/// A copy of constants, and the kernel that waits for it.
 pub struct Copy {
     pub step: usize,
     pub buffer: BufferId,
@@ -70,7 +71,7 @@ impl Issuer {
         for (index, step) in program.steps.iter().enumerate() {
             let slot = issuer.others.len();
             match step {
-                &Step::Copy { buffer, cycles, .. } => {
+                &Step::Copy { moved: Moved::Constants(..), buffer, cycles } => {
                     let bytes = aligned(program.buffers[buffer].size_bytes);
                     issuer.copies.push(Copy { step: index, buffer, user: slot, bytes, cycles });
                     continue;
@@ -80,6 +81,9 @@ impl Issuer {
                     continue;
                 }
                 Step::Stripe(stripe) => issuer.loads.push(Some(Load::of(stripe))),
+                &Step::Copy { moved: Moved::Tensor { .. }, cycles, .. } => {
+                    issuer.loads.push(Some(Load::of_copy(cycles)))
+                }
                 Step::Call { .. } => {
                     run = slot + 1;
                     issuer.loads.push(None);
@@ -176,10 +180,10 @@ impl Memory for Live {
     }
 }
 
-/// Bytes in use at each step.
+/// Bytes of the scarce pool in use at each step, as far as it holds what prefers it.
 pub fn live_bytes(program: &Program) -> Vec<u64> {
     let mut change = vec![0i64; program.steps.len() + 2];
-    for buffer in &program.buffers {
+    for buffer in program.buffers.iter().filter(|buffer| buffer.pools.first() == Some(&Memories::SCARCE)) {
         let mut add = |from: u32, to: u32, bytes: u64| {
             change[from as usize] += aligned(bytes) as i64;
             change[to as usize] -= aligned(bytes) as i64;

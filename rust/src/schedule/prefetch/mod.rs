@@ -9,11 +9,12 @@ mod issue;
 mod latest_start;
 
 use crate::model::graph::{aligned, CascaderGraph};
+use crate::model::memory::Memories;
 use crate::model::program::{Placement, Program, Step};
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::lifetimes::set_lifetimes;
 use holes::{Arena, Holes};
-use issue::{live_bytes, IssueSlot, Issuer};
+use issue::{live_bytes, Copy, IssueSlot, Issuer};
 
 /// One limit that is tried is lower than the program's own peak, by one part in this many: early copies are hard to
 /// place.
@@ -80,14 +81,15 @@ struct Filled<'a> {
 }
 
 impl Filling {
-    /// Of a program whose copies stand right before their first use; None if it has none. The placement may be that
-    /// of the same program with its copies issued early.
+    /// Of a program whose copies stand right before their first use; None if it has none, or if some of what they bring did
+    /// not fit the scarce pool. The placement may be that of the same program with its copies issued early.
     pub fn new(program: &Program, placed: Placement) -> Option<Filling> {
         let issuer = with_latest_starts(program);
-        if issuer.copies.is_empty() {
+        let is_near = |copy: &Copy| placed.pools[copy.buffer] == Memories::SCARCE;
+        if issuer.copies.is_empty() || !issuer.copies.iter().all(is_near) {
             return None;
         }
-        let arena = Arena::new(program, &issuer, &placed.offsets);
+        let arena = Arena::new(program, &issuer, &placed);
         Some(Filling { issuer, arena, placed })
     }
 
@@ -112,8 +114,12 @@ impl Filling {
             offsets[copy.buffer] = holes.offset(index);
         }
         issue_at(graph, program, &self.issuer, &places);
-        let ends = program.buffers.iter().zip(&offsets).map(|(buffer, offset)| offset + buffer.size_bytes);
-        Placement { bytes: aligned(ends.max().unwrap_or(0)), offsets }
+        let ends =
+            program.buffers.iter_ids().map(|(id, buffer)| (self.placed.pools[id], offsets[id] + buffer.size_bytes));
+        let mut pool_bytes = self.placed.pool_bytes.clone();
+        pool_bytes[Memories::SCARCE] =
+            aligned(ends.filter(|&(pool, _)| pool == Memories::SCARCE).map(|(_, end)| end).max().unwrap_or(0));
+        Placement { pool_bytes, offsets, pools: self.placed.pools.clone() }
     }
 
     /// Fill by each way of latest starts; the one with the fewest estimated cycles.
@@ -217,7 +223,7 @@ mod tests {
     use crate::model::ids::PartId;
     use crate::model::operation::OperationKind;
     use crate::model::plan::{Plan, Staging};
-    use crate::model::program::Step;
+    use crate::model::program::{Moved, Step};
     use crate::proposals::uncascaded;
     use crate::schedule::interleave::interleave;
     use crate::testing::networks::{mobilenet_v1, mobilenet_v2, Network, INPUT};
@@ -330,7 +336,7 @@ mod tests {
         let last = graph.parts.ids().next_back().expect("Parts");
         let of = |wanted: PartId, copy: bool| {
             fast.steps.iter().position(|step| match step {
-                Step::Copy { part, .. } => copy && *part == wanted,
+                Step::Copy { moved, .. } => copy && matches!(moved, Moved::Constants(part, _) if *part == wanted),
                 Step::Stripe(stripe) => !copy && stripe.part == wanted,
                 Step::Call { .. } | Step::LoadTable { .. } => false,
             })
