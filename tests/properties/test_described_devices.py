@@ -100,5 +100,5 @@ def test_tensors_are_copied_between_drawn_memories(device: DeviceDescription, na
         return
     prove(problem, schedule)
     check_pools(outline, placed)
-    check_program(outline.stages, placed.program)
+    check_program(outline.npu.operations, placed.program)
     check_placed(outline, placed.program, dict(enumerate(placed.offsets)), placed.pools)
