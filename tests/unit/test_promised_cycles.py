@@ -10,6 +10,30 @@ from ethoscade.pipeline import compiler
 from ethoscade.target import ACCELERATORS, load_target
 from promised_cycles import broken_promises
 
+
+def probabilities_by_pixel() -> bytes:
+    """Two SOFTMAXes of different tables, whose temporaries have 8, 16 and 32 bits, and one after the other again."""
+    builder = testing.ModelBuilder("probabilities_by_pixel", seed=5)
+    x = builder.input((1, 12, 9, 8))
+    x = builder.conv2d(x, 24, 3)
+    x = builder.conv2d(builder.softmax(x), 20, 3)
+    x = builder.softmax(x, beta=0.5)
+    builder.softmax(builder.softmax(x, beta=0.5), beta=2.0)
+    return builder.build()
+
+
+def doubled_rows() -> bytes:
+    """A decoder: convolutions between images of two and four times as many rows and columns."""
+    builder = testing.ModelBuilder("doubled_rows", seed=6)
+    x = builder.input((1, 13, 10, 8))
+    x = builder.conv2d(x, 32, 3)
+    x = builder.resize_nearest(x, (26, 20))
+    x = builder.conv2d(x, 16, 3)
+    x = builder.resize_nearest(x, (104, 80))
+    builder.conv2d(x, 8, 3, stride=2)
+    return builder.build()
+
+
 NETWORKS = {
     "tiny_conv": testing.tiny_conv,
     "residual": testing.residual_network,
@@ -17,6 +41,8 @@ NETWORKS = {
     "inverted_residuals": testing.inverted_residuals,
     "shuffle_units": testing.shuffle_units,
     "inception_modules": testing.inception_modules,
+    "probabilities_by_pixel": probabilities_by_pixel,
+    "doubled_rows": doubled_rows,
     **{f"random {seed}": functools.partial(testing.random_network, seed) for seed in range(3)},
 }
 TARGETS = [*((name, "Shared_Sram") for name in ACCELERATORS), ("ethos-u55-256", "Sram_Only")]
