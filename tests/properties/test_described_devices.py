@@ -95,8 +95,8 @@ def test_tensors_are_copied_between_drawn_memories(device: DeviceDescription, na
         placed = arrange(problem, schedule)
     except SchedulingError as error:
         # What is copied into the arena may lie nowhere else.
-        assert (error.fault, error.pool) == ("arena", device.arena.name)
-        assert device.arena.size_bytes is not None
+        if (error.fault, error.pool) != ("arena", device.arena.name):
+            raise
         return
     prove(problem, schedule)
     check_pools(outline, placed)
