@@ -167,8 +167,8 @@ def test_what_a_result_holds_pickles_by_itself() -> None:
     public = {getattr(ethoscade, name) for name in ethoscade.__all__}
     public = {kind for kind in public if isinstance(kind, type) and not issubclass(kind, BaseException)}
     extension = {c for c in vars(_core).values() if isinstance(c, type) and not issubclass(c, BaseException)}
-    # A machine is memories and what was done to them, not a result; a report of its run has no other way here, and copies
-    # of tensors are for schedules written by hand.
+    # A machine is memories and what was done to them, not a result; a report of its run has no other way here, and
+    # copies of tensors are for schedules written by hand.
     assert public | extension - {_core.Machine, _core.RunReport, _core.CopyTensor} <= seen.keys()
 
 
