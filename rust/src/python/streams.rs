@@ -23,13 +23,16 @@ pub struct StreamCommand {
     registers: Vec<(String, u64)>,
 }
 
+/// What `StreamCommand::new` makes a command of again.
+type CommandFields = (String, u32, u64, Vec<(String, u64)>);
+
 #[pymethods]
 impl StreamCommand {
     #[new]
     fn new(name: String, parameter: u32, words: u64, registers: Vec<(String, u64)>) -> StreamCommand {
         StreamCommand { name, parameter, words, registers }
     }
-    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (String, u32, u64, Vec<(String, u64)>)) {
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, CommandFields) {
         (class::<StreamCommand>(py), (self.name.clone(), self.parameter, self.words, self.registers.clone()))
     }
     fn __repr__(&self) -> String {

@@ -298,7 +298,7 @@ proptest! {
 #[test]
 fn what_the_sum_loses() {
     let documented = [
-        (OperationKind::MaxPool, 5, (152, 113), (0.0082, 0.1499)),
+        (OperationKind::MaxPool, 5, (152, 113), (0.0085, 0.1529)),
         (OperationKind::Convolution, 3, (167, 151), (0.0048, 0.2025)),
     ];
     for (kind, most, (points, least_found), (mean, largest)) in documented {
