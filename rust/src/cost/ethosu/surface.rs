@@ -259,10 +259,13 @@ mod tests {
                 let x = column - if right { surface.tiles[2] } else { 0 };
                 let pixel = surface.bases[tile] + y * surface.strides[0] + x * surface.strides[1];
                 for channel in channels.clone() {
-                    found.insert(match surface.layout {
-                        Layout::Nhwc => pixel + channel,
-                        Layout::Nhcwb16 => pixel + channel / 16 * surface.strides[2] + channel % 16,
-                    });
+                    let first = match surface.layout {
+                        Layout::Nhwc => pixel + channel * surface.element_bytes,
+                        Layout::Nhcwb16 => {
+                            pixel + channel / 16 * surface.strides[2] + channel % 16 * surface.element_bytes
+                        }
+                    };
+                    found.extend(first..first + surface.element_bytes);
                 }
             }
         }
@@ -274,7 +277,8 @@ mod tests {
         fn boxes_meet_where_they_share_a_byte(a in boxes(), b in boxes()) {
             let same_pixels = a.0.layout == Layout::Nhwc
                 && b.0.layout == Layout::Nhwc
-                && (a.0.bases[0] % 32 == b.0.bases[0] % 32)
+                && a.0.strides[1] == b.0.strides[1]
+                && a.0.bases[0] % a.0.strides[1] == b.0.bases[0] % b.0.strides[1]
                 && (a.1.channels[1] <= b.1.channels[0] || b.1.channels[1] <= a.1.channels[0]);
             let shared = !same_pixels && bytes(&a).intersection(&bytes(&b)).next().is_some();
             // A row of pixels is taken whole, of bricks from the first column to the last: what lies between belongs to them.
