@@ -224,7 +224,7 @@ impl<'a, L: Listener> Stream<'a, L> {
     fn table(&mut self, table: LookUpTable, slot: u32) {
         let npu = self.placed.npu;
         let [first, end] = [slot as usize, slot as usize + LookUpArea::slots_of(table.bytes)];
-        self.tables.retain(|(_, [start, stop])| *stop <= first || end <= *start);
+        self.tables.retain(|(id, [start, stop])| *id != table.id && (*stop <= first || end <= *start));
         self.tables.push((table.id, [first, end]));
         let to = LookUpArea::SLOT_BYTES * first as u64;
         let area = npu.accelerator.lut_base() as u64;

@@ -1,0 +1,143 @@
+"""Streams of every kind of operation, with every kind of second operand, are what was promised of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ethoscade.ir import DType, Graph, SoftmaxAttrs, Window
+from ethoscade.lowering import pooling, resize, views
+from ethoscade.lowering.npu import (
+    UNSCALED,
+    FeatureMap,
+    Function,
+    NpuGraph,
+    NpuGraphBuilder,
+    NpuOperation,
+    OperandScales,
+    OperationKind,
+    Rounding,
+    Scalar,
+    Scale,
+    Table,
+    Upscale,
+)
+from ethoscade.lowering.te import Access, Axis, Compute, index
+from ethoscade.pipeline import compiler
+from ethoscade.target import ACCELERATORS, load_target
+from graphs import GraphMaker
+from promised_cycles import broken_promises
+
+SHAPE = (18, 8, 24)
+TABLES = [Table(bytes((k * i) % 256 for i in range(256))) for k in (3, 5)]
+WIDE_TABLE = Table(np.arange(256, dtype="<i4").tobytes())
+
+
+class Maker:
+    """Adds operations to the first operator of a graph; what they make are temporaries."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.builder = NpuGraphBuilder(graph)
+
+    def point(
+        self, kind: OperationKind, a: FeatureMap, b: FeatureMap | Scalar | None = None, **fields: object
+    ) -> FeatureMap:
+        """An element-wise operation; the second operand is repeated where it has one row, column or channel."""
+        reads = [views.point_access(0, a.shape)]
+        if isinstance(b, FeatureMap):
+            kept = [
+                index() if mine != theirs else index(**{axis: 1})
+                for axis, mine, theirs in zip("hwc", a.shape, b.shape, strict=True)
+            ]
+            reads.append(Access(1, (index(n=1), kept[0], kept[1], kept[2]), (1, *b.shape)))
+        compute = Compute("x", views.axes(a.shape), (), tuple(reads))
+        return self.operation(kind, a, a.shape, compute, ifm2=b, **fields)
+
+    def pool(self, kind: OperationKind, a: FeatureMap, window: Window = views.POINT, **fields: object) -> FeatureMap:
+        """A pool; the output has as many rows and columns as windows fit with their padding."""
+        (height, width, depth), w = a.shape, window
+        rows = (height + w.pad_top + w.pad_bottom - w.kernel_h) // w.stride_h + 1
+        columns = (width + w.pad_left + w.pad_right - w.kernel_w) // w.stride_w + 1
+        shape = (rows, columns, depth)
+        return self.operation(kind, a, shape, pooling.compute("x", window, a.shape, shape), window=window, **fields)
+
+    def operation(
+        self,
+        kind: OperationKind,
+        a: FeatureMap,
+        shape: tuple[int, int, int],
+        compute: Compute,
+        ofm: FeatureMap | None = None,
+        dtype: DType | None = None,
+        **fields: object,
+    ) -> FeatureMap:
+        """Any operation, whose output is a temporary if it is not `ofm`."""
+        element = dtype or a.dtype
+        made = ofm or self.builder.temporary(0, shape, element, 3 if element is DType.INT8 else 0)
+        looks_up = isinstance(fields.get("function"), Table)
+        clamp = DType.INT8.limits if looks_up else made.dtype.limits
+        given = {"window": views.POINT, "clamp": clamp, **fields}
+        self.builder.add(NpuOperation("x", 0, kind, a, made, compute=compute, **given))  # type: ignore[arg-type]
+        return made
+
+
+def every_operation(graph: Graph, *_: object) -> NpuGraph:
+    """One after the other, from the graph's input to its output, which is that large again."""
+    kinds, make = OperationKind, Maker(graph)
+    x = make.builder.view(graph.inputs[0], SHAPE)
+    row = make.pool(kinds.MAX_POOL, x, Window(SHAPE[0], 1))
+    column = make.pool(kinds.MAX_POOL, x, Window(1, SHAPE[1]))
+    x = make.point(kinds.SUB, x, row, swap_operands=True)
+    x = make.point(kinds.MINIMUM, x, column, swap_operands=True)
+    x = make.point(
+        kinds.ADD, x, make.pool(kinds.MAX_POOL, row, Window(1, SHAPE[1])), scaling=OperandScales(0.25, 1.0, 0.5)
+    )
+    x = make.point(kinds.MAXIMUM, x, Scalar(-20, DType.INT8, 4), clamp=(-100, 90))
+    x = make.point(kinds.ABS, x, scaling=Scale(1 << 30, 31), rounding=Rounding.NATURAL)
+    x = make.point(kinds.LEAKY_RELU, x, scaling=Scale(1 << 30, 32), function=TABLES[0])
+    x = make.pool(kinds.AVERAGE_POOL, x, Window(3, 3, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1))
+    x = make.pool(kinds.AVERAGE_POOL, x, scaling=UNSCALED, function=TABLES[1])
+    wide = make.point(kinds.SUB, x, Scalar(3, DType.INT8), dtype=DType.INT32, scaling=Scale(1, 0), function=WIDE_TABLE)
+    (height, width, depth) = SHAPE
+    channels = Access(0, (index(n=1), index(h=1), index(w=1), index(k=1)), (1, *SHAPE))
+    summed = Compute("x", views.axes((height, width, 1)), (Axis("k", depth, True),), (channels,))
+    total = make.operation(
+        kinds.SUM_OVER_DEPTH,
+        wide,
+        (height, width, 1),
+        summed,
+        scaling=Scale(1 << 30, 30),
+        rounding=Rounding.NATURAL,
+    )
+    shift = make.point(kinds.CLZ, total)
+    wide = make.point(kinds.SHR, wide, shift, rounding=Rounding.NATURAL)
+    wide = make.point(kinds.SHL, wide, Scalar(4, DType.INT32))
+    half = make.point(kinds.MUL, wide, total, dtype=DType.INT16, scaling=Scale(1 << 30, 40), rounding=Rounding.TRUNCATE)
+    for function in (Function.TANH, Function.SIGMOID):
+        half = make.pool(kinds.AVERAGE_POOL, half, scaling=Scale(1 << 30, 42), function=function)
+    half = make.pool(kinds.MAX_POOL, half, Window(2, 2, 2, 2))
+    x = make.point(kinds.ADD, half, half, dtype=DType.INT8, scaling=Scale(1 << 30, 38))
+    for upscale in (Upscale.NEAREST, Upscale.ZEROS):
+        small = make.pool(kinds.MAX_POOL, x, Window(2, 2, 2, 2)) if upscale is Upscale.ZEROS else x
+        shape = (2 * small.shape[0], 2 * small.shape[1], depth)
+        compute = resize.compute("x", small.shape, shape, upscale)
+        x = make.operation(kinds.AVERAGE_POOL, small, shape, compute, upscale=upscale, scaling=UNSCALED)
+    target = make.builder.view(graph.outputs[0], SHAPE)
+    make.point(kinds.MINIMUM, x, Scalar(100, DType.INT8), ofm=target)
+    return make.builder.graph()
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+def test_streams_of_every_operation_are_what_was_promised(accelerator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    maker = GraphMaker(seed=3)
+    x = maker.input((1, *SHAPE))
+    graph = maker.graph([maker.op("SOFTMAX", [x], maker.tensor((1, *SHAPE)), SoftmaxAttrs(1.0))])
+    monkeypatch.setattr(compiler, "lower", every_operation)
+    monkeypatch.setattr(compiler, "support", lambda *_: None)
+    network = compiler.prepare(graph, load_target(accelerator))
+    assert {operation.kind for operation in network.npu.operations} >= set(OperationKind) - {
+        OperationKind.CONVOLUTION,
+        OperationKind.DEPTHWISE,
+    }
+    curve = compiler.search(network)
+    for index_ in sorted({0, len(curve.points) // 2, len(curve.points) - 1}):
+        assert not list(broken_promises(network, curve, index_)), f"{curve.points[index_][0]} bytes"
