@@ -34,9 +34,9 @@ MODULES = (ethoscade, memory, memory_model, devices, target, simulator, timing)
 # What the library makes and hands out: nobody calls these.
 MADE_BY_THE_LIBRARY = frozenset(
     {
-        "Accelerator", "Compiled", "Curve", "Hazard", "KernelDetail", "NpuReport", "NpuRun", "NpuWarning",
-        "OperatorSummary", "OperatorTiming", "Placement", "PoolOverflowError", "ProgramPlacement", "Target",
-        "TimedCommand", "TimingReport", "Traffic",
+        "Accelerator", "Compiled", "Curve", "Hazard", "KernelDetail", "Memories", "NpuReport", "NpuRun",
+        "NpuWarning", "OperatorSummary", "OperatorTiming", "Placement", "PoolOverflowError", "ProgramPlacement",
+        "Target", "TimedCommand", "TimingReport", "Traffic",
     }
 )  # fmt: skip
 # Types that carry numbers and are held to them where they are used.
