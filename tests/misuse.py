@@ -34,9 +34,9 @@ MODULES = (ethoscade, memory, memory_model, devices, target, simulator, timing)
 # What the library makes and hands out: nobody calls these.
 MADE_BY_THE_LIBRARY = frozenset(
     {
-        "Accelerator", "Compiled", "Curve", "Hazard", "KernelDetail", "NpuReport", "NpuRun", "NpuWarning",
-        "OperatorSummary", "OperatorTiming", "Placement", "PoolOverflowError", "ProgramPlacement", "Target",
-        "TimedCommand", "TimingReport", "Traffic",
+        "Accelerator", "Compiled", "Curve", "Hazard", "KernelDetail", "Memories", "NpuReport", "NpuRun",
+        "NpuWarning", "OperatorSummary", "OperatorTiming", "Placement", "PoolOverflowError", "ProgramPlacement",
+        "Target", "TimedCommand", "TimingReport", "Traffic",
     }
 )  # fmt: skip
 # Types that carry numbers and are held to them where they are used.
@@ -138,6 +138,7 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
         "Compiled.simulate": {"inputs": inputs},
         "Compiled.timing": {},
         "Compiled.verify": {"seeds": 1},
+        "Curve.without_programs": {},
         "DeviceDescription": _fields(devices.matrix_npu()),
         "Buffer": {"name": "a", "lower": 0, "upper": 4, "size_bytes": 16},
         "Buffer.constant": {"name": "a", "size_bytes": 16},

@@ -120,6 +120,7 @@ def results() -> tuple[Any, ...]:
         _core.WeightOrder(16, True),
         _core.LiveWindow(0, 2, 0, 16),
         _core.LoadTable(3, 4),
+        _core.StreamCommand("NPU_OP_CONV", 0, 3, [("NPU_SET_IFM_PAD_TOP", 1)]),
         _core.CallOperator(5, 1),
         _core.plan_memory([row], [(None, 16, 0)], "best", 0, 10, 1),
         _core.plan_memory([row], [(8, 16, 0)], "best", 0, 10, 1),
