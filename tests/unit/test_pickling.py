@@ -114,6 +114,7 @@ def results() -> tuple[Any, ...]:
         Verification(True, 1, 2, 0, 0.0, 0, 16, "LiteRT"),
         searched,
         searched.proposals[0].plans[0],
+        schedule.predicted_streams(compiled.problem, compiled.schedule)[0],
         _core.plan_memory([row], [(None, 16, 0)], "best", 0, 10, 1),
         _core.plan_memory([row], [(8, 16, 0)], "best", 0, 10, 1),
     )

@@ -12,9 +12,6 @@ use crate::model::ids::{PartId, TensorId};
 use crate::schedule::demand::{demand, stripe_ahead, Walker};
 use crate::stripe::{Axis, Span};
 
-/// Stripes of a group's last output that are looked at to tell whether a Plan is worth walking.
-const SAMPLES: i64 = 8;
-
 /// One read, flattened: along the rolling axis it needs `[scale * start + offset, ... + length_scale * length + length)`,
 /// clamped.
 #[derive(Clone, Copy, Debug)]
@@ -142,16 +139,23 @@ impl LiveBytes {
     /// Most bytes in the arena at once while a Plan of one band runs; None once they are found to reach `limit_bytes`.
     ///
     /// `ends` are the spans wanted of each Part's output along the rolling axis, `shares` what the Plan adds for each Part.
+    /// About `samples` moments are looked at first, as more often than not they tell.
     /// Equals the live bytes of the program, with every buffer of a multiple of the arena's alignment, as long as each read
     /// of a tensor takes in its last row; rows that are skipped at the end are counted as long as others of their tensor
     /// may be wanted, so otherwise it is an upper bound.
-    pub fn peak_bytes(&self, stripes: &[i64], ends: &[Span], shares: &[Share], limit_bytes: u64) -> Option<u64> {
+    pub fn peak_bytes(
+        &self,
+        stripes: &[i64],
+        ends: &[Span],
+        shares: &[Share],
+        (limit_bytes, samples): (u64, i64),
+    ) -> Option<u64> {
         let last = stripes.len() - 1;
         let mut run = GroupRun::new(self, stripes, ends, shares);
         run.limit_bytes = limit_bytes;
         // The last moment first, as more often than not it tells that a Plan is of no use.
         let count = (ends[last].len() + stripes[last] - 1) / stripes[last];
-        let step = (count / SAMPLES).max(1);
+        let step = (count / samples).max(1);
         for index in (1..=count).rev().step_by(step as usize) {
             run.jump(index);
             if run.peak >= limit_bytes {

@@ -4,14 +4,17 @@
 
 use crate::model::graph::{aligned, ALIGNMENT};
 use crate::model::program::{Buffer, Placement, Program};
+use crate::plans::options::Options;
 use crate::usmp;
-
-/// Moves that the memory planner may try for one program.
-const ITERATIONS: u32 = 80;
 
 /// Where the memory planner puts a program's buffers; what it cannot place takes everything.
 pub fn place(program: &Program) -> Placement {
-    let params = usmp::Params { iterations: ITERATIONS, ..usmp::Params::default() };
+    place_within(program, Options::default().placing.iterations)
+}
+
+/// The same with another number of moves.
+pub fn place_within(program: &Program, iterations: u32) -> Placement {
+    let params = usmp::Params { iterations, ..usmp::Params::default() };
     usmp::plan(&problem(program), &params).map_or_else(
         |_| Placement { bytes: u64::MAX, offsets: vec![0; program.buffers.len()].into() },
         |solution| {

@@ -7,7 +7,7 @@ use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
 use crate::model::plan::{Plan, Proposal};
 use crate::model::program::{Placement, Program};
-use crate::plans::options::Options;
+use crate::plans::options::{Options, PlacingOptions};
 use crate::proposals::filling::{filled, Effort, Placed};
 use crate::proposals::restaging::restaged;
 use crate::schedule::estimate::total_cycles;
@@ -15,19 +15,6 @@ use crate::schedule::interleave::{interleave, PlanError};
 use crate::schedule::prefetch::{prefetch, sketches, Filling, Sketch};
 use crate::util::interrupt;
 use crate::util::pareto::{pareto_front, thin, Point};
-
-/// Rounds of placing Proposals with early copies.
-const ROUNDS: u32 = 2;
-/// Proposals of a round closer in cycles than one part in this many times the options' resolution are merged.
-const ROUND_RESOLUTION: u64 = 2;
-/// Resolution at which Proposals without early copies are placed first.
-const COARSE: u64 = 8;
-/// Bytes beyond those in use, as one part in this of them, that placing is expected to cost.
-const PLACING_MARGIN: u64 = 16;
-/// A Proposal is worth a placement to issue copies into where it promises to be faster by one part in this, in as much more room.
-const GROUND_MARGIN: u64 = 64;
-/// A placement that takes one part in this more than the bytes in use is tried anew with outputs that grow both ways.
-const DRIFT: u64 = 64;
 
 impl Point for Proposal {
     fn memory_bytes(&self) -> u64 {
@@ -67,9 +54,9 @@ impl Point for Waiting {
 impl Placed {
     /// Whether it is as fast as another one by the same clock and takes no more than that one takes at best, or hardly
     /// more.
-    fn excludes(&self, other: &Waiting) -> bool {
+    fn excludes(&self, other: &Waiting, options: &PlacingOptions) -> bool {
         let Sketch { prefetch_bytes, peak_bytes, cycles } = other.sketch;
-        let margin = if prefetch_bytes == 0 { 0 } else { peak_bytes / PLACING_MARGIN };
+        let margin = if prefetch_bytes == 0 { 0 } else { peak_bytes / options.margin };
         self.sketched.max(self.proposal.cycles) <= cycles && self.proposal.sram_bytes <= peak_bytes + margin
     }
 }
@@ -79,13 +66,14 @@ fn sketched(
     graph: &CascaderGraph,
     chosen: &[Chosen],
     first: usize,
+    options: &Options,
     costs: &mut Costs,
 ) -> Result<Vec<Waiting>, PlanError> {
     let mut found = Vec::new();
     for (plans, Chosen { plans: decisions, limits }) in chosen.iter().enumerate().skip(first) {
         interrupt::ask();
         let program = interleave(graph, decisions, costs)?;
-        found.extend(sketches(&program, limits).into_iter().map(|sketch| Waiting { plans, sketch }));
+        found.extend(sketches(&program, limits, &options.limits).into_iter().map(|sketch| Waiting { plans, sketch }));
     }
     Ok(found)
 }
@@ -104,18 +92,17 @@ pub fn placed(
     costs: &mut Costs,
     place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<(Vec<Proposal>, bool), PlanError> {
-    let mut waiting = sketched(graph, &chosen, 0, costs)?;
+    let mut waiting = sketched(graph, &chosen, 0, options, costs)?;
     if let Some(fastest) = waiting.iter().min_by_key(|proposal| proposal.sketch.cycles) {
-        let plans = restaged(graph, &chosen[fastest.plans].plans, costs)?;
+        let plans = restaged(graph, &chosen[fastest.plans].plans, &options.restaging, costs)?;
         chosen.push(Chosen { plans, limits: Vec::new() });
-        waiting.extend(sketched(graph, &chosen, chosen.len() - 1, costs)?);
+        waiting.extend(sketched(graph, &chosen, chosen.len() - 1, options, costs)?);
     }
-    let resolution = ROUND_RESOLUTION * options.resolution;
     let mut effort = Effort::of(options);
-    let known = in_rounds(graph, &chosen, waiting.clone(), resolution, &mut effort, costs, place)?;
+    let known = in_rounds(graph, &chosen, waiting.clone(), options, &mut effort, costs, place)?;
     let front = pareto_front(known.iter().map(|placed| placed.proposal.clone()).collect());
     let front = filled(graph, front, &known, options, &mut effort, costs)?;
-    let worthy = promising(waiting, &front, options.budget_bytes);
+    let worthy = promising(waiting, &front, options);
     let worthy = worthy.into_iter().map(|index| alternating(graph, &chosen[index].plans));
     let grounds = grounds(graph, worthy, &mut effort, costs, place)?;
     let front = filled(graph, front, &grounds, options, &mut effort, costs)?;
@@ -151,12 +138,13 @@ pub fn arranged(
 /// Indices of Plans that, by those `waiting`, may be worth more than what is found so far, the fastest first.
 ///
 /// What a placement has near by it excludes, as placing costs room. With copies issued into holes the room is known.
-fn promising(mut waiting: Vec<Waiting>, found: &[Proposal], budget_bytes: Option<u64>) -> Vec<usize> {
+fn promising(mut waiting: Vec<Waiting>, found: &[Proposal], options: &Options) -> Vec<usize> {
     let mut indices: Vec<usize> = Vec::new();
     waiting.sort_by_key(|waiting| (waiting.sketch.cycles, waiting.sketch.peak_bytes));
     for Waiting { plans, sketch: Sketch { prefetch_bytes, peak_bytes, cycles } } in waiting {
-        let (room_bytes, slower) = (peak_bytes + peak_bytes / GROUND_MARGIN, cycles + cycles / GROUND_MARGIN);
-        let room_bytes = budget_bytes.unwrap_or(room_bytes);
+        let margin = options.placing.ground_margin;
+        let (room_bytes, slower) = (peak_bytes + peak_bytes / margin, cycles + cycles / margin);
+        let room_bytes = options.budget_bytes.unwrap_or(room_bytes);
         let within = found.partition_point(|proposal| proposal.sram_bytes <= room_bytes);
         let is_slower = within > 0 && found[within - 1].cycles <= slower;
         if prefetch_bytes > 0 && peak_bytes <= room_bytes && !is_slower && !indices.contains(&plans) {
@@ -198,25 +186,26 @@ fn in_rounds(
     graph: &CascaderGraph,
     chosen: &[Chosen],
     mut waiting: Vec<Waiting>,
-    resolution: u64,
+    options: &Options,
     effort: &mut Effort,
     costs: &mut Costs,
     place: &mut dyn FnMut(&Program) -> Placement,
 ) -> Result<Vec<Placed>, PlanError> {
+    let (rounds, resolution) = (options.placing.rounds, options.placing.round_fineness * options.resolution);
     let mut known: Vec<Placed> = Vec::new();
     // The leanest come first, whatever the work allows.
     waiting.sort_by_key(|waiting| waiting.sketch.peak_bytes);
-    'rounds: for round in 0..=ROUNDS {
-        waiting.retain(|proposal| !known.iter().any(|other| other.excludes(proposal)));
+    'rounds: for round in 0..=rounds {
+        waiting.retain(|proposal| !known.iter().any(|other| other.excludes(proposal, &options.placing)));
         let promising = match round {
-            ROUNDS => {
+            _ if round == rounds => {
                 waiting.retain(|proposal| proposal.sketch.prefetch_bytes == 0);
                 // The leanest tell what the least is. Then from coarse to fine, so that whatever the effort allows reaches
                 // from end to end.
                 let least = waiting.first().map_or(0, |leanest| leanest.sketch.peak_bytes);
-                let lean = waiting.partition_point(|of| of.sketch.peak_bytes <= least + least / PLACING_MARGIN);
+                let lean = waiting.partition_point(|of| of.sketch.peak_bytes <= least + least / options.placing.margin);
                 let mut all: Vec<Waiting> = waiting.drain(..lean).collect();
-                for resolution in [COARSE, resolution, 0] {
+                for resolution in [options.placing.coarse_resolution, resolution, 0] {
                     let mut front = pareto_front(waiting.clone());
                     thin(&mut front, resolution);
                     waiting.retain(|proposal| !front.contains(proposal));
@@ -232,7 +221,7 @@ fn in_rounds(
             }
         };
         for proposal in promising {
-            if known.iter().any(|other| other.excludes(&proposal)) {
+            if known.iter().any(|other| other.excludes(&proposal, &options.placing)) {
                 continue;
             }
             waiting.retain(|other| *other != proposal);
@@ -243,7 +232,7 @@ fn in_rounds(
                 let mut program = interleave(graph, &plans, costs)?;
                 prefetch(graph, &mut program, prefetch_bytes);
                 // The other half is for those without, the leanest first: they tell what the least is.
-                if !effort.places(&program, if round < ROUNDS { 2 } else { 1 }) {
+                if !effort.places(&program, if round < rounds { 2 } else { 1 }) {
                     continue 'rounds;
                 }
                 let placed = place(&program);
@@ -251,7 +240,7 @@ fn in_rounds(
                 let Placement { bytes, offsets } = placed;
                 let proposal = Proposal { plans, prefetch_bytes, fill_bytes: 0, sram_bytes: bytes, cycles };
                 known.push(Placed { proposal, sketched, offsets });
-                if bytes <= peak_bytes + peak_bytes / DRIFT {
+                if bytes <= peak_bytes + peak_bytes / options.placing.drift {
                     break;
                 }
             }
@@ -343,7 +332,8 @@ mod tests {
             let by = |cycles, sketched| {
                 let plans = Vec::new();
                 let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes, cycles };
-                Placed { proposal, sketched, offsets: IdVec::default() }.excludes(&Waiting { plans: 0, sketch })
+                Placed { proposal, sketched, offsets: IdVec::default() }
+                    .excludes(&Waiting { plans: 0, sketch }, &Options::default().placing)
             };
             // By the quick clock and by the other one.
             assert_eq!(by(took, 0), by(0, took));
@@ -352,7 +342,7 @@ mod tests {
         assert!(excluded(peak_bytes, cycles, 0) && excluded(peak_bytes, cycles, 16));
         assert!(!excluded(peak_bytes, cycles + 1, 0) && !excluded(peak_bytes, cycles + 1, 16));
         assert!(!excluded(peak_bytes + 1, cycles, 0));
-        let margin = peak_bytes / PLACING_MARGIN;
+        let margin = peak_bytes / Options::default().placing.margin;
         assert!(excluded(peak_bytes + margin, cycles, 16) && !excluded(peak_bytes + margin + 1, cycles, 16));
     }
 
@@ -362,8 +352,11 @@ mod tests {
         place: &mut dyn FnMut(&Program) -> Placement,
     ) -> Result<Vec<Proposal>, PlanError> {
         let costs = &mut Costs::default();
-        let waiting = sketched(graph, chosen, 0, costs)?;
-        let known = in_rounds(graph, chosen, waiting, 1, &mut Effort::of(&Options::default()), costs, place)?;
+        let defaults = Options::default();
+        let placing = PlacingOptions { round_fineness: 1, ..defaults.placing.clone() };
+        let options = Options { resolution: 1, placing, ..defaults };
+        let waiting = sketched(graph, chosen, 0, &options, costs)?;
+        let known = in_rounds(graph, chosen, waiting, &options, &mut Effort::of(&options), costs, place)?;
         Ok(pareto_front(known.into_iter().map(|placed| placed.proposal).collect()))
     }
 
@@ -374,7 +367,8 @@ mod tests {
         let program = interleave(&graph, &plans, &mut Costs::default()).expect("blocks fit");
         let peak_bytes = peak_bytes(&program);
         let chosen = [Chosen { plans: plans.clone(), limits: Vec::new() }];
-        for (more, tries) in [(0, 1), (peak_bytes / DRIFT, 1), (peak_bytes / DRIFT + 1, 2), (peak_bytes, 2)] {
+        let drift = peak_bytes / Options::default().placing.drift;
+        for (more, tries) in [(0, 1), (drift, 1), (drift + 1, 2), (peak_bytes, 2)] {
             let mut tried = 0;
             let mut drifting = |program: &Program| {
                 tried += 1;
@@ -404,7 +398,7 @@ mod tests {
         };
         let plans: Vec<Plan> = uncascaded(&graph).into_iter().map(staged).collect();
         let program = interleave(&graph, &plans, &mut Costs::default()).expect("blocks fit");
-        let sketches = sketches(&program, &[]);
+        let sketches = sketches(&program, &[], &Options::default().limits);
         let mut count = 0;
         let mut counting = |program: &Program| {
             count += 1;
@@ -430,7 +424,8 @@ mod tests {
         let placed = super::placed(&graph, chosen, &Options::default(), &mut Costs::default(), &mut place);
         let (found, _) = placed.expect("blocks fit");
         let fastest = found.last().expect("something is placed");
-        let otherwise = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+        let otherwise =
+            restaged(&graph, &plans, &Options::default().restaging, &mut Costs::default()).expect("blocks fit");
         let reads = |plans: &[Plan]| plans.iter().map(|plan| plan.staging.clone()).collect::<Vec<_>>();
         assert_eq!(reads(&fastest.plans), reads(&otherwise));
         assert_ne!(reads(&fastest.plans), reads(&plans));

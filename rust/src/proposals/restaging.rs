@@ -8,21 +8,22 @@
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
 use crate::model::plan::{Plan, Staging};
+use crate::plans::options::RestagingOptions;
 use crate::schedule::interleave::{interleave, PlanError};
 use crate::schedule::prefetch::unlimited_cycles;
 use crate::util::interrupt;
-
-/// Times that all operators are looked at, at most.
-const PASSES: u32 = 3;
-/// Steps of programs that are looked at, at most, so that long networks take no more time than others.
-const MOST_STEPS: usize = 100_000;
 
 /// The Plans with the constants of operators that run alone read in the way that is fastest with unlimited SRAM, as far as
 /// the bound on work allows: one operator is changed at a time, the last one first.
 ///
 /// # Errors
 /// Those of interleaving the Plans.
-pub fn restaged(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Vec<Plan>, PlanError> {
+pub fn restaged(
+    graph: &CascaderGraph,
+    plans: &[Plan],
+    options: &RestagingOptions,
+    costs: &mut Costs,
+) -> Result<Vec<Plan>, PlanError> {
     let mut best = plans.to_vec();
     let mut looked_at = 0;
     let mut cycles = |plans: &[Plan]| {
@@ -32,7 +33,7 @@ pub fn restaged(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Res
         Ok((unlimited_cycles(&program), looked_at))
     };
     let (mut fewest, _) = cycles(&best)?;
-    for _ in 0..PASSES {
+    for _ in 0..options.passes {
         let before = fewest;
         for index in (0..best.len()).rev() {
             for staging in others(graph, &best[index]) {
@@ -43,7 +44,7 @@ pub fn restaged(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Res
                 } else {
                     best[index].staging[0] = known;
                 }
-                if looked_at > MOST_STEPS {
+                if looked_at > options.max_steps {
                     return Ok(best);
                 }
             }
@@ -72,6 +73,7 @@ mod tests {
     use super::*;
     use crate::model::ids::PartId;
     use crate::model::operation::Primitive;
+    use crate::plans::options::Options;
     use crate::proposals::uncascaded;
     use crate::testing::networks::{mobilenet_v1, mobilenet_v2, Network, INPUT};
 
@@ -83,11 +85,13 @@ mod tests {
     fn no_other_way_to_read_one_operators_constants_is_faster() {
         for graph in [mobilenet_v1(), mobilenet_v2()] {
             let plans = uncascaded(&graph);
-            let found = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+            let found =
+                restaged(&graph, &plans, &Options::default().restaging, &mut Costs::default()).expect("blocks fit");
             let fewest = cycles(&graph, &found);
             assert!(fewest < cycles(&graph, &plans) * 9 / 10);
             // Twice is enough: the first Plans may be better served otherwise once the last ones are.
-            let again = restaged(&graph, &found, &mut Costs::default()).expect("blocks fit");
+            let again =
+                restaged(&graph, &found, &Options::default().restaging, &mut Costs::default()).expect("blocks fit");
             for index in 0..again.len() {
                 for staging in others(&graph, &again[index]) {
                     let mut changed = again.clone();
@@ -107,7 +111,7 @@ mod tests {
         }
         let graph = net.finish(t);
         let plans = uncascaded(&graph);
-        let found = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+        let found = restaged(&graph, &plans, &Options::default().restaging, &mut Costs::default()).expect("blocks fit");
         let changed: Vec<bool> = found.iter().zip(&plans).map(|(a, b)| a != b).collect();
         assert!(!changed[..200].contains(&true) && changed[400..].contains(&true));
     }
@@ -119,7 +123,7 @@ mod tests {
         plans[1].stripes = vec![8];
         let two = Plan { last: PartId(3), stripes: vec![8, 8], staging: vec![Staging::InPlace; 2], ..plans[2].clone() };
         plans.splice(2..4, [two]);
-        let found = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+        let found = restaged(&graph, &plans, &Options::default().restaging, &mut Costs::default()).expect("blocks fit");
         assert_eq!(found[1..3], plans[1..3]);
         assert_ne!(found, plans);
     }

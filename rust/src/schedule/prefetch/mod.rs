@@ -15,10 +15,21 @@ use crate::schedule::lifetimes::set_lifetimes;
 use holes::{Arena, Holes};
 use issue::{live_bytes, IssueSlot, Issuer};
 
-/// The limit below what the program takes anyway spares one part in this of it: early copies are hard to place.
-const LEAN: u64 = 4;
-/// How often the range of limits is halved, in ratio.
-const HALVINGS: u32 = 3;
+/// How much room is tried for early copies, between what a program takes anyway and what copies may want at most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitOptions {
+    /// The least limit spares one part in this of what the program takes anyway, as early copies are hard to place: a larger
+    /// figure spares less. At least 1.
+    pub lean: u64,
+    /// How often the range of limits is halved, in ratio: each doubles the limits that are tried.
+    pub halvings: u32,
+}
+
+impl Default for LimitOptions {
+    fn default() -> LimitOptions {
+        LimitOptions { lean: 4, halvings: 3 }
+    }
+}
 
 /// Most bytes in use at any step.
 pub fn peak_bytes(program: &Program) -> u64 {
@@ -143,11 +154,11 @@ pub struct Sketch {
 
 /// What a program takes with as much room for early copies as is worth trying: none, and from what it takes anyway, in
 /// even ratios, up to where every copy is in time, and `extra` limits. Ascending in room; what is no faster with more of it is left out.
-pub fn sketches(program: &Program, extra: &[u64]) -> Vec<Sketch> {
+pub fn sketches(program: &Program, extra: &[u64], options: &LimitOptions) -> Vec<Sketch> {
     let issuer = with_latest_starts(program);
     let (own, cycles) = (peak_bytes(program), total_cycles(program));
     let mut found = vec![Sketch { prefetch_bytes: 0, peak_bytes: own, cycles }];
-    for limit in limits(&issuer, own, extra) {
+    for limit in limits(&issuer, own, extra, options) {
         let issue = issuer.issued(limit);
         let peak_bytes = issue.peak_bytes.max(own);
         if found.iter().all(|known| issue.cycles < known.cycles) {
@@ -185,19 +196,19 @@ fn mean(a: u64, b: u64) -> u64 {
 }
 
 /// How much room to give to early copies, where there are any, if the program takes `own` bytes without.
-fn limits(issuer: &Issuer, own: u64, extra: &[u64]) -> Vec<u64> {
+fn limits(issuer: &Issuer, own: u64, extra: &[u64], options: &LimitOptions) -> Vec<u64> {
     if issuer.copies.is_empty() {
         return Vec::new();
     }
     let most = issuer.issued(u64::MAX).peak_bytes.max(own);
     let mut limits = vec![own, most];
-    for _ in 0..HALVINGS {
+    for _ in 0..options.halvings {
         let means: Vec<u64> = limits.windows(2).map(|pair| mean(pair[0], pair[1])).collect();
         limits.extend(means);
         limits.sort_unstable();
     }
     limits.extend(extra.iter().copied().filter(|limit| (own..most).contains(limit)));
-    limits.push(own - own / LEAN);
+    limits.push(own - own / options.lean);
     limits.sort_unstable();
     limits.dedup();
     limits
@@ -247,7 +258,7 @@ mod tests {
             let program = staged(&graph, staging);
             let own = peak_bytes(&program);
             let issuer = with_latest_starts(&program);
-            let limits = limits(&issuer, own, &[]);
+            let limits = limits(&issuer, own, &[], &LimitOptions::default());
             assert!(limits.len() > 2 && limits.is_sorted());
             for limit in limits {
                 let ahead = ahead(&graph, &program, limit);
@@ -264,7 +275,7 @@ mod tests {
     fn sketches_are_faster_with_more_room() {
         for (graph, staging) in [(mobilenet_v1(), Staging::Whole), (mobilenet_v2(), Staging::Sliced)] {
             let program = staged(&graph, staging);
-            let sketches = sketches(&program, &[]);
+            let sketches = sketches(&program, &[], &LimitOptions::default());
             let none = Sketch { prefetch_bytes: 0, peak_bytes: peak_bytes(&program), cycles: total_cycles(&program) };
             assert!(sketches[0] == none && sketches.len() > 1);
             let better = |a: &Sketch, b: &Sketch| a.prefetch_bytes < b.prefetch_bytes && a.cycles > b.cycles;
@@ -278,7 +289,9 @@ mod tests {
     fn no_limit_beyond_the_last_one_changes_anything() {
         let graph = mobilenet_v1();
         let program = staged(&graph, Staging::Whole);
-        let last = *limits(&with_latest_starts(&program), peak_bytes(&program), &[]).last().expect("limits");
+        let last = *limits(&with_latest_starts(&program), peak_bytes(&program), &[], &LimitOptions::default())
+            .last()
+            .expect("limits");
         assert_eq!(ahead(&graph, &program, last), ahead(&graph, &program, u64::MAX));
         assert_eq!(peak_bytes(&ahead(&graph, &program, last)), last);
     }
