@@ -13,6 +13,9 @@ use crate::npu::registers::{Register, RegisterValue};
 use crate::npu::timing::walk::Action;
 use crate::npu::NpuError;
 
+/// Name, parameter, words, registers.
+type CommandTuple = (String, u32, u64, Vec<(String, u64)>);
+
 /// One operation of a command stream, with the registers that are set before it.
 #[derive(PartialEq, Eq, Hash)]
 #[pyclass(frozen, get_all, eq, hash, module = "ethoscade._core")]
@@ -29,7 +32,7 @@ impl StreamCommand {
     fn new(name: String, parameter: u32, words: u64, registers: Vec<(String, u64)>) -> StreamCommand {
         StreamCommand { name, parameter, words, registers }
     }
-    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (String, u32, u64, Vec<(String, u64)>)) {
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, CommandTuple) {
         (class::<StreamCommand>(py), (self.name.clone(), self.parameter, self.words, self.registers.clone()))
     }
     fn __repr__(&self) -> String {

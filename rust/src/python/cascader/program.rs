@@ -17,6 +17,12 @@ use crate::usmp;
 /// What `__reduce__` gives: a class, and what to make it of again.
 type Reduced<'py, T> = (Py<PyAny>, T);
 
+/// The arguments of a `Slab`, in their order.
+type SlabFields = (u32, i64, i64, i64, i64, i64, i64, i64, i64);
+
+/// The arguments of a `Program`, in their order.
+type ProgramFields<'py> = (Py<PyTuple>, Py<PyTuple>, Bound<'py, PyDict>);
+
 /// Four lengths or coordinates.
 type Four = (i64, i64, i64, i64);
 /// Height, width, depth.
@@ -74,7 +80,7 @@ impl PySlab {
     ) -> PySlab {
         PySlab { buffer, y0, y1, x0, x1, rows, columns, origin_y, origin_x }
     }
-    fn __reduce__<'py>(&self, py: Python<'py>) -> (Py<PyAny>, (u32, i64, i64, i64, i64, i64, i64, i64, i64)) {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> (Py<PyAny>, SlabFields) {
         let s = self;
         let fields = (s.buffer, s.y0, s.y1, s.x0, s.x1, s.rows, s.columns, s.origin_y, s.origin_x);
         (class::<PySlab>(py), fields)
@@ -414,10 +420,7 @@ impl PyProgram {
     fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
         self.steps.bind(py).hash()
     }
-    fn __reduce__<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<Reduced<'py, (Py<PyTuple>, Py<PyTuple>, Bound<'py, PyDict>)>> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py, ProgramFields<'py>>> {
         let buffers = PyDict::new(py);
         buffers.update(self.tensor_buffers.bind(py).as_mapping())?;
         Ok((class::<PyProgram>(py), (self.steps.clone_ref(py), self.buffers.clone_ref(py), buffers)))
