@@ -358,12 +358,21 @@ class Arrangement:
     @property
     def pool_bytes(self) -> tuple[int, ...]: ...
 
+TunedName = Literal[
+    "max_points", "max_fork", "max_steps", "max_fills", "refined_up_to", "refinement", "most_points", "samples",
+    "hidden_fineness", "limits.lean", "limits.halvings", "placing.iterations", "placing.rounds",
+    "placing.round_fineness", "placing.coarse_resolution", "placing.margin", "placing.ground_margin", "placing.drift",
+    "filling.rounds", "filling.round_fineness", "restaging.passes", "restaging.max_steps",
+]  # fmt: skip
+"""Figures of the search that were chosen by measuring; `rust/src/plans/options.rs` says what each is."""
+
 def search_cascades(
     graph: CascaderGraph,
     *,
     max_group: int | None = None,
     resolution: int | None = None,
     budget_bytes: int | None = None,
+    tuning: Sequence[tuple[TunedName, int]] = ...,
     tick: Callable[[], object] | None = None,
 ) -> Frontier: ...
 def arrange_plans(

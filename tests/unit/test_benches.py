@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 from end_to_end import network_of
+from ethoscade import SchedulingError
 from ethoscade.pipeline.compiler import search
-from ethoscade.testing import tiny_conv
+from ethoscade.testing import inverted_residuals, tiny_conv
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benches"))
 
+import ablation
 import all_files
 import chains
 import frontiers
@@ -87,3 +89,24 @@ def test_a_row_for_every_file(tmp_path: Path) -> None:
 def test_networks_whose_forks_stay_open_are_planned(name: str) -> None:
     seconds, kib, points, floor, reason = open_forks.planned(open_forks.NETWORKS[name](9))
     assert seconds > 0 and kib >= 0 and points > 0 and floor > 0 and reason in ("complete", "width", "work")
+
+
+def test_ablation_knows_every_tuned_figure_and_its_default() -> None:
+    """Set to their defaults, figures change nothing; one that is unknown is refused by name."""
+    network = network_of(inverted_residuals())
+    before = ablation.search(network)
+    defaults = [(name, default) for name, (default, _) in ablation.FIGURES.items()]
+    assert ablation.search(network, defaults).points == before.points
+    assert ablation.search(network, [("filling.rounds", 0), ("placing.rounds", 0)]).points != before.points
+    for wrong in (("margin", 1), ("placing.margin", 0)):
+        with pytest.raises(SchedulingError, match=f"option '{wrong[0]}'"):
+            ablation.search(network, [wrong])
+
+
+def test_what_a_figure_loses_is_a_mean_of_ratios() -> None:
+    before = [ablation.Found(((100, 40), (200, 10)), 1.0), ablation.Found(((50, 8),), 1.0)]
+    after = [ablation.Found(((200, 40), (400, 10)), 3.0), ablation.Found(((50, 8),), 1.0)]
+    floors, cycles, seconds = ablation.compared(before, after)
+    assert floors == pytest.approx(2**0.5) and seconds == 2.0
+    # Budgets of 100, 150 and 200 bytes, and of 50: the leanest counts where nothing fits.
+    assert cycles == pytest.approx(4 ** (1 / 4))

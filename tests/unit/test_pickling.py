@@ -122,6 +122,7 @@ def results() -> tuple[Any, ...]:
         _core.LoadTable(3, 4),
         _core.StreamCommand("NPU_OP_CONV", 0, 3, [("NPU_SET_IFM_PAD_TOP", 1)]),
         _core.CallOperator(5, 1),
+        schedule.predicted_streams(compiled.problem, compiled.schedule)[0],
         _core.plan_memory([row], [(None, 16, 0)], "best", 0, 10, 1),
         _core.plan_memory([row], [(8, 16, 0)], "best", 0, 10, 1),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 # Names for tuples exist for annotations alone; __all__ is PyO3's.
-_ALLOWED = r"ethoscade\._core\.(\w+(Tuple|Row)|Timed\w+|__all__)"
+_ALLOWED = r"ethoscade\._core\.(\w+(Tuple|Row)|Timed\w+|Tuned\w+|__all__)"
 
 
 def test_stubs_match_the_extension(tmp_path: Path) -> None:

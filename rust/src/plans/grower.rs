@@ -395,7 +395,7 @@ impl Grower<'_, '_> {
     fn peak_bytes(&self, size: usize, state: &Open, ends: &[Span], limit_bytes: u64) -> Option<u64> {
         let first = self.last.before(size);
         let (stripes, shares) = self.decisions(first, &state.node);
-        self.groups[size].peak_bytes(&stripes, ends, &shares, limit_bytes)
+        self.groups[size].peak_bytes(&stripes, ends, &shares, (limit_bytes, self.options.samples))
     }
 }
 

@@ -21,10 +21,6 @@ use crate::propagator::AxisMap;
 use crate::schedule::demand::{demand, stripe_ahead, Walker};
 use crate::stripe::{Axis, Span};
 
-/// Before all stripes are walked, about so many stripes of the last output are looked at: most Plans already take too
-/// much there.
-const SAMPLES: i64 = 8;
-
 /// One read, flattened: what it needs of its tensor along the rolling axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
@@ -147,16 +143,23 @@ impl LiveBytes {
     /// Most bytes in the arena at once while a Plan of one band runs; None if they reach `limit_bytes`.
     ///
     /// `ends` are the spans wanted of each Part's output along the rolling axis, `shares` what the Plan adds for each
-    /// Part. Equals the live bytes of the program, with every buffer of a multiple of the arena's alignment, as long
+    /// Part. About `samples` stripes of the last output are looked at before all are walked: most Plans already take too
+    /// much there. Equals the live bytes of the program, with every buffer of a multiple of the arena's alignment, as long
     /// as each read of a tensor takes in its last row; rows that are skipped at the end are counted as long as others
     /// of their tensor may be wanted, so otherwise it is an upper bound.
-    pub fn peak_bytes(&self, stripes: &[i64], ends: &[Span], shares: &[Share], limit_bytes: u64) -> Option<u64> {
+    pub fn peak_bytes(
+        &self,
+        stripes: &[i64],
+        ends: &[Span],
+        shares: &[Share],
+        (limit_bytes, samples): (u64, i64),
+    ) -> Option<u64> {
         let last = stripes.len() - 1;
         let mut run = GroupRun::new(self, stripes, ends, shares);
         run.limit_bytes = limit_bytes;
         // From the last moment back: it often has the most bytes, and then the count is over.
         let count = (ends[last].len() + stripes[last] - 1) / stripes[last];
-        let step = (count / SAMPLES).max(1);
+        let step = (count / samples).max(1);
         for index in (1..=count).rev().step_by(step as usize) {
             run.jump(index);
             if run.peak >= limit_bytes {

@@ -1,6 +1,8 @@
 //! What a search may try and how finely it looks; what copies are taken to cost meanwhile.
 //! Owns the bounds of work and their defaults, not the search.
 
+use crate::schedule::prefetch::LimitOptions;
+
 /// Bounds of the search. All are counts of work, none is a clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -30,36 +32,91 @@ pub struct Options {
     /// The budget, if there is one. Copies are then issued into holes of this arena size alone; the floor stays the
     /// same.
     pub budget_bytes: Option<u64>,
-    /// A search that looked at no more open and closed Plans than this is followed by one that is `REFINEMENT` times as
+    /// A search that looked at no more open and closed Plans than this is followed by one that is `refinement` times as
     /// fine.
     pub refined_up_to: u64,
+    /// How much finer a search is that follows a cheap one: larger finds more in more time, 0 or 1 nothing new.
+    pub refinement: u64,
+    /// Open groups that a resolution asks for at most, however fine it is.
+    pub most_points: usize,
+    /// Before all stripes of a group are walked, about so many of its last output are looked at. It changes the time
+    /// alone: more take longer, with fewer more Plans of no use are walked.
+    pub samples: i64,
+    /// Fronts with each group's first copy behind the group before are thinned with so many times `resolution`.
+    pub hidden_fineness: u64,
+    /// Which limits for early copies are tried.
+    pub limits: LimitOptions,
+    /// Which Proposals are placed.
+    pub placing: PlacingOptions,
+    /// Which Proposals have their copies issued into holes.
+    pub filling: FillingOptions,
+    /// How long other places of the fastest one's constants are tried.
+    pub restaging: RestagingOptions,
+}
+
+/// Which Proposals are placed, in which order and how often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacingOptions {
+    /// Moves that the memory planner may try for one program: more place tighter and take longer.
+    pub iterations: u32,
+    /// Rounds of placing Proposals with early copies: more place more.
+    pub rounds: u32,
+    /// The fronts of a round are thinned with so many times the resolution of the options: larger places more, 0 all.
+    pub round_fineness: u64,
+    /// Resolution at which Proposals without early copies are placed first, so that what is placed before the work is
+    /// spent covers the whole range.
+    pub coarse_resolution: u64,
+    /// A placement is expected to take more than the live bytes by one part in so many of them: a smaller figure expects
+    /// more and places less. At least 1.
+    pub margin: u64,
+    /// A Proposal is placed for filling only if it promises to be faster by one part in so many, in so much more room: a
+    /// larger figure tries more. At least 1.
+    pub ground_margin: u64,
+    /// If a placement takes more than the live bytes by one part in so many, it is tried again with alternating
+    /// directions: a larger figure tries more. At least 1.
+    pub drift: u64,
+}
+
+/// Which Proposals have their copies issued into holes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FillingOptions {
+    /// How often the front of the sketches is played: 0 fills nothing.
+    pub rounds: u32,
+    /// The front of a round is thinned with so many times the resolution of the options: larger fills more, 0 all.
+    pub round_fineness: u64,
+}
+
+/// How long other places of the fastest Proposal's constants are tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestagingOptions {
+    /// Passes over all operators, at most: 0 changes nothing.
+    pub passes: u32,
+    /// Bound of the steps of all programs that are estimated, so that long networks take no longer than others.
+    pub max_steps: usize,
 }
 
 impl Options {
     /// The options of the finer search that follows one of `considered` Plans; None where none does.
     pub fn refined(&self, considered: u64) -> Option<Options> {
-        let resolution = self.resolution * REFINEMENT;
-        (resolution > 0 && considered <= self.refined_up_to).then(|| Options {
+        let resolution = self.resolution * self.refinement;
+        (resolution > self.resolution && considered <= self.refined_up_to).then(|| Options {
             resolution,
-            max_points: self.max_points.max(Options::points_for(resolution)),
+            max_points: self.max_points.max(self.points_for(resolution)),
             refined_up_to: 0,
             ..self.clone()
         })
     }
 
     /// Open groups to keep at a resolution: the finer the more, up to a bound.
-    pub fn points_for(resolution: u64) -> usize {
+    pub fn points_for(&self, resolution: u64) -> usize {
         let finer = if resolution == 0 { u64::MAX } else { resolution } / RESOLUTION;
-        (finer.saturating_mul(POINTS as u64)).clamp(POINTS as u64, MOST_POINTS as u64) as usize
+        (finer.saturating_mul(POINTS as u64)).clamp(POINTS as u64, self.most_points.max(POINTS) as u64) as usize
     }
 }
 
-/// Defaults of `Options::resolution` and `Options::max_points`, and the most of the latter that a resolution asks for.
+/// Defaults of `Options::resolution` and `Options::max_points`.
 const RESOLUTION: u64 = 64;
 const POINTS: usize = 12;
-const MOST_POINTS: usize = 64;
-/// How much finer a search is that follows a cheap one.
-const REFINEMENT: u64 = 4;
 /// Default of `Options::refined_up_to`: with the finer one's about four times as many, well below two seconds' work.
 const CHEAP_PLANS: u64 = 2_500_000;
 
@@ -78,9 +135,93 @@ impl Default for Options {
             copies: vec![Copies::Exposed, Copies::Hidden],
             budget_bytes: None,
             refined_up_to: CHEAP_PLANS,
+            refinement: 4,
+            most_points: 64,
+            samples: 8,
+            hidden_fineness: 4,
+            limits: LimitOptions::default(),
+            placing: PlacingOptions {
+                iterations: 80,
+                rounds: 2,
+                round_fineness: 2,
+                coarse_resolution: 8,
+                margin: 16,
+                ground_margin: 64,
+                drift: 64,
+            },
+            filling: FillingOptions { rounds: 3, round_fineness: 2 },
+            restaging: RestagingOptions { passes: 3, max_steps: 100_000 },
         }
     }
 }
+
+/// Figures of the search that were chosen by measuring, by name, each of at least so much; see `Options::tune`.
+pub const TUNED: [(&str, u64); 22] = [
+    ("max_points", 1),
+    ("max_fork", 1),
+    ("max_steps", 1),
+    ("max_fills", 0),
+    ("refined_up_to", 0),
+    ("refinement", 0),
+    ("most_points", 1),
+    ("samples", 1),
+    ("hidden_fineness", 0),
+    ("limits.lean", 1),
+    ("limits.halvings", 0),
+    ("placing.iterations", 0),
+    ("placing.rounds", 0),
+    ("placing.round_fineness", 0),
+    ("placing.coarse_resolution", 0),
+    ("placing.margin", 1),
+    ("placing.ground_margin", 1),
+    ("placing.drift", 1),
+    ("filling.rounds", 0),
+    ("filling.round_fineness", 0),
+    ("restaging.passes", 0),
+    ("restaging.max_steps", 0),
+];
+
+impl Options {
+    /// Set a figure by its name. For benches, which ask what each is good for.
+    ///
+    /// # Errors
+    /// The sentence that says what is wrong with the name or the value.
+    pub fn tune(&mut self, name: &str, value: u64) -> Result<(), String> {
+        let known = TUNED.iter().find(|known| known.0 == name);
+        let Some(&(_, least)) = known else { return Err(format!("there is no option '{name}'")) };
+        if value < least || value > MOST_TUNED {
+            return Err(format!("option '{name}' is {value}; it is {least} to {MOST_TUNED}"));
+        }
+        match name {
+            "max_points" => self.max_points = value as usize,
+            "max_fork" => self.max_fork = value as usize,
+            "max_steps" => self.max_steps = value as usize,
+            "max_fills" => self.max_fills = value as usize,
+            "refined_up_to" => self.refined_up_to = value,
+            "refinement" => self.refinement = value,
+            "most_points" => self.most_points = value as usize,
+            "samples" => self.samples = value as i64,
+            "hidden_fineness" => self.hidden_fineness = value,
+            "limits.lean" => self.limits.lean = value,
+            "limits.halvings" => self.limits.halvings = value as u32,
+            "placing.iterations" => self.placing.iterations = value as u32,
+            "placing.rounds" => self.placing.rounds = value as u32,
+            "placing.round_fineness" => self.placing.round_fineness = value,
+            "placing.coarse_resolution" => self.placing.coarse_resolution = value,
+            "placing.margin" => self.placing.margin = value,
+            "placing.ground_margin" => self.placing.ground_margin = value,
+            "placing.drift" => self.placing.drift = value,
+            "filling.rounds" => self.filling.rounds = value as u32,
+            "filling.round_fineness" => self.filling.round_fineness = value,
+            "restaging.passes" => self.restaging.passes = value as u32,
+            _ => self.restaging.max_steps = value as usize,
+        }
+        Ok(())
+    }
+}
+
+/// Largest value of a figure that `Options::tune` takes.
+pub const MOST_TUNED: u64 = 1 << 31;
 
 /// What a copy of constants is taken to cost while Plans are enumerated, when nobody knows yet what runs before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,5 +250,28 @@ impl Copies {
             Copies::Exposed => first + kernels.max(rest),
             Copies::Hidden => kernels,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tuned_figure_has_a_field_of_its_own() {
+        let defaults = Options::default();
+        let mut all = defaults.clone();
+        for (index, (name, least)) in TUNED.into_iter().enumerate() {
+            let mut one = defaults.clone();
+            one.tune(name, 1000 + index as u64).expect("a known name and a value within its range");
+            assert_ne!(one, defaults, "{name}");
+            assert!(one.tune(name, least).is_ok() && one.tune(name, MOST_TUNED + 1).is_err());
+            assert!(least == 0 || one.tune(name, least - 1).is_err());
+            all.tune(name, 1000 + index as u64).expect("as before");
+        }
+        // Each has kept its value: none was set twice.
+        let values = format!("{all:?}");
+        assert!((0..TUNED.len()).all(|index| values.contains(&(1000 + index).to_string())));
+        assert_eq!(Options::default().tune("margin", 1), Err("there is no option 'margin'".to_string()));
     }
 }

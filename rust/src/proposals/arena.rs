@@ -8,10 +8,8 @@ use crate::model::graph::{aligned, CascaderGraph, ALIGNMENT};
 use crate::model::ids::{BufferId, PoolId};
 use crate::model::memory::Memories;
 use crate::model::program::{Buffer, LiveWindow, Placement, Program};
+use crate::plans::options::Options;
 use crate::usmp;
-
-/// Moves that the memory planner may try for one program.
-const ITERATIONS: u32 = 80;
 
 /// A program whose buffers have no place.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -47,20 +45,29 @@ fn told(pool: &Option<String>, reason: &usmp::UsmpError) -> String {
 /// What places a program: [`place`], or what tests put in its stead.
 pub type Placer<'a> = dyn FnMut(&Program) -> Result<Placement, ArenaError> + 'a;
 
-/// What places programs of a graph: [`place`], between the memories of its device.
+/// What places programs of a graph: [`place`], between the memories of its device, with the default number of moves.
 pub fn placer(graph: &CascaderGraph) -> impl FnMut(&Program) -> Result<Placement, ArenaError> + '_ {
-    |program| place(graph.device.memories(), program)
+    placer_within(graph, Options::default().placing.iterations)
+}
+
+/// The same with so many moves that the memory planner may try for one program.
+pub fn placer_within(
+    graph: &CascaderGraph,
+    iterations: u32,
+) -> impl FnMut(&Program) -> Result<Placement, ArenaError> + '_ {
+    move |program| place(graph.device.memories(), program, iterations)
 }
 
 /// Where the memory planner puts a program's buffers, each into a pool that may hold it, the preferred one where it fits.
+/// It may try `iterations` moves.
 ///
 /// A pool has its limit where another one comes after it; the last one takes what is left over, and whether that fits is for
 /// whoever asks for a frontier to say.
 ///
 /// # Errors
 /// Where they have no place: what may lie nowhere else is more than a pool holds, or sizes are beyond what addresses tell.
-pub fn place(memories: &Memories, program: &Program) -> Result<Placement, ArenaError> {
-    let params = usmp::Params { iterations: ITERATIONS, ..usmp::Params::default() };
+pub fn place(memories: &Memories, program: &Program, iterations: u32) -> Result<Placement, ArenaError> {
+    let params = usmp::Params { iterations, ..usmp::Params::default() };
     match usmp::plan(&problem(memories, program), &params) {
         Ok(solution) => {
             let slots = &solution.placement.slots;

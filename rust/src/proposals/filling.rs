@@ -27,9 +27,6 @@ use crate::schedule::prefetch::Filling;
 use crate::util::interrupt;
 use crate::util::pareto::{keep_front, pareto_front, thin, Point};
 
-/// How often the front of the sketches is played.
-const ROUNDS: u32 = 3;
-
 /// A Proposal and the program that keeps its promise.
 #[derive(Clone)]
 pub struct Found {
@@ -194,10 +191,10 @@ pub fn filled(
         interrupt::ask();
         sketches.extend(sketched(graph, (index, ground), &rooms, &front, effort, costs)?);
     }
-    for _ in 0..ROUNDS {
+    for _ in 0..options.filling.rounds {
         sketches.retain(|sketch| sketch.cycles < front.within(sketch.bytes));
         let mut promising = pareto_front(sketches.clone());
-        thin(&mut promising, 2 * options.resolution);
+        thin(&mut promising, options.filling.round_fineness * options.resolution);
         for sketch in promising {
             interrupt::ask();
             sketches.retain(|other| *other != sketch);

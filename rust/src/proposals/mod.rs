@@ -79,7 +79,7 @@ pub enum Stop {
 /// # Errors
 /// Where a Part fits no block unstriped, or a program has no place.
 pub fn search(graph: &CascaderGraph, options: &Options) -> Result<Frontier, SearchError> {
-    search_placing(graph, options, &mut arena::placer(graph))
+    search_placing(graph, options, &mut arena::placer_within(graph, options.placing.iterations))
 }
 
 /// [`search`] by what `place` says of programs.
@@ -162,7 +162,7 @@ fn search_once(
         }
         tables.push(table);
     }
-    let ahead = FirstCopyHidden::new(graph, &tables, 4 * options.resolution);
+    let ahead = FirstCopyHidden::new(graph, &tables, options.hidden_fineness * options.resolution);
     frontier.proposals_considered += ahead.considered;
     ahead.proposals().for_each(|(plans, bytes)| choose(plans, Some(bytes)));
     let (found, is_cut) = placed(graph, chosen, options, costs, place)?;
@@ -346,7 +346,7 @@ mod tests {
         let tables = options.copies.iter().map(|&copies| enumerate(&graph, &options, copies, most, &mut costs, rows));
         let tables: Vec<PlanTable> = tables.collect();
         let mut known: Vec<(Vec<Plan>, u64)> =
-            FirstCopyHidden::new(&graph, &tables, 4 * options.resolution).proposals().collect();
+            FirstCopyHidden::new(&graph, &tables, options.hidden_fineness * options.resolution).proposals().collect();
         for table in &tables {
             for prefixes in [&table.growing, &table.steady] {
                 known.extend(prefixes.whole().iter().map(|end| (unwind(table, prefixes, end), 0)));

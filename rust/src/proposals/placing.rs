@@ -3,7 +3,7 @@
 //! - State: Proposals that wait, by live bytes and estimated cycles, and Proposals that are placed.
 //! - Invariant: no placement takes fewer bytes than are live at once. So a waiting Proposal is dropped, and no point
 //!   lost, if a placed one takes no more bytes than its live bytes and no more cycles. One with early copies, which
-//!   is hard to place, is dropped also if the placed one takes up to 1/16 more bytes.
+//!   is hard to place, is dropped also if the placed one takes up to one part in `PlacingOptions::margin` more.
 //! - Cost: the steps of all programs that are placed together are bounded by `Options::max_steps`.
 //!
 //! Owns the choice. Is told how to place by its caller and knows no placement algorithm.
@@ -12,7 +12,7 @@ use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
 use crate::model::plan::{Plan, Proposal};
 use crate::model::program::Arrangement;
-use crate::plans::options::Options;
+use crate::plans::options::{Options, PlacingOptions};
 use crate::proposals::arena::Placer;
 use crate::proposals::error::SearchError;
 use crate::proposals::filling::{filled, AllPlaced, Effort, Found, Placed};
@@ -22,19 +22,6 @@ use crate::schedule::interleave::{interleave, PlanError};
 use crate::schedule::prefetch::{prefetch, sketches, Filling, Sketch};
 use crate::util::interrupt;
 use crate::util::pareto::{pareto_front, thin, Point};
-
-/// Rounds of placing Proposals with early copies.
-const ROUNDS: u32 = 2;
-/// The fronts of a round are thinned with so many times the resolution of the options.
-const ROUND_RESOLUTION: u64 = 2;
-/// Resolution at which Proposals without early copies are placed first.
-const COARSE: u64 = 8;
-/// A placement is expected to take more than the live bytes by one part in so many of them.
-const PLACING_MARGIN: u64 = 16;
-/// A Proposal is placed for filling only if it promises to be faster by one part in so many, in so much more room.
-const GROUND_MARGIN: u64 = 64;
-/// If a placement takes more than the live bytes by one part in so many, it is tried again with alternating directions.
-const DRIFT: u64 = 64;
 
 impl Point for Proposal {
     fn memory_bytes(&self) -> u64 {
@@ -74,9 +61,9 @@ impl Point for Waiting {
 impl Placed {
     /// Whether a waiting Proposal is of no use beside this one: it is not faster, and its live bytes are no fewer
     /// than this arena, or hardly fewer where it has early copies.
-    fn excludes(&self, other: &Waiting) -> bool {
+    fn excludes(&self, other: &Waiting, options: &PlacingOptions) -> bool {
         let Sketch { prefetch_bytes, peak_bytes, cycles } = other.sketch;
-        let margin = if prefetch_bytes == 0 { 0 } else { peak_bytes / PLACING_MARGIN };
+        let margin = if prefetch_bytes == 0 { 0 } else { peak_bytes / options.margin };
         self.sketched.max(self.proposal.cycles) <= cycles && self.proposal.sram_bytes <= peak_bytes + margin
     }
 }
@@ -86,13 +73,14 @@ fn sketched(
     graph: &CascaderGraph,
     chosen: &[Chosen],
     first: usize,
+    options: &Options,
     costs: &mut Costs,
 ) -> Result<Vec<Waiting>, PlanError> {
     let mut found = Vec::new();
     for (plans, Chosen { plans: decisions, limits }) in chosen.iter().enumerate().skip(first) {
         interrupt::ask();
         let program = interleave(graph, decisions, costs)?;
-        found.extend(sketches(&program, limits).into_iter().map(|sketch| Waiting { plans, sketch }));
+        found.extend(sketches(&program, limits, &options.limits).into_iter().map(|sketch| Waiting { plans, sketch }));
     }
     Ok(found)
 }
@@ -112,18 +100,17 @@ pub fn placed(
     costs: &mut Costs,
     place: &mut Placer,
 ) -> Result<(Vec<Found>, bool), SearchError> {
-    let mut waiting = sketched(graph, &chosen, 0, costs)?;
+    let mut waiting = sketched(graph, &chosen, 0, options, costs)?;
     if let Some(fastest) = waiting.iter().min_by_key(|proposal| proposal.sketch.cycles) {
-        let plans = restaged(graph, &chosen[fastest.plans].plans, costs)?;
+        let plans = restaged(graph, &chosen[fastest.plans].plans, &options.restaging, costs)?;
         chosen.push(Chosen { plans, limits: Vec::new() });
-        waiting.extend(sketched(graph, &chosen, chosen.len() - 1, costs)?);
+        waiting.extend(sketched(graph, &chosen, chosen.len() - 1, options, costs)?);
     }
-    let resolution = ROUND_RESOLUTION * options.resolution;
     let mut effort = Effort::of(options);
-    let mut known = in_rounds(graph, &chosen, waiting.clone(), resolution, &mut effort, costs, place)?;
+    let mut known = in_rounds(graph, &chosen, waiting.clone(), options, &mut effort, costs, place)?;
     let front = known.take_front();
     let front = filled(graph, front, known.all(), options, &mut effort, costs)?;
-    let worthy = promising(waiting, &front, options.budget_bytes);
+    let worthy = promising(waiting, &front, options);
     let worthy = worthy.into_iter().map(|index| alternating(graph, &chosen[index].plans));
     let grounds = grounds(graph, worthy, &mut effort, costs, place)?;
     let front = filled(graph, front, &grounds, options, &mut effort, costs)?;
@@ -160,12 +147,13 @@ pub fn arranged(
 ///
 /// `Placed::excludes` also dropped Proposals with hardly fewer bytes, because placing costs some. With filling the
 /// bytes are fixed, so these may be worth something after all.
-fn promising(mut waiting: Vec<Waiting>, found: &[Found], budget_bytes: Option<u64>) -> Vec<usize> {
+fn promising(mut waiting: Vec<Waiting>, found: &[Found], options: &Options) -> Vec<usize> {
     let mut indices: Vec<usize> = Vec::new();
     waiting.sort_by_key(|waiting| (waiting.sketch.cycles, waiting.sketch.peak_bytes));
     for Waiting { plans, sketch: Sketch { prefetch_bytes, peak_bytes, cycles } } in waiting {
-        let (room_bytes, slower) = (peak_bytes + peak_bytes / GROUND_MARGIN, cycles + cycles / GROUND_MARGIN);
-        let room_bytes = budget_bytes.unwrap_or(room_bytes);
+        let margin = options.placing.ground_margin;
+        let (room_bytes, slower) = (peak_bytes + peak_bytes / margin, cycles + cycles / margin);
+        let room_bytes = options.budget_bytes.unwrap_or(room_bytes);
         let within = found.partition_point(|known| known.memory_bytes() <= room_bytes);
         let is_slower = within > 0 && found[within - 1].cycles() <= slower;
         if prefetch_bytes > 0 && peak_bytes <= room_bytes && !is_slower && !indices.contains(&plans) {
@@ -207,25 +195,26 @@ fn in_rounds(
     graph: &CascaderGraph,
     chosen: &[Chosen],
     mut waiting: Vec<Waiting>,
-    resolution: u64,
+    options: &Options,
     effort: &mut Effort,
     costs: &mut Costs,
     place: &mut Placer,
 ) -> Result<AllPlaced, SearchError> {
+    let (rounds, resolution) = (options.placing.rounds, options.placing.round_fineness * options.resolution);
     let mut known = AllPlaced::default();
     // The leanest come first: they must be placed even if the work is soon spent.
     waiting.sort_by_key(|waiting| waiting.sketch.peak_bytes);
-    'rounds: for round in 0..=ROUNDS {
-        waiting.retain(|proposal| !known.all().iter().any(|other| other.excludes(proposal)));
+    'rounds: for round in 0..=rounds {
+        waiting.retain(|proposal| !known.all().iter().any(|other| other.excludes(proposal, &options.placing)));
         let promising = match round {
-            ROUNDS => {
+            _ if round == rounds => {
                 waiting.retain(|proposal| proposal.sketch.prefetch_bytes == 0);
                 // First the leanest, which tell the floor; then fronts from coarse to fine, so that what is placed
                 // before the work is spent covers the whole range.
                 let least = waiting.first().map_or(0, |leanest| leanest.sketch.peak_bytes);
-                let lean = waiting.partition_point(|of| of.sketch.peak_bytes <= least + least / PLACING_MARGIN);
+                let lean = waiting.partition_point(|of| of.sketch.peak_bytes <= least + least / options.placing.margin);
                 let mut all: Vec<Waiting> = waiting.drain(..lean).collect();
-                for resolution in [COARSE, resolution, 0] {
+                for resolution in [options.placing.coarse_resolution, resolution, 0] {
                     let mut front = pareto_front(waiting.clone());
                     thin(&mut front, resolution);
                     waiting.retain(|proposal| !front.contains(proposal));
@@ -241,7 +230,7 @@ fn in_rounds(
             }
         };
         for proposal in promising {
-            if known.all().iter().any(|other| other.excludes(&proposal)) {
+            if known.all().iter().any(|other| other.excludes(&proposal, &options.placing)) {
                 continue;
             }
             waiting.retain(|other| *other != proposal);
@@ -252,14 +241,14 @@ fn in_rounds(
                 let mut program = interleave(graph, &plans, costs)?;
                 prefetch(graph, &mut program, prefetch_bytes);
                 // Half of the work is kept for Proposals without early copies: they tell the floor.
-                if !effort.places(&program, if round < ROUNDS { 2 } else { 1 }) {
+                if !effort.places(&program, if round < rounds { 2 } else { 1 }) {
                     continue 'rounds;
                 }
                 let placement = place(&program)?;
                 let (cycles, bytes) = (costs.program(graph, &program, &placement), placement.bytes());
                 let proposal = Proposal { plans, prefetch_bytes, fill_bytes: 0, sram_bytes: bytes, cycles };
                 known.push(Placed { proposal, sketched, placement, program: Some(program) });
-                if bytes <= peak_bytes + peak_bytes / DRIFT {
+                if bytes <= peak_bytes + peak_bytes / options.placing.drift {
                     break;
                 }
             }
@@ -355,7 +344,7 @@ mod tests {
                 let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes, cycles };
                 let placement = Placement::in_one_pool(sram_bytes, IdVec::default());
                 let placed = Placed { proposal, sketched, placement, program: None };
-                placed.excludes(&Waiting { plans: 0, sketch })
+                placed.excludes(&Waiting { plans: 0, sketch }, &Options::default().placing)
             };
             // By the quick clock and by the other one.
             assert_eq!(by(took, 0), by(0, took));
@@ -364,7 +353,7 @@ mod tests {
         assert!(excluded(peak_bytes, cycles, 0) && excluded(peak_bytes, cycles, 16));
         assert!(!excluded(peak_bytes, cycles + 1, 0) && !excluded(peak_bytes, cycles + 1, 16));
         assert!(!excluded(peak_bytes + 1, cycles, 0));
-        let margin = peak_bytes / PLACING_MARGIN;
+        let margin = peak_bytes / Options::default().placing.margin;
         assert!(excluded(peak_bytes + margin, cycles, 16) && !excluded(peak_bytes + margin + 1, cycles, 16));
     }
 
@@ -374,8 +363,11 @@ mod tests {
         place: &mut Placer,
     ) -> Result<Vec<Proposal>, SearchError> {
         let costs = &mut Costs::default();
-        let waiting = sketched(graph, chosen, 0, costs)?;
-        let mut known = in_rounds(graph, chosen, waiting, 1, &mut Effort::of(&Options::default()), costs, place)?;
+        let defaults = Options::default();
+        let placing = PlacingOptions { round_fineness: 1, ..defaults.placing.clone() };
+        let options = Options { resolution: 1, placing, ..defaults };
+        let waiting = sketched(graph, chosen, 0, &options, costs)?;
+        let mut known = in_rounds(graph, chosen, waiting, &options, &mut Effort::of(&options), costs, place)?;
         let all = pareto_front(known.all().iter().map(|placed| placed.proposal.clone()).collect());
         // Those whose programs are kept are the front of all.
         let front: Vec<Proposal> = known.take_front().into_iter().map(|found| found.proposal).collect();
@@ -390,7 +382,8 @@ mod tests {
         let program = interleave(&graph, &plans, &mut Costs::default()).expect("blocks fit");
         let peak_bytes = peak_bytes(&program);
         let chosen = [Chosen { plans: plans.clone(), limits: Vec::new() }];
-        for (more, tries) in [(0, 1), (peak_bytes / DRIFT, 1), (peak_bytes / DRIFT + 1, 2), (peak_bytes, 2)] {
+        let drift = peak_bytes / Options::default().placing.drift;
+        for (more, tries) in [(0, 1), (drift, 1), (drift + 1, 2), (peak_bytes, 2)] {
             let mut tried = 0;
             let mut drifting = |program: &Program| {
                 tried += 1;
@@ -420,7 +413,7 @@ mod tests {
         };
         let plans: Vec<Plan> = uncascaded(&graph).into_iter().map(staged).collect();
         let program = interleave(&graph, &plans, &mut Costs::default()).expect("blocks fit");
-        let sketches = sketches(&program, &[]);
+        let sketches = sketches(&program, &[], &Options::default().limits);
         let mut count = 0;
         let mut counting = |program: &Program| {
             count += 1;
@@ -447,7 +440,8 @@ mod tests {
         let placed = super::placed(&graph, chosen, &Options::default(), &mut Costs::default(), &mut placer(&graph));
         let (found, _) = placed.expect("blocks fit");
         let fastest = found.last().expect("something is placed");
-        let otherwise = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+        let otherwise =
+            restaged(&graph, &plans, &Options::default().restaging, &mut Costs::default()).expect("blocks fit");
         let reads = |plans: &[Plan]| plans.iter().map(|plan| plan.staging.clone()).collect::<Vec<_>>();
         assert_eq!(reads(&fastest.proposal.plans), reads(&otherwise));
         assert_ne!(reads(&fastest.proposal.plans), reads(&plans));

@@ -7,21 +7,17 @@
 //! - Step: for each operator that runs alone and uncut, from the last to the first, try each other place of its
 //!   constants.
 //! - Invariant: cycles never rise, as only what is faster is kept.
-//! - Cost: at most `PASSES` passes, and `MOST_STEPS` steps of programs.
+//! - Cost: bounded by `RestagingOptions`, in passes and in steps of programs.
 //!
 //! Owns these changes to one Proposal. Which Proposals deserve them is for `proposals` to say.
 
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
 use crate::model::plan::{Plan, Staging};
+use crate::plans::options::RestagingOptions;
 use crate::schedule::interleave::{interleave, PlanError};
 use crate::schedule::prefetch::unlimited_cycles;
 use crate::util::interrupt;
-
-/// Passes over all operators, at most.
-const PASSES: u32 = 3;
-/// Bound of the steps of all programs that are estimated, so that long networks take no longer than others.
-const MOST_STEPS: usize = 100_000;
 
 /// The Plans, where operators that run alone and uncut read their constants in the way that is estimated to be
 /// fastest with unlimited SRAM. One operator is changed at a time, the last one first, as far as the bound on work
@@ -29,7 +25,12 @@ const MOST_STEPS: usize = 100_000;
 ///
 /// # Errors
 /// Those of interleaving the Plans.
-pub fn restaged(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Vec<Plan>, PlanError> {
+pub fn restaged(
+    graph: &CascaderGraph,
+    plans: &[Plan],
+    options: &RestagingOptions,
+    costs: &mut Costs,
+) -> Result<Vec<Plan>, PlanError> {
     let mut best = plans.to_vec();
     let mut looked_at = 0;
     let mut cycles = |plans: &[Plan]| {
@@ -39,7 +40,7 @@ pub fn restaged(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Res
         Ok((unlimited_cycles(&program), looked_at))
     };
     let (mut fewest, _) = cycles(&best)?;
-    for _ in 0..PASSES {
+    for _ in 0..options.passes {
         let before = fewest;
         for index in (0..best.len()).rev() {
             for staging in others(graph, &best[index]) {
@@ -50,7 +51,7 @@ pub fn restaged(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Res
                 } else {
                     best[index].staging[0] = known;
                 }
-                if looked_at > MOST_STEPS {
+                if looked_at > options.max_steps {
                     return Ok(best);
                 }
             }
@@ -79,6 +80,7 @@ mod tests {
     use super::*;
     use crate::model::ids::PartId;
     use crate::model::operation::OperationKind;
+    use crate::plans::options::Options;
     use crate::proposals::uncascaded;
     use crate::testing::networks::{mobilenet_v1, mobilenet_v2, Network, INPUT};
 
@@ -90,12 +92,14 @@ mod tests {
     fn no_other_way_to_read_one_operators_constants_is_faster() {
         for graph in [mobilenet_v1(), mobilenet_v2()] {
             let plans = uncascaded(&graph);
-            let found = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+            let found =
+                restaged(&graph, &plans, &Options::default().restaging, &mut Costs::default()).expect("blocks fit");
             let fewest = cycles(&graph, &found);
             assert!(fewest < cycles(&graph, &plans) * 9 / 10);
             // A second call may still find something: the last operators' changes affect what is best for the first
             // ones.
-            let again = restaged(&graph, &found, &mut Costs::default()).expect("blocks fit");
+            let again =
+                restaged(&graph, &found, &Options::default().restaging, &mut Costs::default()).expect("blocks fit");
             for index in 0..again.len() {
                 for staging in others(&graph, &again[index]) {
                     let mut changed = again.clone();
@@ -115,7 +119,7 @@ mod tests {
         }
         let graph = net.finish(t);
         let plans = uncascaded(&graph);
-        let found = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+        let found = restaged(&graph, &plans, &Options::default().restaging, &mut Costs::default()).expect("blocks fit");
         let changed: Vec<bool> = found.iter().zip(&plans).map(|(a, b)| a != b).collect();
         assert!(!changed[..200].contains(&true) && changed[400..].contains(&true));
     }
@@ -127,7 +131,7 @@ mod tests {
         plans[1].stripes = vec![8];
         let two = Plan { last: PartId(3), stripes: vec![8, 8], staging: vec![Staging::InPlace; 2], ..plans[2].clone() };
         plans.splice(2..4, [two]);
-        let found = restaged(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+        let found = restaged(&graph, &plans, &Options::default().restaging, &mut Costs::default()).expect("blocks fit");
         assert_eq!(found[1..3], plans[1..3]);
         assert_ne!(found, plans);
     }

@@ -397,5 +397,5 @@ pub fn counted_bytes(graph: &CascaderGraph, plan: &Plan, program: &Program) -> u
         return occupancy.whole_bytes() + shares.iter().map(|share| share.rolling + share.staged).sum::<u64>();
     }
     let ends: Vec<Span> = wanted(graph, plan, 0).iter().map(|wanted| wanted[0]).collect();
-    occupancy.peak_bytes(&plan.stripes, &ends, &shares, u64::MAX).expect("below the limit")
+    occupancy.peak_bytes(&plan.stripes, &ends, &shares, (u64::MAX, 8)).expect("below the limit")
 }

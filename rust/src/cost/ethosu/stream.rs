@@ -373,7 +373,7 @@ mod tests {
     use crate::model::device::Unit;
     use crate::model::graph::Work;
     use crate::model::operation::{Emitted, OperationKind};
-    use crate::proposals::arena::place;
+    use crate::proposals::arena::placer;
     use crate::proposals::uncascaded;
     use crate::schedule::interleave::interleave;
     use crate::testing::networks::{Network, INPUT};
@@ -389,7 +389,7 @@ mod tests {
         }
         let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");
         let Unit::EthosU(npu) = &graph.device.unit else { unreachable!("the sample device is an Ethos-U") };
-        let offsets = place(graph.device.memories(), &program).expect("it fits").offsets;
+        let offsets = placer(&graph)(&program).expect("it fits").offsets;
         commands(&graph, npu, &program, &offsets).pop().expect("one run")
     }
 

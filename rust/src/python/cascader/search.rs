@@ -12,7 +12,7 @@ use super::plan::{PlanSpec, PyPlan};
 use crate::model::graph;
 use crate::model::plan::Proposal;
 use crate::model::program::Arrangement;
-use crate::plans::options::Options;
+use crate::plans::options::{Options, MOST_TUNED, TUNED};
 use crate::proposals::{search, Frontier, Stop};
 use crate::python::interruptible;
 use crate::python::pickling::class;
@@ -205,26 +205,33 @@ fn stop_name(stop: Stop) -> &'static str {
 const FINEST_RESOLUTION: u64 = 1 << 20;
 
 /// Search all Plans and Proposals of a graph; options left out keep their defaults. Only where no resolution is given, a
-/// cheap search is followed by a finer one. `tick` is called now and then; what it raises ends the search.
+/// cheap search is followed by a finer one. `tuning` sets figures of the options by name, for benches. `tick` is called now
+/// and then; what it raises ends the search.
 #[pyfunction]
-#[pyo3(signature = (graph, *, max_group=None, resolution=None, budget_bytes=None, tick=None))]
+#[pyo3(signature = (graph, *, max_group=None, resolution=None, budget_bytes=None, tuning=Vec::new(), tick=None))]
 fn search_cascades(
     py: Python<'_>,
     graph: &CascaderGraph,
     max_group: Option<usize>,
     resolution: Option<u64>,
     budget_bytes: Option<u64>,
+    tuning: Vec<(String, u64)>,
     tick: Option<Py<PyAny>>,
 ) -> PyResult<PyFrontier> {
     let defaults = Options::default();
-    let options = Options {
+    let mut options = Options {
         max_group: max_group.unwrap_or(defaults.max_group).max(1),
         resolution: resolution.unwrap_or(defaults.resolution),
-        max_points: Options::points_for(resolution.unwrap_or(defaults.resolution)),
+        max_points: defaults.points_for(resolution.unwrap_or(defaults.resolution)),
         refined_up_to: resolution.map_or(defaults.refined_up_to, |_| 0),
         budget_bytes,
         ..defaults
     };
+    for (name, value) in &tuning {
+        let (_, least) = TUNED[known("option", name, &TUNED.map(|(name, _)| name))?];
+        let limit = if *value < least { least } else { MOST_TUNED };
+        options.tune(name, *value).map_err(|message| error::too_many(message, *value, limit))?;
+    }
     if options.resolution > FINEST_RESOLUTION {
         let message = format!("a resolution is at most {FINEST_RESOLUTION}, not {}", options.resolution);
         return Err(error::too_many(message, options.resolution, FINEST_RESOLUTION));

@@ -16,11 +16,21 @@ use crate::schedule::lifetimes::set_lifetimes;
 use holes::{Arena, Holes};
 use issue::{live_bytes, Copy, IssueSlot, Issuer};
 
-/// One limit that is tried is lower than the program's own peak, by one part in this many: early copies are hard to
-/// place.
-const LEAN: u64 = 4;
-/// How often geometric means are put between neighbouring limits.
-const HALVINGS: u32 = 3;
+/// Which limits for early copies are tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitOptions {
+    /// One limit is lower than the program's own peak by one part in so many, as early copies are hard to place: a
+    /// larger figure takes off less. At least 1.
+    pub lean: u64,
+    /// How often geometric means are put between neighbouring limits: each time doubles the limits that are tried.
+    pub halvings: u32,
+}
+
+impl Default for LimitOptions {
+    fn default() -> LimitOptions {
+        LimitOptions { lean: 4, halvings: 3 }
+    }
+}
 
 /// Most bytes in use at any step.
 pub fn peak_bytes(program: &Program) -> u64 {
@@ -154,11 +164,11 @@ pub struct Sketch {
 /// What a program takes under each limit for early copies that is worth trying: none, limits in even ratios from the
 /// program's own peak up to where every copy is in time, and those of `extra`. Ascending in limits; one that is no
 /// faster than a lower one is left out.
-pub fn sketches(program: &Program, extra: &[u64]) -> Vec<Sketch> {
+pub fn sketches(program: &Program, extra: &[u64], options: &LimitOptions) -> Vec<Sketch> {
     let issuer = with_latest_starts(program);
     let (own, cycles) = (peak_bytes(program), total_cycles(program));
     let mut found = vec![Sketch { prefetch_bytes: 0, peak_bytes: own, cycles }];
-    for limit in limits(&issuer, own, extra) {
+    for limit in limits(&issuer, own, extra, options) {
         let issue = issuer.issued(limit);
         let peak_bytes = issue.peak_bytes.max(own);
         if found.iter().all(|known| issue.cycles < known.cycles) {
@@ -196,19 +206,19 @@ fn mean(a: u64, b: u64) -> u64 {
 }
 
 /// Limits to try for early copies, none if there are no copies; without early copies the program takes `own` bytes.
-fn limits(issuer: &Issuer, own: u64, extra: &[u64]) -> Vec<u64> {
+fn limits(issuer: &Issuer, own: u64, extra: &[u64], options: &LimitOptions) -> Vec<u64> {
     if issuer.copies.is_empty() {
         return Vec::new();
     }
     let most = issuer.issued(u64::MAX).peak_bytes.max(own);
     let mut limits = vec![own, most];
-    for _ in 0..HALVINGS {
+    for _ in 0..options.halvings {
         let means: Vec<u64> = limits.windows(2).map(|pair| mean(pair[0], pair[1])).collect();
         limits.extend(means);
         limits.sort_unstable();
     }
     limits.extend(extra.iter().copied().filter(|limit| (own..most).contains(limit)));
-    limits.push(own - own / LEAN);
+    limits.push(own - own / options.lean);
     limits.sort_unstable();
     limits.dedup();
     limits
@@ -258,7 +268,7 @@ mod tests {
             let program = staged(&graph, staging);
             let own = peak_bytes(&program);
             let issuer = with_latest_starts(&program);
-            let limits = limits(&issuer, own, &[]);
+            let limits = limits(&issuer, own, &[], &LimitOptions::default());
             assert!(limits.len() > 2 && limits.is_sorted());
             for limit in limits {
                 let ahead = ahead(&graph, &program, limit);
@@ -275,7 +285,7 @@ mod tests {
     fn sketches_are_faster_with_more_room() {
         for (graph, staging) in [(mobilenet_v1(), Staging::Whole), (mobilenet_v2(), Staging::Sliced)] {
             let program = staged(&graph, staging);
-            let sketches = sketches(&program, &[]);
+            let sketches = sketches(&program, &[], &LimitOptions::default());
             let none = Sketch { prefetch_bytes: 0, peak_bytes: peak_bytes(&program), cycles: total_cycles(&program) };
             assert!(sketches[0] == none && sketches.len() > 1);
             let better = |a: &Sketch, b: &Sketch| a.prefetch_bytes < b.prefetch_bytes && a.cycles > b.cycles;
@@ -289,7 +299,9 @@ mod tests {
     fn no_limit_beyond_the_last_one_changes_anything() {
         let graph = mobilenet_v1();
         let program = staged(&graph, Staging::Whole);
-        let last = *limits(&with_latest_starts(&program), peak_bytes(&program), &[]).last().expect("limits");
+        let last = *limits(&with_latest_starts(&program), peak_bytes(&program), &[], &LimitOptions::default())
+            .last()
+            .expect("limits");
         assert_eq!(ahead(&graph, &program, last), ahead(&graph, &program, u64::MAX));
         assert_eq!(peak_bytes(&ahead(&graph, &program, last)), last);
     }

@@ -1,0 +1,181 @@
+"""What each tuned figure of the search is good for: what the frontier loses without it.
+
+    python benches/ablation.py [MODEL ...] [--random N] [--accelerator NAME] [--only NAME ...] [--neutral]
+                                [--markdown]
+
+Each figure is set to a neutral value, at which what it does is not done, and to twice and half of its own; the rest
+stays as it is. Per setting: the floor, and the cycles within fixed budgets (the floor, and each quarter of what the
+fastest schedule takes), as geometric means over the networks, relative to the defaults; CPU seconds of the searches,
+likewise. More than 1 is worse than the defaults. Networks are public models and `--random` generated ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import harness  # noqa: F401
+from ethoscade import EthoscadeError, _core, testing
+from ethoscade.frontend import read_tflite
+from ethoscade.ir import Graph
+from ethoscade.pipeline.compiler import Network, prepare
+from ethoscade.scheduling import problem
+from ethoscade.target import load_target
+from model_files import model_folder
+
+MODELS = (
+    "kws_ref_int8",
+    "resnet8_int8",
+    "vww_96_int8",
+    "person_detect",
+    "mobilenet_v1_0.25_128_uint8",
+    "blazeface_front_128",
+)
+LARGE = 1 << 31
+
+# Name, the default, and the value at which what it does is not done.
+FIGURES: dict[str, tuple[int, int]] = {
+    "max_points": (12, 1),
+    "max_fork": (32, 1),
+    "refinement": (4, 1),
+    "most_points": (64, 12),
+    "samples": (8, 1),
+    "hidden_fineness": (4, 1),
+    "limits.lean": (4, LARGE),
+    "limits.halvings": (3, 0),
+    "placing.iterations": (80, 0),
+    "placing.rounds": (2, 0),
+    "placing.round_fineness": (2, 1),
+    "placing.coarse_resolution": (8, 0),
+    "placing.margin": (16, LARGE),
+    "placing.ground_margin": (64, 1),
+    "placing.drift": (64, 1),
+    "filling.rounds": (3, 0),
+    "filling.round_fineness": (2, 1),
+    "restaging.passes": (3, 0),
+    "restaging.max_steps": (100_000, 0),
+}
+SLICING = {"SLICE_BYTES": (32 * 1024, 16 * 1024), "WHOLE_BYTES": (24 * 1024, LARGE), "MOST_SLICES": (16, 1)}
+SHARES = (0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A frontier, and the CPU seconds that it took."""
+
+    points: tuple[tuple[int, int], ...]
+    seconds: float
+
+    def cycles_within(self, budget: int) -> int:
+        """Cycles of the fastest schedule within so many bytes; those of the leanest where none is."""
+        return next((cycles for size, cycles in reversed(self.points) if size <= budget), self.points[0][1])
+
+
+def search(network: Network, tuning: Sequence[tuple[str, int]] = ()) -> Found:
+    """The frontier with some figures set otherwise."""
+    began = time.process_time()
+    found = _core.search_cascades(network.problem.core, tuning=tuning)
+    seconds = time.process_time() - began
+    return Found(tuple((proposal.sram_bytes, proposal.cycles) for proposal in found.proposals), seconds)
+
+
+def mean(ratios: Sequence[float]) -> float:
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def compared(before: Sequence[Found], after: Sequence[Found]) -> tuple[float, float, float]:
+    """Floor, cycles at fixed budgets, and seconds, relative to those before."""
+    floors = [now.points[0][0] / was.points[0][0] for was, now in zip(before, after, strict=True)]
+    cycles = []
+    for was, now in zip(before, after, strict=True):
+        floor, most = was.points[0][0], was.points[-1][0]
+        budgets = {floor, *(max(floor, int(most * share)) for share in SHARES)}
+        cycles += [now.cycles_within(budget) / was.cycles_within(budget) for budget in budgets]
+    seconds = sum(now.seconds for now in after) / max(sum(was.seconds for was in before), 1e-9)
+    return mean(floors), mean(cycles), seconds
+
+
+def settings(names: Sequence[str], neutral_only: bool) -> Iterator[tuple[str, str, int]]:
+    """Figure, which value of it, and that value."""
+    for name in names:
+        default, neutral = FIGURES[name]
+        values = (
+            {"neutral": neutral} if neutral_only else {"neutral": neutral, "half": default // 2, "twice": 2 * default}
+        )
+        told: set[int] = {default}
+        for what, value in values.items():
+            if value not in told:
+                told.add(value)
+                yield name, what, value
+
+
+@contextmanager
+def sliced_by(name: str, value: int) -> Iterator[None]:
+    """A figure of the encoding of constants set otherwise."""
+    known = getattr(problem, name)
+    setattr(problem, name, value)
+    try:
+        yield
+    finally:
+        setattr(problem, name, known)
+
+
+def networks(models: Sequence[Path], count: int, accelerator: str) -> list[Callable[[], Network]]:
+    """What prepares each network that can be searched."""
+    target = load_target(accelerator)
+
+    def prepared(graph: Graph) -> Callable[[], Network]:
+        return lambda: prepare(graph, target)
+
+    found = []
+    for model in models:
+        try:
+            found.append(prepared(read_tflite(model)))
+        except EthoscadeError as error:
+            print(f"{model.stem} is left out: {error}", file=sys.stderr)
+    for seed in range(count):
+        make = prepared(read_tflite(testing.random_network(seed)))
+        # Networks that run on the CPU alone take no cycles.
+        if search(make()).points[0][1] > 0:
+            found.append(make)
+    return found
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", type=Path)
+    parser.add_argument("--random", type=int, default=8)
+    parser.add_argument("--accelerator", default="ethos-u55-256")
+    parser.add_argument("--only", nargs="*", default=[*FIGURES, *SLICING])
+    parser.add_argument("--neutral", action="store_true", help="neutral values alone")
+    parser.add_argument("--markdown", action="store_true")
+    asked = parser.parse_args()
+    folder = model_folder()
+    models = asked.models or ([folder / f"{name}.tflite" for name in MODELS] if folder else [])
+    makers = networks(models, asked.random, asked.accelerator)
+    ready = [make() for make in makers]
+    before = [search(network) for network in ready]
+    row = (
+        "| {} | {} | {} | {:.4f} | {:.4f} | {:.2f} |" if asked.markdown else "{:26} {:8} {:>11} {:8.4f} {:8.4f} {:6.2f}"
+    )
+    if asked.markdown:
+        print("| figure | setting | value | floor | cycles | seconds |\n| --- | --- | --: | --: | --: | --: |")
+    for name, what, value in settings([name for name in asked.only if name in FIGURES], asked.neutral):
+        after = [search(network, [(name, value)]) for network in ready]
+        print(row.format(name, what, value, *compared(before, after)), flush=True)
+    for name in (name for name in asked.only if name in SLICING):
+        with sliced_by(name, SLICING[name][1]):
+            after = [search(make()) for make in makers]
+        print(row.format(name, "neutral", SLICING[name][1], *compared(before, after)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
