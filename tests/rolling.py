@@ -5,7 +5,6 @@ Interior tensors keep only as many rows (or columns) as their reader still needs
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 from ethoscade.ir import Window
@@ -61,7 +60,6 @@ class Roller:
 
     def _slab(self, buffer: int, shape: tuple[int, int, int], start: int, end: int) -> Slab:
         rows, columns = self.buffers[buffer]
-        whole = Slab(buffer, 0, shape[0], 0, shape[1], rows, columns)
         if self.axis == 0:
-            return dataclasses.replace(whole, y0=start, y1=end)
-        return dataclasses.replace(whole, x0=start, x1=end)
+            return Slab(buffer, start, end, 0, shape[1], rows, columns)
+        return Slab(buffer, 0, shape[0], start, end, rows, columns)

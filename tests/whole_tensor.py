@@ -18,10 +18,13 @@ from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling.program import CopyConstants, LoadTable, Slab, Step, Stripe
 from ethoscade.target import Accelerator
 
+TEMPORARIES = 1 << 30
+"""Numbers from here on are those of temporaries, far from all of the graph's tensors."""
+
 
 @dataclass(frozen=True)
 class WholeTensor:
-    """A payload with its constants and the arena offset of every tensor (graph index, or -1 - id of a temporary)."""
+    """A payload with its constants and the arena offset of every tensor (graph index, or `TEMPORARIES` and its id)."""
 
     payload: bytes
     constants: bytes
@@ -112,7 +115,7 @@ def compile_whole(graph: Graph, accelerator: Accelerator, *, rank: float = 1.0, 
 
 
 def _buffer(tensor: NpuTensor) -> int:
-    return -1 - tensor.id if tensor.graph_tensor is None else tensor.graph_tensor
+    return TEMPORARIES + tensor.id if tensor.graph_tensor is None else tensor.graph_tensor
 
 
 def _stripe(index: int, operation: NpuOperation, accelerator: Accelerator, rank: float) -> Stripe:

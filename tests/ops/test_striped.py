@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from ethoscade.codegen.command_stream import generate, surface
 from ethoscade.codegen.weights import EncodingChoice, encode
@@ -13,7 +11,7 @@ from ethoscade.lowering import lower
 from ethoscade.lowering.npu import Layout
 from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling.bricks import lay_in_bricks
-from ethoscade.scheduling.program import CopyConstants, Step
+from ethoscade.scheduling.program import CopyConstants, Step, Stripe
 from ethoscade.target import ACCELERATORS, Accelerator
 from graphs import GraphMaker, same
 from npu import execute, random_inputs, read
@@ -66,7 +64,8 @@ def run_rolled(graph: Graph, axis: int, step: int, accelerator: Accelerator, bri
         block = (h, w, choices[stripe.stage].block_depth)
         if operation.ofm.shape[2] > block[2]:
             block = (min(h, 4), min(w, 4), block[2])
-        steps.append(dataclasses.replace(stripe, block=block, weights=staged.get(stripe.stage)))
+        weights = staged.get(stripe.stage)
+        steps.append(Stripe(stripe.stage, stripe.inputs, stripe.output, stripe.padding, block, weights))
         for fm, slab in zip(operation.inputs, stripe.inputs, strict=True):
             s = surface(fm, slab, 0)
             wrapped = s.height_0 < s.shape[0] or s.width_0 < s.shape[1]
