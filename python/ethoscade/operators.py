@@ -60,6 +60,7 @@ class OperatorKind:
 
 
 _ROWS = (
+    OperatorKind("ABS", None, "AbsOptions"),
     OperatorKind("ADD", AddAttrs, "AddOptions", 2, data_inputs=2),
     OperatorKind("AVERAGE_POOL_2D", PoolAttrs, "Pool2DOptions", 2),
     OperatorKind("CONCATENATION", ConcatenationAttrs, "ConcatenationOptions", 2, data_inputs=None),

@@ -95,6 +95,7 @@ def activation(site: Site) -> Attrs:
 
 
 ELEMENTWISE_READERS: Mapping[str, Callable[[Site], Attrs]] = {
+    "ABS": rescaling,
     "ADD": add,
     "DEQUANTIZE": dequantize,
     "FULLY_CONNECTED": fully_connected,

@@ -35,6 +35,7 @@ class Unary:
 
 
 UNARY: Mapping[str, Unary] = {
+    "ABS": Unary(np.abs, (DType.INT8,)),
     **{kind: Unary(partial(activate, activation=activation)) for kind, activation in ACTIVATION_OPERATORS.items()},
 }
 """By kind; random networks draw all of them."""

@@ -117,7 +117,17 @@ def _factor(op: Operator, real: float) -> tuple[int, int]:
     return found
 
 
+def absolute(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """ABS of 8-bit tensors, rescaled; the ratio of the scales is taken in float32."""
+    ifm, ofm = graph.read(op), graph.made(op)
+    size = np.abs(given(inputs).astype(np.int64) - zero_point_of(ifm))
+    ratio = float(np.float32(scale_of(ifm)) / np.float32(scale_of(ofm)))
+    scaled = multiply(size, *_factor(op, ratio)) + zero_point_of(ofm)
+    return np.clip(scaled, *ofm.dtype.limits).astype(ofm.dtype.numpy)
+
+
 ELEMENTWISE_MEANINGS: Mapping[str, Meaning] = {
+    "ABS": Meaning(absolute, eight_bit, INT8),
     "ADD": Meaning(add, eight_bit, INT8),
     "DEQUANTIZE": Meaning(dequantize, anything),
     "QUANTIZE": Meaning(quantize, anything),
