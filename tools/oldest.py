@@ -143,7 +143,7 @@ def with_oldest_python() -> bool:
         [own, "-m", "uv", "pip", "install", "--quiet", "--python", own, "--resolution", "lowest-direct", *wanted],
         [own, "-m", "pytest", "-q", *(f"tests/unit/test_{name}.py" for name in TESTS)],
     ):
-        if subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": "python"}).returncode:
+        if subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT / "python")}).returncode:
             return False
     return True
 
