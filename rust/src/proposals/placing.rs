@@ -150,10 +150,13 @@ pub fn arranged(
 fn promising(mut waiting: Vec<Waiting>, found: &[Found], options: &Options) -> Vec<usize> {
     let mut indices: Vec<usize> = Vec::new();
     waiting.sort_by_key(|waiting| (waiting.sketch.cycles, waiting.sketch.peak_bytes));
+    // A budget below the floor asks for no more than the floor does: else the floor would depend on it.
+    let least = found.first().map_or(0, Found::memory_bytes);
+    let budget_bytes = options.budget_bytes.map(|budget| budget.max(least));
     for Waiting { plans, sketch: Sketch { prefetch_bytes, peak_bytes, cycles } } in waiting {
         let margin = options.placing.ground_margin;
         let (room_bytes, slower) = (peak_bytes + peak_bytes / margin, cycles + cycles / margin);
-        let room_bytes = options.budget_bytes.unwrap_or(room_bytes);
+        let room_bytes = budget_bytes.unwrap_or(room_bytes);
         let within = found.partition_point(|known| known.memory_bytes() <= room_bytes);
         let is_slower = within > 0 && found[within - 1].cycles() <= slower;
         if prefetch_bytes > 0 && peak_bytes <= room_bytes && !is_slower && !indices.contains(&plans) {
