@@ -64,14 +64,6 @@ class OperationKind(enum.Enum):
         """Whether every output channel depends on all input channels."""
         return self in (OperationKind.CONVOLUTION, OperationKind.SUM_OVER_DEPTH)
 
-    @property
-    def is_binary(self) -> bool:
-        """Whether it has a second operand, a feature map or a scalar."""
-        return self.is_elementwise and self not in _UNARY
-
-
-_UNARY = frozenset({OperationKind.LEAKY_RELU, OperationKind.ABS, OperationKind.CLZ})
-
 
 class Rounding(enum.Enum):
     """Output rounding: TFLite's double rounding, half up (ETHOS-U "natural"), or towards zero."""
