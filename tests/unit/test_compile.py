@@ -23,7 +23,7 @@ from ethoscade.codegen.artifact import NpuCall
 from ethoscade.frontend import read_tflite
 from ethoscade.judge.verification import random_inputs
 from ethoscade.pipeline.compiler import compile as compile_model
-from ethoscade.pipeline.compiler import prepare
+from ethoscade.pipeline.compiler import prepare, search
 from ethoscade.pipeline.explanation import peak_of
 from ethoscade.run.timing import simulate_timing
 from ethoscade.scheduling.program import CopyConstants, LoadTable
@@ -186,6 +186,13 @@ def test_operators_say_where_they_run_and_why_not() -> None:
         assert (op.cycles > 0) == (op.where == "npu")
     assert [op.kind for op in compiled.cpu_operators] == ["PAD"]
     assert {op.cascade for op in compiled.operators} - {None} == set(range(1, compiled.cascades + 1))
+
+
+def test_a_budget_below_the_floor_finds_no_other_floor() -> None:
+    """Where little fits, more is tried; what comes of it must not undercut the floor that a frontier promises."""
+    network = prepare(read_tflite(mobilenet_v1(1.0, 96)), load_target("ethos-u55-32"))
+    floor = search(network).floor_bytes
+    assert {search(network, budget=budget).floor_bytes for budget in (0, floor - 16, floor)} == {floor}
 
 
 @pytest.mark.parametrize("seed", range(12))
