@@ -22,7 +22,7 @@ const DIMENSION_OF: [usize; 2] = [1, 2];
 ///     [[1, 0, 0, 0], [0, 2, 0, 0], [0, 0, 2, 0], [0, 0, 0, 0]],
 ///     [0, -1, -1, 0],
 /// );
-/// assert_eq!(convolution.shape([1, 4, 1, 16]), [1, 9, 3, 8]);
+/// assert_eq!(convolution.stripe([1, 4, 1, 16], [0, 2, 0, 0]), [[1, 9, 3, 8], [0, 3, -1, 0]]);
 /// assert_eq!(convolution.span(Axis::Height, Span::new(0, 4)), Span::new(-1, 8));
 /// // Two such convolutions, one after the other: the spans of the second are what the first must make.
 /// let between = convolution.span(Axis::Height, Span::new(4, 6));
