@@ -65,6 +65,7 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "softmax_of_a_thousand": lambda m: m.softmax(m.input((5, 1001), Quantisation((0.1,), (3,)))),
     "softmax_of_thousands_alike": lambda m: m.softmax(m.input((8, 4095), Quantisation((1e-5,), (3,)))),
     "softmax_of_two": lambda m: m.softmax(m.input((500, 2), Quantisation((0.1,), (3,)))),
+    "softmax_of_many_sums": lambda m: m.softmax(m.input((1, 150, 200, 3), Quantisation((0.01,), (3,)))),
     "softmax_of_one": lambda m: m.softmax(m.input((9, 1))),
     "softmax_of_next_to_nothing": lambda m: m.softmax(m.input((4, 64), Quantisation((1e-9,), (3,)))),
     "mean": lambda m: m.mean(m.input((1, 7, 9, 50))),

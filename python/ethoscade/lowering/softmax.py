@@ -153,7 +153,9 @@ class _Maker:
 
     def looked_up(self, ifm: FeatureMap, largest: FeatureMap, table: Table) -> FeatureMap:
         """What a table of 256 entries of 32 bits has for each value's distance from the largest of its pixel."""
-        return self.wide(OperationKind.SUB, ifm, largest, scaling=_AS_IS, function=table, zero_point=127)
+        found = self.wide(OperationKind.SUB, ifm, largest, scaling=_AS_IS, function=table, zero_point=127)
+        # The zero point places distances in the table. What readers see there are entries, which have none.
+        return replace(found, zero_point=0)
 
     def wide(
         self,
