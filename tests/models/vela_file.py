@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import tflite
 
-DTYPES = {0: np.float32, 2: np.int32, 3: np.uint8, 7: np.int16, 9: np.int8}
+DTYPES = {0: np.float32, 2: np.int32, 3: np.uint8, 4: np.int64, 7: np.int16, 9: np.int8}
 
 
 @dataclass(frozen=True)
