@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
 import pytest
 from ethoscade import testing
+from ethoscade.ir import Quantisation
 from ethoscade.pipeline import compiler
 from ethoscade.target import ACCELERATORS, load_target
 from promised_cycles import broken_promises
@@ -34,6 +36,17 @@ def doubled_rows() -> bytes:
     return builder.build()
 
 
+def twins() -> bytes:
+    """Two convolutions of the same constants, which lie in the file once, and two of others behind them."""
+    builder = testing.ModelBuilder("twins", seed=7)
+    x = builder.input((1, 9, 11, 16))
+    weights = np.random.default_rng(7).normal(size=(16, 3, 3, 16))
+    same = {"weights": weights, "bias": np.zeros(16), "output": Quantisation((0.1,), (0,))}
+    y = builder.add(builder.conv2d(x, 16, 3, **same), builder.conv2d(x, 16, 3, **same))
+    builder.conv2d(builder.conv2d(y, 24, 1), 8, 3)
+    return builder.build()
+
+
 NETWORKS = {
     "tiny_conv": testing.tiny_conv,
     "residual": testing.residual_network,
@@ -43,6 +56,7 @@ NETWORKS = {
     "inception_modules": testing.inception_modules,
     "probabilities_by_pixel": probabilities_by_pixel,
     "doubled_rows": doubled_rows,
+    "twins": twins,
     **{f"random {seed}": functools.partial(testing.random_network, seed) for seed in range(3)},
 }
 TARGETS = [*((name, "Shared_Sram") for name in ACCELERATORS), ("ethos-u55-256", "Sram_Only")]
