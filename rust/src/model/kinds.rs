@@ -1,0 +1,211 @@
+//! What an NPU operation does to elements: its kind, operands, types, scaling and function, as the planner tells them apart.
+//!
+//! Owns these choices and their names. How large an operation is and what it costs is `operation`'s to describe.
+
+use crate::model::ids::TableId;
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OperationKind {
+    /// Full convolution.
+    Convolution,
+    /// One filter per channel.
+    Depthwise,
+    /// Average pool; of one element, a copy that may rescale.
+    AveragePool,
+    /// Max pool.
+    MaxPool,
+    /// Sum of all channels of a pixel.
+    SumOverDepth,
+    /// Element-wise product.
+    Mul,
+    /// Element-wise sum.
+    Add,
+    /// Element-wise difference.
+    Sub,
+    /// The lesser of two elements.
+    Minimum,
+    /// The greater of two elements.
+    Maximum,
+    /// An element, scaled if it is negative.
+    LeakyRelu,
+    /// Absolute value.
+    Abs,
+    /// Leading zeros.
+    Clz,
+    /// Element-wise shift to the right.
+    Shr,
+    /// Element-wise shift to the left.
+    Shl,
+}
+
+impl OperationKind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [OperationKind; OperationKind::COUNT] = {
+        use OperationKind::*;
+        [
+            Convolution,
+            Depthwise,
+            AveragePool,
+            MaxPool,
+            SumOverDepth,
+            Mul,
+            Add,
+            Sub,
+            Minimum,
+            Maximum,
+            LeakyRelu,
+            Abs,
+            Clz,
+            Shr,
+            Shl,
+        ]
+    };
+
+    /// How many there are.
+    pub const COUNT: usize = 15;
+
+    /// The name by which lowering and descriptions of devices call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            OperationKind::Convolution => "convolution",
+            OperationKind::Depthwise => "depthwise",
+            OperationKind::AveragePool => "average_pool",
+            OperationKind::MaxPool => "max_pool",
+            OperationKind::SumOverDepth => "sum_over_depth",
+            OperationKind::Mul => "mul",
+            OperationKind::Add => "add",
+            OperationKind::Sub => "sub",
+            OperationKind::Minimum => "minimum",
+            OperationKind::Maximum => "maximum",
+            OperationKind::LeakyRelu => "leaky_relu",
+            OperationKind::Abs => "abs",
+            OperationKind::Clz => "clz",
+            OperationKind::Shr => "shr",
+            OperationKind::Shl => "shl",
+        }
+    }
+
+    /// Whether it has weights and scales.
+    pub fn has_weights(self) -> bool {
+        matches!(self, OperationKind::Convolution | OperationKind::Depthwise)
+    }
+
+    /// Whether every output channel depends on all input channels.
+    pub fn reads_whole_depth(self) -> bool {
+        matches!(self, OperationKind::Convolution | OperationKind::SumOverDepth)
+    }
+
+    /// Whether it looks at one element of each operand.
+    pub fn is_elementwise(self) -> bool {
+        self as usize >= OperationKind::Mul as usize
+    }
+
+    /// Whether it has a second operand, a feature map or a scalar.
+    pub fn is_binary(self) -> bool {
+        self.is_elementwise() && !matches!(self, OperationKind::LeakyRelu | OperationKind::Abs | OperationKind::Clz)
+    }
+}
+
+/// Elements of a feature map: 8, 16 or 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Element {
+    /// Bits.
+    pub bits: u32,
+    /// Whether there are negative ones.
+    pub signed: bool,
+}
+
+impl Element {
+    /// What most networks consist of.
+    pub const INT8: Element = Element { bits: 8, signed: true };
+
+    /// Bytes of one.
+    pub fn bytes(self) -> i64 {
+        i64::from(self.bits / 8)
+    }
+}
+
+/// The second operand of a binary operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SecondOperand {
+    /// There is none.
+    None,
+    /// One number for all elements.
+    Scalar(Element),
+    /// A feature map.
+    Map {
+        /// Its elements.
+        element: Element,
+        /// Whether its only row, column or channel stands for all of the first operand's.
+        broadcast: [bool; 3],
+    },
+}
+
+/// How an input is enlarged before the window sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Upscale {
+    /// Not at all.
+    None,
+    /// Every pixel becomes 2x2 of them.
+    Nearest,
+    /// A row and a column of zeros follow every one.
+    Zeros,
+}
+
+impl Upscale {
+    /// Rows and columns that stand for one.
+    pub fn factor(self) -> i64 {
+        if self == Upscale::None {
+            1
+        } else {
+            2
+        }
+    }
+}
+
+/// What happens to results before they are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// They are clamped.
+    Clamp,
+    /// Hyperbolic tangent.
+    Tanh,
+    /// Logistic function.
+    Sigmoid,
+    /// They are looked up.
+    Table(LookUpTable),
+}
+
+/// A table of results; equal ones have equal ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LookUpTable {
+    /// Its number.
+    pub id: TableId,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// Where the factors come from by which results are multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scaling {
+    /// There are none but what the kind implies.
+    None,
+    /// One for all results.
+    Global,
+    /// Records beside the weights, one a channel.
+    PerChannel,
+    /// For the operands too.
+    Operands,
+}
+
+/// How results are rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rounding {
+    /// As TFLite does, twice.
+    Tfl,
+    /// Half up.
+    Natural,
+    /// Towards zero.
+    Truncate,
+}
