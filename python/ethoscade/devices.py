@@ -21,7 +21,10 @@ Rate = tuple[int, int]
 """So many per cycle, as an exact fraction: numerator and denominator, 1..65536 each."""
 
 PRIMITIVES = ("convolution", "depthwise", "average_pool", "max_pool", "add")
-"""What an engine can be asked to do. Fully connected layers are 1x1 convolutions, rescaling is a 1x1 average pool."""
+"""What engines must be able to do. Fully connected layers are 1x1 convolutions, rescaling is a 1x1 average pool.
+
+Operators that take further operations (`abs`, say) run where an engine has a rate for them, elsewhere else.
+"""
 
 
 @dataclass(frozen=True)

@@ -178,6 +178,23 @@ def test_what_a_network_does_not_fit_is_named(message: str, device: DeviceDescri
         ethoscade.plan(residual_network(), device)
 
 
+def test_further_operations_run_where_an_engine_has_a_rate_for_them() -> None:
+    def magnitudes() -> bytes:
+        b = ModelBuilder("magnitudes")
+        b.softmax(b.unary("ABS", b.conv2d(b.input((1, 12, 12, 4)), 8, 3)))
+        return b.build()
+
+    def kinds(device: DeviceDescription) -> set[str]:
+        found = outline(magnitudes, device)
+        judged(found)
+        return {operation.kind.value for operation in found.npu.operations}
+
+    core = cortex_m55().engines[0]
+    able = replace(cortex_m55(), engines=(replace(core, rates=MappingProxyType({**core.rates, "abs": (1, 1)})),))
+    assert kinds(cortex_m55()) == {"convolution"}
+    assert kinds(able) == {"convolution", "abs"}
+
+
 def test_the_example_shows_that_fusing_pays() -> None:
     root = Path(__file__).resolve().parents[2]
     example = root / "examples" / "fused_kernels.py"

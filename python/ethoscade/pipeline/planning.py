@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from ..devices import DeviceDescription
+from ..devices import PRIMITIVES, DeviceDescription
 from ..errors import BudgetError, ConfigError
 from ..frontend import read_tflite
-from ..ir import Graph
+from ..ir import Graph, Operator
 from ..lowering import lower, support
-from ..lowering.npu import Layout, NpuGraph, NpuOperation
+from ..lowering.npu import Function, Layout, NpuGraph, NpuOperation, Upscale
 from ..rewrites import simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling.bricks import lay_in_bricks
@@ -29,13 +29,6 @@ from .partition import partition
 
 _OPERATIONS_OF = ACCELERATORS["ethos-u55-256"]
 """Whose operations networks are lowered to; the families' limits are the same for all Ethos-U."""
-
-
-_ELSEWHERE = {
-    "RESIZE_NEAREST_NEIGHBOR": "it takes an engine that repeats pixels, which no description has",
-    "SOFTMAX": "it takes an engine with tables, which no description has",
-}
-"""Operators that an Ethos-U runs and a described device leaves to others, and why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +104,8 @@ def _within_last(outline: Outline, curve: Curve) -> Curve:
 def prepare(source: Graph, device: DeviceDescription) -> Outline:
     """Rewrite, divide and lower a model, and state its scheduling problem on a described device."""
     check_not_compiled(source)
-    graph = simplify(source, lambda g, op: op.kind not in _ELSEWHERE and support(g, op, _OPERATIONS_OF) is None)
-    kept = {i: _ELSEWHERE[op.kind] for i, op in enumerate(graph.operators) if op.kind in _ELSEWHERE}
+    graph = simplify(source, lambda g, op: _elsewhere(g, op, device) is None)
+    kept = {i: why for i, op in enumerate(graph.operators) if (why := _elsewhere(graph, op, device)) is not None}
     divided = partition(graph, _OPERATIONS_OF, kept)
     npu = lower(graph, divided)
     if device.layout == Layout.NHCWB16.value:
@@ -153,6 +146,31 @@ def _misfit(operation: NpuOperation, device: DeviceDescription) -> ConfigError:
         f"device '{device.name}': '{operation.name}' takes more than 2^36 cycles; the engines need faster rates or "
         "smaller granules, or the memories more bytes_per_cycle"
     )
+
+
+@dataclass(frozen=True)
+class _First:
+    """The first operator, selected to be lowered."""
+
+    npu_operators: tuple[int] = (0,)
+
+
+def _elsewhere(graph: Graph, op: Operator, device: DeviceDescription) -> str | None:
+    """Why an operator is left to others than the device's engines, or None.
+
+    What every device should have is demanded of it later on (`_check_engines`); further operations are as it likes.
+    """
+    if (reason := support(graph, op, _OPERATIONS_OF)) is not None:
+        return reason
+    able = {*PRIMITIVES, *(kind for engine in device.engines for kind in engine.rates)}
+    for operation in lower(replace(graph, operators=(op,)), _First()).operations:
+        if operation.upscale is not Upscale.NONE:
+            return "it takes an engine that repeats pixels, which no description has"
+        if operation.function is not Function.CLAMP:
+            return "it takes an engine with tables, which no description has"
+        if operation.kind.value not in able:
+            return f"it takes an engine with a rate for {operation.kind.value}, which '{device.name}' has not"
+    return None
 
 
 def _check_engines(npu: NpuGraph, device: DeviceDescription) -> None:
