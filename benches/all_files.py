@@ -14,14 +14,13 @@ import argparse
 import json
 import os
 import resource
-import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from harness import run_limited
 from model_files import NO_MODELS, model_folder
 
 SECONDS, MEGABYTES = 180, 6000
@@ -66,24 +65,8 @@ def examine(path: str, seeds: int) -> None:
 
 def row(path: Path, seeds: int, seconds: int, megabytes: int) -> dict[str, str]:
     """What came of one file."""
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-
     command = [sys.executable, __file__, "--child", str(path), "--seeds", str(seeds)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10 * seconds, preexec_fn=limit)
-        output, trouble = done.stdout, ""
-        if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-            trouble = f"hang: stopped after {seconds} s"
-        elif done.returncode < 0:
-            trouble = f"killed by signal {-done.returncode}"
-        elif done.returncode:
-            trouble = f"traceback: {done.stderr.strip().splitlines()[-1]}"
-    except subprocess.TimeoutExpired as error:
-        output = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
-        trouble = f"hang: waits for {10 * seconds} s"
+    output, trouble = run_limited(command, seconds, megabytes)
     steps = {step["step"]: step for step in map(json.loads, output.splitlines())}
     found = {"said": trouble, "verdict": "", "seconds": "", "mb": "", "verify": ""}
     if "compile" in steps:

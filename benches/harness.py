@@ -6,7 +6,10 @@ Owns no figures and prints nothing.
 from __future__ import annotations
 
 import csv
+import math
 import os
+import resource
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +26,7 @@ import vela_file
 from ethoscade import Compiled, Curve
 from ethoscade.codegen.artifact import NpuCall
 from ethoscade.frontend import read_tflite
+from ethoscade.ir import Graph, Operator
 from ethoscade.pipeline.compiler import Network, carry_out, prepare, search
 from ethoscade.run.timing import TimingReport, simulate_timing
 from ethoscade.target import Target, load_target
@@ -73,6 +77,34 @@ def cpu_seconds(work: Callable[[], Result]) -> tuple[Result, float]:
 def network_of(model: Path, target: Target) -> Network:
     """A model made ready for scheduling."""
     return prepare(read_tflite(model), target)
+
+
+def run_limited(command: Sequence[str], seconds: int, megabytes: int) -> tuple[str, str]:
+    """What a child process printed, and what became of it in a few words; the latter is empty if it ended well.
+
+    It may take so many seconds of CPU time and so much address space, and ten times the seconds in all.
+    """
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+
+    alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=10 * seconds, preexec_fn=limit, env=alone
+        )
+    except subprocess.TimeoutExpired as error:
+        output = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
+        return output, f"hang: waits for {10 * seconds} s"
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        return done.stdout, f"hang: stopped after {seconds} s"
+    if done.returncode < 0:
+        return done.stdout, f"killed by signal {-done.returncode}"
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or [f"status {done.returncode}"]
+        return done.stdout, f"traceback: {said[-1]}"
+    return done.stdout, ""
 
 
 def every_point(network: Network, curve: Curve | None = None) -> Iterator[Compiled]:
@@ -130,15 +162,23 @@ class VelaRun:
     own_cycles: int
 
 
+def vela_command(model: Path, core: str, mode: str, output: Path, target: Target | None = None) -> list[str]:
+    """Vela's command line for a model, on the default target if none is given."""
+    accelerator, system, memory = ACCELERATOR, SYSTEM_CONFIG, MEMORY_MODE
+    if target is not None:
+        accelerator, system, memory = target.accelerator.name, target.system_config, target.memory_mode
+    command = [sys.executable, "-m", "ethosu.vela", str(model), "--output-dir", str(output), "--optimise", mode]
+    command += ["--accelerator-config", accelerator, "--system-config", system, "--memory-mode", memory]
+    return command + (["--debug-force-legacy-core"] if core == "legacy" else [])
+
+
 def run_vela(model: Path, core: str, mode: str, folder: Path, arena_bytes: int | None = None) -> VelaRun | None:
     """Vela's command line in a child process, into an own folder of `folder`; None if it dies.
 
     `mode` is "Size" or "Performance"; only the latter looks at `arena_bytes`. What the folder holds is used again.
     """
     output = folder / f"{model.stem}.{mode}.{core}{'' if arena_bytes is None else f'.{arena_bytes}'}"
-    command = [sys.executable, "-m", "ethosu.vela", str(model), "--output-dir", str(output), "--optimise", mode]
-    command += ["--accelerator-config", ACCELERATOR, "--system-config", SYSTEM_CONFIG, "--memory-mode", MEMORY_MODE]
-    command += ["--debug-force-legacy-core"] if core == "legacy" else []
+    command = vela_command(model, core, mode, output)
     command += [] if arena_bytes is None else ["--arena-cache-size", str(arena_bytes)]
     compiled = output / f"{model.stem}_vela.tflite"
     if not compiled.is_file():
@@ -150,6 +190,25 @@ def run_vela(model: Path, core: str, mode: str, folder: Path, arena_bytes: int |
     with open(next(output.glob("*_summary_*.csv")), encoding="utf-8", newline="") as text:
         own_cycles = round(float(next(csv.DictReader(text))["cycles_total"]))
     return VelaRun(tuple(call.payload for call in calls), max(call.scratch[1] for call in calls), own_cycles)
+
+
+def macs_of(graph: Graph, operator: Operator) -> int:
+    """Products that an operator with weights sums up, by its shapes alone; 0 for operators without weights."""
+    tensors = [None if t is None else graph.tensors[t] for t in operator.inputs]
+    made = math.prod(graph.made(operator).shape) if operator.outputs else 0
+    weights = tensors[1].shape if len(tensors) > 1 and tensors[1] is not None else ()
+    if operator.kind == "CONV_2D" and len(weights) == 4:
+        return made * math.prod(weights[1:])
+    if operator.kind == "DEPTHWISE_CONV_2D" and len(weights) == 4:
+        return made * weights[1] * weights[2]
+    if operator.kind in ("FULLY_CONNECTED", "BATCH_MATMUL") and weights:
+        return made * weights[-1]
+    if operator.kind == "TRANSPOSE_CONV" and len(weights) == 4 and tensors[2] is not None:
+        return math.prod(tensors[2].shape) * math.prod(weights[:3])
+    if operator.kind in ("SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM") and tensors[0] is not None:
+        steps = math.prod(tensors[0].shape[:-1])
+        return steps * sum(math.prod(t.shape) for t in tensors if t is not None and t.is_constant and len(t.shape) == 2)
+    return 0
 
 
 def kib(size_bytes: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import chains
 import frontiers
 import harness
 import open_forks
+import zoo
 
 
 def test_dominance() -> None:
@@ -83,6 +85,74 @@ def test_a_row_for_every_file(tmp_path: Path) -> None:
     assert all_files.row(path, 1, 120, 60)["said"].startswith(all_files.WRONG)
     path.write_bytes(tiny_conv()[:400])
     assert all_files.row(path, 1, 120, 8000)["said"].startswith("ModelFormatError")
+
+
+def _zoo_options(cache: Path, seconds: int) -> argparse.Namespace:
+    return argparse.Namespace(no_verify=False, seeds=1, limit_seconds=seconds, limit_mb=8000, cache=cache)
+
+
+def test_a_row_of_the_zoo(tmp_path: Path) -> None:
+    """Both sides of a built network; what Vela made is used again; a compiler that fails or hangs is a row."""
+    path, target, options = tmp_path / "model.tflite", harness.default_target(), _zoo_options(tmp_path, 120)
+    path.write_bytes(inverted_residuals())
+    vela = zoo.vela_side(path, target, tmp_path / "cache", 120, 8000)
+    assert not vela.said and (vela.cpu, vela.calls) == (0, 1) and vela.cycles > 0
+    assert zoo.vela_side(path, target, tmp_path / "cache", 1, 1) == vela
+    row = zoo.our_row(path, target, None, vela, options)
+    assert (row.ours.cpu, row.ours.calls, row.inner) == (0, 1, 0)
+    assert row.verdict == "exact" or row.verdict.startswith("VerificationError")
+    assert row.fits and 0 < row.ours.floor_bytes <= row.sram_bytes <= vela.floor_bytes
+    assert row.macs[0] == row.macs[1] > 0 and row.ratio == row.ours.cycles / vela.cycles
+    assert zoo.row_from(row.to_json()) == row and zoo.line_of(row).count("|") == zoo.HEAD.splitlines()[0].count("|")
+
+    failed = zoo.vela_side(path, target, tmp_path / "other", 120, 60)
+    assert failed.said and zoo.vela_side(path, target, tmp_path / "other", 120, 8000) == failed
+    alone = zoo.our_row(path, target, None, failed, options)
+    assert not alone.fits and alone.sram_bytes == alone.ours.floor_bytes == row.ours.floor_bytes and not alone.wrong
+    starved = zoo.our_row(path, target, None, vela, argparse.Namespace(**{**vars(options), "limit_mb": 60}))
+    assert starved.wrong and starved.ours.npu is None and starved.ours.said in zoo.line_of(starved)
+
+
+def _zoo_row(model: str, ours: tuple[int, int, int, int], vela: tuple[int, int, int, int], **rest: object) -> zoo.Row:
+    """A row of (CPU operators, NPU calls, floor, cycles) on each side."""
+    sides = (zoo.Side(npu=9, cpu=c, calls=n, floor_bytes=f, cycles=t) for c, n, f, t in (ours, vela))
+    return zoo.Row(model, None, *sides, **{"fits": True, "verdict": "exact", **rest})
+
+
+def test_aims_of_the_zoo_count_who_meets_them() -> None:
+    rows = [
+        _zoo_row("good", (0, 1, 100, 64), (0, 1, 100, 100)),
+        _zoo_row("slow", (0, 2, 101, 225), (1, 1, 100, 100), verdict="WRONG (1 of 2 elements, 0 hazards)"),
+        _zoo_row("left", (3, 1, 90, 10), (1, 1, 100, 100)),
+        _zoo_row("large", (0, 1, 101, 10), (0, 1, 100, 100), fits=False),
+        zoo.Row("refused", None, zoo.Side(said="ModelFormatError: no"), zoo.Side(npu=1)),
+    ]
+    said = zoo.aims(rows)
+    assert said[0] == "compiled: 4 of 5; not refused"
+    assert said[1].endswith("3 of 4; not left") and said[2].endswith("3 of 4; not slow")
+    assert said[3].endswith("2 of 4; not slow, large") and said[4].endswith("1 of 2; not slow")
+    # The square root of 0.64 times 2.25.
+    assert "over 2: 1.200 (aim 0.85: not met); not compared: left, large" in said[5]
+    assert said[6].endswith("3 of 5; not slow, refused")
+    assert [row.wrong for row in rows] == [False, True, False, False, False]
+
+
+def test_named_aims_and_changes_of_the_zoo() -> None:
+    row = _zoo_row("net", (2, 1, 2048, 50), (0, 1, 100, 100), inner=1)
+    reached = {what: zoo.Aim("net", what, 1).reached(row) for what in ("calls", "inner", "CPU", "floor")}
+    assert reached == {
+        "calls": ("1", "met"),
+        "inner": ("1", "met"),
+        "CPU": ("2", "not met"),
+        "floor": ("2.0", "not met"),
+    }
+    assert (
+        zoo.Aim("net", "floor", 2).reached(row) == ("2.0", "met") and zoo.Aim("net", "CPU", 0).reached(None)[1] == "-"
+    )
+    assert {aim.what for aim in zoo.NAMED} <= reached.keys()
+    other = _zoo_row("net", (1, 1, 2048, 40), (0, 1, 100, 100), inner=1)
+    assert zoo.changes([row], [row]) == [] and zoo.changes([], [row]) == ["net: new"]
+    assert zoo.changes([row], [other]) == ["net: CPU operators 2 -> 1; cycles 50 -> 40"]
 
 
 @pytest.mark.parametrize("name", open_forks.NETWORKS)
