@@ -20,7 +20,7 @@ BELOW: dict[str, set[str]] = {
     "opcodes": set(),
     "operators": {"ir"},
     "frontend": {"errors", "ir", "quantised", "opcodes", "operators"},
-    "rewrites": {"errors", "ir", "operators"},
+    "rewrites": {"errors", "ir", "quantised", "operators"},
     "lowering": {"target", "ir", "quantised", "operators"},
     "scheduling": {"errors", "_core", "util.arguments", "target", "devices", "ir", "operators", "lowering"},
     "memory.model": {"errors", "util.arguments"},
@@ -52,7 +52,8 @@ BELOW: dict[str, set[str]] = {
     "pipeline.partition": {"target", "ir", "rewrites", "lowering"},
     "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
     "pipeline.compiled": {
-        "errors", "util.arguments", "util.files", "target", "ir", "lowering", "scheduling", "judge.verification",
+        "errors", "util.arguments", "util.files", "target", "ir", "rewrites", "lowering", "scheduling",
+        "judge.verification",
         "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.explanation",
     },
     "pipeline.compiler": {

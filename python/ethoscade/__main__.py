@@ -125,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("model", metavar="MODEL")
     _add_target(command)
     _add_epsilon(command)
+    _add_dead_channels(command)
     command.add_argument("--plot", metavar="PNG", help="draw the curve (needs the extra 'report')")
 
     command = _command(sub, "verify", commands.verify_model, "compile and compare every output with the reference")
@@ -188,6 +189,7 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
         help="the fastest that fits, or the smallest (default: performance)",
     )
     _add_epsilon(parser)
+    _add_dead_channels(parser)
 
 
 def _add_epsilon(parser: argparse.ArgumentParser) -> None:
@@ -198,6 +200,14 @@ def _add_epsilon(parser: argparse.ArgumentParser) -> None:
         metavar="E",
         help="leave out a choice where a leaner one is at most this much slower; 0 for exact "
         f"(default: {commands.EPSILON})",
+    )
+
+
+def _add_dead_channels(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--keep-dead-channels",
+        action="store_true",
+        help="keep channels that hold one value whatever the input, or that nobody reads",
     )
 
 

@@ -18,6 +18,7 @@ from ..codegen.artifact import Artifact, CpuCall, NpuCall
 from ..errors import ConfigError
 from ..ir import Graph
 from ..lowering.npu import NpuGraph
+from ..rewrites import DeadChannels
 from ..scheduling.decisions import Schedule
 from ..scheduling.problem import Problem
 from ..scheduling.program import CallOperator, Program
@@ -82,7 +83,10 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A compiled network. Sizes are bytes; `sram_bytes` is all that the inference keeps in SRAM at once."""
+    """A compiled network. Sizes are bytes; `sram_bytes` is all that the inference keeps in SRAM at once.
+
+    `dead_channels` tells of each operator with weights what became of its output channels that are constant, or unread.
+    """
 
     artifact: Artifact = field(repr=False)
     source: Graph = field(repr=False)
@@ -95,6 +99,7 @@ class Compiled:
     program: Program = field(repr=False)
     operators: tuple[OperatorSummary, ...] = field(repr=False)
     seconds: Mapping[str, float] = field(repr=False)
+    dead_channels: tuple[DeadChannels, ...] = field(default=(), repr=False)
 
     @property
     def name(self) -> str:

@@ -25,10 +25,10 @@ from ..codegen.weights import (
 )
 from ..errors import BudgetError, CodegenError, ConfigError, UnsupportedOperatorError
 from ..frontend import ETHOS_U, read_tflite
-from ..ir import Graph
+from ..ir import Graph, Operator
 from ..lowering import lower, support
 from ..lowering.npu import NpuGraph, NpuOperation, graph_tensors, tables_of
-from ..rewrites import simplify
+from ..rewrites import DeadChannels, remove_dead_channels, simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling import schedule as scheduling
 from ..scheduling.bricks import lay_in_bricks
@@ -82,6 +82,7 @@ class Network:
     npu: NpuGraph
     encoded: tuple[EncodedOperation, ...]
     problem: Problem
+    dead_channels: tuple[DeadChannels, ...] = ()
 
 
 @dataclass
@@ -126,6 +127,7 @@ def compile(
     config: str | os.PathLike[str] | None = None,
     optimise: str = "performance",
     epsilon: float | Fraction = EPSILON,
+    dead_channels: bool = True,
     progress: Progress | None = None,
 ) -> Compiled:
     """Compile a quantised TFLite model (path or bytes) for an Ethos-U so that it runs in the given SRAM.
@@ -135,8 +137,9 @@ def compile(
     budget the last effort goes into what fits it: the schedule may be faster than the one that `frontier` has at so
     many bytes, and the `frontier` of what is returned holds what was found on the way.
     `system_config`, `memory_mode` and `config` (a vela.ini) choose the memories. A finer `epsilon` finds faster
-    schedules in more time (see `frontier`). `progress` is called with the name of each stage as it begins and now and
-    then while it lasts, always on the caller's thread; what it raises ends the compilation and is raised.
+    schedules in more time (see `frontier`). Without `dead_channels` channels that are constant, or that nobody reads,
+    stay as the model has them. `progress` is called with the name of each stage as it begins and now and then while it
+    lasts, always on the caller's thread; what it raises ends the compilation and is raised.
 
     Raises `BudgetError` if it cannot fit, `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError` for what the
     user can mend, `CodegenError` for a limit of the emitter.
@@ -150,7 +153,7 @@ def compile(
     watch.begin("import")
     source = read_tflite(model)
     watch.begin("encode")
-    network = prepare(source, target, watch.tick)
+    network = prepare(source, target, watch.tick, dead_channels)
     watch.begin("plan")
     curve = search(network, epsilon, budget if optimise == "performance" else None, watch.tick)
     return carry_out(network, curve, choose(network, curve, budget, optimise), budget, watch)
@@ -182,6 +185,7 @@ def carry_out(
         program=arranged.program,
         operators=_summaries(network, schedule, arranged.program),
         seconds=watch.end(),
+        dead_channels=network.dead_channels,
     )
 
 
@@ -194,6 +198,7 @@ def frontier(
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
     epsilon: float | Fraction = EPSILON,
+    dead_channels: bool = True,
     progress: Progress | None = None,
 ) -> Curve:
     """The curve of (SRAM bytes, cycles) of a model on an Ethos-U, without code generation.
@@ -201,7 +206,7 @@ def frontier(
     While the search builds up schedules it leaves out a choice only where a leaner one that it keeps is at most
     `epsilon` slower: 0 leaves out nothing, the default is 1/64. It does so at every operator, so that losses can add
     up. Work has a bound besides: `Curve.epsilon` is the coarsest that it took. `ethoscade.plan` is the same for any
-    other device, by its description. `progress` as for `compile`. Raises what `compile` raises.
+    other device, by its description. `dead_channels` and `progress` as for `compile`. Raises what `compile` raises.
     """
     watch = Stopwatch(progress)
     target = compilation_target(accelerator, system_config, memory_mode, config)
@@ -209,21 +214,27 @@ def frontier(
     watch.begin("import")
     source = read_tflite(model)
     watch.begin("encode")
-    network = prepare(source, target, watch.tick)
+    network = prepare(source, target, watch.tick, dead_channels)
     watch.begin("plan")
     return search(network, epsilon, tick=watch.tick).without_programs()
 
 
-def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks) -> Network:
+def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_channels: bool = True) -> Network:
     """Rewrite, divide, lower and encode a model, and state its scheduling problem.
 
-    `tick` is called before each operation's constants are encoded; what it raises ends the work.
+    `dead_channels` are removed, or with False stay. `tick` is called before each operation's constants are encoded;
+    what it raises ends the work.
     """
     check_not_compiled(source)
     accelerator = target.accelerator
     refused: dict[int | None, str] = {}
+
+    def on_npu(graph: Graph, op: Operator) -> bool:
+        return op.source_index not in refused and support(graph, op, accelerator) is None
+
     while True:
-        graph = simplify(source, lambda g, op: op.source_index not in refused and support(g, op, accelerator) is None)
+        graph = simplify(source, on_npu)
+        graph, dead = remove_dead_channels(graph, on_npu) if dead_channels else (graph, ())
         kept = {i: refused[op.source_index] for i, op in enumerate(graph.operators) if op.source_index in refused}
         divided = partition(graph, accelerator, kept)
         exposed = {t for region in divided.regions for t in (*region.inputs, *region.outputs)}
@@ -243,7 +254,7 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks) -> Network
     streams = map(StreamSpec, registers, contents(encoded))
     sized = [_sized(*of_operation) for of_operation in zip(encodings, encoded, streams, strict=True)]
     stated = scheduling_problem.build(graph, divided.order, npu, sized, target)
-    return Network(source, graph, target, divided, npu, tuple(encoded), stated)
+    return Network(source, graph, target, divided, npu, tuple(encoded), stated, dead)
 
 
 def check_not_compiled(source: Graph) -> None:

@@ -15,7 +15,7 @@ from ..frontend import read_tflite
 from ..ir import Graph, Operator
 from ..lowering import lower, support
 from ..lowering.npu import Function, Layout, NpuGraph, NpuOperation, Upscale
-from ..rewrites import simplify
+from ..rewrites import remove_dead_channels, simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling.bricks import lay_in_bricks
 from ..scheduling.problem import Problem
@@ -49,6 +49,7 @@ def plan(
     device: DeviceDescription,
     *,
     epsilon: float | Fraction = EPSILON,
+    dead_channels: bool = True,
     progress: Progress | None = None,
 ) -> Curve:
     """Every Pareto-efficient way to run a quantised TFLite model on `device`: (arena bytes, cycles), and the Proposals.
@@ -56,14 +57,14 @@ def plan(
     Sizes are those of the arena, with the constants where they lie in its memory. With a `spill` whole tensors lie
     there as far as the arena does not hold them; choices beyond the `size_bytes` of the last of these memories are left
     out.
-    `epsilon` and `progress` are those of `frontier`. Raises `ConfigError` naming
+    `epsilon`, `dead_channels` and `progress` are those of `frontier`. Raises `ConfigError` naming
     the device's field that the network does not fit, `BudgetError` if it has no way into the arena, and what `compile`
     raises for the model.
     """
     resolution_of(epsilon)
     watch = Stopwatch(progress)
     watch.begin("import")
-    outline = prepare(read_tflite(model), device)
+    outline = prepare(read_tflite(model), device, dead_channels)
     watch.begin("plan")
     extra = outline.constant_bytes if device.constants_in_sram else 0
     found = explore(outline.problem, extra, epsilon, tick=watch.tick)
@@ -101,10 +102,12 @@ def _within_last(outline: Outline, curve: Curve) -> Curve:
     )
 
 
-def prepare(source: Graph, device: DeviceDescription) -> Outline:
+def prepare(source: Graph, device: DeviceDescription, dead_channels: bool = True) -> Outline:
     """Rewrite, divide and lower a model, and state its scheduling problem on a described device."""
     check_not_compiled(source)
     graph = simplify(source, lambda g, op: _elsewhere(g, op, device) is None)
+    if dead_channels:
+        graph, _ = remove_dead_channels(graph, lambda g, op: _elsewhere(g, op, device) is None)
     kept = {i: why for i, op in enumerate(graph.operators) if (why := _elsewhere(graph, op, device)) is not None}
     divided = partition(graph, _OPERATIONS_OF, kept)
     npu = lower(graph, divided)

@@ -78,6 +78,7 @@ def frontier_of(args: argparse.Namespace) -> int:
         memory_mode=args.memory_mode,
         config=args.config,
         epsilon=args.epsilon,
+        dead_channels=not args.keep_dead_channels,
     )
     if args.plot:
         plot.frontier(curve, Path(args.model).stem, Path(args.plot))
@@ -208,6 +209,7 @@ def _compile(args: argparse.Namespace) -> Compiled:
         config=args.config,
         optimise=args.optimise,
         epsilon=args.epsilon,
+        dead_channels=not args.keep_dead_channels,
     )
 
 

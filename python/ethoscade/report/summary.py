@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import BudgetError, EthoscadeError
 from ..judge.verification import Verification
 from ..pipeline.compiled import Compiled, Curve
 from ..pipeline.explanation import Explanation, alive_lines, short
+from ..rewrites import DeadChannels
 
 SCHEMA_VERSION = 1
+_TEXT_REASONS = 3
 
 
 def compile_json(
@@ -39,6 +42,7 @@ def compile_json(
         "cycles": compiled.cycles,
         "operators": {"npu": npu, "cpu": len(compiled.operators) - npu},
         "cpu_operators": [{"name": op.name, "kind": op.kind, "reason": op.reason} for op in compiled.cpu_operators],
+        "dead_channels": dead_channels_json(compiled.dead_channels),
         "epsilon": float(compiled.curve.epsilon),
         "cascades": compiled.cascades,
         "npu_commands": compiled.npu_commands,
@@ -63,6 +67,22 @@ def verification_json(check: Verification) -> dict[str, Any]:
         "judge": check.judge,
         "findings": list(check.findings),
     }
+
+
+def dead_channels_json(found: Iterable[DeadChannels]) -> dict[str, Any]:
+    """The `dead_channels` object: of every operator that has some how many went, and why others stayed."""
+    rows = [
+        {
+            "name": one.operator,
+            "kind": one.kind,
+            "channels": one.channels,
+            "dead": one.dead,
+            "removed": one.removed,
+            "kept": dict(one.kept),
+        }
+        for one in found
+    ]
+    return {"dead": sum(r["dead"] for r in rows), "removed": sum(r["removed"] for r in rows), "operators": rows}
 
 
 def finite(difference: float) -> float | None:
@@ -126,6 +146,7 @@ def compile_text(compiled: Compiled, verification: Verification | None = None) -
         ("cascades", f"{compiled.cascades} over {_cascaded(compiled)} of {len(compiled.operators)} operators"),
         ("NPU commands", f"{compiled.npu_commands:,}"),
     ]
+    rows += _dead_rows(compiled.dead_channels)
     rows += [("on the CPU", f"{op.kind} '{short(op.name)}': {op.reason}") for op in compiled.cpu_operators]
     if compiled.npu_commands == 0:
         rows.append(("note", "no operator of this model runs on the NPU; there was nothing to compile"))
@@ -133,6 +154,23 @@ def compile_text(compiled: Compiled, verification: Verification | None = None) -
     if verification is not None:
         rows += _verification_rows(verification)
     return _table(rows)
+
+
+def _dead_rows(found: Sequence[DeadChannels]) -> list[tuple[str, str]]:
+    """What became of dead channels, with the commonest reasons why some stay."""
+    if not found:
+        return []
+    dead, removed = sum(one.dead for one in found), sum(one.removed for one in found)
+    kept: Counter[str] = Counter()
+    for one in found:
+        kept.update(one.kept)
+    rows = [("dead channels", f"{removed:,} of {dead:,} removed, from {len(found)} operators with weights")]
+    rows += [("  kept", f"{count:,}: {why}") for why, count in kept.most_common(_TEXT_REASONS)]
+    if len(kept) > _TEXT_REASONS:
+        rows.append(
+            ("  kept", f"{kept.total() - sum(n for _, n in kept.most_common(_TEXT_REASONS)):,} for other reasons")
+        )
+    return rows
 
 
 def _verification_rows(check: Verification) -> list[tuple[str, str]]:

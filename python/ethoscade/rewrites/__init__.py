@@ -1,6 +1,7 @@
 """Named rules, Graph -> Graph, that make a network smaller without changing what it computes.
 
-Owns the order of the rules and the removal of what nobody reads. One file is one rule. A rule returns the very graph
+Owns the order of the rules and the removal of what nobody reads. One file is one rule; dead channels are found in
+`channel_values` and `channel_groups`, and removed once the other rules are done. A rule returns the very graph
 that it was given if it found nothing to do; else a new one, verified. Network inputs and outputs keep order and names.
 
 Rules touch only operators that will run on the NPU, because operators for the CPU are copied from the file as they
@@ -15,6 +16,7 @@ from ..ir import Graph, Operator
 from ..operators import ACTIVATION_OPERATORS, RESHAPES, keyed
 from .activations import fuse_activation, why_activation
 from .constants import fold_constants
+from .dead_channels import DeadChannels, remove_dead_channels
 from .draft import Draft, OnNpu
 from .pads import fold_pad, why_pad
 from .requantise import requantise
@@ -22,12 +24,14 @@ from .reshapes import fold_reshape, why_reshape
 
 __all__ = [
     "FOLDED",
+    "DeadChannels",
     "OnNpu",
     "drop_dead",
     "fold_constants",
     "fold_pad",
     "fold_reshape",
     "fuse_activation",
+    "remove_dead_channels",
     "requantise",
     "simplify",
     "why_kept",

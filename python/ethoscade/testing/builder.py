@@ -28,7 +28,8 @@ class ModelBuilder(ShapeRecorder):
     `dtype` is INT8 or UINT8; int8 convolution weights are quantised per channel unless `per_channel` is False. Weights
     and biases that are not given are drawn (He-initialised) from a PCG64 generator with `seed`. An activation
     without explicit quantisation gets the range that a float64 run of the network on one seeded input shows. `codes_in`
-    is the field that tells an operator's kind in the file: "both", "old" or "new".
+    is the field that tells an operator's kind in the file: "both", "old" or "new". `dead_share` is how many of the
+    output channels have drawn weights of zero alone.
 
     Methods raise `ValueError` for shapes that do not fit.
     """
@@ -144,7 +145,7 @@ class ModelBuilder(ShapeRecorder):
         shape = (1, window.kernel_h, window.kernel_w, channels)
         fan_in = window.kernel_h * window.kernel_w
         axis, kind = self._axis(x, 3), self._weight_type(x)
-        w, w_real = self._weights(shape, gain / np.sqrt(fan_in), weights, weight_quantisation, axis, kind)
+        w, w_real = self._weights(shape, gain / np.sqrt(fan_in), weights, weight_quantisation, axis, kind, outputs=3)
         b, b_real = self._bias(x, w, channels, bias) if use_bias else (None, None)
         return self._operator(
             "DEPTHWISE_CONV_2D",

@@ -53,7 +53,10 @@ def random_network(
     rng = np.random.Generator(np.random.PCG64(seed))
     if dtype is None:
         dtype = DType.UINT8 if rng.random() < 0.3 else DType.INT8
-    builder = ModelBuilder(f"random_{seed}", dtype=dtype, per_channel=bool(rng.random() < 0.8), seed=seed)
+    per_channel = bool(rng.random() < 0.8)
+    # Every third network has dead channels.
+    dead_share = 0.5 if seed % 3 == 0 else 0.0
+    builder = ModelBuilder(f"random_{seed}", dtype=dtype, per_channel=per_channel, seed=seed, dead_share=dead_share)
     draw = Drawing(builder, rng, max_channels, heads)
     values = [_first(draw, max_resolution)]
     steps = (*_BODY, *_HEADS) if heads else _BODY

@@ -42,12 +42,16 @@ class Recorder:
         per_channel: bool = True,
         seed: int = 0,
         codes_in: str = "both",
+        dead_share: float = 0.0,
     ) -> None:
         self.name = name
         self.codes_in = codes_in
         self.dtype = dtype
         self.per_channel = per_channel and dtype is DType.INT8
         self._rng = np.random.Generator(np.random.PCG64(seed))
+        # Of its own, so that everything else is drawn as without dead channels.
+        self._dead_rng = np.random.Generator(np.random.PCG64([seed, 1]))
+        self._dead_share = dead_share
         self._tensors: list[TensorRecord] = []
         self._operators: list[OperatorRecord] = []
         self._inputs: list[int] = []
@@ -81,9 +85,11 @@ class Recorder:
         quantisation: Quantisation | None,
         axis: int | None,
         dtype: DType,
+        outputs: int = 0,
     ) -> tuple[Value, Real]:
         if given is None:
             given = self._rng.standard_normal(shape) * np.sqrt(2.0) * deviation
+            given = np.where(self._dead_of(shape, outputs), 0.0, given)
         if given.shape != shape:
             raise ValueError(f"weights have shape {given.shape}, the operator needs {shape}")
         name = f"weights{len(self._tensors)}"
@@ -106,12 +112,22 @@ class Recorder:
         quantisation = Quantisation(scales, (0,) * len(scales), axis)
         if given is None:
             given = self._rng.standard_normal(channels) * 0.1
+            # Without weights, a bias of zero makes a channel the zero point, and another one anything.
+            given = np.where(self._dead_rng.random(channels) < self._dead_share, 0.0, given)
         if np.issubdtype(given.dtype, np.integer):
             stored = given.astype(np.int32)
         else:
             stored = quantise(np.asarray(given, dtype=np.float64), quantisation, DType.INT32).astype(np.int32)
         value = self._tensor(f"bias{len(self._tensors)}", (channels,), DType.INT32, quantisation, stored)
         return value.index, dequantise(stored, quantisation)
+
+    def _dead_of(self, shape: tuple[int, ...], outputs: int) -> Array:
+        """Which weights are zero because their output is dead or, a quarter as often, because their input is unread."""
+        dead = np.zeros(shape, np.bool_)
+        for axis, share in ((outputs, self._dead_share), (len(shape) - 1, self._dead_share / 4)):
+            chosen = self._dead_rng.random(shape[axis]) < share
+            dead |= chosen.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+        return dead
 
     def _weight_type(self, x: Value) -> DType:
         """Weights are of the feature map's type, where that has 8 bits."""
