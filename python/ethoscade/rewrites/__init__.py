@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ..ir import Graph, Operator
 from ..operators import ACTIVATION_OPERATORS, RESHAPES, keyed
-from .activations import fuse_activation, why_activation
+from .activations import fuse_activation
 from .constants import fold_constants
 from .draft import Draft, OnNpu
 from .pads import fold_pad, why_pad
@@ -78,8 +78,6 @@ def why_kept(graph: Graph, on_npu: OnNpu) -> dict[int, str]:
             found[index] = why_pad(graph, draft, index, on_npu)
         elif operator.kind in RESHAPES:
             found[index] = why_reshape(graph, draft, index, on_npu)
-        elif operator.kind in ACTIVATION_OPERATORS:
-            found[index] = why_activation(graph, draft, index, on_npu)
     return found
 
 
