@@ -56,7 +56,7 @@ UNARY: Mapping[str, Unary] = {
     "ABS": Unary(np.abs, _SIGNED),
     "ELU": Unary(lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x), _SIGNED),
     "EXP": Unary(lambda x: np.exp(np.clip(x, -8, 8)), _SIGNED, takes=_small, calibrated=True),
-    "HARD_SWISH": Unary(lambda x: x * np.clip(x + 3, 0, 6) / 6, takes=_small, calibrated=True),
+    "HARD_SWISH": Unary(lambda x: np.clip(x, -8, 8) * np.clip(x + 3, 0, 6) / 6, takes=_small, calibrated=True),
     "LOG": Unary(lambda x: np.log(np.maximum(x, 1e-6)), _SIGNED),
     "LOGISTIC": Unary(
         lambda x: (1 + np.tanh(x / 2)) / 2, makes=lambda dtype: Quantisation((1.0 / 256,), (dtype.limits[0],))
