@@ -203,6 +203,20 @@ class SoftmaxAttrs:
 
 
 @dataclass(frozen=True)
+class LeakyReluAttrs:
+    """LEAKY_RELU: what is negative is multiplied by `alpha`."""
+
+    alpha: float
+
+
+@dataclass(frozen=True)
+class GeluAttrs:
+    """GELU, exact or by its approximation with a hyperbolic tangent."""
+
+    approximate: bool = False
+
+
+@dataclass(frozen=True)
 class MeanAttrs:
     """MEAN over `axes` (non-negative, ascending)."""
 
@@ -268,6 +282,8 @@ Attrs = (
     | FullyConnectedAttrs
     | AddAttrs
     | SoftmaxAttrs
+    | LeakyReluAttrs
+    | GeluAttrs
     | MeanAttrs
     | PadAttrs
     | ResizeNearestAttrs

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from ethoscade.ir import Activation, DType, Quantisation, Window
+from ethoscade.ir import Activation, DType, GeluAttrs, LeakyReluAttrs, Quantisation, Window
 from ethoscade.target import ACCELERATORS
 from graphs import GraphMaker, same
 from npu import check_whole
+
+
+def signed(m: GraphMaker, kind: str, q: Quantisation | None = None) -> int:
+    """A function of which only int8 has a kernel, whatever else is tested."""
+    ifm = m.input((1, 9, 7, 21), q, DType.INT8)
+    return m.op(kind, [ifm], m.tensor((1, 9, 7, 21), dtype=DType.INT8))
+
 
 CASES: dict[str, Callable[[GraphMaker], object]] = {
     "abs": lambda m: m.op("ABS", [m.input((1, 20, 20, 9))], m.tensor((1, 20, 20, 9))),
@@ -79,6 +86,24 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "split": lambda m: m.split(m.input((1, 9, 7, 21)), (7, 7, 7)),
     "split_unevenly": lambda m: m.split(m.input((1, 9, 7, 70)), (1, 32, 16, 21)),
     "split_of_a_row": lambda m: m.split(m.input((3, 40), dtype=m.dtype), (16, 24), axis=1),
+    "elu": lambda m: signed(m, "ELU"),
+    "exp": lambda m: signed(m, "EXP", Quantisation((0.03125,), (-7,))),
+    "gelu": lambda m: m.op("GELU", [m.input((1, 9, 7, 21))], m.tensor((1, 9, 7, 21)), GeluAttrs()),
+    "gelu_approximate": lambda m: m.op("GELU", [m.input((30, 9))], m.tensor((30, 9)), GeluAttrs(True)),
+    "hard_swish": lambda m: m.op("HARD_SWISH", [m.input((1, 9, 7, 21))], m.tensor((1, 9, 7, 21))),
+    "leaky_relu": lambda m: m.op("LEAKY_RELU", [m.input((1, 9, 7, 21))], m.tensor((1, 9, 7, 21)), LeakyReluAttrs(0.1)),
+    "leaky_relu_steep": lambda m: m.op("LEAKY_RELU", [m.input((300,))], m.tensor((300,)), LeakyReluAttrs(-1.5)),
+    "log": lambda m: signed(m, "LOG", Quantisation((0.02,), (-128,))),
+    "logistic": lambda m: m.op(
+        "LOGISTIC", [m.input((1, 2, 3, 9, 7, 21))], m.tensor((1, 2, 3, 9, 7, 21), Quantisation((1 / 256,), (0,)))
+    ),
+    "neg": lambda m: signed(m, "NEG"),
+    "relu_of_another_scale": lambda m: m.op("RELU", [m.input((1, 9, 7, 21))], m.tensor((1, 9, 7, 21))),
+    "relu6_of_another_scale": lambda m: m.op("RELU6", [m.input((1, 9, 7, 21))], m.tensor((1, 9, 7, 21))),
+    "relu_0_to_1": lambda m: m.op("RELU_0_TO_1", [m.input((1, 9, 7, 21))], m.tensor((1, 9, 7, 21))),
+    "relu_n1_to_1": lambda m: m.op("RELU_N1_TO_1", [m.input((1, 9, 7, 21))], m.tensor((1, 9, 7, 21))),
+    "rsqrt": lambda m: signed(m, "RSQRT", Quantisation((0.02,), (-128,))),
+    "tanh": lambda m: m.op("TANH", [m.input((1, 9, 7, 21))], m.tensor((1, 9, 7, 21))),
     "quantize": lambda m: m.quantize(m.input((1, 30, 30, 9))),
     "quantize_to_the_other_type": lambda m: m.quantize(
         m.input((1, 30, 30, 9)), DType.UINT8 if m.dtype is DType.INT8 else DType.INT8

@@ -87,10 +87,12 @@ def drawn_quantisation(rng: np.random.Generator, dtype: DType) -> Quantisation:
 def drawn_operator(kind: str, seed: int) -> bytes:
     """A model of one operator of `kind`, everything else about it drawn from `seed`."""
     rng = np.random.Generator(np.random.PCG64(seed))
-    dtype = DType.INT8 if rng.random() < 0.5 else DType.UINT8
+    unary = UNARY.get(kind)
+    dtype = DType.INT8 if rng.random() < 0.5 or (unary and DType.UINT8 not in unary.types) else DType.UINT8
     b = ModelBuilder(dtype=dtype, per_channel=bool(rng.random() < 0.7), seed=seed)
     shape = tuple(int(n) for n in rng.integers((1, 1, 1, 1), (3, 14, 14, 20)))
-    x = b.input(shape, quantisation=drawn_quantisation(rng, dtype))
+    given = drawn_quantisation(rng, dtype)
+    x = b.input(shape, quantisation=given if unary is None or unary.takes is None else unary.takes(given, dtype))
     # Without a given one the output is calibrated, so that clamping does not hide everything else.
     output = None if rng.random() < 0.5 else drawn_quantisation(rng, dtype)
     activation = ACTIVATIONS[rng.integers(4)]
@@ -133,8 +135,12 @@ def drawn_operator(kind: str, seed: int) -> bytes:
             b.split(x, [first, -1] if first < extent else [first], axis=axis)
     elif kind == "RELU":
         b.relu(x, activation=ACTIVATIONS[rng.integers(1, 4)], output=output)
-    elif kind in UNARY:
-        b.unary(kind, x, output=output)
+    elif unary is not None:
+        b.unary(kind, x, output=None if unary.makes or unary.calibrated else output)
+    elif kind == "LEAKY_RELU":
+        b.leaky_relu(x, float(rng.choice([0.1, 0.01, 1.5, 0.0, -0.2, rng.normal()])), output=output)
+    elif kind == "GELU":
+        b.gelu(x, approximate=bool(rng.random() < 0.5), output=output)
     elif kind == "RESIZE_NEAREST_NEIGHBOR":
         size = tuple(int(n) for n in rng.integers(1, 40, 2))
         b.resize_nearest(x, size, half_pixel_centers=bool(rng.random() < 0.5))

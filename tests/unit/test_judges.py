@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 from ethoscade.errors import VerificationError
 from ethoscade.frontend import read_tflite
-from ethoscade.ir import DType, Graph, Quantisation
+from ethoscade.ir import EIGHT_BIT, DType, Graph, Quantisation
 from ethoscade.judge import judges, reference, verification
 from ethoscade.judge.verification import random_inputs, reference_outputs
 from ethoscade.testing import ModelBuilder
+from ethoscade.testing.real_operators import UNARY
 from reference_support import drawn_operator, needs_litert
 from test_verification import wide_softmax
 
 MICRO = {kind: meaning.micro for kind, meaning in reference.MEANINGS.items() if meaning.micro}
 DRAWN = sorted(set(MICRO) - {"RELU6"})
+TYPES = {kind: one.types for kind, one in UNARY.items()}
 
 
 def micro_runs(graph: Graph) -> bool:
@@ -47,7 +49,7 @@ def test_the_table_says_what_micro_has(kind: str) -> None:
         graph = read_tflite(drawn_operator(kind, seed))
         (op,) = graph.operators
         seen.setdefault(judges.input_type(graph, op), set()).add(micro_runs(graph))
-    assert set(seen) == {DType.INT8, DType.UINT8}
+    assert set(seen) == set(TYPES.get(kind, EIGHT_BIT))
     for dtype, ran in seen.items():
         assert (True in ran) == (dtype in MICRO[kind]), f"{kind} of {dtype}"
 
@@ -89,13 +91,13 @@ def behind_fully_connected(kind: str) -> bytes:
     """An operator that the reference does not know, on values that LiteRT rounds otherwise."""
     b = ModelBuilder()
     x = b.fully_connected(b.input((4, 16)), 32, weights=np.random.default_rng(1).normal(size=(32, 16)))
-    b._operator(kind, [x.index], x.shape, lambda: np.zeros(x.shape), Quantisation((1 / 256,), (-128,)), {}, kind)
+    b._operator(kind, [x.index], x.shape, lambda: np.zeros(x.shape), Quantisation((1 / 128,), (0,)), {}, kind)
     return b.build()
 
 
 def test_operators_behind_one_that_litert_rounds_otherwise_run_in_litert_alone() -> None:
     needs_litert()
-    compiled = ethoscade.compile(behind_fully_connected("LOGISTIC"))
-    assert [op.kind for op in compiled.cpu_operators] == ["LOGISTIC"]
+    compiled = ethoscade.compile(behind_fully_connected("L2_NORMALIZATION"))
+    assert [op.kind for op in compiled.cpu_operators] == ["L2_NORMALIZATION"]
     check = compiled.verify()
     assert check.ok and check.judge == verification.JUDGE_MICRO and check.elements == 3 * 4 * 32

@@ -213,7 +213,20 @@ def joined_constant(m: GraphMaker) -> None:
 
 
 def logistic(m: GraphMaker) -> None:
-    m.op("LOGISTIC", [m.input((1, 10))], m.tensor((1, 10)))
+    m.op("LOGISTIC", [m.input((1, 10))], m.tensor((1, 10), Quantisation((0.0625,), (0,))))
+
+
+def vast_exponential(m: GraphMaker) -> None:
+    m.op("EXP", [m.input((1, 10), Quantisation((1.0,), (-128,)))], m.tensor((1, 10)))
+
+
+def coarse_swish(m: GraphMaker) -> None:
+    out = m.tensor((1, 10), Quantisation((0.0078125,), (0,)))
+    m.op("HARD_SWISH", [m.input((1, 10), Quantisation((1.0,), (0,)))], out)
+
+
+def sine(m: GraphMaker) -> None:
+    m.op("SIN", [m.input((1, 10))], m.tensor((1, 10)))
 
 
 def pad(m: GraphMaker) -> None:
@@ -239,7 +252,10 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (joined_rows, "joins along axis 1 of 4; only the last one"),
     (many_inputs, "joins 65 inputs; at most 64"),
     (joined_constant, "is a constant"),
-    (logistic, "LOGISTIC has no NPU implementation"),
+    (logistic, "its output has scale 0.0625; kernels make it with 1/256"),
+    (vast_exponential, "does not fit 32 bits"),
+    (coarse_swish, "scale is 128 times its output's; kernels take less than 128 times"),
+    (sine, "SIN has no NPU implementation"),
     (pad, "PAD has no NPU implementation"),
 ]
 

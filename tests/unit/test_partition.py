@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import ethoscade
 import pytest
+import tflite
 from calls import count_calls
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
@@ -154,12 +155,16 @@ def test_reasons_for_what_folds_elsewhere(build: Callable[[ModelBuilder, Value],
     assert words in found[kind] and "no NPU implementation" not in found[kind]
 
 
-def test_reasons_for_an_activation_that_cannot_fuse() -> None:
-    file = File(
-        (T("x", (1, 4, 4, 8)), T("y", (1, 4, 4, 8))), (Op("RELU", (0,), (1,)),), (0,), (1,)
-    )  # fmt: skip
-    (operator,) = ethoscade.compile(file.bytes()).cpu_operators
-    assert operator.reason == "RELU runs only as part of the operator before it; nothing makes its input 'x'"
+def test_an_activation_that_cannot_fuse_runs_alone_or_says_why_not() -> None:
+    def cpu_reasons(dtype: int) -> list[str]:
+        file = File(
+            (T("x", (1, 4, 4, 8), dtype), T("y", (1, 4, 4, 8), dtype)), (Op("RELU", (0,), (1,)),), (0,), (1,)
+        )  # fmt: skip
+        return [operator.reason for operator in ethoscade.compile(file.bytes()).cpu_operators]
+
+    assert cpu_reasons(tflite.TensorType.INT8) == []
+    (reason,) = cpu_reasons(tflite.TensorType.INT32)
+    assert "'x' is int32" in reason
 
 
 def test_reasons_take_no_longer_the_more_there_are() -> None:

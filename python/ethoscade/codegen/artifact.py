@@ -16,7 +16,8 @@ from ..ir import Graph
 class NpuCall:
     """One run of the NPU. `payload` is what the driver takes; inputs and outputs are tensor indices of the graph.
 
-    `operators` names the operator of each kernel and transfer of the stream, in order; empty if nobody knows.
+    `operators` names the operator of each kernel and transfer of the stream, in order, with ";" before others whose
+    look-ups it does as well; empty if nobody knows.
     """
 
     name: str

@@ -19,6 +19,9 @@ _LITERT_ROUNDS_ONCE = frozenset({"FULLY_CONNECTED"})
 _LITERT_ABORTS = frozenset({"SOFTMAX"})
 """Kinds on which LiteRT may end its process by an assertion over a result that is clear; on devices there is none."""
 
+_LITERT_LACKS = frozenset({"ELU"})
+"""Kinds of which LiteRT has no reference kernel."""
+
 
 def input_type(graph: Graph, op: Operator) -> DType | None:
     """The type that an operator's kernel is chosen by: that of its first input with values."""
@@ -42,7 +45,7 @@ def micro_decides(graph: Graph, op: Operator) -> bool:
 
 def micro_stands_in(graph: Graph, op: Operator) -> bool:
     """Whether Micro's arithmetic is the rule where LiteRT did not take the operator."""
-    return op.kind in _LITERT_ABORTS and has_micro_kernel(graph, op)
+    return op.kind in _LITERT_ABORTS | _LITERT_LACKS and has_micro_kernel(graph, op)
 
 
 def litert_misses(graph: Graph, op: Operator) -> str | None:

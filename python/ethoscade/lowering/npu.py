@@ -253,7 +253,8 @@ class Table:
 class NpuOperation:
     """One NPU operation on whole feature maps.
 
-    `operator` is the index of the graph operator that it serves. `clamp` is the inclusive range of stored output
+    `operator` is the index of the graph operator that it serves, `absorbed` are further ones whose look-ups it does as
+    well. `clamp` is the inclusive range of stored output
     values. Elementwise operations have a 1x1 window without padding. Of two operands a second one of one row, column or
     channel, where the first has more, is repeated; `swap_operands` makes it the first of a difference or shift.
     Operations of one operator that follow each other may make different channels of one output. `accumulator_bits`
@@ -276,6 +277,12 @@ class NpuOperation:
     function: Function | Table = Function.CLAMP
     swap_operands: bool = False
     accumulator_bits: int = 32
+    absorbed: tuple[int, ...] = ()
+
+    @property
+    def serves(self) -> tuple[int, ...]:
+        """Graph operators that it serves, in order."""
+        return (self.operator, *self.absorbed)
 
     @property
     def inputs(self) -> tuple[FeatureMap, ...]:
@@ -362,6 +369,11 @@ class NpuGraphBuilder:
 def graph_tensors(views: Sequence[FeatureMap]) -> dict[int, None]:
     """Indices of the graph's tensors that are seen, in order; temporaries have none."""
     return {view.tensor.graph_tensor: None for view in views if view.tensor.graph_tensor is not None}
+
+
+def absorbed_operators(operations: Iterable[NpuOperation]) -> frozenset[int]:
+    """Graph operators that others' operations carry out, so that they have none of their own."""
+    return frozenset(operator for operation in operations for operator in operation.absorbed)
 
 
 def tables_of(operations: Iterable[NpuOperation]) -> tuple[Table, ...]:

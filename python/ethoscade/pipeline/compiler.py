@@ -27,6 +27,7 @@ from ..errors import BudgetError, CodegenError, ConfigError, UnsupportedOperator
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph, Operator
 from ..lowering import lower, support
+from ..lowering.folding import fold_tables
 from ..lowering.npu import NpuGraph, NpuOperation, graph_tensors, tables_of
 from ..rewrites import DeadChannels, remove_dead_channels, simplify
 from ..scheduling import problem as scheduling_problem
@@ -238,7 +239,7 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_chann
         kept = {i: refused[op.source_index] for i, op in enumerate(graph.operators) if op.source_index in refused}
         divided = partition(graph, accelerator, kept)
         exposed = {t for region in divided.regions for t in (*region.inputs, *region.outputs)}
-        npu = lay_in_bricks(lower(graph, divided), exposed)
+        npu = lay_in_bricks(fold_tables(lower(graph, divided), exposed), exposed)
         encodings = [scheduling_problem.choose_encoding(operation, target) for operation in npu.operations]
         misfits = {o.operator for o, e in zip(npu.operations, encodings, strict=True) if e.block_depth == 0}
         if not misfits:
@@ -396,12 +397,13 @@ def _npu_call(
     performed = [operations[i] for i in dict.fromkeys(step.stage for step in run if isinstance(step, Stripe))]
     made = graph_tensors([operation.ofm for operation in performed])
     read = graph_tensors([view for operation in performed for view in operation.inputs])
-    served = {operation.operator for operation in performed}
+    served = {operator for operation in performed for operator in operation.serves}
     readers = network.graph.consumers()
     wanted = [
         t for t in made if t in network.graph.outputs or any(reader not in served for reader in readers.get(t, ()))
     ]
-    names = tuple(network.graph.operators[operations[step.stage].operator].name for step in run)
+    graph = network.graph
+    names = tuple(";".join(graph.operators[i].name for i in operations[step.stage].serves) for step in run)
     return NpuCall(name, payload, tuple(t for t in read if t not in made), tuple(wanted), names)
 
 
@@ -415,7 +417,8 @@ def _summaries(network: Network, schedule: Schedule, program: Program) -> tuple[
     cascade: dict[int, int] = {}
     for number, group in enumerate((g for g in schedule.groups if g.is_cascade), start=1):
         for part in range(group.first, group.last + 1):
-            cascade[network.npu.operations[network.problem.parts[part][1]].operator] = number
+            operation = network.npu.operations[network.problem.parts[part][1]]
+            cascade.update(dict.fromkeys(operation.serves, number))
     return tuple(
         OperatorSummary(op.name, op.kind, place.where, place.reason, spent.get(i, 0), cascade.get(i))
         for i in network.partition.order

@@ -44,7 +44,7 @@ class Peak:
 
 @dataclass(frozen=True)
 class ExplainedOperator:
-    """How one operation of a group is cut.
+    """How one operation of a group is cut. `kind` has several kinds with " + " between where it does others' look-ups.
 
     `stripe` is the largest output box of its NPU operations (height, width, depth), `operations` their number, `block`
     the OFM block of the first. `recomputed` counts output pixels made more than once. `output` says where it writes:
@@ -195,7 +195,7 @@ class _ProgramReader:
             weights = "in place" if stripes[0].weights is None else "staged"
         return ExplainedOperator(
             name=operation.name,
-            kind=self.graph.operators[operation.operator].kind,
+            kind=" + ".join(self.graph.operators[operator].kind for operator in operation.serves),
             stripe=(largest.y1 - largest.y0, largest.x1 - largest.x0, -(-depth // slices)),
             operations=len(stripes),
             block=stripes[0].block,

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ..ir import Graph, Operator
 from ..operators import ACTIVATION_OPERATORS, RESHAPES, keyed
-from .activations import fuse_activation, why_activation
+from .activations import fuse_activation
 from .constants import fold_constants
 from .dead_channels import DeadChannels, remove_dead_channels
 from .draft import Draft, OnNpu
@@ -82,8 +82,6 @@ def why_kept(graph: Graph, on_npu: OnNpu) -> dict[int, str]:
             found[index] = why_pad(graph, draft, index, on_npu)
         elif operator.kind in RESHAPES:
             found[index] = why_reshape(graph, draft, index, on_npu)
-        elif operator.kind in ACTIVATION_OPERATORS:
-            found[index] = why_activation(graph, draft, index, on_npu)
     return found
 
 

@@ -13,7 +13,17 @@ from itertools import groupby
 from .. import _core
 from ..devices import DeviceDescription
 from ..ir import Graph
-from ..lowering.npu import FeatureMap, Layout, NpuGraph, NpuOperation, OperationKind, Scalar, Table, tables_of
+from ..lowering.npu import (
+    FeatureMap,
+    Layout,
+    NpuGraph,
+    NpuOperation,
+    OperationKind,
+    Scalar,
+    Table,
+    absorbed_operators,
+    tables_of,
+)
 from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
 from ..operators import OPERATORS
 from ..target import Memories, Target
@@ -292,8 +302,11 @@ def build(
 ) -> Problem:
     """The CascaderGraph of a lowered network.
 
-    `order` is the execution order of graph operators; one without NPU operations is opaque, with `workspaces` bytes.
+    `order` is the execution order of graph operators; one without NPU operations is opaque, with `workspaces` bytes,
+    unless others' operations carry it out.
     """
+    absorbed = absorbed_operators(npu.operations)
+    order = [operator for operator in order if operator not in absorbed]
     by_operator: dict[int, list[int]] = {}
     for number, operation in enumerate(npu.operations):
         by_operator.setdefault(operation.operator, []).append(number)

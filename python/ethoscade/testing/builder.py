@@ -7,7 +7,7 @@ leaves open. For tests, examples and benchmarks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ..ir import Activation, Array, DType, Quantisation
 from ..operators import CODE_OF_ACTIVATION
 from . import real_operators as real
 from .calibration import Real, activation_quantisation, dequantise, quantise
-from .flatfile import TensorRecord, write_file
+from .flatfile import Fields, TensorRecord, write_file
 from .geometry import Pair, resolve_window
 from .recorder import UNQUANTISED, Value
 from .schema import window_fields
@@ -324,10 +324,35 @@ class ModelBuilder(ShapeRecorder):
 
     def unary(self, kind: str, x: Value, *, output: Quantisation | None = None, name: str | None = None) -> Value:
         """One of the kinds of `real_operators.UNARY`: a function of each element, without options."""
-        function = real.UNARY[kind].compute
-        return self._operator(kind, [x.index], x.shape, lambda: function(self._real(x)), output, {}, name, x.dtype)
+        function = real.UNARY[kind]
+        if output is None and function.makes is not None:
+            output = function.makes(x.dtype)
+        return self._function(kind, x, function.compute, output, {}, name)
+
+    def leaky_relu(
+        self, x: Value, alpha: float = 0.1, *, output: Quantisation | None = None, name: str | None = None
+    ) -> Value:
+        """LEAKY_RELU: `alpha`, taken as a float32, times what is negative."""
+        return self._function("LEAKY_RELU", x, lambda r: real.leaky_relu(r, alpha), output, {"Alpha": alpha}, name)
+
+    def gelu(
+        self, x: Value, *, approximate: bool = False, output: Quantisation | None = None, name: str | None = None
+    ) -> Value:
+        """GELU, exact or approximate."""
+        return self._function("GELU", x, real.gelu, output, {"Approximate": approximate}, name)
 
     # Internals.
+
+    def _function(
+        self,
+        kind: str,
+        x: Value,
+        function: Callable[[Real], Real],
+        output: Quantisation | None,
+        fields: Fields,
+        name: str | None,
+    ) -> Value:
+        return self._operator(kind, [x.index], x.shape, lambda: function(self._real(x)), output, fields, name, x.dtype)
 
     def _pool(
         self,

@@ -19,6 +19,7 @@ from .recorder import Value
 
 _ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
 _KERNELS = (1, 1, 2, 3, 3, 3, 5)
+_ALPHAS = (0.1, 0.01, 0.3, 1.5, 0.0, -0.2)
 _LARGEST_ROW = 2048
 """A FULLY_CONNECTED weighs at most so many elements; more of them make it a matter of weights alone."""
 _MOST_ELEMENTS = 1 << 15
@@ -265,9 +266,24 @@ class Drawing:
             return self.builder.quantize(
                 x, x.quantisation if self.chance(0.05) and target is x.dtype else output, dtype=target
             )
+        return self.function(x)
+
+    def function(self, x: Value) -> Value:
+        """One of the functions of each element; now and then its input is quantised anew to where it is defined."""
+        x = self.reshape(x) if self.chance(0.25) else x
         output = x.quantisation if self.chance(0.3) else self.quantisation(x)
-        kinds = [kind for kind, one in UNARY.items() if x.dtype in one.types]
-        return self.builder.unary(kinds[self.integer(0, len(kinds) - 1)], x, output=output)
+        kinds = [kind for kind, one in UNARY.items() if x.dtype in one.types] + ["GELU", "LEAKY_RELU"]
+        kind = kinds[self.integer(0, len(kinds) - 1)]
+        if kind == "GELU":
+            return self.builder.gelu(x, approximate=self.chance(0.5), output=output)
+        if kind == "LEAKY_RELU":
+            alpha = _ALPHAS[self.integer(0, len(_ALPHAS) - 1)] if self.chance(0.7) else float(self.rng.normal())
+            return self.builder.leaky_relu(x, alpha, output=output)
+        one = UNARY[kind]
+        wanted = x.quantisation if one.takes is None else one.takes(x.quantisation, x.dtype)
+        if wanted != x.quantisation:
+            x = self.builder.quantize(x, wanted)
+        return self.builder.unary(kind, x, output=None if one.makes is not None or one.calibrated else output)
 
     def softmax(self, x: Value) -> Value:
         """SOFTMAX, which stays on the CPU and cuts the network in two."""

@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from ..ir import EIGHT_BIT, Activation, DType, Window
+from ..ir import EIGHT_BIT, Activation, DType, Quantisation, Window
 from ..judge.reference.windows import correlate, output_size, pad_spatial, tap
 from ..operators import ACTIVATION_OPERATORS
-from .calibration import Real
+from .calibration import Real, coarse_scale
 
 _BOUNDS = {
     Activation.NONE: (-np.inf, np.inf),
@@ -28,17 +28,56 @@ def activate(x: Real, activation: Activation) -> Real:
 
 @dataclass(frozen=True)
 class Unary:
-    """A function of each element of one input, without options, and the `types` that it is drawn for."""
+    """A function of each element of one input, without options, and the `types` that it is drawn for.
+
+    `takes` gives for the input's quantisation one near it with which the function is defined everywhere, `makes` the
+    output's where kernels make no other. `calibrated` outputs have no drawn scales: finer ones would leave 32 bits.
+    """
 
     compute: Callable[[Real], Real]
     types: tuple[DType, ...] = EIGHT_BIT
+    takes: Callable[[Quantisation, DType], Quantisation] | None = None
+    makes: Callable[[DType], Quantisation] | None = None
+    calibrated: bool = False
 
+
+def _positive(given: Quantisation, dtype: DType) -> Quantisation:
+    return Quantisation(given.scales, (dtype.limits[0],))
+
+
+def _small(given: Quantisation, dtype: DType) -> Quantisation:
+    """Reals below 8, so that results are numbers of 32 bits, and of 16 where a kernel has no more, on drawn scales."""
+    return Quantisation((coarse_scale(min(given.scale, 8.0 / 256)),), given.zero_points)
+
+
+_SIGNED = (DType.INT8,)
 
 UNARY: Mapping[str, Unary] = {
-    "ABS": Unary(np.abs, (DType.INT8,)),
+    "ABS": Unary(np.abs, _SIGNED),
+    "ELU": Unary(lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x), _SIGNED),
+    "EXP": Unary(lambda x: np.exp(np.clip(x, -8, 8)), _SIGNED, takes=_small, calibrated=True),
+    "HARD_SWISH": Unary(lambda x: np.clip(x, -8, 8) * np.clip(x + 3, 0, 6) / 6, takes=_small, calibrated=True),
+    "LOG": Unary(lambda x: np.log(np.maximum(x, 1e-6)), _SIGNED),
+    "LOGISTIC": Unary(
+        lambda x: (1 + np.tanh(x / 2)) / 2, makes=lambda dtype: Quantisation((1.0 / 256,), (dtype.limits[0],))
+    ),
+    "NEG": Unary(np.negative, _SIGNED),
+    "RELU_0_TO_1": Unary(lambda x: np.clip(x, 0, 1)),
+    "RSQRT": Unary(lambda x: 1 / np.sqrt(np.maximum(x, 1e-6)), _SIGNED, takes=_positive),
+    "TANH": Unary(np.tanh),
     **{kind: Unary(partial(activate, activation=activation)) for kind, activation in ACTIVATION_OPERATORS.items()},
 }
 """By kind; random networks draw all of them."""
+
+
+def gelu(x: Real) -> Real:
+    """GELU by its approximation, which calibration cannot tell from the exact one."""
+    return np.asarray(0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))), dtype=np.float64)
+
+
+def leaky_relu(x: Real, alpha: float) -> Real:
+    """`alpha` times what is negative."""
+    return np.where(x < 0, alpha * x, x)
 
 
 def conv(x: Real, weights: Real, bias: Real | None, window: Window) -> Real:

@@ -1,0 +1,107 @@
+"""Look-ups folded: one that alone reads what operations make becomes part of these, and chains of them one table.
+
+Owns a rule over lowered networks. The NPU looks a result up as it stores it, after clamp and zero point: an operation
+that makes a look-up's input can make its output at once, and the tensor between is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from ..ir import EIGHT_BIT
+from . import views
+from .npu import FeatureMap, Function, NpuGraph, NpuOperation, NpuTensor, OperationKind, Table
+
+_ENTRIES = 256
+
+
+def fold_tables(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
+    """The graph with every look-up in the operations before it that can be there.
+
+    `exposed` are the tensors (graph indices) that others than the NPU operations of one region look at. An operation
+    that looks up for others has their operators as `absorbed`.
+    """
+    operations: list[NpuOperation | None] = list(npu.operations)
+    makers: dict[int, list[int]] = {}
+    readers: dict[int, list[int]] = {}
+    for number, operation in enumerate(npu.operations):
+        makers.setdefault(operation.ofm.tensor.id, []).append(number)
+        for tensor in dict.fromkeys(view.tensor.id for view in operation.inputs):
+            readers.setdefault(tensor, []).append(number)
+    tensors = {tensor.id: tensor for tensor in npu.tensors}
+    for number, look_up in enumerate(npu.operations):
+        between, result = look_up.ifm.tensor, look_up.ofm.tensor
+        if not _only_looks_up(look_up) or readers[between.id] != [number] or between.graph_tensor in exposed:
+            continue
+        before = makers.get(between.id, [])
+        found = [operation for maker in before if (operation := operations[maker]) is not None]
+        if not found or not all(_takes_a_table(operation) for operation in found):
+            continue
+        for maker, made in zip(before, found, strict=True):
+            operations[maker] = _folded(made, look_up)
+        operations[number] = None
+        makers[result.id] = before
+        # A tensor is as its maker sees it; readers have views of their own.
+        tensors[result.id] = replace(result, shape=tensors.pop(between.id).shape)
+    return _renumbered(operations, tensors) if len(tensors) < len(npu.tensors) else npu
+
+
+def _only_looks_up(operation: NpuOperation) -> bool:
+    """Whether it replaces each stored value of a whole 8-bit tensor by a table's, and does nothing else."""
+    ifm, ofm = operation.ifm, operation.ofm
+    return (
+        operation.kind is OperationKind.MAX_POOL
+        and operation.window == views.POINT
+        and _is_of_bytes(operation.function)
+        and ifm.dtype is ofm.dtype
+        and ofm.dtype in EIGHT_BIT
+        and operation.clamp == ofm.dtype.limits
+        and ifm.zero_point == ofm.zero_point == 0
+        and ifm.channels is ofm.channels is None
+    )
+
+
+def _is_of_bytes(function: Function | Table) -> bool:
+    return isinstance(function, Table) and function.size_bytes == _ENTRIES
+
+
+def _takes_a_table(operation: NpuOperation) -> bool:
+    """Whether it stores bytes that it can look up, or does so already."""
+    return operation.ofm.dtype in EIGHT_BIT and (
+        operation.function is Function.CLAMP or _is_of_bytes(operation.function)
+    )
+
+
+def _folded(operation: NpuOperation, look_up: NpuOperation) -> NpuOperation:
+    assert isinstance(look_up.function, Table), "look-ups have a table"
+    return replace(
+        operation,
+        ofm=replace(operation.ofm, tensor=look_up.ofm.tensor),
+        function=_after(operation.function, look_up.function, operation.ofm),
+        absorbed=(*operation.absorbed, look_up.operator, *look_up.absorbed),
+    )
+
+
+def _after(first: Function | Table, second: Table, ofm: FeatureMap) -> Table:
+    """The table that does what both do, one after the other."""
+    if not isinstance(first, Table):
+        return second
+    flipped = 0x80 if ofm.dtype.limits[0] < 0 else 0
+    return Table(bytes(second.data[entry ^ flipped] for entry in first.data))
+
+
+def _renumbered(operations: Sequence[NpuOperation | None], tensors: Mapping[int, NpuTensor]) -> NpuGraph:
+    kept = {old: replace(tensor, id=new) for new, (old, tensor) in enumerate(tensors.items())}
+
+    def seen(view: FeatureMap) -> FeatureMap:
+        return replace(view, tensor=kept[view.tensor.id])
+
+    def renumbered(operation: NpuOperation) -> NpuOperation:
+        second = operation.ifm2
+        second = seen(second) if isinstance(second, FeatureMap) else second
+        return replace(operation, ifm=seen(operation.ifm), ifm2=second, ofm=seen(operation.ofm))
+
+    return NpuGraph(
+        tuple(kept.values()), tuple(renumbered(operation) for operation in operations if operation is not None)
+    )

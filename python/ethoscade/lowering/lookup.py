@@ -1,0 +1,88 @@
+"""Functions of one element, looked up: whatever the function, one pass over the stored values with a table of results.
+
+Owns the step from a kernel's results (`functions`) to a table and the operation that looks up in it. The operation
+copies stored values, so that nothing is rounded but by the kernel's own arithmetic. Where the table can become part of
+the operation before, `folding` sees to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..ir import EIGHT_BIT, DType, Graph, Operator
+from ..quantised import scale_of
+from . import constraints, functions, views
+from .family import Family
+from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Table
+from .te import Compute
+
+
+def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
+    """One look-up. Precondition: its family takes it."""
+    op = graph.operators[op_index]
+    shape = views.image_shape(graph.read(op).shape)
+    ifm, ofm = (builder.view(t, shape, zero_point=0) for t in (op.input(0), op.outputs[0]))
+    builder.add(look_up(op.name, op_index, ifm, ofm, _table(graph, op)))
+
+
+def look_up(name: str, operator: int, ifm: FeatureMap, ofm: FeatureMap, table: Table) -> NpuOperation:
+    """The operation that replaces each stored value by the table's; both views have the zero point 0."""
+    compute = Compute(name, views.axes(ofm.shape), (), (views.point_access(0, ifm.shape),))
+    return NpuOperation(
+        name=name,
+        operator=operator,
+        kind=OperationKind.MAX_POOL,
+        ifm=ifm,
+        ofm=ofm,
+        window=views.POINT,
+        compute=compute,
+        clamp=ofm.dtype.limits,
+        function=table,
+    )
+
+
+def _table(graph: Graph, op: Operator) -> Table:
+    ifm, ofm = graph.read(op), graph.made(op)
+    return Table(np.array(functions.results(op, ifm, ofm), ofm.dtype.numpy).tobytes())
+
+
+def _undefined(case: constraints.Case) -> str | None:
+    try:
+        functions.results(case.op, case.ifm, case.ofm)
+    except functions.NoResult as why:
+        return str(why)
+    return None
+
+
+def _scale(case: constraints.Case) -> str | None:
+    scale = scale_of(case.ofm)
+    return None if scale == 1 / 256 else f"its output has scale {scale:g}; kernels make it with 1/256"
+
+
+def _seen(case: constraints.Case) -> constraints.Views:
+    return [(case.ofm, views.image_shape(case.ifm.shape))]
+
+
+def _family(*types: DType, rules: tuple[constraints.Constraint, ...] = ()) -> Family:
+    return Family(
+        "a table of the kernel's results",
+        (
+            constraints.FeatureMaps(types),
+            constraints.OneType(),
+            constraints.Sizes(_seen),
+            *rules,
+            constraints.Rule("all results are defined: no step of the kernel leaves its integers", _undefined),
+        ),
+        lower,
+    )
+
+
+_SIGNED = ("ELU", "EXP", "LOG", "NEG", "RSQRT")
+"""Kinds of which no runtime has a kernel of uint8."""
+
+LOOKUP_FAMILIES: Mapping[str, Family] = {
+    **{kind: _family(DType.INT8) if kind in _SIGNED else _family(*EIGHT_BIT) for kind in functions.FUNCTIONS},
+    "LOGISTIC": _family(*EIGHT_BIT, rules=(constraints.Rule("the output's scale is 1/256", _scale),)),
+}

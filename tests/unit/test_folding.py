@@ -1,0 +1,122 @@
+"""Look-ups that become part of the operations before them, and chains of them one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import ethoscade
+import numpy as np
+import pytest
+from ethoscade.codegen import provenance
+from ethoscade.codegen.artifact import NpuCall
+from ethoscade.frontend import read_tflite
+from ethoscade.ir import Activation, DType
+from ethoscade.judge import reference
+from ethoscade.judge.verification import random_inputs
+from ethoscade.lowering.npu import OperationKind, Table
+from ethoscade.pipeline import compiler
+from ethoscade.target import ACCELERATORS, load_target
+from ethoscade.testing import ModelBuilder, Value
+from promised_cycles import broken_promises
+
+Build = Callable[[ModelBuilder, Value], Value]
+
+
+def network(build: Build, dtype: DType = DType.INT8, shape: tuple[int, ...] = (1, 12, 10, 8)) -> bytes:
+    b = ModelBuilder(dtype=dtype, seed=4)
+    build(b, b.input(shape))
+    return b.build()
+
+
+def shape_of(model: bytes) -> list[tuple[OperationKind, bool]]:
+    """The NPU operations of a model: their kinds, and whether they look up."""
+    prepared = compiler.prepare(read_tflite(model), load_target("ethos-u55-256"))
+    return [(operation.kind, isinstance(operation.function, Table)) for operation in prepared.npu.operations]
+
+
+def check(model: bytes, accelerator: str) -> None:
+    """As fast as can be and as small, bit-exact with the reference."""
+    graph = read_tflite(model)
+    for optimise in ("performance", "size"):
+        compiled = ethoscade.compile(model, accelerator=accelerator, optimise=optimise)
+        for seed in range(2):
+            inputs = random_inputs(graph, seed)
+            found = compiled.simulate(inputs)
+            for name, value in reference.run(graph, inputs).outputs.items():
+                np.testing.assert_array_equal(found.outputs[name], value)
+
+
+def everything(b: ModelBuilder, x: Value) -> Value:
+    """A look-up behind every kind of operation that takes one."""
+    x = b.unary("HARD_SWISH", b.leaky_relu(b.conv2d(x, 16, 3, activation=Activation.RELU)))
+    x = b.unary("TANH", b.depthwise(x, 3))
+    x = b.gelu(b.add(x, b.unary("LOGISTIC", x)))
+    x = b.leaky_relu(b.max_pool(x), 0.3)
+    x = b.unary("RELU", b.quantize(b.average_pool(x, 3, stride=1, padding="SAME")))
+    x = b.gelu(b.concatenate([x, x]), approximate=True)
+    x = b.unary("TANH", b.mean(x, keep_dims=True))
+    return b.unary("LOGISTIC", b.fully_connected(x, 40))
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+def test_folded_look_ups_are_exact_and_what_was_promised(accelerator: str) -> None:
+    model = network(everything, DType.UINT8 if accelerator.endswith("128") else DType.INT8)
+    check(model, accelerator)
+    prepared = compiler.prepare(read_tflite(model), load_target(accelerator))
+    alone = [o for o in prepared.npu.operations if isinstance(o.function, Table) and not o.absorbed]
+    assert [prepared.graph.operators[o.operator].kind for o in alone] == ["LOGISTIC"], "its input has another reader"
+    plain = [o for o in prepared.npu.operations if not isinstance(o.function, Table)]
+    assert [prepared.graph.operators[o.operator].kind for o in plain] == ["AVERAGE_POOL_2D"], "a QUANTIZE is behind it"
+    curve = compiler.search(prepared)
+    for index in {0, len(curve.points) - 1}:
+        assert not list(broken_promises(prepared, curve, index))
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+def test_a_chain_is_one_table(dtype: DType) -> None:
+    model = network(lambda b, x: b.gelu(b.unary("TANH", b.leaky_relu(x))), dtype)
+    assert shape_of(model) == [(OperationKind.MAX_POOL, True)]
+    check(model, "ethos-u55-64")
+
+
+def two_readers(b: ModelBuilder, x: Value) -> Value:
+    y = b.conv2d(x, 8, 1)
+    return b.add(b.unary("TANH", y), y)
+
+
+def given_back(b: ModelBuilder, x: Value) -> Value:
+    y = b.conv2d(x, 8, 1)
+    made = b.unary("TANH", y)
+    b.output(y, made)
+    return made
+
+
+def read_on_the_cpu(b: ModelBuilder, x: Value) -> Value:
+    y = b.conv2d(x, 8, 1)
+    b.output(b.unary("TANH", y), b.strided_slice(y, (0, 0, 0, 0), (1, 1, 1, 8), (1, 1, 1, 1)))
+    return y
+
+
+def behind_the_cpu(b: ModelBuilder, x: Value) -> Value:
+    y = b.strided_slice(b.conv2d(x, 8, 1), (0, 0, 0, 0), (1, 5, 5, 8), (1, 1, 1, 1))
+    return b.unary("TANH", y)
+
+
+@pytest.mark.parametrize("build", [two_readers, given_back, read_on_the_cpu, behind_the_cpu])
+def test_what_others_look_at_stays(build: Build) -> None:
+    model = network(build)
+    assert shape_of(model)[:2] == [(OperationKind.CONVOLUTION, False), (OperationKind.MAX_POOL, True)]
+    check(model, "ethos-u55-256")
+
+
+def test_folded_operators_are_named_and_their_tensors_are_gone() -> None:
+    model = network(lambda b, x: b.leaky_relu(b.conv2d(x, 8, 3, name="conv"), name="leaky"))
+    compiled = ethoscade.compile(model)
+    names = [tensor.name for tensor in compiled.artifact.graph.tensors]
+    assert names.index("conv") not in compiled.artifact.offsets and names.index("leaky") in compiled.artifact.offsets
+    (call,) = compiled.artifact.calls
+    assert isinstance(call, NpuCall) and set(call.operators) == {"conv;leaky"}
+    assert provenance.short([call.operators])[0][0] == "conv"
+    assert [(op.kind, op.where) for op in compiled.operators] == [("CONV_2D", "npu"), ("LEAKY_RELU", "npu")]
+    ((operator,),) = (group.operators for group in compiled.explain().groups)
+    assert operator.kind == "CONV_2D + LEAKY_RELU"

@@ -1,0 +1,93 @@
+"""Functions of one element: the compiler's tables against the judge's arithmetic and LiteRT's, over all inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ethoscade.errors import UnsupportedOperatorError
+from ethoscade.frontend import read_tflite
+from ethoscade.ir import DType, Graph
+from ethoscade.judge import reference
+from ethoscade.judge.reference.functions import FUNCTION_MEANINGS
+from ethoscade.lowering import functions
+from ethoscade.testing import ModelBuilder
+from ethoscade.testing.real_operators import UNARY
+from reference_support import drawn_quantisation, litert_values, needs_litert
+from test_reference_micro import micro_output
+
+KINDS = sorted(functions.FUNCTIONS)
+SEEDS = range(40)
+
+
+def one_function(kind: str, seed: int) -> Graph:
+    """A function of all values of a type, with scales that may lie far apart."""
+    rng = np.random.default_rng(seed)
+    one = UNARY.get(kind)
+    dtype = DType.UINT8 if (one is None or DType.UINT8 in one.types) and rng.random() < 0.5 else DType.INT8
+    b = ModelBuilder(dtype=dtype)
+    given, output = (drawn_quantisation(rng, dtype) for _ in range(2))
+    x = b.input((1, 256), quantisation=given if one is None or one.takes is None else one.takes(given, dtype))
+    if kind == "GELU":
+        b.gelu(x, approximate=bool(rng.random() < 0.5), output=output)
+    elif kind == "LEAKY_RELU":
+        b.leaky_relu(x, float(rng.normal()), output=output)
+    else:
+        b.unary(kind, x, output=None if one is not None and one.makes else output)
+    return read_tflite(b.build())
+
+
+def every_value(graph: Graph) -> dict[str, np.ndarray]:
+    low, high = graph.tensors[0].dtype.limits
+    return {graph.tensors[0].name: np.arange(low, high + 1).astype(graph.tensors[0].dtype.numpy).reshape(1, 256)}
+
+
+def tabulated(graph: Graph) -> np.ndarray | None:
+    """The compiler's results, None where it says that there are none."""
+    op = graph.operators[0]
+    try:
+        return np.array([functions.results(op, graph.read(op), graph.made(op))])
+    except functions.NoResult:
+        return None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tables_are_what_the_judge_computes(kind: str) -> None:
+    defined = 0
+    for seed in SEEDS:
+        graph = one_function(kind, seed)
+        found = tabulated(graph)
+        try:
+            (expected,) = reference.run(graph, every_value(graph)).outputs.values()
+        except UnsupportedOperatorError:
+            assert found is None, f"seed {seed}"
+            continue
+        if found is not None:
+            np.testing.assert_array_equal(found, expected, err_msg=f"seed {seed}")
+            defined += 1
+    assert defined > len(SEEDS) / 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tables_are_what_litert_or_micro_computes(kind: str) -> None:
+    needs_litert()
+    for seed in SEEDS:
+        graph = one_function(kind, seed)
+        found = tabulated(graph)
+        if found is not None:
+            if kind == "ELU":
+                expected = micro_output(graph.source, every_value(graph))
+            else:
+                expected = litert_values(graph, every_value(graph))[graph.outputs[0]]
+            np.testing.assert_array_equal(found, expected, err_msg=f"seed {seed}")
+
+
+def test_every_function_has_a_meaning_of_its_own() -> None:
+    assert set(functions.FUNCTIONS) == {*FUNCTION_MEANINGS, "RELU", "RELU6", "RELU_N1_TO_1"}
+
+
+def test_a_root_of_a_negative_number_has_no_result() -> None:
+    b = ModelBuilder()
+    b.unary("RSQRT", b.input((1, 256)))
+    graph = read_tflite(b.build())
+    with pytest.raises(UnsupportedOperatorError, match="negative"):
+        reference.run(graph, every_value(graph))
