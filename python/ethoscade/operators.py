@@ -28,6 +28,7 @@ from .ir import (
     SoftmaxAttrs,
     SplitAttrs,
     StridedSliceAttrs,
+    TransposeConvAttrs,
 )
 
 _Entry = TypeVar("_Entry")
@@ -85,6 +86,7 @@ _ROWS = (
     OperatorKind("SPLIT_V", SplitAttrs, "SplitVOptions", 2),
     OperatorKind("SQUEEZE", None, "SqueezeOptions", reshapes=True, in_place=True),
     OperatorKind("STRIDED_SLICE", StridedSliceAttrs, "StridedSliceOptions"),
+    OperatorKind("TRANSPOSE_CONV", TransposeConvAttrs, "TransposeConvOptions", 3, data_input=2),
 )
 
 OPERATORS: Mapping[str, OperatorKind] = MappingProxyType({row.name: row for row in _ROWS})

@@ -28,6 +28,24 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "depthwise_dilated": lambda m: m.depthwise(m.input((1, 9, 9, 8)), same(9, 9, (3, 3), 1, 2)),
     "depthwise_tall": lambda m: m.depthwise(m.input((1, 40, 5, 8)), Window(25, 5)),
     "depthwise_of_one_channel": lambda m: m.depthwise(m.input((1, 9, 9, 1)), same(9, 9, (3, 3)), multiplier=9),
+    "transpose_conv": lambda m: m.transpose_conv(m.input((1, 6, 5, 9)), 7, Window(2, 2, 2, 2), (12, 10)),
+    "transpose_conv_same_5x5": lambda m: m.transpose_conv(
+        m.input((1, 6, 5, 20)), 17, same(12, 10, (5, 5), 2), (12, 10), Activation.RELU
+    ),
+    "transpose_conv_to_odd": lambda m: m.transpose_conv(m.input((1, 6, 5, 9)), 7, same(11, 9, (3, 4), 2), (11, 9)),
+    "transpose_conv_valid": lambda m: m.transpose_conv(m.input((1, 4, 5, 9)), 7, Window(5, 3, 2, 2), (12, 12)),
+    "transpose_conv_point": lambda m: m.transpose_conv(m.input((1, 4, 5, 9)), 7, Window(1, 1, 2, 2), (8, 9)),
+    "transpose_conv_stride_1": lambda m: m.transpose_conv(m.input((1, 7, 7, 9)), 7, same(7, 7, (5, 5)), (7, 7)),
+    "transpose_conv_of_a_row": lambda m: m.transpose_conv(
+        m.input((1, 1, 16, 32)), 32, Window(1, 5, 1, 2, pad_left=1, pad_right=2), (1, 32)
+    ),
+    "transpose_conv_rows_alone": lambda m: m.transpose_conv(
+        m.input((1, 6, 5, 9)), 7, Window(3, 3, 2, 1, pad_left=1, pad_bottom=1, pad_right=1), (12, 5)
+    ),
+    "transpose_conv_stride_4": lambda m: m.transpose_conv(m.input((1, 4, 3, 9)), 7, Window(4, 5, 4, 4), (16, 13)),
+    "transpose_conv_stride_4x8": lambda m: m.transpose_conv(
+        m.input((1, 3, 2, 5)), 4, Window(6, 9, 4, 8, pad_top=1, pad_bottom=1), (12, 17)
+    ),
     "fully_connected": lambda m: m.fully_connected(m.input((1, 300)), 11, Activation.RELU),
     "fully_connected_rows": lambda m: m.fully_connected(m.input((2, 3, 7)), 11, rows=2),
     "average_pool_same": lambda m: m.pool("AVERAGE_POOL_2D", m.input((1, 9, 9, 9)), same(9, 9, (3, 3), 2)),

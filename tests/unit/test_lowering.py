@@ -13,6 +13,7 @@ from ethoscade.lowering import FAMILIES, lower, support
 from ethoscade.lowering.constraints import Case, Constraint
 from ethoscade.lowering.npu import NpuOperation, OperationKind, Upscale, tables_of
 from ethoscade.lowering.resize import Doublings
+from ethoscade.lowering.transpose_conv import SpreadStrides
 from ethoscade.pipeline.partition import partition
 from ethoscade.quantised import scale_of
 from ethoscade.target import ACCELERATORS
@@ -256,7 +257,7 @@ def loosened(constraint: Constraint) -> Constraint | None:
     changed: dict[str, object] = {}
     for one in dataclasses.fields(constraint):  # type: ignore[arg-type]
         value = getattr(constraint, one.name)
-        if isinstance(constraint, Doublings):
+        if isinstance(constraint, (Doublings, SpreadStrides)) and one.name == "most":
             changed[one.name] = value + 1
         elif one.name in ("most", "rows", "elements", "before", "after", "batch", "sum_limit"):
             changed[one.name] = 1000 * value
@@ -293,13 +294,17 @@ def sixteenfold(m: GraphMaker) -> None:
     m.resize(m.input((1, 2, 3, 4)), (32, 48))
 
 
+def stride_16(m: GraphMaker) -> None:
+    m.transpose_conv(m.input((1, 2, 3, 4)), 5, Window(16, 16, 16, 16), (32, 48))
+
+
 def far_padding(m: GraphMaker) -> None:
     m.conv(m.input((1, 8, 8, 3)), 4, Window(1, 200, pad_left=128, pad_right=128))
 
 
 LIMITED = [wide_stride, wide_dilation, tall_kernel, batch, padded_average, channel_mean, wide_type, many_inputs,
            heavy, tall, wide_bias, five_dimensions, far_padding,
-           deep_softmax, sixteenfold]  # fmt: skip
+           deep_softmax, sixteenfold, stride_16]  # fmt: skip
 
 
 @pytest.mark.parametrize("make", LIMITED)

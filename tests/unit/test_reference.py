@@ -36,6 +36,7 @@ KINDS = (
     "SOFTMAX",
     "SPLIT",
     "SPLIT_V",
+    "TRANSPOSE_CONV",
     *(kind for kind in UNARY if not kind.startswith("RELU")),
 )
 

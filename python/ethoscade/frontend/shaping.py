@@ -61,7 +61,7 @@ def resize_nearest_neighbor(site: Site) -> ResizeNearestAttrs:
     if len(size) != 2 or min(size) < 1:
         raise site.fail(f"has size {size}; it is a height and a width of at least 1", tensor=target, value=tuple(size))
     site.expect_shape((ifm.shape[0], size[0], size[1], ifm.shape[3]), " and size")
-    return ResizeNearestAttrs(bool(options.AlignCorners()), bool(options.HalfPixelCenters()))
+    return ResizeNearestAttrs((size[0], size[1]), bool(options.AlignCorners()), bool(options.HalfPixelCenters()))
 
 
 def reshape(site: Site) -> Attrs:

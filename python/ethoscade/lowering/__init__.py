@@ -23,6 +23,7 @@ from . import (
     resize,
     softmax,
     split,
+    transpose_conv,
 )
 from .constraints import Case, first_refusal
 from .family import Family
@@ -42,6 +43,7 @@ FAMILIES = keyed(
     resize.RESIZE_FAMILIES,
     softmax.SOFTMAX_FAMILIES,
     split.SPLIT_FAMILIES,
+    transpose_conv.TRANSPOSE_CONV_FAMILIES,
 )
 """How each kind that the NPU computes runs on it."""
 

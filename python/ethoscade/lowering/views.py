@@ -74,8 +74,8 @@ def point_access(operand: int, shape: Shape3) -> Access:
     return Access(operand, (index(n=1), index(h=1), index(w=1), index(c=1)), (1, *shape))
 
 
-def window_access(window: Window, shape: Shape3, channel: Affine) -> Access:
-    """A read of operand 0 (of `shape`) under a window, at the given channel index."""
-    row = index(-window.pad_top, h=window.stride_h, kh=window.dilation_h)
-    column = index(-window.pad_left, w=window.stride_w, kw=window.dilation_w)
+def window_access(window: Window, shape: Shape3, channel: Affine, factor: int = 1) -> Access:
+    """A read of operand 0 (of `shape`, enlarged `factor` times) under a window, at the given channel index."""
+    row = index(-window.pad_top, h=window.stride_h, kh=window.dilation_h) // factor
+    column = index(-window.pad_left, w=window.stride_w, kw=window.dilation_w) // factor
     return Access(0, (index(n=1), row, column, channel), (1, *shape))

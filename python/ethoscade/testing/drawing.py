@@ -14,6 +14,7 @@ import numpy as np
 from ..ir import Activation, DType, Quantisation
 from .builder import ModelBuilder
 from .calibration import coarse_scale
+from .geometry import transposed_size
 from .real_operators import UNARY
 from .recorder import Value
 
@@ -183,6 +184,26 @@ class Drawing:
             activation=self.activation(),
             output=self.quantisation(x),
             use_bias=self.chance(0.8),
+        )
+
+    def transpose_conv(self, x: Value) -> Value:
+        """TRANSPOSE_CONV, mostly of stride 2; the output now and then a little larger or smaller than by default."""
+        x, kernel = self.image(x), self.kernel()
+        stride = (2, 2) if self.chance(0.6) else (self.integer(1, 4), self.integer(1, 2))
+        padding = "SAME" if self.chance(0.6) else "VALID"
+        size = transposed_size(x.shape, kernel, stride, padding)
+        spare = [self.integer(0, s - 1) if self.chance(0.3) else 0 for s in stride]
+        high, wide = (n - d if padding == "SAME" else n + d for n, d in zip(size, spare, strict=True))
+        return self.builder.transpose_conv(
+            x,
+            self.channels(),
+            kernel,
+            stride=stride,
+            padding=padding,
+            size=(high, wide),
+            activation=self.activation(),
+            use_bias=self.chance(0.7),
+            output=self.quantisation(x),
         )
 
     def pool(self, x: Value) -> Value:
