@@ -19,6 +19,7 @@ from ethoscade.ir import (
     Operator,
     PoolAttrs,
     Quantisation,
+    ResizeBilinearAttrs,
     ResizeNearestAttrs,
     SoftmaxAttrs,
     SplitAttrs,
@@ -152,6 +153,11 @@ class GraphMaker:
         source = self.tensors[x]
         out = self.tensor((source.shape[0], *size, source.shape[3]), source.quantisation)
         return self.op("RESIZE_NEAREST_NEIGHBOR", [x], out, ResizeNearestAttrs(size, align, half_pixel))
+
+    def resize_bilinear(self, x: int, size: tuple[int, int], align: bool = False, half_pixel: bool = False) -> int:
+        source = self.tensors[x]
+        out = self.tensor((source.shape[0], *size, source.shape[3]), source.quantisation)
+        return self.op("RESIZE_BILINEAR", [x], out, ResizeBilinearAttrs(size, align, half_pixel))
 
     def softmax(self, x: int, beta: float = 1.0) -> int:
         source = self.tensors[x]

@@ -240,6 +240,15 @@ class ResizeNearestAttrs:
 
 
 @dataclass(frozen=True)
+class ResizeBilinearAttrs:
+    """RESIZE_BILINEAR of an image to another (height, width); see `quantised.bilinear_taps`."""
+
+    size: tuple[int, int]
+    align_corners: bool = False
+    half_pixel_centers: bool = False
+
+
+@dataclass(frozen=True)
 class StridedSliceAttrs:
     """STRIDED_SLICE with masks resolved: (begin, end, stride) for each dimension, as Python's `range` counts.
 
@@ -286,6 +295,7 @@ Attrs = (
     | MeanAttrs
     | PadAttrs
     | ResizeNearestAttrs
+    | ResizeBilinearAttrs
     | StridedSliceAttrs
     | PackAttrs
     | SplitAttrs

@@ -19,6 +19,10 @@ CASES: dict[str, Callable[[ModelBuilder, Value], Value]] = {
     "transpose_conv_valid": lambda b, x: b.transpose_conv(x, 16, (3, 2), stride=2, padding="VALID"),
     "transpose_conv_stride_4": lambda b, x: b.transpose_conv(x, 8, 6, stride=4),
     "transpose_conv_rows_alone": lambda b, x: b.transpose_conv(x, 16, 3, stride=(2, 1)),
+    "bilinear_twice": lambda b, x: b.resize_bilinear(x, (24, 20)),
+    "bilinear_centred": lambda b, x: b.resize_bilinear(x, (24, 20), half_pixel_centers=True),
+    "bilinear_four_times_centred": lambda b, x: b.resize_bilinear(x, (48, 40), half_pixel_centers=True),
+    "bilinear_16_times": lambda b, x: b.resize_bilinear(x, (177, 145), align_corners=True),
 }
 """Of 12 rows and 10 columns of 16 channels each makes something larger."""
 

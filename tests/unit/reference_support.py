@@ -151,6 +151,12 @@ def drawn_operator(kind: str, seed: int) -> bytes:
     elif kind == "RESIZE_NEAREST_NEIGHBOR":
         size = tuple(int(n) for n in rng.integers(1, 40, 2))
         b.resize_nearest(x, size, half_pixel_centers=bool(rng.random() < 0.5))
+    elif kind == "RESIZE_BILINEAR":
+        factor = int(rng.choice([2, 4, 8]))
+        exact = (shape[1] * factor, shape[2] * factor)
+        size = exact if rng.random() < 0.3 else tuple(int(n) for n in rng.integers(1, 40, 2))
+        how = int(rng.integers(3))
+        b.resize_bilinear(x, size, align_corners=how == 1, half_pixel_centers=how == 2)
     elif kind != "PAD":
         raise AssertionError(f"nothing draws {kind}")
     else:

@@ -32,6 +32,7 @@ KINDS = (
     "PAD",
     "QUANTIZE",
     "RELU",
+    "RESIZE_BILINEAR",
     "RESIZE_NEAREST_NEIGHBOR",
     "SOFTMAX",
     "SPLIT",

@@ -12,6 +12,7 @@ from ..ir import Graph, Operator
 from ..operators import keyed
 from ..target import Accelerator
 from . import (
+    bilinear,
     concatenation,
     convolution,
     depthwise,
@@ -32,6 +33,7 @@ from .npu import NpuGraph, NpuGraphBuilder
 __all__ = ["FAMILIES", "Family", "Selection", "lower", "support"]
 
 FAMILIES = keyed(
+    bilinear.BILINEAR_FAMILIES,
     concatenation.JOIN_FAMILIES,
     convolution.CONVOLUTION_FAMILIES,
     depthwise.DEPTHWISE_FAMILIES,

@@ -9,7 +9,7 @@ from ..ir import Graph, PoolAttrs, Window
 from ..quantised import activation_range
 from . import constraints, limits, views
 from .family import Family
-from .npu import NpuGraphBuilder, NpuOperation, OperationKind
+from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Upscale
 from .te import Compute, index
 
 _KINDS = {"AVERAGE_POOL_2D": OperationKind.AVERAGE_POOL, "MAX_POOL_2D": OperationKind.MAX_POOL}
@@ -41,9 +41,11 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     )
 
 
-def compute(name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views.Shape3) -> Compute:
+def compute(
+    name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views.Shape3, upscale: Upscale = Upscale.NONE
+) -> Compute:
     """out[n, h, w, c] = mean or maximum over kh, kw of in[n, s*h + kh - top, s*w + kw - left, c]."""
-    access = views.window_access(window, ifm_shape, index(c=1))
+    access = views.window_access(window, ifm_shape, index(c=1), upscale.factor)
     return Compute(name, views.axes(ofm_shape), views.kernel_axes(window), (access,))
 
 

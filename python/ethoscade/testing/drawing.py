@@ -241,6 +241,20 @@ class Drawing:
             x, (height, width), align_corners=self.chance(0.2), half_pixel_centers=self.chance(0.4)
         )
 
+    def resize_bilinear(self, x: Value) -> Value:
+        """RESIZE_BILINEAR, mostly to a size that the NPU makes exactly; else to any."""
+        x = self.image(x)
+        height, width = x.shape[1:3]
+        how, factor = self.integer(0, 3), 2 ** self.integer(1, 2)
+        aligned, centred = how == 0, how == 1 or (how == 3 and self.chance(0.5))
+        size = (height * factor, width * factor)
+        if aligned:
+            size = ((height - 1) * factor + 1, (width - 1) * factor + 1)
+        elif how == 3:
+            halved = height % 2 == width % 2 == 0 and self.chance(0.5)
+            size = (height // 2, width // 2) if halved else (self.integer(1, 24), self.integer(1, 24))
+        return self.builder.resize_bilinear(x, size, align_corners=aligned, half_pixel_centers=centred)
+
     # Other operators.
 
     def dense(self, x: Value) -> Value:
