@@ -28,6 +28,9 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "depthwise_dilated": lambda m: m.depthwise(m.input((1, 9, 9, 8)), same(9, 9, (3, 3), 1, 2)),
     "depthwise_tall": lambda m: m.depthwise(m.input((1, 40, 5, 8)), Window(25, 5)),
     "depthwise_of_one_channel": lambda m: m.depthwise(m.input((1, 9, 9, 1)), same(9, 9, (3, 3)), multiplier=9),
+    "depthwise_times_3": lambda m: m.depthwise(m.input((1, 9, 7, 5)), same(9, 7, (3, 3), 2), multiplier=3),
+    "depthwise_times_6": lambda m: m.depthwise(m.input((1, 7, 7, 40)), same(7, 7, (3, 3)), Activation.RELU, 6),
+    "depthwise_times_2_in_bricks": lambda m: m.depthwise(m.input((1, 7, 7, 32)), same(7, 7, (5, 3)), multiplier=2),
     "transpose_conv": lambda m: m.transpose_conv(m.input((1, 6, 5, 9)), 7, Window(2, 2, 2, 2), (12, 10)),
     "transpose_conv_same_5x5": lambda m: m.transpose_conv(
         m.input((1, 6, 5, 20)), 17, same(12, 10, (5, 5), 2), (12, 10), Activation.RELU
@@ -57,6 +60,11 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "average_pool_16x20": lambda m: m.pool("AVERAGE_POOL_2D", m.input((1, 18, 22, 9)), Window(16, 20)),
     "max_pool_same": lambda m: m.pool("MAX_POOL_2D", m.input((1, 9, 9, 9)), same(9, 9, (3, 3), 2), Activation.RELU),
     "max_pool_2x2": lambda m: m.pool("MAX_POOL_2D", m.input((1, 9, 8, 9)), Window(2, 2, 2, 2), Activation.RELU6),
+    "max_pool_stride_8x1": lambda m: m.pool(
+        "MAX_POOL_2D", m.input((1, 122, 1, 8)), Window(8, 1, 8, 1), Activation.RELU
+    ),
+    "max_pool_stride_4x6": lambda m: m.pool("MAX_POOL_2D", m.input((1, 31, 40, 9)), Window(7, 11, 4, 6)),
+    "max_pool_small_stride_12x9": lambda m: m.pool("MAX_POOL_2D", m.input((1, 40, 30, 3)), Window(1, 2, 12, 9)),
     "add": lambda m: m.add(m.input((1, 30, 30, 9)), m.input((1, 30, 30, 9))),
     "add_relu": lambda m: m.add(m.input((1, 30, 30, 9)), m.input((1, 30, 30, 9)), Activation.RELU),
     "add_to_itself": lambda m: m.add(*(m.input((1, 30, 30, 9)),) * 2),

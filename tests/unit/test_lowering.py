@@ -153,8 +153,16 @@ def batch(m: GraphMaker) -> None:
     m.tensors[0] = dataclasses.replace(m.tensors[0], shape=(2, 4, 4, 8))
 
 
-def multiplier(m: GraphMaker) -> None:
-    m.depthwise(m.input((1, 8, 8, 4)), Window(3, 3), multiplier=2)
+def far_average(m: GraphMaker) -> None:
+    m.pool("AVERAGE_POOL_2D", m.input((1, 20, 20, 3)), Window(4, 4, 4, 4))
+
+
+def far_padded_pool(m: GraphMaker) -> None:
+    m.pool("MAX_POOL_2D", m.input((1, 20, 20, 3)), Window(4, 4, 4, 4, pad_top=1))
+
+
+def fifths(m: GraphMaker) -> None:
+    m.pool("MAX_POOL_2D", m.input((1, 20, 20, 3)), Window(5, 5, 5, 5))
 
 
 def broadcast(m: GraphMaker) -> None:
@@ -226,7 +234,9 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (wide_dilation, "dilation is 3x3; at most 2"),
     (tall_kernel, "kernel is 65x1; at most 64 rows"),
     (batch, "batch 2"),
-    (multiplier, "4 input channels make 8 outputs"),
+    (far_average, "stride is 4x4; at most 3 is possible for an average"),
+    (far_padded_pool, "stride is 4x4 with padding (1, 0, 0, 0); at most 3"),
+    (fifths, "stride is 5x5; products of 2 and 3"),
     (broadcast, "broadcasting"),
     (rescaling_pool, "a pool does not rescale"),
     (padded_average, "at most 8x8"),
@@ -302,8 +312,8 @@ def far_padding(m: GraphMaker) -> None:
     m.conv(m.input((1, 8, 8, 3)), 4, Window(1, 200, pad_left=128, pad_right=128))
 
 
-LIMITED = [wide_stride, wide_dilation, tall_kernel, batch, padded_average, channel_mean, wide_type, many_inputs,
-           heavy, tall, wide_bias, five_dimensions, far_padding,
+LIMITED = [wide_stride, far_average, wide_dilation, tall_kernel, batch, padded_average, channel_mean, wide_type,
+           many_inputs, heavy, tall, wide_bias, five_dimensions, far_padding,
            deep_softmax, sixteenfold, stride_16]  # fmt: skip
 
 

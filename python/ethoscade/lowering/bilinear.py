@@ -127,8 +127,7 @@ def _possible(
 ) -> bool:
     """Whether the NPU has such averages: with padding they are small."""
     window = _window(extents, attrs.size, repeats, along, 1 if centred else 0)
-    padded = any((window.pad_top, window.pad_left, window.pad_bottom, window.pad_right))
-    return not padded or max(window.kernel_h, window.kernel_w) <= limits.MAX_PADDED_AVERAGE
+    return not any(views.pads(window)) or max(window.kernel_h, window.kernel_w) <= limits.MAX_PADDED_AVERAGE
 
 
 def _window(

@@ -35,6 +35,11 @@ def output_size(window: Window, height: int, width: int) -> tuple[int, int]:
     return rows, columns
 
 
+def pads(window: Window) -> tuple[int, int, int, int]:
+    """Padding above, to the left, below and to the right."""
+    return window.pad_top, window.pad_left, window.pad_bottom, window.pad_right
+
+
 def simplest(window: Window, height: int, width: int) -> Window:
     """The same window with strides that are never taken and dilations without effect set to 1.
 

@@ -172,7 +172,7 @@ class Drawing:
     def depthwise(self, x: Value) -> Value:
         """DEPTHWISE_CONV_2D, now and then with a multiplier where the channels allow it."""
         x, kernel = self.image(x), self.kernel()
-        multiplier = self.integer(2, 4) if self.chance(0.2) and x.shape[3] * 4 <= self.max_channels else 1
+        multiplier = self.integer(2, 4) if self.chance(0.2) and x.shape[3] <= self.max_channels else 1
         dilation, stride = self.dilation(), self.stride(square=True)
         return self.builder.depthwise(
             x,
