@@ -19,10 +19,12 @@ from ethoscade.ir import (
     Operator,
     PoolAttrs,
     Quantisation,
+    ResizeBilinearAttrs,
     ResizeNearestAttrs,
     SoftmaxAttrs,
     SplitAttrs,
     Tensor,
+    TransposeConvAttrs,
     Window,
 )
 from ethoscade.lowering import support
@@ -107,6 +109,17 @@ class GraphMaker:
         out = self.tensor((1, *self._size(x, window), channels))
         return self.op("DEPTHWISE_CONV_2D", [x, w, b], out, ConvAttrs(window, activation, multiplier))
 
+    def transpose_conv(
+        self, x: int, channels: int, window: Window, size: tuple[int, int], activation: Activation = Activation.NONE
+    ) -> int:
+        """`window` is that of the convolution which makes the input's rows and columns of `size`."""
+        depth = self.tensors[x].shape[3]
+        fan_in = window.kernel_h * window.kernel_w * depth
+        w, b = self.weights((channels, window.kernel_h, window.kernel_w, depth), 0, fan_in)
+        shape = self.constant(np.array([1, *size, channels], np.int32), None, DType.INT32)
+        attrs = TransposeConvAttrs(window, size, activation)
+        return self.op("TRANSPOSE_CONV", [shape, w, x, b], self.tensor((1, *size, channels)), attrs)
+
     def fully_connected(
         self,
         x: int,
@@ -139,7 +152,12 @@ class GraphMaker:
     def resize(self, x: int, size: tuple[int, int], align: bool = False, half_pixel: bool = False) -> int:
         source = self.tensors[x]
         out = self.tensor((source.shape[0], *size, source.shape[3]), source.quantisation)
-        return self.op("RESIZE_NEAREST_NEIGHBOR", [x], out, ResizeNearestAttrs(align, half_pixel))
+        return self.op("RESIZE_NEAREST_NEIGHBOR", [x], out, ResizeNearestAttrs(size, align, half_pixel))
+
+    def resize_bilinear(self, x: int, size: tuple[int, int], align: bool = False, half_pixel: bool = False) -> int:
+        source = self.tensors[x]
+        out = self.tensor((source.shape[0], *size, source.shape[3]), source.quantisation)
+        return self.op("RESIZE_BILINEAR", [x], out, ResizeBilinearAttrs(size, align, half_pixel))
 
     def softmax(self, x: int, beta: float = 1.0) -> int:
         source = self.tensors[x]

@@ -173,6 +173,19 @@ class ConvAttrs:
 
 
 @dataclass(frozen=True)
+class TransposeConvAttrs:
+    """TRANSPOSE_CONV (weights OHWI): what undoes the strides of a convolution.
+
+    `window` is that convolution's, over the output, of which `size` are the height and width: input pixel (y, x) adds
+    the weights times its value to the outputs from (y * stride_h - pad_top, x * stride_w - pad_left) on.
+    """
+
+    window: Window
+    size: tuple[int, int]
+    activation: Activation = Activation.NONE
+
+
+@dataclass(frozen=True)
 class PoolAttrs:
     """AVERAGE_POOL_2D and MAX_POOL_2D."""
 
@@ -233,8 +246,18 @@ class PadAttrs:
 
 @dataclass(frozen=True)
 class ResizeNearestAttrs:
-    """RESIZE_NEAREST_NEIGHBOR of an image to another height and width; see `quantised.nearest_indices`."""
+    """RESIZE_NEAREST_NEIGHBOR of an image to another (height, width); see `quantised.nearest_indices`."""
 
+    size: tuple[int, int]
+    align_corners: bool = False
+    half_pixel_centers: bool = False
+
+
+@dataclass(frozen=True)
+class ResizeBilinearAttrs:
+    """RESIZE_BILINEAR of an image to another (height, width); see `quantised.bilinear_taps`."""
+
+    size: tuple[int, int]
     align_corners: bool = False
     half_pixel_centers: bool = False
 
@@ -278,6 +301,7 @@ class ConcatenationAttrs:
 
 Attrs = (
     ConvAttrs
+    | TransposeConvAttrs
     | PoolAttrs
     | FullyConnectedAttrs
     | AddAttrs
@@ -287,6 +311,7 @@ Attrs = (
     | MeanAttrs
     | PadAttrs
     | ResizeNearestAttrs
+    | ResizeBilinearAttrs
     | StridedSliceAttrs
     | PackAttrs
     | SplitAttrs

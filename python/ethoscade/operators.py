@@ -26,10 +26,12 @@ from .ir import (
     PackAttrs,
     PadAttrs,
     PoolAttrs,
+    ResizeBilinearAttrs,
     ResizeNearestAttrs,
     SoftmaxAttrs,
     SplitAttrs,
     StridedSliceAttrs,
+    TransposeConvAttrs,
 )
 
 _Entry = TypeVar("_Entry")
@@ -89,6 +91,7 @@ _ROWS = (
     OperatorKind("RELU_0_TO_1"),
     OperatorKind("RELU_N1_TO_1", activation=Activation.RELU_N1_TO_1),
     OperatorKind("RESHAPE", None, "ReshapeOptions", reshapes=True, in_place=True),
+    OperatorKind("RESIZE_BILINEAR", ResizeBilinearAttrs, "ResizeBilinearOptions", 2),
     OperatorKind("RESIZE_NEAREST_NEIGHBOR", ResizeNearestAttrs, "ResizeNearestNeighborOptions", 2),
     OperatorKind("RSQRT"),
     OperatorKind("SHAPE", None, "ShapeOptions", looks_at_values=False),
@@ -98,6 +101,7 @@ _ROWS = (
     OperatorKind("SQUEEZE", None, "SqueezeOptions", reshapes=True, in_place=True),
     OperatorKind("STRIDED_SLICE", StridedSliceAttrs, "StridedSliceOptions"),
     OperatorKind("TANH", int8_version=2),
+    OperatorKind("TRANSPOSE_CONV", TransposeConvAttrs, "TransposeConvOptions", 3, data_input=2),
 )
 
 OPERATORS: Mapping[str, OperatorKind] = MappingProxyType({row.name: row for row in _ROWS})

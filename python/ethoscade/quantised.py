@@ -10,6 +10,7 @@ makes a difference in the last bit, so each function says which it is.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -122,3 +123,31 @@ def nearest_indices(
     # Places are not negative: half away from zero is the floor of half a step on, exact in double.
     found = np.floor(places.astype(np.float64) + 0.5) if align_corners else np.floor(places)
     return tuple(int(place) for place in np.clip(found, 0, extent - 1))
+
+
+def bilinear_taps(
+    extent: int, outputs: int, align_corners: bool, half_pixel_centers: bool, dtype: DType
+) -> tuple[tuple[int, int, Fraction], ...]:
+    """Between which two of `extent` rows or columns each of `outputs` lies when an image is resized bilinearly.
+
+    Of each: the first, the second, and the second's share, exactly as the kernel for `dtype` computes it: that for
+    uint8 in float32, that for int8 in units of 2^-10. A share may be negative where both are the edge.
+    """
+    aligned = align_corners and outputs > 1
+    spans = (extent - 1, outputs - 1) if aligned else (extent, outputs)
+    found = []
+    for output in range(outputs):
+        if dtype is DType.UINT8:
+            step = np.float32(spans[0]) / np.float32(spans[1])
+            half = np.float32(0.5)
+            place = (np.float32(output) + half) * step - half if half_pixel_centers else np.float32(output) * step
+            first, high = max(math.floor(place), 0), math.ceil(place)
+            share = Fraction(float(np.float32(place - np.float32(first))))
+        else:
+            ten = (spans[0] * 1024 + spans[1] // 2) // spans[1]
+            at = output * ten + (ten // 2 - 512 if half_pixel_centers else 0)
+            # Both divisions are towards zero; a place ahead of the first pixel is never a whole pixel ahead.
+            first, high = max(at, 0) // 1024, max(at + 1023, 0) // 1024
+            share = Fraction(at - 1024 * first, 1024)
+        found.append((first, min(high, extent - 1), share))
+    return tuple(found)

@@ -35,6 +35,27 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "depthwise_dilated": lambda m: m.depthwise(m.input((1, 9, 9, 8)), same(9, 9, (3, 3), 1, 2)),
     "depthwise_tall": lambda m: m.depthwise(m.input((1, 40, 5, 8)), Window(25, 5)),
     "depthwise_of_one_channel": lambda m: m.depthwise(m.input((1, 9, 9, 1)), same(9, 9, (3, 3)), multiplier=9),
+    "depthwise_times_3": lambda m: m.depthwise(m.input((1, 9, 7, 5)), same(9, 7, (3, 3), 2), multiplier=3),
+    "depthwise_times_6": lambda m: m.depthwise(m.input((1, 7, 7, 40)), same(7, 7, (3, 3)), Activation.RELU, 6),
+    "depthwise_times_2_in_bricks": lambda m: m.depthwise(m.input((1, 7, 7, 32)), same(7, 7, (5, 3)), multiplier=2),
+    "transpose_conv": lambda m: m.transpose_conv(m.input((1, 6, 5, 9)), 7, Window(2, 2, 2, 2), (12, 10)),
+    "transpose_conv_same_5x5": lambda m: m.transpose_conv(
+        m.input((1, 6, 5, 20)), 17, same(12, 10, (5, 5), 2), (12, 10), Activation.RELU
+    ),
+    "transpose_conv_to_odd": lambda m: m.transpose_conv(m.input((1, 6, 5, 9)), 7, same(11, 9, (3, 4), 2), (11, 9)),
+    "transpose_conv_valid": lambda m: m.transpose_conv(m.input((1, 4, 5, 9)), 7, Window(5, 3, 2, 2), (12, 12)),
+    "transpose_conv_point": lambda m: m.transpose_conv(m.input((1, 4, 5, 9)), 7, Window(1, 1, 2, 2), (8, 9)),
+    "transpose_conv_stride_1": lambda m: m.transpose_conv(m.input((1, 7, 7, 9)), 7, same(7, 7, (5, 5)), (7, 7)),
+    "transpose_conv_of_a_row": lambda m: m.transpose_conv(
+        m.input((1, 1, 16, 32)), 32, Window(1, 5, 1, 2, pad_left=1, pad_right=2), (1, 32)
+    ),
+    "transpose_conv_rows_alone": lambda m: m.transpose_conv(
+        m.input((1, 6, 5, 9)), 7, Window(3, 3, 2, 1, pad_left=1, pad_bottom=1, pad_right=1), (12, 5)
+    ),
+    "transpose_conv_stride_4": lambda m: m.transpose_conv(m.input((1, 4, 3, 9)), 7, Window(4, 5, 4, 4), (16, 13)),
+    "transpose_conv_stride_4x8": lambda m: m.transpose_conv(
+        m.input((1, 3, 2, 5)), 4, Window(6, 9, 4, 8, pad_top=1, pad_bottom=1), (12, 17)
+    ),
     "fully_connected": lambda m: m.fully_connected(m.input((1, 300)), 11, Activation.RELU),
     "fully_connected_rows": lambda m: m.fully_connected(m.input((2, 3, 7)), 11, rows=2),
     "average_pool_same": lambda m: m.pool("AVERAGE_POOL_2D", m.input((1, 9, 9, 9)), same(9, 9, (3, 3), 2)),
@@ -46,6 +67,11 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "average_pool_16x20": lambda m: m.pool("AVERAGE_POOL_2D", m.input((1, 18, 22, 9)), Window(16, 20)),
     "max_pool_same": lambda m: m.pool("MAX_POOL_2D", m.input((1, 9, 9, 9)), same(9, 9, (3, 3), 2), Activation.RELU),
     "max_pool_2x2": lambda m: m.pool("MAX_POOL_2D", m.input((1, 9, 8, 9)), Window(2, 2, 2, 2), Activation.RELU6),
+    "max_pool_stride_8x1": lambda m: m.pool(
+        "MAX_POOL_2D", m.input((1, 122, 1, 8)), Window(8, 1, 8, 1), Activation.RELU
+    ),
+    "max_pool_stride_4x6": lambda m: m.pool("MAX_POOL_2D", m.input((1, 31, 40, 9)), Window(7, 11, 4, 6)),
+    "max_pool_small_stride_12x9": lambda m: m.pool("MAX_POOL_2D", m.input((1, 40, 30, 3)), Window(1, 2, 12, 9)),
     "add": lambda m: m.add(m.input((1, 30, 30, 9)), m.input((1, 30, 30, 9))),
     "add_relu": lambda m: m.add(m.input((1, 30, 30, 9)), m.input((1, 30, 30, 9)), Activation.RELU),
     "add_to_itself": lambda m: m.add(*(m.input((1, 30, 30, 9)),) * 2),
@@ -65,6 +91,22 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "resize_eight_times_to_odd": lambda m: m.resize(m.input((1, 3, 2, 17)), (23, 15)),
     "resize_one_row": lambda m: m.resize(m.input((1, 1, 6, 5)), (1, 12)),
     "resize_to_the_same": lambda m: m.resize(m.input((1, 4, 6, 5)), (4, 6)),
+    "bilinear_twice": lambda m: m.resize_bilinear(m.input((1, 5, 7, 20)), (10, 14)),
+    "bilinear_twice_centred": lambda m: m.resize_bilinear(m.input((1, 6, 5, 24)), (12, 10), half_pixel=True),
+    "bilinear_twice_aligned": lambda m: m.resize_bilinear(m.input((1, 5, 7, 9)), (9, 13), align=True),
+    "bilinear_four_times": lambda m: m.resize_bilinear(m.input((1, 5, 3, 9)), (20, 12)),
+    "bilinear_four_times_centred": lambda m: m.resize_bilinear(m.input((1, 4, 5, 9)), (16, 20), half_pixel=True),
+    "bilinear_eight_times": lambda m: m.resize_bilinear(m.input((1, 3, 4, 9)), (24, 32)),
+    "bilinear_eight_times_centred": lambda m: m.resize_bilinear(m.input((1, 3, 4, 9)), (24, 32), half_pixel=True),
+    "bilinear_eight_times_aligned": lambda m: m.resize_bilinear(m.input((1, 3, 4, 9)), (17, 25), align=True),
+    "bilinear_16_times_aligned": lambda m: m.resize_bilinear(m.input((1, 3, 4, 21)), (33, 49), align=True),
+    "bilinear_to_the_same": lambda m: m.resize_bilinear(m.input((1, 4, 6, 5)), (4, 6), align=True),
+    "bilinear_of_one_pixel": lambda m: m.resize_bilinear(m.input((1, 1, 1, 40)), (33, 33), align=True),
+    "bilinear_of_one_pixel_by_centres": lambda m: m.resize_bilinear(m.input((1, 1, 1, 7)), (7, 5), half_pixel=True),
+    "bilinear_of_a_row": lambda m: m.resize_bilinear(m.input((1, 1, 6, 5)), (1, 12)),
+    "bilinear_halved": lambda m: m.resize_bilinear(m.input((1, 6, 8, 5)), (3, 4)),
+    "bilinear_halved_by_centres": lambda m: m.resize_bilinear(m.input((1, 6, 8, 5)), (3, 4), half_pixel=True),
+    "bilinear_rows_alone": lambda m: m.resize_bilinear(m.input((1, 6, 8, 5)), (12, 8)),
     "softmax": lambda m: m.softmax(m.input((1, 10))),
     "softmax_of_rows": lambda m: m.softmax(m.input((3, 40, 33)), 0.5),
     "softmax_of_an_image": lambda m: m.softmax(m.input((1, 6, 7, 21), Quantisation((0.02,), (3,)))),

@@ -98,6 +98,19 @@ def drawn_operator(kind: str, seed: int) -> bytes:
     activation = ACTIVATIONS[rng.integers(4)]
     if kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D"):
         _draw_windowed(b, kind, x, rng, output, activation)
+    elif kind == "TRANSPOSE_CONV":
+        kernel, stride = (tuple(int(n) for n in rng.integers(1, high, 2)) for high in (6, 4))
+        padding, use_bias = str(rng.choice(["SAME", "VALID"])), bool(rng.random() < 0.7)
+        b.transpose_conv(
+            x,
+            int(rng.integers(1, 20)),
+            kernel,
+            stride=stride,
+            padding=padding,
+            activation=activation,
+            use_bias=use_bias,
+            output=output,
+        )
     elif kind == "FULLY_CONNECTED":
         keep = bool(rng.random() < 0.5)
         b.fully_connected(
@@ -144,6 +157,12 @@ def drawn_operator(kind: str, seed: int) -> bytes:
     elif kind == "RESIZE_NEAREST_NEIGHBOR":
         size = tuple(int(n) for n in rng.integers(1, 40, 2))
         b.resize_nearest(x, size, half_pixel_centers=bool(rng.random() < 0.5))
+    elif kind == "RESIZE_BILINEAR":
+        factor = int(rng.choice([2, 4, 8]))
+        exact = (shape[1] * factor, shape[2] * factor)
+        size = exact if rng.random() < 0.3 else tuple(int(n) for n in rng.integers(1, 40, 2))
+        how = int(rng.integers(3))
+        b.resize_bilinear(x, size, align_corners=how == 1, half_pixel_centers=how == 2)
     elif kind != "PAD":
         raise AssertionError(f"nothing draws {kind}")
     else:

@@ -125,7 +125,7 @@ def test_resize_nearest_neighbor(fields):
         fields,
         (size,),
     )
-    assert read_op(file).attrs == ir.ResizeNearestAttrs("AlignCorners" in fields, "HalfPixelCenters" in fields)
+    assert read_op(file).attrs == ir.ResizeNearestAttrs((5, 6), "AlignCorners" in fields, "HalfPixelCenters" in fields)
 
 
 @pytest.mark.parametrize(("keep", "shape"), [(False, (6, 5)), (True, (2, 3, 5))])
@@ -378,3 +378,18 @@ def test_reading_takes_no_longer_with_more_weights():
     small, large = model(8), model(1024)
     assert len(large) > 1 << 20
     assert count_calls(lambda: read_tflite(large)) == count_calls(lambda: read_tflite(small))
+
+
+def transposed(shape, given=True):
+    stated = T("shape", (4,), INT32, (), (), data=[1, *shape, 5] if given else None)
+    tensors = (stated, T("w", (5, 3, 2, 3), data=[1] * 90), T("x", (1, 4, 3, 3)), T("y", (1, *shape, 5)))
+    options = {"Padding": 0, "StrideH": 2, "StrideW": 2}
+    op = Op("TRANSPOSE_CONV", (0, 1, 2), (3,), "TransposeConvOptions", options)
+    return read_op(File(tensors, (op,), (2,) if given else (0, 2), (3,)))
+
+
+def test_transpose_conv():
+    window = ir.Window(3, 2, 2, 2, pad_bottom=1)
+    assert transposed((8, 6)).attrs == ir.TransposeConvAttrs(window, (8, 6))
+    assert transposed((8, 6), given=False).attrs.size == (8, 6)
+    assert "makes 3x3 of its output, and not the 4x3" in transposed((6, 6)).opaque

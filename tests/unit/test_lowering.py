@@ -13,6 +13,7 @@ from ethoscade.lowering import FAMILIES, lower, support
 from ethoscade.lowering.constraints import Case, Constraint
 from ethoscade.lowering.npu import NpuOperation, OperationKind, Upscale, tables_of
 from ethoscade.lowering.resize import Doublings
+from ethoscade.lowering.transpose_conv import SpreadStrides
 from ethoscade.pipeline.partition import partition
 from ethoscade.quantised import scale_of
 from ethoscade.target import ACCELERATORS
@@ -152,8 +153,16 @@ def batch(m: GraphMaker) -> None:
     m.tensors[0] = dataclasses.replace(m.tensors[0], shape=(2, 4, 4, 8))
 
 
-def multiplier(m: GraphMaker) -> None:
-    m.depthwise(m.input((1, 8, 8, 4)), Window(3, 3), multiplier=2)
+def far_average(m: GraphMaker) -> None:
+    m.pool("AVERAGE_POOL_2D", m.input((1, 20, 20, 3)), Window(4, 4, 4, 4))
+
+
+def far_padded_pool(m: GraphMaker) -> None:
+    m.pool("MAX_POOL_2D", m.input((1, 20, 20, 3)), Window(4, 4, 4, 4, pad_top=1))
+
+
+def fifths(m: GraphMaker) -> None:
+    m.pool("MAX_POOL_2D", m.input((1, 20, 20, 3)), Window(5, 5, 5, 5))
 
 
 def broadcast(m: GraphMaker) -> None:
@@ -238,7 +247,9 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (wide_dilation, "dilation is 3x3; at most 2"),
     (tall_kernel, "kernel is 65x1; at most 64 rows"),
     (batch, "batch 2"),
-    (multiplier, "4 input channels make 8 outputs"),
+    (far_average, "stride is 4x4; at most 3 is possible for an average"),
+    (far_padded_pool, "stride is 4x4 with padding (1, 0, 0, 0); at most 3"),
+    (fifths, "stride is 5x5; products of 2 and 3"),
     (broadcast, "broadcasting"),
     (rescaling_pool, "a pool does not rescale"),
     (padded_average, "at most 8x8"),
@@ -272,7 +283,7 @@ def loosened(constraint: Constraint) -> Constraint | None:
     changed: dict[str, object] = {}
     for one in dataclasses.fields(constraint):  # type: ignore[arg-type]
         value = getattr(constraint, one.name)
-        if isinstance(constraint, Doublings):
+        if isinstance(constraint, (Doublings, SpreadStrides)) and one.name == "most":
             changed[one.name] = value + 1
         elif one.name in ("most", "rows", "elements", "before", "after", "batch", "sum_limit"):
             changed[one.name] = 1000 * value
@@ -309,13 +320,17 @@ def sixteenfold(m: GraphMaker) -> None:
     m.resize(m.input((1, 2, 3, 4)), (32, 48))
 
 
+def stride_16(m: GraphMaker) -> None:
+    m.transpose_conv(m.input((1, 2, 3, 4)), 5, Window(16, 16, 16, 16), (32, 48))
+
+
 def far_padding(m: GraphMaker) -> None:
     m.conv(m.input((1, 8, 8, 3)), 4, Window(1, 200, pad_left=128, pad_right=128))
 
 
-LIMITED = [wide_stride, wide_dilation, tall_kernel, batch, padded_average, channel_mean, wide_type, many_inputs,
-           heavy, tall, wide_bias, five_dimensions, far_padding,
-           deep_softmax, sixteenfold]  # fmt: skip
+LIMITED = [wide_stride, far_average, wide_dilation, tall_kernel, batch, padded_average, channel_mean, wide_type,
+           many_inputs, heavy, tall, wide_bias, five_dimensions, far_padding,
+           deep_softmax, sixteenfold, stride_16]  # fmt: skip
 
 
 @pytest.mark.parametrize("make", LIMITED)

@@ -21,6 +21,8 @@ FIXED = {
     ("MAX_POOL_2D", "window.dilation_h"): "pools have no dilation",
     ("MAX_POOL_2D", "window.dilation_w"): "pools have no dilation",
     ("CONV_2D", "depth_multiplier"): "a convolution has none",
+    ("TRANSPOSE_CONV", "window.dilation_h"): "the operator has no dilation",
+    ("TRANSPOSE_CONV", "window.dilation_w"): "the operator has no dilation",
     ("SPLIT", "operand"): "the one place of the input that is split",
     ("SPLIT_V", "operand"): "the one place of the input that is split",
 }

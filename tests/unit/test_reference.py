@@ -34,10 +34,12 @@ KINDS = (
     "PAD",
     "QUANTIZE",
     "RELU",
+    "RESIZE_BILINEAR",
     "RESIZE_NEAREST_NEIGHBOR",
     "SOFTMAX",
     "SPLIT",
     "SPLIT_V",
+    "TRANSPOSE_CONV",
     # ELU has no reference kernel in LiteRT, the others are drawn as RELU.
     *(kind for kind in UNARY if kind not in ("ELU", "RELU6", "RELU_N1_TO_1", "RELU")),
 )

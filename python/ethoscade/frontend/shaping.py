@@ -1,4 +1,4 @@
-"""MEAN, PAD, RESIZE_NEAREST_NEIGHBOR, RESHAPE, SHAPE, STRIDED_SLICE, PACK and the like: operators about shapes.
+"""MEAN, PAD, RESIZE_*, RESHAPE, SHAPE, STRIDED_SLICE, PACK and the like: operators about shapes.
 
 Owns the resolution of axes, masks and wildcards into plain numbers.
 """
@@ -8,7 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from ..ir import Attrs, DType, MeanAttrs, PackAttrs, PadAttrs, ResizeNearestAttrs, StridedSliceAttrs
+from ..ir import (
+    Attrs,
+    DType,
+    MeanAttrs,
+    PackAttrs,
+    PadAttrs,
+    ResizeBilinearAttrs,
+    ResizeNearestAttrs,
+    StridedSliceAttrs,
+)
 from ..quantised import scale_of
 from .flatbuffer import integers
 from .site import NotUnderstood, Site
@@ -51,17 +60,30 @@ def pad(site: Site) -> PadAttrs:
     return PadAttrs(paddings)
 
 
+def resize_bilinear(site: Site) -> ResizeBilinearAttrs:
+    """RESIZE_BILINEAR of an image NHWC to a constant height and width; stored values are interpolated."""
+    size, options = _new_size(site), site.options()
+    aligned, centred = bool(options.AlignCorners()), bool(options.HalfPixelCenters())
+    if aligned and centred:
+        raise site.fail("aligns corners and takes pixels at their centres; it is one of the two", value=(True, True))
+    return ResizeBilinearAttrs(size, aligned, centred)
+
+
 def resize_nearest_neighbor(site: Site) -> ResizeNearestAttrs:
     """RESIZE_NEAREST_NEIGHBOR of an image NHWC to a constant height and width; stored values are copied."""
+    size, options = _new_size(site), site.options()
+    return ResizeNearestAttrs(size, bool(options.AlignCorners()), bool(options.HalfPixelCenters()))
+
+
+def _new_size(site: Site) -> tuple[int, int]:
     site.count(2)
     ifm, target = site.input(0, "image"), site.input(1, "size")
-    options = site.options()
     site.expect_rank(ifm, 4, "image")
     size = site.constant_integers(1, "size")
     if len(size) != 2 or min(size) < 1:
         raise site.fail(f"has size {size}; it is a height and a width of at least 1", tensor=target, value=tuple(size))
     site.expect_shape((ifm.shape[0], size[0], size[1], ifm.shape[3]), " and size")
-    return ResizeNearestAttrs(bool(options.AlignCorners()), bool(options.HalfPixelCenters()))
+    return size[0], size[1]
 
 
 def reshape(site: Site) -> Attrs:
@@ -246,6 +268,7 @@ SHAPE_READERS: Mapping[str, Callable[[Site], Attrs]] = {
     "PACK": pack,
     "PAD": pad,
     "RESHAPE": reshape,
+    "RESIZE_BILINEAR": resize_bilinear,
     "RESIZE_NEAREST_NEIGHBOR": resize_nearest_neighbor,
     "SHAPE": shape_of,
     "SQUEEZE": squeeze,

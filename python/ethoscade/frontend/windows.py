@@ -1,4 +1,4 @@
-"""CONV_2D, DEPTHWISE_CONV_2D, AVERAGE_POOL_2D and MAX_POOL_2D: operators that slide a window.
+"""CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV, AVERAGE_POOL_2D and MAX_POOL_2D: operators that slide a window.
 
 Owns the translation of TensorFlow Lite's SAME and VALID into explicit padding, and what weights and biases may not
 contradict.
@@ -12,9 +12,9 @@ from typing import Any
 
 import tflite
 
-from ..ir import Attrs, ConvAttrs, DType, PoolAttrs, Tensor, Window
+from ..ir import Attrs, ConvAttrs, DType, PoolAttrs, Tensor, TransposeConvAttrs, Window
 from ..quantised import effective_scales
-from .site import Site
+from .site import NotUnderstood, Site
 
 
 def conv_2d(site: Site) -> ConvAttrs:
@@ -73,6 +73,46 @@ def depthwise_conv_2d(site: Site) -> ConvAttrs:
     return ConvAttrs(window, activation, outputs // depth)
 
 
+def transpose_conv(site: Site) -> TransposeConvAttrs:
+    """TRANSPOSE_CONV: output shape, weights OHWI, feature map NHWC, optional bias (O).
+
+    An output shape that is not constant may become so when constants are folded; until then the output's own holds.
+    """
+    site.count(3, 4)
+    weights, ifm, ofm = site.input(1, "weights"), site.input(2, "feature map"), site.output
+    options = site.options()
+    activation = site.activation(options)
+    check_scales(site, ifm, weights)
+    site.expect_rank(ifm, 4, "feature map")
+    site.expect_rank(weights, 4, "weights")
+    outputs, kernel_h, kernel_w, depth = weights.shape
+    if depth != ifm.shape[3]:
+        raise site.fail(
+            f"has weights '{weights.name}' for {depth} input channels; '{ifm.name}' has {ifm.shape[3]}",
+            tensor=weights,
+            value=depth,
+        )
+    check_bias(site, ifm, outputs, 3)
+    stated = site.input(0, "output shape")
+    shape = ofm.shape if stated.data is None else tuple(site.constant_integers(0, "output shape"))
+    if len(shape) != 4 or min(shape) < 1 or (shape[0], shape[3]) != (ifm.shape[0], outputs):
+        raise site.fail(
+            f"has output shape {list(shape)}; of '{ifm.name}' {list(ifm.shape)} it makes [{ifm.shape[0]}, height, "
+            f"width, {outputs}]",
+            tensor=stated,
+            value=shape,
+        )
+    site.expect_shape(shape, " and output shape")
+    window = _window(site, options, kernel_h, kernel_w, ofm)
+    rows = (shape[1] + window.pad_top + window.pad_bottom - kernel_h) // window.stride_h + 1
+    columns = (shape[2] + window.pad_left + window.pad_right - kernel_w) // window.stride_w + 1
+    if (rows, columns) != ifm.shape[1:3]:
+        raise NotUnderstood(
+            f"its window makes {rows}x{columns} of its output, and not the {ifm.shape[1]}x{ifm.shape[2]} that it reads"
+        )
+    return TransposeConvAttrs(window, (shape[1], shape[2]), activation)
+
+
 def pool_2d(site: Site) -> PoolAttrs:
     """AVERAGE_POOL_2D and MAX_POOL_2D of a feature map NHWC."""
     site.count(1)
@@ -91,12 +131,12 @@ def check_scales(site: Site, ifm: Tensor, weights: Tensor) -> None:
         site.check_factors(*effective_scales(site.kind, ifm, weights, site.output))
 
 
-def check_bias(site: Site, ifm: Tensor, outputs: int) -> None:
-    """The bias (input 2) of 8-bit feature maps is a vector of int32, any other's has one element per output.
+def check_bias(site: Site, ifm: Tensor, outputs: int, place: int = 2) -> None:
+    """The bias (input `place`) of 8-bit feature maps is a vector of int32, any other's has one element per output.
 
     Raises `ModelFormatError`.
     """
-    bias = site.optional(2)
+    bias = site.optional(place)
     if bias is None:
         return
     eight_bit = site.is_eight_bit(ifm, site.output)
@@ -157,4 +197,5 @@ WINDOW_READERS: Mapping[str, Callable[[Site], Attrs]] = {
     "CONV_2D": conv_2d,
     "DEPTHWISE_CONV_2D": depthwise_conv_2d,
     "MAX_POOL_2D": pool_2d,
+    "TRANSPOSE_CONV": transpose_conv,
 }

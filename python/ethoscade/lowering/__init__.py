@@ -12,6 +12,7 @@ from ..ir import Graph, Operator
 from ..operators import keyed
 from ..target import Accelerator
 from . import (
+    bilinear,
     concatenation,
     convolution,
     depthwise,
@@ -24,6 +25,7 @@ from . import (
     resize,
     softmax,
     split,
+    transpose_conv,
 )
 from .constraints import Case, first_refusal
 from .family import Family
@@ -32,6 +34,7 @@ from .npu import NpuGraph, NpuGraphBuilder
 __all__ = ["FAMILIES", "Family", "Selection", "lower", "support"]
 
 FAMILIES = keyed(
+    bilinear.BILINEAR_FAMILIES,
     concatenation.JOIN_FAMILIES,
     convolution.CONVOLUTION_FAMILIES,
     depthwise.DEPTHWISE_FAMILIES,
@@ -44,6 +47,7 @@ FAMILIES = keyed(
     resize.RESIZE_FAMILIES,
     softmax.SOFTMAX_FAMILIES,
     split.SPLIT_FAMILIES,
+    transpose_conv.TRANSPOSE_CONV_FAMILIES,
 )
 """How each kind that the NPU computes runs on it."""
 

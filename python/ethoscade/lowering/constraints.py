@@ -56,6 +56,43 @@ class Case:
         return tuple(self.graph.tensors[t] for t in self.op.outputs)
 
 
+@runtime_checkable
+class _Windowed(Protocol):
+    @property
+    def window(self) -> Window: ...
+
+
+@runtime_checkable
+class _Along(Protocol):
+    @property
+    def axis(self) -> int: ...
+
+
+@runtime_checkable
+class _Over(Protocol):
+    @property
+    def axes(self) -> tuple[int, ...]: ...
+
+
+def window_of(case: Case) -> Window:
+    """The operator's window in its simplest form; of a mean, the whole extent of its axes."""
+    height, width = case.ifm.shape[1:3]
+    if isinstance(case.op.attrs, _Windowed):
+        return views.simplest(case.op.attrs.window, height, width)
+    return views.reduction(axes_of(case.op), height, width)
+
+
+def axes_of(op: Operator) -> tuple[int, ...]:
+    """The axis or the axes among an operator's attributes."""
+    if isinstance(op.attrs, _Along):
+        return (op.attrs.axis,)
+    return op.attrs.axes if isinstance(op.attrs, _Over) else ()
+
+
+Windows = Callable[[Case], Window]
+"""Which window an operator is lowered to."""
+
+
 class Constraint(ABC):
     """One thing that a family demands of an operator; `str` says it for the page of supported operators."""
 
@@ -264,12 +301,13 @@ class Strides(Constraint):
     """Strides of the window, where they are taken at all, fit their register."""
 
     most: int = limits.MAX_STRIDE
+    windows: Windows = field(default=window_of, repr=False)
 
     def __str__(self) -> str:
         return f"strides are at most {self.most} where there is more than one position"
 
     def _against(self, case: Case) -> str | None:
-        window = window_of(case)
+        window = self.windows(case)
         if max(window.stride_h, window.stride_w) > self.most:
             return f"stride is {window.stride_h}x{window.stride_w}; at most {self.most} is possible"
         return None
@@ -280,12 +318,13 @@ class Dilation(Constraint):
     """Dilations of the window fit their register."""
 
     most: int = limits.MAX_DILATION
+    windows: Windows = field(default=window_of, repr=False)
 
     def __str__(self) -> str:
         return f"dilations are at most {self.most}"
 
     def _against(self, case: Case) -> str | None:
-        window = window_of(case)
+        window = self.windows(case)
         if max(window.dilation_h, window.dilation_w) > self.most:
             return f"dilation is {window.dilation_h}x{window.dilation_w}; at most {self.most} is possible"
         return None
@@ -297,12 +336,13 @@ class WindowSize(Constraint):
 
     rows: int = limits.MAX_KERNEL_ROWS
     elements: int = limits.MAX_KERNEL_ELEMENTS
+    windows: Windows = field(default=window_of, repr=False)
 
     def __str__(self) -> str:
         return f"the kernel has at most {self.rows} rows and {self.elements} elements"
 
     def _against(self, case: Case) -> str | None:
-        window = window_of(case)
+        window = self.windows(case)
         size, count = f"{window.kernel_h}x{window.kernel_w}", window.kernel_h * window.kernel_w
         if window.kernel_h > self.rows:
             return f"kernel is {size}; at most {self.rows} rows are possible"
@@ -317,6 +357,7 @@ class Padding(Constraint):
 
     before: int = limits.MAX_PAD_BEFORE
     after: int = limits.MAX_PAD_AFTER
+    windows: Windows = field(default=window_of, repr=False)
 
     def __str__(self) -> str:
         return (
@@ -325,7 +366,7 @@ class Padding(Constraint):
         )
 
     def _against(self, case: Case) -> str | None:
-        window = window_of(case)
+        window = self.windows(case)
         before, after = max(window.pad_top, window.pad_left), max(window.pad_bottom, window.pad_right)
         if before > self.before or after > self.after:
             return f"padding is {before} before and {after} after; at most {self.before} and {self.after} are possible"
@@ -357,39 +398,6 @@ class Rule(Constraint):
 
 SUMS = "sums, and what factors shift left of them, stay within 32 bits, and factors below 2^31"
 """What `limits.rescale` asks of an operator's scales."""
-
-
-@runtime_checkable
-class _Windowed(Protocol):
-    @property
-    def window(self) -> Window: ...
-
-
-@runtime_checkable
-class _Along(Protocol):
-    @property
-    def axis(self) -> int: ...
-
-
-@runtime_checkable
-class _Over(Protocol):
-    @property
-    def axes(self) -> tuple[int, ...]: ...
-
-
-def window_of(case: Case) -> Window:
-    """The operator's window in its simplest form; of a mean, the whole extent of its axes."""
-    height, width = case.ifm.shape[1:3]
-    if isinstance(case.op.attrs, _Windowed):
-        return views.simplest(case.op.attrs.window, height, width)
-    return views.reduction(axes_of(case.op), height, width)
-
-
-def axes_of(op: Operator) -> tuple[int, ...]:
-    """The axis or the axes among an operator's attributes."""
-    if isinstance(op.attrs, _Along):
-        return (op.attrs.axis,)
-    return op.attrs.axes if isinstance(op.attrs, _Over) else ()
 
 
 def named_types(types: Sequence[DType], word: str = "and") -> str:

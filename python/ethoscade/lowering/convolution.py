@@ -8,7 +8,7 @@ from ..ir import Activation, Array, ConvAttrs, Graph, Window
 from ..quantised import activation_range
 from . import constraints, views, weighted
 from .family import Family
-from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Rounding
+from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Rounding, Upscale
 from .te import Access, Axis, Compute, index
 
 
@@ -57,9 +57,21 @@ def convolve(
     )
 
 
-def compute(name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views.Shape3) -> Compute:
-    """out[n, h, w, c] = sum over kh, kw, ic of in[n, s*h + d*kh - top, s*w + d*kw - left, ic] * weight."""
-    access: Access = views.window_access(window, ifm_shape, index(ic=1))
+def compute(
+    name: str,
+    window: Window,
+    ifm_shape: views.Shape3,
+    ofm_shape: views.Shape3,
+    upscale: Upscale = Upscale.NONE,
+    first: int = 0,
+    depth: int | None = None,
+) -> Compute:
+    """out[n, h, w, c] = sum over kh, kw, ic of in[n, s*h + d*kh - top, s*w + d*kw - left, first + ic] * weight.
+
+    `depth` are the channels of the input where not all are read.
+    """
+    seen = ifm_shape if depth is None else (*ifm_shape[:2], depth)
+    access: Access = views.window_access(window, seen, index(first, ic=1), upscale.factor)
     return Compute(name, views.axes(ofm_shape), (*views.kernel_axes(window), Axis("ic", ifm_shape[2], True)), (access,))
 
 

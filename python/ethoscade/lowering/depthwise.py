@@ -1,4 +1,8 @@
-"""DEPTHWISE_CONV_2D: the NPU's depthwise convolution, or a convolution where the input has a single channel."""
+"""DEPTHWISE_CONV_2D: the NPU's depthwise convolution, or convolutions where an input channel makes several.
+
+The NPU's makes one channel of each. Several are made by a convolution whose other weights are zero: of some channels at
+a time, as it multiplies by the zeros too.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..ir import ConvAttrs, Graph, Window
+from ..ir import Array, ConvAttrs, Graph, Window
 from ..quantised import activation_range
 from . import constraints, convolution, views, weighted
 from .family import Family
-from .npu import NpuGraphBuilder, NpuOperation, OperationKind
+from .npu import Channels, NpuGraphBuilder, NpuOperation, OperationKind, Weights
 from .te import Compute, index
 
 
@@ -21,8 +25,8 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     stored = graph.read(op, 1).constant()
     shape = views.image_shape(graph.read(op).shape)
     ohwi = np.transpose(stored, (3, 1, 2, 0))
-    if shape[2] == 1 and ohwi.shape[0] > 1:
-        convolution.convolve(graph, op_index, builder, shape, attrs.window, ohwi, attrs.activation)
+    if ohwi.shape[0] > shape[2]:
+        _multiply(graph, op_index, builder, ohwi)
         return
     ofm_shape = (*views.output_size(attrs.window, *shape[:2]), shape[2])
     window = views.simplest(attrs.window, *shape[:2])
@@ -42,18 +46,59 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     )
 
 
+GROUP = 16
+"""Input channels of a convolution that makes several of each: those of a brick."""
+
+
+def _multiply(graph: Graph, op_index: int, builder: NpuGraphBuilder, ohwi: Array) -> None:
+    """Convolutions of some channels each, all of one output."""
+    op = graph.operators[op_index]
+    attrs, ofm = op.attributes(ConvAttrs), graph.made(op)
+    height, width, depth = views.image_shape(graph.read(op).shape)
+    outputs, rows, columns, _ = ohwi.shape
+    times = outputs // depth
+    made = views.output_size(attrs.window, height, width)
+    window = views.simplest(attrs.window, height, width)
+    constants = weighted.constants(graph, op, ohwi)
+    for first in range(0, depth, GROUP):
+        size = min(GROUP, depth - first)
+        part = slice(first * times, (first + size) * times)
+        dense = np.full((size * times, rows, columns, size), constants.zero_point, ohwi.dtype)
+        channel = np.arange(size * times)
+        dense[channel, :, :, channel // times] = ohwi[part, :, :, 0]
+        ifm_shape, ofm_shape = (height, width, size), (*made, size * times)
+        # Whoever reads or makes all channels says nothing of some.
+        read, write = (None, None) if size == depth else (Channels(first, depth), Channels(first * times, outputs))
+        builder.add(
+            NpuOperation(
+                name=op.name,
+                operator=op_index,
+                kind=OperationKind.CONVOLUTION,
+                ifm=builder.view(op.input(0), ifm_shape, channels=read),
+                ofm=builder.view(op.outputs[0], ofm_shape, channels=write),
+                window=window,
+                compute=convolution.compute(op.name, window, ifm_shape, ofm_shape, first=first, depth=depth),
+                clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
+                weights=Weights(
+                    values=dense,
+                    bias=constants.bias[part],
+                    multipliers=constants.multipliers[part],
+                    shifts=constants.shifts[part],
+                    zero_point=constants.zero_point,
+                ),
+            )
+        )
+
+
 def compute(name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views.Shape3) -> Compute:
     """out[n, h, w, c] = sum over kh, kw of in[n, s*h + d*kh - top, s*w + d*kw - left, c] * weight."""
     access = views.window_access(window, ifm_shape, index(c=1))
     return Compute(name, views.axes(ofm_shape), views.kernel_axes(window), (access,))
 
 
-def _multiplier(case: constraints.Case) -> str | None:
-    weights, depth = case.graph.read(case.op, 1), case.ifm.shape[3]
-    _, kernel_h, kernel_w, outputs = weights.shape
-    if outputs != depth and depth != 1:
-        wanted = "a depth multiplier other than 1 needs a single input channel"
-        return f"{depth} input channels make {outputs} outputs; {wanted}"
+def _shape(case: constraints.Case) -> str | None:
+    weights = case.graph.read(case.op, 1)
+    _, kernel_h, kernel_w, _ = weights.shape
     window = case.op.attributes(ConvAttrs).window
     if (window.kernel_h, window.kernel_w) != (kernel_h, kernel_w) or weights.shape[0] != 1:
         return f"weights have shape {weights.shape}, the window is {window.kernel_h}x{window.kernel_w}"
@@ -62,11 +107,11 @@ def _multiplier(case: constraints.Case) -> str | None:
 
 DEPTHWISE_FAMILIES: Mapping[str, Family] = {
     "DEPTHWISE_CONV_2D": Family(
-        "the NPU's depthwise convolution, or a convolution where the input has a single channel",
+        f"the NPU's depthwise convolution; with a depth multiplier, convolutions of {GROUP} channels at a time",
         (
             *weighted.takes(rank=4, output_axis=3),
             constraints.Image(),
-            constraints.Rule("the depth multiplier is 1, or the input has a single channel", _multiplier),
+            constraints.Rule("the weights are those of one image, of the window's size", _shape),
             *convolution.windowed(depth_axis=3),
         ),
         lower,

@@ -5,45 +5,88 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..ir import Graph, PoolAttrs, Window
+from ..ir import Graph, Operator, PoolAttrs, Window
 from ..quantised import activation_range
 from . import constraints, limits, views
 from .family import Family
-from .npu import NpuGraphBuilder, NpuOperation, OperationKind
+from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Upscale
 from .te import Compute, index
 
 _KINDS = {"AVERAGE_POOL_2D": OperationKind.AVERAGE_POOL, "MAX_POOL_2D": OperationKind.MAX_POOL}
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One pool. Precondition: its family takes it.
+    """One pool, or several whose strides multiply. Precondition: its family takes it.
 
     The stored values themselves are averaged, without their (equal) zero points: TFLite rounds a tie away from the
     stored zero, and with the zero point taken off the tie would fall to the other side.
     """
     op = graph.operators[op_index]
-    attrs = op.attributes(PoolAttrs)
-    shape = views.image_shape(graph.read(op).shape)
-    ofm_shape = (*views.output_size(attrs.window, *shape[:2]), shape[2])
-    window = views.simplest(attrs.window, *shape[:2])
-    ofm = graph.made(op)
+    attrs, target = op.attributes(PoolAttrs), graph.made(op)
+    height, width, depth = views.image_shape(graph.read(op).shape)
+    ifm = builder.view(op.input(0), (height, width, depth), zero_point=0)
+    *front, last = _stages(views.simplest(attrs.window, height, width))
+    for window in front:
+        wanted = (*views.output_size(window, *ifm.shape[:2]), depth)
+        between = builder.temporary(op_index, wanted, target.dtype)
+        pool(op, op_index, builder, ifm, window, between, target.dtype.limits)
+        ifm = between
+    made = (*views.output_size(attrs.window, height, width), depth)
+    clamp = activation_range(target.quantisation, target.dtype, attrs.activation)
+    pool(op, op_index, builder, ifm, last, builder.view(op.outputs[0], made, zero_point=0), clamp)
+
+
+def pool(
+    op: Operator,
+    op_index: int,
+    builder: NpuGraphBuilder,
+    ifm: FeatureMap,
+    window: Window,
+    ofm: FeatureMap,
+    clamp: tuple[int, int],
+) -> None:
+    """One pool of the operator's kind."""
     builder.add(
         NpuOperation(
             name=op.name,
             operator=op_index,
             kind=_KINDS[op.kind],
-            ifm=builder.view(op.input(0), shape, zero_point=0),
-            ofm=builder.view(op.outputs[0], ofm_shape, zero_point=0),
+            ifm=ifm,
+            ofm=ofm,
             window=window,
-            compute=compute(op.name, window, shape, ofm_shape),
-            clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
+            compute=compute(op.name, window, ifm.shape, ofm.shape),
+            clamp=clamp,
         )
     )
 
 
-def compute(name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views.Shape3) -> Compute:
+def _stages(window: Window) -> list[Window]:
+    """Windows of strides up to 3 that cover, one after the other, what `window` covers; unpadded if several."""
+    rows, columns = _along(window.kernel_h, window.stride_h), _along(window.kernel_w, window.stride_w)
+    if len(rows) == len(columns) == 1:
+        return [window]
+    count = max(len(rows), len(columns))
+    rows, columns = ([*steps, *[(1, 1)] * (count - len(steps))] for steps in (rows, columns))
+    return [Window(high, wide, down, right) for (high, down), (wide, right) in zip(rows, columns, strict=True)]
+
+
+def _along(taps: int, stride: int) -> list[tuple[int, int]]:
+    """Kernel and stride of each stage along one axis.
+
+    Windows of a stage adjoin or overlap, so that the next one's cover what lies between too.
+    """
+    if stride <= limits.MAX_STRIDE:
+        return [(taps, stride)]
+    step = next(n for n in (3, 2) if stride % n == 0)
+    first = step + (taps - step) % step if taps > step else taps
+    return [(first, step), *_along((taps - first) // step + 1, stride // step)]
+
+
+def compute(
+    name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views.Shape3, upscale: Upscale = Upscale.NONE
+) -> Compute:
     """out[n, h, w, c] = mean or maximum over kh, kw of in[n, s*h + kh - top, s*w + kw - left, c]."""
-    access = views.window_access(window, ifm_shape, index(c=1))
+    access = views.window_access(window, ifm_shape, index(c=1), upscale.factor)
     return Compute(name, views.axes(ofm_shape), views.kernel_axes(window), (access,))
 
 
@@ -58,10 +101,43 @@ class PaddedAverage(constraints.Constraint):
 
     def _against(self, case: constraints.Case) -> str | None:
         window = constraints.window_of(case)
-        pads = window.pad_top + window.pad_left + window.pad_bottom + window.pad_right
-        if not pads or max(window.kernel_h, window.kernel_w) <= self.most:
+        if not any(views.pads(window)) or max(window.kernel_h, window.kernel_w) <= self.most:
             return None
         return f"kernel is {window.kernel_h}x{window.kernel_w}; a padded average takes at most {self.most}x{self.most}"
+
+
+@dataclass(frozen=True)
+class PoolStrides(constraints.Constraint):
+    """Strides beyond `most` are products of smaller ones, of maximum pools without padding."""
+
+    most: int = limits.MAX_STRIDE
+
+    def __str__(self) -> str:
+        return (
+            f"strides, where there is more than one position, are at most {self.most}, or products of 2 and 3 of a "
+            f"maximum pool without padding"
+        )
+
+    def _against(self, case: constraints.Case) -> str | None:
+        window = constraints.window_of(case)
+        strides = (window.stride_h, window.stride_w)
+        if max(strides) <= self.most:
+            return None
+        found, pads = f"stride is {strides[0]}x{strides[1]}", views.pads(window)
+        if case.op.kind != "MAX_POOL_2D":
+            return f"{found}; at most {self.most} is possible for an average"
+        if any(pads):
+            return f"{found} with padding {pads}; at most {self.most} is possible with padding"
+        if not all(map(_is_product, strides)):
+            return f"{found}; products of 2 and 3 are possible"
+        return None
+
+
+def _is_product(stride: int) -> bool:
+    for factor in (2, 3):
+        while stride % factor == 0:
+            stride //= factor
+    return stride == 1
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
@@ -76,7 +152,7 @@ _TAKES: tuple[constraints.Constraint, ...] = (
     constraints.Image(),
     constraints.OneQuantisation("a pool does not rescale"),
     constraints.Sizes(_seen),
-    constraints.Strides(),
+    PoolStrides(),
     constraints.WindowSize(limits.MAX_POOL_ROWS, limits.MAX_POOL_ELEMENTS),
     constraints.Padding(),
 )

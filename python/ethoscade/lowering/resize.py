@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..ir import Graph, ResizeNearestAttrs, Tensor
+from ..ir import Graph, Operator, ResizeNearestAttrs, Tensor
 from ..quantised import nearest_indices
 from . import constraints, views
 from .family import Family
-from .npu import UNSCALED, NpuGraphBuilder, NpuOperation, OperationKind, Upscale
+from .npu import UNSCALED, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Scale, Upscale
 from .te import Access, Compute, index
 
 MOST_DOUBLINGS = 3
 
 
-def _doublings(ifm: Tensor, ofm: Tensor, attrs: ResizeNearestAttrs, most: int = MOST_DOUBLINGS) -> int | None:
+def _doublings(ifm: Tensor, attrs: ResizeNearestAttrs, most: int = MOST_DOUBLINGS) -> int | None:
     """How often rows and columns are repeated, as a power of two; None where that is not what the operator does."""
     found = [
         nearest_indices(extent, outputs, attrs.align_corners, attrs.half_pixel_centers)
-        for extent, outputs in zip(ifm.shape[1:3], ofm.shape[1:3], strict=True)
+        for extent, outputs in zip(ifm.shape[1:3], attrs.size, strict=True)
     ]
     for doublings in range(most + 1):
         if all(indices == tuple(i >> doublings for i in range(len(indices))) for indices in found):
@@ -36,33 +36,53 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     An output may end within a repeated pixel: each temporary has only the rows and columns that are wanted of it.
     """
     op = graph.operators[op_index]
-    source, target = graph.read(op), graph.made(op)
-    doublings = _doublings(source, target, op.attributes(ResizeNearestAttrs)) or 0
-    height, width, depth = views.image_shape(target.shape)
+    source, attrs = graph.read(op), op.attributes(ResizeNearestAttrs)
+    doublings = _doublings(source, attrs) or 0
+    shape = (*attrs.size, source.shape[3])
     ifm = builder.view(op.input(0), views.image_shape(source.shape), zero_point=0)
-    for left in reversed(range(max(doublings, 1))):
+    if doublings:
+        repeated(op, op_index, builder, ifm, doublings, builder.view(op.outputs[0], shape, zero_point=0))
+    else:
+        copied(op, op_index, builder, ifm, Upscale.NONE, builder.view(op.outputs[0], shape, zero_point=0))
+
+
+def repeated(
+    op: Operator, op_index: int, builder: NpuGraphBuilder, ifm: FeatureMap, doublings: int, ofm: FeatureMap
+) -> None:
+    """Pools that repeat rows and columns 2^`doublings` times, of which the last makes `ofm`; at least one."""
+    height, width, depth = ofm.shape
+    for left in reversed(range(1, doublings)):
         shape = (-(-height >> left), -(-width >> left), depth)
-        ofm = (
-            builder.temporary(op_index, shape, target.dtype)
-            if left
-            else builder.view(op.outputs[0], shape, zero_point=0)
+        enlarged = builder.temporary(op_index, shape, ifm.dtype, ifm.zero_point)
+        copied(op, op_index, builder, ifm, Upscale.NEAREST, enlarged)
+        ifm = enlarged
+    copied(op, op_index, builder, ifm, Upscale.NEAREST, ofm)
+
+
+def copied(
+    op: Operator,
+    op_index: int,
+    builder: NpuGraphBuilder,
+    ifm: FeatureMap,
+    upscale: Upscale,
+    ofm: FeatureMap,
+    scaling: Scale = UNSCALED,
+) -> None:
+    """A pool of single pixels."""
+    builder.add(
+        NpuOperation(
+            name=op.name,
+            operator=op_index,
+            kind=OperationKind.AVERAGE_POOL,
+            ifm=ifm,
+            ofm=ofm,
+            window=views.POINT,
+            upscale=upscale,
+            compute=compute(op.name, ifm.shape, ofm.shape, upscale),
+            clamp=ofm.dtype.limits,
+            scaling=scaling,
         )
-        upscale = Upscale.NEAREST if doublings else Upscale.NONE
-        builder.add(
-            NpuOperation(
-                name=op.name,
-                operator=op_index,
-                kind=OperationKind.AVERAGE_POOL,
-                ifm=ifm,
-                ofm=ofm,
-                window=views.POINT,
-                upscale=upscale,
-                compute=compute(op.name, ifm.shape, shape, upscale),
-                clamp=target.dtype.limits,
-                scaling=UNSCALED,
-            )
-        )
-        ifm = ofm
+    )
 
 
 def compute(name: str, ifm_shape: views.Shape3, ofm_shape: views.Shape3, upscale: Upscale) -> Compute:
@@ -82,10 +102,11 @@ class Doublings(constraints.Constraint):
         return f"rows and columns come one after the other, each of them {self._times()} times"
 
     def _against(self, case: constraints.Case) -> str | None:
-        if _doublings(case.ifm, case.ofm, case.op.attributes(ResizeNearestAttrs), self.most) is not None:
+        attrs = case.op.attributes(ResizeNearestAttrs)
+        if _doublings(case.ifm, attrs, self.most) is not None:
             return None
         return (
-            f"it resizes {case.ifm.shape[1]}x{case.ifm.shape[2]} to {case.ofm.shape[1]}x{case.ofm.shape[2]}; of those "
+            f"it resizes {case.ifm.shape[1]}x{case.ifm.shape[2]} to {attrs.size[0]}x{attrs.size[1]}; of those "
             f"copies of rows and columns where each comes {self._times()} times, one after the other, are possible"
         )
 
@@ -94,7 +115,8 @@ class Doublings(constraints.Constraint):
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
-    return [(tensor, views.image_shape(tensor.shape)) for tensor in (case.ifm, case.ofm)]
+    made = (*case.op.attributes(ResizeNearestAttrs).size, case.ifm.shape[3])
+    return [(case.ifm, views.image_shape(case.ifm.shape)), (case.ofm, made)]
 
 
 RESIZE_FAMILIES: Mapping[str, Family] = {

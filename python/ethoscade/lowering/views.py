@@ -35,6 +35,11 @@ def output_size(window: Window, height: int, width: int) -> tuple[int, int]:
     return rows, columns
 
 
+def pads(window: Window) -> tuple[int, int, int, int]:
+    """Padding above, to the left, below and to the right."""
+    return window.pad_top, window.pad_left, window.pad_bottom, window.pad_right
+
+
 def simplest(window: Window, height: int, width: int) -> Window:
     """The same window with strides that are never taken and dilations without effect set to 1.
 
@@ -74,8 +79,8 @@ def point_access(operand: int, shape: Shape3) -> Access:
     return Access(operand, (index(n=1), index(h=1), index(w=1), index(c=1)), (1, *shape))
 
 
-def window_access(window: Window, shape: Shape3, channel: Affine) -> Access:
-    """A read of operand 0 (of `shape`) under a window, at the given channel index."""
-    row = index(-window.pad_top, h=window.stride_h, kh=window.dilation_h)
-    column = index(-window.pad_left, w=window.stride_w, kw=window.dilation_w)
+def window_access(window: Window, shape: Shape3, channel: Affine, factor: int = 1) -> Access:
+    """A read of operand 0 (of `shape`, enlarged `factor` times) under a window, at the given channel index."""
+    row = index(-window.pad_top, h=window.stride_h, kh=window.dilation_h) // factor
+    column = index(-window.pad_left, w=window.stride_w, kw=window.dilation_w) // factor
     return Access(0, (index(n=1), row, column, channel), (1, *shape))

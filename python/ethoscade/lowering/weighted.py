@@ -1,4 +1,4 @@
-"""What convolution, depthwise convolution and fully connected share: constant weights, bias and per-channel scales.
+"""What convolutions of all kinds and fully connected share: constant weights, bias and per-channel scales.
 
 Owns the step from TFLite's weight tensors to `stage.Weights` and the constraints on them. Formulas are `quantised`'s.
 """
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir import Array, DType, Graph, Operator, Tensor
+from ..operators import OPERATORS
 from ..quantised import effective_scales, zero_point_of
 from . import limits
 from .constraints import SUMS, Case, Constraint, FeatureMaps, OneType, named_types
@@ -25,8 +26,10 @@ _EASY_BIAS = limits.MAX_ACCUMULATOR - limits.LARGEST_VALUE * limits.MAX_WEIGHT_S
 
 def operands(graph: Graph, op: Operator) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
     """Input, weights, bias (or None) and output tensors. Raises `ModelFormatError` where one of them is missing."""
-    bias = op.inputs[2] if len(op.inputs) > 2 else None
-    return graph.read(op), graph.read(op, 1), None if bias is None else graph.tensors[bias], graph.made(op)
+    values = OPERATORS[op.kind].data_input
+    last = max(values, 1) + 1
+    bias = op.inputs[last] if len(op.inputs) > last else None
+    return graph.read(op, values), graph.read(op, 1), None if bias is None else graph.tensors[bias], graph.made(op)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir import Activation, AddAttrs, ConvAttrs, FullyConnectedAttrs, Graph, Operator, PoolAttrs
+from ..ir import (
+    Activation,
+    AddAttrs,
+    ConvAttrs,
+    FullyConnectedAttrs,
+    Graph,
+    Operator,
+    PoolAttrs,
+    TransposeConvAttrs,
+)
 from ..operators import ACTIVATION_OPERATORS
 from .draft import Draft, OnNpu, same_values
 
@@ -36,7 +45,7 @@ def _fused(graph: Graph, draft: Draft, index: int, on_npu: OnNpu) -> Operator | 
     if maker is None or not on_npu(graph, maker):
         return None
     attrs = maker.attrs
-    if not isinstance(attrs, (ConvAttrs, PoolAttrs, FullyConnectedAttrs, AddAttrs)):
+    if not isinstance(attrs, (ConvAttrs, TransposeConvAttrs, PoolAttrs, FullyConnectedAttrs, AddAttrs)):
         return None
     if attrs.activation is not Activation.NONE:
         return None

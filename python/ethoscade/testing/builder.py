@@ -16,7 +16,7 @@ from ..operators import CODE_OF_ACTIVATION
 from . import real_operators as real
 from .calibration import Real, activation_quantisation, dequantise, quantise
 from .flatfile import Fields, TensorRecord, write_file
-from .geometry import Pair, resolve_window
+from .geometry import Pair, as_pair, resolve_window, transposed_size
 from .recorder import UNQUANTISED, Value
 from .schema import window_fields
 from .shapes import ShapeRecorder
@@ -154,6 +154,46 @@ class ModelBuilder(ShapeRecorder):
             lambda: real.activate(real.depthwise(self._real(x), w_real, b_real, window), activation),
             output,
             {**window_fields(window, padding, activation, dilated=True), "DepthMultiplier": multiplier},
+            name,
+            x.dtype,
+        )
+
+    def transpose_conv(
+        self,
+        x: Value,
+        channels: int,
+        kernel: Pair = 2,
+        *,
+        stride: Pair = 2,
+        padding: str = "SAME",
+        size: Pair | None = None,
+        activation: Activation = Activation.NONE,
+        weight_quantisation: Quantisation | None = None,
+        use_bias: bool = True,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """TRANSPOSE_CONV with weights OHWI to `size` rows and columns, by default the most that its strides make.
+
+        Raises `ValueError` for a size of which the window makes another image than `x`.
+        """
+        high, wide = transposed_size(x.shape, kernel, stride, padding) if size is None else as_pair(size)
+        window, made = resolve_window((x.shape[0], high, wide, channels), kernel, stride, 1, padding)
+        if made != x.shape[1:3]:
+            raise ValueError(f"of {high}x{wide} the window makes {made}, and not {x.shape[1:3]}")
+        shape = (channels, window.kernel_h, window.kernel_w, x.shape[3])
+        fan_in = max(window.kernel_h * window.kernel_w // (window.stride_h * window.stride_w), 1) * x.shape[3]
+        axis, kind = self._axis(x, 0), self._weight_type(x)
+        w, w_real = self._weights(shape, 1 / np.sqrt(fan_in), None, weight_quantisation, axis, kind)
+        b, b_real = self._bias(x, w, channels, None) if use_bias else (None, None)
+        target = (x.shape[0], high, wide, channels)
+        return self._operator(
+            "TRANSPOSE_CONV",
+            [self._integers("output_shape", target), w.index, x.index, *([] if b is None else [b])],
+            target,
+            lambda: real.activate(real.transpose_conv(self._real(x), w_real, b_real, window, (high, wide)), activation),
+            output,
+            window_fields(window, padding, activation, dilated=False),
             name,
             x.dtype,
         )

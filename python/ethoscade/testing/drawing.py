@@ -14,6 +14,7 @@ import numpy as np
 from ..ir import Activation, DType, Quantisation
 from .builder import ModelBuilder
 from .calibration import coarse_scale
+from .geometry import transposed_size
 from .real_operators import UNARY
 from .recorder import Value
 
@@ -172,7 +173,7 @@ class Drawing:
     def depthwise(self, x: Value) -> Value:
         """DEPTHWISE_CONV_2D, now and then with a multiplier where the channels allow it."""
         x, kernel = self.image(x), self.kernel()
-        multiplier = self.integer(2, 4) if self.chance(0.2) and x.shape[3] * 4 <= self.max_channels else 1
+        multiplier = self.integer(2, 4) if self.chance(0.2) and x.shape[3] <= self.max_channels else 1
         dilation, stride = self.dilation(), self.stride(square=True)
         return self.builder.depthwise(
             x,
@@ -184,6 +185,26 @@ class Drawing:
             activation=self.activation(),
             output=self.quantisation(x),
             use_bias=self.chance(0.8),
+        )
+
+    def transpose_conv(self, x: Value) -> Value:
+        """TRANSPOSE_CONV, mostly of stride 2; the output now and then a little larger or smaller than by default."""
+        x, kernel = self.image(x), self.kernel()
+        stride = (2, 2) if self.chance(0.6) else (self.integer(1, 4), self.integer(1, 2))
+        padding = "SAME" if self.chance(0.6) else "VALID"
+        size = transposed_size(x.shape, kernel, stride, padding)
+        spare = [self.integer(0, s - 1) if self.chance(0.3) else 0 for s in stride]
+        high, wide = (n - d if padding == "SAME" else n + d for n, d in zip(size, spare, strict=True))
+        return self.builder.transpose_conv(
+            x,
+            self.channels(),
+            kernel,
+            stride=stride,
+            padding=padding,
+            size=(high, wide),
+            activation=self.activation(),
+            use_bias=self.chance(0.7),
+            output=self.quantisation(x),
         )
 
     def pool(self, x: Value) -> Value:
@@ -220,6 +241,20 @@ class Drawing:
         return self.builder.resize_nearest(
             x, (height, width), align_corners=self.chance(0.2), half_pixel_centers=self.chance(0.4)
         )
+
+    def resize_bilinear(self, x: Value) -> Value:
+        """RESIZE_BILINEAR, mostly to a size that the NPU makes exactly; else to any."""
+        x = self.image(x)
+        height, width = x.shape[1:3]
+        how, factor = self.integer(0, 3), 2 ** self.integer(1, 2)
+        aligned, centred = how == 0, how == 1 or (how == 3 and self.chance(0.5))
+        size = (height * factor, width * factor)
+        if aligned:
+            size = ((height - 1) * factor + 1, (width - 1) * factor + 1)
+        elif how == 3:
+            halved = height % 2 == width % 2 == 0 and self.chance(0.5)
+            size = (height // 2, width // 2) if halved else (self.integer(1, 24), self.integer(1, 24))
+        return self.builder.resize_bilinear(x, size, align_corners=aligned, half_pixel_centers=centred)
 
     # Other operators.
 

@@ -7,7 +7,8 @@ from ..ir import Window
 Pair = int | tuple[int, int]
 
 
-def _pair(value: Pair) -> tuple[int, int]:
+def as_pair(value: Pair) -> tuple[int, int]:
+    """The number for both axes, or the pair itself."""
     return (value, value) if isinstance(value, int) else value
 
 
@@ -22,7 +23,7 @@ def resolve_window(
     if padding not in ("SAME", "VALID") or len(shape) != 4:
         raise ValueError(f"padding {padding!r} of shape {shape}: SAME or VALID, of four dimensions")
     pads, sizes = [], []
-    for extent, k, s, d in zip(shape[1:3], _pair(kernel), _pair(stride), _pair(dilation), strict=True):
+    for extent, k, s, d in zip(shape[1:3], as_pair(kernel), as_pair(stride), as_pair(dilation), strict=True):
         span = (k - 1) * d + 1
         size = -(-extent // s) if padding == "SAME" else (extent - span) // s + 1
         if size < 1:
@@ -31,5 +32,12 @@ def resolve_window(
         pads.append((total // 2, total - total // 2))
         sizes.append(size)
     (top, bottom), (left, right) = pads
-    window = Window(*_pair(kernel), *_pair(stride), *_pair(dilation), top, left, bottom, right)
+    window = Window(*as_pair(kernel), *as_pair(stride), *as_pair(dilation), top, left, bottom, right)
     return window, (sizes[0], sizes[1])
+
+
+def transposed_size(shape: tuple[int, ...], kernel: Pair, stride: Pair, padding: str) -> tuple[int, int]:
+    """Rows and columns of which a window makes an NHWC `shape`: as many as its strides take (SAME), or its kernel."""
+    pairs = zip(shape[1:3], as_pair(kernel), as_pair(stride), strict=True)
+    rows, columns = (n * s if padding == "SAME" else (n - 1) * s + k for n, k, s in pairs)
+    return rows, columns

@@ -31,6 +31,8 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.06, Drawing.add),
     (0.06, Drawing.reshape),
     (0.05, Drawing.resize),
+    (0.05, Drawing.transpose_conv),
+    (0.05, Drawing.resize_bilinear),
     (0.02, Drawing.squeezed),
     (0.02, Drawing.sliced),
 )

@@ -97,6 +97,20 @@ def depthwise(x: Real, weights: Real, bias: Real | None, window: Window) -> Real
     return out if bias is None else out + bias
 
 
+def transpose_conv(x: Real, weights: Real, bias: Real | None, window: Window, size: tuple[int, int]) -> Real:
+    """What a convolution of `window` over an image of `size` takes back to that image; weights OHWI."""
+    batch, rows, columns, _ = x.shape
+    spread = np.zeros((batch, size[0] + 2 * window.kernel_h, size[1] + 2 * window.kernel_w, weights.shape[0]))
+    for y, x_ in np.ndindex(rows, columns):
+        top = y * window.stride_h - window.pad_top + window.kernel_h
+        left = x_ * window.stride_w - window.pad_left + window.kernel_w
+        patch = np.einsum("ni,ohwi->nhwo", x[:, y, x_], weights)
+        spread[:, top : top + window.kernel_h, left : left + window.kernel_w] += patch
+    top, left = window.kernel_h, window.kernel_w
+    out = spread[:, top : top + size[0], left : left + size[1]]
+    return out if bias is None else out + bias
+
+
 def average_pool(x: Real, window: Window) -> Real:
     """Mean over the part of each window that lies inside the image."""
     ones = np.ones((1, 1, 1, x.shape[3]))

@@ -12,14 +12,14 @@ from itertools import accumulate
 import numpy as np
 
 from ..ir import DType
-from ..quantised import nearest_indices
+from ..quantised import bilinear_taps, nearest_indices
 from .calibration import Real
 from .flatfile import TENSOR_TYPES
 from .recorder import UNQUANTISED, Recorder, Value
 
 
 class ShapeRecorder(Recorder):
-    """RESHAPE and its kin, RESIZE_NEAREST_NEIGHBOR, SPLIT, CONCATENATION, PACK, STRIDED_SLICE and SHAPE."""
+    """RESHAPE and its kin, RESIZE_*, SPLIT, CONCATENATION, PACK, STRIDED_SLICE and SHAPE."""
 
     def reshape(
         self,
@@ -67,6 +67,39 @@ class ShapeRecorder(Recorder):
             [x.index, self._integers("size", size)],
             (x.shape[0], *size, x.shape[3]),
             lambda: self._real(x)[:, rows][:, :, columns],
+            x.quantisation,
+            {"AlignCorners": align_corners, "HalfPixelCenters": half_pixel_centers},
+            name,
+            x.dtype,
+        )
+
+    def resize_bilinear(
+        self,
+        x: Value,
+        size: tuple[int, int],
+        *,
+        align_corners: bool = False,
+        half_pixel_centers: bool = False,
+        name: str | None = None,
+    ) -> Value:
+        """RESIZE_BILINEAR of an image to so many rows and columns."""
+
+        def compute() -> Real:
+            found = self._real(x)
+            for axis, outputs in enumerate(size, 1):
+                taps = bilinear_taps(x.shape[axis], outputs, align_corners, half_pixel_centers, DType.INT8)
+                first, second = (
+                    np.take(found, places, axis) for places in ([t[0] for t in taps], [t[1] for t in taps])
+                )
+                share = np.array([float(t[2]) for t in taps]).reshape([-1 if i == axis else 1 for i in range(4)])
+                found = first * (1 - share) + second * share
+            return found
+
+        return self._operator(
+            "RESIZE_BILINEAR",
+            [x.index, self._integers("size", size)],
+            (x.shape[0], *size, x.shape[3]),
+            compute,
             x.quantisation,
             {"AlignCorners": align_corners, "HalfPixelCenters": half_pixel_centers},
             name,

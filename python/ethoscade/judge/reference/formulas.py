@@ -7,10 +7,15 @@ in every comparison. Scales are float32 values held as Python floats; each funct
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...ir import Activation, DType, Quantisation, Tensor
+
+Places = tuple[npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+"""Where rows or columns lie, and the first and second index between which that is."""
 
 HEADROOM_BITS = 20
 """Bits by which ADD raises both of its 8-bit operands before it scales them."""
@@ -92,3 +97,21 @@ def nearest_places(extent: int, outputs: int, align_corners: bool, half_pixel_ce
         place = np.float32(output + (0.5 if half_pixel_centers else 0.0)) * step
         found.append(min(math.floor(float(place) + (0.5 if align_corners else 0.0)), extent - 1))
     return tuple(found)
+
+
+def bilinear_places(extent: int, outputs: int, align_corners: bool, half_pixel_centers: bool) -> tuple[Places, Places]:
+    """Where each of `outputs` rows or columns lies among `extent`, in units of 2^-10 and as float32.
+
+    Each with the first and second index between which it is, as the kernels of int8 and of uint8 have them.
+    """
+    corners = align_corners and outputs > 1
+    span, steps = extent - corners, outputs - corners
+    ten = (span * 1024 + steps // 2) // steps
+    whole = np.arange(outputs, dtype=np.int64) * ten + (ten // 2 - 512 if half_pixel_centers else 0)
+    towards_zero = np.trunc(np.stack([whole, whole + 1023]) / 1024).astype(np.int64)
+    fixed = (whole, np.maximum(towards_zero[0], 0), np.minimum(towards_zero[1], extent - 1))
+    step, half = np.float32(span) / np.float32(steps), np.float32(0.5)
+    real = np.arange(outputs, dtype=np.float32)
+    real = (real + half) * step - half if half_pixel_centers else real * step
+    low, high = np.floor(real).astype(np.int64), np.ceil(real).astype(np.int64)
+    return fixed, (real, np.maximum(low, 0), np.minimum(high, extent - 1))

@@ -80,16 +80,21 @@ def weighed(graph: Graph, op: Operator) -> str | None:
     """As `eight_bit`, with constant weights of the same type, one scale for all or for each output."""
     if (why := eight_bit(graph, op)) is not None:
         return why
-    weights = graph.read(op, 1)
-    if weights.dtype is not graph.read(op).dtype:
+    weights, place = graph.read(op, 1), bias_place(op)
+    if weights.dtype is not graph.read(op, OPERATORS[op.kind].data_input).dtype:
         return f"weights '{weights.name}' are {weights.dtype.value}"
     if weights.data is None or weights.quantisation is None:
         return f"weights '{weights.name}' are not constant, or have no quantisation"
     if weights.quantisation.axis not in (None, 3 if op.kind == "DEPTHWISE_CONV_2D" else 0):
         return f"weights '{weights.name}' are quantised along axis {weights.quantisation.axis}"
-    if len(op.inputs) > 2 and op.inputs[2] is not None and graph.read(op, 2).data is None:
-        return f"bias '{graph.read(op, 2).name}' is not constant"
+    if len(op.inputs) > place and op.inputs[place] is not None and graph.read(op, place).data is None:
+        return f"bias '{graph.read(op, place).name}' is not constant"
     return None
+
+
+def bias_place(op: Operator) -> int:
+    """The place of a weighted operator's bias among its inputs: behind values and weights."""
+    return max(OPERATORS[op.kind].data_input, 1) + 1
 
 
 def _values(graph: Graph, op: Operator) -> list[Tensor]:

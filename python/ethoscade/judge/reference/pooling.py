@@ -1,4 +1,4 @@
-"""Reference semantics of AVERAGE_POOL_2D, MAX_POOL_2D and MEAN.
+"""Reference semantics of AVERAGE_POOL_2D, MAX_POOL_2D, MEAN and RESIZE_BILINEAR.
 
 Shapes are NHWC; padding is explicit in the operator's window and never takes part in a maximum or an average.
 """
@@ -6,12 +6,14 @@ Shapes are NHWC; padding is explicit in the operator's window and never takes pa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from ...ir import Array, Graph, MeanAttrs, Operator, PoolAttrs
+from ...ir import Array, DType, Graph, MeanAttrs, Operator, PoolAttrs, ResizeBilinearAttrs
 from .fixed_point import multiply, wrap
-from .formulas import clamp_range, scale_of, significand_and_shift, zero_point_of
+from .formulas import Places, bilinear_places, clamp_range, scale_of, significand_and_shift, zero_point_of
 from .meaning import INT8, Inputs, Meaning, averaged, eight_bit, given
 from .windows import output_size, pad_spatial, seen, tap
 
@@ -57,6 +59,39 @@ def max_pool_2d(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     return stored
 
 
+def resize_bilinear(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """RESIZE_BILINEAR of stored values, whatever the quantisations.
+
+    int8: products of shares in units of 2^-20, rounded half away from zero. uint8: in float32, rounded half up.
+    """
+    attrs, value = op.attributes(ResizeBilinearAttrs), given(inputs)
+    rows, columns = (
+        bilinear_places(extent, outputs, attrs.align_corners, attrs.half_pixel_centers)
+        for extent, outputs in zip(value.shape[1:3], attrs.size, strict=True)
+    )
+    if graph.made(op).dtype is DType.INT8:
+        sums = _interpolated(value.astype(np.int64), rows[0], columns[0], 1024)
+        return np.asarray(np.sign(sums) * ((np.abs(sums) + (1 << 19)) >> 20), dtype=np.int8)
+    sums = _interpolated(value.astype(np.float32), rows[1], columns[1], 1)
+    return np.asarray(np.trunc(sums + np.float32(0.5)), dtype=np.uint8)
+
+
+def _interpolated(x: npt.NDArray[Any], rows: Places, columns: Places, one: int) -> npt.NDArray[Any]:
+    """The four neighbours' sum, weighed by their shares; `one` is a whole share."""
+    (y, y0, y1), (x_, x0, x1) = rows, columns
+    unit = x.dtype.type(one)
+    down = (y - y0.astype(x.dtype) * unit)[None, :, None, None]
+    right = (x_ - x0.astype(x.dtype) * unit)[None, None, :, None]
+    first, second = x[:, y0], x[:, y1]
+    found: npt.NDArray[Any] = (
+        first[:, :, x0] * (unit - down) * (unit - right)
+        + second[:, :, x0] * down * (unit - right)
+        + first[:, :, x1] * (unit - down) * right
+        + second[:, :, x1] * down * right
+    )
+    return found
+
+
 def mean_multiplier(ifm_scale: float, ofm_scale: float, count: int) -> tuple[int, int]:
     """Significand and shift by which MEAN multiplies the sum of `count` values: scaling and division in one.
 
@@ -84,4 +119,5 @@ POOLING_MEANINGS: Mapping[str, Meaning] = {
     "AVERAGE_POOL_2D": Meaning(average_pool_2d, eight_bit, INT8),
     "MAX_POOL_2D": Meaning(max_pool_2d, eight_bit, INT8),
     "MEAN": Meaning(mean, averaged, INT8),
+    "RESIZE_BILINEAR": Meaning(resize_bilinear, eight_bit, INT8),
 }

@@ -33,7 +33,7 @@ def resize_nearest_neighbor(graph: Graph, op: Operator, inputs: Inputs) -> Array
     attrs, value = op.attributes(ResizeNearestAttrs), given(inputs)
     rows, columns = (
         nearest_places(extent, outputs, attrs.align_corners, attrs.half_pixel_centers)
-        for extent, outputs in zip(value.shape[1:3], graph.made(op).shape[1:3], strict=True)
+        for extent, outputs in zip(value.shape[1:3], attrs.size, strict=True)
     )
     return value[:, rows][:, :, columns]
 

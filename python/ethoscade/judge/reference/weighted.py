@@ -1,4 +1,4 @@
-"""Reference semantics of CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED.
+"""Reference semantics of CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV and FULLY_CONNECTED.
 
 Owns their accumulators and output stage. Shapes are NHWC; padding is explicit in the operator's window.
 """
@@ -10,10 +10,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...ir import Activation, Array, ConvAttrs, DType, FullyConnectedAttrs, Graph, Operator, Tensor
+from ...ir import (
+    Activation,
+    Array,
+    ConvAttrs,
+    DType,
+    FullyConnectedAttrs,
+    Graph,
+    Operator,
+    Tensor,
+    TransposeConvAttrs,
+)
+from ...operators import OPERATORS
 from .fixed_point import Int64, Undefined, multiply, multiply_once, multiply_wide, wrap
 from .formulas import clamp_range, output_factors, significand_and_shift, zero_point_of
-from .meaning import INT8, Inputs, Meaning, given, weighed
+from .meaning import INT8, Inputs, Meaning, bias_place, given, weighed
 from .windows import correlate, output_size, pad_spatial, seen, tap
 
 
@@ -31,9 +42,11 @@ class _Operands:
 
 
 def _operands(graph: Graph, op: Operator, inputs: Inputs) -> _Operands:
-    x, w = given(inputs), given(inputs, 1)
-    bias = inputs[2] if len(inputs) > 2 else None
-    ifm, weights = graph.read(op), graph.read(op, 1)
+    place = OPERATORS[op.kind].data_input
+    x, w = given(inputs, place), given(inputs, 1)
+    last = bias_place(op)
+    bias = inputs[last] if len(inputs) > last else None
+    ifm, weights = graph.read(op, place), graph.read(op, 1)
     wide_bias = None if bias is None else bias.astype(np.int64)
     return _Operands(op.kind, ifm, weights, graph.made(op), x, w, wide_bias)
 
@@ -107,6 +120,29 @@ def depthwise_conv_2d(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     return _finish(operands, acc.astype(np.int64), attrs.activation)
 
 
+def transpose_conv(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """TRANSPOSE_CONV: weights (output channels, kernel height, kernel width, input channels).
+
+    Every input pixel adds its products to the outputs under the kernel; what falls outside is lost.
+    """
+    attrs = op.attributes(TransposeConvAttrs)
+    operands = _operands(graph, op, inputs)
+    window, (height, width) = attrs.window, attrs.size
+    x = operands.x.astype(np.float64) - zero_point_of(operands.ifm)
+    w = operands.w.astype(np.float64) - _weight_zero_point(operands)
+    batch, rows, columns, _ = x.shape
+    down, right = window.stride_h, window.stride_w
+    reach = ((rows - 1) * down + window.kernel_h, (columns - 1) * right + window.kernel_w)
+    reach = (max(reach[0], window.pad_top + height), max(reach[1], window.pad_left + width))
+    acc = np.zeros((batch, *reach, w.shape[0]))
+    for ky in range(window.kernel_h):
+        for kx in range(window.kernel_w):
+            there = (slice(ky, ky + (rows - 1) * down + 1, down), slice(kx, kx + (columns - 1) * right + 1, right))
+            acc[:, there[0], there[1]] += x @ w[:, ky, kx].T
+    kept = acc[:, window.pad_top : window.pad_top + height, window.pad_left : window.pad_left + width]
+    return _finish(operands, kept.astype(np.int64), attrs.activation)
+
+
 def fully_connected(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """FULLY_CONNECTED: weights (outputs, inputs); the input is flattened to rows of `inputs` elements.
 
@@ -137,4 +173,5 @@ WEIGHTED_MEANINGS: Mapping[str, Meaning] = {
     "CONV_2D": Meaning(conv_2d, weighed, INT8),
     "DEPTHWISE_CONV_2D": Meaning(depthwise_conv_2d, weighed, INT8),
     "FULLY_CONNECTED": Meaning(fully_connected, weighed, INT8),
+    "TRANSPOSE_CONV": Meaning(transpose_conv, weighed, INT8),
 }

@@ -1,0 +1,288 @@
+"""RESIZE_BILINEAR: averages of pixels that are repeated, where they weigh neighbours exactly as the kernels do.
+
+Pixels repeated f times and averaged f by f are interpolated in steps of 1/f, and an average that leaves padding out
+repeats the edges. Half a step to the side, as pixels are taken at their centres, lie the averages of two such averages:
+they are made in 16 bits, as are those of many pixels, first of rows and then of columns; in 16 bits nothing is rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from ..ir import DType, Graph, Operator, ResizeBilinearAttrs, Window
+from ..quantised import bilinear_taps
+from . import constraints, limits, pooling, resize, views
+from .family import Family
+from .npu import UNSCALED, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Scale, Upscale
+
+MOST_REPEATS = 1 << 6
+_LARGEST_SQUARE = 64
+"""Larger averages are made of rows and then of columns."""
+_DYADIC = 1 << 12
+"""Shares in units of 1/4096 are exact in float32, and so are their products with 8-bit values."""
+
+Shares = tuple[tuple[tuple[int, Fraction], ...], ...]
+"""Of each output along an axis: which inputs it is made of, and their shares."""
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """An average along one axis: of `box` repeated pixels, every `stride`, from `before` ahead of the first on."""
+
+    box: int
+    stride: int = 1
+    before: int = 0
+
+
+@dataclass(frozen=True)
+class _Averaging:
+    """Pixels repeated `repeats` times along both axes, and averages of them; `centred`: of two neighbours of these."""
+
+    repeats: int
+    rows: _Steps
+    columns: _Steps
+    centred: bool = False
+
+
+# --- which averages are the kernel's ---------------------------------------------------------------------------------
+
+
+def _way(extents: tuple[int, int], attrs: ResizeBilinearAttrs, dtype: DType) -> _Averaging | None:
+    """How the NPU resizes exactly; None where no average weighs as the kernel does."""
+    wanted = [
+        _wanted(extent, outputs, attrs.align_corners, attrs.half_pixel_centers, dtype)
+        for extent, outputs in zip(extents, attrs.size, strict=True)
+    ]
+    # What a single pixel is repeated from is the same whatever its shares are.
+    if dtype is DType.UINT8 and extents != (1, 1) and not all(map(_is_exact, wanted)):
+        return None
+    repeats = 1
+    while repeats <= MOST_REPEATS:
+        for centred in (False, True) if 1 < repeats <= limits.MAX_PADDED_AVERAGE else (False,):
+            rows, columns = (_steps_of(extent, w, repeats, centred) for extent, w in zip(extents, wanted, strict=True))
+            if (
+                rows is not None
+                and columns is not None
+                and _possible(extents, attrs, repeats, (rows, columns), centred)
+            ):
+                return _Averaging(repeats, rows, columns, centred)
+        repeats *= 2
+    return None
+
+
+def _steps_of(extent: int, wanted: Shares, repeats: int, centred: bool) -> _Steps | None:
+    """The average along an axis that weighs as is wanted."""
+    tried = _candidates(repeats, centred)
+    return next((one for one in tried if _weights(extent, len(wanted), repeats, one, centred) == wanted), None)
+
+
+def _candidates(repeats: int, centred: bool) -> Iterator[_Steps]:
+    if centred:
+        yield _Steps(repeats, 1, repeats // 2)
+        return
+    yield _Steps(1)
+    yield _Steps(1, 2)
+    if repeats == 1:
+        yield _Steps(2, 2)
+    else:
+        yield _Steps(repeats)
+
+
+@lru_cache(maxsize=256)
+def _wanted(extent: int, outputs: int, aligned: bool, centred: bool, dtype: DType) -> Shares:
+    taps = bilinear_taps(extent, outputs, aligned, centred, dtype)
+    return tuple(
+        ((first, Fraction(1)),) if first == second or not share else ((first, 1 - share), (second, share))
+        for first, second, share in taps
+    )
+
+
+def _is_exact(weights: Shares) -> bool:
+    return all((share * _DYADIC).denominator == 1 for shares in weights for _, share in shares)
+
+
+@lru_cache(maxsize=256)
+def _weights(extent: int, outputs: int, repeats: int, along: _Steps, centred: bool) -> Shares | None:
+    """What averages along an axis are made of; None where one of them meets no pixel."""
+    found = []
+    for output in range(outputs):
+        shares: dict[int, Fraction] = {}
+        for half in (0, 1) if centred else (0,):
+            start = (output + half) * along.stride - along.before
+            inside = range(max(start, 0), min(start + along.box, extent * repeats))
+            if not inside:
+                return None
+            for place in inside:
+                share = Fraction(1, len(inside) * (2 if centred else 1))
+                shares[place // repeats] = shares.get(place // repeats, Fraction(0)) + share
+        found.append(tuple(shares.items()))
+    return tuple(found)
+
+
+def _possible(
+    extents: tuple[int, int], attrs: ResizeBilinearAttrs, repeats: int, along: tuple[_Steps, _Steps], centred: bool
+) -> bool:
+    """Whether the NPU has such averages: with padding they are small."""
+    window = _window(extents, attrs.size, repeats, along, 1 if centred else 0)
+    return not any(views.pads(window)) or max(window.kernel_h, window.kernel_w) <= limits.MAX_PADDED_AVERAGE
+
+
+def _window(
+    extents: tuple[int, int], size: tuple[int, int], repeats: int, along: tuple[_Steps, _Steps], more: int
+) -> Window:
+    """The window of averages over repeated pixels that make `more` than `size` rows and columns."""
+    rows, columns = along
+    bottom, right = (
+        max(0, (outputs + more - 1) * a.stride - a.before + a.box - extent * repeats)
+        for extent, outputs, a in zip(extents, size, along, strict=True)
+    )
+    return Window(rows.box, columns.box, rows.stride, columns.stride, 1, 1, rows.before, columns.before, bottom, right)
+
+
+# --- operations ------------------------------------------------------------------------------------------------------
+
+
+def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
+    """Copies that repeat pixels and one to two averages. Precondition: its family takes it.
+
+    Stored values are averaged, without their zero points, as pools do: halves fall away from the stored zero.
+    """
+    op = graph.operators[op_index]
+    source, attrs = graph.read(op), op.attributes(ResizeBilinearAttrs)
+    shape = views.image_shape(source.shape)
+    way = _way(shape[:2], attrs, source.dtype)
+    assert way is not None, "the family takes only what there is a way for"
+    make = _Averages(op, op_index, builder)
+    ifm = builder.view(op.input(0), shape, zero_point=0)
+    ofm = builder.view(op.outputs[0], (*attrs.size, shape[2]), zero_point=0)
+    if way.centred:
+        make.centred(ifm, way, ofm)
+    elif way.rows.box * way.columns.box > _LARGEST_SQUARE:
+        make.in_turn(ifm, way, ofm)
+    else:
+        make.at_once(ifm, way, ofm)
+
+
+class _Averages:
+    """Makes the operations of one operator."""
+
+    def __init__(self, op: Operator, op_index: int, builder: NpuGraphBuilder) -> None:
+        self._op, self._index, self._builder = op, op_index, builder
+
+    def at_once(self, ifm: FeatureMap, way: _Averaging, ofm: FeatureMap) -> None:
+        """One average of rows and columns, or one that only copies."""
+        window = _window(ifm.shape[:2], ofm.shape[:2], way.repeats, (way.rows, way.columns), 0)
+        copies = way.rows.box * way.columns.box == 1
+        ifm, upscale = self._enlarged(ifm, way.repeats)
+        self._average(ifm, upscale, window, ofm, UNSCALED if copies else None)
+
+    def in_turn(self, ifm: FeatureMap, way: _Averaging, ofm: FeatureMap) -> None:
+        """Twice the sums of rows, of 16 bits; of these the sums of columns, divided by all."""
+        (height, width), (rows, columns) = ofm.shape[:2], (way.rows, way.columns)
+        wide = (width - 1) * columns.stride + columns.box
+        ifm, upscale = self._enlarged(ifm, way.repeats)
+        sums = self._temporary((height, wide, ofm.shape[2]))
+        self._average(ifm, upscale, Window(rows.box, 1, rows.stride, 1), sums, _times(2))
+        self._average(
+            sums, Upscale.NONE, Window(1, columns.box, 1, columns.stride), ofm, _divided(rows.box * columns.box)
+        )
+
+    def centred(self, ifm: FeatureMap, way: _Averaging, ofm: FeatureMap) -> None:
+        """Repeated pixels in 16 bits, so large that averages of them are whole and even; averages of two of these."""
+        (height, width), (high, wide), depth = ifm.shape[:2], ofm.shape[:2], ofm.shape[2]
+        area = way.repeats**2
+        ifm, upscale = self._enlarged(ifm, way.repeats)
+        large = self._temporary((height * way.repeats, width * way.repeats, depth))
+        resize.copied(self._op, self._index, self._builder, ifm, upscale, large, _times(2 * area))
+        between = self._temporary((high + 1, wide + 1, depth))
+        window = _window((height, width), (high, wide), way.repeats, (way.rows, way.columns), 1)
+        self._average(large, Upscale.NONE, window, between, None)
+        self._average(between, Upscale.NONE, Window(2, 2), ofm, _divided(4 * area))
+
+    def _enlarged(self, ifm: FeatureMap, repeats: int) -> tuple[FeatureMap, Upscale]:
+        """The input with all but the last doubling, and how it is read by whoever doubles it last."""
+        if repeats == 1:
+            return ifm, Upscale.NONE
+        if repeats > 2:
+            height, width, depth = ifm.shape
+            half = repeats // 2
+            large = self._builder.temporary(self._index, (height * half, width * half, depth), ifm.dtype)
+            resize.repeated(self._op, self._index, self._builder, ifm, half.bit_length() - 1, large)
+            ifm = large
+        return ifm, Upscale.NEAREST
+
+    def _temporary(self, shape: views.Shape3) -> FeatureMap:
+        return self._builder.temporary(self._index, shape, DType.INT16)
+
+    def _average(
+        self, ifm: FeatureMap, upscale: Upscale, window: Window, ofm: FeatureMap, scaling: Scale | None
+    ) -> None:
+        self._builder.add(
+            NpuOperation(
+                name=self._op.name,
+                operator=self._index,
+                kind=OperationKind.AVERAGE_POOL,
+                ifm=ifm,
+                ofm=ofm,
+                window=window,
+                upscale=upscale,
+                compute=pooling.compute(self._op.name, window, ifm.shape, ofm.shape, upscale),
+                clamp=ofm.dtype.limits,
+                scaling=scaling,
+            )
+        )
+
+
+def _times(power: int) -> Scale:
+    """A power of two as a factor."""
+    return Scale(1 << 30, 30 - (power.bit_length() - 1))
+
+
+def _divided(count: int) -> Scale:
+    """The half of sums, which are even, divided by a power of two, halves away from zero.
+
+    What is shifted beyond 31 bits is rounded like that; the factor of 2^30 leaves one bit before it, which is zero.
+    """
+    return Scale(1 << 30, 31 + count.bit_length() - 1)
+
+
+# --- what it takes ---------------------------------------------------------------------------------------------------
+
+
+def _steps(case: constraints.Case) -> str | None:
+    attrs, (_, height, width, _) = case.op.attributes(ResizeBilinearAttrs), case.ifm.shape
+    if _way((height, width), attrs, case.ifm.dtype) is not None:
+        return None
+    how = "with aligned corners" if attrs.align_corners else "by centres" if attrs.half_pixel_centers else "by corners"
+    return (
+        f"it resizes {height}x{width} to {attrs.size[0]}x{attrs.size[1]} {how}, between pixels that no average of "
+        f"pixels repeated 1, 2, 4 ... times weighs as it does"
+    )
+
+
+def _seen(case: constraints.Case) -> constraints.Views:
+    made = (*case.op.attributes(ResizeBilinearAttrs).size, case.ifm.shape[3])
+    return [(case.ifm, views.image_shape(case.ifm.shape)), (case.ofm, made)]
+
+
+BILINEAR_FAMILIES: Mapping[str, Family] = {
+    "RESIZE_BILINEAR": Family(
+        "averages of repeated pixels",
+        (
+            constraints.FeatureMaps(),
+            constraints.OneType(),
+            constraints.Image(),
+            constraints.Sizes(_seen),
+            constraints.Rule(
+                "from one row or column to any number up to 64; else to as many, half as many, or 2, 4 or 8 times as "
+                "many: with aligned corners 16, 32 or 64 times too (of f times less one: all between the first and "
+                "the last), by centres 2, 4 or 8 times",
+                _steps,
+            ),
+        ),
+        lower,
+    )
+}

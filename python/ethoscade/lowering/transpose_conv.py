@@ -1,0 +1,151 @@
+"""TRANSPOSE_CONV: zeros between the input's pixels, and a convolution with the weights turned about.
+
+The NPU doubles an input with zeros as it reads it. A stride of 4 or 8 takes copies that double it before; a stride of 1
+beside one of 2 is taken by leaving the zeros out again: that axis has stride and dilation 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..ir import Graph, Operator, TransposeConvAttrs, Window
+from ..quantised import activation_range
+from . import constraints, convolution, resize, views, weighted
+from .family import Family
+from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Upscale
+
+_INPUT = 2
+
+
+def _strides(graph: Graph, op: Operator) -> tuple[int, int]:
+    """Rows and columns from one input pixel to the next in the output; of a single one any stride is 1."""
+    window = op.attributes(TransposeConvAttrs).window
+    _, height, width, _ = graph.read(op, _INPUT).shape
+    return window.stride_h if height > 1 else 1, window.stride_w if width > 1 else 1
+
+
+def _doublings(graph: Graph, op: Operator) -> int:
+    """How often the input is doubled: so often that the larger stride is reached."""
+    return (max(_strides(graph, op)) - 1).bit_length()
+
+
+def _window(graph: Graph, op: Operator) -> Window:
+    """The window of the convolution that reads the input as it is doubled."""
+    attrs, factor = op.attributes(TransposeConvAttrs), 1 << _doublings(graph, op)
+    forward, (_, height, width, _), (rows, columns) = attrs.window, graph.read(op, _INPUT).shape, attrs.size
+    down, right = (
+        factor // stride if extent > 1 else 1
+        for stride, extent in zip(_strides(graph, op), (height, width), strict=True)
+    )
+    vertical = _along(forward.kernel_h, forward.pad_top, height * factor, rows, down)
+    horizontal = _along(forward.kernel_w, forward.pad_left, width * factor, columns, right)
+    return Window(
+        forward.kernel_h,
+        forward.kernel_w,
+        stride_h=vertical[0],
+        stride_w=horizontal[0],
+        dilation_h=vertical[0] if forward.kernel_h > 1 else 1,
+        dilation_w=horizontal[0] if forward.kernel_w > 1 else 1,
+        pad_top=vertical[1],
+        pad_left=horizontal[1],
+        pad_bottom=vertical[2],
+        pad_right=horizontal[2],
+    )
+
+
+def _along(taps: int, pad: int, extent: int, outputs: int, step: int) -> tuple[int, int, int]:
+    """Stride, padding before and padding behind along one axis of an input of `extent` pixels, zeros among them."""
+    before = (taps - 1 - pad) * step
+    return step, before, max(0, (outputs - 1 + taps - 1) * step + 1 - before - extent)
+
+
+def _made(graph: Graph, op: Operator) -> views.Shape3:
+    return (*op.attributes(TransposeConvAttrs).size, graph.read(op, 1).shape[0])
+
+
+def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
+    """One convolution, behind copies for strides beyond 2. Precondition: its family takes it."""
+    op = graph.operators[op_index]
+    source, target = graph.read(op, _INPUT), graph.made(op)
+    doublings, window = _doublings(graph, op), _window(graph, op)
+    ifm = builder.view(op.input(_INPUT), views.image_shape(source.shape))
+    for _ in range(doublings - 1):
+        shape = (2 * ifm.shape[0], 2 * ifm.shape[1], ifm.shape[2])
+        enlarged = builder.temporary(op_index, shape, source.dtype, ifm.zero_point)
+        resize.copied(op, op_index, builder, ifm, Upscale.ZEROS, enlarged)
+        ifm = enlarged
+    upscale = Upscale.ZEROS if doublings else Upscale.NONE
+    ofm_shape = _made(graph, op)
+    turned = np.ascontiguousarray(graph.read(op, 1).constant()[:, ::-1, ::-1])
+    builder.add(
+        NpuOperation(
+            name=op.name,
+            operator=op_index,
+            kind=OperationKind.CONVOLUTION,
+            ifm=ifm,
+            ofm=builder.view(op.outputs[0], ofm_shape),
+            window=window,
+            upscale=upscale,
+            compute=convolution.compute(op.name, window, ifm.shape, ofm_shape, upscale),
+            clamp=activation_range(target.quantisation, target.dtype, op.attributes(TransposeConvAttrs).activation),
+            weights=weighted.constants(graph, op, turned),
+        )
+    )
+
+
+@dataclass(frozen=True)
+class SpreadStrides(constraints.Constraint):
+    """Strides are powers of two up to 2^`most`, and one axis' at most twice the other's."""
+
+    most: int = resize.MOST_DOUBLINGS
+
+    def __str__(self) -> str:
+        return (
+            f"strides are {', '.join(str(1 << n) for n in range(self.most))} or {1 << self.most}, and one at most "
+            f"twice the other, where there is more than one row or column"
+        )
+
+    def _against(self, case: constraints.Case) -> str | None:
+        found, (_, *extents, _) = _strides(case.graph, case.op), case.ifm.shape
+        taken = [stride for stride, extent in zip(found, extents, strict=True) if extent > 1]
+        possible = [1 << n for n in range(self.most + 1)]
+        if not set(taken) <= set(possible) or (taken and max(taken) > 2 * min(taken)):
+            return f"strides are {found[0]}x{found[1]}; {possible} are possible, one at most twice the other"
+        return None
+
+
+def _stated(case: constraints.Case) -> str | None:
+    shape = case.graph.read(case.op)
+    if shape.data is None:
+        return f"output shape '{shape.name}' is known only at run time"
+    wanted = (1, *case.op.attributes(TransposeConvAttrs).size, case.graph.read(case.op, 1).shape[0])
+    found = tuple(int(extent) for extent in shape.data.reshape(-1))
+    return None if found == wanted else f"output shape '{shape.name}' is {found}; its tensor has {wanted}"
+
+
+def _lowered(case: constraints.Case) -> Window:
+    return _window(case.graph, case.op)
+
+
+def _seen(case: constraints.Case) -> constraints.Views:
+    return [(case.ifm, views.image_shape(case.ifm.shape)), (case.ofm, _made(case.graph, case.op))]
+
+
+TRANSPOSE_CONV_FAMILIES: Mapping[str, Family] = {
+    "TRANSPOSE_CONV": Family(
+        "a convolution, with the weights turned about, of the input with zeros between its pixels",
+        (
+            *weighted.takes(rank=4, output_axis=0),
+            constraints.Image(),
+            constraints.Rule("the output shape is constant, or becomes so", _stated),
+            constraints.Sizes(_seen),
+            SpreadStrides(),
+            constraints.WindowSize(windows=_lowered),
+            constraints.Padding(windows=_lowered),
+        ),
+        lower,
+    )
+}
