@@ -51,23 +51,24 @@ BELOW: dict[str, set[str]] = {
     "pipeline": set(),
     "pipeline.partition": {"target", "ir", "rewrites", "lowering"},
     "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
+    "pipeline.borders": {"errors", "util.arguments", "ir", "operators", "scheduling", "memory", "codegen"},
     "pipeline.compiled": {
         "errors", "util.arguments", "util.files", "target", "ir", "lowering", "scheduling", "judge.verification",
-        "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.explanation",
+        "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders", "pipeline.explanation",
     },
     "pipeline.compiler": {
         "errors", "util.arguments", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen",
-        "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
+        "pipeline.borders", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
     },
     "pipeline.planning": {
         "errors", "util.arguments", "target", "devices", "ir", "frontend", "rewrites", "lowering", "scheduling",
-        "pipeline.partition", "pipeline.explanation", "pipeline.compiled", "pipeline.compiler",
+        "pipeline.borders", "pipeline.partition", "pipeline.explanation", "pipeline.compiled", "pipeline.compiler",
     },
     "report": {
         "errors", "util.arguments", "util.files", "target", "ir", "operators", "frontend", "rewrites", "lowering",
         "memory.model", "memory",
-        "judge.verification", "codegen", "run.timing", "run.execution", "pipeline.explanation", "pipeline.compiled",
-        "pipeline.compiler",
+        "judge.verification", "codegen", "run.timing", "run.execution", "pipeline.borders", "pipeline.explanation",
+        "pipeline.compiled", "pipeline.compiler",
     },
     "__main__": {"errors", "_core", "util.arguments", "target", "codegen", "report"},
     "__init__": {

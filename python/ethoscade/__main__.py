@@ -124,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(sub, "frontier", commands.frontier_of, "print SRAM against cycles, without code generation")
     command.add_argument("model", metavar="MODEL")
     _add_target(command)
+    _add_interface(command)
     _add_epsilon(command)
     command.add_argument("--plot", metavar="PNG", help="draw the curve (needs the extra 'report')")
 
@@ -187,7 +188,17 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
         default="performance",
         help="the fastest that fits, or the smallest (default: performance)",
     )
+    _add_interface(parser)
     _add_epsilon(parser)
+
+
+def _add_interface(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--io",
+        choices=commands.INTERFACES,
+        default="float",
+        help="inputs and outputs as the file has them, or quantised where it has float (default: float)",
+    )
 
 
 def _add_epsilon(parser: argparse.ArgumentParser) -> None:

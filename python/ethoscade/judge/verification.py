@@ -276,6 +276,11 @@ class _Evaluation:
         self.refused = any(self.graph.operators[i].kind == "SOFTMAX" for i in own)
         return own, after
 
+    def _places(self, operators: Sequence[int]) -> list[int]:
+        """Where operators stand in the file: a graph whose borders were cut has fewer of them."""
+        sources = ((index, self.graph.operators[index].source_index) for index in operators)
+        return [index if place is None else place for index, place in sources]
+
     def _together(self, operators: Sequence[int], after: set[int]) -> None:
         """LiteRT's whole model, or all of it that comes before the operators `after`."""
         graph = self.graph
@@ -283,7 +288,9 @@ class _Evaluation:
         made = [t for i in operators for t in graph.operators[i].outputs if t in read]
         if made:
             wanted = tuple(dict.fromkeys(made))
-            found = self.session.run(operators, graph.inputs, wanted, [dict(values) for values in self.values])
+            found = self.session.run(
+                self._places(operators), graph.inputs, wanted, [dict(values) for values in self.values]
+            )
             self._known(found)
 
     def _alone(self, index: int) -> None:
@@ -296,7 +303,7 @@ class _Evaluation:
         try:
             if (why := judges.litert_misses(graph, op)) is not None:
                 raise litert.Refused(why)
-            found = self.session.run([index], plain, tuple(dict.fromkeys((*op.outputs, *state))), given)
+            found = self.session.run(self._places([index]), plain, tuple(dict.fromkeys((*op.outputs, *state))), given)
         except litert.Refused as error:
             self.refused = True
             if reference.is_known(graph, op) and judges.micro_stands_in(graph, op):
@@ -311,7 +318,7 @@ class _Evaluation:
         if (why := judges.micro_misses(graph, op)) is None:
             try:
                 given = [{t: values[t] for t in plain} for values in self.values]
-                return self.micro.run([index], plain, op.outputs, given)
+                return self.micro.run(self._places([index]), plain, op.outputs, given)
             except VerificationError as second:
                 why = str(second)
         raise VerificationError(f"no judge for {judges.described(graph, op)}: {error}; {why}") from error

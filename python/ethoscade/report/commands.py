@@ -24,6 +24,8 @@ from ..frontend import ETHOS_U, read_tflite
 from ..ir import Array, Graph
 from ..judge.verification import compare, random_inputs, reference_outputs
 from ..lowering import FAMILIES
+from ..pipeline.borders import INTERFACES as INTERFACES
+from ..pipeline.borders import applied
 from ..pipeline.compiled import Compiled
 from ..pipeline.compiler import EPSILON as EPSILON
 from ..pipeline.compiler import compile, frontier
@@ -78,6 +80,7 @@ def frontier_of(args: argparse.Namespace) -> int:
         memory_mode=args.memory_mode,
         config=args.config,
         epsilon=args.epsilon,
+        io=args.io,
     )
     if args.plot:
         plot.frontier(curve, Path(args.model).stem, Path(args.plot))
@@ -133,8 +136,7 @@ def simulate_artifact(args: argparse.Namespace) -> int:
         lines += _add_timing(args, graph, report)
     status = DONE
     if args.reference:
-        source = read_tflite(args.reference)
-        _check_same_inputs(graph, source)
+        source = _source_of(graph, read_tflite(args.reference))
         elements, mismatches, largest = compare(result.outputs, reference_outputs(source, inputs).outputs)
         report["reference"] = {"elements": elements, "mismatches": mismatches, "max_abs_diff": summary.finite(largest)}
         lines.append(f"reference: {mismatches:,} of {elements:,} elements differ (by up to {largest})")
@@ -164,15 +166,30 @@ def _add_timing(args: argparse.Namespace, graph: Graph, report: dict[str, Any]) 
     return [trace.timing_text(timing), *written]
 
 
-def _check_same_inputs(compiled: Graph, source: Graph) -> None:
-    """What was compiled from a network takes its inputs."""
+def _source_of(compiled: Graph, source: Graph) -> Graph:
+    """The source as it was compiled: what was compiled from a network takes its inputs, be it quantised ones."""
     ours, theirs = _inputs(compiled), _inputs(source)
+    candidates = (applied(source, io)[0] for io in INTERFACES)
+    found = next(
+        (graph for graph in candidates if _inputs(graph) == ours and _outputs(graph) == _outputs(compiled)), None
+    )
+    if found is not None:
+        return found
     if ours != theirs:
         raise ConfigError(f"'{compiled.name}' was not compiled from '{source.name}': it takes {ours}, not {theirs}")
+    return source
 
 
 def _inputs(graph: Graph) -> str:
-    tensors = sorted((graph.tensors[index] for index in graph.inputs), key=lambda tensor: tensor.name)
+    return _listed(graph, graph.inputs)
+
+
+def _outputs(graph: Graph) -> str:
+    return _listed(graph, graph.outputs)
+
+
+def _listed(graph: Graph, indices: Sequence[int]) -> str:
+    tensors = sorted((graph.tensors[index] for index in indices), key=lambda tensor: tensor.name)
     return ", ".join(f"'{t.name}' {t.dtype.value}{t.shape}" for t in tensors)
 
 
@@ -208,6 +225,7 @@ def _compile(args: argparse.Namespace) -> Compiled:
         config=args.config,
         optimise=args.optimise,
         epsilon=args.epsilon,
+        io=args.io,
     )
 
 

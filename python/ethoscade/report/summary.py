@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import BudgetError, EthoscadeError
 from ..judge.verification import Verification
-from ..pipeline.compiled import Compiled, Curve
+from ..pipeline.compiled import Compiled, Curve, InterfaceTensor
 from ..pipeline.explanation import Explanation, alive_lines, short
 
 SCHEMA_VERSION = 1
@@ -37,6 +37,9 @@ def compile_json(
         "uncascaded_bytes": compiled.curve.uncascaded_bytes,
         "pools": compiled.pools,
         "cycles": compiled.cycles,
+        "io": compiled.io,
+        "inputs": [_interface_json(tensor) for tensor in compiled.interface if tensor.is_input],
+        "outputs": [_interface_json(tensor) for tensor in compiled.interface if not tensor.is_input],
         "operators": {"npu": npu, "cpu": len(compiled.operators) - npu},
         "cpu_operators": [{"name": op.name, "kind": op.kind, "reason": op.reason} for op in compiled.cpu_operators],
         "epsilon": float(compiled.curve.epsilon),
@@ -48,6 +51,20 @@ def compile_json(
     if verification is not None:
         result["verification"] = verification_json(verification)
     return result
+
+
+def _interface_json(tensor: InterfaceTensor) -> dict[str, Any]:
+    """One entry of `inputs` or `outputs`."""
+    return {
+        "name": tensor.name,
+        "dtype": tensor.dtype,
+        "shape": list(tensor.shape),
+        "size_bytes": tensor.size_bytes,
+        "scale": tensor.scale,
+        "zero_point": tensor.zero_point,
+        "float_in_file": tensor.is_cut,
+        "reason": tensor.reason,
+    }
 
 
 def verification_json(check: Verification) -> dict[str, Any]:
@@ -126,6 +143,7 @@ def compile_text(compiled: Compiled, verification: Verification | None = None) -
         ("cascades", f"{compiled.cascades} over {_cascaded(compiled)} of {len(compiled.operators)} operators"),
         ("NPU commands", f"{compiled.npu_commands:,}"),
     ]
+    rows += [("input" if tensor.is_input else "output", _interface_text(tensor)) for tensor in compiled.interface]
     rows += [("on the CPU", f"{op.kind} '{short(op.name)}': {op.reason}") for op in compiled.cpu_operators]
     if compiled.npu_commands == 0:
         rows.append(("note", "no operator of this model runs on the NPU; there was nothing to compile"))
@@ -133,6 +151,16 @@ def compile_text(compiled: Compiled, verification: Verification | None = None) -
     if verification is not None:
         rows += _verification_rows(verification)
     return _table(rows)
+
+
+def _interface_text(tensor: InterfaceTensor) -> str:
+    """An input or output as its caller has to treat it."""
+    text = f"'{short(tensor.name)}' {tensor.dtype} {list(tensor.shape)}"
+    if tensor.scale is not None:
+        text += f", scale {tensor.scale:.9g}, zero point {tensor.zero_point}"
+    if tensor.is_cut:
+        text += f"; to {'quantise' if tensor.is_input else 'dequantise'} it is the caller's business"
+    return text + (f"; it stays float: {tensor.reason}" if tensor.reason else "")
 
 
 def _verification_rows(check: Verification) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ..codegen import provenance, tflite
 from ..codegen.artifact import Artifact, CpuCall
-from ..codegen.layout import padded
+from ..codegen.layout import overwritten, padded
 from ..codegen.operations import ARENA_REGION, CONSTANTS_REGION
 from ..codegen.tflite import OFFLINE_PLAN
 from ..errors import ModelFormatError, SimulationError
@@ -309,7 +309,8 @@ def _sentence(step: _NpuStep, warning: NpuWarning) -> str:
 
 def _run_on_cpu(program: _Program, arena: _Arena, call: CpuCall, player: Player) -> list[str]:
     operator = program.graph.operators[call.operator]
-    warnings: list[str] = []
+    fault = overwritten(program.graph, operator, program.offsets)
+    warnings: list[str] = [] if fault is None else [fault]
     reader = f"operator '{operator.name}' ({operator.kind})"
     # An input that is named twice is one value, read once.
     indices = dict.fromkeys(index for index in operator.inputs if index is not None)
