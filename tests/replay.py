@@ -201,7 +201,7 @@ def check_placed(
         return places
 
     def convert(step: int, operator: int) -> None:
-        """From front to back, value by value; the smaller tensor is live before or after, with the larger one's bytes."""
+        """From front to back, value by value; of the two tensors the larger one is live at this step."""
         op = graph.operators[operator]
         source, target = whole(op.input(0)), whole(op.outputs[0])
         use(step, max(source, target, key=lambda content: len(content[1])))

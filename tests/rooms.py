@@ -47,7 +47,9 @@ BELOW: dict[str, set[str]] = {
         "errors", "util.arguments", "ir", "frontend", "codegen", "run.inputs", "run.cpu_operators", "run.simulator",
     },
     "run.host_c": {"errors", "_core", "ir", "codegen", "run.inputs"},
-    "run.judgement": {"ir", "judge.verification", "codegen", "run.execution", "run.host_c"},
+    "run.judgement": {
+        "errors", "ir", "judge.verification", "codegen", "run.cpu_operators", "run.execution", "run.host_c",
+    },
     "pipeline": set(),
     "pipeline.partition": {"target", "ir", "rewrites", "lowering"},
     "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
@@ -67,8 +69,8 @@ BELOW: dict[str, set[str]] = {
     "report": {
         "errors", "util.arguments", "util.files", "target", "ir", "operators", "frontend", "rewrites", "lowering",
         "memory.model", "memory",
-        "judge.verification", "codegen", "run.timing", "run.execution", "pipeline.borders", "pipeline.explanation",
-        "pipeline.compiled", "pipeline.compiler",
+        "judge.verification", "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders",
+        "pipeline.explanation", "pipeline.compiled", "pipeline.compiler",
     },
     "__main__": {"errors", "_core", "util.arguments", "target", "codegen", "report"},
     "__init__": {

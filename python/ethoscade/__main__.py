@@ -133,6 +133,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_target(command)
     _add_budget(command)
     command.add_argument("--seeds", type=_positive, default=3, help="random inputs (default: 3)")
+    command.add_argument(
+        "--artifact", metavar="FILE", help="compare this compiled .tflite, ours or Vela's, with MODEL; compile nothing"
+    )
     command.add_argument("--target", choices=("simulator", "c"), default="simulator", help="what runs the network")
 
     command = _command(sub, "simulate", commands.simulate_artifact, "run a compiled .tflite on the simulated NPU")

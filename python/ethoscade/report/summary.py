@@ -79,6 +79,7 @@ def verification_json(check: Verification) -> dict[str, Any]:
         "sram_touched_bytes": check.sram_touched_bytes,
         "judge": check.judge,
         "findings": list(check.findings),
+        "not_judged": list(check.not_judged),
     }
 
 
@@ -167,6 +168,8 @@ def _verification_rows(check: Verification) -> list[tuple[str, str]]:
     inputs = "1 random input" if check.seeds == 1 else f"{check.seeds} random inputs"
     if check.ok:
         found = f"bit-exact: {check.elements:,} output elements on {inputs} equal the reference"
+        if check.not_judged:
+            found += ", in all parts before and behind the operators that nobody judges"
     else:
         found = (
             f"FAILED: {check.mismatches:,} of {check.elements:,} output elements on {inputs} differ "
@@ -176,8 +179,14 @@ def _verification_rows(check: Verification) -> list[tuple[str, str]]:
         ("verified", found),
         ("  reference", check.judge),
         ("  SRAM touched", _size(check.sram_touched_bytes)),
+        *(("  not judged", told) for told in check.not_judged),
         *(("  finding", finding) for finding in check.findings),
     ]
+
+
+def verification_text(artifact: str, model: str, check: Verification) -> str:
+    """The verdict on a compiled file."""
+    return _table([("artifact", artifact), ("model", model), *_verification_rows(check)])
 
 
 def frontier_text(curve: Curve) -> str:
