@@ -9,7 +9,7 @@ from ethoscade import Compiled
 from ethoscade.frontend import read_tflite
 from ethoscade.judge import reference
 from ethoscade.judge.verification import compare, random_inputs
-from ethoscade.pipeline.compiler import Network, emit, prepare
+from ethoscade.pipeline.compiler import Network, arrange, emit, prepare
 from ethoscade.run.execution import ExecutionResult, run_artifact
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program
@@ -42,7 +42,7 @@ def network_of(model: bytes, accelerator: str = "ethos-u55-256") -> Network:
 def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:
     """Prove, replay, place, emit and run a schedule; every output element must equal the reference's."""
     scheduling.prove(network.problem, schedule)
-    placement = scheduling.arrange(network.problem, schedule)
+    placement = arrange(network, schedule)
     program = placement.program
     check_program(network.npu.operations, program)
     offsets = dict(enumerate(placement.offsets))

@@ -5,6 +5,7 @@ Windows are walked pixel by pixel and every buffer remembers which pixel of the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -199,6 +200,19 @@ def check_placed(
         assert (arena[places] == names).all(), f"step {step} reads bytes that are not (or no longer) in place"
         return places
 
+    def convert(step: int, operator: int) -> None:
+        """From front to back, value by value; of the two tensors the larger one is live at this step."""
+        op = graph.operators[operator]
+        source, target = whole(op.input(0)), whole(op.outputs[0])
+        use(step, max(source, target, key=lambda content: len(content[1])))
+        count = math.prod(graph.tensors[op.input(0)].shape)
+        split = [[np.split(part, count) for part in content[1:]] for content in (source, target)]
+        for (read_from, meant), (write_to, made) in zip(*(zip(*parts, strict=True) for parts in split), strict=True):
+            assert (arena[offsets[source[0]] + read_from] == meant + (source[0] << 40)).all(), (
+                f"step {step} has overwritten what it is to read"
+            )
+            arena[offsets[target[0]] + write_to] = made + (target[0] << 40)
+
     for tensor in graph.inputs:
         if tensor in program.tensor_buffers:
             write(0, whole(tensor))
@@ -213,6 +227,8 @@ def check_placed(
             source, _ = use(number, (step.source, np.arange(size), np.arange(size)))
             assert (arena[source] >> 40 == step.source).all(), f"step {number} copies bytes that are not in place"
             write(number, (step.buffer, np.arange(size), arena[source] - (step.source << 40)))
+        elif isinstance(step, CallOperator) and step.operator in {border.operator for border in network.borders}:
+            convert(number, step.operator)
         elif isinstance(step, CallOperator):
             op = graph.operators[step.operator]
             for tensor in op.inputs:

@@ -47,28 +47,31 @@ BELOW: dict[str, set[str]] = {
         "errors", "util.arguments", "ir", "frontend", "codegen", "run.inputs", "run.cpu_operators", "run.simulator",
     },
     "run.host_c": {"errors", "_core", "ir", "codegen", "run.inputs"},
-    "run.judgement": {"ir", "judge.verification", "codegen", "run.execution", "run.host_c"},
+    "run.judgement": {
+        "errors", "ir", "judge.verification", "codegen", "run.cpu_operators", "run.execution", "run.host_c",
+    },
     "pipeline": set(),
     "pipeline.partition": {"target", "ir", "rewrites", "lowering"},
     "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
+    "pipeline.borders": {"errors", "util.arguments", "ir", "operators", "scheduling", "memory", "codegen"},
     "pipeline.compiled": {
         "errors", "util.arguments", "util.files", "target", "ir", "rewrites", "lowering", "scheduling",
         "judge.verification",
-        "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.explanation",
+        "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders", "pipeline.explanation",
     },
     "pipeline.compiler": {
         "errors", "util.arguments", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen",
-        "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
+        "pipeline.borders", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
     },
     "pipeline.planning": {
         "errors", "util.arguments", "target", "devices", "ir", "frontend", "rewrites", "lowering", "scheduling",
-        "pipeline.partition", "pipeline.explanation", "pipeline.compiled", "pipeline.compiler",
+        "pipeline.borders", "pipeline.partition", "pipeline.explanation", "pipeline.compiled", "pipeline.compiler",
     },
     "report": {
         "errors", "util.arguments", "util.files", "target", "ir", "operators", "frontend", "rewrites", "lowering",
         "memory.model", "memory",
-        "judge.verification", "codegen", "run.timing", "run.execution", "pipeline.explanation", "pipeline.compiled",
-        "pipeline.compiler",
+        "judge.verification", "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders",
+        "pipeline.explanation", "pipeline.compiled", "pipeline.compiler",
     },
     "__main__": {"errors", "_core", "util.arguments", "target", "codegen", "report"},
     "__init__": {

@@ -124,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(sub, "frontier", commands.frontier_of, "print SRAM against cycles, without code generation")
     command.add_argument("model", metavar="MODEL")
     _add_target(command)
+    _add_interface(command)
     _add_epsilon(command)
     _add_dead_channels(command)
     command.add_argument("--plot", metavar="PNG", help="draw the curve (needs the extra 'report')")
@@ -133,6 +134,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_target(command)
     _add_budget(command)
     command.add_argument("--seeds", type=_positive, default=3, help="random inputs (default: 3)")
+    command.add_argument(
+        "--artifact", metavar="FILE", help="compare this compiled .tflite, ours or Vela's, with MODEL; compile nothing"
+    )
     command.add_argument("--target", choices=("simulator", "c"), default="simulator", help="what runs the network")
 
     command = _command(sub, "simulate", commands.simulate_artifact, "run a compiled .tflite on the simulated NPU")
@@ -188,8 +192,18 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
         default="performance",
         help="the fastest that fits, or the smallest (default: performance)",
     )
+    _add_interface(parser)
     _add_epsilon(parser)
     _add_dead_channels(parser)
+
+
+def _add_interface(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--io",
+        choices=commands.INTERFACES,
+        default="float",
+        help="inputs and outputs as the file has them, or quantised where it has float (default: float)",
+    )
 
 
 def _add_epsilon(parser: argparse.ArgumentParser) -> None:

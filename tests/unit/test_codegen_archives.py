@@ -44,7 +44,8 @@ def test_mlf_layout(tmp_path: Path) -> None:
     main = module["memory"]["functions"]["main"][0]
     assert main["workspace_size_bytes"] == -(-artifact.arena_bytes // 32) * 32, "what the header's macro says"
     tensor = artifact.graph.tensors[artifact.graph.inputs[0]]
-    assert list(main["inputs"].values()) == [{"size": tensor.size_bytes, "dtype": "int8"}]
+    told = {"size": tensor.size_bytes, "dtype": "int8", "scale": 1 / 128, "zero_point": 0}
+    assert list(main["inputs"].values()) == [told]
 
 
 def test_mlf_as_a_folder_is_the_same(tmp_path: Path) -> None:

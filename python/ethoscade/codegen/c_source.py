@@ -157,11 +157,7 @@ def _refuse_state(graph: Graph, operator: Operator) -> None:
 def _header(module: _Module) -> str:
     graph, prefix, macro = module.artifact.graph, module.prefix, module.macro
     inputs, outputs = tuple(dict.fromkeys(graph.inputs)), tuple(dict.fromkeys(graph.outputs))
-    sizes = "\n".join(
-        f"/* {_describe(module, index)} */\n"
-        f"#define {macro}_{module.tensor_names[index].upper()}_SIZE {module.tensor(index).size_bytes}"
-        for index in dict.fromkeys((*inputs, *outputs))
-    )
+    sizes = "\n".join(_tensor_macros(module, index) for index in dict.fromkeys((*inputs, *outputs)))
     devices = ""
     if module.has_npu:
         devices = (
@@ -250,6 +246,18 @@ typedef char {prefix}_arena_is_large_enough[({macro}_ARENA_ARRAY_BYTES) >= {macr
 def _struct(module: _Module, what: str, indices: tuple[int, ...]) -> str:
     members = "\n".join(f"  void* {module.tensor_names[index]};" for index in indices)
     return f"struct {module.prefix}_{what} {{\n{members}\n}};"
+
+
+def _tensor_macros(module: _Module, index: int) -> str:
+    """An input's or output's bytes, and what its elements stand for: scale * (element - zero point)."""
+    tensor, name = module.tensor(index), f"{module.macro}_{module.tensor_names[index].upper()}"
+    lines = [f"/* {_describe(module, index)} */", f"#define {name}_SIZE {tensor.size_bytes}"]
+    if tensor.quantisation is not None and tensor.quantisation.axis is None:
+        # Nine digits tell a float exactly; C++ has had hexadecimal ones for too short a time.
+        digits = f"{tensor.quantisation.scale:.9g}"
+        lines.append(f"#define {name}_SCALE {digits if '.' in digits or 'e' in digits else f'{digits}.0'}f")
+        lines.append(f"#define {name}_ZERO_POINT ({tensor.quantisation.zero_point})")
+    return "\n".join(lines)
 
 
 def _describe(module: _Module, index: int) -> str:

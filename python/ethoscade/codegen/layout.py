@@ -6,9 +6,11 @@ Owns questions about an artefact, no format. The checks here catch our own mista
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
 from ..errors import CodegenError
-from ..ir import Operator, Tensor
+from ..ir import EIGHT_BIT, DType, Graph, Operator, Tensor
+from ..operators import OPERATORS
 from .artifact import Artifact, CpuCall, NpuCall
 
 ALIGNMENT_BYTES = 16
@@ -86,7 +88,60 @@ def verify(artifact: Artifact) -> Artifact:
             _check_place(artifact, index, tensor)
     _check_together(artifact, artifact.graph.inputs, "inputs")
     _check_together(artifact, artifact.graph.outputs, "outputs")
+    for _, operator in cpu_operators(artifact):
+        if (fault := overwritten(artifact.graph, operator, artifact.offsets)) is not None:
+            raise CodegenError(fault)
     return artifact
+
+
+def works_in_place(graph: Graph, operator: Operator) -> bool:
+    """Whether an operator on the CPU may write over its input as it reads it from front to back.
+
+    These are QUANTIZE from float32 to 8 bits and DEQUANTIZE from 8 bits to float32, in our C and in TensorFlow Lite
+    Micro's portable kernels: one loop, each value read before its result is written. With 16 bits a C++ compiler may
+    take the two arrays for different ones, and change the order; chars may be anybody's bytes.
+    """
+    narrow, wide = ("outputs", "inputs") if operator.kind == "QUANTIZE" else ("inputs", "outputs")
+    if operator.kind not in ("QUANTIZE", "DEQUANTIZE") or operator.opaque is not None:
+        return False
+    small, large = ([graph.tensors[t] for t in getattr(operator, side) if t is not None] for side in (narrow, wide))
+    return (
+        len(small) == len(large) == 1
+        and small[0].dtype in EIGHT_BIT
+        and large[0].dtype is DType.FLOAT32
+        and 4 * small[0].size_bytes == large[0].size_bytes
+    )
+
+
+def distance(graph: Graph, operator: Operator) -> int:
+    """How far from its output's first byte an operator that `works_in_place` must find its input's, at the least.
+
+    From front to back, value i goes to bytes from `size * i` of the output on when those from `size * (i + 1)` of the
+    input on are still to be read. What shrinks is safe from distance 0 on; what grows is if both end together.
+    """
+    return max(graph.made(operator).size_bytes - graph.read(operator).size_bytes, 0)
+
+
+def overwritten(graph: Graph, operator: Operator, offsets: Mapping[int, int]) -> str | None:
+    """Why an operator on the CPU would overwrite an input before it has read it, in one sentence, or None.
+
+    `offsets` are those of tensors in one memory; others are left out.
+    """
+    row = OPERATORS.get(operator.kind)
+    for source, target in itertools.product(dict.fromkeys(operator.inputs), operator.outputs):
+        if source is None or source not in offsets or target not in offsets or graph.tensors[source].is_constant:
+            continue
+        (start, end), (first, last) = ((offsets[t], offsets[t] + graph.tensors[t].size_bytes) for t in (source, target))
+        safe = (works_in_place(graph, operator) and start - first >= distance(graph, operator)) or (
+            row is not None and row.in_place and start == first
+        )
+        if max(start, first) < min(end, last) and not safe:
+            return (
+                f"operator '{operator.name}' ({operator.kind}) writes tensor '{graph.tensors[target].name}' at bytes "
+                f"{first} to {last} of the arena over its input '{graph.tensors[source].name}' at {start} to {end}, "
+                f"which it has not read by then"
+            )
+    return None
 
 
 def _check_place(artifact: Artifact, index: int, tensor: Tensor) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CodegenError
+from ..ir import Tensor
 from ..util.files import MANIFEST_SUFFIX, write_together, write_whole
 from . import c_source
 from .artifact import Artifact, CpuCall, NpuCall
@@ -69,13 +70,7 @@ def metadata(artifact: Artifact) -> dict[str, Any]:
     """
     graph, module = artifact.graph, module_identifier(artifact.name)
     ends = {
-        what: {
-            identifier(graph.tensors[i].name): {
-                "size": graph.tensors[i].size_bytes,
-                "dtype": graph.tensors[i].dtype.value,
-            }
-            for i in indices
-        }
+        what: {identifier(graph.tensors[i].name): _end(graph.tensors[i]) for i in indices}
         for what, indices in (("inputs", graph.inputs), ("outputs", graph.outputs))
     }
     main = {
@@ -99,6 +94,14 @@ def metadata(artifact: Artifact) -> dict[str, Any]:
         "external_dependencies": [],
     }
     return {"version": VERSION, "modules": {module: entry}}
+
+
+def _end(tensor: Tensor) -> dict[str, Any]:
+    """An input or output; scale and zero point, which TVM's own libraries do not tell, where there is one of each."""
+    told: dict[str, Any] = {"size": tensor.size_bytes, "dtype": tensor.dtype.value}
+    if tensor.quantisation is not None and tensor.quantisation.axis is None:
+        told |= {"scale": tensor.quantisation.scale, "zero_point": tensor.quantisation.zero_point}
+    return told
 
 
 def listing(artifact: Artifact) -> str:

@@ -8,14 +8,17 @@ The reference is LiteRT with its reference kernels, in one run. Where `judges` s
 decides, and for what LiteRT ends its process on although the result is clear (a SOFTMAX of 512 classes or more, say,
 whose sum of exponentials may ask for a shift by 32), `reference` has Micro's arithmetic; what else LiteRT refuses
 (SVDF, say) runs in Micro itself, if that is installed. Operators that depend on such a one run in LiteRT one at a
-time, on the values so found. An operator that none of the two can judge is named.
+time, on the values so found. An operator that none of the two can judge is named, or, where the caller can cut it out
+of what it runs as well, cut: both sides are given the same random values for what it makes, what it reads is compared
+like an output, and so everything before and behind it is judged.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +56,27 @@ class Verification:
     sram_touched_bytes: int
     judge: str
     findings: tuple[str, ...] = ()
+    not_judged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """An operator that nobody judges: why not, and what stands for its outputs. It goes by its first output's name."""
+
+    operator: str
+    reason: str
+    made: tuple[Array, ...]
+
+
+class Cutting(Protocol):
+    """Whoever runs the compiled network, and can leave operators out of it."""
+
+    @property
+    def unplayed(self) -> Mapping[str, str]:
+        """Operators that it has nobody to run, by their first output's name, each with the reason."""
+
+    def leave_out(self, cuts: Mapping[str, Cut]) -> None:
+        """From now on these operators make what their cuts say, and what they read is noted for `Observation`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +84,8 @@ class Observation:
     """What one execution of the compiled network showed; outputs by the names of the original graph's outputs.
 
     `hazards` counts whatever the simulator found fault with: unordered accesses, reads of unwritten bytes, and sums
-    beyond the accumulator that show in an output. `findings` are sentences about them.
+    beyond the accumulator that show in an output. `findings` are sentences about them. Among the outputs is what cut
+    operators read, by `read_name`.
     """
 
     outputs: Mapping[str, Array]
@@ -71,24 +96,55 @@ class Observation:
 
 @dataclass(frozen=True, eq=False)
 class Expectation:
-    """What the reference says for one set of inputs, and which reference it was."""
+    """What the reference says for one set of inputs, and which reference it was; `cuts` by their first output's name.
+
+    Outputs that a cut operator makes are not among `outputs`, and what it reads is, by `read_name`.
+    """
 
     outputs: Mapping[str, Array]
     judge: str
+    cuts: Mapping[str, Cut] = field(default_factory=dict)
 
 
-def verify(graph: Graph, execute: Callable[[Mapping[str, Array]], Observation], seeds: int = 3) -> Verification:
+def read_name(operator: str, place: int) -> str:
+    """What a cut operator reads at a place, among outputs that are compared."""
+    return f"input {place} of the operator that makes '{operator}'"
+
+
+def check_available() -> None:
+    """Raises `VerificationError` where the reference is not installed, before anybody has spent time on more."""
+    if not litert.is_installed():
+        raise VerificationError(
+            f"verification needs {litert.LITERT.name}, which is not installed: {litert.LITERT.advice}"
+        )
+
+
+def verify(
+    graph: Graph,
+    execute: Callable[[Mapping[str, Array]], Observation],
+    seeds: int = 3,
+    cutting: Cutting | None = None,
+) -> Verification:
     """Run `execute` on the inputs of seeds 0 .. seeds-1 and compare every output element with the reference.
 
-    `graph` is the network as read, with its `source`. Raises `VerificationError` when the reference is not installed
-    or cannot run the model, and whatever `execute` raises.
+    `graph` is the network as read, with its `source`. Operators that nobody judges or plays are cut by `cutting`.
+    Raises `VerificationError` when the reference is not installed or cannot run the model, or nothing of it can be
+    judged, and whatever `execute` raises.
     """
+    check_available()
     inputs = [random_inputs(graph, seed) for seed in range(seeds)]
+    unplayed = None if cutting is None else _by_index(graph, cutting.unplayed)
+    not_judged: tuple[str, ...] = ()
     elements = mismatches = hazards = touched = 0
     largest: float = 0
     judge = JUDGE_LITERT
     findings: dict[str, None] = {}
-    for given, expected in zip(inputs, reference_runs(graph, inputs), strict=True):
+    for given, expected in zip(inputs, reference_runs(graph, inputs, unplayed), strict=True):
+        if cutting is not None:
+            cutting.leave_out(expected.cuts)
+            not_judged = tuple(f"{cut.operator}: {cut.reason}" for cut in expected.cuts.values())
+        if not expected.outputs:
+            raise VerificationError(f"nothing of '{graph.name}' can be judged: {'; '.join(not_judged)}")
         seen = execute(given)
         counted, wrong, difference = compare(seen.outputs, expected.outputs)
         elements, mismatches, hazards = elements + counted, mismatches + wrong, hazards + seen.hazards
@@ -97,7 +153,13 @@ def verify(graph: Graph, execute: Callable[[Mapping[str, Array]], Observation], 
         findings.update(dict.fromkeys(seen.findings))
     ok = elements > 0 and mismatches == 0 and hazards == 0
     told = tuple(findings)[:_FINDINGS]
-    return Verification(ok, seeds, elements, mismatches, largest, hazards, touched, judge, told)
+    return Verification(ok, seeds, elements, mismatches, largest, hazards, touched, judge, told, not_judged)
+
+
+def _by_index(graph: Graph, reasons: Mapping[str, str]) -> dict[int, str]:
+    """Reasons of operators by index instead of their first output's name."""
+    names = {graph.tensors[op.outputs[0]].name: index for index, op in enumerate(graph.operators) if op.outputs}
+    return {names[name]: reason for name, reason in reasons.items() if name in names}
 
 
 def compare(outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> tuple[int, int, float]:
@@ -184,9 +246,12 @@ def reference_outputs(graph: Graph, inputs: Mapping[str, Array]) -> Expectation:
     return reference_runs(graph, [inputs])[0]
 
 
-def reference_runs(graph: Graph, runs: Sequence[Mapping[str, Array]]) -> tuple[Expectation, ...]:
+def reference_runs(
+    graph: Graph, runs: Sequence[Mapping[str, Array]], cut: Mapping[int, str] | None = None
+) -> tuple[Expectation, ...]:
     """What the network ought to output for each of several sets of inputs, in one start of LiteRT.
 
+    With `cut`, operators by index with the reasons, these are cut, and so is every operator without a judge.
     Raises `VerificationError`: LiteRT is not installed, an input does not fit, or an operator has no judge.
     """
     if not graph.source:
@@ -198,8 +263,24 @@ def reference_runs(graph: Graph, runs: Sequence[Mapping[str, Array]]) -> tuple[E
         litert.Session(graph.source, graph.name) as session,
         litert.Session(graph.source, graph.name, litert.MICRO) as micro,
     ):
-        judge = _Evaluation(graph, session, micro, values).all()
-    return tuple(Expectation(_outputs(graph, known), judge) for known in values)
+        evaluation = _Evaluation(graph, session, micro, values, cut)
+        judge = evaluation.all()
+    return tuple(_expectation(graph, known, judge, evaluation.cuts) for known in values)
+
+
+def _expectation(graph: Graph, values: Mapping[int, Array], judge: str, reasons: Mapping[int, str]) -> Expectation:
+    outputs = _outputs(graph, values)
+    cuts: dict[str, Cut] = {}
+    for index, reason in sorted(reasons.items()):
+        op = graph.operators[index]
+        name = graph.tensors[op.outputs[0]].name
+        cuts[name] = Cut(judges.described(graph, op), reason, tuple(values[t] for t in op.outputs))
+        for t in op.outputs:
+            outputs.pop(graph.tensors[t].name, None)
+        for place, read in enumerate(op.inputs):
+            if read is not None and read in values and not graph.tensors[read].is_variable:
+                outputs[read_name(name, place)] = values[read]
+    return Expectation(outputs, judge, cuts)
 
 
 def _check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> None:
@@ -237,13 +318,20 @@ class _Evaluation:
     """The operators of a graph evaluated on several runs at once; `values` gains what becomes known."""
 
     def __init__(
-        self, graph: Graph, session: litert.Session, micro: litert.Session, values: list[dict[int, Array]]
+        self,
+        graph: Graph,
+        session: litert.Session,
+        micro: litert.Session,
+        values: list[dict[int, Array]],
+        cut: Mapping[int, str] | None = None,
     ) -> None:
         self.graph = graph
         self.session = session
         self.micro = micro
         self.values = values
         self.refused = False
+        self.may_cut = cut is not None
+        self.cuts = dict(cut or {})
 
     def all(self) -> str:
         """Evaluate everything that the outputs need; returns which judge decided."""
@@ -255,7 +343,9 @@ class _Evaluation:
             # One at a time tells which operator it is, and whether somebody else has the answer.
             after = set(range(len(self.graph.operators)))
         for index in sorted(after):
-            if index in own:
+            if index in self.cuts:
+                self._cut(index)
+            elif index in own:
                 self._in_reference(index)
             else:
                 self._alone(index)
@@ -269,12 +359,17 @@ class _Evaluation:
         for i, op in enumerate(self.graph.operators):
             if judges.micro_decides(self.graph, op) and reference.is_known(self.graph, op):
                 own.add(i)
-            strange = judges.litert_misses(self.graph, op) is not None
+            strange = i in self.cuts or judges.litert_misses(self.graph, op) is not None
             if i in own or strange or (op.kind not in _SHAPE_ONLY and any(t in touched for t in op.inputs)):
                 after.add(i)
                 touched.update(op.outputs)
         self.refused = any(self.graph.operators[i].kind == "SOFTMAX" for i in own)
         return own, after
+
+    def _places(self, operators: Sequence[int]) -> list[int]:
+        """Where operators stand in the file: a graph whose borders were cut has fewer of them."""
+        sources = ((index, self.graph.operators[index].source_index) for index in operators)
+        return [index if place is None else place for index, place in sources]
 
     def _together(self, operators: Sequence[int], after: set[int]) -> None:
         """LiteRT's whole model, or all of it that comes before the operators `after`."""
@@ -283,7 +378,9 @@ class _Evaluation:
         made = [t for i in operators for t in graph.operators[i].outputs if t in read]
         if made:
             wanted = tuple(dict.fromkeys(made))
-            found = self.session.run(operators, graph.inputs, wanted, [dict(values) for values in self.values])
+            found = self.session.run(
+                self._places(operators), graph.inputs, wanted, [dict(values) for values in self.values]
+            )
             self._known(found)
 
     def _alone(self, index: int) -> None:
@@ -296,14 +393,27 @@ class _Evaluation:
         try:
             if (why := judges.litert_misses(graph, op)) is not None:
                 raise litert.Refused(why)
-            found = self.session.run([index], plain, tuple(dict.fromkeys((*op.outputs, *state))), given)
+            found = self.session.run(self._places([index]), plain, tuple(dict.fromkeys((*op.outputs, *state))), given)
         except litert.Refused as error:
             self.refused = True
             if reference.is_known(graph, op) and judges.micro_stands_in(graph, op):
                 self._in_reference(index)
                 return
-            found = self._in_micro(index, plain, error)
+            try:
+                found = self._in_micro(index, plain, error)
+            except VerificationError as nobody:
+                if not self.may_cut:
+                    raise
+                self.cuts[index] = str(nobody.__cause__ or nobody)
+                self._cut(index)
+                return
         self._known(found)
+
+    def _cut(self, index: int) -> None:
+        """Random values for what an operator makes, other ones in each run."""
+        for run, values in enumerate(self.values):
+            for t in self.graph.operators[index].outputs:
+                values[t] = _random_input(self.graph.tensors[t], np.random.Generator(np.random.PCG64([run, t])), 0)
 
     def _in_micro(self, index: int, plain: Sequence[int], error: litert.Refused) -> list[dict[int, Array]]:
         """The outputs of an operator that LiteRT refused with `error`, in TensorFlow Lite Micro."""
@@ -311,7 +421,7 @@ class _Evaluation:
         if (why := judges.micro_misses(graph, op)) is None:
             try:
                 given = [{t: values[t] for t in plain} for values in self.values]
-                return self.micro.run([index], plain, op.outputs, given)
+                return self.micro.run(self._places([index]), plain, op.outputs, given)
             except VerificationError as second:
                 why = str(second)
         raise VerificationError(f"no judge for {judges.described(graph, op)}: {error}; {why}") from error

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
 from ..errors import ConfigError
-from ..ir import Graph
+from ..ir import Graph, Tensor
 from ..lowering.npu import NpuGraph
 from ..rewrites import DeadChannels
 from ..scheduling.decisions import Schedule
@@ -25,6 +25,8 @@ from ..scheduling.program import CallOperator, Program
 from ..scheduling.schedule import Proposal
 from ..target import Target
 from ..util.arguments import Range, checked, shown
+from ..util.frozen import FrozenMap
+from .borders import Borders
 from .explanation import Explanation, explain, peak_of
 
 if TYPE_CHECKING:
@@ -49,6 +51,34 @@ class OperatorSummary:
     reason: str
     cycles: int
     cascade: int | None
+
+
+@dataclass(frozen=True)
+class InterfaceTensor:
+    """One input or output of a compiled network: its name, element type, shape and bytes.
+
+    The real number that an element q stands for is `scale * (q - zero_point)`; both are None for what is not
+    quantised, or has a scale for each channel. `is_cut` says that the file has it as float, behind a QUANTIZE or
+    DEQUANTIZE that is now the caller's business; `reason` why it is float still, although that was not asked for.
+    """
+
+    name: str
+    is_input: bool
+    dtype: str
+    shape: tuple[int, ...]
+    size_bytes: int
+    scale: float | None
+    zero_point: int | None
+    is_cut: bool
+    reason: str
+
+    @classmethod
+    def of(cls, tensor: Tensor, is_input: bool, is_cut: bool, reason: str) -> InterfaceTensor:
+        """The graph's tensor as callers know it."""
+        steps = tensor.quantisation if tensor.quantisation is not None and tensor.quantisation.axis is None else None
+        scale, zero = (None, None) if steps is None else (steps.scale, steps.zero_point)
+        name, dtype, size = tensor.name, tensor.dtype.value, tensor.size_bytes
+        return cls(name, is_input, dtype, tensor.shape, size, scale, zero, is_cut, reason)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +130,8 @@ class Compiled:
     operators: tuple[OperatorSummary, ...] = field(repr=False)
     seconds: Mapping[str, float] = field(repr=False)
     dead_channels: tuple[DeadChannels, ...] = field(default=(), repr=False)
+    io: str = "float"
+    borders: Borders = field(default=Borders((), FrozenMap({})), repr=False)
 
     @property
     def name(self) -> str:
@@ -141,6 +173,17 @@ class Compiled:
     def npu_commands(self) -> int:
         """NPU operations and DMA copies in the command streams."""
         return sum(not isinstance(step, CallOperator) for step in self.program.steps)
+
+    @property
+    def interface(self) -> tuple[InterfaceTensor, ...]:
+        """What the caller brings and gets: the inputs in their order, then the outputs."""
+        cut = {border.inside for border in self.borders.found}
+        graph = self.source
+        return tuple(
+            InterfaceTensor.of(graph.tensors[t], is_input, t in cut, self.borders.kept.get(t, ""))
+            for is_input, indices in ((True, graph.inputs), (False, graph.outputs))
+            for t in dict.fromkeys(indices)
+        )
 
     @property
     def cpu_operators(self) -> tuple[OperatorSummary, ...]:

@@ -34,14 +34,15 @@ from ..scheduling import problem as scheduling_problem
 from ..scheduling import schedule as scheduling
 from ..scheduling.bricks import lay_in_bricks
 from ..scheduling.problem import Encoding, EncodingSpec, Problem, SlicedSpec, StreamSpec
-from ..scheduling.program import CopyConstants, CopyTensor, LoadTable, Program, Stripe
+from ..scheduling.program import Arrangement, CopyConstants, CopyTensor, LoadTable, Program, Stripe
 from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
 from ..target import Target, compilation_target, parse_size, size_of_kib
 from ..util.arguments import checked
+from .borders import Border, applied, in_place, inside_of, least_bytes, surround
 from .compiled import Compiled, Curve, OperatorSummary
 from .explanation import peak_of, short
-from .partition import Partition, partition
+from .partition import Partition, partition, reordered
 
 Model = str | os.PathLike[str] | bytes
 Progress = Callable[[str], None]
@@ -71,10 +72,17 @@ class Planned(Protocol):
     def problem(self) -> Problem:
         """What is searched."""
 
+    @property
+    def borders(self) -> tuple[Border, ...]:
+        """The operators around it that work in place."""
+
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A model made ready for scheduling on a target: everything that no budget changes."""
+    """A model made ready for scheduling on a target: everything that no budget changes.
+
+    `problem` is what lies between the `borders`, whose operators work in place before and after it.
+    """
 
     source: Graph
     graph: Graph
@@ -84,6 +92,7 @@ class Network:
     encoded: tuple[EncodedOperation, ...]
     problem: Problem
     dead_channels: tuple[DeadChannels, ...] = ()
+    borders: tuple[Border, ...] = ()
 
 
 @dataclass
@@ -129,6 +138,7 @@ def compile(
     optimise: str = "performance",
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
+    io: str = "float",
     progress: Progress | None = None,
 ) -> Compiled:
     """Compile a quantised TFLite model (path or bytes) for an Ethos-U so that it runs in the given SRAM.
@@ -139,8 +149,11 @@ def compile(
     many bytes, and the `frontier` of what is returned holds what was found on the way.
     `system_config`, `memory_mode` and `config` (a vela.ini) choose the memories. A finer `epsilon` finds faster
     schedules in more time (see `frontier`). Without `dead_channels` channels that are constant, or that nobody reads,
-    stay as the model has them. `progress` is called with the name of each stage as it begins and now and then while it
-    lasts, always on the caller's thread; what it raises ends the compilation and is raised.
+    stay as the model has them. With `io="int8"` the caller brings and gets quantised tensors where the
+    file begins with a QUANTIZE of a float input or ends in a DEQUANTIZE: of the type that the file has inside, under
+    the same names; `Compiled.interface` tells scales, zero points, and why another one stays float. `progress` is
+    called with the name of each stage as it begins and now and then while it lasts, always on the caller's thread;
+    what it raises ends the compilation and is raised.
 
     Raises `BudgetError` if it cannot fit, `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError` for what the
     user can mend, `CodegenError` for a limit of the emitter.
@@ -152,12 +165,13 @@ def compile(
         raise ConfigError(f"optimise is '{optimise}'; choose performance or size")
     target = compilation_target(accelerator, system_config, memory_mode, config)
     watch.begin("import")
-    source = read_tflite(model)
+    source, cut = applied(read_tflite(model), io)
     watch.begin("encode")
     network = prepare(source, target, watch.tick, dead_channels)
     watch.begin("plan")
     curve = search(network, epsilon, budget if optimise == "performance" else None, watch.tick)
-    return carry_out(network, curve, choose(network, curve, budget, optimise), budget, watch)
+    made = carry_out(network, curve, choose(network, curve, budget, optimise), budget, watch)
+    return replace(made, io=io, borders=cut)
 
 
 def carry_out(
@@ -170,7 +184,7 @@ def carry_out(
     """Turn one Proposal of a network's curve into an artefact. Raises `CodegenError` for a limit of the emitter."""
     watch = watch or Stopwatch()
     watch.begin("place")
-    arranged = scheduling.arrange(network.problem, proposal, watch.tick)
+    arranged = arrange(network, proposal, watch.tick)
     schedule = scheduling.from_proposal(network.problem, proposal)
     watch.begin("codegen")
     artifact = emit(network, arranged.program, dict(enumerate(arranged.offsets)), arranged.arena_bytes)
@@ -190,6 +204,12 @@ def carry_out(
     )
 
 
+def arrange(network: Planned, what: Schedule | scheduling.Proposal, tick: Tick | None = None) -> Arrangement:
+    """The program of a schedule or a Proposal of the network's problem, between its borders, and where it lies."""
+    inner = scheduling.arrange(network.problem, what, tick)
+    return surround(network.graph, network.borders, inner, tick)
+
+
 @checked("epsilon")
 def frontier(
     model: Model,
@@ -200,6 +220,7 @@ def frontier(
     config: str | os.PathLike[str] | None = None,
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
+    io: str = "float",
     progress: Progress | None = None,
 ) -> Curve:
     """The curve of (SRAM bytes, cycles) of a model on an Ethos-U, without code generation.
@@ -207,13 +228,13 @@ def frontier(
     While the search builds up schedules it leaves out a choice only where a leaner one that it keeps is at most
     `epsilon` slower: 0 leaves out nothing, the default is 1/64. It does so at every operator, so that losses can add
     up. Work has a bound besides: `Curve.epsilon` is the coarsest that it took. `ethoscade.plan` is the same for any
-    other device, by its description. `dead_channels` and `progress` as for `compile`. Raises what `compile` raises.
+    other device, by its description. `dead_channels`, `io` and `progress` as for `compile`. Raises what it raises.
     """
     watch = Stopwatch(progress)
     target = compilation_target(accelerator, system_config, memory_mode, config)
     scheduling.resolution_of(epsilon)
     watch.begin("import")
-    source = read_tflite(model)
+    source, _ = applied(read_tflite(model), io)
     watch.begin("encode")
     network = prepare(source, target, watch.tick, dead_channels)
     watch.begin("plan")
@@ -238,6 +259,9 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_chann
         graph, dead = remove_dead_channels(graph, on_npu) if dead_channels else (graph, ())
         kept = {i: refused[op.source_index] for i, op in enumerate(graph.operators) if op.source_index in refused}
         divided = partition(graph, accelerator, kept)
+        edges = in_place(graph)
+        first, last = ([edge.operator for edge in edges if edge.is_input is way] for way in (True, False))
+        divided = reordered(graph, divided, first, last)
         exposed = {t for region in divided.regions for t in (*region.inputs, *region.outputs)}
         npu = lay_in_bricks(fold_tables(lower(graph, divided), exposed), exposed)
         encodings = [scheduling_problem.choose_encoding(operation, target) for operation in npu.operations]
@@ -254,8 +278,9 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_chann
     registers = (command_stream.steady_registers(operation, accelerator) for operation in npu.operations)
     streams = map(StreamSpec, registers, contents(encoded))
     sized = [_sized(*of_operation) for of_operation in zip(encodings, encoded, streams, strict=True)]
-    stated = scheduling_problem.build(graph, divided.order, npu, sized, target)
-    return Network(source, graph, target, divided, npu, tuple(encoded), stated, dead)
+    inner, between = inside_of(graph, edges), divided.order[len(first) : len(divided.order) - len(last)]
+    stated = scheduling_problem.build(inner, between, npu, sized, target)
+    return Network(source, graph, target, divided, npu, tuple(encoded), stated, dead, edges)
 
 
 def check_not_compiled(source: Graph) -> None:
@@ -305,7 +330,25 @@ def search(
 
     With a `budget` the leanest ones and those within it are as good as they get, others need not be.
     """
-    return explore(network.problem, _constants_in_sram(network), epsilon, budget, tick)
+    extra = _constants_in_sram(network)
+    found = explore(network.problem, extra, epsilon, budget, tick)
+    return _with_borders(network, found, extra, tick) if network.borders else found
+
+
+def _with_borders(network: Network, curve: Curve, extra: int, tick: Tick | None) -> Curve:
+    """The curve with the bytes that its Proposals take between the borders; what others now beat is left out."""
+    least = least_bytes(network.graph, network.borders) + extra
+    points: list[tuple[int, int]] = []
+    proposals: list[scheduling.Proposal] = []
+    for (_, cycles), proposal in zip(reversed(curve.points), reversed(curve.proposals), strict=True):
+        size = arrange(network, proposal, tick).arena_bytes + extra
+        if not points or size < points[-1][0]:
+            points.append((size, cycles))
+            proposals.append(proposal)
+        if size <= least:
+            break
+    alone = arrange(network, scheduling.uncascaded(network.problem), tick).arena_bytes + extra
+    return replace(curve, points=tuple(reversed(points)), proposals=tuple(reversed(proposals)), uncascaded_bytes=alone)
 
 
 def explore(
@@ -341,8 +384,8 @@ def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) ->
     if fitting:
         return curve.proposals[fitting[0] if optimise == "size" else fitting[-1]]
     assert budget is not None
-    floor = curve.proposals[0]
-    peak = peak_of(network.graph, network.npu, scheduling.arrange(network.problem, floor).program)
+    program = arrange(network, curve.proposals[0]).program
+    peak = peak_of(network.graph, network.npu, program)
     raise BudgetError(
         f"'{network.source.name}' does not fit into {budget} bytes of SRAM: the smallest schedule needs "
         f"{curve.floor_bytes} bytes, at operator '{short(peak.operator)}' ({peak.by_kind()}); give it at least "

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import AliveBuffer
-from ..ir import Graph
+from ..ir import Graph, Operator
 from ..lowering.npu import NpuGraph, NpuOperation
 from ..scheduling.decisions import Backwards, Bands, Group, Schedule, Split
 from ..scheduling.problem import Problem
@@ -106,7 +106,7 @@ def explain(
     groups = tuple(reader.groups())
     peak = reader.peak_among(range(len(program.steps)))
     running = reader.group_of_step[peak.step]
-    others = [group.peak for number, group in enumerate(groups) if number != running]
+    others = [group.peak for group in groups if reader.group_of_step[group.peak.step] != running]
     elsewhere = max(others, key=lambda other: other.live_bytes, default=None)
     return Explanation(arena_bytes, len(program.steps), groups, peak, elsewhere)
 
@@ -134,10 +134,26 @@ class _ProgramReader:
         self.group_of_step = self._group_of_steps()
 
     def groups(self) -> Iterator[ExplainedGroup]:
-        """Every group of the schedule, in order."""
+        """Every group of the schedule, in order, between the operators at the network's borders."""
         steps: dict[int, list[int]] = {}
         for step, number in enumerate(self.group_of_step):
             steps.setdefault(number, []).append(step)
+        alone = [step for step, number in enumerate(self.group_of_step) if number < 0]
+        first = next((step for step, number in enumerate(self.group_of_step) if number >= 0), 0)
+        yield from (self._border(step) for step in alone if step < first)
+        yield from self._searched(steps)
+        yield from (self._border(step) for step in alone if step >= first)
+
+    def _border(self, step: int) -> ExplainedGroup:
+        """A call around the schedule, which is a group of its own."""
+        call = self.program.steps[step]
+        assert isinstance(call, CallOperator)
+        op = self.graph.operators[call.operator]
+        held = dict.fromkeys(_called_buffers(self.graph, self.program, call.operator))
+        buffers = tuple(self._most(index) for index in held)
+        return ExplainedGroup(None, (_on_cpu(op),), None, False, 1, buffers, self.peak_among([step]))
+
+    def _searched(self, steps: Mapping[int, Sequence[int]]) -> Iterator[ExplainedGroup]:
         cascades = itertools.count(1)
         for number, group in enumerate(self.schedule.groups):
             axis = next((d.axis for d in group.decisions if isinstance(d, Split)), None)
@@ -158,27 +174,34 @@ class _ProgramReader:
         return _peak_at(self.graph, self.npu, self.program, self.names, self.live, at)
 
     def _group_of_steps(self) -> list[int]:
-        """The group that runs at each step; copies belong to whatever runs when they are issued."""
+        """The group that runs at each step; copies belong to whatever runs when they are issued.
+
+        The schedule does not hold the operators at the borders: each is a group by itself, with a negative number.
+        """
         of_part = {
             (self.problem.parts[part][0], index): number
             for number, group in enumerate(self.schedule.groups)
             for part in _parts(group)
             for index in self.problem.operations(part)
         }
-        running, found = 0, []
+        running = 0
+        found: list[int] = []
         for step in self.program.steps:
             if isinstance(step, Stripe):
                 running = of_part["npu", step.stage]
             elif isinstance(step, CallOperator):
-                running = of_part["operator", step.operator]
+                of_call = of_part.get(("operator", step.operator))
+                if of_call is None:
+                    found.append(-1 - len(found))
+                    continue
+                running = of_call
             found.append(running)
         return found
 
     def _operator(self, part: int) -> ExplainedOperator:
         where, number = self.problem.parts[part]
         if where == "operator":
-            op = self.graph.operators[number]
-            return ExplainedOperator(op.name, op.kind, (0, 0, 0), 0, (0, 0, 0), 0, "whole", (0, 0), "none")
+            return _on_cpu(self.graph.operators[number])
         operation, stripes = self.npu.operations[number], self._stripes(part)
         boxes = [step.output for step in stripes]
         largest = max(boxes, key=lambda box: (box.y1 - box.y0) * (box.x1 - box.x0))
@@ -219,10 +242,16 @@ class _ProgramReader:
                     used |= {} if step.weights is None else {step.weights: None}
             else:
                 used |= dict.fromkeys(_called_buffers(self.graph, self.program, number))
-        for index in used:
-            buffer = self.program.buffers[index]
-            most = max((window.high - window.low for window in buffer.windows), default=buffer.size_bytes)
-            yield AliveBuffer(self.names[index], buffer.kind, most, buffer.size_bytes)
+        yield from map(self._most, used)
+
+    def _most(self, index: int) -> AliveBuffer:
+        buffer = self.program.buffers[index]
+        most = max((window.high - window.low for window in buffer.windows), default=buffer.size_bytes)
+        return AliveBuffer(self.names[index], buffer.kind, most, buffer.size_bytes)
+
+
+def _on_cpu(op: Operator) -> ExplainedOperator:
+    return ExplainedOperator(op.name, op.kind, (0, 0, 0), 0, (0, 0, 0), 0, "whole", (0, 0), "none")
 
 
 def _parts(group: Group) -> range:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..ir import Graph
 from ..lowering import support
@@ -73,6 +73,14 @@ def partition(graph: Graph, accelerator: Accelerator, refused: Mapping[int, str]
     order = min(orders, key=lambda candidate: len(_runs(candidate, on_npu)))
     regions = tuple(_region(graph, run) for run in _runs(order, on_npu))
     return Partition(assignments, tuple(order), regions)
+
+
+def reordered(graph: Graph, divided: Partition, first: Sequence[int], last: Sequence[int]) -> Partition:
+    """The partition with some operators before and behind all others, which keep their order."""
+    rest = [i for i in divided.order if i not in first and i not in last]
+    order = (*first, *rest, *last)
+    on_npu = [place.where == "npu" for place in divided.assignments]
+    return replace(divided, order=order, regions=tuple(_region(graph, run) for run in _runs(order, on_npu)))
 
 
 def _alternating(graph: Graph, on_npu: Sequence[bool], npu_first: bool) -> list[int]:

@@ -22,6 +22,7 @@ from ..scheduling.problem import Problem
 from ..scheduling.schedule import arrange, resolution_of
 from ..target import ACCELERATORS
 from ..util.arguments import checked
+from .borders import Border
 from .compiled import Curve
 from .compiler import EPSILON, Model, Progress, Stopwatch, check_not_compiled, choose, explore
 from .explanation import peak_of
@@ -41,6 +42,7 @@ class Outline:
     npu: NpuGraph
     problem: Problem
     constant_bytes: int
+    borders: tuple[Border, ...] = ()
 
 
 @checked("epsilon")

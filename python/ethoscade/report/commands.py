@@ -20,15 +20,18 @@ import numpy as np
 
 from ..codegen import bundle
 from ..errors import ConfigError, EthoscadeError
-from ..frontend import ETHOS_U, read_tflite
+from ..frontend import read_tflite
 from ..ir import Array, Graph
-from ..judge.verification import compare, random_inputs, reference_outputs
+from ..judge.verification import check_available, compare, random_inputs, reference_outputs
 from ..lowering import FAMILIES
+from ..pipeline.borders import INTERFACES as INTERFACES
+from ..pipeline.borders import applied
 from ..pipeline.compiled import Compiled
 from ..pipeline.compiler import EPSILON as EPSILON
 from ..pipeline.compiler import compile, frontier
 from ..rewrites import FOLDED
-from ..run.execution import FAST_REGION, has_fast_memory, run_tflite, unplayable
+from ..run.execution import run_tflite, sram_touched, unplayable
+from ..run.judgement import on_file, source_of
 from ..target import ACCELERATORS
 from ..util.files import MANIFEST_SUFFIX, read_whole, refuse_same, strangers, write_together, write_whole
 from . import console, plot, summary, support, trace
@@ -47,6 +50,8 @@ _DAMAGED = (
 
 def compile_model(args: argparse.Namespace) -> int:
     """`ethoscade compile`."""
+    if args.verify:
+        check_available()
     compiled = _compile(args)
     made = bundle.render(compiled.artifact, args.emit)
     if not made.files:
@@ -79,6 +84,7 @@ def frontier_of(args: argparse.Namespace) -> int:
         config=args.config,
         epsilon=args.epsilon,
         dead_channels=not args.keep_dead_channels,
+        io=args.io,
     )
     if args.plot:
         plot.frontier(curve, Path(args.model).stem, Path(args.plot))
@@ -89,15 +95,45 @@ def frontier_of(args: argparse.Namespace) -> int:
 
 def verify_model(args: argparse.Namespace) -> int:
     """`ethoscade verify`."""
+    if args.artifact:
+        return _verify_file(args)
+    check_available()
     compiled = _compile(args)
     check = compiled.verify(args.seeds, args.target)
     _print(args, summary.compile_json(compiled, {}, check), summary.compile_text(compiled, check))
     return DONE if check.ok else DIFFERENT
 
 
+def _verify_file(args: argparse.Namespace) -> int:
+    """`ethoscade verify --artifact`: a file that is compiled already."""
+    said = {"--sram": args.sram, "--target": args.target != "simulator", "--io": args.io != "float"}
+    if (wrong := [option for option, given in said.items() if given]) or _system_said(args):
+        raise ConfigError(
+            f"{', '.join(wrong) or '--system-config, --memory-mode and --config'} would say how to compile "
+            f"'{args.model}', and '{args.artifact}' is compiled already: leave out one or the other"
+        )
+    check_available()
+    compiled, source = read_tflite(args.artifact), read_tflite(args.model)
+    # A file of ours may have had its float borders cut off.
+    candidates = [applied(source, io)[0] for io in INTERFACES]
+    check = on_file(compiled, source_of(compiled, candidates), args.seeds)
+    report = {
+        "schema_version": summary.SCHEMA_VERSION,
+        "model": source.name,
+        "artifact": compiled.name,
+        "verification": summary.verification_json(check),
+    }
+    _print(args, report, summary.verification_text(compiled.name, source.name, check))
+    return DONE if check.ok else DIFFERENT
+
+
+def _system_said(args: argparse.Namespace) -> bool:
+    return bool(args.system_config or args.memory_mode or args.config)
+
+
 def simulate_artifact(args: argparse.Namespace) -> int:
     """`ethoscade simulate`."""
-    if not _timed(args) and (args.system_config or args.memory_mode or args.config):
+    if not _timed(args) and _system_said(args):
         raise ConfigError("--system-config, --memory-mode and --config say what to time on; add --timing or --trace")
     read = {"the artifact": args.artifact, "--inputs": args.inputs, "--reference": args.reference}
     refuse_same(read, {"--outputs": args.outputs, "--trace": args.trace})
@@ -108,13 +144,10 @@ def simulate_artifact(args: argparse.Namespace) -> int:
     result = run_tflite(graph, inputs)
     if args.outputs:
         _write_arrays(Path(args.outputs), result.outputs)
-    # With a dedicated SRAM the arena lies in DRAM.
-    dedicated = any(has_fast_memory(graph, operator) for operator in graph.operators if operator.kind == ETHOS_U)
-    touched = result.touched_bytes[FAST_REGION] if dedicated else result.arena_touched_bytes
     report: dict[str, Any] = {
         "schema_version": summary.SCHEMA_VERSION,
         "artifact": graph.name,
-        "sram_touched_bytes": touched,
+        "sram_touched_bytes": (touched := sram_touched(graph, result)),
         "warnings": list(result.warnings),
         "hazards": [
             {"call": call, **asdict(hazard)} for call, run in enumerate(result.reports) for hazard in run.hazards
@@ -134,8 +167,8 @@ def simulate_artifact(args: argparse.Namespace) -> int:
         lines += _add_timing(args, graph, report)
     status = DONE
     if args.reference:
-        source = read_tflite(args.reference)
-        _check_same_inputs(graph, source)
+        reference = read_tflite(args.reference)
+        source = source_of(graph, [applied(reference, io)[0] for io in INTERFACES])
         elements, mismatches, largest = compare(result.outputs, reference_outputs(source, inputs).outputs)
         report["reference"] = {"elements": elements, "mismatches": mismatches, "max_abs_diff": summary.finite(largest)}
         lines.append(f"reference: {mismatches:,} of {elements:,} elements differ (by up to {largest})")
@@ -163,18 +196,6 @@ def _add_timing(args: argparse.Namespace, graph: Graph, report: dict[str, Any]) 
     report["timing"] = trace.timing_json(timing)
     written = [f"wrote {trace.write_trace(timing, args.trace)}"] if args.trace else []
     return [trace.timing_text(timing), *written]
-
-
-def _check_same_inputs(compiled: Graph, source: Graph) -> None:
-    """What was compiled from a network takes its inputs."""
-    ours, theirs = _inputs(compiled), _inputs(source)
-    if ours != theirs:
-        raise ConfigError(f"'{compiled.name}' was not compiled from '{source.name}': it takes {ours}, not {theirs}")
-
-
-def _inputs(graph: Graph) -> str:
-    tensors = sorted((graph.tensors[index] for index in graph.inputs), key=lambda tensor: tensor.name)
-    return ", ".join(f"'{t.name}' {t.dtype.value}{t.shape}" for t in tensors)
 
 
 def _timed(args: argparse.Namespace) -> bool:
@@ -210,6 +231,7 @@ def _compile(args: argparse.Namespace) -> Compiled:
         optimise=args.optimise,
         epsilon=args.epsilon,
         dead_channels=not args.keep_dead_channels,
+        io=args.io,
     )
 
 

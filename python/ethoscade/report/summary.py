@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import BudgetError, EthoscadeError
 from ..judge.verification import Verification
-from ..pipeline.compiled import Compiled, Curve
+from ..pipeline.compiled import Compiled, Curve, InterfaceTensor
 from ..pipeline.explanation import Explanation, alive_lines, short
 from ..rewrites import DeadChannels
 
@@ -40,6 +40,9 @@ def compile_json(
         "uncascaded_bytes": compiled.curve.uncascaded_bytes,
         "pools": compiled.pools,
         "cycles": compiled.cycles,
+        "io": compiled.io,
+        "inputs": [_interface_json(tensor) for tensor in compiled.interface if tensor.is_input],
+        "outputs": [_interface_json(tensor) for tensor in compiled.interface if not tensor.is_input],
         "operators": {"npu": npu, "cpu": len(compiled.operators) - npu},
         "cpu_operators": [{"name": op.name, "kind": op.kind, "reason": op.reason} for op in compiled.cpu_operators],
         "dead_channels": dead_channels_json(compiled.dead_channels),
@@ -54,6 +57,20 @@ def compile_json(
     return result
 
 
+def _interface_json(tensor: InterfaceTensor) -> dict[str, Any]:
+    """One entry of `inputs` or `outputs`."""
+    return {
+        "name": tensor.name,
+        "dtype": tensor.dtype,
+        "shape": list(tensor.shape),
+        "size_bytes": tensor.size_bytes,
+        "scale": tensor.scale,
+        "zero_point": tensor.zero_point,
+        "float_in_file": tensor.is_cut,
+        "reason": tensor.reason,
+    }
+
+
 def verification_json(check: Verification) -> dict[str, Any]:
     """The `verification` object."""
     return {
@@ -66,6 +83,7 @@ def verification_json(check: Verification) -> dict[str, Any]:
         "sram_touched_bytes": check.sram_touched_bytes,
         "judge": check.judge,
         "findings": list(check.findings),
+        "not_judged": list(check.not_judged),
     }
 
 
@@ -147,6 +165,7 @@ def compile_text(compiled: Compiled, verification: Verification | None = None) -
         ("NPU commands", f"{compiled.npu_commands:,}"),
     ]
     rows += _dead_rows(compiled.dead_channels)
+    rows += [("input" if tensor.is_input else "output", _interface_text(tensor)) for tensor in compiled.interface]
     rows += [("on the CPU", f"{op.kind} '{short(op.name)}': {op.reason}") for op in compiled.cpu_operators]
     if compiled.npu_commands == 0:
         rows.append(("note", "no operator of this model runs on the NPU; there was nothing to compile"))
@@ -173,10 +192,22 @@ def _dead_rows(found: Sequence[DeadChannels]) -> list[tuple[str, str]]:
     return rows
 
 
+def _interface_text(tensor: InterfaceTensor) -> str:
+    """An input or output as its caller has to treat it."""
+    text = f"'{short(tensor.name)}' {tensor.dtype} {list(tensor.shape)}"
+    if tensor.scale is not None:
+        text += f", scale {tensor.scale:.9g}, zero point {tensor.zero_point}"
+    if tensor.is_cut:
+        text += f"; to {'quantise' if tensor.is_input else 'dequantise'} it is the caller's business"
+    return text + (f"; it stays float: {tensor.reason}" if tensor.reason else "")
+
+
 def _verification_rows(check: Verification) -> list[tuple[str, str]]:
     inputs = "1 random input" if check.seeds == 1 else f"{check.seeds} random inputs"
     if check.ok:
         found = f"bit-exact: {check.elements:,} output elements on {inputs} equal the reference"
+        if check.not_judged:
+            found += ", in all parts before and behind the operators that nobody judges"
     else:
         found = (
             f"FAILED: {check.mismatches:,} of {check.elements:,} output elements on {inputs} differ "
@@ -186,8 +217,14 @@ def _verification_rows(check: Verification) -> list[tuple[str, str]]:
         ("verified", found),
         ("  reference", check.judge),
         ("  SRAM touched", _size(check.sram_touched_bytes)),
+        *(("  not judged", told) for told in check.not_judged),
         *(("  finding", finding) for finding in check.findings),
     ]
+
+
+def verification_text(artifact: str, model: str, check: Verification) -> str:
+    """The verdict on a compiled file."""
+    return _table([("artifact", artifact), ("model", model), *_verification_rows(check)])
 
 
 def frontier_text(curve: Curve) -> str:

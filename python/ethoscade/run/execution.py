@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ..codegen import provenance, tflite
 from ..codegen.artifact import Artifact, CpuCall
-from ..codegen.layout import padded
+from ..codegen.layout import overwritten, padded
 from ..codegen.operations import ARENA_REGION, CONSTANTS_REGION
 from ..codegen.tflite import OFFLINE_PLAN
 from ..errors import ModelFormatError, SimulationError
@@ -116,26 +116,35 @@ def run_artifact(
     return _run(program, inputs, player)
 
 
-def run_tflite(graph: Graph, inputs: Mapping[str, npt.ArrayLike], *, work_limit: int | None = None) -> ExecutionResult:
+def run_tflite(
+    graph: Graph,
+    inputs: Mapping[str, npt.ArrayLike],
+    *,
+    work_limit: int | None = None,
+    player: Player | None = None,
+) -> ExecutionResult:
     """Run a compiled file, read by `frontend.read_tflite`, on `inputs` by tensor name; payloads name the accelerator.
 
     `work_limit` bounds each NPU call as `Machine.limit_work` does, for files that nobody trusts: their CPU operators
     run on the reference alone, never in LiteRT. A tensor to which the file gives no place passes between CPU operators
-    outside the arena and counts nowhere.
+    outside the arena and counts nowhere. `player` (from `player_of_file`) serves several runs.
     Raises as `run_artifact` does, and `ModelFormatError` for a file without `ethos-u` operators or without places.
     """
     program = _program_of(graph)
-    with _file_player(graph, trusted=work_limit is None) as player:
+    if player is not None:
         return _run(program, inputs, player, work_limit)
+    with player_of_file(graph, trusted=work_limit is None) as own:
+        return _run(program, inputs, own, work_limit)
 
 
 def unplayable(graph: Graph) -> tuple[str, ...]:
     """The kinds of a compiled file's CPU operators that cannot be played here, sorted."""
-    with _file_player(graph) as player:
+    with player_of_file(graph) as player:
         return tuple(sorted({graph.operators[index].kind for index in player.missing()}))
 
 
-def _file_player(graph: Graph, *, trusted: bool = True) -> Player:
+def player_of_file(graph: Graph, *, trusted: bool = True) -> Player:
+    """Who plays the CPU operators of a compiled file; a context manager. If not `trusted`, the reference alone."""
     places = {index: index for index, operator in enumerate(graph.operators) if operator.kind != ETHOS_U}
     return Player(graph, places, lambda: graph.source, trusted=trusted)
 
@@ -187,6 +196,12 @@ def has_fast_memory(graph: Graph, operator: Operator) -> bool:
     """
     scratch, fast = (graph.tensors[_operand(graph, operator, position)] for position in (2, 3))
     return scratch.size_bytes != fast.size_bytes
+
+
+def sram_touched(graph: Graph, result: ExecutionResult) -> int:
+    """Bytes of SRAM that a run of a compiled file touched: with a dedicated SRAM the arena lies in DRAM."""
+    dedicated = any(has_fast_memory(graph, operator) for operator in npu_operators(graph))
+    return result.touched_bytes[FAST_REGION] if dedicated else result.arena_touched_bytes
 
 
 # --- compiled files --------------------------------------------------------------------------------------------------
@@ -309,7 +324,8 @@ def _sentence(step: _NpuStep, warning: NpuWarning) -> str:
 
 def _run_on_cpu(program: _Program, arena: _Arena, call: CpuCall, player: Player) -> list[str]:
     operator = program.graph.operators[call.operator]
-    warnings: list[str] = []
+    fault = overwritten(program.graph, operator, program.offsets)
+    warnings: list[str] = [] if fault is None else [fault]
     reader = f"operator '{operator.name}' ({operator.kind})"
     # An input that is named twice is one value, read once.
     indices = dict.fromkeys(index for index in operator.inputs if index is not None)

@@ -1,18 +1,55 @@
 """Verification of an artefact: the judge of `verification` put to work on the simulator or on the emitted C.
 
-Owns how each target executes the network for the judge. The reference and the comparison are `verification`'s.
+Owns how each target executes the network for the judge, how operators are left out that nobody judges or plays, and
+which source a compiled file belongs to. The reference and the comparison are `verification`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ..codegen.artifact import Artifact
-from ..ir import Array, Graph
-from ..judge.verification import Observation, Verification, verify
-from .execution import player_of, run_artifact
+from ..errors import ConfigError
+from ..ir import Array, Graph, Tensor
+from ..judge.verification import Cut, Observation, Verification, read_name, verify
+from .cpu_operators import Player
+from .execution import ExecutionResult, player_of, player_of_file, run_artifact, run_tflite, sram_touched
 
 Arrays = Mapping[str, Array]
+
+
+class _Cutting:
+    """A player of CPU operators that can leave some out; operators go by their first output's name."""
+
+    def __init__(self, graph: Graph, player: Player) -> None:
+        self._player = player
+        self._graph = graph
+        self._names = {graph.tensors[op.outputs[0]].name: i for i, op in enumerate(graph.operators) if op.outputs}
+        self._cut: dict[str, int] = {}
+
+    @property
+    def unplayed(self) -> Mapping[str, str]:
+        names = {index: name for name, index in self._names.items()}
+        return {names[index]: reason for index, reason in self._player.missing().items() if index in names}
+
+    def leave_out(self, cuts: Mapping[str, Cut]) -> None:
+        self._cut = {name: self._names[name] for name in cuts if name in self._names}
+        self._player.leave_out({self._names[name]: cuts[name].made for name in self._cut})
+
+    def outputs(self, result: ExecutionResult) -> Arrays:
+        """The network's outputs and what operators read that were left out."""
+        constant = {name: {p for p, t in enumerate(self._graph.operators[i].inputs) if self._is_fixed(t)}
+                    for name, i in self._cut.items()}  # fmt: skip
+        read = {
+            read_name(name, place): value
+            for name, index in self._cut.items()
+            for place, value in self._player.read.get(index, {}).items()
+            if place not in constant[name]
+        }
+        return {**result.outputs, **read}
+
+    def _is_fixed(self, tensor: int | None) -> bool:
+        return tensor is None or self._graph.tensors[tensor].is_constant or self._graph.tensors[tensor].is_variable
 
 
 def on_simulator(artifact: Artifact, source: Graph, seeds: int, constant_bytes: int) -> Verification:
@@ -21,13 +58,95 @@ def on_simulator(artifact: Artifact, source: Graph, seeds: int, constant_bytes: 
     `constant_bytes` of constants lie in SRAM beside the arena.
     """
     with player_of(artifact) as player:
+        return _verify(
+            source,
+            artifact.graph,
+            player,
+            lambda inputs: run_artifact(artifact, inputs, player),
+            lambda result: result.arena_touched_bytes + constant_bytes,
+            seeds,
+        )
 
-        def execute(inputs: Arrays) -> Observation:
-            result = run_artifact(artifact, inputs, player)
-            found = [*result.warnings, *(hazard.message for report in result.reports for hazard in report.hazards)]
-            return Observation(result.outputs, len(found), result.arena_touched_bytes + constant_bytes, found)
 
-        return verify(source, execute, seeds)
+def on_file(compiled: Graph, source: Graph, seeds: int) -> Verification:
+    """Verify a compiled file, ours or another compiler's, on the simulated NPU against the network it was made from.
+
+    Raises as `run_tflite` and `verify` do.
+    """
+    renamed = _paired(_names(compiled, compiled.outputs), _names(source, source.outputs))
+    taken = _paired(_names(source, source.inputs), _names(compiled, compiled.inputs))
+
+    def run(inputs: Arrays) -> ExecutionResult:
+        result = run_tflite(compiled, {taken[name]: value for name, value in inputs.items()}, player=player)
+        outputs = {renamed.get(name, name): value for name, value in result.outputs.items()}
+        return ExecutionResult(
+            outputs, result.touched_bytes, result.arena_touched_bytes, result.warnings, result.reports
+        )
+
+    with player_of_file(compiled) as player:
+        return _verify(source, compiled, player, run, lambda result: sram_touched(compiled, result), seeds)
+
+
+def _verify(
+    source: Graph,
+    graph: Graph,
+    player: Player,
+    run: Callable[[Arrays], ExecutionResult],
+    touched: Callable[[ExecutionResult], int],
+    seeds: int,
+) -> Verification:
+    cutting = _Cutting(graph, player)
+
+    def execute(inputs: Arrays) -> Observation:
+        result = run(inputs)
+        found = [*result.warnings, *(hazard.message for report in result.reports for hazard in report.hazards)]
+        return Observation(cutting.outputs(result), len(found), touched(result), found)
+
+    return verify(source, execute, seeds, cutting)
+
+
+def source_of(compiled: Graph, candidates: Sequence[Graph]) -> Graph:
+    """The candidate that a compiled file was made from: that with its inputs and outputs, in types and shapes.
+
+    Names count where they are the same ones; another compiler may give its own, in the file's order. Raises
+    `ConfigError` if none fits.
+    """
+    for graph in candidates:
+        if _alike(compiled, compiled.inputs, graph, graph.inputs) and _alike(
+            compiled, compiled.outputs, graph, graph.outputs
+        ):
+            return graph
+    source = candidates[0]
+    if _alike(compiled, compiled.inputs, source, source.inputs):
+        what = f"it makes {_listed(compiled, compiled.outputs)}, not {_listed(source, source.outputs)}"
+    else:
+        what = f"it takes {_listed(compiled, compiled.inputs)}, not {_listed(source, source.inputs)}"
+    raise ConfigError(f"'{compiled.name}' was not compiled from '{source.name}': {what}")
+
+
+def _paired(ours: Sequence[str], theirs: Sequence[str]) -> dict[str, str]:
+    return {name: name for name in ours} if set(ours) == set(theirs) else dict(zip(ours, theirs, strict=True))
+
+
+def _alike(compiled: Graph, ours: Sequence[int], source: Graph, theirs: Sequence[int]) -> bool:
+    """Whether inputs or outputs of both have the same types and shapes, paired by name or else in order."""
+    if len(ours) != len(theirs):
+        return False
+    pairs = _paired(_names(compiled, ours), _names(source, theirs))
+    known = {tensor.name: (tensor.dtype, tensor.shape) for tensor in _tensors(source, theirs)}
+    return all(known[pairs[t.name]] == (t.dtype, t.shape) for t in _tensors(compiled, ours))
+
+
+def _listed(graph: Graph, indices: Sequence[int]) -> str:
+    return ", ".join(f"'{t.name}' {t.dtype.value}{t.shape}" for t in _tensors(graph, indices))
+
+
+def _names(graph: Graph, indices: Sequence[int]) -> list[str]:
+    return [tensor.name for tensor in _tensors(graph, indices)]
+
+
+def _tensors(graph: Graph, indices: Sequence[int]) -> list[Tensor]:
+    return [graph.tensors[index] for index in indices]
 
 
 def in_c(artifact: Artifact, source: Graph, seeds: int, constant_bytes: int) -> Verification:

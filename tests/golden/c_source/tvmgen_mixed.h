@@ -9,8 +9,12 @@ extern "C" {
 
 /* Input "serving_default_x:0": int8 [1, 8], scale 0.5, zero point 0 */
 #define TVMGEN_MIXED_SERVING_DEFAULT_X_0_SIZE 8
+#define TVMGEN_MIXED_SERVING_DEFAULT_X_0_SCALE 0.5f
+#define TVMGEN_MIXED_SERVING_DEFAULT_X_0_ZERO_POINT (0)
 /* Output "StatefulPartitionedCall:0": int8 [1, 8], scale 0.5, zero point 0 */
 #define TVMGEN_MIXED_STATEFULPARTITIONEDCALL_0_SIZE 8
+#define TVMGEN_MIXED_STATEFULPARTITIONEDCALL_0_SCALE 0.5f
+#define TVMGEN_MIXED_STATEFULPARTITIONEDCALL_0_ZERO_POINT (0)
 
 /* Input tensor pointers. */
 struct tvmgen_mixed_inputs {

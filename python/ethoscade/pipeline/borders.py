@@ -1,0 +1,269 @@
+"""Float at a network's borders: the QUANTIZE of an input, the DEQUANTIZE of an output, and what becomes of them.
+
+Owns which of these operators stand at a border, cutting them off so that the caller hands over the quantised tensors,
+and, where the caller keeps to floats, the memory in which they work in place. They run on the CPU before the first and
+after the last step of the search's program, so that the search never sees them.
+
+A QUANTIZE from float32 to 8 bits reads four bytes for each that it writes. It goes from front to back, in our C and in
+TensorFlow Lite Micro's kernel, so its output may begin at any byte up to its input's first: no value is overwritten
+before it is read. A DEQUANTIZE goes from front to back as well, and grows: its input may lie in the last quarter of its
+output. `codegen.layout` says the same of places, and refuses others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..codegen.layout import ALIGNMENT_BYTES, distance, works_in_place
+from ..errors import ConfigError
+from ..ir import Graph
+from ..memory import Buffer, Pool, Share, plan, program_buffers
+from ..operators import OPERATORS
+from ..scheduling.program import Arrangement, CallOperator, LiveWindow, Program, ProgramBuffer
+from ..util.arguments import shown
+from ..util.frozen import FrozenMap
+
+_FAR = 1 << 59
+"""Beyond any distance in an arena."""
+
+_ITERATIONS = 5_000
+"""Moves that the memory planner may try for a program between its borders; every point of a curve has one."""
+
+
+@dataclass(frozen=True)
+class Border:
+    """A QUANTIZE or DEQUANTIZE at the border, by index: its float tensor is `outside`, the quantised one `inside`."""
+
+    operator: int
+    outside: int
+    inside: int
+    is_input: bool
+
+
+@dataclass(frozen=True)
+class Borders:
+    """The borders of a graph, and why a float input or output has none (by tensor index, without a full stop)."""
+
+    found: tuple[Border, ...]
+    kept: Mapping[int, str]
+
+
+INTERFACES = ("float", "int8")
+"""What `io` may be: the file's own inputs and outputs, or quantised ones where it has float."""
+
+
+def applied(graph: Graph, io: str) -> tuple[Graph, Borders]:
+    """The graph whose interface `io` says, and the borders that are its caller's business. Raises `ConfigError`."""
+    if io not in INTERFACES:
+        raise ConfigError(
+            f"io is {shown(io)}; choose float for inputs and outputs as the file has them, or int8 for quantised ones"
+        )
+    if io == "float":
+        return graph, Borders((), FrozenMap({}))
+    borders = find(graph)
+    return cut(graph, borders), borders
+
+
+def find(graph: Graph) -> Borders:
+    """Every float input that a QUANTIZE alone reads and every float output that a DEQUANTIZE makes."""
+    found: list[Border] = []
+    kept: dict[int, str] = {}
+    for what in (_of_input, _of_output):
+        for tensor in dict.fromkeys(graph.inputs if what is _of_input else graph.outputs):
+            if graph.tensors[tensor].dtype.is_float and not graph.tensors[tensor].is_constant:
+                border = what(graph, tensor)
+                if isinstance(border, Border) and any(border.inside == other.inside for other in found):
+                    border = f"its quantised tensor '{graph.tensors[border.inside].name}' is at another border"
+                if isinstance(border, Border):
+                    found.append(border)
+                else:
+                    kept.setdefault(tensor, border)
+    return Borders(tuple(found), FrozenMap(kept))
+
+
+def _of_input(graph: Graph, tensor: int) -> Border | str:
+    readers = [(i, graph.operators[i]) for i in graph.consumers().get(tensor, ())]
+    other = next((op for _, op in readers if op.kind != "QUANTIZE" or op.opaque is not None), None)
+    if tensor in graph.outputs:
+        return "it is an output as well"
+    if other is not None:
+        return f"operator '{other.name}' ({other.kind}) reads it"
+    if len(readers) != 1:
+        return f"{len(readers)} QUANTIZE operators read it" if readers else "nobody reads it"
+    ((index, quantise),) = readers
+    inside = quantise.outputs[0]
+    return _stranger(graph, inside) or Border(index, tensor, inside, True)
+
+
+def _of_output(graph: Graph, tensor: int) -> Border | str:
+    maker = graph.producer().get(tensor)
+    if maker is None:
+        return "no operator makes it"
+    op = graph.operators[maker]
+    if op.kind != "DEQUANTIZE" or op.opaque is not None:
+        return f"operator '{op.name}' ({op.kind}) makes it"
+    reader = next((graph.operators[i] for i in graph.consumers().get(tensor, ())), None)
+    if reader is not None:
+        return f"operator '{reader.name}' ({reader.kind}) reads it as well"
+    inside = op.input(0)
+    return _stranger(graph, inside) or Border(maker, tensor, inside, False)
+
+
+def _stranger(graph: Graph, inside: int) -> str | None:
+    """Why a tensor cannot stand at the border, or None."""
+    tensor, name = graph.tensors[inside], f"'{graph.tensors[inside].name}'"
+    if tensor.quantisation is None or tensor.dtype.is_float:
+        return f"its counterpart {name} is {tensor.dtype.value} without a scale"
+    if tensor.quantisation.axis is not None:
+        return f"its counterpart {name} has a scale for each channel"
+    if tensor.is_constant or tensor.is_variable:
+        return f"its counterpart {name} is a {'constant' if tensor.is_constant else 'variable'}"
+    if inside in graph.inputs or inside in graph.outputs:
+        return f"its counterpart {name} is an input or output itself"
+    return None
+
+
+def cut(graph: Graph, borders: Borders) -> Graph:
+    """The graph without these operators: its caller brings and gets quantised tensors, by the names of the float ones.
+
+    Tensors keep their indices.
+    """
+    if not borders.found:
+        return graph
+    inner = inside_of(graph, borders.found)
+    tensors = list(graph.tensors)
+    for border in borders.found:
+        tensors[border.inside] = replace(tensors[border.inside], name=tensors[border.outside].name)
+    gone = {border.operator for border in borders.found}
+    operators = tuple(op for index, op in enumerate(graph.operators) if index not in gone)
+    return replace(inner, tensors=tuple(tensors), operators=operators).verify()
+
+
+def inside_of(graph: Graph, borders: Sequence[Border]) -> Graph:
+    """The graph with the quantised tensors for inputs and outputs. The borders' operators are in it still."""
+    into = {border.outside: border.inside for border in borders}
+    return replace(
+        graph,
+        inputs=tuple(into.get(t, t) for t in graph.inputs),
+        outputs=tuple(into.get(t, t) for t in graph.outputs),
+    )
+
+
+def in_place(graph: Graph) -> tuple[Border, ...]:
+    """The borders whose operators work in place: between float32 and 8 bits, on bytes that are no other output's."""
+    able = [border for border in find(graph).found if works_in_place(graph, graph.operators[border.operator])]
+    inner = inside_of(graph, able).outputs
+    roots = [_root(graph, tensor) for tensor in dict.fromkeys(inner)]
+    return tuple(border for border in able if border.is_input or roots.count(_root(graph, border.inside)) == 1)
+
+
+def _root(graph: Graph, tensor: int) -> int:
+    """The tensor whose bytes another one is, by operators that move nothing."""
+    maker = graph.producer().get(tensor)
+    row = None if maker is None else OPERATORS.get(graph.operators[maker].kind)
+    if maker is None or row is None or not row.in_place or graph.operators[maker].inputs[0] is None:
+        return tensor
+    return _root(graph, graph.operators[maker].input(0))
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def surround(
+    graph: Graph, borders: Sequence[Border], inner: Arrangement, tick: Callable[[], object] | None = None
+) -> Arrangement:
+    """The program with the borders' calls before and after it, placed so that these work in place.
+
+    `inner` is the arrangement of the graph between `borders`. It stays as it lies where that takes no more bytes, else
+    all is placed anew.
+    """
+    if not borders:
+        return inner
+    program = _surrounded(graph, borders, inner.program)
+    problem = _memory(graph, borders, program)
+    count = len(inner.program.buffers)
+    pinned = [replace(b, offset=inner.offsets[i]) if i < count else b for i, b in enumerate(problem)]
+    pools = (Pool("arena", None, ALIGNMENT_BYTES),)
+    best = plan(pinned, pools=pools, tick=tick)
+    least = max(inner.arena_bytes, least_bytes(graph, borders))
+    if _rounded(best.peak_bytes) > least:
+        again = plan(problem, pools=pools, iterations=_ITERATIONS, tick=tick)
+        best = min(best, again, key=lambda placement: placement.peak_bytes)
+    return Arrangement(program, best.offsets, _rounded(best.peak_bytes))
+
+
+def least_bytes(graph: Graph, borders: Sequence[Border]) -> int:
+    """Bytes of the arena below which no placement goes: what lies in it before the first call, or after the last."""
+    sizes = [t.size_bytes for t in graph.tensors]
+    state = sum(_rounded(sizes[i]) for i, t in enumerate(graph.tensors) if t.is_variable)
+    ends = [[t for t in dict.fromkeys(of) if not graph.tensors[t].is_constant] for of in (graph.inputs, graph.outputs)]
+    return max(sum(_rounded(sizes[t]) for t in end) + state for end in ends)
+
+
+def _surrounded(graph: Graph, borders: Sequence[Border], inner: Program) -> Program:
+    """The inner program between the calls. Of what a call works on in place, the larger tensor counts at its step."""
+    before = [border for border in borders if border.is_input]
+    after = [border for border in borders if not border.is_input]
+    start, end = len(before), len(before) + len(inner.steps)
+    last = end + len(after)
+    held = {t: inner.tensor_buffers[t] for t in inner.tensor_buffers}
+    begins = {held[t]: 0 for t in _given(graph, graph.inputs) if t in held}
+    begins |= {held[border.inside]: number + 1 for number, border in enumerate(before)}
+    ends = {held[t]: last for t in _given(graph, graph.outputs) if t in held}
+    ends |= {held[border.inside]: end + number for number, border in enumerate(after)}
+    buffers = [_moved(buffer, start, begins.get(index), ends.get(index)) for index, buffer in enumerate(inner.buffers)]
+    for number, border in enumerate(before):
+        held[border.outside] = len(buffers)
+        buffers.append(_whole(graph, border.outside, 0, number + 1))
+    for number, border in enumerate(after):
+        held[border.outside] = len(buffers)
+        buffers.append(_whole(graph, border.outside, end + number, last))
+    calls = [[CallOperator(border.operator) for border in side] for side in (before, after)]
+    return Program([*calls[0], *inner.steps, *calls[1]], buffers, held)
+
+
+def _given(graph: Graph, ends: Sequence[int]) -> list[int]:
+    """What is in the arena from the start or to the end: inputs or outputs, and variables."""
+    return [*ends, *(i for i, tensor in enumerate(graph.tensors) if tensor.is_variable)]
+
+
+def _whole(graph: Graph, tensor: int, first_step: int, last_step: int) -> ProgramBuffer:
+    of = graph.tensors[tensor]
+    return ProgramBuffer(f"tensor of '{of.name}'", "tensor", of.size_bytes, first_step, last_step, tensor)
+
+
+def _moved(buffer: ProgramBuffer, steps: int, begin: int | None, end: int | None) -> ProgramBuffer:
+    """The buffer that many steps later; what it holds first is there from `begin`, what it holds last until `end`."""
+    first = buffer.first_step + steps if begin is None else begin
+    last = buffer.last_step + steps if end is None else end
+    windows = [[w.first_step + steps, w.last_step + steps, w.low, w.high] for w in buffer.windows]
+    if windows:
+        windows[0][0], windows[-1][1] = first, last
+    shown = [LiveWindow(*window) for window in windows if window[0] < window[1]]
+    return ProgramBuffer(buffer.name, buffer.kind, buffer.size_bytes, first, last, buffer.tensor, shown, buffer.pools)
+
+
+def _memory(graph: Graph, borders: Sequence[Border], program: Program) -> list[Buffer]:
+    """The planner's buffers: at a border's own step both of its tensors are in use, and share bytes as they may."""
+    problem = [replace(buffer, name=str(index)) for index, buffer in enumerate(program_buffers(program))]
+    for border in borders:
+        outer, inner = program.tensor_buffers[border.outside], program.tensor_buffers[border.inside]
+        least = distance(graph, graph.operators[border.operator])
+        if border.is_input:
+            share = Share(str(outer), -_FAR, -least)
+            problem[inner] = _also_at(problem[inner], problem[inner].lower - 1, share)
+        else:
+            share = Share(str(outer), least, _FAR)
+            problem[inner] = _also_at(problem[inner], problem[inner].upper, share)
+    return problem
+
+
+def _also_at(buffer: Buffer, step: int, share: Share) -> Buffer:
+    """The buffer in use at one more step, before or behind all others."""
+    first, last = min(buffer.lower, step), max(buffer.upper, step + 1)
+    return replace(buffer, lower=first, upper=last, shares=(*buffer.shares, share))
+
+
+def _rounded(size_bytes: int) -> int:
+    return -(-size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES

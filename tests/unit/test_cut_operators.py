@@ -1,0 +1,167 @@
+"""Operators that nobody judges are cut, and all before and behind them is judged; files that are compiled already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import ethoscade
+import numpy as np
+import pytest
+from codegen_support import vela_file
+from command_line_support import Capture, one_sentence, run, run_json
+from ethoscade import testing
+from ethoscade.errors import ConfigError, VerificationError
+from ethoscade.frontend import read_tflite
+from ethoscade.ir import DType
+from ethoscade.judge import litert, verification
+from ethoscade.report import commands, summary
+from ethoscade.run import judgement
+from ethoscade.run.cpu_operators import Player
+from ethoscade.testing import ModelBuilder
+from reference_support import needs_litert
+from tflite_files import File, Op, T
+
+SHAPE = (1, 4, 4, 8)
+# An operator that nobody has heard of between two that the NPU adds with, and a branch around it.
+UNHEARD = File(
+    [T("x", SHAPE), T("before", SHAPE), T("between", SHAPE), T("behind", SHAPE), T("aside", SHAPE)],
+    [
+        Op("ADD", [0, 0], [1], "AddOptions"),
+        Op("UNHEARD", [1], [2]),
+        Op("ADD", [2, 0], [3], "AddOptions"),
+        Op("ADD", [1, 0], [4], "AddOptions"),
+    ],
+    [0],
+    [3, 4],
+).bytes()
+
+
+def test_all_before_and_behind_it_is_judged() -> None:
+    needs_litert()
+    compiled = ethoscade.compile(UNHEARD)
+    check = compiled.verify(seeds=2)
+    assert check.ok
+    assert check.elements == 2 * 3 * 128, "both outputs, and what the operator reads"
+    (told,) = check.not_judged
+    assert told.startswith("operator 'between' (UNHEARD of int8): ")
+    assert summary.verification_json(check)["not_judged"] == [told]
+    text = summary.compile_text(compiled, check)
+    assert "before and behind the operators that nobody judges" in text and told in text
+
+
+@pytest.mark.parametrize("wrong", ["before", "behind"])
+def test_a_fault_on_either_side_is_found(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    """The NPU's result changed by hand: as the operator reads it, and as what is made of its values comes out."""
+    needs_litert()
+    compiled = ethoscade.compile(UNHEARD)
+    honest = Player.run
+
+    def changed(self: Player, index: int, values: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+        made = honest(self, index, values)
+        if wrong == "before":
+            self.read[index] = {place: value ^ 1 for place, value in self.read[index].items()}
+        return made if wrong == "before" else {t: value ^ 64 for t, value in made.items()}
+
+    monkeypatch.setattr(Player, "run", changed)
+    check = compiled.verify(seeds=1)
+    assert not check.ok and check.mismatches > 0
+
+
+def test_cut_values_differ_between_runs() -> None:
+    needs_litert()
+    graph = read_tflite(UNHEARD)
+    inputs = [verification.random_inputs(graph, seed) for seed in range(2)]
+    first, second = verification.reference_runs(graph, inputs, {})
+    assert not np.array_equal(first.cuts["between"].made[0], second.cuts["between"].made[0])
+    assert list(first.outputs) == ["behind", "aside", verification.read_name("between", 0)]
+    with pytest.raises(VerificationError, match="no judge for operator 'between'"):
+        verification.reference_runs(graph, inputs)
+
+
+def test_a_network_of_which_nothing_can_be_judged_says_so() -> None:
+    needs_litert()
+    alone = File([T("x", SHAPE), T("y", SHAPE), T("c", SHAPE, data=[0] * 128)], [Op("UNHEARD", [2], [1])], [0], [1])
+    with pytest.raises(VerificationError, match="nothing of 'model' can be judged: operator 'y'"):
+        ethoscade.compile(alone.bytes()).verify(1)
+
+
+def test_availability_is_checked_before_anything_is_compiled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: Capture
+) -> None:
+    model = tmp_path / "net.tflite"
+    model.write_bytes(testing.tiny_conv())
+    monkeypatch.setattr(litert, "is_installed", lambda *_: False)
+    monkeypatch.setattr(commands, "compile", lambda *_, **__: pytest.fail("it compiled"))
+    for arguments in (["verify", model], ["compile", model, "--verify", "-o", tmp_path]):
+        status, out, err = run(arguments, capfd)
+        assert (status, out) == (1, "")
+        one_sentence(err)
+        assert "pip install" in err
+    assert list(tmp_path.iterdir()) == [model]
+
+
+# --- files that are compiled already ---------------------------------------------------------------------------------
+
+
+def framed() -> bytes:
+    """Operators that stay on the CPU on both sides: QUANTIZE and DEQUANTIZE."""
+    b = ModelBuilder()
+    b.output(b.dequantize(b.conv2d(b.quantize(b.input((1, 8, 8, 3), dtype=DType.FLOAT32)), 4)))
+    return b.build()
+
+
+def test_files_of_ours_are_judged_with_either_interface(tmp_path: Path, capfd: Capture) -> None:
+    needs_litert()
+    model = tmp_path / "net.tflite"
+    model.write_bytes(framed())
+    for io in ("float", "int8"):
+        file = ethoscade.compile(model, io=io).save(tmp_path / f"{io}.tflite")
+        report = run_json(["verify", model, "--artifact", file], capfd)
+        assert (report["model"], report["artifact"]) == ("net", io)
+        assert report["verification"]["ok"] and report["verification"]["elements"] == 3 * 256
+        status, out, _ = run(["verify", model, "--artifact", file, "--seeds", "1"], capfd)
+        assert status == 0 and "bit-exact: 256 output elements on 1 random input" in out
+
+
+def test_files_that_vela_made_are_judged(tmp_path: Path) -> None:
+    needs_litert()
+    for model in (framed(), UNHEARD):
+        compiled = read_tflite(vela_file(model), "net")
+        assert any(op.kind != "ETHOS_U" for op in compiled.operators)
+        source = read_tflite(model, "net")
+        check = judgement.on_file(compiled, judgement.source_of(compiled, [source]), 2)
+        assert check.ok and check.elements
+        assert len(check.not_judged) == (model is UNHEARD)
+
+
+def test_a_wrong_file_is_found_out(tmp_path: Path, capfd: Capture) -> None:
+    needs_litert()
+    model, other = tmp_path / "net.tflite", tmp_path / "other.tflite"
+    model.write_bytes(testing.tiny_conv(seed=0))
+    other.write_bytes(testing.tiny_conv(seed=1))
+    file = ethoscade.compile(other).save(tmp_path / "compiled.tflite")
+    status, out, _ = run(["verify", model, "--artifact", file, "--json"], capfd)
+    assert status == 3 and json.loads(out)["verification"]["mismatches"] > 0
+    other.write_bytes(testing.tiny_conv(dtype=DType.UINT8))
+    refused = {
+        "was not compiled from 'other'": [other, "--artifact", file],
+        "compile it first": [model, "--artifact", model],
+        "--sram would say how to compile": [model, "--artifact", file, "--sram", "1MiB"],
+        "--io would say": [model, "--artifact", file, "--io", "int8"],
+    }
+    for said, arguments in refused.items():
+        status, out, err = run(["verify", *arguments], capfd)
+        assert (status, out) == (1, "")
+        one_sentence(err)
+        assert said in err
+
+
+def test_other_names_are_paired_in_the_files_order() -> None:
+    source = read_tflite(UNHEARD)
+    renamed = replace(source, name="other", tensors=tuple(replace(t, name=f"_{t.name}") for t in source.tensors))
+    assert judgement.source_of(renamed, [source]) is source
+    with pytest.raises(ConfigError, match="it makes '_behind'"):
+        judgement.source_of(renamed, [replace(source, outputs=(3,))])
