@@ -21,6 +21,8 @@ FIXED = {
     ("MAX_POOL_2D", "window.dilation_h"): "pools have no dilation",
     ("MAX_POOL_2D", "window.dilation_w"): "pools have no dilation",
     ("CONV_2D", "depth_multiplier"): "a convolution has none",
+    ("PAD", "fill"): "a pad fills with the zero point",
+    ("SLICE", "shrink_axes"): "a slice keeps its axes",
     ("SPLIT", "operand"): "the one place of the input that is split",
     ("SPLIT_V", "operand"): "the one place of the input that is split",
 }

@@ -16,7 +16,7 @@ from ..operators import ACTIVATION_OPERATORS, RESHAPES, keyed
 from .activations import fuse_activation, why_activation
 from .constants import fold_constants
 from .draft import Draft, OnNpu
-from .pads import fold_pad, why_pad
+from .pads import fold_pad
 from .requantise import requantise
 from .reshapes import fold_reshape, why_reshape
 
@@ -74,9 +74,7 @@ def why_kept(graph: Graph, on_npu: OnNpu) -> dict[int, str]:
     for index, operator in enumerate(graph.operators):
         if operator.opaque is not None:
             continue
-        if operator.kind == "PAD":
-            found[index] = why_pad(graph, draft, index, on_npu)
-        elif operator.kind in RESHAPES:
+        if operator.kind in RESHAPES:
             found[index] = why_reshape(graph, draft, index, on_npu)
         elif operator.kind in ACTIVATION_OPERATORS:
             found[index] = why_activation(graph, draft, index, on_npu)
