@@ -17,14 +17,17 @@ from ethoscade.ir import (
     Graph,
     MeanAttrs,
     Operator,
+    PackAttrs,
     PoolAttrs,
     Quantisation,
     ResizeBilinearAttrs,
     ResizeNearestAttrs,
     SoftmaxAttrs,
     SplitAttrs,
+    StridedSliceAttrs,
     Tensor,
     TransposeConvAttrs,
+    UnpackAttrs,
     Window,
 )
 from ethoscade.lowering import support
@@ -179,6 +182,30 @@ class GraphMaker:
         extent = sum(self.tensors[part].shape[axis] for part in parts)
         out = self.tensor((*first.shape[:axis], extent, *first.shape[axis + 1 :]), first.quantisation)
         return self.op("CONCATENATION", parts, out, ConcatenationAttrs(axis))
+
+    def slice(self, x: int, ranges: Sequence[tuple[int, int, int]], dropped: tuple[int, ...] = ()) -> int:
+        source = self.tensors[x]
+        shape = [len(range(*one)) for axis, one in enumerate(ranges) if axis not in dropped]
+        out = self.tensor(shape, source.quantisation)
+        return self.op("STRIDED_SLICE", [x], out, StridedSliceAttrs(tuple(ranges), dropped))
+
+    def pack(self, parts: Sequence[int], axis: int) -> int:
+        first = self.tensors[parts[0]]
+        for part in parts:
+            self.tensors[part] = replace(self.tensors[part], quantisation=first.quantisation)
+        out = self.tensor((*first.shape[:axis], len(parts), *first.shape[axis:]), first.quantisation)
+        return self.op("PACK", parts, out, PackAttrs(axis))
+
+    def unpack(self, x: int, axis: int) -> tuple[int, ...]:
+        source = self.tensors[x]
+        shape = (*source.shape[:axis], *source.shape[axis + 1 :])
+        made = tuple(self.tensor(shape, source.quantisation) for _ in range(source.shape[axis]))
+        self.operators.append(Operator("UNPACK", f"unpack{len(self.operators)}", (x,), made, UnpackAttrs(axis)))
+        return made
+
+    def moved(self, kind: str, x: int, shape: Sequence[int], attrs: Attrs) -> int:
+        """An operator that moves elements of one tensor, with attributes as they are."""
+        return self.op(kind, [x], self.tensor(shape, self.tensors[x].quantisation), attrs)
 
     def _size(self, x: int, window: Window) -> tuple[int, int]:
         _, h, w, _ = self.tensors[x].shape

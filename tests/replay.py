@@ -38,11 +38,14 @@ def pixels_read(operation: NpuOperation, number: int, output: Slab, axis: int) -
     if number > 0 and stored == 1:
         return {0}, 0, 0
     extent = stored * factor
-    start, end = ((output.y0, output.y1), (output.x0, output.x1))[axis]
+    start, end = (
+        place - operation.ofm.corner[axis] for place in ((output.y0, output.y1), (output.x0, output.x1))[axis]
+    )
+    ahead = operation.compute.reads[number].indices[1 + axis].constant + (window.pad_top, window.pad_left)[axis]
     stride = (window.stride_h, window.stride_w)[axis]
     dilation = (window.dilation_h, window.dilation_w)[axis]
     kernel = (window.kernel_h, window.kernel_w)[axis]
-    before = (window.pad_top, window.pad_left)[axis]
+    before = (window.pad_top, window.pad_left)[axis] - ahead
     touched = {at * stride - before + tap * dilation for at in range(start, end) for tap in range(kernel)}
     inside = {at // factor for at in touched if 0 <= at < extent}
     return inside, max(0, -min(touched)), max(0, max(touched) - extent + 1)
@@ -84,8 +87,12 @@ def check_coverage(operations: Sequence[NpuOperation], program: Program) -> None
         if isinstance(step, Stripe):
             box = step.output
             assert 0 <= box.y0 < box.y1 and 0 <= box.x0 < box.x1, f"empty stripe {step}"
-            count = made.setdefault((step.stage, step.slice), np.zeros(operations[step.stage].ofm.shape[:2], int))
-            count[box.y0 : box.y1, box.x0 : box.x1] += 1
+            ofm = operations[step.stage].ofm
+            count = made.setdefault((step.stage, step.slice), np.zeros(ofm.shape[:2], int))
+            (row, column), (height, width) = ofm.corner, ofm.shape[:2]
+            y0, y1, x0, x1 = box.y0 - row, box.y1 - row, box.x0 - column, box.x1 - column
+            assert 0 <= y0 < y1 <= height and 0 <= x0 < x1 <= width, f"{step} is not of its operation's box"
+            count[y0:y1, x0:x1] += 1
             if program.buffers[box.buffer].kind == "tensor":
                 whole.add(step.stage)
     for (number, _), count in made.items():
@@ -125,7 +132,7 @@ def check_contents(operations: Sequence[NpuOperation], program: Program) -> None
                 assert _in_place(view, slab), f"{operation.name}: {slab} is not {view.shape} in place"
                 assert view.layout is Layout.NHWC, f"{operation.name} sees bricks in another shape"
                 maker = next(o for o in operations if _holds(program.buffers[slab.buffer], o.ofm, view))
-                height, width, _ = maker.ofm.shape
+                height, width = maker.ofm.plane
                 assert held.shape == (height, width), f"{operation.name}: {slab} is not all of its tensor"
                 assert (held == _names(Slab(slab.buffer, 0, height, 0, width, height, width))).all()
                 continue
@@ -290,7 +297,7 @@ def _bytes(view: FeatureMap, slab: Slab, channels: range | None = None) -> Conte
     else:
         brick, within = np.divmod(pixel, 16)
         places = ((row * (depth // 16) + brick) * slab.columns + column) * 16 + within
-    names = (rows * view.shape[1] + columns) * depth * size + pixel
+    names = (rows * view.plane[1] + columns) * depth * size + pixel
     return slab.buffer, places.ravel(), names.ravel()
 
 

@@ -34,14 +34,29 @@ class WholeTensor:
 
 
 def whole(fm: FeatureMap, buffer: int) -> Slab:
-    """All of a feature map in a buffer of its own size."""
-    h, w, _ = fm.shape
-    return Slab(buffer, 0, h, 0, w, h, w)
+    """All of an operation's output in a buffer of the whole tensor's size."""
+    (row, column), (h, w, _) = fm.corner, fm.shape
+    return Slab(buffer, row, row + h, column, column + w, *fm.plane)
+
+
+def read_box(operation: NpuOperation, number: int, buffer: int) -> Slab:
+    """What a whole operation reads of an input, from the first element that its index expression names to the last."""
+    compute, fm = operation.compute, operation.inputs[number]
+    extents = {axis.name: axis.extent for axis in (*compute.axes, *compute.reductions)}
+    spans = []
+    for expression, extent in zip(compute.reads[number].indices[1:3], fm.shape[:2], strict=True):
+        reach = sum(by * (extents[name] - 1) for name, by in expression.coefficients.items())
+        first, last = (at // expression.divisor for at in (expression.constant, expression.constant + reach))
+        spans.append((max(first, 0), min(last + 1, extent)))
+    (y0, y1), (x0, x1) = spans
+    return Slab(buffer, y0, y1, x0, x1, *fm.shape[:2])
 
 
 def exact_padding(operation: NpuOperation, output: Slab) -> tuple[int, int, int, int]:
     """(top, left, bottom, right) that the windows of an output box touch."""
     w, factor = operation.window, operation.upscale.factor
+    if not w.pad_top + w.pad_left + w.pad_bottom + w.pad_right and operation.ofm.place is not None:
+        return (0, 0, 0, 0)
     height, width = (extent * factor for extent in operation.ifm.shape[:2])
     return (
         max(0, w.pad_top - output.y0 * w.stride_h),
@@ -120,6 +135,6 @@ def _buffer(tensor: NpuTensor) -> int:
 
 def _stripe(index: int, operation: NpuOperation, accelerator: Accelerator, rank: float) -> Stripe:
     output = whole(operation.ofm, _buffer(operation.ofm.tensor))
-    inputs = tuple(whole(fm, _buffer(fm.tensor)) for fm in operation.inputs)
+    inputs = tuple(read_box(operation, i, _buffer(fm.tensor)) for i, fm in enumerate(operation.inputs))
     stripe = Stripe(index, inputs, output, exact_padding(operation, output), (1, 1, 8))
     return Stripe(index, inputs, output, stripe.padding, pick_block(operation, stripe, accelerator, rank))

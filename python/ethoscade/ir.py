@@ -239,9 +239,32 @@ class MeanAttrs:
 
 @dataclass(frozen=True)
 class PadAttrs:
-    """PAD with the tensor's zero point; (before, after) for each dimension."""
+    """PAD and PADV2; (before, after) for each dimension, of the stored value `fill`, None for the zero point."""
 
     paddings: tuple[tuple[int, int], ...]
+    fill: int | None = None
+
+
+@dataclass(frozen=True)
+class MirrorPadAttrs:
+    """MIRROR_PAD; (before, after) for each dimension. The outermost elements are repeated where it is `symmetric`."""
+
+    paddings: tuple[tuple[int, int], ...]
+    symmetric: bool
+
+
+@dataclass(frozen=True)
+class TileAttrs:
+    """TILE: how often the tensor is repeated along each dimension."""
+
+    multiples: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ReverseAttrs:
+    """REVERSE_V2 along `axes` (non-negative, ascending)."""
+
+    axes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -264,7 +287,7 @@ class ResizeBilinearAttrs:
 
 @dataclass(frozen=True)
 class StridedSliceAttrs:
-    """STRIDED_SLICE with masks resolved: (begin, end, stride) for each dimension, as Python's `range` counts.
+    """STRIDED_SLICE with masks resolved, SLICE: (begin, end, stride) for each dimension, as Python's `range` counts.
 
     A negative stride may end at -1 (before element 0). `shrink_axes` are the dimensions of extent 1 that vanish.
     """
@@ -276,6 +299,13 @@ class StridedSliceAttrs:
 @dataclass(frozen=True)
 class PackAttrs:
     """PACK of equal tensors along a new dimension `axis` (non-negative)."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
+class UnpackAttrs:
+    """UNPACK along the dimension `axis` (non-negative), which vanishes."""
 
     axis: int
 
@@ -310,10 +340,14 @@ Attrs = (
     | GeluAttrs
     | MeanAttrs
     | PadAttrs
+    | MirrorPadAttrs
+    | TileAttrs
+    | ReverseAttrs
     | ResizeNearestAttrs
     | ResizeBilinearAttrs
     | StridedSliceAttrs
     | PackAttrs
+    | UnpackAttrs
     | SplitAttrs
     | ConcatenationAttrs
     | None

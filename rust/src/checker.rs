@@ -4,10 +4,12 @@
 //! carries. Input boxes are compared with what the operation's window touches, counted index by index from the kernel's
 //! geometry rather than from a propagator. Shares no code with plans, proposals or the interleaving walk.
 
+mod channels;
 mod complaint;
 
 pub use complaint::Complaint;
 
+use crate::checker::channels::{ChannelSets, NOTHING, WHOLE};
 use crate::model::device::LookUpArea;
 use crate::model::graph::{CascaderGraph, Input, Work};
 use crate::model::ids::{BufferId, IdVec, PartId, Piece, TableId, TensorId};
@@ -17,11 +19,8 @@ use crate::model::program::{Content, LiveWindow, Moved, Placement, Program, Step
 use crate::stripe::{Axis, Span};
 use crate::util::interrupt;
 
-/// Which pixel of which tensor a cell holds, and which pieces of its channels (all bits: the whole pixel).
-type Cell = Option<(TensorId, i64, i64, u64)>;
-
-/// A pixel with all its channels.
-const WHOLE: u64 = u64::MAX;
+/// Which pixel of which tensor a cell holds, and which of its channels, as a number of [`ChannelSets`].
+type Cell = Option<(TensorId, i64, i64, u32)>;
 
 struct Replay<'a> {
     graph: &'a CascaderGraph,
@@ -30,6 +29,7 @@ struct Replay<'a> {
     staged: IdVec<BufferId, Option<(PartId, Option<Piece>)>>,
     /// The table that each slot holds a part of, and which part.
     slots: [Option<(TableId, u32)>; LookUpArea::SLOTS],
+    sets: ChannelSets,
 }
 
 /// Check a program against its graph.
@@ -92,6 +92,7 @@ impl<'a> Replay<'a> {
             cells,
             staged: vec![None; program.buffers.len()].into(),
             slots: [None; LookUpArea::SLOTS],
+            sets: ChannelSets::default(),
         };
         for (id, tensor) in graph.tensors.iter_ids() {
             if tensor.is_input {
@@ -169,25 +170,37 @@ impl<'a> Replay<'a> {
         self.alive(step, stripe.output.buffer)?;
         let tensor = part.outputs[0];
         let content = self.program.buffers[stripe.output.buffer].content;
-        let (made, all) = piece_bits(self.graph, stripe);
+        let (made, all) = self.channels(step, stripe)?;
+        let mut unions = Vec::new();
         for y in stripe.output.region.spans[0].start..stripe.output.region.spans[0].end {
             for x in stripe.output.region.spans[1].start..stripe.output.region.spans[1].end {
                 let slot = self.slot(&stripe.output, y, x);
                 let cell = &mut self.cells[stripe.output.buffer][slot];
                 let known = match *cell {
-                    Some((t, row, column, slices)) if (t, row, column) == (tensor, y, x) => slices,
-                    _ => 0,
+                    Some((t, row, column, channels)) if (t, row, column) == (tensor, y, x) => channels,
+                    _ => NOTHING,
                 };
-                if content == Content::Tensor(tensor) && known & made != 0 {
+                let (with, repeats) = self.sets.with(&mut unions, known, made, all);
+                if content == Content::Tensor(tensor) && repeats {
                     let (part, tensor) = (part.name.clone(), self.graph.tensors[tensor].name.clone());
                     return Err(Complaint::Repeated { step, part, tensor, y, x });
                 }
-                let slices = if known | made == all { WHOLE } else { known | made };
-                *cell = Some((tensor, y, x, slices));
+                *cell = Some((tensor, y, x, with));
                 self.inside_window(step, &stripe.output, y)?;
             }
         }
         Ok(())
+    }
+
+    /// The channels that a stripe makes, and all that its output has. What is joined lies in its own box.
+    fn channels(&self, step: usize, stripe: &Stripe) -> Result<([i64; 2], i64), Complaint> {
+        let Some(kernel) = self.graph.kernel(stripe.part) else { return Ok(([0, 0], 0)) };
+        let own = kernel.region(stripe.piece);
+        if own.meet(&stripe.output.region) != Some(stripe.output.region) {
+            let part = self.graph.parts[stripe.part].name.clone();
+            return Err(Complaint::Beside { step, part });
+        }
+        Ok((kernel.channels(stripe.piece), kernel.ofm_depth))
     }
 
     /// What is written must be inside the window of the moment, or somebody else owns the bytes.
@@ -209,6 +222,7 @@ impl<'a> Replay<'a> {
         let input = &self.graph.reads(stripe.part, stripe.piece)[operand];
         let tensor = &self.graph.tensors[input.tensor];
         let Work::Npu(kernel) = &part.work else { return Ok(()) };
+        let kernel = kernel.piece(stripe.piece);
         let [rows, columns] = stripe.output.region.spans.map(|span| span.start);
         let multiple = kernel.upscale.factor();
         if rows % multiple != 0 || columns % multiple != 0 {
@@ -218,7 +232,9 @@ impl<'a> Replay<'a> {
         let mut needed = [(0, 0); 2];
         let mut expected = [(0, 0); 2];
         for axis in [Axis::Height, Axis::Width] {
-            let touched = touched(kernel, (operand, input), axis, stripe.output.region.span(axis));
+            let first = input.region.span(axis).start;
+            let Span { start, end } = stripe.output.region.span(axis);
+            let touched = touched(kernel, (operand, input), axis, Span::new(start - first, end - first));
             let axis = axis as usize;
             [padding[axis], padding[axis + 2]] = touched.padding;
             (needed[axis], expected[axis]) = (touched.inside, touched.given);
@@ -377,15 +393,6 @@ fn touched(kernel: &NpuOperation, (operand, input): (usize, &Input), axis: Axis,
     let zero = if zeros && least > 0 { least % factor } else { 0 };
     let padding = [zero.max(-least), (most + 1 - extent * factor).max(0)];
     Reached { padding, inside, given: ((least + zero).max(0) / factor, (most / factor + 1).min(extent)) }
-}
-
-/// The bit of the piece that a stripe makes, and the bits of all pieces of its Part.
-fn piece_bits(graph: &CascaderGraph, stripe: &Stripe) -> (u64, u64) {
-    let count = graph.kernel(stripe.part).map_or(0, |kernel| kernel.pieces().len() as u32);
-    match stripe.piece {
-        Some(Piece(piece)) if piece < count && count <= u64::BITS => (1 << piece, u64::MAX >> (u64::BITS - count)),
-        _ => (WHOLE, WHOLE),
-    }
 }
 
 /// Bytes that a copy of a Part's constants, or of one slice of them, writes.

@@ -36,6 +36,9 @@ impl Span {
         Span { start, end }
     }
 
+    /// No index at all: it begins behind and ends before every other.
+    pub const NONE: Span = Span { start: i64::MAX / 4, end: i64::MIN / 4 };
+
     /// Number of indices, 0 when empty.
     pub fn len(self) -> i64 {
         (self.end - self.start).max(0)
@@ -49,6 +52,28 @@ impl Span {
     /// The part inside `[0, extent)`.
     pub fn clamp(self, extent: i64) -> Span {
         Span::new(self.start.clamp(0, extent), self.end.clamp(0, extent))
+    }
+
+    /// The indices that both have; `NONE` where there are none.
+    #[inline]
+    pub fn meet(self, other: Span) -> Span {
+        let met = Span::new(self.start.max(other.start), self.end.min(other.end));
+        if met.is_empty() {
+            Span::NONE
+        } else {
+            met
+        }
+    }
+
+    /// The indices that both have, counted from the first of `other`; `NONE` where there are none.
+    #[inline]
+    pub fn within(self, other: Span) -> Span {
+        let met = self.meet(other);
+        if met.is_empty() {
+            met
+        } else {
+            Span::new(met.start - other.start, met.end - other.start)
+        }
     }
 
     /// The smallest span that holds both.
@@ -71,6 +96,20 @@ pub struct Region {
 }
 
 impl Region {
+    /// More rows and columns than any feature map has.
+    pub const ALL: Region = Region { spans: [Span { start: 0, end: i64::MAX / 4 }; 2] };
+
+    /// The box of this many rows and columns from `first` on.
+    pub fn at(first: [i64; 2], plane: [i64; 2]) -> Region {
+        Region { spans: [0, 1].map(|axis| Span::new(first[axis], first[axis] + plane[axis])) }
+    }
+
+    /// The pixels that both have; None where there are none.
+    pub fn meet(&self, other: &Region) -> Option<Region> {
+        let spans = [0, 1].map(|axis| self.spans[axis].meet(other.spans[axis]));
+        (!spans.iter().any(|span| span.is_empty())).then_some(Region { spans })
+    }
+
     /// A box from its span along `axis` and its span across it.
     pub fn oriented(axis: Axis, along: Span, across: Span) -> Region {
         let mut spans = [along; 2];

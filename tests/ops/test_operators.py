@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from ethoscade.ir import Activation, DType, GeluAttrs, LeakyReluAttrs, Quantisation, Window
+from ethoscade.ir import (
+    Activation,
+    DType,
+    GeluAttrs,
+    LeakyReluAttrs,
+    MirrorPadAttrs,
+    PadAttrs,
+    Quantisation,
+    ReverseAttrs,
+    StridedSliceAttrs,
+    TileAttrs,
+    Window,
+)
 from ethoscade.target import ACCELERATORS
 from graphs import GraphMaker, same
 from npu import check_whole
@@ -125,6 +137,14 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "concatenate_with_itself": lambda m: m.concatenate([m.input((1, 9, 7, 21))] * 3),
     "concatenate_rows": lambda m: m.concatenate([m.input((3, 16)), m.input((3, 24))], axis=1),
     "concatenate_pieces": lambda m: m.concatenate(m.split(m.input((1, 6, 9, 48)), (16, 32))[::-1]),
+    "concatenate_images": lambda m: m.concatenate([m.input((1, rows, 7, 21)) for rows in (4, 1, 9)], axis=1),
+    "concatenate_columns": lambda m: m.concatenate([m.input((1, 5, columns, 16)) for columns in (3, 8, 1)], axis=2),
+    "concatenate_batches": lambda m: m.concatenate([m.input((n, 3, 5, 7)) for n in (2, 1)], axis=0),
+    "concatenate_of_rank_3": lambda m: m.concatenate([m.input((2, n, 6)) for n in (40, 3)], axis=1),
+    "concatenate_of_rank_5": lambda m: m.concatenate([m.input((2, 3, n, 2, 6)) for n in (4, 1)], axis=2),
+    "split_of_rows": lambda m: m.split(m.input((1, 9, 7, 16)), (1, 6, 2), axis=1),
+    "split_of_columns": lambda m: m.split(m.input((1, 9, 7, 5)), (3, 4), axis=2),
+    "split_of_rank_5": lambda m: m.split(m.input((2, 3, 4, 2, 5)), (1, 3), axis=2),
     "split": lambda m: m.split(m.input((1, 9, 7, 21)), (7, 7, 7)),
     "split_unevenly": lambda m: m.split(m.input((1, 9, 7, 70)), (1, 32, 16, 21)),
     "split_of_a_row": lambda m: m.split(m.input((3, 40), dtype=m.dtype), (16, 24), axis=1),
@@ -146,6 +166,40 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "relu_n1_to_1": lambda m: m.op("RELU_N1_TO_1", [m.input((1, 9, 7, 21))], m.tensor((1, 9, 7, 21))),
     "rsqrt": lambda m: signed(m, "RSQRT", Quantisation((0.02,), (-128,))),
     "tanh": lambda m: m.op("TANH", [m.input((1, 9, 7, 21))], m.tensor((1, 9, 7, 21))),
+    "slice_without_strides": lambda m: m.moved(
+        "SLICE", m.input((4, 9, 10)), (2, 5, 10), StridedSliceAttrs(((1, 3, 1), (4, 9, 1), (0, 10, 1)))
+    ),
+    "slice": lambda m: m.slice(m.input((1, 9, 8, 21)), ((0, 1, 1), (2, 9, 1), (1, 7, 1), (3, 20, 1))),
+    "slice_by_strides": lambda m: m.slice(m.input((1, 13, 12, 12)), ((0, 1, 1), (1, 13, 3), (0, 12, 2), (1, 12, 4))),
+    "slice_by_large_strides": lambda m: m.slice(
+        m.input((2, 15, 12, 5)), ((0, 2, 1), (2, 15, 5), (1, 12, 4), (0, 5, 1))
+    ),
+    "slice_backwards": lambda m: m.slice(m.input((2, 5, 4)), ((1, -1, -1), (4, -1, -2), (0, 4, 1))),
+    "slice_of_rank_5": lambda m: m.slice(
+        m.input((2, 4, 3, 5, 6)), ((0, 2, 1), (1, 3, 1), (0, 3, 2), (2, 5, 1), (1, 5, 1))
+    ),
+    "slice_that_drops_axes": lambda m: m.slice(m.input((3, 7, 5)), ((1, 2, 1), (0, 7, 1), (4, 5, 1)), (0, 2)),
+    "pack": lambda m: m.pack([m.input((5, 7)) for _ in range(3)], 0),
+    "pack_last": lambda m: m.pack([m.input((5, 7)) for _ in range(3)], 2),
+    "pack_images": lambda m: m.pack([m.input((1, 4, 5, 7)) for _ in range(2)], 3),
+    "unpack": lambda m: m.unpack(m.input((4, 3, 6)), 1),
+    "unpack_last": lambda m: m.unpack(m.input((5, 3, 4)), 2),
+    "pad": lambda m: m.moved("PAD", m.input((1, 5, 6, 7)), (1, 8, 9, 12), PadAttrs(((0, 0), (1, 2), (3, 0), (2, 3)))),
+    "pad_channels": lambda m: m.moved(
+        "PAD", m.input((1, 5, 6, 16)), (1, 5, 6, 48), PadAttrs(((0, 0),) * 3 + ((0, 32),))
+    ),
+    "pad_more_than_there_is": lambda m: m.moved("PAD", m.input((2, 3)), (9, 8), PadAttrs(((5, 2), (1, 4)))),
+    "pad_with_a_value": lambda m: m.moved(
+        "PADV2", m.input((1, 5, 6, 7)), (1, 7, 9, 7), PadAttrs(((0, 0), (1, 1), (3, 0), (0, 0)), 5)
+    ),
+    "mirror": lambda m: m.moved(
+        "MIRROR_PAD", m.input((1, 5, 6, 3)), (1, 8, 7, 3), MirrorPadAttrs(((0, 0), (1, 2), (1, 0), (0, 0)), False)
+    ),
+    "mirror_symmetrically": lambda m: m.moved(
+        "MIRROR_PAD", m.input((3, 4)), (8, 6), MirrorPadAttrs(((3, 2), (0, 2)), True)
+    ),
+    "tile": lambda m: m.moved("TILE", m.input((1, 3, 4, 5)), (2, 3, 8, 15), TileAttrs((2, 1, 2, 3))),
+    "reverse": lambda m: m.moved("REVERSE_V2", m.input((3, 4, 5)), (3, 4, 5), ReverseAttrs((0, 2))),
     "quantize": lambda m: m.quantize(m.input((1, 30, 30, 9))),
     "quantize_to_the_other_type": lambda m: m.quantize(
         m.input((1, 30, 30, 9)), DType.UINT8 if m.dtype is DType.INT8 else DType.INT8

@@ -143,7 +143,33 @@ def softmaxed() -> bytes:
     return b.build()
 
 
+def joined_on_rows() -> bytes:
+    """Branches joined along rows, columns and channels between convolutions, read again in rows."""
+    b = ModelBuilder("joined_on_rows")
+    x = b.conv2d(b.input((1, 14, 9, 4), name="input"), 16, 3)
+    y = b.conv2d(x, 16, 3, output=x.quantisation)
+    tall = b.conv2d(b.concatenate([y, x, y], axis=1), 16, 3, stride=2, output=x.quantisation)
+    wide = b.depthwise(b.concatenate([tall, b.max_pool(tall, 3, stride=1, padding="SAME")], axis=2), 3, stride=(2, 1))
+    both = b.concatenate([b.split(wide, (3, 7), axis=2)[1], b.split(wide, (7, 3), axis=2)[0]])
+    b.output(b.conv2d(both, 12, 3), tall)
+    return b.build()
+
+
+def sliced() -> bytes:
+    """Rows, columns and channels taken out, with strides and without, and what is read of it further on."""
+    b = ModelBuilder("sliced")
+    x = b.conv2d(b.input((1, 17, 12, 4), name="input"), 24, 3)
+    top = b.strided_slice(x, (0, 0, 0, 0), (1, 9, 12, 24), (1, 1, 1, 1))
+    low = b.strided_slice(x, (0, 5, 1, 3), (1, 17, 11, 19), (1, 2, 3, 1))
+    first, rest = b.split(b.depthwise(top, 3), (4, 5), axis=1)
+    odd = b.strided_slice(x, (0, 1, 0, 0), (1, 17, 12, 24), (1, 5, 1, 2))
+    b.output(b.conv2d(low, 8, 3), b.conv2d(first, 5, 1), b.max_pool(rest, 2), b.conv2d(odd, 4, 1))
+    return b.build()
+
+
 BUILT = {
+    "joined_on_rows": joined_on_rows,
+    "sliced": sliced,
     "resized": resized,
     "softmaxed": softmaxed,
     "dense_on_images": dense_on_images,

@@ -47,7 +47,20 @@ def twins() -> bytes:
     return builder.build()
 
 
+def moved() -> bytes:
+    """Rows and columns that are joined, taken out with strides, filled around and turned round."""
+    builder = testing.ModelBuilder("moved", seed=3)
+    x = builder.conv2d(builder.input((1, 13, 10, 8)), 16, 3)
+    y = builder.concatenate([x, builder.max_pool(x, 3, stride=1, padding="SAME")], axis=1)
+    y = builder.conv2d(builder.concatenate([y, y], axis=2), 16, 3)
+    y = builder.strided_slice(y, (0, 3, 1, 0), (1, 26, 19, 16), (1, 2, 3, 1))
+    y = builder.mirror_pad(builder.pad(y, ((0, 0), (1, 0), (0, 2), (0, 5)), value=3), ((0, 0), (1, 2), (0, 0), (0, 0)))
+    builder.conv2d(builder.reverse(y, (2,)), 8, 3)
+    return builder.build()
+
+
 NETWORKS = {
+    "moved": moved,
     "tiny_conv": testing.tiny_conv,
     "residual": testing.residual_network,
     "keyword_spotting": testing.keyword_spotting,

@@ -40,10 +40,15 @@ def mean(site: Site) -> MeanAttrs:
 
 
 def pad(site: Site) -> PadAttrs:
-    """PAD with the zero point, by a constant (rank, 2) of elements before and after."""
+    """PAD with the zero point."""
     site.count(2)
+    return PadAttrs(amounts(site))
+
+
+def amounts(site: Site) -> tuple[tuple[int, int], ...]:
+    """Elements before and after, by a constant (rank, 2): what a pad adds. Raises `ModelFormatError`."""
     ifm = site.input(0, "input")
-    amounts = site.constant_integers(1, "paddings")
+    given = site.constant_integers(1, "paddings")
     table = site.input(1, "paddings")
     if table.shape != (len(ifm.shape), 2):
         raise site.fail(
@@ -51,13 +56,13 @@ def pad(site: Site) -> PadAttrs:
             tensor=table,
             value=table.shape,
         )
-    if any(a < 0 for a in amounts):
-        raise site.fail(f"has paddings {amounts}; none may be negative", tensor=table, value=min(amounts))
-    paddings = tuple(zip(amounts[::2], amounts[1::2], strict=True))
+    if any(a < 0 for a in given):
+        raise site.fail(f"has paddings {given}; none may be negative", tensor=table, value=min(given))
+    paddings = tuple(zip(given[::2], given[1::2], strict=True))
     site.expect_shape(
         tuple(d + before + after for d, (before, after) in zip(ifm.shape, paddings, strict=True)), " and paddings"
     )
-    return PadAttrs(paddings)
+    return paddings
 
 
 def resize_bilinear(site: Site) -> ResizeBilinearAttrs:
@@ -199,7 +204,7 @@ def strided_slice(site: Site) -> StridedSliceAttrs:
     if 0 in lengths:
         raise site.fail(f"slices {list(ifm.shape)} down to nothing: {lengths}", value=tuple(lengths))
     site.expect_shape(tuple(n for i, n in enumerate(lengths) if i not in shrink_axes), " and slice")
-    _same_type(site)
+    site.expect_type()
     return StridedSliceAttrs(tuple(ranges), tuple(shrink_axes))
 
 
@@ -221,7 +226,7 @@ def pack(site: Site) -> PackAttrs:
         raise site.fail(f"counts {options.ValuesCount()} inputs and has {len(site.inputs)}", value=len(site.inputs))
     axis = resolve_axis(site, int(options.Axis()), len(first.shape) + 1)
     site.expect_shape((*first.shape[:axis], len(site.inputs), *first.shape[axis:]), " and axis")
-    _same_type(site)
+    site.expect_type()
     return PackAttrs(axis)
 
 
@@ -240,16 +245,6 @@ def _one_element(site: Site, begin: int, extent: int, *, masked: bool) -> tuple[
     return index, index + 1, 1
 
 
-def _same_type(site: Site) -> None:
-    ifm, ofm = site.input(0, "input"), site.output
-    if ifm.dtype is not ofm.dtype:
-        raise site.fail(
-            f"moves elements of '{ifm.name}', {ifm.dtype.value}, to '{ofm.name}', {ofm.dtype.value}",
-            tensor=ofm,
-            value=ofm.dtype.value,
-        )
-
-
 def _same_elements(site: Site) -> None:
     ifm, ofm = site.input(0, "input"), site.output
     if math.prod(ifm.shape) != math.prod(ofm.shape):
@@ -259,7 +254,7 @@ def _same_elements(site: Site) -> None:
             tensor=ofm,
             value=ofm.shape,
         )
-    _same_type(site)
+    site.expect_type()
 
 
 SHAPE_READERS: Mapping[str, Callable[[Site], Attrs]] = {

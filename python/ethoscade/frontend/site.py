@@ -129,6 +129,16 @@ class Site:
                 value=written.shape,
             )
 
+    def expect_type(self, output: int = 0) -> None:
+        """Raises `ModelFormatError` where an operator that moves elements writes another type than it reads."""
+        ifm, ofm = self.input(0, "input"), self.tensors[self.outputs[output]]
+        if ifm.dtype is not ofm.dtype:
+            raise self.fail(
+                f"moves elements of '{ifm.name}', {ifm.dtype.value}, to '{ofm.name}', {ofm.dtype.value}",
+                tensor=ofm,
+                value=ofm.dtype.value,
+            )
+
     def check_bounds(self, activation: Activation) -> None:
         """Raises `ModelFormatError` for an output of which `activation`'s bounds, in stored integers, leave 32 bits."""
         quantisation, largest = self.output.quantisation, max(abs(bound or 0.0) for bound in real_bounds(activation))

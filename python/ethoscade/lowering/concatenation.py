@@ -1,62 +1,52 @@
-"""CONCATENATION along the channels: a copy of each input into its channels of the output."""
+"""CONCATENATION and PACK: a copy of each input into its box of the output."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..ir import Graph
-from . import constraints, identity, views
+from ..ir import ConcatenationAttrs, Graph, Operator, PackAttrs
+from . import moves
 from .family import Family
-from .npu import UNSCALED, Channels, NpuGraphBuilder, NpuOperation, OperationKind
+from .npu import NpuGraphBuilder
 
-MAX_INPUTS = 64
-"""The scheduler's checker remembers for each pixel which of so many parts of its channels are there."""
+
+def joined(graph: Graph, op: Operator, output: int = 0) -> list[moves.Box]:
+    """The boxes of a CONCATENATION: inputs one behind the other along its axis."""
+    axis = op.attributes(ConcatenationAttrs).axis
+    shapes = [graph.read(op, place).shape for place in range(len(op.inputs))]
+    total, first, found = sum(shape[axis] for shape in shapes), 0, []
+    for place in range(len(op.inputs)):
+        runs = [moves.whole(extent) for extent in shapes[place]]
+        count = shapes[place][axis]
+        runs[axis] = moves.Stretch(count, count, total, first=first)
+        found.append(moves.Box(place, tuple(runs)))
+        first += count
+    return found
+
+
+def packed(graph: Graph, op: Operator, output: int = 0) -> list[moves.Box]:
+    """The boxes of a PACK: inputs along an axis that they have not."""
+    axis = op.attributes(PackAttrs).axis
+    found, count = [], len(op.inputs)
+    for place in range(count):
+        runs = [moves.whole(extent) for extent in graph.read(op, place).shape]
+        runs.insert(axis, moves.Stretch(1, 1, count, first=place))
+        found.append(moves.Box(place, tuple(runs)))
+    return found
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One copy for each input, all of one output. Precondition: its family takes it.
-
-    Stored values are copied as they are, without their (equal) scales and zero points.
-    """
+    """One copy for each input, all of one output. Precondition: its family takes it."""
     op = graph.operators[op_index]
-    inputs = [op.input(place) for place in range(len(op.inputs))]
-    shapes = [views.image_shape(graph.tensors[t].shape) for t in inputs]
-    depth = sum(shape[2] for shape in shapes)
-    first = 0
-    for tensor, shape in zip(inputs, shapes, strict=True):
-        builder.add(
-            NpuOperation(
-                name=op.name,
-                operator=op_index,
-                kind=OperationKind.AVERAGE_POOL,
-                ifm=builder.view(tensor, shape, zero_point=0),
-                ofm=builder.view(op.outputs[0], shape, zero_point=0, channels=Channels(first, depth)),
-                window=views.POINT,
-                compute=identity.compute(op.name, shape),
-                clamp=graph.made(op).dtype.limits,
-                scaling=UNSCALED,
-            )
-        )
-        first += shape[2]
-
-
-def _seen(case: constraints.Case) -> constraints.Views:
-    height, width, _ = views.image_shape(case.ifm.shape)
-    return [(case.ofm, (height, width, sum(tensor.shape[-1] for tensor in case.values)))]
+    boxes = (joined if op.kind == "CONCATENATION" else packed)(graph, op)
+    moves.copies(graph, op_index, builder, op.outputs[0], boxes)
 
 
 JOIN_FAMILIES: Mapping[str, Family] = {
-    "CONCATENATION": Family(
-        "a copy of each input into its channels of the output",
-        (
-            constraints.InputCount(MAX_INPUTS),
-            constraints.FeatureMaps(),
-            constraints.OneType(),
-            constraints.Rank(),
-            constraints.LastAxis("joins along"),
-            constraints.OneQuantisation("stored values are copied as they are"),
-            constraints.Sizes(_seen),
-        ),
+    kind: Family(
+        "a copy of each input into its rows, columns or channels of the output",
+        (*moves.TAKES, moves.constraint(boxes)),
         lower,
     )
+    for kind, boxes in (("CONCATENATION", joined), ("PACK", packed))
 }

@@ -213,22 +213,6 @@ class Image(Constraint):
 
 
 @dataclass(frozen=True)
-class LastAxis(Constraint):
-    """It works along the last axis alone; `doing` says what it does along it."""
-
-    doing: str
-
-    def __str__(self) -> str:
-        return f"it {self.doing} the last axis, the channels"
-
-    def _against(self, case: Case) -> str | None:
-        (axis,), rank = axes_of(case.op), len(case.ifm.shape)
-        if axis != rank - 1:
-            return f"it {self.doing} axis {axis} of {rank}; only the last one, the channels, is possible"
-        return None
-
-
-@dataclass(frozen=True)
 class Axes(Constraint):
     """It works over some of `possible` axes; `doing` says what it does over them."""
 
@@ -242,21 +226,6 @@ class Axes(Constraint):
         found = axes_of(case.op)
         if not found or not set(found) <= set(self.possible):
             return f"it {self.doing} axes {found}; {_listed(self.possible)} are possible, one at least"
-        return None
-
-
-@dataclass(frozen=True)
-class InputCount(Constraint):
-    """At most `most` inputs."""
-
-    most: int
-
-    def __str__(self) -> str:
-        return f"at most {self.most} inputs"
-
-    def _against(self, case: Case) -> str | None:
-        if len(case.values) > self.most:
-            return f"it joins {len(case.values)} inputs; at most {self.most} are possible"
         return None
 
 

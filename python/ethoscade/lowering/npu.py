@@ -104,6 +104,13 @@ class Channels(NamedTuple):
     of: int
 
 
+class Area(NamedTuple):
+    """Some rows and columns of an output that several operations make: the `first` row and column, and those of all."""
+
+    first: tuple[int, int]
+    of: tuple[int, int]
+
+
 @dataclass(frozen=True)
 class NpuTensor:
     """A feature map in memory: (height, width, depth) as its maker sees it, or its first reader if no NPU operation is.
@@ -136,13 +143,16 @@ class FeatureMap:
     multiple of `BRICK_CHANNELS`, and all views of a tensor have the same shape.
 
     `channels` says which ones are seen where they are not all of a pixel's; in NHCWB16 they begin and end with a brick.
-    `zero_point` is what is taken off the stored values of an input, or added to those of an output.
+    `place` says where an output lies that has not all rows and columns; an input has all of them, and which of these
+    are read is the index expression's. `zero_point` is what is taken off the stored values of an input, or added to
+    those of an output.
     """
 
     tensor: NpuTensor
     shape: tuple[int, int, int]
     zero_point: int = 0
     channels: Channels | None = None
+    place: Area | None = None
 
     @property
     def dtype(self) -> DType:
@@ -160,6 +170,16 @@ class FeatureMap:
         return 0 if self.channels is None else self.channels.first
 
     @property
+    def plane(self) -> tuple[int, int]:
+        """Rows and columns in memory."""
+        return self.shape[:2] if self.place is None else self.place.of
+
+    @property
+    def corner(self) -> tuple[int, int]:
+        """The row and column in memory that are the view's first."""
+        return (0, 0) if self.place is None else self.place.first
+
+    @property
     def pixel_channels(self) -> int:
         """Channels of a pixel in memory."""
         return self.shape[2] if self.channels is None else self.channels.of
@@ -167,7 +187,7 @@ class FeatureMap:
     @property
     def size_bytes(self) -> int:
         """Bytes of the feature map in memory, channels that the view leaves out included."""
-        h, w, _ = self.shape
+        h, w = self.plane
         return h * w * self.pixel_channels * self.dtype.size_bytes
 
 
@@ -257,8 +277,8 @@ class NpuOperation:
     well. `clamp` is the inclusive range of stored output
     values. Elementwise operations have a 1x1 window without padding. Of two operands a second one of one row, column or
     channel, where the first has more, is repeated; `swap_operands` makes it the first of a difference or shift.
-    Operations of one operator that follow each other may make different channels of one output. `accumulator_bits`
-    are 32 or 40.
+    Operations of one operator that follow each other may make different boxes (rows, columns, channels) of one output.
+    `accumulator_bits` are 32 or 40.
     """
 
     name: str
@@ -331,7 +351,12 @@ class NpuGraphBuilder:
         self._temporaries: dict[int, int] = {}
 
     def view(
-        self, tensor: int, shape: tuple[int, int, int], zero_point: int | None = None, channels: Channels | None = None
+        self,
+        tensor: int,
+        shape: tuple[int, int, int],
+        zero_point: int | None = None,
+        channels: Channels | None = None,
+        place: Area | None = None,
     ) -> FeatureMap:
         """The graph's tensor of that index seen as `shape`; another `zero_point` than its own may be subtracted.
 
@@ -339,12 +364,12 @@ class NpuGraphBuilder:
         """
         found = self._graph.tensors[tensor]
         if tensor not in self._known:
-            height, width, depth = shape
-            whole = (height, width, depth if channels is None else channels.of)
+            height, width = shape[:2] if place is None else place.of
+            whole = (height, width, shape[2] if channels is None else channels.of)
             self._known[tensor] = self._new(found.name, whole, found.dtype, tensor)
         if zero_point is None:
             zero_point = 0 if found.quantisation is None else found.quantisation.zero_point
-        return FeatureMap(self._known[tensor], shape, zero_point, channels)
+        return FeatureMap(self._known[tensor], shape, zero_point, channels, place)
 
     def temporary(self, operator: int, shape: tuple[int, int, int], dtype: DType, zero_point: int = 0) -> FeatureMap:
         """A new tensor that lives between operations of the operator of that index, whole."""

@@ -1,64 +1,67 @@
-"""SPLIT and SPLIT_V along the channels: a copy of some channels for each piece."""
+"""SPLIT, SPLIT_V, UNPACK, STRIDED_SLICE and SLICE: a copy of some elements for each output."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import accumulate
+from collections.abc import Callable, Mapping, Sequence
 
-from ..ir import Graph, SplitAttrs
-from . import constraints, views
+from ..ir import Graph, Operator, SplitAttrs, StridedSliceAttrs, UnpackAttrs
+from . import moves
 from .family import Family
-from .npu import UNSCALED, Channels, NpuGraphBuilder, NpuOperation, OperationKind
-from .te import Access, Compute, index
+from .npu import NpuGraphBuilder
+
+
+def pieces(graph: Graph, op: Operator, output: int) -> list[moves.Box]:
+    """The box of one output of a SPLIT or SPLIT_V."""
+    attrs = op.attributes(SplitAttrs)
+    shape, count = graph.read(op, attrs.operand).shape, attrs.sizes[output]
+    runs = [moves.whole(extent) for extent in shape]
+    runs[attrs.axis] = moves.Stretch(count, shape[attrs.axis], count, start=sum(attrs.sizes[:output]))
+    return [moves.Box(attrs.operand, tuple(runs))]
+
+
+def unpacked(graph: Graph, op: Operator, output: int) -> list[moves.Box]:
+    """The box of one output of an UNPACK, which has lost the axis."""
+    axis, shape = op.attributes(UnpackAttrs).axis, graph.read(op).shape
+    runs = [moves.whole(extent) for extent in shape]
+    runs[axis] = moves.Stretch(1, shape[axis], 1, start=output)
+    return [moves.Box(0, tuple(runs))]
+
+
+def sliced(graph: Graph, op: Operator, output: int = 0) -> list[moves.Box]:
+    """The box of a STRIDED_SLICE or SLICE."""
+    ranges = op.attributes(StridedSliceAttrs).ranges
+    counts = [len(range(*one)) for one in ranges]
+    runs = (
+        moves.Stretch(count, extent, count, start, step)
+        for count, extent, (start, _, step) in zip(counts, graph.read(op).shape, ranges, strict=True)
+    )
+    return [moves.Box(0, tuple(runs))]
+
+
+_BOXES: Mapping[str, Callable[[Graph, Operator, int], Sequence[moves.Box]]] = {
+    "SLICE": sliced,
+    "SPLIT": pieces,
+    "SPLIT_V": pieces,
+    "STRIDED_SLICE": sliced,
+    "UNPACK": unpacked,
+}
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One copy for each piece that somebody reads. Precondition: its family takes it.
-
-    Stored values are copied as they are, without their (equal) scales and zero points.
-    """
+    """Copies for each output that somebody reads. Precondition: its family takes it."""
     op = graph.operators[op_index]
-    attrs = op.attributes(SplitAttrs)
-    source = op.input(attrs.operand)
-    height, width, depth = views.image_shape(graph.tensors[source].shape)
     read = {t for reader in graph.operators[op_index + 1 :] for t in reader.inputs}.union(graph.outputs)
-    for tensor, size, first in zip(op.outputs, attrs.sizes, accumulate(attrs.sizes, initial=0), strict=False):
-        if tensor not in read:
-            continue
-        shape = (height, width, size)
-        builder.add(
-            NpuOperation(
-                name=graph.tensors[tensor].name,
-                operator=op_index,
-                kind=OperationKind.AVERAGE_POOL,
-                ifm=builder.view(source, shape, zero_point=0, channels=Channels(first, depth)),
-                ofm=builder.view(tensor, shape, zero_point=0),
-                window=views.POINT,
-                compute=compute(op.name, shape, first, depth),
-                clamp=graph.tensors[tensor].dtype.limits,
-                scaling=UNSCALED,
-            )
-        )
+    for place, tensor in enumerate(op.outputs):
+        if tensor in read:
+            boxes = _BOXES[op.kind](graph, op, place)
+            moves.copies(graph, op_index, builder, tensor, boxes, graph.tensors[tensor].name)
 
 
-def compute(name: str, shape: views.Shape3, first: int, depth: int) -> Compute:
-    """out[n, h, w, c] = in[n, h, w, first + c], where the input has `depth` channels."""
-    height, width, _ = shape
-    read = Access(0, (index(n=1), index(h=1), index(w=1), index(first, c=1)), (1, height, width, depth))
-    return Compute(name, views.axes(shape), (), (read,))
-
-
-_SPLIT = Family(
-    "a copy of some channels for each piece that somebody reads",
-    (
-        constraints.FeatureMaps(),
-        constraints.Rank(),
-        constraints.LastAxis("splits"),
-        constraints.OneType(),
-        constraints.OneQuantisation("stored values are copied as they are"),
-        constraints.Sizes(lambda case: [(case.ifm, views.image_shape(case.ifm.shape))]),
-    ),
-    lower,
-)
-
-SPLIT_FAMILIES: Mapping[str, Family] = {"SPLIT": _SPLIT, "SPLIT_V": _SPLIT}
+SPLIT_FAMILIES: Mapping[str, Family] = {
+    kind: Family(
+        "a copy of some rows, columns or channels for each output that somebody reads",
+        (*moves.TAKES, moves.constraint(boxes)),
+        lower,
+    )
+    for kind, boxes in _BOXES.items()
+}

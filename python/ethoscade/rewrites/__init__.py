@@ -18,7 +18,7 @@ from .activations import fuse_activation
 from .constants import fold_constants
 from .dead_channels import DeadChannels, remove_dead_channels
 from .draft import Draft, OnNpu
-from .pads import fold_pad, why_pad
+from .pads import fold_pad
 from .requantise import requantise
 from .reshapes import fold_reshape, why_reshape
 
@@ -78,9 +78,7 @@ def why_kept(graph: Graph, on_npu: OnNpu) -> dict[int, str]:
     for index, operator in enumerate(graph.operators):
         if operator.opaque is not None:
             continue
-        if operator.kind == "PAD":
-            found[index] = why_pad(graph, draft, index, on_npu)
-        elif operator.kind in RESHAPES:
+        if operator.kind in RESHAPES:
             found[index] = why_reshape(graph, draft, index, on_npu)
     return found
 

@@ -18,68 +18,46 @@ def fold_pad(graph: Graph, on_npu: OnNpu) -> Graph:
     # Last first: of two PADs in a row, the second must be gone before the first meets the convolution.
     for index in reversed(range(len(graph.operators))):
         pad = draft.operators[index]
-        if pad is None or pad.opaque is not None or not isinstance(pad.attrs, PadAttrs):
+        if pad is None or pad.opaque is not None or not isinstance(pad.attrs, PadAttrs) or pad.attrs.fill is not None:
             continue
         folded = _folded(graph, draft, pad, pad.attrs, on_npu)
-        if not isinstance(folded, str):
+        if folded is not None:
             for reader, operator in folded.items():
                 draft.change(reader, operator)
             draft.bypass(index)
     return draft.finish()
 
 
-def why_pad(graph: Graph, draft: Draft, index: int, on_npu: OnNpu) -> str:
-    """What keeps an understood PAD from being folded, in a sentence without a full stop."""
-    pad = graph.operators[index]
-    if not isinstance(pad.attrs, PadAttrs):
-        raise AssertionError(f"{pad.kind} is no pad")
-    found = _folded(graph, draft, pad, pad.attrs, on_npu)
-    return found if isinstance(found, str) else "it becomes part of the convolutions that read it"
-
-
-def _folded(graph: Graph, draft: Draft, pad: Operator, attrs: PadAttrs, on_npu: OnNpu) -> dict[int, Operator] | str:
-    """The readers with larger windows, or what is in the way."""
+def _folded(graph: Graph, draft: Draft, pad: Operator, attrs: PadAttrs, on_npu: OnNpu) -> dict[int, Operator] | None:
+    """The readers with larger windows, None where the pad cannot become part of all of them."""
     result, amounts = pad.outputs[0], attrs.paddings
-    if pad.inputs[0] is None:
-        return f"{pad.kind} has no input"
-    if len(amounts) != 4:
-        return f"it pads {len(amounts)} dimensions; a pad runs as part of the convolutions that read it, which have 4"
-    if amounts[0] != (0, 0) or amounts[3] != (0, 0):
-        what, (before, after) = ("channels", amounts[3]) if amounts[3] != (0, 0) else ("batches", amounts[0])
-        return (
-            f"it pads {what} by {before} and {after}; a pad runs as part of the convolutions that read it, which pad "
-            f"height and width"
-        )
-    name = draft.tensors[result].name
-    if draft.is_output(result):
-        return f"its result '{name}' leaves the network; a pad runs as part of the convolutions that read it"
-    if not same_values(draft.tensors[draft.resolve(pad.inputs[0])], draft.tensors[result]):
-        return f"it changes the quantisation of '{name}'"
+    if pad.inputs[0] is None or len(amounts) != 4 or amounts[0] != (0, 0) or amounts[3] != (0, 0):
+        return None
+    if draft.is_output(result) or not same_values(draft.tensors[draft.resolve(pad.inputs[0])], draft.tensors[result]):
+        return None
     return _fold_into_readers(graph, draft, result, amounts[1], amounts[2], on_npu)
 
 
 def _fold_into_readers(
     graph: Graph, draft: Draft, tensor: int, rows: tuple[int, int], columns: tuple[int, int], on_npu: OnNpu
-) -> dict[int, Operator] | str:
+) -> dict[int, Operator] | None:
     folded: dict[int, Operator] = {}
     for index in draft.readers(tensor):
         reader = draft.operators[index]
         if reader is None:
             continue
-        who = f"'{reader.name}' ({reader.kind})"
         if not isinstance(reader.attrs, ConvAttrs) or not on_npu(graph, reader):
-            return f"{who} reads its result; only convolutions on the NPU take a pad into their windows"
+            return None
         if [i for i, t in enumerate(reader.inputs) if t is not None and draft.resolve(t) == tensor] != [0]:
-            return f"{who} reads its result as something else than its image"
+            return None
         window = _padded(reader.attrs.window, rows, columns)
-        for what, most, extent in (
-            ("rows", max(window.pad_top, window.pad_bottom), window.dilated_h),
-            ("columns", max(window.pad_left, window.pad_right), window.dilated_w),
-        ):
-            if most >= extent:
-                return f"{who} would pad {most} {what} with a kernel of {extent}; a window may not lie in padding alone"
+        # A window may not lie in padding alone.
+        if max(window.pad_top, window.pad_bottom) >= window.dilated_h:
+            return None
+        if max(window.pad_left, window.pad_right) >= window.dilated_w:
+            return None
         folded[index] = replace(reader, attrs=replace(reader.attrs, window=window))
-    return folded or "nobody reads its result"
+    return folded or None
 
 
 def _padded(window: Window, rows: tuple[int, int], columns: tuple[int, int]) -> Window:

@@ -44,7 +44,7 @@ def _bricks(operations: Sequence[NpuOperation], exposed: Collection[int]) -> fro
 
 def _fits(view: FeatureMap, made: FeatureMap) -> bool:
     """Whether a view's rows are the maker's, as rows of bricks cannot be seen as others, and hold whole bricks."""
-    same = (*view.shape[:2], view.pixel_channels) == (*made.shape[:2], made.pixel_channels)
+    same = (*view.plane, view.pixel_channels) == (*made.plane, made.pixel_channels)
     return same and view.first_channel % BRICK_CHANNELS == 0 == view.shape[2] % BRICK_CHANNELS
 
 
@@ -53,5 +53,5 @@ def _gains(view: FeatureMap) -> bool:
 
     A single column is the same bytes in either layout, and in NHWC all of its channels are one run.
     """
-    width, depth = view.shape[1], view.pixel_channels
+    width, depth = view.plane[1], view.pixel_channels
     return width > 1 and depth % BRICK_CHANNELS == 0 and view.dtype.size_bytes == 1

@@ -49,6 +49,15 @@ class SlicedSpec:
     bytes: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class JoinedSpec:
+    """One of several operations that make an output: `first` row, column and channel of its box, rows and columns."""
+
+    operation: OperationSpec
+    first: tuple[int, int, int]
+    plane: tuple[int, int]
+
+
 Registers = tuple[tuple[int, int], ...]
 """What a command stream sets: (command, value), the command with its bit for two words."""
 
@@ -76,8 +85,8 @@ class OperationSpec:
     2048). `scaling` is "none", "global", "per_channel" (where there are weights) or "operands"; `rounding` "tfl",
     "natural" or "truncate"; `accumulator_bits` 32 or 40.
 
-    `joined` are, of a Part that joins its inputs, the operations that copy each of them; its own figures are those of
-    all together.
+    `joined` are, of a Part whose output several operations make, these and their boxes; its own figures are those of
+    the first, with the channels of all.
     """
 
     kind: str
@@ -92,7 +101,7 @@ class OperationSpec:
     constant_bytes: int
     staged: EncodingSpec | None = None
     sliced: SlicedSpec | None = None
-    joined: tuple[OperationSpec, ...] = ()
+    joined: tuple[JoinedSpec, ...] = ()
     upscale: str = "none"
     ifm_bits: int = 8
     ifm_signed: bool = True
@@ -319,7 +328,8 @@ def build(
             for _, made in groupby(by_operator[operator], key=lambda number: npu.operations[number].ofm.tensor):
                 numbers = list(made)
                 specs = [_npu_part(npu.operations[number], encodings[number], dense, tables) for number in numbers]
-                parts.append(specs[0] if len(specs) == 1 else _joint_part(specs))
+                makers = [npu.operations[number].ofm for number in numbers]
+                parts.append(specs[0] if len(specs) == 1 else _joint_part(specs, makers))
                 origin.append(("npu", numbers[0]))
         else:
             parts.append(_opaque_part(graph, operator, ids, tensors, (workspaces or {}).get(operator, 0)))
@@ -386,7 +396,7 @@ def _tensor_specs(graph: Graph, ids: Mapping[int, int], npu: NpuGraph, dense: Ma
     for index_, number in ids.items():
         tensor = graph.tensors[index_]
         seen = views.get(number)
-        height, width, _ = (1, 1, 0) if seen is None else seen.shape
+        height, width = (1, 1) if seen is None else seen.plane
         # A variable keeps its value between runs: it is there from the start and wanted to the end.
         known = specs.get(number)
         specs[number] = TensorSpec(
@@ -418,17 +428,25 @@ def _npu_part(
     )
 
 
-def _joint_part(copies: Sequence[PartSpec]) -> PartSpec:
-    """The Part whose stripes are those of `copies` in turn, each of which makes some channels of one tensor."""
-    kernels = tuple(copy.kernel for copy in copies if copy.kernel is not None)
-    inputs = tuple(read for copy in copies for read in copy.inputs)
-    whole = replace(
-        kernels[0],
-        ifm_depth=sum(kernel.ifm_depth for kernel in kernels),
-        ofm_depth=sum(kernel.ofm_depth for kernel in kernels),
-        joined=kernels,
+def _joint_part(parts: Sequence[PartSpec], makes: Sequence[FeatureMap]) -> PartSpec:
+    """The Part whose stripes are those of `parts` in turn, each of which makes a box of one tensor."""
+    joined = tuple(
+        JoinedSpec(part.kernel, (*view.corner, view.first_channel), view.shape[:2])
+        for part, view in zip(parts, makes, strict=True)
+        if part.kernel is not None
     )
-    return PartSpec(copies[0].name, inputs, copies[0].outputs, whole)
+    inputs = tuple(read for part in parts for read in part.inputs)
+    whole = replace(
+        joined[0].operation,
+        ifm_depth=sum(one.operation.ifm_depth for one in joined),
+        ofm_depth=makes[0].pixel_channels,
+        constant_bytes=0,
+        staged=None,
+        sliced=None,
+        stream=StreamSpec(),
+        joined=joined,
+    )
+    return PartSpec(parts[0].name, inputs, parts[0].outputs, whole)
 
 
 def _identity() -> Propagator:

@@ -1,8 +1,8 @@
 """ModelBuilder: quantised TFLite networks, operator by operator, without TensorFlow.
 
-Owns the operators that compute; `shapes` has those that only move elements, `recorder` collects what they make,
-`schema` knows the option tables, `flatfile` writes the bytes, `calibration` chooses the quantisations that the caller
-leaves open. For tests, examples and benchmarks.
+Owns the operators that compute; `shapes` and `moving` have those that only move elements, `recorder` collects what
+they make, `schema` knows the option tables, `flatfile` writes the bytes, `calibration` chooses the
+quantisations that the caller leaves open. For tests, examples and benchmarks.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from . import real_operators as real
 from .calibration import Real, activation_quantisation, dequantise, quantise
 from .flatfile import Fields, TensorRecord, write_file
 from .geometry import Pair, as_pair, resolve_window, transposed_size
+from .moving import MoveRecorder
 from .recorder import UNQUANTISED, Value
 from .schema import window_fields
-from .shapes import ShapeRecorder
 
 
-class ModelBuilder(ShapeRecorder):
+class ModelBuilder(MoveRecorder):
     """Collects tensors and operators; `build` writes the file.
 
     `dtype` is INT8 or UINT8; int8 convolution weights are quantised per channel unless `per_channel` is False. Weights
@@ -305,21 +305,6 @@ class ModelBuilder(ShapeRecorder):
             lambda: self._real(x).mean(axis=folded, keepdims=keep_dims),
             output,
             {"KeepDims": keep_dims},
-            name,
-            x.dtype,
-        )
-
-    def pad(self, x: Value, paddings: Sequence[tuple[int, int]], *, name: str | None = None) -> Value:
-        """PAD with (before, after) for every dimension; the output keeps the input's quantisation."""
-        shape = tuple(d + before + after for d, (before, after) in zip(x.shape, paddings, strict=True))
-        index = self._constant("paddings", np.array(paddings, dtype=np.int32), DType.INT32).index
-        return self._operator(
-            "PAD",
-            [x.index, index],
-            shape,
-            lambda: np.pad(self._real(x), paddings),
-            x.quantisation,
-            {},
             name,
             x.dtype,
         )

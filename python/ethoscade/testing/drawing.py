@@ -406,7 +406,7 @@ class Drawing:
         return self.builder.concatenate([values[i] for i in order], axis=axis)
 
     def sliced(self, x: Value) -> Value:
-        """STRIDED_SLICE, which stays on the CPU: some elements of some axes, either way round, or one of an axis."""
+        """STRIDED_SLICE: some elements of some axes, either way round, or one of an axis."""
         rank = len(x.shape)
         begin, end, strides, masks = [0] * rank, list(x.shape), [1] * rank, [0, 0, 0]
         for axis in range(rank):
@@ -426,6 +426,33 @@ class Drawing:
         return self.builder.strided_slice(
             x, begin, end, strides, begin_mask=masks[0], end_mask=masks[1], shrink_mask=masks[2]
         )
+
+    def moved(self, x: Value) -> Value:
+        """An operator that moves elements: SLICE, UNPACK, PADV2, MIRROR_PAD, TILE or REVERSE_V2."""
+        b, kind, rank = self.builder, self.integer(0, 5), len(x.shape)
+        amounts = [(0, 0) if d > 24 else (self.integer(0, 2), self.integer(0, 2)) for d in x.shape]
+        if kind == 0:
+            begin = [self.integer(0, d - 1) for d in x.shape]
+            sizes = [
+                -1 if self.chance(0.2) else self.integer(1, d - first) for d, first in zip(x.shape, begin, strict=True)
+            ]
+            return b.slice(x, begin, sizes)
+        if kind == 1:
+            axis = next((a for a in range(rank) if 1 < x.shape[a] <= 4), 0)
+            if rank == 1 or x.shape[axis] > 4:
+                return b.slice(x, (0,) * rank, (-1,) * rank)
+            pieces = b.unpack(x, axis - rank if self.chance(0.5) else axis)
+            return b.pack(pieces[::-1], axis) if self.chance(0.3) else pieces[self.integer(0, len(pieces) - 1)]
+        if kind == 2:
+            return b.pad(x, amounts, value=self.integer(*x.dtype.limits))
+        if kind == 3:
+            symmetric = self.chance(0.5)
+            most = [d if symmetric else d - 1 for d in x.shape]
+            fitting = [(min(a, d), min(e, d)) for (a, e), d in zip(amounts, most, strict=True)]
+            return b.mirror_pad(x, fitting, symmetric=symmetric)
+        if kind == 4:
+            return b.tile(x, [self.integer(1, 2) if d < 8 else 1 for d in x.shape])
+        return b.reverse(x, sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 2))}))
 
     def smaller(self, x: Value) -> Value:
         """The value, reduced where it has grown beyond what a small network should carry."""

@@ -87,6 +87,14 @@ pub enum Complaint {
         /// Column.
         x: i64,
     },
+    /// One of several joined operations writes rows or columns that are not of its box.
+    #[error("step {step}: part '{part}' writes pixels outside of the box of the operation that it runs")]
+    Beside {
+        /// Step index.
+        step: usize,
+        /// Part.
+        part: String,
+    },
     /// A tensor is not complete where somebody needs all of it.
     #[error("'{tensor}' lacks pixel ({y}, {x}) when it is needed whole")]
     Incomplete {

@@ -9,7 +9,7 @@ use crate::model::device::{Device, Unit};
 use crate::model::graph::{CascaderGraph, Input, Layout};
 use crate::model::ids::{BufferId, IdVec, PartId, Piece, PoolId};
 use crate::model::operation::{
-    Cost, Element, Home, LowerBound, NpuOperation, Slab, Source, StripeOperation, WeightOrder,
+    Block, Cost, Element, Home, LowerBound, NpuOperation, Slab, Source, StripeOperation, WeightOrder,
 };
 use crate::model::program::{Placement, Program};
 use crate::stripe::{Axis, Region, Span};
@@ -30,13 +30,47 @@ impl Costs {
     ///
     /// The stripe is taken to lie in the middle of the plane, so that stripes of equal size cost the same.
     pub fn stripe(&mut self, graph: &CascaderGraph, part: PartId, plane: [i64; 2], source: Source) -> Option<Cost> {
-        *self.known.entry((part, plane, source)).or_insert_with(|| {
-            let kernel = graph.kernel(part)?;
-            if source == Source::InPlace && !kernel.joined.is_empty() {
-                return joint(graph, part, kernel, plane);
+        if let Some(known) = self.known.get(&(part, plane, source)) {
+            return *known;
+        }
+        let found = self.stripe_unknown(graph, part, plane, source);
+        self.known.insert((part, plane, source), found);
+        found
+    }
+
+    fn stripe_unknown(&mut self, graph: &CascaderGraph, part: PartId, plane: [i64; 2], source: Source) -> Option<Cost> {
+        let kernel = graph.kernel(part)?;
+        if source == Source::InPlace && !kernel.joined.is_empty() {
+            return self.joint(graph, part, plane);
+        }
+        best_block(graph, (part, source.piece()), &kernel.with(source)?, plane, kernel.home(source))
+    }
+
+    /// All operations of a Part that are joined, one after the other; the block is the first one's. What lies in a box of
+    /// fewer rows or columns is met by some of the stripes alone: it costs its share of them.
+    fn joint(&mut self, graph: &CascaderGraph, part: PartId, plane: [i64; 2]) -> Option<Cost> {
+        let whole = graph.region(part, None);
+        let kernel = graph.kernel(part)?;
+        let mut sum = Cost { cycles: 0, constants: 0, beside_copies: 0, block: [0; 3] };
+        for piece in kernel.pieces() {
+            let region = graph.region(part, Some(piece));
+            if region == whole {
+                let cost = self.stripe(graph, part, plane, Source::Piece(piece))?;
+                sum = added(sum, [cost.cycles, cost.constants, cost.beside_copies], cost.block);
+                continue;
             }
-            best_block(graph, (part, source.piece()), &kernel.with(source)?, plane, source.home())
-        })
+            let (mut total, mut block) = ([0; 3], [0; 3]);
+            for (plane, times) in met(whole, region, plane) {
+                let cost = self.stripe(graph, part, plane, Source::Piece(piece))?;
+                block = cost.block;
+                for (total, of) in total.iter_mut().zip([cost.cycles, cost.constants, cost.beside_copies]) {
+                    *total += of * times;
+                }
+            }
+            let stripes: i64 = (0..2).map(|axis| count(whole, plane, axis)).product();
+            sum = added(sum, total.map(|total: u64| total.div_ceil(stripes as u64)), block);
+        }
+        Some(sum)
     }
 
     /// Cycles of a whole program in its place; operators elsewhere take no time.
@@ -121,35 +155,64 @@ pub fn choose_encoding(
 /// What an NPU Part costs at least in any schedule; None if it is opaque, no block fits, or the device is described by data.
 pub fn floor(graph: &CascaderGraph, part: PartId) -> Option<LowerBound> {
     let (kernel, Unit::EthosU(npu)) = (graph.kernel(part)?, &graph.device.unit) else { return None };
-    let plane = graph.tensors[graph.output(part)].plane;
-    let region = Region { spans: plane.map(|extent| Span::new(0, extent)) };
+    let region = graph.region(part, None);
     let of = |piece, kernel: &NpuOperation| {
         let fewest = kernel.constant_bytes.min(kernel.staged_bytes());
         let kernel = NpuOperation { constant_bytes: fewest, ..kernel.clone() };
-        ethosu::floor(npu, &operation(graph, (part, piece), &kernel, region, Home::Constants))
+        let of = graph.region(part, piece);
+        ethosu::floor(npu, &operation(graph, (part, piece), &kernel, of, Home::Constants))
     };
     if kernel.joined.is_empty() {
         return of(None, kernel);
     }
-    let pieces: Option<Vec<LowerBound>> =
-        kernel.pieces().zip(&kernel.joined).map(|(piece, copy)| of(Some(piece), copy)).collect();
-    Some(pieces?.iter().fold(LowerBound::default(), |sum, piece| LowerBound {
-        mac: sum.mac + piece.mac,
-        dense: sum.dense + piece.dense,
-        output: sum.output + piece.output,
-        in_one_piece: sum.in_one_piece + piece.in_one_piece,
-        planes: sum.planes,
-    }))
+    let mut sum = LowerBound::default();
+    for (piece, joined) in kernel.pieces().zip(&kernel.joined) {
+        let piece_floor = of(Some(piece), &joined.operation)?;
+        sum.mac += piece_floor.mac;
+        sum.in_one_piece += piece_floor.in_one_piece;
+        // A part of the output may lie beside a smaller box: in proportion there is nothing to say of it.
+        if graph.region(part, Some(piece)) == region {
+            sum.dense += piece_floor.dense;
+            sum.output += piece_floor.output;
+        }
+    }
+    Some(sum)
 }
 
-/// All operations of a Part that joins its inputs, one after the other; the block is the first one's.
-fn joint(graph: &CascaderGraph, part: PartId, kernel: &NpuOperation, plane: [i64; 2]) -> Option<Cost> {
-    let copy = |(piece, copy)| best_block(graph, (part, Some(piece)), copy, plane, Home::Constants);
-    let costs: Option<Vec<Cost>> = kernel.pieces().zip(&kernel.joined).map(copy).collect();
-    let costs = costs?;
-    let sum = |of: fn(&Cost) -> u64| costs.iter().map(of).sum();
-    let (cycles, beside_copies) = (sum(|cost| cost.cycles), sum(|cost| cost.beside_copies));
-    Some(Cost { cycles, constants: 0, beside_copies, block: costs.first()?.block })
+/// A sum of costs with one more; the block is the first one's.
+fn added(sum: Cost, [cycles, constants, beside_copies]: [u64; 3], block: Block) -> Cost {
+    Cost {
+        cycles: sum.cycles + cycles,
+        constants: sum.constants + constants,
+        beside_copies: sum.beside_copies + beside_copies,
+        block: if sum.block[0] > 0 { sum.block } else { block },
+    }
+}
+
+/// Stripes of `plane` pixels along an axis of a box.
+fn count(whole: Region, plane: [i64; 2], axis: usize) -> i64 {
+    (whole.spans[axis].len() + plane[axis] - 1) / plane[axis]
+}
+
+/// What the stripes of `plane` pixels of an output have of a box of it: extents, and how often.
+fn met(whole: Region, region: Region, plane: [i64; 2]) -> Vec<([i64; 2], u64)> {
+    let lengths = [0, 1].map(|axis| {
+        let mut found: Vec<(i64, u64)> = Vec::new();
+        for number in 0..count(whole, plane, axis) {
+            let stripe = Span::new(number * plane[axis], (number + 1) * plane[axis]);
+            match (stripe.meet(region.spans[axis]).len(), found.last_mut()) {
+                (0, _) => {}
+                (length, Some(last)) if last.0 == length => last.1 += 1,
+                (length, _) => found.push((length, 1)),
+            }
+        }
+        found
+    });
+    let [rows, columns] = &lengths;
+    let pairs = rows
+        .iter()
+        .flat_map(|&(height, many)| columns.iter().map(move |&(width, times)| (height, width, many * times)));
+    pairs.map(|(height, width, times)| ([height, width], times)).collect()
 }
 
 fn best_block(
@@ -159,17 +222,17 @@ fn best_block(
     plane: [i64; 2],
     constants: Home,
 ) -> Option<Cost> {
-    let output = &graph.tensors[graph.output(part)];
     let multiple = kernel.stripe_multiple();
+    let of = graph.region(part, piece);
     let middle = [0, 1].map(|axis| {
-        let start = (output.plane[axis] - plane[axis]) / 2 / multiple * multiple;
+        let start = of.spans[axis].start + (of.spans[axis].len() - plane[axis]) / 2 / multiple * multiple;
         Span::new(start, start + plane[axis])
     });
     let op = operation(graph, (part, piece), kernel, Region { spans: middle }, constants);
     match &graph.device.unit {
         Unit::EthosU(npu) => ethosu::best_block(npu, &op),
         Unit::Described(unit) => {
-            let carried = described_device::carried_cycles(unit, &op, output.plane);
+            let carried = described_device::carried_cycles(unit, &op, of.spans.map(Span::len));
             described_device::best_block(unit, &op).map(|cost| Cost {
                 cycles: cost.cycles + carried,
                 beside_copies: cost.beside_copies + carried,
@@ -199,7 +262,7 @@ fn operation<'a>(
         input: read(&inputs[0]),
         second: inputs.get(1).map(read),
         output: Slab { plane: region.spans.map(Span::len), layout: output.layout, pixel_bytes: output.pixel_bytes },
-        padding: graph.padding(part, region),
+        padding: graph.padding(part, piece, region),
         constants,
     }
 }

@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::model::device::Device;
 use crate::model::ids::{Id, IdVec, PartId, Piece, TensorId};
 pub use crate::model::operation::Layout;
-use crate::model::operation::{NpuOperation, SecondOperand, Upscale};
+use crate::model::operation::{Joined, NpuOperation, SecondOperand, Upscale};
 use crate::propagator::Propagator;
 use crate::stripe::{Axis, Region, Span};
 
@@ -49,6 +49,22 @@ pub struct Input {
     pub pixel_bytes: u64,
     /// First channel read. As many follow as the kernel reads.
     pub first_channel: i64,
+    /// Rows and columns of the Part's output that the operation makes which reads it: all of them, or the box of one of
+    /// several that are joined. The propagator counts from its first row and column.
+    pub region: Region,
+}
+
+impl Input {
+    /// A read of a Part that makes all of its output by one operation, from the first channel on.
+    pub fn new(tensor: TensorId, propagator: Propagator, plane: [i64; 2], pixel_bytes: u64) -> Input {
+        Input { tensor, propagator, plane, pixel_bytes, first_channel: 0, region: Region::ALL }
+    }
+
+    /// What of an output span belongs to the operation that reads it, counted from that one's first row or column.
+    #[inline]
+    fn own(&self, axis: Axis, out: Span) -> Span {
+        out.within(self.region.span(axis))
+    }
 }
 
 /// What a Part is to the scheduler.
@@ -206,7 +222,11 @@ impl CascaderGraph {
         }
         for part in &mut parts {
             let Work::Npu(kernel) = &part.work else { continue };
-            check_operation(&tensors, part, kernel)?;
+            check_part(&tensors, part, kernel)?;
+            let reads = kernel.joined.iter().flat_map(|joined| vec![joined.region; joined.operation.inputs()]);
+            for (input, region) in part.inputs.iter_mut().zip(reads) {
+                input.region = region;
+            }
             if kernel.upscale == Upscale::Zeros {
                 part.inputs[0].propagator = part.inputs[0].propagator.clone().past_zeros();
             }
@@ -232,14 +252,24 @@ impl CascaderGraph {
         self.kernel(part).map_or(1, NpuOperation::stripe_multiple)
     }
 
-    /// What the operation reads that makes a piece of a Part's output: of a Part that joins its inputs, one of them.
+    /// What the operation reads that makes a piece of a Part's output: of one whose operations are joined, its own inputs.
     pub fn reads(&self, part: PartId, piece: Option<Piece>) -> &[Input] {
         let inputs = &self.parts[part].inputs;
-        let joins = self.kernel(part).is_some_and(|kernel| !kernel.joined.is_empty());
-        match piece {
-            Some(piece) if joins => std::slice::from_ref(&inputs[piece.index()]),
-            _ => inputs,
+        let joined = self.kernel(part).map_or(&[][..], |kernel| &kernel.joined);
+        match piece.map(Piece::index).filter(|&index| index < joined.len()) {
+            Some(index) => {
+                let first: usize = joined[..index].iter().map(|before| before.operation.inputs()).sum();
+                &inputs[first..first + joined[index].operation.inputs()]
+            }
+            None => inputs,
         }
+    }
+
+    /// Rows and columns of a Part's output in which a piece lies.
+    pub fn region(&self, part: PartId, piece: Option<Piece>) -> Region {
+        let whole = Region::at([0; 2], self.tensors[self.output(part)].plane);
+        let piece = self.kernel(part).map_or(Region::ALL, |kernel| kernel.region(piece));
+        piece.meet(&whole).unwrap_or(whole)
     }
 
     /// Whether the read sees its tensor with the tensor's own rows and columns, so that stripes can pass.
@@ -247,15 +277,21 @@ impl CascaderGraph {
         input.plane == self.tensors[input.tensor].plane
     }
 
-    /// Span along `axis`, in the plane as the Part sees it, that its windows touch for the output span `out`, clamped.
+    /// Span along `axis`, in the plane as the Part sees it, that its windows touch for the output span `out`, clamped;
+    /// `NONE` where nothing of that is made from this input.
     pub fn seen(&self, input: &Input, axis: Axis, out: Span) -> Span {
-        input.propagator.span(axis, out).clamp(input.plane[axis as usize])
+        let own = input.own(axis, out);
+        if own.is_empty() {
+            return own;
+        }
+        input.propagator.span(axis, own).clamp(input.plane[axis as usize])
     }
 
     /// Span of its tensor along `axis` that must be there for the output span `out`; all of it where unaligned.
     pub fn needed(&self, input: &Input, axis: Axis, out: Span) -> Span {
-        if self.is_aligned(input) {
-            self.seen(input, axis, out)
+        let seen = self.seen(input, axis, out);
+        if seen.is_empty() || self.is_aligned(input) {
+            seen
         } else {
             Span::new(0, self.tensors[input.tensor].plane[axis as usize])
         }
@@ -263,12 +299,12 @@ impl CascaderGraph {
 
     /// Padding rows and columns (top, left, bottom, right) that the windows of a Part touch on a box of its output: those
     /// around its input as it is enlarged. A zero between two rows that a stripe begins with is one of them.
-    pub fn padding(&self, part: PartId, region: Region) -> [i64; 4] {
-        let input = &self.parts[part].inputs[0];
-        let upscale = self.kernel(part).map_or(Upscale::None, |kernel| kernel.upscale);
+    pub fn padding(&self, part: PartId, piece: Option<Piece>, region: Region) -> [i64; 4] {
+        let input = &self.reads(part, piece)[0];
+        let upscale = self.kernel(part).map_or(Upscale::None, |kernel| kernel.piece(piece).upscale);
         let (factor, zeros) = (upscale.factor(), i64::from(upscale == Upscale::Zeros));
         let [height, width] = [Axis::Height, Axis::Width].map(|axis| {
-            let touched = input.propagator.along(axis).dividends(region.span(axis));
+            let touched = input.propagator.along(axis).dividends(input.own(axis, region.span(axis)));
             let (first, end) = (touched.start - zeros, input.plane[axis as usize] * factor);
             let before = if first > 0 { first.rem_euclid(factor) * zeros } else { -first };
             (before, (touched.end - end).max(0))
@@ -282,34 +318,84 @@ impl CascaderGraph {
     }
 }
 
-/// An NPU Part has one output and reads what its kernel reads: an input at least, or one for each operation that joins.
+/// An NPU Part has one output and reads what its kernel reads, or all that the operations read which are joined.
 fn check_arity(part: &Part, kernel: &NpuOperation) -> Result<(), GraphError> {
     if part.outputs.len() != 1 {
         return Err(GraphError::Outputs { part: part.name.clone(), count: part.outputs.len() });
     }
-    let (count, joined) = (part.inputs.len(), kernel.joined.len());
-    let expected = if joined > 0 { joined } else { kernel.inputs() };
+    let joined = kernel.joined.iter().map(|joined| joined.operation.inputs()).sum();
+    let (count, expected) = (part.inputs.len(), if kernel.joined.is_empty() { kernel.inputs() } else { joined });
     if count != expected {
         return Err(GraphError::Inputs { part: part.name.clone(), count, expected });
     }
     Ok(())
 }
 
-/// What an operation reads and makes is what its figures say.
-fn check_operation(tensors: &IdVec<TensorId, Tensor>, part: &Part, kernel: &NpuOperation) -> Result<(), GraphError> {
-    let fault = |fault: String| Err(GraphError::Operation { part: part.name.clone(), fault });
+/// What a Part reads and makes is what its operation's figures say, or those of the operations that are joined.
+fn check_part(tensors: &IdVec<TensorId, Tensor>, part: &Part, kernel: &NpuOperation) -> Result<(), GraphError> {
     let output = &tensors[part.outputs[0]];
     if (kernel.ofm_depth * kernel.ofm.bytes()) as u64 > output.pixel_bytes {
-        return fault(format!(
+        let fault = format!(
             "writes {} channels of {} bits to '{}', whose pixels have {} bytes",
             kernel.ofm_depth, kernel.ofm.bits, output.name, output.pixel_bytes
-        ));
+        );
+        return Err(GraphError::Operation { part: part.name.clone(), fault });
     }
-    if !kernel.joined.is_empty() {
-        return Ok(());
+    if kernel.joined.is_empty() {
+        return check_operation(tensors, part, kernel, (&part.inputs, output.plane));
     }
+    check_boxes(output, part, kernel)?;
+    let mut inputs = &part.inputs[..];
+    for Joined { operation, region, .. } in &kernel.joined {
+        let (own, others) = inputs.split_at(operation.inputs());
+        check_operation(tensors, part, operation, (own, region.spans.map(Span::len)))?;
+        inputs = others;
+    }
+    Ok(())
+}
+
+/// The boxes of operations that are joined lie in the output, apart, and cover it. What is copied or looked up once for a
+/// whole Part, and cuts of a doubled input, are beyond them.
+fn check_boxes(output: &Tensor, part: &Part, kernel: &NpuOperation) -> Result<(), GraphError> {
+    let fault = |fault: String| Err(GraphError::Operation { part: part.name.clone(), fault });
+    let whole = Region::at([0; 2], output.plane);
+    let of = |joined: &Joined| [joined.first_channel, joined.first_channel + joined.operation.ofm_depth];
+    let mut elements = 0;
+    for (index, joined) in kernel.joined.iter().enumerate() {
+        let (operation, region, channels) = (&joined.operation, joined.region, of(joined));
+        let bytes = (channels[1] * operation.ofm.bytes()) as u64;
+        if region.meet(&whole) != Some(region) || channels[0] < 0 || bytes > output.pixel_bytes {
+            return fault(format!("joins an operation that writes beyond '{}'", output.name));
+        }
+        let meets = |before: &&Joined| {
+            let [first, end] = of(before);
+            before.region.meet(&region).is_some() && first < channels[1] && channels[0] < end
+        };
+        if kernel.joined[..index].iter().any(|before| meets(&before)) {
+            return fault(format!("joins operations that write one element of '{}' twice", output.name));
+        }
+        if operation.table().is_some() || operation.upscale != Upscale::None || !operation.joined.is_empty() {
+            return fault("joins an operation that looks results up, enlarges its input or is itself joined".into());
+        }
+        let [height, width] = region.spans.map(Span::len);
+        elements += (height * width) as u64 * (operation.ofm_depth * operation.ofm.bytes()) as u64;
+    }
+    if elements != output.size_bytes() {
+        return fault(format!("joins operations that write {elements} bytes of '{}'", output.name));
+    }
+    Ok(())
+}
+
+/// What an operation reads and makes, `plane` pixels, is what its figures say.
+fn check_operation(
+    tensors: &IdVec<TensorId, Tensor>,
+    part: &Part,
+    kernel: &NpuOperation,
+    (inputs, plane): (&[Input], [i64; 2]),
+) -> Result<(), GraphError> {
+    let fault = |fault: String| Err(GraphError::Operation { part: part.name.clone(), fault });
     let factor = kernel.upscale.factor();
-    for (index, input) in part.inputs.iter().enumerate() {
+    for (index, input) in inputs.iter().enumerate() {
         let (element, depth) = kernel.operand(index);
         let name = &tensors[input.tensor].name;
         if ((input.first_channel + depth) * element.bytes()) as u64 > input.pixel_bytes {
@@ -328,14 +414,15 @@ fn check_operation(tensors: &IdVec<TensorId, Tensor>, part: &Part, kernel: &NpuO
         }
     }
     if let SecondOperand::Map { broadcast, .. } = kernel.second {
-        let plane = part.inputs[1].plane;
-        if (0..2).any(|axis| plane[axis] != if broadcast[axis] { 1 } else { output.plane[axis] }) {
-            let (name, made) = (&tensors[part.inputs[1].tensor].name, output.plane);
-            return fault(format!("reads a second operand '{name}' of {plane:?} for {made:?}, repeated {broadcast:?}"));
+        let (found, name) = (inputs[1].plane, &tensors[inputs[1].tensor].name);
+        if (0..2).any(|axis| found[axis] != if broadcast[axis] { 1 } else { plane[axis] }) {
+            return fault(format!(
+                "reads a second operand '{name}' of {found:?} for {plane:?}, repeated {broadcast:?}"
+            ));
         }
     }
     // A stripe's first row is a multiple of the factor, and so is its window's in the enlarged input.
-    let first = |axis| part.inputs[0].propagator.along(axis).dividends(Span::new(0, 0)).start;
+    let first = |axis| inputs[0].propagator.along(axis).dividends(Span::new(0, 0)).start;
     let uneven = [Axis::Height, Axis::Width].into_iter().find(|&axis| first(axis).rem_euclid(factor) != 0);
     match uneven {
         Some(axis) if kernel.upscale == Upscale::Nearest => {

@@ -49,7 +49,7 @@ ids! {
     BufferId,
     /// A memory of a device.
     PoolId,
-    /// Which of several operations that make a Part's output: a slice of its channels, or the copy of one joined input.
+    /// Which of several operations that make a Part's output: a slice of its channels, or the box of one joined operation.
     Piece,
     /// A table of results.
     TableId,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 pub use super::kinds::{Element, Function, LookUpTable, OperationKind, Rounding, Scaling, SecondOperand, Upscale};
 use crate::model::ids::{Id, Piece};
 use crate::npu::registers::Register;
+use crate::stripe::Region;
 
 /// One NPU operation on a whole feature map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,11 +53,22 @@ pub struct NpuOperation {
     pub staged: Option<Encoding>,
     /// The same constants encoded in slices of output channels, if that was done.
     pub sliced: Option<Sliced>,
-    /// Of a Part that joins its inputs: for each input, the operation that copies it into its channels of the output.
-    /// They make the Part's pieces.
-    pub joined: Vec<NpuOperation>,
+    /// Of a Part whose output several operations make: these, each with its box of the output. They make the Part's
+    /// pieces.
+    pub joined: Vec<Joined>,
     /// What command streams will say of it.
     pub emitted: Arc<Emitted>,
+}
+
+/// One of several operations that together make an output: the boxes are apart and cover it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// The operation, whose own first row, column and channel are those of its box.
+    pub operation: NpuOperation,
+    /// Rows and columns that it makes.
+    pub region: Region,
+    /// The first channel that it makes; as many follow as it writes.
+    pub first_channel: i64,
 }
 
 /// What command streams say of an operation whatever its stripe, so that they are predicted word for word; nothing where
@@ -104,11 +116,23 @@ impl NpuOperation {
         match source {
             Source::InPlace => Some(in_place),
             Source::Staged => Some(self.staged.unwrap_or(in_place)),
+            Source::Piece(piece) if !self.joined.is_empty() => {
+                self.joined.get(piece.index())?.operation.encoding(Source::InPlace)
+            }
             Source::Piece(piece) => {
                 let sliced = self.sliced.as_ref()?;
                 let bytes = *sliced.bytes.get(piece.index())?;
                 Some(Encoding { block_depth: sliced.block_depth, part_kernel: sliced.part_kernel, bytes })
             }
+        }
+    }
+
+    /// Where the constants are that an operation uses: joined operations read theirs in place.
+    pub fn home(&self, source: Source) -> Home {
+        match source {
+            Source::InPlace => Home::Constants,
+            Source::Piece(_) if !self.joined.is_empty() => Home::Constants,
+            Source::Staged | Source::Piece(_) => Home::Arena,
         }
     }
 
@@ -120,8 +144,8 @@ impl NpuOperation {
     /// The operation with these constants and no others, or that joins one input; None where there is no such slice.
     pub fn with(&self, source: Source) -> Option<NpuOperation> {
         let piece = source.piece();
-        if let Some(copy) = piece.and_then(|piece| self.joined.get(piece.index())) {
-            return Some(copy.clone());
+        if let Some(joined) = piece.and_then(|piece| self.joined.get(piece.index())) {
+            return Some(joined.operation.clone());
         }
         let Encoding { block_depth, part_kernel, bytes } = self.encoding(source)?;
         let [first, end] = self.channels(piece);
@@ -141,9 +165,8 @@ impl NpuOperation {
 
     /// Output channels `[first, end)` of a piece; all of them for None.
     pub fn channels(&self, piece: Option<Piece>) -> [i64; 2] {
-        if let Some(index) = piece.map(Piece::index).filter(|&index| index < self.joined.len()) {
-            let first = self.joined[..index].iter().map(|before| before.ofm_depth).sum();
-            return [first, first + self.joined[index].ofm_depth];
+        if let Some(joined) = piece.and_then(|piece| self.joined.get(piece.index())) {
+            return [joined.first_channel, joined.first_channel + joined.operation.ofm_depth];
         }
         match (&self.sliced, piece) {
             (Some(sliced), Some(piece)) => {
@@ -161,7 +184,12 @@ impl NpuOperation {
 
     /// The operation that makes a piece, as far as what it reads goes.
     pub fn piece(&self, piece: Option<Piece>) -> &NpuOperation {
-        piece.and_then(|piece| self.joined.get(piece.index())).unwrap_or(self)
+        piece.and_then(|piece| self.joined.get(piece.index())).map_or(self, |joined| &joined.operation)
+    }
+
+    /// Rows and columns of a Part's output in which a piece lies: all of them, unless operations are joined.
+    pub fn region(&self, piece: Option<Piece>) -> Region {
+        piece.and_then(|piece| self.joined.get(piece.index())).map_or(Region::ALL, |joined| joined.region)
     }
 
     /// Rows and columns of which a stripe's first is a multiple: whoever enlarges its input repeats from there on.
@@ -274,19 +302,11 @@ pub enum Source {
     InPlace,
     /// All, from the arena.
     Staged,
-    /// Those of one slice of the output channels, from the arena; or none, of one joined input.
+    /// Those of one slice of the output channels, from the arena; or all that one of several joined operations has.
     Piece(Piece),
 }
 
 impl Source {
-    /// Where that is.
-    pub fn home(self) -> Home {
-        match self {
-            Source::InPlace => Home::Constants,
-            Source::Staged | Source::Piece(_) => Home::Arena,
-        }
-    }
-
     /// Which piece of the output they make; None for all of it.
     pub fn piece(self) -> Option<Piece> {
         match self {

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{BufferId, IdVec, PartId, Piece, PoolId, TensorId};
 use crate::model::memory::{Candidates, Memories};
-use crate::model::operation::{Cost, LookUpTable, NpuOperation, Slab, Source, StripeOperation};
+use crate::model::operation::{Cost, Home, LookUpTable, NpuOperation, Slab, Source, StripeOperation};
 use crate::stripe::{Axis, Region};
 
 /// Bytes `[start, end)`.
@@ -114,7 +114,7 @@ impl Stripe {
             second: (self.inputs.len() > 1).then(|| read(1)),
             output: Slab { plane: self.output.plane(), layout: made.layout, pixel_bytes: made.pixel_bytes },
             padding: self.padding,
-            constants: self.source().home(),
+            constants: if self.constants.is_some() { Home::Arena } else { Home::Constants },
         }
     }
 

@@ -27,6 +27,8 @@ pub struct Link {
     /// Offset of the Part that reads.
     pub reader: usize,
     extent: i64,
+    /// What the operation that reads makes of the reader's output.
+    makes: Span,
     /// None where every stripe reads everything.
     map: Option<AxisMap>,
 }
@@ -35,14 +37,19 @@ impl Link {
     /// The read `input` of the Part at offset `reader`.
     pub fn new(graph: &CascaderGraph, reader: usize, input: &Input, axis: Axis) -> Link {
         let map = graph.is_aligned(input).then(|| input.propagator.along(axis));
-        Link { reader, extent: graph.tensors[input.tensor].plane[axis as usize], map }
+        let extent = graph.tensors[input.tensor].plane[axis as usize];
+        Link { reader, extent, makes: input.region.span(axis), map }
     }
 
-    /// What it needs of its tensor for the output span `out`.
+    /// What it needs of its tensor for the output span `out`; `NONE` where that is made of other inputs.
     #[inline]
     pub fn needed(&self, out: Span) -> Span {
-        let Some(map) = self.map else { return Span::new(0, self.extent) };
-        map.span(out).clamp(self.extent)
+        let own = out.within(self.makes);
+        match self.map {
+            _ if own.is_empty() => own,
+            None => Span::new(0, self.extent),
+            Some(map) => map.span(own).clamp(self.extent),
+        }
     }
 }
 
@@ -298,14 +305,14 @@ impl<'a> GroupRun<'a> {
         let start = self.ends[last].start + (index - 1) * self.stripes[last];
         self.made[last] = (start + self.stripes[last]).min(self.ends[last].end);
         for reader in (0..=last).rev() {
-            let (at, stripe, wanted) = (self.made[reader], self.stripes[reader], self.ends[reader]);
+            let (at, wanted) = (self.made[reader], self.ends[reader]);
             if at == wanted.start {
                 continue;
             }
-            let latest = Span::new(wanted.start + (at - 1 - wanted.start) / stripe * stripe, at);
+            let read = Span::new(wanted.start, at);
             for &(producer, link) in &occupancy.inside[reader] {
                 let (stripe, wanted) = (self.stripes[producer], self.ends[producer]);
-                let whole = (link.needed(latest).end - wanted.start + stripe - 1) / stripe * stripe;
+                let whole = (link.needed(read).end - wanted.start + stripe - 1) / stripe * stripe;
                 self.made[producer] = self.made[producer].max((wanted.start + whole).min(wanted.end));
             }
         }

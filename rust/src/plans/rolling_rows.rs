@@ -213,9 +213,10 @@ impl RowWalk<'_> {
 
     /// The first row of the first Part's output that is still to be read.
     fn oldest(&self) -> i64 {
-        let unread = self.row_cache.readers.iter().map(|&link| (link, self.stripe(link.reader)));
-        let unread = unread.filter(|(_, stripe)| !stripe.is_empty());
-        unread.map(|(link, stripe)| link.needed(stripe).start).min().unwrap_or(i64::MAX)
+        let rest = |link: Link| Span::new(self.made[link.reader], self.row_cache.wanted[link.reader].end);
+        let unread = self.row_cache.readers.iter().map(|&link| (link, rest(link)));
+        let unread = unread.filter(|(_, rest)| !rest.is_empty());
+        unread.map(|(link, rest)| link.needed(rest).start).min().unwrap_or(i64::MAX)
     }
 }
 

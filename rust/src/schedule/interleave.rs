@@ -3,7 +3,7 @@
 //! Owns the steps, the buffers' extents and what makes a set of Plans legal. Does not choose anything, does not place
 //! buffers, and leaves copies of constants right before their first use.
 
-use smallvec::{smallvec, SmallVec};
+use smallvec::SmallVec;
 use thiserror::Error;
 
 use crate::cost::{staging_cycles, tensor_copy_cycles, Costs};
@@ -181,6 +181,15 @@ fn check_copied(graph: &CascaderGraph, plan: &Plan, index: usize) -> Result<(), 
     Ok(())
 }
 
+/// A band of a group under way.
+struct Cascade<'a> {
+    plan: &'a Plan,
+    /// What is wanted of each Part's output: along the rolling axis and across it.
+    boxes: &'a [[Span; 2]],
+    /// Where each Part's output lies.
+    buffers: &'a [BufferId],
+}
+
 struct Builder<'a> {
     graph: &'a CascaderGraph,
     costs: &'a mut Costs,
@@ -356,8 +365,33 @@ impl Builder<'_> {
         if plan.staging[offset] == Staging::Whole && constants[offset].is_none() {
             constants[offset] = self.copy(part, None);
         }
+        let cascade = Cascade { plan, boxes, buffers };
+        let kernel = graph.kernel(part).filter(|kernel| !kernel.joined.is_empty());
+        let Some(kernel) = kernel else {
+            return self.piece(&cascade, part, None, region, constants[offset]);
+        };
+        // Those of the operations that are joined whose boxes meet the stripe.
+        for piece in kernel.pieces() {
+            if let Some(own) = region.meet(&kernel.region(Some(piece))) {
+                self.piece(&cascade, part, Some(piece), own, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One operation of a stripe: all of it, or a piece.
+    fn piece(
+        &mut self,
+        cascade: &Cascade,
+        part: PartId,
+        piece: Option<Piece>,
+        region: Region,
+        constants: Option<BufferId>,
+    ) -> Result<(), PlanError> {
+        let (graph, &Cascade { plan, boxes, buffers }) = (self.graph, cascade);
+        let (offset, roll) = (plan.offset(part), plan.tiling.roll);
         let mut inputs = SmallVec::new();
-        for input in &graph.parts[part].inputs {
+        for input in graph.reads(part, piece) {
             let producer = graph.producer[input.tensor].filter(|&p| p >= plan.first);
             let (buffer, origin) = match producer.map(|p| plan.offset(p)) {
                 Some(inner) => (buffers[inner], self.origin(roll, buffers[inner], boxes[inner])),
@@ -370,31 +404,14 @@ impl Builder<'_> {
         }
         let buffer = buffers[offset];
         let output = View { buffer, region, origin: self.origin(roll, buffer, boxes[offset]), capacity: [0, 0] };
-        let source = if constants[offset].is_some() { Source::Staged } else { Source::InPlace };
+        let source = match (piece, constants) {
+            (Some(piece), _) => Source::Piece(piece),
+            (None, Some(_)) => Source::Staged,
+            (None, None) => Source::InPlace,
+        };
         let cost = self.cost(part, region, source)?;
-        let stripe = Stripe {
-            part,
-            inputs,
-            output,
-            padding: graph.padding(part, region),
-            constants: constants[offset],
-            piece: None,
-            cost,
-        };
-        self.emit(stripe)
-    }
-
-    /// One operation, or one for each input of a Part that joins them.
-    fn emit(&mut self, stripe: Stripe) -> Result<(), PlanError> {
-        let Some(joins) = self.graph.kernel(stripe.part).filter(|kernel| !kernel.joined.is_empty()) else {
-            self.program.steps.push(Step::Stripe(stripe));
-            return Ok(());
-        };
-        for (piece, &view) in joins.pieces().zip(&stripe.inputs) {
-            let cost = self.cost(stripe.part, stripe.output.region, Source::Piece(piece))?;
-            let copy = Stripe { inputs: smallvec![view], piece: Some(piece), cost, ..stripe.clone() };
-            self.program.steps.push(Step::Stripe(copy));
-        }
+        let padding = graph.padding(part, piece, region);
+        self.program.steps.push(Step::Stripe(Stripe { part, inputs, output, padding, constants, piece, cost }));
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use smallvec::{smallvec, SmallVec};
 
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{BufferId, Id, IdVec, Piece, TensorId};
-use crate::model::program::{Buffer, Content, LiveWindow, Moved, Program, Step, View};
+use crate::model::program::{Buffer, Content, LiveWindow, Moved, Program, Step, Stripe, View};
 use crate::stripe::Span;
 
 /// First write and last use of each row of one buffer, as steps.
@@ -104,7 +104,7 @@ pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
         buffer.last_step = rows.used.iter().copied().max().unwrap_or(0) + 1;
         buffer.windows = windows(rows, buffer.size_bytes / rows.written.len() as u64);
     }
-    rest(program);
+    rest(graph, program);
 }
 
 /// Whether a buffer's windows lie in it and follow one another through its lifetime, as in every complete program.
@@ -164,18 +164,30 @@ impl Wanted {
     }
 }
 
+/// Whether rows, or columns, that a stripe writes hold something of an earlier piece already: of slices all do, of joined
+/// operations those whose boxes have one of them.
+fn is_added(graph: &CascaderGraph, stripe: &Stripe, axis: usize) -> bool {
+    let Some(piece) = stripe.piece else { return false };
+    let Some(kernel) = graph.kernel(stripe.part) else { return false };
+    let before = |other: &Piece| *other < piece;
+    let written = stripe.output.region.spans[axis];
+    let meets = |other: Piece| !kernel.region(Some(other)).spans[axis].meet(written).is_empty();
+    kernel.pieces().filter(before).any(meets)
+}
+
 /// Set the windows of rolling buffers: nothing of one is live from the last read of all that it holds to the next
 /// write.
-fn rest(program: &mut Program) {
+fn rest(graph: &CascaderGraph, program: &mut Program) {
     let mut known: IdVec<BufferId, Option<Wanted>> = program.buffers.iter().map(Wanted::of).collect();
     for (step, action) in program.steps.iter().enumerate().rev() {
         let (Step::Stripe(stripe), step) = (action, step as u32) else { continue };
         for view in &stripe.inputs {
             known[view.buffer].iter_mut().for_each(|wanted| wanted.touch(view, step, true));
         }
-        // What is joined from several inputs holds the first of them while the others are added.
-        let is_added = stripe.piece.is_some_and(|piece| piece > Piece(0));
-        known[stripe.output.buffer].iter_mut().for_each(|wanted| wanted.touch(&stripe.output, step, is_added));
+        known[stripe.output.buffer].iter_mut().for_each(|wanted| {
+            let is_added = is_added(graph, stripe, wanted.axis);
+            wanted.touch(&stripe.output, step, is_added);
+        });
     }
     for (buffer, wanted) in program.buffers.iter_mut().zip(known.into_items()) {
         let Some(wanted) = wanted.filter(|wanted| wanted.live.len() > 1) else { continue };

@@ -39,7 +39,7 @@ impl Walker for StripeOrder<'_> {
     fn next(&mut self, part: usize, rows: Span) -> Option<Span> {
         let span = self.stripe(part);
         let reaches = if self.plan.backwards { rows.start < span.end } else { span.start < rows.end };
-        (!span.is_empty() && reaches).then_some(span)
+        (!span.is_empty() && !rows.is_empty() && reaches).then_some(span)
     }
 
     fn read(&self, part: usize, index: usize, stripe: Span) -> Option<(usize, Span)> {
@@ -96,12 +96,17 @@ impl<'a> StripeOrder<'a> {
                 continue;
             }
             let reader = self.plan.offset(consumer);
-            let next = self.stripe(reader);
-            if next.is_empty() {
+            // All that is not read yet: what comes next may be made of other inputs.
+            let rest = if self.plan.backwards {
+                Span::new(self.wanted[reader].start, self.made[reader])
+            } else {
+                Span::new(self.made[reader], self.wanted[reader].end)
+            };
+            if rest.is_empty() {
                 continue;
             }
             for input in self.graph.parts[consumer].inputs.iter().filter(|input| input.tensor == tensor) {
-                let needed = self.graph.needed(input, self.plan.tiling.roll, next);
+                let needed = self.graph.needed(input, self.plan.tiling.roll, rest);
                 let made = if self.plan.backwards {
                     Span::new(made, needed.end.max(made))
                 } else {
@@ -156,8 +161,11 @@ pub fn wanted_of(
     for &reader in graph.consumers[tensor].iter().filter(|&&reader| reader <= last) {
         let read = later(reader);
         for input in graph.parts[reader].inputs.iter().filter(|input| input.tensor == tensor) {
-            found[0] = found[0].hull(graph.needed(input, roll, read[0]));
-            found[1] = found[1].hull(graph.needed(input, roll.other(), read[1]));
+            let needed = [graph.needed(input, roll, read[0]), graph.needed(input, roll.other(), read[1])];
+            // An operation that makes nothing of the box reads nothing for it.
+            if needed.iter().all(|span| !span.is_empty()) {
+                found = [0, 1].map(|axis| found[axis].hull(needed[axis]));
+            }
         }
     }
     found.map(|span| Span::new(span.start / multiple * multiple, span.end))

@@ -6,8 +6,8 @@ use crate::model::graph::{aligned, CascaderGraph, Input, Layout, Part, Tensor, W
 use crate::model::ids::{IdVec, PartId, TensorId};
 use crate::model::memory::{Memories, Pool};
 use crate::model::operation::{
-    Element, Encoding, Function, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling, SecondOperand, Sliced,
-    Upscale,
+    Element, Encoding, Function, Joined, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling, SecondOperand,
+    Sliced, Upscale,
 };
 use crate::model::plan::{Plan, Proposal};
 use crate::model::program::{Arrangement, Buffer, Content, Placement, Program};
@@ -18,7 +18,7 @@ use crate::proposals::arena::placer;
 use crate::proposals::placing::arranged;
 
 use crate::schedule::stripe_order::wanted;
-use crate::stripe::Span;
+use crate::stripe::{Region, Span};
 
 /// An int8 operation on single pixels; a binary one reads two feature maps.
 pub fn plain(kind: OperationKind, [ifm_depth, ofm_depth]: [i64; 2]) -> NpuOperation {
@@ -122,7 +122,7 @@ impl Network {
         let plane = seen.map(|extent| (extent + stride - 1) / stride);
         let total = ((plane[0] - 1) * stride + kernel - seen[0]).max(0);
         let propagator = window(kernel, stride, total / 2, ifm_depth);
-        let input = Input { tensor: from, propagator, plane: seen, pixel_bytes, first_channel: 0 };
+        let input = Input::new(from, propagator, seen, pixel_bytes);
         let weights = kernel * kernel * if kind == OperationKind::Convolution { ifm_depth * depth } else { depth };
         self.push(plane, depth, vec![input], kind, [kernel, stride, ifm_depth, weights])
     }
@@ -131,8 +131,7 @@ impl Network {
     pub fn add(&mut self, a: TensorId, b: TensorId) -> TensorId {
         let plane = self.tensors[a].plane;
         let depth = self.tensors[a].pixel_bytes as i64;
-        let (pixel_bytes, first_channel) = (depth as u64, 0);
-        let read = |tensor| Input { tensor, propagator: Propagator::identity(), plane, pixel_bytes, first_channel };
+        let read = |tensor| Input::new(tensor, Propagator::identity(), plane, depth as u64);
         let inputs = [a, b].map(read);
         self.push(plane, depth, inputs.to_vec(), OperationKind::Add, [1, 1, depth, 0])
     }
@@ -224,30 +223,41 @@ impl Network {
         }
         let Tensor { plane, pixel_bytes, .. } = self.tensors[tensor];
         let propagator = Propagator::new(transform, strides, [0; 4]);
-        Input { tensor, propagator, plane, pixel_bytes, first_channel: 0 }
+        Input::new(tensor, propagator, plane, pixel_bytes)
     }
 
     /// Put the channels of tensors one behind the other.
     pub fn join(&mut self, from: &[TensorId]) -> TensorId {
-        let plane = self.tensors[from[0]].plane;
-        let depths: Vec<u64> = from.iter().map(|&tensor| self.tensors[tensor].pixel_bytes).collect();
-        let read = |(&tensor, &pixel_bytes)| Input {
-            tensor,
-            propagator: Propagator::identity(),
-            plane,
-            pixel_bytes,
-            first_channel: 0,
+        self.join_along(2, from)
+    }
+
+    /// Put tensors one behind the other along an axis: rows, columns or channels.
+    pub fn join_along(&mut self, axis: usize, from: &[TensorId]) -> TensorId {
+        let shape = |tensor: &TensorId| {
+            let Tensor { plane, pixel_bytes, .. } = self.tensors[*tensor];
+            [plane[0], plane[1], pixel_bytes as i64]
         };
-        let inputs = from.iter().zip(&depths).map(read).collect();
-        let depth = depths.iter().sum::<u64>() as i64;
-        let id = self.push(plane, depth, inputs, OperationKind::AveragePool, [1, 1, depth, 0]);
+        let shapes: Vec<[i64; 3]> = from.iter().map(shape).collect();
+        let read = |(&tensor, &[height, width, depth]): (&TensorId, &[i64; 3])| {
+            Input::new(tensor, Propagator::identity(), [height, width], depth as u64)
+        };
+        let inputs = from.iter().zip(&shapes).map(read).collect();
+        let mut whole = shapes[0];
+        whole[axis] = shapes.iter().map(|shape| shape[axis]).sum();
+        let [height, width, depth] = whole;
+        let id = self.push([height, width], depth, inputs, OperationKind::AveragePool, [1, 1, depth, 0]);
         if let Some(Work::Npu(kernel)) = self.parts.last_mut().map(|part| &mut part.work) {
-            let copy = |&depth: &u64| {
-                let copy = NpuOperation { ifm_depth: depth as i64, ofm_depth: depth as i64, ..(**kernel).clone() };
-                let found = choose_encoding(&device(), &copy, plane, [Layout::Nhwc; 2]).expect("a block fits");
-                NpuOperation { block_depth: found[0].0, ..copy }
+            let mut first = [0; 3];
+            let copy = |&[height, width, depth]: &[i64; 3]| {
+                let copy = NpuOperation { ifm_depth: depth, ofm_depth: depth, ..(**kernel).clone() };
+                let found = choose_encoding(&device(), &copy, [height, width], [Layout::Nhwc; 2]);
+                let operation = NpuOperation { block_depth: found.expect("a block fits")[0].0, ..copy };
+                let region = Region::at([first[0], first[1]], [height, width]);
+                let joined = Joined { operation, region, first_channel: first[2] };
+                first[axis] += [height, width, depth][axis];
+                joined
             };
-            kernel.joined = depths.iter().map(copy).collect();
+            kernel.joined = shapes.iter().map(copy).collect();
         }
         id
     }

@@ -10,21 +10,25 @@ from ...ir import (
     Array,
     ConcatenationAttrs,
     Graph,
+    MirrorPadAttrs,
     Operator,
     PackAttrs,
     PadAttrs,
     ResizeNearestAttrs,
+    ReverseAttrs,
     SplitAttrs,
     StridedSliceAttrs,
+    TileAttrs,
+    UnpackAttrs,
 )
 from .formulas import nearest_places, zero_point_of
 from .meaning import INT8, Inputs, Meaning, anything, eight_bit, given, understood, unscaled
 
 
 def pad(graph: Graph, op: Operator, inputs: Inputs) -> Array:
-    """PAD with the output's zero point, which stands for the real value 0."""
+    """PAD with the output's zero point, which stands for the real value 0; PADV2 with the stored value given."""
     attrs = op.attributes(PadAttrs)
-    fill = zero_point_of(graph.made(op))
+    fill = zero_point_of(graph.made(op)) if attrs.fill is None else attrs.fill
     return np.pad(given(inputs), attrs.paddings, constant_values=fill)
 
 
@@ -49,7 +53,7 @@ def shape_of(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
 
 def strided_slice(graph: Graph, op: Operator, inputs: Inputs) -> Array:
-    """STRIDED_SLICE; vanishing dimensions have extent 1, so the output tensor's shape takes care of them."""
+    """STRIDED_SLICE and SLICE; vanishing dimensions have extent 1, so the output tensor's shape takes care of them."""
     attrs = op.attributes(StridedSliceAttrs)
     return given(inputs)[np.ix_(*(list(range(*r)) for r in attrs.ranges))]
 
@@ -58,6 +62,27 @@ def pack(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """PACK: the inputs stacked along a new axis; all share one quantisation."""
     attrs = op.attributes(PackAttrs)
     return np.stack([given(inputs, place) for place in range(len(inputs))], axis=attrs.axis)
+
+
+def unpack(graph: Graph, op: Operator, inputs: Inputs) -> tuple[Array, ...]:
+    """UNPACK: what lies at each place of the axis, without it."""
+    return tuple(np.moveaxis(given(inputs), op.attributes(UnpackAttrs).axis, 0))
+
+
+def mirror_pad(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """MIRROR_PAD: the elements next to an edge once more beyond it, the outermost ones too where it is symmetric."""
+    attrs = op.attributes(MirrorPadAttrs)
+    return np.pad(given(inputs), attrs.paddings, mode="symmetric" if attrs.symmetric else "reflect")
+
+
+def tile(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """TILE: the tensor again and again along its axes."""
+    return np.tile(given(inputs), op.attributes(TileAttrs).multiples)
+
+
+def reverse(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """REVERSE_V2: the last element first."""
+    return np.flip(given(inputs), op.attributes(ReverseAttrs).axes)
 
 
 def split(graph: Graph, op: Operator, inputs: Inputs) -> tuple[Array, ...]:
@@ -75,13 +100,19 @@ def concatenate(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 SHAPING_MEANINGS: Mapping[str, Meaning] = {
     "CONCATENATION": Meaning(concatenate, unscaled, INT8),
     "EXPAND_DIMS": Meaning(reshape, anything),
+    "MIRROR_PAD": Meaning(mirror_pad, understood, INT8),
     "PACK": Meaning(pack, understood),
     "PAD": Meaning(pad, unscaled, INT8),
+    "PADV2": Meaning(pad, unscaled, INT8),
     "RESHAPE": Meaning(reshape, anything),
     "RESIZE_NEAREST_NEIGHBOR": Meaning(resize_nearest_neighbor, eight_bit, INT8),
+    "REVERSE_V2": Meaning(reverse, understood, INT8),
     "SHAPE": Meaning(shape_of, understood),
+    "SLICE": Meaning(strided_slice, understood, INT8),
     "SPLIT": Meaning(split, unscaled, INT8),
     "SPLIT_V": Meaning(split, unscaled, INT8),
     "SQUEEZE": Meaning(reshape, anything),
     "STRIDED_SLICE": Meaning(strided_slice, understood),
+    "TILE": Meaning(tile, understood, INT8),
+    "UNPACK": Meaning(unpack, understood, INT8),
 }

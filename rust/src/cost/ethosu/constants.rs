@@ -5,7 +5,7 @@
 
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{Id, IdVec, PartId, TableId};
-use crate::model::operation::Source;
+use crate::model::operation::{Joined, NpuOperation, Source};
 use crate::model::program::{Moved, Program, Step};
 use crate::util::hashing::Table;
 
@@ -25,11 +25,22 @@ fn portion(source: Source) -> usize {
     }
 }
 
+/// Numbers of the contents of an operation's constants, or of those that are joined, each in place; these have nothing
+/// together.
+fn contents(kernel: &NpuOperation) -> Vec<u32> {
+    if kernel.joined.iter().all(|joined| joined.operation.emitted.contents.is_empty()) {
+        return kernel.emitted.contents.clone();
+    }
+    let in_place = |joined: &Joined| joined.operation.emitted.contents.first().copied().unwrap_or(u32::MAX);
+    [u32::MAX; 2].into_iter().chain(kernel.joined.iter().map(in_place)).collect()
+}
+
 impl Constants {
     /// Of what the steps of a program use.
     pub fn new(graph: &CascaderGraph, program: &Program) -> Constants {
-        let contents = |part: PartId| graph.kernel(part).map_or(&[][..], |kernel| &kernel.emitted.contents);
-        let mut places: IdVec<PartId, Vec<u64>> = graph.parts.ids().map(|part| vec![0; contents(part).len()]).collect();
+        let contents: IdVec<PartId, Vec<u32>> =
+            graph.parts.ids().map(|part| graph.kernel(part).map_or(Vec::new(), contents)).collect();
+        let mut places: IdVec<PartId, Vec<u64>> = contents.iter().map(|numbers| vec![0; numbers.len()]).collect();
         for step in &program.steps {
             let (part, source) = match step {
                 Step::Copy { moved: Moved::Constants(part, piece), .. } => (*part, Source::copied(*piece)),
@@ -50,7 +61,7 @@ impl Constants {
                     piece => Source::Piece(Id::at(piece - 2)),
                 };
                 let bytes = kernel.encoding(source).map_or(0, |encoding| encoding.bytes);
-                *place = *known.entry(kernel.emitted.contents[number]).or_insert_with(|| {
+                *place = *known.entry(contents[part][number]).or_insert_with(|| {
                     end += bytes;
                     end - bytes
                 });

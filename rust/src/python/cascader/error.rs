@@ -186,6 +186,7 @@ impl From<Complaint> for PyErr {
                 at(set, step, part)?;
                 of(set, tensor, (y, x))
             }),
+            Complaint::Beside { step, part } => raised(message, "beside", |set| at(set, step, part)),
             Complaint::Incomplete { tensor, y, x } => raised(message, "incomplete", |set| of(set, tensor, (y, x))),
             Complaint::Lifetime { step, buffer, first, last } => raised(message, "lifetime", |set| {
                 set.set_item("step", step)?;

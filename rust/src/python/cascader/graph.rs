@@ -56,7 +56,8 @@ impl InputSpec {
     fn build(&self) -> PyResult<graph::Input> {
         let InputSpec { tensor, plane, pixel_bytes, first_channel, .. } = *self;
         let propagator = self.propagator.build()?;
-        Ok(graph::Input { tensor: TensorId(tensor), propagator, plane, pixel_bytes, first_channel })
+        let input = graph::Input::new(TensorId(tensor), propagator, plane, pixel_bytes);
+        Ok(graph::Input { first_channel, ..input })
     }
 }
 

@@ -8,10 +8,11 @@ use super::error;
 use crate::cost::ethosu::is_steady;
 use crate::model::ids::TableId;
 use crate::model::operation::{
-    Element, Emitted, Encoding, Function, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling, SecondOperand,
-    Sliced, Upscale,
+    Element, Emitted, Encoding, Function, Joined, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling,
+    SecondOperand, Sliced, Upscale,
 };
 use crate::npu::registers::Register;
+use crate::stripe::Region;
 
 #[derive(FromPyObject)]
 pub struct OperationSpec {
@@ -41,8 +42,27 @@ pub struct OperationSpec {
     constant_bytes: u64,
     staged: Option<EncodingSpec>,
     sliced: Option<SlicedSpec>,
-    joined: Vec<OperationSpec>,
+    joined: Vec<JoinedSpec>,
     stream: StreamSpec,
+}
+
+#[derive(FromPyObject)]
+struct JoinedSpec {
+    operation: OperationSpec,
+    first: [i64; 3],
+    plane: [i64; 2],
+}
+
+impl JoinedSpec {
+    fn build(&self) -> PyResult<Joined> {
+        let [row, column, first_channel] = self.first;
+        if self.plane.iter().any(|&extent| extent < 1) || self.first.iter().any(|&first| first < 0) {
+            let fault = format!("a joined operation makes {:?} pixels from {:?} on", self.plane, self.first);
+            return Err(error::no_extent(fault, [self.first.to_vec(), self.plane.to_vec()].concat()));
+        }
+        let region = Region::at([row, column], self.plane);
+        Ok(Joined { operation: self.operation.build()?, region, first_channel })
+    }
 }
 
 #[derive(FromPyObject)]
@@ -137,7 +157,7 @@ impl OperationSpec {
                 part_kernel: sliced.part_kernel,
                 bytes: sliced.bytes.clone(),
             }),
-            joined: self.joined.iter().map(OperationSpec::build).collect::<PyResult<_>>()?,
+            joined: self.joined.iter().map(JoinedSpec::build).collect::<PyResult<_>>()?,
             emitted: Arc::new(self.stream.build()?),
         };
         let extents =

@@ -1,0 +1,122 @@
+"""SLICE, UNPACK, PADV2, MIRROR_PAD, TILE and REVERSE_V2: operators that move elements and have attributes of their own.
+
+Owns the resolution of their begins, sizes, multiples and axes into plain numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import tflite
+
+from ..ir import Attrs, MirrorPadAttrs, PadAttrs, ReverseAttrs, StridedSliceAttrs, TileAttrs, UnpackAttrs
+from .shaping import amounts, resolve_axis
+from .site import NotUnderstood, Site
+
+_MODES = {tflite.MirrorPadMode.REFLECT: False, tflite.MirrorPadMode.SYMMETRIC: True}
+
+
+def slice_(site: Site) -> StridedSliceAttrs:
+    """SLICE by constant begins and sizes; a size of -1 stands for the rest."""
+    site.count(3)
+    ifm = site.input(0, "input")
+    begins, sizes = (site.constant_integers(i, role) for i, role in ((1, "begin"), (2, "size")))
+    if not len(begins) == len(sizes) == len(ifm.shape):
+        raise site.fail(
+            f"has {len(begins)} begins and {len(sizes)} sizes for the {len(ifm.shape)} dimensions of '{ifm.name}'",
+            value=(len(begins), len(sizes)),
+        )
+    ranges = []
+    for axis, (begin, size, extent) in enumerate(zip(begins, sizes, ifm.shape, strict=True)):
+        end = extent if size == -1 else begin + size
+        if not 0 <= begin < end <= extent:
+            raise site.fail(f"takes {size} elements from {begin} on of {extent} along axis {axis}", value=(begin, size))
+        ranges.append((begin, end, 1))
+    site.expect_shape(tuple(end - begin for begin, end, _ in ranges), " and slice")
+    site.expect_type()
+    return StridedSliceAttrs(tuple(ranges))
+
+
+def unpack(site: Site) -> UnpackAttrs:
+    """UNPACK along an axis, one output for each of its elements."""
+    options = site.options()
+    count = int(options.Num())
+    site.count(1, outputs=count)
+    ifm = site.input(0, "input")
+    axis = resolve_axis(site, int(options.Axis()), len(ifm.shape))
+    if count < 1 or ifm.shape[axis] != count:
+        raise site.fail(f"counts {count} outputs for {ifm.shape[axis]} elements along axis {axis}", value=count)
+    for output in range(count):
+        site.expect_shape((*ifm.shape[:axis], *ifm.shape[axis + 1 :]), " and axis", output=output)
+        site.expect_type(output)
+    return UnpackAttrs(axis)
+
+
+def padv2(site: Site) -> PadAttrs:
+    """PADV2 with a constant of the input's type."""
+    site.count(3)
+    paddings = amounts(site)
+    ifm, fill = site.input(0, "input"), site.input(2, "value")
+    if fill.dtype is not ifm.dtype:
+        raise site.fail(
+            f"fills '{ifm.name}', {ifm.dtype.value}, with '{fill.name}', {fill.dtype.value}",
+            tensor=fill,
+            value=fill.dtype.value,
+        )
+    if fill.data is None or fill.data.dtype.kind not in "iu":
+        raise NotUnderstood(f"value '{fill.name}' is not a constant integer")
+    if fill.data.size != 1:
+        raise site.fail(f"fills with {fill.data.size} values; it takes 1", tensor=fill, value=fill.data.size)
+    if fill.quantisation != ifm.quantisation:
+        raise NotUnderstood(f"value '{fill.name}' has another quantisation than '{ifm.name}'")
+    site.expect_type()
+    return PadAttrs(paddings, int(fill.data.reshape(-1)[0]))
+
+
+def mirror_pad(site: Site) -> MirrorPadAttrs:
+    """MIRROR_PAD by less than the tensor's own extent, or by all of it where the outermost elements are repeated."""
+    site.count(2)
+    paddings, mode = amounts(site), int(site.options().Mode())
+    if mode not in _MODES:
+        raise site.fail(f"has mode {mode}, which TensorFlow Lite does not define", value=mode)
+    ifm, symmetric = site.input(0, "input"), _MODES[mode]
+    for axis, (extent, pads) in enumerate(zip(ifm.shape, paddings, strict=True)):
+        most = extent if symmetric else extent - 1
+        if max(pads) > most:
+            raise site.fail(f"mirrors {max(pads)} of {extent} elements along axis {axis}; {most} at most", value=pads)
+    site.expect_type()
+    return MirrorPadAttrs(paddings, symmetric)
+
+
+def tile(site: Site) -> TileAttrs:
+    """TILE by constant multiples."""
+    site.count(2)
+    ifm = site.input(0, "input")
+    multiples = tuple(site.constant_integers(1, "multiples"))
+    if len(multiples) != len(ifm.shape) or min(multiples, default=1) < 1:
+        raise site.fail(f"has multiples {list(multiples)} for '{ifm.name}' of shape {list(ifm.shape)}", value=multiples)
+    site.expect_shape(tuple(d * n for d, n in zip(ifm.shape, multiples, strict=True)), " and multiples")
+    site.expect_type()
+    return TileAttrs(multiples)
+
+
+def reverse(site: Site) -> ReverseAttrs:
+    """REVERSE_V2 along constant axes."""
+    site.count(2)
+    ifm = site.input(0, "input")
+    axes = [resolve_axis(site, axis, len(ifm.shape)) for axis in site.constant_integers(1, "axes")]
+    if len(set(axes)) != len(axes):
+        raise site.fail(f"reverses axes {axes}, one of them twice", value=tuple(axes))
+    site.expect_shape(ifm.shape)
+    site.expect_type()
+    return ReverseAttrs(tuple(sorted(axes)))
+
+
+MOVE_READERS: Mapping[str, Callable[[Site], Attrs]] = {
+    "MIRROR_PAD": mirror_pad,
+    "PADV2": padv2,
+    "REVERSE_V2": reverse,
+    "SLICE": slice_,
+    "TILE": tile,
+    "UNPACK": unpack,
+}

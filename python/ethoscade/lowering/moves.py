@@ -1,0 +1,278 @@
+"""Boxes of elements that are moved or filled, axis by axis, and the NPU operations that do it.
+
+Owns the geometry that all operators share which compute nothing: how boxes of tensors of any rank are seen as rows,
+columns and channels, and the copies that follow. Which boxes an operator moves is its family's business.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ..ir import Graph, Operator, Window
+from . import constraints, limits, views
+from .npu import BRICK_CHANNELS, UNSCALED, Area, Channels, NpuGraphBuilder, NpuOperation, OperationKind
+from .te import Access, Compute, index
+
+MAX_BOXES = 256
+"""Operations that together make one output."""
+_Images = tuple[tuple[int, int], dict[int, tuple[int, int]]]
+"""Rows and columns as others see them: of an output, and of each input."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Some elements along one axis: `count` from `start` on, every `step`-th, of a source of `extent` elements.
+
+    They go to the places from `first` on, every `pace`-th, of `places`.
+    """
+
+    count: int
+    extent: int
+    places: int
+    start: int = 0
+    step: int = 1
+    first: int = 0
+    pace: int = 1
+
+    def over(self, inner: Stretch) -> Stretch | None:
+        """This axis and the next inner one seen as one, None if the elements are not equally far apart then."""
+        outer = replace(
+            self,
+            start=self.start * inner.extent,
+            step=self.step * inner.extent,
+            first=self.first * inner.places,
+            pace=self.pace * inner.places,
+        )
+        goes_on = (outer.step, outer.pace) == (inner.step * inner.count, inner.pace * inner.count)
+        if outer.count > 1 and inner.count > 1 and not goes_on:
+            return None
+        steps = inner if inner.count > 1 or outer.count == 1 else outer
+        return Stretch(
+            outer.count * inner.count,
+            self.extent * inner.extent,
+            self.places * inner.places,
+            outer.start + inner.start,
+            steps.step,
+            outer.first + inner.first,
+            steps.pace,
+        )
+
+
+@dataclass(frozen=True)
+class Box:
+    """What goes from an operator's input number `source` to its output, with one run for each axis.
+
+    Where there is a `fill`, that stored value goes there, and the elements of the source are looked at by nobody.
+    """
+
+    source: int
+    runs: tuple[Stretch, ...]
+    fill: int | None = None
+
+
+@dataclass(frozen=True)
+class ImageBox:
+    """A box as the NPU moves it: runs of rows, columns and channels."""
+
+    box: Box
+    rows: Stretch
+    columns: Stretch
+    channels: Stretch
+
+
+def whole(extent: int) -> Stretch:
+    """All elements of an axis, to the same places."""
+    return Stretch(extent, extent, extent)
+
+
+def one_by_one(box: Box) -> Iterator[Box]:
+    """The box in pieces that are not turned round: an axis that is read from its end is cut into single elements."""
+    for axis, run in enumerate(box.runs):
+        if run.step < 0 and run.count > 1:
+            for place in range(run.count):
+                single = replace(run, count=1, start=run.start + place * run.step, step=1, first=run.first + place)
+                yield from one_by_one(replace(box, runs=_with(box.runs, axis, single)))
+            return
+    yield replace(box, runs=tuple(replace(run, step=1) if run.count == 1 else run for run in box.runs))
+
+
+def seen(boxes: Sequence[Box]) -> list[ImageBox] | str:
+    """All boxes of one output as the NPU moves them, or why it does not, in a sentence without a full stop."""
+    if not boxes:
+        return "it moves nothing"
+    images = _images_of(boxes)
+    count = sum(math.prod(run.count for run in box.runs if run.step < 0) for box in boxes)
+    found = [piece for box in boxes for piece in one_by_one(box)] if count <= MAX_BOXES else []
+    while count <= MAX_BOXES:
+        ways = _ways(found) or _ways([_divided(box) for box in found])
+        if ways:
+            return min(ways, key=lambda way: _price(way, images))
+        # No three groups of axes do: the outermost axis with several elements is moved one by one.
+        axis = next((a for a in range(len(found[0].runs)) if any(box.runs[a].count > 1 for box in found)), None)
+        if axis is None:
+            return f"a dimension is beyond {limits.MAX_DIMENSION}, whichever axes are rows, columns and channels"
+        count = sum(box.runs[axis].count for box in found)
+        if count > MAX_BOXES:
+            break
+        found = [
+            replace(box, runs=_with(box.runs, axis, replace(run, count=1, start=at, step=1, first=to)))
+            for box in found
+            for run in (box.runs[axis],)
+            for at, to in ((run.start + k * run.step, run.first + k * run.pace) for k in range(run.count))
+        ]
+    return f"it takes {count} copies or more; at most {MAX_BOXES} operations make one output"
+
+
+def copies(
+    graph: Graph,
+    op_index: int,
+    builder: NpuGraphBuilder,
+    output: int,
+    boxes: Sequence[Box],
+    name: str | None = None,
+) -> None:
+    """One operation for each box of an output. Precondition: `seen` found how.
+
+    Stored values are copied as they are, without their (equal) scales and zero points.
+    """
+    op = graph.operators[op_index]
+    found = seen(boxes)
+    assert not isinstance(found, str), found
+    dtype = graph.tensors[output].dtype
+    for one in found:
+        shape = (one.rows.count, one.columns.count, one.channels.count)
+        source = (one.rows.extent, one.columns.extent, one.channels.count)
+        plane = (one.rows.places, one.columns.places)
+        place = Area((one.rows.first, one.columns.first), plane) if plane != shape[:2] else None
+        fill = one.box.fill
+        builder.add(
+            NpuOperation(
+                name=op.name if name is None else name,
+                operator=op_index,
+                kind=OperationKind.AVERAGE_POOL,
+                ifm=builder.view(
+                    op.input(one.box.source), source, 0, _some(one.channels.start, shape[2], one.channels.extent)
+                ),
+                ofm=builder.view(output, shape, 0, _some(one.channels.first, shape[2], one.channels.places), place),
+                window=Window(1, 1, _stride(one.rows), _stride(one.columns)),
+                compute=_compute(op.name, shape, one),
+                clamp=dtype.limits if fill is None else (fill, fill),
+                scaling=UNSCALED,
+            )
+        )
+
+
+def constraint(boxes: Callable[[Graph, Operator, int], Sequence[Box]]) -> constraints.Rule:
+    """The demand that every output can be moved, whose boxes are `boxes` of the operator and the output's place."""
+
+    def check(case: constraints.Case) -> str | None:
+        for place in range(len(case.op.outputs)):
+            found = seen(boxes(case.graph, case.op, place))
+            if isinstance(found, str):
+                return found
+        return None
+
+    return constraints.Rule(
+        f"at most {MAX_BOXES} copies make one output, each of equally distant rows, columns and channels, at most "
+        f"{limits.MAX_DIMENSION} of them",
+        check,
+    )
+
+
+TAKES: tuple[constraints.Constraint, ...] = (
+    constraints.FeatureMaps(),
+    constraints.OneType(),
+    constraints.OneQuantisation("stored values are copied as they are"),
+)
+"""What all operators that move elements demand of their tensors."""
+
+
+def _compute(name: str, shape: views.Shape3, one: ImageBox) -> Compute:
+    """out[n, h, w, c] = in[n, start + step * h, start + step * w, first + c], counted in the box."""
+    rows, columns, channels = one.rows, one.columns, one.channels
+    read = Access(
+        0,
+        (
+            index(n=1),
+            index(rows.start, h=_stride(rows)),
+            index(columns.start, w=_stride(columns)),
+            index(channels.start, c=1),
+        ),
+        (1, rows.extent, columns.extent, channels.extent),
+    )
+    return Compute(name, views.axes(shape), (), (read,))
+
+
+def _some(first: int, count: int, of: int) -> Channels | None:
+    return None if count == of else Channels(first, of)
+
+
+def _stride(run: Stretch) -> int:
+    """Steps that are never taken are of one element."""
+    return run.step if run.count > 1 else 1
+
+
+def _with(runs: tuple[Stretch, ...], axis: int, run: Stretch) -> tuple[Stretch, ...]:
+    return (*runs[:axis], run, *runs[axis + 1 :])
+
+
+def _divided(box: Box) -> Box:
+    """The box with an axis of which every n-th element is read seen as two, the inner one of n elements."""
+    runs: list[Stretch] = []
+    for run in box.runs:
+        if run.count == 1 or run.extent % run.step:
+            runs += [run, Stretch(1, 1, 1)]
+        else:
+            start, rest = divmod(run.start, run.step)
+            runs.append(replace(run, extent=run.extent // run.step, start=start, step=1))
+            runs.append(Stretch(1, run.step, 1, start=rest))
+    return replace(box, runs=tuple(runs))
+
+
+def _ways(boxes: Sequence[Box]) -> list[list[ImageBox]]:
+    """The ways to see all boxes with the same axes as rows, columns and channels."""
+    rank = len(boxes[0].runs)
+    found = []
+    for rows, columns in ((i, j) for i in range(rank) for j in range(i, rank)):
+        way = [_grouped(box, rows, columns) for box in boxes]
+        if all(one is not None for one in way):
+            found.append([one for one in way if one is not None])
+    return found
+
+
+def _grouped(box: Box, rows: int, columns: int) -> ImageBox | None:
+    """The first axes as rows, those from `rows` on as columns, from `columns` on as channels; None if they are not."""
+    groups = [_merged(part) for part in (box.runs[:rows], box.runs[rows:columns], box.runs[columns:])]
+    found = [run for run in groups if run is not None]
+    if len(found) < 3:
+        return None
+    for run, most in zip(found, (limits.MAX_STRIDE, limits.MAX_STRIDE, 1), strict=True):
+        if max(run.extent, run.places) > limits.MAX_DIMENSION or _stride(run) > most or (run.count > 1 < run.pace):
+            return None
+    return ImageBox(box, *found)
+
+
+def _merged(runs: Sequence[Stretch]) -> Stretch | None:
+    found: Stretch | None = Stretch(1, 1, 1)
+    for run in runs:
+        found = None if found is None else found.over(run)
+    return found
+
+
+def _price(way: Sequence[ImageBox], images: _Images) -> tuple[int, int, int]:
+    """What is cheap first: tensors seen as their makers and readers do, then few steps of the NPU, then few rows."""
+    target, sources = images
+    others = sum((one.rows.extent, one.columns.extent) != sources[one.box.source] for one in way)
+    others += len(way) * ((way[0].rows.places, way[0].columns.places) != target)
+    steps = sum(one.rows.count * one.columns.count * -(-one.channels.count // BRICK_CHANNELS) for one in way)
+    return others, steps, sum(one.rows.count for one in way)
+
+
+def _images_of(boxes: Sequence[Box]) -> _Images:
+    def plane(extents: Iterator[int]) -> tuple[int, int]:
+        return views.image_shape(tuple(extents))[:2]
+
+    sources = {box.source: plane(run.extent for run in box.runs) for box in boxes}
+    return plane(run.places for run in boxes[0].runs), sources

@@ -1,0 +1,99 @@
+"""Operators of `ModelBuilder` that move elements and have attributes of their own: SLICE, UNPACK, pads and the like.
+
+Owns their methods and output shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import tflite
+
+from ..ir import DType
+from .calibration import Real
+from .flatfile import TensorRecord
+from .recorder import Value
+from .shapes import ShapeRecorder
+
+
+class MoveRecorder(ShapeRecorder):
+    """SLICE, UNPACK, PAD, PADV2, MIRROR_PAD, TILE and REVERSE_V2."""
+
+    def slice(self, x: Value, begin: Sequence[int], size: Sequence[int]) -> Value:
+        """SLICE; a size of -1 stands for the rest."""
+        cut = tuple(
+            slice(first, None if count == -1 else first + count) for first, count in zip(begin, size, strict=True)
+        )
+        inputs = [self._integers("begin", begin), self._integers("size", size)]
+        return self._moved("SLICE", x, inputs, lambda real: real[cut])
+
+    def unpack(self, x: Value, axis: int = 0) -> tuple[Value, ...]:
+        """UNPACK: one value for each element of the axis."""
+        along, label = axis % len(x.shape), f"unpack{len(self._operators)}"
+        shape = (*x.shape[:along], *x.shape[along + 1 :])
+        made = []
+        for place in range(x.shape[along]):
+            piece = self._tensor(f"{label}_{place}", shape, x.dtype, x.quantisation)
+            self._thunks[piece.index] = partial(self._at, x, place, along)
+            made.append(piece)
+        self._record("UNPACK", [x.index], made, {"Num": len(made), "Axis": axis})
+        return tuple(made)
+
+    def pad(
+        self,
+        x: Value,
+        paddings: Sequence[tuple[int, int]],
+        *,
+        value: int | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """PAD with (before, after) for every dimension, or PADV2 with a stored `value`."""
+        inputs = [self._table(paddings)]
+        if value is None:
+            return self._moved("PAD", x, inputs, lambda real: np.pad(real, paddings), name=name)
+        stored = np.array([value], dtype=x.dtype.numpy)
+        self._tensors.append(TensorRecord(f"value{len(self._tensors)}", stored.shape, x.dtype, x.quantisation, stored))
+        inputs.append(len(self._tensors) - 1)
+        real_value = (value - x.quantisation.zero_point) * x.quantisation.scale
+        return self._moved("PADV2", x, inputs, lambda real: np.pad(real, paddings, constant_values=real_value))
+
+    def mirror_pad(self, x: Value, paddings: Sequence[tuple[int, int]], *, symmetric: bool = False) -> Value:
+        """MIRROR_PAD with (before, after) for every dimension."""
+        mode = tflite.MirrorPadMode.SYMMETRIC if symmetric else tflite.MirrorPadMode.REFLECT
+        how: Any = "symmetric" if symmetric else "reflect"
+        return self._moved(
+            "MIRROR_PAD", x, [self._table(paddings)], lambda real: np.pad(real, paddings, mode=how), {"Mode": mode}
+        )
+
+    def tile(self, x: Value, multiples: Sequence[int]) -> Value:
+        """TILE."""
+        return self._moved("TILE", x, [self._integers("multiples", multiples)], lambda real: np.tile(real, multiples))
+
+    def reverse(self, x: Value, axes: Sequence[int]) -> Value:
+        """REVERSE_V2."""
+        inputs = [self._integers("axes", axes)]
+        return self._moved("REVERSE_V2", x, inputs, lambda real: np.flip(real, tuple(axes)))
+
+    def _moved(
+        self,
+        kind: str,
+        x: Value,
+        inputs: Sequence[int],
+        move: Any,
+        fields: dict[str, Any] | None = None,
+        name: str | None = None,
+    ) -> Value:
+        shape = move(np.empty(x.shape)).shape
+        return self._operator(
+            kind, [x.index, *inputs], shape, lambda: move(self._real(x)), x.quantisation, fields or {}, name, x.dtype
+        )
+
+    def _table(self, paddings: Sequence[tuple[int, int]]) -> int:
+        return self._constant("paddings", np.array(paddings, dtype=np.int32), DType.INT32).index
+
+    def _at(self, x: Value, place: int, axis: int) -> Real:
+        real: Real = np.take(self._real(x), place, axis=axis)
+        return real
