@@ -50,7 +50,7 @@ JOIN_FAMILIES: Mapping[str, Family] = {
         "a copy of each input into its channels of the output",
         (
             constraints.InputCount(MAX_INPUTS),
-            constraints.FeatureMaps(),
+            constraints.feature_maps(),
             constraints.OneType(),
             constraints.Rank(),
             constraints.LastAxis("joins along"),

@@ -51,7 +51,7 @@ def compute(name: str, shape: views.Shape3, first: int, depth: int) -> Compute:
 _SPLIT = Family(
     "a copy of some channels for each piece that somebody reads",
     (
-        constraints.FeatureMaps(),
+        constraints.feature_maps(),
         constraints.Rank(),
         constraints.LastAxis("splits"),
         constraints.OneType(),

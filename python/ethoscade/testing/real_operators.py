@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ..ir import EIGHT_BIT, Activation, DType, Window
+from ..ir import EIGHT_BIT, QUANTISED, Activation, DType, Window
 from ..judge.reference.windows import correlate, output_size, pad_spatial, tap
 from ..operators import ACTIVATION_OPERATORS
 from .calibration import Real
@@ -35,8 +35,13 @@ class Unary:
 
 
 UNARY: Mapping[str, Unary] = {
-    "ABS": Unary(np.abs, (DType.INT8,)),
-    **{kind: Unary(partial(activate, activation=activation)) for kind, activation in ACTIVATION_OPERATORS.items()},
+    "ABS": Unary(np.abs, (DType.INT8, DType.INT16)),
+    **{
+        kind: Unary(
+            partial(activate, activation=activation), EIGHT_BIT if activation is Activation.RELU_N1_TO_1 else QUANTISED
+        )
+        for kind, activation in ACTIVATION_OPERATORS.items()
+    },
 }
 """By kind; random networks draw all of them."""
 

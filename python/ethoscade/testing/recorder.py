@@ -42,11 +42,13 @@ class Recorder:
         per_channel: bool = True,
         seed: int = 0,
         codes_in: str = "both",
+        narrow_biases: bool = False,
     ) -> None:
         self.name = name
+        self.narrow_biases = narrow_biases
         self.codes_in = codes_in
         self.dtype = dtype
-        self.per_channel = per_channel and dtype is DType.INT8
+        self.per_channel = per_channel and dtype is not DType.UINT8
         self._rng = np.random.Generator(np.random.PCG64(seed))
         self._tensors: list[TensorRecord] = []
         self._operators: list[OperatorRecord] = []
@@ -98,7 +100,11 @@ class Recorder:
         value = self._tensor(name, shape, dtype, quantisation, stored.astype(dtype.numpy))
         return value, dequantise(stored, quantisation)
 
-    def _bias(self, x: Value, weights: Value, channels: int, given: Array | None) -> tuple[int, Real]:
+    def _bias(
+        self, x: Value, weights: Value, channels: int, given: Array | None, narrow: bool = True
+    ) -> tuple[int, Real]:
+        wide = x.dtype is DType.INT16 and not (narrow and self.narrow_biases)
+        kind = DType.INT64 if wide else DType.INT32
         # float32 products: that is the scale which runtimes expect of a bias.
         products = np.float32(x.quantisation.scale) * np.asarray(weights.quantisation.scales, dtype=np.float32)
         scales = tuple(float(s) for s in products)
@@ -107,10 +113,10 @@ class Recorder:
         if given is None:
             given = self._rng.standard_normal(channels) * 0.1
         if np.issubdtype(given.dtype, np.integer):
-            stored = given.astype(np.int32)
+            stored = given.astype(kind.numpy)
         else:
-            stored = quantise(np.asarray(given, dtype=np.float64), quantisation, DType.INT32).astype(np.int32)
-        value = self._tensor(f"bias{len(self._tensors)}", (channels,), DType.INT32, quantisation, stored)
+            stored = quantise(np.asarray(given, dtype=np.float64), quantisation, DType.INT32).astype(kind.numpy)
+        value = self._tensor(f"bias{len(self._tensors)}", (channels,), kind, quantisation, stored)
         return value.index, dequantise(stored, quantisation)
 
     def _weight_type(self, x: Value) -> DType:

@@ -12,7 +12,7 @@ import numpy as np
 from ...ir import Array, Graph, MeanAttrs, Operator, PoolAttrs
 from .fixed_point import multiply, wrap
 from .formulas import clamp_range, scale_of, significand_and_shift, zero_point_of
-from .meaning import INT8, Inputs, Meaning, averaged, eight_bit, given
+from .meaning import SIGNED, Inputs, Meaning, averaged, given, quantised
 from .windows import output_size, pad_spatial, seen, tap
 
 
@@ -81,7 +81,7 @@ def mean(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
 
 POOLING_MEANINGS: Mapping[str, Meaning] = {
-    "AVERAGE_POOL_2D": Meaning(average_pool_2d, eight_bit, INT8),
-    "MAX_POOL_2D": Meaning(max_pool_2d, eight_bit, INT8),
-    "MEAN": Meaning(mean, averaged, INT8),
+    "AVERAGE_POOL_2D": Meaning(average_pool_2d, quantised, SIGNED),
+    "MAX_POOL_2D": Meaning(max_pool_2d, quantised, SIGNED),
+    "MEAN": Meaning(mean, averaged, SIGNED),
 }
