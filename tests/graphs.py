@@ -40,7 +40,9 @@ def on_npu(graph: Graph, op: Operator) -> bool:
 
 
 def quantisation(rng: np.random.Generator, dtype: DType) -> Quantisation:
-    """A random per-tensor quantisation whose scale is a float32."""
+    """A random per-tensor quantisation whose scale is a float32; symmetric for int16."""
+    if dtype is DType.INT16:
+        return Quantisation((float(np.float32(rng.uniform(2e-5, 4e-4))),), (0,))
     low, high = dtype.limits
     return Quantisation((float(np.float32(rng.uniform(0.005, 0.1))),), (int(rng.integers(low, high + 1)),))
 
@@ -51,6 +53,7 @@ class GraphMaker:
     def __init__(self, dtype: DType = DType.INT8, seed: int = 0) -> None:
         self.dtype = dtype
         self.rng = np.random.default_rng(seed)
+        self.narrow_bias = False
         self.tensors: list[Tensor] = []
         self.operators: list[Operator] = []
         self.inputs: list[int] = []
@@ -58,6 +61,8 @@ class GraphMaker:
     def tensor(self, shape: Sequence[int], q: Quantisation | None = None, dtype: DType | None = None) -> int:
         kind = dtype or self.dtype
         found = q or quantisation(self.rng, kind)
+        if kind is DType.INT16:
+            found = replace(found, zero_points=(0,))
         self.tensors.append(Tensor(f"t{len(self.tensors)}", tuple(shape), kind, found))
         return len(self.tensors) - 1
 
@@ -89,8 +94,14 @@ class GraphMaker:
             scales = self.rng.uniform(0.2, 1.0, channels) * 0.05 / np.sqrt(fan_in)
             q = Quantisation(tuple(float(np.float32(s)) for s in scales), (0,) * channels, axis)
             data = self.rng.integers(-127, 128, shape).astype(np.int8)
-        bias = self.rng.integers(-3000, 3000, channels).astype(np.int32)
-        return self.constant(data, q, self.dtype), self.constant(bias, None, DType.INT32)
+        weight_type = DType.UINT8 if self.dtype is DType.UINT8 else DType.INT8
+        if self.dtype is DType.INT16:
+            bias = self.rng.integers(-800_000, 800_000, channels)
+        else:
+            bias = self.rng.integers(-3000, 3000, channels).astype(np.int32)
+        if self.narrow_bias:
+            bias = bias.astype(np.int32)
+        return self.constant(data, q, weight_type), self.constant(bias, None, DType(str(bias.dtype)))
 
     def conv(
         self,
@@ -164,7 +175,8 @@ class GraphMaker:
 
     def softmax(self, x: int, beta: float = 1.0) -> int:
         source = self.tensors[x]
-        q = Quantisation((1 / 256,), (source.dtype.limits[0],))
+        short = source.dtype is DType.INT16
+        q = Quantisation((1 / 32768,), (0,)) if short else Quantisation((1 / 256,), (source.dtype.limits[0],))
         return self.op("SOFTMAX", [x], self.tensor(source.shape, q, source.dtype), SoftmaxAttrs(beta))
 
     def split(self, x: int, sizes: tuple[int, ...], axis: int = 3) -> tuple[int, ...]:

@@ -72,6 +72,9 @@ class DType(enum.Enum):
 EIGHT_BIT = (DType.INT8, DType.UINT8)
 """The types that most kernels compute with."""
 
+QUANTISED = (*EIGHT_BIT, DType.INT16)
+"""These and int16, of which zero points are 0."""
+
 
 class Activation(enum.Enum):
     """Activation fused into an operator (TFLite `ActivationFunctionType`)."""

@@ -25,8 +25,12 @@ _ACTIVATION_BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
 
 ADD_HEADROOM_BITS = 20
 """Bits of headroom that ADD gives both of its 8-bit operands before it scales them."""
+ADD_HEADROOM_BITS_16 = 15
+"""The same of int16."""
 MAX_LEFT_SHIFT = 31
 """The largest shift of `multiplier_and_shift` that kernels define: values have 32 bits."""
+MAX_WIDE_SHIFT = 14
+"""The largest shift of `reduced_multiplier_and_shift`, beyond which kernels would shift by a negative number."""
 
 
 def real_bounds(activation: Activation) -> tuple[float | None, float | None]:
@@ -50,6 +54,20 @@ def multiplier_and_shift(real: float) -> tuple[int, int]:
     if shift < -31:
         return 0, 0
     return significand, shift
+
+
+def reduced_multiplier_and_shift(real: float) -> tuple[int, int]:
+    """Write `real` >= 0 as significand * 2**(shift - 15), the significand of 15 bits: for sums of 64 bits.
+
+    The significand is that of `multiplier_and_shift`, rounded half up, and saturates.
+    """
+    significand, shift = multiplier_and_shift(real)
+    return min((significand + (1 << 15)) >> 16, (1 << 15) - 1), shift
+
+
+def add_headroom_bits(dtype: DType) -> int:
+    """By how many bits ADD raises its operands before it scales them."""
+    return ADD_HEADROOM_BITS_16 if dtype is DType.INT16 else ADD_HEADROOM_BITS
 
 
 def mean_multiplier(real: float, count: int) -> tuple[int, int]:
@@ -97,13 +115,13 @@ def effective_scales(kind: str, ifm: Tensor, weights: Tensor, ofm: Tensor) -> tu
     """Real factors from accumulator to output of CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED.
 
     One factor per output channel, or a single one for weights quantised per tensor. ifm * weights / ofm in double,
-    except that uint8 convolutions, and FULLY_CONNECTED with per-tensor weights where TensorFlow Lite Micro has it,
-    round the product of the two input scales to float32 first.
+    except that uint8 convolutions, and FULLY_CONNECTED of int8 with per-tensor weights, round the product of the two
+    input scales to float32 first.
     """
     scales = (1.0,) if weights.quantisation is None else weights.quantisation.scales
     is_dense, is_uint8 = kind == "FULLY_CONNECTED", ifm.dtype is DType.UINT8
     ifm_scale, ofm_scale = scale_of(ifm), scale_of(ofm)
-    if (not is_uint8 and len(scales) == 1) if is_dense else is_uint8:
+    if (ifm.dtype is DType.INT8 and len(scales) == 1) if is_dense else is_uint8:
         return tuple(float(np.float32(ifm_scale) * np.float32(s)) / ofm_scale for s in scales)
     return tuple(ifm_scale * s / ofm_scale for s in scales)
 

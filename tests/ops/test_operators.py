@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from ethoscade.ir import (
+    QUANTISED,
     Activation,
     DType,
     GeluAttrs,
@@ -209,7 +210,7 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
 SETTINGS = [("ethos-u55-256", 1.0, False), ("ethos-u55-32", 0.5, True), ("ethos-u65-256", 0.0, True)]
 
 
-@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=lambda d: d.value)
+@pytest.mark.parametrize("dtype", QUANTISED, ids=lambda d: d.value)
 @pytest.mark.parametrize("case", CASES)
 def test_operator(case: str, dtype: DType) -> None:
     for seed in range(3):

@@ -80,16 +80,22 @@ def drawn_quantisation(rng: np.random.Generator, dtype: DType) -> Quantisation:
     """Scales over twelve powers of two; zero points often at the type's limits."""
     lowest, highest = dtype.limits
     scale = float(np.float32(2.0 ** rng.uniform(-9, 3)))
+    if dtype is DType.INT16:
+        return Quantisation((float(np.float32(scale / 256)),), (0,))
     places = (lowest, highest, (lowest + highest + 1) // 2, int(rng.integers(lowest, highest + 1)))
     return Quantisation((scale,), (places[rng.integers(4)],))
 
 
-def drawn_operator(kind: str, seed: int) -> bytes:
-    """A model of one operator of `kind`, everything else about it drawn from `seed`."""
+def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: bool = False) -> bytes:
+    """A model of one operator of `kind`, everything else about it drawn from `seed`; of int8 or uint8 by default.
+
+    `narrow` makes biases of int16 operators int32.
+    """
     rng = np.random.Generator(np.random.PCG64(seed))
     unary = UNARY.get(kind)
-    dtype = DType.INT8 if rng.random() < 0.5 or (unary and DType.UINT8 not in unary.types) else DType.UINT8
-    b = ModelBuilder(dtype=dtype, per_channel=bool(rng.random() < 0.7), seed=seed)
+    eight_bit = DType.INT8 if rng.random() < 0.5 or (unary and DType.UINT8 not in unary.types) else DType.UINT8
+    dtype = dtype or eight_bit
+    b = ModelBuilder(dtype=dtype, per_channel=bool(rng.random() < 0.7), seed=seed, narrow_biases=narrow)
     shape = tuple(int(n) for n in rng.integers((1, 1, 1, 1), (3, 14, 14, 20)))
     given = drawn_quantisation(rng, dtype)
     x = b.input(shape, quantisation=given if unary is None or unary.takes is None else unary.takes(given, dtype))
@@ -131,7 +137,7 @@ def drawn_operator(kind: str, seed: int) -> bytes:
     elif kind == "SOFTMAX":
         b.softmax(x, beta=float(rng.choice([1.0, 0.5, 2.0, 10.0, 0.1])))
     elif kind == "QUANTIZE":
-        to = (DType.INT8, DType.UINT8)[rng.integers(2)]
+        to = (DType.INT8, DType.UINT8 if dtype is not DType.INT16 else dtype)[rng.integers(2)]
         b.quantize(x, drawn_quantisation(rng, to), dtype=to)
     elif kind == "CONCATENATION":
         axis = int(rng.integers(-len(shape), len(shape)))

@@ -66,20 +66,23 @@ def test_a_single_column_stays_pixel_by_pixel() -> None:
     assert in_bricks(maker.graph()) == {wide}
 
 
-def test_sixteen_bit_elements_stay_pixel_by_pixel() -> None:
+@pytest.mark.parametrize(
+    ("dtype", "layouts"), [(DType.INT16, {Layout.NHWC, Layout.NHCWB16}), (DType.INT32, {Layout.NHWC})]
+)
+def test_elements_of_32_bits_stay_pixel_by_pixel(dtype: DType, layouts: set[Layout]) -> None:
     maker = GraphMaker()
     x = maker.conv(maker.input((1, 4, 6, 16)), 32, Window(1, 1))
     maker.conv(x, 16, Window(1, 1))
     graph = maker.graph()
     npu = npu_of(graph)
-    tensors = tuple(dataclasses.replace(tensor, dtype=DType.INT16) for tensor in npu.tensors)
+    tensors = tuple(dataclasses.replace(tensor, dtype=dtype) for tensor in npu.tensors)
 
     def widened(view: FeatureMap) -> FeatureMap:
         return dataclasses.replace(view, tensor=tensors[view.tensor.id])
 
     wider = tuple(dataclasses.replace(o, ifm=widened(o.ifm), ofm=widened(o.ofm)) for o in npu.operations)
     laid = lay_in_bricks(NpuGraph(tensors, wider), {*graph.inputs, *graph.outputs}).operations
-    assert {view.layout for operation in laid for view in (*operation.inputs, operation.ofm)} == {Layout.NHWC}
+    assert {view.layout for operation in laid for view in (*operation.inputs, operation.ofm)} == layouts
 
 
 def test_a_tensor_that_anyone_sees_as_another_shape_stays_pixel_by_pixel() -> None:

@@ -235,7 +235,7 @@ def mixed_concatenation() -> File:
         (conv_file().tensor(3, type=UINT8, zero_points=(5,)), "'input' int8, 'weights' int8, 'output' uint8"),
         (conv_file().tensor(0, scales=(), zero_points=()), "'input' has no quantisation"),
         (conv_file((1, 8, 8, 8)).tensor(1, shape=(6, 3, 3, 4), data=[0] * 216), "cover 4 of 8 input channels; grouped"),
-        (conv_file().tensor(0, type=INT16, zero_points=(0,)).tensor(3, type=INT16), "int16; int8 and uint8 are"),
+        (conv_file().tensor(0, type=INT16, zero_points=(0,)).tensor(3, type=INT16), "int16 with zero point -5; only 0"),
         (mixed_split(), "'x' has scale 0.5 and zero point 0, 'z' 0.25 and 0"),
         (mixed_concatenation(), "'x' has scale 0.5 and zero point 0, 'y' 0.25 and 0"),
         (mixed_concatenation().tensor(1, type=UINT8, scales=(0.5,)), "'x' int8, 'y' uint8, 'z' int8"),
@@ -309,7 +309,7 @@ def test_float_ends_around_a_quantised_network_are_kept_for_the_cpu():
     file = File((*file.tensors, floats), (Op("QUANTIZE", (4,), (0,)), *file.operators), (4,), (3,))
     graph = read_tflite(file.bytes())
     reasons = [support(graph, op, ACCELERATORS["ethos-u55-256"]) for op in graph.operators]
-    assert reasons == ["input 'real' is float32; int8 and uint8 are possible", None]
+    assert reasons == ["input 'real' is float32; int8, uint8 and int16 are possible", None]
 
 
 def test_sources(tmp_path: Path):

@@ -7,7 +7,18 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from ethoscade.ir import Activation, AddAttrs, DType, Graph, MeanAttrs, Operator, PoolAttrs, Quantisation, Window
+from ethoscade.ir import (
+    Activation,
+    AddAttrs,
+    DType,
+    FullyConnectedAttrs,
+    Graph,
+    MeanAttrs,
+    Operator,
+    PoolAttrs,
+    Quantisation,
+    Window,
+)
 from ethoscade.judge.reference.pooling import mean_multiplier
 from ethoscade.lowering import FAMILIES, lower, support
 from ethoscade.lowering.constraints import Case, Constraint
@@ -183,7 +194,44 @@ def channel_mean(m: GraphMaker) -> None:
 
 
 def wide_type(m: GraphMaker) -> None:
-    m.quantize(m.input((1, 4, 4, 8)), DType.INT16)
+    m.quantize(m.input((1, 4, 4, 8)), DType.INT32)
+
+
+def zero_point_of_int16(m: GraphMaker) -> None:
+    x = m.input((1, 4, 4, 8), dtype=DType.INT16)
+    m.tensors[x] = dataclasses.replace(m.tensors[x], quantisation=Quantisation((0.25,), (7,)))
+    m.quantize(x, DType.INT8)
+
+
+def int16_layer(m: GraphMaker, result: float, bias: np.ndarray, weight: int = 1) -> None:
+    """A FULLY_CONNECTED whose factor is the reciprocal of the output's scale."""
+    one = Quantisation((1.0,), (0,))
+    x = m.input((1, 4), one, DType.INT16)
+    w = m.constant(np.full((2, 4), weight, np.int8), one, DType.INT8)
+    b = m.constant(bias, None, DType(str(bias.dtype)))
+    out = m.tensor((1, 2), Quantisation((result,), (0,)), DType.INT16)
+    m.op("FULLY_CONNECTED", [x, w, b], out, FullyConnectedAttrs())
+
+
+def wide_sums(m: GraphMaker) -> None:
+    int16_layer(m, 2.0**40, np.array([(1 << 39) - 1, 0]))
+
+
+def wide_results(m: GraphMaker) -> None:
+    int16_layer(m, 2.0**-13, np.array([1 << 17, 0]))
+
+
+def narrow_sums(m: GraphMaker) -> None:
+    int16_layer(m, 1.0, np.array([(1 << 31) - 1, 0], np.int32))
+
+
+def large_factor(m: GraphMaker) -> None:
+    int16_layer(m, 2.0**-14, np.array([0, 0]))
+
+
+def long_average(m: GraphMaker) -> None:
+    m.pool("AVERAGE_POOL_2D", m.input((1, 128, 256, 1), dtype=DType.INT16), Window(128, 256))
+    m.tensors[-1] = dataclasses.replace(m.tensors[-1], dtype=DType.INT16)
 
 
 def variable_weights(m: GraphMaker) -> None:
@@ -250,7 +298,13 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (rescaling_pool, "a pool does not rescale"),
     (padded_average, "at most 8x8"),
     (channel_mean, "axes (3,)"),
-    (wide_type, "int16"),
+    (wide_type, "int32"),
+    (zero_point_of_int16, "int16 with zero point 7; only 0 is possible"),
+    (wide_sums, "leave the 40 bits"),
+    (wide_results, "leave 32 bits"),
+    (narrow_sums, "leave 32 bits"),
+    (large_factor, "below 2^14 with int16"),
+    (long_average, "averages of at most 32767"),
     (variable_weights, "not constant"),
     (padding_alone, "in padding alone"),
     (per_channel_input, "per channel"),

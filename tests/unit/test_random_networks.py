@@ -11,7 +11,8 @@ from typing import get_args
 import pytest
 from ethoscade import ir, testing
 from ethoscade.frontend import operators, read_tflite
-from ethoscade.ir import Activation, DType, Graph, Operator, Tensor
+from ethoscade.ir import QUANTISED, Activation, DType, Graph, Operator, Tensor
+from ethoscade.testing.real_operators import UNARY
 
 SEEDS = range(400)
 
@@ -153,7 +154,30 @@ def wide_image(graph: Graph, op: Operator) -> bool:
 def test_types_meet_in_all_combinations(seen: Seen) -> None:
     eight = (DType.INT8, DType.UINT8)
     assert seen["QUANTIZE", "types"] >= {(a, b) for a in (*eight, DType.FLOAT32) for b in eight}
-    assert all(seen[kind, "types"] >= {(t, t) for t in eight} for kind in ("CONV_2D", "ADD", "RELU6", "SOFTMAX"))
+    of_all = ("CONV_2D", "ADD", "RELU6", "SOFTMAX", "AVERAGE_POOL_2D", "SPLIT", "RESIZE_NEAREST_NEIGHBOR", "ABS")
+    assert all(
+        seen[kind, "types"] >= {(t, t) for t in QUANTISED if kind != "ABS" or t in UNARY[kind].types} for kind in of_all
+    )
+    assert seen["QUANTIZE", "types"] >= {
+        (DType.INT16, DType.INT16),
+        (DType.INT16, DType.INT8),
+        (DType.INT8, DType.INT16),
+    }
+
+
+def test_biases_of_int16_have_both_types(graphs: list[Graph]) -> None:
+    for kind, types in (
+        ("CONV_2D", {DType.INT32, DType.INT64}),
+        ("FULLY_CONNECTED", {DType.INT32, DType.INT64, None}),
+        ("DEPTHWISE_CONV_2D", {DType.INT64, None}),
+    ):
+        drawn = set()
+        for graph in graphs:
+            for op in graph.operators:
+                if op.kind == kind and graph.read(op).dtype is DType.INT16:
+                    bias = op.inputs[2] if len(op.inputs) > 2 else None
+                    drawn.add(None if bias is None else graph.tensors[bias].dtype)
+        assert drawn == types
 
 
 def test_constants_are_operands_on_either_side(seen: Seen) -> None:

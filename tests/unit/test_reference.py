@@ -48,8 +48,11 @@ KINDS = (
 @pytest.mark.parametrize("kind", KINDS)
 def test_equals_litert_on_drawn_models(kind: str) -> None:
     needs_litert()
-    for seed in range(60):
-        graph = read_tflite(drawn_operator(kind, seed))
+    for seed in range(90):
+        graph = read_tflite(drawn_operator(kind, seed, DType.INT16 if seed >= 60 else None))
+        drawn = graph.operators[0].kind
+        if drawn in UNARY and graph.tensors[graph.inputs[0]].dtype not in UNARY[drawn].types:
+            continue
         wrong = differences(graph, random_inputs(graph, seed))
         assert wrong == [], f"seed {seed}"
 
@@ -57,10 +60,10 @@ def test_equals_litert_on_drawn_models(kind: str) -> None:
 def test_fully_connected_is_within_one_of_litert() -> None:
     needs_litert()
     apart = 0
-    for seed in range(120):
-        graph = read_tflite(drawn_operator("FULLY_CONNECTED", seed))
+    for seed in range(150):
+        graph = read_tflite(drawn_operator("FULLY_CONNECTED", seed, DType.INT16 if seed >= 120 else None))
         for _, count, largest in differences(graph, random_inputs(graph, 0)):
-            assert largest == 1 and graph.tensors[graph.inputs[0]].dtype is DType.INT8, f"seed {seed}"
+            assert largest == 1 and graph.tensors[graph.inputs[0]].dtype is not DType.UINT8, f"seed {seed}"
             apart += count
     assert apart > 0, "LiteRT rounds like TensorFlow Lite Micro now: the judge's exception is no longer needed"
 

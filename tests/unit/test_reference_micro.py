@@ -1,4 +1,4 @@
-"""int8 FULLY_CONNECTED against TensorFlow Lite Micro: recorded vectors, and the interpreter where it is installed."""
+"""FULLY_CONNECTED and int16 against TensorFlow Lite Micro: recorded vectors, the interpreter where it is installed."""
 
 from __future__ import annotations
 
@@ -42,15 +42,20 @@ def test_recorded_vectors(x: list[int], weights: list[list[int]], bias: list[int
 
 
 def micro_output(model: bytes, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The first output of TensorFlow Lite Micro for a model with one input."""
+    """The first output of TensorFlow Lite Micro."""
+    return micro_outputs(model, inputs)[0]
+
+
+def micro_outputs(model: bytes, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """The outputs of TensorFlow Lite Micro, for inputs in the model's order."""
     pytest.importorskip("tflite_micro", reason="TensorFlow Lite Micro is not installed: pip install --pre tflite_micro")
     from tflite_micro.python.tflite_micro import runtime
 
     interpreter = runtime.Interpreter.from_bytes(model, arena_size=1 << 20)
-    (value,) = inputs.values()
-    interpreter.set_input(value, 0)
+    for place, value in enumerate(inputs.values()):
+        interpreter.set_input(value, place)
     interpreter.invoke()
-    return np.asarray(interpreter.get_output(0))
+    return [np.asarray(interpreter.get_output(place)) for place in range(len(read_tflite(model).outputs))]
 
 
 def test_drawn_models() -> None:
@@ -65,6 +70,21 @@ def test_drawn_models() -> None:
         assert np.array_equal(micro_output(model, inputs).reshape(mine.shape), mine), f"seed {seed}"
         compared += 1
     assert compared > 30
+
+
+@pytest.mark.parametrize("kind", [kind for kind, one in reference.MEANINGS.items() if DType.INT16 in one.micro])
+@pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
+def test_drawn_operators_of_int16(kind: str, narrow: bool) -> None:
+    """With biases of both types, where there are any."""
+    if narrow and kind not in ("CONV_2D", "FULLY_CONNECTED"):
+        pytest.skip("it has no bias, or one of int64 alone")
+    for seed in range(40):
+        model = drawn_operator(kind, seed, DType.INT16, narrow)
+        graph = read_tflite(model)
+        inputs = random_inputs(graph, seed)
+        expected = micro_outputs(model, inputs)
+        for mine, value in zip(reference.run(graph, inputs).outputs.values(), expected, strict=True):
+            assert np.array_equal(value.reshape(mine.shape), mine), f"seed {seed}"
 
 
 @pytest.mark.parametrize("name", MODELS)

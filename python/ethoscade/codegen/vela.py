@@ -153,8 +153,11 @@ def encode_weights(
     block_depth: int,
     depthwise: bool,
     part_kernel: bool,
+    ifm_bits: int = 8,
 ) -> bytes:
-    """The compressed stream of a volume (outputs, height, width, inputs) of weights -255..255 for 8-bit feature maps.
+    """The compressed stream of a volume (outputs, height, width, inputs) of weights -255..255.
+
+    `ifm_bits`, 8 or 16, are those of the feature map that they weigh.
 
     The weights are `ohwi`, in any order in memory, less `zero_point`. `dilation` is (height, width). A depthwise volume
     has one input channel. The length is a multiple of 16.
@@ -169,7 +172,7 @@ def encode_weights(
     stream = bytearray()
     for first in range(0, len(ohwi), blocks * block_depth):
         piece = ohwi[first : first + blocks * block_depth].astype(np.int16, order="C") - np.int16(zero_point)
-        stream += api.npu_encode_weights(npu, piece, across, 8, block_depth, depthwise, order)
+        stream += api.npu_encode_weights(npu, piece, across, ifm_bits, block_depth, depthwise, order)
     return bytes(stream)
 
 
@@ -300,6 +303,9 @@ class _Translator:
         else:
             op = api.NpuElementWiseOperation(getattr(api.NpuElementWiseOp, _ELEMENTWISE[kind]))
             op.reversed_operands = kernel.swap_operands
+            if len(kernel.inputs) == 1 and kernel.scalar is None:
+                # Else the API keeps half of the operands' SHRAM for a second one, which there is not.
+                op.ifm2_scalar = 0
             if kind in _RESCALED and not isinstance(scale, OperandScales):
                 op.rescale = (1, 0) if scale is None else (scale.multiplier, scale.shift)
         return op

@@ -252,6 +252,7 @@ def encode_weights(operation: NpuOperation, accelerator: Accelerator, choice: En
         choice.block_depth,
         depthwise,
         choice.part_kernel,
+        8 * operation.ifm.dtype.size_bytes,
     )
 
 

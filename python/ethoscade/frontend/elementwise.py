@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 
 import tflite
 
-from ..ir import AddAttrs, Attrs, FullyConnectedAttrs, SoftmaxAttrs
+from ..ir import AddAttrs, Attrs, DType, FullyConnectedAttrs, SoftmaxAttrs
 from ..operators import ACTIVATION_OPERATORS
-from ..quantised import ADD_HEADROOM_BITS, scale_of
+from ..quantised import add_headroom_bits, scale_of
 from .site import NotUnderstood, Site
-from .windows import check_bias, check_scales
+from .windows import check_bias, check_scales, check_sums
 
 
 def fully_connected(site: Site) -> FullyConnectedAttrs:
@@ -20,6 +20,7 @@ def fully_connected(site: Site) -> FullyConnectedAttrs:
     ifm, weights = site.input(0, "feature map"), site.input(1, "weights")
     options = site.optional_options()
     activation = site.activation(options)
+    check_sums(site, options)
     keep_num_dims = options is not None and bool(options.KeepNumDims())
     if options is not None and options.WeightsFormat() != tflite.FullyConnectedOptionsWeightsFormat.DEFAULT:
         raise NotUnderstood("weights are stored in shuffled order")
@@ -42,7 +43,10 @@ def add(site: Site) -> AddAttrs:
     """ADD of two feature maps, the smaller repeated along dimensions of extent 1."""
     site.count(2)
     left, right = site.input(0, "first operand"), site.input(1, "second operand")
-    activation = site.activation(site.optional_options())
+    options = site.optional_options()
+    activation = site.activation(options)
+    if site.output.dtype is DType.INT16 and (options is None or options.PotScaleInt16()):
+        raise NotUnderstood("operands of int16 are shifted to each other, for scales that are powers of two")
     rank = max(len(left.shape), len(right.shape))
     a = (1,) * (rank - len(left.shape)) + left.shape
     b = (1,) * (rank - len(right.shape)) + right.shape
@@ -53,9 +57,9 @@ def add(site: Site) -> AddAttrs:
             value=right.shape,
         )
     site.expect_shape(tuple(max(m, n) for m, n in zip(a, b, strict=True)))
-    if site.is_eight_bit(left, right, site.output):
-        operands = max(scale_of(left), scale_of(right))
-        site.check_factors(2.0 * operands / (scale_of(site.output) * (1 << ADD_HEADROOM_BITS)))
+    if site.is_quantised(left, right, site.output):
+        operands, headroom = max(scale_of(left), scale_of(right)), add_headroom_bits(site.output.dtype)
+        site.check_factors(2.0 * operands / (scale_of(site.output) * (1 << headroom)))
     return AddAttrs(activation)
 
 
@@ -82,7 +86,7 @@ def rescaling(site: Site) -> Attrs:
     site.count(1)
     ifm = site.input(0, "input")
     site.expect_shape(ifm.shape)
-    if site.is_eight_bit(ifm, site.output):
+    if site.is_quantised(ifm) and site.is_quantised(site.output):
         site.check_factors(scale_of(ifm) / scale_of(site.output))
     return None
 

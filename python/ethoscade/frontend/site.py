@@ -109,13 +109,13 @@ class Site:
             raise self.fail(f"has activation {code}, which TensorFlow Lite does not define", value=code)
         raise NotUnderstood(f"fused activation {_ACTIVATION_NAMES[code]}")
 
-    def check_factors(self, *factors: float) -> None:
-        """Raises `ModelFormatError` for a factor of the results that no kernel defines: they shift by 31 at most."""
+    def check_factors(self, *factors: float, most: int = MAX_LEFT_SHIFT) -> None:
+        """Raises `ModelFormatError` for a factor of results that no kernel defines: they shift by `most` at most."""
         for factor in factors:
-            if not math.isfinite(factor) or multiplier_and_shift(factor)[1] > MAX_LEFT_SHIFT:
+            if not math.isfinite(factor) or multiplier_and_shift(factor)[1] > most:
                 raise self.fail(
                     f"multiplies its results by {factor:g}, from the scales of its tensors; kernels are defined below "
-                    f"2^{MAX_LEFT_SHIFT}",
+                    f"2^{most}",
                     value=factor,
                 )
 
@@ -165,6 +165,16 @@ class Site:
         """Whether all are int8 or uint8 with one scale: the numbers whose formulas `quantised` has."""
         return all(
             tensor.dtype in EIGHT_BIT and tensor.quantisation is not None and tensor.quantisation.axis is None
+            for tensor in tensors
+        )
+
+    def is_quantised(self, *tensors: Tensor) -> bool:
+        """As `is_eight_bit`, or all are int16 with one scale and the zero point 0."""
+        return self.is_eight_bit(*tensors) or all(
+            tensor.dtype is DType.INT16
+            and tensor.quantisation is not None
+            and tensor.quantisation.axis is None
+            and tensor.quantisation.zero_point == 0
             for tensor in tensors
         )
 

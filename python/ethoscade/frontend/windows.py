@@ -13,7 +13,7 @@ from typing import Any
 import tflite
 
 from ..ir import Attrs, ConvAttrs, DType, PoolAttrs, Tensor, TransposeConvAttrs, Window
-from ..quantised import effective_scales
+from ..quantised import MAX_LEFT_SHIFT, MAX_WIDE_SHIFT, effective_scales
 from .site import NotUnderstood, Site
 
 
@@ -23,6 +23,7 @@ def conv_2d(site: Site) -> ConvAttrs:
     ifm, weights = site.input(0, "feature map"), site.input(1, "weights")
     options = site.options()
     activation = site.activation(options)
+    check_sums(site, options)
     check_scales(site, ifm, weights)
     site.expect_rank(ifm, 4, "feature map")
     site.expect_rank(weights, 4, "weights")
@@ -126,20 +127,40 @@ def pool_2d(site: Site) -> PoolAttrs:
 
 
 def check_scales(site: Site, ifm: Tensor, weights: Tensor) -> None:
-    """Raises `ModelFormatError` for scales of 8-bit tensors whose product no kernel defines."""
+    """Raises `ModelFormatError` for scales of quantised tensors whose product no kernel defines."""
     if site.is_eight_bit(ifm, site.output) and weights.dtype is ifm.dtype:
         site.check_factors(*effective_scales(site.kind, ifm, weights, site.output))
+    elif site.is_quantised(ifm, site.output) and weights.dtype is DType.INT8:
+        bias = site.optional(2)
+        most = MAX_LEFT_SHIFT if bias is not None and bias.dtype is DType.INT32 else MAX_WIDE_SHIFT
+        site.check_factors(*effective_scales(site.kind, ifm, weights, site.output), most=most)
+
+
+def check_sums(site: Site, options: Any) -> None:
+    """Raises `NotUnderstood` where sums of int16 have 32 bits and no bias of int32 says so as well."""
+    bias = site.optional(2)
+    narrow = options is not None and int(options.QuantizedBiasType()) == tflite.TensorType.INT32
+    if narrow and site.output.dtype is DType.INT16 and (bias is None or bias.dtype is not DType.INT32):
+        raise NotUnderstood("sums of int16 have 32 bits without a bias of int32")
 
 
 def check_bias(site: Site, ifm: Tensor, outputs: int, place: int = 2) -> None:
     """The bias (input `place`) of 8-bit feature maps is a vector of int32, any other's has one element per output.
 
-    Raises `ModelFormatError`.
+    That of int16 is int64, but int32 is possible with weights that cover all input channels. Raises `ModelFormatError`.
     """
     bias = site.optional(place)
     if bias is None:
         return
     eight_bit = site.is_eight_bit(ifm, site.output)
+    possible = (DType.INT64,) if site.kind == "DEPTHWISE_CONV_2D" else (DType.INT32, DType.INT64)
+    if not eight_bit and site.is_quantised(ifm, site.output) and bias.dtype not in possible:
+        raise site.fail(
+            f"has bias '{bias.name}' of type {bias.dtype.value}; with int16 feature maps it is "
+            f"{' or '.join(dtype.value for dtype in possible)}",
+            tensor=bias,
+            value=bias.dtype.value,
+        )
     if eight_bit and bias.dtype is not DType.INT32:
         raise site.fail(
             f"has bias '{bias.name}' of type {bias.dtype.value}; with 8-bit feature maps it is int32",

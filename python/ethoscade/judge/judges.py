@@ -16,6 +16,10 @@ from . import reference
 _LITERT_ROUNDS_ONCE = frozenset({"FULLY_CONNECTED"})
 """Kinds that LiteRT rounds once, Micro twice; everything else both round twice."""
 
+_LITERT_MISREADS_BIASES = frozenset({"CONV_2D", "FULLY_CONNECTED"})
+"""Kinds of which LiteRT takes an int32 bias of int16 feature maps for an int64 one, where options do not name its type.
+"""
+
 _LITERT_ABORTS = frozenset({"SOFTMAX"})
 """Kinds on which LiteRT may end its process by an assertion over a result that is clear; on devices there is none."""
 
@@ -40,7 +44,8 @@ def has_micro_kernel(graph: Graph, op: Operator) -> bool:
 
 def micro_decides(graph: Graph, op: Operator) -> bool:
     """Whether Micro's arithmetic is the rule although LiteRT has its own: LiteRT rounds otherwise, or cannot run it."""
-    return has_micro_kernel(graph, op) and (op.kind in _LITERT_ROUNDS_ONCE or _too_fine(graph, op))
+    misread = op.kind in _LITERT_MISREADS_BIASES and _has_narrow_bias(graph, op)
+    return has_micro_kernel(graph, op) and (op.kind in _LITERT_ROUNDS_ONCE or misread or _too_fine(graph, op))
 
 
 def micro_stands_in(graph: Graph, op: Operator) -> bool:
@@ -68,6 +73,12 @@ def described(graph: Graph, op: Operator) -> str:
     """An operator with its type, for messages."""
     dtype = input_type(graph, op)
     return f"operator '{op.name}' ({op.kind}{'' if dtype is None else f' of {dtype.value}'})"
+
+
+def _has_narrow_bias(graph: Graph, op: Operator) -> bool:
+    bias = op.inputs[2] if len(op.inputs) > 2 else None
+    narrow = bias is not None and graph.tensors[bias].dtype is DType.INT32
+    return narrow and input_type(graph, op) is DType.INT16
 
 
 def _too_fine(graph: Graph, op: Operator) -> bool:

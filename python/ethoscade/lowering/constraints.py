@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ..ir import EIGHT_BIT, DType, Graph, Operator, Tensor, Window
+from ..ir import EIGHT_BIT, QUANTISED, DType, Graph, Operator, Tensor, Window
 from ..operators import OPERATORS
 from ..target import Accelerator
 from . import limits, views
@@ -117,7 +117,8 @@ class FeatureMaps(Constraint):
 
     def __str__(self) -> str:
         return (
-            f"inputs and outputs are {named_types(self.types, 'or')} with one scale and zero point, and neither "
+            f"inputs and outputs are {named_types(self.types, 'or')} with one scale and zero point"
+            f"{', of int16 the zero point 0' if DType.INT16 in self.types else ''}, and neither "
             f"constants nor variables"
         )
 
@@ -137,25 +138,43 @@ class FeatureMaps(Constraint):
         if tensor.quantisation.axis is not None or len(tensor.quantisation.scales) != 1:
             count = len(tensor.quantisation.scales)
             return f"{role} '{tensor.name}' is quantised per channel ({count} scales); one scale is possible"
+        if tensor.dtype is DType.INT16 and tensor.quantisation.zero_point:
+            return (
+                f"{role} '{tensor.name}' is int16 with zero point {tensor.quantisation.zero_point}; only 0 is possible"
+            )
         return None
+
+
+def feature_maps() -> FeatureMaps:
+    """Feature maps of 8 or of 16 bits."""
+    return FeatureMaps(QUANTISED)
 
 
 @dataclass(frozen=True)
 class OneType(Constraint):
-    """Inputs and outputs have one element type, and so has the tensor that is read at the place `weights`, if any."""
+    """Inputs and outputs have one element type, and so has the tensor that is read at the place `weights`, if any.
+
+    Weights for int16 are int8.
+    """
 
     weights: int | None = None
 
     def __str__(self) -> str:
-        return f"inputs{'' if self.weights is None else ', weights'} and outputs have one type"
+        if self.weights is None:
+            return "inputs and outputs have one type"
+        return "inputs, weights and outputs have one type, but that weights for int16 are int8"
 
     def _against(self, case: Case) -> str | None:
         weights = () if self.weights is None else (case.graph.read(case.op, self.weights),)
         tensors = (*case.values, *weights, *case.made)
-        if len({t.dtype for t in tensors}) == 1:
+        wanted = [case.ifm.dtype] * len(tensors)
+        if weights and case.ifm.dtype is DType.INT16:
+            wanted[len(case.values)] = DType.INT8
+        if [t.dtype for t in tensors] == wanted:
             return None
         found = ", ".join(f"'{t.name}' {t.dtype.value}" for t in tensors)
-        return f"element types differ ({found}); they must be equal"
+        exception = " (weights for int16: int8)" if weights else ""
+        return f"element types differ ({found}); they must be equal{exception}"
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,12 @@ def convolve(
     window: Window,
     ohwi: Array,
     activation: Activation,
-    rounding: Rounding = Rounding.TFL,
+    rounding: Rounding | None = None,
     scale: tuple[int, int] | None = None,
 ) -> None:
     """A convolution of the operator's first input, seen as `ifm_shape`, with its stored weights given as OHWI.
 
-    `scale` as for `weighted.constants`.
+    `scale` as for `weighted.constants`; `rounding` by default as the operator's type demands.
     """
     op = graph.operators[op_index]
     height, width, _ = ifm_shape
@@ -52,7 +52,8 @@ def convolve(
             compute=compute(op.name, window, ifm_shape, ofm_shape),
             clamp=activation_range(ofm.quantisation, ofm.dtype, activation),
             weights=weighted.constants(graph, op, ohwi, scale),
-            rounding=rounding,
+            rounding=rounding or weighted.rounding(graph, op),
+            accumulator_bits=weighted.accumulator_bits(graph.read(op)),
         )
     )
 

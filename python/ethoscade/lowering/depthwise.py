@@ -42,6 +42,8 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
             compute=compute(op.name, window, shape, ofm_shape),
             clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
             weights=weighted.constants(graph, op, ohwi),
+            rounding=weighted.rounding(graph, op),
+            accumulator_bits=weighted.accumulator_bits(graph.read(op)),
         )
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..ir import AddAttrs, Graph, Tensor
-from ..quantised import ADD_HEADROOM_BITS, activation_range, scale_of
+from ..quantised import activation_range, add_headroom_bits, scale_of
 from . import constraints, limits, views
 from .family import Family
 from .npu import NpuGraphBuilder, NpuOperation, OperandScales, OperationKind, Scale
@@ -44,11 +44,11 @@ def compute(name: str, shape: views.Shape3) -> Compute:
 def _scales(case: constraints.Case) -> str | None:
     """Operand and output factors fit the NPU's shifts (a factor of 0 would lose an operand)."""
     a, b, out = (scale_of(tensor) for tensor in (*case.values, case.ofm))
-    largest = max(a, b)
-    factor = 2.0 * largest / (out * (1 << ADD_HEADROOM_BITS))
+    largest, headroom = max(a, b), add_headroom_bits(case.ofm.dtype)
+    factor = 2.0 * largest / (out * (1 << headroom))
     if limits.npu_scale(factor)[0] == 0 or limits.npu_scale(min(a, b) / (2.0 * largest))[0] == 0:
         return f"scales {a:g} and {b:g} against an output of {out:g} lie too far apart; a factor below 2^-32 is lost"
-    return limits.rescale(factor, limits.LARGEST_VALUE << ADD_HEADROOM_BITS)
+    return limits.rescale(factor, limits.largest_value(case.ofm.dtype) << headroom)
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
@@ -81,14 +81,14 @@ def _ratio(ifm: Tensor, ofm: Tensor) -> float:
 
 
 def _unary_sums(case: constraints.Case) -> str | None:
-    return limits.rescale(_ratio(case.ifm, case.ofm), limits.LARGEST_VALUE)
+    return limits.rescale(_ratio(case.ifm, case.ofm), limits.largest_value(case.ifm.dtype))
 
 
 ELEMENTWISE_FAMILIES: Mapping[str, Family] = {
     "ABS": Family(
         "the NPU's magnitude of each element",
         (
-            constraints.FeatureMaps(),
+            constraints.feature_maps(),
             constraints.OneType(),
             constraints.Rank(),
             constraints.Sizes(_seen),
@@ -99,7 +99,7 @@ ELEMENTWISE_FAMILIES: Mapping[str, Family] = {
     "ADD": Family(
         "the NPU's sum of two feature maps",
         (
-            constraints.FeatureMaps(),
+            constraints.feature_maps(),
             constraints.OneType(),
             constraints.SameShape(),
             constraints.Rank(),

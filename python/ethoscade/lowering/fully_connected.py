@@ -35,7 +35,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     ohwi = stored.reshape(outputs, 1, 1, depth)
     activation = op.attributes(FullyConnectedAttrs).activation
     once = _rounds_once(graph, op)
-    rounding, scale = (Rounding.NATURAL, _once_scale(graph, op)) if once else (Rounding.TFL, None)
+    rounding, scale = (Rounding.NATURAL, _once_scale(graph, op)) if once else (None, None)
     shape = (*plane, depth)
     convolution.convolve(graph, op_index, builder, shape, views.POINT, ohwi, activation, rounding, scale)
 

@@ -6,7 +6,8 @@ Owns the numbers (Ethos-U55/U65 register widths, as Arm's Vela enforces them). H
 
 from __future__ import annotations
 
-from ..quantised import MAX_LEFT_SHIFT, multiplier_and_shift
+from ..ir import DType
+from ..quantised import MAX_LEFT_SHIFT, MAX_WIDE_SHIFT, multiplier_and_shift, reduced_multiplier_and_shift
 
 MAX_DIMENSION = 65536
 MAX_STRIDE = 3
@@ -24,8 +25,14 @@ MAX_WEIGHT_SUM = 127 * 65536
 """Largest sum of |weight| behind one output: times 255 it stays inside the 32-bit accumulator."""
 
 MAX_ACCUMULATOR = (1 << 31) - 1
+MAX_WIDE_ACCUMULATOR = (1 << 39) - 1
 LARGEST_VALUE = 255
 """Largest distance of an 8-bit value from its zero point."""
+
+
+def largest_value(dtype: DType) -> int:
+    """Largest distance of a value from its zero point, which is 0 for int16."""
+    return 1 << 15 if dtype is DType.INT16 else LARGEST_VALUE
 
 
 def rescale(real: float, largest: int) -> str | None:
@@ -47,6 +54,24 @@ def left_shift(shift: int, largest: int, real: float) -> str | None:
         shifted = f", shifted left by {shift} for a factor of {real:g}," if shift else ""
         return f"sums of up to {largest}{shifted} leave 32 bits, where no kernel is defined"
     return None
+
+
+def wide_rescale(real: float, largest: int) -> str | None:
+    """Sums of up to `largest` stay within 40 bits, and what a factor of 16 bits (`wide_scale`) makes of them in 32."""
+    significand, shift = reduced_multiplier_and_shift(real)
+    if shift > MAX_WIDE_SHIFT:
+        return f"the factor from accumulator to output is {real:g}; it must be below 2^{MAX_WIDE_SHIFT} with int16"
+    if largest > MAX_WIDE_ACCUMULATOR:
+        return f"sums of up to {largest} leave the 40 bits that accumulators have"
+    if (largest * significand) >> (15 - shift) >= MAX_ACCUMULATOR:
+        return f"sums of up to {largest}, times {real:g}, leave 32 bits, where no kernel is defined"
+    return None
+
+
+def wide_scale(real: float) -> tuple[int, int]:
+    """As `npu_scale`, with the 16 bits that TFLite multiplies sums of 64 bits by."""
+    significand, shift = reduced_multiplier_and_shift(real)
+    return significand, 15 - shift
 
 
 def npu_scale(real: float) -> tuple[int, int]:

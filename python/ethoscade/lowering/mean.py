@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir import Graph, MeanAttrs, Tensor
 from ..quantised import mean_multiplier, scale_of
-from . import constraints, depthwise, limits, views
+from . import constraints, depthwise, limits, views, weighted
 from .family import Family
 from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Weights
 
@@ -45,6 +45,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
             compute=depthwise.compute(op.name, window, shape, ofm_shape),
             clamp=ofm.dtype.limits,
             weights=weights,
+            accumulator_bits=weighted.accumulator_bits(ifm),
         )
     )
 
@@ -67,14 +68,14 @@ def _factor(case: constraints.Case) -> str | None:
             f"scales {scale_of(case.ifm):g} and {scale_of(case.ofm):g} need a shift of {shift}; 0 to {_LARGEST_SHIFT} "
             f"are possible"
         )
-    return limits.left_shift(31 - shift, limits.LARGEST_VALUE * count, ratio / count)
+    return limits.left_shift(31 - shift, limits.largest_value(case.ifm.dtype) * count, ratio / count)
 
 
 MEAN_FAMILIES: Mapping[str, Family] = {
     "MEAN": Family(
         "a depthwise convolution whose weights are all one and whose scale divides",
         (
-            constraints.FeatureMaps(),
+            constraints.feature_maps(),
             constraints.OneType(),
             constraints.Image(),
             constraints.Axes("averages over", (1, 2)),

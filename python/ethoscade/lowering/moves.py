@@ -182,7 +182,7 @@ def constraint(boxes: Callable[[Graph, Operator, int], Sequence[Box]]) -> constr
 
 
 TAKES: tuple[constraints.Constraint, ...] = (
-    constraints.FeatureMaps(),
+    constraints.feature_maps(),
     constraints.OneType(),
     constraints.OneQuantisation("stored values are copied as they are"),
 )

@@ -231,7 +231,7 @@ UNSCALED = Scale(1 << 30, 30)
 
 @dataclass(frozen=True)
 class OperandScales:
-    """Real scales of both operands and of the result of an 8-bit ADD or SUB, of which TFLite's rules make its factors.
+    """Real scales of both operands and of the result of an ADD or SUB: TFLite's rules make its factors of them.
 
     Operands of one scale are added as they are if no result can differ, else one of them is rescaled to the other's.
     """

@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..ir import Graph, Operator, PoolAttrs, Window
+from ..ir import DType, Graph, Operator, PoolAttrs, Window
 from ..quantised import activation_range
 from . import constraints, limits, views
 from .family import Family
-from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Upscale
+from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Rounding, Upscale
 from .te import Compute, index
 
 _KINDS = {"AVERAGE_POOL_2D": OperationKind.AVERAGE_POOL, "MAX_POOL_2D": OperationKind.MAX_POOL}
+
+MOST_AVERAGED_OF_INT16 = (1 << 15) - 1
+
+_EXACT = f"of int16 the kernel has at most {MOST_AVERAGED_OF_INT16} elements"
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """One pool, or several whose strides multiply. Precondition: its family takes it.
 
     The stored values themselves are averaged, without their (equal) zero points: TFLite rounds a tie away from the
-    stored zero, and with the zero point taken off the tie would fall to the other side.
+    stored zero, and with the zero point taken off the tie would fall to the other side. The NPU's reciprocal is a hair
+    above the true one, so that ties fall away from zero with one rounding too; with two, means of int16 between a tie
+    and the next step of the first one would join it.
     """
     op = graph.operators[op_index]
     attrs, target = op.attributes(PoolAttrs), graph.made(op)
@@ -56,6 +62,7 @@ def pool(
             window=window,
             compute=compute(op.name, window, ifm.shape, ofm.shape),
             clamp=clamp,
+            rounding=Rounding.NATURAL if ofm.dtype is DType.INT16 else Rounding.TFL,
         )
     )
 
@@ -140,6 +147,15 @@ def _is_product(stride: int) -> bool:
     return stride == 1
 
 
+def _short_reciprocal(case: constraints.Case) -> str | None:
+    """The reciprocal of a count exceeds the true one by up to 2^-31 of it: of int16, by less than reaches a tie."""
+    window = constraints.window_of(case)
+    count = window.kernel_h * window.kernel_w
+    if case.ifm.dtype is DType.INT16 and count > MOST_AVERAGED_OF_INT16:
+        return f"kernel has {count} elements; of int16 averages of at most {MOST_AVERAGED_OF_INT16} are exact"
+    return None
+
+
 def _seen(case: constraints.Case) -> constraints.Views:
     _, height, width, depth = case.ifm.shape
     made = views.output_size(case.op.attributes(PoolAttrs).window, height, width)
@@ -147,7 +163,7 @@ def _seen(case: constraints.Case) -> constraints.Views:
 
 
 _TAKES: tuple[constraints.Constraint, ...] = (
-    constraints.FeatureMaps(),
+    constraints.feature_maps(),
     constraints.OneType(),
     constraints.Image(),
     constraints.OneQuantisation("a pool does not rescale"),
@@ -158,6 +174,8 @@ _TAKES: tuple[constraints.Constraint, ...] = (
 )
 
 POOL_FAMILIES: Mapping[str, Family] = {
-    "AVERAGE_POOL_2D": Family("the NPU's average pool", (*_TAKES, PaddedAverage()), lower),
+    "AVERAGE_POOL_2D": Family(
+        "the NPU's average pool", (*_TAKES, PaddedAverage(), constraints.Rule(_EXACT, _short_reciprocal)), lower
+    ),
     "MAX_POOL_2D": Family("the NPU's maximum pool", _TAKES, lower),
 }

@@ -123,7 +123,7 @@ RESIZE_FAMILIES: Mapping[str, Family] = {
     "RESIZE_NEAREST_NEIGHBOR": Family(
         "pools of single pixels that repeat them, one for each doubling",
         (
-            constraints.FeatureMaps(),
+            constraints.feature_maps(),
             constraints.OneType(),
             constraints.Image(),
             constraints.Sizes(_seen),

@@ -1,10 +1,10 @@
-"""SOFTMAX of 8-bit values over the last axis: a maximum, a table of exponentials, a sum and its reciprocal.
+"""SOFTMAX over the last axis: of 8-bit values a maximum, a table of exponentials, a sum and its reciprocal.
 
 The last axis is a pixel's channels; an image stays an image. Exponentials are looked up twice, on the way to their sum
 and to the result, so that stripes pass both ways and nobody keeps 32 bits for every value. What is one number for each
 pixel in between is seen as the channels of a single one, as the NPU works on many channels at a time. The reciprocal is
 found by three Newton steps on half the sum, as the reference kernel does it; the constants of 32 bits that these take
-do not fit a scalar of the NPU, and are made of the sum, which is never small.
+do not fit a scalar of the NPU, and are made of the sum, which is never small. int16 is in `softmax_sixteen`.
 """
 
 from __future__ import annotations
@@ -14,25 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir import DType, Graph, Operator, SoftmaxAttrs, Window
+from ..ir import DType, Graph, Operator, SoftmaxAttrs
 from ..quantised import scale_of
-from . import constraints, depthwise, views
+from . import constraints, softmax_sixteen, views
 from .exponential import divided, exponentials, high_mul
 from .family import Family
-from .npu import (
-    UNSCALED,
-    FeatureMap,
-    Function,
-    NpuGraphBuilder,
-    NpuOperation,
-    OperationKind,
-    Rounding,
-    Scalar,
-    Scale,
-    Scaling,
-    Table,
-)
-from .te import Access, Axis, Compute, index
+from .maker import AS_IS, OperationMaker
+from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Scale, Table
 
 MOST_CHANNELS = 4095
 """Exponentials are summed in units of 2^-19: of more of them the sum could leave 32 bits."""
@@ -42,7 +30,6 @@ _CHANNELS_OF_SHORT_SHIFTS = 511
 
 _SUM_BITS = 12  # integer bits of the sum of exponentials
 _LARGEST = (1 << 31) - 1
-_AS_IS = Scale(1, 0)
 
 
 def _shape(graph: Graph, op: Operator) -> tuple[int, int]:
@@ -69,160 +56,72 @@ def _saturation_shows(table: tuple[int, ...]) -> bool:
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """Some thirty operations, most of them on one number a row. Precondition: its family takes it."""
     op = graph.operators[op_index]
+    if graph.read(op).dtype is DType.INT16:
+        softmax_sixteen.lower(graph, op_index, builder)
+        return
     source, target = op.input(0), op.outputs[0]
     rows, channels = _shape(graph, op)
     dtype, shape = graph.tensors[source].dtype, graph.tensors[source].shape
     plane = views.image_shape(shape)[:2] if len(shape) <= 4 else (rows, 1)
-    make = _Maker(op.name, op_index, builder)
+    make = OperationMaker(op.name, op_index, builder)
     ifm = builder.view(source, (*plane, channels), zero_point=0)
 
     # The distance from a row's maximum is what the table is asked for.
     largest = make.maximum(builder.view(source, (rows, channels, 1), zero_point=0), dtype)
     largest = replace(largest, shape=(*plane, 1))
     table = Table(np.array(_exponentials(graph, op)[::-1], "<i4").tobytes())
-    total = make.sum(make.wide(OperationKind.SHR, make.looked_up(ifm, largest, table), _SUM_BITS))
+    total = make.sum(make.wide(OperationKind.SHR, _looked_up(make, ifm, largest, table), _SUM_BITS))
     total = replace(total, shape=(1, 1, rows))
     zeros = make.wide(OperationKind.CLZ, total)
     inverse = _reciprocal(make, total, zeros)
     if channels > _CHANNELS_OF_SHORT_SHIFTS:
-        inverse = make.wide(OperationKind.MUL, inverse, _is_short(make, zeros), scaling=_AS_IS)
-    shift = make.wide(OperationKind.SUB, zeros, _SUM_BITS + 31 - 8, scaling=_AS_IS, swap_operands=True)
+        inverse = make.wide(OperationKind.MUL, inverse, _is_short(make, zeros), scaling=AS_IS)
+    shift = make.wide(OperationKind.SUB, zeros, _SUM_BITS + 31 - 8, scaling=AS_IS, swap_operands=True)
     if channels > _CHANNELS_OF_SHORT_SHIFTS:
         shift = make.wide(OperationKind.MINIMUM, shift, 31)
     inverse, shift = (replace(view, shape=(*plane, 1)) for view in (inverse, shift))
     # inverse is Q2.29 of 2^31 over the sum without its leading zeros: twice that, as the product has 31 bits less.
-    product = make.wide(OperationKind.MUL, make.looked_up(ifm, largest, table), inverse, scaling=_high(30))
+    product = make.wide(OperationKind.MUL, _looked_up(make, ifm, largest, table), inverse, scaling=_high(30))
     ofm = builder.view(target, (*plane, channels), zero_point=dtype.limits[0])
     make.operation(OperationKind.SHR, product, shift, ofm)
 
 
-def _is_short(make: _Maker, zeros: FeatureMap) -> FeatureMap:
+def _looked_up(make: OperationMaker, ifm: FeatureMap, largest: FeatureMap, table: Table) -> FeatureMap:
+    """What a table of 256 entries of 32 bits has for each value's distance from the largest of its pixel."""
+    found = make.wide(OperationKind.SUB, ifm, largest, scaling=AS_IS, function=table, zero_point=127)
+    # The zero point places distances in the table. What readers see there are entries, which have none.
+    return replace(found, zero_point=0)
+
+
+def _is_short(make: OperationMaker, zeros: FeatureMap) -> FeatureMap:
     """1 where the last shift is by 31 or less, 0 where it leaves nothing of any value."""
     least = _SUM_BITS + 31 - 8 - 31
-    above = make.wide(OperationKind.SUB, zeros, least - 1, scaling=_AS_IS)
+    above = make.wide(OperationKind.SUB, zeros, least - 1, scaling=AS_IS)
     return make.wide(OperationKind.MINIMUM, make.wide(OperationKind.MAXIMUM, above, 0), 1)
 
 
-def _reciprocal(make: _Maker, total: FeatureMap, zeros: FeatureMap) -> FeatureMap:
+def _reciprocal(make: OperationMaker, total: FeatureMap, zeros: FeatureMap) -> FeatureMap:
     """1 / (half the sum, shifted to 2^30 or more), Q2.29: 48/17 - 32/17 * half, then three Newton steps."""
-    half = make.wide(OperationKind.SHL, total, make.wide(OperationKind.SUB, zeros, 1, scaling=_AS_IS))
+    half = make.wide(OperationKind.SHL, total, make.wide(OperationKind.SUB, zeros, 1, scaling=AS_IS))
     # 32/17 is 0x3C3C3C3C in Q2.29, and 48/17 half as much again. The lesser of a sum and any such number is the number.
     low = make.wide(OperationKind.MINIMUM, total, -0x3C3C)
-    slope = make.wide(OperationKind.ADD, make.wide(OperationKind.SHL, low, 16), low, scaling=_AS_IS)
+    slope = make.wide(OperationKind.ADD, make.wide(OperationKind.SHL, low, 16), low, scaling=AS_IS)
     offset = make.wide(OperationKind.MUL, slope, -3, scaling=_high(1))
     one = make.wide(OperationKind.SHL, make.wide(OperationKind.MINIMUM, total, 1 << 14), 15)
     x = make.wide(OperationKind.MUL, half, slope, scaling=_high(31))
-    x = make.wide(OperationKind.ADD, x, offset, scaling=_AS_IS)
+    x = make.wide(OperationKind.ADD, x, offset, scaling=AS_IS)
     for _ in range(3):
         error = make.wide(OperationKind.MUL, half, x, scaling=_high(31))
-        error = make.wide(OperationKind.SUB, one, error, scaling=_AS_IS)
+        error = make.wide(OperationKind.SUB, one, error, scaling=AS_IS)
         step = make.wide(OperationKind.MUL, x, error, scaling=_high(31))
-        step = make.wide(OperationKind.MUL, step, 4, scaling=_AS_IS)
-        x = make.wide(OperationKind.ADD, x, step, scaling=_AS_IS)
+        step = make.wide(OperationKind.MUL, step, 4, scaling=AS_IS)
+        x = make.wide(OperationKind.ADD, x, step, scaling=AS_IS)
     return x
 
 
 def _high(shift: int) -> Scale:
     """A product of 32-bit numbers without its last `shift` bits: there the multiplier has no effect."""
     return Scale(1 << 30, shift)
-
-
-class _Maker:
-    """Makes the operations of one operator, each of them into a temporary of its own."""
-
-    def __init__(self, name: str, operator: int, builder: NpuGraphBuilder) -> None:
-        self._name, self._operator, self._builder = name, operator, builder
-
-    def maximum(self, ifm: FeatureMap, dtype: DType) -> FeatureMap:
-        """The largest of each row of columns."""
-        rows, columns, _ = ifm.shape
-        ofm = self._builder.temporary(self._operator, (rows, 1, 1), dtype)
-        window = Window(1, columns)
-        compute = depthwise.compute(self._name, window, ifm.shape, ofm.shape)
-        self._add(OperationKind.MAX_POOL, ifm, None, ofm, compute, window)
-        return ofm
-
-    def sum(self, ifm: FeatureMap) -> FeatureMap:
-        """The sum of each pixel's channels."""
-        rows, columns, depth = ifm.shape
-        ofm = self._builder.temporary(self._operator, (rows, columns, 1), DType.INT32)
-        read = Access(0, (index(n=1), index(h=1), index(w=1), index(ic=1)), (1, *ifm.shape))
-        compute = Compute(self._name, views.axes(ofm.shape), (Axis("ic", depth, True),), (read,))
-        self._add(OperationKind.SUM_OVER_DEPTH, ifm, None, ofm, compute, views.POINT, UNSCALED)
-        return ofm
-
-    def looked_up(self, ifm: FeatureMap, largest: FeatureMap, table: Table) -> FeatureMap:
-        """What a table of 256 entries of 32 bits has for each value's distance from the largest of its pixel."""
-        found = self.wide(OperationKind.SUB, ifm, largest, scaling=_AS_IS, function=table, zero_point=127)
-        # The zero point places distances in the table. What readers see there are entries, which have none.
-        return replace(found, zero_point=0)
-
-    def wide(
-        self,
-        kind: OperationKind,
-        ifm: FeatureMap,
-        second: FeatureMap | int | None = None,
-        scaling: Scaling = None,
-        function: Function | Table = Function.CLAMP,
-        swap_operands: bool = False,
-        zero_point: int = 0,
-    ) -> FeatureMap:
-        """An elementwise operation with a result of 32 bits; a number is a scalar of the first operand's type."""
-        ofm = self._builder.temporary(self._operator, ifm.shape, DType.INT32, zero_point)
-        self.operation(kind, ifm, second, ofm, scaling, function, swap_operands)
-        return ofm
-
-    def operation(
-        self,
-        kind: OperationKind,
-        ifm: FeatureMap,
-        second: FeatureMap | int | None,
-        ofm: FeatureMap,
-        scaling: Scaling = None,
-        function: Function | Table = Function.CLAMP,
-        swap_operands: bool = False,
-    ) -> None:
-        """An elementwise operation; the second operand's channel is repeated if it has one."""
-        reads = [views.point_access(0, ifm.shape)]
-        if isinstance(second, FeatureMap):
-            once = second.shape[2] != ifm.shape[2]
-            channel = index() if once else index(c=1)
-            reads.append(Access(1, (index(n=1), index(h=1), index(w=1), channel), (1, *second.shape)))
-        compute = Compute(self._name, views.axes(ofm.shape), (), tuple(reads))
-        operand = Scalar(second, ifm.dtype) if isinstance(second, int) else second
-        self._add(kind, ifm, operand, ofm, compute, views.POINT, scaling, function, swap_operands)
-
-    def _add(
-        self,
-        kind: OperationKind,
-        ifm: FeatureMap,
-        ifm2: FeatureMap | Scalar | None,
-        ofm: FeatureMap,
-        compute: Compute,
-        window: Window,
-        scaling: Scaling = None,
-        function: Function | Table = Function.CLAMP,
-        swap_operands: bool = False,
-    ) -> None:
-        # Looked up are values of 8 bits, whatever the table makes of them.
-        clamp = DType.INT8.limits if isinstance(function, Table) else ofm.dtype.limits
-        self._builder.add(
-            NpuOperation(
-                name=self._name,
-                operator=self._operator,
-                kind=kind,
-                ifm=ifm,
-                ifm2=ifm2,
-                ofm=ofm,
-                window=window,
-                compute=compute,
-                clamp=clamp,
-                scaling=scaling,
-                rounding=Rounding.NATURAL,
-                function=function,
-                swap_operands=swap_operands,
-            )
-        )
 
 
 @dataclass(frozen=True)
@@ -240,6 +139,8 @@ class Depth(constraints.Constraint):
 
 
 def _rounds_otherwise(case: constraints.Case) -> str | None:
+    if case.ifm.dtype is DType.INT16:
+        return softmax_sixteen.refusal(case.graph, case.op)
     if _saturation_shows(_exponentials(case.graph, case.op)):
         return f"with a scale of {scale_of(case.ifm):g} equal values are not rounded as the reference rounds them"
     return None
@@ -254,7 +155,7 @@ SOFTMAX_FAMILIES: Mapping[str, Family] = {
     "SOFTMAX": Family(
         "a maximum, a table of exponentials, a sum and its reciprocal: some thirty operations",
         (
-            constraints.FeatureMaps(),
+            constraints.feature_maps(),
             constraints.OneType(),
             Depth(),
             constraints.Sizes(_seen),

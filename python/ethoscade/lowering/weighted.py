@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from ..ir import Array, DType, Graph, Operator, Tensor
 from ..operators import OPERATORS
-from ..quantised import effective_scales, zero_point_of
+from ..quantised import MAX_WIDE_SHIFT, effective_scales, zero_point_of
 from . import limits
-from .constraints import SUMS, Case, Constraint, FeatureMaps, OneType, named_types
-from .npu import Weights
+from .constraints import SUMS, Case, Constraint, OneType, feature_maps, named_types
+from .npu import Rounding, Weights
 
 _PIECE_WEIGHTS = 1 << 16
 """Weights that are looked at together."""
@@ -100,22 +100,25 @@ class ConstantBias(Constraint):
 
 @dataclass(frozen=True)
 class Accumulators(Constraint):
-    """Sums, with the bias, stay within 32 bits, wherever they matter to the output."""
+    """Sums, with the bias, stay within 32 bits, wherever they matter to the output; within 40 where they are wide."""
 
     output_axis: int
 
     def __str__(self) -> str:
-        return SUMS
+        return f"{SUMS}; of int16 without a bias of int32, within 40 bits, and factors below 2^{MAX_WIDE_SHIFT}"
 
     def _against(self, case: Case) -> str | None:
         ifm, weights, bias, ofm = operands(case.graph, case.op)
-        return _scales(effective_scales(case.op.kind, ifm, weights, ofm), weights, bias, self.output_axis)
+        reals = effective_scales(case.op.kind, ifm, weights, ofm)
+        if ifm.dtype is DType.INT16:
+            return _scales_of_int16(reals, weights, bias, self.output_axis)
+        return _scales(reals, weights, bias, self.output_axis)
 
 
 def takes(rank: int, output_axis: int) -> tuple[Constraint, ...]:
     """What all weighted operators demand, for weights of `rank` dimensions of which `output_axis` is the outputs'."""
     return (
-        FeatureMaps(),
+        feature_maps(),
         OneType(weights=1),
         ConstantWeights(rank, output_axis),
         ConstantBias(output_axis),
@@ -154,6 +157,33 @@ def _scales(reals: tuple[float, ...], weights: Tensor, bias: Tensor | None, outp
     return next((why for why in wrong if why is not None), None)
 
 
+def _scales_of_int16(reals: tuple[float, ...], weights: Tensor, bias: Tensor | None, output_axis: int) -> str | None:
+    constant = np.zeros(1, np.int64)
+    if bias is not None and bias.data is not None:
+        constant = np.abs(bias.data.reshape(-1).astype(np.int64))
+    most = limits.largest_value(DType.INT16) * _magnitudes(weights, output_axis) + constant
+    check = limits.wide_rescale if bias is None or bias.dtype is DType.INT64 else limits.rescale
+    factors = np.broadcast_to(np.array(reals), most.shape)
+    wrong = (check(float(real), int(largest)) for real, largest in zip(factors, most, strict=True))
+    return next((why for why in wrong if why is not None), None)
+
+
+def is_wide(graph: Graph, op: Operator) -> bool:
+    """Whether kernels sum in 64 bits and scale by 16: with int16, unless a bias of int32 makes them sum in 32."""
+    ifm, _, bias, _ = operands(graph, op)
+    return ifm.dtype is DType.INT16 and (bias is None or bias.dtype is DType.INT64)
+
+
+def rounding(graph: Graph, op: Operator) -> Rounding:
+    """How outputs are rounded: once where sums are wide."""
+    return Rounding.NATURAL if is_wide(graph, op) else Rounding.TFL
+
+
+def accumulator_bits(ifm: Tensor) -> int:
+    """Bits of the accumulators that the NPU sums products with weights in."""
+    return 40 if ifm.dtype is DType.INT16 else 32
+
+
 def sums(graph: Graph, op: Operator, output_axis: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The smallest and largest accumulator, bias included, that each output channel can have."""
     ifm, weights, bias, _ = operands(graph, op)
@@ -187,7 +217,8 @@ def constants(graph: Graph, op: Operator, ohwi: Array, scale: tuple[int, int] | 
     ifm, weights, bias, ofm = operands(graph, op)
     channels = ohwi.shape[0]
     reals = effective_scales(op.kind, ifm, weights, ofm)
-    scales = [limits.npu_scale(real) for real in reals] if scale is None else [scale]
+    of_real = limits.wide_scale if is_wide(graph, op) else limits.npu_scale
+    scales = [of_real(real) for real in reals] if scale is None else [scale]
     if len(scales) == 1:
         scales *= channels
     values = np.zeros(channels, np.int64) if bias is None or bias.data is None else bias.data.astype(np.int64)

@@ -54,4 +54,4 @@ def _gains(view: FeatureMap) -> bool:
     A single column is the same bytes in either layout, and in NHWC all of its channels are one run.
     """
     width, depth = view.plane[1], view.pixel_channels
-    return width > 1 and depth % BRICK_CHANNELS == 0 and view.dtype.size_bytes == 1
+    return width > 1 and depth % BRICK_CHANNELS == 0 and view.dtype.size_bytes <= 2

@@ -15,7 +15,7 @@ from ..ir import Activation, Array, DType, Quantisation
 from ..operators import CODE_OF_ACTIVATION
 from . import real_operators as real
 from .calibration import Real, activation_quantisation, dequantise, quantise
-from .flatfile import Fields, TensorRecord, write_file
+from .flatfile import TENSOR_TYPES, Fields, TensorRecord, write_file
 from .geometry import Pair, as_pair, resolve_window, transposed_size
 from .moving import MoveRecorder
 from .recorder import UNQUANTISED, Value
@@ -25,7 +25,8 @@ from .schema import window_fields
 class ModelBuilder(MoveRecorder):
     """Collects tensors and operators; `build` writes the file.
 
-    `dtype` is INT8 or UINT8; int8 convolution weights are quantised per channel unless `per_channel` is False. Weights
+    `dtype` is INT8, UINT8 or INT16; int8 convolution weights are quantised per channel unless `per_channel` is False.
+    Biases of int16 operators are int64, or int32 with `narrow_biases` where kernels take that. Weights
     and biases that are not given are drawn (He-initialised) from a PCG64 generator with `seed`. An activation
     without explicit quantisation gets the range that a float64 run of the network on one seeded input shows. `codes_in`
     is the field that tells an operator's kind in the file: "both", "old" or "new". `dead_share` is how many of the
@@ -116,7 +117,7 @@ class ModelBuilder(MoveRecorder):
             (x.shape[0], *size, channels),
             lambda: real.activate(real.conv(self._real(x), w_real, b_real, window), activation),
             output,
-            window_fields(window, padding, activation, dilated=True),
+            window_fields(window, padding, activation, dilated=True) | self._sum_fields(x, b),
             name,
             x.dtype,
         )
@@ -146,7 +147,7 @@ class ModelBuilder(MoveRecorder):
         fan_in = window.kernel_h * window.kernel_w
         axis, kind = self._axis(x, 3), self._weight_type(x)
         w, w_real = self._weights(shape, gain / np.sqrt(fan_in), weights, weight_quantisation, axis, kind, outputs=3)
-        b, b_real = self._bias(x, w, channels, bias) if use_bias else (None, None)
+        b, b_real = self._bias(x, w, channels, bias, narrow=False) if use_bias else (None, None)
         return self._operator(
             "DEPTHWISE_CONV_2D",
             [x.index, w.index, *([] if b is None else [b])],
@@ -232,6 +233,7 @@ class ModelBuilder(MoveRecorder):
             return real.activate(out if b_real is None else out + b_real, activation).reshape(shape)
 
         fields = {"FusedActivationFunction": CODE_OF_ACTIVATION[activation], "KeepNumDims": keep_num_dims}
+        fields |= self._sum_fields(x, b)
         indices = [x.index, w.index, -1 if b is None else b]
         return self._operator("FULLY_CONNECTED", indices, shape, compute, output, fields, name, x.dtype)
 
@@ -246,14 +248,15 @@ class ModelBuilder(MoveRecorder):
         output: Quantisation | None = None,
         name: str | None = None,
     ) -> Value:
-        """ADD with broadcasting."""
+        """ADD with broadcasting; of 16 bits with any scales, as converters write it."""
+        short = a.dtype is DType.INT16
         return self._operator(
             "ADD",
             [a.index, b.index],
             np.broadcast_shapes(a.shape, b.shape),
             lambda: real.activate(self._real(a) + self._real(b), activation),
             output,
-            {"FusedActivationFunction": CODE_OF_ACTIVATION[activation]},
+            {"FusedActivationFunction": CODE_OF_ACTIVATION[activation], **({"PotScaleInt16": False} if short else {})},
             name,
             a.dtype,
         )
@@ -324,7 +327,8 @@ class ModelBuilder(MoveRecorder):
         self, x: Value, *, beta: float = 1.0, output: Quantisation | None = None, name: str | None = None
     ) -> Value:
         """SOFTMAX over the last axis; the output's scale is 1/256 and its zero point the type's lowest value."""
-        fixed = Quantisation((1.0 / 256,), (x.dtype.limits[0],))
+        short = x.dtype is DType.INT16
+        fixed = Quantisation((1.0 / 32768,), (0,)) if short else Quantisation((1.0 / 256,), (x.dtype.limits[0],))
         return self._operator(
             "SOFTMAX",
             [x.index],
@@ -378,6 +382,11 @@ class ModelBuilder(MoveRecorder):
         name: str | None,
     ) -> Value:
         return self._operator(kind, [x.index], x.shape, lambda: function(self._real(x)), output, fields, name, x.dtype)
+
+    def _sum_fields(self, x: Value, bias: int | None) -> dict[str, int]:
+        """What tells kernels of int16 to sum in 32 bits, as a bias of int32 has it."""
+        short = x.dtype is DType.INT16 and bias is not None and self._tensors[bias].dtype is DType.INT32
+        return {"QuantizedBiasType": TENSOR_TYPES[DType.INT32]} if short else {}
 
     def _pool(
         self,

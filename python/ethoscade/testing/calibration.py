@@ -17,6 +17,7 @@ Real = npt.NDArray[np.float64]
 
 _SCALE_BITS = 12
 _SMALLEST_RANGE = 1e-3  # of an activation that turned out constant
+_SMALLEST_RANGE_16 = 0.25  # the same of int16, of which factors are smaller
 
 
 def coarse_scale(value: float) -> float:
@@ -30,7 +31,7 @@ def activation_quantisation(real: Real, dtype: DType) -> Quantisation:
     low, high = min(float(real.min()), 0.0), max(float(real.max()), 0.0)
     lowest, highest = dtype.limits
     if dtype is DType.INT16:
-        return Quantisation((coarse_scale(max(-low, high, _SMALLEST_RANGE) / highest),), (0,))
+        return Quantisation((coarse_scale(max(-low, high, _SMALLEST_RANGE_16) / highest),), (0,))
     scale = coarse_scale(max(high - low, _SMALLEST_RANGE) / (highest - lowest))
     zero_point = lowest + round(-low / scale)
     return Quantisation((scale,), (min(max(zero_point, lowest), highest),))

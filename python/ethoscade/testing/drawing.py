@@ -1,7 +1,7 @@
 """Draws single operators, or a few that belong together, onto a builder: each draw takes a value and returns another.
 
 Owns the odds of every attribute that the reader knows; which draws follow each other is `random_networks`' matter.
-Values are 8-bit feature maps of one to four dimensions, whatever an operator needs of them is reshaped for it.
+Values are feature maps of 8 or 16 bits and one to four dimensions; an operator reshapes them as it needs.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ class Drawing:
             return None
         low, high = like.dtype.limits
         zero_point = (low, high, 0, self.integer(low, high))[self.integer(0, 3)]
+        zero_point = 0 if like.dtype is DType.INT16 else zero_point
         scale = coarse_scale(like.quantisation.scale * 2.0 ** self.rng.uniform(-5, 5))
         return Quantisation((scale,), (min(max(zero_point, low), high),))
 
@@ -295,9 +296,12 @@ class Drawing:
         """QUANTIZE, to the other type too, or a function of each element, of any shape."""
         x = self.reshape(x) if self.chance(0.25) else x
         if self.chance(0.5):
-            other = DType.UINT8 if x.dtype is DType.INT8 else DType.INT8
-            target = other if self.chance(0.3) else x.dtype
+            back = self.builder.dtype is DType.INT16 and x.dtype is DType.INT8
+            other = DType.INT16 if back else DType.UINT8 if x.dtype is DType.INT8 else DType.INT8
+            target = other if self.chance(0.3 if x.dtype is not DType.INT16 else 0.8) or back else x.dtype
             output = self.quantisation(x) if target is x.dtype else None
+            if x.dtype is DType.INT16 and target is DType.INT8 and self.chance(0.5):
+                return self.builder.quantize(self.builder.quantize(x, dtype=target), dtype=x.dtype)
             return self.builder.quantize(
                 x, x.quantisation if self.chance(0.05) and target is x.dtype else output, dtype=target
             )

@@ -51,16 +51,25 @@ def random_network(
 ) -> bytes:
     """A network of 1 to `max_operators` drawn steps (a step is one to a few operators) and perhaps a classifier.
 
-    Images have up to `max_resolution` rows and columns. `dtype` None draws int8 (mostly) or uint8, in which the network
-    begins; `heads` False leaves out MEAN, FULLY_CONNECTED and SOFTMAX.
+    Images have up to `max_resolution` rows and columns. `dtype` None draws int8 (mostly), uint8 or int16, in which the
+    network begins; `heads` False leaves out MEAN, FULLY_CONNECTED and SOFTMAX.
     """
     rng = np.random.Generator(np.random.PCG64(seed))
     if dtype is None:
-        dtype = DType.UINT8 if rng.random() < 0.3 else DType.INT8
+        drawn = rng.random()
+        dtype = DType.UINT8 if drawn < 0.3 else DType.INT16 if drawn > 0.85 else DType.INT8
     per_channel = bool(rng.random() < 0.8)
+    narrow = dtype is DType.INT16 and bool(rng.random() < 0.3)
     # Every third network has dead channels.
     dead_share = 0.5 if seed % 3 == 0 else 0.0
-    builder = ModelBuilder(f"random_{seed}", dtype=dtype, per_channel=per_channel, seed=seed, dead_share=dead_share)
+    builder = ModelBuilder(
+        f"random_{seed}",
+        dtype=dtype,
+        per_channel=per_channel,
+        seed=seed,
+        dead_share=dead_share,
+        narrow_biases=narrow,
+    )
     draw = Drawing(builder, rng, max_channels, heads)
     values = [_first(draw, max_resolution)]
     steps = (*_BODY, *_HEADS) if heads else _BODY
@@ -89,7 +98,9 @@ def _first(draw: Drawing, max_resolution: int) -> Value:
     if draw.chance(0.15):
         low, high = b.dtype.limits
         zero_point = (low, high, draw.integer(low, high))[draw.integer(0, 2)]
-        quantisation = Quantisation((coarse_scale(2.0 ** draw.rng.uniform(-16, 4)),), (zero_point,))
+        steps = 8 if b.dtype is DType.INT16 else 0
+        zero_point = 0 if steps else zero_point
+        quantisation = Quantisation((coarse_scale(2.0 ** (draw.rng.uniform(-16, 4) - steps)),), (zero_point,))
     return b.input(shape, name="input", quantisation=quantisation)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ..ir import EIGHT_BIT, Activation, DType, Quantisation, Window
+from ..ir import EIGHT_BIT, QUANTISED, Activation, DType, Quantisation, Window
 from ..judge.reference.windows import correlate, output_size, pad_spatial, tap
 from ..operators import ACTIVATION_OPERATORS
 from .calibration import Real, coarse_scale
@@ -53,7 +53,7 @@ def _small(given: Quantisation, dtype: DType) -> Quantisation:
 _SIGNED = (DType.INT8,)
 
 UNARY: Mapping[str, Unary] = {
-    "ABS": Unary(np.abs, _SIGNED),
+    "ABS": Unary(np.abs, (DType.INT8, DType.INT16)),
     "ELU": Unary(lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x), _SIGNED),
     "EXP": Unary(lambda x: np.exp(np.clip(x, -8, 8)), _SIGNED, takes=_small, calibrated=True),
     "HARD_SWISH": Unary(lambda x: np.clip(x, -8, 8) * np.clip(x + 3, 0, 6) / 6, takes=_small, calibrated=True),
@@ -65,7 +65,12 @@ UNARY: Mapping[str, Unary] = {
     "RELU_0_TO_1": Unary(lambda x: np.clip(x, 0, 1)),
     "RSQRT": Unary(lambda x: 1 / np.sqrt(np.maximum(x, 1e-6)), _SIGNED, takes=_positive),
     "TANH": Unary(np.tanh),
-    **{kind: Unary(partial(activate, activation=activation)) for kind, activation in ACTIVATION_OPERATORS.items()},
+    **{
+        kind: Unary(
+            partial(activate, activation=activation), EIGHT_BIT if activation is Activation.RELU_N1_TO_1 else QUANTISED
+        )
+        for kind, activation in ACTIVATION_OPERATORS.items()
+    },
 }
 """By kind; random networks draw all of them."""
 

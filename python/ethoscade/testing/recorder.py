@@ -43,11 +43,13 @@ class Recorder:
         seed: int = 0,
         codes_in: str = "both",
         dead_share: float = 0.0,
+        narrow_biases: bool = False,
     ) -> None:
         self.name = name
+        self.narrow_biases = narrow_biases
         self.codes_in = codes_in
         self.dtype = dtype
-        self.per_channel = per_channel and dtype is DType.INT8
+        self.per_channel = per_channel and dtype is not DType.UINT8
         self._rng = np.random.Generator(np.random.PCG64(seed))
         # Of its own, so that everything else is drawn as without dead channels.
         self._dead_rng = np.random.Generator(np.random.PCG64([seed, 1]))
@@ -104,7 +106,11 @@ class Recorder:
         value = self._tensor(name, shape, dtype, quantisation, stored.astype(dtype.numpy))
         return value, dequantise(stored, quantisation)
 
-    def _bias(self, x: Value, weights: Value, channels: int, given: Array | None) -> tuple[int, Real]:
+    def _bias(
+        self, x: Value, weights: Value, channels: int, given: Array | None, narrow: bool = True
+    ) -> tuple[int, Real]:
+        wide = x.dtype is DType.INT16 and not (narrow and self.narrow_biases)
+        kind = DType.INT64 if wide else DType.INT32
         # float32 products: that is the scale which runtimes expect of a bias.
         products = np.float32(x.quantisation.scale) * np.asarray(weights.quantisation.scales, dtype=np.float32)
         scales = tuple(float(s) for s in products)
@@ -115,10 +121,10 @@ class Recorder:
             # Without weights, a bias of zero makes a channel the zero point, and another one anything.
             given = np.where(self._dead_rng.random(channels) < self._dead_share, 0.0, given)
         if np.issubdtype(given.dtype, np.integer):
-            stored = given.astype(np.int32)
+            stored = given.astype(kind.numpy)
         else:
-            stored = quantise(np.asarray(given, dtype=np.float64), quantisation, DType.INT32).astype(np.int32)
-        value = self._tensor(f"bias{len(self._tensors)}", (channels,), DType.INT32, quantisation, stored)
+            stored = quantise(np.asarray(given, dtype=np.float64), quantisation, DType.INT32).astype(kind.numpy)
+        value = self._tensor(f"bias{len(self._tensors)}", (channels,), kind, quantisation, stored)
         return value.index, dequantise(stored, quantisation)
 
     def _dead_of(self, shape: tuple[int, ...], outputs: int) -> Array:

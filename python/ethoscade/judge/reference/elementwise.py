@@ -13,6 +13,7 @@ from ...operators import ACTIVATION_OPERATORS
 from .fixed_point import multiply
 from .formulas import (
     HEADROOM_BITS,
+    HEADROOM_BITS_16,
     LARGEST_SHIFT,
     bounds_of,
     clamp_range,
@@ -20,23 +21,25 @@ from .formulas import (
     significand_and_shift,
     zero_point_of,
 )
-from .meaning import INT8, Inputs, Meaning, anything, eight_bit, given
+from .meaning import INT8, SIGNED, Inputs, Meaning, anything, given, quantised
 
 
 def add(graph: Graph, op: Operator, inputs: Inputs) -> Array:
-    """ADD of two 8-bit tensors with NumPy's broadcasting.
+    """ADD of two tensors with NumPy's broadcasting.
 
-    Both inputs are brought to the scale 2 * max(input scales) / 2**20, added, and the sum scaled to the output.
+    Both inputs are brought to the scale 2 * max(input scales) / 2**20, added, and the sum scaled to the output; 2**15
+    for int16.
     """
     attrs = op.attributes(AddAttrs)
     ofm = graph.made(op)
+    headroom = HEADROOM_BITS_16 if ofm.dtype is DType.INT16 else HEADROOM_BITS
     tensors = [graph.read(op, place) for place in range(2)]
     twice_max = 2.0 * max(scale_of(t) for t in tensors)
     total = np.zeros((), dtype=np.int64)
     for place, tensor in enumerate(tensors):
-        raised = (given(inputs, place).astype(np.int64) - zero_point_of(tensor)) << HEADROOM_BITS
+        raised = (given(inputs, place).astype(np.int64) - zero_point_of(tensor)) << headroom
         total = total + multiply(raised, *significand_and_shift(scale_of(tensor) / twice_max))
-    scaled = multiply(total, *significand_and_shift(twice_max / ((1 << HEADROOM_BITS) * scale_of(ofm))))
+    scaled = multiply(total, *significand_and_shift(twice_max / ((1 << headroom) * scale_of(ofm))))
     lowest, highest = clamp_range(ofm.quantisation, ofm.dtype, attrs.activation)
     return np.clip(scaled + zero_point_of(ofm), lowest, highest).astype(ofm.dtype.numpy)
 
@@ -118,7 +121,7 @@ def _factor(op: Operator, real: float) -> tuple[int, int]:
 
 
 def absolute(graph: Graph, op: Operator, inputs: Inputs) -> Array:
-    """ABS of 8-bit tensors, rescaled; the ratio of the scales is taken in float32."""
+    """ABS, rescaled; the ratio of the scales is taken in float32."""
     ifm, ofm = graph.read(op), graph.made(op)
     size = np.abs(given(inputs).astype(np.int64) - zero_point_of(ifm))
     ratio = float(np.float32(scale_of(ifm)) / np.float32(scale_of(ofm)))
@@ -127,8 +130,8 @@ def absolute(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
 
 ELEMENTWISE_MEANINGS: Mapping[str, Meaning] = {
-    "ABS": Meaning(absolute, eight_bit, INT8),
-    "ADD": Meaning(add, eight_bit, INT8),
+    "ABS": Meaning(absolute, quantised, INT8),
+    "ADD": Meaning(add, quantised, SIGNED),
     "DEQUANTIZE": Meaning(dequantize, anything),
     "QUANTIZE": Meaning(quantize, anything),
     "RELU": Meaning(relu, anything, INT8),

@@ -19,6 +19,10 @@ Places = tuple[npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 HEADROOM_BITS = 20
 """Bits by which ADD raises both of its 8-bit operands before it scales them."""
+HEADROOM_BITS_16 = 15
+"""The same of int16."""
+LARGEST_WIDE_SHIFT = 14
+"""The largest shift to the left for which kernels multiply sums of 64 bits."""
 LARGEST_SHIFT = 31
 """The largest shift to the left for which kernels are defined."""
 
@@ -79,10 +83,8 @@ def output_factors(kind: str, ifm: Tensor, weights: Tensor, ofm: Tensor) -> tupl
     the first two in float32.
     """
     single = weights.quantisation.scales if weights.quantisation else (1.0,)
-    if kind == "FULLY_CONNECTED":
-        narrow = ifm.dtype is not DType.UINT8 and len(single) == 1
-    else:
-        narrow = ifm.dtype is DType.UINT8
+    of_one_scale = len(single) == 1 and ifm.dtype is DType.INT8
+    narrow = of_one_scale if kind == "FULLY_CONNECTED" else ifm.dtype is DType.UINT8
     if narrow:
         return tuple(float(np.float32(scale_of(ifm)) * np.float32(one)) / scale_of(ofm) for one in single)
     return tuple(scale_of(ifm) * one / scale_of(ofm) for one in single)

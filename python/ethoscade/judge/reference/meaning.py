@@ -5,11 +5,11 @@ Owns these domains and the types of which TensorFlow Lite Micro has kernels with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from ...errors import ModelFormatError
-from ...ir import EIGHT_BIT, Array, DType, Graph, MeanAttrs, Operator, Tensor
+from ...ir import EIGHT_BIT, QUANTISED, Array, DType, Graph, MeanAttrs, Operator, Tensor
 from ...operators import OPERATORS
 
 Inputs = Sequence["Array | None"]
@@ -18,6 +18,7 @@ Evaluate = Callable[[Graph, Operator, Inputs], "Array | tuple[Array, ...]"]
 Domain = Callable[[Graph, Operator], "str | None"]
 
 INT8 = frozenset({DType.INT8})
+SIGNED = frozenset({DType.INT8, DType.INT16})
 
 
 @dataclass(frozen=True)
@@ -54,17 +55,17 @@ def understood(graph: Graph, op: Operator) -> str | None:
 
 def eight_bit(graph: Graph, op: Operator) -> str | None:
     """Values of one 8-bit type with one scale each."""
-    if op.opaque is not None:
-        return op.opaque
-    if OPERATORS[op.kind].attributes is not None and op.attrs is None:
-        return "its attributes are unknown"
-    values = _values(graph, op)
-    return next((why for why in map(_odd, values) if why), None) or _mixed(values)
+    return _of_types(graph, op, EIGHT_BIT)
+
+
+def quantised(graph: Graph, op: Operator) -> str | None:
+    """Values of one 8-bit type or of int16, with one scale each; zero points of int16 are 0."""
+    return _of_types(graph, op, QUANTISED)
 
 
 def unscaled(graph: Graph, op: Operator) -> str | None:
-    """As `eight_bit`, and all values share one quantisation."""
-    if (why := eight_bit(graph, op)) is not None:
+    """As `quantised`, and all values share one quantisation."""
+    if (why := quantised(graph, op)) is not None:
         return why
     first, *others = _values(graph, op)
     changed = next((t for t in others if t.quantisation != first.quantisation), None)
@@ -72,16 +73,20 @@ def unscaled(graph: Graph, op: Operator) -> str | None:
 
 
 def averaged(graph: Graph, op: Operator) -> str | None:
-    """As `eight_bit`, over some axis."""
-    return eight_bit(graph, op) or (None if op.attributes(MeanAttrs).axes else "it averages over no axis")
+    """As `quantised`, over some axis."""
+    return quantised(graph, op) or (None if op.attributes(MeanAttrs).axes else "it averages over no axis")
 
 
 def weighed(graph: Graph, op: Operator) -> str | None:
-    """As `eight_bit`, with constant weights of the same type, one scale for all or for each output."""
-    if (why := eight_bit(graph, op)) is not None:
+    """As `quantised`, with constant weights of the same type, one scale for all or for each output.
+
+    Weights for int16 are int8.
+    """
+    if (why := quantised(graph, op)) is not None:
         return why
     weights, place = graph.read(op, 1), bias_place(op)
-    if weights.dtype is not graph.read(op, OPERATORS[op.kind].data_input).dtype:
+    ifm = graph.read(op, OPERATORS[op.kind].data_input)
+    if weights.dtype is not (DType.UINT8 if ifm.dtype is DType.UINT8 else DType.INT8):
         return f"weights '{weights.name}' are {weights.dtype.value}"
     if weights.data is None or weights.quantisation is None:
         return f"weights '{weights.name}' are not constant, or have no quantisation"
@@ -105,11 +110,23 @@ def _values(graph: Graph, op: Operator) -> list[Tensor]:
     return [*inputs, *(graph.tensors[t] for t in op.outputs)]
 
 
-def _odd(tensor: Tensor) -> str | None:
-    if tensor.dtype not in EIGHT_BIT:
-        return f"'{tensor.name}' is {tensor.dtype.value}; the reference computes with int8 and uint8"
+def _of_types(graph: Graph, op: Operator, types: Collection[DType]) -> str | None:
+    if op.opaque is not None:
+        return op.opaque
+    if OPERATORS[op.kind].attributes is not None and op.attrs is None:
+        return "its attributes are unknown"
+    values = _values(graph, op)
+    return next((why for tensor in values if (why := _odd(tensor, types))), None) or _mixed(values)
+
+
+def _odd(tensor: Tensor, types: Collection[DType]) -> str | None:
+    if tensor.dtype not in types:
+        known = " and ".join(dtype.value for dtype in types)
+        return f"'{tensor.name}' is {tensor.dtype.value}; the reference computes with {known}"
     if tensor.quantisation is None or tensor.quantisation.axis is not None:
         return f"'{tensor.name}' has no single scale and zero point"
+    if tensor.dtype is DType.INT16 and tensor.quantisation.zero_point:
+        return f"'{tensor.name}' is int16 with zero point {tensor.quantisation.zero_point}; kernels take 0"
     return None
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ...ir import Array, DType, Graph, MeanAttrs, Operator, PoolAttrs, ResizeBilinearAttrs
 from .fixed_point import multiply, wrap
 from .formulas import Places, bilinear_places, clamp_range, scale_of, significand_and_shift, zero_point_of
-from .meaning import INT8, Inputs, Meaning, averaged, eight_bit, given
+from .meaning import INT8, SIGNED, Inputs, Meaning, averaged, eight_bit, given, quantised
 from .windows import output_size, pad_spatial, seen, tap
 
 
@@ -116,8 +116,8 @@ def mean(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
 
 POOLING_MEANINGS: Mapping[str, Meaning] = {
-    "AVERAGE_POOL_2D": Meaning(average_pool_2d, eight_bit, INT8),
-    "MAX_POOL_2D": Meaning(max_pool_2d, eight_bit, INT8),
-    "MEAN": Meaning(mean, averaged, INT8),
+    "AVERAGE_POOL_2D": Meaning(average_pool_2d, quantised, SIGNED),
+    "MAX_POOL_2D": Meaning(max_pool_2d, quantised, SIGNED),
+    "MEAN": Meaning(mean, averaged, SIGNED),
     "RESIZE_BILINEAR": Meaning(resize_bilinear, eight_bit, INT8),
 }

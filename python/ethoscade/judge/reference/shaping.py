@@ -22,7 +22,7 @@ from ...ir import (
     UnpackAttrs,
 )
 from .formulas import nearest_places, zero_point_of
-from .meaning import INT8, Inputs, Meaning, anything, eight_bit, given, understood, unscaled
+from .meaning import INT8, SIGNED, Inputs, Meaning, anything, given, quantised, understood, unscaled
 
 
 def pad(graph: Graph, op: Operator, inputs: Inputs) -> Array:
@@ -98,19 +98,19 @@ def concatenate(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
 
 SHAPING_MEANINGS: Mapping[str, Meaning] = {
-    "CONCATENATION": Meaning(concatenate, unscaled, INT8),
+    "CONCATENATION": Meaning(concatenate, unscaled, SIGNED),
     "EXPAND_DIMS": Meaning(reshape, anything),
     "MIRROR_PAD": Meaning(mirror_pad, understood, INT8),
     "PACK": Meaning(pack, understood),
-    "PAD": Meaning(pad, unscaled, INT8),
-    "PADV2": Meaning(pad, unscaled, INT8),
+    "PAD": Meaning(pad, unscaled, SIGNED),
+    "PADV2": Meaning(pad, unscaled, SIGNED),
     "RESHAPE": Meaning(reshape, anything),
-    "RESIZE_NEAREST_NEIGHBOR": Meaning(resize_nearest_neighbor, eight_bit, INT8),
+    "RESIZE_NEAREST_NEIGHBOR": Meaning(resize_nearest_neighbor, quantised, SIGNED),
     "REVERSE_V2": Meaning(reverse, understood, INT8),
     "SHAPE": Meaning(shape_of, understood),
     "SLICE": Meaning(strided_slice, understood, INT8),
-    "SPLIT": Meaning(split, unscaled, INT8),
-    "SPLIT_V": Meaning(split, unscaled, INT8),
+    "SPLIT": Meaning(split, unscaled, SIGNED),
+    "SPLIT_V": Meaning(split, unscaled, SIGNED),
     "SQUEEZE": Meaning(reshape, anything),
     "STRIDED_SLICE": Meaning(strided_slice, understood),
     "TILE": Meaning(tile, understood, INT8),

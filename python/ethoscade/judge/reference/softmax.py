@@ -1,4 +1,4 @@
-"""Reference semantics of 8-bit SOFTMAX: exponential and reciprocal in 32-bit fixed point.
+"""Reference semantics of SOFTMAX: of 8 bits by an exponential and a reciprocal in 32-bit fixed point.
 
 Owns the two functions' polynomial and Newton steps, after gemmlowp's fixed-point library as TFLite's reference kernel
 uses it. Qm.n below: n fraction bits in a 32-bit word; all arrays are int64.
@@ -11,10 +11,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...ir import Array, Graph, Operator, SoftmaxAttrs
+from ...ir import Array, DType, Graph, Operator, SoftmaxAttrs
 from .fixed_point import INT32_MAX, Int64, divide_by_power, high_mul, multiply, saturate
 from .formulas import scale_of, significand_and_shift
-from .meaning import INT8, Inputs, Meaning, eight_bit, given
+from .meaning import INT8, Inputs, Meaning, given, quantised
+from .softmax_sixteen import softmax_of_int16
 
 _DIFF_INTEGER_BITS = 5  # the scaled difference to the maximum is Q5.26: -32 .. 0
 _SUM_INTEGER_BITS = 12  # the sum of exponentials is Q12.19
@@ -74,7 +75,9 @@ def _input_factor(beta: float, scale: float) -> tuple[int, int]:
 
 
 def softmax(graph: Graph, op: Operator, inputs: Inputs) -> Array:
-    """SOFTMAX over the last axis, 8-bit in and out; the output's scale is 1/256 by TFLite's specification."""
+    """SOFTMAX over the last axis; of 8 bits the output's scale is 1/256 by TFLite's specification."""
+    if graph.read(op).dtype is DType.INT16:
+        return softmax_of_int16(graph, op, inputs)
     attrs = op.attributes(SoftmaxAttrs)
     ifm, ofm = graph.read(op), graph.made(op)
     x = given(inputs).astype(np.int64)
@@ -93,4 +96,4 @@ def softmax(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     return np.clip(result, lowest, highest).astype(ofm.dtype.numpy)
 
 
-SOFTMAX_MEANINGS: Mapping[str, Meaning] = {"SOFTMAX": Meaning(softmax, eight_bit, INT8)}
+SOFTMAX_MEANINGS: Mapping[str, Meaning] = {"SOFTMAX": Meaning(softmax, quantised, INT8)}

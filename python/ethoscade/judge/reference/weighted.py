@@ -23,14 +23,17 @@ from ...ir import (
 )
 from ...operators import OPERATORS
 from .fixed_point import Int64, Undefined, multiply, multiply_once, multiply_wide, wrap
-from .formulas import clamp_range, output_factors, significand_and_shift, zero_point_of
-from .meaning import INT8, Inputs, Meaning, bias_place, given, weighed
+from .formulas import LARGEST_WIDE_SHIFT, clamp_range, output_factors, significand_and_shift, zero_point_of
+from .meaning import INT8, SIGNED, Inputs, Meaning, bias_place, given, weighed
 from .windows import correlate, output_size, pad_spatial, seen, tap
 
 
 @dataclass(frozen=True)
 class _Operands:
-    """Tensors of a weighted operator with their values."""
+    """Tensors of a weighted operator with their values.
+
+    `is_wide` says that sums have 64 bits: those of int16, unless a bias of int32 makes them sums of 32.
+    """
 
     kind: str
     ifm: Tensor
@@ -39,6 +42,7 @@ class _Operands:
     x: Array
     w: Array
     bias: Int64 | None
+    is_wide: bool
 
 
 def _operands(graph: Graph, op: Operator, inputs: Inputs) -> _Operands:
@@ -48,7 +52,8 @@ def _operands(graph: Graph, op: Operator, inputs: Inputs) -> _Operands:
     bias = inputs[last] if len(inputs) > last else None
     ifm, weights = graph.read(op, place), graph.read(op, 1)
     wide_bias = None if bias is None else bias.astype(np.int64)
-    return _Operands(op.kind, ifm, weights, graph.made(op), x, w, wide_bias)
+    is_wide = ifm.dtype is DType.INT16 and (bias is None or bias.dtype != np.int32)
+    return _Operands(op.kind, ifm, weights, graph.made(op), x, w, wide_bias, is_wide)
 
 
 def _finish(operands: _Operands, acc: Int64, activation: Activation) -> Array:
@@ -58,8 +63,12 @@ def _finish(operands: _Operands, acc: Int64, activation: Activation) -> Array:
     factors = [significand_and_shift(s) for s in _scales(operands)]
     significand = np.array([f[0] for f in factors], dtype=np.int64)
     shift = np.array([f[1] for f in factors], dtype=np.int64)
-    if operands.ifm.dtype is DType.INT16:
-        scaled = multiply_wide(acc, significand, shift)
+    if operands.is_wide:
+        if shift.max() > LARGEST_WIDE_SHIFT:
+            raise Undefined(
+                f"a factor of 2^{shift.max() - 1} or more; sums of 64 bits have less than 2^{LARGEST_WIDE_SHIFT}"
+            )
+        scaled = wrap(multiply_wide(acc, significand, shift))
     else:
         scaled = multiply(wrap(acc), significand, shift)
     scaled += zero_point_of(operands.ofm)
@@ -170,8 +179,8 @@ def _finish_once(operands: _Operands, acc: Int64, activation: Activation) -> Arr
 
 
 WEIGHTED_MEANINGS: Mapping[str, Meaning] = {
-    "CONV_2D": Meaning(conv_2d, weighed, INT8),
-    "DEPTHWISE_CONV_2D": Meaning(depthwise_conv_2d, weighed, INT8),
-    "FULLY_CONNECTED": Meaning(fully_connected, weighed, INT8),
+    "CONV_2D": Meaning(conv_2d, weighed, SIGNED),
+    "DEPTHWISE_CONV_2D": Meaning(depthwise_conv_2d, weighed, SIGNED),
+    "FULLY_CONNECTED": Meaning(fully_connected, weighed, SIGNED),
     "TRANSPOSE_CONV": Meaning(transpose_conv, weighed, INT8),
 }

@@ -1,0 +1,98 @@
+"""Networks of int16 throughout: cascaded at several budgets, in bricks, streams as promised; tables as LiteRT's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from end_to_end import network_of
+from ethoscade.frontend import read_tflite
+from ethoscade.ir import DType
+from ethoscade.judge import reference
+from ethoscade.judge.reference import softmax_sixteen
+from ethoscade.judge.verification import compare, random_inputs
+from ethoscade.lowering import interpolated
+from ethoscade.lowering.npu import Layout
+from ethoscade.pipeline.compiler import carry_out, search
+from ethoscade.run.execution import run_artifact
+from ethoscade.target import ACCELERATORS
+from ethoscade.testing import ModelBuilder
+from promised_cycles import broken_promises
+
+
+def network(narrow: bool) -> bytes:
+    """Every operator that runs on int16, and both ways between 16 and 8 bits."""
+    b = ModelBuilder(dtype=DType.INT16, seed=4, narrow_biases=narrow)
+    x = b.conv2d(b.input((1, 24, 20, 5)), 32, 3)
+    y = b.depthwise(x, 3, stride=2)
+    y = b.add(b.resize_nearest(y, (24, 20)), x)
+    left, right = b.split(b.average_pool(y, 3, stride=1, padding="SAME"), (16, 16))
+    y = b.concatenate([b.max_pool(right, 3, stride=1, padding="SAME"), left])
+    y = b.conv2d(b.quantize(b.quantize(y), dtype=DType.INT8), 32, 3, padding="VALID")
+    y = b.unary("ABS", b.conv2d(b.quantize(y, dtype=DType.INT16), 16, 1))
+    y = b.fully_connected(b.mean(y), 10)
+    b.softmax(y)
+    return b.build()
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-256", "ethos-u55-32", "ethos-u65-512"])
+@pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
+def test_points_of_a_network(accelerator: str, narrow: bool) -> None:
+    if accelerator not in ACCELERATORS:
+        accelerator = "ethos-u65-256"
+    made = network_of(network(narrow), accelerator)
+    layouts = {view.layout for operation in made.npu.operations for view in (*operation.inputs, operation.ofm)}
+    assert layouts == set(Layout) and made.partition.cpu_operators == ()
+    curve = search(made)
+    inputs = random_inputs(made.source, 3)
+    expected = reference.run(made.source, inputs).outputs
+    for place in sorted({0, len(curve.points) // 2, len(curve.points) - 1}):
+        assert not list(broken_promises(made, curve, place))
+        result = run_artifact(carry_out(made, curve, curve.proposals[place]).artifact, inputs)
+        assert compare(result.outputs, expected)[1] == 0 and result.hazards == 0 and result.warnings == ()
+    assert curve.points[0][0] < curve.points[-1][0] / 2, "stripes ought to pass"
+
+
+def test_averages_of_every_kind_of_tie() -> None:
+    """Windows of up to 64 elements over values at the ends of the type and next to ties."""
+    rng = np.random.default_rng(0)
+    for size in range(1, 9):
+        b = ModelBuilder(dtype=DType.INT16)
+        x = b.input((1, 40, 40, 8), name="x")
+        b.average_pool(x, (size, 8), stride=1, padding="SAME" if size % 2 else "VALID", name="mean")
+        made = network_of(b.build())
+        curve = search(made)
+        artifact = carry_out(made, curve, curve.proposals[0]).artifact
+        for low, high in ((-32768, 32768), (-2, 3), (32760, 32768), (-32768, -32760)):
+            inputs = {"x": rng.integers(low, high, (1, 40, 40, 8)).astype(np.int16)}
+            expected = reference.run(made.source, inputs).outputs["mean"]
+            np.testing.assert_array_equal(run_artifact(artifact, inputs).outputs["mean"], expected)
+
+
+@pytest.mark.parametrize(
+    ("function", "vectorised", "scale", "zero_point"),
+    [
+        (math.exp, np.exp, 10.0 / 65535.0, 32767),
+        (lambda x: 1.0 / (1.0 + x), lambda x: 1.0 / (1.0 + x), 1.0 / 65535.0, -32768),
+    ],
+    ids=["exponential", "reciprocal"],
+)
+def test_tables_are_the_judges(function, vectorised, scale: float, zero_point: int) -> None:
+    found = np.frombuffer(interpolated.table(function, scale, zero_point).data, "<i2").reshape(512, 2)
+    expected = softmax_sixteen.table(vectorised, scale, zero_point)
+    np.testing.assert_array_equal(found[:, 0], expected[:-1])
+    np.testing.assert_array_equal(found[:, 1], np.diff(expected))
+
+
+def test_what_the_reader_has_no_words_for_stays_on_the_cpu() -> None:
+    """ADD by shifts, and sums of 32 bits that no bias shows."""
+    b = ModelBuilder(dtype=DType.INT16)
+    x = b.input((1, 4, 4, 8))
+    b.add(x, x)
+    b._operators[-1] = replace(b._operators[-1], fields={"PotScaleInt16": True})
+    b.conv2d(x, 4, 1)
+    b._operators[-1] = replace(b._operators[-1], fields={**b._operators[-1].fields, "QuantizedBiasType": 2})
+    first, second = read_tflite(b.build()).operators
+    assert "powers of two" in (first.opaque or "") and "32 bits without a bias of int32" in (second.opaque or "")
