@@ -174,7 +174,7 @@ def channel_mean(m: GraphMaker) -> None:
 
 
 def wide_type(m: GraphMaker) -> None:
-    m.quantize(m.input((1, 4, 4, 8)), DType.INT16)
+    m.quantize(m.input((1, 4, 4, 8)), DType.INT32)
 
 
 def variable_weights(m: GraphMaker) -> None:
@@ -243,7 +243,7 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (rescaling_pool, "a pool does not rescale"),
     (padded_average, "at most 8x8"),
     (channel_mean, "axes (3,)"),
-    (wide_type, "int16"),
+    (wide_type, "int32"),
     (variable_weights, "not constant"),
     (padding_alone, "in padding alone"),
     (per_channel_input, "per channel"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..ir import AddAttrs, Graph, Tensor
+from ..ir import EIGHT_BIT, AddAttrs, DType, Graph, Tensor
 from ..quantised import ADD_HEADROOM_BITS, activation_range, scale_of
 from . import constraints, limits, views
 from .family import Family
@@ -81,14 +81,14 @@ def _ratio(ifm: Tensor, ofm: Tensor) -> float:
 
 
 def _unary_sums(case: constraints.Case) -> str | None:
-    return limits.rescale(_ratio(case.ifm, case.ofm), limits.LARGEST_VALUE)
+    return limits.rescale(_ratio(case.ifm, case.ofm), limits.largest_value(case.ifm.dtype))
 
 
 ELEMENTWISE_FAMILIES: Mapping[str, Family] = {
     "ABS": Family(
         "the NPU's magnitude of each element",
         (
-            constraints.FeatureMaps(),
+            constraints.FeatureMaps((*EIGHT_BIT, DType.INT16)),
             constraints.OneType(),
             constraints.Rank(),
             constraints.Sizes(_seen),

@@ -35,7 +35,7 @@ def fold_tables(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
         if not _only_looks_up(look_up) or readers[between.id] != [number] or between.graph_tensor in exposed:
             continue
         before = makers.get(between.id, [])
-        found = [operation for maker in before if (operation := operations[maker]) is not None]
+        found = [one for maker in before if (one := operations[maker]) is not None]
         if not found or not all(_takes_a_table(operation) for operation in found):
             continue
         for maker, made in zip(before, found, strict=True):

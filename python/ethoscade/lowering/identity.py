@@ -1,10 +1,10 @@
-"""QUANTIZE from one 8-bit quantisation to another: a pixel-wise copy that rescales."""
+"""QUANTIZE from one quantisation of 8 or 16 bits to another: a pixel-wise copy that rescales."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..ir import Graph
+from ..ir import EIGHT_BIT, DType, Graph
 from ..quantised import scale_of
 from . import constraints, limits, views
 from .family import Family
@@ -38,7 +38,7 @@ def compute(name: str, shape: views.Shape3) -> Compute:
 
 
 def _factor(case: constraints.Case) -> str | None:
-    return limits.rescale(scale_of(case.ifm) / scale_of(case.ofm), limits.LARGEST_VALUE)
+    return limits.rescale(scale_of(case.ifm) / scale_of(case.ofm), limits.largest_value(case.ifm.dtype))
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
@@ -49,7 +49,7 @@ QUANTISE_FAMILIES: Mapping[str, Family] = {
     "QUANTIZE": Family(
         "a pixel-wise copy that rescales",
         (
-            constraints.FeatureMaps(),
+            constraints.FeatureMaps((*EIGHT_BIT, DType.INT16)),
             constraints.Rank(),
             constraints.Sizes(_seen),
             constraints.Rule(constraints.SUMS, _factor),

@@ -6,6 +6,7 @@ Owns the numbers (Ethos-U55/U65 register widths, as Arm's Vela enforces them). H
 
 from __future__ import annotations
 
+from ..ir import DType
 from ..quantised import MAX_LEFT_SHIFT, multiplier_and_shift
 
 MAX_DIMENSION = 65536
@@ -26,6 +27,12 @@ MAX_WEIGHT_SUM = 127 * 65536
 MAX_ACCUMULATOR = (1 << 31) - 1
 LARGEST_VALUE = 255
 """Largest distance of an 8-bit value from its zero point."""
+
+
+def largest_value(dtype: DType) -> int:
+    """Largest distance of a value from its zero point."""
+    lowest, highest = dtype.limits
+    return highest - lowest
 
 
 def rescale(real: float, largest: int) -> str | None:

@@ -20,7 +20,7 @@ from .formulas import (
     significand_and_shift,
     zero_point_of,
 )
-from .meaning import INT8, Inputs, Meaning, anything, eight_bit, given
+from .meaning import INT8, Inputs, Meaning, anything, eight_bit, eight_or_sixteen_bit, given
 
 
 def add(graph: Graph, op: Operator, inputs: Inputs) -> Array:
@@ -118,7 +118,7 @@ def _factor(op: Operator, real: float) -> tuple[int, int]:
 
 
 def absolute(graph: Graph, op: Operator, inputs: Inputs) -> Array:
-    """ABS of 8-bit tensors, rescaled; the ratio of the scales is taken in float32."""
+    """ABS of tensors of 8 or 16 bits, rescaled; the ratio of the scales is taken in float32."""
     ifm, ofm = graph.read(op), graph.made(op)
     size = np.abs(given(inputs).astype(np.int64) - zero_point_of(ifm))
     ratio = float(np.float32(scale_of(ifm)) / np.float32(scale_of(ofm)))
@@ -127,7 +127,7 @@ def absolute(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
 
 ELEMENTWISE_MEANINGS: Mapping[str, Meaning] = {
-    "ABS": Meaning(absolute, eight_bit, INT8),
+    "ABS": Meaning(absolute, eight_or_sixteen_bit, INT8),
     "ADD": Meaning(add, eight_bit, INT8),
     "DEQUANTIZE": Meaning(dequantize, anything),
     "QUANTIZE": Meaning(quantize, anything),
