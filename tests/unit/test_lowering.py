@@ -177,6 +177,10 @@ def wide_type(m: GraphMaker) -> None:
     m.quantize(m.input((1, 4, 4, 8)), DType.INT32)
 
 
+def unknown_kernel(m: GraphMaker) -> None:
+    m.quantize(m.input((1, 4, 4, 8), dtype=DType.UINT8), DType.INT16)
+
+
 def variable_weights(m: GraphMaker) -> None:
     m.fully_connected(m.input((1, 16)), 4)
     m.tensors[1] = dataclasses.replace(m.tensors[1], data=None)
@@ -244,6 +248,7 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (padded_average, "at most 8x8"),
     (channel_mean, "axes (3,)"),
     (wide_type, "int32"),
+    (unknown_kernel, "no runtime has a kernel that turns uint8 into int16"),
     (variable_weights, "not constant"),
     (padding_alone, "in padding alone"),
     (per_channel_input, "per channel"),
