@@ -155,7 +155,7 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
     elif kind == "RELU":
         b.relu(x, activation=ACTIVATIONS[rng.integers(1, 4)], output=output)
     elif unary is not None:
-        b.unary(kind, x, output=None if unary.makes or unary.calibrated else output)
+        b.unary(kind, x, output=unary.makes(dtype) or (None if unary.calibrated else output))
     elif kind == "LEAKY_RELU":
         b.leaky_relu(x, float(rng.choice([0.1, 0.01, 1.5, 0.0, -0.2, rng.normal()])), output=output)
     elif kind == "GELU":

@@ -19,7 +19,7 @@ from test_verification import wide_softmax
 
 MICRO = {kind: meaning.micro for kind, meaning in reference.MEANINGS.items() if meaning.micro}
 DRAWN = sorted(set(MICRO) - {"RELU6"})
-TYPES = {kind: one.types for kind, one in UNARY.items()}
+TYPES = {kind: set(EIGHT_BIT).intersection(one.types) for kind, one in UNARY.items()}
 
 
 def micro_runs(graph: Graph) -> bool:

@@ -234,6 +234,10 @@ def long_average(m: GraphMaker) -> None:
     m.tensors[-1] = dataclasses.replace(m.tensors[-1], dtype=DType.INT16)
 
 
+def unknown_kernel(m: GraphMaker) -> None:
+    m.quantize(m.input((1, 4, 4, 8), dtype=DType.UINT8), DType.INT16)
+
+
 def variable_weights(m: GraphMaker) -> None:
     m.fully_connected(m.input((1, 16)), 4)
     m.tensors[1] = dataclasses.replace(m.tensors[1], data=None)
@@ -305,6 +309,7 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (narrow_sums, "leave 32 bits"),
     (large_factor, "below 2^14 with int16"),
     (long_average, "averages of at most 32767"),
+    (unknown_kernel, "no runtime has a kernel that turns uint8 into int16"),
     (variable_weights, "not constant"),
     (padding_alone, "in padding alone"),
     (per_channel_input, "per channel"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..ir import Graph
+from ..ir import DType, Graph
 from ..quantised import scale_of
 from . import constraints, limits, views
 from .family import Family
@@ -41,6 +41,13 @@ def _factor(case: constraints.Case) -> str | None:
     return limits.rescale(scale_of(case.ifm) / scale_of(case.ofm), limits.largest_value(case.ifm.dtype))
 
 
+def _kernels(case: constraints.Case) -> str | None:
+    given, made = case.ifm.dtype, case.ofm.dtype
+    if {given, made} == {DType.UINT8, DType.INT16}:
+        return f"no runtime has a kernel that turns {given.value} into {made.value}"
+    return None
+
+
 def _seen(case: constraints.Case) -> constraints.Views:
     return [(case.ofm, views.image_shape(case.ifm.shape))]
 
@@ -50,6 +57,7 @@ QUANTISE_FAMILIES: Mapping[str, Family] = {
         "a pixel-wise copy that rescales",
         (
             constraints.feature_maps(),
+            constraints.Rule("not between uint8 and int16, of which no runtime has a kernel", _kernels),
             constraints.Rank(),
             constraints.Sizes(_seen),
             constraints.Rule(constraints.SUMS, _factor),

@@ -13,15 +13,18 @@ import numpy as np
 
 from ..ir import EIGHT_BIT, DType, Graph, Operator
 from ..quantised import scale_of
-from . import constraints, functions, views
+from . import constraints, functions, functions16, views
 from .family import Family
 from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Table
 from .te import Compute
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One look-up. Precondition: its family takes it."""
+    """One look-up of 8 bits, what `functions16` has of 16. Precondition: its family takes it."""
     op = graph.operators[op_index]
+    if graph.read(op).dtype is DType.INT16:
+        functions16.lower(graph, op_index, builder)
+        return
     shape = views.image_shape(graph.read(op).shape)
     ifm, ofm = (builder.view(t, shape, zero_point=0) for t in (op.input(0), op.outputs[0]))
     builder.add(look_up(op.name, op_index, ifm, ofm, _table(graph, op)))
@@ -49,6 +52,8 @@ def _table(graph: Graph, op: Operator) -> Table:
 
 
 def _undefined(case: constraints.Case) -> str | None:
+    if case.ifm.dtype is DType.INT16:
+        return functions16.undefined(case)
     try:
         functions.results(case.op, case.ifm, case.ofm)
     except functions.NoResult as why:
@@ -58,7 +63,11 @@ def _undefined(case: constraints.Case) -> str | None:
 
 def _scale(case: constraints.Case) -> str | None:
     scale = scale_of(case.ofm)
-    return None if scale == 1 / 256 else f"its output has scale {scale:g}; kernels make it with 1/256"
+    return (
+        None
+        if scale == 1 / 256 or case.ofm.dtype is DType.INT16
+        else f"its output has scale {scale:g}; kernels make it with 1/256"
+    )
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
@@ -81,8 +90,18 @@ def _family(*types: DType, rules: tuple[constraints.Constraint, ...] = ()) -> Fa
 
 _SIGNED = ("ELU", "EXP", "LOG", "NEG", "RSQRT")
 """Kinds of which no runtime has a kernel of uint8."""
+_NARROW = ("ELU", "HARD_SWISH", "NEG", "RELU_0_TO_1", "RELU_N1_TO_1")
+"""Kinds of which no runtime has a kernel of int16, or none that the NPU equals."""
+
+
+def _types(kind: str) -> tuple[DType, ...]:
+    eight = (DType.INT8,) if kind in _SIGNED else EIGHT_BIT
+    return eight if kind in _NARROW else (*eight, DType.INT16)
+
 
 LOOKUP_FAMILIES: Mapping[str, Family] = {
-    **{kind: _family(DType.INT8) if kind in _SIGNED else _family(*EIGHT_BIT) for kind in functions.FUNCTIONS},
-    "LOGISTIC": _family(*EIGHT_BIT, rules=(constraints.Rule("the output's scale is 1/256", _scale),)),
+    **{kind: _family(*_types(kind)) for kind in functions.FUNCTIONS},
+    "LOGISTIC": _family(
+        *_types("LOGISTIC"), rules=(constraints.Rule("the output's scale is 1/256, or 1/32768 of int16", _scale),)
+    ),
 }

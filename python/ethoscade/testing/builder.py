@@ -354,9 +354,7 @@ class ModelBuilder(MoveRecorder):
     def unary(self, kind: str, x: Value, *, output: Quantisation | None = None, name: str | None = None) -> Value:
         """One of the kinds of `real_operators.UNARY`: a function of each element, without options."""
         function = real.UNARY[kind]
-        if output is None and function.makes is not None:
-            output = function.makes(x.dtype)
-        return self._function(kind, x, function.compute, output, {}, name)
+        return self._function(kind, x, function.compute, output or function.makes(x.dtype), {}, name)
 
     def leaky_relu(
         self, x: Value, alpha: float = 0.1, *, output: Quantisation | None = None, name: str | None = None

@@ -322,7 +322,18 @@ class Drawing:
         wanted = x.quantisation if one.takes is None else one.takes(x.quantisation, x.dtype)
         if wanted != x.quantisation:
             x = self.builder.quantize(x, wanted)
-        return self.builder.unary(kind, x, output=None if one.makes is not None or one.calibrated else output)
+        return self.builder.unary(kind, x, output=one.makes(x.dtype) or (None if one.calibrated else output))
+
+    def wide(self, x: Value) -> Value:
+        """Some functions of int16, to which values are brought and from which they are brought back by way of int8."""
+        x = x if x.dtype is DType.INT8 else self.builder.quantize(x, dtype=DType.INT8)
+        narrow = x
+        x = self.builder.quantize(x, dtype=DType.INT16)
+        for _ in range(self.integer(0, 2)):
+            x = self.function(x)
+        if self.chance(0.2):
+            x = self.builder.quantize(x)
+        return self.builder.quantize(x, narrow.quantisation if self.chance(0.3) else None, dtype=DType.INT8)
 
     def softmax(self, x: Value) -> Value:
         """SOFTMAX, which stays on the CPU and cuts the network in two."""

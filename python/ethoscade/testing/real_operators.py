@@ -31,13 +31,14 @@ class Unary:
     """A function of each element of one input, without options, and the `types` that it is drawn for.
 
     `takes` gives for the input's quantisation one near it with which the function is defined everywhere, `makes` the
-    output's where kernels make no other. `calibrated` outputs have no drawn scales: finer ones would leave 32 bits.
+    output's where kernels make no other, else None. `calibrated` outputs have no drawn scales: finer ones would leave
+    32 bits.
     """
 
     compute: Callable[[Real], Real]
     types: tuple[DType, ...] = EIGHT_BIT
     takes: Callable[[Quantisation, DType], Quantisation] | None = None
-    makes: Callable[[DType], Quantisation] | None = None
+    makes: Callable[[DType], Quantisation | None] = lambda _: None
     calibrated: bool = False
 
 
@@ -47,28 +48,36 @@ def _positive(given: Quantisation, dtype: DType) -> Quantisation:
 
 def _small(given: Quantisation, dtype: DType) -> Quantisation:
     """Reals below 8, so that results are numbers of 32 bits, and of 16 where a kernel has no more, on drawn scales."""
-    return Quantisation((coarse_scale(min(given.scale, 8.0 / 256)),), given.zero_points)
+    lowest, highest = dtype.limits
+    return Quantisation((coarse_scale(min(given.scale, 8.0 / (highest - lowest + 1))),), given.zero_points)
+
+
+def _fixed(dtype: DType, of_eight: Quantisation | None) -> Quantisation | None:
+    """What kernels of int16 make of functions that stay between -1 and 1; of 8 bits as given."""
+    return Quantisation((1.0 / 32768,), (0,)) if dtype is DType.INT16 else of_eight
 
 
 _SIGNED = (DType.INT8,)
+_SIGNED_OR_SIXTEEN = (DType.INT8, DType.INT16)
+_ALL = QUANTISED
 
 UNARY: Mapping[str, Unary] = {
-    "ABS": Unary(np.abs, (DType.INT8, DType.INT16)),
+    "ABS": Unary(np.abs, _SIGNED_OR_SIXTEEN),
     "ELU": Unary(lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x), _SIGNED),
-    "EXP": Unary(lambda x: np.exp(np.clip(x, -8, 8)), _SIGNED, takes=_small, calibrated=True),
+    "EXP": Unary(lambda x: np.exp(np.clip(x, -8, 8)), _SIGNED_OR_SIXTEEN, takes=_small, calibrated=True),
     "HARD_SWISH": Unary(lambda x: np.clip(x, -8, 8) * np.clip(x + 3, 0, 6) / 6, takes=_small, calibrated=True),
-    "LOG": Unary(lambda x: np.log(np.maximum(x, 1e-6)), _SIGNED),
+    "LOG": Unary(lambda x: np.log(np.maximum(x, 1e-6)), _SIGNED_OR_SIXTEEN),
     "LOGISTIC": Unary(
-        lambda x: (1 + np.tanh(x / 2)) / 2, makes=lambda dtype: Quantisation((1.0 / 256,), (dtype.limits[0],))
+        lambda x: (1 + np.tanh(x / 2)) / 2,
+        _ALL,
+        makes=lambda dtype: _fixed(dtype, Quantisation((1.0 / 256,), (dtype.limits[0],))),
     ),
     "NEG": Unary(np.negative, _SIGNED),
     "RELU_0_TO_1": Unary(lambda x: np.clip(x, 0, 1)),
     "RSQRT": Unary(lambda x: 1 / np.sqrt(np.maximum(x, 1e-6)), _SIGNED, takes=_positive),
-    "TANH": Unary(np.tanh),
+    "TANH": Unary(np.tanh, _ALL, makes=lambda dtype: _fixed(dtype, None)),
     **{
-        kind: Unary(
-            partial(activate, activation=activation), EIGHT_BIT if activation is Activation.RELU_N1_TO_1 else QUANTISED
-        )
+        kind: Unary(partial(activate, activation=activation), EIGHT_BIT if kind == "RELU_N1_TO_1" else _ALL)
         for kind, activation in ACTIVATION_OPERATORS.items()
     },
 }

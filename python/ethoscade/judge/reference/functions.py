@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ...ir import Array, DType, GeluAttrs, Graph, LeakyReluAttrs, Operator
+from . import functions16
 from .fixed_point import INT32_MAX, Int64, Undefined, divide_by_power, high_mul, multiply, saturate
 from .formulas import scale_of, significand_and_shift, stored, zero_point_of
-from .meaning import INT8, Domain, Inputs, Meaning, eight_bit, given
-
-Float32 = npt.NDArray[np.float32]
-OfReals = Callable[[Float32], Float32]
+from .functions16 import Float32, OfReals
+from .meaning import INT8, Domain, Inputs, Meaning, eight_bit, eight_or_sixteen_bit, given, sixteen_bit
 
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
@@ -29,6 +28,8 @@ def of_reals(function: Callable[[Operator, float], OfReals]) -> Callable[[Graph,
 
     def evaluate(graph: Graph, op: Operator, inputs: Inputs) -> Array:
         ifm, ofm = graph.read(op), graph.made(op)
+        if ifm.dtype is DType.INT16:
+            return _sixteen(graph, op, inputs, function)
         smallest = np.float32(ofm.dtype.limits[0] - zero_point_of(ofm)) * np.float32(scale_of(ofm))
         with np.errstate(over="ignore", invalid="ignore"):
             real = np.float32(scale_of(ifm)) * (given(inputs).astype(np.int64) - zero_point_of(ifm)).astype(np.float32)
@@ -42,6 +43,13 @@ def of_reals(function: Callable[[Operator, float], OfReals]) -> Callable[[Graph,
         return result
 
     return evaluate
+
+
+def _sixteen(graph: Graph, op: Operator, inputs: Inputs, function: Callable[[Operator, float], OfReals]) -> Array:
+    if op.kind in ("LOGISTIC", "TANH"):
+        return (functions16.logistic if op.kind == "LOGISTIC" else functions16.tanh)(graph, op, inputs)
+    smallest = np.float32(graph.made(op).dtype.limits[0]) * np.float32(scale_of(graph.made(op)))
+    return functions16.interpolated(graph, op, inputs, function(op, float(smallest)))
 
 
 def _narrow(function: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]) -> OfReals:
@@ -136,17 +144,25 @@ def _doubled(a: Int64, b: int) -> Int64:
 
 
 def rsqrt(graph: Graph, op: Operator, inputs: Inputs) -> Array:
-    """RSQRT of int8: a root of the stored number in fixed point; the kernel ends the inference below zero."""
+    """RSQRT of int8: a root of the stored number in fixed point; kernels end the inference below zero."""
     ifm, ofm = graph.read(op), graph.made(op)
     value = given(inputs).astype(np.int64) - zero_point_of(ifm)
     if (value < 0).any():
         raise Undefined("its input is negative, where no kernel is defined")
+    if ifm.dtype is DType.INT16:
+        return _sixteen(graph, op, inputs, _inverse_root)
     roots = np.array([_root(number) for number in range(256)], dtype=np.int64)
     significand, shift = significand_and_shift(
         1.0 / float(np.sqrt(np.float32(scale_of(ifm))) * np.float32(scale_of(ofm)))
     )
     scaled = multiply(roots[value], significand, shift - 20) + zero_point_of(ofm)
     return np.clip(np.where(value == 0, ofm.dtype.limits[1], scaled), *ofm.dtype.limits).astype(ofm.dtype.numpy)
+
+
+def _inverse_root(op: Operator, smallest: float) -> OfReals:
+    largest = -np.float32(smallest) * np.float32(32767 / 32768)
+    one = np.float32(1)
+    return lambda x: np.where(x > 0, one / np.sqrt(np.where(x > 0, x, one)), largest)
 
 
 def _root(number: int) -> int:
@@ -172,20 +188,25 @@ def signed(graph: Graph, op: Operator) -> str | None:
     return None if graph.read(op).dtype is DType.INT8 else "kernels of this kind compute with int8"
 
 
+def signed_or_sixteen(graph: Graph, op: Operator) -> str | None:
+    """As `signed`, or int16."""
+    return None if sixteen_bit(graph, op) is None else signed(graph, op)
+
+
 def _meaning(function: OfReals, domain: Domain = eight_bit, micro: frozenset[DType] = frozenset()) -> Meaning:
     return Meaning(of_reals(lambda *_: function), domain, micro)
 
 
 FUNCTION_MEANINGS: Mapping[str, Meaning] = {
     "ELU": _meaning(_elu, signed, INT8),
-    "EXP": _meaning(_exp, signed),
-    "GELU": Meaning(of_reals(_gelu), eight_bit),
+    "EXP": _meaning(_exp, signed_or_sixteen),
+    "GELU": Meaning(of_reals(_gelu), eight_or_sixteen_bit),
     "HARD_SWISH": Meaning(hard_swish, eight_bit, INT8),
-    "LEAKY_RELU": Meaning(leaky_relu, eight_bit, INT8),
-    "LOG": Meaning(of_reals(_log), signed),
-    "LOGISTIC": _meaning(_logistic),
+    "LEAKY_RELU": Meaning(leaky_relu, eight_or_sixteen_bit, INT8),
+    "LOG": Meaning(of_reals(_log), signed_or_sixteen),
+    "LOGISTIC": _meaning(_logistic, eight_or_sixteen_bit),
     "NEG": Meaning(negate, signed),
     "RELU_0_TO_1": Meaning(unit_relu, eight_bit),
-    "RSQRT": Meaning(rsqrt, signed, INT8),
-    "TANH": _meaning(_tanh),
+    "RSQRT": Meaning(rsqrt, signed_or_sixteen, INT8),
+    "TANH": _meaning(_tanh, eight_or_sixteen_bit),
 }

@@ -63,6 +63,23 @@ def quantised(graph: Graph, op: Operator) -> str | None:
     return _of_types(graph, op, QUANTISED)
 
 
+def sixteen_bit(graph: Graph, op: Operator) -> str | None:
+    """Values of int16 with one scale each and the zero point 0."""
+    if op.opaque is not None:
+        return op.opaque
+    for tensor in _values(graph, op):
+        if tensor.dtype is not DType.INT16:
+            return f"'{tensor.name}' is {tensor.dtype.value}; all values are int16 or none"
+        if tensor.quantisation is None or tensor.quantisation.axis is not None or tensor.quantisation.zero_point:
+            return f"'{tensor.name}' has no single scale with the zero point 0"
+    return None
+
+
+def eight_or_sixteen_bit(graph: Graph, op: Operator) -> str | None:
+    """As either of the two."""
+    return None if sixteen_bit(graph, op) is None else eight_bit(graph, op)
+
+
 def unscaled(graph: Graph, op: Operator) -> str | None:
     """As `quantised`, and all values share one quantisation."""
     if (why := quantised(graph, op)) is not None:
