@@ -1,23 +1,27 @@
 """Random networks, compiled at several budgets for every accelerator and run: exact, free of hazards, as promised.
 
-    python benches/random_networks.py [--seeds 0:334] [--accelerators NAME ...]
+    python benches/random_networks.py [--seeds 0:2000] [--accelerators NAME ...] [--seconds S] [--state FILE]
 
-Each network is compiled at its floor, halfway between floor and fastest, and without a budget. Outputs are
-compared with two judges: LiteRT in a process of its own, and `ethoscade.judge.reference`. Bytes promised,
-placed and touched must be equal. One line for each point that is not right, then the counts. Exit status 3 if there is
-one. A sweep is resumed by naming the seeds that are left.
+Networks are of all kinds that the generator draws, which are all that the reader understands. Each is compiled at its
+floor, halfway between floor and fastest, and without a budget. Outputs are compared with two judges: LiteRT in a
+process of its own, and `ethoscade.judge.reference`. Bytes promised, placed and touched must be equal. One line for each
+point that is not right, then the counts, those of operators by kind. Exit status 3 if a point is not right. `--state`
+keeps the counts after each network and goes on from there; `--seconds` begins no network after so many.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ethoscade.errors import EthoscadeError
-from ethoscade.frontend import read_tflite
+from ethoscade.frontend import operators, read_tflite
 from ethoscade.ir import Graph
 from ethoscade.judge import reference
 from ethoscade.judge.verification import Array, compare, random_inputs, reference_runs
@@ -32,12 +36,20 @@ OWN = "ethoscade's reference"
 
 @dataclass
 class Tally:
-    """What a sweep has seen. `judges` counts networks by who judged them, `faults` are sentences."""
+    """What a sweep has seen so far, seeds below `next_seed`.
 
+    `judges` counts networks by who judged them, `operators` those of the networks by kind. `on_npu` are what the
+    rewrites left of them for the NPU, and `channels` the dead ones that were removed, in each compilation once.
+    `faults` are sentences.
+    """
+
+    next_seed: int = 0
     networks: int = 0
     points: int = 0
     elements: int = 0
+    channels: int = 0
     operators: Counter[str] = field(default_factory=Counter)
+    on_npu: Counter[str] = field(default_factory=Counter)
     judges: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
 
@@ -45,9 +57,24 @@ class Tally:
         """The counts, in a few lines."""
         lines = [f"{self.networks} networks, {self.points} points, {self.elements} output elements compared"]
         lines += [f"  judged by {judge}: {count} networks" for judge, count in sorted(self.judges.items())]
-        lines.append("  operators: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.operators.items())))
+        for kind, count in sorted(self.operators.items()):
+            lines.append(f"  {kind:<28}{count:>7} drawn {self.on_npu[kind]:>7} compiled for the NPU")
+        if never := sorted(set(operators.READERS) - self.operators.keys()):
+            lines.append(f"  never drawn: {', '.join(never)}")
+        lines.append(f"  dead channels removed: {self.channels}")
         lines.append(f"  wrong: {len(self.faults)}")
         return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """The counts as a file keeps them."""
+        return json.dumps(vars(self), indent=1)
+
+    @staticmethod
+    def from_json(text: str) -> Tally:
+        """The counts that `to_json` wrote."""
+        held = json.loads(text)
+        counters = {name: Counter(held[name]) for name in ("operators", "on_npu", "judges")}
+        return Tally(**{**held, **counters})
 
 
 def budgets(curve: Curve) -> Iterator[tuple[str, Proposal]]:
@@ -61,7 +88,7 @@ def budgets(curve: Curve) -> Iterator[tuple[str, Proposal]]:
 
 def sweep(seed: int, accelerators: Sequence[str], tally: Tally) -> None:
     """Compile and run the network of a seed; whatever is wrong becomes a sentence in `tally.faults`."""
-    tally.networks += 1
+    tally.networks, tally.next_seed = tally.networks + 1, seed + 1
     source = read_tflite(random_network(seed))
     tally.operators.update(op.kind for op in source.operators)
     inputs = random_inputs(source, seed)
@@ -81,6 +108,24 @@ def sweep(seed: int, accelerators: Sequence[str], tally: Tally) -> None:
             tally.faults.append(f"seed {seed}, {accelerator}: {type(error).__name__}: {error}")
 
 
+def sweep_all(
+    seeds: Sequence[int], accelerators: Sequence[str], tally: Tally, seconds: float | None, state: Path | None
+) -> Iterator[str]:
+    """Sweep the seeds that the tally has not seen, and yield faults as they come, for so many seconds."""
+    began = time.monotonic()
+    for seed in seeds:
+        if seed < tally.next_seed:
+            continue
+        if seconds is not None and time.monotonic() - began >= seconds:
+            return
+        told = len(tally.faults)
+        sweep(seed, accelerators, tally)
+        if state is not None:
+            state.parent.mkdir(parents=True, exist_ok=True)
+            state.write_text(tally.to_json(), encoding="utf-8")
+        yield from tally.faults[told:]
+
+
 def _faults(
     source: Graph,
     inputs: dict[str, Array],
@@ -89,6 +134,9 @@ def _faults(
     tally: Tally,
 ) -> Iterator[str]:
     network = prepare(source, load_target(accelerator))
+    for index in network.partition.npu_operators:
+        tally.on_npu[network.graph.operators[index].kind] += 1
+    tally.channels += sum(one.removed for one in network.dead_channels)
     curve = search(network)
     for name, proposal in budgets(curve):
         compiled = carry_out(network, curve, proposal)
@@ -114,18 +162,20 @@ def _range(text: str) -> range:
 def main() -> int:
     """Runs the seeds; 3 if any point is not right."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=_range, default=range(334), help="FIRST:END or one seed (default: 0:334)")
+    parser.add_argument("--seeds", type=_range, default=range(2000), help="FIRST:END or one seed (default: 0:2000)")
     parser.add_argument("--accelerators", nargs="+", choices=sorted(ACCELERATORS), default=sorted(ACCELERATORS))
+    parser.add_argument("--seconds", type=float, help="begin no network after so many")
+    parser.add_argument("--state", type=Path, metavar="FILE", help="keep the counts here, and go on from them")
     args = parser.parse_args()
-    tally, told = Tally(), 0
-    for seed in args.seeds:
-        sweep(seed, args.accelerators, tally)
-        for fault in tally.faults[told:]:
-            print(fault, flush=True)
-        told = len(tally.faults)
-        if (seed + 1) % 100 == 0:
-            print(f"up to seed {seed}: {tally.points} points, {told} wrong", file=sys.stderr, flush=True)
+    tally = Tally()
+    if args.state and args.state.is_file():
+        tally = Tally.from_json(args.state.read_text(encoding="utf-8"))
+        print("\n".join([f"going on at seed {tally.next_seed}", *tally.faults]), flush=True)
+    for fault in sweep_all(args.seeds, args.accelerators, tally, args.seconds, args.state):
+        print(fault, flush=True)
     print(tally.report())
+    if tally.next_seed < args.seeds.stop:
+        print(f"  stopped ahead of seed {max(tally.next_seed, args.seeds.start)}; {args.seeds.stop} is the end")
     return 3 if tally.faults else 0
 
 

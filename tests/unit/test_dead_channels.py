@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from ethoscade import __main__, testing
 from ethoscade.frontend import read_tflite
-from ethoscade.ir import Activation, DType, Graph, Operator, Quantisation
+from ethoscade.ir import Activation, ConvAttrs, DType, Graph, Operator, Quantisation
 from ethoscade.judge import reference
+from ethoscade.judge.reference.fixed_point import multiply
 from ethoscade.judge.verification import random_inputs
 from ethoscade.lowering import support
-from ethoscade.rewrites import DeadChannels, OnNpu, dead_channels, remove_dead_channels, simplify
+from ethoscade.quantised import multiplier_and_shift
+from ethoscade.rewrites import DeadChannels, OnNpu, channel_values, dead_channels, remove_dead_channels, simplify
 from ethoscade.rewrites.channel_values import constant_channels
 from ethoscade.target import ACCELERATORS
 from ethoscade.testing import ModelBuilder
@@ -26,6 +28,11 @@ IMAGE = (1, 6, 7, 5)
 
 def on_npu(graph: Graph, op: Operator) -> bool:
     return support(graph, op, ACCELERATOR) is None
+
+
+def on_anything(graph: Graph, op: Operator) -> bool:
+    """An NPU that takes whatever has a reference, of more kinds and in more forms than an Ethos-U does."""
+    return op.opaque is None and reference.is_known(graph, op)
 
 
 def rewritten(model: bytes, taken: OnNpu = on_npu) -> tuple[Graph, Graph, tuple[DeadChannels, ...]]:
@@ -62,19 +69,21 @@ def channels_of(graph: Graph) -> list[int]:
 # --- networks of every kind -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("grain", [1, 8])
-def test_random_networks_compute_the_same_without_dead_channels(monkeypatch: pytest.MonkeyPatch, grain: int) -> None:
+@pytest.mark.parametrize(("grain", "taken"), [(1, on_npu), (8, on_npu), (1, on_anything)])
+def test_random_networks_compute_the_same_without_dead_channels(
+    monkeypatch: pytest.MonkeyPatch, grain: int, taken: OnNpu
+) -> None:
     """And every value that is told of a channel is what the reference finds there."""
     monkeypatch.setattr(dead_channels, "GRAIN", grain)
     told, kinds, removed = 0, set(), 0
     for seed in range(0, 240, 3):
-        before, after, found = rewritten(testing.random_network(seed))
+        before, after, found = rewritten(testing.random_network(seed), taken)
         assert_same_outputs(before, after, seed)
         removed += sum(one.removed for one in found)
         kinds |= {op.kind for op, new in zip(before.operators, after.operators, strict=True) if op is not new}
         values = reference.run(before, random_inputs(before, seed)).values
-        taken = [i for i, op in enumerate(before.operators) if op.opaque is None and on_npu(before, op)]
-        for tensor, held in constant_channels(before, taken).items():
+        inside = [i for i, op in enumerate(before.operators) if op.opaque is None and taken(before, op)]
+        for tensor, held in constant_channels(before, inside).items():
             pixels = values[tensor].reshape(-1, len(held.known)).astype(np.int64)
             assert (pixels[:, held.known] == held.values[held.known]).all(), before.tensors[tensor].name
             told += int(held.known.sum())
@@ -179,7 +188,7 @@ def test_joined_channels_keep_their_places() -> None:
         x, same = b.input(IMAGE), Quantisation((0.05,), (-128,))
         parts = [conv(b, x, 10, 3, output=same), conv(b, x, 10 + 2 * (axis == 3), 3, kernel=1, output=same)]
         b.output(conv(b, b.concatenate(parts, axis=axis), 3, 0, kernel=2))
-        before, after, _ = rewritten(b.build(), lambda graph, op: True)
+        before, after, _ = rewritten(b.build(), on_anything)
         assert channels_of(after) == [*made, 3]
         assert_same_outputs(before, after)
 
@@ -204,6 +213,78 @@ def test_bias_of_a_layer_without_one() -> None:
     before, after, told = rewritten(b.build())
     assert told[0].removed == 3 and after.read(after.operators[-1], 2).constant().any()
     assert_same_outputs(before, after)
+
+
+def test_one_channel_multiplied_loses_dead_multiples() -> None:
+    b = ModelBuilder(seed=13)
+    weights = np.random.default_rng(0).standard_normal((1, 3, 3, 6))
+    weights[..., [0, 4]] = 0
+    x = b.depthwise(
+        b.input((1, 6, 7, 1)), 3, multiplier=6, weights=weights, activation=Activation.RELU, padding="VALID"
+    )
+    b.output(conv(b, x, 3, 0))
+    before, after, _ = rewritten(b.build())
+    assert channels_of(after) == [4, 3] and after.operators[0].attributes(ConvAttrs).depth_multiplier == 4
+    assert_same_outputs(before, after)
+    assert ethoscade.compile(b.build()).verify(1).ok
+
+
+def test_constant_operands_lose_channels_with_their_tensors() -> None:
+    """Nobody reads two of the channels of a sum with a constant for each channel, or with one for all."""
+    for shape in ((10,), (1,), (*IMAGE[:3], 10)):
+        b = ModelBuilder(seed=14)
+        x = conv(b, b.input(IMAGE), 10, 0)
+        x = b.add(x, b.constant(np.random.default_rng(1).standard_normal(shape)))
+        weights = np.random.default_rng(0).standard_normal((4, 1, 1, 10))
+        weights[..., [2, 9]] = 0
+        b.output(b.conv2d(x, 4, 1, weights=weights))
+        before, after, _ = rewritten(b.build(), on_anything)
+        assert channels_of(after) == [8, 8, 4]
+        assert_same_outputs(before, after)
+
+
+def test_a_mean_over_channels_needs_all_of_them() -> None:
+    b = ModelBuilder(seed=17)
+    b.output(conv(b, b.mean(conv(b, b.input(IMAGE), 10, 3), (3,), keep_dims=True), 3, 0))
+    before, after, told = rewritten(b.build(), on_anything)
+    assert after is before and told[0].kept.keys() == {
+        "'mean1' (MEAN) reads 'conv_2d0', and not all that it reads and writes has the same channels"
+    }
+
+
+def test_constants_are_rounded_as_kernels_round() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.integers(-(2**20), 2**20, 3000)
+    for value, exponent in zip(values, rng.uniform(-24, 4, len(values)), strict=True):
+        factor = multiplier_and_shift(2.0**exponent)
+        assert channel_values._multiplied(int(value), *factor) == multiply(value, *factor)
+    assert channel_values._multiplied(1 << 28, *multiplier_and_shift(16.0)) is None
+
+
+def test_padding_and_rows_end_constants() -> None:
+    """A PAD around a constant, and parts with different ones in rows behind each other, hold more than one value."""
+    for join in (True, False):
+        b = ModelBuilder(seed=15)
+        x, same = b.input(IMAGE), Quantisation((0.05,), (-128,))
+        x, other = (conv(b, x, 10, 3, biased=biased, output=same) for biased in (True, False))
+        x = b.concatenate([x, other], axis=2) if join else b.pad(x, [(0, 0), (1, 0), (0, 0), (0, 0)])
+        b.output(conv(b, b.max_pool(x, 1), 3, 0))
+        before, after, _ = rewritten(b.build(), on_anything)
+        assert channels_of(after)[-2:] == [10, 3]
+        assert_same_outputs(before, after)
+
+
+def test_a_bias_that_would_overflow_keeps_the_constant() -> None:
+    for largest, left in ((2**31 - 100, 10), (2**31 - 1000000, 7)):
+        b = ModelBuilder(seed=16)
+        x = conv(b, b.input(IMAGE), 10, 3, biased=True)
+        weights = np.full((2, 1, 1, 10), 127, np.int8)
+        weights[:, :, :, 3:] = 1
+        bias, scale = np.array([largest, 5], np.int32), Quantisation((1e-9,), (0,))
+        b.output(b.conv2d(x, 2, 1, weights=weights, weight_quantisation=scale, bias=bias))
+        _, after, told = rewritten(b.build(), on_anything)
+        assert channels_of(after) == [left, 2]
+        assert left == 7 or "where the bias would not hold it" in str(told)
 
 
 # --- what stays -------------------------------------------------------------------------------------------------------

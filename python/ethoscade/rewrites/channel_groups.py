@@ -99,11 +99,13 @@ class Groups:
             return
         spared = spared_by(self.graph, op, held)
         zero_point = zero_point_of(self.graph.read(op))
+        takes_any = foldable(self.graph, op, held)
         for channel in np.flatnonzero(~spared):
             what = "it is not constant"
-            if held.known[channel]:
-                padded = held.values[channel] != zero_point
-                what = f"it is not the zero point {zero_point} that pads it" if padded else "its bias would not fit"
+            if takes_any[channel]:
+                what = "the bias would not hold it"
+            elif held.known[channel]:
+                what = f"it is not the zero point {zero_point} that pads it"
             self._need(source, int(channel), f"{_who(op)} reads {self._name(source)}, where {what}")
 
     def _depthwise(self, op: Operator) -> None:

@@ -276,7 +276,7 @@ def _stored(value: int | None, tensor: Tensor, limits: tuple[int, int] | None = 
 
 def _add(graph: Graph, op: Operator, read: Sequence[ConstantChannels]) -> ConstantChannels:
     a, b, ofm = graph.read(op), graph.read(op, 1), graph.made(op)
-    if a.shape != b.shape or a.is_constant or b.is_constant:
+    if len(read[0].known) != len(read[1].known):
         return _nothing(graph, op, read)
     limits = activation_range(ofm.quantisation, ofm.dtype, op.attributes(AddAttrs).activation)
     twice = 2.0 * max(scale_of(a), scale_of(b))
