@@ -52,6 +52,7 @@ BELOW: dict[str, set[str]] = {
     },
     "pipeline": set(),
     "pipeline.partition": {"target", "ir", "rewrites", "lowering"},
+    "pipeline.macs": {"ir"},
     "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
     "pipeline.borders": {"errors", "util.arguments", "ir", "operators", "scheduling", "memory", "codegen"},
     "pipeline.compiled": {
@@ -60,7 +61,7 @@ BELOW: dict[str, set[str]] = {
     },
     "pipeline.compiler": {
         "errors", "util.arguments", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen",
-        "pipeline.borders", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
+        "pipeline.borders", "pipeline.macs", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
     },
     "pipeline.planning": {
         "errors", "util.arguments", "target", "devices", "ir", "frontend", "rewrites", "lowering", "scheduling",
