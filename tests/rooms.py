@@ -56,8 +56,9 @@ BELOW: dict[str, set[str]] = {
     "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
     "pipeline.borders": {"errors", "util.arguments", "ir", "operators", "scheduling", "memory", "codegen"},
     "pipeline.compiled": {
-        "errors", "util.arguments", "util.files", "target", "ir", "lowering", "scheduling", "judge.verification",
-        "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders", "pipeline.explanation",
+        "errors", "util.arguments", "util.files", "target", "ir", "frontend", "lowering", "scheduling",
+        "judge.verification", "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders",
+        "pipeline.explanation",
     },
     "pipeline.compiler": {
         "errors", "util.arguments", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen",

@@ -29,6 +29,7 @@ from .borders import Borders
 from .explanation import Explanation, explain, peak_of
 
 if TYPE_CHECKING:
+    from ..codegen.micro_arena import MicroArena
     from ..judge.verification import Verification
     from ..run.execution import ExecutionResult
     from ..run.timing import TimingReport
@@ -200,6 +201,23 @@ class Compiled:
     def cpu_operators(self) -> tuple[OperatorSummary, ...]:
         """Operators that stay on the CPU, with the reason for each."""
         return tuple(op for op in self.operators if op.where == "cpu")
+
+    @property
+    def micro_warnings(self) -> tuple[str, ...]:
+        """Why TensorFlow Lite Micro could not load or run the `.tflite`: CPU operators without a kernel there."""
+        from ..codegen import micro_kernels
+
+        return micro_kernels.warnings(self.artifact)
+
+    def micro_arena(self) -> MicroArena:
+        """The arena that TensorFlow Lite Micro wants for the `.tflite`, its own structures included, on a Cortex-M.
+
+        Raises `CodegenError` where no such file can be written.
+        """
+        from ..codegen import micro_arena, tflite
+        from ..frontend import read_tflite
+
+        return micro_arena.of_file(read_tflite(tflite.write(self.artifact)), self.artifact.arena_bytes)
 
     @property
     def kinds_on_cpu(self) -> tuple[KindOnCpu, ...]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..codegen.micro_arena import MicroArena
 from ..errors import BudgetError, EthoscadeError
 from ..judge.verification import Verification
 from ..pipeline.compiled import Compiled, Curve, InterfaceTensor, KindOnCpu
@@ -212,6 +213,18 @@ def _verification_rows(check: Verification) -> list[tuple[str, str]]:
 def verification_text(artifact: str, model: str, check: Verification) -> str:
     """The verdict on a compiled file."""
     return _table([("artifact", artifact), ("model", model), *_verification_rows(check)])
+
+
+def micro_json(arena: MicroArena, warnings: Sequence[str]) -> dict[str, Any]:
+    """The `tflm` object of `compile --json`: fields of `MicroArena`, in bytes, and what has no kernel."""
+    sizes = {f"{name}_bytes": size for name, size in dataclasses.asdict(arena).items()}
+    return {"arena_bytes": arena.arena_bytes, "beyond_bytes": arena.beyond_bytes, **sizes, "warnings": list(warnings)}
+
+
+def micro_text(arena: MicroArena, warnings: Sequence[str]) -> str:
+    """What TensorFlow Lite Micro wants, and what it has not."""
+    size = f"{_size(arena.arena_bytes)}: {arena.beyond_bytes:,} beyond the planned bytes, and what CPU kernels keep"
+    return _table([("TFLM's arena", size), *(("  warning", f"{why}; the .tflite cannot run") for why in warnings)])
 
 
 def frontier_text(curve: Curve) -> str:
