@@ -52,16 +52,17 @@ BELOW: dict[str, set[str]] = {
     },
     "pipeline": set(),
     "pipeline.partition": {"target", "ir", "rewrites", "lowering"},
+    "pipeline.macs": {"ir"},
     "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
     "pipeline.borders": {"errors", "util.arguments", "ir", "operators", "scheduling", "memory", "codegen"},
     "pipeline.compiled": {
-        "errors", "util.arguments", "util.files", "target", "ir", "rewrites", "lowering", "scheduling",
-        "judge.verification",
-        "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders", "pipeline.explanation",
+        "errors", "util.arguments", "util.files", "target", "ir", "frontend", "rewrites", "lowering", "scheduling",
+        "judge.verification", "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders",
+        "pipeline.explanation",
     },
     "pipeline.compiler": {
         "errors", "util.arguments", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen",
-        "pipeline.borders", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
+        "pipeline.borders", "pipeline.macs", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
     },
     "pipeline.planning": {
         "errors", "util.arguments", "target", "devices", "ir", "frontend", "rewrites", "lowering", "scheduling",

@@ -1,4 +1,4 @@
-"""Float at the borders: what is cut off, what works in place, and that every way of running it agrees."""
+"""Float at the borders: what is cut off, what writes over its input, and that every way of running it agrees."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_schedules_by_hand_have_borders_too() -> None:
 
 
 @EIGHT_BIT
-def test_emitted_c_and_the_written_file_work_in_place(dtype: DType, tmp_path: Path) -> None:
+def test_emitted_c_and_the_written_file_write_over_their_inputs(dtype: DType, tmp_path: Path) -> None:
     compiled = ethoscade.compile(framed(dtype, 2), optimise="size")
     offsets, graph = compiled.artifact.offsets, compiled.artifact.graph
     shared = 0
@@ -228,17 +228,17 @@ def test_what_stays_float_says_why(
     assert any(re.search(reason, told) for told in found.kept.values()), found.kept
 
 
-def test_sixteen_bits_are_cut_but_do_not_work_in_place() -> None:
+def test_sixteen_bits_are_cut_but_not_overlaid() -> None:
     graph = graph_of([("QUANTIZE", 0, 9), ("NEG", 9, 4)], (0,), (4,))
     assert [border.inside for border in borders.find(graph).found] == [9]
-    assert borders.in_place(graph) == ()
+    assert borders.overlaid(graph) == ()
 
 
 def test_bytes_of_another_output_are_not_grown_over() -> None:
     """RESHAPE on the CPU gives the same bytes another shape: DEQUANTIZE must not write over them in place."""
     graph = graph_of([("NEG", 4, 5), ("RESHAPE", 5, 6), ("DEQUANTIZE", 6, 0)], (4,), (5, 0))
     assert len(borders.find(graph).found) == 1
-    assert borders.in_place(graph) == ()
+    assert borders.overlaid(graph) == ()
 
 
 # --- places ----------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Mapping
 
 from ..errors import CodegenError
+from ..frontend import ETHOS_U
 from ..ir import EIGHT_BIT, DType, Graph, Operator, Tensor
 from ..operators import OPERATORS
 from .artifact import Artifact, CpuCall, NpuCall
@@ -94,8 +95,8 @@ def verify(artifact: Artifact) -> Artifact:
     return artifact
 
 
-def works_in_place(graph: Graph, operator: Operator) -> bool:
-    """Whether an operator on the CPU may write over its input as it reads it from front to back.
+def may_overlay(graph: Graph, operator: Operator) -> bool:
+    """Whether an operator on the CPU may write over its input as it reads it, from front to back.
 
     These are QUANTIZE from float32 to 8 bits and DEQUANTIZE from 8 bits to float32, in our C and in TensorFlow Lite
     Micro's portable kernels: one loop, each value read before its result is written. With 16 bits a C++ compiler may
@@ -114,7 +115,7 @@ def works_in_place(graph: Graph, operator: Operator) -> bool:
 
 
 def distance(graph: Graph, operator: Operator) -> int:
-    """How far from its output's first byte an operator that `works_in_place` must find its input's, at the least.
+    """How far from its output's first byte an operator that `may_overlay` must find its input's, at the least.
 
     From front to back, value i goes to bytes from `size * i` of the output on when those from `size * (i + 1)` of the
     input on are still to be read. What shrinks is safe from distance 0 on; what grows is if both end together.
@@ -125,14 +126,16 @@ def distance(graph: Graph, operator: Operator) -> int:
 def overwritten(graph: Graph, operator: Operator, offsets: Mapping[int, int]) -> str | None:
     """Why an operator on the CPU would overwrite an input before it has read it, in one sentence, or None.
 
-    `offsets` are those of tensors in one memory; others are left out.
+    `offsets` are those of tensors in one memory; others are left out. An NPU program's memories hold all that it makes.
     """
+    if operator.kind == ETHOS_U:
+        return None
     row = OPERATORS.get(operator.kind)
     for source, target in itertools.product(dict.fromkeys(operator.inputs), operator.outputs):
         if source is None or source not in offsets or target not in offsets or graph.tensors[source].is_constant:
             continue
         (start, end), (first, last) = ((offsets[t], offsets[t] + graph.tensors[t].size_bytes) for t in (source, target))
-        safe = (works_in_place(graph, operator) and start - first >= distance(graph, operator)) or (
+        safe = (may_overlay(graph, operator) and start - first >= distance(graph, operator)) or (
             row is not None and row.in_place and start == first
         )
         if max(start, first) < min(end, last) and not safe:

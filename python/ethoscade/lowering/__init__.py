@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import tflite
+
 from ..ir import Graph, Operator
 from ..operators import keyed
 from ..target import Accelerator
@@ -68,8 +70,20 @@ def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
         return op.opaque
     family = FAMILIES.get(op.kind)
     if family is None:
-        return f"{op.kind} has no NPU implementation"
+        return _no_family(graph, op)
     return first_refusal(family.takes, Case(graph, op, accelerator))
+
+
+def _no_family(graph: Graph, op: Operator) -> str:
+    """Why the NPU has nothing for an operator, of whatever kind: what it cannot be, first."""
+    tensors = (("input", op.inputs), ("output", op.outputs))
+    for role, index in ((role, t) for role, indices in tensors for t in indices if t is not None):
+        tensor = graph.tensors[index]
+        if tensor.dtype.is_float:
+            return f"{role} '{tensor.name}' is {tensor.dtype.value}; the NPU computes with integers"
+    if not hasattr(tflite.BuiltinOperator, op.kind):
+        return f"{op.kind} is a custom operator; the NPU has operations for some of TensorFlow Lite's own"
+    return f"{op.kind} has no NPU implementation"
 
 
 def lower(graph: Graph, partition: Selection) -> NpuGraph:

@@ -1,8 +1,8 @@
 """Float at a network's borders: the QUANTIZE of an input, the DEQUANTIZE of an output, and what becomes of them.
 
 Owns which of these operators stand at a border, cutting them off so that the caller hands over the quantised tensors,
-and, where the caller keeps to floats, the memory in which they work in place. They run on the CPU before the first and
-after the last step of the search's program, so that the search never sees them.
+and, where the caller keeps to floats, the memory in which they write over their inputs. They run on the CPU before the
+first and after the last step of the search's program, so that the search never sees them.
 
 A QUANTIZE from float32 to 8 bits reads four bytes for each that it writes. It goes from front to back, in our C and in
 TensorFlow Lite Micro's kernel, so its output may begin at any byte up to its input's first: no value is overwritten
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..codegen.layout import ALIGNMENT_BYTES, distance, works_in_place
+from ..codegen.layout import ALIGNMENT_BYTES, distance, may_overlay
 from ..errors import ConfigError
 from ..ir import Graph
 from ..memory import Buffer, Pool, Share, plan, program_buffers
@@ -150,9 +150,9 @@ def inside_of(graph: Graph, borders: Sequence[Border]) -> Graph:
     )
 
 
-def in_place(graph: Graph) -> tuple[Border, ...]:
-    """The borders whose operators work in place: between float32 and 8 bits, on bytes that are no other output's."""
-    able = [border for border in find(graph).found if works_in_place(graph, graph.operators[border.operator])]
+def overlaid(graph: Graph) -> tuple[Border, ...]:
+    """The borders whose operators write over their inputs: between float32 and 8 bits, no other output being there."""
+    able = [border for border in find(graph).found if may_overlay(graph, graph.operators[border.operator])]
     inner = inside_of(graph, able).outputs
     roots = [_root(graph, tensor) for tensor in dict.fromkeys(inner)]
     return tuple(border for border in able if border.is_input or roots.count(_root(graph, border.inside)) == 1)
@@ -173,7 +173,7 @@ def _root(graph: Graph, tensor: int) -> int:
 def surround(
     graph: Graph, borders: Sequence[Border], inner: Arrangement, tick: Callable[[], object] | None = None
 ) -> Arrangement:
-    """The program with the borders' calls before and after it, placed so that these work in place.
+    """The program with the borders' calls before and after it, placed so that these write over their inputs.
 
     `inner` is the arrangement of the graph between `borders`. It stays as it lies where that takes no more bytes, else
     all is placed anew.
@@ -202,7 +202,7 @@ def least_bytes(graph: Graph, borders: Sequence[Border]) -> int:
 
 
 def _surrounded(graph: Graph, borders: Sequence[Border], inner: Program) -> Program:
-    """The inner program between the calls. Of what a call works on in place, the larger tensor counts at its step."""
+    """The inner program between the calls. Of a call's two tensors the larger tensor counts at its step."""
     before = [border for border in borders if border.is_input]
     after = [border for border in borders if not border.is_input]
     start, end = len(before), len(before) + len(inner.steps)

@@ -30,6 +30,7 @@ from .borders import Borders
 from .explanation import Explanation, explain, peak_of
 
 if TYPE_CHECKING:
+    from ..codegen.micro_arena import MicroArena
     from ..judge.verification import Verification
     from ..run.execution import ExecutionResult
     from ..run.timing import TimingReport
@@ -42,7 +43,8 @@ MOST_SEEDS = 10_000
 class OperatorSummary:
     """Where an operator runs ("npu" or "cpu") and why not on the NPU, and the cascade it is part of, by number.
 
-    `cycles` are those of its NPU operations; copies of constants run beside them and are not counted.
+    `cycles` are those of its NPU operations; copies of constants run beside them and are not counted. `macs` are its
+    multiply-accumulates, by its shapes.
     """
 
     name: str
@@ -51,6 +53,21 @@ class OperatorSummary:
     reason: str
     cycles: int
     cascade: int | None
+    macs: int = 0
+
+
+@dataclass(frozen=True)
+class KindOnCpu:
+    """All operators of one kind that stay on the CPU: how many, their multiply-accumulates, their share of all of them.
+
+    `reasons` maps every reason to the names of the operators that have it. In order of first appearance.
+    """
+
+    kind: str
+    operators: int
+    macs: int
+    share: float
+    reasons: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -189,6 +206,36 @@ class Compiled:
     def cpu_operators(self) -> tuple[OperatorSummary, ...]:
         """Operators that stay on the CPU, with the reason for each."""
         return tuple(op for op in self.operators if op.where == "cpu")
+
+    @property
+    def micro_warnings(self) -> tuple[str, ...]:
+        """Why TensorFlow Lite Micro could not load or run the `.tflite`: CPU operators without a kernel there."""
+        from ..codegen import micro_kernels
+
+        return micro_kernels.warnings(self.artifact)
+
+    def micro_arena(self) -> MicroArena:
+        """The arena that TensorFlow Lite Micro wants for the `.tflite`, its own structures included, on a Cortex-M.
+
+        Raises `CodegenError` where no such file can be written.
+        """
+        from ..codegen import micro_arena, tflite
+        from ..frontend import read_tflite
+
+        return micro_arena.of_file(read_tflite(tflite.write(self.artifact)), self.artifact.arena_bytes)
+
+    @property
+    def kinds_on_cpu(self) -> tuple[KindOnCpu, ...]:
+        """`cpu_operators` by kind, those with the largest share of the multiply-accumulates first, then the most."""
+        total = sum(op.macs for op in self.operators) or 1
+        found: list[KindOnCpu] = []
+        for kind in dict.fromkeys(op.kind for op in self.cpu_operators):
+            alike = [op for op in self.cpu_operators if op.kind == kind]
+            told = dict.fromkeys(op.reason for op in alike)
+            reasons = {reason: tuple(op.name for op in alike if op.reason == reason) for reason in told}
+            macs = sum(op.macs for op in alike)
+            found.append(KindOnCpu(kind, len(alike), macs, macs / total, FrozenMap(reasons)))
+        return tuple(sorted(found, key=lambda of: (-of.macs, -of.operators)))
 
     def explain(self) -> Explanation:
         """Every group with its stripes and buffers, and what is alive at the network's peak; `str()` of it is text."""

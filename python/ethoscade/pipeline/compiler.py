@@ -39,9 +39,10 @@ from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
 from ..target import Target, compilation_target, parse_size, size_of_kib
 from ..util.arguments import checked
-from .borders import Border, applied, in_place, inside_of, least_bytes, surround
+from .borders import Border, applied, inside_of, least_bytes, overlaid, surround
 from .compiled import Compiled, Curve, OperatorSummary
 from .explanation import peak_of, short
+from .macs import macs_of
 from .partition import Partition, partition, reordered
 
 Model = str | os.PathLike[str] | bytes
@@ -74,14 +75,14 @@ class Planned(Protocol):
 
     @property
     def borders(self) -> tuple[Border, ...]:
-        """The operators around it that work in place."""
+        """The operators around it that write over their inputs."""
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
     """A model made ready for scheduling on a target: everything that no budget changes.
 
-    `problem` is what lies between the `borders`, whose operators work in place before and after it.
+    `problem` is what lies between the `borders`, whose operators write over their inputs before and after it.
     """
 
     source: Graph
@@ -259,7 +260,7 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_chann
         graph, dead = remove_dead_channels(graph, on_npu) if dead_channels else (graph, ())
         kept = {i: refused[op.source_index] for i, op in enumerate(graph.operators) if op.source_index in refused}
         divided = partition(graph, accelerator, kept)
-        edges = in_place(graph)
+        edges = overlaid(graph)
         first, last = ([edge.operator for edge in edges if edge.is_input is way] for way in (True, False))
         divided = reordered(graph, divided, first, last)
         exposed = {t for region in divided.regions for t in (*region.inputs, *region.outputs)}
@@ -463,7 +464,9 @@ def _summaries(network: Network, schedule: Schedule, program: Program) -> tuple[
             operation = network.npu.operations[network.problem.parts[part][1]]
             cascade.update(dict.fromkeys(operation.serves, number))
     return tuple(
-        OperatorSummary(op.name, op.kind, place.where, place.reason, spent.get(i, 0), cascade.get(i))
+        OperatorSummary(
+            op.name, op.kind, place.where, place.reason, spent.get(i, 0), cascade.get(i), macs_of(network.graph, op)
+        )
         for i in network.partition.order
         for op, place in [(network.graph.operators[i], network.partition.assignments[i])]
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..ir import Graph
-from ..lowering import support
+from ..lowering import FAMILIES, support
 from ..rewrites import why_kept
 from ..target import Accelerator
 
@@ -65,7 +65,9 @@ def partition(graph: Graph, accelerator: Accelerator, refused: Mapping[int, str]
     reasons = [(refused or {}).get(i) or support(graph, op, accelerator) for i, op in enumerate(graph.operators)]
     on_cpu = {op.name for op, reason in zip(graph.operators, reasons, strict=True) if reason is not None}
     for i, kept in why_kept(graph, lambda _, op: op.name not in on_cpu).items():
-        reasons[i] = reasons[i] and kept
+        # A family knows its limits; of a kind that has none a rewrite says what keeps it.
+        if graph.operators[i].kind not in FAMILIES:
+            reasons[i] = reasons[i] and kept
     assignments = tuple(Assignment("npu") if reason is None else Assignment("cpu", reason) for reason in reasons)
     on_npu = [p.where == "npu" for p in assignments]
     stated = list(range(len(graph.operators)))

@@ -60,6 +60,10 @@ def compile_model(args: argparse.Namespace) -> int:
     check = compiled.verify(args.seeds) if args.verify else None
     report, text = summary.compile_json(compiled, written, check), summary.compile_text(compiled, check)
     report["manifest"] = manifest
+    if "tflite" in written:
+        arena, warnings = compiled.micro_arena(), compiled.micro_warnings
+        report["tflm"] = summary.micro_json(arena, warnings)
+        text += f"\n{summary.micro_text(arena, warnings)}"
     report["not_written"] = [{"artifact": kind, **summary.error_json(error)} for kind, error in made.refused.items()]
     if args.explain:
         explanation = compiled.explain()

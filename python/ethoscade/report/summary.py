@@ -11,14 +11,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..codegen.micro_arena import MicroArena
 from ..errors import BudgetError, EthoscadeError
 from ..judge.verification import Verification
-from ..pipeline.compiled import Compiled, Curve, InterfaceTensor
+from ..pipeline.compiled import Compiled, Curve, InterfaceTensor, KindOnCpu
 from ..pipeline.explanation import Explanation, alive_lines, short
 from ..rewrites import DeadChannels
 
 SCHEMA_VERSION = 1
-_TEXT_REASONS = 3
+_TEXT_REASONS = 6
 
 
 def compile_json(
@@ -44,6 +45,8 @@ def compile_json(
         "inputs": [_interface_json(tensor) for tensor in compiled.interface if tensor.is_input],
         "outputs": [_interface_json(tensor) for tensor in compiled.interface if not tensor.is_input],
         "operators": {"npu": npu, "cpu": len(compiled.operators) - npu},
+        "macs": {where: sum(op.macs for op in compiled.operators if op.where == where) for where in ("npu", "cpu")},
+        "cpu_kinds": [_kind_json(kind) for kind in compiled.kinds_on_cpu],
         "cpu_operators": [{"name": op.name, "kind": op.kind, "reason": op.reason} for op in compiled.cpu_operators],
         "dead_channels": dead_channels_json(compiled.dead_channels),
         "epsilon": float(compiled.curve.epsilon),
@@ -55,6 +58,28 @@ def compile_json(
     if verification is not None:
         result["verification"] = verification_json(verification)
     return result
+
+
+def _kind_json(kind: KindOnCpu) -> dict[str, Any]:
+    """One entry of `cpu_kinds`."""
+    return {
+        "kind": kind.kind,
+        "operators": kind.operators,
+        "macs": kind.macs,
+        "macs_share": kind.share,
+        "reasons": [{"reason": reason, "operators": list(names)} for reason, names in kind.reasons.items()],
+    }
+
+
+def _kind_rows(kind: KindOnCpu) -> list[tuple[str, str]]:
+    """A kind's head, then its reasons, each once with the first of the operators that have it."""
+    count = f"{kind.operators} operator{'s' if kind.operators > 1 else ''}"
+    rows = [("on the CPU", f"{kind.kind}: {count}, {100 * kind.share:.1f} % of the MACs")]
+    for reason, (first, *others) in list(kind.reasons.items())[:_TEXT_REASONS]:
+        rows.append(("", f"'{short(first)}'{f' and {len(others)} more' if others else ''}: {reason}"))
+    if len(kind.reasons) > _TEXT_REASONS:
+        rows.append(("", f"and {len(kind.reasons) - _TEXT_REASONS} reasons more, which --json lists"))
+    return rows
 
 
 def _interface_json(tensor: InterfaceTensor) -> dict[str, Any]:
@@ -166,7 +191,7 @@ def compile_text(compiled: Compiled, verification: Verification | None = None) -
     ]
     rows += _dead_rows(compiled.dead_channels)
     rows += [("input" if tensor.is_input else "output", _interface_text(tensor)) for tensor in compiled.interface]
-    rows += [("on the CPU", f"{op.kind} '{short(op.name)}': {op.reason}") for op in compiled.cpu_operators]
+    rows += [row for kind in compiled.kinds_on_cpu for row in _kind_rows(kind)]
     if compiled.npu_commands == 0:
         rows.append(("note", "no operator of this model runs on the NPU; there was nothing to compile"))
     rows.append(("seconds", ", ".join(f"{name} {value:.2f}" for name, value in compiled.seconds.items())))
@@ -225,6 +250,18 @@ def _verification_rows(check: Verification) -> list[tuple[str, str]]:
 def verification_text(artifact: str, model: str, check: Verification) -> str:
     """The verdict on a compiled file."""
     return _table([("artifact", artifact), ("model", model), *_verification_rows(check)])
+
+
+def micro_json(arena: MicroArena, warnings: Sequence[str]) -> dict[str, Any]:
+    """The `tflm` object of `compile --json`: fields of `MicroArena`, in bytes, and what has no kernel."""
+    sizes = {f"{name}_bytes": size for name, size in dataclasses.asdict(arena).items()}
+    return {"arena_bytes": arena.arena_bytes, "beyond_bytes": arena.beyond_bytes, **sizes, "warnings": list(warnings)}
+
+
+def micro_text(arena: MicroArena, warnings: Sequence[str]) -> str:
+    """What TensorFlow Lite Micro wants, and what it has not."""
+    size = f"{_size(arena.arena_bytes)}: {arena.beyond_bytes:,} beyond the planned bytes, and what CPU kernels keep"
+    return _table([("TFLM's arena", size), *(("  warning", f"{why}; the .tflite cannot run") for why in warnings)])
 
 
 def frontier_text(curve: Curve) -> str:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from ..ir import Graph, Operator
 from ..operators import ACTIVATION_OPERATORS, RESHAPES, keyed
 from .activations import fuse_activation
-from .constants import fold_constants
+from .constants import fold_constants, why_constant
 from .dead_channels import DeadChannels, remove_dead_channels
 from .draft import Draft, OnNpu
 from .pads import fold_pad
@@ -80,6 +80,8 @@ def why_kept(graph: Graph, on_npu: OnNpu) -> dict[int, str]:
             continue
         if operator.kind in RESHAPES:
             found[index] = why_reshape(graph, draft, index, on_npu)
+        elif operator.kind in FOLDED:
+            found[index] = why_constant(graph, operator)
     return found
 
 

@@ -38,6 +38,22 @@ def fold_constants(graph: Graph) -> Graph:
     return draft.finish()
 
 
+def why_constant(graph: Graph, operator: Operator) -> str:
+    """What keeps an understood operator on constants from being one, in a sentence without a full stop."""
+    becomes = f"{operator.kind} becomes a constant where"
+    for t in (t for t in operator.inputs if t is not None):
+        tensor = graph.tensors[t]
+        if not tensor.is_constant and operator.kind != "SHAPE":
+            return f"input '{tensor.name}' is made while the network runs; {becomes} all of its inputs are"
+    made = graph.made(operator)
+    if made.dtype not in _INDEX_TYPES:
+        return f"output '{made.name}' is {made.dtype.value}; {becomes} it is int32 or int64"
+    if made.size_bytes > _MAX_ELEMENTS * made.dtype.size_bytes:
+        count = made.size_bytes // made.dtype.size_bytes
+        return f"output '{made.name}' has {count} elements; {becomes} it has at most {_MAX_ELEMENTS}"
+    return f"output '{made.name}' leaves the network, which returns no constants"
+
+
 def _value(operator: Operator, inputs: Sequence[Tensor], output: Tensor) -> Array | None:
     if operator.kind == "SHAPE":
         return np.array(inputs[0].shape, output.dtype.numpy)
