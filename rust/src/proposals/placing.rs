@@ -300,11 +300,11 @@ mod tests {
     use crate::model::ids::{IdVec, PartId};
     use crate::model::operation::OperationKind;
     use crate::model::plan::Staging;
-    use crate::model::program::{Placement, Program};
+    use crate::model::program::Program;
     use crate::proposals::arena::{placer, ArenaError};
     use crate::proposals::uncascaded;
     use crate::schedule::prefetch::peak_bytes;
-    use crate::testing::networks::{mobilenet_v1, stacked, Network, INPUT};
+    use crate::testing::networks::{in_one_pool, mobilenet_v1, stacked, Network, INPUT};
 
     fn chain(layers: usize) -> CascaderGraph {
         let mut net = Network::new([16, 16], 16);
@@ -352,7 +352,7 @@ mod tests {
             let by = |cycles, sketched| {
                 let plans = Vec::new();
                 let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes, cycles };
-                let placement = Placement::in_one_pool(sram_bytes, IdVec::default());
+                let placement = in_one_pool(sram_bytes, IdVec::default());
                 let placed = Placed { proposal, sketched, placement, program: None };
                 placed.excludes(&Waiting { plans: 0, sketch, common_cycles: 0 }, &Options::default().placing)
             };
@@ -398,7 +398,7 @@ mod tests {
             let mut drifting = |program: &Program| {
                 tried += 1;
                 let more = if tried == 1 { more } else { 0 };
-                Ok::<_, ArenaError>(Placement::in_one_pool(peak_bytes + more, stacked(program).offsets))
+                Ok::<_, ArenaError>(in_one_pool(peak_bytes + more, stacked(program).offsets))
             };
             let found = coarsely_placed(&graph, &chosen, &mut drifting).expect("blocks fit");
             assert_eq!(tried, tries, "{more} bytes more");

@@ -3,7 +3,7 @@
 use crate::cost::{choose_encoding, Costs};
 use crate::model::device::Device;
 use crate::model::graph::{aligned, CascaderGraph, Input, Layout, Part, Tensor, Work};
-use crate::model::ids::{IdVec, PartId, TensorId};
+use crate::model::ids::{BufferId, IdVec, PartId, TensorId};
 use crate::model::memory::{Memories, Pool};
 use crate::model::operation::{
     Element, Encoding, Function, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling, SecondOperand, Sliced,
@@ -19,6 +19,18 @@ use crate::proposals::placing::arranged;
 
 use crate::schedule::stripe_order::wanted;
 use crate::stripe::Span;
+
+/// The map of an operation that reads exactly what it writes.
+fn identity() -> Propagator {
+    let row = |d: usize| std::array::from_fn(|column| i64::from(column == d));
+    Propagator::new([0, 1, 2, 3].map(row), [0, 1, 2, 3].map(|d| std::array::from_fn(|at| i64::from(at == d))), [0; 4])
+}
+
+/// Everything in the scarce pool, `bytes` of it.
+pub fn in_one_pool(bytes: u64, offsets: IdVec<BufferId, u64>) -> Placement {
+    let pools = vec![Memories::SCARCE; offsets.len()].into();
+    Placement { pool_bytes: vec![bytes].into(), pools, offsets }
+}
 
 /// An int8 operation on single pixels; a binary one reads two feature maps.
 pub fn plain(kind: OperationKind, [ifm_depth, ofm_depth]: [i64; 2]) -> NpuOperation {
@@ -132,7 +144,7 @@ impl Network {
         let plane = self.tensors[a].plane;
         let depth = self.tensors[a].pixel_bytes as i64;
         let (pixel_bytes, first_channel) = (depth as u64, 0);
-        let read = |tensor| Input { tensor, propagator: Propagator::identity(), plane, pixel_bytes, first_channel };
+        let read = |tensor| Input { tensor, propagator: identity(), plane, pixel_bytes, first_channel };
         let inputs = [a, b].map(read);
         self.push(plane, depth, inputs.to_vec(), OperationKind::Add, [1, 1, depth, 0])
     }
@@ -231,13 +243,8 @@ impl Network {
     pub fn join(&mut self, from: &[TensorId]) -> TensorId {
         let plane = self.tensors[from[0]].plane;
         let depths: Vec<u64> = from.iter().map(|&tensor| self.tensors[tensor].pixel_bytes).collect();
-        let read = |(&tensor, &pixel_bytes)| Input {
-            tensor,
-            propagator: Propagator::identity(),
-            plane,
-            pixel_bytes,
-            first_channel: 0,
-        };
+        let read =
+            |(&tensor, &pixel_bytes)| Input { tensor, propagator: identity(), plane, pixel_bytes, first_channel: 0 };
         let inputs = from.iter().zip(&depths).map(read).collect();
         let depth = depths.iter().sum::<u64>() as i64;
         let id = self.push(plane, depth, inputs, OperationKind::AveragePool, [1, 1, depth, 0]);
@@ -363,7 +370,7 @@ pub fn stacked(program: &Program) -> Placement {
         next += aligned(buffer.size_bytes);
         next - aligned(buffer.size_bytes)
     });
-    Placement::in_one_pool(bytes, offsets.collect())
+    in_one_pool(bytes, offsets.collect())
 }
 
 /// The program of a Proposal and where everything lies, made of its decisions.
