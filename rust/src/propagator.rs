@@ -98,17 +98,6 @@ impl Propagator {
         self
     }
 
-    /// The map of an operation that reads exactly what it writes.
-    pub fn identity() -> Propagator {
-        let mut transform = [[0; DIMENSIONS + 1]; DIMENSIONS];
-        let mut strides = [[0; DIMENSIONS]; DIMENSIONS];
-        for d in 0..DIMENSIONS {
-            transform[d][d] = 1;
-            strides[d][d] = 1;
-        }
-        Propagator::new(transform, strides, [0; DIMENSIONS])
-    }
-
     /// Shape and start of the input stripe for an output stripe of `shape` at `start`, before clamping to the tensor. The
     /// start is negative in padding.
     pub fn stripe(&self, shape: [i64; DIMENSIONS], start: [i64; DIMENSIONS]) -> [[i64; DIMENSIONS]; 2] {
@@ -176,7 +165,6 @@ mod tests {
         assert!(p.is_separable());
         assert_eq!(p.span(Axis::Height, Span::new(6, 9)), Span::new(5, 10));
         assert_eq!(p.span(Axis::Width, Span::new(0, 1)), Span::new(-1, 2));
-        assert_eq!(Propagator::identity().span(Axis::Width, Span::new(2, 5)), Span::new(2, 5));
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{BufferId, IdVec, PartId, Piece, PoolId, TensorId};
-use crate::model::memory::{Candidates, Memories};
+use crate::model::memory::Candidates;
 use crate::model::operation::{Cost, Home, LookUpTable, NpuOperation, Slab, Source, StripeOperation};
 use crate::stripe::{Axis, Region};
 
@@ -199,12 +199,6 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Everything in the scarce pool, `bytes` of it.
-    pub fn in_one_pool(bytes: u64, offsets: IdVec<BufferId, u64>) -> Placement {
-        let pools = vec![Memories::SCARCE; offsets.len()].into();
-        Placement { pool_bytes: vec![bytes].into(), pools, offsets }
-    }
-
     /// Bytes of the scarce pool.
     pub fn bytes(&self) -> u64 {
         self.pool_bytes.first().copied().unwrap_or(0)

@@ -8,6 +8,7 @@ pub mod live_bytes;
 pub mod options;
 pub mod prefix_fronts;
 pub mod rolling_rows;
+pub mod settled;
 mod table;
 mod ways;
 
@@ -25,6 +26,7 @@ use crate::stripe::{Axis, Tiling};
 use crate::util::interrupt;
 use crate::util::pareto::{keep_front, thin, FrontBuilder};
 use grower::Grower;
+use settled::Settled;
 use table::Node;
 use ways::{Way, Ways};
 
@@ -40,17 +42,18 @@ pub fn enumerate(
     let mut table = PlanTable::default();
     let mut crowd = FrontBuilder::default();
     let mut ways = Ways::new(graph, copies, costs);
+    let settled = Settled::new(graph);
     for last in graph.parts.ids() {
         interrupt::ask();
-        let mut found = vec![alone(graph, last, &mut ways, &mut table)];
+        let mut found = vec![alone(graph, last, &settled, &mut ways, &mut table)];
         let mut known = [Known::default(), Known::default()];
         let single: Vec<&Candidate> = found[0].iter().collect();
         for (known, prefixes) in known.iter_mut().zip([&table.growing, &table.steady]) {
             known.add(prefixes.before(last), &single);
         }
-        let firsts = firsts(graph, last, options);
+        let firsts = firsts(graph, last, &settled, options);
         let sinks: Vec<PartId> = firsts.iter().map(|&first| sink(graph, first, last)).collect();
-        for tilings in tilings(graph, last, options).chunk_by(|a, b| a.roll == b.roll) {
+        for tilings in tilings(graph, last, &settled, options).chunk_by(|a, b| a.roll == b.roll) {
             let groups: Vec<LiveBytes> =
                 firsts.iter().map(|&first| LiveBytes::new(graph, first, last, tilings[0].roll)).collect();
             for &tiling in tilings {
@@ -68,16 +71,23 @@ pub fn enumerate(
     table
 }
 
-/// Plans of a group of one whose Part is not striped.
-fn alone(graph: &CascaderGraph, part: PartId, ways: &mut Ways, table: &mut PlanTable) -> Vec<Candidate> {
+/// Plans of a group of one whose Part is not striped. The cycles of a settled Part are in every Proposal, so they are left
+/// out: fronts are thinned in proportion to cycles, and would be more coarsely for what nobody can change.
+fn alone(
+    graph: &CascaderGraph,
+    part: PartId,
+    settled: &Settled,
+    ways: &mut Ways,
+    table: &mut PlanTable,
+) -> Vec<Candidate> {
     let whole_bytes = LiveBytes::new(graph, part, part, Tiling::WHOLE_ROWS.roll).whole_bytes();
     let stripe = graph.kernel(part).map_or(1, |_| graph.tensors[graph.output(part)].plane[0]);
     let candidate = |Way { staging, staged_bytes, cycles, kernels }| Candidate {
         tiling: Tiling::WHOLE_ROWS,
         node: table.push(Node { stripe, staging, rolling_bytes: 0, next: None }),
         bytes: whole_bytes + staged_bytes,
-        cycles,
-        kernels,
+        cycles: if settled.holds(part) { 0 } else { cycles },
+        kernels: if settled.holds(part) { Cycles::default() } else { kernels },
     };
     let mut found: Vec<Candidate> = ways.unstriped(part).into_iter().map(candidate).collect();
     keep_front(&mut found);
@@ -85,17 +95,17 @@ fn alone(graph: &CascaderGraph, part: PartId, ways: &mut Ways, table: &mut PlanT
 }
 
 /// First Parts of the groups that end with Part `last`, the nearest first. An operator on the CPU is a group of its
-/// own.
-fn firsts(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<PartId> {
-    let npu = |part| graph.kernel(part).is_some();
+/// own, and so is a settled Part.
+fn firsts(graph: &CascaderGraph, last: PartId, settled: &Settled, options: &Options) -> Vec<PartId> {
+    let grows = |part| graph.kernel(part).is_some() && !settled.holds(part);
     let firsts = PartId(0).through(last).rev().take(options.max_group.max(1));
-    firsts.take_while(|&first| first == last || npu(first) && npu(last)).collect()
+    firsts.take_while(|&first| first == last || grows(first) && grows(last)).collect()
 }
 
-/// Tilings to try for the output of Part `last`; none for an operator on the CPU. A band has at least two rows or
-/// columns.
-fn tilings(graph: &CascaderGraph, last: PartId, options: &Options) -> Vec<Tiling> {
-    if graph.kernel(last).is_none() {
+/// Tilings to try for the output of Part `last`; none for an operator on the CPU and for a settled Part. A band has at
+/// least two rows or columns.
+fn tilings(graph: &CascaderGraph, last: PartId, settled: &Settled, options: &Options) -> Vec<Tiling> {
+    if graph.kernel(last).is_none() || settled.holds(last) {
         return Vec::new();
     }
     let plane = graph.tensors[graph.output(last)].plane;

@@ -4,11 +4,12 @@
 
 use thiserror::Error;
 
-use crate::model::graph::{aligned, CascaderGraph, ALIGNMENT};
-use crate::model::ids::{BufferId, PoolId};
+use crate::model::graph::{aligned, CascaderGraph, Tensor, ALIGNMENT};
+use crate::model::ids::{BufferId, IdVec, PoolId, TensorId};
 use crate::model::memory::Memories;
-use crate::model::program::{Buffer, LiveWindow, Placement, Program};
+use crate::model::program::{Buffer, Content, LiveWindow, Placement, Program};
 use crate::plans::options::Options;
+use crate::plans::settled::Settled;
 use crate::usmp;
 
 /// A program whose buffers have no place.
@@ -55,7 +56,56 @@ pub fn placer_within(
     graph: &CascaderGraph,
     iterations: u32,
 ) -> impl FnMut(&Program) -> Result<Placement, ArenaError> + '_ {
-    move |program| place(graph.device.memories(), program, iterations)
+    let memories = graph.device.memories();
+    let within_runs = tensors_within_runs(graph);
+    move |program| {
+        let aside = |content: &Content| matches!(content, Content::Tensor(tensor) if within_runs[*tensor]);
+        let aside: Vec<bool> = program.buffers.iter().map(|buffer| aside(&buffer.content)).collect();
+        match place_around(memories, program, &aside, iterations) {
+            Some(placement) => Ok(placement),
+            None => place(memories, program, iterations),
+        }
+    }
+}
+
+/// Tensors that settled Parts alone make and read.
+fn tensors_within_runs(graph: &CascaderGraph) -> IdVec<TensorId, bool> {
+    let settled = Settled::new(graph);
+    let within = |(id, tensor): (TensorId, &Tensor)| {
+        let made = graph.producer[id].is_some_and(|part| settled.holds(part));
+        made && !tensor.is_output && graph.consumers[id].iter().all(|&part| settled.holds(part))
+    };
+    graph.tensors.iter_ids().map(within).collect::<Vec<_>>().into()
+}
+
+/// Where a program's buffers lie if those set `aside` are placed after all others, by first fit; None if there are none of
+/// them, or they do not fit beside the others without more bytes.
+///
+/// Small buffers by the dozen would else take the moves that are tried, and chance to place the others better or worse.
+fn place_around(memories: &Memories, program: &Program, aside: &[bool], iterations: u32) -> Option<Placement> {
+    if !aside.contains(&true) {
+        return None;
+    }
+    let mut all = problem(memories, program);
+    let core: Vec<usize> = (0..aside.len()).filter(|&buffer| !aside[buffer]).collect();
+    let buffers = core.iter().map(|&buffer| all.buffers[buffer].clone()).collect();
+    let params = usmp::Params { iterations, ..usmp::Params::default() };
+    let found = usmp::plan(&usmp::Problem { buffers, pools: all.pools.clone() }, &params).ok()?.placement;
+    for (&buffer, slot) in core.iter().zip(&found.slots) {
+        let buffer = &mut all.buffers[buffer];
+        (buffer.pools, buffer.pinned_offset) = ([slot.pool].into_iter().collect(), Some(slot.offset));
+    }
+    let params = usmp::Params { algorithm: usmp::Algorithm::GreedyBySize, ..params };
+    let around = usmp::plan(&all, &params).ok()?.placement;
+    (around.peaks == found.peaks).then(|| placement(&around))
+}
+
+fn placement(found: &usmp::Placement) -> Placement {
+    Placement {
+        pool_bytes: found.peaks.iter().copied().map(aligned).collect(),
+        pools: found.slots.iter().map(|slot| PoolId(slot.pool)).collect(),
+        offsets: found.slots.iter().map(|slot| slot.offset).collect(),
+    }
 }
 
 /// Where the memory planner puts a program's buffers, each into a pool that may hold it, the preferred one where it fits.
@@ -69,14 +119,7 @@ pub fn placer_within(
 pub fn place(memories: &Memories, program: &Program, iterations: u32) -> Result<Placement, ArenaError> {
     let params = usmp::Params { iterations, ..usmp::Params::default() };
     match usmp::plan(&problem(memories, program), &params) {
-        Ok(solution) => {
-            let slots = &solution.placement.slots;
-            Ok(Placement {
-                pool_bytes: solution.placement.peaks.iter().copied().map(aligned).collect(),
-                pools: slots.iter().map(|slot| PoolId(slot.pool)).collect(),
-                offsets: slots.iter().map(|slot| slot.offset).collect(),
-            })
-        }
+        Ok(solution) => Ok(placement(&solution.placement)),
         Err(reason) => Err(refused(memories, program, reason)),
     }
 }
@@ -145,9 +188,10 @@ pub fn is_right(memories: &Memories, program: &Program, placement: &Placement) -
 mod tests {
     use super::*;
     use crate::cost::Costs;
+    use crate::model::operation::OperationKind;
     use crate::proposals::uncascaded;
     use crate::schedule::interleave::interleave;
-    use crate::testing::networks::{mobilenet_v2, stacked};
+    use crate::testing::networks::{mobilenet_v2, stacked, Network, INPUT};
 
     fn program() -> (CascaderGraph, Program) {
         let graph = mobilenet_v2();
@@ -161,6 +205,50 @@ mod tests {
         let placement = placer(&graph)(&program).expect("it has a place");
         assert!(is_right(graph.device.memories(), &program, &placement));
         assert!(placement.bytes() >= stacked(&program).bytes());
+    }
+
+    /// Convolutions, a pool, and `count` operations on the pool's one pixel.
+    fn with_a_tail(count: usize) -> (CascaderGraph, Program) {
+        let mut net = Network::new([23, 23], 16);
+        let t = [(1, 24), (2, 48), (1, 32), (2, 64)].into_iter().fold(INPUT, |t, (stride, depth)| {
+            let t = net.window(t, OperationKind::Convolution, 3, stride, depth);
+            net.window(t, OperationKind::Convolution, 1, 1, depth)
+        });
+        let t = net.squeezed(t, 0);
+        let t = net.squeezed(t, 1);
+        let t = (0..count).fold(t, |t, _| net.pointwise(OperationKind::Abs, t, None, 8));
+        let graph = net.finish(t);
+        let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");
+        (graph, program)
+    }
+
+    #[test]
+    fn small_buffers_within_runs_move_no_other() {
+        let ((short, few), (long, many)) = (with_a_tail(2), with_a_tail(60));
+        let [few_placed, many_placed] =
+            [(&short, &few), (&long, &many)].map(|(graph, program)| placer(graph)(program).expect("it has a place"));
+        assert_eq!(few_placed.pool_bytes, many_placed.pool_bytes);
+        assert!(is_right(long.device.memories(), &many, &many_placed));
+        // All that the convolutions make lies where it lay.
+        let convolutions = |placed: Placement| placed.offsets.iter().take(9).copied().collect::<Vec<_>>();
+        assert_eq!(convolutions(few_placed), convolutions(many_placed));
+    }
+
+    #[test]
+    fn buffers_that_do_not_fit_beside_the_others_are_placed_with_them() {
+        let (graph, mut program) = with_a_tail(6);
+        // One of them is as large as all others.
+        let within = tensors_within_runs(&graph);
+        let last = program
+            .buffers
+            .ids()
+            .rfind(|&id| matches!(program.buffers[id].content, Content::Tensor(tensor) if within[tensor]));
+        let last = last.expect("the tail is settled");
+        program.buffers[last].size_bytes = 1 << 20;
+        let aside: Vec<bool> = program.buffers.ids().map(|id| id == last).collect();
+        assert!(place_around(graph.device.memories(), &program, &aside, 80).is_none());
+        let placement = placer(&graph)(&program).expect("it has a place");
+        assert!(is_right(graph.device.memories(), &program, &placement) && placement.bytes() >= 1 << 20);
     }
 
     #[test]

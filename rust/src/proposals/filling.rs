@@ -154,6 +154,8 @@ struct FillSketch {
     bytes: u64,
     /// Cycles expected of the timing model.
     cycles: u64,
+    /// Of these, what every Proposal takes, whatever was decided.
+    common_cycles: u64,
 }
 
 impl Point for FillSketch {
@@ -161,12 +163,12 @@ impl Point for FillSketch {
         self.bytes
     }
     fn cycles(&self) -> u64 {
-        self.cycles
+        self.cycles.saturating_sub(self.common_cycles)
     }
 }
 
 /// Issue the copies of placed `grounds` anew into arenas of the sizes of all points known, or of the budget. Returns
-/// the front of what comes of it and of what was `found` before.
+/// the front of what comes of it and of what was `found` before. `common_cycles` are those that every Proposal takes.
 ///
 /// # Errors
 /// Those of interleaving the Plans.
@@ -174,6 +176,7 @@ pub fn filled(
     graph: &CascaderGraph,
     mut found: Vec<Found>,
     grounds: &[Placed],
+    common_cycles: u64,
     options: &Options,
     effort: &mut Effort,
     costs: &mut Costs,
@@ -189,7 +192,7 @@ pub fn filled(
     let mut sketches = Vec::new();
     for (index, ground) in grounds.iter().enumerate() {
         interrupt::ask();
-        sketches.extend(sketched(graph, (index, ground), &rooms, &front, effort, costs)?);
+        sketches.extend(sketched(graph, (index, ground), common_cycles, &rooms, &front, effort, costs)?);
     }
     for _ in 0..options.filling.rounds {
         sketches.retain(|sketch| sketch.cycles < front.within(sketch.bytes));
@@ -222,6 +225,7 @@ pub fn filled(
 fn sketched(
     graph: &CascaderGraph,
     (index, Placed { proposal, sketched, placement, .. }): (usize, &Placed),
+    common_cycles: u64,
     rooms: &[u64],
     front: &Front,
     effort: &mut Effort,
@@ -243,7 +247,8 @@ fn sketched(
             break;
         }
         let (bytes, cycles) = filling.sketch(room_bytes);
-        let sketch = FillSketch { ground: index, room_bytes, bytes: bytes.max(own), cycles: expected(cycles) };
+        let (bytes, cycles) = (bytes.max(own), expected(cycles));
+        let sketch = FillSketch { ground: index, room_bytes, bytes, cycles, common_cycles };
         if found.last().is_none_or(|last| sketch.cycles < last.cycles) {
             found.push(sketch);
         }

@@ -13,6 +13,7 @@ use crate::model::graph::CascaderGraph;
 use crate::model::plan::{Plan, Proposal};
 use crate::model::program::Arrangement;
 use crate::plans::options::{Options, PlacingOptions};
+use crate::plans::settled::Settled;
 use crate::proposals::arena::Placer;
 use crate::proposals::error::SearchError;
 use crate::proposals::filling::{filled, AllPlaced, Effort, Found, Placed};
@@ -47,6 +48,8 @@ struct Waiting {
     /// Index of its Plans.
     plans: usize,
     sketch: Sketch,
+    /// Cycles that every Proposal takes, whatever was decided.
+    common_cycles: u64,
 }
 
 impl Point for Waiting {
@@ -54,7 +57,7 @@ impl Point for Waiting {
         self.sketch.peak_bytes
     }
     fn cycles(&self) -> u64 {
-        self.sketch.cycles
+        self.sketch.cycles.saturating_sub(self.common_cycles)
     }
 }
 
@@ -73,6 +76,7 @@ fn sketched(
     graph: &CascaderGraph,
     chosen: &[Chosen],
     first: usize,
+    common_cycles: u64,
     options: &Options,
     costs: &mut Costs,
 ) -> Result<Vec<Waiting>, PlanError> {
@@ -80,7 +84,8 @@ fn sketched(
     for (plans, Chosen { plans: decisions, limits }) in chosen.iter().enumerate().skip(first) {
         interrupt::ask();
         let program = interleave(graph, decisions, costs)?;
-        found.extend(sketches(&program, limits, &options.limits).into_iter().map(|sketch| Waiting { plans, sketch }));
+        let sketches = sketches(&program, limits, &options.limits).into_iter();
+        found.extend(sketches.map(|sketch| Waiting { plans, sketch, common_cycles }));
     }
     Ok(found)
 }
@@ -100,20 +105,21 @@ pub fn placed(
     costs: &mut Costs,
     place: &mut Placer,
 ) -> Result<(Vec<Found>, bool), SearchError> {
-    let mut waiting = sketched(graph, &chosen, 0, options, costs)?;
+    let common_cycles = Settled::new(graph).cycles(graph, costs);
+    let mut waiting = sketched(graph, &chosen, 0, common_cycles, options, costs)?;
     if let Some(fastest) = waiting.iter().min_by_key(|proposal| proposal.sketch.cycles) {
         let plans = restaged(graph, &chosen[fastest.plans].plans, &options.restaging, costs)?;
         chosen.push(Chosen { plans, limits: Vec::new() });
-        waiting.extend(sketched(graph, &chosen, chosen.len() - 1, options, costs)?);
+        waiting.extend(sketched(graph, &chosen, chosen.len() - 1, common_cycles, options, costs)?);
     }
     let mut effort = Effort::of(options);
     let mut known = in_rounds(graph, &chosen, waiting.clone(), options, &mut effort, costs, place)?;
     let front = known.take_front();
-    let front = filled(graph, front, known.all(), options, &mut effort, costs)?;
+    let front = filled(graph, front, known.all(), common_cycles, options, &mut effort, costs)?;
     let worthy = promising(waiting, &front, options);
     let worthy = worthy.into_iter().map(|index| alternating(graph, &chosen[index].plans));
     let grounds = grounds(graph, worthy, &mut effort, costs, place)?;
-    let front = filled(graph, front, &grounds, options, &mut effort, costs)?;
+    let front = filled(graph, front, &grounds, common_cycles, options, &mut effort, costs)?;
     Ok((front, effort.is_spent))
 }
 
@@ -153,9 +159,10 @@ fn promising(mut waiting: Vec<Waiting>, found: &[Found], options: &Options) -> V
     // A budget below the floor asks for no more than the floor does: else the floor would depend on it.
     let least = found.first().map_or(0, Found::memory_bytes);
     let budget_bytes = options.budget_bytes.map(|budget| budget.max(least));
-    for Waiting { plans, sketch: Sketch { prefetch_bytes, peak_bytes, cycles } } in waiting {
+    for waiting in waiting {
+        let Waiting { plans, sketch: Sketch { prefetch_bytes, peak_bytes, cycles }, .. } = waiting;
         let margin = options.placing.ground_margin;
-        let (room_bytes, slower) = (peak_bytes + peak_bytes / margin, cycles + cycles / margin);
+        let (room_bytes, slower) = (peak_bytes + peak_bytes / margin, cycles + waiting.cycles() / margin);
         let room_bytes = budget_bytes.unwrap_or(room_bytes);
         let within = found.partition_point(|known| known.memory_bytes() <= room_bytes);
         let is_slower = within > 0 && found[within - 1].cycles() <= slower;
@@ -293,11 +300,11 @@ mod tests {
     use crate::model::ids::{IdVec, PartId};
     use crate::model::operation::OperationKind;
     use crate::model::plan::Staging;
-    use crate::model::program::{Placement, Program};
+    use crate::model::program::Program;
     use crate::proposals::arena::{placer, ArenaError};
     use crate::proposals::uncascaded;
     use crate::schedule::prefetch::peak_bytes;
-    use crate::testing::networks::{mobilenet_v1, stacked, Network, INPUT};
+    use crate::testing::networks::{in_one_pool, mobilenet_v1, stacked, Network, INPUT};
 
     fn chain(layers: usize) -> CascaderGraph {
         let mut net = Network::new([16, 16], 16);
@@ -345,9 +352,9 @@ mod tests {
             let by = |cycles, sketched| {
                 let plans = Vec::new();
                 let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes, cycles };
-                let placement = Placement::in_one_pool(sram_bytes, IdVec::default());
+                let placement = in_one_pool(sram_bytes, IdVec::default());
                 let placed = Placed { proposal, sketched, placement, program: None };
-                placed.excludes(&Waiting { plans: 0, sketch }, &Options::default().placing)
+                placed.excludes(&Waiting { plans: 0, sketch, common_cycles: 0 }, &Options::default().placing)
             };
             // By the quick clock and by the other one.
             assert_eq!(by(took, 0), by(0, took));
@@ -369,7 +376,7 @@ mod tests {
         let defaults = Options::default();
         let placing = PlacingOptions { round_fineness: 1, ..defaults.placing.clone() };
         let options = Options { resolution: 1, placing, ..defaults };
-        let waiting = sketched(graph, chosen, 0, &options, costs)?;
+        let waiting = sketched(graph, chosen, 0, 0, &options, costs)?;
         let mut known = in_rounds(graph, chosen, waiting, &options, &mut Effort::of(&options), costs, place)?;
         let all = pareto_front(known.all().iter().map(|placed| placed.proposal.clone()).collect());
         // Those whose programs are kept are the front of all.
@@ -391,7 +398,7 @@ mod tests {
             let mut drifting = |program: &Program| {
                 tried += 1;
                 let more = if tried == 1 { more } else { 0 };
-                Ok::<_, ArenaError>(Placement::in_one_pool(peak_bytes + more, stacked(program).offsets))
+                Ok::<_, ArenaError>(in_one_pool(peak_bytes + more, stacked(program).offsets))
             };
             let found = coarsely_placed(&graph, &chosen, &mut drifting).expect("blocks fit");
             assert_eq!(tried, tries, "{more} bytes more");
@@ -426,7 +433,8 @@ mod tests {
         let found = coarsely_placed(&graph, &chosen, &mut counting).expect("blocks fit");
         // All are within a factor of two: a round places the ends of what is left, and the last one nothing with
         // copies.
-        let front = pareto_front(sketches.into_iter().map(|sketch| Waiting { plans: 0, sketch }).collect());
+        let front =
+            pareto_front(sketches.into_iter().map(|sketch| Waiting { plans: 0, sketch, common_cycles: 0 }).collect());
         let limit = |index: usize| front[index].sketch.prefetch_bytes;
         let last = front.len() - 1;
         assert!(last > 4 && front[0].cycles() < 2 * front[last].cycles());

@@ -3,7 +3,7 @@
 use crate::cost::{choose_encoding, Costs};
 use crate::model::device::Device;
 use crate::model::graph::{aligned, CascaderGraph, Input, Layout, Part, Tensor, Work};
-use crate::model::ids::{IdVec, PartId, TensorId};
+use crate::model::ids::{BufferId, IdVec, PartId, TensorId};
 use crate::model::memory::{Memories, Pool};
 use crate::model::operation::{
     Element, Encoding, Function, Joined, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling, SecondOperand,
@@ -19,6 +19,18 @@ use crate::proposals::placing::arranged;
 
 use crate::schedule::stripe_order::wanted;
 use crate::stripe::{Region, Span};
+
+/// The map of an operation that reads exactly what it writes.
+fn identity() -> Propagator {
+    let row = |d: usize| std::array::from_fn(|column| i64::from(column == d));
+    Propagator::new([0, 1, 2, 3].map(row), [0, 1, 2, 3].map(|d| std::array::from_fn(|at| i64::from(at == d))), [0; 4])
+}
+
+/// Everything in the scarce pool, `bytes` of it.
+pub fn in_one_pool(bytes: u64, offsets: IdVec<BufferId, u64>) -> Placement {
+    let pools = vec![Memories::SCARCE; offsets.len()].into();
+    Placement { pool_bytes: vec![bytes].into(), pools, offsets }
+}
 
 /// An int8 operation on single pixels; a binary one reads two feature maps.
 pub fn plain(kind: OperationKind, [ifm_depth, ofm_depth]: [i64; 2]) -> NpuOperation {
@@ -131,7 +143,7 @@ impl Network {
     pub fn add(&mut self, a: TensorId, b: TensorId) -> TensorId {
         let plane = self.tensors[a].plane;
         let depth = self.tensors[a].pixel_bytes as i64;
-        let read = |tensor| Input::new(tensor, Propagator::identity(), plane, depth as u64);
+        let read = |tensor| Input::new(tensor, identity(), plane, depth as u64);
         let inputs = [a, b].map(read);
         self.push(plane, depth, inputs.to_vec(), OperationKind::Add, [1, 1, depth, 0])
     }
@@ -239,7 +251,7 @@ impl Network {
         };
         let shapes: Vec<[i64; 3]> = from.iter().map(shape).collect();
         let read = |(&tensor, &[height, width, depth]): (&TensorId, &[i64; 3])| {
-            Input::new(tensor, Propagator::identity(), [height, width], depth as u64)
+            Input::new(tensor, identity(), [height, width], depth as u64)
         };
         let inputs = from.iter().zip(&shapes).map(read).collect();
         let mut whole = shapes[0];
@@ -373,7 +385,7 @@ pub fn stacked(program: &Program) -> Placement {
         next += aligned(buffer.size_bytes);
         next - aligned(buffer.size_bytes)
     });
-    Placement::in_one_pool(bytes, offsets.collect())
+    in_one_pool(bytes, offsets.collect())
 }
 
 /// The program of a Proposal and where everything lies, made of its decisions.

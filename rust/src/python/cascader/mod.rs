@@ -1,6 +1,6 @@
 //! Python face of the scheduler: Python's problem dataclasses become owned graphs, results become frozen classes.
 //!
-//! `graph`, `operation`, `plan` and `program` say what crosses, `search` and `arrangement` what is asked of them, `error`
+//! `graph`, `operation`, `plan`, `step` and `program` say what crosses, `search` and `arrangement` what is asked of them, `error`
 //! what is raised; here are the questions about a single Part.
 
 mod arrangement;
@@ -10,6 +10,7 @@ mod operation;
 mod plan;
 pub(super) mod program;
 mod search;
+mod step;
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -117,6 +118,7 @@ fn propagate(propagator: PropagatorSpec, shape: [i64; 4], start: [i64; 4]) -> Py
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<CascaderGraph>()?;
     search::register(module)?;
+    step::register(module)?;
     program::register(module)?;
     arrangement::register(module)?;
     module.add_class::<PyWeightOrder>()?;
