@@ -327,8 +327,8 @@ def lie(monkeypatch: pytest.MonkeyPatch) -> None:
 
     honest = verification.reference_runs
 
-    def lying(*given: Any) -> tuple[Expectation, ...]:
-        found = honest(*given)
+    def lying(graph: Any, runs: Any, *cuts: Any) -> tuple[Expectation, ...]:
+        found = honest(graph, runs, *cuts)
         for expectation in found:
             for name, value in expectation.outputs.items():
                 wrong = value.copy()
