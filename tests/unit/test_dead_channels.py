@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import ethoscade
@@ -310,6 +311,20 @@ def test_outputs_and_cpu_operators_keep_their_channels() -> None:
     assert after is before
     reasons = [why for one in told for why in one.kept]
     assert reasons[0] == "it leaves the network" and "STRIDED_SLICE" in reasons[1] and "on the CPU" in reasons[1]
+
+
+def test_weights_that_are_no_constants_need_every_channel() -> None:
+    b = ModelBuilder(seed=18)
+    b.output(conv(b, conv(b, b.input(IMAGE), 10, 3), 3, 0))
+    graph = simplify(read_tflite(b.build()), on_npu)
+    last = graph.operators[-1]
+    variable = replace(graph.read(last, 1), data=None, is_variable=True)
+    tensors = tuple(variable if i == last.inputs[1] else t for i, t in enumerate(graph.tensors))
+    given = replace(graph, tensors=tensors)
+    after, told = remove_dead_channels(given, lambda graph, op: True)
+    assert after is given and list(told[0].kept) == [
+        "'conv_2d1' (CONV_2D) reads 'conv_2d0', and its weights are not constant"
+    ]
 
 
 def test_networks_without_dead_channels_are_left_alone() -> None:

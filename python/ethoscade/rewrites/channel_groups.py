@@ -16,7 +16,18 @@ import numpy as np
 from ..ir import ConcatenationAttrs, Graph, MeanAttrs, Operator, PadAttrs
 from ..operators import ACTIVATION_OPERATORS
 from ..quantised import zero_point_of
-from .channel_values import INT32, WEIGHTED, ConstantChannels, Mask, bias_of, foldable, folded_sums, met_by, weighs
+from .channel_values import (
+    INT32,
+    WEIGHTED,
+    ConstantChannels,
+    Mask,
+    bias_of,
+    foldable,
+    folded_sums,
+    has_constant_weights,
+    met_by,
+    weighs,
+)
 
 CHANNELWISE = frozenset(
     {
@@ -77,7 +88,9 @@ class Groups:
     # What operators tie together, and what they need.
 
     def _take(self, op: Operator) -> None:
-        if op.kind in WEIGHTED:
+        if not has_constant_weights(self.graph, op):
+            self._pin_all(op, "and its weights are not constant")
+        elif op.kind in WEIGHTED:
             self._weighted(op)
         elif op.kind == "DEPTHWISE_CONV_2D":
             self._depthwise(op)

@@ -103,6 +103,13 @@ def has_dead_weights(graph: Graph) -> bool:
     return False
 
 
+def has_constant_weights(graph: Graph, op: Operator) -> bool:
+    """Whether weights and bias are constants, where the operator is of a kind that has any."""
+    if op.kind not in (*WEIGHTED, "DEPTHWISE_CONV_2D"):
+        return True
+    return all(t is None or graph.tensors[t].is_constant for t in op.inputs[1:3])
+
+
 def constant_channels(graph: Graph, on_npu: Collection[int]) -> dict[int, ConstantChannels]:
     """What is known of every tensor that an operator on the NPU makes of 8-bit values, by tensor index.
 
@@ -117,7 +124,8 @@ def constant_channels(graph: Graph, on_npu: Collection[int]) -> dict[int, Consta
         made = graph.made(op)
         if made.dtype in EIGHT_BIT and made.shape:
             read = [_read(graph, op, t, found) for t in op.inputs]
-            channels = _VALUES.get(op.kind, _nothing)(graph, op, read)
+            follow = _VALUES.get(op.kind, _nothing) if has_constant_weights(graph, op) else _nothing
+            channels = follow(graph, op, read)
             if made.shape[-1] % len(channels.known) == 0:
                 found[op.outputs[0]] = channels
     return found
