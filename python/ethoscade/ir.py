@@ -196,6 +196,13 @@ class AddAttrs:
 
 
 @dataclass(frozen=True)
+class ArithmeticAttrs:
+    """SUB or MUL of two tensors."""
+
+    activation: Activation = Activation.NONE
+
+
+@dataclass(frozen=True)
 class SoftmaxAttrs:
     """SOFTMAX over the last axis."""
 
@@ -267,6 +274,7 @@ Attrs = (
     | PoolAttrs
     | FullyConnectedAttrs
     | AddAttrs
+    | ArithmeticAttrs
     | SoftmaxAttrs
     | MeanAttrs
     | PadAttrs

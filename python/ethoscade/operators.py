@@ -17,6 +17,7 @@ import tflite
 from .ir import (
     Activation,
     AddAttrs,
+    ArithmeticAttrs,
     ConcatenationAttrs,
     ConvAttrs,
     FullyConnectedAttrs,
@@ -69,10 +70,14 @@ _ROWS = (
     OperatorKind("DEQUANTIZE", None, "DequantizeOptions"),
     OperatorKind("EXPAND_DIMS", None, "ExpandDimsOptions", reshapes=True),
     OperatorKind("FULLY_CONNECTED", FullyConnectedAttrs, "FullyConnectedOptions", 4),
+    OperatorKind("MAXIMUM", None, "MaximumMinimumOptions", 2, data_inputs=2),
     OperatorKind("MAX_POOL_2D", PoolAttrs, "Pool2DOptions", 2),
     OperatorKind("MEAN", MeanAttrs, "ReducerOptions", 2),
+    OperatorKind("MINIMUM", None, "MaximumMinimumOptions", 2, data_inputs=2),
+    OperatorKind("MUL", ArithmeticAttrs, "MulOptions", 2, data_inputs=2),
     OperatorKind("PACK", PackAttrs, "PackOptions", data_inputs=None),
     OperatorKind("PAD", PadAttrs, "PadOptions", 2),
+    OperatorKind("PRELU", data_inputs=2),
     OperatorKind("QUANTIZE", None, "QuantizeOptions", 2),
     OperatorKind("RELU", int8_version=2, activation=Activation.RELU),
     OperatorKind("RELU6", int8_version=2, activation=Activation.RELU6),
@@ -83,8 +88,10 @@ _ROWS = (
     OperatorKind("SOFTMAX", SoftmaxAttrs, "SoftmaxOptions", 2),
     OperatorKind("SPLIT", SplitAttrs, "SplitOptions", 2, data_input=1),
     OperatorKind("SPLIT_V", SplitAttrs, "SplitVOptions", 2),
+    OperatorKind("SQUARED_DIFFERENCE", None, "SquaredDifferenceOptions", 2, data_inputs=2),
     OperatorKind("SQUEEZE", None, "SqueezeOptions", reshapes=True, in_place=True),
     OperatorKind("STRIDED_SLICE", StridedSliceAttrs, "StridedSliceOptions"),
+    OperatorKind("SUB", ArithmeticAttrs, "SubOptions", 2, data_inputs=2),
 )
 
 OPERATORS: Mapping[str, OperatorKind] = MappingProxyType({row.name: row for row in _ROWS})

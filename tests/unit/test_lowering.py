@@ -156,8 +156,39 @@ def multiplier(m: GraphMaker) -> None:
     m.depthwise(m.input((1, 8, 8, 4)), Window(3, 3), multiplier=2)
 
 
-def broadcast(m: GraphMaker) -> None:
-    m.add(m.input((1, 4, 4, 8)), m.input((1, 1, 1, 8)))
+def both_repeated(m: GraphMaker) -> None:
+    m.binary("ADD", m.input((1, 4, 4, 1)), m.input((1, 1, 1, 8)))
+
+
+def repeated_to_a_constant(m: GraphMaker) -> None:
+    m.binary("MUL", m.input((1, 1, 1, 8)), m.values((1, 4, 4, 8)))
+
+
+def two_constants(m: GraphMaker) -> None:
+    m.binary("SUB", m.values((1, 4, 4, 8)), m.values((1, 4, 4, 8)))
+
+
+def repeated_here_and_there(m: GraphMaker) -> None:
+    m.binary("MAXIMUM", m.input((2, 3, 4, 5, 6)), m.input((2, 1, 4, 1, 6)))
+
+
+def slopes_of_a_constant(m: GraphMaker) -> None:
+    m.binary("PRELU", m.values((1, 4, 4, 8)), m.input((8,)))
+
+
+def large_squares(m: GraphMaker) -> None:
+    x = m.input((1, 4, 4, 8), Quantisation((100.0,), (0,)))
+    m.binary("SQUARED_DIFFERENCE", x, m.input((1, 4, 4, 8)))
+
+
+def large_difference(m: GraphMaker) -> None:
+    x = m.input((1, 4, 4, 8), Quantisation((1000.0,), (0,)))
+    m.binary("SUB", x, m.input((1, 4, 4, 8)), q=Quantisation((0.001,), (0,)))
+
+
+def large_product(m: GraphMaker) -> None:
+    x = m.input((1, 4, 4, 8), Quantisation((1000.0,), (0,)))
+    m.binary("MUL", x, x, q=Quantisation((0.001,), (0,)))
 
 
 def rescaling_pool(m: GraphMaker) -> None:
@@ -226,7 +257,14 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (tall_kernel, "kernel is 65x1; at most 64 rows"),
     (batch, "batch 2"),
     (multiplier, "4 input channels make 8 outputs"),
-    (broadcast, "broadcasting"),
+    (both_repeated, "(1, 4, 4, 1) and (1, 1, 1, 8) are both repeated; the NPU repeats one"),
+    (repeated_to_a_constant, "of shape (1, 1, 1, 8) is repeated to a constant's"),
+    (two_constants, "are both constants"),
+    (repeated_here_and_there, "(2, 1, 4, 1, 6) are repeated along dimensions that do not fold into three"),
+    (slopes_of_a_constant, "is a constant"),
+    (large_squares, "the factor from square to output is"),
+    (large_difference, "kernels are defined below 1"),
+    (large_product, "leave 32 bits"),
     (rescaling_pool, "a pool does not rescale"),
     (padded_average, "at most 8x8"),
     (channel_mean, "axes (3,)"),

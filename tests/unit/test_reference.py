@@ -15,14 +15,13 @@ from ethoscade.judge.reference.windows import output_size, pad_spatial, seen, ta
 from ethoscade.judge.verification import random_inputs
 from ethoscade.quantised import activation_range, effective_scales, multiplier_and_shift, quantise_real
 from ethoscade.testing import ModelBuilder
-from ethoscade.testing.real_operators import UNARY
+from ethoscade.testing.real_operators import BINARY, UNARY
 from graphs import GraphMaker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_support import check, differences, drawn_operator, needs_litert
 
 KINDS = (
-    "ADD",
     "AVERAGE_POOL_2D",
     "CONCATENATION",
     "CONV_2D",
@@ -36,8 +35,12 @@ KINDS = (
     "SOFTMAX",
     "SPLIT",
     "SPLIT_V",
+    *BINARY,
     *(kind for kind in UNARY if not kind.startswith("RELU")),
 )
+
+
+TYPES = {kind: function.types for kind, function in (*BINARY.items(), *UNARY.items())}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -45,7 +48,7 @@ def test_equals_litert_on_drawn_models(kind: str) -> None:
     needs_litert()
     for seed in range(60):
         graph = read_tflite(drawn_operator(kind, seed))
-        if kind in UNARY and graph.tensors[graph.inputs[0]].dtype not in UNARY[kind].types:
+        if kind in TYPES and graph.tensors[graph.inputs[0]].dtype not in TYPES[kind]:
             continue
         wrong = differences(graph, random_inputs(graph, seed))
         assert wrong == [], f"seed {seed}"

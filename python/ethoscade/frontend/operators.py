@@ -14,14 +14,18 @@ from ..errors import ModelFormatError, UnsupportedOperatorError
 from ..ir import ETHOS_U, Attrs, Operator, Tensor
 from ..opcodes import builtin_code, stored_codes
 from ..operators import CALLERS, keyed
-from . import channels, elementwise, shaping, windows
+from . import binary, channels, elementwise, shaping, windows
 from .flatbuffer import Ledger, integers, union
 from .site import NotUnderstood, Site
 
 _BUILTIN_KINDS = frozenset(k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int))
 _BUILTIN_NAMES = {v: k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int)}
 READERS = keyed(
-    windows.WINDOW_READERS, elementwise.ELEMENTWISE_READERS, shaping.SHAPE_READERS, channels.CHANNEL_READERS
+    windows.WINDOW_READERS,
+    binary.BINARY_READERS,
+    elementwise.ELEMENTWISE_READERS,
+    shaping.SHAPE_READERS,
+    channels.CHANNEL_READERS,
 )
 """What reads the attributes of each kind."""
 

@@ -12,6 +12,7 @@ from ..ir import Graph, Operator
 from ..operators import keyed
 from ..target import Accelerator
 from . import (
+    binary,
     concatenation,
     convolution,
     depthwise,
@@ -20,9 +21,11 @@ from . import (
     identity,
     mean,
     pooling,
+    prelu,
     resize,
     softmax,
     split,
+    squared_difference,
 )
 from .constraints import Case, first_refusal
 from .family import Family
@@ -31,6 +34,7 @@ from .npu import NpuGraph, NpuGraphBuilder
 __all__ = ["FAMILIES", "Family", "Selection", "lower", "support"]
 
 FAMILIES = keyed(
+    binary.BINARY_FAMILIES,
     concatenation.JOIN_FAMILIES,
     convolution.CONVOLUTION_FAMILIES,
     depthwise.DEPTHWISE_FAMILIES,
@@ -39,9 +43,11 @@ FAMILIES = keyed(
     identity.QUANTISE_FAMILIES,
     mean.MEAN_FAMILIES,
     pooling.POOL_FAMILIES,
+    prelu.PRELU_FAMILIES,
     resize.RESIZE_FAMILIES,
     softmax.SOFTMAX_FAMILIES,
     split.SPLIT_FAMILIES,
+    squared_difference.SQUARED_DIFFERENCE_FAMILIES,
 )
 """How each kind that the NPU computes runs on it."""
 

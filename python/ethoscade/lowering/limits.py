@@ -6,6 +6,9 @@ Owns the numbers (Ethos-U55/U65 register widths, as Arm's Vela enforces them). H
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from ..quantised import MAX_LEFT_SHIFT, multiplier_and_shift
 
 MAX_DIMENSION = 65536
@@ -47,6 +50,14 @@ def left_shift(shift: int, largest: int, real: float) -> str | None:
         shifted = f", shifted left by {shift} for a factor of {real:g}," if shift else ""
         return f"sums of up to {largest}{shifted} leave 32 bits, where no kernel is defined"
     return None
+
+
+def scaled(values: npt.NDArray[np.int64], significand: int, shift: int) -> npt.NDArray[np.int64]:
+    """Values times significand * 2^(shift - 31) with TFLite's two roundings: halves up, then away from zero."""
+    high = ((values << max(shift, 0)) * significand + (1 << 30)) >> 31
+    right = max(-shift, 0)
+    rounded: npt.NDArray[np.int64] = np.sign(high) * ((np.abs(high) + ((1 << right) >> 1)) >> right)
+    return rounded
 
 
 def npu_scale(real: float) -> tuple[int, int]:

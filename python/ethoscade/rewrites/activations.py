@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir import Activation, AddAttrs, ConvAttrs, FullyConnectedAttrs, Graph, Operator, PoolAttrs
+from ..ir import Activation, AddAttrs, ArithmeticAttrs, ConvAttrs, FullyConnectedAttrs, Graph, Operator, PoolAttrs
 from ..operators import ACTIVATION_OPERATORS
 from .draft import Draft, OnNpu, same_values
 
@@ -48,7 +48,7 @@ def _fused(graph: Graph, draft: Draft, index: int, on_npu: OnNpu) -> Operator | 
     if maker is None or not on_npu(graph, maker):
         return f"{whole}; its input '{before.name}' is made on the CPU"
     attrs = maker.attrs
-    if not isinstance(attrs, (ConvAttrs, PoolAttrs, FullyConnectedAttrs, AddAttrs)):
+    if not isinstance(attrs, (ConvAttrs, PoolAttrs, FullyConnectedAttrs, AddAttrs, ArithmeticAttrs)):
         return f"{whole}; '{maker.name}' ({maker.kind}) takes no activation"
     if attrs.activation is not Activation.NONE:
         return f"{whole}; '{maker.name}' ({maker.kind}) has {attrs.activation.name} already"

@@ -206,13 +206,32 @@ class ModelBuilder(ShapeRecorder):
         name: str | None = None,
     ) -> Value:
         """ADD with broadcasting."""
+        return self.binary("ADD", a, b, activation=activation, output=output, name=name)
+
+    def binary(
+        self,
+        kind: str,
+        a: Value,
+        b: Value,
+        *,
+        activation: Activation = Activation.NONE,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """One of the kinds of `real_operators.BINARY`, with broadcasting; an activation where the kind may have one.
+
+        What compares stored values gets the first input's quantisation if none is given.
+        """
+        function = real.BINARY[kind]
+        if activation is not Activation.NONE and not function.fuses:
+            raise ValueError(f"{kind} has no fused activation; {activation.name} is an operator of its own")
         return self._operator(
-            "ADD",
+            kind,
             [a.index, b.index],
             np.broadcast_shapes(a.shape, b.shape),
-            lambda: real.activate(self._real(a) + self._real(b), activation),
-            output,
-            {"FusedActivationFunction": CODE_OF_ACTIVATION[activation]},
+            lambda: real.activate(function.compute(self._real(a), self._real(b)), activation),
+            a.quantisation if function.keeps and output is None else output,
+            {"FusedActivationFunction": CODE_OF_ACTIVATION[activation]} if function.fuses else {},
             name,
             a.dtype,
         )

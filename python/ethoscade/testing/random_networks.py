@@ -27,7 +27,7 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.12, Drawing.residual),
     (0.12, Drawing.branches),
     (0.1, Drawing.standalone),
-    (0.06, Drawing.add),
+    (0.18, Drawing.binary),
     (0.06, Drawing.reshape),
     (0.05, Drawing.resize),
     (0.02, Drawing.squeezed),

@@ -34,9 +34,35 @@ class Unary:
     types: tuple[DType, ...] = EIGHT_BIT
 
 
+@dataclass(frozen=True)
+class Binary:
+    """A function of the elements of two inputs, and the `types` that it is drawn for.
+
+    `fuses`: it may have an activation. `keeps`: both inputs and the output have one quantisation, as stored values are
+    compared.
+    """
+
+    compute: Callable[[Real, Real], Real]
+    types: tuple[DType, ...] = EIGHT_BIT
+    fuses: bool = False
+    keeps: bool = False
+
+
 UNARY: Mapping[str, Unary] = {
     "ABS": Unary(np.abs, (DType.INT8,)),
     **{kind: Unary(partial(activate, activation=activation)) for kind, activation in ACTIVATION_OPERATORS.items()},
+}
+"""By kind; random networks draw all of them."""
+
+
+BINARY: Mapping[str, Binary] = {
+    "ADD": Binary(np.add, fuses=True),
+    "MAXIMUM": Binary(np.maximum, keeps=True),
+    "MINIMUM": Binary(np.minimum, keeps=True),
+    "MUL": Binary(np.multiply, fuses=True),
+    "PRELU": Binary(lambda x, slope: np.where(x >= 0, x, x * slope)),
+    "SQUARED_DIFFERENCE": Binary(lambda a, b: (a - b) ** 2, (DType.INT8,)),
+    "SUB": Binary(np.subtract, fuses=True),
 }
 """By kind; random networks draw all of them."""
 
