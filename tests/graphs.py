@@ -9,6 +9,7 @@ import numpy as np
 from ethoscade.ir import (
     Activation,
     AddAttrs,
+    ArithmeticAttrs,
     Attrs,
     ConcatenationAttrs,
     ConvAttrs,
@@ -155,6 +156,22 @@ class GraphMaker:
 
     def add(self, a: int, b: int, activation: Activation = Activation.NONE, q: Quantisation | None = None) -> int:
         return self.op("ADD", [a, b], self.tensor(self.tensors[a].shape, q), AddAttrs(activation))
+
+    def values(self, shape: Sequence[int], q: Quantisation | None = None) -> int:
+        """A constant operand."""
+        data = self.rng.integers(*self.dtype.limits, shape, endpoint=True).astype(self.dtype.numpy)
+        return self.constant(data, q or quantisation(self.rng, self.dtype), self.dtype)
+
+    def binary(
+        self, kind: str, a: int, b: int, activation: Activation = Activation.NONE, q: Quantisation | None = None
+    ) -> int:
+        """An operator of two operands; what compares stored values has no quantisation of its own."""
+        shape = np.broadcast_shapes(self.tensors[a].shape, self.tensors[b].shape)
+        attributes = {"ADD": AddAttrs, "MUL": ArithmeticAttrs, "SUB": ArithmeticAttrs}
+        attrs = attributes[kind](activation) if kind in attributes else None
+        if kind == "MUL" and q is None:
+            q = Quantisation((0.05,), quantisation(self.rng, self.dtype).zero_points)
+        return self.op(kind, [a, b], self.tensor(shape, q), attrs)
 
     def mean(self, x: int, axes: tuple[int, ...] = (1, 2)) -> int:
         shape = tuple(d for i, d in enumerate(self.tensors[x].shape) if i not in axes)

@@ -212,6 +212,13 @@ class AddAttrs:
 
 
 @dataclass(frozen=True)
+class ArithmeticAttrs:
+    """SUB or MUL of two tensors."""
+
+    activation: Activation = Activation.NONE
+
+
+@dataclass(frozen=True)
 class SoftmaxAttrs:
     """SOFTMAX over the last axis."""
 
@@ -338,6 +345,7 @@ Attrs = (
     | PoolAttrs
     | FullyConnectedAttrs
     | AddAttrs
+    | ArithmeticAttrs
     | SoftmaxAttrs
     | LeakyReluAttrs
     | GeluAttrs

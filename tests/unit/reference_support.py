@@ -14,7 +14,7 @@ from ethoscade.judge import reference
 from ethoscade.judge.litert_models import acceptable, head
 from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import ModelBuilder
-from ethoscade.testing.real_operators import UNARY
+from ethoscade.testing.real_operators import BINARY, UNARY
 
 ACTIVATIONS = tuple(Activation)
 MEAN_AXES = ((1, 2), (1,), (2,), (3,), (1, 2, 3), (2, 3), (-1,))
@@ -128,10 +128,8 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
             use_bias=bool(rng.random() < 0.8),
             output=output,
         )
-    elif kind == "ADD":
-        other = shape if rng.random() < 0.7 else (1, 1, 1, shape[3])
-        y = b.input(other, quantisation=drawn_quantisation(rng, dtype))
-        b.add(x, y, activation=activation, output=drawn_quantisation(rng, dtype))
+    elif kind in BINARY:
+        _draw_binary(b, kind, x, rng, activation)
     elif kind == "MEAN":
         b.mean(x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
     elif kind == "SOFTMAX":
@@ -175,6 +173,25 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
         amounts = [(0, 0), *((int(p), int(q)) for p, q in rng.integers(0, 4, (2, 2))), (0, int(rng.integers(0, 2)))]
         b.pad(x, amounts)
     return b.build()
+
+
+def _draw_binary(b, kind, x, rng, activation) -> None:  # type: ignore[no-untyped-def]
+    """The second operand, or the first one, is repeated along some axes, or a constant, or the same tensor."""
+    function, dtype = BINARY[kind], x.dtype
+    shape = tuple(1 if rng.random() < 0.3 else extent for extent in x.shape)[int(rng.integers(4)) :]
+    shape = x.shape if rng.random() < 0.5 else shape
+    if rng.random() < 0.4:
+        y = b.constant(rng.standard_normal(shape), dtype=dtype, quantisation=drawn_quantisation(rng, dtype))
+    else:
+        y = x if rng.random() < 0.1 else b.input(shape, quantisation=drawn_quantisation(rng, dtype))
+    if kind != "PRELU" and rng.random() < 0.5:
+        x, y = y, x
+    # Kernels of sums and squares are defined for factors below 1 alone.
+    coarse = max(x.quantisation.scale, y.quantisation.scale)
+    least = coarse**2 / 4096 if kind == "SQUARED_DIFFERENCE" else coarse / 2**19
+    drawn = drawn_quantisation(rng, dtype)
+    output = Quantisation((max(drawn.scale, 2 * float(np.float32(least))),), drawn.zero_points)
+    b.binary(kind, x, y, activation=activation if function.fuses else Activation.NONE, output=output)
 
 
 def _draw_windowed(b, kind, x, rng, output, activation) -> None:  # type: ignore[no-untyped-def]

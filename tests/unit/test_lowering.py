@@ -176,8 +176,39 @@ def fifths(m: GraphMaker) -> None:
     m.pool("MAX_POOL_2D", m.input((1, 20, 20, 3)), Window(5, 5, 5, 5))
 
 
-def broadcast(m: GraphMaker) -> None:
-    m.add(m.input((1, 4, 4, 8)), m.input((1, 1, 1, 8)))
+def both_repeated(m: GraphMaker) -> None:
+    m.binary("ADD", m.input((1, 4, 4, 1)), m.input((1, 1, 1, 8)))
+
+
+def repeated_to_a_constant(m: GraphMaker) -> None:
+    m.binary("MUL", m.input((1, 1, 1, 8)), m.values((1, 4, 4, 8)))
+
+
+def two_constants(m: GraphMaker) -> None:
+    m.binary("SUB", m.values((1, 4, 4, 8)), m.values((1, 4, 4, 8)))
+
+
+def repeated_here_and_there(m: GraphMaker) -> None:
+    m.binary("MAXIMUM", m.input((2, 3, 4, 5, 6)), m.input((2, 1, 4, 1, 6)))
+
+
+def slopes_of_a_constant(m: GraphMaker) -> None:
+    m.binary("PRELU", m.values((1, 4, 4, 8)), m.input((8,)))
+
+
+def large_squares(m: GraphMaker) -> None:
+    x = m.input((1, 4, 4, 8), Quantisation((100.0,), (0,)))
+    m.binary("SQUARED_DIFFERENCE", x, m.input((1, 4, 4, 8)))
+
+
+def large_difference(m: GraphMaker) -> None:
+    x = m.input((1, 4, 4, 8), Quantisation((1000.0,), (0,)))
+    m.binary("SUB", x, m.input((1, 4, 4, 8)), q=Quantisation((0.001,), (0,)))
+
+
+def large_product(m: GraphMaker) -> None:
+    x = m.input((1, 4, 4, 8), Quantisation((1000.0,), (0,)))
+    m.binary("MUL", x, x, q=Quantisation((0.001,), (0,)))
 
 
 def rescaling_pool(m: GraphMaker) -> None:
@@ -298,7 +329,14 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (far_average, "stride is 4x4; at most 3 is possible for an average"),
     (far_padded_pool, "stride is 4x4 with padding (1, 0, 0, 0); at most 3"),
     (fifths, "stride is 5x5; products of 2 and 3"),
-    (broadcast, "broadcasting"),
+    (both_repeated, "(1, 4, 4, 1) and (1, 1, 1, 8) are both repeated; the NPU repeats one"),
+    (repeated_to_a_constant, "of shape (1, 1, 1, 8) is repeated to a constant's"),
+    (two_constants, "are both constants"),
+    (repeated_here_and_there, "(2, 1, 4, 1, 6) are repeated along dimensions that do not fold into three"),
+    (slopes_of_a_constant, "is a constant"),
+    (large_squares, "the factor from square to output is"),
+    (large_difference, "kernels are defined below 1"),
+    (large_product, "leave 32 bits"),
     (rescaling_pool, "a pool does not rescale"),
     (padded_average, "at most 8x8"),
     (channel_mean, "axes (3,)"),

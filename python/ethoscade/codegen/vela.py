@@ -30,7 +30,7 @@ from ..lowering.npu import (
     Upscale,
 )
 from ..target import Accelerator
-from .operations import ARENA_REGION, TABLES_REGION, Copy, Kernel, MemoryRange, Operation, Surface, TableSlot
+from .operations import TABLES_REGION, Copy, Kernel, MemoryRange, Operation, Surface, TableSlot
 
 _API_MAJOR = 1
 _CONTROL_MASK = 0xFFFF
@@ -270,9 +270,12 @@ class _Translator:
         op.ifm = self._surface(kernel.inputs[0], first)
         if len(kernel.inputs) > 1:
             op.ifm2 = self._surface(kernel.inputs[1], second)
+        elif kernel.constant is not None:
+            op.ifm2 = self._surface(kernel.constant, second)
         elif kernel.scalar is not None:
-            # The API takes the real number and quantises it: with a scale of 1 that adds the zero point.
-            op.ifm2, op.ifm2_scalar = self._scalar(kernel.scalar), kernel.scalar.value - kernel.scalar.zero_point
+            # The API takes the real number and quantises it, by the scale that it takes the operand's factor from too.
+            op.ifm2 = self._scalar(kernel.scalar, second)
+            op.ifm2_scalar = (kernel.scalar.value - kernel.scalar.zero_point) * second
         op.ofm = self._surface(kernel.output, result)
         op.kernel = self._window(kernel.window)
         top, left, bottom, right = kernel.padding
@@ -314,7 +317,7 @@ class _Translator:
         api = self._api
         fm = api.NpuFeatureMap()
         fm.data_type = self._dtypes[surface.dtype]
-        fm.region = ARENA_REGION
+        fm.region = surface.region
         fm.shape = api.NpuShape3D(*surface.shape)
         fm.tiles = api.NpuTileBox(surface.height_0, surface.height_1, surface.width_0, list(surface.offsets))
         fm.layout = api.NpuLayout.NHWC if surface.layout is Layout.NHWC else api.NpuLayout.NHCWB16
@@ -322,10 +325,10 @@ class _Translator:
         fm.quantization = api.NpuQuantization(scale, surface.zero_point)
         return fm
 
-    def _scalar(self, scalar: Scalar) -> Any:
+    def _scalar(self, scalar: Scalar, scale: float) -> Any:
         fm = self._api.NpuFeatureMap()
         fm.data_type = self._dtypes[scalar.dtype]
-        fm.quantization = self._api.NpuQuantization(1.0, scalar.zero_point)
+        fm.quantization = self._api.NpuQuantization(scale, scalar.zero_point)
         return fm
 
     def _activation(self, kernel: Kernel, scale: float) -> Any:

@@ -15,6 +15,7 @@ from ..operators import keyed
 from ..target import Accelerator
 from . import (
     bilinear,
+    binary,
     concatenation,
     convolution,
     depthwise,
@@ -25,9 +26,11 @@ from . import (
     mean,
     padding,
     pooling,
+    prelu,
     resize,
     softmax,
     split,
+    squared_difference,
     transpose_conv,
 )
 from .constraints import Case, first_refusal
@@ -38,6 +41,7 @@ __all__ = ["FAMILIES", "Family", "Selection", "lower", "support"]
 
 FAMILIES = keyed(
     bilinear.BILINEAR_FAMILIES,
+    binary.BINARY_FAMILIES,
     concatenation.JOIN_FAMILIES,
     convolution.CONVOLUTION_FAMILIES,
     depthwise.DEPTHWISE_FAMILIES,
@@ -48,9 +52,11 @@ FAMILIES = keyed(
     mean.MEAN_FAMILIES,
     padding.PAD_FAMILIES,
     pooling.POOL_FAMILIES,
+    prelu.PRELU_FAMILIES,
     resize.RESIZE_FAMILIES,
     softmax.SOFTMAX_FAMILIES,
     split.SPLIT_FAMILIES,
+    squared_difference.SQUARED_DIFFERENCE_FAMILIES,
     transpose_conv.TRANSPOSE_CONV_FAMILIES,
 )
 """How each kind that the NPU computes runs on it."""

@@ -111,15 +111,19 @@ def first_refusal(constraints: Sequence[Constraint], case: Case) -> str | None:
 
 @dataclass(frozen=True)
 class FeatureMaps(Constraint):
-    """Every value is made while the network runs, of one of `types`, with one scale and zero point."""
+    """Every value is made while the network runs, of one of `types`, with one scale and zero point.
+
+    With `constants` inputs may be constants as well.
+    """
 
     types: tuple[DType, ...] = EIGHT_BIT
+    constants: bool = False
 
     def __str__(self) -> str:
         return (
             f"inputs and outputs are {named_types(self.types, 'or')} with one scale and zero point"
-            f"{', of int16 the zero point 0' if DType.INT16 in self.types else ''}, and neither "
-            f"constants nor variables"
+            f"{', of int16 the zero point 0' if DType.INT16 in self.types else ''}, and "
+            f"{'no variables' if self.constants else 'neither constants nor variables'}"
         )
 
     def _against(self, case: Case) -> str | None:
@@ -127,7 +131,7 @@ class FeatureMaps(Constraint):
         return next((why for role, tensor in roles if (why := self._tensor(role, tensor)) is not None), None)
 
     def _tensor(self, role: str, tensor: Tensor) -> str | None:
-        if tensor.is_constant:
+        if tensor.is_constant and not self.constants:
             return f"{role} '{tensor.name}' is a constant; the NPU reads feature maps from the arena"
         if tensor.is_variable:
             return f"{role} '{tensor.name}' is a variable, which keeps its value between inferences"
@@ -245,20 +249,6 @@ class Axes(Constraint):
         found = axes_of(case.op)
         if not found or not set(found) <= set(self.possible):
             return f"it {self.doing} axes {found}; {_listed(self.possible)} are possible, one at least"
-        return None
-
-
-@dataclass(frozen=True)
-class SameShape(Constraint):
-    """The inputs have one shape."""
-
-    def __str__(self) -> str:
-        return "inputs have one shape: no broadcasting"
-
-    def _against(self, case: Case) -> str | None:
-        shapes = [tensor.shape for tensor in case.values]
-        if len(set(shapes)) > 1:
-            return f"inputs have shapes {' and '.join(map(str, shapes))}; broadcasting is not possible"
         return None
 
 

@@ -201,6 +201,55 @@ class Scalar:
 
 
 @dataclass(frozen=True, eq=False)
+class ConstantMap:
+    """A second operand that is a constant feature map: the stored `values`, (height, width, depth), less `zero_point`.
+
+    It lies with the other constants, in the order of `layout`, and is read from there.
+    """
+
+    values: npt.NDArray[np.integer] = field(repr=False)
+    dtype: DType
+    zero_point: int = 0
+    layout: Layout = Layout.NHWC
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and depth."""
+        height, width, depth = self.values.shape
+        return height, width, depth
+
+    @property
+    def plane(self) -> tuple[int, int]:
+        """Rows and columns in memory: all."""
+        return self.shape[:2]
+
+    @property
+    def corner(self) -> tuple[int, int]:
+        """It is read from its first row and column on."""
+        return 0, 0
+
+    @property
+    def first_channel(self) -> int:
+        """It is read from its first channel on."""
+        return 0
+
+    @property
+    def pixel_channels(self) -> int:
+        """Channels of a pixel in memory: all."""
+        return self.shape[2]
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes, little-endian, in the order in which they lie in memory."""
+        values: npt.NDArray[np.integer] = np.asarray(self.values, self.dtype.numpy.newbyteorder("<"))
+        if self.layout is Layout.NHCWB16:
+            height, width, depth = self.shape
+            bricks = values.reshape(height, width, depth // BRICK_CHANNELS, BRICK_CHANNELS)
+            values = bricks.transpose(0, 2, 1, 3)
+        return values.tobytes()
+
+
+@dataclass(frozen=True, eq=False)
 class Weights:
     """Constants of a convolution or depthwise operation.
 
@@ -289,7 +338,7 @@ class NpuOperation:
     window: Window
     compute: Compute
     clamp: tuple[int, int]
-    ifm2: FeatureMap | Scalar | None = None
+    ifm2: FeatureMap | ConstantMap | Scalar | None = None
     upscale: Upscale = Upscale.NONE
     weights: Weights | None = None
     scaling: Scaling = None
@@ -306,13 +355,13 @@ class NpuOperation:
 
     @property
     def inputs(self) -> tuple[FeatureMap, ...]:
-        """The feature maps that it reads: one or two."""
+        """The feature maps that it reads, constants not among them: one or two."""
         return (self.ifm, self.ifm2) if isinstance(self.ifm2, FeatureMap) else (self.ifm,)
 
     @property
     def broadcast(self) -> tuple[bool, bool, bool]:
         """Along which of height, width and depth the second operand is repeated."""
-        if not isinstance(self.ifm2, FeatureMap):
+        if not isinstance(self.ifm2, FeatureMap | ConstantMap):
             return False, False, False
         height, width, depth = (a != b for a, b in zip(self.ifm.shape, self.ifm2.shape, strict=True))
         return height, width, depth

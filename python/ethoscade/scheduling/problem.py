@@ -14,6 +14,7 @@ from .. import _core
 from ..devices import DeviceDescription
 from ..ir import Graph
 from ..lowering.npu import (
+    ConstantMap,
     FeatureMap,
     Layout,
     NpuGraph,
@@ -77,13 +78,14 @@ class StreamSpec:
 
 @dataclass(frozen=True)
 class OperationSpec:
-    """An NPU operation as data; `constant_bytes` are encoded weights plus scales.
+    """An NPU operation as data; `constant_bytes` are encoded weights plus scales, or a second operand.
 
-    Elements have 8, 16 or 32 bits. `ifm2` is "none", "scalar" or "map", and `broadcast` says along which of height,
-    width and depth a map's only element stands for all. `upscale` is "none", "nearest" or "zeros"; `function` "clamp",
-    "tanh", "sigmoid" or "table", and `table` then a dense id (equal content, equal id) of `table_bytes` (256, 1024 or
-    2048). `scaling` is "none", "global", "per_channel" (where there are weights) or "operands"; `rounding` "tfl",
-    "natural" or "truncate"; `accumulator_bits` 32 or 40.
+    Elements have 8, 16 or 32 bits. `ifm2` is "none", "scalar", "map" or "constant": a map that lies as `ifm2_layout`
+    says, "NHWC" or "NHCWB16". `broadcast` says along which of height, width and depth a map's only element stands for
+    all. `upscale` is "none", "nearest" or "zeros"; `function` "clamp", "tanh", "sigmoid" or "table", and `table` then a
+    dense id (equal content, equal id) of `table_bytes` (256, 1024 or 2048). `scaling` is "none", "global",
+    "per_channel" (where there are weights) or "operands"; `rounding` "tfl", "natural" or "truncate";
+    `accumulator_bits` 32 or 40.
 
     `joined` are, of a Part whose output several operations make, these and their boxes; its own figures are those of
     the first, with the channels of all.
@@ -109,6 +111,7 @@ class OperationSpec:
     ofm_signed: bool = True
     ifm2: str = "none"
     ifm2_bits: int = 8
+    ifm2_layout: str = "NHWC"
     broadcast: tuple[bool, bool, bool] = (False, False, False)
     function: str = "clamp"
     table: int | None = None
@@ -215,8 +218,9 @@ def operation_spec(operation: NpuOperation, encoding: Encoding, tables: Mapping[
         ifm_signed=operation.ifm.dtype.limits[0] < 0,
         ofm_bits=8 * operation.ofm.dtype.size_bytes,
         ofm_signed=operation.ofm.dtype.limits[0] < 0,
-        ifm2="none" if second is None else "scalar" if isinstance(second, Scalar) else "map",
+        ifm2=_SECOND_OPERANDS[type(second)],
         ifm2_bits=8 * (operation.ifm if second is None else second).dtype.size_bytes,
+        ifm2_layout=(second.layout if isinstance(second, ConstantMap) else Layout.NHWC).value,
         broadcast=operation.broadcast,
         clamped=operation.clamp != operation.ofm.dtype.limits,
         function="table" if isinstance(function, Table) else function.value,
@@ -232,6 +236,9 @@ def operation_spec(operation: NpuOperation, encoding: Encoding, tables: Mapping[
         sliced=encoding.sliced,
         stream=encoding.stream,
     )
+
+
+_SECOND_OPERANDS = {type(None): "none", Scalar: "scalar", FeatureMap: "map", ConstantMap: "constant"}
 
 
 def _table_ids(operations: Iterable[NpuOperation]) -> dict[Table, int]:
@@ -252,8 +259,10 @@ _SLICE_CHANNELS = 16
 
 
 def raw_bytes(operation: NpuOperation) -> int:
-    """Bytes of constants as they are: a byte for each weight, ten for the bias and scale of each channel."""
-    weights = operation.weights
+    """Bytes of constants as they are: a byte for each weight, ten for bias and scale of a channel, or a map's own."""
+    weights, second = operation.weights, operation.ifm2
+    if isinstance(second, ConstantMap):
+        return second.values.size * second.dtype.size_bytes
     return 0 if weights is None else weights.values.size + 10 * weights.bias.size
 
 

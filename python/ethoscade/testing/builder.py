@@ -248,15 +248,36 @@ class ModelBuilder(MoveRecorder):
         output: Quantisation | None = None,
         name: str | None = None,
     ) -> Value:
-        """ADD with broadcasting; of 16 bits with any scales, as converters write it."""
-        short = a.dtype is DType.INT16
+        """ADD with broadcasting."""
+        return self.binary("ADD", a, b, activation=activation, output=output, name=name)
+
+    def binary(
+        self,
+        kind: str,
+        a: Value,
+        b: Value,
+        *,
+        activation: Activation = Activation.NONE,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """One of the kinds of `real_operators.BINARY`, with broadcasting; an activation where the kind may have one.
+
+        What compares stored values gets the first input's quantisation if none is given.
+        """
+        function = real.BINARY[kind]
+        if activation is not Activation.NONE and not function.fuses:
+            raise ValueError(f"{kind} has no fused activation; {activation.name} is an operator of its own")
+        short = kind == "ADD" and a.dtype is DType.INT16
         return self._operator(
-            "ADD",
+            kind,
             [a.index, b.index],
             np.broadcast_shapes(a.shape, b.shape),
-            lambda: real.activate(self._real(a) + self._real(b), activation),
-            output,
-            {"FusedActivationFunction": CODE_OF_ACTIVATION[activation], **({"PotScaleInt16": False} if short else {})},
+            lambda: real.activate(function.compute(self._real(a), self._real(b)), activation),
+            a.quantisation if function.keeps and output is None else output,
+            {"FusedActivationFunction": CODE_OF_ACTIVATION[activation]}
+            if function.fuses
+            else {} | ({"PotScaleInt16": False} if short else {}),
             name,
             a.dtype,
         )

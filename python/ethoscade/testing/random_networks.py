@@ -29,7 +29,7 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.1, Drawing.standalone),
     (0.1, Drawing.function),
     (0.05, Drawing.wide),
-    (0.06, Drawing.add),
+    (0.18, Drawing.binary),
     (0.06, Drawing.reshape),
     (0.05, Drawing.resize),
     (0.05, Drawing.transpose_conv),

@@ -61,6 +61,21 @@ _SIGNED = (DType.INT8,)
 _SIGNED_OR_SIXTEEN = (DType.INT8, DType.INT16)
 _ALL = QUANTISED
 
+
+@dataclass(frozen=True)
+class Binary:
+    """A function of the elements of two inputs, and the `types` that it is drawn for.
+
+    `fuses`: it may have an activation. `keeps`: both inputs and the output have one quantisation, as stored values are
+    compared.
+    """
+
+    compute: Callable[[Real, Real], Real]
+    types: tuple[DType, ...] = EIGHT_BIT
+    fuses: bool = False
+    keeps: bool = False
+
+
 UNARY: Mapping[str, Unary] = {
     "ABS": Unary(np.abs, _SIGNED_OR_SIXTEEN),
     "ELU": Unary(lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x), _SIGNED),
@@ -92,6 +107,18 @@ def gelu(x: Real) -> Real:
 def leaky_relu(x: Real, alpha: float) -> Real:
     """`alpha` times what is negative."""
     return np.where(x < 0, alpha * x, x)
+
+
+BINARY: Mapping[str, Binary] = {
+    "ADD": Binary(np.add, fuses=True),
+    "MAXIMUM": Binary(np.maximum, keeps=True),
+    "MINIMUM": Binary(np.minimum, keeps=True),
+    "MUL": Binary(np.multiply, fuses=True),
+    "PRELU": Binary(lambda x, slope: np.where(x >= 0, x, x * slope)),
+    "SQUARED_DIFFERENCE": Binary(lambda a, b: (a - b) ** 2, (DType.INT8,)),
+    "SUB": Binary(np.subtract, fuses=True),
+}
+"""By kind; random networks draw all of them."""
 
 
 def conv(x: Real, weights: Real, bias: Real | None, window: Window) -> Real:

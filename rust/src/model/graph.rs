@@ -413,6 +413,13 @@ fn check_operation(
             return fault(format!("divides rows and columns of '{name}' by {found:?} and not by {by}"));
         }
     }
+    if let Some(map) = kernel.constant_map(plane) {
+        let bytes = map.plane.iter().product::<i64>() as u64 * map.pixel_bytes;
+        if kernel.constant_bytes.min(kernel.staged_bytes()) < bytes {
+            let (found, plane) = (kernel.constant_bytes.min(kernel.staged_bytes()), map.plane);
+            return fault(format!("reads a constant of {plane:?} pixels, {bytes} bytes, and has {found} of constants"));
+        }
+    }
     if let SecondOperand::Map { broadcast, .. } = kernel.second {
         let (found, name) = (inputs[1].plane, &tensors[inputs[1].tensor].name);
         if (0..2).any(|axis| found[axis] != if broadcast[axis] { 1 } else { plane[axis] }) {
@@ -529,6 +536,18 @@ mod tests {
             kernel.ifm_depth = 16;
         });
         assert!(matches!(repeated, Some(GraphError::Operation { fault, .. }) if fault.contains("second operand 't2'")));
+        let short = fault(|_, parts| {
+            let Work::Npu(kernel) = &mut parts[2].work else { unreachable!() };
+            kernel.joined.clear();
+            let broadcast = [true, false, false];
+            kernel.second = SecondOperand::Constant { element: Element::INT8, broadcast, layout: Layout::Nhwc };
+            kernel.ifm_depth = 16;
+            kernel.constant_bytes = 8 * 16 - 1;
+            parts[2].inputs.truncate(1);
+        });
+        assert!(
+            matches!(short, Some(GraphError::Operation { fault, .. }) if fault.contains("[1, 8] pixels, 128 bytes"))
+        );
         let empty = fault(|tensors, _| tensors[1].plane[0] = 0);
         assert!(matches!(empty, Some(GraphError::Empty { .. })));
     }

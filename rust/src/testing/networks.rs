@@ -170,6 +170,22 @@ impl Network {
         self.run(plane, inputs, operation)
     }
 
+    /// Add an element-wise operation of a tensor and a constant, of which one row, column or channel may stand for all;
+    /// it lies in bricks where it can.
+    pub fn with_constant(&mut self, kind: OperationKind, from: TensorId, broadcast: [bool; 3], bits: u32) -> TensorId {
+        let plane = self.tensors[from].plane;
+        let (ifm, depth) = self.element(from);
+        let whole = !broadcast[2] && depth % 16 == 0;
+        let layout = if whole && ifm.bits == 8 { Layout::Nhcwb16 } else { Layout::Nhwc };
+        let second = SecondOperand::Constant { element: ifm, broadcast, layout };
+        let operation = NpuOperation { ifm, ofm: Element { bits, signed: true }, second, ..plain(kind, [depth; 2]) };
+        let map = operation.constant_map(plane).expect("a constant operand");
+        let bytes = map.plane.iter().product::<i64>() as u64 * map.pixel_bytes;
+        let operation = NpuOperation { constant_bytes: aligned(bytes), ..operation };
+        let inputs = vec![self.read(from, [false; 2])];
+        self.run(plane, inputs, operation)
+    }
+
     /// Look every element of an 8-bit tensor up in a table.
     pub fn look_up(&mut self, from: TensorId, table: LookUpTable) -> TensorId {
         let (plane, depth) = (self.tensors[from].plane, self.element(from).1);

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::model::operation::{Element, Layout};
 use crate::model::program::{ByteRange, View};
+use crate::stripe::Region;
 
 /// Channels of a brick.
 const BRICK: u64 = 16;
@@ -29,8 +30,19 @@ pub struct Surface {
 
 impl Surface {
     /// Channels `[first, end)` of a view of a buffer at `offset`; `pixel_bytes` are those of all channels.
-    pub fn new(
-        view: &View,
+    pub fn new(view: &View, offset: u64, pixel: (u64, Layout), element: Element, channels: [i64; 2]) -> Surface {
+        Surface::within((view.region, view.origin, view.capacity), offset, pixel, element, channels)
+    }
+
+    /// All channels of a box of a map that lies whole at `offset`.
+    pub fn of_whole(region: Region, plane: [i64; 2], offset: u64, pixel: (u64, Layout), element: Element) -> Surface {
+        let depth = pixel.0 as i64 / element.bytes();
+        Surface::within((region, [0; 2], plane), offset, pixel, element, [0, depth])
+    }
+
+    /// A box, of what begins at `origin` in a buffer with room for so many rows and columns.
+    fn within(
+        (region, origin, capacity): (Region, [i64; 2], [i64; 2]),
         offset: u64,
         (pixel_bytes, layout): (u64, Layout),
         element: Element,
@@ -38,11 +50,10 @@ impl Surface {
     ) -> Surface {
         let (bytes, depth) = (element.bytes() as u64, (end - first) as u64);
         let skipped = first as u64 * bytes;
-        let extent = view.region.spans.map(|span| span.len() as u64);
-        let capacity = view.capacity.map(|extent| extent as u64);
-        let corner = [0, 1].map(|axis| {
-            (view.region.spans[axis].start - view.origin[axis]).rem_euclid(view.capacity[axis].max(1)) as u64
-        });
+        let extent = region.spans.map(|span| span.len() as u64);
+        let corner =
+            [0, 1].map(|axis| (region.spans[axis].start - origin[axis]).rem_euclid(capacity[axis].max(1)) as u64);
+        let capacity = capacity.map(|extent| extent as u64);
         let row_bytes = capacity[1] * pixel_bytes;
         let (column_bytes, channel_bytes, offset) = match layout {
             Layout::Nhwc => (pixel_bytes, bytes, offset + skipped),

@@ -7,7 +7,7 @@ use pyo3::types::PyTuple;
 use pyo3::IntoPyObjectExt;
 
 use super::error;
-use super::operation::OperationSpec;
+use super::operation::{layout_of, OperationSpec};
 use crate::model::graph;
 use crate::model::ids::{IdVec, PartId, TensorId};
 use crate::propagator::Propagator;
@@ -146,15 +146,6 @@ fn build_tensor(spec: TensorSpec) -> PyResult<graph::Tensor> {
         is_input: spec.is_input,
         is_output: spec.is_output,
     })
-}
-
-/// A layout by its name.
-pub fn layout_of(name: &str) -> PyResult<graph::Layout> {
-    match name {
-        "NHWC" => Ok(graph::Layout::Nhwc),
-        "NHCWB16" => Ok(graph::Layout::Nhcwb16),
-        other => Err(error::unknown("layout", other, &["NHWC", "NHCWB16"])),
-    }
 }
 
 fn build_part(spec: PartSpec) -> PyResult<graph::Part> {
