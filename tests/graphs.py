@@ -9,6 +9,7 @@ import numpy as np
 from ethoscade.ir import (
     Activation,
     AddAttrs,
+    ArgMaxAttrs,
     Attrs,
     ConcatenationAttrs,
     ConvAttrs,
@@ -145,6 +146,11 @@ class GraphMaker:
     def mean(self, x: int, axes: tuple[int, ...] = (1, 2)) -> int:
         shape = tuple(d for i, d in enumerate(self.tensors[x].shape) if i not in axes)
         return self.op("MEAN", [x], self.tensor(shape), MeanAttrs(axes, False))
+
+    def arg_max(self, x: int, dtype: DType = DType.INT32) -> int:
+        shape = self.tensors[x].shape
+        self.tensors.append(Tensor(f"t{len(self.tensors)}", shape[:-1], dtype))
+        return self.op("ARG_MAX", [x], len(self.tensors) - 1, ArgMaxAttrs(len(shape) - 1))
 
     def quantize(self, x: int, dtype: DType | None = None) -> int:
         return self.op("QUANTIZE", [x], self.tensor(self.tensors[x].shape, dtype=dtype))

@@ -224,6 +224,13 @@ class MeanAttrs:
 
 
 @dataclass(frozen=True)
+class ArgMaxAttrs:
+    """ARG_MAX along `axis` (non-negative): where the first of the largest elements is, as int32 or int64."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
 class PadAttrs:
     """PAD with the tensor's zero point; (before, after) for each dimension."""
 
@@ -293,6 +300,7 @@ Attrs = (
     | AddAttrs
     | SoftmaxAttrs
     | MeanAttrs
+    | ArgMaxAttrs
     | PadAttrs
     | ResizeNearestAttrs
     | ResizeBilinearAttrs

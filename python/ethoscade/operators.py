@@ -17,6 +17,7 @@ import tflite
 from .ir import (
     Activation,
     AddAttrs,
+    ArgMaxAttrs,
     ConcatenationAttrs,
     ConvAttrs,
     FullyConnectedAttrs,
@@ -64,6 +65,7 @@ class OperatorKind:
 _ROWS = (
     OperatorKind("ABS", None, "AbsOptions"),
     OperatorKind("ADD", AddAttrs, "AddOptions", 2, data_inputs=2),
+    OperatorKind("ARG_MAX", ArgMaxAttrs, "ArgMaxOptions", 2),
     OperatorKind("AVERAGE_POOL_2D", PoolAttrs, "Pool2DOptions", 2),
     OperatorKind("CONCATENATION", ConcatenationAttrs, "ConcatenationOptions", 2, data_inputs=None),
     OperatorKind("CONV_2D", ConvAttrs, "Conv2DOptions", 3),

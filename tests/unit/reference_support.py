@@ -124,6 +124,8 @@ def drawn_operator(kind: str, seed: int) -> bytes:
         other = shape if rng.random() < 0.7 else (1, 1, 1, shape[3])
         y = b.input(other, quantisation=drawn_quantisation(rng, dtype))
         b.add(x, y, activation=activation, output=drawn_quantisation(rng, dtype))
+    elif kind == "ARG_MAX":
+        b.arg_max(x, int(rng.integers(-4, 4)), dtype=(DType.INT32, DType.INT64)[rng.integers(2)])
     elif kind == "MEAN":
         b.mean(x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
     elif kind == "SOFTMAX":

@@ -23,6 +23,7 @@ from reference_support import check, differences, drawn_operator, needs_litert
 
 KINDS = (
     "ADD",
+    "ARG_MAX",
     "AVERAGE_POOL_2D",
     "CONCATENATION",
     "CONV_2D",

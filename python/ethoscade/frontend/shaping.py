@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ..ir import (
+    ArgMaxAttrs,
     Attrs,
     DType,
     MeanAttrs,
@@ -37,6 +38,23 @@ def mean(site: Site) -> MeanAttrs:
     if site.is_eight_bit(ifm, site.output):
         site.check_factors(scale_of(ifm) / scale_of(site.output))
     return MeanAttrs(axes, keep_dims)
+
+
+def arg_max(site: Site) -> ArgMaxAttrs:
+    """ARG_MAX along one constant axis, which vanishes; an index is int32 or int64."""
+    site.count(2)
+    ifm, given = site.input(0, "input"), site.constant_integers(1, "axis")
+    if len(given) != 1:
+        raise site.fail(f"has {len(given)} axes; it takes 1", value=len(given))
+    axis = resolve_axis(site, given[0], len(ifm.shape))
+    if site.output.dtype not in (DType.INT32, DType.INT64):
+        raise site.fail(
+            f"writes '{site.output.name}' of type {site.output.dtype.value}; it makes int32 or int64",
+            tensor=site.output,
+            value=site.output.dtype.value,
+        )
+    site.expect_shape((*ifm.shape[:axis], *ifm.shape[axis + 1 :]), " and axis")
+    return ArgMaxAttrs(axis)
 
 
 def pad(site: Site) -> PadAttrs:
@@ -263,6 +281,7 @@ def _same_elements(site: Site) -> None:
 
 
 SHAPE_READERS: Mapping[str, Callable[[Site], Attrs]] = {
+    "ARG_MAX": arg_max,
     "EXPAND_DIMS": expand_dims,
     "MEAN": mean,
     "PACK": pack,

@@ -12,6 +12,7 @@ from ..ir import Graph, Operator
 from ..operators import keyed
 from ..target import Accelerator
 from . import (
+    arg_max,
     bilinear,
     concatenation,
     convolution,
@@ -33,6 +34,7 @@ from .npu import NpuGraph, NpuGraphBuilder
 __all__ = ["FAMILIES", "Family", "Selection", "lower", "support"]
 
 FAMILIES = keyed(
+    arg_max.ARG_MAX_FAMILIES,
     bilinear.BILINEAR_FAMILIES,
     concatenation.JOIN_FAMILIES,
     convolution.CONVOLUTION_FAMILIES,

@@ -68,25 +68,16 @@ class _Along(Protocol):
     def axis(self) -> int: ...
 
 
-@runtime_checkable
-class _Over(Protocol):
-    @property
-    def axes(self) -> tuple[int, ...]: ...
-
-
 def window_of(case: Case) -> Window:
-    """The operator's window in its simplest form; of a mean, the whole extent of its axes."""
-    height, width = case.ifm.shape[1:3]
-    if isinstance(case.op.attrs, _Windowed):
-        return views.simplest(case.op.attrs.window, height, width)
-    return views.reduction(axes_of(case.op), height, width)
+    """The operator's window in its simplest form."""
+    assert isinstance(case.op.attrs, _Windowed), f"{case.op.kind} slides no window"
+    return views.simplest(case.op.attrs.window, *case.ifm.shape[1:3])
 
 
-def axes_of(op: Operator) -> tuple[int, ...]:
-    """The axis or the axes among an operator's attributes."""
-    if isinstance(op.attrs, _Along):
-        return (op.attrs.axis,)
-    return op.attrs.axes if isinstance(op.attrs, _Over) else ()
+def axis_of(op: Operator) -> int:
+    """The axis among an operator's attributes."""
+    assert isinstance(op.attrs, _Along), f"{op.kind} works along no axis"
+    return op.attrs.axis
 
 
 Windows = Callable[[Case], Window]
@@ -111,18 +102,25 @@ def first_refusal(constraints: Sequence[Constraint], case: Case) -> str | None:
 
 @dataclass(frozen=True)
 class FeatureMaps(Constraint):
-    """Every value is made while the network runs, of one of `types`, with one scale and zero point."""
+    """Every value is made while the network runs, of one of `types`, with one scale and zero point.
+
+    Outputs are of the types `made`, without scales, where these are given; a reader has seen to it.
+    """
 
     types: tuple[DType, ...] = EIGHT_BIT
+    made: tuple[DType, ...] | None = None
 
     def __str__(self) -> str:
+        what = "inputs and outputs" if self.made is None else "inputs"
+        end = "" if self.made is None else f"; outputs are {named_types(self.made, 'or')}"
         return (
-            f"inputs and outputs are {named_types(self.types, 'or')} with one scale and zero point, and neither "
-            f"constants nor variables"
+            f"{what} are {named_types(self.types, 'or')} with one scale and zero point, and neither "
+            f"constants nor variables{end}"
         )
 
     def _against(self, case: Case) -> str | None:
-        roles = (*(("input", t) for t in case.values), *(("output", t) for t in case.made))
+        outputs = case.made if self.made is None else ()
+        roles = (*(("input", t) for t in case.values), *(("output", t) for t in outputs))
         return next((why for role, tensor in roles if (why := self._tensor(role, tensor)) is not None), None)
 
     def _tensor(self, role: str, tensor: Tensor) -> str | None:
@@ -222,26 +220,9 @@ class LastAxis(Constraint):
         return f"it {self.doing} the last axis, the channels"
 
     def _against(self, case: Case) -> str | None:
-        (axis,), rank = axes_of(case.op), len(case.ifm.shape)
+        axis, rank = axis_of(case.op), len(case.ifm.shape)
         if axis != rank - 1:
             return f"it {self.doing} axis {axis} of {rank}; only the last one, the channels, is possible"
-        return None
-
-
-@dataclass(frozen=True)
-class Axes(Constraint):
-    """It works over some of `possible` axes; `doing` says what it does over them."""
-
-    doing: str
-    possible: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return f"it {self.doing} one or more of the axes {_listed(self.possible)}"
-
-    def _against(self, case: Case) -> str | None:
-        found = axes_of(case.op)
-        if not found or not set(found) <= set(self.possible):
-            return f"it {self.doing} axes {found}; {_listed(self.possible)} are possible, one at least"
         return None
 
 

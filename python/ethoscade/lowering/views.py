@@ -58,11 +58,6 @@ def simplest(window: Window, height: int, width: int) -> Window:
     )
 
 
-def reduction(axes: tuple[int, ...], height: int, width: int) -> Window:
-    """The window that covers the axes 1 (height) and 2 (width), as far as they are among `axes`."""
-    return Window(height if 1 in axes else 1, width if 2 in axes else 1)
-
-
 def axes(shape: Shape3) -> tuple[Axis, Axis, Axis, Axis]:
     """The spatial axes n, h, w, c of an output of `shape`."""
     h, w, c = shape

@@ -15,7 +15,7 @@ from ..ir import Activation, Array, DType, Quantisation
 from ..operators import CODE_OF_ACTIVATION
 from . import real_operators as real
 from .calibration import Real, activation_quantisation, dequantise, quantise
-from .flatfile import TensorRecord, write_file
+from .flatfile import TENSOR_TYPES, TensorRecord, write_file
 from .geometry import Pair, as_pair, resolve_window, transposed_size
 from .recorder import UNQUANTISED, Value
 from .schema import window_fields
@@ -307,6 +307,14 @@ class ModelBuilder(ShapeRecorder):
             name,
             x.dtype,
         )
+
+    def arg_max(self, x: Value, axis: int = -1, *, dtype: DType = DType.INT32) -> Value:
+        """ARG_MAX along `axis`, as INT32 or INT64."""
+        place = axis % len(x.shape)
+        shape = (*x.shape[:place], *x.shape[place + 1 :])
+        index = self._constant("axis", np.array(axis, dtype=np.int32), DType.INT32).index
+        fields = {"OutputType": TENSOR_TYPES[dtype]}
+        return self._plain("ARG_MAX", [x.index, index], shape, dtype, lambda: self._real(x).argmax(place), fields)
 
     def pad(self, x: Value, paddings: Sequence[tuple[int, int]], *, name: str | None = None) -> Value:
         """PAD with (before, after) for every dimension; the output keeps the input's quantisation."""

@@ -290,6 +290,11 @@ class Drawing:
         keep = self.chance(0.5) or len(axes) == rank
         return self.builder.mean(x, axes, keep_dims=keep, output=self.quantisation(x))
 
+    def arg_max(self, x: Value) -> Value:
+        """ARG_MAX, mostly over the channels; nothing of 8 bits reads what it makes."""
+        dtype = DType.INT32 if self.chance(0.5) else DType.INT64
+        return self.builder.arg_max(x, self.axis(len(x.shape), last=0.8), dtype=dtype)
+
     def standalone(self, x: Value) -> Value:
         """QUANTIZE, to the other type too, or a function of each element, of any shape."""
         x = self.reshape(x) if self.chance(0.25) else x

@@ -71,6 +71,14 @@ def unscaled(graph: Graph, op: Operator) -> str | None:
     return None if changed is None else f"it changes the quantisation from '{first.name}' to '{changed.name}'"
 
 
+def ordered(graph: Graph, op: Operator) -> str | None:
+    """8-bit values that are compared, whatever their scale."""
+    if op.opaque is not None:
+        return op.opaque
+    first = graph.read(op)
+    return None if first.dtype in EIGHT_BIT else f"'{first.name}' is {first.dtype.value}; int8 and uint8 are compared"
+
+
 def averaged(graph: Graph, op: Operator) -> str | None:
     """As `eight_bit`, over some axis."""
     return eight_bit(graph, op) or (None if op.attributes(MeanAttrs).axes else "it averages over no axis")

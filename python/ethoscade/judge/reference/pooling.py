@@ -1,4 +1,4 @@
-"""Reference semantics of AVERAGE_POOL_2D, MAX_POOL_2D, MEAN and RESIZE_BILINEAR.
+"""Reference semantics of ARG_MAX, AVERAGE_POOL_2D, MAX_POOL_2D, MEAN and RESIZE_BILINEAR.
 
 Shapes are NHWC; padding is explicit in the operator's window and never takes part in a maximum or an average.
 """
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...ir import Array, DType, Graph, MeanAttrs, Operator, PoolAttrs, ResizeBilinearAttrs
+from ...ir import ArgMaxAttrs, Array, DType, Graph, MeanAttrs, Operator, PoolAttrs, ResizeBilinearAttrs
 from .fixed_point import multiply, wrap
 from .formulas import Places, bilinear_places, clamp_range, scale_of, significand_and_shift, zero_point_of
-from .meaning import INT8, Inputs, Meaning, averaged, eight_bit, given
+from .meaning import INT8, Inputs, Meaning, averaged, eight_bit, given, ordered
 from .windows import output_size, pad_spatial, seen, tap
 
 
@@ -57,6 +57,12 @@ def max_pool_2d(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     lowest, highest = clamp_range(ofm.quantisation, ofm.dtype, attrs.activation)
     stored: Array = np.clip(largest, lowest, highest).astype(ofm.dtype.numpy)
     return stored
+
+
+def arg_max(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """ARG_MAX: where along the axis the first of the largest stored values is."""
+    found = np.argmax(given(inputs), axis=op.attributes(ArgMaxAttrs).axis)
+    return np.asarray(found, dtype=graph.made(op).dtype.numpy)
 
 
 def resize_bilinear(graph: Graph, op: Operator, inputs: Inputs) -> Array:
@@ -116,6 +122,7 @@ def mean(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
 
 POOLING_MEANINGS: Mapping[str, Meaning] = {
+    "ARG_MAX": Meaning(arg_max, ordered, INT8),
     "AVERAGE_POOL_2D": Meaning(average_pool_2d, eight_bit, INT8),
     "MAX_POOL_2D": Meaning(max_pool_2d, eight_bit, INT8),
     "MEAN": Meaning(mean, averaged, INT8),
