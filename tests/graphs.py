@@ -16,10 +16,10 @@ from ethoscade.ir import (
     DType,
     FullyConnectedAttrs,
     Graph,
-    MeanAttrs,
     Operator,
     PoolAttrs,
     Quantisation,
+    ReductionAttrs,
     ResizeBilinearAttrs,
     ResizeNearestAttrs,
     SoftmaxAttrs,
@@ -145,7 +145,13 @@ class GraphMaker:
 
     def mean(self, x: int, axes: tuple[int, ...] = (1, 2)) -> int:
         shape = tuple(d for i, d in enumerate(self.tensors[x].shape) if i not in axes)
-        return self.op("MEAN", [x], self.tensor(shape), MeanAttrs(axes, False))
+        return self.op("MEAN", [x], self.tensor(shape), ReductionAttrs(axes, False))
+
+    def extreme(self, kind: str, x: int, axes: tuple[int, ...] = (1, 2), keep: bool = False) -> int:
+        source = self.tensors[x]
+        kept = tuple(1 if i in axes else d for i, d in enumerate(source.shape))
+        shape = kept if keep else tuple(d for i, d in enumerate(source.shape) if i not in axes)
+        return self.op(kind, [x], self.tensor(shape, source.quantisation), ReductionAttrs(axes, keep))
 
     def arg_max(self, x: int, dtype: DType = DType.INT32) -> int:
         shape = self.tensors[x].shape

@@ -216,8 +216,8 @@ class SoftmaxAttrs:
 
 
 @dataclass(frozen=True)
-class MeanAttrs:
-    """MEAN over `axes` (non-negative, ascending)."""
+class ReductionAttrs:
+    """MEAN, REDUCE_MAX and REDUCE_MIN over `axes` (non-negative, ascending)."""
 
     axes: tuple[int, ...]
     keep_dims: bool
@@ -299,7 +299,7 @@ Attrs = (
     | FullyConnectedAttrs
     | AddAttrs
     | SoftmaxAttrs
-    | MeanAttrs
+    | ReductionAttrs
     | ArgMaxAttrs
     | PadAttrs
     | ResizeNearestAttrs

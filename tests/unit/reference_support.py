@@ -126,6 +126,8 @@ def drawn_operator(kind: str, seed: int) -> bytes:
         b.add(x, y, activation=activation, output=drawn_quantisation(rng, dtype))
     elif kind == "ARG_MAX":
         b.arg_max(x, int(rng.integers(-4, 4)), dtype=(DType.INT32, DType.INT64)[rng.integers(2)])
+    elif kind in ("REDUCE_MAX", "REDUCE_MIN"):
+        b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5))
     elif kind == "MEAN":
         b.mean(x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
     elif kind == "SOFTMAX":

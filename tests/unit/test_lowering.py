@@ -13,10 +13,10 @@ from ethoscade.ir import (
     ArgMaxAttrs,
     DType,
     Graph,
-    MeanAttrs,
     Operator,
     PoolAttrs,
     Quantisation,
+    ReductionAttrs,
     Window,
 )
 from ethoscade.judge.reference.pooling import mean_multiplier
@@ -206,6 +206,10 @@ def arg_max_of_rows(m: GraphMaker) -> None:
     m.op("ARG_MAX", [x], out, ArgMaxAttrs(1))
 
 
+def alternating_maximum(m: GraphMaker) -> None:
+    m.extreme("REDUCE_MAX", m.input((2, 3, 4, 5)), (0, 2))
+
+
 def wide_resize(m: GraphMaker) -> None:
     m.resize_bilinear(m.input((1, 4, 5, 6)), (12, 15))
 
@@ -270,6 +274,7 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (padded_average, "at most 8x8"),
     (long_mean, "reduces axes (1,) of (1, 5000, 4, 20); windows of at most 64 rows and 4096 elements"),
     (alternating_mean, "more than three runs"),
+    (alternating_maximum, "more than three runs"),
     (deep_arg_max, "129 channels; at most 128"),
     (arg_max_of_rows, "looks along axis 1 of 4; only the last one"),
     (wide_resize, "resizes 4x5 to 12x15 by corners"),
@@ -487,7 +492,7 @@ def scaled(kind: str, factor: float) -> GraphMaker:
     x = maker.input((1, 4, 4, 8), Quantisation((1.0,), (0,)))
     after = Quantisation((float(np.float32(1.0 / factor)),), (0,))
     if kind == "MEAN":
-        maker.op("MEAN", [x], maker.tensor((1, 1, 1, 8), after), MeanAttrs((1, 2), True))
+        maker.op("MEAN", [x], maker.tensor((1, 1, 1, 8), after), ReductionAttrs((1, 2), True))
     elif kind == "ADD":
         maker.op("ADD", [x, x], maker.tensor((1, 4, 4, 8), after), AddAttrs())
     else:

@@ -32,6 +32,8 @@ KINDS = (
     "MEAN",
     "PAD",
     "QUANTIZE",
+    "REDUCE_MAX",
+    "REDUCE_MIN",
     "RELU",
     "RESIZE_BILINEAR",
     "RESIZE_NEAREST_NEIGHBOR",

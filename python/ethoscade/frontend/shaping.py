@@ -1,4 +1,4 @@
-"""MEAN, PAD, RESIZE_*, RESHAPE, SHAPE, STRIDED_SLICE, PACK and the like: operators about shapes.
+"""MEAN, REDUCE_*, ARG_MAX, PAD, RESIZE_*, RESHAPE, SHAPE, STRIDED_SLICE, PACK and the like: operators about shapes.
 
 Owns the resolution of axes, masks and wildcards into plain numbers.
 """
@@ -12,9 +12,9 @@ from ..ir import (
     ArgMaxAttrs,
     Attrs,
     DType,
-    MeanAttrs,
     PackAttrs,
     PadAttrs,
+    ReductionAttrs,
     ResizeBilinearAttrs,
     ResizeNearestAttrs,
     StridedSliceAttrs,
@@ -24,8 +24,8 @@ from .flatbuffer import integers
 from .site import NotUnderstood, Site
 
 
-def mean(site: Site) -> MeanAttrs:
-    """MEAN over constant axes."""
+def reduction(site: Site) -> ReductionAttrs:
+    """REDUCE_MAX and REDUCE_MIN over constant axes."""
     site.count(2)
     ifm = site.input(0, "input")
     options = site.options()
@@ -35,9 +35,15 @@ def mean(site: Site) -> MeanAttrs:
     kept = (1 if i in axes else d for i, d in enumerate(ifm.shape))
     dropped = (d for i, d in enumerate(ifm.shape) if i not in axes)
     site.expect_shape(tuple(kept) if keep_dims else tuple(dropped), " and axes")
+    return ReductionAttrs(axes, keep_dims)
+
+
+def mean(site: Site) -> ReductionAttrs:
+    """MEAN over constant axes."""
+    attrs, ifm = reduction(site), site.input(0, "input")
     if site.is_eight_bit(ifm, site.output):
         site.check_factors(scale_of(ifm) / scale_of(site.output))
-    return MeanAttrs(axes, keep_dims)
+    return attrs
 
 
 def arg_max(site: Site) -> ArgMaxAttrs:
@@ -286,6 +292,8 @@ SHAPE_READERS: Mapping[str, Callable[[Site], Attrs]] = {
     "MEAN": mean,
     "PACK": pack,
     "PAD": pad,
+    "REDUCE_MAX": reduction,
+    "REDUCE_MIN": reduction,
     "RESHAPE": reshape,
     "RESIZE_BILINEAR": resize_bilinear,
     "RESIZE_NEAREST_NEIGHBOR": resize_nearest_neighbor,

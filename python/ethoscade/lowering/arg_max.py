@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import DType, Graph, Operator
-from . import constraints, depthwise, identity, views
+from . import constraints, depthwise, extremes, identity, reductions, views
 from .family import Family
 from .npu import (
     UNSCALED,
@@ -26,7 +26,7 @@ from .npu import (
     Scale,
     Weights,
 )
-from .te import Access, Compute, index
+from .te import Compute
 
 _BITS = 7
 MOST_INDICES = 1 << _BITS
@@ -44,7 +44,8 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     ifm = builder.view(op.input(0), (height, width, depth), zero_point=middle)
     words = target.dtype.size_bytes // DType.INT32.size_bytes
     ofm = builder.view(op.outputs[0], (height, width, words), zero_point=0, dtype=DType.INT32)
-    make.channel(make.largest(make.numbers(ifm)), ofm)
+    numbers = make.numbers(ifm)
+    make.channel(extremes.by_halves(op, op_index, builder, OperationKind.MAXIMUM, numbers), ofm)
 
 
 class _Indices:
@@ -67,18 +68,6 @@ class _Indices:
         self._add(OperationKind.DEPTHWISE, ifm, ofm, compute, weights=weights)
         return ofm
 
-    def largest(self, numbers: FeatureMap) -> FeatureMap:
-        """The largest number of each pixel. Of an odd count the halves overlap."""
-        height, width, depth = numbers.shape
-        while depth > 1:
-            half = (depth + 1) // 2
-            first, second = (_some(numbers, start, half, depth) for start in (0, depth - half))
-            numbers, depth = self._temporary((height, width, half)), half
-            reads = tuple(_read(operand, view) for operand, view in enumerate((first, second)))
-            compute = Compute(self._op.name, views.axes(numbers.shape), (), reads)
-            self._add(OperationKind.MAXIMUM, first, numbers, compute, ifm2=second)
-        return numbers
-
     def channel(self, largest: FeatureMap, ofm: FeatureMap) -> None:
         """The channel in a number: 128 times the value, plus 63, less the number."""
         value, rounded = self._temporary(largest.shape), self._temporary(largest.shape, _ABOVE)
@@ -87,7 +76,7 @@ class _Indices:
         rounded = replace(rounded, zero_point=0)
         words = ofm.shape[2]
         found = ofm if words == 1 else self._temporary(largest.shape)
-        reads = tuple(_read(operand, view) for operand, view in enumerate((rounded, largest)))
+        reads = tuple(reductions.some_read(operand, view) for operand, view in enumerate((rounded, largest)))
         compute = Compute(self._op.name, views.axes(found.shape), (), reads)
         self._add(OperationKind.SUB, rounded, found, compute, Scale(1, 0), ifm2=largest)
         if words > 1:
@@ -133,15 +122,6 @@ class _Indices:
 def _times(power: int) -> Scale:
     """A factor of 2^`power`."""
     return Scale(UNSCALED.multiplier, UNSCALED.shift - power)
-
-
-def _some(numbers: FeatureMap, first: int, count: int, of: int) -> FeatureMap:
-    return FeatureMap(numbers.tensor, (*numbers.shape[:2], count), 0, Channels(first, of))
-
-
-def _read(operand: int, view: FeatureMap) -> Access:
-    row, column, channel = index(h=1), index(w=1), index(view.first_channel, c=1)
-    return Access(operand, (index(n=1), row, column, channel), (1, *view.shape[:2], view.pixel_channels))
 
 
 def _depth(case: constraints.Case) -> str | None:

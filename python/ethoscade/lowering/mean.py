@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..ir import Graph, MeanAttrs, Tensor
+from ..ir import Graph, ReductionAttrs, Tensor
 from ..quantised import mean_multiplier, scale_of
 from . import constraints, limits, reductions
 from .family import Family
@@ -21,7 +21,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """One convolution, or sums of rows that are added. Precondition: its family takes it."""
     op = graph.operators[op_index]
     ifm, ofm = graph.read(op), graph.made(op)
-    plane = reductions.chosen(ifm.shape, op.attributes(MeanAttrs).axes)
+    plane = reductions.chosen(ifm.shape, op.attributes(ReductionAttrs).axes)
     assert plane is not None, "the family takes only what there is a plane for"
     source, target = builder.view(op.input(0), plane.shape), builder.view(op.outputs[0], plane.made)
     reductions.Sums(op, op_index, builder).scaled(source, plane, target, _scale(ifm, ofm, plane.count))
@@ -31,7 +31,7 @@ _LARGEST_SHIFT = 63
 
 
 def _axes(case: constraints.Case) -> tuple[int, ...]:
-    return case.op.attributes(MeanAttrs).axes
+    return case.op.attributes(ReductionAttrs).axes
 
 
 def _factor(case: constraints.Case) -> str | None:

@@ -23,7 +23,7 @@ from .npu import (
     Scale,
     Weights,
 )
-from .te import Access, Affine, Axis, Compute, index
+from .te import Access, Axis, Compute, index
 
 _AS_IS = Scale(1, 0)
 
@@ -176,7 +176,7 @@ class Sums:
 
     def _sum_of(self, first: FeatureMap, second: FeatureMap) -> FeatureMap:
         ofm = self._builder.temporary(self._index, first.shape, DType.INT32)
-        reads = tuple(_read(operand, view) for operand, view in enumerate((first, second)))
+        reads = tuple(some_read(operand, view) for operand, view in enumerate((first, second)))
         compute = Compute(self._op.name, views.axes(ofm.shape), (), reads)
         self._add(OperationKind.ADD, first, ofm, compute, views.POINT, _AS_IS, ifm2=second)
         return ofm
@@ -209,14 +209,15 @@ class Sums:
         )
 
 
+def some_read(operand: int, view: FeatureMap) -> Access:
+    """A read of the element at the output's own place, among the channels that the view sees."""
+    row, column, channel = index(h=1), index(w=1), index(view.first_channel, c=1)
+    return Access(operand, (index(n=1), row, column, channel), (1, *view.shape[:2], view.pixel_channels))
+
+
 def _some(sums: FeatureMap, first: int, count: int, of: int) -> FeatureMap:
     """Some of the sums, all of them seen as the channels of one pixel."""
     return FeatureMap(sums.tensor, (1, 1, count), 0, None if count == of else Channels(first, of))
-
-
-def _read(operand: int, view: FeatureMap) -> Access:
-    channel: Affine = index(view.first_channel, c=1)
-    return Access(operand, (index(n=1), index(h=1), index(w=1), channel), (1, *view.shape[:2], view.pixel_channels))
 
 
 def refusal(tensor: Tensor, axes: tuple[int, ...]) -> str | None:

@@ -293,15 +293,29 @@ class ModelBuilder(ShapeRecorder):
         name: str | None = None,
     ) -> Value:
         """MEAN over `axes`."""
+        return self.reduce("MEAN", x, axes, keep_dims=keep_dims, output=output, name=name)
+
+    def reduce(
+        self,
+        kind: str,
+        x: Value,
+        axes: Sequence[int] = (1, 2),
+        *,
+        keep_dims: bool = False,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """MEAN, REDUCE_MAX or REDUCE_MIN over `axes`; the last two keep the input's quantisation."""
+        output = output if kind == "MEAN" else x.quantisation
         folded = tuple(a % len(x.shape) for a in axes)
         kept = tuple(1 if i in folded else d for i, d in enumerate(x.shape))
         shape = kept if keep_dims else tuple(d for i, d in enumerate(x.shape) if i not in folded)
         axes_index = self._integers("axes", axes)
         return self._operator(
-            "MEAN",
+            kind,
             [x.index, axes_index],
             shape,
-            lambda: self._real(x).mean(axis=folded, keepdims=keep_dims),
+            lambda: real.REDUCTIONS[kind](self._real(x), folded, keep_dims),
             output,
             {"KeepDims": keep_dims},
             name,

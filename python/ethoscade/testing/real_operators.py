@@ -41,6 +41,14 @@ UNARY: Mapping[str, Unary] = {
 """By kind; random networks draw all of them."""
 
 
+REDUCTIONS: Mapping[str, Callable[[Real, tuple[int, ...], bool], Real]] = {
+    "MEAN": lambda x, axes, keep: np.asarray(x.mean(axis=axes, keepdims=keep)),
+    "REDUCE_MAX": lambda x, axes, keep: np.asarray(x.max(axis=axes, keepdims=keep)),
+    "REDUCE_MIN": lambda x, axes, keep: np.asarray(x.min(axis=axes, keepdims=keep)),
+}
+"""Reductions over axes, which are kept or not."""
+
+
 def conv(x: Real, weights: Real, bias: Real | None, window: Window) -> Real:
     """Convolution of NHWC by OHWI."""
     out = correlate(np.asarray(pad_spatial(x, window, 0), dtype=np.float64), weights, window)

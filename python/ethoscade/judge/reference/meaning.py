@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...errors import ModelFormatError
-from ...ir import EIGHT_BIT, Array, DType, Graph, MeanAttrs, Operator, Tensor
+from ...ir import EIGHT_BIT, Array, DType, Graph, Operator, ReductionAttrs, Tensor
 from ...operators import OPERATORS
 
 Inputs = Sequence["Array | None"]
@@ -81,7 +81,12 @@ def ordered(graph: Graph, op: Operator) -> str | None:
 
 def averaged(graph: Graph, op: Operator) -> str | None:
     """As `eight_bit`, over some axis."""
-    return eight_bit(graph, op) or (None if op.attributes(MeanAttrs).axes else "it averages over no axis")
+    return eight_bit(graph, op) or (None if op.attributes(ReductionAttrs).axes else "it averages over no axis")
+
+
+def reduced(graph: Graph, op: Operator) -> str | None:
+    """As `unscaled`, over some axis."""
+    return unscaled(graph, op) or (None if op.attributes(ReductionAttrs).axes else "it reduces over no axis")
 
 
 def weighed(graph: Graph, op: Operator) -> str | None:
