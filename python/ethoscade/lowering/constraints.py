@@ -20,6 +20,7 @@ from ..ir import EIGHT_BIT, DType, Graph, Operator, Tensor, Window
 from ..operators import OPERATORS
 from ..target import Accelerator
 from . import limits, views
+from .strides import factors
 
 Views = Sequence[tuple[Tensor, views.Shape3]]
 """Tensors with the (height, width, depth) that the NPU sees them as."""
@@ -279,18 +280,19 @@ class Sizes(Constraint):
 
 @dataclass(frozen=True)
 class Strides(Constraint):
-    """Strides of the window, where they are taken at all, fit their register."""
+    """Strides of the window, where they are taken at all, fit their register, or their factors do."""
 
     most: int = limits.MAX_STRIDE
     windows: Windows = field(default=window_of, repr=False)
 
     def __str__(self) -> str:
-        return f"strides are at most {self.most} where there is more than one position"
+        return f"strides, where there is more than one position, are at most {self.most} or products of 2 and 3"
 
     def _against(self, case: Case) -> str | None:
         window = self.windows(case)
-        if max(window.stride_h, window.stride_w) > self.most:
-            return f"stride is {window.stride_h}x{window.stride_w}; at most {self.most} is possible"
+        found = (window.stride_h, window.stride_w)
+        if any(stride > self.most and factors(stride) is None for stride in found):
+            return f"stride is {found[0]}x{found[1]}; at most {self.most} is possible, and products of 2 and 3"
         return None
 
 

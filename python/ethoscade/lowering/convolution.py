@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from ..ir import Activation, Array, ConvAttrs, Graph, Window
 from ..quantised import activation_range
-from . import constraints, views, weighted
+from . import constraints, strides, views, weighted
 from .family import Family
-from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Rounding, Upscale
+from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Rounding, Upscale
 from .te import Access, Axis, Compute, index
 
 
@@ -38,23 +38,26 @@ def convolve(
     """
     op = graph.operators[op_index]
     height, width, _ = ifm_shape
-    ofm_shape = (*views.output_size(window, height, width), ohwi.shape[0])
-    window = views.simplest(window, height, width)
-    ofm = graph.made(op)
-    builder.add(
-        NpuOperation(
+    target = graph.made(op)
+    ifm = builder.view(op.input(0), ifm_shape)
+    constants = weighted.constants(graph, op, ohwi, scale)
+
+    def make(window: Window, ofm: FeatureMap) -> NpuOperation:
+        return NpuOperation(
             name=op.name,
             operator=op_index,
             kind=OperationKind.CONVOLUTION,
-            ifm=builder.view(op.input(0), ifm_shape),
-            ofm=builder.view(op.outputs[0], ofm_shape),
+            ifm=ifm,
+            ofm=ofm,
             window=window,
-            compute=compute(op.name, window, ifm_shape, ofm_shape),
-            clamp=activation_range(ofm.quantisation, ofm.dtype, activation),
-            weights=weighted.constants(graph, op, ohwi, scale),
+            compute=compute(op.name, window, ifm_shape, ofm.shape),
+            clamp=activation_range(target.quantisation, target.dtype, activation),
+            weights=constants,
             rounding=rounding,
         )
-    )
+
+    made = builder.view(op.outputs[0], (*views.output_size(window, height, width), ohwi.shape[0]))
+    strides.add(builder, op_index, views.simplest(window, height, width), made, make)
 
 
 def compute(

@@ -12,9 +12,9 @@ import numpy as np
 
 from ..ir import Array, ConvAttrs, Graph, Window
 from ..quantised import activation_range
-from . import constraints, convolution, views, weighted
+from . import constraints, convolution, limits, strides, views, weighted
 from .family import Family
-from .npu import Channels, NpuGraphBuilder, NpuOperation, OperationKind, Weights
+from .npu import Channels, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Weights
 from .te import Compute, index
 
 
@@ -28,26 +28,30 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     if ohwi.shape[0] > shape[2]:
         _multiply(graph, op_index, builder, ohwi)
         return
-    ofm_shape = (*views.output_size(attrs.window, *shape[:2]), shape[2])
-    window = views.simplest(attrs.window, *shape[:2])
-    ofm = graph.made(op)
-    builder.add(
-        NpuOperation(
+    target, ifm, constants = graph.made(op), builder.view(op.input(0), shape), weighted.constants(graph, op, ohwi)
+
+    def make(window: Window, ofm: FeatureMap) -> NpuOperation:
+        return NpuOperation(
             name=op.name,
             operator=op_index,
             kind=OperationKind.DEPTHWISE,
-            ifm=builder.view(op.input(0), shape),
-            ofm=builder.view(op.outputs[0], ofm_shape),
+            ifm=ifm,
+            ofm=ofm,
             window=window,
-            compute=compute(op.name, window, shape, ofm_shape),
-            clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
-            weights=weighted.constants(graph, op, ohwi),
+            compute=compute(op.name, window, shape, ofm.shape),
+            clamp=activation_range(target.quantisation, target.dtype, attrs.activation),
+            weights=constants,
         )
-    )
+
+    made = builder.view(op.outputs[0], (*views.output_size(attrs.window, *shape[:2]), shape[2]))
+    strides.add(builder, op_index, views.simplest(attrs.window, *shape[:2]), made, make)
 
 
 GROUP = 16
-"""Input channels of a convolution that makes several of each: those of a brick."""
+"""Input channels of a convolution that makes several of each: those of a brick, or of so many that `MOST_PIECES` do."""
+
+MOST_PIECES = 64
+"""The scheduler's checker remembers for each pixel which of so many parts of its channels are there."""
 
 
 def _multiply(graph: Graph, op_index: int, builder: NpuGraphBuilder, ohwi: Array) -> None:
@@ -60,8 +64,9 @@ def _multiply(graph: Graph, op_index: int, builder: NpuGraphBuilder, ohwi: Array
     made = views.output_size(attrs.window, height, width)
     window = views.simplest(attrs.window, height, width)
     constants = weighted.constants(graph, op, ohwi)
-    for first in range(0, depth, GROUP):
-        size = min(GROUP, depth - first)
+    group = GROUP * -(-depth // (GROUP * MOST_PIECES))
+    for first in range(0, depth, group):
+        size = min(group, depth - first)
         part = slice(first * times, (first + size) * times)
         dense = np.full((size * times, rows, columns, size), constants.zero_point, ohwi.dtype)
         channel = np.arange(size * times)
@@ -98,8 +103,14 @@ def compute(name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views
 
 def _shape(case: constraints.Case) -> str | None:
     weights = case.graph.read(case.op, 1)
-    _, kernel_h, kernel_w, _ = weights.shape
+    _, kernel_h, kernel_w, outputs = weights.shape
     window = case.op.attributes(ConvAttrs).window
+    simple = constraints.window_of(case)
+    if outputs > case.ifm.shape[3] > 1 and max(simple.stride_h, simple.stride_w) > limits.MAX_STRIDE:
+        return (
+            f"stride is {simple.stride_h}x{simple.stride_w}; with a depth multiplier at most {limits.MAX_STRIDE} is "
+            f"possible"
+        )
     if (window.kernel_h, window.kernel_w) != (kernel_h, kernel_w) or weights.shape[0] != 1:
         return f"weights have shape {weights.shape}, the window is {window.kernel_h}x{window.kernel_w}"
     return None
@@ -111,7 +122,7 @@ DEPTHWISE_FAMILIES: Mapping[str, Family] = {
         (
             *weighted.takes(rank=4, output_axis=3),
             constraints.Image(),
-            constraints.Rule("the weights are those of one image, of the window's size", _shape),
+            constraints.Rule(f"with a depth multiplier, strides are at most {limits.MAX_STRIDE}", _shape),
             *convolution.windowed(depth_axis=3),
         ),
         lower,
