@@ -97,8 +97,9 @@ class GraphMaker:
         window: Window,
         activation: Activation = Activation.NONE,
         shape: Sequence[int] | None = None,
+        groups: int = 1,
     ) -> int:
-        depth = self.tensors[x].shape[3]
+        depth = self.tensors[x].shape[3] // groups
         fan_in = window.kernel_h * window.kernel_w * depth
         w, b = self.weights((channels, window.kernel_h, window.kernel_w, depth), 0, fan_in)
         out = self.tensor(shape or (1, *self._size(x, window), channels))

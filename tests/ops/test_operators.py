@@ -65,6 +65,13 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     ),
     "max_pool_stride_4x6": lambda m: m.pool("MAX_POOL_2D", m.input((1, 31, 40, 9)), Window(7, 11, 4, 6)),
     "max_pool_small_stride_12x9": lambda m: m.pool("MAX_POOL_2D", m.input((1, 40, 30, 3)), Window(1, 2, 12, 9)),
+    "conv_of_two_groups": lambda m: m.conv(m.input((1, 9, 8, 40)), 24, same(9, 8, (3, 3), 2), groups=2),
+    "conv_of_many_groups": lambda m: m.conv(m.input((1, 5, 6, 36)), 72, Window(3, 2), Activation.RELU, groups=12),
+    "conv_of_groups_of_one": lambda m: m.conv(m.input((1, 5, 6, 20)), 60, Window(1, 1), groups=20),
+    "conv_dilated_by_4x3": lambda m: m.conv(
+        m.input((1, 14, 12, 9)), 7, Window(3, 3, 1, 1, 4, 3, pad_top=2, pad_right=1)
+    ),
+    "depthwise_dilated_by_6": lambda m: m.depthwise(m.input((1, 17, 15, 9)), same(17, 15, (3, 3), 1, 6)),
     "conv_stride_4x6": lambda m: m.conv(m.input((1, 21, 20, 5)), 9, Window(5, 3, 4, 6, pad_top=1), Activation.RELU),
     "depthwise_stride_8": lambda m: m.depthwise(m.input((1, 25, 20, 9)), Window(3, 3, 8, 8, pad_left=1)),
     "average_pool_stride_4": lambda m: m.pool("AVERAGE_POOL_2D", m.input((1, 25, 20, 9)), same(25, 20, (5, 5), 4)),

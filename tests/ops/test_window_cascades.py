@@ -27,6 +27,8 @@ CASES: dict[str, Callable[[ModelBuilder, Value], Value]] = {
     "arg_max": lambda b, x: b.arg_max(b.conv2d(b.resize_nearest(x, (48, 40)), 21, 1), dtype=DType.INT64),
     "reduce_max_over_channels": lambda b, x: b.reduce("REDUCE_MAX", b.conv2d(x, 200, 1), (3,), keep_dims=True),
     "reduce_min_over_columns": lambda b, x: b.reduce("REDUCE_MIN", b.conv2d(x, 40, 1), (2,), keep_dims=True),
+    "conv_of_groups": lambda b, x: b.conv2d(b.conv2d(x, 96, 1), 96, 3, groups=4),
+    "conv_dilated_by_3": lambda b, x: b.conv2d(b.conv2d(x, 48, 1), 48, 3, dilation=3),
     "conv_stride_4": lambda b, x: b.conv2d(b.conv2d(x, 48, 1), 32, 3, stride=4, padding="VALID"),
     "bilinear_twice": lambda b, x: b.resize_bilinear(x, (24, 20)),
     "bilinear_centred": lambda b, x: b.resize_bilinear(x, (24, 20), half_pixel_centers=True),

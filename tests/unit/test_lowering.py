@@ -151,10 +151,6 @@ def wide_stride(m: GraphMaker) -> None:
     m.conv(m.input((1, 20, 20, 3)), 4, Window(3, 3, 5, 4))
 
 
-def wide_dilation(m: GraphMaker) -> None:
-    m.conv(m.input((1, 20, 20, 3)), 4, Window(3, 3, 1, 1, 3, 3))
-
-
 def tall_kernel(m: GraphMaker) -> None:
     m.depthwise(m.input((1, 80, 2, 3)), Window(65, 1))
 
@@ -259,11 +255,10 @@ def pad(m: GraphMaker) -> None:
 
 REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (wide_stride, "stride is 5x4; at most 3"),
-    (wide_dilation, "dilation is 3x3; at most 2"),
     (tall_kernel, "kernel is 65x1; at most 64 rows"),
     (batch, "batch 2"),
     (fifths, "stride is 5x5; at most 3 is possible, and products of 2 and 3"),
-    (far_multiplier, "stride is 4x4; with a depth multiplier at most 3"),
+    (far_multiplier, "stride is 4x4; with groups of channels at most 3"),
     (broadcast, "broadcasting"),
     (rescaling_pool, "a pool does not rescale"),
     (padded_average, "at most 8x8"),
@@ -342,7 +337,7 @@ def far_padding(m: GraphMaker) -> None:
     m.conv(m.input((1, 8, 8, 3)), 4, Window(1, 200, pad_left=128, pad_right=128))
 
 
-LIMITED = [wide_stride, wide_dilation, tall_kernel, batch, padded_average, wide_type,
+LIMITED = [wide_stride, tall_kernel, batch, padded_average, wide_type,
            many_inputs, heavy, tall, wide_bias, five_dimensions, far_padding,
            deep_softmax, sixteenfold, stride_16]  # fmt: skip
 

@@ -297,23 +297,6 @@ class Strides(Constraint):
 
 
 @dataclass(frozen=True)
-class Dilation(Constraint):
-    """Dilations of the window fit their register."""
-
-    most: int = limits.MAX_DILATION
-    windows: Windows = field(default=window_of, repr=False)
-
-    def __str__(self) -> str:
-        return f"dilations are at most {self.most}"
-
-    def _against(self, case: Case) -> str | None:
-        window = self.windows(case)
-        if max(window.dilation_h, window.dilation_w) > self.most:
-            return f"dilation is {window.dilation_h}x{window.dilation_w}; at most {self.most} is possible"
-        return None
-
-
-@dataclass(frozen=True)
 class WindowSize(Constraint):
     """Height and area of the undilated window."""
 

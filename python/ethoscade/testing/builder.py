@@ -95,17 +95,19 @@ class ModelBuilder(ShapeRecorder):
         gain: float = 1.0,
         bias: Array | None = None,
         use_bias: bool = True,
+        groups: int = 1,
         output: Quantisation | None = None,
         name: str | None = None,
     ) -> Value:
         """CONV_2D. Floating-point `weights` (OHWI) are quantised here; integer ones need `weight_quantisation`.
 
         A float `bias` is quantised to the product of the scales, an int32 one is taken as it is. Without weights given,
-        `gain` multiplies the drawn ones. LiteRT refuses CONV_2D without bias.
+        `gain` multiplies the drawn ones. LiteRT refuses CONV_2D without bias. `groups` divides the channels on both
+        sides: each part is made of its own.
         """
         window, size = resolve_window(x.shape, kernel, stride, dilation, padding)
-        shape = (channels, window.kernel_h, window.kernel_w, x.shape[3])
-        fan_in = window.kernel_h * window.kernel_w * x.shape[3]
+        shape = (channels, window.kernel_h, window.kernel_w, x.shape[3] // groups)
+        fan_in = window.kernel_h * window.kernel_w * x.shape[3] // groups
         axis, kind = self._axis(x, 0), self._weight_type(x)
         w, w_real = self._weights(shape, gain / np.sqrt(fan_in), weights, weight_quantisation, axis, kind)
         b, b_real = self._bias(x, w, channels, bias) if use_bias else (None, None)

@@ -158,15 +158,20 @@ class Drawing:
         """CONV_2D."""
         x, kernel = self.image(x), self.kernel()
         dilation, stride = self.dilation(), self.stride(square=False)
+        channels, groups = self.channels(), 1
+        if self.chance(0.1):
+            groups = self.divisor(x.shape[3])
+            channels = groups * self.integer(1, max(self.max_channels // groups, 1))
         return self.builder.conv2d(
             x,
-            self.channels(),
+            channels,
             kernel,
             stride=stride,
             dilation=dilation,
             padding=self.padding(x, _span(kernel, dilation)),
             activation=self.activation(),
             output=self.quantisation(x),
+            groups=groups,
         )
 
     def depthwise(self, x: Value) -> Value:
