@@ -413,7 +413,11 @@ def _joint_part(copies: Sequence[PartSpec]) -> PartSpec:
         kernels[0],
         ifm_depth=sum(kernel.ifm_depth for kernel in kernels),
         ofm_depth=sum(kernel.ofm_depth for kernel in kernels),
-        joined=kernels,
+        # A copy of constants is one operation's: those of several are read in place.
+        constant_bytes=0,
+        staged=None,
+        sliced=None,
+        joined=tuple(replace(kernel, staged=None, sliced=None) for kernel in kernels),
     )
     return PartSpec(copies[0].name, inputs, copies[0].outputs, whole)
 
