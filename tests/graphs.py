@@ -9,6 +9,7 @@ import numpy as np
 from ethoscade.ir import (
     Activation,
     AddAttrs,
+    ArgMaxAttrs,
     ArithmeticAttrs,
     Attrs,
     ConcatenationAttrs,
@@ -16,11 +17,11 @@ from ethoscade.ir import (
     DType,
     FullyConnectedAttrs,
     Graph,
-    MeanAttrs,
     Operator,
     PackAttrs,
     PoolAttrs,
     Quantisation,
+    ReductionAttrs,
     ResizeBilinearAttrs,
     ResizeNearestAttrs,
     SoftmaxAttrs,
@@ -111,8 +112,9 @@ class GraphMaker:
         window: Window,
         activation: Activation = Activation.NONE,
         shape: Sequence[int] | None = None,
+        groups: int = 1,
     ) -> int:
-        depth = self.tensors[x].shape[3]
+        depth = self.tensors[x].shape[3] // groups
         fan_in = window.kernel_h * window.kernel_w * depth
         w, b = self.weights((channels, window.kernel_h, window.kernel_w, depth), 0, fan_in)
         out = self.tensor(shape or (1, *self._size(x, window), channels))
@@ -175,7 +177,18 @@ class GraphMaker:
 
     def mean(self, x: int, axes: tuple[int, ...] = (1, 2)) -> int:
         shape = tuple(d for i, d in enumerate(self.tensors[x].shape) if i not in axes)
-        return self.op("MEAN", [x], self.tensor(shape), MeanAttrs(axes, False))
+        return self.op("MEAN", [x], self.tensor(shape), ReductionAttrs(axes, False))
+
+    def extreme(self, kind: str, x: int, axes: tuple[int, ...] = (1, 2), keep: bool = False) -> int:
+        source = self.tensors[x]
+        kept = tuple(1 if i in axes else d for i, d in enumerate(source.shape))
+        shape = kept if keep else tuple(d for i, d in enumerate(source.shape) if i not in axes)
+        return self.op(kind, [x], self.tensor(shape, source.quantisation), ReductionAttrs(axes, keep))
+
+    def arg_max(self, x: int, dtype: DType = DType.INT32) -> int:
+        shape = self.tensors[x].shape
+        self.tensors.append(Tensor(f"t{len(self.tensors)}", shape[:-1], dtype))
+        return self.op("ARG_MAX", [x], len(self.tensors) - 1, ArgMaxAttrs(len(shape) - 1))
 
     def quantize(self, x: int, dtype: DType | None = None) -> int:
         return self.op("QUANTIZE", [x], self.tensor(self.tensors[x].shape, dtype=dtype))

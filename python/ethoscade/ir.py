@@ -240,11 +240,18 @@ class GeluAttrs:
 
 
 @dataclass(frozen=True)
-class MeanAttrs:
-    """MEAN over `axes` (non-negative, ascending)."""
+class ReductionAttrs:
+    """MEAN, REDUCE_MAX and REDUCE_MIN over `axes` (non-negative, ascending)."""
 
     axes: tuple[int, ...]
     keep_dims: bool
+
+
+@dataclass(frozen=True)
+class ArgMaxAttrs:
+    """ARG_MAX along `axis` (non-negative): where the first of the largest elements is, as int32 or int64."""
+
+    axis: int
 
 
 @dataclass(frozen=True)
@@ -349,7 +356,8 @@ Attrs = (
     | SoftmaxAttrs
     | LeakyReluAttrs
     | GeluAttrs
-    | MeanAttrs
+    | ReductionAttrs
+    | ArgMaxAttrs
     | PadAttrs
     | MirrorPadAttrs
     | TileAttrs

@@ -130,6 +130,10 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
         )
     elif kind in BINARY:
         _draw_binary(b, kind, x, rng, activation)
+    elif kind == "ARG_MAX":
+        b.arg_max(x, int(rng.integers(-4, 4)), dtype=(DType.INT32, DType.INT64)[rng.integers(2)])
+    elif kind in ("REDUCE_MAX", "REDUCE_MIN"):
+        b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5))
     elif kind == "MEAN":
         b.mean(x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
     elif kind == "SOFTMAX":
@@ -204,7 +208,10 @@ def _draw_windowed(b, kind, x, rng, output, activation) -> None:  # type: ignore
     fits = spans[0] <= x.shape[1] and spans[1] <= x.shape[2]
     common = {"stride": stride, "padding": "VALID" if fits and rng.random() < 0.5 else "SAME", "activation": activation}
     if kind == "CONV_2D":
-        b.conv2d(x, int(rng.integers(1, 20)), kernel, dilation=dilation, output=output, **common)
+        groups = int(rng.choice([n for n in range(1, x.shape[3] + 1) if x.shape[3] % n == 0]))
+        channels = int(rng.integers(1, 20)) if rng.random() < 0.7 else 0
+        groups = 1 if channels else groups
+        b.conv2d(x, channels or 2 * groups, kernel, dilation=dilation, output=output, groups=groups, **common)
     elif kind == "DEPTHWISE_CONV_2D":
         multiplier, use_bias = int(rng.integers(1, 4)), bool(rng.random() < 0.8)
         b.depthwise(x, kernel, multiplier=multiplier, dilation=dilation, output=output, use_bias=use_bias, **common)

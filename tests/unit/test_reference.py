@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from reference_support import check, differences, drawn_operator, needs_litert
 
 KINDS = (
+    "ARG_MAX",
     "AVERAGE_POOL_2D",
     "CONCATENATION",
     "CONV_2D",
@@ -32,6 +33,8 @@ KINDS = (
     "MEAN",
     "PAD",
     "QUANTIZE",
+    "REDUCE_MAX",
+    "REDUCE_MIN",
     "RELU",
     "RESIZE_BILINEAR",
     "RESIZE_NEAREST_NEIGHBOR",

@@ -63,6 +63,7 @@ _ELEMENTWISE = {
 }
 _RESCALED = (OperationKind.MUL, OperationKind.ADD, OperationKind.SUB)
 _SCALED_BY_RESULT = (OperationKind.LEAKY_RELU, OperationKind.ABS)
+_NORMAL = 1 << 30
 _UPSCALES = {Upscale.NONE: "NONE", Upscale.NEAREST: "NEAREST", Upscale.ZEROS: "TRANSPOSE"}
 _FUNCTIONS = {Function.CLAMP: "NONE_OR_RELU", Function.TANH: "TANH", Function.SIGMOID: "SIGMOID"}
 
@@ -301,8 +302,11 @@ class _Translator:
             op = api.NpuConvDepthWiseOperation()
         elif kind.is_pool:
             op = api.NpuPoolingOperation(getattr(api.NpuPoolingOp, _POOLS[kind]))
-            # Told to rescale, the API derives the factor from the ratio of the scales.
-            op.fused_quantize = isinstance(scale, Scale)
+            if isinstance(scale, Scale) and not _NORMAL <= scale.multiplier < 2 * _NORMAL:
+                op.rescale = _explicit(scale)
+            else:
+                # Told to rescale, the API derives the factor from the ratio of the scales, and makes it 31 bits long.
+                op.fused_quantize = isinstance(scale, Scale)
         else:
             op = api.NpuElementWiseOperation(getattr(api.NpuElementWiseOp, _ELEMENTWISE[kind]))
             op.reversed_operands = kernel.swap_operands
@@ -364,6 +368,13 @@ class _Translator:
         if where.region == TABLES_REGION:
             return self._api.NpuAddressRange(_OWN_MEMORY, self._tables_at + where.offset_bytes, where.length_bytes)
         return self._api.NpuAddressRange(*where)
+
+
+def _explicit(scale: Scale) -> Any:
+    """A factor that the API sends as it is."""
+    from ethosu.vela.operation import ExplicitScaling
+
+    return ExplicitScaling(False, [scale.shift], [scale.multiplier])
 
 
 def _effective_scales(kernel: Kernel) -> tuple[float, float, float]:

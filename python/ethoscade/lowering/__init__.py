@@ -14,12 +14,14 @@ from ..ir import Graph, Operator
 from ..operators import keyed
 from ..target import Accelerator
 from . import (
+    arg_max,
     bilinear,
     binary,
     concatenation,
     convolution,
     depthwise,
     elementwise,
+    extremes,
     fully_connected,
     identity,
     lookup,
@@ -40,12 +42,14 @@ from .npu import NpuGraph, NpuGraphBuilder
 __all__ = ["FAMILIES", "Family", "Selection", "lower", "support"]
 
 FAMILIES = keyed(
+    arg_max.ARG_MAX_FAMILIES,
     bilinear.BILINEAR_FAMILIES,
     binary.BINARY_FAMILIES,
     concatenation.JOIN_FAMILIES,
     convolution.CONVOLUTION_FAMILIES,
     depthwise.DEPTHWISE_FAMILIES,
     elementwise.ELEMENTWISE_FAMILIES,
+    extremes.EXTREME_FAMILIES,
     fully_connected.DENSE_FAMILIES,
     identity.QUANTISE_FAMILIES,
     lookup.LOOKUP_FAMILIES,

@@ -406,16 +406,18 @@ class NpuGraphBuilder:
         zero_point: int | None = None,
         channels: Channels | None = None,
         place: Area | None = None,
+        dtype: DType | None = None,
     ) -> FeatureMap:
         """The graph's tensor of that index seen as `shape`; another `zero_point` than its own may be subtracted.
 
+        Its maker may see the same bytes as elements of another `dtype`.
         Precondition: per-tensor quantisation (`limits.feature_map`).
         """
         found = self._graph.tensors[tensor]
         if tensor not in self._known:
             height, width = shape[:2] if place is None else place.of
             whole = (height, width, shape[2] if channels is None else channels.of)
-            self._known[tensor] = self._new(found.name, whole, found.dtype, tensor)
+            self._known[tensor] = self._new(found.name, whole, dtype or found.dtype, tensor)
         if zero_point is None:
             zero_point = 0 if found.quantisation is None else found.quantisation.zero_point
         return FeatureMap(self._known[tensor], shape, zero_point, channels, place)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..ir import DType, Graph, Operator, PoolAttrs, Window
 from ..quantised import activation_range
-from . import constraints, limits, views
+from . import constraints, limits, strides, views
 from .family import Family
 from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Rounding, Upscale
 from .te import Compute, index
@@ -31,47 +31,39 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     attrs, target = op.attributes(PoolAttrs), graph.made(op)
     height, width, depth = views.image_shape(graph.read(op).shape)
     ifm = builder.view(op.input(0), (height, width, depth), zero_point=0)
-    *front, last = _stages(views.simplest(attrs.window, height, width))
-    for window in front:
-        wanted = (*views.output_size(window, *ifm.shape[:2]), depth)
-        between = builder.temporary(op_index, wanted, target.dtype)
-        pool(op, op_index, builder, ifm, window, between, target.dtype.limits)
+    window = views.simplest(attrs.window, height, width)
+    front: list[Window] = []
+    if op.kind == "MAX_POOL_2D" and not any(views.pads(window)):
+        *front, window = _stages(window)
+    for stage in front:
+        between = builder.temporary(op_index, (*views.output_size(stage, *ifm.shape[:2]), depth), target.dtype)
+        builder.add(_pool(op, op_index, ifm, stage, between, target.dtype.limits))
         ifm = between
-    made = (*views.output_size(attrs.window, height, width), depth)
+    ofm = builder.view(op.outputs[0], (*views.output_size(attrs.window, height, width), depth), zero_point=0)
     clamp = activation_range(target.quantisation, target.dtype, attrs.activation)
-    pool(op, op_index, builder, ifm, last, builder.view(op.outputs[0], made, zero_point=0), clamp)
+    source = ifm
+    strides.add(builder, op_index, window, ofm, lambda taken, made: _pool(op, op_index, source, taken, made, clamp))
 
 
-def pool(
-    op: Operator,
-    op_index: int,
-    builder: NpuGraphBuilder,
-    ifm: FeatureMap,
-    window: Window,
-    ofm: FeatureMap,
-    clamp: tuple[int, int],
-) -> None:
-    """One pool of the operator's kind."""
-    builder.add(
-        NpuOperation(
-            name=op.name,
-            operator=op_index,
-            kind=_KINDS[op.kind],
-            ifm=ifm,
-            ofm=ofm,
-            window=window,
-            compute=compute(op.name, window, ifm.shape, ofm.shape),
-            clamp=clamp,
-            rounding=Rounding.NATURAL if ofm.dtype is DType.INT16 else Rounding.TFL,
-        )
+def _pool(
+    op: Operator, op_index: int, ifm: FeatureMap, window: Window, ofm: FeatureMap, clamp: tuple[int, int]
+) -> NpuOperation:
+    return NpuOperation(
+        name=op.name,
+        operator=op_index,
+        kind=_KINDS[op.kind],
+        ifm=ifm,
+        ofm=ofm,
+        window=window,
+        compute=compute(op.name, window, ifm.shape, ofm.shape),
+        clamp=clamp,
+        rounding=Rounding.NATURAL if ofm.dtype is DType.INT16 else Rounding.TFL,
     )
 
 
 def _stages(window: Window) -> list[Window]:
-    """Windows of strides up to 3 that cover, one after the other, what `window` covers; unpadded if several."""
+    """Windows of strides up to 3 that cover, one after the other, what `window`, without padding, covers."""
     rows, columns = _along(window.kernel_h, window.stride_h), _along(window.kernel_w, window.stride_w)
-    if len(rows) == len(columns) == 1:
-        return [window]
     count = max(len(rows), len(columns))
     rows, columns = ([*steps, *[(1, 1)] * (count - len(steps))] for steps in (rows, columns))
     return [Window(high, wide, down, right) for (high, down), (wide, right) in zip(rows, columns, strict=True)]
@@ -82,11 +74,13 @@ def _along(taps: int, stride: int) -> list[tuple[int, int]]:
 
     Windows of a stage adjoin or overlap, so that the next one's cover what lies between too.
     """
-    if stride <= limits.MAX_STRIDE:
-        return [(taps, stride)]
-    step = next(n for n in (3, 2) if stride % n == 0)
-    first = step + (taps - step) % step if taps > step else taps
-    return [(first, step), *_along((taps - first) // step + 1, stride // step)]
+    found = []
+    *front, last = strides.factors(stride) or [stride]
+    for step in front:
+        first = step + (taps - step) % step if taps > step else taps
+        found.append((first, step))
+        taps = (taps - first) // step + 1
+    return [*found, (taps, last)]
 
 
 def compute(
@@ -113,40 +107,6 @@ class PaddedAverage(constraints.Constraint):
         return f"kernel is {window.kernel_h}x{window.kernel_w}; a padded average takes at most {self.most}x{self.most}"
 
 
-@dataclass(frozen=True)
-class PoolStrides(constraints.Constraint):
-    """Strides beyond `most` are products of smaller ones, of maximum pools without padding."""
-
-    most: int = limits.MAX_STRIDE
-
-    def __str__(self) -> str:
-        return (
-            f"strides, where there is more than one position, are at most {self.most}, or products of 2 and 3 of a "
-            f"maximum pool without padding"
-        )
-
-    def _against(self, case: constraints.Case) -> str | None:
-        window = constraints.window_of(case)
-        strides = (window.stride_h, window.stride_w)
-        if max(strides) <= self.most:
-            return None
-        found, pads = f"stride is {strides[0]}x{strides[1]}", views.pads(window)
-        if case.op.kind != "MAX_POOL_2D":
-            return f"{found}; at most {self.most} is possible for an average"
-        if any(pads):
-            return f"{found} with padding {pads}; at most {self.most} is possible with padding"
-        if not all(map(_is_product, strides)):
-            return f"{found}; products of 2 and 3 are possible"
-        return None
-
-
-def _is_product(stride: int) -> bool:
-    for factor in (2, 3):
-        while stride % factor == 0:
-            stride //= factor
-    return stride == 1
-
-
 def _short_reciprocal(case: constraints.Case) -> str | None:
     """The reciprocal of a count exceeds the true one by up to 2^-31 of it: of int16, by less than reaches a tie."""
     window = constraints.window_of(case)
@@ -168,7 +128,7 @@ _TAKES: tuple[constraints.Constraint, ...] = (
     constraints.Image(),
     constraints.OneQuantisation("a pool does not rescale"),
     constraints.Sizes(_seen),
-    PoolStrides(),
+    constraints.Strides(),
     constraints.WindowSize(limits.MAX_POOL_ROWS, limits.MAX_POOL_ELEMENTS),
     constraints.Padding(),
 )

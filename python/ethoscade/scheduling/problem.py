@@ -440,7 +440,12 @@ def _npu_part(
 def _joint_part(parts: Sequence[PartSpec], makes: Sequence[FeatureMap]) -> PartSpec:
     """The Part whose stripes are those of `parts` in turn, each of which makes a box of one tensor."""
     joined = tuple(
-        JoinedSpec(part.kernel, (*view.corner, view.first_channel), view.shape[:2])
+        JoinedSpec(
+            # A copy of constants is one operation's: those of several are read in place.
+            replace(part.kernel, staged=None, sliced=None),
+            (*view.corner, view.first_channel),
+            view.shape[:2],
+        )
         for part, view in zip(parts, makes, strict=True)
         if part.kernel is not None
     )

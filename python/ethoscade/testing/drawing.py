@@ -162,15 +162,20 @@ class Drawing:
         """CONV_2D."""
         x, kernel = self.image(x), self.kernel()
         dilation, stride = self.dilation(), self.stride(square=False)
+        channels, groups = self.channels(), 1
+        if self.chance(0.1):
+            groups = self.divisor(x.shape[3])
+            channels = groups * self.integer(1, max(self.max_channels // groups, 1))
         return self.builder.conv2d(
             x,
-            self.channels(),
+            channels,
             kernel,
             stride=stride,
             dilation=dilation,
             padding=self.padding(x, _span(kernel, dilation)),
             activation=self.activation(),
             output=self.quantisation(x),
+            groups=groups,
         )
 
     def depthwise(self, x: Value) -> Value:
@@ -286,13 +291,21 @@ class Drawing:
         return max(n for n in range(1, _LARGEST_ROW + 1) if number % n == 0)
 
     def mean(self, x: Value) -> Value:
-        """MEAN, mostly of height and width together or of one of them."""
+        """MEAN, or an extreme, mostly of height and width together or of one of them."""
         rank = len(x.shape)
         axes: Sequence[int] = [(1, 2), (1,), (2,), (2, 1), (-3, -2)][self.integer(0, 4)]
         if rank != 4 or self.chance(0.2):
             axes = sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 2))})
         keep = self.chance(0.5) or len(axes) == rank
+        if self.chance(0.4):
+            kind = "REDUCE_MAX" if self.chance(0.5) else "REDUCE_MIN"
+            return self.builder.reduce(kind, x, axes, keep_dims=keep)
         return self.builder.mean(x, axes, keep_dims=keep, output=self.quantisation(x))
+
+    def arg_max(self, x: Value) -> Value:
+        """ARG_MAX, mostly over the channels; nothing of 8 bits reads what it makes."""
+        dtype = DType.INT32 if self.chance(0.5) else DType.INT64
+        return self.builder.arg_max(x, self.axis(len(x.shape), last=0.8), dtype=dtype)
 
     def standalone(self, x: Value) -> Value:
         """QUANTIZE, to the other type too, or a function of each element, of any shape."""

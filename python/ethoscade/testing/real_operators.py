@@ -121,9 +121,20 @@ BINARY: Mapping[str, Binary] = {
 """By kind; random networks draw all of them."""
 
 
+REDUCTIONS: Mapping[str, Callable[[Real, tuple[int, ...], bool], Real]] = {
+    "MEAN": lambda x, axes, keep: np.asarray(x.mean(axis=axes, keepdims=keep)),
+    "REDUCE_MAX": lambda x, axes, keep: np.asarray(x.max(axis=axes, keepdims=keep)),
+    "REDUCE_MIN": lambda x, axes, keep: np.asarray(x.min(axis=axes, keepdims=keep)),
+}
+"""Reductions over axes, which are kept or not."""
+
+
 def conv(x: Real, weights: Real, bias: Real | None, window: Window) -> Real:
-    """Convolution of NHWC by OHWI."""
-    out = correlate(np.asarray(pad_spatial(x, window, 0), dtype=np.float64), weights, window)
+    """Convolution of NHWC by OHWI; weights of fewer inputs make groups of channels."""
+    padded = np.asarray(pad_spatial(x, window, 0), dtype=np.float64)
+    groups = x.shape[3] // weights.shape[3]
+    parts = zip(np.split(padded, groups, axis=3), np.split(weights, groups), strict=True)
+    out = np.concatenate([correlate(part, own, window) for part, own in parts], axis=3)
     return out if bias is None else out + bias
 
 
