@@ -24,8 +24,8 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
 
     The stored values themselves are averaged, without their (equal) zero points: TFLite rounds a tie away from the
     stored zero, and with the zero point taken off the tie would fall to the other side. The NPU's reciprocal is a hair
-    above the true one, so that ties fall away from zero with one rounding too; with two, means of int16 between a tie
-    and the next step of the first one would join it.
+    above the true one, so that ties fall away from zero with one rounding too; with two, means of int16 next to a tie
+    would join it from 505 elements on.
     """
     op = graph.operators[op_index]
     attrs, target = op.attributes(PoolAttrs), graph.made(op)
