@@ -19,7 +19,7 @@ from ethoscade.testing.real_operators import UNARY
 from graphs import GraphMaker
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_support import check, differences, drawn_operator, needs_litert
+from reference_support import MOVES, check, differences, drawn_operator, needs_litert
 
 KINDS = (
     "ADD",
@@ -36,6 +36,7 @@ KINDS = (
     "SOFTMAX",
     "SPLIT",
     "SPLIT_V",
+    *MOVES,
     *(kind for kind in UNARY if not kind.startswith("RELU")),
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..ir import Activation, Array, ConvAttrs, Graph, Window
 from ..quantised import activation_range
-from . import constraints, views, weighted
+from . import batches, constraints, views, weighted
 from .family import Family
 from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Rounding
 from .te import Access, Axis, Compute, index
@@ -17,8 +17,8 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     op = graph.operators[op_index]
     attrs = op.attributes(ConvAttrs)
     weights = graph.read(op, 1).constant()
-    ifm = graph.read(op)
-    convolve(graph, op_index, builder, views.image_shape(ifm.shape), attrs.window, weights, attrs.activation)
+    batch, shape = batches.image(graph.read(op).shape, attrs.window)
+    convolve(graph, op_index, builder, shape, attrs.window, weights, attrs.activation, batch=batch)
 
 
 def convolve(
@@ -31,30 +31,31 @@ def convolve(
     activation: Activation,
     rounding: Rounding = Rounding.TFL,
     scale: tuple[int, int] | None = None,
+    batch: int = 1,
 ) -> None:
     """A convolution of the operator's first input, seen as `ifm_shape`, with its stored weights given as OHWI.
 
-    `scale` as for `weighted.constants`.
+    `scale` as for `weighted.constants`; `ifm_shape` is that of each of `batch` images.
     """
     op = graph.operators[op_index]
     height, width, _ = ifm_shape
     ofm_shape = (*views.output_size(window, height, width), ohwi.shape[0])
     window = views.simplest(window, height, width)
     ofm = graph.made(op)
-    builder.add(
-        NpuOperation(
-            name=op.name,
-            operator=op_index,
-            kind=OperationKind.CONVOLUTION,
-            ifm=builder.view(op.input(0), ifm_shape),
-            ofm=builder.view(op.outputs[0], ofm_shape),
-            window=window,
-            compute=compute(op.name, window, ifm_shape, ofm_shape),
-            clamp=activation_range(ofm.quantisation, ofm.dtype, activation),
-            weights=weighted.constants(graph, op, ohwi, scale),
-            rounding=rounding,
-        )
+    operation = NpuOperation(
+        name=op.name,
+        operator=op_index,
+        kind=OperationKind.CONVOLUTION,
+        ifm=builder.view(op.input(0), batches.all_rows(batch, ifm_shape)),
+        ofm=builder.view(op.outputs[0], batches.all_rows(batch, ofm_shape)),
+        window=window,
+        compute=compute(op.name, window, ifm_shape, ofm_shape),
+        clamp=activation_range(ofm.quantisation, ofm.dtype, activation),
+        weights=weighted.constants(graph, op, ohwi, scale),
+        rounding=rounding,
     )
+    for one in batches.of(operation, batch, ofm_shape):
+        builder.add(one)
 
 
 def compute(name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views.Shape3) -> Compute:
@@ -67,9 +68,11 @@ def windowed(depth_axis: int) -> tuple[constraints.Constraint, ...]:
     """What (depthwise) convolutions demand of a window, for weights of which `depth_axis` is the outputs'."""
 
     def seen(case: constraints.Case) -> constraints.Views:
-        window, (_, height, width, depth) = case.op.attributes(ConvAttrs).window, case.ifm.shape
+        window, (batch, height, width, depth) = case.op.attributes(ConvAttrs).window, case.ifm.shape
         made = (*views.output_size(window, height, width), case.graph.read(case.op, 1).shape[depth_axis])
-        return [(case.ifm, (height, width, depth)), (case.ofm, made)]
+        return [
+            (case.ifm, batches.all_rows(batch, (height, width, depth))), (case.ofm, batches.all_rows(batch, made))
+        ]  # fmt: skip
 
     return (
         constraints.Sizes(seen),
@@ -95,7 +98,7 @@ CONVOLUTION_FAMILIES: Mapping[str, Family] = {
         "the NPU's convolution",
         (
             *weighted.takes(rank=4, output_axis=0),
-            constraints.Image(),
+            constraints.Image(batches.MOST),
             constraints.Rule("weights cover all input channels: no groups", _groups),
             *windowed(depth_axis=0),
         ),

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir import ConvAttrs, Graph, Window
 from ..quantised import activation_range
-from . import constraints, convolution, views, weighted
+from . import batches, constraints, convolution, views, weighted
 from .family import Family
 from .npu import NpuGraphBuilder, NpuOperation, OperationKind
 from .te import Compute, index
@@ -19,27 +19,27 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     op = graph.operators[op_index]
     attrs = op.attributes(ConvAttrs)
     stored = graph.read(op, 1).constant()
-    shape = views.image_shape(graph.read(op).shape)
+    batch, shape = batches.image(graph.read(op).shape, attrs.window)
     ohwi = np.transpose(stored, (3, 1, 2, 0))
     if shape[2] == 1 and ohwi.shape[0] > 1:
-        convolution.convolve(graph, op_index, builder, shape, attrs.window, ohwi, attrs.activation)
+        convolution.convolve(graph, op_index, builder, shape, attrs.window, ohwi, attrs.activation, batch=batch)
         return
     ofm_shape = (*views.output_size(attrs.window, *shape[:2]), shape[2])
     window = views.simplest(attrs.window, *shape[:2])
     ofm = graph.made(op)
-    builder.add(
-        NpuOperation(
-            name=op.name,
-            operator=op_index,
-            kind=OperationKind.DEPTHWISE,
-            ifm=builder.view(op.input(0), shape),
-            ofm=builder.view(op.outputs[0], ofm_shape),
-            window=window,
-            compute=compute(op.name, window, shape, ofm_shape),
-            clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
-            weights=weighted.constants(graph, op, ohwi),
-        )
+    operation = NpuOperation(
+        name=op.name,
+        operator=op_index,
+        kind=OperationKind.DEPTHWISE,
+        ifm=builder.view(op.input(0), batches.all_rows(batch, shape)),
+        ofm=builder.view(op.outputs[0], batches.all_rows(batch, ofm_shape)),
+        window=window,
+        compute=compute(op.name, window, shape, ofm_shape),
+        clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
+        weights=weighted.constants(graph, op, ohwi),
     )
+    for one in batches.of(operation, batch, ofm_shape):
+        builder.add(one)
 
 
 def compute(name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views.Shape3) -> Compute:
@@ -65,7 +65,7 @@ DEPTHWISE_FAMILIES: Mapping[str, Family] = {
         "the NPU's depthwise convolution, or a convolution where the input has a single channel",
         (
             *weighted.takes(rank=4, output_axis=3),
-            constraints.Image(),
+            constraints.Image(batches.MOST),
             constraints.Rule("the depth multiplier is 1, or the input has a single channel", _multiplier),
             *convolution.windowed(depth_axis=3),
         ),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..ir import Graph, PoolAttrs, Window
 from ..quantised import activation_range
-from . import constraints, limits, views
+from . import batches, constraints, limits, views
 from .family import Family
 from .npu import NpuGraphBuilder, NpuOperation, OperationKind
 from .te import Compute, index
@@ -23,22 +23,22 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """
     op = graph.operators[op_index]
     attrs = op.attributes(PoolAttrs)
-    shape = views.image_shape(graph.read(op).shape)
+    batch, shape = batches.image(graph.read(op).shape, attrs.window)
     ofm_shape = (*views.output_size(attrs.window, *shape[:2]), shape[2])
     window = views.simplest(attrs.window, *shape[:2])
     ofm = graph.made(op)
-    builder.add(
-        NpuOperation(
-            name=op.name,
-            operator=op_index,
-            kind=_KINDS[op.kind],
-            ifm=builder.view(op.input(0), shape, zero_point=0),
-            ofm=builder.view(op.outputs[0], ofm_shape, zero_point=0),
-            window=window,
-            compute=compute(op.name, window, shape, ofm_shape),
-            clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
-        )
+    operation = NpuOperation(
+        name=op.name,
+        operator=op_index,
+        kind=_KINDS[op.kind],
+        ifm=builder.view(op.input(0), batches.all_rows(batch, shape), zero_point=0),
+        ofm=builder.view(op.outputs[0], batches.all_rows(batch, ofm_shape), zero_point=0),
+        window=window,
+        compute=compute(op.name, window, shape, ofm_shape),
+        clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
     )
+    for one in batches.of(operation, batch, ofm_shape):
+        builder.add(one)
 
 
 def compute(name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views.Shape3) -> Compute:
@@ -65,15 +65,18 @@ class PaddedAverage(constraints.Constraint):
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
-    _, height, width, depth = case.ifm.shape
+    batch, height, width, depth = case.ifm.shape
     made = views.output_size(case.op.attributes(PoolAttrs).window, height, width)
-    return [(case.ifm, (height, width, depth)), (case.ofm, (*made, depth))]
+    return [
+        (case.ifm, batches.all_rows(batch, (height, width, depth))),
+        (case.ofm, batches.all_rows(batch, (*made, depth))),
+    ]
 
 
 _TAKES: tuple[constraints.Constraint, ...] = (
     constraints.FeatureMaps(),
     constraints.OneType(),
-    constraints.Image(),
+    constraints.Image(batches.MOST),
     constraints.OneQuantisation("a pool does not rescale"),
     constraints.Sizes(_seen),
     constraints.Strides(),

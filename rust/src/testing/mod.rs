@@ -1,8 +1,10 @@
 //! What the planner's tests share, and the tests that go through several rooms.
 //!
-//! `networks` builds graphs, `schedules` has the properties of whole schedules, `pools` those of several memories,
+//! `networks` builds graphs, `schedules` has the properties of whole schedules, `pools` those of several memories, `boxes`
+//! outputs that several operations make,
 //! `exhaustive` holds the search against all Plans there are.
 
+mod boxes;
 mod exhaustive;
 pub mod networks;
 mod pools;
