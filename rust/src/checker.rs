@@ -157,6 +157,7 @@ impl<'a> Replay<'a> {
 
     fn stripe(&mut self, step: usize, stripe: &Stripe) -> Result<(), Complaint> {
         let part = &self.graph.parts[stripe.part];
+        let (made, all) = self.channels(step, stripe)?;
         for (operand, view) in stripe.inputs.iter().enumerate() {
             self.alive(step, view.buffer)?;
             self.read(step, stripe, operand, view)?;
@@ -170,7 +171,6 @@ impl<'a> Replay<'a> {
         self.alive(step, stripe.output.buffer)?;
         let tensor = part.outputs[0];
         let content = self.program.buffers[stripe.output.buffer].content;
-        let (made, all) = self.channels(step, stripe)?;
         let mut unions = Vec::new();
         for y in stripe.output.region.spans[0].start..stripe.output.region.spans[0].end {
             for x in stripe.output.region.spans[1].start..stripe.output.region.spans[1].end {
