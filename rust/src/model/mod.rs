@@ -1,10 +1,9 @@
 //! The types between the planner's rooms: the problem, the decisions, and the program that comes of them.
 //!
-//! `graph` is the problem (Parts and tensors on a device), held to what `contradictions` knows, `operation` what a Part asks
-//! of an NPU, with its `kinds`, `device` and its `memory` what there is, `plan` what was decided, `program` what is to be
-//! done in which order, `ids` what numbers them all. Owns data and its verification; decides nothing.
+//! `graph` is the problem (Parts and tensors on a device), `operation` what a Part asks of an NPU, with its `kinds`, `device`
+//! and its `memory` what there is, `plan` what was decided, `program` what is to be done in which order, `ids` what numbers
+//! them all. Owns data and its verification; decides nothing.
 
-mod contradictions;
 pub mod device;
 pub mod graph;
 pub mod ids;

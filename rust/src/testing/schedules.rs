@@ -127,12 +127,7 @@ fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool, reshaped
         if residual && stride == 1 {
             t = net.window(t, OperationKind::Convolution, 1, 1, 16);
             t = if kernel == 2 {
-                // Channels, rows and columns in turn.
-                let axis = [2, 0, 1][index % 3];
-                let joined = net.join_along(axis, &[from, t]);
-                if axis < 2 {
-                    plane[axis] *= 2;
-                }
+                let joined = net.join(&[from, t]);
                 net.window(joined, OperationKind::Convolution, 1, 1, 16)
             } else {
                 net.add(from, t)
