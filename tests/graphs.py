@@ -117,13 +117,13 @@ class GraphMaker:
         depth = self.tensors[x].shape[3] // groups
         fan_in = window.kernel_h * window.kernel_w * depth
         w, b = self.weights((channels, window.kernel_h, window.kernel_w, depth), 0, fan_in)
-        out = self.tensor(shape or (1, *self._size(x, window), channels))
+        out = self.tensor(shape or (self.tensors[x].shape[0], *self._size(x, window), channels))
         return self.op("CONV_2D", [x, w, b], out, ConvAttrs(window, activation))
 
     def depthwise(self, x: int, window: Window, activation: Activation = Activation.NONE, multiplier: int = 1) -> int:
         channels = self.tensors[x].shape[3] * multiplier
         w, b = self.weights((1, window.kernel_h, window.kernel_w, channels), 3, window.kernel_h * window.kernel_w)
-        out = self.tensor((1, *self._size(x, window), channels))
+        out = self.tensor((self.tensors[x].shape[0], *self._size(x, window), channels))
         return self.op("DEPTHWISE_CONV_2D", [x, w, b], out, ConvAttrs(window, activation, multiplier))
 
     def transpose_conv(
@@ -153,7 +153,7 @@ class GraphMaker:
 
     def pool(self, kind: str, x: int, window: Window, activation: Activation = Activation.NONE) -> int:
         source = self.tensors[x]
-        out = self.tensor((1, *self._size(x, window), source.shape[3]), source.quantisation)
+        out = self.tensor((source.shape[0], *self._size(x, window), source.shape[3]), source.quantisation)
         return self.op(kind, [x], out, PoolAttrs(window, activation))
 
     def add(self, a: int, b: int, activation: Activation = Activation.NONE, q: Quantisation | None = None) -> int:

@@ -17,6 +17,7 @@ from ethoscade.testing import ModelBuilder
 from ethoscade.testing.real_operators import BINARY, UNARY
 
 ACTIVATIONS = tuple(Activation)
+MOVES = ("MIRROR_PAD", "PACK", "PADV2", "REVERSE_V2", "SLICE", "STRIDED_SLICE", "TILE", "UNPACK")
 MEAN_AXES = ((1, 2), (1,), (2,), (3,), (1, 2, 3), (2, 3), (-1,))
 
 
@@ -171,6 +172,8 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
         size = exact if rng.random() < 0.3 else tuple(int(n) for n in rng.integers(1, 40, 2))
         how = int(rng.integers(3))
         b.resize_bilinear(x, size, align_corners=how == 1, half_pixel_centers=how == 2)
+    elif kind in MOVES:
+        _draw_moved(b, kind, x, rng)
     elif kind != "PAD":
         raise AssertionError(f"nothing draws {kind}")
     else:
@@ -196,6 +199,32 @@ def _draw_binary(b, kind, x, rng, activation) -> None:  # type: ignore[no-untype
     drawn = drawn_quantisation(rng, dtype)
     output = Quantisation((max(drawn.scale, 2 * float(np.float32(least))),), drawn.zero_points)
     b.binary(kind, x, y, activation=activation if function.fuses else Activation.NONE, output=output)
+
+
+def _draw_moved(b, kind, x, rng) -> None:  # type: ignore[no-untyped-def]
+    begin = [int(rng.integers(0, d)) for d in x.shape]
+    sizes = [int(rng.integers(1, d - first + 1)) for d, first in zip(x.shape, begin, strict=True)]
+    pads = [(int(p), int(q)) for p, q in rng.integers(0, 3, (4, 2))]
+    if kind == "SLICE":
+        b.slice(x, begin, [-1 if rng.random() < 0.2 else size for size in sizes])
+    elif kind == "STRIDED_SLICE":
+        ends = [first + size for first, size in zip(begin, sizes, strict=True)]
+        b.strided_slice(x, begin, ends, [int(n) for n in rng.integers(1, 4, 4)], begin_mask=int(rng.integers(0, 16)))
+    elif kind == "UNPACK":
+        b.unpack(x, int(rng.integers(-4, 4)))
+    elif kind == "PACK":
+        b.pack([x] * int(rng.integers(1, 4)), int(rng.integers(-5, 5)))
+    elif kind == "PADV2":
+        b.pad(x, pads, value=int(rng.integers(*x.dtype.limits)))
+    elif kind == "MIRROR_PAD":
+        symmetric = bool(rng.random() < 0.5)
+        most = [d if symmetric else d - 1 for d in x.shape]
+        amounts = [(min(p, d), min(q, d)) for (p, q), d in zip(pads, most, strict=True)]
+        b.mirror_pad(x, amounts, symmetric=symmetric)
+    elif kind == "TILE":
+        b.tile(x, [int(n) for n in rng.integers(1, 4, 4)])
+    else:
+        b.reverse(x, [int(rng.integers(0, 4))])
 
 
 def _draw_windowed(b, kind, x, rng, output, activation) -> None:  # type: ignore[no-untyped-def]

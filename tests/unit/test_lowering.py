@@ -158,7 +158,7 @@ def tall_kernel(m: GraphMaker) -> None:
 
 def batch(m: GraphMaker) -> None:
     m.pool("MAX_POOL_2D", m.input((1, 4, 4, 8)), Window(2, 2))
-    m.tensors[0] = dataclasses.replace(m.tensors[0], shape=(2, 4, 4, 8))
+    m.tensors[0] = dataclasses.replace(m.tensors[0], shape=(300, 4, 4, 8))
 
 
 def far_multiplier(m: GraphMaker) -> None:
@@ -338,7 +338,7 @@ def pad(m: GraphMaker) -> None:
 REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (wide_stride, "stride is 5x4; at most 3"),
     (tall_kernel, "kernel is 65x1; at most 64 rows"),
-    (batch, "batch 2"),
+    (batch, "batch 300; at most 256"),
     (fifths, "stride is 5x5; at most 3 is possible, and products of 2 and 3"),
     (far_multiplier, "stride is 4x4; with groups of channels at most 3"),
     (rescaling_pool, "a pool does not rescale"),

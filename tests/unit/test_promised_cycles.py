@@ -59,7 +59,16 @@ def moved() -> bytes:
     return builder.build()
 
 
+def batches() -> bytes:
+    """Images of a batch, with padding and constants of their own."""
+    builder = testing.ModelBuilder("batches", seed=5)
+    x = builder.depthwise(builder.conv2d(builder.input((3, 9, 10, 8)), 32, 3), 3, stride=2)
+    builder.conv2d(builder.average_pool(x, 3, stride=1, padding="SAME"), 16, 3)
+    return builder.build()
+
+
 NETWORKS = {
+    "batches": batches,
     "moved": moved,
     "tiny_conv": testing.tiny_conv,
     "residual": testing.residual_network,

@@ -19,7 +19,7 @@ from ethoscade.testing.real_operators import BINARY, UNARY
 from graphs import GraphMaker
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_support import check, differences, drawn_operator, needs_litert
+from reference_support import MOVES, check, differences, drawn_operator, needs_litert
 
 KINDS = (
     "ARG_MAX",
@@ -43,6 +43,7 @@ KINDS = (
     "SPLIT_V",
     "TRANSPOSE_CONV",
     *BINARY,
+    *MOVES,
     # ELU has no reference kernel in LiteRT, the others are drawn as RELU.
     *(kind for kind in UNARY if kind not in ("ELU", "RELU6", "RELU_N1_TO_1", "RELU")),
 )

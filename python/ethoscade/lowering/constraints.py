@@ -222,13 +222,13 @@ class Image(Constraint):
     batch: int = 1
 
     def __str__(self) -> str:
-        return f"the input has 4 dimensions (NHWC) and batch {self.batch}"
+        return f"the input has 4 dimensions (NHWC) and a batch of at most {self.batch}"
 
     def _against(self, case: Case) -> str | None:
         if len(case.ifm.shape) != 4:
             return f"'{case.ifm.name}' has {len(case.ifm.shape)} dimensions; 4 (NHWC) are needed"
         if case.ifm.shape[0] > self.batch:
-            return f"'{case.ifm.name}' has batch {case.ifm.shape[0]}; only batch {self.batch} is possible"
+            return f"'{case.ifm.name}' has batch {case.ifm.shape[0]}; at most {self.batch} is possible"
         return None
 
 

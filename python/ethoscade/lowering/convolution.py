@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ir import Activation, Array, ConvAttrs, Graph, Window
 from ..quantised import activation_range
-from . import constraints, limits, strides, views, weighted
+from . import batches, constraints, limits, views, weighted
 from .family import Family
 from .npu import Channels, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Rounding, Upscale
 from .te import Access, Axis, Compute, index
@@ -20,11 +20,11 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     op = graph.operators[op_index]
     attrs = op.attributes(ConvAttrs)
     weights = graph.read(op, 1).constant()
-    shape = views.image_shape(graph.read(op).shape)
+    batch, shape = batches.image(graph.read(op).shape, attrs.window)
     if weights.shape[3] < shape[2]:
         grouped(graph, op_index, builder, weights)
         return
-    convolve(graph, op_index, builder, shape, attrs.window, weights, attrs.activation)
+    convolve(graph, op_index, builder, shape, attrs.window, weights, attrs.activation, batch=batch)
 
 
 def convolve(
@@ -37,15 +37,17 @@ def convolve(
     activation: Activation,
     rounding: Rounding | None = None,
     scale: tuple[int, int] | None = None,
+    batch: int = 1,
 ) -> None:
     """A convolution of the operator's first input, seen as `ifm_shape`, with its stored weights given as OHWI.
 
-    `scale` as for `weighted.constants`; `rounding` by default as the operator's type demands.
+    `scale` as for `weighted.constants`; `rounding` by default as the operator's type demands. `ifm_shape` is that of
+    each of `batch` images.
     """
     op = graph.operators[op_index]
     height, width, _ = ifm_shape
     target = graph.made(op)
-    ifm = builder.view(op.input(0), ifm_shape)
+    ifm = builder.view(op.input(0), batches.all_rows(batch, ifm_shape))
     size = views.output_size(window, height, width)
     window = views.simplest(window, height, width)
     constants = weighted.spread(weighted.constants(graph, op, ohwi, scale), window)
@@ -65,8 +67,8 @@ def convolve(
             accumulator_bits=weighted.accumulator_bits(graph.read(op)),
         )
 
-    made = builder.view(op.outputs[0], (*size, ohwi.shape[0]))
-    strides.add(builder, op_index, views.densest(window), made, make)
+    made = builder.view(op.outputs[0], batches.all_rows(batch, (*size, ohwi.shape[0])))
+    batches.add(builder, op_index, views.densest(window), batch, made, make)
 
 
 GROUP = 16
@@ -145,9 +147,11 @@ def windowed(depth_axis: int) -> tuple[constraints.Constraint, ...]:
     """What (depthwise) convolutions demand of a window, for weights of which `depth_axis` is the outputs'."""
 
     def seen(case: constraints.Case) -> constraints.Views:
-        window, (_, height, width, depth) = case.op.attributes(ConvAttrs).window, case.ifm.shape
+        window, (batch, height, width, depth) = case.op.attributes(ConvAttrs).window, case.ifm.shape
         made = (*views.output_size(window, height, width), case.graph.read(case.op, 1).shape[depth_axis])
-        return [(case.ifm, (height, width, depth)), (case.ofm, made)]
+        return [
+            (case.ifm, batches.all_rows(batch, (height, width, depth))), (case.ofm, batches.all_rows(batch, made))
+        ]  # fmt: skip
 
     def dense(case: constraints.Case) -> Window:
         return views.densest(constraints.window_of(case))
@@ -155,14 +159,18 @@ def windowed(depth_axis: int) -> tuple[constraints.Constraint, ...]:
     return (
         constraints.Sizes(seen),
         constraints.Strides(),
+        batches.STRIDES,
         constraints.WindowSize(windows=dense),
         constraints.Padding(),
     )
 
 
-def grouped_strides(case: constraints.Case) -> str | None:
-    """Why convolutions of some channels each do not take a stride, or None."""
+def grouped_images(case: constraints.Case) -> str | None:
+    """Why convolutions of some channels each do not take a stride or a batch, or None."""
     window = constraints.window_of(case)
+    batch, _ = batches.image(case.ifm.shape, window)
+    if batch > 1:
+        return f"'{case.ifm.name}' has batch {batch}; with groups of channels only batch 1 is possible"
     if max(window.stride_h, window.stride_w) <= limits.MAX_STRIDE:
         return None
     found = f"{window.stride_h}x{window.stride_w}"
@@ -174,7 +182,7 @@ def _shape(case: constraints.Case) -> str | None:
     window = case.op.attributes(ConvAttrs).window
     if (window.kernel_h, window.kernel_w) != (kernel_h, kernel_w):
         return f"weights are {kernel_h}x{kernel_w}, the window is {window.kernel_h}x{window.kernel_w}"
-    return grouped_strides(case) if depth < case.ifm.shape[3] else None
+    return grouped_images(case) if depth < case.ifm.shape[3] else None
 
 
 CONVOLUTION_FAMILIES: Mapping[str, Family] = {
@@ -182,9 +190,11 @@ CONVOLUTION_FAMILIES: Mapping[str, Family] = {
         "the NPU's convolution; with groups of channels, one for some of them at a time",
         (
             *weighted.takes(rank=4, output_axis=0),
-            constraints.Image(),
+            constraints.Image(batches.MOST),
             *windowed(depth_axis=0),
-            constraints.Rule(f"with groups of channels, strides are at most {limits.MAX_STRIDE}", _shape),
+            constraints.Rule(
+                f"with groups of channels, strides are at most {limits.MAX_STRIDE} and the batch is 1", _shape
+            ),
         ),
         lower,
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir import ConvAttrs, Graph, Window
 from ..quantised import activation_range
-from . import constraints, convolution, limits, strides, views, weighted
+from . import batches, constraints, convolution, limits, views, weighted
 from .family import Family
 from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind
 from .te import Compute, index
@@ -23,12 +23,16 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     op = graph.operators[op_index]
     attrs = op.attributes(ConvAttrs)
     stored = graph.read(op, 1).constant()
-    shape = views.image_shape(graph.read(op).shape)
+    batch, shape = batches.image(graph.read(op).shape, attrs.window)
     ohwi = np.transpose(stored, (3, 1, 2, 0))
+    if shape[2] == 1 and ohwi.shape[0] > 1:
+        convolution.convolve(graph, op_index, builder, shape, attrs.window, ohwi, attrs.activation, batch=batch)
+        return
     if ohwi.shape[0] > shape[2]:
         convolution.grouped(graph, op_index, builder, ohwi)
         return
-    target, ifm, constants = graph.made(op), builder.view(op.input(0), shape), weighted.constants(graph, op, ohwi)
+    target, constants = graph.made(op), weighted.constants(graph, op, ohwi)
+    ifm = builder.view(op.input(0), batches.all_rows(batch, shape))
     window = views.simplest(attrs.window, *shape[:2])
     constants = weighted.spread(constants, window)
 
@@ -47,8 +51,10 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
             accumulator_bits=weighted.accumulator_bits(graph.read(op)),
         )
 
-    made = builder.view(op.outputs[0], (*views.output_size(attrs.window, *shape[:2]), shape[2]))
-    strides.add(builder, op_index, views.densest(window), made, make)
+    made = builder.view(
+        op.outputs[0], batches.all_rows(batch, (*views.output_size(attrs.window, *shape[:2]), shape[2]))
+    )
+    batches.add(builder, op_index, views.densest(window), batch, made, make)
 
 
 def compute(name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views.Shape3) -> Compute:
@@ -63,7 +69,7 @@ def _shape(case: constraints.Case) -> str | None:
     window = case.op.attributes(ConvAttrs).window
     if (window.kernel_h, window.kernel_w) != (kernel_h, kernel_w) or weights.shape[0] != 1:
         return f"weights have shape {weights.shape}, the window is {window.kernel_h}x{window.kernel_w}"
-    return convolution.grouped_strides(case) if outputs > case.ifm.shape[3] > 1 else None
+    return convolution.grouped_images(case) if outputs > case.ifm.shape[3] > 1 else None
 
 
 DEPTHWISE_FAMILIES: Mapping[str, Family] = {
@@ -71,8 +77,10 @@ DEPTHWISE_FAMILIES: Mapping[str, Family] = {
         "the NPU's depthwise convolution; with a depth multiplier, convolutions of some channels at a time",
         (
             *weighted.takes(rank=4, output_axis=3),
-            constraints.Image(),
-            constraints.Rule(f"with a depth multiplier, strides are at most {limits.MAX_STRIDE}", _shape),
+            constraints.Image(batches.MOST),
+            constraints.Rule(
+                f"with a depth multiplier, strides are at most {limits.MAX_STRIDE} and the batch is 1", _shape
+            ),
             *convolution.windowed(depth_axis=3),
         ),
         lower,

@@ -375,6 +375,13 @@ class NpuOperation:
             return "operands"
         return "none" if self.scaling is None else "global"
 
+    def inside(self, number: int) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """The rows and columns of an input that exist to its windows: the first ones, and how many; None for all."""
+        access = next(access for access in self.compute.reads if access.operand == number)
+        if access.origin is None:
+            return None
+        return access.origin, access.extents[1:3]
+
     def propagators(self) -> tuple[Propagator, ...]:
         """One propagator per input feature map, derived from the compute definition."""
         reads = {access.operand: access for access in self.compute.reads}

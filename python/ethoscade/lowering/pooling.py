@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..ir import DType, Graph, Operator, PoolAttrs, Window
 from ..quantised import activation_range
-from . import constraints, limits, strides, views
+from . import batches, constraints, limits, strides, views
 from .family import Family
 from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Rounding, Upscale
 from .te import Compute, index
@@ -29,25 +29,38 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """
     op = graph.operators[op_index]
     attrs, target = op.attributes(PoolAttrs), graph.made(op)
-    height, width, depth = views.image_shape(graph.read(op).shape)
-    ifm = builder.view(op.input(0), (height, width, depth), zero_point=0)
+    batch, (height, width, depth) = batches.image(graph.read(op).shape, attrs.window)
+    ifm = builder.view(op.input(0), batches.all_rows(batch, (height, width, depth)), zero_point=0)
     window = views.simplest(attrs.window, height, width)
     front: list[Window] = []
-    if op.kind == "MAX_POOL_2D" and not any(views.pads(window)):
+    if op.kind == "MAX_POOL_2D" and batch == 1 and not any(views.pads(window)):
         *front, window = _stages(window)
     for stage in front:
         between = builder.temporary(op_index, (*views.output_size(stage, *ifm.shape[:2]), depth), target.dtype)
         builder.add(_pool(op, op_index, ifm, stage, between, target.dtype.limits))
         ifm = between
-    ofm = builder.view(op.outputs[0], (*views.output_size(attrs.window, height, width), depth), zero_point=0)
+    size = views.output_size(attrs.window, height, width)
+    ofm = builder.view(op.outputs[0], batches.all_rows(batch, (*size, depth)), zero_point=0)
     clamp = activation_range(target.quantisation, target.dtype, attrs.activation)
     source = ifm
-    strides.add(builder, op_index, window, ofm, lambda taken, made: _pool(op, op_index, source, taken, made, clamp))
+
+    def make(window: Window, ofm: FeatureMap) -> NpuOperation:
+        return _pool(op, op_index, source, window, ofm, clamp, batch)
+
+    batches.add(builder, op_index, window, batch, ofm, make)
 
 
 def _pool(
-    op: Operator, op_index: int, ifm: FeatureMap, window: Window, ofm: FeatureMap, clamp: tuple[int, int]
+    op: Operator,
+    op_index: int,
+    ifm: FeatureMap,
+    window: Window,
+    ofm: FeatureMap,
+    clamp: tuple[int, int],
+    batch: int = 1,
 ) -> NpuOperation:
+    """A pool of one image of `batch`."""
+    height, width, depth = ifm.shape
     return NpuOperation(
         name=op.name,
         operator=op_index,
@@ -55,7 +68,7 @@ def _pool(
         ifm=ifm,
         ofm=ofm,
         window=window,
-        compute=compute(op.name, window, ifm.shape, ofm.shape),
+        compute=compute(op.name, window, (height // batch, width, depth), ofm.shape),
         clamp=clamp,
         rounding=Rounding.NATURAL if ofm.dtype is DType.INT16 else Rounding.TFL,
     )
@@ -117,18 +130,22 @@ def _short_reciprocal(case: constraints.Case) -> str | None:
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
-    _, height, width, depth = case.ifm.shape
+    batch, height, width, depth = case.ifm.shape
     made = views.output_size(case.op.attributes(PoolAttrs).window, height, width)
-    return [(case.ifm, (height, width, depth)), (case.ofm, (*made, depth))]
+    return [
+        (case.ifm, batches.all_rows(batch, (height, width, depth))),
+        (case.ofm, batches.all_rows(batch, (*made, depth))),
+    ]
 
 
 _TAKES: tuple[constraints.Constraint, ...] = (
     constraints.feature_maps(),
     constraints.OneType(),
-    constraints.Image(),
+    constraints.Image(batches.MOST),
     constraints.OneQuantisation("a pool does not rescale"),
     constraints.Sizes(_seen),
     constraints.Strides(),
+    batches.STRIDES,
     constraints.WindowSize(limits.MAX_POOL_ROWS, limits.MAX_POOL_ELEMENTS),
     constraints.Padding(),
 )

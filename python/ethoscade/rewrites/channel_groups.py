@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from ..ir import ConcatenationAttrs, Graph, ReductionAttrs, Operator, PadAttrs
+from ..ir import ConcatenationAttrs, Graph, Operator, PadAttrs, ReductionAttrs
 from ..operators import ACTIVATION_OPERATORS
 from ..quantised import zero_point_of
 from .channel_values import (

@@ -23,10 +23,10 @@ from ..ir import (
     DType,
     FullyConnectedAttrs,
     Graph,
-    ReductionAttrs,
     Operator,
     PadAttrs,
     PoolAttrs,
+    ReductionAttrs,
     Tensor,
     Window,
 )

@@ -136,13 +136,17 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class InputSpec:
-    """One read of a Part: dense tensor id, propagator, plane and pixel as the Part sees them, first channel read."""
+    """One read of a Part: dense tensor id, propagator, plane and pixel as the Part sees them, first channel read.
+
+    `inside` are the first row and column, and how many, that windows do not take for padding; None: all of the plane.
+    """
 
     tensor: int
     propagator: Propagator
     plane: tuple[int, int]
     pixel_bytes: int
     first_channel: int = 0
+    inside: tuple[tuple[int, int], tuple[int, int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -429,8 +433,9 @@ def _npu_part(
             view.shape[:2],
             view.pixel_channels * view.dtype.size_bytes,
             view.first_channel,
+            operation.inside(number),
         )
-        for view, derived in zip(operation.inputs, operation.propagators(), strict=True)
+        for number, (view, derived) in enumerate(zip(operation.inputs, operation.propagators(), strict=True))
     )
     return PartSpec(
         operation.name, inputs, (dense[operation.ofm.tensor.id],), operation_spec(operation, encoding, tables)

@@ -52,12 +52,15 @@ pub struct Input {
     /// Rows and columns of the Part's output that the operation makes which reads it: all of them, or the box of one of
     /// several that are joined. The propagator counts from its first row and column.
     pub region: Region,
+    /// Rows and columns that there are to its windows, of the plane as the Part sees it: beyond them lies padding.
+    pub inside: Region,
 }
 
 impl Input {
     /// A read of a Part that makes all of its output by one operation, from the first channel on.
     pub fn new(tensor: TensorId, propagator: Propagator, plane: [i64; 2], pixel_bytes: u64) -> Input {
-        Input { tensor, propagator, plane, pixel_bytes, first_channel: 0, region: Region::ALL }
+        let inside = Region::at([0; 2], plane);
+        Input { tensor, propagator, plane, pixel_bytes, first_channel: 0, region: Region::ALL, inside }
     }
 
     /// What of an output span belongs to the operation that reads it, counted from that one's first row or column.
@@ -284,7 +287,7 @@ impl CascaderGraph {
         if own.is_empty() {
             return own;
         }
-        input.propagator.span(axis, own).clamp(input.plane[axis as usize])
+        input.propagator.span(axis, own).clamp(input.inside.span(axis))
     }
 
     /// Span of its tensor along `axis` that must be there for the output span `out`; all of it where unaligned.
@@ -305,7 +308,8 @@ impl CascaderGraph {
         let (factor, zeros) = (upscale.factor(), i64::from(upscale == Upscale::Zeros));
         let [height, width] = [Axis::Height, Axis::Width].map(|axis| {
             let touched = input.propagator.along(axis).dividends(input.own(axis, region.span(axis)));
-            let (first, end) = (touched.start - zeros, input.plane[axis as usize] * factor);
+            let inside = input.inside.span(axis);
+            let (first, end) = (touched.start - zeros - inside.start * factor, inside.end * factor);
             let before = if first > 0 { first.rem_euclid(factor) * zeros } else { -first };
             (before, (touched.end - end).max(0))
         });
@@ -449,6 +453,8 @@ fn check_view(tensor: &Tensor, part: &Part, input: &Input) -> Result<(), GraphEr
         "in another shape, though it lies in bricks"
     } else if !input.propagator.is_separable() {
         "with rows that depend on columns"
+    } else if input.inside.meet(&Region::at([0; 2], input.plane)) != Some(input.inside) {
+        "beyond its rows and columns"
     } else {
         return Ok(());
     };
@@ -496,6 +502,7 @@ mod tests {
             move |tensors: &mut [Tensor], parts: &mut [Part]| {
                 tensors[1].layout = layout;
                 parts[2].inputs[0].plane = [4, 16];
+                parts[2].inputs[0].inside = Region::at([0; 2], [4, 16]);
             }
         };
         assert_eq!(fault(reshaped(Layout::Nhwc)), None);

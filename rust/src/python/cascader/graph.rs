@@ -13,6 +13,7 @@ use crate::model::ids::{IdVec, PartId, TensorId};
 use crate::propagator::Propagator;
 use crate::python::devices::DeviceSpec;
 use crate::python::pickling::class;
+use crate::stripe::Region;
 
 #[derive(FromPyObject)]
 struct TensorSpec {
@@ -50,6 +51,7 @@ struct InputSpec {
     plane: [i64; 2],
     pixel_bytes: u64,
     first_channel: i64,
+    inside: Option<([i64; 2], [i64; 2])>,
 }
 
 impl InputSpec {
@@ -57,7 +59,8 @@ impl InputSpec {
         let InputSpec { tensor, plane, pixel_bytes, first_channel, .. } = *self;
         let propagator = self.propagator.build()?;
         let input = graph::Input::new(TensorId(tensor), propagator, plane, pixel_bytes);
-        Ok(graph::Input { first_channel, ..input })
+        let inside = self.inside.map_or(input.inside, |(first, plane)| Region::at(first, plane));
+        Ok(graph::Input { first_channel, inside, ..input })
     }
 }
 
