@@ -131,6 +131,7 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
         "ethoscade.plan": {"model": MODEL, "device": devices.cortex_m55()},
         "ethoscade.simulate": {"source": saved, "inputs": inputs},
         "Compiled.explain": {},
+        "Compiled.micro_arena": {},
         "Compiled.save": {"path": "again.tflite"},
         "Compiled.write_c": {"folder": "c"},
         "Compiled.write_mlf": {"path": "net.tar"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from ethoscade.ir import Activation, DType, Graph, Quantisation
 from ethoscade.judge import reference
 from ethoscade.judge.litert_models import acceptable, head
 from ethoscade.judge.verification import random_inputs
-from ethoscade.testing import ModelBuilder
+from ethoscade.testing import ModelBuilder, random_network
 from ethoscade.testing.real_operators import BINARY, UNARY
 
 ACTIVATIONS = tuple(Activation)
@@ -246,3 +247,9 @@ def _draw_windowed(b, kind, x, rng, output, activation) -> None:  # type: ignore
         b.depthwise(x, kernel, multiplier=multiplier, dilation=dilation, output=output, use_bias=use_bias, **common)
     else:
         (b.average_pool if kind == "AVERAGE_POOL_2D" else b.max_pool)(x, kernel, **common)
+
+
+def played_by_litert(seed: int) -> bytes:
+    """A random network for each seed, of kinds that LiteRT's reference kernels know: ELU is none of them."""
+    found = (random_network(number) for number in itertools.count(seed, 1000))
+    return next(model for model in found if "ELU" not in {op.kind for op in read_tflite(model).operators})

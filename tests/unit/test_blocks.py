@@ -13,7 +13,7 @@ from ethoscade.codegen.weights import lay_out
 from ethoscade.errors import CodegenError
 from ethoscade.pipeline import compiler
 from ethoscade.scheduling import schedule as scheduling
-from ethoscade.scheduling.program import CallOperator
+from ethoscade.scheduling.program import CallOperator, LoadTable
 from ethoscade.target import ACCELERATORS, load_target
 
 
@@ -28,7 +28,8 @@ def test_blocks_fit_shram_by_velas_rules(accelerator: str, seed: int) -> None:
     for proposal in (curve.proposals[0], curve.proposals[-1]):
         arranged = scheduling.arrange(network.problem, proposal)
         steps = [step for step in arranged.program.steps if not isinstance(step, CallOperator)]
-        constants = lay_out(network.encoded, {(step.stage, step.portion) for step in steps})
+        used = {(step.stage, step.portion) for step in steps if not isinstance(step, LoadTable)}
+        constants = lay_out(network.encoded, used)
         for kernel in build_operations(network.npu.operations, steps, arranged.offsets, constants):
             if not isinstance(kernel, Kernel):
                 continue

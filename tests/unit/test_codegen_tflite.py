@@ -13,7 +13,8 @@ from ethoscade.codegen.artifact import Artifact, CpuCall
 from ethoscade.errors import CodegenError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
-from ethoscade.testing import ModelBuilder, random_network, tiny_conv
+from ethoscade.testing import ModelBuilder, tiny_conv
+from reference_support import played_by_litert
 
 REAL = (
     "ad01_int8",
@@ -56,7 +57,7 @@ def test_cpu_operators_are_carried_over_whole(name: str) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_random_networks_are_carried_over(seed: int) -> None:
-    model = random_network(seed)
+    model = played_by_litert(seed)
     inputs = random_inputs(read_tflite(model, "net"), seed)
     expected, found = litert(model, inputs), litert(tflite.write(cpu_artifact(model)), inputs)
     for key, values in expected.items():

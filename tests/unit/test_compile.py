@@ -15,7 +15,7 @@ from pathlib import Path
 import ethoscade
 import numpy as np
 import pytest
-from command_line_support import padded_classifier
+from command_line_support import enlarged_classifier
 from end_to_end import arena_touched
 from ethoscade import BudgetError, ConfigError, EthoscadeError, ModelFormatError, UnsupportedOperatorError
 from ethoscade.codegen import vela
@@ -178,13 +178,13 @@ def test_results_are_frozen() -> None:
 
 
 def test_operators_say_where_they_run_and_why_not() -> None:
-    compiled = ethoscade.compile(padded_classifier(), optimise="size")
+    compiled = ethoscade.compile(enlarged_classifier(), optimise="size")
     assert {op.where for op in compiled.operators} == {"npu", "cpu"}
     for op in compiled.operators:
         assert op.name and op.kind
         assert bool(op.reason) == (op.where == "cpu")
         assert (op.cycles > 0) == (op.where == "npu")
-    assert [op.kind for op in compiled.cpu_operators] == ["PAD"]
+    assert [op.kind for op in compiled.cpu_operators] == ["RESIZE_NEAREST_NEIGHBOR"]
     assert {op.cascade for op in compiled.operators} - {None} == set(range(1, compiled.cascades + 1))
 
 

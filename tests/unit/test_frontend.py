@@ -234,7 +234,6 @@ def mixed_concatenation() -> File:
         (replace(conv_file().tensor(1, data=None), inputs=(0, 1)), "'weights' are not constant"),
         (conv_file().tensor(3, type=UINT8, zero_points=(5,)), "'input' int8, 'weights' int8, 'output' uint8"),
         (conv_file().tensor(0, scales=(), zero_points=()), "'input' has no quantisation"),
-        (conv_file((1, 8, 8, 8)).tensor(1, shape=(6, 3, 3, 4), data=[0] * 216), "cover 4 of 8 input channels; grouped"),
         (conv_file().tensor(0, type=INT16, zero_points=(0,)).tensor(3, type=INT16), "int16 with zero point -5; only 0"),
         (mixed_split(), "'x' has scale 0.5 and zero point 0, 'z' 0.25 and 0"),
         (mixed_concatenation(), "'x' has scale 0.5 and zero point 0, 'y' 0.25 and 0"),

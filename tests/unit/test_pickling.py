@@ -210,7 +210,7 @@ def test_a_copy_does_what_the_original_does() -> None:
 
 
 def test_proposals_and_plans_are_told_apart() -> None:
-    proposals = ethoscade.frontier(mobilenet_v1(0.25, 32)).proposals
+    proposals = ethoscade.frontier(mobilenet_v1(0.25, 96)).proposals
     again = pickle.loads(pickle.dumps(proposals))
     assert again == proposals and len(set(again) | set(proposals)) == len(proposals) > 1
     assert set(again[0].plans) == set(proposals[0].plans)

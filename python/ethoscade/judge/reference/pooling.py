@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ...ir import ArgMaxAttrs, Array, DType, Graph, Operator, PoolAttrs, ReductionAttrs, ResizeBilinearAttrs
 from .fixed_point import multiply, wrap
 from .formulas import Places, bilinear_places, clamp_range, scale_of, significand_and_shift, zero_point_of
-from .meaning import INT8, SIGNED, Inputs, Meaning, averaged, eight_bit, given, ordered, quantised, reduced
+from .meaning import INT8, SIGNED, Inputs, Meaning, averaged, given, ordered, quantised, reduced
 from .windows import output_size, pad_spatial, seen, tap
 
 
@@ -68,16 +68,18 @@ def arg_max(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 def resize_bilinear(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """RESIZE_BILINEAR of stored values, whatever the quantisations.
 
-    int8: products of shares in units of 2^-20, rounded half away from zero. uint8: in float32, rounded half up.
+    int8 and int16: products of shares in units of 2^-20, rounded half away from zero. uint8: in float32, rounded half
+    up.
     """
     attrs, value = op.attributes(ResizeBilinearAttrs), given(inputs)
     rows, columns = (
         bilinear_places(extent, outputs, attrs.align_corners, attrs.half_pixel_centers)
         for extent, outputs in zip(value.shape[1:3], attrs.size, strict=True)
     )
-    if graph.made(op).dtype is DType.INT8:
+    made = graph.made(op).dtype
+    if made is not DType.UINT8:
         sums = _interpolated(value.astype(np.int64), rows[0], columns[0], 1024)
-        return np.asarray(np.sign(sums) * ((np.abs(sums) + (1 << 19)) >> 20), dtype=np.int8)
+        return np.asarray(np.sign(sums) * ((np.abs(sums) + (1 << 19)) >> 20), dtype=made.numpy)
     sums = _interpolated(value.astype(np.float32), rows[1], columns[1], 1)
     return np.asarray(np.trunc(sums + np.float32(0.5)), dtype=np.uint8)
 
@@ -140,5 +142,5 @@ POOLING_MEANINGS: Mapping[str, Meaning] = {
     "MEAN": Meaning(mean, averaged, SIGNED),
     "REDUCE_MAX": Meaning(largest, reduced, INT8),
     "REDUCE_MIN": Meaning(least, reduced, INT8),
-    "RESIZE_BILINEAR": Meaning(resize_bilinear, eight_bit, INT8),
+    "RESIZE_BILINEAR": Meaning(resize_bilinear, quantised, INT8),
 }
