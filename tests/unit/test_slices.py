@@ -69,6 +69,10 @@ def test_operations_read_channels_where_they_are(build: Build, accelerator: str)
         assert seen == {Channels(0, 32), Channels(16, 32)}
     else:
         assert seen == {Channels(0, 24), Channels(6, 24), Channels(19, 24)}
+    for operation in found.npu.operations:
+        for read in operation.compute.reads:
+            view = operation.inputs[read.operand]
+            assert (read.indices[3].constant, read.extents[3]) == (view.first_channel, view.pixel_channels)
     check(model, accelerator)
     curve = compiler.search(found)
     for index in {0, len(curve.points) - 1}:
