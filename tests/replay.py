@@ -93,31 +93,66 @@ def _box(inside: set[int], before: int, behind: int, edges: tuple[int, int]) -> 
 
 
 def check_coverage(operations: Sequence[NpuOperation], program: Program) -> None:
-    """Stripes cover every element of a whole tensor exactly once, and of any other at least what its readers read."""
-    made: dict[tuple[int, int | None], np.ndarray] = {}
+    """Stripes cover every element of a whole tensor exactly once, and of any other at least what is read of it.
+
+    Of an output that several operations make, one of them has no stripes only if nobody reads anything of its box.
+    """
+    made: dict[int, dict[int | None, np.ndarray]] = {number: {} for number in range(len(operations))}
     whole = set()
     for step in program.steps:
         if isinstance(step, Stripe):
             box = step.output
             assert 0 <= box.y0 < box.y1 and 0 <= box.x0 < box.x1, f"empty stripe {step}"
             ofm = operations[step.stage].ofm
-            count = made.setdefault((step.stage, step.slice), np.zeros(ofm.shape[:2], int))
+            count = made[step.stage].setdefault(step.slice, np.zeros(ofm.shape[:2], int))
             (row, column), (height, width) = ofm.corner, ofm.shape[:2]
             y0, y1, x0, x1 = box.y0 - row, box.y1 - row, box.x0 - column, box.x1 - column
             assert 0 <= y0 < y1 <= height and 0 <= x0 < x1 <= width, f"{step} is not of its operation's box"
             count[y0:y1, x0:x1] += 1
             if program.buffers[box.buffer].kind == "tensor":
-                whole.add(step.stage)
-    for (number, _), count in made.items():
-        if number in whole:
-            assert (count == 1).all(), f"{operations[number].name}: elements made {np.unique(count)} times"
+                whole.add(ofm.tensor.id)
+    read = _read(operations, program)
     for number, operation in enumerate(operations):
-        slices = {slice_ for of, slice_ in made if of == number}
-        # Of an output that several operations make, a box that nobody reads need not be made.
-        is_box = operation.ofm.place is not None or operation.ofm.channels is not None
-        assert slices == {None} or slices == set(range(len(slices))) != set() or (is_box and not slices), (
-            f"{operation.name} is made in slices {slices}"
+        slices, is_wanted = made[number], read[number]
+        assert set(slices) == {None} or (set(slices) == set(range(len(slices))) and (slices or not is_wanted.any())), (
+            f"{operation.name} is made in slices {set(slices)}"
         )
+        if operation.ofm.tensor.id in whole:
+            counts = np.concatenate([count.ravel() for count in slices.values()] or [np.zeros(1, int)])
+            assert (counts == 1).all(), f"{operation.name}: elements made {np.unique(counts)} times"
+        assert all((count >= is_wanted).all() for count in slices.values()), f"{operation.name}: pixels are left out"
+
+
+def _read(operations: Sequence[NpuOperation], program: Program) -> list[np.ndarray]:
+    """For each operation the pixels of its box of which a stripe of the NPU reads some channel that it makes."""
+    read = [np.zeros(operation.ofm.shape[:2], bool) for operation in operations]
+    makers: dict[int, list[int]] = {}
+    for number, operation in enumerate(operations):
+        makers.setdefault(operation.ofm.tensor.id, []).append(number)
+    for step in program.steps:
+        if not isinstance(step, Stripe):
+            continue
+        for view, slab in zip(operations[step.stage].inputs, step.inputs, strict=True):
+            for number in makers.get(view.tensor.id, []):
+                ofm = operations[number].ofm
+                if (*view.plane, view.pixel_channels) != (*ofm.plane, ofm.pixel_channels):
+                    # Seen in another shape, it is read where it lies whole.
+                    read[number][:] = True
+                elif _made_or_read(view) & _made_or_read(ofm):
+                    row, column = ofm.corner
+                    y0, y1, x0, x1 = (max(0, at) for at in _less(slab, row, column))
+                    read[number][y0:y1, x0:x1] = True
+    return read
+
+
+def _made_or_read(view: FeatureMap) -> set[int]:
+    """The channels in memory that a view has."""
+    return set(range(view.first_channel, view.first_channel + view.shape[2]))
+
+
+def _less(slab: Slab, row: int, column: int) -> tuple[int, int, int, int]:
+    """The slab's rows and columns, counted from a pixel."""
+    return slab.y0 - row, slab.y1 - row, slab.x0 - column, slab.x1 - column
 
 
 def check_contents(operations: Sequence[NpuOperation], program: Program) -> None:

@@ -42,7 +42,7 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
             Step::Copy { moved, buffer, .. } => replay.copy(index, *moved, *buffer)?,
             Step::LoadTable { part, table, slot, .. } => replay.load(index, *part, *table, *slot)?,
             Step::Stripe(stripe) => {
-                replay.look_up(index, stripe.part)?;
+                replay.look_up(index, stripe)?;
                 replay.stripe(index, stripe)?;
             }
             Step::Call { part, workspace } => replay.call(index, *part, *workspace)?,
@@ -295,11 +295,12 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// All of the table that a Part looks results up in is there. Where the slots are not apart from the buffers of kernels,
+    /// All of the table that a stripe looks results up in is there. Where the slots are not apart from the buffers of kernels,
     /// those of one that looks nothing up may lie in them.
-    fn look_up(&mut self, step: usize, part: PartId) -> Result<(), Complaint> {
+    fn look_up(&mut self, step: usize, stripe: &Stripe) -> Result<(), Complaint> {
         let Some(area) = self.graph.device.look_up_area() else { return Ok(()) };
-        let Some(table) = self.graph.kernel(part).and_then(NpuOperation::table) else {
+        let kernel = self.graph.kernel(stripe.part);
+        let Some(table) = kernel.and_then(|kernel| kernel.piece(stripe.piece).table()) else {
             if !area.is_apart {
                 self.slots = [None; LookUpArea::SLOTS];
             }
@@ -310,7 +311,7 @@ impl<'a> Replay<'a> {
         if self.slots.chunks(count.max(1)).any(whole) {
             return Ok(());
         }
-        Err(Complaint::Unloaded { step, part: self.graph.parts[part].name.clone(), table: table.id })
+        Err(Complaint::Unloaded { step, part: self.graph.parts[stripe.part].name.clone(), table: table.id })
     }
 
     fn call(&mut self, step: usize, part: PartId, workspace: Option<BufferId>) -> Result<(), Complaint> {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -439,6 +440,39 @@ def test_the_replay_itself_finds_faults() -> None:
     stale = corrupted(program, stripes[-1], input={"origin_y": 1})
     with pytest.raises(AssertionError, match=r"wraps|other pixels"):
         check_contents(network.npu.operations, stale)
+
+
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_the_replay_finds_boxes_that_are_left_out(axis: int) -> None:
+    """Of an output that two operations make, in a cascade and whole, all that one of them makes or a stripe of it."""
+    b = ModelBuilder("joined")
+    x = b.input((1, 8, 6, 16), name="input")
+    b.conv2d(b.concatenate([b.max_pool(x, 3, stride=1, padding="SAME"), x], axis=axis), 8, 1)
+    network = network_of(b.build())
+    operations = network.npu.operations
+    assert [operation.ofm.tensor.id for operation in operations][1] == operations[2].ofm.tensor.id
+    cascade = Group(0, 2, tuple(Split(part, "height", 2) for part in range(3)))
+    heights = [network.problem.tensors[spec.outputs[0]].plane[0] for spec in network.problem.specs]
+    alone = tuple(Group(part, part, (Split(part, "height", height),)) for part, height in enumerate(heights))
+    for groups, complaint in (((cascade,), "left out"), (alone, "times")):
+        program = scheduling.arrange(network.problem, Schedule(groups)).program
+        check_program(operations, program)
+        second = [i for i, step in enumerate(program.steps) if isinstance(step, Stripe) and step.stage == 2]
+        assert (len(second) > 1) == (groups == (cascade,))
+
+        def without(numbers: Sequence[int], program: Program = program) -> Program:
+            steps = [step for i, step in enumerate(program.steps) if i not in numbers]
+            return Program(steps, program.buffers, program.tensor_buffers)
+
+        with pytest.raises(AssertionError, match="slices"):
+            check_coverage(operations, without(second))
+        if len(second) > 1:
+            with pytest.raises(AssertionError, match=complaint):
+                check_coverage(operations, without(second[1:]))
+        else:
+            twice = Program([*program.steps, program.steps[second[0]]], program.buffers, program.tensor_buffers)
+            with pytest.raises(AssertionError, match=complaint):
+                check_coverage(operations, twice)
 
 
 def test_the_replay_finds_faults_in_reshaped_reads() -> None:

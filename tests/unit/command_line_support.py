@@ -18,17 +18,16 @@ TINY = tiny_conv()
 RESIDUAL = residual_network(blocks=2, channels=8, resolution=16)
 
 
-def enlarged_classifier() -> bytes:
-    """Two residual blocks and a classifier, whose classes are enlarged three times on the CPU."""
-    b = ModelBuilder("enlarged_classifier")
+def resized_classifier() -> bytes:
+    """Two residual blocks and a classifier, between which an image is resized on the CPU."""
+    b = ModelBuilder("resized_classifier")
     x = b.conv2d(b.input((1, 16, 16, 3), name="image"), 8, 3, activation=Activation.RELU)
     for stride in (1, 2):
         width = 8 * stride
         y = b.conv2d(b.conv2d(x, width, 3, stride=stride, activation=Activation.RELU), width, 3)
         shortcut = x if stride == 1 else b.conv2d(x, width, 1, stride=stride)
         x = b.add(y, shortcut, activation=Activation.RELU)
-    classes = b.fully_connected(b.mean(x, keep_dims=True), 10, keep_num_dims=True)
-    b.resize_nearest(classes, (3, 3), name="enlarged")
+    b.fully_connected(b.mean(b.resize_nearest(x, (7, 5))), 10, name="classes")
     return b.build()
 
 

@@ -11,6 +11,7 @@ from ethoscade.codegen.command_stream import build_operations
 from ethoscade.codegen.operations import Kernel
 from ethoscade.codegen.weights import lay_out
 from ethoscade.errors import CodegenError
+from ethoscade.lowering.npu import tables_of
 from ethoscade.pipeline import compiler
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import CallOperator, LoadTable
@@ -29,7 +30,7 @@ def test_blocks_fit_shram_by_velas_rules(accelerator: str, seed: int) -> None:
         arranged = scheduling.arrange(network.problem, proposal)
         steps = [step for step in arranged.program.steps if not isinstance(step, CallOperator)]
         used = {(step.stage, step.portion) for step in steps if not isinstance(step, LoadTable)}
-        constants = lay_out(network.encoded, used)
+        constants = lay_out(network.encoded, used, tables_of(network.npu.operations))
         for kernel in build_operations(network.npu.operations, steps, arranged.offsets, constants):
             if not isinstance(kernel, Kernel):
                 continue

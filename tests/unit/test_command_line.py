@@ -15,8 +15,8 @@ from command_line_support import (
     TINY,
     Capture,
     check_keys,
-    enlarged_classifier,
     one_sentence,
+    resized_classifier,
     run,
     run_json,
     written,
@@ -61,7 +61,7 @@ def model(tmp_path: Path) -> str:
 @pytest.fixture
 def classifier(tmp_path: Path) -> str:
     """A network whose PAD stays on the CPU."""
-    return written(tmp_path / "classifier.tflite", enlarged_classifier())
+    return written(tmp_path / "classifier.tflite", resized_classifier())
 
 
 # compile
@@ -274,7 +274,7 @@ def test_help_is_no_error(arguments: list[str], capfd: Capture) -> None:
 def test_frontier(classifier: str, tmp_path: Path, capfd: Capture) -> None:
     found = run_json(["frontier", classifier], capfd)
     assert set(found) >= {"schema_version", "points", "floor_bytes", "plans", "proposals", "seconds"}
-    curve = ethoscade.frontier(enlarged_classifier())
+    curve = ethoscade.frontier(resized_classifier())
     assert tuple((p["sram_bytes"], p["cycles"]) for p in found["points"]) == curve.points
     assert found["floor_bytes"] == curve.floor_bytes == found["points"][0]["sram_bytes"]
     assert found["plans"] > 0 and found["proposals"] > 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line_support import RESIDUAL, TINY, Capture, enlarged_classifier, one_sentence, run, run_json, written
+from command_line_support import RESIDUAL, TINY, Capture, one_sentence, resized_classifier, run, run_json, written
 from ethoscade.frontend import read_tflite
 from ethoscade.judge import litert, reference
 from ethoscade.judge.verification import random_inputs, reference_outputs
@@ -112,7 +112,7 @@ def test_a_network_with_unknown_cpu_operators_is_timed_without_being_run(
 ) -> None:
     known = run_json(["simulate", artifact, "--timing"], capfd)["timing"]
     padded = artifact.with_name("classifier_ethosu.tflite")
-    (tmp_path / "classifier.tflite").write_bytes(enlarged_classifier())
+    (tmp_path / "classifier.tflite").write_bytes(resized_classifier())
     run(["compile", tmp_path / "classifier.tflite", "-o", tmp_path], capfd)
     assert "not_run" not in run_json(["simulate", padded, "--timing"], capfd)
     monkeypatch.setattr(reference, "is_known", lambda graph, operator: operator.kind != "RESIZE_NEAREST_NEIGHBOR")

@@ -15,7 +15,7 @@ from pathlib import Path
 import ethoscade
 import numpy as np
 import pytest
-from command_line_support import enlarged_classifier
+from command_line_support import resized_classifier
 from end_to_end import arena_touched
 from ethoscade import BudgetError, ConfigError, EthoscadeError, ModelFormatError, UnsupportedOperatorError
 from ethoscade.codegen import vela
@@ -178,7 +178,7 @@ def test_results_are_frozen() -> None:
 
 
 def test_operators_say_where_they_run_and_why_not() -> None:
-    compiled = ethoscade.compile(enlarged_classifier(), optimise="size")
+    compiled = ethoscade.compile(resized_classifier(), optimise="size")
     assert {op.where for op in compiled.operators} == {"npu", "cpu"}
     for op in compiled.operators:
         assert op.name and op.kind

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import ethoscade
 import pytest
-from command_line_support import enlarged_classifier
+from command_line_support import resized_classifier
 from end_to_end import network_of
 from ethoscade import BudgetError, Compiled
 from ethoscade.__main__ import main
@@ -18,7 +18,7 @@ from ethoscade.scheduling.program import CallOperator, Stripe
 from ethoscade.scheduling.schedule import Backwards, Bands, CacheRead, ComputeAt, Group, RollingBuffer, Schedule, Split
 from ethoscade.testing import ModelBuilder, inception_modules, inverted_residuals, tiny_conv
 
-MODEL = enlarged_classifier()
+MODEL = resized_classifier()
 
 
 @pytest.fixture(scope="module")

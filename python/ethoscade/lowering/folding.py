@@ -6,12 +6,12 @@ that makes a look-up's input can make its output at once, and the tensor between
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
 from ..ir import EIGHT_BIT
 from . import views
-from .npu import FeatureMap, Function, NpuGraph, NpuOperation, NpuTensor, OperationKind, Table
+from .npu import FeatureMap, Function, NpuGraph, NpuOperation, OperationKind, Table, renumbered
 
 _ENTRIES = 256
 
@@ -44,7 +44,9 @@ def fold_tables(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
         makers[result.id] = before
         # A tensor is as its maker sees it; readers have views of their own.
         tensors[result.id] = replace(result, shape=tensors.pop(between.id).shape)
-    return _renumbered(operations, tensors) if len(tensors) < len(npu.tensors) else npu
+    if len(tensors) == len(npu.tensors):
+        return npu
+    return renumbered([operation for operation in operations if operation is not None], tensors)
 
 
 def _only_looks_up(operation: NpuOperation) -> bool:
@@ -89,19 +91,3 @@ def _after(first: Function | Table, second: Table, ofm: FeatureMap) -> Table:
         return second
     flipped = 0x80 if ofm.dtype.limits[0] < 0 else 0
     return Table(bytes(second.data[entry ^ flipped] for entry in first.data))
-
-
-def _renumbered(operations: Sequence[NpuOperation | None], tensors: Mapping[int, NpuTensor]) -> NpuGraph:
-    kept = {old: replace(tensor, id=new) for new, (old, tensor) in enumerate(tensors.items())}
-
-    def seen(view: FeatureMap) -> FeatureMap:
-        return replace(view, tensor=kept[view.tensor.id])
-
-    def renumbered(operation: NpuOperation) -> NpuOperation:
-        second = operation.ifm2
-        second = seen(second) if isinstance(second, FeatureMap) else second
-        return replace(operation, ifm=seen(operation.ifm), ifm2=second, ofm=seen(operation.ofm))
-
-    return NpuGraph(
-        tuple(kept.values()), tuple(renumbered(operation) for operation in operations if operation is not None)
-    )

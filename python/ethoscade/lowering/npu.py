@@ -9,8 +9,8 @@ and rolled like any other. `NpuGraphBuilder` is how a family makes both.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -322,7 +322,7 @@ class Table:
 class NpuOperation:
     """One NPU operation on whole feature maps.
 
-    `operator` is the index of the graph operator that it serves, `absorbed` are further ones whose look-ups it does as
+    `operator` is the index of the graph operator that it serves, `absorbed` are further ones whose work it does as
     well. `clamp` is the inclusive range of stored output
     values. Elementwise operations have a 1x1 window without padding. Of two operands a second one of one row, column or
     channel, where the first has more, is repeated; `swap_operands` makes it the first of a difference or shift.
@@ -394,6 +394,21 @@ class NpuGraph:
 
     tensors: tuple[NpuTensor, ...]
     operations: tuple[NpuOperation, ...]
+
+
+def renumbered(operations: Iterable[NpuOperation], tensors: Mapping[int, NpuTensor]) -> NpuGraph:
+    """The graph of operations and of `tensors`, by the ids with which the operations see them; all get new ones."""
+    kept = {old: replace(tensor, id=new) for new, (old, tensor) in enumerate(tensors.items())}
+
+    def seen(view: FeatureMap) -> FeatureMap:
+        return replace(view, tensor=kept[view.tensor.id])
+
+    def of_kept(operation: NpuOperation) -> NpuOperation:
+        second = operation.ifm2
+        second = seen(second) if isinstance(second, FeatureMap) else second
+        return replace(operation, ifm=seen(operation.ifm), ifm2=second, ofm=seen(operation.ofm))
+
+    return NpuGraph(tuple(kept.values()), tuple(map(of_kept, operations)))
 
 
 class NpuGraphBuilder:

@@ -29,6 +29,7 @@ from ..ir import Graph, Operator
 from ..lowering import lower, support
 from ..lowering.folding import fold_tables
 from ..lowering.npu import NpuGraph, NpuOperation, graph_tensors, tables_of
+from ..lowering.slices import read_in_place
 from ..rewrites import DeadChannels, remove_dead_channels, simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling import schedule as scheduling
@@ -264,7 +265,7 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_chann
         first, last = ([edge.operator for edge in edges if edge.is_input is way] for way in (True, False))
         divided = reordered(graph, divided, first, last)
         exposed = {t for region in divided.regions for t in (*region.inputs, *region.outputs)}
-        npu = lay_in_bricks(fold_tables(lower(graph, divided), exposed), exposed)
+        npu = lay_in_bricks(read_in_place(fold_tables(lower(graph, divided), exposed), exposed), exposed)
         encodings = [scheduling_problem.choose_encoding(operation, target) for operation in npu.operations]
         misfits = {o.operator for o, e in zip(npu.operations, encodings, strict=True) if e.block_depth == 0}
         if not misfits:

@@ -303,7 +303,8 @@ class Drawing:
         return self.builder.mean(x, axes, keep_dims=keep, output=self.quantisation(x))
 
     def arg_max(self, x: Value) -> Value:
-        """ARG_MAX, mostly over the channels; nothing of 8 bits reads what it makes."""
+        """ARG_MAX of 8 bits, mostly over the channels; nothing of 8 bits reads what it makes."""
+        x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.INT16 else x
         dtype = DType.INT32 if self.chance(0.5) else DType.INT64
         return self.builder.arg_max(x, self.axis(len(x.shape), last=0.8), dtype=dtype)
 

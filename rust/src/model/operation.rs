@@ -199,7 +199,13 @@ impl NpuOperation {
         self.upscale.factor()
     }
 
-    /// The table that must be loaded before it runs.
+    /// All tables that it looks results up in, or that the operations do which it joins.
+    pub fn tables(&self) -> impl Iterator<Item = LookUpTable> + '_ {
+        let own = self.table().filter(|_| self.joined.is_empty());
+        own.into_iter().chain(self.joined.iter().filter_map(|joined| joined.operation.table()))
+    }
+
+    /// The table that must be loaded before it runs. Operations that are joined have one each.
     pub fn table(&self) -> Option<LookUpTable> {
         match self.function {
             Function::Table(table) => Some(table),

@@ -158,6 +158,8 @@ pub enum Step {
     LoadTable {
         /// The Part that does so next.
         part: PartId,
+        /// Which of the operations that it joins does, if it joins any.
+        piece: Option<Piece>,
         /// The table.
         table: LookUpTable,
         /// Its first slot.

@@ -153,7 +153,10 @@ impl Grower<'_, '_> {
                 boxes.push(wanted);
             }
             let boxes: Vec<[Span; 2]> = bands.iter().map(|boxes| boxes[size]).collect();
-            let ends: Vec<Span> = bands[0].iter().rev().map(|wanted| wanted[0]).collect();
+            // Bands differ along the rolling axis only where one of them leaves a Part out: what a join puts beside it.
+            let along = bands.iter().map(|boxes| boxes.iter().rev().map(|wanted| wanted[0]).collect());
+            let mut ends: Vec<Vec<Span>> = along.collect();
+            ends.dedup();
             open = self.extend(first, &open, interior, &boxes, &ends);
             if open.is_empty() {
                 break;
@@ -163,7 +166,7 @@ impl Grower<'_, '_> {
                 if found.len() <= size {
                     found.resize_with(size + 1, Vec::new);
                 }
-                self.close(size, &open, &ends, &mut found[size]);
+                self.close(size, &open, &ends[0], &mut found[size]);
             }
         }
     }
@@ -175,7 +178,7 @@ impl Grower<'_, '_> {
         open: &[Bucket],
         interior: bool,
         boxes: &[[Span; 2]],
-        ends: &[Span],
+        ends: &[Vec<Span>],
     ) -> Vec<Bucket> {
         let tensor = &self.graph.tensors[self.graph.output(first)];
         let across = boxes.iter().map(|wanted| wanted[1].len()).max().unwrap_or(0) as u64;
@@ -184,13 +187,15 @@ impl Grower<'_, '_> {
         let shapes = shapes(boxes);
         let stripes = self.stripes(tensor.plane[self.tiling.roll as usize], self.graph.stripe_multiple(first));
         // Bytes of the buffer in front of each bucket, by stripe extent.
-        let mut buffers = vec![vec![0; if interior { 0 } else { open.len() }]; stripes.len()];
-        if interior {
+        let mut buffers = vec![vec![0; open.len()]; stripes.len()];
+        for ends in ends.iter().filter(|_| interior) {
             let mut row_cache = self.row_cache(first, ends, &stripes);
+            let mut bucket = 0;
             row_cache.alive(open.iter().map(|bucket| &bucket.stripes[..]), |rows| {
                 for (buffers, &rows) in buffers.iter_mut().zip(rows) {
-                    buffers.push(aligned(rows as u64 * line_bytes));
+                    buffers[bucket] = aligned(rows as u64 * line_bytes).max(buffers[bucket]);
                 }
+                bucket += 1;
             });
             self.rows.keep(row_cache);
         }
@@ -210,7 +215,7 @@ impl Grower<'_, '_> {
                 bucket = buckets.end;
                 let mut steps = self.step(buckets, &mut looked_at);
                 if self.by_profile() {
-                    self.keep(first, kept, ends, &looked_at, &mut steps);
+                    self.keep(first, kept, &ends[0], &looked_at, &mut steps);
                 }
                 thin(&mut steps, self.options.resolution);
                 let mut stripes = SmallVec::from_slice(&[stripe]);

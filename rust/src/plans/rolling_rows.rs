@@ -21,8 +21,8 @@ use crate::schedule::demand::{demand, stripe_ahead, Walker};
 use crate::stripe::{Axis, Span};
 use crate::util::hashing::Table;
 
-/// What a walk depends on besides stripes: producer, rolling axis, number of Parts walked, rows wanted of the last one.
-type RowCacheKey = (PartId, Axis, usize, Span);
+/// What a walk depends on besides stripes: producer, rolling axis, what is wanted of each Part walked.
+type RowCacheKey = (PartId, Axis, Box<[Span]>);
 
 /// Rows alive of tensors, by their producers' and readers' stripes.
 #[derive(Debug, Default)]
@@ -41,14 +41,14 @@ impl RowTable {
         wanted: &[Span],
         extents: &[i64],
     ) -> RowCache {
-        let key = (first, roll, wanted.len(), wanted[wanted.len() - 1]);
+        let key = (first, roll, wanted.into());
         let known = self.row_caches.remove(&key).filter(|row_cache| *row_cache.extents == *extents);
-        known.unwrap_or_else(|| RowCache::new(graph, key, wanted, extents))
+        known.unwrap_or_else(|| RowCache::new(graph, key, extents))
     }
 
     /// Take back what a cache has learnt.
     pub fn keep(&mut self, row_cache: RowCache) {
-        self.row_caches.insert(row_cache.key, row_cache);
+        self.row_caches.insert(row_cache.key.clone(), row_cache);
     }
 }
 
@@ -56,7 +56,6 @@ impl RowTable {
 #[derive(Debug)]
 pub struct RowCache {
     key: RowCacheKey,
-    wanted: Box<[Span]>,
     /// Stripe extents of the first Part that are asked about.
     extents: Box<[i64]>,
     /// Per Part, its reads of outputs of the Parts that the walk passes, each with the producer's offset.
@@ -77,8 +76,8 @@ struct CachedRows {
 }
 
 impl RowCache {
-    fn new(graph: &CascaderGraph, key: RowCacheKey, wanted: &[Span], extents: &[i64]) -> RowCache {
-        let (first, roll, count, _) = key;
+    fn new(graph: &CascaderGraph, key: RowCacheKey, extents: &[i64]) -> RowCache {
+        let (first, roll, count) = (key.0, key.1, key.2.len());
         let last = first.after(count - 1);
         let is_end = |&part: &usize| {
             let part = first.after(part);
@@ -95,7 +94,6 @@ impl RowCache {
         let of_first = reads.iter().flatten().filter(|(producer, _)| *producer == 0);
         RowCache {
             key,
-            wanted: wanted.into(),
             extents: extents.into(),
             readers: of_first.map(|(_, link)| *link).collect(),
             ends: (0..count).rev().filter(is_end).collect(),
@@ -110,7 +108,7 @@ impl RowCache {
     pub fn alive<'a>(&mut self, next: impl Iterator<Item = &'a [i64]>, mut found: impl FnMut(&[i64])) {
         let mut answers = std::mem::take(&mut self.known);
         let mut place = 0;
-        for next in next.map(|next| &next[..self.wanted.len() - 1]) {
+        for next in next.map(|next| &next[..self.wanted().len() - 1]) {
             // Items mostly come in ascending order, several times each.
             place += usize::from(answers.get(place).is_some_and(|answer| answer.next[..] < *next));
             if answers.get(place).is_none_or(|answer| answer.next[..] != *next) {
@@ -125,9 +123,14 @@ impl RowCache {
         self.known = answers;
     }
 
+    /// What is wanted of each Part's output.
+    fn wanted(&self) -> &[Span] {
+        &self.key.2
+    }
+
     /// Where nothing is made yet.
     fn walk<'a>(&'a self, next: &'a [i64]) -> RowWalk<'a> {
-        let made = self.wanted.iter().map(|wanted| wanted.start).collect();
+        let made = self.wanted().iter().map(|wanted| wanted.start).collect();
         RowWalk { row_cache: self, next, made, demands: Vec::new() }
     }
 
@@ -135,11 +138,11 @@ impl RowCache {
     fn rows(&self, next: &[i64]) -> SmallVec<[i64; 12]> {
         let mut walk = self.walk(next);
         for &part in &self.ends {
-            demand(&mut walk, part, self.wanted[part]);
+            demand(&mut walk, part, self.wanted()[part]);
         }
         let alive = |&extent: &i64| {
-            let rows = most_alive(&walk.demands, self.wanted[0], extent);
-            ((rows + extent - 1) / extent * extent).min(self.wanted[0].len())
+            let rows = most_alive(&walk.demands, self.wanted()[0], extent);
+            ((rows + extent - 1) / extent * extent).min(self.wanted()[0].len())
         };
         self.extents.iter().map(alive).collect()
     }
@@ -183,7 +186,7 @@ struct RowWalk<'a> {
 impl Walker for RowWalk<'_> {
     /// Of the first Part nothing is made: what is asked of it is written down.
     fn next(&mut self, part: usize, rows: Span) -> Option<Span> {
-        let until = rows.end.min(self.row_cache.wanted[part].end);
+        let until = rows.end.min(self.row_cache.wanted()[part].end);
         if self.made[part] >= until {
             return None;
         }
@@ -208,12 +211,12 @@ impl Walker for RowWalk<'_> {
 impl RowWalk<'_> {
     /// The stripe that a Part behind the first makes next.
     fn stripe(&self, part: usize) -> Span {
-        stripe_ahead(self.made[part], self.next[part - 1], self.row_cache.wanted[part])
+        stripe_ahead(self.made[part], self.next[part - 1], self.row_cache.wanted()[part])
     }
 
     /// The first row of the first Part's output that is still to be read.
     fn oldest(&self) -> i64 {
-        let rest = |link: Link| Span::new(self.made[link.reader], self.row_cache.wanted[link.reader].end);
+        let rest = |link: Link| Span::new(self.made[link.reader], self.row_cache.wanted()[link.reader].end);
         let unread = self.row_cache.readers.iter().map(|&link| (link, rest(link)));
         let unread = unread.filter(|(_, rest)| !rest.is_empty());
         unread.map(|(link, rest)| link.needed(rest).start).min().unwrap_or(i64::MAX)
@@ -260,8 +263,8 @@ mod tests {
                         .map(|&(part, span)| (plan.offset(part), span))
                         .filter(|&(part, _)| part > 0)
                         .collect();
-                    let key = (plan.first, plan.tiling.roll, spans.len(), spans[spans.len() - 1]);
-                    let row_cache = RowCache::new(&graph, key, &spans, &[1]);
+                    let key = (plan.first, plan.tiling.roll, spans.clone().into());
+                    let row_cache = RowCache::new(&graph, key, &[1]);
                     let mut walk = Recorded { walker: row_cache.walk(&plan.stripes[1..]), stripes: Vec::new() };
                     row_cache.ends.iter().for_each(|&part| demand(&mut walk, part, spans[part]));
                     prop_assert_eq!(&walk.stripes, &behind);

@@ -10,8 +10,8 @@ use crate::cost::table_cycles;
 use crate::model::device::LookUpArea;
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::TableId;
-use crate::model::operation::{LookUpTable, NpuOperation};
-use crate::model::program::Step;
+use crate::model::operation::LookUpTable;
+use crate::model::program::{Step, Stripe};
 use crate::util::hashing::Table;
 
 /// What a step does to the look-up area.
@@ -29,7 +29,7 @@ enum Use {
 pub fn load_tables(graph: &CascaderGraph, steps: &mut Vec<Step>) {
     let Some(area) = graph.device.look_up_area() else { return };
     let use_of = |step: &Step| match step {
-        Step::Stripe(stripe) => match graph.kernel(stripe.part).and_then(NpuOperation::table) {
+        Step::Stripe(stripe) => match graph.kernel(stripe.part).and_then(|kernel| kernel.piece(stripe.piece).table()) {
             Some(table) => Use::LooksUp(table),
             None if area.is_apart => Use::Spares,
             None => Use::Empties,
@@ -46,7 +46,8 @@ pub fn load_tables(graph: &CascaderGraph, steps: &mut Vec<Step>) {
     for (step, (of, slot)) in steps.drain(..).zip(uses.into_iter().zip(slots)) {
         if let (Step::Stripe(stripe), Use::LooksUp(table), Some(slot)) = (&step, of, slot) {
             let cycles = table_cycles(&graph.device, table.bytes);
-            found.push(Step::LoadTable { part: stripe.part, table, slot, cycles });
+            let &Stripe { part, piece, .. } = stripe;
+            found.push(Step::LoadTable { part, piece, table, slot, cycles });
         }
         found.push(step);
     }

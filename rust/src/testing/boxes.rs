@@ -5,7 +5,9 @@ use crate::checker::{check, Complaint};
 use crate::cost::Costs;
 use crate::model::graph::{CascaderGraph, GraphError, Part, Work};
 use crate::model::ids::{PartId, Piece, TableId};
-use crate::model::operation::{Joined, LookUpTable, NpuOperation, OperationKind};
+use crate::model::operation::{
+    Element, Function, Joined, Layout, LookUpTable, NpuOperation, OperationKind, SecondOperand,
+};
 use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Program, Step, Stripe};
 use crate::schedule::interleave::interleave;
@@ -75,7 +77,7 @@ fn an_operation_that_is_left_out_is_noticed() {
         let at = program.steps.iter().rposition(last).expect("two operations");
         // A table that nobody looks anything up in.
         let table = LookUpTable { id: TableId(0), bytes: 256 };
-        program.steps[at] = Step::LoadTable { part: PartId(0), table, slot: 0, cycles: 0 };
+        program.steps[at] = Step::LoadTable { part: PartId(0), piece: None, table, slot: 0, cycles: 0 };
         assert!(matches!(check(&graph, &program), Err(Complaint::Missing { .. })), "axis {axis}");
     }
 }
@@ -99,13 +101,46 @@ fn an_operation_that_reads_other_rows_is_noticed() {
     assert!(matches!(check(&graph, &program), Err(Complaint::Uncovered { .. })));
 }
 
-/// What is said of the joined operations after a change.
-fn fault(axis: usize, change: impl FnOnce(&mut Vec<Joined>)) -> String {
+/// `branches` with something changed about the joined operations.
+fn changed(axis: usize, change: impl FnOnce(&mut Vec<Joined>)) -> Result<CascaderGraph, GraphError> {
     let graph = branches(axis);
     let mut parts: Vec<Part> = graph.parts.iter().cloned().collect();
     let Work::Npu(kernel) = &mut parts[2].work else { unreachable!() };
     change(&mut kernel.joined);
-    match CascaderGraph::new(graph.tensors.clone(), parts.into(), graph.device.clone()) {
+    CascaderGraph::new(graph.tensors.clone(), parts.into(), graph.device.clone())
+}
+
+#[test]
+fn joined_operations_look_up_in_tables_of_their_own() {
+    let table = |id| LookUpTable { id: TableId(id), bytes: 256 };
+    for axis in 0..3 {
+        let look_up = |joined: &mut Vec<Joined>| {
+            (4..).zip(joined).for_each(|(id, joined)| joined.operation.function = Function::Table(table(id)));
+        };
+        let graph = changed(axis, look_up).expect("operations may look up");
+        let kernel = graph.kernel(PartId(2)).expect("an NPU operation");
+        assert_eq!(kernel.tables().collect::<Vec<_>>(), [table(4), table(5)]);
+        let mut program = cascaded(&graph, Axis::Height, 2);
+        assert_eq!(check(&graph, &program), Ok(()));
+        let loaded = |step: &Step| match step {
+            Step::LoadTable { part, piece, table, .. } => Some((*part, *piece, *table)),
+            _ => None,
+        };
+        let loads: Vec<_> = program.steps.iter().filter_map(loaded).collect();
+        assert_eq!(loads, [0, 1].map(|piece| (PartId(2), Some(Piece(piece)), table(4 + piece))));
+        for step in &mut program.steps {
+            if let Step::LoadTable { table, .. } = step {
+                table.id.0 ^= 1;
+            }
+        }
+        let complaint = check(&graph, &program);
+        assert!(matches!(complaint, Err(Complaint::Unloaded { table: TableId(4), .. })), "{complaint:?}");
+    }
+}
+
+/// What is said of the joined operations after a change.
+fn fault(axis: usize, change: impl FnOnce(&mut Vec<Joined>)) -> String {
+    match changed(axis, change) {
         Err(GraphError::Operation { fault, .. }) => fault,
         other => panic!("{other:?}"),
     }
@@ -120,6 +155,11 @@ fn boxes_lie_in_the_output_apart_and_cover_it() {
     assert!(fault(0, shorter).contains("write 952 bytes of 't3'"));
     assert!(fault(2, |joined| joined[1].first_channel = 7).contains("twice"));
     assert!(fault(2, |joined| joined[1].first_channel = 9).contains("beyond 't3'"));
+    let constant = |joined: &mut Vec<Joined>| {
+        let (element, layout) = (Element::INT8, Layout::Nhwc);
+        joined[1].operation.second = SecondOperand::Constant { element, broadcast: [true; 3], layout };
+    };
+    assert!(fault(0, constant).contains("a constant operand"));
     let nested = |joined: &mut Vec<Joined>| {
         let inner = joined[0].clone();
         joined[1].operation = NpuOperation { joined: vec![inner], ..joined[1].operation.clone() };

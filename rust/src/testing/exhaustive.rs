@@ -11,7 +11,9 @@ use crate::model::ids::{Id, IdVec, PartId};
 use crate::model::operation::{OperationKind, Source, Upscale};
 use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Moved, Program, Step};
+use crate::plans::enumerate;
 use crate::plans::options::{Copies, Options};
+use crate::plans::rolling_rows::RowTable;
 use crate::proposals::{estimated, search_placing, uncascaded, Frontier};
 use crate::schedule::interleave::interleave;
 use crate::schedule::stripe_order::is_interior;
@@ -210,6 +212,20 @@ fn network(size: [i64; 2], kind: OperationKind, layers: &[(i64, i64, Option<usiz
     net.finish(made[made.len() - 1])
 }
 
+/// What two windows make of the input, one of them perhaps of what the other makes, joined along an axis and read again.
+fn joined(size: [i64; 2], axis: usize, kernels: [i64; 3], in_turn: bool) -> CascaderGraph {
+    let mut net = Network::new(size, 16);
+    let first = net.window(INPUT, OperationKind::MaxPool, kernels[0], 1, 16);
+    let second = net.window(if in_turn { first } else { INPUT }, OperationKind::MaxPool, kernels[1], 1, 16);
+    let joined = net.join_along(axis, &[first, second]);
+    let end = net.window(joined, OperationKind::MaxPool, kernels[2], 1, 16);
+    net.finish(end)
+}
+
+fn kernels() -> impl Strategy<Value = [i64; 3]> {
+    prop::array::uniform3(prop::sample::select(vec![1i64, 3, 5]))
+}
+
 fn layers(most: usize) -> impl Strategy<Value = Vec<(i64, i64, Option<usize>)>> {
     layers_of(most, &[1, 1, 2])
 }
@@ -262,6 +278,38 @@ proptest! {
         let graph = network([size.0, size.1], OperationKind::MaxPool, &layers);
         let found = estimated(&graph, &options(&graph), Copies::Exposed, &mut Costs::default());
         prop_assert_eq!(found, additive(&graph, Copies::Exposed));
+    }
+
+    #[test]
+    fn the_search_is_exact_in_its_own_measure_where_channels_are_joined(
+        size in (4i64..9, 4i64..9), kernels in kernels(), in_turn in any::<bool>(),
+    ) {
+        let graph = joined([size.0, size.1], 2, kernels, in_turn);
+        let found = estimated(&graph, &options(&graph), Copies::Exposed, &mut Costs::default());
+        prop_assert_eq!(found, additive(&graph, Copies::Exposed));
+    }
+
+    /// A band may leave out what a join puts beside it, so that bands are not alike. The cycles of boxes of some rows or
+    /// columns are their share of all stripes'.
+    #[test]
+    fn bands_take_the_bytes_that_the_search_counts_where_tensors_are_joined(
+        size in (4i64..9, 4i64..9), axis in 0usize..3, kernels in kernels(), in_turn in any::<bool>(),
+    ) {
+        let graph = joined([size.0, size.1], axis, kernels, in_turn);
+        let options = Options { tiles: vec![2, 3], ..options(&graph) };
+        let mut costs = Costs::default();
+        let table = enumerate(&graph, &options, Copies::Exposed, u64::MAX, &mut costs, &mut RowTable::default());
+        let mut bands = 0;
+        for last in graph.parts.ids() {
+            for (size, candidates) in table.by_last[last].iter().enumerate() {
+                for candidate in candidates {
+                    let plan = table.plan(last.before(size), last, candidate);
+                    prop_assert_eq!(candidate.bytes, value(&graph, &plan, Copies::Exposed, &mut costs).0);
+                    bands += usize::from(plan.tiling.tiles > 1);
+                }
+            }
+        }
+        prop_assert!(bands > 0);
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Constants {
 /// All tables of a graph in the order of their numbers, used or not, from `end` on.
 fn table_offsets(graph: &CascaderGraph, mut end: u64) -> Vec<u64> {
     let mut sizes = Vec::new();
-    for table in graph.parts.ids().filter_map(|part| graph.kernel(part)?.table()) {
+    for table in graph.parts.ids().filter_map(|part| graph.kernel(part)).flat_map(NpuOperation::tables) {
         sizes.resize(sizes.len().max(table.id.index() + 1), 0);
         sizes[table.id.index()] = table.bytes;
     }

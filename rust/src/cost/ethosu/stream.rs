@@ -257,7 +257,7 @@ impl<'a, L: Listener> Stream<'a, L> {
         let placed = self.placed;
         let Some(kernel) = placed.graph.kernel(stripe.part) else { return };
         let access = placed.access(kernel, stripe);
-        let slot = kernel.table().and_then(|table| self.slot_of(table.id));
+        let slot = kernel.piece(stripe.piece).table().and_then(|table| self.slot_of(table.id));
         let costed = placed.costed(&mut self.memo.kernels, kernel, stripe);
         let blockdep = self.recent.block_dependency(&costed.operation, stripe.padding, &access);
         let constants = placed.constants(stripe);
@@ -313,7 +313,7 @@ impl PlacedProgram<'_> {
             }),
             output: self.surface(&stripe.output, (made, pixel_bytes), kernel.ofm, channels),
             block: stripe.cost.block,
-            looks_up: kernel.table().is_some(),
+            looks_up: kernel.piece(stripe.piece).table().is_some(),
         }
     }
 

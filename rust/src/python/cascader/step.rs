@@ -7,7 +7,7 @@ use pyo3::types::PyTuple;
 use pyo3::IntoPyObjectExt;
 
 use super::graph::CascaderGraph;
-use crate::model::ids::BufferId;
+use crate::model::ids::{BufferId, PartId, Piece};
 use crate::model::program::{Moved, Step, Stripe, View};
 use crate::python::pickling::class;
 
@@ -277,8 +277,8 @@ pub fn to_step<'py>(py: Python<'py>, graph: &CascaderGraph, step: &Step) -> PyRe
             let copy = PyCopyConstants { stage, buffer: buffer.0, slice, cycles: *cycles };
             PyStep::Copy(Bound::new(py, copy)?)
         }
-        Step::LoadTable { part, slot, cycles, .. } => {
-            let table = PyLoadTable { stage: graph.part_numbers[*part], slot: *slot, cycles: *cycles };
+        Step::LoadTable { part, piece, slot, cycles, .. } => {
+            let table = PyLoadTable { stage: stage(graph, *part, *piece).0, slot: *slot, cycles: *cycles };
             PyStep::Table(Bound::new(py, table)?)
         }
         Step::Copy { moved: Moved::Tensor { tensor, from }, buffer, cycles } => {
@@ -294,15 +294,20 @@ pub fn to_step<'py>(py: Python<'py>, graph: &CascaderGraph, step: &Step) -> PyRe
     })
 }
 
-fn to_stripe(graph: &CascaderGraph, stripe: &Stripe) -> PyStripe {
-    let ([top, left, bottom, right], [height, width, depth]) = (stripe.padding, stripe.cost.block);
-    let (number, piece) = (graph.part_numbers[stripe.part], stripe.piece.map(|piece| piece.0));
-    let joins = graph.graph.kernel(stripe.part).is_some_and(|kernel| !kernel.joined.is_empty());
-    // The operations of a Part that joins its inputs have numbers of their own, one after the other.
-    let (stage, slice) = match piece.filter(|_| joins) {
+/// The number of the operation that makes a piece of a Part's output, and which slice of it that is: operations that a Part
+/// joins have numbers of their own, one after the other.
+fn stage(graph: &CascaderGraph, part: PartId, piece: Option<Piece>) -> (u32, Option<u32>) {
+    let (number, piece) = (graph.part_numbers[part], piece.map(|piece| piece.0));
+    let joins = graph.graph.kernel(part).is_some_and(|kernel| !kernel.joined.is_empty());
+    match piece.filter(|_| joins) {
         Some(index) => (number + index, None),
         None => (number, piece),
-    };
+    }
+}
+
+fn to_stripe(graph: &CascaderGraph, stripe: &Stripe) -> PyStripe {
+    let ([top, left, bottom, right], [height, width, depth]) = (stripe.padding, stripe.cost.block);
+    let (stage, slice) = stage(graph, stripe.part, stripe.piece);
     PyStripe {
         stage,
         inputs: stripe.inputs.iter().map(PySlab::from).collect(),

@@ -1,0 +1,227 @@
+//! What does not hold together in a graph: faults of single Parts, and of what they read and make.
+//!
+//! Owns the words and how each is found, given Parts and tensors. Which Part makes what is `graph`'s to follow.
+
+use thiserror::Error;
+
+use crate::model::ids::{IdVec, TensorId};
+use crate::model::operation::{Joined, Layout, NpuOperation, SecondOperand, Upscale};
+use crate::model::parts::{Input, Part, Tensor};
+use crate::stripe::{Axis, Region, Span};
+
+/// A fault in a CascaderGraph.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum GraphError {
+    /// An id beyond the tensors there are.
+    #[error("part '{part}' refers to tensor {tensor}, the graph has {count}")]
+    NoSuchTensor {
+        /// The Part.
+        part: String,
+        /// The id found.
+        tensor: TensorId,
+        /// Number of tensors.
+        count: usize,
+    },
+    /// A tensor is read before it is made, or made twice.
+    #[error("tensor '{tensor}' is {fault} by part '{part}'")]
+    Order {
+        /// The tensor.
+        tensor: String,
+        /// "read before it is made" or "made again".
+        fault: &'static str,
+        /// The Part.
+        part: String,
+    },
+    /// An NPU Part without exactly one output.
+    #[error("NPU part '{part}' has {count} outputs; it needs exactly one")]
+    Outputs {
+        /// The Part.
+        part: String,
+        /// Outputs found.
+        count: usize,
+    },
+    /// An NPU Part without an input, or one that joins another number of inputs than it has.
+    #[error("NPU part '{part}' has {count} inputs; its kernel reads {expected}")]
+    Inputs {
+        /// The Part.
+        part: String,
+        /// Inputs found.
+        count: usize,
+        /// How many there should be.
+        expected: usize,
+    },
+    /// A read that sees other bytes than the tensor's, or sees them in an order in which they do not lie.
+    #[error("part '{part}' sees tensor '{tensor}' {fault}")]
+    View {
+        /// The tensor.
+        tensor: String,
+        /// The Part.
+        part: String,
+        /// How.
+        fault: &'static str,
+    },
+    /// An operation that its own figures, or those of what it reads and makes, make impossible.
+    #[error("NPU part '{part}' {fault}")]
+    Operation {
+        /// The Part.
+        part: String,
+        /// Why it is not.
+        fault: String,
+    },
+    /// A plane or pixel of no extent.
+    #[error("tensor '{tensor}' has an empty plane or pixel")]
+    Empty {
+        /// The tensor.
+        tensor: String,
+    },
+}
+
+/// An NPU Part has one output and reads what its kernel reads, or all that the operations read which are joined.
+pub(super) fn check_arity(part: &Part, kernel: &NpuOperation) -> Result<(), GraphError> {
+    if part.outputs.len() != 1 {
+        return Err(GraphError::Outputs { part: part.name.clone(), count: part.outputs.len() });
+    }
+    let joined = kernel.joined.iter().map(|joined| joined.operation.inputs()).sum();
+    let (count, expected) = (part.inputs.len(), if kernel.joined.is_empty() { kernel.inputs() } else { joined });
+    if count != expected {
+        return Err(GraphError::Inputs { part: part.name.clone(), count, expected });
+    }
+    Ok(())
+}
+
+/// What a Part reads and makes is what its operation's figures say, or those of the operations that are joined.
+pub(super) fn check_part(
+    tensors: &IdVec<TensorId, Tensor>,
+    part: &Part,
+    kernel: &NpuOperation,
+) -> Result<(), GraphError> {
+    let output = &tensors[part.outputs[0]];
+    if (kernel.ofm_depth * kernel.ofm.bytes()) as u64 > output.pixel_bytes {
+        let fault = format!(
+            "writes {} channels of {} bits to '{}', whose pixels have {} bytes",
+            kernel.ofm_depth, kernel.ofm.bits, output.name, output.pixel_bytes
+        );
+        return Err(GraphError::Operation { part: part.name.clone(), fault });
+    }
+    if kernel.joined.is_empty() {
+        return check_operation(tensors, part, kernel, (&part.inputs, output.plane));
+    }
+    check_boxes(output, part, kernel)?;
+    let mut inputs = &part.inputs[..];
+    for Joined { operation, region, .. } in &kernel.joined {
+        let (own, others) = inputs.split_at(operation.inputs());
+        check_operation(tensors, part, operation, (own, region.spans.map(Span::len)))?;
+        inputs = others;
+    }
+    Ok(())
+}
+
+/// The boxes of operations that are joined lie in the output, apart, and cover it. Cuts of a doubled input and of
+/// a constant operand are beyond them.
+fn check_boxes(output: &Tensor, part: &Part, kernel: &NpuOperation) -> Result<(), GraphError> {
+    let fault = |fault: String| Err(GraphError::Operation { part: part.name.clone(), fault });
+    let whole = Region::at([0; 2], output.plane);
+    let of = |joined: &Joined| [joined.first_channel, joined.first_channel + joined.operation.ofm_depth];
+    let mut elements = 0;
+    for (index, joined) in kernel.joined.iter().enumerate() {
+        let (operation, region, channels) = (&joined.operation, joined.region, of(joined));
+        let bytes = (channels[1] * operation.ofm.bytes()) as u64;
+        if region.meet(&whole) != Some(region) || channels[0] < 0 || bytes > output.pixel_bytes {
+            return fault(format!("joins an operation that writes beyond '{}'", output.name));
+        }
+        let meets = |before: &&Joined| {
+            let [first, end] = of(before);
+            before.region.meet(&region).is_some() && first < channels[1] && channels[0] < end
+        };
+        if kernel.joined[..index].iter().any(|before| meets(&before)) {
+            return fault(format!("joins operations that write one element of '{}' twice", output.name));
+        }
+        if operation.upscale != Upscale::None || !operation.joined.is_empty() {
+            return fault("joins an operation that enlarges its input or is itself joined".into());
+        }
+        if matches!(operation.second, SecondOperand::Constant { .. }) {
+            return fault("joins an operation that reads a constant operand".into());
+        }
+        let [height, width] = region.spans.map(Span::len);
+        elements += (height * width) as u64 * (operation.ofm_depth * operation.ofm.bytes()) as u64;
+    }
+    if elements != output.size_bytes() {
+        return fault(format!("joins operations that write {elements} bytes of '{}'", output.name));
+    }
+    Ok(())
+}
+
+/// What an operation reads and makes, `plane` pixels, is what its figures say.
+fn check_operation(
+    tensors: &IdVec<TensorId, Tensor>,
+    part: &Part,
+    kernel: &NpuOperation,
+    (inputs, plane): (&[Input], [i64; 2]),
+) -> Result<(), GraphError> {
+    let fault = |fault: String| Err(GraphError::Operation { part: part.name.clone(), fault });
+    let factor = kernel.upscale.factor();
+    for (index, input) in inputs.iter().enumerate() {
+        let (element, depth) = kernel.operand(index);
+        let name = &tensors[input.tensor].name;
+        if ((input.first_channel + depth) * element.bytes()) as u64 > input.pixel_bytes {
+            return fault(format!(
+                "reads channels {} to {} of {} bits of '{name}', whose pixels have {} bytes",
+                input.first_channel,
+                input.first_channel + depth,
+                element.bits,
+                input.pixel_bytes
+            ));
+        }
+        let by = if index == 0 { factor } else { 1 };
+        if input.propagator.denominators() != [by; 2] {
+            let found = input.propagator.denominators();
+            return fault(format!("divides rows and columns of '{name}' by {found:?} and not by {by}"));
+        }
+    }
+    if let Some(map) = kernel.constant_map(plane) {
+        let bytes = map.plane.iter().product::<i64>() as u64 * map.pixel_bytes;
+        if kernel.constant_bytes.min(kernel.staged_bytes()) < bytes {
+            let (found, plane) = (kernel.constant_bytes.min(kernel.staged_bytes()), map.plane);
+            return fault(format!("reads a constant of {plane:?} pixels, {bytes} bytes, and has {found} of constants"));
+        }
+    }
+    if let SecondOperand::Map { broadcast, .. } = kernel.second {
+        let (found, name) = (inputs[1].plane, &tensors[inputs[1].tensor].name);
+        if (0..2).any(|axis| found[axis] != if broadcast[axis] { 1 } else { plane[axis] }) {
+            return fault(format!(
+                "reads a second operand '{name}' of {found:?} for {plane:?}, repeated {broadcast:?}"
+            ));
+        }
+    }
+    // A stripe's first row is a multiple of the factor, and so is its window's in the enlarged input.
+    let first = |axis| inputs[0].propagator.along(axis).dividends(Span::new(0, 0)).start;
+    let uneven = [Axis::Height, Axis::Width].into_iter().find(|&axis| first(axis).rem_euclid(factor) != 0);
+    match uneven {
+        Some(axis) if kernel.upscale == Upscale::Nearest => {
+            fault(format!("begins {} pixels before its doubled input; that is even", -first(axis)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A read sees all bytes of its tensor, as the tensor's maker left them or, where they lie pixel by pixel, in another shape.
+pub(super) fn check_view(tensor: &Tensor, part: &Part, input: &Input) -> Result<(), GraphError> {
+    let [height, width] = input.plane.map(|extent| u64::try_from(extent).unwrap_or(0));
+    let bytes = height.checked_mul(width).and_then(|pixels| pixels.checked_mul(input.pixel_bytes));
+    let fault = if bytes != Some(tensor.size_bytes()) {
+        "as another number of bytes"
+    } else if input.plane != tensor.plane && tensor.layout != Layout::Nhwc {
+        "in another shape, though it lies in bricks"
+    } else if !input.propagator.is_separable() {
+        "with rows that depend on columns"
+    } else if input.inside.meet(&Region::at([0; 2], input.plane)) != Some(input.inside) {
+        "beyond its rows and columns"
+    } else {
+        return Ok(());
+    };
+    Err(GraphError::View { tensor: tensor.name.clone(), part: part.name.clone(), fault })
+}
+
+pub(super) fn order_error(tensor: &Tensor, part: &Part, fault: &'static str) -> GraphError {
+    GraphError::Order { tensor: tensor.name.clone(), fault, part: part.name.clone() }
+}

@@ -1,0 +1,92 @@
+//! What a graph is made of: tensors, and the Parts that read and make them.
+//!
+//! Owns these as data. Whether they hold together is `faults`' to say, how they are linked `graph`'s.
+
+use crate::model::ids::TensorId;
+use crate::model::operation::{Layout, NpuOperation};
+use crate::propagator::Propagator;
+use crate::stripe::{Axis, Region, Span};
+
+/// A feature map that some Part or the caller provides.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    /// Name for people.
+    pub name: String,
+    /// Height and width in pixels, as its producer writes it.
+    pub plane: [i64; 2],
+    /// Bytes of one pixel: channels times element size.
+    pub pixel_bytes: u64,
+    /// How its elements lie in memory. Rows follow each other in either layout.
+    pub layout: Layout,
+    /// Provided by the caller before the first Part runs.
+    pub is_input: bool,
+    /// Read by the caller after the last Part has run.
+    pub is_output: bool,
+}
+
+impl Tensor {
+    /// Bytes of the whole tensor.
+    pub fn size_bytes(&self) -> u64 {
+        (self.plane[0] * self.plane[1]) as u64 * self.pixel_bytes
+    }
+}
+
+/// One read of a Part.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The tensor read.
+    pub tensor: TensorId,
+    /// Output stripe to input stripe.
+    pub propagator: Propagator,
+    /// The plane as this Part sees it. Another one than the tensor's own is another shape of the same bytes: stripes of
+    /// the tensor's maker do not pass, and the tensor is read where it lies whole, pixel by pixel.
+    pub plane: [i64; 2],
+    /// Bytes of a pixel as this Part sees it, channels that it leaves out included.
+    pub pixel_bytes: u64,
+    /// First channel read. As many follow as the kernel reads.
+    pub first_channel: i64,
+    /// Rows and columns of the Part's output that the operation makes which reads it: all of them, or the box of one of
+    /// several that are joined. The propagator counts from its first row and column.
+    pub region: Region,
+    /// Rows and columns that there are to its windows, of the plane as the Part sees it: beyond them lies padding.
+    pub inside: Region,
+}
+
+impl Input {
+    /// A read of a Part that makes all of its output by one operation, from the first channel on.
+    pub fn new(tensor: TensorId, propagator: Propagator, plane: [i64; 2], pixel_bytes: u64) -> Input {
+        let inside = Region::at([0; 2], plane);
+        Input { tensor, propagator, plane, pixel_bytes, first_channel: 0, region: Region::ALL, inside }
+    }
+
+    /// What of an output span belongs to the operation that reads it, counted from that one's first row or column.
+    #[inline]
+    pub(super) fn own(&self, axis: Axis, out: Span) -> Span {
+        out.within(self.region.span(axis))
+    }
+}
+
+/// What a Part is to the scheduler.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// An NPU operation that may be striped.
+    Npu(Box<NpuOperation>),
+    /// Something that runs whole, elsewhere (a CPU operator), with workspace of its own in the arena.
+    Opaque {
+        /// Bytes of workspace while it runs.
+        workspace_bytes: u64,
+    },
+}
+
+/// A group of operations that is always scheduled as one; here: one NPU operation or one CPU operator.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Name for people.
+    pub name: String,
+    /// Reads, in operand order.
+    pub inputs: Vec<Input>,
+    /// Tensors written; NPU Parts have exactly one.
+    pub outputs: Vec<TensorId>,
+    /// What it does.
+    pub work: Work,
+}

@@ -1,0 +1,130 @@
+"""Copies of channels that are left out: who reads them reads the channels where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import ethoscade
+import numpy as np
+import pytest
+from ethoscade.frontend import read_tflite
+from ethoscade.ir import DType, Graph
+from ethoscade.judge import reference
+from ethoscade.judge.verification import random_inputs
+from ethoscade.lowering.npu import Channels
+from ethoscade.pipeline import compiler
+from ethoscade.target import ACCELERATORS, load_target
+from ethoscade.testing import ModelBuilder, Value
+from promised_cycles import broken_promises
+
+Build = Callable[[ModelBuilder, Value], Value]
+
+
+def network(build: Build, dtype: DType = DType.INT8, shape: tuple[int, ...] = (1, 12, 10, 8)) -> bytes:
+    b = ModelBuilder(dtype=dtype, seed=4)
+    build(b, b.input(shape))
+    return b.build()
+
+
+def prepared(model: bytes, accelerator: str = "ethos-u55-256") -> compiler.Network:
+    return compiler.prepare(read_tflite(model), load_target(accelerator))
+
+
+def check(model: bytes, accelerator: str) -> None:
+    """As fast as can be and as small, bit-exact with the reference."""
+    graph: Graph = read_tflite(model)
+    for optimise in ("performance", "size"):
+        compiled = ethoscade.compile(model, accelerator=accelerator, optimise=optimise)
+        inputs = random_inputs(graph, 1)
+        found = compiled.simulate(inputs)
+        for name, value in reference.run(graph, inputs).outputs.items():
+            np.testing.assert_array_equal(found.outputs[name], value)
+
+
+def halves(b: ModelBuilder, x: Value, channels: int = 32) -> Value:
+    """What YOLOs are full of: half goes on, and is joined with both halves."""
+    first, second = b.split(b.conv2d(x, channels, 1, name="stem"), 2)
+    more = b.add(second, b.conv2d(b.conv2d(second, channels // 2, 3), channels // 2, 3))
+    return b.conv2d(b.concatenate([b.quantize(more, first.quantisation), first, second]), 8, 1)
+
+
+def narrow(b: ModelBuilder, x: Value) -> Value:
+    """Channels that begin within a brick, of a part of a part as well."""
+    first, middle = b.split(b.conv2d(x, 24, 1, name="stem"), [6, 18])
+    left, right = b.split(middle, [13, 5])
+    spread = b.depthwise(left, 3)
+    return b.add(b.conv2d(b.concatenate([right, left, first]), 8, 1), b.conv2d(spread, 8, 1))
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+@pytest.mark.parametrize("build", [halves, narrow])
+def test_operations_read_channels_where_they_are(build: Build, accelerator: str) -> None:
+    model = network(build, DType.UINT8 if accelerator.endswith("128") else DType.INT8)
+    found = prepared(model, accelerator)
+    kinds = {found.graph.operators[operation.operator].kind for operation in found.npu.operations}
+    assert not kinds & {"SPLIT", "SPLIT_V"}
+    stem = next(operation.ofm.tensor for operation in found.npu.operations if operation.name == "stem")
+    seen = {view.channels for operation in found.npu.operations for view in operation.inputs if view.tensor == stem}
+    if build is halves:
+        assert seen == {Channels(0, 32), Channels(16, 32)}
+    else:
+        assert seen == {Channels(0, 24), Channels(6, 24), Channels(19, 24)}
+    for operation in found.npu.operations:
+        for read in operation.compute.reads:
+            view = operation.inputs[read.operand]
+            assert (read.indices[3].constant, read.extents[3]) == (view.first_channel, view.pixel_channels)
+    check(model, accelerator)
+    curve = compiler.search(found)
+    for index in {0, len(curve.points) - 1}:
+        assert not list(broken_promises(found, curve, index))
+
+
+def half_lives_longer(b: ModelBuilder, x: Value) -> Value:
+    """The first half would keep the second one in memory, which is done with early."""
+    first, second = b.split(b.conv2d(x, 32, 1), 2)
+    small = b.max_pool(b.conv2d(b.conv2d(second, 16, 3), 16, 3), 2)
+    return b.add(b.conv2d(b.max_pool(first, 2), 16, 1), small)
+
+
+def given_back(b: ModelBuilder, x: Value) -> Value:
+    first, second = b.split(b.conv2d(x, 32, 1), 2)
+    b.output(first, second)
+    return b.add(first, second)
+
+
+def seen_otherwise(b: ModelBuilder, x: Value) -> Value:
+    first, second = b.split(b.conv2d(x, 32, 1), 2)
+    flat = [b.reshape(half, (1, 10, 12, 16)) for half in (first, second)]
+    return b.add(b.depthwise(flat[0], 3), b.depthwise(flat[1], 3))
+
+
+@pytest.mark.parametrize(("build", "copies"), [(half_lives_longer, 2), (given_back, 2), (seen_otherwise, 2)])
+def test_copies_stay_where_they_are_wanted(build: Build, copies: int) -> None:
+    model = network(build)
+    found = prepared(model)
+    kinds = [found.graph.operators[operation.operator].kind for operation in found.npu.operations]
+    assert kinds.count("SPLIT") == copies
+    check(model, "ethos-u55-256")
+
+
+def test_a_source_that_is_there_anyway_is_read() -> None:
+    """Of two copies the one that is read while somebody still wants all channels goes, and the later one stays."""
+
+    def build(b: ModelBuilder, x: Value) -> Value:
+        stem = b.conv2d(x, 32, 1)
+        first, second = b.split(stem, 2)
+        early = b.conv2d(first, 16, 3)
+        whole = b.conv2d(stem, 16, 3)
+        late = b.conv2d(b.add(early, whole), 16, 1)
+        return b.add(b.conv2d(second, 16, 1), b.conv2d(late, 16, 3))
+
+    model = network(build)
+    found = prepared(model)
+    copied = [o for o in found.npu.operations if found.graph.operators[o.operator].kind == "SPLIT"]
+    assert [operation.ifm.channels for operation in copied] == [Channels(16, 32)]
+    check(model, "ethos-u65-256")
+
+
+def test_operators_without_operations_are_absorbed() -> None:
+    compiled = ethoscade.compile(network(halves))
+    assert {op.kind: op.where for op in compiled.operators}["SPLIT"] == "npu"
