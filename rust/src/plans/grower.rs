@@ -184,7 +184,7 @@ impl Grower<'_, '_> {
         let shapes = shapes(boxes);
         let stripes = self.stripes(tensor.plane[self.tiling.roll as usize], self.graph.stripe_multiple(first));
         // Bytes of the buffer in front of each bucket, by stripe extent.
-        let mut buffers = vec![vec![0; if interior { 0 } else { open.len() }]; stripes.len()];
+        let mut buffers: Vec<Vec<u64>> = stripes.iter().map(|_| Vec::with_capacity(open.len())).collect();
         if interior {
             let mut row_cache = self.row_cache(first, ends, &stripes);
             row_cache.alive(open.iter().map(|bucket| &bucket.stripes[..]), |rows| {
@@ -193,13 +193,15 @@ impl Grower<'_, '_> {
                 }
             });
             self.rows.keep(row_cache);
+        } else {
+            buffers.iter_mut().for_each(|buffers| buffers.resize(open.len(), 0));
         }
         let mut result = Vec::new();
         for (stripe, rolling) in stripes.into_iter().zip(buffers) {
             let ways = &self.ways.striped(first, self.tiling.roll, stripe, &shapes)[..];
             let runs = Vec::with_capacity(open.len().max(1) * ways.len());
             let mut looked_at = Extending { stripe, open, ways, rolling: &rolling, runs, count: 0 };
-            let mut fresh = Vec::new();
+            let mut fresh = Vec::with_capacity(open.len().max(1));
             if open.is_empty() {
                 fresh.push((SmallVec::from_slice(&[stripe]), self.begin(&mut looked_at)));
             }
