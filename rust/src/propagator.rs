@@ -58,6 +58,13 @@ impl AxisMap {
         Span::new(start, start + self.length_scale * out.len() + self.length)
     }
 
+    /// Scale, and offsets of start and end, where the output span `[start, end)` reads `[scale * start + before, scale *
+    /// end + behind)`; None where indices are divided, or a longer span reads more or less than that.
+    pub fn window(&self) -> Option<[i64; 3]> {
+        let is_window = self.denominator == 1 && self.scale == self.length_scale;
+        is_window.then_some([self.scale, self.offset, self.offset + self.length])
+    }
+
     /// Input span for the output span `out`, before clamping.
     #[inline]
     pub fn span(&self, out: Span) -> Span {
@@ -135,6 +142,7 @@ impl Propagator {
     }
 
     /// Input span along `axis` for the output span `out`, before clamping. Meaningful where separable.
+    #[inline]
     pub fn span(&self, axis: Axis, out: Span) -> Span {
         debug_assert!(self.is_separable(), "rows of {self:?} depend on columns");
         self.along(axis).span(out)

@@ -126,12 +126,14 @@ impl CascaderGraph {
     }
 
     /// Whether the read sees its tensor with the tensor's own rows and columns, so that stripes can pass.
+    #[inline]
     pub fn is_aligned(&self, input: &Input) -> bool {
         input.plane == self.tensors[input.tensor].plane
     }
 
     /// Span along `axis`, in the plane as the Part sees it, that its windows touch for the output span `out`, clamped;
     /// `NONE` where nothing of that is made from this input.
+    #[inline]
     pub fn seen(&self, input: &Input, axis: Axis, out: Span) -> Span {
         let own = input.own(axis, out);
         if own.is_empty() {
@@ -141,6 +143,7 @@ impl CascaderGraph {
     }
 
     /// Span of its tensor along `axis` that must be there for the output span `out`; all of it where unaligned.
+    #[inline]
     pub fn needed(&self, input: &Input, axis: Axis, out: Span) -> Span {
         let seen = self.seen(input, axis, out);
         if seen.is_empty() || self.is_aligned(input) {

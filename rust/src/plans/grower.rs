@@ -204,7 +204,7 @@ impl Grower<'_, '_> {
             let ways = &self.ways.striped(first, self.tiling.roll, stripe, &shapes)[..];
             let runs = Vec::with_capacity(open.len().max(1) * ways.len());
             let mut looked_at = Extending { stripe, open, ways, rolling: &rolling, runs, count: 0 };
-            let mut fresh = Vec::new();
+            let mut fresh = Vec::with_capacity(open.len().max(1));
             if open.is_empty() {
                 fresh.push((SmallVec::from_slice(&[stripe]), self.begin(&mut looked_at)));
             }

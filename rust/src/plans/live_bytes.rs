@@ -31,27 +31,53 @@ pub struct Link {
     makes: Span,
     /// What there is of the tensor to its windows.
     inside: Span,
-    /// None where every stripe reads everything.
-    map: Option<AxisMap>,
+    reads: Reads,
+}
+
+/// Which rows or columns of a tensor a stripe reads.
+#[derive(Clone, Copy, Debug)]
+enum Reads {
+    /// All.
+    All,
+    /// `[scale * start + before, scale * end + behind)` for the stripe `[start, end)`, as most operations do.
+    Window { scale: i64, before: i64, behind: i64 },
+    /// What a map says that divides, or whose stripes overlap otherwise.
+    Mapped(AxisMap),
 }
 
 impl Link {
     /// The read `input` of the Part at offset `reader`.
     pub fn new(graph: &CascaderGraph, reader: usize, input: &Input, axis: Axis) -> Link {
-        let map = graph.is_aligned(input).then(|| input.propagator.along(axis));
+        let map = input.propagator.along(axis);
+        let reads = match map.window() {
+            _ if !graph.is_aligned(input) => Reads::All,
+            Some([scale, before, behind]) => Reads::Window { scale, before, behind },
+            None => Reads::Mapped(map),
+        };
         let extent = graph.tensors[input.tensor].plane[axis as usize];
-        Link { reader, extent, makes: input.region.span(axis), inside: input.inside.span(axis), map }
+        Link { reader, extent, makes: input.region.span(axis), inside: input.inside.span(axis), reads }
     }
 
     /// What it needs of its tensor for the output span `out`; `NONE` where that is made of other inputs.
     #[inline]
     pub fn needed(&self, out: Span) -> Span {
         let own = out.within(self.makes);
-        match self.map {
-            _ if own.is_empty() => own,
-            None => Span::new(0, self.extent),
-            Some(map) => map.span(own).clamp(self.inside),
+        if own.is_empty() {
+            return own;
         }
+        match self.reads {
+            Reads::All => Span::new(0, self.extent),
+            Reads::Window { scale, before, behind } => {
+                Span::new(scale * own.start + before, scale * own.end + behind).clamp(self.inside)
+            }
+            Reads::Mapped(map) => map.span(own).clamp(self.inside),
+        }
+    }
+
+    /// The first row or column of that; None for an empty span.
+    #[inline]
+    fn first_needed(&self, out: Span) -> Option<i64> {
+        (!out.is_empty()).then(|| self.needed(out).start)
     }
 }
 
@@ -328,8 +354,8 @@ impl<'a> GroupRun<'a> {
     /// First row or column of Part `part`'s output that a Part of the group still reads.
     fn first_wanted(&self, part: usize) -> i64 {
         let rest = |link: &Link| Span::new(self.made[link.reader], self.ends[link.reader].end);
-        let unread = self.occupancy.readers[part].iter().filter(|link| !rest(link).is_empty());
-        unread.map(|link| link.needed(rest(link)).start).min().unwrap_or(i64::MAX)
+        let unread = self.occupancy.readers[part].iter().filter_map(|link| link.first_needed(rest(link)));
+        unread.min().unwrap_or(i64::MAX)
     }
 
     /// Count what is in use while Part `current` makes its output from `start` to where it is made.
@@ -344,8 +370,7 @@ impl<'a> GroupRun<'a> {
         let rest = |part: usize| Span::new(if part == current { start } else { made[part] }, ends[part].end);
         let mut bytes = 0;
         for (whole, reads) in occupancy.dying.iter().filter(|(_, reads)| reads.iter().any(|read| read.reader >= from)) {
-            let unread = reads.iter().filter(|read| !rest(read.reader).is_empty());
-            if let Some(oldest) = unread.map(|read| read.needed(rest(read.reader)).start).min() {
+            if let Some(oldest) = reads.iter().filter_map(|read| read.first_needed(rest(read.reader))).min() {
                 bytes += whole.live_bytes(Span::new(oldest, whole.extent));
             }
         }

@@ -104,6 +104,11 @@ struct Running {
 }
 
 impl Estimate {
+    /// Nothing issued yet, with room for so many copies.
+    pub fn of_copies(count: usize) -> Estimate {
+        Estimate { done: Vec::with_capacity(count), ..Estimate::default() }
+    }
+
     /// Whether a copy issued now would make the front end wait, because the copy before still runs.
     pub fn copies_late(&self) -> bool {
         self.copied > self.room()

@@ -303,6 +303,7 @@ impl Builder<'_> {
                     self.grow(plan, buffers[offset], offset, boxes[offset], order.alive[offset]);
                 }
             }
+            self.program.steps.reserve(order.stripes.len());
             for (part, span) in order.stripes {
                 interrupt::ask();
                 self.stripe(plan, part, span, &boxes, &buffers, &mut constants)?;

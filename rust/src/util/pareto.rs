@@ -54,75 +54,81 @@ pub fn is_front<T: Point>(points: &[T]) -> bool {
     points.is_sorted_by(|a, b| a.memory_bytes() < b.memory_bytes() && a.cycles() > b.cycles())
 }
 
-/// Many points without order, by number, of which the front is wanted; forgets them, but not its memory, when cleared.
+/// Many points, by number, of which the front is wanted; forgets them, but not its memory, when cleared.
 #[derive(Debug, Default)]
 pub struct FrontBuilder {
-    bytes: Vec<u64>,
-    cycles: Vec<u64>,
-    /// Numbers of points.
-    order: Vec<u64>,
+    points: Vec<Numbered>,
+    /// The front of those looked at so far.
+    front: Vec<Numbered>,
+}
+
+/// A point and its number.
+#[derive(Clone, Copy, Debug)]
+struct Numbered {
+    bytes: u64,
+    cycles: u64,
+    number: usize,
 }
 
 impl FrontBuilder {
     /// How many points there are.
     pub fn count(&self) -> usize {
-        self.bytes.len()
+        self.points.len()
     }
 
     /// Forget all points.
     pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.cycles.clear();
+        self.points.clear();
     }
 
     /// Add points, each of which takes so many `bytes` and `cycles` more. They get the next numbers.
     pub fn add<T: Point>(&mut self, points: &[T], bytes: u64, cycles: u64) {
-        self.bytes.extend(points.iter().map(|point| point.memory_bytes() + bytes));
-        self.cycles.extend(points.iter().map(|point| point.cycles() + cycles));
+        let numbered = |(number, point): (usize, &T)| Numbered {
+            bytes: point.memory_bytes() + bytes,
+            cycles: point.cycles() + cycles,
+            number,
+        };
+        self.points.extend((self.points.len()..).zip(points).map(numbered));
     }
 
     /// All points, in the order of their numbers: these, bytes and cycles.
     pub fn all(&self) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
-        (0..).zip(&self.bytes).zip(&self.cycles).map(|((number, &bytes), &cycles)| (number, bytes, cycles))
+        self.points.iter().map(|point| (point.number, point.bytes, point.cycles))
     }
 
     /// The front, ascending in memory: numbers, bytes and cycles. Of points equal in both it is the first.
+    ///
+    /// Points mostly come as fronts that were moved, and most of them are beaten at once: so none is sorted, each finds
+    /// its place behind that of the one before.
     pub fn front(&mut self) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
-        let mask = self.sort();
-        let FrontBuilder { bytes, cycles, order } = self;
-        // Which points stay cannot be foreseen: all are written, and those that do not are written over.
-        let (mut kept, mut least) = (0, u64::MAX);
-        for at in 0..order.len() {
-            let number = order[at] & mask;
-            let cycles = cycles[number as usize];
-            order[kept] = number;
-            kept += usize::from(cycles < least);
-            least = least.min(cycles);
+        let FrontBuilder { points, front } = self;
+        front.clear();
+        let mut place = 0;
+        for point in points {
+            if place > 0 && front[place - 1].bytes <= point.bytes {
+                while front.get(place).is_some_and(|known| known.bytes <= point.bytes) {
+                    place += 1;
+                }
+            } else {
+                place = front.partition_point(|known| known.bytes <= point.bytes);
+            }
+            if place > 0 && front[place - 1].cycles <= point.cycles {
+                continue;
+            }
+            // What takes as many bytes is slower.
+            place -= usize::from(place > 0 && front[place - 1].bytes == point.bytes);
+            let beaten = front[place..].iter().take_while(|known| known.cycles >= point.cycles).count();
+            match beaten {
+                0 => front.insert(place, *point),
+                _ => {
+                    front[place] = *point;
+                    front.drain(place + 1..place + beaten);
+                }
+            }
+            place += 1;
         }
-        order.truncate(kept);
-        order.dedup_by(|faster, slower| {
-            let alike = bytes[*faster as usize] == bytes[*slower as usize];
-            *slower = if alike { *faster } else { *slower };
-            alike
-        });
-        debug_assert!(is_front(&order.iter().map(|&n| (bytes[n as usize], cycles[n as usize])).collect::<Vec<_>>()));
-        order.iter().map(|&number| (number as usize, bytes[number as usize], cycles[number as usize]))
-    }
-
-    /// Words that end with the numbers, in the order of bytes, then as they were added; returns the mask of the numbers.
-    fn sort(&mut self) -> u64 {
-        let bits = usize::BITS - self.count().leading_zeros();
-        let most = self.bytes.iter().copied().fold(0, u64::max);
-        self.order.clear();
-        if most.leading_zeros() >= bits {
-            // Bytes and number in one word are sorted several times as fast.
-            self.order.extend((0..).zip(&self.bytes).map(|(number, bytes): (u64, _)| bytes << bits | number));
-            self.order.sort_unstable();
-        } else {
-            self.order.extend(0..self.bytes.len() as u64);
-            self.order.sort_by_key(|&number| self.bytes[number as usize]);
-        }
-        (1 << bits) - 1
+        debug_assert!(front.is_sorted_by(|a, b| a.bytes < b.bytes && a.cycles > b.cycles), "no front");
+        front.iter().map(|point| (point.number, point.bytes, point.cycles))
     }
 }
 

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::surface::{Bounds, Surface};
 use crate::model::operation::{Block, NpuOperation};
+use crate::model::program::ByteRange;
 
 /// Most jobs that the hardware looks back over.
 const MAX_BLOCKDEP: u64 = 3;
@@ -90,7 +91,8 @@ fn channels_of_job(kernel: &NpuOperation) -> u64 {
 
 /// The last kernels of a run, latest first.
 pub struct Recent {
-    kernels: VecDeque<Access>,
+    /// Each with the bytes from the first to the last that it writes.
+    kernels: VecDeque<(Access, ByteRange)>,
     /// Whether buffers may lie over tables.
     tables_share: bool,
 }
@@ -104,46 +106,56 @@ impl Recent {
     /// Remember a kernel.
     pub fn push(&mut self, access: Access) {
         self.kernels.truncate(MAX_BLOCKDEP as usize - 1);
-        self.kernels.push_front(access);
+        let written = access.output.bounds();
+        self.kernels.push_front((access, written));
     }
 
     /// BLOCKDEP of the next kernel, which is `kernel` with this padding; 0 for the first.
     pub fn block_dependency(&self, kernel: &NpuOperation, padding: [i64; 4], next: &Access) -> u32 {
-        let Some(last) = self.kernels.front() else { return 0 };
+        let Some((last, _)) = self.kernels.front() else { return 0 };
         if self.tables_share && last.looks_up && !next.looks_up {
             return 0;
         }
-        let meet = |a: &Surface, b: &Surface| {
-            let (a, b) = (a.bounds(), b.bounds());
-            a.0 < b.1 && b.0 < a.1
-        };
-        if !self.kernels.iter().any(|before| next.inputs.iter().any(|input| meet(input, &before.output))) {
+        let ranges: SmallVec<[ByteRange; 2]> = next.inputs.iter().map(Surface::bounds).collect();
+        if !self.kernels.iter().any(|&(_, written)| ranges.iter().any(|&range| meet(range, written))) {
             return MAX_BLOCKDEP as u32;
         }
         let first = (next.blocks() * jobs(kernel)).min(MAX_BLOCKDEP);
         let mut allowed = MAX_BLOCKDEP;
         for job in 0..first {
-            let nearest =
-                (0..allowed.saturating_sub(job)).find(|&back| self.depends((kernel, padding, next), job, back));
-            allowed = nearest.map_or(allowed, |back| job + back);
+            if job >= allowed {
+                break;
+            }
+            let inputs = || next.inputs.iter().zip(&ranges);
+            let reads: SmallVec<[Bounds; 2]> =
+                inputs().map(|(input, _)| next.read_bounds(kernel, padding, input, job)).collect();
+            let depends = |block: Written| {
+                inputs().zip(&reads).any(|((input, &range), read)| {
+                    meet(range, block.range) && input.meets(read, block.output, &block.bounds)
+                })
+            };
+            let nearest = self.last_blocks().take((allowed - job) as usize).position(depends);
+            allowed = nearest.map_or(allowed, |back| job + back as u64);
         }
         allowed as u32
     }
 
-    /// Whether a job of the next kernel reads what the `back`-th last block before it writes.
-    fn depends(&self, (kernel, padding, next): (&NpuOperation, [i64; 4], &Access), job: u64, back: u64) -> bool {
-        let mut left = back;
-        for before in &self.kernels {
-            let count = before.blocks();
-            if left >= count {
-                left -= count;
-                continue;
-            }
-            let written = before.block_bounds(count - 1 - left);
-            let reads =
-                |input: &Surface| input.meets(&next.read_bounds(kernel, padding, input, job), &before.output, &written);
-            return next.inputs.iter().any(reads);
-        }
-        false
+    /// The blocks that the last kernels write, the latest first.
+    fn last_blocks(&self) -> impl Iterator<Item = Written<'_>> {
+        self.kernels.iter().flat_map(|(before, range)| {
+            let bounds = (0..before.blocks()).rev().map(|index| before.block_bounds(index));
+            bounds.map(|bounds| Written { output: &before.output, range: *range, bounds })
+        })
     }
+}
+
+/// A block that is written: of which surface, what that takes in all, and where.
+struct Written<'a> {
+    output: &'a Surface,
+    range: ByteRange,
+    bounds: Bounds,
+}
+
+fn meet(a: ByteRange, b: ByteRange) -> bool {
+    a.0 < b.1 && b.0 < a.1
 }

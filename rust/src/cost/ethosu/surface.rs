@@ -79,53 +79,56 @@ impl Surface {
 
     /// From the first to the last byte of each tile.
     pub fn ranges(&self) -> SmallVec<[ByteRange; 4]> {
-        let [rows, columns, depth] = self.extent;
-        let whole = Bounds { rows: [0, rows], columns: [0, columns], channels: [0, depth] };
-        self.rectangles(&whole)
-            .iter()
-            .map(|tile| {
-                let (first, last) = (tile.runs[0], tile.runs[tile.runs.len() - 1]);
-                (first.0, last.1 + (tile.rows - 1) * self.strides[0])
-            })
-            .collect()
+        self.tiles_of(&self.whole()).map(|tile| tile.bounds()).collect()
     }
 
     /// From the first byte to the last.
     pub fn bounds(&self) -> ByteRange {
-        let ranges = self.ranges();
-        let first = ranges.iter().map(|range| range.0).min().unwrap_or(0);
-        (first, ranges.iter().map(|range| range.1).max().unwrap_or(0))
+        let hull = |a: ByteRange, b: ByteRange| (a.0.min(b.0), a.1.max(b.1));
+        self.tiles_of(&self.whole()).map(|tile| tile.bounds()).reduce(hull).unwrap_or((0, 0))
+    }
+
+    fn whole(&self) -> Bounds {
+        let [rows, columns, depth] = self.extent;
+        Bounds { rows: [0, rows], columns: [0, columns], channels: [0, depth] }
     }
 
     /// The bytes of a box, tile by tile: whole pixels, or whole bricks, are the finest that is told apart.
-    fn rectangles(&self, bounds: &Bounds) -> SmallVec<[Rectangle; 4]> {
-        let [row_bytes, column_bytes, _] = self.strides;
-        let [height, _, width] = self.tiles;
-        let mut found = SmallVec::new();
-        for (tile, &base) in self.bases.iter().enumerate() {
-            let [rows, columns] = [cut(bounds.rows, height, tile / 2 == 1), cut(bounds.columns, width, tile % 2 == 1)];
-            if rows[0] < rows[1] && columns[0] < columns[1] {
-                let start = base + rows[0] * row_bytes + columns[0] * column_bytes;
-                let last = (columns[1] - columns[0] - 1) * column_bytes;
-                found.push(Rectangle { rows: rows[1] - rows[0], runs: self.runs(start, last, bounds.channels) });
-            }
-        }
-        found
+    fn tiles_of<'a>(&'a self, bounds: &'a Bounds) -> impl Iterator<Item = Rectangle> + 'a {
+        let [height, width] = [self.tiles[0], self.tiles[2]];
+        // What does not wrap has one tile.
+        let across = if bounds.columns[1] > width { 2 } else { 1 };
+        let down = if bounds.rows[1] > height { 2 } else { 1 };
+        (0..down).flat_map(move |below| (0..across).map(move |right| (below == 1, right == 1))).filter_map(
+            move |(below, right)| {
+                let (rows, columns) = (cut(bounds.rows, height, below), cut(bounds.columns, width, right));
+                let base = self.bases[2 * usize::from(below) + usize::from(right)];
+                (rows[0] < rows[1] && columns[0] < columns[1])
+                    .then(|| self.rectangle(base, rows, columns, bounds.channels))
+            },
+        )
     }
 
-    /// What a row takes whose first column begins at `start`, `last` bytes before its last one.
-    fn runs(&self, start: u64, last: u64, channels: [u64; 2]) -> SmallVec<[ByteRange; 8]> {
-        let depth = self.extent[2];
-        if self.layout == Layout::Nhwc {
-            return SmallVec::from_slice(&[(start, start + last + depth * self.element_bytes)]);
+    /// The bytes of rows and columns of the tile that begins at `base`.
+    fn rectangle(&self, base: u64, rows: [u64; 2], columns: [u64; 2], channels: [u64; 2]) -> Rectangle {
+        let ([stride, column_bytes, brick_bytes], depth) = (self.strides, self.extent[2]);
+        let start = base + rows[0] * stride + columns[0] * column_bytes;
+        // From the first pixel of a row to its last.
+        let across = (columns[1] - columns[0] - 1) * column_bytes;
+        let rows = rows[1] - rows[0];
+        match self.layout {
+            Layout::Nhwc => {
+                let bytes = across + depth * self.element_bytes;
+                Rectangle { start, rows, stride, runs: 1, pitch: 0, bytes, last_bytes: bytes }
+            }
+            Layout::Nhcwb16 => {
+                let (low, high) = (channels[0] / BRICK, channels[1].min(depth).div_ceil(BRICK));
+                let bytes = across + BRICK * self.element_bytes;
+                let missing = (high * BRICK).saturating_sub(depth) * self.element_bytes;
+                let (start, runs) = (start + low * brick_bytes, high.saturating_sub(low));
+                Rectangle { start, rows, stride, runs, pitch: brick_bytes, bytes, last_bytes: bytes - missing }
+            }
         }
-        let (low, high) = (channels[0] / BRICK, channels[1].min(depth).div_ceil(BRICK));
-        (low..high)
-            .map(|brick| {
-                let begin = start + brick * self.strides[2];
-                (begin, begin + last + BRICK.min(depth - brick * BRICK) * self.element_bytes)
-            })
-            .collect()
     }
 
     /// Whether a box of this one and a box of another share a byte, as far as it can be told. Within equal pixels boxes
@@ -138,8 +141,7 @@ impl Surface {
                 return false;
             }
         }
-        let theirs = other.rectangles(others);
-        self.rectangles(bounds).iter().any(|a| theirs.iter().any(|b| a.meets(self.strides[0], b, other.strides[0])))
+        self.tiles_of(bounds).any(|a| other.tiles_of(others).any(|b| a.meets(&b)))
     }
 }
 
@@ -163,22 +165,52 @@ pub struct Bounds {
     pub channels: [u64; 2],
 }
 
-/// Rows of bytes: what the first one takes, and how many there are.
+/// Rows of bytes, each of runs that are equally long except for the last one.
 #[derive(Debug)]
 struct Rectangle {
+    /// First byte.
+    start: u64,
     rows: u64,
-    runs: SmallVec<[ByteRange; 8]>,
+    /// Bytes from row to row.
+    stride: u64,
+    /// Runs of a row: one, or one of each brick.
+    runs: u64,
+    /// Bytes from run to run.
+    pitch: u64,
+    /// Bytes of a run, and of the last one.
+    bytes: u64,
+    last_bytes: u64,
 }
 
 impl Rectangle {
-    fn meets(&self, stride: u64, other: &Rectangle, others: u64) -> bool {
-        let pairs = || self.runs.iter().flat_map(|&a| other.runs.iter().map(move |&b| (a, b)));
-        if stride == others {
-            return pairs().any(|(a, b)| rows_meet(a, self.rows, b, other.rows, stride));
+    /// A run of the first row.
+    fn run(&self, index: u64) -> ByteRange {
+        let begin = self.start + index * self.pitch;
+        (begin, begin + if index + 1 == self.runs { self.last_bytes } else { self.bytes })
+    }
+
+    /// From the first byte to the last.
+    fn bounds(&self) -> ByteRange {
+        match self.runs.checked_sub(1) {
+            Some(last) => (self.start, self.run(last).1 + (self.rows - 1) * self.stride),
+            None => (self.start, self.start),
         }
-        (0..self.rows).any(|row| {
-            pairs().any(|(a, b)| rows_meet((a.0 + row * stride, a.1 + row * stride), 1, b, other.rows, others))
-        })
+    }
+
+    fn meets(&self, other: &Rectangle) -> bool {
+        let ((start, end), (from, to)) = (self.bounds(), other.bounds());
+        if end <= from || to <= start {
+            return false;
+        }
+        let pairs = || {
+            (0..self.runs).flat_map(|a| (0..other.runs).map(move |b| (a, b))).map(|(a, b)| (self.run(a), other.run(b)))
+        };
+        if self.stride == other.stride {
+            return pairs().any(|(a, b)| rows_meet(a, self.rows, b, other.rows, self.stride));
+        }
+        (0..self.rows)
+            .map(|row| row * self.stride)
+            .any(|down| pairs().any(|(a, b)| rows_meet((a.0 + down, a.1 + down), 1, b, other.rows, other.stride)))
     }
 }
 

@@ -50,6 +50,9 @@ impl Flow {
 /// By flow; of these, there are at most three.
 type Speeds = SmallVec<[(u64, Option<usize>); 3]>;
 
+/// What each flow asks of a memory.
+type Demands = SmallVec<[u64; 3]>;
+
 /// Speed of each flow, in 2^-30 of its speed alone, and the memory that limits it.
 ///
 /// Each memory gives every flow what it asks for or, if that is more than there is, an equal share, what a modest flow
@@ -69,9 +72,9 @@ fn speeds(flows: &[&Flow], contention: bool) -> Speeds {
         let before = speeds.clone();
         let mut next: Speeds = smallvec![(FULL, None); flows.len()];
         for port in 0..ports {
-            let wanted: Vec<u64> = flows.iter().map(|flow| flow.intensity.get(port).copied().unwrap_or(0)).collect();
+            let wanted: Demands = flows.iter().map(|flow| flow.intensity.get(port).copied().unwrap_or(0)).collect();
             // What a flow would take if only the other memories held it back.
-            let held: Vec<u64> = wanted
+            let held: Demands = wanted
                 .iter()
                 .zip(&before)
                 .map(|(&want, &(speed, limit))| if limit == Some(port) { want } else { scale(want, speed) })
@@ -119,7 +122,7 @@ fn fair_level(demands: &[u64]) -> u64 {
     if demands.iter().sum::<u64>() <= FULL {
         return u64::MAX;
     }
-    let mut sorted = demands.to_vec();
+    let mut sorted = Demands::from_slice(demands);
     sorted.sort_unstable();
     let (mut left, mut takers) = (FULL, sorted.len() as u64);
     for demand in sorted {

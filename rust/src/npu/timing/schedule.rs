@@ -118,7 +118,7 @@ pub fn play(steps: &[Step], accelerator: &Accelerator, system: &System, rules: &
         kernels: Lane::new(),
         transfers: Lane::new(),
         previous: None,
-        line: Timeline { events: Vec::new(), end: Ticks::ZERO, front_busy: Ticks::ZERO },
+        line: Timeline { events: Vec::with_capacity(steps.len()), end: Ticks::ZERO, front_busy: Ticks::ZERO },
     };
     loop {
         interrupt::ask();

@@ -65,7 +65,15 @@ pub struct Issue {
 impl Issuer {
     /// Without latest starts.
     pub fn new(program: &Program) -> Issuer {
-        let mut issuer = Issuer::default();
+        let count = program.steps.len();
+        let mut issuer = Issuer {
+            others: Vec::with_capacity(count),
+            loads: Vec::with_capacity(count),
+            tables: Vec::with_capacity(count),
+            live: Vec::with_capacity(count),
+            run: Vec::with_capacity(count),
+            ..Issuer::default()
+        };
         let live = live_bytes(program);
         let (mut run, mut table) = (0, 0);
         for (index, step) in program.steps.iter().enumerate() {
@@ -112,8 +120,8 @@ impl Issuer {
     /// As `issue`, with another notion of memory. Returns the places of the copies and the cycles of the program.
     pub fn issue_into(&self, wanted: &[usize], memory: &mut impl Memory) -> (Vec<IssueSlot>, u64) {
         let mut places: Vec<IssueSlot> = Vec::with_capacity(self.copies.len());
-        let mut ready = vec![None; self.others.len()];
-        let mut clock = Estimate::default();
+        let mut clock = Estimate::of_copies(self.copies.len());
+        let (mut numbers, mut arrived) = (Vec::with_capacity(self.copies.len()), 0);
         let mut next = None;
         for (slot, load) in self.loads.iter().enumerate() {
             while let Some(copy) = self.copies.get(places.len()) {
@@ -124,15 +132,21 @@ impl Issuer {
                 }
                 let reserved = earliest.reserved.max(slot.saturating_sub(KERNELS_IN_FLIGHT));
                 memory.take(index, copy, reserved);
-                ready[copy.user] = Some(clock.copy(copy.cycles, slot - reserved));
+                numbers.push(clock.copy(copy.cycles, slot - reserved));
                 places.push(IssueSlot { slot, reserved });
                 next = None;
             }
+            // The last transfer that this kernel waits for: copies come in the order of their users.
+            let mut ready = None;
+            while self.copies.get(arrived).is_some_and(|copy| copy.user == slot) {
+                ready = Some(numbers[arrived]);
+                arrived += 1;
+            }
             if self.tables[slot] > 0 {
-                ready[slot] = Some(clock.table(self.tables[slot]));
+                ready = Some(clock.table(self.tables[slot]));
             }
             match load {
-                Some(load) => clock.kernel(*load, ready[slot]),
+                Some(load) => clock.kernel(*load, ready),
                 None => clock.call(),
             }
         }
