@@ -34,6 +34,7 @@ from .ir import (
     SplitAttrs,
     StridedSliceAttrs,
     TileAttrs,
+    TransposeAttrs,
     TransposeConvAttrs,
     UnpackAttrs,
 )
@@ -110,6 +111,7 @@ _ROWS = (
     OperatorKind("STRIDED_SLICE", StridedSliceAttrs, "StridedSliceOptions"),
     OperatorKind("TANH", int8_version=2),
     OperatorKind("TILE", TileAttrs, "TileOptions"),
+    OperatorKind("TRANSPOSE", TransposeAttrs, "TransposeOptions", 2),
     OperatorKind("TRANSPOSE_CONV", TransposeConvAttrs, "TransposeConvOptions", 3, data_input=2),
     OperatorKind("UNPACK", UnpackAttrs, "UnpackOptions", 2),
 )

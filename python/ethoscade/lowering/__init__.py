@@ -28,6 +28,7 @@ from . import (
     resize,
     softmax,
     split,
+    transpose,
     transpose_conv,
 )
 from .constraints import Case, first_refusal
@@ -51,6 +52,7 @@ FAMILIES = keyed(
     resize.RESIZE_FAMILIES,
     softmax.SOFTMAX_FAMILIES,
     split.SPLIT_FAMILIES,
+    transpose.TRANSPOSE_FAMILIES,
     transpose_conv.TRANSPOSE_CONV_FAMILIES,
 )
 """How each kind that the NPU computes runs on it."""

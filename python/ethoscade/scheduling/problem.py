@@ -133,13 +133,17 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class InputSpec:
-    """One read of a Part: dense tensor id, propagator, plane and pixel as the Part sees them, first channel read."""
+    """One read of a Part: dense tensor id, propagator, plane and pixel as the Part sees them, first channel read.
+
+    `strides` are bytes from row to row and from column to column where pixels do not follow each other in memory.
+    """
 
     tensor: int
     propagator: Propagator
     plane: tuple[int, int]
     pixel_bytes: int
     first_channel: int = 0
+    strides: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -386,7 +390,8 @@ def _tensor_specs(graph: Graph, ids: Mapping[int, int], npu: NpuGraph, dense: Ma
     views: dict[int, FeatureMap] = {}
     for operation in npu.operations:
         for view in operation.inputs:
-            views.setdefault(dense[view.tensor.id], view)
+            if view.strides is None:
+                views.setdefault(dense[view.tensor.id], view)
     views.update({dense[operation.ofm.tensor.id]: operation.ofm for operation in npu.operations})
     specs = {
         dense[t.id]: TensorSpec(t.name, t.shape[:2], t.shape[2] * t.dtype.size_bytes, t.layout.value, False, False)
@@ -420,6 +425,7 @@ def _npu_part(
             view.shape[:2],
             view.pixel_channels * view.dtype.size_bytes,
             view.first_channel,
+            view.byte_strides,
         )
         for view, derived in zip(operation.inputs, operation.propagators(), strict=True)
     )

@@ -33,6 +33,11 @@ impl Tensor {
     pub fn size_bytes(&self) -> u64 {
         (self.plane[0] * self.plane[1]) as u64 * self.pixel_bytes
     }
+
+    /// Whether a read finds the tensor's own rows and columns.
+    pub fn is_seen_as_made(&self, input: &Input) -> bool {
+        input.plane == self.plane && input.strides.is_none()
+    }
 }
 
 /// One read of a Part.
@@ -49,6 +54,9 @@ pub struct Input {
     pub pixel_bytes: u64,
     /// First channel read. As many follow as the kernel reads.
     pub first_channel: i64,
+    /// Bytes from row to row and from column to column where the plane's pixels do not follow each other: then the tensor
+    /// is read where it lies whole, and `pixel_bytes` are all from the last pixel's first byte on.
+    pub strides: Option<[u64; 2]>,
     /// Rows and columns of the Part's output that the operation makes which reads it: all of them, or the box of one of
     /// several that are joined. The propagator counts from its first row and column.
     pub region: Region,
@@ -57,7 +65,12 @@ pub struct Input {
 impl Input {
     /// A read of a Part that makes all of its output by one operation, from the first channel on.
     pub fn new(tensor: TensorId, propagator: Propagator, plane: [i64; 2], pixel_bytes: u64) -> Input {
-        Input { tensor, propagator, plane, pixel_bytes, first_channel: 0, region: Region::ALL }
+        Input { tensor, propagator, plane, pixel_bytes, first_channel: 0, strides: None, region: Region::ALL }
+    }
+
+    /// Bytes from a column to the next.
+    pub fn column_bytes(&self) -> u64 {
+        self.strides.map_or(self.pixel_bytes, |strides| strides[1])
     }
 
     /// What of an output span belongs to the operation that reads it, counted from that one's first row or column.
@@ -274,7 +287,7 @@ impl CascaderGraph {
 
     /// Whether the read sees its tensor with the tensor's own rows and columns, so that stripes can pass.
     pub fn is_aligned(&self, input: &Input) -> bool {
-        input.plane == self.tensors[input.tensor].plane
+        self.tensors[input.tensor].is_seen_as_made(input)
     }
 
     /// Span along `axis`, in the plane as the Part sees it, that its windows touch for the output span `out`, clamped;
@@ -435,10 +448,15 @@ fn check_operation(
 /// A read sees all bytes of its tensor, as the tensor's maker left them or, where they lie pixel by pixel, in another shape.
 fn check_view(tensor: &Tensor, part: &Part, input: &Input) -> Result<(), GraphError> {
     let [height, width] = input.plane.map(|extent| u64::try_from(extent).unwrap_or(0));
-    let bytes = height.checked_mul(width).and_then(|pixels| pixels.checked_mul(input.pixel_bytes));
+    let packed = || Some([width.checked_mul(input.pixel_bytes)?, input.pixel_bytes]);
+    let bytes = input.strides.or_else(packed).and_then(|[row, column]| {
+        let rows = height.checked_sub(1)?.checked_mul(row)?;
+        let columns = width.checked_sub(1)?.checked_mul(column)?;
+        rows.checked_add(columns)?.checked_add(input.pixel_bytes)
+    });
     let fault = if bytes != Some(tensor.size_bytes()) {
         "as another number of bytes"
-    } else if input.plane != tensor.plane && tensor.layout != Layout::Nhwc {
+    } else if !tensor.is_seen_as_made(input) && tensor.layout != Layout::Nhwc {
         "in another shape, though it lies in bricks"
     } else if !input.propagator.is_separable() {
         "with rows that depend on columns"
@@ -493,6 +511,17 @@ mod tests {
         };
         assert_eq!(fault(reshaped(Layout::Nhwc)), None);
         let bricks = fault(reshaped(Layout::Nhcwb16));
+        assert!(matches!(bricks, Some(GraphError::View { fault: "in another shape, though it lies in bricks", .. })));
+        let strided = |strides, layout| {
+            fault(move |tensors: &mut [Tensor], parts: &mut [Part]| {
+                tensors[1].layout = layout;
+                parts[2].inputs[0].strides = Some(strides);
+            })
+        };
+        assert_eq!(strided([16, 128], Layout::Nhwc), None);
+        let beyond = strided([16, 129], Layout::Nhwc);
+        assert!(matches!(beyond, Some(GraphError::View { fault: "as another number of bytes", .. })));
+        let bricks = strided([16, 128], Layout::Nhcwb16);
         assert!(matches!(bricks, Some(GraphError::View { fault: "in another shape, though it lies in bricks", .. })));
         let transposed = fault(|_, parts| {
             let (mut transform, mut strides) = ([[0; 5]; 4], [[0; 4]; 4]);

@@ -105,7 +105,7 @@ impl Stripe {
         let read = |index: usize| Slab {
             plane: self.inputs[index].plane(),
             layout: graph.tensors[reads[index].tensor].layout,
-            pixel_bytes: reads[index].pixel_bytes,
+            pixel_bytes: reads[index].column_bytes(),
         };
         let made = &graph.tensors[graph.output(self.part)];
         StripeOperation {

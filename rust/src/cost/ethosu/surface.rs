@@ -66,6 +66,28 @@ impl Surface {
         }
     }
 
+    /// Channels `[first, end)` of a view of a buffer at `offset` that holds a tensor whole, whose rows and columns are
+    /// seen so many bytes apart.
+    pub fn strided(
+        view: &View,
+        offset: u64,
+        [row_bytes, column_bytes]: [u64; 2],
+        element: Element,
+        [first, end]: [i64; 2],
+    ) -> Surface {
+        let bytes = element.bytes() as u64;
+        let [height, width] = view.region.spans.map(|span| span.len() as u64);
+        let [row, column] = view.region.spans.map(|span| span.start as u64);
+        Surface {
+            extent: [height, width, (end - first) as u64],
+            tiles: [height, 0, width],
+            bases: [offset + first as u64 * bytes + row * row_bytes + column * column_bytes, 0, 0, 0],
+            strides: [row_bytes, column_bytes, bytes],
+            layout: Layout::Nhwc,
+            element_bytes: bytes,
+        }
+    }
+
     /// From the first to the last byte of each tile.
     pub fn ranges(&self) -> SmallVec<[ByteRange; 4]> {
         let [rows, columns, depth] = self.extent;
@@ -118,12 +140,13 @@ impl Surface {
     }
 
     /// Whether a box of this one and a box of another share a byte, as far as it can be told. Within equal pixels boxes
-    /// are told apart by their channels.
+    /// are told apart by their channels, where rows are whole pixels apart.
     pub fn meets(&self, bounds: &Bounds, other: &Surface, others: &Bounds) -> bool {
         if self.layout == Layout::Nhwc && other.layout == Layout::Nhwc {
             let phase = |surface: &Surface| (surface.bases[0] % surface.strides[1], surface.strides[1]);
             let apart = bounds.channels[1] <= others.channels[0] || others.channels[1] <= bounds.channels[0];
-            if phase(self) == phase(other) && apart {
+            let whole = |surface: &Surface| surface.strides[0] % surface.strides[1] == 0;
+            if phase(self) == phase(other) && apart && whole(self) && whole(other) {
                 return false;
             }
         }

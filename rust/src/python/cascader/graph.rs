@@ -50,14 +50,15 @@ struct InputSpec {
     plane: [i64; 2],
     pixel_bytes: u64,
     first_channel: i64,
+    strides: Option<[u64; 2]>,
 }
 
 impl InputSpec {
     fn build(&self) -> PyResult<graph::Input> {
-        let InputSpec { tensor, plane, pixel_bytes, first_channel, .. } = *self;
+        let InputSpec { tensor, plane, pixel_bytes, first_channel, strides, .. } = *self;
         let propagator = self.propagator.build()?;
         let input = graph::Input::new(TensorId(tensor), propagator, plane, pixel_bytes);
-        Ok(graph::Input { first_channel, ..input })
+        Ok(graph::Input { first_channel, strides, ..input })
     }
 }
 
