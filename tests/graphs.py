@@ -9,17 +9,19 @@ import numpy as np
 from ethoscade.ir import (
     Activation,
     AddAttrs,
+    ArgMaxAttrs,
+    ArithmeticAttrs,
     Attrs,
     ConcatenationAttrs,
     ConvAttrs,
     DType,
     FullyConnectedAttrs,
     Graph,
-    MeanAttrs,
     Operator,
     PackAttrs,
     PoolAttrs,
     Quantisation,
+    ReductionAttrs,
     ResizeBilinearAttrs,
     ResizeNearestAttrs,
     SoftmaxAttrs,
@@ -110,17 +112,18 @@ class GraphMaker:
         window: Window,
         activation: Activation = Activation.NONE,
         shape: Sequence[int] | None = None,
+        groups: int = 1,
     ) -> int:
-        depth = self.tensors[x].shape[3]
+        depth = self.tensors[x].shape[3] // groups
         fan_in = window.kernel_h * window.kernel_w * depth
         w, b = self.weights((channels, window.kernel_h, window.kernel_w, depth), 0, fan_in)
-        out = self.tensor(shape or (1, *self._size(x, window), channels))
+        out = self.tensor(shape or (self.tensors[x].shape[0], *self._size(x, window), channels))
         return self.op("CONV_2D", [x, w, b], out, ConvAttrs(window, activation))
 
     def depthwise(self, x: int, window: Window, activation: Activation = Activation.NONE, multiplier: int = 1) -> int:
         channels = self.tensors[x].shape[3] * multiplier
         w, b = self.weights((1, window.kernel_h, window.kernel_w, channels), 3, window.kernel_h * window.kernel_w)
-        out = self.tensor((1, *self._size(x, window), channels))
+        out = self.tensor((self.tensors[x].shape[0], *self._size(x, window), channels))
         return self.op("DEPTHWISE_CONV_2D", [x, w, b], out, ConvAttrs(window, activation, multiplier))
 
     def transpose_conv(
@@ -150,15 +153,42 @@ class GraphMaker:
 
     def pool(self, kind: str, x: int, window: Window, activation: Activation = Activation.NONE) -> int:
         source = self.tensors[x]
-        out = self.tensor((1, *self._size(x, window), source.shape[3]), source.quantisation)
+        out = self.tensor((source.shape[0], *self._size(x, window), source.shape[3]), source.quantisation)
         return self.op(kind, [x], out, PoolAttrs(window, activation))
 
     def add(self, a: int, b: int, activation: Activation = Activation.NONE, q: Quantisation | None = None) -> int:
         return self.op("ADD", [a, b], self.tensor(self.tensors[a].shape, q), AddAttrs(activation))
 
+    def values(self, shape: Sequence[int], q: Quantisation | None = None) -> int:
+        """A constant operand."""
+        data = self.rng.integers(*self.dtype.limits, shape, endpoint=True).astype(self.dtype.numpy)
+        return self.constant(data, q or quantisation(self.rng, self.dtype), self.dtype)
+
+    def binary(
+        self, kind: str, a: int, b: int, activation: Activation = Activation.NONE, q: Quantisation | None = None
+    ) -> int:
+        """An operator of two operands; what compares stored values has no quantisation of its own."""
+        shape = np.broadcast_shapes(self.tensors[a].shape, self.tensors[b].shape)
+        attributes = {"ADD": AddAttrs, "MUL": ArithmeticAttrs, "SUB": ArithmeticAttrs}
+        attrs = attributes[kind](activation) if kind in attributes else None
+        if kind == "MUL" and q is None:
+            q = Quantisation((0.05,), quantisation(self.rng, self.dtype).zero_points)
+        return self.op(kind, [a, b], self.tensor(shape, q), attrs)
+
     def mean(self, x: int, axes: tuple[int, ...] = (1, 2)) -> int:
         shape = tuple(d for i, d in enumerate(self.tensors[x].shape) if i not in axes)
-        return self.op("MEAN", [x], self.tensor(shape), MeanAttrs(axes, False))
+        return self.op("MEAN", [x], self.tensor(shape), ReductionAttrs(axes, False))
+
+    def extreme(self, kind: str, x: int, axes: tuple[int, ...] = (1, 2), keep: bool = False) -> int:
+        source = self.tensors[x]
+        kept = tuple(1 if i in axes else d for i, d in enumerate(source.shape))
+        shape = kept if keep else tuple(d for i, d in enumerate(source.shape) if i not in axes)
+        return self.op(kind, [x], self.tensor(shape, source.quantisation), ReductionAttrs(axes, keep))
+
+    def arg_max(self, x: int, dtype: DType = DType.INT32) -> int:
+        shape = self.tensors[x].shape
+        self.tensors.append(Tensor(f"t{len(self.tensors)}", shape[:-1], dtype))
+        return self.op("ARG_MAX", [x], len(self.tensors) - 1, ArgMaxAttrs(len(shape) - 1))
 
     def quantize(self, x: int, dtype: DType | None = None) -> int:
         return self.op("QUANTIZE", [x], self.tensor(self.tensors[x].shape, dtype=dtype))

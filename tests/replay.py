@@ -29,25 +29,36 @@ Content = tuple[int, np.ndarray, np.ndarray]
 """Buffer, bytes in it, and which bytes of their tensor lie there."""
 
 
+def image(operation: NpuOperation, number: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The rows and columns of an input that are no padding: of a batch, those of one image."""
+    read, (height, width, _) = operation.compute.reads[number], operation.inputs[number].shape
+    if read.origin is None:
+        return (0, height), (0, width)
+    (row, column), (_, rows, columns, _) = read.origin, read.extents
+    return (row, row + rows), (column, column + columns)
+
+
 def pixels_read(operation: NpuOperation, number: int, output: Slab, axis: int) -> tuple[set[int], int, int]:
     """Rows (axis 0) or columns (1) of an input that windows over the output box touch, one by one.
 
     Returns the real ones, and how many of padding lie before and behind. An upscaled input has two for each real one.
     """
-    window, stored, factor = operation.window, operation.inputs[number].shape[axis], operation.upscale.factor
+    window, factor, read = operation.window, operation.upscale.factor, operation.compute.reads[number]
+    origin, end = image(operation, number)[axis]
+    stored = end - origin
     if number > 0 and stored == 1:
         return {0}, 0, 0
     extent = stored * factor
     start, end = (
         place - operation.ofm.corner[axis] for place in ((output.y0, output.y1), (output.x0, output.x1))[axis]
     )
-    ahead = operation.compute.reads[number].indices[1 + axis].constant + (window.pad_top, window.pad_left)[axis]
+    ahead = read.indices[1 + axis].constant + (window.pad_top, window.pad_left)[axis] - origin
     stride = (window.stride_h, window.stride_w)[axis]
     dilation = (window.dilation_h, window.dilation_w)[axis]
     kernel = (window.kernel_h, window.kernel_w)[axis]
     before = (window.pad_top, window.pad_left)[axis] - ahead
     touched = {at * stride - before + tap * dilation for at in range(start, end) for tap in range(kernel)}
-    inside = {at // factor for at in touched if 0 <= at < extent}
+    inside = {origin + at // factor for at in touched if 0 <= at < extent}
     return inside, max(0, -min(touched)), max(0, max(touched) - extent + 1)
 
 
@@ -62,21 +73,23 @@ def check_windows(operations: Sequence[NpuOperation], program: Program) -> None:
         operation = operations[step.stage]
         factor, box = operation.upscale.factor, step.output
         assert box.y0 % factor == 0 == box.x0 % factor, f"{operation.name} begins within a pixel: {step}"
-        for number, (view, slab) in reversed(list(enumerate(zip(operation.inputs, step.inputs, strict=True)))):
+        for number, slab in reversed(list(enumerate(step.inputs))):
             rows, top, bottom = pixels_read(operation, number, step.output, 0)
             columns, left, right = pixels_read(operation, number, step.output, 1)
-            height, width, _ = view.shape
-            assert (slab.y0, slab.y1) == _box(rows, top, bottom, height), f"{operation.name}: rows {rows} from {slab}"
-            assert (slab.x0, slab.x1) == _box(columns, left, right, width), (
+            (above, below), (first, last) = image(operation, number)
+            assert (slab.y0, slab.y1) == _box(rows, top, bottom, (above, below)), (
+                f"{operation.name}: rows {rows} from {slab}"
+            )
+            assert (slab.x0, slab.x1) == _box(columns, left, right, (first, last)), (
                 f"{operation.name}: columns {columns} from {slab}"
             )
         if not operation.kind.is_elementwise:
             assert step.padding == (top, left, bottom, right), f"{operation.name}: {step}"
 
 
-def _box(inside: set[int], before: int, behind: int, extent: int) -> tuple[int, int]:
+def _box(inside: set[int], before: int, behind: int, edges: tuple[int, int]) -> tuple[int, int]:
     """First row or column and one past the last; with padding on a side, the box reaches the edge there."""
-    return 0 if before else min(inside), extent if behind else max(inside) + 1
+    return edges[0] if before else min(inside), edges[1] if behind else max(inside) + 1
 
 
 def check_coverage(operations: Sequence[NpuOperation], program: Program) -> None:
@@ -100,7 +113,9 @@ def check_coverage(operations: Sequence[NpuOperation], program: Program) -> None
             assert (count == 1).all(), f"{operations[number].name}: elements made {np.unique(count)} times"
     for number, operation in enumerate(operations):
         slices = {slice_ for of, slice_ in made if of == number}
-        assert slices == {None} or slices == set(range(len(slices))) != set(), (
+        # Of an output that several operations make, a box that nobody reads need not be made.
+        is_box = operation.ofm.place is not None or operation.ofm.channels is not None
+        assert slices == {None} or slices == set(range(len(slices))) != set() or (is_box and not slices), (
             f"{operation.name} is made in slices {slices}"
         )
 

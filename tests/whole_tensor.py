@@ -17,6 +17,7 @@ from ethoscade.lowering.npu import FeatureMap, NpuOperation, NpuTensor, Operatio
 from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling.program import CopyConstants, LoadTable, Slab, Step, Stripe
 from ethoscade.target import Accelerator
+from replay import image, pixels_read
 
 TEMPORARIES = 1 << 30
 """Numbers from here on are those of temporaries, far from all of the graph's tensors."""
@@ -44,26 +45,19 @@ def read_box(operation: NpuOperation, number: int, buffer: int) -> Slab:
     compute, fm = operation.compute, operation.inputs[number]
     extents = {axis.name: axis.extent for axis in (*compute.axes, *compute.reductions)}
     spans = []
-    for expression, extent in zip(compute.reads[number].indices[1:3], fm.shape[:2], strict=True):
+    for expression, (start, end) in zip(compute.reads[number].indices[1:3], image(operation, number), strict=True):
         reach = sum(by * (extents[name] - 1) for name, by in expression.coefficients.items())
         first, last = (at // expression.divisor for at in (expression.constant, expression.constant + reach))
-        spans.append((max(first, 0), min(last + 1, extent)))
+        spans.append((max(first, start), min(last + 1, end)))
     (y0, y1), (x0, x1) = spans
     return Slab(buffer, y0, y1, x0, x1, *fm.shape[:2])
 
 
 def exact_padding(operation: NpuOperation, output: Slab) -> tuple[int, int, int, int]:
     """(top, left, bottom, right) that the windows of an output box touch."""
-    w, factor = operation.window, operation.upscale.factor
-    if not w.pad_top + w.pad_left + w.pad_bottom + w.pad_right and operation.ofm.place is not None:
-        return (0, 0, 0, 0)
-    height, width = (extent * factor for extent in operation.ifm.shape[:2])
-    return (
-        max(0, w.pad_top - output.y0 * w.stride_h),
-        max(0, w.pad_left - output.x0 * w.stride_w),
-        max(0, (output.y1 - 1) * w.stride_h - w.pad_top + w.dilated_h - height),
-        max(0, (output.x1 - 1) * w.stride_w - w.pad_left + w.dilated_w - width),
-    )
+    _, top, bottom = pixels_read(operation, 0, output, 0)
+    _, left, right = pixels_read(operation, 0, output, 1)
+    return top, left, bottom, right
 
 
 def pick_block(

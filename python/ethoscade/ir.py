@@ -212,6 +212,13 @@ class AddAttrs:
 
 
 @dataclass(frozen=True)
+class ArithmeticAttrs:
+    """SUB or MUL of two tensors."""
+
+    activation: Activation = Activation.NONE
+
+
+@dataclass(frozen=True)
 class SoftmaxAttrs:
     """SOFTMAX over the last axis."""
 
@@ -233,11 +240,18 @@ class GeluAttrs:
 
 
 @dataclass(frozen=True)
-class MeanAttrs:
-    """MEAN over `axes` (non-negative, ascending)."""
+class ReductionAttrs:
+    """MEAN, REDUCE_MAX and REDUCE_MIN over `axes` (non-negative, ascending)."""
 
     axes: tuple[int, ...]
     keep_dims: bool
+
+
+@dataclass(frozen=True)
+class ArgMaxAttrs:
+    """ARG_MAX along `axis` (non-negative): where the first of the largest elements is, as int32 or int64."""
+
+    axis: int
 
 
 @dataclass(frozen=True)
@@ -355,10 +369,12 @@ Attrs = (
     | PoolAttrs
     | FullyConnectedAttrs
     | AddAttrs
+    | ArithmeticAttrs
     | SoftmaxAttrs
     | LeakyReluAttrs
     | GeluAttrs
-    | MeanAttrs
+    | ReductionAttrs
+    | ArgMaxAttrs
     | PadAttrs
     | MirrorPadAttrs
     | TileAttrs

@@ -157,6 +157,7 @@ impl<'a> Replay<'a> {
 
     fn stripe(&mut self, step: usize, stripe: &Stripe) -> Result<(), Complaint> {
         let part = &self.graph.parts[stripe.part];
+        let (made, all) = self.channels(step, stripe)?;
         for (operand, view) in stripe.inputs.iter().enumerate() {
             self.alive(step, view.buffer)?;
             self.read(step, stripe, operand, view)?;
@@ -170,7 +171,6 @@ impl<'a> Replay<'a> {
         self.alive(step, stripe.output.buffer)?;
         let tensor = part.outputs[0];
         let content = self.program.buffers[stripe.output.buffer].content;
-        let (made, all) = self.channels(step, stripe)?;
         let mut unions = Vec::new();
         for y in stripe.output.region.spans[0].start..stripe.output.region.spans[0].end {
             for x in stripe.output.region.spans[1].start..stripe.output.region.spans[1].end {
@@ -373,10 +373,11 @@ struct Reached {
 
 /// The rows or columns of an input that an operation touches for `out`, index by index.
 fn touched(kernel: &NpuOperation, (operand, input): (usize, &Input), axis: Axis, out: Span) -> Reached {
-    let (extent, upscale) = (input.plane[axis as usize], if operand == 0 { kernel.upscale } else { Upscale::None });
+    let (inside_of, upscale) = (input.inside.span(axis), if operand == 0 { kernel.upscale } else { Upscale::None });
     if kernel.is_repeated(operand, axis as usize) {
         return Reached { padding: [0; 2], inside: (0, 0), given: (0, 1) };
     }
+    let Span { start: first, end: extent } = inside_of;
     let (factor, zeros) = (upscale.factor(), upscale == Upscale::Zeros);
     let before = i64::from(zeros) - input.propagator.along(axis).dividends(Span::new(0, 0)).start;
     let (mut least, mut most, mut inside) = (i64::MAX, i64::MIN, (i64::MAX, i64::MIN));
@@ -384,15 +385,15 @@ fn touched(kernel: &NpuOperation, (operand, input): (usize, &Input), axis: Axis,
         for k in 0..kernel.kernel[axis as usize] {
             let i = o * kernel.stride[axis as usize] + k * kernel.dilation[axis as usize] - before;
             (least, most) = (least.min(i), most.max(i));
-            if (0..extent * factor).contains(&i) && (!zeros || i % factor == 0) {
+            if (first * factor..extent * factor).contains(&i) && (!zeros || i % factor == 0) {
                 inside = (inside.0.min(i / factor), inside.1.max(i / factor));
             }
         }
     }
     // The device counts from a row that exists: a zero ahead of it is padding.
     let zero = if zeros && least > 0 { least % factor } else { 0 };
-    let padding = [zero.max(-least), (most + 1 - extent * factor).max(0)];
-    Reached { padding, inside, given: ((least + zero).max(0) / factor, (most / factor + 1).min(extent)) }
+    let padding = [zero.max(first * factor - least), (most + 1 - extent * factor).max(0)];
+    Reached { padding, inside, given: ((least + zero).max(first * factor) / factor, (most / factor + 1).min(extent)) }
 }
 
 /// Bytes that a copy of a Part's constants, or of one slice of them, writes.

@@ -49,9 +49,10 @@ impl Span {
         self.end <= self.start
     }
 
-    /// The part inside `[0, extent)`.
-    pub fn clamp(self, extent: i64) -> Span {
-        Span::new(self.start.clamp(0, extent), self.end.clamp(0, extent))
+    /// The part inside `bounds`.
+    #[inline]
+    pub fn clamp(self, bounds: Span) -> Span {
+        Span::new(self.start.clamp(bounds.start, bounds.end), self.end.clamp(bounds.start, bounds.end))
     }
 
     /// The indices that both have; `NONE` where there are none.

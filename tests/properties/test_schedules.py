@@ -167,7 +167,17 @@ def sliced() -> bytes:
     return b.build()
 
 
+def batches() -> bytes:
+    """Images above one another, each with its own padding, and together again."""
+    b = ModelBuilder("batches")
+    x = b.conv2d(b.input((3, 9, 7, 4), name="input"), 16, 3)
+    y = b.average_pool(b.depthwise(x, 3, stride=2), 3, stride=1, padding="SAME")
+    b.output(b.conv2d(b.max_pool(y, 2, stride=2), 8, 3), x)
+    return b.build()
+
+
 BUILT = {
+    "batches": batches,
     "joined_on_rows": joined_on_rows,
     "sliced": sliced,
     "resized": resized,

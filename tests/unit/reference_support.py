@@ -14,9 +14,10 @@ from ethoscade.judge import reference
 from ethoscade.judge.litert_models import acceptable, head
 from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import ModelBuilder
-from ethoscade.testing.real_operators import UNARY
+from ethoscade.testing.real_operators import BINARY, UNARY
 
 ACTIVATIONS = tuple(Activation)
+MOVES = ("MIRROR_PAD", "PACK", "PADV2", "REVERSE_V2", "SLICE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK")
 MEAN_AXES = ((1, 2), (1,), (2,), (3,), (1, 2, 3), (2, 3), (-1,))
 
 
@@ -128,10 +129,12 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
             use_bias=bool(rng.random() < 0.8),
             output=output,
         )
-    elif kind == "ADD":
-        other = shape if rng.random() < 0.7 else (1, 1, 1, shape[3])
-        y = b.input(other, quantisation=drawn_quantisation(rng, dtype))
-        b.add(x, y, activation=activation, output=drawn_quantisation(rng, dtype))
+    elif kind in BINARY:
+        _draw_binary(b, kind, x, rng, activation)
+    elif kind == "ARG_MAX":
+        b.arg_max(x, int(rng.integers(-4, 4)), dtype=(DType.INT32, DType.INT64)[rng.integers(2)])
+    elif kind in ("REDUCE_MAX", "REDUCE_MIN"):
+        b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5))
     elif kind == "MEAN":
         b.mean(x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
     elif kind == "SOFTMAX":
@@ -169,12 +172,61 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
         size = exact if rng.random() < 0.3 else tuple(int(n) for n in rng.integers(1, 40, 2))
         how = int(rng.integers(3))
         b.resize_bilinear(x, size, align_corners=how == 1, half_pixel_centers=how == 2)
+    elif kind in MOVES:
+        _draw_moved(b, kind, x, rng)
     elif kind != "PAD":
         raise AssertionError(f"nothing draws {kind}")
     else:
         amounts = [(0, 0), *((int(p), int(q)) for p, q in rng.integers(0, 4, (2, 2))), (0, int(rng.integers(0, 2)))]
         b.pad(x, amounts)
     return b.build()
+
+
+def _draw_binary(b, kind, x, rng, activation) -> None:  # type: ignore[no-untyped-def]
+    """The second operand, or the first one, is repeated along some axes, or a constant, or the same tensor."""
+    function, dtype = BINARY[kind], x.dtype
+    shape = tuple(1 if rng.random() < 0.3 else extent for extent in x.shape)[int(rng.integers(4)) :]
+    shape = x.shape if rng.random() < 0.5 else shape
+    if rng.random() < 0.4:
+        y = b.constant(rng.standard_normal(shape), dtype=dtype, quantisation=drawn_quantisation(rng, dtype))
+    else:
+        y = x if rng.random() < 0.1 else b.input(shape, quantisation=drawn_quantisation(rng, dtype))
+    if kind != "PRELU" and rng.random() < 0.5:
+        x, y = y, x
+    # Kernels of sums and squares are defined for factors below 1 alone.
+    coarse = max(x.quantisation.scale, y.quantisation.scale)
+    least = coarse**2 / 4096 if kind == "SQUARED_DIFFERENCE" else coarse / 2**19
+    drawn = drawn_quantisation(rng, dtype)
+    output = Quantisation((max(drawn.scale, 2 * float(np.float32(least))),), drawn.zero_points)
+    b.binary(kind, x, y, activation=activation if function.fuses else Activation.NONE, output=output)
+
+
+def _draw_moved(b, kind, x, rng) -> None:  # type: ignore[no-untyped-def]
+    begin = [int(rng.integers(0, d)) for d in x.shape]
+    sizes = [int(rng.integers(1, d - first + 1)) for d, first in zip(x.shape, begin, strict=True)]
+    pads = [(int(p), int(q)) for p, q in rng.integers(0, 3, (4, 2))]
+    if kind == "SLICE":
+        b.slice(x, begin, [-1 if rng.random() < 0.2 else size for size in sizes])
+    elif kind == "STRIDED_SLICE":
+        ends = [first + size for first, size in zip(begin, sizes, strict=True)]
+        b.strided_slice(x, begin, ends, [int(n) for n in rng.integers(1, 4, 4)], begin_mask=int(rng.integers(0, 16)))
+    elif kind == "UNPACK":
+        b.unpack(x, int(rng.integers(-4, 4)))
+    elif kind == "PACK":
+        b.pack([x] * int(rng.integers(1, 4)), int(rng.integers(-5, 5)))
+    elif kind == "PADV2":
+        b.pad(x, pads, value=int(rng.integers(*x.dtype.limits)))
+    elif kind == "MIRROR_PAD":
+        symmetric = bool(rng.random() < 0.5)
+        most = [d if symmetric else d - 1 for d in x.shape]
+        amounts = [(min(p, d), min(q, d)) for (p, q), d in zip(pads, most, strict=True)]
+        b.mirror_pad(x, amounts, symmetric=symmetric)
+    elif kind == "TILE":
+        b.tile(x, [int(n) for n in rng.integers(1, 4, 4)])
+    elif kind == "TRANSPOSE":
+        b.transpose(x, [int(axis) - 4 * int(rng.integers(0, 2)) for axis in rng.permutation(4)])
+    else:
+        b.reverse(x, [int(rng.integers(0, 4))])
 
 
 def _draw_windowed(b, kind, x, rng, output, activation) -> None:  # type: ignore[no-untyped-def]
@@ -187,7 +239,10 @@ def _draw_windowed(b, kind, x, rng, output, activation) -> None:  # type: ignore
     fits = spans[0] <= x.shape[1] and spans[1] <= x.shape[2]
     common = {"stride": stride, "padding": "VALID" if fits and rng.random() < 0.5 else "SAME", "activation": activation}
     if kind == "CONV_2D":
-        b.conv2d(x, int(rng.integers(1, 20)), kernel, dilation=dilation, output=output, **common)
+        groups = int(rng.choice([n for n in range(1, x.shape[3] + 1) if x.shape[3] % n == 0]))
+        channels = int(rng.integers(1, 20)) if rng.random() < 0.7 else 0
+        groups = 1 if channels else groups
+        b.conv2d(x, channels or 2 * groups, kernel, dilation=dilation, output=output, groups=groups, **common)
     elif kind == "DEPTHWISE_CONV_2D":
         multiplier, use_bias = int(rng.integers(1, 4)), bool(rng.random() < 0.8)
         b.depthwise(x, kernel, multiplier=multiplier, dilation=dilation, output=output, use_bias=use_bias, **common)

@@ -18,7 +18,7 @@ from reference_support import litert_values, needs_litert
 from test_judges import behind_fully_connected
 from zoo_models import zoo
 
-UNKNOWN = ("MUL", "PRELU", "RESIZE_BILINEAR", "SLICE", "TRANSPOSE_CONV")
+UNKNOWN = ("RESIZE_BILINEAR", "TRANSPOSE_CONV")
 
 
 @pytest.mark.parametrize("kind", UNKNOWN)

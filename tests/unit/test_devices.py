@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import ethoscade
+import numpy as np
 import pytest
 from device_judge import fastest_one_by_one, judged
 from ethoscade import BudgetError, ConfigError, DeviceDescription
@@ -193,6 +194,24 @@ def test_further_operations_run_where_an_engine_has_a_rate_for_them() -> None:
     able = replace(cortex_m55(), engines=(replace(core, rates=MappingProxyType({**core.rates, "abs": (1, 1)})),))
     assert kinds(cortex_m55()) == {"convolution"}
     assert kinds(able) == {"convolution", "abs"}
+
+
+def test_constant_operands_are_read_from_the_memory_of_constants() -> None:
+    def scaled() -> bytes:
+        b, rng = ModelBuilder("scaled"), np.random.default_rng(0)
+        x = b.conv2d(b.input((1, 12, 12, 4)), 16, 3)
+        x = b.binary("MUL", x, b.constant(rng.normal(size=16)))
+        b.softmax(b.add(x, b.constant(rng.normal(size=(1, 12, 12, 16)))))
+        return b.build()
+
+    core = cortex_m55().engines[0]
+    able = replace(cortex_m55(), engines=(replace(core, rates=MappingProxyType({**core.rates, "mul": (1, 1)})),))
+    for device, kinds in ((cortex_m55(), ["convolution", "add"]), (able, ["convolution", "mul", "add"])):
+        found = outline(scaled, device)
+        judged(found)
+        assert [operation.kind.value for operation in found.npu.operations] == kinds
+    slow = replace(able, constants=replace(able.constants, bytes_per_cycle=(1, 64)))
+    assert judged(outline(scaled, slow)).points[-1][1] > judged(outline(scaled, able)).points[-1][1] + 64 * 12 * 12 * 16
 
 
 def test_the_example_shows_that_fusing_pays() -> None:

@@ -158,7 +158,7 @@ def test_mean_axes_are_positive_and_ascending():
         {"KeepDims": False},
         (constant("a", [-2, 1]),),
     )
-    assert read_op(file).attrs == ir.MeanAttrs((1, 2), False)
+    assert read_op(file).attrs == ir.ReductionAttrs((1, 2), False)
 
 
 def test_pad_and_softmax():

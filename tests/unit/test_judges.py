@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import ethoscade
 import numpy as np
@@ -68,6 +69,25 @@ def test_micro_decides_only_where_it_has_a_kernel(dtype: DType, judge: str) -> N
     graph = classifier(dtype)
     assert judges.micro_decides(graph, graph.operators[0]) == (dtype is DType.INT8)
     assert reference_outputs(graph, random_inputs(graph, 0)).judge == judge
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_micro_decides_on_convolutions_of_int16_with_biases_of_int32(narrow: bool) -> None:
+    """LiteRT reads such a bias as one of int64 where the options, like those of older files, do not name its type."""
+    needs_litert()
+    b = ModelBuilder(dtype=DType.INT16, narrow_biases=narrow)
+    x = b.conv2d(b.input((1, 6, 6, 4)), 8, 3)
+    b.max_pool(x)
+    b._operators[0] = replace(
+        b._operators[0], fields={k: v for k, v in b._operators[0].fields.items() if k != "QuantizedBiasType"}
+    )
+    compiled = ethoscade.compile(b.build())
+    assert compiled.cpu_operators == ()
+    convolution, pool = compiled.source.operators
+    assert judges.micro_decides(compiled.source, convolution) == narrow
+    assert not judges.micro_decides(compiled.source, pool)
+    check = compiled.verify()
+    assert check.ok and check.judge == (verification.JUDGE_MICRO if narrow else verification.JUDGE_LITERT)
 
 
 def softmax_of_uint8() -> bytes:

@@ -66,12 +66,21 @@ def transposed() -> bytes:
     y = builder.conv2d(builder.transpose(x, (0, 2, 1, 3)), 16, 3)
     y = builder.conv2d(builder.transpose(y, (0, 3, 1, 2)), 18, 3)
     y = builder.transpose(builder.transpose(y, (0, 1, 3, 2)), (0, 3, 2, 1))
-    wide = builder.reshape(builder.conv2d(y, 24, 1), (1, 13, 18, 3, 8))
-    builder.conv2d(builder.reshape(builder.transpose(wide, (0, 1, 2, 4, 3)), (1, 13, 18, 24)), 8, 3)
+    wide = builder.reshape(builder.conv2d(y, 24, 1), (1, 10, 18, 3, 8))
+    builder.conv2d(builder.reshape(builder.transpose(wide, (0, 1, 2, 4, 3)), (1, 10, 18, 24)), 8, 3)
+    return builder.build()
+
+
+def batches() -> bytes:
+    """Images of a batch, with padding and constants of their own."""
+    builder = testing.ModelBuilder("batches", seed=5)
+    x = builder.depthwise(builder.conv2d(builder.input((3, 9, 10, 8)), 32, 3), 3, stride=2)
+    builder.conv2d(builder.average_pool(x, 3, stride=1, padding="SAME"), 16, 3)
     return builder.build()
 
 
 NETWORKS = {
+    "batches": batches,
     "moved": moved,
     "transposed": transposed,
     "tiny_conv": testing.tiny_conv,

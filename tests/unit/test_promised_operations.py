@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from ethoscade.ir import DType, Graph, SoftmaxAttrs, Window
 from ethoscade.lowering import pooling, resize, views
 from ethoscade.lowering.npu import (
     UNSCALED,
+    ConstantMap,
     FeatureMap,
     Function,
+    Layout,
     NpuGraph,
     NpuGraphBuilder,
     NpuOperation,
@@ -23,7 +27,9 @@ from ethoscade.lowering.npu import (
 )
 from ethoscade.lowering.te import Access, Axis, Compute, index
 from ethoscade.pipeline import compiler
-from ethoscade.target import ACCELERATORS, load_target
+from ethoscade.scheduling import schedule as scheduling
+from ethoscade.scheduling.program import Stripe
+from ethoscade.target import ACCELERATORS, Target, load_target
 from graphs import GraphMaker
 from promised_cycles import broken_promises
 
@@ -39,11 +45,11 @@ class Maker:
         self.builder = NpuGraphBuilder(graph)
 
     def point(
-        self, kind: OperationKind, a: FeatureMap, b: FeatureMap | Scalar | None = None, **fields: object
+        self, kind: OperationKind, a: FeatureMap, b: FeatureMap | ConstantMap | Scalar | None = None, **fields: object
     ) -> FeatureMap:
         """An element-wise operation; the second operand is repeated where it has one row, column or channel."""
         reads = [views.point_access(0, a.shape)]
-        if isinstance(b, FeatureMap):
+        if isinstance(b, FeatureMap | ConstantMap):
             kept = [
                 index() if mine != theirs else index(**{axis: 1})
                 for axis, mine, theirs in zip("hwc", a.shape, b.shape, strict=True)
@@ -126,14 +132,70 @@ def every_operation(graph: Graph, *_: object) -> NpuGraph:
     return make.builder.graph()
 
 
+def prepared(
+    lower: Callable[..., NpuGraph], shape: tuple[int, int, int], target: Target, monkeypatch: pytest.MonkeyPatch
+) -> compiler.Network:
+    """A network of one operator that becomes what `lower` makes of it."""
+    maker = GraphMaker(seed=3)
+    x = maker.input((1, *shape))
+    graph = maker.graph([maker.op("SOFTMAX", [x], maker.tensor((1, *shape)), SoftmaxAttrs(1.0))])
+    monkeypatch.setattr(compiler, "lower", lower)
+    monkeypatch.setattr(compiler, "support", lambda *_: None)
+    return compiler.prepare(graph, target)
+
+
+def constant(shape: tuple[int, int, int], dtype: DType = DType.INT8, seed: int = 0) -> ConstantMap:
+    """A constant operand of random values."""
+    values = np.random.default_rng(seed).integers(*dtype.limits, size=shape, endpoint=True).astype(dtype.numpy)
+    return ConstantMap(values, dtype, 3 if dtype is DType.INT8 else 0)
+
+
+BRICKS = (24, 9, 32)
+
+
+def constant_operands(graph: Graph, *_: object) -> NpuGraph:
+    """Constants of every extent and type, repeated along every axis, in both layouts; two of them are equal."""
+    kinds, make = OperationKind, Maker(graph)
+    height, width, depth = BRICKS
+    x = make.builder.view(graph.inputs[0], BRICKS)
+    x = make.point(kinds.ADD, x, constant(BRICKS), scaling=OperandScales(0.25, 1.0, 0.5))
+    x = make.pool(kinds.MAX_POOL, x, Window(3, 3, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1))
+    x = make.point(kinds.SUB, x, constant((1, 1, depth)), swap_operands=True, scaling=OperandScales(1.0, 0.25, 0.5))
+    x = make.point(kinds.MUL, x, constant((height, width, 1)), scaling=Scale(1 << 30, 37))
+    x = make.point(kinds.MAXIMUM, x, constant((1, width, depth), seed=1))
+    x = make.pool(kinds.AVERAGE_POOL, x, Window(3, 3, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1))
+    x = make.point(kinds.MINIMUM, x, constant((height, 1, depth), seed=2), function=TABLES[0])
+    x = make.point(kinds.MUL, x, constant((1, width, 1)), scaling=Scale(1 << 30, 36))
+    x = make.point(kinds.ADD, x, constant(BRICKS), scaling=Scale(1, 0))
+    half = make.point(kinds.MUL, x, Scalar(100, DType.INT8), dtype=DType.INT16, scaling=Scale(1 << 30, 30))
+    half = make.point(kinds.SUB, half, constant((height, width, depth), DType.INT16), scaling=Scale(1, 0))
+    half = make.point(kinds.SUB, half, constant((1, 1, depth), DType.INT16), dtype=DType.INT32, scaling=Scale(1, 0))
+    half = make.point(kinds.MINIMUM, half, constant((1, 1, 1), DType.INT32), dtype=DType.INT16)
+    target = make.builder.view(graph.outputs[0], BRICKS)
+    make.point(kinds.ADD, half, constant((1, 1, depth), DType.INT16), ofm=target, scaling=Scale(1 << 30, 38))
+    return make.builder.graph()
+
+
+@pytest.mark.parametrize("memory_mode", ["Shared_Sram", "Sram_Only"])
+@pytest.mark.parametrize("accelerator", ["ethos-u55-256", "ethos-u55-32", "ethos-u65-256"])
+def test_streams_with_constant_operands_are_what_was_promised(
+    accelerator: str, memory_mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = prepared(constant_operands, BRICKS, load_target(accelerator, memory_mode=memory_mode), monkeypatch)
+    found = {operation.ifm2.layout for operation in network.npu.operations if isinstance(operation.ifm2, ConstantMap)}
+    assert found == set(Layout)
+    curve = compiler.search(network)
+    programs = [scheduling.arrange(network.problem, proposal).program for proposal in curve.proposals]
+    stripes = [step for program in programs for step in program.steps if isinstance(step, Stripe)]
+    constants = {k for k, o in enumerate(network.npu.operations) if isinstance(o.ifm2, ConstantMap)}
+    assert any(step.output.y1 - step.output.y0 < BRICKS[0] for step in stripes if step.stage in constants)
+    for index_ in sorted({0, len(curve.points) // 2, len(curve.points) - 1}):
+        assert not list(broken_promises(network, curve, index_)), f"{curve.points[index_][0]} bytes"
+
+
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 def test_streams_of_every_operation_are_what_was_promised(accelerator: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    maker = GraphMaker(seed=3)
-    x = maker.input((1, *SHAPE))
-    graph = maker.graph([maker.op("SOFTMAX", [x], maker.tensor((1, *SHAPE)), SoftmaxAttrs(1.0))])
-    monkeypatch.setattr(compiler, "lower", every_operation)
-    monkeypatch.setattr(compiler, "support", lambda *_: None)
-    network = compiler.prepare(graph, load_target(accelerator))
+    network = prepared(every_operation, SHAPE, load_target(accelerator), monkeypatch)
     assert {operation.kind for operation in network.npu.operations} >= set(OperationKind) - {
         OperationKind.CONVOLUTION,
         OperationKind.DEPTHWISE,

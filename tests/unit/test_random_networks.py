@@ -12,7 +12,7 @@ import pytest
 from ethoscade import ir, testing
 from ethoscade.frontend import operators, read_tflite
 from ethoscade.ir import QUANTISED, Activation, DType, Graph, Operator, Tensor
-from ethoscade.testing.real_operators import UNARY
+from ethoscade.testing.real_operators import BINARY, UNARY
 
 SEEDS = range(400)
 
@@ -181,7 +181,24 @@ def test_biases_of_int16_have_both_types(graphs: list[Graph]) -> None:
 
 
 def test_constants_are_operands_on_either_side(seen: Seen) -> None:
-    assert seen["ADD", "constant operands"] >= {(False, False), (True, False), (False, True)}
+    for kind in ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB"):
+        assert seen[kind, "constant operands"] >= {(False, False), (True, False), (False, True)}, kind
+    assert seen["PRELU", "constant operands"] == {(False, False), (False, True)}
+
+
+def test_operands_are_repeated_on_either_side_in_every_rank(graphs: list[Graph]) -> None:
+    repeated, ranks_ = set(), set()
+    for graph in graphs:
+        for op in (op for op in graph.operators if op.kind in BINARY):
+            made = graph.tensors[op.outputs[0]].shape
+            for place in (0, 1):
+                shape = graph.tensors[op.input(place)].shape
+                padded = (1,) * (len(made) - len(shape)) + shape
+                axes = tuple(i - len(made) for i, (d, e) in enumerate(zip(padded, made, strict=True)) if d < e)
+                repeated.add((place, axes[-1] if len(axes) == 1 else len(axes)))
+            ranks_.add(len(made))
+    assert ranks_ == {1, 2, 3, 4, 5}
+    assert repeated >= {(1, -1), *((place, how) for place in (0, 1) for how in (-2, -3, 2, 3))}
 
 
 def test_networks_fork_and_have_several_ends(graphs: list[Graph]) -> None:

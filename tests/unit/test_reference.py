@@ -15,14 +15,14 @@ from ethoscade.judge.reference.windows import output_size, pad_spatial, seen, ta
 from ethoscade.judge.verification import random_inputs
 from ethoscade.quantised import activation_range, effective_scales, multiplier_and_shift, quantise_real
 from ethoscade.testing import ModelBuilder
-from ethoscade.testing.real_operators import UNARY
+from ethoscade.testing.real_operators import BINARY, UNARY
 from graphs import GraphMaker
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_support import check, differences, drawn_operator, needs_litert
+from reference_support import MOVES, check, differences, drawn_operator, needs_litert
 
 KINDS = (
-    "ADD",
+    "ARG_MAX",
     "AVERAGE_POOL_2D",
     "CONCATENATION",
     "CONV_2D",
@@ -33,6 +33,8 @@ KINDS = (
     "MEAN",
     "PAD",
     "QUANTIZE",
+    "REDUCE_MAX",
+    "REDUCE_MIN",
     "RELU",
     "RESIZE_BILINEAR",
     "RESIZE_NEAREST_NEIGHBOR",
@@ -40,9 +42,14 @@ KINDS = (
     "SPLIT",
     "SPLIT_V",
     "TRANSPOSE_CONV",
+    *BINARY,
+    *MOVES,
     # ELU has no reference kernel in LiteRT, the others are drawn as RELU.
     *(kind for kind in UNARY if kind not in ("ELU", "RELU6", "RELU_N1_TO_1", "RELU")),
 )
+
+
+TYPES = {kind: function.types for kind, function in (*BINARY.items(), *UNARY.items())}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -51,7 +58,7 @@ def test_equals_litert_on_drawn_models(kind: str) -> None:
     for seed in range(90):
         graph = read_tflite(drawn_operator(kind, seed, DType.INT16 if seed >= 60 else None))
         drawn = graph.operators[0].kind
-        if drawn in UNARY and graph.tensors[graph.inputs[0]].dtype not in UNARY[drawn].types:
+        if drawn in TYPES and graph.tensors[graph.inputs[0]].dtype not in TYPES[drawn]:
             continue
         wrong = differences(graph, random_inputs(graph, seed))
         assert wrong == [], f"seed {seed}"

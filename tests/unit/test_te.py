@@ -7,10 +7,11 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
 import pytest
-from ethoscade.ir import Window
-from ethoscade.lowering import convolution, depthwise, elementwise, identity, pooling, resize, views
-from ethoscade.lowering.npu import Upscale
+from ethoscade.ir import DType, Window
+from ethoscade.lowering import convolution, depthwise, identity, operands, pooling, resize, views
+from ethoscade.lowering.npu import ConstantMap, FeatureMap, NpuTensor, Upscale
 from ethoscade.lowering.te import Access, Affine, Axis, Compute, Propagator, index, propagator
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,9 +67,23 @@ IDENTITY = ((1, 0, 0, 0, 0), (0, 1, 0, 0, 0), (0, 0, 1, 0, 0), (0, 0, 0, 1, 0))
 
 
 def test_elementwise_and_identity_read_what_they_write() -> None:
-    add = elementwise.compute("add", (4, 5, 6))
+    second = FeatureMap(NpuTensor(1, "second", (4, 5, 6), DType.INT8), (4, 5, 6))
+    add = operands.compute("add", (4, 5, 6), second)
     assert [derive(add, i).transform for i in range(2)] == [IDENTITY, IDENTITY]
     assert derive(identity.compute("quantize", (4, 5, 6))).transform == IDENTITY
+
+
+def test_a_repeated_operand_is_read_at_its_only_row_column_or_channel() -> None:
+    """Each read, as the operation writes it down, is where NumPy's broadcasting finds the element."""
+    whole = (4, 5, 6)
+    for shape in itertools.product(*((1, extent) for extent in whole)):
+        values = np.arange(np.prod(shape)).reshape(shape).astype(np.int8)
+        read = operands.compute("mul", whole, ConstantMap(values, DType.INT8)).reads[1]
+        repeated = np.broadcast_to(values, whole)
+        for place in itertools.product(*map(range, whole)):
+            at = dict(zip("nhwc", (0, *place), strict=True))
+            found = tuple(sum(at[a] * k for a, k in i.coefficients.items()) + i.constant for i in read.indices)
+            assert values[found[1:]] == repeated[place]
 
 
 windows = st.builds(

@@ -10,7 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..errors import CodegenError
-from ..lowering.npu import BRICK_CHANNELS, FeatureMap, Function, Layout, NpuOperation, OperationKind, Scalar, Table
+from ..lowering.npu import (
+    BRICK_CHANNELS,
+    ConstantMap,
+    FeatureMap,
+    Function,
+    Layout,
+    NpuOperation,
+    OperationKind,
+    Scalar,
+    Table,
+)
 from ..scheduling.problem import Registers
 from ..scheduling.program import CallOperator, CopyConstants, CopyTensor, LoadTable, Slab, Step, Stripe
 from ..target import Accelerator
@@ -94,8 +104,8 @@ def steady_registers(operation: NpuOperation, accelerator: Accelerator) -> tuple
     return plain, found(padded) if any(padded) and operation.weights is None else plain
 
 
-def surface(fm: FeatureMap, slab: Slab, offset: int) -> Surface:
-    """The slab of `fm` in a buffer at byte `offset` of the arena, in as many tiles as it wraps into."""
+def surface(fm: FeatureMap | ConstantMap, slab: Slab, offset: int, region: int = ARENA_REGION) -> Surface:
+    """The slab of `fm` in a buffer at byte `offset` of a region, in as many tiles as it wraps into."""
     size = fm.dtype.size_bytes
     row_bytes = slab.columns * fm.pixel_channels * size
     # In bricks a column is one brick wide, and all columns of the buffer lie between a brick and the next.
@@ -127,6 +137,7 @@ def surface(fm: FeatureMap, slab: Slab, offset: int) -> Surface:
         stride_y=row_bytes,
         stride_x=stride_x,
         stride_c=stride_c,
+        region=region,
     )
 
 
@@ -170,13 +181,16 @@ def _kernel(
     function: Function | TableSlot,
 ) -> Kernel:
     weights = scales = None
+    region, base = CONSTANTS_REGION, 0
     if place is not None:
         _check_block(operation, stripe, place)
         staged = stripe.weights is not None
         base = place.offset if stripe.weights is None else offsets[stripe.weights]
         region = ARENA_REGION if staged else CONSTANTS_REGION
-        weights = MemoryRange(region, base, place.weights_bytes)
-        scales = MemoryRange(region, base + place.weights_bytes, place.scales_bytes)
+        if operation.weights is not None:
+            weights = MemoryRange(region, base, place.weights_bytes)
+            scales = MemoryRange(region, base + place.weights_bytes, place.scales_bytes)
+    second = operation.ifm2
     return Kernel(
         kind=operation.kind,
         inputs=tuple(
@@ -189,7 +203,8 @@ def _kernel(
         clamp=operation.clamp,
         rounding=operation.rounding,
         scaling=operation.scaling,
-        scalar=operation.ifm2 if isinstance(operation.ifm2, Scalar) else None,
+        constant=_constant(second, stripe.output, base, region) if isinstance(second, ConstantMap) else None,
+        scalar=second if isinstance(second, Scalar) else None,
         upscale=operation.upscale,
         function=function,
         swap_operands=operation.swap_operands,
@@ -198,6 +213,14 @@ def _kernel(
         scales=scales,
         part_kernel=place is not None and place.choice.part_kernel and operation.kind is OperationKind.CONVOLUTION,
     )
+
+
+def _constant(second: ConstantMap, output: Slab, offset: int, region: int) -> Surface:
+    """What a stripe reads of a constant operand that begins there: the output's rows and columns, or the only ones."""
+    height, width, _ = second.shape
+    y0, y1 = (output.y0, output.y1) if height > 1 else (0, 1)
+    x0, x1 = (output.x0, output.x1) if width > 1 else (0, 1)
+    return surface(second, Slab(0, y0, y1, x0, x1, height, width), offset, region)
 
 
 def _channels(output: Surface, stripe: Stripe, place: OperationConstants | None) -> Surface:

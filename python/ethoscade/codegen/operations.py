@@ -40,7 +40,7 @@ class MemoryRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Surface:
-    """A feature map of the arena in up to four tiles.
+    """A feature map of a memory region, most often the arena, in up to four tiles.
 
     Element (y, x) lies in tile 0 at `offsets[0]`; columns from `width_0` on lie in tile 1 (y below `height_1`) or 3,
     the others in tile 0 (y below `height_0`) or 2, each tile counted from its own corner. `height_1` is 0 where no
@@ -59,6 +59,7 @@ class Surface:
     stride_y: int
     stride_x: int
     stride_c: int
+    region: int = ARENA_REGION
 
     def ranges(self, ys: tuple[int, int], xs: tuple[int, int], channels: tuple[int, int]) -> list[tuple[int, int]]:
         """Byte ranges [start, end) that hold rows `ys`, columns `xs` and `channels` (half-open, clipped to the depth).
@@ -134,8 +135,9 @@ class TableSlot:
 class Kernel:
     """One kernel operation: an `NpuOperation` on boxes, with addresses.
 
-    `inputs` are one or two surfaces; with `scalar` that is the second operand. `padding` is (top, left, bottom, right),
-    `block` (height, width, depth). All else as in `NpuOperation`.
+    `inputs` are one or two surfaces of the arena that kernels may have written; with `constant`, or `scalar`, that is
+    the second operand. `padding` is (top, left, bottom, right), `block` (height, width, depth). All else as in
+    `NpuOperation`.
     """
 
     kind: OperationKind
@@ -147,6 +149,7 @@ class Kernel:
     clamp: tuple[int, int]
     rounding: Rounding = Rounding.TFL
     scaling: Scaling = None
+    constant: Surface | None = None
     scalar: Scalar | None = None
     upscale: Upscale = Upscale.NONE
     function: Function | TableSlot = Function.CLAMP

@@ -30,7 +30,7 @@ from ..lowering.npu import (
     Upscale,
 )
 from ..target import Accelerator
-from .operations import ARENA_REGION, TABLES_REGION, Copy, Kernel, MemoryRange, Operation, Surface, TableSlot
+from .operations import TABLES_REGION, Copy, Kernel, MemoryRange, Operation, Surface, TableSlot
 
 _API_MAJOR = 1
 _CONTROL_MASK = 0xFFFF
@@ -63,6 +63,7 @@ _ELEMENTWISE = {
 }
 _RESCALED = (OperationKind.MUL, OperationKind.ADD, OperationKind.SUB)
 _SCALED_BY_RESULT = (OperationKind.LEAKY_RELU, OperationKind.ABS)
+_NORMAL = 1 << 30
 _UPSCALES = {Upscale.NONE: "NONE", Upscale.NEAREST: "NEAREST", Upscale.ZEROS: "TRANSPOSE"}
 _FUNCTIONS = {Function.CLAMP: "NONE_OR_RELU", Function.TANH: "TANH", Function.SIGMOID: "SIGMOID"}
 
@@ -270,9 +271,12 @@ class _Translator:
         op.ifm = self._surface(kernel.inputs[0], first)
         if len(kernel.inputs) > 1:
             op.ifm2 = self._surface(kernel.inputs[1], second)
+        elif kernel.constant is not None:
+            op.ifm2 = self._surface(kernel.constant, second)
         elif kernel.scalar is not None:
-            # The API takes the real number and quantises it: with a scale of 1 that adds the zero point.
-            op.ifm2, op.ifm2_scalar = self._scalar(kernel.scalar), kernel.scalar.value - kernel.scalar.zero_point
+            # The API takes the real number and quantises it, by the scale that it takes the operand's factor from too.
+            op.ifm2 = self._scalar(kernel.scalar, second)
+            op.ifm2_scalar = (kernel.scalar.value - kernel.scalar.zero_point) * second
         op.ofm = self._surface(kernel.output, result)
         op.kernel = self._window(kernel.window)
         top, left, bottom, right = kernel.padding
@@ -298,8 +302,11 @@ class _Translator:
             op = api.NpuConvDepthWiseOperation()
         elif kind.is_pool:
             op = api.NpuPoolingOperation(getattr(api.NpuPoolingOp, _POOLS[kind]))
-            # Told to rescale, the API derives the factor from the ratio of the scales.
-            op.fused_quantize = isinstance(scale, Scale)
+            if isinstance(scale, Scale) and not _NORMAL <= scale.multiplier < 2 * _NORMAL:
+                op.rescale = _explicit(scale)
+            else:
+                # Told to rescale, the API derives the factor from the ratio of the scales, and makes it 31 bits long.
+                op.fused_quantize = isinstance(scale, Scale)
         else:
             op = api.NpuElementWiseOperation(getattr(api.NpuElementWiseOp, _ELEMENTWISE[kind]))
             op.reversed_operands = kernel.swap_operands
@@ -314,7 +321,7 @@ class _Translator:
         api = self._api
         fm = api.NpuFeatureMap()
         fm.data_type = self._dtypes[surface.dtype]
-        fm.region = ARENA_REGION
+        fm.region = surface.region
         fm.shape = api.NpuShape3D(*surface.shape)
         fm.tiles = api.NpuTileBox(surface.height_0, surface.height_1, surface.width_0, list(surface.offsets))
         fm.layout = api.NpuLayout.NHWC if surface.layout is Layout.NHWC else api.NpuLayout.NHCWB16
@@ -322,10 +329,10 @@ class _Translator:
         fm.quantization = api.NpuQuantization(scale, surface.zero_point)
         return fm
 
-    def _scalar(self, scalar: Scalar) -> Any:
+    def _scalar(self, scalar: Scalar, scale: float) -> Any:
         fm = self._api.NpuFeatureMap()
         fm.data_type = self._dtypes[scalar.dtype]
-        fm.quantization = self._api.NpuQuantization(1.0, scalar.zero_point)
+        fm.quantization = self._api.NpuQuantization(scale, scalar.zero_point)
         return fm
 
     def _activation(self, kernel: Kernel, scale: float) -> Any:
@@ -361,6 +368,13 @@ class _Translator:
         if where.region == TABLES_REGION:
             return self._api.NpuAddressRange(_OWN_MEMORY, self._tables_at + where.offset_bytes, where.length_bytes)
         return self._api.NpuAddressRange(*where)
+
+
+def _explicit(scale: Scale) -> Any:
+    """A factor that the API sends as it is."""
+    from ethosu.vela.operation import ExplicitScaling
+
+    return ExplicitScaling(False, [scale.shift], [scale.multiplier])
 
 
 def _effective_scales(kernel: Kernel) -> tuple[float, float, float]:

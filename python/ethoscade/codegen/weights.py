@@ -1,4 +1,4 @@
-"""The constants blob: every operation's compressed weights and scale records, as NPU region 0 holds them.
+"""The constants blob: compressed weights and scale records, and constant operands, as NPU region 0 holds them.
 
 Owns the blob's layout. The weight compression itself is behind `vela`; the scale records are packed here.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CodegenError
-from ..lowering.npu import NpuOperation, OperationKind, Table, Weights, tables_of
+from ..lowering.npu import ConstantMap, NpuOperation, OperationKind, Table, Weights, tables_of
 from ..scheduling.program import Portion, Whole
 from ..target import Accelerator
 from ..util.frozen import FrozenMap
@@ -45,7 +45,10 @@ class SliceChoice:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """The weight stream and scale records for output channels [first_channel, first_channel + channels)."""
+    """The weight stream and scale records for output channels [first_channel, first_channel + channels).
+
+    A constant second operand, filled up to 16 bytes, stands in the place of weights, without scale records.
+    """
 
     weights: bytes = field(repr=False)
     scales: bytes = field(repr=False)
@@ -61,14 +64,14 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class EncodedOperation:
-    """An operation's constants as a whole, None without weights, once more for being copied, and in slices."""
+    """An operation's constants as a whole, None if it has none, once more for being copied, and in slices."""
 
     whole: Encoded | None
     staged: Encoded | None = None
     slices: tuple[Encoded, ...] = ()
 
     def portion(self, portion: Portion) -> Encoded | None:
-        """The constants that a step uses; None without weights."""
+        """The constants that a step uses; None if there are none."""
         if isinstance(portion, str):
             return self.staged if portion == "staged" and self.staged is not None else self.whole
         return self.slices[portion]
@@ -142,6 +145,11 @@ def encode_operation(
 
     Raises `CodegenError`.
     """
+    if isinstance(operation.ifm2, ConstantMap):
+        data = _filled_up(operation.ifm2.data)
+        channels = operation.ofm.shape[2]
+        copy = None if staged is None else Encoded(data, b"", staged, 0, channels)
+        return EncodedOperation(Encoded(data, b"", choice, 0, channels), copy)
     if operation.weights is None:
         return EncodedOperation(None)
     channels = len(operation.weights.bias)
@@ -188,7 +196,7 @@ def lay_out(
 
 
 def contents(encoded: Sequence[EncodedOperation]) -> list[tuple[int, ...]]:
-    """By operation, which bytes its constants are: in place, copied as a whole, slice by slice; none without weights.
+    """By operation, which bytes its constants are: in place, copied as a whole, slice by slice; none if it has none.
 
     Equal bytes, which `lay_out` keeps once, have equal numbers.
     """
@@ -266,7 +274,10 @@ def encode_scales(weights: Weights) -> bytes:
     records[:, 0:5] = _bytes(weights.bias)[:, :5]
     records[:, 5:9] = _bytes(weights.multipliers)[:, :4]
     records[:, 9] = weights.shifts
-    data = records.tobytes()
+    return _filled_up(records.tobytes())
+
+
+def _filled_up(data: bytes) -> bytes:
     return data + bytes(-len(data) % ALIGNMENT)
 
 

@@ -1,4 +1,4 @@
-"""FULLY_CONNECTED, ADD, SOFTMAX, QUANTIZE, DEQUANTIZE and the stand-alone RELUs: neither windows nor moved elements."""
+"""FULLY_CONNECTED, SOFTMAX, QUANTIZE, DEQUANTIZE and the stand-alone RELUs: neither windows nor moved elements."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 
 import tflite
 
-from ..ir import AddAttrs, Attrs, DType, FullyConnectedAttrs, SoftmaxAttrs
+from ..ir import Attrs, FullyConnectedAttrs, SoftmaxAttrs
 from ..operators import ACTIVATION_OPERATORS
-from ..quantised import add_headroom_bits, scale_of
+from ..quantised import scale_of
 from .site import NotUnderstood, Site
 from .windows import check_bias, check_scales, check_sums
 
@@ -37,30 +37,6 @@ def fully_connected(site: Site) -> FullyConnectedAttrs:
     check_bias(site, ifm, outputs)
     site.expect_shape((*ifm.shape[:-1], outputs) if keep_num_dims else (elements // depth, outputs))
     return FullyConnectedAttrs(activation, keep_num_dims)
-
-
-def add(site: Site) -> AddAttrs:
-    """ADD of two feature maps, the smaller repeated along dimensions of extent 1."""
-    site.count(2)
-    left, right = site.input(0, "first operand"), site.input(1, "second operand")
-    options = site.optional_options()
-    activation = site.activation(options)
-    if site.output.dtype is DType.INT16 and (options is None or options.PotScaleInt16()):
-        raise NotUnderstood("operands of int16 are shifted to each other, for scales that are powers of two")
-    rank = max(len(left.shape), len(right.shape))
-    a = (1,) * (rank - len(left.shape)) + left.shape
-    b = (1,) * (rank - len(right.shape)) + right.shape
-    if any(m != n and 1 not in (m, n) for m, n in zip(a, b, strict=True)):
-        raise site.fail(
-            f"adds '{left.name}' of shape {list(left.shape)} and '{right.name}' of shape {list(right.shape)}",
-            tensor=right,
-            value=right.shape,
-        )
-    site.expect_shape(tuple(max(m, n) for m, n in zip(a, b, strict=True)))
-    if site.is_quantised(left, right, site.output):
-        operands, headroom = max(scale_of(left), scale_of(right)), add_headroom_bits(site.output.dtype)
-        site.check_factors(2.0 * operands / (scale_of(site.output) * (1 << headroom)))
-    return AddAttrs(activation)
 
 
 def softmax(site: Site) -> SoftmaxAttrs:
@@ -100,7 +76,6 @@ def activation(site: Site) -> Attrs:
 
 ELEMENTWISE_READERS: Mapping[str, Callable[[Site], Attrs]] = {
     "ABS": rescaling,
-    "ADD": add,
     "DEQUANTIZE": dequantize,
     "FULLY_CONNECTED": fully_connected,
     "QUANTIZE": rescaling,

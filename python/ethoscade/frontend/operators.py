@@ -14,7 +14,7 @@ from ..errors import ModelFormatError, UnsupportedOperatorError
 from ..ir import ETHOS_U, Attrs, Operator, Tensor
 from ..opcodes import builtin_code, stored_codes
 from ..operators import CALLERS, keyed
-from . import channels, elementwise, functions, moving, shaping, windows
+from . import binary, channels, elementwise, functions, moving, shaping, windows
 from .flatbuffer import Ledger, integers, union
 from .site import NotUnderstood, Site
 
@@ -22,6 +22,7 @@ _BUILTIN_KINDS = frozenset(k for k, v in vars(tflite.BuiltinOperator).items() if
 _BUILTIN_NAMES = {v: k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int)}
 READERS = keyed(
     windows.WINDOW_READERS,
+    binary.BINARY_READERS,
     elementwise.ELEMENTWISE_READERS,
     functions.FUNCTION_READERS,
     shaping.SHAPE_READERS,

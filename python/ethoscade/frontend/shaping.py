@@ -1,4 +1,4 @@
-"""MEAN, PAD, RESIZE_*, RESHAPE, SHAPE, STRIDED_SLICE, PACK and the like: operators about shapes.
+"""MEAN, REDUCE_*, ARG_MAX, PAD, RESIZE_*, RESHAPE, SHAPE, STRIDED_SLICE, PACK and the like: operators about shapes.
 
 Owns the resolution of axes, masks and wildcards into plain numbers.
 """
@@ -9,11 +9,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ..ir import (
+    ArgMaxAttrs,
     Attrs,
     DType,
-    MeanAttrs,
     PackAttrs,
     PadAttrs,
+    ReductionAttrs,
     ResizeBilinearAttrs,
     ResizeNearestAttrs,
     StridedSliceAttrs,
@@ -23,8 +24,8 @@ from .flatbuffer import integers
 from .site import NotUnderstood, Site
 
 
-def mean(site: Site) -> MeanAttrs:
-    """MEAN over constant axes."""
+def reduction(site: Site) -> ReductionAttrs:
+    """REDUCE_MAX and REDUCE_MIN over constant axes."""
     site.count(2)
     ifm = site.input(0, "input")
     options = site.options()
@@ -34,9 +35,32 @@ def mean(site: Site) -> MeanAttrs:
     kept = (1 if i in axes else d for i, d in enumerate(ifm.shape))
     dropped = (d for i, d in enumerate(ifm.shape) if i not in axes)
     site.expect_shape(tuple(kept) if keep_dims else tuple(dropped), " and axes")
+    return ReductionAttrs(axes, keep_dims)
+
+
+def mean(site: Site) -> ReductionAttrs:
+    """MEAN over constant axes."""
+    attrs, ifm = reduction(site), site.input(0, "input")
     if site.is_eight_bit(ifm, site.output):
         site.check_factors(scale_of(ifm) / scale_of(site.output))
-    return MeanAttrs(axes, keep_dims)
+    return attrs
+
+
+def arg_max(site: Site) -> ArgMaxAttrs:
+    """ARG_MAX along one constant axis, which vanishes; an index is int32 or int64."""
+    site.count(2)
+    ifm, given = site.input(0, "input"), site.constant_integers(1, "axis")
+    if len(given) != 1:
+        raise site.fail(f"has {len(given)} axes; it takes 1", value=len(given))
+    axis = resolve_axis(site, given[0], len(ifm.shape))
+    if site.output.dtype not in (DType.INT32, DType.INT64):
+        raise site.fail(
+            f"writes '{site.output.name}' of type {site.output.dtype.value}; it makes int32 or int64",
+            tensor=site.output,
+            value=site.output.dtype.value,
+        )
+    site.expect_shape((*ifm.shape[:axis], *ifm.shape[axis + 1 :]), " and axis")
+    return ArgMaxAttrs(axis)
 
 
 def pad(site: Site) -> PadAttrs:
@@ -258,10 +282,13 @@ def _same_elements(site: Site) -> None:
 
 
 SHAPE_READERS: Mapping[str, Callable[[Site], Attrs]] = {
+    "ARG_MAX": arg_max,
     "EXPAND_DIMS": expand_dims,
     "MEAN": mean,
     "PACK": pack,
     "PAD": pad,
+    "REDUCE_MAX": reduction,
+    "REDUCE_MIN": reduction,
     "RESHAPE": reshape,
     "RESIZE_BILINEAR": resize_bilinear,
     "RESIZE_NEAREST_NEIGHBOR": resize_nearest_neighbor,

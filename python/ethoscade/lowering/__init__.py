@@ -14,20 +14,25 @@ from ..ir import Graph, Operator
 from ..operators import keyed
 from ..target import Accelerator
 from . import (
+    arg_max,
     bilinear,
+    binary,
     concatenation,
     convolution,
     depthwise,
     elementwise,
+    extremes,
     fully_connected,
     identity,
     lookup,
     mean,
     padding,
     pooling,
+    prelu,
     resize,
     softmax,
     split,
+    squared_difference,
     transpose,
     transpose_conv,
 )
@@ -38,20 +43,25 @@ from .npu import NpuGraph, NpuGraphBuilder
 __all__ = ["FAMILIES", "Family", "Selection", "lower", "support"]
 
 FAMILIES = keyed(
+    arg_max.ARG_MAX_FAMILIES,
     bilinear.BILINEAR_FAMILIES,
+    binary.BINARY_FAMILIES,
     concatenation.JOIN_FAMILIES,
     convolution.CONVOLUTION_FAMILIES,
     depthwise.DEPTHWISE_FAMILIES,
     elementwise.ELEMENTWISE_FAMILIES,
+    extremes.EXTREME_FAMILIES,
     fully_connected.DENSE_FAMILIES,
     identity.QUANTISE_FAMILIES,
     lookup.LOOKUP_FAMILIES,
     mean.MEAN_FAMILIES,
     padding.PAD_FAMILIES,
     pooling.POOL_FAMILIES,
+    prelu.PRELU_FAMILIES,
     resize.RESIZE_FAMILIES,
     softmax.SOFTMAX_FAMILIES,
     split.SPLIT_FAMILIES,
+    squared_difference.SQUARED_DIFFERENCE_FAMILIES,
     transpose.TRANSPOSE_FAMILIES,
     transpose_conv.TRANSPOSE_CONV_FAMILIES,
 )

@@ -20,6 +20,7 @@ from ..ir import EIGHT_BIT, QUANTISED, DType, Graph, Operator, Tensor, Window
 from ..operators import OPERATORS
 from ..target import Accelerator
 from . import limits, views
+from .strides import factors
 
 Views = Sequence[tuple[Tensor, views.Shape3]]
 """Tensors with the (height, width, depth) that the NPU sees them as."""
@@ -68,25 +69,16 @@ class _Along(Protocol):
     def axis(self) -> int: ...
 
 
-@runtime_checkable
-class _Over(Protocol):
-    @property
-    def axes(self) -> tuple[int, ...]: ...
-
-
 def window_of(case: Case) -> Window:
-    """The operator's window in its simplest form; of a mean, the whole extent of its axes."""
-    height, width = case.ifm.shape[1:3]
-    if isinstance(case.op.attrs, _Windowed):
-        return views.simplest(case.op.attrs.window, height, width)
-    return views.reduction(axes_of(case.op), height, width)
+    """The operator's window in its simplest form."""
+    assert isinstance(case.op.attrs, _Windowed), f"{case.op.kind} slides no window"
+    return views.simplest(case.op.attrs.window, *case.ifm.shape[1:3])
 
 
-def axes_of(op: Operator) -> tuple[int, ...]:
-    """The axis or the axes among an operator's attributes."""
-    if isinstance(op.attrs, _Along):
-        return (op.attrs.axis,)
-    return op.attrs.axes if isinstance(op.attrs, _Over) else ()
+def axis_of(op: Operator) -> int:
+    """The axis among an operator's attributes."""
+    assert isinstance(op.attrs, _Along), f"{op.kind} works along no axis"
+    return op.attrs.axis
 
 
 Windows = Callable[[Case], Window]
@@ -111,23 +103,32 @@ def first_refusal(constraints: Sequence[Constraint], case: Case) -> str | None:
 
 @dataclass(frozen=True)
 class FeatureMaps(Constraint):
-    """Every value is made while the network runs, of one of `types`, with one scale and zero point."""
+    """Every value is made while the network runs, of one of `types`, with one scale and zero point.
+
+    With `constants` inputs may be constants as well. Outputs are of the types `made`, without scales, where these are
+    given; a reader has seen to it.
+    """
 
     types: tuple[DType, ...] = EIGHT_BIT
+    constants: bool = False
+    made: tuple[DType, ...] | None = None
 
     def __str__(self) -> str:
+        what = "inputs and outputs" if self.made is None else "inputs"
+        end = "" if self.made is None else f"; outputs are {named_types(self.made, 'or')}"
         return (
-            f"inputs and outputs are {named_types(self.types, 'or')} with one scale and zero point"
-            f"{', of int16 the zero point 0' if DType.INT16 in self.types else ''}, and neither "
-            f"constants nor variables"
+            f"{what} are {named_types(self.types, 'or')} with one scale and zero point"
+            f"{', of int16 the zero point 0' if DType.INT16 in self.types else ''}, and "
+            f"{'no variables' if self.constants else 'neither constants nor variables'}{end}"
         )
 
     def _against(self, case: Case) -> str | None:
-        roles = (*(("input", t) for t in case.values), *(("output", t) for t in case.made))
+        outputs = case.made if self.made is None else ()
+        roles = (*(("input", t) for t in case.values), *(("output", t) for t in outputs))
         return next((why for role, tensor in roles if (why := self._tensor(role, tensor)) is not None), None)
 
     def _tensor(self, role: str, tensor: Tensor) -> str | None:
-        if tensor.is_constant:
+        if tensor.is_constant and not self.constants:
             return f"{role} '{tensor.name}' is a constant; the NPU reads feature maps from the arena"
         if tensor.is_variable:
             return f"{role} '{tensor.name}' is a variable, which keeps its value between inferences"
@@ -221,44 +222,30 @@ class Image(Constraint):
     batch: int = 1
 
     def __str__(self) -> str:
-        return f"the input has 4 dimensions (NHWC) and batch {self.batch}"
+        return f"the input has 4 dimensions (NHWC) and a batch of at most {self.batch}"
 
     def _against(self, case: Case) -> str | None:
         if len(case.ifm.shape) != 4:
             return f"'{case.ifm.name}' has {len(case.ifm.shape)} dimensions; 4 (NHWC) are needed"
         if case.ifm.shape[0] > self.batch:
-            return f"'{case.ifm.name}' has batch {case.ifm.shape[0]}; only batch {self.batch} is possible"
+            return f"'{case.ifm.name}' has batch {case.ifm.shape[0]}; at most {self.batch} is possible"
         return None
 
 
 @dataclass(frozen=True)
-class Axes(Constraint):
-    """It works over some of `possible` axes; `doing` says what it does over them."""
+class LastAxis(Constraint):
+    """It works along the last axis alone; `doing` says what it does along it."""
 
     doing: str
-    possible: tuple[int, ...]
 
     def __str__(self) -> str:
-        return f"it {self.doing} one or more of the axes {_listed(self.possible)}"
+        return f"it {self.doing} the last axis, the channels"
 
     def _against(self, case: Case) -> str | None:
-        found = axes_of(case.op)
-        if not found or not set(found) <= set(self.possible):
-            return f"it {self.doing} axes {found}; {_listed(self.possible)} are possible, one at least"
+        axis, rank = axis_of(case.op), len(case.ifm.shape)
+        if axis != rank - 1:
+            return f"it {self.doing} axis {axis} of {rank}; only the last one, the channels, is possible"
         return None
-
-
-@dataclass(frozen=True)
-class SameShape(Constraint):
-    """The inputs have one shape."""
-
-    def __str__(self) -> str:
-        return "inputs have one shape: no broadcasting"
-
-    def _against(self, case: Case) -> str | None:
-        shapes = [tensor.shape for tensor in case.values]
-        if len(set(shapes)) > 1:
-            return f"inputs have shapes {' and '.join(map(str, shapes))}; broadcasting is not possible"
         return None
 
 
@@ -286,35 +273,19 @@ class Sizes(Constraint):
 
 @dataclass(frozen=True)
 class Strides(Constraint):
-    """Strides of the window, where they are taken at all, fit their register."""
+    """Strides of the window, where they are taken at all, fit their register, or their factors do."""
 
     most: int = limits.MAX_STRIDE
     windows: Windows = field(default=window_of, repr=False)
 
     def __str__(self) -> str:
-        return f"strides are at most {self.most} where there is more than one position"
+        return f"strides, where there is more than one position, are at most {self.most} or products of 2 and 3"
 
     def _against(self, case: Case) -> str | None:
         window = self.windows(case)
-        if max(window.stride_h, window.stride_w) > self.most:
-            return f"stride is {window.stride_h}x{window.stride_w}; at most {self.most} is possible"
-        return None
-
-
-@dataclass(frozen=True)
-class Dilation(Constraint):
-    """Dilations of the window fit their register."""
-
-    most: int = limits.MAX_DILATION
-    windows: Windows = field(default=window_of, repr=False)
-
-    def __str__(self) -> str:
-        return f"dilations are at most {self.most}"
-
-    def _against(self, case: Case) -> str | None:
-        window = self.windows(case)
-        if max(window.dilation_h, window.dilation_w) > self.most:
-            return f"dilation is {window.dilation_h}x{window.dilation_w}; at most {self.most} is possible"
+        found = (window.stride_h, window.stride_w)
+        if any(stride > self.most and factors(stride) is None for stride in found):
+            return f"stride is {found[0]}x{found[1]}; at most {self.most} is possible, and products of 2 and 3"
         return None
 
 

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
 
 from ..ir import Activation, Array, ConvAttrs, Graph, Window
 from ..quantised import activation_range
-from . import constraints, views, weighted
+from . import batches, constraints, limits, views, weighted
 from .family import Family
-from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Rounding, Upscale
+from .npu import Channels, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Rounding, Upscale
 from .te import Access, Axis, Compute, index
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One convolution. Precondition: its family takes it."""
+    """One convolution, or several of some channels each. Precondition: its family takes it."""
     op = graph.operators[op_index]
     attrs = op.attributes(ConvAttrs)
     weights = graph.read(op, 1).constant()
-    ifm = graph.read(op)
-    convolve(graph, op_index, builder, views.image_shape(ifm.shape), attrs.window, weights, attrs.activation)
+    batch, shape = batches.image(graph.read(op).shape, attrs.window)
+    if weights.shape[3] < shape[2]:
+        grouped(graph, op_index, builder, weights)
+        return
+    convolve(graph, op_index, builder, shape, attrs.window, weights, attrs.activation, batch=batch)
 
 
 def convolve(
@@ -31,31 +37,92 @@ def convolve(
     activation: Activation,
     rounding: Rounding | None = None,
     scale: tuple[int, int] | None = None,
+    batch: int = 1,
 ) -> None:
     """A convolution of the operator's first input, seen as `ifm_shape`, with its stored weights given as OHWI.
 
-    `scale` as for `weighted.constants`; `rounding` by default as the operator's type demands.
+    `scale` as for `weighted.constants`; `rounding` by default as the operator's type demands. `ifm_shape` is that of
+    each of `batch` images.
     """
     op = graph.operators[op_index]
     height, width, _ = ifm_shape
-    ofm_shape = (*views.output_size(window, height, width), ohwi.shape[0])
+    target = graph.made(op)
+    ifm = builder.view(op.input(0), batches.all_rows(batch, ifm_shape))
+    size = views.output_size(window, height, width)
     window = views.simplest(window, height, width)
-    ofm = graph.made(op)
-    builder.add(
-        NpuOperation(
+    constants = weighted.spread(weighted.constants(graph, op, ohwi, scale), window)
+
+    def make(window: Window, ofm: FeatureMap) -> NpuOperation:
+        return NpuOperation(
             name=op.name,
             operator=op_index,
             kind=OperationKind.CONVOLUTION,
-            ifm=builder.view(op.input(0), ifm_shape),
-            ofm=builder.view(op.outputs[0], ofm_shape),
+            ifm=ifm,
+            ofm=ofm,
             window=window,
-            compute=compute(op.name, window, ifm_shape, ofm_shape),
-            clamp=activation_range(ofm.quantisation, ofm.dtype, activation),
-            weights=weighted.constants(graph, op, ohwi, scale),
+            compute=compute(op.name, window, ifm_shape, ofm.shape),
+            clamp=activation_range(target.quantisation, target.dtype, activation),
+            weights=constants,
             rounding=rounding or weighted.rounding(graph, op),
             accumulator_bits=weighted.accumulator_bits(graph.read(op)),
         )
-    )
+
+    made = builder.view(op.outputs[0], batches.all_rows(batch, (*size, ohwi.shape[0])))
+    batches.add(builder, op_index, views.densest(window), batch, made, make)
+
+
+GROUP = 16
+"""Input channels that are convolved together where others are not: those of a brick, or more where pieces are many."""
+
+MOST_PIECES = 64
+"""The scheduler's checker remembers for each pixel which of so many parts of its channels are there."""
+
+
+def grouped(graph: Graph, op_index: int, builder: NpuGraphBuilder, ohwi: Array) -> None:
+    """Convolutions of some channels each, all of one output; weights OHWI of the I channels that an output reads.
+
+    Groups are taken together as far as the NPU multiplies that many channels at a time: weights between them are zero.
+    """
+    op = graph.operators[op_index]
+    attrs, ofm = op.attributes(ConvAttrs), graph.made(op)
+    height, width, depth = views.image_shape(graph.read(op).shape)
+    outputs, rows, columns, each = ohwi.shape
+    window = views.simplest(attrs.window, height, width)
+    made = views.output_size(attrs.window, height, width)
+    groups = depth // each
+    times, unit = outputs // groups, max(GROUP // each, 1)
+    together = unit * -(-groups // (unit * MOST_PIECES))
+    constants, dense_window = weighted.constants(graph, op, ohwi), views.densest(window)
+    for first in range(0, groups, together):
+        count = min(together, groups - first)
+        source, target = count * each, slice(first * times, (first + count) * times)
+        values = np.full((count * times, rows, columns, source), constants.zero_point, ohwi.dtype)
+        for group in range(count):
+            own, read = slice(group * times, (group + 1) * times), slice(group * each, (group + 1) * each)
+            values[own, :, :, read] = ohwi[target][own]
+        part = replace(
+            constants,
+            values=values,
+            bias=constants.bias[target],
+            multipliers=constants.multipliers[target],
+            shifts=constants.shifts[target],
+        )
+        ifm_shape, ofm_shape = (height, width, source), (*made, count * times)
+        # Whoever reads or makes all channels says nothing of some.
+        some = count < groups
+        builder.add(
+            NpuOperation(
+                name=op.name,
+                operator=op_index,
+                kind=OperationKind.CONVOLUTION,
+                ifm=builder.view(op.input(0), ifm_shape, channels=Channels(first * each, depth) if some else None),
+                ofm=builder.view(op.outputs[0], ofm_shape, channels=Channels(first * times, outputs) if some else None),
+                window=dense_window,
+                compute=compute(op.name, dense_window, ifm_shape, ofm_shape, first=first * each, depth=depth),
+                clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
+                weights=weighted.spread(part, window),
+            )
+        )
 
 
 def compute(
@@ -80,37 +147,54 @@ def windowed(depth_axis: int) -> tuple[constraints.Constraint, ...]:
     """What (depthwise) convolutions demand of a window, for weights of which `depth_axis` is the outputs'."""
 
     def seen(case: constraints.Case) -> constraints.Views:
-        window, (_, height, width, depth) = case.op.attributes(ConvAttrs).window, case.ifm.shape
+        window, (batch, height, width, depth) = case.op.attributes(ConvAttrs).window, case.ifm.shape
         made = (*views.output_size(window, height, width), case.graph.read(case.op, 1).shape[depth_axis])
-        return [(case.ifm, (height, width, depth)), (case.ofm, made)]
+        return [
+            (case.ifm, batches.all_rows(batch, (height, width, depth))), (case.ofm, batches.all_rows(batch, made))
+        ]  # fmt: skip
+
+    def dense(case: constraints.Case) -> Window:
+        return views.densest(constraints.window_of(case))
 
     return (
         constraints.Sizes(seen),
         constraints.Strides(),
-        constraints.Dilation(),
-        constraints.WindowSize(),
+        batches.STRIDES,
+        constraints.WindowSize(windows=dense),
         constraints.Padding(),
     )
 
 
-def _groups(case: constraints.Case) -> str | None:
+def grouped_images(case: constraints.Case) -> str | None:
+    """Why convolutions of some channels each do not take a stride or a batch, or None."""
+    window = constraints.window_of(case)
+    batch, _ = batches.image(case.ifm.shape, window)
+    if batch > 1:
+        return f"'{case.ifm.name}' has batch {batch}; with groups of channels only batch 1 is possible"
+    if max(window.stride_h, window.stride_w) <= limits.MAX_STRIDE:
+        return None
+    found = f"{window.stride_h}x{window.stride_w}"
+    return f"stride is {found}; with groups of channels at most {limits.MAX_STRIDE} is possible"
+
+
+def _shape(case: constraints.Case) -> str | None:
     _, kernel_h, kernel_w, depth = case.graph.read(case.op, 1).shape
     window = case.op.attributes(ConvAttrs).window
-    if depth != case.ifm.shape[3]:
-        return f"weights cover {depth} of {case.ifm.shape[3]} input channels; grouped convolution is not possible"
     if (window.kernel_h, window.kernel_w) != (kernel_h, kernel_w):
         return f"weights are {kernel_h}x{kernel_w}, the window is {window.kernel_h}x{window.kernel_w}"
-    return None
+    return grouped_images(case) if depth < case.ifm.shape[3] else None
 
 
 CONVOLUTION_FAMILIES: Mapping[str, Family] = {
     "CONV_2D": Family(
-        "the NPU's convolution",
+        "the NPU's convolution; with groups of channels, one for some of them at a time",
         (
             *weighted.takes(rank=4, output_axis=0),
-            constraints.Image(),
-            constraints.Rule("weights cover all input channels: no groups", _groups),
+            constraints.Image(batches.MOST),
             *windowed(depth_axis=0),
+            constraints.Rule(
+                f"with groups of channels, strides are at most {limits.MAX_STRIDE} and the batch is 1", _shape
+            ),
         ),
         lower,
     )

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..ir import Array, ConvAttrs, Graph, Window
+from ..ir import ConvAttrs, Graph, Window
 from ..quantised import activation_range
-from . import constraints, convolution, views, weighted
+from . import batches, constraints, convolution, limits, views, weighted
 from .family import Family
-from .npu import Channels, NpuGraphBuilder, NpuOperation, OperationKind, Weights
+from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind
 from .te import Compute, index
 
 
@@ -23,73 +23,38 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     op = graph.operators[op_index]
     attrs = op.attributes(ConvAttrs)
     stored = graph.read(op, 1).constant()
-    shape = views.image_shape(graph.read(op).shape)
+    batch, shape = batches.image(graph.read(op).shape, attrs.window)
     ohwi = np.transpose(stored, (3, 1, 2, 0))
-    if ohwi.shape[0] > shape[2]:
-        _multiply(graph, op_index, builder, ohwi)
+    if shape[2] == 1 and ohwi.shape[0] > 1:
+        convolution.convolve(graph, op_index, builder, shape, attrs.window, ohwi, attrs.activation, batch=batch)
         return
-    ofm_shape = (*views.output_size(attrs.window, *shape[:2]), shape[2])
+    if ohwi.shape[0] > shape[2]:
+        convolution.grouped(graph, op_index, builder, ohwi)
+        return
+    target, constants = graph.made(op), weighted.constants(graph, op, ohwi)
+    ifm = builder.view(op.input(0), batches.all_rows(batch, shape))
     window = views.simplest(attrs.window, *shape[:2])
-    ofm = graph.made(op)
-    builder.add(
-        NpuOperation(
+    constants = weighted.spread(constants, window)
+
+    def make(window: Window, ofm: FeatureMap) -> NpuOperation:
+        return NpuOperation(
             name=op.name,
             operator=op_index,
             kind=OperationKind.DEPTHWISE,
-            ifm=builder.view(op.input(0), shape),
-            ofm=builder.view(op.outputs[0], ofm_shape),
+            ifm=ifm,
+            ofm=ofm,
             window=window,
-            compute=compute(op.name, window, shape, ofm_shape),
-            clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
-            weights=weighted.constants(graph, op, ohwi),
+            compute=compute(op.name, window, shape, ofm.shape),
+            clamp=activation_range(target.quantisation, target.dtype, attrs.activation),
+            weights=constants,
             rounding=weighted.rounding(graph, op),
             accumulator_bits=weighted.accumulator_bits(graph.read(op)),
         )
+
+    made = builder.view(
+        op.outputs[0], batches.all_rows(batch, (*views.output_size(attrs.window, *shape[:2]), shape[2]))
     )
-
-
-GROUP = 16
-"""Input channels of a convolution that makes several of each: those of a brick."""
-
-
-def _multiply(graph: Graph, op_index: int, builder: NpuGraphBuilder, ohwi: Array) -> None:
-    """Convolutions of some channels each, all of one output."""
-    op = graph.operators[op_index]
-    attrs, ofm = op.attributes(ConvAttrs), graph.made(op)
-    height, width, depth = views.image_shape(graph.read(op).shape)
-    outputs, rows, columns, _ = ohwi.shape
-    times = outputs // depth
-    made = views.output_size(attrs.window, height, width)
-    window = views.simplest(attrs.window, height, width)
-    constants = weighted.constants(graph, op, ohwi)
-    for first in range(0, depth, GROUP):
-        size = min(GROUP, depth - first)
-        part = slice(first * times, (first + size) * times)
-        dense = np.full((size * times, rows, columns, size), constants.zero_point, ohwi.dtype)
-        channel = np.arange(size * times)
-        dense[channel, :, :, channel // times] = ohwi[part, :, :, 0]
-        ifm_shape, ofm_shape = (height, width, size), (*made, size * times)
-        # Whoever reads or makes all channels says nothing of some.
-        read, write = (None, None) if size == depth else (Channels(first, depth), Channels(first * times, outputs))
-        builder.add(
-            NpuOperation(
-                name=op.name,
-                operator=op_index,
-                kind=OperationKind.CONVOLUTION,
-                ifm=builder.view(op.input(0), ifm_shape, channels=read),
-                ofm=builder.view(op.outputs[0], ofm_shape, channels=write),
-                window=window,
-                compute=convolution.compute(op.name, window, ifm_shape, ofm_shape, first=first, depth=depth),
-                clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
-                weights=Weights(
-                    values=dense,
-                    bias=constants.bias[part],
-                    multipliers=constants.multipliers[part],
-                    shifts=constants.shifts[part],
-                    zero_point=constants.zero_point,
-                ),
-            )
-        )
+    batches.add(builder, op_index, views.densest(window), batch, made, make)
 
 
 def compute(name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views.Shape3) -> Compute:
@@ -100,20 +65,22 @@ def compute(name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views
 
 def _shape(case: constraints.Case) -> str | None:
     weights = case.graph.read(case.op, 1)
-    _, kernel_h, kernel_w, _ = weights.shape
+    _, kernel_h, kernel_w, outputs = weights.shape
     window = case.op.attributes(ConvAttrs).window
     if (window.kernel_h, window.kernel_w) != (kernel_h, kernel_w) or weights.shape[0] != 1:
         return f"weights have shape {weights.shape}, the window is {window.kernel_h}x{window.kernel_w}"
-    return None
+    return convolution.grouped_images(case) if outputs > case.ifm.shape[3] > 1 else None
 
 
 DEPTHWISE_FAMILIES: Mapping[str, Family] = {
     "DEPTHWISE_CONV_2D": Family(
-        f"the NPU's depthwise convolution; with a depth multiplier, convolutions of {GROUP} channels at a time",
+        "the NPU's depthwise convolution; with a depth multiplier, convolutions of some channels at a time",
         (
             *weighted.takes(rank=4, output_axis=3),
-            constraints.Image(),
-            constraints.Rule("the weights are those of one image, of the window's size", _shape),
+            constraints.Image(batches.MOST),
+            constraints.Rule(
+                f"with a depth multiplier, strides are at most {limits.MAX_STRIDE} and the batch is 1", _shape
+            ),
             *convolution.windowed(depth_axis=3),
         ),
         lower,

@@ -1,4 +1,4 @@
-"""ADD of two feature maps of one shape, ABS of one."""
+"""ABS of one feature map."""
 
 from __future__ import annotations
 
@@ -6,49 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..ir import AddAttrs, Graph, Tensor
-from ..quantised import activation_range, add_headroom_bits, scale_of
+from ..ir import Graph, Tensor
+from ..quantised import scale_of
 from . import constraints, limits, views
 from .family import Family
-from .npu import NpuGraphBuilder, NpuOperation, OperandScales, OperationKind, Scale
+from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Scale
 from .te import Compute
-
-
-def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One elementwise operation. Precondition: its family takes it."""
-    op = graph.operators[op_index]
-    first, second = (op.input(0), op.input(1))
-    shape = views.image_shape(graph.tensors[first].shape)
-    ofm = graph.made(op)
-    builder.add(
-        NpuOperation(
-            name=op.name,
-            operator=op_index,
-            kind=OperationKind.ADD,
-            ifm=builder.view(first, shape),
-            ifm2=builder.view(second, shape),
-            ofm=builder.view(op.outputs[0], shape),
-            window=views.POINT,
-            compute=compute(op.name, shape),
-            clamp=activation_range(ofm.quantisation, ofm.dtype, op.attributes(AddAttrs).activation),
-            scaling=OperandScales(scale_of(graph.tensors[first]), scale_of(graph.tensors[second]), scale_of(ofm)),
-        )
-    )
-
-
-def compute(name: str, shape: views.Shape3) -> Compute:
-    """out[n, h, w, c] = in0[n, h, w, c] + in1[n, h, w, c]."""
-    return Compute(name, views.axes(shape), (), (views.point_access(0, shape), views.point_access(1, shape)))
-
-
-def _scales(case: constraints.Case) -> str | None:
-    """Operand and output factors fit the NPU's shifts (a factor of 0 would lose an operand)."""
-    a, b, out = (scale_of(tensor) for tensor in (*case.values, case.ofm))
-    largest, headroom = max(a, b), add_headroom_bits(case.ofm.dtype)
-    factor = 2.0 * largest / (out * (1 << headroom))
-    if limits.npu_scale(factor)[0] == 0 or limits.npu_scale(min(a, b) / (2.0 * largest))[0] == 0:
-        return f"scales {a:g} and {b:g} against an output of {out:g} lie too far apart; a factor below 2^-32 is lost"
-    return limits.rescale(factor, limits.largest_value(case.ofm.dtype) << headroom)
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
@@ -95,17 +58,5 @@ ELEMENTWISE_FAMILIES: Mapping[str, Family] = {
             constraints.Rule(constraints.SUMS, _unary_sums),
         ),
         lower_unary,
-    ),
-    "ADD": Family(
-        "the NPU's sum of two feature maps",
-        (
-            constraints.feature_maps(),
-            constraints.OneType(),
-            constraints.SameShape(),
-            constraints.Rank(),
-            constraints.Sizes(_seen),
-            constraints.Rule(f"{constraints.SUMS}, none below 2^-32", _scales),
-        ),
-        lower,
     ),
 }

@@ -6,6 +6,9 @@ Owns the numbers (Ethos-U55/U65 register widths, as Arm's Vela enforces them). H
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from ..ir import DType
 from ..quantised import MAX_LEFT_SHIFT, MAX_WIDE_SHIFT, multiplier_and_shift, reduced_multiplier_and_shift
 
@@ -72,6 +75,14 @@ def wide_scale(real: float) -> tuple[int, int]:
     """As `npu_scale`, with the 16 bits that TFLite multiplies sums of 64 bits by."""
     significand, shift = reduced_multiplier_and_shift(real)
     return significand, 15 - shift
+
+
+def scaled(values: npt.NDArray[np.int64], significand: int, shift: int) -> npt.NDArray[np.int64]:
+    """Values times significand * 2^(shift - 31) with TFLite's two roundings: halves up, then away from zero."""
+    high = ((values << max(shift, 0)) * significand + (1 << 30)) >> 31
+    right = max(-shift, 0)
+    rounded: npt.NDArray[np.int64] = np.sign(high) * ((np.abs(high) + ((1 << right) >> 1)) >> right)
+    return rounded
 
 
 def npu_scale(real: float) -> tuple[int, int]:

@@ -1,68 +1,44 @@
-"""MEAN over height and width: a depthwise convolution whose weights are all one and whose scale divides."""
+"""MEAN over any axes: sums by convolutions whose weights are all one, and a scale that divides."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
-from ..ir import Graph, MeanAttrs, Tensor
+from ..ir import Graph, ReductionAttrs, Tensor
 from ..quantised import mean_multiplier, scale_of
-from . import constraints, depthwise, limits, views, weighted
+from . import constraints, limits, reductions
 from .family import Family
-from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Weights
+from .npu import NpuGraphBuilder, Scale
 
 
-def _scale(ifm: Tensor, ofm: Tensor, count: int) -> tuple[int, int]:
+def _scale(ifm: Tensor, ofm: Tensor, count: int) -> Scale:
     """NPU scale and shift of sum -> output, after LiteRT's reference kernel."""
     significand, shift = mean_multiplier(scale_of(ifm) / scale_of(ofm), count)
-    return significand, 31 - shift
+    return Scale(significand, 31 - shift)
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One depthwise convolution. Precondition: its family takes it."""
+    """One convolution, or sums of rows that are added. Precondition: its family takes it."""
     op = graph.operators[op_index]
     ifm, ofm = graph.read(op), graph.made(op)
-    shape = views.image_shape(ifm.shape)
-    window = views.reduction(op.attributes(MeanAttrs).axes, *shape[:2])
-    ofm_shape = (*views.output_size(window, *shape[:2]), shape[2])
-    scale, shift = _scale(ifm, ofm, window.kernel_h * window.kernel_w)
-    channels = shape[2]
-    weights = Weights(
-        values=np.ones((channels, window.kernel_h, window.kernel_w, 1), np.int16),
-        bias=np.zeros(channels, np.int64),
-        multipliers=np.full(channels, scale, np.int64),
-        shifts=np.full(channels, shift, np.int64),
-    )
-    builder.add(
-        NpuOperation(
-            name=op.name,
-            operator=op_index,
-            kind=OperationKind.DEPTHWISE,
-            ifm=builder.view(op.input(0), shape),
-            ofm=builder.view(op.outputs[0], ofm_shape),
-            window=window,
-            compute=depthwise.compute(op.name, window, shape, ofm_shape),
-            clamp=ofm.dtype.limits,
-            weights=weights,
-            accumulator_bits=weighted.accumulator_bits(ifm),
-        )
-    )
+    plane = reductions.chosen(ifm.shape, op.attributes(ReductionAttrs).axes)
+    assert plane is not None, "the family takes only what there is a plane for"
+    source, target = builder.view(op.input(0), plane.shape), builder.view(op.outputs[0], plane.made)
+    reductions.Sums(op, op_index, builder).scaled(source, plane, target, _scale(ifm, ofm, plane.count))
 
 
 _LARGEST_SHIFT = 63
 
 
-def _seen(case: constraints.Case) -> constraints.Views:
-    _, height, width, depth = case.ifm.shape
-    made = views.output_size(constraints.window_of(case), height, width)
-    return [(case.ifm, (height, width, depth)), (case.ofm, (*made, depth))]
+def _axes(case: constraints.Case) -> tuple[int, ...]:
+    return case.op.attributes(ReductionAttrs).axes
 
 
 def _factor(case: constraints.Case) -> str | None:
-    window = constraints.window_of(case)
-    count, ratio = window.kernel_h * window.kernel_w, scale_of(case.ifm) / scale_of(case.ofm)
-    shift = _scale(case.ifm, case.ofm, count)[1]
+    plane = reductions.chosen(case.ifm.shape, _axes(case))
+    count = 1 if plane is None else plane.count
+    ratio = scale_of(case.ifm) / scale_of(case.ofm)
+    shift = _scale(case.ifm, case.ofm, count).shift
     if not 0 <= shift <= _LARGEST_SHIFT:
         return (
             f"scales {scale_of(case.ifm):g} and {scale_of(case.ofm):g} need a shift of {shift}; 0 to {_LARGEST_SHIFT} "
@@ -73,14 +49,17 @@ def _factor(case: constraints.Case) -> str | None:
 
 MEAN_FAMILIES: Mapping[str, Family] = {
     "MEAN": Family(
-        "a depthwise convolution whose weights are all one and whose scale divides",
+        "convolutions whose weights are all one and whose scale divides, of large planes row by row",
         (
             constraints.feature_maps(),
             constraints.OneType(),
-            constraints.Image(),
-            constraints.Axes("averages over", (1, 2)),
-            constraints.Sizes(_seen),
-            constraints.WindowSize(),
+            constraints.Rule(
+                f"over any axes, of which at most three runs, reduced and kept, take turns: windows of at most "
+                f"{limits.MAX_KERNEL_ROWS} rows and {limits.MAX_KERNEL_ELEMENTS} elements, or rows of at most "
+                f"{limits.MAX_KERNEL_ELEMENTS} columns with {limits.MAX_DIMENSION} sums in all",
+                lambda case: reductions.refusal(case.ifm, _axes(case)),
+            ),
+            constraints.Sizes(lambda case: reductions.views_of(case, _axes(case))),
             constraints.Rule(constraints.SUMS, _factor),
         ),
         lower,

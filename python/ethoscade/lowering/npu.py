@@ -218,6 +218,55 @@ class Scalar:
 
 
 @dataclass(frozen=True, eq=False)
+class ConstantMap:
+    """A second operand that is a constant feature map: the stored `values`, (height, width, depth), less `zero_point`.
+
+    It lies with the other constants, in the order of `layout`, and is read from there.
+    """
+
+    values: npt.NDArray[np.integer] = field(repr=False)
+    dtype: DType
+    zero_point: int = 0
+    layout: Layout = Layout.NHWC
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and depth."""
+        height, width, depth = self.values.shape
+        return height, width, depth
+
+    @property
+    def plane(self) -> tuple[int, int]:
+        """Rows and columns in memory: all."""
+        return self.shape[:2]
+
+    @property
+    def corner(self) -> tuple[int, int]:
+        """It is read from its first row and column on."""
+        return 0, 0
+
+    @property
+    def first_channel(self) -> int:
+        """It is read from its first channel on."""
+        return 0
+
+    @property
+    def pixel_channels(self) -> int:
+        """Channels of a pixel in memory: all."""
+        return self.shape[2]
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes, little-endian, in the order in which they lie in memory."""
+        values: npt.NDArray[np.integer] = np.asarray(self.values, self.dtype.numpy.newbyteorder("<"))
+        if self.layout is Layout.NHCWB16:
+            height, width, depth = self.shape
+            bricks = values.reshape(height, width, depth // BRICK_CHANNELS, BRICK_CHANNELS)
+            values = bricks.transpose(0, 2, 1, 3)
+        return values.tobytes()
+
+
+@dataclass(frozen=True, eq=False)
 class Weights:
     """Constants of a convolution or depthwise operation.
 
@@ -306,7 +355,7 @@ class NpuOperation:
     window: Window
     compute: Compute
     clamp: tuple[int, int]
-    ifm2: FeatureMap | Scalar | None = None
+    ifm2: FeatureMap | ConstantMap | Scalar | None = None
     upscale: Upscale = Upscale.NONE
     weights: Weights | None = None
     scaling: Scaling = None
@@ -323,13 +372,13 @@ class NpuOperation:
 
     @property
     def inputs(self) -> tuple[FeatureMap, ...]:
-        """The feature maps that it reads: one or two."""
+        """The feature maps that it reads, constants not among them: one or two."""
         return (self.ifm, self.ifm2) if isinstance(self.ifm2, FeatureMap) else (self.ifm,)
 
     @property
     def broadcast(self) -> tuple[bool, bool, bool]:
         """Along which of height, width and depth the second operand is repeated."""
-        if not isinstance(self.ifm2, FeatureMap):
+        if not isinstance(self.ifm2, FeatureMap | ConstantMap):
             return False, False, False
         height, width, depth = (a != b for a, b in zip(self.ifm.shape, self.ifm2.shape, strict=True))
         return height, width, depth
@@ -342,6 +391,13 @@ class NpuOperation:
         if isinstance(self.scaling, OperandScales):
             return "operands"
         return "none" if self.scaling is None else "global"
+
+    def inside(self, number: int) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """The rows and columns of an input that exist to its windows: the first ones, and how many; None for all."""
+        access = next(access for access in self.compute.reads if access.operand == number)
+        if access.origin is None:
+            return None
+        return access.origin, access.extents[1:3]
 
     def propagators(self) -> tuple[Propagator, ...]:
         """One propagator per input feature map, derived from the compute definition."""
@@ -374,16 +430,18 @@ class NpuGraphBuilder:
         zero_point: int | None = None,
         channels: Channels | None = None,
         place: Area | None = None,
+        dtype: DType | None = None,
     ) -> FeatureMap:
         """The graph's tensor of that index seen as `shape`; another `zero_point` than its own may be subtracted.
 
+        Its maker may see the same bytes as elements of another `dtype`.
         Precondition: per-tensor quantisation (`limits.feature_map`).
         """
         found = self._graph.tensors[tensor]
         if tensor not in self._known:
             height, width = shape[:2] if place is None else place.of
             whole = (height, width, shape[2] if channels is None else channels.of)
-            self._known[tensor] = self._new(found.name, whole, found.dtype, tensor)
+            self._known[tensor] = self._new(found.name, whole, dtype or found.dtype, tensor)
         if zero_point is None:
             zero_point = 0 if found.quantisation is None else found.quantisation.zero_point
         return FeatureMap(self._known[tensor], shape, zero_point, channels, place)

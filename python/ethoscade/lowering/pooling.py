@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..ir import DType, Graph, Operator, PoolAttrs, Window
 from ..quantised import activation_range
-from . import constraints, limits, views
+from . import batches, constraints, limits, strides, views
 from .family import Family
 from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Rounding, Upscale
 from .te import Compute, index
@@ -24,54 +24,59 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
 
     The stored values themselves are averaged, without their (equal) zero points: TFLite rounds a tie away from the
     stored zero, and with the zero point taken off the tie would fall to the other side. The NPU's reciprocal is a hair
-    above the true one, so that ties fall away from zero with one rounding too; with two, means of int16 between a tie
-    and the next step of the first one would join it.
+    above the true one, so that ties fall away from zero with one rounding too; with two, means of int16 next to a tie
+    would join it from 505 elements on.
     """
     op = graph.operators[op_index]
     attrs, target = op.attributes(PoolAttrs), graph.made(op)
-    height, width, depth = views.image_shape(graph.read(op).shape)
-    ifm = builder.view(op.input(0), (height, width, depth), zero_point=0)
-    *front, last = _stages(views.simplest(attrs.window, height, width))
-    for window in front:
-        wanted = (*views.output_size(window, *ifm.shape[:2]), depth)
-        between = builder.temporary(op_index, wanted, target.dtype)
-        pool(op, op_index, builder, ifm, window, between, target.dtype.limits)
+    batch, (height, width, depth) = batches.image(graph.read(op).shape, attrs.window)
+    ifm = builder.view(op.input(0), batches.all_rows(batch, (height, width, depth)), zero_point=0)
+    window = views.simplest(attrs.window, height, width)
+    front: list[Window] = []
+    if op.kind == "MAX_POOL_2D" and batch == 1 and not any(views.pads(window)):
+        *front, window = _stages(window)
+    for stage in front:
+        between = builder.temporary(op_index, (*views.output_size(stage, *ifm.shape[:2]), depth), target.dtype)
+        builder.add(_pool(op, op_index, ifm, stage, between, target.dtype.limits))
         ifm = between
-    made = (*views.output_size(attrs.window, height, width), depth)
+    size = views.output_size(attrs.window, height, width)
+    ofm = builder.view(op.outputs[0], batches.all_rows(batch, (*size, depth)), zero_point=0)
     clamp = activation_range(target.quantisation, target.dtype, attrs.activation)
-    pool(op, op_index, builder, ifm, last, builder.view(op.outputs[0], made, zero_point=0), clamp)
+    source = ifm
+
+    def make(window: Window, ofm: FeatureMap) -> NpuOperation:
+        return _pool(op, op_index, source, window, ofm, clamp, batch)
+
+    batches.add(builder, op_index, window, batch, ofm, make)
 
 
-def pool(
+def _pool(
     op: Operator,
     op_index: int,
-    builder: NpuGraphBuilder,
     ifm: FeatureMap,
     window: Window,
     ofm: FeatureMap,
     clamp: tuple[int, int],
-) -> None:
-    """One pool of the operator's kind."""
-    builder.add(
-        NpuOperation(
-            name=op.name,
-            operator=op_index,
-            kind=_KINDS[op.kind],
-            ifm=ifm,
-            ofm=ofm,
-            window=window,
-            compute=compute(op.name, window, ifm.shape, ofm.shape),
-            clamp=clamp,
-            rounding=Rounding.NATURAL if ofm.dtype is DType.INT16 else Rounding.TFL,
-        )
+    batch: int = 1,
+) -> NpuOperation:
+    """A pool of one image of `batch`."""
+    height, width, depth = ifm.shape
+    return NpuOperation(
+        name=op.name,
+        operator=op_index,
+        kind=_KINDS[op.kind],
+        ifm=ifm,
+        ofm=ofm,
+        window=window,
+        compute=compute(op.name, window, (height // batch, width, depth), ofm.shape),
+        clamp=clamp,
+        rounding=Rounding.NATURAL if ofm.dtype is DType.INT16 else Rounding.TFL,
     )
 
 
 def _stages(window: Window) -> list[Window]:
-    """Windows of strides up to 3 that cover, one after the other, what `window` covers; unpadded if several."""
+    """Windows of strides up to 3 that cover, one after the other, what `window`, without padding, covers."""
     rows, columns = _along(window.kernel_h, window.stride_h), _along(window.kernel_w, window.stride_w)
-    if len(rows) == len(columns) == 1:
-        return [window]
     count = max(len(rows), len(columns))
     rows, columns = ([*steps, *[(1, 1)] * (count - len(steps))] for steps in (rows, columns))
     return [Window(high, wide, down, right) for (high, down), (wide, right) in zip(rows, columns, strict=True)]
@@ -82,11 +87,13 @@ def _along(taps: int, stride: int) -> list[tuple[int, int]]:
 
     Windows of a stage adjoin or overlap, so that the next one's cover what lies between too.
     """
-    if stride <= limits.MAX_STRIDE:
-        return [(taps, stride)]
-    step = next(n for n in (3, 2) if stride % n == 0)
-    first = step + (taps - step) % step if taps > step else taps
-    return [(first, step), *_along((taps - first) // step + 1, stride // step)]
+    found = []
+    *front, last = strides.factors(stride) or [stride]
+    for step in front:
+        first = step + (taps - step) % step if taps > step else taps
+        found.append((first, step))
+        taps = (taps - first) // step + 1
+    return [*found, (taps, last)]
 
 
 def compute(
@@ -113,40 +120,6 @@ class PaddedAverage(constraints.Constraint):
         return f"kernel is {window.kernel_h}x{window.kernel_w}; a padded average takes at most {self.most}x{self.most}"
 
 
-@dataclass(frozen=True)
-class PoolStrides(constraints.Constraint):
-    """Strides beyond `most` are products of smaller ones, of maximum pools without padding."""
-
-    most: int = limits.MAX_STRIDE
-
-    def __str__(self) -> str:
-        return (
-            f"strides, where there is more than one position, are at most {self.most}, or products of 2 and 3 of a "
-            f"maximum pool without padding"
-        )
-
-    def _against(self, case: constraints.Case) -> str | None:
-        window = constraints.window_of(case)
-        strides = (window.stride_h, window.stride_w)
-        if max(strides) <= self.most:
-            return None
-        found, pads = f"stride is {strides[0]}x{strides[1]}", views.pads(window)
-        if case.op.kind != "MAX_POOL_2D":
-            return f"{found}; at most {self.most} is possible for an average"
-        if any(pads):
-            return f"{found} with padding {pads}; at most {self.most} is possible with padding"
-        if not all(map(_is_product, strides)):
-            return f"{found}; products of 2 and 3 are possible"
-        return None
-
-
-def _is_product(stride: int) -> bool:
-    for factor in (2, 3):
-        while stride % factor == 0:
-            stride //= factor
-    return stride == 1
-
-
 def _short_reciprocal(case: constraints.Case) -> str | None:
     """The reciprocal of a count exceeds the true one by up to 2^-31 of it: of int16, by less than reaches a tie."""
     window = constraints.window_of(case)
@@ -157,18 +130,22 @@ def _short_reciprocal(case: constraints.Case) -> str | None:
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
-    _, height, width, depth = case.ifm.shape
+    batch, height, width, depth = case.ifm.shape
     made = views.output_size(case.op.attributes(PoolAttrs).window, height, width)
-    return [(case.ifm, (height, width, depth)), (case.ofm, (*made, depth))]
+    return [
+        (case.ifm, batches.all_rows(batch, (height, width, depth))),
+        (case.ofm, batches.all_rows(batch, (*made, depth))),
+    ]
 
 
 _TAKES: tuple[constraints.Constraint, ...] = (
     constraints.feature_maps(),
     constraints.OneType(),
-    constraints.Image(),
+    constraints.Image(batches.MOST),
     constraints.OneQuantisation("a pool does not rescale"),
     constraints.Sizes(_seen),
-    PoolStrides(),
+    constraints.Strides(),
+    batches.STRIDES,
     constraints.WindowSize(limits.MAX_POOL_ROWS, limits.MAX_POOL_ELEMENTS),
     constraints.Padding(),
 )

@@ -47,12 +47,14 @@ def index(constant: int = 0, /, **coefficients: int) -> Affine:
 class Access:
     """A read of operand number `operand` at one affine index per dimension (NHWC).
 
-    `extents` is the operand's shape. An index may leave it: what lies outside is padding and is not read.
+    `extents` is the operand's shape, or with an `origin` that of the image in it with this first row and column. An
+    index may leave it: what lies outside is padding and is not read.
     """
 
     operand: int
     indices: tuple[Affine, Affine, Affine, Affine]
     extents: tuple[int, int, int, int]
+    origin: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import dataclasses
 import numpy as np
 
 from ..ir import Window
+from . import limits
 from .te import Access, Affine, Axis, index
 
 Shape3 = tuple[int, int, int]
@@ -58,15 +59,26 @@ def simplest(window: Window, height: int, width: int) -> Window:
     )
 
 
-def reduction(axes: tuple[int, ...], height: int, width: int) -> Window:
-    """The window that covers the axes 1 (height) and 2 (width), as far as they are among `axes`."""
-    return Window(height if 1 in axes else 1, width if 2 in axes else 1)
-
-
 def axes(shape: Shape3) -> tuple[Axis, Axis, Axis, Axis]:
     """The spatial axes n, h, w, c of an output of `shape`."""
     h, w, c = shape
     return Axis("n", 1), Axis("h", h), Axis("w", w), Axis("c", c)
+
+
+def densest(window: Window) -> Window:
+    """The same window with dilations that the NPU has, and taps between its own that are to weigh nothing."""
+
+    def along(taps: int, dilation: int) -> tuple[int, int]:
+        if dilation <= limits.MAX_DILATION:
+            return taps, dilation
+        left = 2 if dilation % 2 == 0 else 1
+        return (taps - 1) * (dilation // left) + 1, left
+
+    (rows, down), (columns, right) = (
+        along(window.kernel_h, window.dilation_h),
+        along(window.kernel_w, window.dilation_w),
+    )
+    return dataclasses.replace(window, kernel_h=rows, kernel_w=columns, dilation_h=down, dilation_w=right)
 
 
 def kernel_axes(window: Window) -> tuple[Axis, Axis]:

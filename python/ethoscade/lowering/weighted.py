@@ -5,16 +5,16 @@ Owns the step from TFLite's weight tensors to `stage.Weights` and the constraint
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
-from ..ir import Array, DType, Graph, Operator, Tensor
+from ..ir import Array, DType, Graph, Operator, Tensor, Window
 from ..operators import OPERATORS
 from ..quantised import MAX_WIDE_SHIFT, effective_scales, zero_point_of
-from . import limits
+from . import limits, views
 from .constraints import SUMS, Case, Constraint, OneType, feature_maps, named_types
 from .npu import Rounding, Weights
 
@@ -229,3 +229,15 @@ def constants(graph: Graph, op: Operator, ohwi: Array, scale: tuple[int, int] | 
         shifts=np.array([s[1] for s in scales], np.int64),
         zero_point=_zero_point(weights),
     )
+
+
+def spread(constants: Weights, window: Window) -> Weights:
+    """The constants for `views.densest` of a window: where it has more taps, weights of zero between the others."""
+    dense, stored = views.densest(window), constants.values
+    if (dense.kernel_h, dense.kernel_w) == (window.kernel_h, window.kernel_w):
+        return constants
+    outputs, _, _, depth = stored.shape
+    values = np.full((outputs, dense.kernel_h, dense.kernel_w, depth), constants.zero_point, stored.dtype)
+    down, right = window.dilation_h // dense.dilation_h, window.dilation_w // dense.dilation_w
+    values[:, ::down, ::right] = stored
+    return replace(constants, values=values)

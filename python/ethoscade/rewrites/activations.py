@@ -11,6 +11,7 @@ from dataclasses import replace
 from ..ir import (
     Activation,
     AddAttrs,
+    ArithmeticAttrs,
     ConvAttrs,
     FullyConnectedAttrs,
     Graph,
@@ -45,7 +46,9 @@ def _fused(graph: Graph, draft: Draft, index: int, on_npu: OnNpu) -> Operator | 
     if maker is None or not on_npu(graph, maker):
         return None
     attrs = maker.attrs
-    if not isinstance(attrs, (ConvAttrs, TransposeConvAttrs, PoolAttrs, FullyConnectedAttrs, AddAttrs)):
+    if not isinstance(
+        attrs, (ConvAttrs, TransposeConvAttrs, PoolAttrs, FullyConnectedAttrs, AddAttrs, ArithmeticAttrs)
+    ):
         return None
     if attrs.activation is not Activation.NONE:
         return None

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from ..ir import ConcatenationAttrs, Graph, MeanAttrs, Operator, PadAttrs
+from ..ir import ConcatenationAttrs, Graph, Operator, PadAttrs, ReductionAttrs
 from ..operators import ACTIVATION_OPERATORS
 from ..quantised import zero_point_of
 from .channel_values import (
@@ -152,7 +152,7 @@ class Groups:
     def _mixes(self, op: Operator) -> bool:
         """Whether the operator reaches across channels."""
         rank = len(self.graph.read(op).shape)
-        if isinstance(op.attrs, MeanAttrs):
+        if isinstance(op.attrs, ReductionAttrs):
             return rank - 1 in op.attrs.axes
         return isinstance(op.attrs, PadAttrs) and op.attrs.paddings[-1] != (0, 0)
 

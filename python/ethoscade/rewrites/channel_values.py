@@ -23,10 +23,10 @@ from ..ir import (
     DType,
     FullyConnectedAttrs,
     Graph,
-    MeanAttrs,
     Operator,
     PadAttrs,
     PoolAttrs,
+    ReductionAttrs,
     Tensor,
     Window,
 )
@@ -328,7 +328,7 @@ def _pooled(graph: Graph, op: Operator, read: Sequence[ConstantChannels]) -> Con
 
 
 def _mean(graph: Graph, op: Operator, read: Sequence[ConstantChannels]) -> ConstantChannels:
-    ifm, ofm, axes = graph.read(op), graph.made(op), op.attributes(MeanAttrs).axes
+    ifm, ofm, axes = graph.read(op), graph.made(op), op.attributes(ReductionAttrs).axes
     if len(ifm.shape) - 1 in axes or ifm.dtype not in EIGHT_BIT:
         return _nothing(graph, op, read)
     count = math.prod(ifm.shape[axis] for axis in axes)

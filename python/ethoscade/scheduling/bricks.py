@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ..lowering.npu import BRICK_CHANNELS, FeatureMap, Layout, NpuGraph, NpuOperation, NpuTensor
+from ..lowering.npu import BRICK_CHANNELS, ConstantMap, FeatureMap, Layout, NpuGraph, NpuOperation, NpuTensor
 
 
 def lay_in_bricks(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
@@ -27,6 +27,8 @@ def lay_in_bricks(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
         ifm2 = operation.ifm2
         if isinstance(ifm2, FeatureMap):
             ifm2 = replace(ifm2, tensor=tensors[ifm2.tensor.id])
+        elif isinstance(ifm2, ConstantMap) and _gains(ifm2):
+            ifm2 = replace(ifm2, layout=Layout.NHCWB16)
         return replace(operation, ifm=ifm, ifm2=ifm2, ofm=ofm)
 
     return NpuGraph(tensors, tuple(laid(operation) for operation in npu.operations))
@@ -48,7 +50,7 @@ def _fits(view: FeatureMap, made: FeatureMap) -> bool:
     return same and view.first_channel % BRICK_CHANNELS == 0 == view.shape[2] % BRICK_CHANNELS
 
 
-def _gains(view: FeatureMap) -> bool:
+def _gains(view: FeatureMap | ConstantMap) -> bool:
     """Whether bricks hold the feature map without gaps, and differ from NHWC in more than shorter runs.
 
     A single column is the same bytes in either layout, and in NHWC all of its channels are one run.

@@ -14,6 +14,7 @@ from .. import _core
 from ..devices import DeviceDescription
 from ..ir import Graph
 from ..lowering.npu import (
+    ConstantMap,
     FeatureMap,
     Layout,
     NpuGraph,
@@ -77,13 +78,14 @@ class StreamSpec:
 
 @dataclass(frozen=True)
 class OperationSpec:
-    """An NPU operation as data; `constant_bytes` are encoded weights plus scales.
+    """An NPU operation as data; `constant_bytes` are encoded weights plus scales, or a second operand.
 
-    Elements have 8, 16 or 32 bits. `ifm2` is "none", "scalar" or "map", and `broadcast` says along which of height,
-    width and depth a map's only element stands for all. `upscale` is "none", "nearest" or "zeros"; `function` "clamp",
-    "tanh", "sigmoid" or "table", and `table` then a dense id (equal content, equal id) of `table_bytes` (256, 1024 or
-    2048). `scaling` is "none", "global", "per_channel" (where there are weights) or "operands"; `rounding` "tfl",
-    "natural" or "truncate"; `accumulator_bits` 32 or 40.
+    Elements have 8, 16 or 32 bits. `ifm2` is "none", "scalar", "map" or "constant": a map that lies as `ifm2_layout`
+    says, "NHWC" or "NHCWB16". `broadcast` says along which of height, width and depth a map's only element stands for
+    all. `upscale` is "none", "nearest" or "zeros"; `function` "clamp", "tanh", "sigmoid" or "table", and `table` then a
+    dense id (equal content, equal id) of `table_bytes` (256, 1024 or 2048). `scaling` is "none", "global",
+    "per_channel" (where there are weights) or "operands"; `rounding` "tfl", "natural" or "truncate";
+    `accumulator_bits` 32 or 40.
 
     `joined` are, of a Part whose output several operations make, these and their boxes; its own figures are those of
     the first, with the channels of all.
@@ -109,6 +111,7 @@ class OperationSpec:
     ofm_signed: bool = True
     ifm2: str = "none"
     ifm2_bits: int = 8
+    ifm2_layout: str = "NHWC"
     broadcast: tuple[bool, bool, bool] = (False, False, False)
     function: str = "clamp"
     table: int | None = None
@@ -135,6 +138,7 @@ class TensorSpec:
 class InputSpec:
     """One read of a Part: dense tensor id, propagator, plane and pixel as the Part sees them, first channel read.
 
+    `inside` are the first row and column, and how many, that windows do not take for padding; None: all of the plane.
     `strides` are bytes from row to row and from column to column where pixels do not follow each other in memory.
     """
 
@@ -143,6 +147,7 @@ class InputSpec:
     plane: tuple[int, int]
     pixel_bytes: int
     first_channel: int = 0
+    inside: tuple[tuple[int, int], tuple[int, int]] | None = None
     strides: tuple[int, int] | None = None
 
 
@@ -219,8 +224,9 @@ def operation_spec(operation: NpuOperation, encoding: Encoding, tables: Mapping[
         ifm_signed=operation.ifm.dtype.limits[0] < 0,
         ofm_bits=8 * operation.ofm.dtype.size_bytes,
         ofm_signed=operation.ofm.dtype.limits[0] < 0,
-        ifm2="none" if second is None else "scalar" if isinstance(second, Scalar) else "map",
+        ifm2=_SECOND_OPERANDS[type(second)],
         ifm2_bits=8 * (operation.ifm if second is None else second).dtype.size_bytes,
+        ifm2_layout=(second.layout if isinstance(second, ConstantMap) else Layout.NHWC).value,
         broadcast=operation.broadcast,
         clamped=operation.clamp != operation.ofm.dtype.limits,
         function="table" if isinstance(function, Table) else function.value,
@@ -236,6 +242,9 @@ def operation_spec(operation: NpuOperation, encoding: Encoding, tables: Mapping[
         sliced=encoding.sliced,
         stream=encoding.stream,
     )
+
+
+_SECOND_OPERANDS = {type(None): "none", Scalar: "scalar", FeatureMap: "map", ConstantMap: "constant"}
 
 
 def _table_ids(operations: Iterable[NpuOperation]) -> dict[Table, int]:
@@ -256,8 +265,10 @@ _SLICE_CHANNELS = 16
 
 
 def raw_bytes(operation: NpuOperation) -> int:
-    """Bytes of constants as they are: a byte for each weight, ten for the bias and scale of each channel."""
-    weights = operation.weights
+    """Bytes of constants as they are: a byte for each weight, ten for bias and scale of a channel, or a map's own."""
+    weights, second = operation.weights, operation.ifm2
+    if isinstance(second, ConstantMap):
+        return second.values.size * second.dtype.size_bytes
     return 0 if weights is None else weights.values.size + 10 * weights.bias.size
 
 
@@ -425,9 +436,10 @@ def _npu_part(
             view.shape[:2],
             view.pixel_channels * view.dtype.size_bytes,
             view.first_channel,
+            operation.inside(number),
             view.byte_strides,
         )
-        for view, derived in zip(operation.inputs, operation.propagators(), strict=True)
+        for number, (view, derived) in enumerate(zip(operation.inputs, operation.propagators(), strict=True))
     )
     return PartSpec(
         operation.name, inputs, (dense[operation.ofm.tensor.id],), operation_spec(operation, encoding, tables)
@@ -437,7 +449,12 @@ def _npu_part(
 def _joint_part(parts: Sequence[PartSpec], makes: Sequence[FeatureMap]) -> PartSpec:
     """The Part whose stripes are those of `parts` in turn, each of which makes a box of one tensor."""
     joined = tuple(
-        JoinedSpec(part.kernel, (*view.corner, view.first_channel), view.shape[:2])
+        JoinedSpec(
+            # A copy of constants is one operation's: those of several are read in place.
+            replace(part.kernel, staged=None, sliced=None),
+            (*view.corner, view.first_channel),
+            view.shape[:2],
+        )
         for part, view in zip(parts, makes, strict=True)
         if part.kernel is not None
     )

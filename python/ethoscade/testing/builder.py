@@ -97,17 +97,19 @@ class ModelBuilder(MoveRecorder):
         gain: float = 1.0,
         bias: Array | None = None,
         use_bias: bool = True,
+        groups: int = 1,
         output: Quantisation | None = None,
         name: str | None = None,
     ) -> Value:
         """CONV_2D. Floating-point `weights` (OHWI) are quantised here; integer ones need `weight_quantisation`.
 
         A float `bias` is quantised to the product of the scales, an int32 one is taken as it is. Without weights given,
-        `gain` multiplies the drawn ones. LiteRT refuses CONV_2D without bias.
+        `gain` multiplies the drawn ones. LiteRT refuses CONV_2D without bias. `groups` divides the channels on both
+        sides: each part is made of its own.
         """
         window, size = resolve_window(x.shape, kernel, stride, dilation, padding)
-        shape = (channels, window.kernel_h, window.kernel_w, x.shape[3])
-        fan_in = window.kernel_h * window.kernel_w * x.shape[3]
+        shape = (channels, window.kernel_h, window.kernel_w, x.shape[3] // groups)
+        fan_in = window.kernel_h * window.kernel_w * x.shape[3] // groups
         axis, kind = self._axis(x, 0), self._weight_type(x)
         w, w_real = self._weights(shape, gain / np.sqrt(fan_in), weights, weight_quantisation, axis, kind)
         b, b_real = self._bias(x, w, channels, bias) if use_bias else (None, None)
@@ -248,15 +250,36 @@ class ModelBuilder(MoveRecorder):
         output: Quantisation | None = None,
         name: str | None = None,
     ) -> Value:
-        """ADD with broadcasting; of 16 bits with any scales, as converters write it."""
-        short = a.dtype is DType.INT16
+        """ADD with broadcasting."""
+        return self.binary("ADD", a, b, activation=activation, output=output, name=name)
+
+    def binary(
+        self,
+        kind: str,
+        a: Value,
+        b: Value,
+        *,
+        activation: Activation = Activation.NONE,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """One of the kinds of `real_operators.BINARY`, with broadcasting; an activation where the kind may have one.
+
+        What compares stored values gets the first input's quantisation if none is given.
+        """
+        function = real.BINARY[kind]
+        if activation is not Activation.NONE and not function.fuses:
+            raise ValueError(f"{kind} has no fused activation; {activation.name} is an operator of its own")
+        short = kind == "ADD" and a.dtype is DType.INT16
         return self._operator(
-            "ADD",
+            kind,
             [a.index, b.index],
             np.broadcast_shapes(a.shape, b.shape),
-            lambda: real.activate(self._real(a) + self._real(b), activation),
-            output,
-            {"FusedActivationFunction": CODE_OF_ACTIVATION[activation], **({"PotScaleInt16": False} if short else {})},
+            lambda: real.activate(function.compute(self._real(a), self._real(b)), activation),
+            a.quantisation if function.keeps and output is None else output,
+            {"FusedActivationFunction": CODE_OF_ACTIVATION[activation]}
+            if function.fuses
+            else {} | ({"PotScaleInt16": False} if short else {}),
             name,
             a.dtype,
         )
@@ -297,20 +320,42 @@ class ModelBuilder(MoveRecorder):
         name: str | None = None,
     ) -> Value:
         """MEAN over `axes`."""
+        return self.reduce("MEAN", x, axes, keep_dims=keep_dims, output=output, name=name)
+
+    def reduce(
+        self,
+        kind: str,
+        x: Value,
+        axes: Sequence[int] = (1, 2),
+        *,
+        keep_dims: bool = False,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """MEAN, REDUCE_MAX or REDUCE_MIN over `axes`; the last two keep the input's quantisation."""
+        output = output if kind == "MEAN" else x.quantisation
         folded = tuple(a % len(x.shape) for a in axes)
         kept = tuple(1 if i in folded else d for i, d in enumerate(x.shape))
         shape = kept if keep_dims else tuple(d for i, d in enumerate(x.shape) if i not in folded)
         axes_index = self._integers("axes", axes)
         return self._operator(
-            "MEAN",
+            kind,
             [x.index, axes_index],
             shape,
-            lambda: self._real(x).mean(axis=folded, keepdims=keep_dims),
+            lambda: real.REDUCTIONS[kind](self._real(x), folded, keep_dims),
             output,
             {"KeepDims": keep_dims},
             name,
             x.dtype,
         )
+
+    def arg_max(self, x: Value, axis: int = -1, *, dtype: DType = DType.INT32) -> Value:
+        """ARG_MAX along `axis`, as INT32 or INT64."""
+        place = axis % len(x.shape)
+        shape = (*x.shape[:place], *x.shape[place + 1 :])
+        index = self._constant("axis", np.array(axis, dtype=np.int32), DType.INT32).index
+        fields = {"OutputType": TENSOR_TYPES[dtype]}
+        return self._plain("ARG_MAX", [x.index, index], shape, dtype, lambda: self._real(x).argmax(place), fields)
 
     def dequantize(self, x: Value) -> Value:
         """DEQUANTIZE to FLOAT32."""

@@ -15,7 +15,7 @@ from ..ir import Activation, DType, Quantisation
 from .builder import ModelBuilder
 from .calibration import coarse_scale
 from .geometry import transposed_size
-from .real_operators import UNARY
+from .real_operators import BINARY, UNARY
 from .recorder import Value
 
 _ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
@@ -24,6 +24,8 @@ _ALPHAS = (0.1, 0.01, 0.3, 1.5, 0.0, -0.2)
 _LARGEST_ROW = 2048
 """A FULLY_CONNECTED weighs at most so many elements; more of them make it a matter of weights alone."""
 _MOST_ELEMENTS = 1 << 15
+_LARGEST_FACTOR = 0.1
+"""Values of larger scales are not multiplied by each other: products of products would leave every type."""
 
 
 class Drawing:
@@ -160,15 +162,20 @@ class Drawing:
         """CONV_2D."""
         x, kernel = self.image(x), self.kernel()
         dilation, stride = self.dilation(), self.stride(square=False)
+        channels, groups = self.channels(), 1
+        if self.chance(0.1):
+            groups = self.divisor(x.shape[3])
+            channels = groups * self.integer(1, max(self.max_channels // groups, 1))
         return self.builder.conv2d(
             x,
-            self.channels(),
+            channels,
             kernel,
             stride=stride,
             dilation=dilation,
             padding=self.padding(x, _span(kernel, dilation)),
             activation=self.activation(),
             output=self.quantisation(x),
+            groups=groups,
         )
 
     def depthwise(self, x: Value) -> Value:
@@ -284,13 +291,21 @@ class Drawing:
         return max(n for n in range(1, _LARGEST_ROW + 1) if number % n == 0)
 
     def mean(self, x: Value) -> Value:
-        """MEAN, mostly of height and width together or of one of them."""
+        """MEAN, or an extreme, mostly of height and width together or of one of them."""
         rank = len(x.shape)
         axes: Sequence[int] = [(1, 2), (1,), (2,), (2, 1), (-3, -2)][self.integer(0, 4)]
         if rank != 4 or self.chance(0.2):
             axes = sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 2))})
         keep = self.chance(0.5) or len(axes) == rank
+        if self.chance(0.4):
+            kind = "REDUCE_MAX" if self.chance(0.5) else "REDUCE_MIN"
+            return self.builder.reduce(kind, x, axes, keep_dims=keep)
         return self.builder.mean(x, axes, keep_dims=keep, output=self.quantisation(x))
+
+    def arg_max(self, x: Value) -> Value:
+        """ARG_MAX, mostly over the channels; nothing of 8 bits reads what it makes."""
+        dtype = DType.INT32 if self.chance(0.5) else DType.INT64
+        return self.builder.arg_max(x, self.axis(len(x.shape), last=0.8), dtype=dtype)
 
     def standalone(self, x: Value) -> Value:
         """QUANTIZE, to the other type too, or a function of each element, of any shape."""
@@ -339,20 +354,52 @@ class Drawing:
         """SOFTMAX, which stays on the CPU and cuts the network in two."""
         return self.builder.softmax(x, beta=1.0 if self.chance(0.5) else float(self.integer(1, 8)) / 4)
 
-    def add(self, x: Value) -> Value:
-        """ADD of a value to itself, to a constant, to a mean of itself or to another network input."""
-        how = self.integer(0, 3)
-        if how == 0:
+    def binary(self, x: Value) -> Value:
+        """An operator of two operands: a value and itself, a constant, a mean of it or another network input.
+
+        Constants and inputs are repeated along some axes or none, and so may the value be to an input; MAXIMUM and
+        MINIMUM compare with any quantisation.
+        """
+        kinds = [kind for kind, one in BINARY.items() if x.dtype in one.types]
+        kind = "ADD" if self.chance(0.3) else kinds[self.integer(0, len(kinds) - 1)]
+        if kind in ("MUL", "SQUARED_DIFFERENCE") and x.quantisation.scale > _LARGEST_FACTOR:
+            kind = "SUB"
+        if self.chance(0.1) and len(x.shape) == 4:
+            # Five dimensions for one operator, as a group of channels has them.
+            depth = self.divisor(x.shape[3])
+            split = self.builder.reshape(x, (*x.shape[:3], x.shape[3] // depth, depth))
+            return self.builder.reshape(self._with_another(kind, split), x.shape)
+        return self._with_another(kind, x)
+
+    def _with_another(self, kind: str, x: Value) -> Value:
+        function, how = BINARY[kind], self.integer(0, 4)
+        # Differences of a value from itself, or from the mean of one pixel, would be calibrated to nothing.
+        is_difference = kind in ("SUB", "SQUARED_DIFFERENCE")
+        if how == 0 and not is_difference:
             other = x
-        elif how == 1:
-            shape = x.shape if self.chance(0.3) else (x.shape[-1],) if self.chance(0.5) else (1,)
-            other = self.builder.constant(self.rng.standard_normal(shape), dtype=x.dtype)
-        elif how == 2 and len(x.shape) == 4 and self.heads:
+        elif how == 1 and len(x.shape) == 4 and self.heads and not is_difference:
             other = self.builder.mean(x, keep_dims=True)
+        elif how <= 3:
+            shape = () if self.chance(0.2) else self._repeated(x.shape)
+            other = self.builder.constant(self.rng.standard_normal(shape), dtype=x.dtype)
         else:
-            other = self.builder.input(x.shape, dtype=x.dtype)
-        operands = (x, other) if self.chance(0.5) else (other, x)
-        return self.builder.add(*operands, activation=self.activation())
+            other = self.builder.input(self._repeated(x.shape) or x.shape, dtype=x.dtype)
+        operands = (x, other) if kind == "PRELU" or self.chance(0.5) else (other, x)
+        output = None
+        if function.keeps:
+            output = x.quantisation if self.chance(0.7) else self.quantisation(x)
+        return self.builder.binary(
+            kind, *operands, activation=self.activation() if function.fuses else Activation.NONE, output=output
+        )
+
+    def _repeated(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """A shape that is repeated to `shape`: that itself, one extent for each channel, or any extents and ranks."""
+        if self.chance(0.3):
+            return shape
+        if self.chance(0.4):
+            return shape[-1:]
+        first = self.integer(0, len(shape) - 1)
+        return tuple(1 if self.chance(0.4) else extent for extent in shape)[first:]
 
     # Several operators.
 

@@ -29,7 +29,7 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.1, Drawing.standalone),
     (0.1, Drawing.function),
     (0.05, Drawing.wide),
-    (0.06, Drawing.add),
+    (0.18, Drawing.binary),
     (0.06, Drawing.reshape),
     (0.05, Drawing.resize),
     (0.05, Drawing.transpose_conv),
@@ -121,6 +121,8 @@ def _expose(draw: Drawing, values: list[Value]) -> None:
     """The last value is an output of the network; others may be, whoever reads them, and an input as well."""
     last = values[-1]
     others = [value for value in values[1:-1] if draw.chance(0.12)]
+    if draw.chance(0.15) and len(last.shape) > 1:
+        others.append(draw.arg_max(last))
     if draw.chance(0.08):
         last = draw.builder.dequantize(last)
     outputs = [*others, last] if draw.chance(0.5) else [last, *others[::-1]]

@@ -61,6 +61,21 @@ _SIGNED = (DType.INT8,)
 _SIGNED_OR_SIXTEEN = (DType.INT8, DType.INT16)
 _ALL = QUANTISED
 
+
+@dataclass(frozen=True)
+class Binary:
+    """A function of the elements of two inputs, and the `types` that it is drawn for.
+
+    `fuses`: it may have an activation. `keeps`: both inputs and the output have one quantisation, as stored values are
+    compared.
+    """
+
+    compute: Callable[[Real, Real], Real]
+    types: tuple[DType, ...] = EIGHT_BIT
+    fuses: bool = False
+    keeps: bool = False
+
+
 UNARY: Mapping[str, Unary] = {
     "ABS": Unary(np.abs, _SIGNED_OR_SIXTEEN),
     "ELU": Unary(lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x), _SIGNED),
@@ -94,9 +109,32 @@ def leaky_relu(x: Real, alpha: float) -> Real:
     return np.where(x < 0, alpha * x, x)
 
 
+BINARY: Mapping[str, Binary] = {
+    "ADD": Binary(np.add, fuses=True),
+    "MAXIMUM": Binary(np.maximum, keeps=True),
+    "MINIMUM": Binary(np.minimum, keeps=True),
+    "MUL": Binary(np.multiply, fuses=True),
+    "PRELU": Binary(lambda x, slope: np.where(x >= 0, x, x * slope)),
+    "SQUARED_DIFFERENCE": Binary(lambda a, b: (a - b) ** 2, (DType.INT8,)),
+    "SUB": Binary(np.subtract, fuses=True),
+}
+"""By kind; random networks draw all of them."""
+
+
+REDUCTIONS: Mapping[str, Callable[[Real, tuple[int, ...], bool], Real]] = {
+    "MEAN": lambda x, axes, keep: np.asarray(x.mean(axis=axes, keepdims=keep)),
+    "REDUCE_MAX": lambda x, axes, keep: np.asarray(x.max(axis=axes, keepdims=keep)),
+    "REDUCE_MIN": lambda x, axes, keep: np.asarray(x.min(axis=axes, keepdims=keep)),
+}
+"""Reductions over axes, which are kept or not."""
+
+
 def conv(x: Real, weights: Real, bias: Real | None, window: Window) -> Real:
-    """Convolution of NHWC by OHWI."""
-    out = correlate(np.asarray(pad_spatial(x, window, 0), dtype=np.float64), weights, window)
+    """Convolution of NHWC by OHWI; weights of fewer inputs make groups of channels."""
+    padded = np.asarray(pad_spatial(x, window, 0), dtype=np.float64)
+    groups = x.shape[3] // weights.shape[3]
+    parts = zip(np.split(padded, groups, axis=3), np.split(weights, groups), strict=True)
+    out = np.concatenate([correlate(part, own, window) for part, own in parts], axis=3)
     return out if bias is None else out + bias
 
 

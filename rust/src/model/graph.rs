@@ -60,12 +60,15 @@ pub struct Input {
     /// Rows and columns of the Part's output that the operation makes which reads it: all of them, or the box of one of
     /// several that are joined. The propagator counts from its first row and column.
     pub region: Region,
+    /// Rows and columns that there are to its windows, of the plane as the Part sees it: beyond them lies padding.
+    pub inside: Region,
 }
 
 impl Input {
     /// A read of a Part that makes all of its output by one operation, from the first channel on.
     pub fn new(tensor: TensorId, propagator: Propagator, plane: [i64; 2], pixel_bytes: u64) -> Input {
-        Input { tensor, propagator, plane, pixel_bytes, first_channel: 0, strides: None, region: Region::ALL }
+        let inside = Region::at([0; 2], plane);
+        Input { tensor, propagator, plane, pixel_bytes, first_channel: 0, strides: None, region: Region::ALL, inside }
     }
 
     /// Bytes from a column to the next.
@@ -297,7 +300,7 @@ impl CascaderGraph {
         if own.is_empty() {
             return own;
         }
-        input.propagator.span(axis, own).clamp(input.plane[axis as usize])
+        input.propagator.span(axis, own).clamp(input.inside.span(axis))
     }
 
     /// Span of its tensor along `axis` that must be there for the output span `out`; all of it where unaligned.
@@ -318,7 +321,8 @@ impl CascaderGraph {
         let (factor, zeros) = (upscale.factor(), i64::from(upscale == Upscale::Zeros));
         let [height, width] = [Axis::Height, Axis::Width].map(|axis| {
             let touched = input.propagator.along(axis).dividends(input.own(axis, region.span(axis)));
-            let (first, end) = (touched.start - zeros, input.plane[axis as usize] * factor);
+            let inside = input.inside.span(axis);
+            let (first, end) = (touched.start - zeros - inside.start * factor, inside.end * factor);
             let before = if first > 0 { first.rem_euclid(factor) * zeros } else { -first };
             (before, (touched.end - end).max(0))
         });
@@ -426,6 +430,13 @@ fn check_operation(
             return fault(format!("divides rows and columns of '{name}' by {found:?} and not by {by}"));
         }
     }
+    if let Some(map) = kernel.constant_map(plane) {
+        let bytes = map.plane.iter().product::<i64>() as u64 * map.pixel_bytes;
+        if kernel.constant_bytes.min(kernel.staged_bytes()) < bytes {
+            let (found, plane) = (kernel.constant_bytes.min(kernel.staged_bytes()), map.plane);
+            return fault(format!("reads a constant of {plane:?} pixels, {bytes} bytes, and has {found} of constants"));
+        }
+    }
     if let SecondOperand::Map { broadcast, .. } = kernel.second {
         let (found, name) = (inputs[1].plane, &tensors[inputs[1].tensor].name);
         if (0..2).any(|axis| found[axis] != if broadcast[axis] { 1 } else { plane[axis] }) {
@@ -460,6 +471,8 @@ fn check_view(tensor: &Tensor, part: &Part, input: &Input) -> Result<(), GraphEr
         "in another shape, though it lies in bricks"
     } else if !input.propagator.is_separable() {
         "with rows that depend on columns"
+    } else if input.inside.meet(&Region::at([0; 2], input.plane)) != Some(input.inside) {
+        "beyond its rows and columns"
     } else {
         return Ok(());
     };
@@ -507,6 +520,7 @@ mod tests {
             move |tensors: &mut [Tensor], parts: &mut [Part]| {
                 tensors[1].layout = layout;
                 parts[2].inputs[0].plane = [4, 16];
+                parts[2].inputs[0].inside = Region::at([0; 2], [4, 16]);
             }
         };
         assert_eq!(fault(reshaped(Layout::Nhwc)), None);
@@ -558,6 +572,18 @@ mod tests {
             kernel.ifm_depth = 16;
         });
         assert!(matches!(repeated, Some(GraphError::Operation { fault, .. }) if fault.contains("second operand 't2'")));
+        let short = fault(|_, parts| {
+            let Work::Npu(kernel) = &mut parts[2].work else { unreachable!() };
+            kernel.joined.clear();
+            let broadcast = [true, false, false];
+            kernel.second = SecondOperand::Constant { element: Element::INT8, broadcast, layout: Layout::Nhwc };
+            kernel.ifm_depth = 16;
+            kernel.constant_bytes = 8 * 16 - 1;
+            parts[2].inputs.truncate(1);
+        });
+        assert!(
+            matches!(short, Some(GraphError::Operation { fault, .. }) if fault.contains("[1, 8] pixels, 128 bytes"))
+        );
         let empty = fault(|tensors, _| tensors[1].plane[0] = 0);
         assert!(matches!(empty, Some(GraphError::Empty { .. })));
     }

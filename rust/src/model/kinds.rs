@@ -140,6 +140,24 @@ pub enum SecondOperand {
         /// Whether its only row, column or channel stands for all of the first operand's.
         broadcast: [bool; 3],
     },
+    /// A constant feature map: the operation's constants, as weights are another's.
+    Constant {
+        /// Its elements.
+        element: Element,
+        /// Whether its only row, column or channel stands for all of the first operand's.
+        broadcast: [bool; 3],
+        /// How its elements lie.
+        layout: Layout,
+    },
+}
+
+/// How the elements of a feature map lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// Pixel by pixel, all channels of a pixel together.
+    Nhwc,
+    /// Row by row, and within a row in bricks of 16 channels of every pixel; channels are a multiple of 16.
+    Nhcwb16,
 }
 
 /// How an input is enlarged before the window sees it.

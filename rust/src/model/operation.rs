@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-pub use super::kinds::{Element, Function, LookUpTable, OperationKind, Rounding, Scaling, SecondOperand, Upscale};
+pub use super::kinds::{
+    Element, Function, Layout, LookUpTable, OperationKind, Rounding, Scaling, SecondOperand, Upscale,
+};
 use crate::model::ids::{Id, Piece};
 use crate::npu::registers::Register;
 use crate::stripe::Region;
@@ -47,7 +49,7 @@ pub struct NpuOperation {
     pub part_kernel: bool,
     /// OFM block depth that the weights are encoded for.
     pub block_depth: i64,
-    /// Encoded weights plus scales, bytes.
+    /// Encoded weights plus scales, or a constant second operand, bytes.
     pub constant_bytes: u64,
     /// The same constants encoded for being copied as a whole, where another encoding is better then.
     pub staged: Option<Encoding>,
@@ -205,26 +207,39 @@ impl NpuOperation {
         }
     }
 
-    /// The elements and channels that it reads of an input: the first one, or the second operand.
+    /// The elements and channels that it reads of an operand, the first one or the second.
     pub fn operand(&self, index: usize) -> (Element, i64) {
         match self.second {
-            SecondOperand::Map { element, broadcast } if index > 0 => {
+            SecondOperand::Map { element, broadcast } | SecondOperand::Constant { element, broadcast, .. }
+                if index > 0 =>
+            {
                 (element, if broadcast[2] { 1 } else { self.ifm_depth })
             }
             _ => (self.ifm, self.ifm_depth),
         }
     }
 
-    /// Whether an input's only row or column stands for all.
-    pub fn is_repeated(&self, index: usize, axis: usize) -> bool {
-        index > 0 && matches!(self.second, SecondOperand::Map { broadcast, .. } if broadcast[axis])
+    /// What it reads of a constant second operand for an output of `plane` pixels.
+    pub fn constant_map(&self, plane: [i64; 2]) -> Option<Slab> {
+        let SecondOperand::Constant { element, broadcast, layout } = self.second else { return None };
+        let plane = [0, 1].map(|axis| if broadcast[axis] { 1 } else { plane[axis] });
+        Some(Slab { plane, layout, pixel_bytes: (self.operand(1).1 * element.bytes()) as u64 })
     }
 
-    /// Inputs that it reads from memory.
+    /// Whether an operand's only row or column stands for all.
+    pub fn is_repeated(&self, index: usize, axis: usize) -> bool {
+        index > 0
+            && matches!(
+                self.second,
+                SecondOperand::Map { broadcast, .. } | SecondOperand::Constant { broadcast, .. } if broadcast[axis]
+            )
+    }
+
+    /// Feature maps that it reads, constants not among them.
     pub fn inputs(&self) -> usize {
         match self.second {
             SecondOperand::Map { .. } => 2,
-            SecondOperand::None | SecondOperand::Scalar(_) => 1,
+            SecondOperand::None | SecondOperand::Scalar(_) | SecondOperand::Constant { .. } => 1,
         }
     }
 
@@ -232,15 +247,6 @@ impl NpuOperation {
     pub fn dilated(&self, axis: usize) -> i64 {
         (self.kernel[axis] - 1) * self.dilation[axis] + 1
     }
-}
-
-/// How the elements of a feature map lie in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Layout {
-    /// Pixel by pixel, all channels of a pixel together.
-    Nhwc,
-    /// Row by row, and within a row in bricks of 16 channels of every pixel; channels are a multiple of 16.
-    Nhcwb16,
 }
 
 /// OFM block: height, width, depth.

@@ -29,6 +29,8 @@ pub struct Link {
     extent: i64,
     /// What the operation that reads makes of the reader's output.
     makes: Span,
+    /// What there is of the tensor to its windows.
+    inside: Span,
     /// None where every stripe reads everything.
     map: Option<AxisMap>,
 }
@@ -38,7 +40,7 @@ impl Link {
     pub fn new(graph: &CascaderGraph, reader: usize, input: &Input, axis: Axis) -> Link {
         let map = graph.is_aligned(input).then(|| input.propagator.along(axis));
         let extent = graph.tensors[input.tensor].plane[axis as usize];
-        Link { reader, extent, makes: input.region.span(axis), map }
+        Link { reader, extent, makes: input.region.span(axis), inside: input.inside.span(axis), map }
     }
 
     /// What it needs of its tensor for the output span `out`; `NONE` where that is made of other inputs.
@@ -48,7 +50,7 @@ impl Link {
         match self.map {
             _ if own.is_empty() => own,
             None => Span::new(0, self.extent),
-            Some(map) => map.span(own).clamp(self.extent),
+            Some(map) => map.span(own).clamp(self.inside),
         }
     }
 }

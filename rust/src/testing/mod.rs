@@ -1,8 +1,9 @@
 //! What the planner's tests share, and the tests that go through several rooms.
 //!
 //! `networks` builds graphs, `schedules` has the properties of whole schedules, `broken` programs with a fault, `pools` those of several memories,
-//! `exhaustive` holds the search against all Plans there are.
+//! `boxes` outputs that several operations make, `exhaustive` holds the search against all Plans there are.
 
+mod boxes;
 mod broken;
 mod exhaustive;
 pub mod networks;

@@ -139,6 +139,15 @@ impl Network {
         self.push(plane, depth, vec![input], kind, [kernel, stride, ifm_depth, weights])
     }
 
+    /// Add a pool of single pixels that makes rows of columns, of a tensor that lies whole.
+    pub fn turned(&mut self, from: TensorId) -> TensorId {
+        let Tensor { plane: [height, width], pixel_bytes, .. } = self.tensors[from];
+        let (plane, depth) = ([width, height], pixel_bytes as i64);
+        let strides = Some([pixel_bytes, width as u64 * pixel_bytes]);
+        let input = Input { strides, ..Input::new(from, identity(), plane, pixel_bytes) };
+        self.push(plane, depth, vec![input], OperationKind::AveragePool, [1, 1, depth, 0])
+    }
+
     /// Add two tensors.
     pub fn add(&mut self, a: TensorId, b: TensorId) -> TensorId {
         let plane = self.tensors[a].plane;
@@ -167,6 +176,22 @@ impl Network {
             None if kind.is_binary() => SecondOperand::Scalar(ifm),
             None => SecondOperand::None,
         };
+        self.run(plane, inputs, operation)
+    }
+
+    /// Add an element-wise operation of a tensor and a constant, of which one row, column or channel may stand for all;
+    /// it lies in bricks where it can.
+    pub fn with_constant(&mut self, kind: OperationKind, from: TensorId, broadcast: [bool; 3], bits: u32) -> TensorId {
+        let plane = self.tensors[from].plane;
+        let (ifm, depth) = self.element(from);
+        let whole = !broadcast[2] && depth % 16 == 0;
+        let layout = if whole && ifm.bits == 8 { Layout::Nhcwb16 } else { Layout::Nhwc };
+        let second = SecondOperand::Constant { element: ifm, broadcast, layout };
+        let operation = NpuOperation { ifm, ofm: Element { bits, signed: true }, second, ..plain(kind, [depth; 2]) };
+        let map = operation.constant_map(plane).expect("a constant operand");
+        let bytes = map.plane.iter().product::<i64>() as u64 * map.pixel_bytes;
+        let operation = NpuOperation { constant_bytes: aligned(bytes), ..operation };
+        let inputs = vec![self.read(from, [false; 2])];
         self.run(plane, inputs, operation)
     }
 

@@ -34,6 +34,8 @@ enum Layer {
     LookUp(u32, u64),
     /// An element-wise operation with one row, column or both of what the tensor before is.
     Repeated(OperationKind, [bool; 2], u32),
+    /// An element-wise operation with a constant of one row, column or channel, or more of them.
+    Constant(OperationKind, [bool; 3], u32),
 }
 
 fn arbitrary_layer() -> impl Strategy<Value = Layer> {
@@ -50,8 +52,10 @@ fn arbitrary_layer() -> impl Strategy<Value = Layer> {
             .prop_map(|(kind, back, bits)| Layer::Pointwise(kind, back, bits)),
         (0u32..3, prop::sample::select(vec![256u64, 1024, 2048]))
             .prop_map(|(id, bytes)| Layer::LookUp(id * 4096 + bytes as u32, bytes)),
-        (prop::sample::select(vec![Mul, Add, Sub]), any::<[bool; 2]>(), bits)
+        (prop::sample::select(vec![Mul, Add, Sub]), any::<[bool; 2]>(), bits.clone())
             .prop_map(|(kind, axes, bits)| Layer::Repeated(kind, axes, bits)),
+        (prop::sample::select(vec![Mul, Sub, Maximum]), any::<[bool; 3]>(), bits)
+            .prop_map(|(kind, broadcast, bits)| Layer::Constant(kind, broadcast, bits)),
     ]
 }
 
@@ -79,6 +83,7 @@ fn any_operations(size: [i64; 2], layers: &[Layer]) -> CascaderGraph {
                 let doubled = net.doubled(narrow, (kind, upscale), (kernel, before), odd);
                 (doubled, plane.map(|extent| 2 * extent - i64::from(odd)))
             }
+            Layer::Constant(kind, broadcast, bits) => (net.with_constant(kind, last, broadcast, bits), plane),
             Layer::Pointwise(kind, back, bits) => {
                 let other = made[made.len() - 1 - back.min(made.len() - 1)];
                 let fits = (0..2).all(|axis| [1, plane[axis]].contains(&other.1[axis]));
@@ -110,14 +115,19 @@ fn arbitrary_operations() -> impl Strategy<Value = CascaderGraph> {
 }
 
 /// A chain of windows; where `residual` says so and the shapes allow it, what a window reads is added to or joined with
-/// what it makes. Behind `reshaped` layers the pixels are seen as another plane, columns for rows.
+/// what it makes. Behind `reshaped` layers the pixels are seen as another plane, columns for rows, or
+/// turned to it.
 pub fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool, reshaped: usize) -> CascaderGraph {
     let mut net = Network::new(size, 16);
     let (mut t, mut plane) = (INPUT, size);
     for (index, &(depthwise, kernel, stride)) in layers.iter().enumerate() {
         if index == reshaped {
             plane.reverse();
-            t = net.window_over((t, plane), OperationKind::Convolution, kernel, 1, 16);
+            t = if residual {
+                net.turned(t)
+            } else {
+                net.window_over((t, plane), OperationKind::Convolution, kernel, 1, 16)
+            };
         }
         plane = plane.map(|extent| (extent + stride - 1) / stride);
         let from = t;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...ir import Graph, MeanAttrs, Operator
+from ...ir import Graph, Operator, ReductionAttrs
 from ...quantised import mean_multiplier
 from .kernel import Call, CKernel, Operands, first_input, quantisation_of, refuse, sign_of
 
@@ -19,7 +19,7 @@ def _write(graph: Graph, operator: Operator, operands: Operands) -> Call:
     source, target = graph.tensors[index], graph.tensors[result]
     entry, output = quantisation_of(operator, source), quantisation_of(operator, target)
     sign = sign_of(source)
-    if not isinstance(operator.attrs, MeanAttrs) or not operator.attrs.axes:
+    if not isinstance(operator.attrs, ReductionAttrs) or not operator.attrs.axes:
         refuse(operator, operator.opaque or "its axes are not known at compile time")
     axes, rank = operator.attrs.axes, len(source.shape)
     count = math.prod(source.shape[a] for a in axes)

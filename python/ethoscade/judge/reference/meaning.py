@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from ...errors import ModelFormatError
-from ...ir import EIGHT_BIT, QUANTISED, Array, DType, Graph, MeanAttrs, Operator, Tensor
+from ...ir import EIGHT_BIT, QUANTISED, Array, DType, Graph, Operator, ReductionAttrs, Tensor
 from ...operators import OPERATORS
 
 Inputs = Sequence["Array | None"]
@@ -89,9 +89,22 @@ def unscaled(graph: Graph, op: Operator) -> str | None:
     return None if changed is None else f"it changes the quantisation from '{first.name}' to '{changed.name}'"
 
 
+def ordered(graph: Graph, op: Operator) -> str | None:
+    """8-bit values that are compared, whatever their scale."""
+    if op.opaque is not None:
+        return op.opaque
+    first = graph.read(op)
+    return None if first.dtype in EIGHT_BIT else f"'{first.name}' is {first.dtype.value}; int8 and uint8 are compared"
+
+
 def averaged(graph: Graph, op: Operator) -> str | None:
     """As `quantised`, over some axis."""
-    return quantised(graph, op) or (None if op.attributes(MeanAttrs).axes else "it averages over no axis")
+    return quantised(graph, op) or (None if op.attributes(ReductionAttrs).axes else "it averages over no axis")
+
+
+def reduced(graph: Graph, op: Operator) -> str | None:
+    """As `unscaled`, over some axis."""
+    return unscaled(graph, op) or (None if op.attributes(ReductionAttrs).axes else "it reduces over no axis")
 
 
 def weighed(graph: Graph, op: Operator) -> str | None:

@@ -1,4 +1,4 @@
-"""Reference semantics of AVERAGE_POOL_2D, MAX_POOL_2D, MEAN and RESIZE_BILINEAR.
+"""Reference semantics of ARG_MAX, AVERAGE_POOL_2D, MAX_POOL_2D, MEAN, REDUCE_* and RESIZE_BILINEAR.
 
 Shapes are NHWC; padding is explicit in the operator's window and never takes part in a maximum or an average.
 """
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...ir import Array, DType, Graph, MeanAttrs, Operator, PoolAttrs, ResizeBilinearAttrs
+from ...ir import ArgMaxAttrs, Array, DType, Graph, Operator, PoolAttrs, ReductionAttrs, ResizeBilinearAttrs
 from .fixed_point import multiply, wrap
 from .formulas import Places, bilinear_places, clamp_range, scale_of, significand_and_shift, zero_point_of
-from .meaning import INT8, SIGNED, Inputs, Meaning, averaged, eight_bit, given, quantised
+from .meaning import INT8, SIGNED, Inputs, Meaning, averaged, eight_bit, given, ordered, quantised, reduced
 from .windows import output_size, pad_spatial, seen, tap
 
 
@@ -57,6 +57,12 @@ def max_pool_2d(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     lowest, highest = clamp_range(ofm.quantisation, ofm.dtype, attrs.activation)
     stored: Array = np.clip(largest, lowest, highest).astype(ofm.dtype.numpy)
     return stored
+
+
+def arg_max(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """ARG_MAX: where along the axis the first of the largest stored values is."""
+    found = np.argmax(given(inputs), axis=op.attributes(ArgMaxAttrs).axis)
+    return np.asarray(found, dtype=graph.made(op).dtype.numpy)
 
 
 def resize_bilinear(graph: Graph, op: Operator, inputs: Inputs) -> Array:
@@ -105,7 +111,7 @@ def mean_multiplier(ifm_scale: float, ofm_scale: float, count: int) -> tuple[int
 
 def mean(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """MEAN over the attributes' axes, rescaled to the output's quantisation."""
-    attrs = op.attributes(MeanAttrs)
+    attrs = op.attributes(ReductionAttrs)
     ifm, ofm = graph.read(op), graph.made(op)
     x = given(inputs)
     count = int(np.prod([x.shape[a] for a in attrs.axes], dtype=np.int64))
@@ -115,9 +121,24 @@ def mean(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     return np.clip(scaled, *ofm.dtype.limits).astype(ofm.dtype.numpy)
 
 
+def largest(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """REDUCE_MAX of stored values."""
+    attrs = op.attributes(ReductionAttrs)
+    return np.asarray(given(inputs).max(axis=attrs.axes, keepdims=attrs.keep_dims))
+
+
+def least(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """REDUCE_MIN of stored values."""
+    attrs = op.attributes(ReductionAttrs)
+    return np.asarray(given(inputs).min(axis=attrs.axes, keepdims=attrs.keep_dims))
+
+
 POOLING_MEANINGS: Mapping[str, Meaning] = {
+    "ARG_MAX": Meaning(arg_max, ordered, INT8),
     "AVERAGE_POOL_2D": Meaning(average_pool_2d, quantised, SIGNED),
     "MAX_POOL_2D": Meaning(max_pool_2d, quantised, SIGNED),
     "MEAN": Meaning(mean, averaged, SIGNED),
+    "REDUCE_MAX": Meaning(largest, reduced, INT8),
+    "REDUCE_MIN": Meaning(least, reduced, INT8),
     "RESIZE_BILINEAR": Meaning(resize_bilinear, eight_bit, INT8),
 }

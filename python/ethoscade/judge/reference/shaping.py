@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...ir import (
+    EIGHT_BIT,
     Array,
     ConcatenationAttrs,
     Graph,
@@ -113,14 +114,14 @@ SHAPING_MEANINGS: Mapping[str, Meaning] = {
     "PADV2": Meaning(pad, unscaled, SIGNED),
     "RESHAPE": Meaning(reshape, anything),
     "RESIZE_NEAREST_NEIGHBOR": Meaning(resize_nearest_neighbor, quantised, SIGNED),
-    "REVERSE_V2": Meaning(reverse, understood, INT8),
+    "REVERSE_V2": Meaning(reverse, understood, frozenset(EIGHT_BIT)),
     "SHAPE": Meaning(shape_of, understood),
     "SLICE": Meaning(strided_slice, understood, INT8),
     "SPLIT": Meaning(split, unscaled, SIGNED),
     "SPLIT_V": Meaning(split, unscaled, SIGNED),
     "SQUEEZE": Meaning(reshape, anything),
     "STRIDED_SLICE": Meaning(strided_slice, understood),
-    "TILE": Meaning(tile, understood, INT8),
+    "TILE": Meaning(tile, understood),
     "TRANSPOSE": Meaning(transpose, understood, INT8),
     "UNPACK": Meaning(unpack, understood, INT8),
 }

@@ -117,7 +117,7 @@ impl Tiles {
         Tiles {
             output: [cut(rows, height), cut(columns, width)],
             depths: cut(op.kernel.ofm_depth, depth),
-            inputs: [read(0, &op.input), op.second.as_ref().map(|slab| read(1, slab)).unwrap_or_default()],
+            inputs: [read(0, &op.input), second(op).map(|slab| read(1, &slab)).unwrap_or_default()],
         }
     }
 
@@ -170,8 +170,9 @@ impl Tiles {
         [inputs, constants]: [u64; 2],
     ) -> Traffic {
         let mut traffic = Traffic::default();
-        let slabs = [Some(op.input), op.second];
-        for (operand, ((slab, tile), place)) in slabs.iter().zip(&self.inputs).zip(places.inputs).enumerate() {
+        let slabs = [Some(op.input), second(op)];
+        let homes = [places.inputs[0], if op.second.is_none() { places.constants } else { places.inputs[1] }];
+        for (operand, ((slab, tile), place)) in slabs.iter().zip(&self.inputs).zip(homes).enumerate() {
             let Some(slab) = slab else { continue };
             let (element, channels) = op.kernel.operand(operand);
             let whole: Extents = SmallVec::from_slice(&[channels]);
@@ -188,8 +189,16 @@ impl Tiles {
     }
 }
 
-/// Bytes of the constants of `depth` output channels.
+/// What an operation reads of its second operand, a feature map or a constant.
+fn second(op: &StripeOperation) -> Option<Slab> {
+    op.second.or_else(|| op.kernel.constant_map(op.output.plane))
+}
+
+/// Bytes of the constants of `depth` output channels, but for a second operand, which is read as feature maps are.
 fn constant_bytes(op: &StripeOperation, depth: i64) -> u64 {
+    if op.kernel.constant_map(op.output.plane).is_some() {
+        return 0;
+    }
     (op.kernel.constant_bytes * depth as u64).div_ceil(op.kernel.ofm_depth as u64)
 }
 

@@ -18,8 +18,10 @@ const IFM_BLOCK_DEPTH: u64 = 32;
 /// What a kernel on a stripe reads and writes.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Boxes read.
+    /// Boxes read of what kernels may have written.
     pub inputs: SmallVec<[Surface; 2]>,
+    /// The box read of a constant second operand.
+    pub constant: Option<Surface>,
     /// Box written.
     pub output: Surface,
     /// OFM block.

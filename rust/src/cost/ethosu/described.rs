@@ -30,6 +30,10 @@ pub fn described(op: &StripeOperation, block: Block) -> operation::Kernel {
         ifm: map("IFM", &op.input, kernel.operand(0)),
         ifm2: match (kernel.second, &op.second) {
             (SecondOperand::Scalar(_), _) => Some(Operand2::Scalar(0)),
+            (SecondOperand::Constant { .. }, _) => kernel.constant_map(op.output.plane).map(|slab| {
+                let map = map("IFM2", &slab, kernel.operand(1));
+                Operand2::Map(FeatureMap { region: home_region(op.constants), ..map })
+            }),
             (_, Some(slab)) => Some(Operand2::Map(map("IFM2", slab, kernel.operand(1)))),
             (_, None) => None,
         },

@@ -2,9 +2,9 @@
 //!
 //! Owns the registers that stripes, places and constants change, and the count of words; all others come with the problem.
 
-use super::described::scale_bytes;
+use super::described::{scale_bytes, ARENA_REGION};
 use super::surface::Surface;
-use crate::model::operation::{Block, NpuOperation, OperationKind};
+use crate::model::operation::{Block, NpuOperation, OperationKind, SecondOperand};
 use crate::npu::operation::ShramLayout;
 use crate::npu::registers::{Register, REGISTER_COUNT};
 use crate::npu::timing::system::CONSTANTS_REGION;
@@ -38,7 +38,7 @@ const OFM: MapRegisters = {
 };
 
 /// Registers of a kernel that are set stripe by stripe, besides those of feature maps.
-const OF_STRIPES: [Register; 22] = {
+const OF_STRIPES: [Register; 23] = {
     use Register::*;
     [
         OFM_HEIGHT_M1,
@@ -54,6 +54,7 @@ const OF_STRIPES: [Register; 22] = {
         IFM_IB_END,
         AB_START,
         IFM2_IB_START,
+        IFM2_REGION,
         KERNEL_STRIDE,
         WEIGHT_REGION,
         WEIGHT_BASE,
@@ -196,6 +197,8 @@ impl Image {
         if let Some(second) = inputs.get(1) {
             self.map(&IFM2, second);
             self.set(IFM2_IB_START, shram.ifm2_start.map_or(0, u64::from));
+            let is_constant = matches!(kernel.second, SecondOperand::Constant { .. });
+            self.set(IFM2_REGION, if is_constant { constants.0 } else { ARENA_REGION } as u64);
         }
         if !kernel.kind.is_elementwise() {
             self.set(KERNEL_STRIDE, kernel_stride(kernel));
@@ -255,6 +258,8 @@ mod tests {
     fn registers_that_stripes_set_are_not_steady() {
         use Register::*;
         assert!([IFM_ZERO_POINT, OFM_SCALE, ACTIVATION_MIN, IFM_DEPTH_M1, OFM_PRECISION].into_iter().all(is_steady));
-        assert!(![IFM_BASE2, OFM_STRIDE_C, IFM2_WIDTH0_M1, BLOCKDEP, OFM_DEPTH_M1].into_iter().any(is_steady));
+        assert!(![IFM_BASE2, OFM_STRIDE_C, IFM2_WIDTH0_M1, IFM2_REGION, BLOCKDEP, OFM_DEPTH_M1]
+            .into_iter()
+            .any(is_steady));
     }
 }

@@ -24,6 +24,7 @@ use crate::npu::timing::kernel::KernelCost;
 use crate::npu::timing::schedule::play;
 use crate::npu::timing::system::CONSTANTS_REGION;
 use crate::npu::timing::walk::{Action, DmaCost, KernelShape, Step as Command};
+use crate::stripe::{Region, Span};
 use crate::util::hashing::Table;
 
 /// Transfers that a kernel may have to wait for, on U55 and U65.
@@ -260,9 +261,10 @@ impl<'a, L: Listener> Stream<'a, L> {
         let costed = placed.costed(&mut self.memo.kernels, kernel, stripe);
         let blockdep = self.recent.block_dependency(&costed.operation, stripe.padding, &access);
         let constants = placed.constants(stripe);
+        let operands: SmallVec<[Surface; 2]> = access.inputs.iter().chain(&access.constant).copied().collect();
         self.image.kernel(&Setting {
             kernel: &costed.operation,
-            inputs: &access.inputs,
+            inputs: &operands,
             output: &access.output,
             padding: stripe.padding,
             block: stripe.cost.block,
@@ -301,9 +303,17 @@ impl PlacedProgram<'_> {
             }
         });
         let made = self.graph.output(stripe.part);
+        let plane = self.graph.tensors[made].plane;
         let (pixel_bytes, channels) = (self.graph.tensors[made].pixel_bytes, kernel.channels(stripe.piece));
         Access {
             inputs: inputs.collect(),
+            constant: kernel.constant_map(plane).map(|map| {
+                let whole = [0, 1].map(|axis| Span::new(0, map.plane[axis]));
+                let wanted = stripe.output.region.spans;
+                let spans = [0, 1].map(|axis| if kernel.is_repeated(1, axis) { whole[axis] } else { wanted[axis] });
+                let (offset, element) = (self.constants(stripe).1, kernel.operand(1).0);
+                Surface::of_whole(Region { spans }, map.plane, offset, (map.pixel_bytes, map.layout), element)
+            }),
             output: self.surface(&stripe.output, (made, pixel_bytes), kernel.ofm, channels),
             block: stripe.cost.block,
             looks_up: kernel.table().is_some(),
@@ -331,9 +341,13 @@ impl PlacedProgram<'_> {
         if access.looks_up || self.npu.accelerator.reserved_banks == 0 {
             touched.ranges.push((LOOK_UP_AREA, LOOK_UP_AREA + LOOK_UP_BYTES));
         }
-        if let Some(buffer) = stripe.constants {
-            let offset = self.offsets[buffer];
-            touched.ranges.push((offset, offset + self.program.buffers[buffer].size_bytes));
+        match (stripe.constants, &access.constant) {
+            (Some(_), Some(constant)) => touched.ranges.extend(constant.ranges()),
+            (Some(buffer), None) => {
+                let offset = self.offsets[buffer];
+                touched.ranges.push((offset, offset + self.program.buffers[buffer].size_bytes));
+            }
+            (None, _) => {}
         }
         touched
     }
@@ -376,6 +390,7 @@ mod tests {
     use crate::model::device::Unit;
     use crate::model::graph::Work;
     use crate::model::operation::{Emitted, OperationKind};
+    use crate::model::plan::Staging;
     use crate::proposals::arena::placer;
     use crate::proposals::uncascaded;
     use crate::schedule::interleave::interleave;
@@ -426,6 +441,38 @@ mod tests {
         let one = bytes.iter().sum::<u64>();
         assert_eq!(held(&stream, Register::WEIGHT_BASE), [0, one, 0, 2 * one]);
         assert_eq!(held(&stream, Register::SCALE_BASE)[0], bytes[0]);
+    }
+
+    /// The stream of a sum with a constant of one column, in stripes of so many rows, its constants copied or not.
+    fn constant_operand(rows: i64, staging: Staging) -> Vec<Sent> {
+        let mut net = Network::new([8, 6], 16);
+        let t = net.with_constant(OperationKind::Add, INPUT, [false, true, false], 8);
+        let mut graph = net.finish(t);
+        let Work::Npu(kernel) = &mut graph.parts[PartId(0)].work else { unreachable!("a sum runs on the NPU") };
+        kernel.emitted = Arc::new(Emitted { contents: vec![0, 0], ..Emitted::default() });
+        let mut plans = uncascaded(&graph);
+        plans[0].stripes = vec![rows];
+        plans[0].staging = vec![staging];
+        let program = interleave(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+        let Unit::EthosU(npu) = &graph.device.unit else { unreachable!("the sample device is an Ethos-U") };
+        let offsets = placer(&graph)(&program).expect("it fits").offsets;
+        commands(&graph, npu, &program, &offsets).pop().expect("one run")
+    }
+
+    #[test]
+    fn a_constant_operand_is_read_where_it_lies_and_as_far_as_a_stripe_needs() {
+        let stream = constant_operand(3, Staging::InPlace);
+        assert_eq!(held(&stream, Register::IFM2_REGION), [CONSTANTS_REGION as u64; 3]);
+        assert_eq!(held(&stream, Register::IFM2_BASE0), [0, 3 * 16, 6 * 16]);
+        assert_eq!(held(&stream, Register::IFM2_HEIGHT0_M1), [2, 2, 1]);
+        assert_eq!(held(&stream, Register::IFM2_WIDTH0_M1), [0; 3]);
+        let stream = constant_operand(4, Staging::Whole);
+        assert_eq!(held(&stream, Register::IFM2_REGION), [ARENA_REGION as u64; 2]);
+        let [first, second] = held(&stream, Register::IFM2_BASE0)[..] else { panic!("two stripes") };
+        assert_eq!(second, first + 4 * 16);
+        // The copy is waited for, by the first stripe alone.
+        let waits = stream.iter().filter(|sent| matches!(sent.command.action, Action::DmaWait(_))).count();
+        assert_eq!(waits, 1);
     }
 
     #[test]

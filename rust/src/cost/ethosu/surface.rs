@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::model::operation::{Element, Layout};
 use crate::model::program::{ByteRange, View};
+use crate::stripe::Region;
 
 /// Channels of a brick.
 const BRICK: u64 = 16;
@@ -29,8 +30,19 @@ pub struct Surface {
 
 impl Surface {
     /// Channels `[first, end)` of a view of a buffer at `offset`; `pixel_bytes` are those of all channels.
-    pub fn new(
-        view: &View,
+    pub fn new(view: &View, offset: u64, pixel: (u64, Layout), element: Element, channels: [i64; 2]) -> Surface {
+        Surface::within((view.region, view.origin, view.capacity), offset, pixel, element, channels)
+    }
+
+    /// All channels of a box of a map that lies whole at `offset`.
+    pub fn of_whole(region: Region, plane: [i64; 2], offset: u64, pixel: (u64, Layout), element: Element) -> Surface {
+        let depth = pixel.0 as i64 / element.bytes();
+        Surface::within((region, [0; 2], plane), offset, pixel, element, [0, depth])
+    }
+
+    /// A box, of what begins at `origin` in a buffer with room for so many rows and columns.
+    fn within(
+        (region, origin, capacity): (Region, [i64; 2], [i64; 2]),
         offset: u64,
         (pixel_bytes, layout): (u64, Layout),
         element: Element,
@@ -38,11 +50,10 @@ impl Surface {
     ) -> Surface {
         let (bytes, depth) = (element.bytes() as u64, (end - first) as u64);
         let skipped = first as u64 * bytes;
-        let extent = view.region.spans.map(|span| span.len() as u64);
-        let capacity = view.capacity.map(|extent| extent as u64);
-        let corner = [0, 1].map(|axis| {
-            (view.region.spans[axis].start - view.origin[axis]).rem_euclid(view.capacity[axis].max(1)) as u64
-        });
+        let extent = region.spans.map(|span| span.len() as u64);
+        let corner =
+            [0, 1].map(|axis| (region.spans[axis].start - origin[axis]).rem_euclid(capacity[axis].max(1)) as u64);
+        let capacity = capacity.map(|extent| extent as u64);
         let row_bytes = capacity[1] * pixel_bytes;
         let (column_bytes, channel_bytes, offset) = match layout {
             Layout::Nhwc => (pixel_bytes, bytes, offset + skipped),
@@ -295,7 +306,62 @@ mod tests {
         found
     }
 
+    /// A tensor of `a` x `b` x `c` bytes that lies whole at 300, two of its axes seen as rows and columns; channels are the
+    /// third one where that is the last, else one of them. And a box of it.
+    fn turned() -> impl Strategy<Value = (Surface, Bounds)> {
+        let orders = prop::sample::select(vec![[0, 1, 2], [1, 0, 2], [0, 2, 1], [2, 0, 1], [1, 2, 0], [2, 1, 0]]);
+        let extents = [1i64..6, 1..6, 1..6];
+        (extents, orders, [0i64..6, 0..6, 0..6], [1i64..6, 1..6, 1..6]).prop_map(|(extents, order, from, len)| {
+            let [_, b, c] = extents;
+            let strides = [b * c, c, 1];
+            let [rows, columns, rest] = order;
+            let first = from[2] % extents[rest];
+            let channels = if rest == 2 { [0, c] } else { [first * strides[rest], first * strides[rest] + 1] };
+            let plane = [extents[rows], extents[columns]];
+            let region = Region { spans: plane.map(|extent| Span::new(0, extent)) };
+            let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: plane };
+            let apart = [rows, columns].map(|axis| strides[axis] as u64);
+            let surface = Surface::strided(&view, 300, apart, Element::INT8, channels);
+            let [row, column, _] = [0, 1, 2].map(|axis| {
+                let extent = surface.extent[axis] as i64;
+                let start = from[axis] % extent;
+                [start as u64, (start + len[axis]).min(extent) as u64]
+            });
+            (surface, Bounds { rows: row, columns: column, channels: [0, surface.extent[2]] })
+        })
+    }
+
+    /// Bytes of the channels of a box that lies pixel by pixel in one tile.
+    fn elements((surface, bounds): &(Surface, Bounds)) -> std::collections::BTreeSet<u64> {
+        let [rows, columns, channels] = [bounds.rows, bounds.columns, bounds.channels].map(|[start, end]| start..end);
+        let pixels = rows.flat_map(|row| columns.clone().map(move |column| (row, column)));
+        pixels
+            .flat_map(|(row, column)| {
+                let first = surface.bases[0] + row * surface.strides[0] + column * surface.strides[1];
+                channels.clone().map(move |channel| first + channel * surface.element_bytes)
+            })
+            .collect()
+    }
+
     proptest! {
+        #[test]
+        fn what_is_read_in_another_order_meets_all_that_it_shares_a_byte_with(
+            a in turned(), b in turned(), shift in 0u64..20, some in [0u64..6, 1..6]
+        ) {
+            let (surface, mut bounds) = b;
+            let bases = [surface.bases[0] + shift, 0, 0, 0];
+            bounds.channels = [some[0].min(surface.extent[2] - 1), (some[0] + some[1]).min(surface.extent[2])];
+            let b = (Surface { bases, ..surface }, bounds);
+            if elements(&a).intersection(&elements(&b)).next().is_some() {
+                prop_assert!(a.0.meets(&a.1, &b.0, &b.1));
+                prop_assert!(b.0.meets(&b.1, &a.0, &a.1));
+            }
+            for (surface, bounds) in [&a, &b] {
+                let (first, end) = surface.bounds();
+                prop_assert!(elements(&(*surface, *bounds)).iter().all(|byte| (first..end).contains(byte)));
+            }
+        }
+
         #[test]
         fn boxes_meet_where_they_share_a_byte(a in boxes(), b in boxes()) {
             let same_pixels = a.0.layout == Layout::Nhwc

@@ -7,12 +7,13 @@ use pyo3::types::PyTuple;
 use pyo3::IntoPyObjectExt;
 
 use super::error;
-use super::operation::OperationSpec;
+use super::operation::{layout_of, OperationSpec};
 use crate::model::graph;
 use crate::model::ids::{IdVec, PartId, TensorId};
 use crate::propagator::Propagator;
 use crate::python::devices::DeviceSpec;
 use crate::python::pickling::class;
+use crate::stripe::Region;
 
 #[derive(FromPyObject)]
 struct TensorSpec {
@@ -50,6 +51,7 @@ struct InputSpec {
     plane: [i64; 2],
     pixel_bytes: u64,
     first_channel: i64,
+    inside: Option<([i64; 2], [i64; 2])>,
     strides: Option<[u64; 2]>,
 }
 
@@ -58,7 +60,8 @@ impl InputSpec {
         let InputSpec { tensor, plane, pixel_bytes, first_channel, strides, .. } = *self;
         let propagator = self.propagator.build()?;
         let input = graph::Input::new(TensorId(tensor), propagator, plane, pixel_bytes);
-        Ok(graph::Input { first_channel, strides, ..input })
+        let inside = self.inside.map_or(input.inside, |(first, plane)| Region::at(first, plane));
+        Ok(graph::Input { first_channel, strides, inside, ..input })
     }
 }
 
@@ -147,15 +150,6 @@ fn build_tensor(spec: TensorSpec) -> PyResult<graph::Tensor> {
         is_input: spec.is_input,
         is_output: spec.is_output,
     })
-}
-
-/// A layout by its name.
-pub fn layout_of(name: &str) -> PyResult<graph::Layout> {
-    match name {
-        "NHWC" => Ok(graph::Layout::Nhwc),
-        "NHCWB16" => Ok(graph::Layout::Nhcwb16),
-        other => Err(error::unknown("layout", other, &["NHWC", "NHCWB16"])),
-    }
 }
 
 fn build_part(spec: PartSpec) -> PyResult<graph::Part> {

@@ -20,8 +20,8 @@ use crate::cost::{choose_encoding, floor};
 use crate::model::ids::{Id, PartId};
 use crate::model::operation::{LowerBound, WeightOrder};
 use crate::python::pickling::class;
-use graph::{layout_of, CascaderGraph, PropagatorSpec};
-use operation::OperationSpec;
+use graph::{CascaderGraph, PropagatorSpec};
+use operation::{layout_of, OperationSpec};
 
 /// How constants are encoded: OFM block depth, and part-kernel-first or not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -8,7 +8,7 @@ use super::error;
 use crate::cost::ethosu::is_steady;
 use crate::model::ids::TableId;
 use crate::model::operation::{
-    Element, Emitted, Encoding, Function, Joined, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling,
+    Element, Emitted, Encoding, Function, Joined, Layout, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling,
     SecondOperand, Sliced, Upscale,
 };
 use crate::npu::registers::Register;
@@ -29,6 +29,7 @@ pub struct OperationSpec {
     ofm_signed: bool,
     ifm2: String,
     ifm2_bits: u32,
+    ifm2_layout: String,
     broadcast: [bool; 3],
     clamped: bool,
     function: String,
@@ -118,6 +119,15 @@ const ROUNDINGS: Names<Rounding> =
 /// Bytes of the tables that there are.
 const TABLE_BYTES: [u64; 3] = [256, 1024, 2048];
 
+/// A layout by its name.
+pub fn layout_of(name: &str) -> PyResult<Layout> {
+    match name {
+        "NHWC" => Ok(Layout::Nhwc),
+        "NHCWB16" => Ok(Layout::Nhcwb16),
+        other => Err(error::unknown("layout", other, &["NHWC", "NHCWB16"])),
+    }
+}
+
 fn named<T: Copy>(what: &str, known: &[(&'static str, T)], name: &str) -> PyResult<T> {
     let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
     Ok(known[error::known(what, name, &names)?].1)
@@ -178,13 +188,23 @@ impl OperationSpec {
             "none" => SecondOperand::None,
             "scalar" => SecondOperand::Scalar(of()?),
             "map" => return Ok(SecondOperand::Map { element: of()?, broadcast }),
+            "constant" => {
+                let layout = layout_of(&self.ifm2_layout)?;
+                if layout == Layout::Nhcwb16 && (broadcast[2] || self.ifm_depth % 16 != 0) {
+                    let fault =
+                        format!("a constant of {} channels, repeated {broadcast:?}, has no bricks", self.ifm_depth);
+                    return Err(error::impossible(fault));
+                }
+                return Ok(SecondOperand::Constant { element: of()?, broadcast, layout });
+            }
             other => {
-                let fault = format!("unknown ifm2 '{other}'; known are none, scalar, map");
+                let fault = format!("unknown ifm2 '{other}'; known are none, scalar, map, constant");
                 return Err(error::impossible(fault));
             }
         };
         if broadcast.contains(&true) {
-            let fault = format!("broadcast is {broadcast:?} and ifm2 '{}'; only a map is repeated", self.ifm2);
+            let fault =
+                format!("broadcast is {broadcast:?} and ifm2 '{}'; only a map is repeated, constant or not", self.ifm2);
             return Err(error::impossible(fault));
         }
         Ok(found)
@@ -229,7 +249,7 @@ fn possible(op: &NpuOperation) -> Result<(), String> {
         ));
     }
     if kind.is_binary() != (op.second != SecondOperand::None) {
-        let needs = if kind.is_binary() { "a map or a scalar" } else { "none" };
+        let needs = if kind.is_binary() { "a map, a constant or a scalar" } else { "none" };
         return Err(format!("the second operand is {:?}; it needs {needs}", op.second));
     }
     if kind.has_weights() && op.ifm.bits == 32 {

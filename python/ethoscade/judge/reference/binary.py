@@ -1,0 +1,114 @@
+"""Reference semantics of the operators of two operands, element by element: the smaller one is repeated as NumPy does.
+
+Owns SUB, MUL, MAXIMUM, MINIMUM, SQUARED_DIFFERENCE and PRELU of 8-bit tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...ir import Activation, ArithmeticAttrs, Array, Graph, Operator, Tensor
+from .fixed_point import Int64, Undefined, multiply
+from .formulas import HEADROOM_BITS, clamp_range, scale_of, significand_and_shift, zero_point_of
+from .meaning import INT8, Inputs, Meaning, eight_bit, given
+
+_DIFFERENCE_BITS = 7
+"""Bits by which SQUARED_DIFFERENCE raises its operands before it scales them."""
+
+
+def _operands(graph: Graph, op: Operator) -> tuple[Tensor, Tensor]:
+    return graph.read(op, 0), graph.read(op, 1)
+
+
+def _centred(inputs: Inputs, place: int, tensor: Tensor) -> Int64:
+    return given(inputs, place).astype(np.int64) - zero_point_of(tensor)
+
+
+def _stored(ofm: Tensor, scaled: Int64, activation: Activation = Activation.NONE) -> Array:
+    lowest, highest = clamp_range(ofm.quantisation, ofm.dtype, activation)
+    return np.clip(scaled + zero_point_of(ofm), lowest, highest).astype(ofm.dtype.numpy)
+
+
+def _aligned(tensors: tuple[Tensor, Tensor], inputs: Inputs, bits: int, signs: tuple[int, int]) -> tuple[Int64, Int64]:
+    """Both operands times a sign, raised by `bits` and brought to twice the larger of their scales."""
+    twice_max = 2.0 * max(scale_of(t) for t in tensors)
+    found = []
+    for place, (tensor, sign) in enumerate(zip(tensors, signs, strict=True)):
+        significand, shift = significand_and_shift(scale_of(tensor) / twice_max)
+        # The sign belongs to the factor, as halves are rounded up on both sides of zero.
+        found.append(multiply(_centred(inputs, place, tensor) << bits, sign * significand, shift))
+    return found[0], found[1]
+
+
+def sub(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """SUB: both inputs are brought to the scale 2 * max(input scales) / 2**20, and the difference scaled.
+
+    Raises `Undefined` for a factor of 1 or more, for which kernels have no arithmetic.
+    """
+    tensors, ofm = _operands(graph, op), graph.made(op)
+    first, second = _aligned(tensors, inputs, HEADROOM_BITS, (1, -1))
+    twice_max = 2.0 * max(scale_of(t) for t in tensors)
+    factor = _below_one(twice_max / ((1 << HEADROOM_BITS) * scale_of(ofm)))
+    return _stored(ofm, multiply(first + second, *factor), op.attributes(ArithmeticAttrs).activation)
+
+
+def mul(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """MUL; the factor of the products is taken in float32."""
+    (a, b), ofm = _operands(graph, op), graph.made(op)
+    product = _centred(inputs, 0, a) * _centred(inputs, 1, b)
+    factor = _ratio(a, b, ofm)
+    return _stored(ofm, multiply(product, *factor), op.attributes(ArithmeticAttrs).activation)
+
+
+def _ratio(a: Tensor, b: Tensor | None, ofm: Tensor) -> tuple[int, int]:
+    """The product of the inputs' scales over the output's, in float32."""
+    factor = np.float32(scale_of(a)) * np.float32(1.0 if b is None else scale_of(b))
+    return significand_and_shift(float(factor / np.float32(scale_of(ofm))))
+
+
+def maximum(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """MAXIMUM of the stored values, whatever their scales."""
+    return np.maximum(given(inputs, 0), given(inputs, 1))
+
+
+def minimum(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """MINIMUM of the stored values, whatever their scales."""
+    return np.minimum(given(inputs, 0), given(inputs, 1))
+
+
+def squared_difference(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """SQUARED_DIFFERENCE: both inputs are brought to the scale 2 * max(input scales) / 2**7 first.
+
+    Raises `Undefined` for a factor of 1 or more, for which kernels have no arithmetic.
+    """
+    tensors, ofm = _operands(graph, op), graph.made(op)
+    first, second = _aligned(tensors, inputs, _DIFFERENCE_BITS, (1, 1))
+    twice_max = 2.0 * max(scale_of(t) for t in tensors)
+    real = twice_max * twice_max / ((1 << 2 * _DIFFERENCE_BITS) * scale_of(ofm))
+    return _stored(ofm, multiply((first - second) ** 2, *_below_one(real)))
+
+
+def _below_one(real: float) -> tuple[int, int]:
+    if real >= 1.0:
+        raise Undefined(f"a factor of {real:g} from the scales of its tensors; its kernels are defined below 1")
+    return significand_and_shift(real)
+
+
+def prelu(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """PRELU: values below zero times the slopes, others as they are; both factors are taken in float32."""
+    (ifm, slopes), ofm = _operands(graph, op), graph.made(op)
+    x, slope = np.broadcast_arrays(_centred(inputs, 0, ifm), _centred(inputs, 1, slopes))
+    above = multiply(x, *_ratio(ifm, None, ofm))
+    return _stored(ofm, np.where(x >= 0, above, multiply(x * slope, *_ratio(ifm, slopes, ofm))))
+
+
+BINARY_MEANINGS: Mapping[str, Meaning] = {
+    "MAXIMUM": Meaning(maximum, eight_bit, INT8),
+    "MINIMUM": Meaning(minimum, eight_bit, INT8),
+    "MUL": Meaning(mul, eight_bit),
+    "PRELU": Meaning(prelu, eight_bit),
+    "SQUARED_DIFFERENCE": Meaning(squared_difference, eight_bit, INT8),
+    "SUB": Meaning(sub, eight_bit, INT8),
+}

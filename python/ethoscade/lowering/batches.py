@@ -1,0 +1,69 @@
+"""Images of a batch, one above the other: an operation for each, of its own rows and with its own padding.
+
+Owns the step from an operation on one image to those on all. What is done to an image is its family's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir import Window
+from . import constraints, limits, moves, strides, views
+from .npu import Area, FeatureMap, NpuGraphBuilder
+
+MOST = moves.MAX_BOXES
+"""Images of a batch, each of which an operation makes."""
+
+
+def image(shape: tuple[int, ...], window: Window) -> tuple[int, views.Shape3]:
+    """How many images of which shape (height, width, depth) a window looks at in a tensor NHWC.
+
+    A window of one row that is moved row by row looks at all of them as at one.
+    """
+    batch, height, width, depth = shape
+    if window.kernel_h == window.stride_h == 1 and not window.pad_top + window.pad_bottom:
+        return 1, (batch * height, width, depth)
+    return batch, (height, width, depth)
+
+
+def all_rows(batch: int, shape: views.Shape3) -> views.Shape3:
+    """What `batch` images are together."""
+    height, width, depth = shape
+    return batch * height, width, depth
+
+
+def add(
+    builder: NpuGraphBuilder, op_index: int, window: Window, batch: int, ofm: FeatureMap, make: strides.Make
+) -> None:
+    """What `make` makes of each of `batch` images with a window; `ofm` is that of all of them.
+
+    `make` says what it reads of an image as if there were no other. Strides are those of `strides.add`, of several
+    images those of the NPU alone (`refusal`).
+    """
+    if batch == 1:
+        strides.add(builder, op_index, window, ofm, make)
+        return
+    height, width, depth = ofm.shape
+    made = (height // batch, width, depth)
+    for number in range(batch):
+        operation = make(window, replace(ofm, shape=made, place=Area((number * made[0], 0), (height, width))))
+        (read,) = operation.compute.reads
+        n, rows, columns, channels = read.indices
+        above = number * read.extents[1]
+        own = replace(read, indices=(n, replace(rows, constant=rows.constant + above), columns, channels))
+        compute = replace(operation.compute, reads=(replace(own, origin=(above, 0)),))
+        builder.add(replace(operation, compute=compute))
+
+
+def refusal(case: constraints.Case) -> str | None:
+    """Why a stride is not taken of several images, or None."""
+    window = constraints.window_of(case)
+    batch, _ = image(case.ifm.shape, window)
+    if batch == 1 or max(window.stride_h, window.stride_w) <= limits.MAX_STRIDE:
+        return None
+    found = f"{window.stride_h}x{window.stride_w}"
+    return f"stride is {found} with a batch of {batch}; at most {limits.MAX_STRIDE} is possible for several images"
+
+
+STRIDES = constraints.Rule(f"with a batch of more than 1, strides are at most {limits.MAX_STRIDE}", refusal)
+"""What operators with a window demand of a batch."""

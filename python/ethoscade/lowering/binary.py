@@ -1,0 +1,139 @@
+"""ADD, SUB, MUL, MAXIMUM and MINIMUM of two operands, of which one may be a constant or repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ir import QUANTISED, Activation, AddAttrs, ArithmeticAttrs, Graph, Operator, Tensor
+from ..quantised import (
+    ADD_HEADROOM_BITS,
+    activation_range,
+    add_headroom_bits,
+    multiplier_and_shift,
+    scale_of,
+    zero_point_of,
+)
+from . import constraints, limits, operands
+from .family import Family
+from .npu import NpuGraphBuilder, OperandScales, OperationKind, Scale, Scaling
+
+
+def lower_sum(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
+    """ADD or SUB. Precondition: its family takes it."""
+    op = graph.operators[op_index]
+    seen, ofm = operands.pair_of(graph, op), graph.made(op)
+    first, second = (scale_of(graph.read(op, place)) for place in (seen.first, seen.second))
+    _lower(graph, op_index, builder, OperandScales(first, second, scale_of(ofm)))
+
+
+def lower_product(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
+    """MUL. Precondition: its family takes it."""
+    op = graph.operators[op_index]
+    real = product_factor(graph.read(op, 0), graph.read(op, 1), graph.made(op))
+    _lower(graph, op_index, builder, Scale(*limits.npu_scale(real)))
+
+
+def lower_comparison(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
+    """MAXIMUM or MINIMUM, of the stored values as in the kernels. Precondition: its family takes it."""
+    _lower(graph, op_index, builder, None, zero_point=0)
+
+
+def _lower(
+    graph: Graph, op_index: int, builder: NpuGraphBuilder, scaling: Scaling, zero_point: int | None = None
+) -> None:
+    op, kind = graph.operators[op_index], OperationKind[graph.operators[op_index].kind]
+    seen, ofm = operands.pair_of(graph, op), graph.made(op)
+    operands.Maker(graph, op_index, builder).add(
+        kind,
+        builder.view(op.input(seen.first), seen.whole, zero_point),
+        operands.second_operand(graph, op, builder, seen, zero_point),
+        builder.view(op.outputs[0], seen.whole, zero_point),
+        scaling,
+        activation_range(ofm.quantisation, ofm.dtype, _activation(op)),
+        swap_operands=kind is OperationKind.SUB and seen.first == 1,
+    )
+
+
+def _activation(op: Operator) -> Activation:
+    return op.attrs.activation if isinstance(op.attrs, AddAttrs | ArithmeticAttrs) else Activation.NONE
+
+
+def product_factor(a: Tensor, b: Tensor, ofm: Tensor) -> float:
+    """What products of stored values are multiplied by, in float32 as in the kernels."""
+    return float(np.float32(scale_of(a)) * np.float32(scale_of(b)) / np.float32(scale_of(ofm)))
+
+
+def _scales(case: constraints.Case) -> str | None:
+    """Operand and output factors fit the NPU's shifts (a factor of 0 would lose an operand)."""
+    a, b, out = (scale_of(tensor) for tensor in (*case.values, case.ofm))
+    largest, headroom = max(a, b), add_headroom_bits(case.ofm.dtype)
+    factor = 2.0 * largest / (out * (1 << headroom))
+    if limits.npu_scale(factor)[0] == 0 or limits.npu_scale(min(a, b) / (2.0 * largest))[0] == 0:
+        return f"scales {a:g} and {b:g} against an output of {out:g} lie too far apart; a factor below 2^-32 is lost"
+    return limits.rescale(factor, limits.largest_value(case.ofm.dtype) << headroom)
+
+
+def _below_one(case: constraints.Case) -> str | None:
+    largest = max(scale_of(tensor) for tensor in case.values)
+    factor = 2.0 * largest / (scale_of(case.ofm) * (1 << ADD_HEADROOM_BITS))
+    return f"the factor from sum to output is {factor:g}; kernels are defined below 1" if factor >= 1.0 else None
+
+
+def _product(case: constraints.Case) -> str | None:
+    return limits.rescale(product_factor(case.values[0], case.values[1], case.ofm), limits.LARGEST_VALUE**2)
+
+
+def _ties_show(case: constraints.Case) -> str | None:
+    """The kernels scale the subtrahend by a negative factor, so that its halves are rounded down, the NPU's up.
+
+    Where such halves exist at all, every difference with one of them is computed both ways.
+    """
+    (a, b), out = case.values, case.ofm
+    if scale_of(b) >= scale_of(a):
+        return None  # of the larger scale the factor is a half, and nothing is rounded
+    significand, shift = multiplier_and_shift(scale_of(b) / (2.0 * scale_of(a)))
+    lowest, highest = b.dtype.limits
+    subtrahend = (np.arange(lowest, highest + 1, dtype=np.int64) - zero_point_of(b)) << ADD_HEADROOM_BITS
+    npu, kernels = -limits.scaled(subtrahend, significand, shift), limits.scaled(subtrahend, -significand, shift)
+    differ = npu != kernels
+    minuend = np.arange(a.dtype.limits[0], a.dtype.limits[1] + 1, dtype=np.int64) - zero_point_of(a)
+    factor = multiplier_and_shift(2.0 * scale_of(a) / ((1 << ADD_HEADROOM_BITS) * scale_of(out)))
+
+    def differences(way: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        total = (minuend[:, None] << (ADD_HEADROOM_BITS - 1)) + way[differ]
+        return np.clip(limits.scaled(total, *factor) + zero_point_of(out), *out.dtype.limits)
+
+    if np.array_equal(differences(npu), differences(kernels)):
+        return None
+    return f"with scales {scale_of(a):g} and {scale_of(b):g} halves of its second input are not rounded as in kernels"
+
+
+_REPEATED = (constraints.OneType(), operands.Repeated(), constraints.Sizes(operands.seen_shapes))
+_OPERANDS = (constraints.FeatureMaps(constants=True), *_REPEATED)
+_SCALES = constraints.Rule(f"{constraints.SUMS}, none below 2^-32", _scales)
+
+BINARY_FAMILIES: Mapping[str, Family] = {
+    "ADD": Family(
+        "the NPU's sum of two operands",
+        (constraints.FeatureMaps(QUANTISED, constants=True), *_REPEATED, _SCALES),
+        lower_sum,
+    ),
+    "MAXIMUM": Family("the NPU's greater of two operands", _OPERANDS, lower_comparison),
+    "MINIMUM": Family("the NPU's lesser of two operands", _OPERANDS, lower_comparison),
+    "MUL": Family(
+        "the NPU's product of two operands", (*_OPERANDS, constraints.Rule(constraints.SUMS, _product)), lower_product
+    ),
+    "SUB": Family(
+        "the NPU's difference of two operands",
+        (
+            *_OPERANDS,
+            _SCALES,
+            constraints.Rule("the factor from sum to output is below 1", _below_one),
+            constraints.Rule("halves are rounded as the kernels round them", _ties_show),
+        ),
+        lower_sum,
+    ),
+}

@@ -1,0 +1,118 @@
+"""PRELU: values below zero times slopes, most often one for each channel.
+
+With slopes of at most 1 the result is the greater of the value and its product with the slope, with slopes of at least
+1 the lesser: where that is exact for every stored value and every slope, two or three operations do. Else, or with
+slopes that are made while the network runs, both sides of zero are computed apart, in 16 bits, and added: one is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ir import DType, Graph, Tensor
+from ..quantised import multiplier_and_shift, scale_of, zero_point_of
+from . import constraints, limits, operands
+from .binary import product_factor
+from .family import Family
+from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Scalar, Scale
+
+_AS_IS = Scale(1, 0)
+
+
+def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
+    """Two to four operations. Precondition: its family takes it."""
+    op = graph.operators[op_index]
+    seen, make = operands.pair_of(graph, op), operands.Maker(graph, op_index, builder)
+    ifm, slopes, ofm = graph.read(op), graph.read(op, 1), graph.made(op)
+    above, below = _above(ifm, ofm), product_factor(ifm, slopes, ofm)
+    x, slope = builder.view(op.input(0), seen.whole), operands.second_operand(graph, op, builder, seen)
+    one = Scalar(1, ifm.dtype)
+    kind = _comparison(ifm, slopes, ofm)
+    if kind is None:
+        result = builder.view(op.outputs[0], seen.whole)
+        upper = make.temporary(seen.whole, DType.INT16)
+        make.add(OperationKind.MUL, x, one, upper, _scale(above), (0, DType.INT16.limits[1]))
+        stored = builder.view(op.input(0), seen.whole, 0)
+        negative = make.temporary(seen.whole, ifm.dtype)
+        make.add(OperationKind.MINIMUM, stored, Scalar(zero_point_of(ifm), ifm.dtype), negative)
+        lower_ = make.temporary(seen.whole, DType.INT16)
+        make.add(OperationKind.MUL, _centred(negative, ifm), slope, lower_, _scale(below))
+        make.add(OperationKind.ADD, upper, lower_, result, _AS_IS)
+        return
+    zero_point = zero_point_of(ofm)
+    sloped = make.temporary(seen.whole, ofm.dtype, zero_point)
+    make.add(OperationKind.MUL, x, slope, sloped, _scale(below))
+    if above == 1.0 and zero_point_of(ifm) == zero_point:
+        straight = x
+    else:
+        straight = make.add(OperationKind.MUL, x, one, make.temporary(seen.whole, ofm.dtype, zero_point), _scale(above))
+    made = builder.view(op.outputs[0], seen.whole, 0)
+    make.add(kind, _stored(straight), _stored(sloped), made)
+
+
+def _scale(real: float) -> Scale:
+    return Scale(*limits.npu_scale(real))
+
+
+def _stored(view: FeatureMap) -> FeatureMap:
+    return replace(view, zero_point=0)
+
+
+def _centred(view: FeatureMap, like: Tensor) -> FeatureMap:
+    return replace(view, zero_point=zero_point_of(like))
+
+
+def _above(ifm: Tensor, ofm: Tensor) -> float:
+    """What values of zero and more are multiplied by, in float32 as in the kernels."""
+    return float(np.float32(scale_of(ifm)) / np.float32(scale_of(ofm)))
+
+
+def _comparison(ifm: Tensor, slopes: Tensor, ofm: Tensor) -> OperationKind | None:
+    """Which comparison of a value and its product gives the result for every stored value and slope, if one does."""
+    if slopes.data is None:
+        return None
+    low, high = ifm.dtype.limits
+    x = np.arange(low, high + 1, dtype=np.int64)[:, None] - zero_point_of(ifm)
+    slope = np.unique(slopes.data).astype(np.int64) - zero_point_of(slopes)
+    limits_ = ofm.dtype.limits
+
+    def stored(values: npt.NDArray[np.int64], real: float) -> npt.NDArray[np.int64]:
+        return np.clip(limits.scaled(values, *multiplier_and_shift(real)) + zero_point_of(ofm), *limits_)
+
+    straight, sloped = stored(x, _above(ifm, ofm)), stored(x * slope, product_factor(ifm, slopes, ofm))
+    wanted = np.where(x >= 0, straight, sloped)
+    if np.array_equal(np.maximum(straight, sloped), wanted):
+        return OperationKind.MAXIMUM
+    return OperationKind.MINIMUM if np.array_equal(np.minimum(straight, sloped), wanted) else None
+
+
+def _sums(case: constraints.Case) -> str | None:
+    ifm, slopes = case.values
+    return limits.rescale(_above(ifm, case.ofm), limits.LARGEST_VALUE) or limits.rescale(
+        product_factor(ifm, slopes, case.ofm), limits.LARGEST_VALUE**2
+    )
+
+
+def _is_made(case: constraints.Case) -> str | None:
+    """The first input is a feature map, of the result's shape as the reader has it."""
+    return f"its input '{case.ifm.name}' is a constant" if case.ifm.is_constant else None
+
+
+PRELU_FAMILIES: Mapping[str, Family] = {
+    "PRELU": Family(
+        "the NPU's product with the slopes, and the greater or lesser of it and the value, or a sum of both sides",
+        (
+            constraints.FeatureMaps(constants=True),
+            constraints.OneType(),
+            constraints.Rule("the slopes alone may be constants", _is_made),
+            operands.Repeated(),
+            constraints.Sizes(operands.seen_shapes),
+            constraints.Rule(constraints.SUMS, _sums),
+        ),
+        lower,
+    )
+}

@@ -1,0 +1,18 @@
+"""Convolutions of some channels each: their constants are each one's own, and never copied for one another."""
+
+from __future__ import annotations
+
+from ethoscade.frontend import read_tflite
+from ethoscade.pipeline.compiler import prepare
+from ethoscade.target import load_target
+from ethoscade.testing import ModelBuilder
+
+
+def test_a_part_of_several_operations_has_no_constants_to_copy() -> None:
+    b = ModelBuilder(seed=3)
+    b.conv2d(b.conv2d(b.input((1, 6, 6, 4)), 128, 1), 128, 3, groups=4)
+    problem = prepare(read_tflite(b.build()), load_target("ethos-u55-128")).problem
+    (joint,) = (spec.kernel for spec in problem.specs if spec.kernel is not None and spec.kernel.joined)
+    assert (joint.constant_bytes, joint.staged, joint.sliced) == (0, None, None)
+    assert len(joint.joined) == 4 and all(one.constant_bytes > 0 for one in joint.joined)
+    assert all(one.staged is None and one.sliced is None for one in joint.joined)
