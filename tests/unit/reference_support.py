@@ -224,7 +224,7 @@ def _draw_moved(b, kind, x, rng) -> None:  # type: ignore[no-untyped-def]
     elif kind == "TILE":
         b.tile(x, [int(n) for n in rng.integers(1, 4, 4)])
     elif kind == "TRANSPOSE":
-        b.transpose(x, [int(axis) - 4 * int(rng.integers(0, 2)) for axis in rng.permutation(4)])
+        b.transpose(x, [int(axis) for axis in rng.permutation(4)])
     else:
         b.reverse(x, [int(rng.integers(0, 4))])
 

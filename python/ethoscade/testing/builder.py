@@ -277,9 +277,8 @@ class ModelBuilder(MoveRecorder):
             np.broadcast_shapes(a.shape, b.shape),
             lambda: real.activate(function.compute(self._real(a), self._real(b)), activation),
             a.quantisation if function.keeps and output is None else output,
-            {"FusedActivationFunction": CODE_OF_ACTIVATION[activation]}
-            if function.fuses
-            else {} | ({"PotScaleInt16": False} if short else {}),
+            ({"FusedActivationFunction": CODE_OF_ACTIVATION[activation]} if function.fuses else {})
+            | ({"PotScaleInt16": False} if short else {}),
             name,
             a.dtype,
         )

@@ -110,7 +110,7 @@ def leaky_relu(x: Real, alpha: float) -> Real:
 
 
 BINARY: Mapping[str, Binary] = {
-    "ADD": Binary(np.add, fuses=True),
+    "ADD": Binary(np.add, QUANTISED, fuses=True),
     "MAXIMUM": Binary(np.maximum, keeps=True),
     "MINIMUM": Binary(np.minimum, keeps=True),
     "MUL": Binary(np.multiply, fuses=True),

@@ -70,6 +70,8 @@ pub struct View {
     pub origin: [i64; 2],
     /// Rows and columns of the buffer as the Part sees it.
     pub capacity: [i64; 2],
+    /// The box lies in rows of the buffer of its own, not anywhere in it.
+    pub in_rows: bool,
 }
 
 impl View {

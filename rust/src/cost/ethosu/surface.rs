@@ -223,7 +223,7 @@ mod tests {
 
     fn surface(rows: (i64, i64), channels: [i64; 2]) -> Surface {
         let region = Region { spans: [Span::new(rows.0, rows.1), Span::new(0, 4)] };
-        let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: [4, 4] };
+        let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: [4, 4], in_rows: true };
         Surface::new(&view, 1000, (8, Layout::Nhwc), Element::INT8, channels)
     }
 
@@ -242,7 +242,7 @@ mod tests {
     fn channels_that_begin_elsewhere_in_a_pixel_are_told_apart_in_bricks_alone() {
         let at = |layout, first| {
             let region = Region { spans: [Span::new(0, 1), Span::new(0, 1)] };
-            let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: [1, 1] };
+            let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: [1, 1], in_rows: true };
             Surface::new(&view, 0, (32, layout), Element::INT8, [first, first + 16])
         };
         let whole = Bounds { rows: [0, 1], columns: [0, 1], channels: [0, 16] };
@@ -261,7 +261,8 @@ mod tests {
             let element = Element { bits, signed: true };
             let spans = [(start.0, size.0.min(capacity.0)), (start.1, size.1.min(capacity.1))];
             let region = Region { spans: spans.map(|(start, len)| Span::new(start, start + len)) };
-            let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: [capacity.0, capacity.1] };
+            let view =
+                View { buffer: BufferId(0), region, origin: [0, 0], capacity: [capacity.0, capacity.1], in_rows: true };
             let layout = if bricks { Layout::Nhcwb16 } else { Layout::Nhwc };
             let surface = Surface::new(&view, offset, (32 * element.bytes() as u64, layout), element, [0, 32]);
             let [rows, columns, depth] = surface.extent;
@@ -319,7 +320,7 @@ mod tests {
             let channels = if rest == 2 { [0, c] } else { [first * strides[rest], first * strides[rest] + 1] };
             let plane = [extents[rows], extents[columns]];
             let region = Region { spans: plane.map(|extent| Span::new(0, extent)) };
-            let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: plane };
+            let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: plane, in_rows: false };
             let apart = [rows, columns].map(|axis| strides[axis] as u64);
             let surface = Surface::strided(&view, 300, apart, Element::INT8, channels);
             let [row, column, _] = [0, 1, 2].map(|axis| {
