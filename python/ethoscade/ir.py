@@ -405,7 +405,7 @@ class Operator:
 
     The shape of an operator follows from its inputs and attrs, not from its output tensor: once reshapes are folded,
     an operator for the NPU may write a tensor of another shape with the same number of elements in the same order,
-    and FULLY_CONNECTED and TRANSPOSE may read one. Operators for the CPU always have the shapes that the file gave them.
+    and FULLY_CONNECTED and TRANSPOSE may read one. Operators for the CPU have the shapes that the file gave them.
     """
 
     kind: str

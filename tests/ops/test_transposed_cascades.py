@@ -1,4 +1,4 @@
-"""TRANSPOSE between convolutions: what it reads lies whole, what it makes is cut into stripes; both ends of the frontier are exact."""
+"""TRANSPOSE between convolutions: what it reads lies whole, what it makes is cut into stripes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SLICE, UNPACK, PADV2, MIRROR_PAD, TILE, REVERSE_V2 and TRANSPOSE: operators that move elements by attributes of their own.
+"""SLICE, UNPACK, PADV2, MIRROR_PAD, TILE, REVERSE_V2 and TRANSPOSE: they move elements by attributes of their own.
 
 Owns the resolution of their begins, sizes, multiples and axes into plain numbers.
 """
@@ -9,7 +9,16 @@ from collections.abc import Callable, Mapping
 
 import tflite
 
-from ..ir import Attrs, MirrorPadAttrs, PadAttrs, ReverseAttrs, StridedSliceAttrs, TileAttrs, TransposeAttrs, UnpackAttrs
+from ..ir import (
+    Attrs,
+    MirrorPadAttrs,
+    PadAttrs,
+    ReverseAttrs,
+    StridedSliceAttrs,
+    TileAttrs,
+    TransposeAttrs,
+    UnpackAttrs,
+)
 from .shaping import amounts, resolve_axis
 from .site import NotUnderstood, Site
 

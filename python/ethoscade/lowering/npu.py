@@ -447,7 +447,12 @@ class NpuGraphBuilder:
         return FeatureMap(self._known[tensor], shape, zero_point, channels, place)
 
     def strided(
-        self, tensor: int, whole: tuple[int, int, int], shape: tuple[int, int, int], strides: tuple[int, int], first: int
+        self,
+        tensor: int,
+        whole: tuple[int, int, int],
+        shape: tuple[int, int, int],
+        strides: tuple[int, int],
+        first: int,
     ) -> FeatureMap:
         """The graph's tensor of that index, which is `whole` where it lies, with pixels as far apart as `strides` say.
 

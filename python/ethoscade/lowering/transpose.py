@@ -1,7 +1,7 @@
 """TRANSPOSE: copies that read the tensor where it lies, with rows and columns as far apart as its other axes are.
 
-Owns how a permutation falls into copies. One copy moves up to three runs of equally distant elements: rows, columns and,
-where the last axis stays the last, channels; along all other axes it takes a copy for each place.
+Owns how a permutation falls into copies. One copy moves up to three runs of equally distant elements: rows, columns
+and, where the last axis stays the last, channels; along all other axes it takes a copy for each place.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Group:
-    """Axes of the output that are rows, columns or channels: the `inner` run moves at once, `outer` axes place by place."""
+    """Axes of the output that are rows, columns or channels: `inner` moves at once, `outer` place by place."""
 
     outer: tuple[Axis, ...]
     inner: Axis
@@ -182,8 +182,8 @@ def _seen(case: constraints.Case) -> constraints.Views:
 
 TRANSPOSE_FAMILIES: Mapping[str, Family] = {
     "TRANSPOSE": Family(
-        "copies that read the tensor where it lies, by the strides of other axes; nothing where only axes of extent 1 move "
-        "and readers or the maker can do without the shape",
+        "copies that read the tensor where it lies, by the strides of other axes; nothing where only axes of extent 1 "
+        "move and readers or the maker can do without the shape",
         (
             *moves.TAKES,
             constraints.Rule(f"at most {MAX_AXES} axes", _rank),

@@ -90,7 +90,7 @@ def reverse(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 def transpose(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """TRANSPOSE: the axes in another order."""
     attrs = op.attributes(TransposeAttrs)
-    return given(inputs).reshape(attrs.extents).transpose(attrs.permutation)
+    return np.transpose(given(inputs).reshape(attrs.extents), attrs.permutation)
 
 
 def split(graph: Graph, op: Operator, inputs: Inputs) -> tuple[Array, ...]:
