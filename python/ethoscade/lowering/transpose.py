@@ -189,8 +189,8 @@ TRANSPOSE_FAMILIES: Mapping[str, Family] = {
             constraints.Rule(f"at most {MAX_AXES} axes", _rank),
             constraints.Sizes(_seen),
             constraints.Rule(
-                f"at most {moves.MAX_BOXES} copies make one output, each of equally distant rows, columns and channels, "
-                f"at most {limits.MAX_DIMENSION} of them",
+                f"at most {moves.MAX_BOXES} copies make one output, each of equally distant rows, columns and "
+                f"channels, at most {limits.MAX_DIMENSION} of them",
                 _copied,
             ),
         ),
