@@ -113,7 +113,7 @@ class ByteChains:
         """Rows (columns) [start, end) of an input that each row of the output surely needs, never none."""
         extent = self.tensors[read.tensor].plane[axis]
         count = self.tensors[spec.outputs[0]].plane[axis]
-        if spec.kernel is None or read.plane != self.tensors[read.tensor].plane:
+        if spec.kernel is None or read.strides or read.plane != self.tensors[read.tensor].plane:
             return [(0, extent)] * count
         dilation, found = spec.kernel.dilation[axis], []
         for row in range(count):

@@ -176,7 +176,7 @@ class Rows:
         spec = self.parts[part]
         read = next(read for read in spec.inputs if read.tensor == tensor)
         height = self.tensors[tensor].plane[0]
-        if read.plane != self.tensors[tensor].plane:
+        if read.strides or read.plane != self.tensors[tensor].plane:
             return 0, height
         shape, start = _core.propagate(read.propagator, (1, 1, 1, 1), (0, row, 0, 0))
         return max(start[1], 0), min(start[1] + shape[1], height)

@@ -177,7 +177,7 @@ def check_contents(operations: Sequence[NpuOperation], program: Program) -> None
                 assert _in_place(view, slab), f"{operation.name}: {slab} is not {view.shape} in place"
                 continue
             held = cells[slab.buffer]
-            if held.shape != (slab.rows, slab.columns):
+            if view.strides is not None or held.shape != (slab.rows, slab.columns):
                 # Seen with other rows and columns than its maker's: then all of it must be there, and in order.
                 assert _in_place(view, slab), f"{operation.name}: {slab} is not {view.shape} in place"
                 assert view.layout is Layout.NHWC, f"{operation.name} sees bricks in another shape"
@@ -338,6 +338,13 @@ def _channels(network: Network | Outline, step: Stripe) -> range | None:
 def _bytes(view: FeatureMap, slab: Slab, channels: range | None = None) -> Content:
     """Where the bytes of a box lie in their buffer, and which bytes of the whole feature map they are."""
     depth, size = view.pixel_channels, view.dtype.size_bytes
+    if view.strides is not None:
+        # Counted in the order of the tensor, which lies whole.
+        rows, columns = np.arange(slab.y0, slab.y1)[:, None, None], np.arange(slab.x0, slab.x1)[None, :, None]
+        elements = rows * view.strides[0] + columns * view.strides[1] + np.arange(view.shape[2]) + view.first_channel
+        box = (elements[..., None] * size + np.arange(size)).ravel()
+        assert box.max() < math.prod(view.tensor.shape) * size, f"{slab} reaches beyond its tensor"
+        return slab.buffer, box, box
     made = range(view.first_channel, view.first_channel + view.shape[2]) if channels is None else channels
     pixel = np.arange(made.start * size, made.stop * size)
     rows, columns = (np.arange(slab.y0, slab.y1)[:, None, None], np.arange(slab.x0, slab.x1)[None, :, None])

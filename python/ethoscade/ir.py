@@ -285,6 +285,23 @@ class ReverseAttrs:
 
 
 @dataclass(frozen=True)
+class TransposeAttrs:
+    """TRANSPOSE of a tensor of `extents` to one whose axes are its axes `permutation` (non-negative), in this order.
+
+    On the NPU the tensor read may have another shape with as many elements.
+    """
+
+    permutation: tuple[int, ...]
+    extents: tuple[int, ...]
+
+    @property
+    def moves(self) -> bool:
+        """Whether any element changes its place: not where only axes of extent 1 do."""
+        places = [axis for axis in self.permutation if self.extents[axis] > 1]
+        return places != sorted(places)
+
+
+@dataclass(frozen=True)
 class ResizeNearestAttrs:
     """RESIZE_NEAREST_NEIGHBOR of an image to another (height, width); see `quantised.nearest_indices`."""
 
@@ -362,6 +379,7 @@ Attrs = (
     | MirrorPadAttrs
     | TileAttrs
     | ReverseAttrs
+    | TransposeAttrs
     | ResizeNearestAttrs
     | ResizeBilinearAttrs
     | StridedSliceAttrs
@@ -387,7 +405,7 @@ class Operator:
 
     The shape of an operator follows from its inputs and attrs, not from its output tensor: once reshapes are folded,
     an operator for the NPU may write a tensor of another shape with the same number of elements in the same order,
-    and FULLY_CONNECTED may read one. Operators for the CPU always have the shapes that the file gave them.
+    and FULLY_CONNECTED and TRANSPOSE may read one. Operators for the CPU have the shapes that the file gave them.
     """
 
     kind: str

@@ -36,6 +36,7 @@ from .ir import (
     SplitAttrs,
     StridedSliceAttrs,
     TileAttrs,
+    TransposeAttrs,
     TransposeConvAttrs,
     UnpackAttrs,
 )
@@ -121,6 +122,7 @@ _ROWS = (
     OperatorKind("SUB", ArithmeticAttrs, "SubOptions", 2, data_inputs=2),
     OperatorKind("TANH", int8_version=2),
     OperatorKind("TILE", TileAttrs, "TileOptions"),
+    OperatorKind("TRANSPOSE", TransposeAttrs, "TransposeOptions", 2),
     OperatorKind("TRANSPOSE_CONV", TransposeConvAttrs, "TransposeConvOptions", 3, data_input=2),
     OperatorKind("UNPACK", UnpackAttrs, "UnpackOptions", 2),
 )

@@ -244,7 +244,7 @@ impl<'a> Replay<'a> {
             return Err(Complaint::Padding { step, part: part.name.clone(), found, expected });
         }
         let names = || (part.name.clone(), tensor.name.clone());
-        let reshaped = input.plane != tensor.plane;
+        let reshaped = input.plane != tensor.plane || input.strides.is_some();
         if reshaped && !self.holds_all(view, input.plane, input.tensor) {
             let (part, tensor) = names();
             return Err(Complaint::Reshaped { step, part, tensor });

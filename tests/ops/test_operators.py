@@ -17,6 +17,7 @@ from ethoscade.ir import (
     ReverseAttrs,
     StridedSliceAttrs,
     TileAttrs,
+    TransposeAttrs,
     Window,
 )
 from ethoscade.lowering import FAMILIES
@@ -30,6 +31,12 @@ def signed(m: GraphMaker, kind: str, q: Quantisation | None = None) -> int:
     """A function of which only int8 has a kernel, whatever else is tested."""
     ifm = m.input((1, 9, 7, 21), q, DType.INT8)
     return m.op(kind, [ifm], m.tensor((1, 9, 7, 21), dtype=DType.INT8))
+
+
+def transposed(m: GraphMaker, shape: tuple[int, ...], permutation: tuple[int, ...]) -> int:
+    """TRANSPOSE of an input of that shape."""
+    made = [shape[axis] for axis in permutation]
+    return m.moved("TRANSPOSE", m.input(shape), made, TransposeAttrs(permutation, shape))
 
 
 def within_one(m: GraphMaker, of_eight: Quantisation | None = None) -> Quantisation | None:
@@ -298,6 +305,16 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     ),
     "tile": lambda m: m.moved("TILE", m.input((1, 3, 4, 5)), (2, 3, 8, 15), TileAttrs((2, 1, 2, 3))),
     "reverse": lambda m: m.moved("REVERSE_V2", m.input((3, 4, 5)), (3, 4, 5), ReverseAttrs((0, 2))),
+    "transpose": lambda m: transposed(m, (7, 19), (1, 0)),
+    "transpose_of_one_axis": lambda m: transposed(m, (37,), (0,)),
+    "transpose_to_channels_first": lambda m: transposed(m, (1, 6, 9, 20), (0, 3, 1, 2)),
+    "transpose_to_channels_last": lambda m: transposed(m, (2, 20, 6, 5), (0, 2, 3, 1)),
+    "transpose_rows_and_columns": lambda m: transposed(m, (1, 9, 7, 20), (0, 2, 1, 3)),
+    "transpose_columns_and_channels": lambda m: transposed(m, (1, 5, 6, 18), (0, 1, 3, 2)),
+    "transpose_in_reverse": lambda m: transposed(m, (3, 4, 5, 6), (3, 2, 1, 0)),
+    "transpose_rows_of_one": lambda m: transposed(m, (1, 21, 1), (1, 0, 2)),
+    "transpose_that_shuffles_channels": lambda m: transposed(m, (1, 7, 6, 3, 8), (0, 1, 2, 4, 3)),
+    "transpose_five_axes": lambda m: transposed(m, (2, 3, 2, 5, 4), (4, 1, 3, 0, 2)),
     "quantize": lambda m: m.quantize(m.input((1, 30, 30, 9))),
     "quantize_to_the_other_type": lambda m: m.quantize(
         m.input((1, 30, 30, 9)), DType.UINT8 if m.dtype is DType.INT8 else DType.INT8

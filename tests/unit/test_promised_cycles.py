@@ -59,6 +59,18 @@ def moved() -> bytes:
     return builder.build()
 
 
+def transposed() -> bytes:
+    """Axes in another order, by one copy and by several, and groups of channels shuffled."""
+    builder = testing.ModelBuilder("transposed", seed=4)
+    x = builder.conv2d(builder.input((1, 13, 10, 8)), 24, 3)
+    y = builder.conv2d(builder.transpose(x, (0, 2, 1, 3)), 16, 3)
+    y = builder.conv2d(builder.transpose(y, (0, 3, 1, 2)), 18, 3)
+    y = builder.transpose(builder.transpose(y, (0, 1, 3, 2)), (0, 3, 2, 1))
+    wide = builder.reshape(builder.conv2d(y, 24, 1), (1, 10, 18, 3, 8))
+    builder.conv2d(builder.reshape(builder.transpose(wide, (0, 1, 2, 4, 3)), (1, 10, 18, 24)), 8, 3)
+    return builder.build()
+
+
 def batches() -> bytes:
     """Images of a batch, with padding and constants of their own."""
     builder = testing.ModelBuilder("batches", seed=5)
@@ -70,6 +82,7 @@ def batches() -> bytes:
 NETWORKS = {
     "batches": batches,
     "moved": moved,
+    "transposed": transposed,
     "tiny_conv": testing.tiny_conv,
     "residual": testing.residual_network,
     "keyword_spotting": testing.keyword_spotting,

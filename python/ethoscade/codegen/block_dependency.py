@@ -33,7 +33,8 @@ class _Box(NamedTuple):
     """Part of a surface: the byte ranges that hold it, ascending and apart, and its channels [c0, c1).
 
     In NHWC ranges are of whole pixels; `phase` is then (offset modulo pixel size, pixel size), and boxes of equal phase
-    can be told apart by their channels. In NHCWB16 the ranges are those of the channels' bricks, and `phase` is None.
+    can be told apart by their channels. It is None where rows are not whole pixels apart, and in NHCWB16, where the
+    ranges are those of the channels' bricks.
     """
 
     ranges: list[tuple[int, int]]
@@ -143,7 +144,7 @@ def _read(
 
 
 def _box(surface: Surface, ys: tuple[int, int], xs: tuple[int, int], channels: tuple[int, int]) -> _Box:
-    pixels = surface.layout is Layout.NHWC
+    pixels = surface.layout is Layout.NHWC and surface.stride_y % surface.stride_x == 0
     phase = (surface.offsets[0] % surface.stride_x, surface.stride_x) if pixels else None
     return _Box(surface.ranges(ys, xs, channels), *channels, phase)
 

@@ -112,6 +112,8 @@ def surface(fm: FeatureMap | ConstantMap, slab: Slab, offset: int, region: int =
     bricks = fm.layout is Layout.NHCWB16
     stride_x = (BRICK_CHANNELS if bricks else fm.pixel_channels) * size
     stride_c = slab.columns * stride_x if bricks else size
+    if isinstance(fm, FeatureMap) and fm.byte_strides is not None:
+        row_bytes, stride_x = fm.byte_strides
     offset += fm.first_channel // (BRICK_CHANNELS if bricks else 1) * stride_c
     height, width = slab.y1 - slab.y0, slab.x1 - slab.x0
     row, column = (slab.y0 - slab.origin_y) % slab.rows, (slab.x0 - slab.origin_x) % slab.columns

@@ -1,4 +1,4 @@
-"""SLICE, UNPACK, PADV2, MIRROR_PAD, TILE and REVERSE_V2: operators that move elements and have attributes of their own.
+"""SLICE, UNPACK, PADV2, MIRROR_PAD, TILE, REVERSE_V2 and TRANSPOSE: they move elements by attributes of their own.
 
 Owns the resolution of their begins, sizes, multiples and axes into plain numbers.
 """
@@ -9,7 +9,16 @@ from collections.abc import Callable, Mapping
 
 import tflite
 
-from ..ir import Attrs, MirrorPadAttrs, PadAttrs, ReverseAttrs, StridedSliceAttrs, TileAttrs, UnpackAttrs
+from ..ir import (
+    Attrs,
+    MirrorPadAttrs,
+    PadAttrs,
+    ReverseAttrs,
+    StridedSliceAttrs,
+    TileAttrs,
+    TransposeAttrs,
+    UnpackAttrs,
+)
 from .shaping import amounts, resolve_axis
 from .site import NotUnderstood, Site
 
@@ -112,11 +121,25 @@ def reverse(site: Site) -> ReverseAttrs:
     return ReverseAttrs(tuple(sorted(axes)))
 
 
+def transpose(site: Site) -> TransposeAttrs:
+    """TRANSPOSE by a constant permutation."""
+    site.count(2)
+    ifm, given = site.input(0, "input"), site.constant_integers(1, "permutation")
+    rank = len(ifm.shape)
+    permutation = tuple(resolve_axis(site, axis, rank) for axis in given)
+    if sorted(permutation) != list(range(rank)):
+        raise site.fail(f"permutes axes {list(given)} of {rank} dimensions; each comes once", value=tuple(given))
+    site.expect_shape(tuple(ifm.shape[axis] for axis in permutation), " and permutation")
+    site.expect_type()
+    return TransposeAttrs(permutation, ifm.shape)
+
+
 MOVE_READERS: Mapping[str, Callable[[Site], Attrs]] = {
     "MIRROR_PAD": mirror_pad,
     "PADV2": padv2,
     "REVERSE_V2": reverse,
     "SLICE": slice_,
     "TILE": tile,
+    "TRANSPOSE": transpose,
     "UNPACK": unpack,
 }

@@ -33,6 +33,7 @@ from . import (
     softmax,
     split,
     squared_difference,
+    transpose,
     transpose_conv,
 )
 from .constraints import Case, first_refusal
@@ -61,6 +62,7 @@ FAMILIES = keyed(
     softmax.SOFTMAX_FAMILIES,
     split.SPLIT_FAMILIES,
     squared_difference.SQUARED_DIFFERENCE_FAMILIES,
+    transpose.TRANSPOSE_FAMILIES,
     transpose_conv.TRANSPOSE_CONV_FAMILIES,
 )
 """How each kind that the NPU computes runs on it."""

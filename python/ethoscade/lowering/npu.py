@@ -9,6 +9,7 @@ and rolled like any other. `NpuGraphBuilder` is how a family makes both.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -146,6 +147,10 @@ class FeatureMap:
     `place` says where an output lies that has not all rows and columns; an input has all of them, and which of these
     are read is the index expression's. `zero_point` is what is taken off the stored values of an input, or added to
     those of an output.
+
+    `strides` are elements from row to row and from column to column of an input that is seen in another order than it
+    lies in: pixel by pixel and whole. `channels` then counts from the tensor's first element, of as many as there are
+    from the last pixel's first one on.
     """
 
     tensor: NpuTensor
@@ -153,6 +158,7 @@ class FeatureMap:
     zero_point: int = 0
     channels: Channels | None = None
     place: Area | None = None
+    strides: tuple[int, int] | None = None
 
     @property
     def dtype(self) -> DType:
@@ -185,9 +191,20 @@ class FeatureMap:
         return self.shape[2] if self.channels is None else self.channels.of
 
     @property
+    def byte_strides(self) -> tuple[int, int] | None:
+        """`strides` in bytes."""
+        if self.strides is None:
+            return None
+        row, column = self.strides
+        return row * self.dtype.size_bytes, column * self.dtype.size_bytes
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of the feature map in memory, channels that the view leaves out included."""
         h, w = self.plane
+        if self.strides is not None:
+            row, column = self.strides
+            return ((h - 1) * row + (w - 1) * column + self.pixel_channels) * self.dtype.size_bytes
         return h * w * self.pixel_channels * self.dtype.size_bytes
 
 
@@ -443,6 +460,23 @@ class NpuGraphBuilder:
         if zero_point is None:
             zero_point = 0 if found.quantisation is None else found.quantisation.zero_point
         return FeatureMap(self._known[tensor], shape, zero_point, channels, place)
+
+    def strided(
+        self,
+        tensor: int,
+        whole: tuple[int, int, int],
+        shape: tuple[int, int, int],
+        strides: tuple[int, int],
+        first: int,
+    ) -> FeatureMap:
+        """The graph's tensor of that index, which is `whole` where it lies, with pixels as far apart as `strides` say.
+
+        `first` is the element that the first pixel begins with. The stored values are taken as they are.
+        """
+        (height, width, _), (row, column) = shape, strides
+        left = math.prod(whole) - (height - 1) * row - (width - 1) * column
+        found = self.view(tensor, whole, zero_point=0)
+        return replace(found, shape=shape, strides=strides, channels=Channels(first, left))
 
     def temporary(self, operator: int, shape: tuple[int, int, int], dtype: DType, zero_point: int = 0) -> FeatureMap:
         """A new tensor that lives between operations of the operator of that index, whole."""

@@ -1,7 +1,9 @@
 """fold_reshape: RESHAPE, SQUEEZE and EXPAND_DIMS move nothing, so they vanish where nobody depends on the shape.
 
+A TRANSPOSE that moves only axes of extent 1 is one of them.
+
 Relies on the invariant that `ir.Operator` states: an operator on the NPU may write a tensor of another shape with the
-same number of elements, and FULLY_CONNECTED may read one.
+same number of elements, and FULLY_CONNECTED and TRANSPOSE may read one.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import enum
 import math
 
 from ..errors import ModelFormatError
-from ..ir import FullyConnectedAttrs, Graph, Operator
+from ..ir import FullyConnectedAttrs, Graph, Operator, TransposeAttrs
 from ..operators import RESHAPES
 from .draft import Draft, OnNpu, same_values
 
@@ -24,7 +26,7 @@ def fold_reshape(graph: Graph, on_npu: OnNpu) -> Graph:
     """
     draft = Draft(graph)
     for index, operator in enumerate(graph.operators):
-        if operator.opaque is not None or operator.kind not in RESHAPES:
+        if operator.opaque is not None or not _is_reshape(operator):
             continue
         way = _way(graph, draft, index, on_npu)
         if way is _Way.READERS:
@@ -32,6 +34,11 @@ def fold_reshape(graph: Graph, on_npu: OnNpu) -> Graph:
         elif way is _Way.MAKER:
             draft.absorb(index)
     return draft.finish()
+
+
+def _is_reshape(operator: Operator) -> bool:
+    attrs = operator.attrs
+    return operator.kind in RESHAPES or (isinstance(attrs, TransposeAttrs) and not attrs.moves)
 
 
 def why_reshape(graph: Graph, draft: Draft, index: int, on_npu: OnNpu) -> str:
@@ -88,6 +95,8 @@ def _counts(graph: Graph, draft: Draft, reader: Operator, tensor: int, on_npu: O
         return False
     if isinstance(reader.attrs, FullyConnectedAttrs):
         return not reader.attrs.keep_num_dims and on_npu(graph, reader)
+    if isinstance(reader.attrs, TransposeAttrs):
+        return on_npu(graph, reader)
     # Another RESHAPE names its whole result. SQUEEZE and EXPAND_DIMS name axes of what they read.
     return reader.kind == "RESHAPE"
 

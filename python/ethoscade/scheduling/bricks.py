@@ -46,7 +46,7 @@ def _bricks(operations: Sequence[NpuOperation], exposed: Collection[int]) -> fro
 
 def _fits(view: FeatureMap, made: FeatureMap) -> bool:
     """Whether a view's rows are the maker's, as rows of bricks cannot be seen as others, and hold whole bricks."""
-    same = (*view.plane, view.pixel_channels) == (*made.plane, made.pixel_channels)
+    same = (*view.plane, view.pixel_channels) == (*made.plane, made.pixel_channels) and view.strides is None
     return same and view.first_channel % BRICK_CHANNELS == 0 == view.shape[2] % BRICK_CHANNELS
 
 

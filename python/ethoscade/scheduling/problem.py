@@ -139,6 +139,7 @@ class InputSpec:
     """One read of a Part: dense tensor id, propagator, plane and pixel as the Part sees them, first channel read.
 
     `inside` are the first row and column, and how many, that windows do not take for padding; None: all of the plane.
+    `strides` are bytes from row to row and from column to column where pixels do not follow each other in memory.
     """
 
     tensor: int
@@ -147,6 +148,7 @@ class InputSpec:
     pixel_bytes: int
     first_channel: int = 0
     inside: tuple[tuple[int, int], tuple[int, int]] | None = None
+    strides: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -399,7 +401,8 @@ def _tensor_specs(graph: Graph, ids: Mapping[int, int], npu: NpuGraph, dense: Ma
     views: dict[int, FeatureMap] = {}
     for operation in npu.operations:
         for view in operation.inputs:
-            views.setdefault(dense[view.tensor.id], view)
+            if view.strides is None:
+                views.setdefault(dense[view.tensor.id], view)
     views.update({dense[operation.ofm.tensor.id]: operation.ofm for operation in npu.operations})
     specs = {
         dense[t.id]: TensorSpec(t.name, t.shape[:2], t.shape[2] * t.dtype.size_bytes, t.layout.value, False, False)
@@ -434,6 +437,7 @@ def _npu_part(
             view.pixel_channels * view.dtype.size_bytes,
             view.first_channel,
             operation.inside(number),
+            view.byte_strides,
         )
         for number, (view, derived) in enumerate(zip(operation.inputs, operation.propagators(), strict=True))
     )

@@ -491,8 +491,8 @@ class Drawing:
         )
 
     def moved(self, x: Value) -> Value:
-        """An operator that moves elements: SLICE, UNPACK, PADV2, MIRROR_PAD, TILE or REVERSE_V2."""
-        b, kind, rank = self.builder, self.integer(0, 5), len(x.shape)
+        """An operator that moves elements: SLICE, UNPACK, PADV2, MIRROR_PAD, TILE, REVERSE_V2 or TRANSPOSE."""
+        b, kind, rank = self.builder, self.integer(0, 7), len(x.shape)
         amounts = [(0, 0) if d > 24 else (self.integer(0, 2), self.integer(0, 2)) for d in x.shape]
         if kind == 0:
             begin = [self.integer(0, d - 1) for d in x.shape]
@@ -515,7 +515,19 @@ class Drawing:
             return b.mirror_pad(x, fitting, symmetric=symmetric)
         if kind == 4:
             return b.tile(x, [self.integer(1, 2) if d < 8 else 1 for d in x.shape])
-        return b.reverse(x, sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 2))}))
+        if kind == 5:
+            return b.reverse(x, sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 2))}))
+        return self.transposed(x)
+
+    def transposed(self, x: Value) -> Value:
+        """TRANSPOSE: any permutation, or a channel shuffle, which has a dimension more between two RESHAPEs."""
+        b, rank = self.builder, len(x.shape)
+        groups = self.divisor(x.shape[-1])
+        if self.chance(0.3) and 1 < groups < x.shape[-1]:
+            wide = b.reshape(x, (*x.shape[:-1], groups, x.shape[-1] // groups))
+            return b.reshape(b.transpose(wide, (*range(rank - 1), rank, rank - 1)), x.shape)
+        order = [int(axis) for axis in self.rng.permutation(rank)]
+        return b.transpose(x, [axis - rank for axis in order] if self.chance(0.2) else order)
 
     def smaller(self, x: Value) -> Value:
         """The value, reduced where it has grown beyond what a small network should carry."""

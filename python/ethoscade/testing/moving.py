@@ -20,7 +20,7 @@ from .shapes import ShapeRecorder
 
 
 class MoveRecorder(ShapeRecorder):
-    """SLICE, UNPACK, PAD, PADV2, MIRROR_PAD, TILE and REVERSE_V2."""
+    """SLICE, UNPACK, PAD, PADV2, MIRROR_PAD, TILE, REVERSE_V2 and TRANSPOSE."""
 
     def slice(self, x: Value, begin: Sequence[int], size: Sequence[int]) -> Value:
         """SLICE; a size of -1 stands for the rest."""
@@ -76,6 +76,11 @@ class MoveRecorder(ShapeRecorder):
         """REVERSE_V2."""
         inputs = [self._integers("axes", axes)]
         return self._moved("REVERSE_V2", x, inputs, lambda real: np.flip(real, tuple(axes)))
+
+    def transpose(self, x: Value, permutation: Sequence[int], *, name: str | None = None) -> Value:
+        """TRANSPOSE: the axes in the order of `permutation`; negative ones count from the end."""
+        inputs = [self._integers("permutation", permutation)]
+        return self._moved("TRANSPOSE", x, inputs, lambda real: np.transpose(real, permutation), name=name)
 
     def _moved(
         self,

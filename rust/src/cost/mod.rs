@@ -255,7 +255,7 @@ fn operation<'a>(
     let read = |input: &Input| Slab {
         plane: [Axis::Height, Axis::Width].map(|axis| graph.seen(input, axis, region.span(axis)).len()),
         layout: graph.tensors[input.tensor].layout,
-        pixel_bytes: input.pixel_bytes,
+        pixel_bytes: input.column_bytes(),
     };
     StripeOperation {
         kernel,

@@ -207,10 +207,15 @@ fn check_operation(
 /// A read sees all bytes of its tensor, as the tensor's maker left them or, where they lie pixel by pixel, in another shape.
 pub(super) fn check_view(tensor: &Tensor, part: &Part, input: &Input) -> Result<(), GraphError> {
     let [height, width] = input.plane.map(|extent| u64::try_from(extent).unwrap_or(0));
-    let bytes = height.checked_mul(width).and_then(|pixels| pixels.checked_mul(input.pixel_bytes));
+    let packed = || Some([width.checked_mul(input.pixel_bytes)?, input.pixel_bytes]);
+    let bytes = input.strides.or_else(packed).and_then(|[row, column]| {
+        let rows = height.checked_sub(1)?.checked_mul(row)?;
+        let columns = width.checked_sub(1)?.checked_mul(column)?;
+        rows.checked_add(columns)?.checked_add(input.pixel_bytes)
+    });
     let fault = if bytes != Some(tensor.size_bytes()) {
         "as another number of bytes"
-    } else if input.plane != tensor.plane && tensor.layout != Layout::Nhwc {
+    } else if !tensor.is_seen_as_made(input) && tensor.layout != Layout::Nhwc {
         "in another shape, though it lies in bricks"
     } else if !input.propagator.is_separable() {
         "with rows that depend on columns"

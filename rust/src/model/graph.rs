@@ -128,7 +128,7 @@ impl CascaderGraph {
     /// Whether the read sees its tensor with the tensor's own rows and columns, so that stripes can pass.
     #[inline]
     pub fn is_aligned(&self, input: &Input) -> bool {
-        input.plane == self.tensors[input.tensor].plane
+        self.tensors[input.tensor].is_seen_as_made(input)
     }
 
     /// Span along `axis`, in the plane as the Part sees it, that its windows touch for the output span `out`, clamped;
@@ -218,6 +218,17 @@ mod tests {
         };
         assert_eq!(fault(reshaped(Layout::Nhwc)), None);
         let bricks = fault(reshaped(Layout::Nhcwb16));
+        assert!(matches!(bricks, Some(GraphError::View { fault: "in another shape, though it lies in bricks", .. })));
+        let strided = |strides, layout| {
+            fault(move |tensors: &mut [Tensor], parts: &mut [Part]| {
+                tensors[1].layout = layout;
+                parts[2].inputs[0].strides = Some(strides);
+            })
+        };
+        assert_eq!(strided([16, 128], Layout::Nhwc), None);
+        let beyond = strided([16, 129], Layout::Nhwc);
+        assert!(matches!(beyond, Some(GraphError::View { fault: "as another number of bytes", .. })));
+        let bricks = strided([16, 128], Layout::Nhcwb16);
         assert!(matches!(bricks, Some(GraphError::View { fault: "in another shape, though it lies in bricks", .. })));
         let transposed = fault(|_, parts| {
             let (mut transform, mut strides) = ([[0; 5]; 4], [[0; 4]; 4]);

@@ -294,7 +294,7 @@ pub struct Slab {
     pub plane: [i64; 2],
     /// How the whole map lies in memory.
     pub layout: Layout,
-    /// Bytes of a pixel of the whole map.
+    /// Bytes of a pixel of the whole map, or from a column to the next where they are further apart.
     pub pixel_bytes: u64,
 }
 

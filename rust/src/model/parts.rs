@@ -29,6 +29,11 @@ impl Tensor {
     pub fn size_bytes(&self) -> u64 {
         (self.plane[0] * self.plane[1]) as u64 * self.pixel_bytes
     }
+
+    /// Whether a read finds the tensor's own rows and columns.
+    pub fn is_seen_as_made(&self, input: &Input) -> bool {
+        input.plane == self.plane && input.strides.is_none()
+    }
 }
 
 /// One read of a Part.
@@ -45,6 +50,9 @@ pub struct Input {
     pub pixel_bytes: u64,
     /// First channel read. As many follow as the kernel reads.
     pub first_channel: i64,
+    /// Bytes from row to row and from column to column where the plane's pixels do not follow each other: then the tensor
+    /// is read where it lies whole, and `pixel_bytes` are all from the last pixel's first byte on.
+    pub strides: Option<[u64; 2]>,
     /// Rows and columns of the Part's output that the operation makes which reads it: all of them, or the box of one of
     /// several that are joined. The propagator counts from its first row and column.
     pub region: Region,
@@ -56,7 +64,12 @@ impl Input {
     /// A read of a Part that makes all of its output by one operation, from the first channel on.
     pub fn new(tensor: TensorId, propagator: Propagator, plane: [i64; 2], pixel_bytes: u64) -> Input {
         let inside = Region::at([0; 2], plane);
-        Input { tensor, propagator, plane, pixel_bytes, first_channel: 0, region: Region::ALL, inside }
+        Input { tensor, propagator, plane, pixel_bytes, first_channel: 0, strides: None, region: Region::ALL, inside }
+    }
+
+    /// Bytes from a column to the next.
+    pub fn column_bytes(&self) -> u64 {
+        self.strides.map_or(self.pixel_bytes, |strides| strides[1])
     }
 
     /// What of an output span belongs to the operation that reads it, counted from that one's first row or column.

@@ -70,6 +70,8 @@ pub struct View {
     pub origin: [i64; 2],
     /// Rows and columns of the buffer as the Part sees it.
     pub capacity: [i64; 2],
+    /// The box lies in rows of the buffer of its own, not anywhere in it.
+    pub in_rows: bool,
 }
 
 impl View {
@@ -105,7 +107,7 @@ impl Stripe {
         let read = |index: usize| Slab {
             plane: self.inputs[index].plane(),
             layout: graph.tensors[reads[index].tensor].layout,
-            pixel_bytes: reads[index].pixel_bytes,
+            pixel_bytes: reads[index].column_bytes(),
         };
         let made = &graph.tensors[graph.output(self.part)];
         StripeOperation {

@@ -401,10 +401,12 @@ impl Builder<'_> {
             let spans = [Axis::Height, Axis::Width].map(|axis| graph.seen(input, axis, region.span(axis)));
             // Whoever sees the tensor in another shape finds all of it in its buffer, from the first pixel on.
             let (origin, capacity) = if graph.is_aligned(input) { (origin, [0; 2]) } else { ([0; 2], input.plane) };
-            inputs.push(View { buffer, region: Region { spans }, origin, capacity });
+            let in_rows = input.strides.is_none();
+            inputs.push(View { buffer, region: Region { spans }, origin, capacity, in_rows });
         }
         let buffer = buffers[offset];
-        let output = View { buffer, region, origin: self.origin(roll, buffer, boxes[offset]), capacity: [0, 0] };
+        let origin = self.origin(roll, buffer, boxes[offset]);
+        let output = View { buffer, region, origin, capacity: [0, 0], in_rows: true };
         let source = match (piece, constants) {
             (Some(piece), _) => Source::Piece(piece),
             (None, Some(_)) => Source::Staged,

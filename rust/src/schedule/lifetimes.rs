@@ -152,7 +152,7 @@ impl Wanted {
         let end = *self.end.get_or_insert(step + 1);
         let (capacity, origin) = (self.capacity[self.axis], view.origin[self.axis]);
         // A view with another shape than the buffer's may touch all of it.
-        let alike = view.capacity == self.capacity;
+        let alike = view.in_rows && view.capacity == self.capacity;
         let span = if alike { view.region.spans[self.axis] } else { Span::new(origin, origin + capacity) };
         for place in span.start..span.end {
             self.wanted[(place - origin).rem_euclid(capacity) as usize] = is_held;
@@ -213,7 +213,7 @@ fn rows_of(content: Content, capacity: [i64; 2]) -> i64 {
 /// Rows of its buffer that a view touches; all of them where it sees the buffer differently than it is laid out.
 fn touched(program: &Program, view: &View, rows: &Rows) -> (i64, i64) {
     let buffer = &program.buffers[view.buffer];
-    if rows.written.len() == 1 || view.capacity != buffer.capacity {
+    if rows.written.len() == 1 || !view.in_rows || view.capacity != buffer.capacity {
         return rows.all();
     }
     (view.region.spans[0].start, view.region.spans[0].end)

@@ -162,6 +162,37 @@ fn reshaped() -> (CascaderGraph, Program) {
     (graph, program)
 }
 
+/// Two kernels in one group, two stripes each; the second sees columns of what the first makes as rows, as many of them.
+fn turned() -> (CascaderGraph, Program) {
+    let mut net = Network::new([8, 8], 16);
+    let first = net.window(INPUT, OperationKind::Convolution, 1, 1, 16);
+    let last = net.turned(first);
+    let graph = net.finish(last);
+    let plan = Plan {
+        first: PartId(0),
+        last: PartId(1),
+        tiling: Tiling { roll: Axis::Height, tiles: 1 },
+        backwards: false,
+        stripes: vec![4, 4],
+        staging: vec![Staging::InPlace; 2],
+        copied: Vec::new(),
+    };
+    let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
+    check(&graph, &program).expect("right before it is broken");
+    (graph, program)
+}
+
+#[test]
+fn a_turned_tensor_that_is_not_all_there_is_noticed() {
+    let (graph, mut program) = turned();
+    let of = |part| move |step: &Step| matches!(step, Step::Stripe(stripe) if stripe.part == PartId(part));
+    let reads = program.steps.iter().position(of(1)).expect("a reader");
+    let late = program.steps.iter().rposition(of(0)).expect("a maker");
+    assert!(late < reads);
+    program.steps.swap(reads, late);
+    assert!(matches!(check(&graph, &program), Err(Complaint::Reshaped { .. })));
+}
+
 #[test]
 fn a_stripe_reads_its_own_part_of_a_reshaped_tensor() {
     let (_, mut program) = reshaped();

@@ -139,6 +139,15 @@ impl Network {
         self.push(plane, depth, vec![input], kind, [kernel, stride, ifm_depth, weights])
     }
 
+    /// Add a pool of single pixels that makes rows of columns, of a tensor that lies whole.
+    pub fn turned(&mut self, from: TensorId) -> TensorId {
+        let Tensor { plane: [height, width], pixel_bytes, .. } = self.tensors[from];
+        let (plane, depth) = ([width, height], pixel_bytes as i64);
+        let strides = Some([pixel_bytes, width as u64 * pixel_bytes]);
+        let input = Input { strides, ..Input::new(from, identity(), plane, pixel_bytes) };
+        self.push(plane, depth, vec![input], OperationKind::AveragePool, [1, 1, depth, 0])
+    }
+
     /// Add two tensors.
     pub fn add(&mut self, a: TensorId, b: TensorId) -> TensorId {
         let plane = self.tensors[a].plane;

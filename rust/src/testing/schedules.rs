@@ -115,14 +115,19 @@ fn arbitrary_operations() -> impl Strategy<Value = CascaderGraph> {
 }
 
 /// A chain of windows; where `residual` says so and the shapes allow it, what a window reads is added to or joined with
-/// what it makes. Behind `reshaped` layers the pixels are seen as another plane, columns for rows.
+/// what it makes. Behind `reshaped` layers the pixels are seen as another plane, columns for rows, or
+/// turned to it.
 pub fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool, reshaped: usize) -> CascaderGraph {
     let mut net = Network::new(size, 16);
     let (mut t, mut plane) = (INPUT, size);
     for (index, &(depthwise, kernel, stride)) in layers.iter().enumerate() {
         if index == reshaped {
             plane.reverse();
-            t = net.window_over((t, plane), OperationKind::Convolution, kernel, 1, 16);
+            t = if residual {
+                net.turned(t)
+            } else {
+                net.window_over((t, plane), OperationKind::Convolution, kernel, 1, 16)
+            };
         }
         plane = plane.map(|extent| (extent + stride - 1) / stride);
         let from = t;

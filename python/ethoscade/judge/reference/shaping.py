@@ -20,6 +20,7 @@ from ...ir import (
     SplitAttrs,
     StridedSliceAttrs,
     TileAttrs,
+    TransposeAttrs,
     UnpackAttrs,
 )
 from .formulas import nearest_places, zero_point_of
@@ -86,6 +87,12 @@ def reverse(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     return np.flip(given(inputs), op.attributes(ReverseAttrs).axes)
 
 
+def transpose(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """TRANSPOSE: the axes in another order."""
+    attrs = op.attributes(TransposeAttrs)
+    return np.transpose(given(inputs).reshape(attrs.extents), attrs.permutation)
+
+
 def split(graph: Graph, op: Operator, inputs: Inputs) -> tuple[Array, ...]:
     """SPLIT, SPLIT_V: the pieces in order; all share one quantisation."""
     attrs = op.attributes(SplitAttrs)
@@ -115,5 +122,6 @@ SHAPING_MEANINGS: Mapping[str, Meaning] = {
     "SQUEEZE": Meaning(reshape, anything),
     "STRIDED_SLICE": Meaning(strided_slice, understood),
     "TILE": Meaning(tile, understood),
+    "TRANSPOSE": Meaning(transpose, understood, INT8),
     "UNPACK": Meaning(unpack, understood, INT8),
 }

@@ -297,7 +297,10 @@ impl PlacedProgram<'_> {
         let inputs = reads.enumerate().map(|(operand, (view, input))| {
             let (element, depth) = kernel.piece(stripe.piece).operand(operand);
             let channels = [input.first_channel, input.first_channel + depth];
-            self.surface(view, (input.tensor, input.pixel_bytes), element, channels)
+            match input.strides {
+                Some(strides) => Surface::strided(view, self.offsets[view.buffer], strides, element, channels),
+                None => self.surface(view, (input.tensor, input.pixel_bytes), element, channels),
+            }
         });
         let made = self.graph.output(stripe.part);
         let plane = self.graph.tensors[made].plane;

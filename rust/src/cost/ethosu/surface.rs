@@ -77,6 +77,28 @@ impl Surface {
         }
     }
 
+    /// Channels `[first, end)` of a view of a buffer at `offset` that holds a tensor whole, whose rows and columns are
+    /// seen so many bytes apart.
+    pub fn strided(
+        view: &View,
+        offset: u64,
+        [row_bytes, column_bytes]: [u64; 2],
+        element: Element,
+        [first, end]: [i64; 2],
+    ) -> Surface {
+        let bytes = element.bytes() as u64;
+        let [height, width] = view.region.spans.map(|span| span.len() as u64);
+        let [row, column] = view.region.spans.map(|span| span.start as u64);
+        Surface {
+            extent: [height, width, (end - first) as u64],
+            tiles: [height, 0, width],
+            bases: [offset + first as u64 * bytes + row * row_bytes + column * column_bytes, 0, 0, 0],
+            strides: [row_bytes, column_bytes, bytes],
+            layout: Layout::Nhwc,
+            element_bytes: bytes,
+        }
+    }
+
     /// From the first to the last byte of each tile.
     pub fn ranges(&self) -> SmallVec<[ByteRange; 4]> {
         self.tiles_of(&self.whole()).map(|tile| tile.bounds()).collect()
@@ -132,12 +154,13 @@ impl Surface {
     }
 
     /// Whether a box of this one and a box of another share a byte, as far as it can be told. Within equal pixels boxes
-    /// are told apart by their channels.
+    /// are told apart by their channels, where rows are whole pixels apart.
     pub fn meets(&self, bounds: &Bounds, other: &Surface, others: &Bounds) -> bool {
         if self.layout == Layout::Nhwc && other.layout == Layout::Nhwc {
             let phase = |surface: &Surface| (surface.bases[0] % surface.strides[1], surface.strides[1]);
             let apart = bounds.channels[1] <= others.channels[0] || others.channels[1] <= bounds.channels[0];
-            if phase(self) == phase(other) && apart {
+            let whole = |surface: &Surface| surface.strides[0] % surface.strides[1] == 0;
+            if phase(self) == phase(other) && apart && whole(self) && whole(other) {
                 return false;
             }
         }
@@ -232,7 +255,7 @@ mod tests {
 
     fn surface(rows: (i64, i64), channels: [i64; 2]) -> Surface {
         let region = Region { spans: [Span::new(rows.0, rows.1), Span::new(0, 4)] };
-        let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: [4, 4] };
+        let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: [4, 4], in_rows: true };
         Surface::new(&view, 1000, (8, Layout::Nhwc), Element::INT8, channels)
     }
 
@@ -251,7 +274,7 @@ mod tests {
     fn channels_that_begin_elsewhere_in_a_pixel_are_told_apart_in_bricks_alone() {
         let at = |layout, first| {
             let region = Region { spans: [Span::new(0, 1), Span::new(0, 1)] };
-            let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: [1, 1] };
+            let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: [1, 1], in_rows: true };
             Surface::new(&view, 0, (32, layout), Element::INT8, [first, first + 16])
         };
         let whole = Bounds { rows: [0, 1], columns: [0, 1], channels: [0, 16] };
@@ -270,7 +293,8 @@ mod tests {
             let element = Element { bits, signed: true };
             let spans = [(start.0, size.0.min(capacity.0)), (start.1, size.1.min(capacity.1))];
             let region = Region { spans: spans.map(|(start, len)| Span::new(start, start + len)) };
-            let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: [capacity.0, capacity.1] };
+            let view =
+                View { buffer: BufferId(0), region, origin: [0, 0], capacity: [capacity.0, capacity.1], in_rows: true };
             let layout = if bricks { Layout::Nhcwb16 } else { Layout::Nhwc };
             let surface = Surface::new(&view, offset, (32 * element.bytes() as u64, layout), element, [0, 32]);
             let [rows, columns, depth] = surface.extent;
@@ -315,7 +339,62 @@ mod tests {
         found
     }
 
+    /// A tensor of `a` x `b` x `c` bytes that lies whole at 300, two of its axes seen as rows and columns; channels are the
+    /// third one where that is the last, else one of them. And a box of it.
+    fn turned() -> impl Strategy<Value = (Surface, Bounds)> {
+        let orders = prop::sample::select(vec![[0, 1, 2], [1, 0, 2], [0, 2, 1], [2, 0, 1], [1, 2, 0], [2, 1, 0]]);
+        let extents = [1i64..6, 1..6, 1..6];
+        (extents, orders, [0i64..6, 0..6, 0..6], [1i64..6, 1..6, 1..6]).prop_map(|(extents, order, from, len)| {
+            let [_, b, c] = extents;
+            let strides = [b * c, c, 1];
+            let [rows, columns, rest] = order;
+            let first = from[2] % extents[rest];
+            let channels = if rest == 2 { [0, c] } else { [first * strides[rest], first * strides[rest] + 1] };
+            let plane = [extents[rows], extents[columns]];
+            let region = Region { spans: plane.map(|extent| Span::new(0, extent)) };
+            let view = View { buffer: BufferId(0), region, origin: [0, 0], capacity: plane, in_rows: false };
+            let apart = [rows, columns].map(|axis| strides[axis] as u64);
+            let surface = Surface::strided(&view, 300, apart, Element::INT8, channels);
+            let [row, column, _] = [0, 1, 2].map(|axis| {
+                let extent = surface.extent[axis] as i64;
+                let start = from[axis] % extent;
+                [start as u64, (start + len[axis]).min(extent) as u64]
+            });
+            (surface, Bounds { rows: row, columns: column, channels: [0, surface.extent[2]] })
+        })
+    }
+
+    /// Bytes of the channels of a box that lies pixel by pixel in one tile.
+    fn elements((surface, bounds): &(Surface, Bounds)) -> std::collections::BTreeSet<u64> {
+        let [rows, columns, channels] = [bounds.rows, bounds.columns, bounds.channels].map(|[start, end]| start..end);
+        let pixels = rows.flat_map(|row| columns.clone().map(move |column| (row, column)));
+        pixels
+            .flat_map(|(row, column)| {
+                let first = surface.bases[0] + row * surface.strides[0] + column * surface.strides[1];
+                channels.clone().map(move |channel| first + channel * surface.element_bytes)
+            })
+            .collect()
+    }
+
     proptest! {
+        #[test]
+        fn what_is_read_in_another_order_meets_all_that_it_shares_a_byte_with(
+            a in turned(), b in turned(), shift in 0u64..20, some in [0u64..6, 1..6]
+        ) {
+            let (surface, mut bounds) = b;
+            let bases = [surface.bases[0] + shift, 0, 0, 0];
+            bounds.channels = [some[0].min(surface.extent[2] - 1), (some[0] + some[1]).min(surface.extent[2])];
+            let b = (Surface { bases, ..surface }, bounds);
+            if elements(&a).intersection(&elements(&b)).next().is_some() {
+                prop_assert!(a.0.meets(&a.1, &b.0, &b.1));
+                prop_assert!(b.0.meets(&b.1, &a.0, &a.1));
+            }
+            for (surface, bounds) in [&a, &b] {
+                let (first, end) = surface.bounds();
+                prop_assert!(elements(&(*surface, *bounds)).iter().all(|byte| (first..end).contains(byte)));
+            }
+        }
+
         #[test]
         fn boxes_meet_where_they_share_a_byte(a in boxes(), b in boxes()) {
             let same_pixels = a.0.layout == Layout::Nhwc

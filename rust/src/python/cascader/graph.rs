@@ -52,15 +52,16 @@ struct InputSpec {
     pixel_bytes: u64,
     first_channel: i64,
     inside: Option<([i64; 2], [i64; 2])>,
+    strides: Option<[u64; 2]>,
 }
 
 impl InputSpec {
     fn build(&self) -> PyResult<graph::Input> {
-        let InputSpec { tensor, plane, pixel_bytes, first_channel, .. } = *self;
+        let InputSpec { tensor, plane, pixel_bytes, first_channel, strides, .. } = *self;
         let propagator = self.propagator.build()?;
         let input = graph::Input::new(TensorId(tensor), propagator, plane, pixel_bytes);
         let inside = self.inside.map_or(input.inside, |(first, plane)| Region::at(first, plane));
-        Ok(graph::Input { first_channel, inside, ..input })
+        Ok(graph::Input { first_channel, strides, inside, ..input })
     }
 }
 
