@@ -101,6 +101,42 @@ def test_an_island_of_two_values_stays() -> None:
     assert fold_island(graph, on_npu) is graph
 
 
+def moved(outputs: int) -> bytes:
+    """Floats that are moved three times; of the first `outputs` moves the network makes the results as well."""
+    b = ModelBuilder()
+    x = b.dequantize(b.input((1, 4, 8, 8), quantisation=Quantisation((0.013,), (-128,)), name="x"))
+    x = b.float_function("RSQRT", x, lambda real: real)
+    moves = [
+        lambda x: b.mirror_pad(x, [(0, 0), (1, 2), (1, 1), (0, 0)], symmetric=False),
+        lambda x: b.resize_nearest(x, (14, 20)),
+        lambda x: b.strided_slice(x, (0, 1, 2, 0), (1, 14, 19, 8), (1, 1, 1, 2)),
+    ]
+    between = []
+    for move in moves:
+        x = move(x)
+        between.append(x)
+    b.output(b.quantize(x, Quantisation((0.1,), (-127,))), *between[:outputs])
+    return b.build()
+
+
+def test_floats_are_quantised_ahead_of_what_moves_them() -> None:
+    needs_litert()
+    graph = read_tflite(moved(0))
+    compiled = ethoscade.compile(graph.source)
+    assert compiled.cpu_operators == () and compiled.verify().ok
+    kinds = [op.kind for op in simplify(graph, on_npu).operators]
+    assert kinds == ["QUANTIZE", "MIRROR_PAD", "RESIZE_NEAREST_NEIGHBOR", "STRIDED_SLICE"]
+    inputs = {"x": np.arange(-128, 128).astype(np.int8).reshape(1, 4, 8, 8)}
+    (found,) = compiled.simulate(inputs).outputs.values()
+    np.testing.assert_array_equal(found, litert_values(graph, inputs)[graph.outputs[0]])
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_moved_floats_that_the_network_makes_stay(outputs: int) -> None:
+    graph = read_tflite(moved(outputs))
+    assert fold_island(graph, on_npu) is graph
+
+
 def test_floats_that_others_read_are_still_made() -> None:
     b = ModelBuilder()
     q = Quantisation((0.01,), (-128,))

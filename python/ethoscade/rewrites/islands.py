@@ -2,7 +2,7 @@
 
 A stored value of 8 bits has 256 results at most, computed here in float32 as kernels compute them. Where C libraries
 may differ in a function's last bit, or devices in what a number beyond 32 bits becomes, a result counts only if it is
-the same either way; else the floats stay.
+the same either way; else the floats stay. What only moves the floats comes behind the table, and moves 8 bits.
 """
 
 from __future__ import annotations
@@ -20,22 +20,56 @@ from .draft import OnNpu
 
 Floats = npt.NDArray[np.float32]
 
+_MOVES = ("MIRROR_PAD", "RESIZE_NEAREST_NEIGHBOR", "REVERSE_V2", "SLICE", "STRIDED_SLICE", "TILE")
+"""Kinds that move elements as they are, so that it is all the same whether they are quantised before or after."""
 _ONE = np.float32(1.0)
 _INT32_LOWEST, _INT32_HIGHEST = -(1 << 31), (1 << 31) - 1
 
 
 def fold_island(graph: Graph, on_npu: OnNpu) -> Graph:
     """Give every QUANTIZE behind functions of one 8-bit element a table, where it will then run on the NPU."""
-    makers = graph.producer()
-    found = {
-        index: table
-        for index, operator in enumerate(graph.operators)
-        if operator.kind == "QUANTIZE" and (table := _looked_up(graph, makers, operator, on_npu)) is not None
-    }
-    if not found:
+    for index, operator in enumerate(graph.operators):
+        if operator.kind == "QUANTIZE" and operator.opaque is None and graph.read(operator).dtype is DType.FLOAT32:
+            graph = _folded(graph, index, on_npu)
+    return graph
+
+
+def _folded(graph: Graph, index: int, on_npu: OnNpu) -> Graph:
+    """The graph with a table for one QUANTIZE, ahead of what moves its floats; the same graph where it has none."""
+    changed, moves, makers = graph, list[int](), graph.producer()
+    while (mover := makers.get(changed.operators[index].input(0))) is not None and _moves(changed, mover):
+        changed = _swapped(changed, mover, index)
+        moves.append(index)
+        index, makers = mover, changed.producer()
+    table = _looked_up(changed, makers, changed.operators[index], on_npu)
+    if table is None:
         return graph
-    operators = tuple(found.get(index, operator) for index, operator in enumerate(graph.operators))
-    return replace(graph, operators=operators).verify()
+    changed = _with(changed, {index: table}).verify()
+    return changed if all(on_npu(changed, changed.operators[move]) for move in moves) else graph
+
+
+def _moves(graph: Graph, index: int) -> bool:
+    """Whether an operator moves floats that one other alone reads."""
+    op = graph.operators[index]
+    if op.kind not in _MOVES or op.opaque is not None or graph.read(op).dtype is not DType.FLOAT32:
+        return False
+    (made,) = op.outputs
+    return made not in graph.outputs and len(graph.consumers().get(made, ())) == 1
+
+
+def _swapped(graph: Graph, mover: int, quantize: int) -> Graph:
+    """Floats quantised before they are moved, not after: each operator stands at the other's place."""
+    first, second = graph.operators[mover], graph.operators[quantize]
+    (between,), before, after = first.outputs, graph.read(first), graph.made(second)
+    tensors = list(graph.tensors)
+    tensors[between] = replace(after, name=tensors[between].name, shape=before.shape)
+    earlier = replace(second, inputs=first.inputs[:1], outputs=first.outputs)
+    later = replace(first, inputs=(between, *first.inputs[1:]), outputs=second.outputs)
+    return _with(replace(graph, tensors=tuple(tensors)), {mover: earlier, quantize: later})
+
+
+def _with(graph: Graph, operators: Mapping[int, Operator]) -> Graph:
+    return replace(graph, operators=tuple(operators.get(i, op) for i, op in enumerate(graph.operators)))
 
 
 @dataclass(frozen=True)
@@ -98,8 +132,6 @@ _BINARY: Mapping[str, Callable[..., Floats]] = {
 
 def _looked_up(graph: Graph, makers: Mapping[int, int], quantize: Operator, on_npu: OnNpu) -> Operator | None:
     """The QUANTIZE with a table, reading what the first DEQUANTIZE of its floats reads; None where it has none."""
-    if quantize.opaque is not None or graph.read(quantize).dtype is not DType.FLOAT32:
-        return None
     steps: list[_FloatFunction] = []
     maker, ofm = _maker(graph, makers, quantize.input(0)), graph.made(quantize)
     while maker is not None and maker.kind != "DEQUANTIZE":
