@@ -240,6 +240,16 @@ class GeluAttrs:
 
 
 @dataclass(frozen=True)
+class TableAttrs:
+    """QUANTIZE that took in a DEQUANTIZE and functions of floats: a result for each stored value, the lowest first.
+
+    No file says it; a rule makes it.
+    """
+
+    results: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class ReductionAttrs:
     """MEAN, REDUCE_MAX and REDUCE_MIN over `axes` (non-negative, ascending)."""
 
@@ -373,6 +383,7 @@ Attrs = (
     | SoftmaxAttrs
     | LeakyReluAttrs
     | GeluAttrs
+    | TableAttrs
     | ReductionAttrs
     | ArgMaxAttrs
     | PadAttrs

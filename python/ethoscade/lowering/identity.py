@@ -1,22 +1,29 @@
-"""QUANTIZE from one quantisation of 8 or 16 bits to another: a pixel-wise copy that rescales."""
+"""QUANTIZE from one quantisation of 8 or 16 bits to another: a pixel-wise copy that rescales, or looks up."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..ir import DType, Graph
+import numpy as np
+
+from ..ir import DType, Graph, TableAttrs
 from ..quantised import scale_of
-from . import constraints, limits, views
+from . import constraints, limits, lookup, views
 from .family import Family
-from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Scale
+from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Scale, Table
 from .te import Compute
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One pool of single pixels that rescales. Precondition: its family takes it."""
+    """One pool of single pixels that rescales or looks up. Precondition: its family takes it."""
     op = graph.operators[op_index]
     ifm, ofm = graph.read(op), graph.made(op)
     shape = views.image_shape(ifm.shape)
+    if isinstance(op.attrs, TableAttrs):
+        given, made = (builder.view(t, shape, zero_point=0) for t in (op.input(0), op.outputs[0]))
+        table = Table(np.array(op.attrs.results, ofm.dtype.numpy).tobytes())
+        builder.add(lookup.look_up(op.name, op_index, given, made, table))
+        return
     builder.add(
         NpuOperation(
             name=op.name,
@@ -38,6 +45,8 @@ def compute(name: str, shape: views.Shape3) -> Compute:
 
 
 def _factor(case: constraints.Case) -> str | None:
+    if isinstance(case.op.attrs, TableAttrs):
+        return None
     return limits.rescale(scale_of(case.ifm) / scale_of(case.ofm), limits.largest_value(case.ifm.dtype))
 
 
@@ -54,7 +63,7 @@ def _seen(case: constraints.Case) -> constraints.Views:
 
 QUANTISE_FAMILIES: Mapping[str, Family] = {
     "QUANTIZE": Family(
-        "a pixel-wise copy that rescales",
+        "a pixel-wise copy that rescales; behind functions of floats of each element a table of all results",
         (
             constraints.feature_maps(),
             constraints.Rule("not between uint8 and int16, of which no runtime has a kernel", _kernels),

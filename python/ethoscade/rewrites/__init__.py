@@ -18,6 +18,7 @@ from .activations import fuse_activation
 from .constants import fold_constants, why_constant
 from .dead_channels import DeadChannels, remove_dead_channels
 from .draft import Draft, OnNpu
+from .islands import fold_island
 from .pads import fold_pad
 from .requantise import requantise
 from .reshapes import fold_reshape, why_reshape
@@ -28,6 +29,7 @@ __all__ = [
     "OnNpu",
     "drop_dead",
     "fold_constants",
+    "fold_island",
     "fold_pad",
     "fold_reshape",
     "fuse_activation",
@@ -55,12 +57,14 @@ def simplify(graph: Graph, on_npu: OnNpu) -> Graph:
 
     In this order: constants first, since a reshape is folded only when its target is known; reshapes and identical
     requantisations next, since they stand between a convolution and its RELU; activations; pads. Every change
-    removes an operator, so this ends. Raises `ModelFormatError` for a contradiction that folding uncovers.
+    removes an operator, or makes a table of functions of floats, so this ends. Raises `ModelFormatError` for a
+    contradiction that folding uncovers.
     """
     while True:
         before = graph
         graph = fold_constants(graph)
         graph = fold_reshape(graph, on_npu)
+        graph = fold_island(graph, on_npu)
         graph = requantise(graph)
         graph = fuse_activation(graph, on_npu)
         graph = fold_pad(graph, on_npu)

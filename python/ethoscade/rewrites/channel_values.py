@@ -27,6 +27,7 @@ from ..ir import (
     PadAttrs,
     PoolAttrs,
     ReductionAttrs,
+    TableAttrs,
     Tensor,
     Window,
 )
@@ -303,10 +304,13 @@ def _add(graph: Graph, op: Operator, read: Sequence[ConstantChannels]) -> Consta
 
 
 def _rescaling(graph: Graph, op: Operator, read: Sequence[ConstantChannels]) -> ConstantChannels:
-    """QUANTIZE between integers: the ratio of the scales is taken in double."""
+    """QUANTIZE between integers: the ratio of the scales is taken in double, or results are in a table."""
     ifm, ofm = graph.read(op), graph.made(op)
     if ifm.dtype not in EIGHT_BIT:
         return _nothing(graph, op, read)
+    if isinstance(op.attrs, TableAttrs):
+        results, lowest = op.attrs.results, ifm.dtype.limits[0]
+        return read[0].mapped(lambda v: results[v - lowest])
     ratio = scale_of(ifm) / scale_of(ofm)
     return read[0].mapped(lambda v: _stored(_rescaled(v - zero_point_of(ifm), ratio), ofm))
 

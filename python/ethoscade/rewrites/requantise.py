@@ -10,7 +10,9 @@ def requantise(graph: Graph) -> Graph:
     """Remove every QUANTIZE between equal tensors, except from a network input or variable to a network output."""
     draft = Draft(graph)
     for index, operator in enumerate(graph.operators):
-        if operator.opaque is not None or operator.kind != "QUANTIZE" or operator.inputs[0] is None:
+        if operator.opaque is not None or operator.kind != "QUANTIZE" or operator.attrs is not None:
+            continue
+        if operator.inputs[0] is None:
             continue
         source, result = draft.resolve(operator.inputs[0]), operator.outputs[0]
         before, after = draft.tensors[source], draft.tensors[result]

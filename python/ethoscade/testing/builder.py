@@ -360,6 +360,18 @@ class ModelBuilder(MoveRecorder):
         """DEQUANTIZE to FLOAT32."""
         return self._plain("DEQUANTIZE", [x.index], x.shape, DType.FLOAT32, lambda: self._real(x), {})
 
+    def float_function(
+        self, kind: str, x: Value, function: Callable[[Real], Real], number: float | None = None, first: bool = False
+    ) -> Value:
+        """An operator of floats that looks at one element; a `number` is its other operand, the `first` or not."""
+        inputs = [x.index]
+        if number is not None:
+            self._tensors.append(
+                TensorRecord(f"number{len(self._tensors)}", (), DType.FLOAT32, None, np.float32(number).reshape(()))
+            )
+            inputs.insert(0 if first else 1, len(self._tensors) - 1)
+        return self._plain(kind, inputs, x.shape, DType.FLOAT32, lambda: function(self._real(x)), {})
+
     def quantize(
         self, x: Value, output: Quantisation | None = None, *, dtype: DType | None = None, name: str | None = None
     ) -> Value:
