@@ -44,7 +44,7 @@ def fold_tables(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
         makers[result.id] = before
         # A tensor is as its maker sees it; readers have views of their own.
         tensors[result.id] = replace(result, shape=tensors.pop(between.id).shape)
-    return _renumbered(operations, tensors) if len(tensors) < len(npu.tensors) else npu
+    return _renumbered(npu, operations, tensors) if len(tensors) < len(npu.tensors) else npu
 
 
 def _only_looks_up(operation: NpuOperation) -> bool:
@@ -91,7 +91,7 @@ def _after(first: Function | Table, second: Table, ofm: FeatureMap) -> Table:
     return Table(bytes(second.data[entry ^ flipped] for entry in first.data))
 
 
-def _renumbered(operations: Sequence[NpuOperation | None], tensors: Mapping[int, NpuTensor]) -> NpuGraph:
+def _renumbered(npu: NpuGraph, operations: Sequence[NpuOperation | None], tensors: Mapping[int, NpuTensor]) -> NpuGraph:
     kept = {old: replace(tensor, id=new) for new, (old, tensor) in enumerate(tensors.items())}
 
     def seen(view: FeatureMap) -> FeatureMap:
@@ -102,6 +102,5 @@ def _renumbered(operations: Sequence[NpuOperation | None], tensors: Mapping[int,
         second = seen(second) if isinstance(second, FeatureMap) else second
         return replace(operation, ifm=seen(operation.ifm), ifm2=second, ofm=seen(operation.ofm))
 
-    return NpuGraph(
-        tuple(kept.values()), tuple(renumbered(operation) for operation in operations if operation is not None)
-    )
+    left = tuple(renumbered(operation) for operation in operations if operation is not None)
+    return replace(npu, tensors=tuple(kept.values()), operations=left)

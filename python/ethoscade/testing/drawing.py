@@ -361,7 +361,7 @@ class Drawing:
         MINIMUM compare with any quantisation.
         """
         kinds = [kind for kind, one in BINARY.items() if x.dtype in one.types]
-        kind = "ADD" if self.chance(0.3) else kinds[self.integer(0, len(kinds) - 1)]
+        kind = "ADD" if not kinds or self.chance(0.3) else kinds[self.integer(0, len(kinds) - 1)]
         if kind in ("MUL", "SQUARED_DIFFERENCE") and x.quantisation.scale > _LARGEST_FACTOR:
             kind = "SUB"
         if self.chance(0.1) and len(x.shape) == 4:
