@@ -14,5 +14,5 @@ def test_a_part_of_several_operations_has_no_constants_to_copy() -> None:
     problem = prepare(read_tflite(b.build()), load_target("ethos-u55-128")).problem
     (joint,) = (spec.kernel for spec in problem.specs if spec.kernel is not None and spec.kernel.joined)
     assert (joint.constant_bytes, joint.staged, joint.sliced) == (0, None, None)
-    assert len(joint.joined) == 4 and all(one.constant_bytes > 0 for one in joint.joined)
-    assert all(one.staged is None and one.sliced is None for one in joint.joined)
+    assert len(joint.joined) == 4 and all(one.operation.constant_bytes > 0 for one in joint.joined)
+    assert all(one.operation.staged is None and one.operation.sliced is None for one in joint.joined)

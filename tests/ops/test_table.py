@@ -20,7 +20,7 @@ from ethoscade.operators import OPERATORS, OperatorKind, keyed
 from ethoscade.rewrites import FOLDED
 from graphs import GraphMaker
 
-SEEDS = range(150)
+SEEDS = range(300)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ethoscade.frontend import operators, read_tflite
 from ethoscade.ir import QUANTISED, Activation, DType, Graph, Operator, Tensor
 from ethoscade.testing.real_operators import BINARY, UNARY
 
-SEEDS = range(400)
+SEEDS = range(500)
 
 FIXED = {
     ("AVERAGE_POOL_2D", "window.dilation_h"): "pools have no dilation",

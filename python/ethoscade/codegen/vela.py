@@ -310,7 +310,7 @@ class _Translator:
         else:
             op = api.NpuElementWiseOperation(getattr(api.NpuElementWiseOp, _ELEMENTWISE[kind]))
             op.reversed_operands = kernel.swap_operands
-            if len(kernel.inputs) == 1 and kernel.scalar is None:
+            if len(kernel.inputs) == 1 and kernel.scalar is None and kernel.constant is None:
                 # Else the API keeps half of the operands' SHRAM for a second one, which there is not.
                 op.ifm2_scalar = 0
             if kind in _RESCALED and not isinstance(scale, OperandScales):

@@ -52,7 +52,7 @@ def mul(site: Site) -> ArithmeticAttrs:
     """MUL."""
     left, right = _operands(site, "multiplies")
     activation = site.activation(site.optional_options())
-    if site.is_eight_bit(left, right, site.output):
+    if site.is_quantised(left, right, site.output):
         site.check_factors(scale_of(left) * scale_of(right) / scale_of(site.output))
     return ArithmeticAttrs(activation)
 

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from ..ir import QUANTISED, Activation, AddAttrs, ArithmeticAttrs, Graph, Operator, Tensor
 from ..quantised import (
-    ADD_HEADROOM_BITS,
     activation_range,
     add_headroom_bits,
     multiplier_and_shift,
@@ -78,12 +77,13 @@ def _scales(case: constraints.Case) -> str | None:
 
 def _below_one(case: constraints.Case) -> str | None:
     largest = max(scale_of(tensor) for tensor in case.values)
-    factor = 2.0 * largest / (scale_of(case.ofm) * (1 << ADD_HEADROOM_BITS))
+    factor = 2.0 * largest / (scale_of(case.ofm) * (1 << add_headroom_bits(case.ofm.dtype)))
     return f"the factor from sum to output is {factor:g}; kernels are defined below 1" if factor >= 1.0 else None
 
 
 def _product(case: constraints.Case) -> str | None:
-    return limits.rescale(product_factor(case.values[0], case.values[1], case.ofm), limits.LARGEST_VALUE**2)
+    a, b = case.values
+    return limits.rescale(product_factor(a, b, case.ofm), operands.largest(a) * operands.largest(b))
 
 
 def _ties_show(case: constraints.Case) -> str | None:
@@ -94,31 +94,31 @@ def _ties_show(case: constraints.Case) -> str | None:
     (a, b), out = case.values, case.ofm
     if scale_of(b) >= scale_of(a):
         return None  # of the larger scale the factor is a half, and nothing is rounded
+    headroom = add_headroom_bits(out.dtype)
     significand, shift = multiplier_and_shift(scale_of(b) / (2.0 * scale_of(a)))
-    lowest, highest = b.dtype.limits
-    subtrahend = (np.arange(lowest, highest + 1, dtype=np.int64) - zero_point_of(b)) << ADD_HEADROOM_BITS
+    subtrahend = operands.centred(b) << headroom
     npu, kernels = -limits.scaled(subtrahend, significand, shift), limits.scaled(subtrahend, -significand, shift)
     differ = npu != kernels
-    minuend = np.arange(a.dtype.limits[0], a.dtype.limits[1] + 1, dtype=np.int64) - zero_point_of(a)
-    factor = multiplier_and_shift(2.0 * scale_of(a) / ((1 << ADD_HEADROOM_BITS) * scale_of(out)))
+    minuend = operands.centred(a) << (headroom - 1)
+    factor = multiplier_and_shift(2.0 * scale_of(a) / ((1 << headroom) * scale_of(out)))
 
-    def differences(way: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        total = (minuend[:, None] << (ADD_HEADROOM_BITS - 1)) + way[differ]
-        return np.clip(limits.scaled(total, *factor) + zero_point_of(out), *out.dtype.limits)
+    def differences(way: np.int64) -> npt.NDArray[np.int64]:
+        return np.clip(limits.scaled(minuend + way, *factor) + zero_point_of(out), *out.dtype.limits)
 
-    if np.array_equal(differences(npu), differences(kernels)):
+    pairs = zip(npu[differ], kernels[differ], strict=True)
+    if all(np.array_equal(differences(one), differences(other)) for one, other in pairs):
         return None
     return f"with scales {scale_of(a):g} and {scale_of(b):g} halves of its second input are not rounded as in kernels"
 
 
 _REPEATED = (constraints.OneType(), operands.Repeated(), constraints.Sizes(operands.seen_shapes))
-_OPERANDS = (constraints.FeatureMaps(constants=True), *_REPEATED)
+_OPERANDS = (constraints.FeatureMaps(QUANTISED, constants=True), *_REPEATED)
 _SCALES = constraints.Rule(f"{constraints.SUMS}, none below 2^-32", _scales)
 
 BINARY_FAMILIES: Mapping[str, Family] = {
     "ADD": Family(
         "the NPU's sum of two operands",
-        (constraints.FeatureMaps(QUANTISED, constants=True), *_REPEATED, _SCALES),
+        (*_OPERANDS, _SCALES),
         lower_sum,
     ),
     "MAXIMUM": Family("the NPU's greater of two operands", _OPERANDS, lower_comparison),

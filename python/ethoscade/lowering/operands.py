@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
+import numpy.typing as npt
 
 from ..ir import Array, DType, Graph, Operator, Tensor
 from ..quantised import zero_point_of
-from . import constraints, views
+from . import constraints, limits, views
 from .npu import ConstantMap, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Scalar, Scaling
 from .te import Access, Compute, index
 
@@ -66,6 +67,18 @@ def pair_of(graph: Graph, op: Operator) -> Pairing:
     found = pair(graph.read(op, 0), graph.read(op, 1))
     assert isinstance(found, Pairing), found
     return found
+
+
+def centred(tensor: Tensor) -> npt.NDArray[np.int64]:
+    """All values that an operand may have, of a constant those that it has, less its zero point, in rising order."""
+    low, high = tensor.dtype.limits
+    stored = np.arange(low, high + 1) if tensor.data is None else np.unique(tensor.data)
+    return stored.astype(np.int64) - zero_point_of(tensor)
+
+
+def largest(tensor: Tensor) -> int:
+    """The largest distance of an operand's values from its zero point."""
+    return limits.largest_value(tensor.dtype) if tensor.data is None else int(np.abs(centred(tensor)).max())
 
 
 def second_operand(

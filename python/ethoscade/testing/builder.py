@@ -270,16 +270,15 @@ class ModelBuilder(MoveRecorder):
         function = real.BINARY[kind]
         if activation is not Activation.NONE and not function.fuses:
             raise ValueError(f"{kind} has no fused activation; {activation.name} is an operator of its own")
-        short = kind == "ADD" and a.dtype is DType.INT16
+        fused = {"FusedActivationFunction": CODE_OF_ACTIVATION[activation]} if function.fuses else {}
+        shifts = {"PotScaleInt16": False} if kind in ("ADD", "SUB") and a.dtype is DType.INT16 else {}
         return self._operator(
             kind,
             [a.index, b.index],
             np.broadcast_shapes(a.shape, b.shape),
             lambda: real.activate(function.compute(self._real(a), self._real(b)), activation),
             a.quantisation if function.keeps and output is None else output,
-            {"FusedActivationFunction": CODE_OF_ACTIVATION[activation]}
-            if function.fuses
-            else {} | ({"PotScaleInt16": False} if short else {}),
+            {**fused, **shifts},
             name,
             a.dtype,
         )

@@ -35,8 +35,8 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.05, Drawing.transpose_conv),
     (0.05, Drawing.resize_bilinear),
     (0.02, Drawing.squeezed),
-    (0.02, Drawing.sliced),
-    (0.05, Drawing.moved),
+    (0.04, Drawing.sliced),
+    (0.08, Drawing.moved),
 )
 _HEADS: tuple[tuple[float, _Step], ...] = ((0.12, Drawing.dense), (0.05, Drawing.mean), (0.03, Drawing.softmax))
 

@@ -110,13 +110,13 @@ def leaky_relu(x: Real, alpha: float) -> Real:
 
 
 BINARY: Mapping[str, Binary] = {
-    "ADD": Binary(np.add, fuses=True),
-    "MAXIMUM": Binary(np.maximum, keeps=True),
-    "MINIMUM": Binary(np.minimum, keeps=True),
-    "MUL": Binary(np.multiply, fuses=True),
+    "ADD": Binary(np.add, QUANTISED, fuses=True),
+    "MAXIMUM": Binary(np.maximum, QUANTISED, keeps=True),
+    "MINIMUM": Binary(np.minimum, QUANTISED, keeps=True),
+    "MUL": Binary(np.multiply, QUANTISED, fuses=True),
     "PRELU": Binary(lambda x, slope: np.where(x >= 0, x, x * slope)),
     "SQUARED_DIFFERENCE": Binary(lambda a, b: (a - b) ** 2, (DType.INT8,)),
-    "SUB": Binary(np.subtract, fuses=True),
+    "SUB": Binary(np.subtract, QUANTISED, fuses=True),
 }
 """By kind; random networks draw all of them."""
 

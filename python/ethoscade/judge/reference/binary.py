@@ -1,6 +1,6 @@
 """Reference semantics of the operators of two operands, element by element: the smaller one is repeated as NumPy does.
 
-Owns SUB, MUL, MAXIMUM, MINIMUM, SQUARED_DIFFERENCE and PRELU of 8-bit tensors.
+Owns SUB, MUL, MAXIMUM and MINIMUM of 8 and of 16 bits, SQUARED_DIFFERENCE and PRELU of 8-bit tensors.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...ir import Activation, ArithmeticAttrs, Array, Graph, Operator, Tensor
+from ...ir import Activation, ArithmeticAttrs, Array, DType, Graph, Operator, Tensor
 from .fixed_point import Int64, Undefined, multiply
-from .formulas import HEADROOM_BITS, clamp_range, scale_of, significand_and_shift, zero_point_of
-from .meaning import INT8, Inputs, Meaning, eight_bit, given
+from .formulas import HEADROOM_BITS, HEADROOM_BITS_16, clamp_range, scale_of, significand_and_shift, zero_point_of
+from .meaning import INT8, SIGNED, Inputs, Meaning, eight_bit, given, quantised
 
 _DIFFERENCE_BITS = 7
 """Bits by which SQUARED_DIFFERENCE raises its operands before it scales them."""
@@ -45,12 +45,14 @@ def _aligned(tensors: tuple[Tensor, Tensor], inputs: Inputs, bits: int, signs: t
 def sub(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """SUB: both inputs are brought to the scale 2 * max(input scales) / 2**20, and the difference scaled.
 
+    It is 2 * max(input scales) / 2**15 for int16.
     Raises `Undefined` for a factor of 1 or more, for which kernels have no arithmetic.
     """
     tensors, ofm = _operands(graph, op), graph.made(op)
-    first, second = _aligned(tensors, inputs, HEADROOM_BITS, (1, -1))
+    headroom = HEADROOM_BITS_16 if ofm.dtype is DType.INT16 else HEADROOM_BITS
+    first, second = _aligned(tensors, inputs, headroom, (1, -1))
     twice_max = 2.0 * max(scale_of(t) for t in tensors)
-    factor = _below_one(twice_max / ((1 << HEADROOM_BITS) * scale_of(ofm)))
+    factor = _below_one(twice_max / ((1 << headroom) * scale_of(ofm)))
     return _stored(ofm, multiply(first + second, *factor), op.attributes(ArithmeticAttrs).activation)
 
 
@@ -105,10 +107,10 @@ def prelu(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
 
 BINARY_MEANINGS: Mapping[str, Meaning] = {
-    "MAXIMUM": Meaning(maximum, eight_bit, INT8),
-    "MINIMUM": Meaning(minimum, eight_bit, INT8),
-    "MUL": Meaning(mul, eight_bit),
+    "MAXIMUM": Meaning(maximum, quantised, SIGNED),
+    "MINIMUM": Meaning(minimum, quantised, SIGNED),
+    "MUL": Meaning(mul, quantised),
     "PRELU": Meaning(prelu, eight_bit),
     "SQUARED_DIFFERENCE": Meaning(squared_difference, eight_bit, INT8),
-    "SUB": Meaning(sub, eight_bit, INT8),
+    "SUB": Meaning(sub, quantised, SIGNED),
 }
