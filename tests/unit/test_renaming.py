@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from pathlib import Path
 
 import ethoscade
 import numpy as np
 import pytest
+from ethoscade import _core
 from ethoscade.codegen.artifact import NpuCall
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, StridedSliceAttrs
@@ -217,9 +219,10 @@ def test_every_reader_knows_the_bytes_by_a_name_that_somebody_tells(
     assert renamed(graph, reasons, range(len(graph.operators))).roots == {}
 
 
-@pytest.mark.skipif(not host_c.has_driver(), reason="the built extension exports no Ethos-U driver")
 @pytest.mark.parametrize("name", ["given_and_returned", "returned_thrice", "behind_the_cpu"])
 def test_the_c_sources_give_each_name_its_bytes(name: str) -> None:
+    if not hasattr(ctypes.CDLL(str(_core.__file__)), "ethosu_invoke_v3"):
+        pytest.skip("the built extension exports no Ethos-U driver")
     artifact = ethoscade.compile(built(name)).artifact
     inputs = random_inputs(artifact.graph, 0)
     found = host_c.run(artifact, inputs, runs=2)
