@@ -41,8 +41,8 @@ def given_and_returned(b: ModelBuilder) -> None:
 
 def forked(b: ModelBuilder) -> None:
     """A tensor that is wanted in two shapes on the NPU, in bricks but for that."""
-    x = b.conv2d(b.input((1, 8, 8, 16)), 16)
-    b.output(b.depthwise(b.reshape(x, (1, 4, 16, 16)), 3), b.conv2d(x, 8))
+    x = b.conv2d(b.input((1, 8, 8, 16)), 32)
+    b.output(b.depthwise(b.reshape(x, (1, 4, 16, 32)), 3), b.conv2d(x, 8))
 
 
 def returned_thrice(b: ModelBuilder) -> None:
@@ -61,9 +61,9 @@ def joined(b: ModelBuilder) -> None:
 
 def in_a_row(b: ModelBuilder) -> None:
     """An axis taken off and put on again, and five dimensions, at three readers."""
-    x = b.conv2d(b.input((1, 8, 8, 4)), 16)
+    x = b.conv2d(b.input((1, 8, 8, 4)), 32)
     again = b.expand_dims(b.squeeze(x, (0,)), 0)
-    b.output(b.depthwise(again, 3), b.reshape(x, (1, 2, 2, 16, 16)), b.max_pool(x, 2))
+    b.output(b.depthwise(again, 3), b.reshape(x, (1, 2, 2, 16, 32)), b.max_pool(x, 2))
 
 
 def behind_the_cpu(b: ModelBuilder) -> None:
