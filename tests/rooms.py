@@ -51,10 +51,11 @@ BELOW: dict[str, set[str]] = {
         "errors", "ir", "judge.verification", "codegen", "run.cpu_operators", "run.execution", "run.host_c",
     },
     "pipeline": set(),
-    "pipeline.partition": {"target", "ir", "rewrites", "lowering"},
+    "pipeline.renaming": {"ir", "operators", "lowering"},
+    "pipeline.partition": {"target", "ir", "operators", "rewrites", "lowering", "pipeline.renaming"},
     "pipeline.macs": {"ir"},
     "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
-    "pipeline.borders": {"errors", "util.arguments", "ir", "operators", "scheduling", "memory", "codegen"},
+    "pipeline.borders": {"errors", "util.arguments", "ir", "lowering", "scheduling", "memory", "codegen"},
     "pipeline.compiled": {
         "errors", "util.arguments", "util.files", "target", "ir", "frontend", "rewrites", "lowering", "scheduling",
         "judge.verification", "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders",
@@ -65,8 +66,9 @@ BELOW: dict[str, set[str]] = {
         "pipeline.borders", "pipeline.macs", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
     },
     "pipeline.planning": {
-        "errors", "util.arguments", "target", "devices", "ir", "frontend", "rewrites", "lowering", "scheduling",
-        "pipeline.borders", "pipeline.partition", "pipeline.explanation", "pipeline.compiled", "pipeline.compiler",
+        "errors", "util.arguments", "target", "devices", "ir", "operators", "frontend", "rewrites", "lowering",
+        "scheduling", "pipeline.borders", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
+        "pipeline.compiler",
     },
     "report": {
         "errors", "util.arguments", "util.files", "target", "ir", "operators", "frontend", "rewrites", "lowering",

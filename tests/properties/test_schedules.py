@@ -121,6 +121,19 @@ def reshaped() -> bytes:
     return b.build()
 
 
+def renamed() -> bytes:
+    """Reshapes that no rule folds: of the input, of tensors with other readers, of outputs, before a CONCATENATION."""
+    b = ModelBuilder("renamed")
+    given = b.input((1, 60, 6), name="input")
+    x = b.conv2d(b.reshape(given, (1, 10, 9, 4)), 16, 3)
+    y = b.depthwise(b.reshape(x, (1, 18, 5, 16)), 3)
+    z = b.max_pool(x, 3, stride=3)
+    joined = b.concatenate([b.reshape(x, (1, 90, 16)), b.reshape(z, (1, 9, 16))], axis=1)
+    rows = b.conv2d(b.expand_dims(joined, 1), 8, 1)
+    b.output(b.reshape(given, (2, 5, 9, 4, 1)), y, b.reshape(y, (90, 16)), rows, b.squeeze(rows, (0, 1)))
+    return b.build()
+
+
 def resized() -> bytes:
     """Pixels repeated twice, four and eight times between convolutions, to odd sizes too, and beside each other."""
     b = ModelBuilder("resized")
@@ -185,6 +198,7 @@ BUILT = {
     "softmaxed": softmaxed,
     "dense_on_images": dense_on_images,
     "reshaped": reshaped,
+    "renamed": renamed,
     "heavy": heavy,
     "tiny_conv": tiny_conv,
     "residual_network": lambda: residual_network(blocks=2, channels=8, resolution=16),
@@ -336,6 +350,7 @@ def legal(drawn: st.SearchStrategy[Schedule], network: Network) -> st.SearchStra
             "inception_modules",
             "dense_on_images",
             "reshaped",
+            "renamed",
             "resized",
             "softmaxed",
         ]

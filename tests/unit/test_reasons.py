@@ -99,7 +99,7 @@ def test_what_becomes_a_constant_elsewhere_says_why_not_here() -> None:
     moving = maker.op("PACK", [x, x], maker.tensor((2, 1, 4)))
     wide = maker.op("PACK", [long, long], maker.tensor((2, 200), dtype=DType.INT32))
     narrow = maker.op("PACK", [short, short], maker.tensor((2, 2), dtype=DType.INT16))
-    found = why_kept(maker.graph([shape, moving, wide, narrow]), lambda *_: True)
+    found = why_kept(maker.graph([shape, moving, wide, narrow]))
     assert found[0] == "output 't3' leaves the network, which returns no constants"
     assert found[1] == "input 't0' is made while the network runs; PACK becomes a constant where all of its inputs are"
     assert found[2] == f"output 't{wide}' has 400 elements; PACK becomes a constant where it has at most 256"

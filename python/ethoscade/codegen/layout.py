@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ..errors import CodegenError
 from ..frontend import ETHOS_U
 from ..ir import EIGHT_BIT, DType, Graph, Operator, Tensor
+from ..lowering.aliases import root
 from ..operators import OPERATORS
 from .artifact import Artifact, CpuCall, NpuCall
 
@@ -168,7 +169,8 @@ def _check_together(artifact: Artifact, indices: tuple[int, ...], what: str) -> 
         if not tensors[i].is_constant
     )
     for (_, end, first), (start, _, second) in itertools.pairwise(spans):
-        if start < end:
+        same = end - start == tensors[first].size_bytes == tensors[second].size_bytes
+        if start < end and not (same and root(artifact.graph, first) == root(artifact.graph, second)):
             raise CodegenError(
                 f"the network's {what} '{tensors[first].name}' and '{tensors[second].name}' overlap in the arena"
             )

@@ -6,6 +6,7 @@ lowered is `partition`'s decision.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import tflite
@@ -75,6 +76,10 @@ class Selection(Protocol):
     def npu_operators(self) -> tuple[int, ...]:
         """Indices of the graph's operators that the NPU runs."""
 
+    @property
+    def aliases(self) -> Mapping[int, int]:
+        """Outputs of operators among them that are other tensors' bytes, which some other operator makes or nobody."""
+
 
 def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
     """None if the NPU can run `op`, else the reason in one sentence without a full stop."""
@@ -103,7 +108,8 @@ def lower(graph: Graph, partition: Selection) -> NpuGraph:
 
     `NpuOperation.operator` tells which operator an operation serves.
     """
-    builder = NpuGraphBuilder(graph)
+    builder = NpuGraphBuilder(graph, partition.aliases)
     for op in partition.npu_operators:
-        FAMILIES[graph.operators[op].kind].lower(graph, op, builder)
+        if graph.operators[op].outputs[0] not in partition.aliases:
+            FAMILIES[graph.operators[op].kind].lower(graph, op, builder)
     return builder.graph()

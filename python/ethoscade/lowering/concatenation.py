@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ..ir import ConcatenationAttrs, Graph, Operator, PackAttrs
 from . import moves
@@ -35,11 +35,17 @@ def packed(graph: Graph, op: Operator, output: int = 0) -> list[moves.Box]:
     return found
 
 
+JOIN_BOXES: Mapping[str, Callable[[Graph, Operator, int], Sequence[moves.Box]]] = {
+    "CONCATENATION": joined,
+    "PACK": packed,
+}
+"""The boxes of each kind's output."""
+
+
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """One copy for each input, all of one output. Precondition: its family takes it."""
     op = graph.operators[op_index]
-    boxes = (joined if op.kind == "CONCATENATION" else packed)(graph, op)
-    moves.copies(graph, op_index, builder, op.outputs[0], boxes)
+    moves.copies(graph, op_index, builder, op.outputs[0], JOIN_BOXES[op.kind](graph, op, 0))
 
 
 JOIN_FAMILIES: Mapping[str, Family] = {
@@ -48,5 +54,5 @@ JOIN_FAMILIES: Mapping[str, Family] = {
         (*moves.TAKES, moves.constraint(boxes)),
         lower,
     )
-    for kind, boxes in (("CONCATENATION", joined), ("PACK", packed))
+    for kind, boxes in JOIN_BOXES.items()
 }

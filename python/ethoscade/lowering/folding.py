@@ -46,7 +46,7 @@ def fold_tables(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
         tensors[result.id] = replace(result, shape=tensors.pop(between.id).shape)
     if len(tensors) == len(npu.tensors):
         return npu
-    return renumbered([operation for operation in operations if operation is not None], tensors)
+    return renumbered(npu, [operation for operation in operations if operation is not None], tensors)
 
 
 def _only_looks_up(operation: NpuOperation) -> bool:

@@ -407,14 +407,20 @@ class NpuOperation:
 
 @dataclass(frozen=True, eq=False)
 class NpuGraph:
-    """What the NPU does: `tensors` by their ids, `operations` in execution order."""
+    """What the NPU does: `tensors` by their ids, `operations` in execution order.
+
+    `aliases` are the graph's tensors that are other ones' bytes: these are seen in their place, and nobody makes them.
+    """
 
     tensors: tuple[NpuTensor, ...]
     operations: tuple[NpuOperation, ...]
+    aliases: Mapping[int, int] = field(default_factory=dict)
 
 
-def renumbered(operations: Iterable[NpuOperation], tensors: Mapping[int, NpuTensor]) -> NpuGraph:
-    """The graph of operations and of `tensors`, by the ids with which the operations see them; all get new ones."""
+def renumbered(
+    npu: NpuGraph, operations: Iterable[NpuOperation], tensors: Mapping[int, NpuTensor]
+) -> NpuGraph:
+    """`npu` with other operations and `tensors`, by the ids with which the operations see them; all get new ones."""
     kept = {old: replace(tensor, id=new) for new, (old, tensor) in enumerate(tensors.items())}
 
     def seen(view: FeatureMap) -> FeatureMap:
@@ -425,14 +431,15 @@ def renumbered(operations: Iterable[NpuOperation], tensors: Mapping[int, NpuTens
         second = seen(second) if isinstance(second, FeatureMap) else second
         return replace(operation, ifm=seen(operation.ifm), ifm2=second, ofm=seen(operation.ofm))
 
-    return NpuGraph(tuple(kept.values()), tuple(map(of_kept, operations)))
+    return replace(npu, tensors=tuple(kept.values()), operations=tuple(map(of_kept, operations)))
 
 
 class NpuGraphBuilder:
     """Collects the operations of a graph's operators and the tensors that they touch."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, aliases: Mapping[int, int] | None = None) -> None:
         self._graph = graph
+        self._aliases = aliases or {}
         self._tensors: list[NpuTensor] = []
         self._operations: list[NpuOperation] = []
         self._known: dict[int, NpuTensor] = {}
@@ -449,17 +456,19 @@ class NpuGraphBuilder:
     ) -> FeatureMap:
         """The graph's tensor of that index seen as `shape`; another `zero_point` than its own may be subtracted.
 
+        Of an alias the tensor whose bytes it is, with the alias' zero point.
+
         Its maker may see the same bytes as elements of another `dtype`.
         Precondition: per-tensor quantisation (`limits.feature_map`).
         """
-        found = self._graph.tensors[tensor]
-        if tensor not in self._known:
+        found, root = self._graph.tensors[tensor], self._aliases.get(tensor, tensor)
+        if root not in self._known:
             height, width = shape[:2] if place is None else place.of
             whole = (height, width, shape[2] if channels is None else channels.of)
-            self._known[tensor] = self._new(found.name, whole, dtype or found.dtype, tensor)
+            self._known[root] = self._new(self._graph.tensors[root].name, whole, dtype or found.dtype, root)
         if zero_point is None:
             zero_point = 0 if found.quantisation is None else found.quantisation.zero_point
-        return FeatureMap(self._known[tensor], shape, zero_point, channels, place)
+        return FeatureMap(self._known[root], shape, zero_point, channels, place)
 
     def strided(
         self,
@@ -490,7 +499,7 @@ class NpuGraphBuilder:
 
     def graph(self) -> NpuGraph:
         """All that was collected."""
-        return NpuGraph(tuple(self._tensors), tuple(self._operations))
+        return NpuGraph(tuple(self._tensors), tuple(self._operations), self._aliases)
 
     def _new(self, name: str, shape: tuple[int, int, int], dtype: DType, tensor: int | None) -> NpuTensor:
         made = NpuTensor(len(self._tensors), name, shape, dtype, graph_tensor=tensor)

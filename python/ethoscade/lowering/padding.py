@@ -6,7 +6,7 @@ here. A fill is a copy of whatever lies nearby, with both ends of the clamp at t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 from ..ir import Graph, MirrorPadAttrs, Operator, PadAttrs, ReverseAttrs, TileAttrs
@@ -91,7 +91,14 @@ def reversed_(graph: Graph, op: Operator, output: int = 0) -> list[moves.Box]:
     return [moves.Box(0, tuple(runs))]
 
 
-_BOXES = {"MIRROR_PAD": mirrored, "PAD": padded, "PADV2": padded, "REVERSE_V2": reversed_, "TILE": tiled}
+PAD_BOXES: Mapping[str, Callable[[Graph, Operator, int], Sequence[moves.Box]]] = {
+    "MIRROR_PAD": mirrored,
+    "PAD": padded,
+    "PADV2": padded,
+    "REVERSE_V2": reversed_,
+    "TILE": tiled,
+}
+"""The boxes of each kind's output."""
 _HOW = {
     "MIRROR_PAD": "a copy of the input and of each row, column or channel that is mirrored",
     "PAD": "a copy of the input, and fills around it; of rows and columns part of the convolutions that read it",
@@ -104,9 +111,9 @@ _HOW = {
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """Copies and fills, all of one output. Precondition: its family takes it."""
     op = graph.operators[op_index]
-    moves.copies(graph, op_index, builder, op.outputs[0], _BOXES[op.kind](graph, op))
+    moves.copies(graph, op_index, builder, op.outputs[0], PAD_BOXES[op.kind](graph, op, 0))
 
 
 PAD_FAMILIES: Mapping[str, Family] = {
-    kind: Family(_HOW[kind], (*moves.TAKES, moves.constraint(boxes)), lower) for kind, boxes in _BOXES.items()
+    kind: Family(_HOW[kind], (*moves.TAKES, moves.constraint(boxes)), lower) for kind, boxes in PAD_BOXES.items()
 }

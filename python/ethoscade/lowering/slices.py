@@ -27,7 +27,7 @@ def read_in_place(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
     if len(operations) == len(npu.operations):
         return npu
     used = {view.tensor.id for operation in operations for view in (*operation.inputs, operation.ofm)}
-    return renumbered(operations, {tensor.id: tensor for tensor in npu.tensors if tensor.id in used})
+    return renumbered(npu, operations, {tensor.id: tensor for tensor in npu.tensors if tensor.id in used})
 
 
 def _needless(operations: Sequence[NpuOperation], source: int, exposed: Collection[int]) -> list[NpuOperation]:

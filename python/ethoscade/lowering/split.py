@@ -38,13 +38,14 @@ def sliced(graph: Graph, op: Operator, output: int = 0) -> list[moves.Box]:
     return [moves.Box(0, tuple(runs))]
 
 
-_BOXES: Mapping[str, Callable[[Graph, Operator, int], Sequence[moves.Box]]] = {
+SPLIT_BOXES: Mapping[str, Callable[[Graph, Operator, int], Sequence[moves.Box]]] = {
     "SLICE": sliced,
     "SPLIT": pieces,
     "SPLIT_V": pieces,
     "STRIDED_SLICE": sliced,
     "UNPACK": unpacked,
 }
+"""The boxes of each kind's outputs, by the output's place."""
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
@@ -53,7 +54,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     read = {t for reader in graph.operators[op_index + 1 :] for t in reader.inputs}.union(graph.outputs)
     for place, tensor in enumerate(op.outputs):
         if tensor in read:
-            boxes = _BOXES[op.kind](graph, op, place)
+            boxes = SPLIT_BOXES[op.kind](graph, op, place)
             moves.copies(graph, op_index, builder, tensor, boxes, graph.tensors[tensor].name)
 
 
@@ -63,5 +64,5 @@ SPLIT_FAMILIES: Mapping[str, Family] = {
         (*moves.TAKES, moves.constraint(boxes)),
         lower,
     )
-    for kind, boxes in _BOXES.items()
+    for kind, boxes in SPLIT_BOXES.items()
 }

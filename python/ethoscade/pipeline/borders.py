@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from ..codegen.layout import ALIGNMENT_BYTES, distance, may_overlay
 from ..errors import ConfigError
 from ..ir import Graph
+from ..lowering.aliases import root
 from ..memory import Buffer, Pool, Share, plan, program_buffers
-from ..operators import OPERATORS
 from ..scheduling.program import Arrangement, CallOperator, LiveWindow, Program, ProgramBuffer
 from ..util.arguments import shown
 from ..util.frozen import FrozenMap
@@ -154,17 +154,8 @@ def overlaid(graph: Graph) -> tuple[Border, ...]:
     """The borders whose operators write over their inputs: between float32 and 8 bits, no other output being there."""
     able = [border for border in find(graph).found if may_overlay(graph, graph.operators[border.operator])]
     inner = inside_of(graph, able).outputs
-    roots = [_root(graph, tensor) for tensor in dict.fromkeys(inner)]
-    return tuple(border for border in able if border.is_input or roots.count(_root(graph, border.inside)) == 1)
-
-
-def _root(graph: Graph, tensor: int) -> int:
-    """The tensor whose bytes another one is, by operators that move nothing."""
-    maker = graph.producer().get(tensor)
-    row = None if maker is None else OPERATORS.get(graph.operators[maker].kind)
-    if maker is None or row is None or not row.in_place or graph.operators[maker].inputs[0] is None:
-        return tensor
-    return _root(graph, graph.operators[maker].input(0))
+    roots = [root(graph, tensor) for tensor in dict.fromkeys(inner)]
+    return tuple(border for border in able if border.is_input or roots.count(root(graph, border.inside)) == 1)
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

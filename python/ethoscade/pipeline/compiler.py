@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Protocol
@@ -264,7 +264,7 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_chann
         edges = overlaid(graph)
         first, last = ([edge.operator for edge in edges if edge.is_input is way] for way in (True, False))
         divided = reordered(graph, divided, first, last)
-        exposed = {t for region in divided.regions for t in (*region.inputs, *region.outputs)}
+        exposed = divided.exposed
         npu = lay_in_bricks(read_in_place(fold_tables(lower(graph, divided), exposed), exposed), exposed)
         encodings = [scheduling_problem.choose_encoding(operation, target) for operation in npu.operations]
         misfits = {o.operator for o, e in zip(npu.operations, encodings, strict=True) if e.block_depth == 0}
@@ -413,7 +413,8 @@ def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_b
             run.append(step)
             continue
         if run:
-            calls.append(_npu_call(network, constants, run, offsets, f"npu_{len(calls)}"))
+            told = frozenset(t for call in calls if isinstance(call, NpuCall) for t in call.outputs)
+            calls.append(_npu_call(network, constants, run, offsets, f"npu_{len(calls)}", told))
             run = []
         if step is not None:
             workspace = step.workspace
@@ -436,6 +437,7 @@ def _npu_call(
     run: Sequence[Stripe | CopyConstants | LoadTable],
     offsets: Mapping[int, int],
     name: str,
+    told: Collection[int],
 ) -> NpuCall:
     operations = network.npu.operations
     payload = command_stream.generate(operations, run, offsets, constants, network.target.accelerator)
@@ -443,13 +445,31 @@ def _npu_call(
     made = graph_tensors([operation.ofm for operation in performed])
     read = graph_tensors([view for operation in performed for view in operation.inputs])
     served = {operator for operation in performed for operator in operation.serves}
-    readers = network.graph.consumers()
-    wanted = [
-        t for t in made if t in network.graph.outputs or any(reader not in served for reader in readers.get(t, ()))
-    ]
     graph = network.graph
     names = tuple(";".join(graph.operators[i].name for i in operations[step.stage].serves) for step in run)
-    return NpuCall(name, payload, tuple(t for t in read if t not in made), tuple(wanted), names)
+    given = tuple(t for t in read if t not in made)
+    renamed = (t for t, root in network.npu.aliases.items() if root in given and t in graph.outputs and t not in told)
+    return NpuCall(name, payload, given, (*_wanted(network, made, served), *renamed), names)
+
+
+def _wanted(network: Network, made: Iterable[int], served: Collection[int]) -> tuple[int, ...]:
+    """What others than the operators `served` want of the tensors that an NPU call made, by the names that they use.
+
+    The CPU and the caller know the bytes by their aliases' names; further NPU calls know the tensor that was made.
+    """
+    graph, aliases = network.graph, network.npu.aliases
+    names = {root: [root] for root in made}
+    for alias, root in aliases.items():
+        if root in names:
+            names[root].append(alias)
+    consumers, on_cpu = graph.consumers(), frozenset(network.partition.cpu_operators)
+    renaming = {i for i in network.partition.npu_operators if graph.operators[i].outputs[0] in aliases}
+    found: list[int] = []
+    for root, tensors in names.items():
+        readers = {t: frozenset(consumers.get(t, ())) - renaming for t in tensors}
+        again = any(not of <= on_cpu.union(served) for of in readers.values())
+        found += [t for t in tensors if t in graph.outputs or readers[t] & on_cpu or (t == root and again)]
+    return tuple(found)
 
 
 def _summaries(network: Network, schedule: Schedule, program: Program) -> tuple[OperatorSummary, ...]:

@@ -1,19 +1,23 @@
 """Which operator runs where, why, and in which order: the graph divided into NPU regions and CPU operators.
 
-Owns the decision and the execution order. What the NPU can do is asked of `lowering`'s families, and of `rewrites` why
-an operator that it needs no operation for is still there; this module adds no limits of its own.
+Owns the decision and the execution order. What the NPU can do is asked of `lowering`'s families, what it has without an
+operation of `renaming`, and of `rewrites` why an operator that becomes a constant elsewhere is still there; this module
+adds no limits of its own.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..ir import Graph
 from ..lowering import FAMILIES, support
+from ..operators import RESHAPES
 from ..rewrites import why_kept
 from ..target import Accelerator
+from ..util.frozen import FrozenMap
+from .renaming import Renamed, renamed, why_called
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,22 @@ class Region:
 
 @dataclass(frozen=True)
 class Partition:
-    """The division of a graph: one assignment per operator, a valid execution order, and the regions along it."""
+    """The division of a graph: one assignment per operator, a valid execution order, and the regions along it.
+
+    `aliases` are the outputs of NPU operators that need no operation, each with the tensor whose bytes it is: one that
+    such an operator does not make. In the order such an operator is next to an NPU operation that makes or reads it.
+    """
 
     assignments: tuple[Assignment, ...]
     order: tuple[int, ...]
     regions: tuple[Region, ...]
+    aliases: Mapping[int, int] = field(default_factory=FrozenMap)
+
+    @property
+    def exposed(self) -> frozenset[int]:
+        """The tensors whose bytes others than the NPU look at: what goes in and out of each region."""
+        ends = (t for region in self.regions for t in (*region.inputs, *region.outputs))
+        return frozenset(self.aliases.get(t, t) for t in ends)
 
     @property
     def npu_operators(self) -> tuple[int, ...]:
@@ -62,19 +77,25 @@ def partition(graph: Graph, accelerator: Accelerator, refused: Mapping[int, str]
     `refused` keeps operators (by index) on the CPU for the reasons given, whatever their family says.
     The file's own order is kept where it needs no more starts than the best order.
     """
-    reasons = [(refused or {}).get(i) or support(graph, op, accelerator) for i, op in enumerate(graph.operators)]
-    on_cpu = {op.name for op, reason in zip(graph.operators, reasons, strict=True) if reason is not None}
-    for i, kept in why_kept(graph, lambda _, op: op.name not in on_cpu).items():
+    refused = refused or {}
+    reasons = [refused.get(i) or support(graph, op, accelerator) for i, op in enumerate(graph.operators)]
+    for i, kept in why_kept(graph).items():
         # A family knows its limits; of a kind that has none a rewrite says what keeps it.
         if graph.operators[i].kind not in FAMILIES:
             reasons[i] = reasons[i] and kept
+    found = renamed(graph, reasons, refused)
+    for i, op in enumerate(graph.operators):
+        if i in found.operators:
+            reasons[i] = None
+        elif op.kind in RESHAPES:
+            reasons[i] = refused.get(i) or op.opaque or why_called(graph, op, found)
     assignments = tuple(Assignment("npu") if reason is None else Assignment("cpu", reason) for reason in reasons)
     on_npu = [p.where == "npu" for p in assignments]
-    stated = list(range(len(graph.operators)))
-    orders = [stated, _alternating(graph, on_npu, True), _alternating(graph, on_npu, False)]
-    order = min(orders, key=lambda candidate: len(_runs(candidate, on_npu)))
+    stated = [i for i in range(len(graph.operators)) if i not in found.operators]
+    orders = [stated, *(_alternating(graph, on_npu, found, first) for first in (True, False))]
+    order = found.among(graph, min(orders, key=lambda candidate: len(_runs(candidate, on_npu))), on_npu)
     regions = tuple(_region(graph, run) for run in _runs(order, on_npu))
-    return Partition(assignments, tuple(order), regions)
+    return Partition(assignments, tuple(order), regions, found.roots)
 
 
 def reordered(graph: Graph, divided: Partition, first: Sequence[int], last: Sequence[int]) -> Partition:
@@ -85,21 +106,22 @@ def reordered(graph: Graph, divided: Partition, first: Sequence[int], last: Sequ
     return replace(divided, order=order, regions=tuple(_region(graph, run) for run in _runs(order, on_npu)))
 
 
-def _alternating(graph: Graph, on_npu: Sequence[bool], npu_first: bool) -> list[int]:
-    """Run all that can run on one side, then all that can on the other, and so on.
+def _alternating(graph: Graph, on_npu: Sequence[bool], found: Renamed, npu_first: bool) -> list[int]:
+    """Run all that can run on one side, then all that can on the other, and so on; what takes no operation left out.
 
     A side is only left when nothing on it is ready, so no order with the same start changes sides less often.
     """
     producer = graph.producer()
-    needs = [{producer[t] for t in op.inputs if t is not None and t in producer} for op in graph.operators]
+    read = [[found.roots.get(t, t) for t in op.inputs if t is not None] for op in graph.operators]
+    needs = [{producer[t] for t in tensors if t in producer} for tensors in read]
     # Whoever reads a variable may change it: its readers take their turns as the file says.
     for readers in (readers for t, readers in graph.consumers().items() if graph.tensors[t].is_variable):
         for earlier, later in itertools.pairwise(readers):
             needs[later].add(earlier)
     order: list[int] = []
-    done: set[int] = set()
+    done = set(found.operators)
     side = npu_first
-    while len(order) < len(needs):
+    while len(done) < len(needs):
         # One pass in file order is enough: an operator never precedes what it needs.
         for i, need in enumerate(needs):
             if i not in done and on_npu[i] == side and need <= done:

@@ -6,7 +6,8 @@ operations are those that an Ethos-U would get; what is none of them runs whole,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from ..devices import PRIMITIVES, DeviceDescription
@@ -15,6 +16,7 @@ from ..frontend import read_tflite
 from ..ir import Graph, Operator
 from ..lowering import lower, support
 from ..lowering.npu import Function, Layout, NpuGraph, NpuOperation, Upscale
+from ..operators import RESHAPES
 from ..rewrites import remove_dead_channels, simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling.bricks import lay_in_bricks
@@ -110,11 +112,11 @@ def prepare(source: Graph, device: DeviceDescription, dead_channels: bool = True
     graph = simplify(source, lambda g, op: _elsewhere(g, op, device) is None)
     if dead_channels:
         graph, _ = remove_dead_channels(graph, lambda g, op: _elsewhere(g, op, device) is None)
-    kept = {i: why for i, op in enumerate(graph.operators) if (why := _elsewhere(graph, op, device)) is not None}
+    kept = {i: why for i, op in enumerate(graph.operators) if (why := _refused(graph, op, device)) is not None}
     divided = partition(graph, _OPERATIONS_OF, kept)
     npu = lower(graph, divided)
     if device.layout == Layout.NHCWB16.value:
-        npu = lay_in_bricks(npu, {t for region in divided.regions for t in (*region.inputs, *region.outputs)})
+        npu = lay_in_bricks(npu, divided.exposed)
     _check_engines(npu, device)
     chosen = [scheduling_problem.choose_encoding(operation, device) for operation in npu.operations]
     misfit = next((o for o, encoding in zip(npu.operations, chosen, strict=True) if encoding.block_depth == 0), None)
@@ -158,6 +160,12 @@ class _First:
     """The first operator, selected to be lowered."""
 
     npu_operators: tuple[int] = (0,)
+    aliases: Mapping[int, int] = field(default_factory=dict)
+
+
+def _refused(graph: Graph, op: Operator, device: DeviceDescription) -> str | None:
+    """As `_elsewhere`, but for what takes no engine at all."""
+    return None if op.kind in RESHAPES else _elsewhere(graph, op, device)
 
 
 def _elsewhere(graph: Graph, op: Operator, device: DeviceDescription) -> str | None:

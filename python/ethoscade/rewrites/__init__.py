@@ -17,11 +17,11 @@ from ..operators import ACTIVATION_OPERATORS, RESHAPES, keyed
 from .activations import fuse_activation
 from .constants import fold_constants, why_constant
 from .dead_channels import DeadChannels, remove_dead_channels
-from .draft import Draft, OnNpu
+from .draft import OnNpu
 from .islands import fold_island
 from .pads import fold_pad
 from .requantise import requantise
-from .reshapes import fold_reshape, why_reshape
+from .reshapes import fold_reshape
 
 __all__ = [
     "FOLDED",
@@ -41,7 +41,7 @@ __all__ = [
 
 FOLDED = keyed(
     dict.fromkeys(ACTIVATION_OPERATORS, "part of the operator before it, where that is the NPU's and takes one"),
-    dict.fromkeys(RESHAPES, "nothing, where readers or the maker on the NPU can do without the shape"),
+    dict.fromkeys(RESHAPES, "nothing, where the NPU makes its input or alone reads its output"),
     {
         "PACK": "a constant, of short constants of integers",
         "PAD": "part of the windows of the convolutions that read it, for height and width of 4 dimensions",
@@ -72,21 +72,16 @@ def simplify(graph: Graph, on_npu: OnNpu) -> Graph:
             return drop_dead(graph)
 
 
-def why_kept(graph: Graph, on_npu: OnNpu) -> dict[int, str]:
-    """What keeps operators from vanishing though a rule here is for their kind, by index.
+def why_kept(graph: Graph) -> dict[int, str]:
+    """What keeps operators from becoming constants though a rule here is for their kind, by index.
 
     In sentences without a full stop, for a graph that `simplify` is done with.
     """
-    draft = Draft(graph)
-    found: dict[int, str] = {}
-    for index, operator in enumerate(graph.operators):
-        if operator.opaque is not None:
-            continue
-        if operator.kind in RESHAPES:
-            found[index] = why_reshape(graph, draft, index, on_npu)
-        elif operator.kind in FOLDED:
-            found[index] = why_constant(graph, operator)
-    return found
+    return {
+        index: why_constant(graph, operator)
+        for index, operator in enumerate(graph.operators)
+        if operator.opaque is None and operator.kind in FOLDED and operator.kind not in RESHAPES
+    }
 
 
 def drop_dead(graph: Graph) -> Graph:

@@ -21,7 +21,7 @@ def fold_reshape(graph: Graph, on_npu: OnNpu) -> Graph:
     """Remove reshapes whose readers or whose producer can do without.
 
     Readers that only count elements read the original; else the producer, if it is the NPU's and nobody else reads
-    what it makes, writes the reshaped tensor. All others stay RESHAPEs: copies on the CPU.
+    what it makes, writes the reshaped tensor. All others stay RESHAPEs; who has them is decided later.
     Raises `ModelFormatError` where a target shape that was folded to a constant contradicts the tensor.
     """
     draft = Draft(graph)
@@ -41,12 +41,6 @@ def _is_reshape(operator: Operator) -> bool:
     return operator.kind in RESHAPES or (isinstance(attrs, TransposeAttrs) and not attrs.moves)
 
 
-def why_reshape(graph: Graph, draft: Draft, index: int, on_npu: OnNpu) -> str:
-    """What keeps an understood reshape from vanishing, in a sentence without a full stop."""
-    way = _way(graph, draft, index, on_npu)
-    return way if isinstance(way, str) else "it moves nothing and vanishes"
-
-
 class _Way(enum.Enum):
     """Who does without the reshape."""
 
@@ -54,33 +48,25 @@ class _Way(enum.Enum):
     MAKER = enum.auto()
 
 
-def _way(graph: Graph, draft: Draft, index: int, on_npu: OnNpu) -> _Way | str:
-    """How a reshape can vanish, or what is in the way."""
+def _way(graph: Graph, draft: Draft, index: int, on_npu: OnNpu) -> _Way | None:
+    """How a reshape can vanish, if it can."""
     operator = graph.operators[index]
     first, result = operator.inputs[0], operator.outputs[0]
     if first is None or not _target_known(draft, operator):
-        return f"the shape that {operator.kind} makes is known only at run time"
+        return None
     source = draft.resolve(first)
     before, after = draft.tensors[source], draft.tensors[result]
     # Whoever reads a variable changes it; a copy taken before is not the same value.
-    if before.is_constant or before.is_variable:
-        return (
-            f"its input '{before.name}' is a {'constant' if before.is_constant else 'variable'}, of which it is a copy"
-        )
-    if not same_values(before, after):
-        return f"it changes the quantisation from '{before.name}' to '{after.name}'"
+    if before.is_constant or before.is_variable or not same_values(before, after):
+        return None
     same_shape = before.shape == after.shape
     if not draft.is_output(result) and (same_shape or _only_count(graph, draft, result, on_npu)):
         return _Way.READERS
-    copy = f"{operator.kind} is a copy on the CPU where readers depend on the new shape"
-    if draft.is_given(source):
-        return f"{copy} and its input '{before.name}' is given from outside"
-    if not draft.read_only_by(source, index):
-        return f"{copy} and others read its input '{before.name}' as it is"
+    if draft.is_given(source) or not draft.read_only_by(source, index):
+        return None
     maker = draft.operators[draft.producer[source]]
-    if maker is not None and (same_shape or (len(maker.outputs) == 1 and on_npu(graph, maker))):
-        return _Way.MAKER
-    return f"{copy} and its input '{before.name}' is made on the CPU, or beside other outputs"
+    able = maker is not None and (same_shape or (len(maker.outputs) == 1 and on_npu(graph, maker)))
+    return _Way.MAKER if able else None
 
 
 def _only_count(graph: Graph, draft: Draft, tensor: int, on_npu: OnNpu) -> bool:

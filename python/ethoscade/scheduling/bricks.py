@@ -31,7 +31,7 @@ def lay_in_bricks(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
             ifm2 = replace(ifm2, layout=Layout.NHCWB16)
         return replace(operation, ifm=ifm, ifm2=ifm2, ofm=ofm)
 
-    return NpuGraph(tensors, tuple(laid(operation) for operation in npu.operations))
+    return replace(npu, tensors=tensors, operations=tuple(laid(operation) for operation in npu.operations))
 
 
 def _bricks(operations: Sequence[NpuOperation], exposed: Collection[int]) -> frozenset[NpuTensor]:

@@ -185,7 +185,7 @@ class Problem:
     `parts` holds for each Part ("npu", operation index) or ("operator", graph operator index); a Part that joins its
     inputs has an operation for each of them, and the first one's index. `ids` holds the dense tensor id of each graph
     tensor that lives in the arena; temporaries have one too, and none of these. A reshape's output has the id of its
-    input: they are the same bytes. `memories` are those of the device.
+    input, and so has every alias: they are the same bytes. `memories` are those of the device.
     """
 
     core: _core.CascaderGraph
@@ -327,9 +327,10 @@ def build(
     """The CascaderGraph of a lowered network.
 
     `order` is the execution order of graph operators; one without NPU operations is opaque, with `workspaces` bytes,
-    unless others' operations carry it out.
+    unless others' operations carry it out or its output is an alias.
     """
     absorbed = absorbed_operators(npu.operations)
+    absorbed |= {i for i, op in enumerate(graph.operators) if not npu.aliases.keys().isdisjoint(op.outputs)}
     order = [operator for operator in order if operator not in absorbed]
     by_operator: dict[int, list[int]] = {}
     for number, operation in enumerate(npu.operations):
@@ -363,7 +364,9 @@ def _dense_ids(
 
     def see(tensor: int, same_as: int | None = None) -> None:
         nonlocal count
-        if tensor not in ids:
+        if tensor in npu.aliases:
+            see(npu.aliases[tensor])
+        elif tensor not in ids:
             ids[tensor] = count if same_as is None else ids[same_as]
             count += same_as is None
 
@@ -386,12 +389,14 @@ def _dense_ids(
             live = [t for t in op.inputs if t is not None and not graph.tensors[t].is_constant]
             for tensor in live:
                 see(tensor)
+            live = [npu.aliases.get(t, t) for t in live]
             for tensor in op.outputs:
                 # A variable changes under its readers' hands: what is taken from it needs bytes of its own.
                 row = OPERATORS.get(op.kind)
                 in_place = row is not None and row.in_place and op.opaque is None
                 shared = in_place and live and not graph.tensors[live[0]].is_variable
                 see(tensor, live[0] if shared else None)
+    ids.update({alias: ids[root] for alias, root in npu.aliases.items() if root in ids})
     known = {t.id: ids[t.graph_tensor] for t in npu.tensors if t.graph_tensor is not None}
     return ids, known | temporaries
 

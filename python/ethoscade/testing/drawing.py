@@ -146,6 +146,17 @@ class Drawing:
             return b.reshape(x, shape, target=b.pack([batch, *shape[1:]]))
         return b.reshape(x, shape, as_option=self.chance(0.2))
 
+    def five(self, x: Value) -> Value:
+        """The same elements in five dimensions."""
+        depth = self.divisor(x.shape[-1])
+        rest = math.prod(x.shape) // depth
+        outer = self.divisor(rest)
+        return self.builder.reshape(x, (1, outer, 1, rest // outer, depth))
+
+    def renamed(self, x: Value) -> Value:
+        """By way of five dimensions to others."""
+        return self.reshape(self.five(x))
+
     def squeezed(self, x: Value) -> Value:
         """Without its dimensions of extent 1, or with one more."""
         bare = tuple(d for d in x.shape if d != 1)

@@ -35,6 +35,7 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.05, Drawing.transpose_conv),
     (0.05, Drawing.resize_bilinear),
     (0.02, Drawing.squeezed),
+    (0.02, Drawing.renamed),
     (0.04, Drawing.sliced),
     (0.08, Drawing.moved),
 )
@@ -118,11 +119,15 @@ def _classified(draw: Drawing, x: Value) -> Value:
 
 
 def _expose(draw: Drawing, values: list[Value]) -> None:
-    """The last value is an output of the network; others may be, whoever reads them, and an input as well."""
+    """The last value is an output of the network; others may be, whoever reads them, reshaped ones and an input too."""
     last = values[-1]
     others = [value for value in values[1:-1] if draw.chance(0.12)]
     if draw.chance(0.15) and len(last.shape) > 1:
         others.append(draw.arg_max(last))
+    if draw.chance(0.15):
+        # The same bytes under another name: of any value, the network's input among them.
+        x = values[draw.integer(0, len(values) - 1)]
+        others.append(draw.five(x) if draw.chance(0.5) else draw.reshape(x))
     if draw.chance(0.08):
         last = draw.builder.dequantize(last)
     outputs = [*others, last] if draw.chance(0.5) else [last, *others[::-1]]
