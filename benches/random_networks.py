@@ -77,13 +77,13 @@ class Tally:
         return Tally(**{**held, **counters})
 
 
-def budgets(curve: Curve) -> Iterator[tuple[str, Proposal]]:
-    """The floor, the point halfway between in bytes, and the fastest; fewer where they are the same."""
+def budgets(curve: Curve) -> Iterator[tuple[str, int, Proposal]]:
+    """The floor, the point halfway between in bytes, and the fastest, with bytes; fewer where they are the same."""
     floor, fastest = curve.points[0][0], curve.points[-1][0]
     halfway = next(i for i, (size, _) in enumerate(curve.points) if 2 * size >= floor + fastest)
     last = len(curve.points) - 1
     named = {0: "floor", halfway: "halfway", last: "no budget"}
-    return ((name, curve.proposals[index]) for index, name in sorted(named.items()))
+    return ((name, curve.points[index][0], curve.proposals[index]) for index, name in sorted(named.items()))
 
 
 def sweep(seed: int, accelerators: Sequence[str], tally: Tally) -> None:
@@ -138,7 +138,7 @@ def _faults(
         tally.on_npu[network.graph.operators[index].kind] += 1
     tally.channels += sum(one.removed for one in network.dead_channels)
     curve = search(network)
-    for name, proposal in budgets(curve):
+    for name, promised, proposal in budgets(curve):
         compiled = carry_out(network, curve, proposal)
         result = compiled.simulate(inputs)
         tally.points += 1
@@ -149,7 +149,7 @@ def _faults(
                 yield f"{name}: {differing} of {compared} elements differ from {judge}, by up to {largest:g}"
         if result.hazards or result.warnings:
             yield f"{name}: {result.hazards} hazards, warnings {result.warnings[:3]}"
-        sizes = (proposal.sram_bytes, compiled.artifact.arena_bytes, result.arena_touched_bytes)
+        sizes = (promised, compiled.artifact.arena_bytes, result.arena_touched_bytes)
         if len(set(sizes)) > 1:
             yield f"{name}: bytes promised, placed and touched are {sizes}"
 

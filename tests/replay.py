@@ -352,8 +352,8 @@ def _bytes(view: FeatureMap, slab: Slab, channels: range | None = None) -> Conte
     if view.layout is Layout.NHWC:
         places = (row * slab.columns + column) * depth * size + pixel
     else:
-        brick, within = np.divmod(pixel, 16)
-        places = ((row * (depth // 16) + brick) * slab.columns + column) * 16 + within
+        brick, within = np.divmod(pixel, 16 * size)
+        places = ((row * (depth // 16) + brick) * slab.columns + column) * 16 * size + within
     names = (rows * view.plane[1] + columns) * depth * size + pixel
     return slab.buffer, places.ravel(), names.ravel()
 

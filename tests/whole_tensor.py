@@ -99,6 +99,7 @@ def compile_whole(graph: Graph, accelerator: Accelerator, *, rank: float = 1.0, 
         if not tensor.is_constant:
             offsets[i] = top
             top += -(-tensor.size_bytes // 16) * 16
+    offsets |= {alias: offsets[made] for alias, made in npu.aliases.items()}
     for temporary in npu.tensors:
         if temporary.graph_tensor is None:
             offsets[_buffer(temporary)] = top

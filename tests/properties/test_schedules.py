@@ -216,8 +216,10 @@ BUILT = {
 
 
 def choices(network: Network) -> list[tuple[int, Schedule]]:
-    """Every Proposal of the frontier: promised bytes and schedule."""
-    return [(p.sram_bytes, scheduling.from_proposal(network.problem, p)) for p in search(network).proposals]
+    """Every Proposal of the frontier: promised bytes, those of float borders included, and schedule."""
+    curve = search(network)
+    schedules = (scheduling.from_proposal(network.problem, proposal) for proposal in curve.proposals)
+    return [(size, schedule) for (size, _), schedule in zip(curve.points, schedules, strict=True)]
 
 
 def spread(points: list[tuple[int, Schedule]], count: int) -> list[tuple[int, Schedule]]:

@@ -417,9 +417,7 @@ class NpuGraph:
     aliases: Mapping[int, int] = field(default_factory=dict)
 
 
-def renumbered(
-    npu: NpuGraph, operations: Iterable[NpuOperation], tensors: Mapping[int, NpuTensor]
-) -> NpuGraph:
+def renumbered(npu: NpuGraph, operations: Iterable[NpuOperation], tensors: Mapping[int, NpuTensor]) -> NpuGraph:
     """`npu` with other operations and `tensors`, by the ids with which the operations see them; all get new ones."""
     kept = {old: replace(tensor, id=new) for new, (old, tensor) in enumerate(tensors.items())}
 

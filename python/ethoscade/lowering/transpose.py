@@ -24,7 +24,7 @@ _COPY_STEPS = 64
 
 
 @dataclass(frozen=True)
-class Axis:
+class Dimension:
     """An axis of the output: its extent, and how many elements of the input lie from one place to the next."""
 
     extent: int
@@ -32,11 +32,11 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Group:
+class Dimensions:
     """Axes of the output that are rows, columns or channels: `inner` moves at once, `outer` place by place."""
 
-    outer: tuple[Axis, ...]
-    inner: Axis
+    outer: tuple[Dimension, ...]
+    inner: Dimension
 
     @property
     def copies(self) -> int:
@@ -55,7 +55,7 @@ class Group:
             yield number * self.inner.extent, sum(p * s for p, s in zip(places, strides, strict=True))
 
 
-Way = tuple[Group, Group, Group]
+Way = tuple[Dimensions, Dimensions, Dimensions]
 """Rows, columns and channels of the output."""
 
 
@@ -130,26 +130,26 @@ def _read(name: str, ifm: FeatureMap) -> Compute:
     return Compute(name, views.axes(ifm.shape), (), (read,))
 
 
-def _axes(attrs: TransposeAttrs) -> tuple[Axis, ...]:
+def _axes(attrs: TransposeAttrs) -> tuple[Dimension, ...]:
     """The axes of the output that have more than one element."""
     extents = attrs.extents
-    axes = (Axis(extents[axis], math.prod(extents[axis + 1 :])) for axis in attrs.permutation)
+    axes = (Dimension(extents[axis], math.prod(extents[axis + 1 :])) for axis in attrs.permutation)
     return tuple(axis for axis in axes if axis.extent > 1)
 
 
-def _group(axes: Sequence[Axis]) -> Group:
+def _group(axes: Sequence[Dimension]) -> Dimensions:
     """The last axis moves at once, with those before it whose places are equally far apart."""
-    inner, outer = Axis(1, 1), list(axes)
+    inner, outer = Dimension(1, 1), list(axes)
     while outer and (inner.extent == 1 or outer[-1].stride == inner.extent * inner.stride):
         axis = outer.pop()
-        inner = Axis(axis.extent * inner.extent, axis.stride if inner.extent == 1 else inner.stride)
-    return Group(tuple(outer), inner)
+        inner = Dimension(axis.extent * inner.extent, axis.stride if inner.extent == 1 else inner.stride)
+    return Dimensions(tuple(outer), inner)
 
 
-def _channels(axes: Sequence[Axis]) -> Group:
+def _channels(axes: Sequence[Dimension]) -> Dimensions:
     """As rows or columns, but only elements that follow each other move at once."""
     found = _group(axes)
-    return found if found.inner.stride == 1 else Group(tuple(axes), Axis(1, 1))
+    return found if found.inner.stride == 1 else Dimensions(tuple(axes), Dimension(1, 1))
 
 
 def _copies(one: Way) -> int:

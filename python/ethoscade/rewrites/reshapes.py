@@ -65,7 +65,9 @@ def _way(graph: Graph, draft: Draft, index: int, on_npu: OnNpu) -> _Way | None:
     if draft.is_given(source) or not draft.read_only_by(source, index):
         return None
     maker = draft.operators[draft.producer[source]]
-    able = maker is not None and (same_shape or (len(maker.outputs) == 1 and on_npu(graph, maker)))
+    # A reshape states its own shape, and a TRANSPOSE of ones is one.
+    other = maker is not None and not _is_reshape(maker) and len(maker.outputs) == 1 and on_npu(graph, maker)
+    able = maker is not None and (same_shape or other)
     return _Way.MAKER if able else None
 
 
