@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 from ethoscade.errors import ModelFormatError, UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
-from ethoscade.ir import Activation, ConvAttrs, DType, Graph, Operator, PoolAttrs, Quantisation, Tensor, Window
+from ethoscade.ir import (
+    EIGHT_BIT,
+    Activation,
+    ConvAttrs,
+    DType,
+    Graph,
+    Operator,
+    PoolAttrs,
+    Quantisation,
+    Tensor,
+    Window,
+)
 from ethoscade.judge import reference
 from ethoscade.judge.reference.fixed_point import divide_by_power, high_mul, multiply
 from ethoscade.judge.reference.windows import output_size, pad_spatial, seen, tap
@@ -49,7 +60,7 @@ KINDS = (
 )
 
 
-TYPES = {kind: function.types for kind, function in (*BINARY.items(), *UNARY.items())}
+TYPES = {kind: function.types for kind, function in (*BINARY.items(), *UNARY.items())} | {"ARG_MAX": EIGHT_BIT}
 
 
 @pytest.mark.parametrize("kind", KINDS)

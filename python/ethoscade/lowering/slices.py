@@ -66,6 +66,7 @@ def _is_slice(operation: NpuOperation) -> bool:
         and ifm.zero_point == ofm.zero_point == 0
         and ifm.dtype is ofm.dtype
         and ifm.channels is not None
+        and ifm.strides is None
         and ofm.channels is None
         and ofm.place is None
         and ifm.shape == ofm.shape
@@ -77,7 +78,7 @@ def _is_slice(operation: NpuOperation) -> bool:
 def _sees(reader: NpuOperation, made: FeatureMap) -> bool:
     """Whether an operation sees a tensor with the rows, columns and channels of its maker wherever it reads it."""
     seen = (view for view in reader.inputs if view.tensor == made.tensor)
-    return all((*view.plane, view.pixel_channels) == made.shape for view in seen)
+    return all(view.strides is None and (*view.plane, view.pixel_channels) == made.shape for view in seen)
 
 
 def _channels(view: FeatureMap) -> range:

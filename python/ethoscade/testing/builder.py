@@ -188,7 +188,7 @@ class ModelBuilder(MoveRecorder):
         fan_in = max(window.kernel_h * window.kernel_w // (window.stride_h * window.stride_w), 1) * x.shape[3]
         axis, kind = self._axis(x, 0), self._weight_type(x)
         w, w_real = self._weights(shape, 1 / np.sqrt(fan_in), None, weight_quantisation, axis, kind)
-        b, b_real = self._bias(x, w, channels, None) if use_bias else (None, None)
+        b, b_real = self._bias(x, w, channels, None, narrow=False) if use_bias else (None, None)
         target = (x.shape[0], high, wide, channels)
         return self._operator(
             "TRANSPOSE_CONV",
