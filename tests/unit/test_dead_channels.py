@@ -315,6 +315,16 @@ def test_outputs_and_cpu_operators_keep_their_channels() -> None:
     )
 
 
+def test_groups_of_channels_stay_equally_large() -> None:
+    b = ModelBuilder(seed=12, dead_share=0.6)
+    x = b.conv2d(conv(b, b.input(IMAGE), 12, 3), 24, 3, groups=3)
+    b.output(b.conv2d(x, 3, 1))
+    before, after, told = rewritten(b.build())
+    assert channels_of(after)[:2] == [12, 24]
+    assert any("groups of channels are equally large" in why for one in told for why in one.kept)
+    assert_same_outputs(before, after)
+
+
 def test_weights_that_are_no_constants_need_every_channel() -> None:
     b = ModelBuilder(seed=18)
     b.output(conv(b, conv(b, b.input(IMAGE), 10, 3), 3, 0))

@@ -90,6 +90,8 @@ class Groups:
     def _take(self, op: Operator) -> None:
         if not has_constant_weights(self.graph, op):
             self._pin_all(op, "and its weights are not constant")
+        elif op.kind == "CONV_2D" and self.graph.read(op, 1).shape[-1] != self.graph.read(op).shape[-1]:
+            self._pin_all(op, "whose groups of channels are equally large")
         elif op.kind in WEIGHTED:
             self._weighted(op)
         elif op.kind == "DEPTHWISE_CONV_2D":
