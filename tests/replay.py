@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from ethoscade.lowering.npu import FeatureMap, Layout, NpuOperation, Table
+from ethoscade.lowering.npu import FeatureMap, Layout, NpuOperation, Table, Upscale
 from ethoscade.pipeline.compiler import Network
 from ethoscade.pipeline.planning import Outline
 from ethoscade.scheduling.program import (
@@ -41,7 +41,8 @@ def image(operation: NpuOperation, number: int) -> tuple[tuple[int, int], tuple[
 def pixels_read(operation: NpuOperation, number: int, output: Slab, axis: int) -> tuple[set[int], int, int]:
     """Rows (axis 0) or columns (1) of an input that windows over the output box touch, one by one.
 
-    Returns the real ones, and how many of padding lie before and behind. An upscaled input has two for each real one.
+    Returns the real ones, and how many of padding lie before and behind. An upscaled input has two for each real one:
+    twice that one, or it and a zero. A zero that the box begins with lies a negative number before.
     """
     window, factor, read = operation.window, operation.upscale.factor, operation.compute.reads[number]
     origin, end = image(operation, number)[axis]
@@ -58,8 +59,10 @@ def pixels_read(operation: NpuOperation, number: int, output: Slab, axis: int) -
     kernel = (window.kernel_h, window.kernel_w)[axis]
     before = (window.pad_top, window.pad_left)[axis] - ahead
     touched = {at * stride - before + tap * dilation for at in range(start, end) for tap in range(kernel)}
-    inside = {origin + at // factor for at in touched if 0 <= at < extent}
-    return inside, max(0, -min(touched)), max(0, max(touched) - extent + 1)
+    zeros = factor if number == 0 and operation.upscale is Upscale.ZEROS else 1
+    inside = {origin + at // factor for at in touched if 0 <= at < extent and at % zeros == 0}
+    first = min(touched)
+    return inside, -(first % zeros) if first > 0 else -first, max(0, max(touched) - extent + 1)
 
 
 def check_windows(operations: Sequence[NpuOperation], program: Program) -> None:
@@ -77,14 +80,15 @@ def check_windows(operations: Sequence[NpuOperation], program: Program) -> None:
             rows, top, bottom = pixels_read(operation, number, step.output, 0)
             columns, left, right = pixels_read(operation, number, step.output, 1)
             (above, below), (first, last) = image(operation, number)
-            assert (slab.y0, slab.y1) == _box(rows, top, bottom, (above, below)), (
+            assert (slab.y0, slab.y1) == _box(rows, max(top, 0), bottom, (above, below)), (
                 f"{operation.name}: rows {rows} from {slab}"
             )
-            assert (slab.x0, slab.x1) == _box(columns, left, right, (first, last)), (
+            assert (slab.x0, slab.x1) == _box(columns, max(left, 0), right, (first, last)), (
                 f"{operation.name}: columns {columns} from {slab}"
             )
         if not operation.kind.is_elementwise:
-            assert step.padding == (top, left, bottom, right), f"{operation.name}: {step}"
+            # As the device counts from a real pixel, a zero ahead of it is padding like any other.
+            assert step.padding == (abs(top), abs(left), bottom, right), f"{operation.name}: {step}"
 
 
 def _box(inside: set[int], before: int, behind: int, edges: tuple[int, int]) -> tuple[int, int]:
