@@ -295,6 +295,11 @@ UNSCALED = Scale(1 << 30, 30)
 """The factor 1."""
 
 
+def two_to(power: int) -> Scale:
+    """The factor 2^`power`."""
+    return Scale(UNSCALED.multiplier, UNSCALED.shift - power)
+
+
 @dataclass(frozen=True)
 class OperandScales:
     """Real scales of both operands and of the result of an ADD or SUB: TFLite's rules make its factors of them.
