@@ -136,6 +136,5 @@ class OperationMaker:
                 rounding=rounding,
                 function=function,
                 swap_operands=swap_operands,
-                accumulator_bits=40 if kind is OperationKind.SUM_OVER_DEPTH and ifm.dtype is DType.INT16 else 32,
             )
         )

@@ -205,7 +205,6 @@ class Sums:
                 clamp=ofm.dtype.limits,
                 weights=weights,
                 scaling=scaling,
-                accumulator_bits=40 if weights is not None and ifm.dtype is DType.INT16 else 32,
             )
         )
 

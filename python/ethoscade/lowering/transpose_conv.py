@@ -92,6 +92,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
             compute=convolution.compute(op.name, window, ifm.shape, ofm_shape, upscale),
             clamp=activation_range(target.quantisation, target.dtype, op.attributes(TransposeConvAttrs).activation),
             weights=weighted.constants(graph, op, turned),
+            rounding=weighted.rounding(graph, op),
         )
     )
 
