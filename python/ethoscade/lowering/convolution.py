@@ -63,7 +63,6 @@ def convolve(
             clamp=activation_range(target.quantisation, target.dtype, activation),
             weights=constants,
             rounding=rounding or weighted.rounding(graph, op),
-            accumulator_bits=weighted.accumulator_bits(graph.read(op)),
         )
 
     made = builder.view(op.outputs[0], batches.all_rows(batch, (*size, ohwi.shape[0])))
@@ -122,6 +121,7 @@ def grouped(graph: Graph, op_index: int, builder: NpuGraphBuilder, ohwi: Array) 
                 ),
                 clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
                 weights=weighted.spread(part, window),
+                rounding=weighted.rounding(graph, op),
             )
         )
 

@@ -47,7 +47,6 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
             clamp=activation_range(target.quantisation, target.dtype, attrs.activation),
             weights=constants,
             rounding=weighted.rounding(graph, op),
-            accumulator_bits=weighted.accumulator_bits(graph.read(op)),
         )
 
     made = builder.view(

@@ -1,7 +1,6 @@
 """Operations of one operator, as families make them: of single elements, pools, sums, copies, and tensors between.
 
-Owns what such operations have in common: which window, index expression, range and accumulators follow from what is
-asked for. Which operations follow each other is their family's business.
+Owns what such operations have in common: which window, index expression and range follow from what is asked for. Which operations follow each other is their family's business.
 """
 
 from __future__ import annotations
@@ -183,7 +182,6 @@ class Maker:
     ) -> FeatureMap:
         # Results of 32 bits are looked up by values of 8.
         wide_look_up = isinstance(function, Table) and ofm.dtype is DType.INT32
-        sums = weights is not None or kind is OperationKind.SUM_OVER_DEPTH
         self.builder.add(
             NpuOperation(
                 name=self.name,
@@ -201,7 +199,6 @@ class Maker:
                 rounding=rounding or self.rounding,
                 function=function,
                 swap_operands=swap_operands,
-                accumulator_bits=40 if sums and ifm.dtype is DType.INT16 else 32,
             )
         )
         return ofm

@@ -93,6 +93,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
             compute=expressions.whole_windows(op.name, window, ifm.shape, ofm_shape, upscale),
             clamp=activation_range(target.quantisation, target.dtype, op.attributes(TransposeConvAttrs).activation),
             weights=weighted.constants(graph, op, turned),
+            rounding=weighted.rounding(graph, op),
         )
     )
 
