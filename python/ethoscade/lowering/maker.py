@@ -1,6 +1,7 @@
 """Operations of one operator, as families make them: of single elements, pools, sums, copies, and tensors between.
 
-Owns what such operations have in common: which window, index expression and range follow from what is asked for. Which operations follow each other is their family's business.
+Owns what such operations have in common: which window, index expression and range follow from what is asked for. Which
+operations follow each other is their family's business.
 """
 
 from __future__ import annotations
