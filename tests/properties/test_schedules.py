@@ -12,7 +12,7 @@ import pytest
 from end_to_end import ACCELERATORS, carry_out, network_of
 from ethoscade import SchedulingError, _core
 from ethoscade.ir import Activation, DType
-from ethoscade.lowering.npu import Layout
+from ethoscade.lowering.npu import Layout, OperationKind
 from ethoscade.pipeline.compiler import Network, search
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.problem import Problem
@@ -277,6 +277,22 @@ def test_cascades_pass_through_dense_layers_on_images() -> None:
     carry_out(network, schedule)
 
 
+def test_rows_that_are_joined_and_never_read_are_not_made() -> None:
+    """Of two images one above the other the network goes on with the first: the second one's Part has nothing to do."""
+    b = ModelBuilder("half")
+    first = b.conv2d(b.input((1, 8, 6, 8), name="input"), 8, 3)
+    joined = b.concatenate([first, b.quantize(b.depthwise(first, 3), first.quantisation)], axis=1)
+    b.output(b.conv2d(b.split(joined, (8, 8), axis=1)[0], 8, 3))
+    network = network_of(b.build())
+    (second,) = (i for i, one in enumerate(network.npu.operations) if one.kind is OperationKind.DEPTHWISE)
+    made = []
+    for promised, schedule in choices(network):
+        executed = carry_out(network, schedule)
+        assert executed.placed_bytes == promised
+        made.append({step.stage for step in executed.program.steps if isinstance(step, Stripe)})
+    assert any(second not in stages for stages in made)
+
+
 @st.composite
 def groups(draw: st.DrawFn, network: Network, first: int) -> Group:
     """A legal group that starts at Part `first`, with any legal decisions."""
@@ -292,7 +308,9 @@ def groups(draw: st.DrawFn, network: Network, first: int) -> Group:
     planes = {part: problem.tensors[problem.specs[part].outputs[0]].plane for part in range(first, last + 1)}
     decisions: list[Decision] = []
     interior = [problem.is_interior(part, last) for part in range(first, last)]
-    bands = draw(st.integers(1, min(4, planes[last][across])))
+    # What doubles its input makes two rows or columns of one at least.
+    steps = {part: step_of(problem, part) for part in planes}
+    bands = draw(st.integers(1, min(4, -(-planes[last][across] // steps[last]))))
     if bands > 1 and all(interior):
         decisions.append(Bands(last, "width" if axis == "height" else "height", bands))
     backwards = draw(st.booleans())
@@ -304,8 +322,7 @@ def groups(draw: st.DrawFn, network: Network, first: int) -> Group:
         if kernel.constant_bytes and draw(st.booleans()):
             sliced = first == last and kernel.sliced is not None and draw(st.booleans())
             decisions.append(CacheRead(part, sliced))
-        step = 1 if kernel.upscale == "none" else 2
-        extent = step * draw(st.integers(1, max(planes[part][along] // step, 1)))
+        extent = steps[part] * draw(st.integers(1, max(planes[part][along] // steps[part], 1)))
         if sliced:
             # What is made in slices of channels is made in one piece.
             extent = planes[part][along]
@@ -318,6 +335,13 @@ def groups(draw: st.DrawFn, network: Network, first: int) -> Group:
             if interior[part - first]:
                 decisions.append(RollingBuffer(part, axis))
     return Group(first, last, tuple(decisions))
+
+
+def step_of(problem: Problem, part: int) -> int:
+    """Of how many rows or columns a Part makes multiples."""
+    kernel = problem.specs[part].kernel
+    assert kernel is not None
+    return 1 if kernel.upscale == "none" else 2
 
 
 def read_in_the_end(problem: Problem, first: int, last: int) -> set[int]:
