@@ -112,6 +112,11 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "max_pool_small_stride_12x9": lambda m: m.pool("MAX_POOL_2D", m.input((1, 40, 30, 3)), Window(1, 2, 12, 9)),
     "conv_of_two_groups": lambda m: m.conv(m.input((1, 9, 8, 40)), 24, same(9, 8, (3, 3), 2), groups=2),
     "conv_of_many_groups": lambda m: m.conv(m.input((1, 5, 6, 36)), 72, Window(3, 2), Activation.RELU, groups=12),
+    "conv_of_groups_and_a_batch": lambda m: m.conv(m.input((3, 1, 4, 20)), 40, Window(1, 1, 2, 2), groups=2),
+    "depthwise_times_3_of_a_batch": lambda m: m.depthwise(m.input((3, 1, 5, 8)), Window(1, 3, 2, 2), multiplier=3),
+    "conv_of_a_row_of_each_image": lambda m: m.conv(m.input((3, 1, 16, 5)), 9, Window(1, 2, 2, 4)),
+    "max_pool_of_a_row_of_each_image": lambda m: m.pool("MAX_POOL_2D", m.input((3, 1, 16, 5)), Window(1, 2, 2, 4)),
+    "conv_of_the_first_rows_of_images": lambda m: m.conv(m.input((3, 2, 7, 5)), 9, Window(1, 2, 2, 2)),
     "conv_of_groups_of_one": lambda m: m.conv(m.input((1, 5, 6, 20)), 60, Window(1, 1), groups=20),
     "conv_dilated_by_4x3": lambda m: m.conv(
         m.input((1, 14, 12, 9)), 7, Window(3, 3, 1, 1, 4, 3, pad_top=2, pad_right=1)
