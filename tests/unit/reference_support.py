@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, DType, Graph, Quantisation
-from ethoscade.judge import reference
+from ethoscade.judge import litert, reference
 from ethoscade.judge.judges import micro_decides
 from ethoscade.judge.litert_models import acceptable, head
 from ethoscade.judge.verification import random_inputs
@@ -56,21 +56,33 @@ def litert_values(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | No
     return {t: interpreter.get_tensor(t) for t in sorted(wanted)}
 
 
+def micro_values(graph: Graph, index: int, values: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """What TensorFlow Lite Micro makes of one operator's inputs."""
+    op = graph.operators[index]
+    given = [t for t in dict.fromkeys(op.inputs) if t is not None and not graph.tensors[t].is_constant]
+    with litert.Session(graph.source, graph.name, litert.MICRO) as session:
+        (made,) = session.run([index], given, op.outputs, [{t: values[t] for t in given}])
+    return {t: made[t].reshape(graph.tensors[t].shape) for t in op.outputs}
+
+
 def differences(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | None = None) -> list[tuple[str, int, int]]:
     """The operators that our reference computes otherwise than LiteRT, each on LiteRT's own inputs.
 
-    Convolutions whose biases LiteRT takes for others are Micro's to judge.
+    Of convolutions whose biases LiteRT takes for others Micro is the judge, on the same inputs, where it is installed.
 
     Of each: kind and name, differing elements, largest difference.
     """
     values = litert_values(graph, inputs, kept)
     found = []
-    for op in graph.operators[:kept]:
+    for index, op in enumerate(graph.operators[:kept]):
+        judged = values
         if op.kind == "CONV_2D" and micro_decides(graph, op):
-            continue
+            if not litert.is_installed(litert.MICRO):
+                continue
+            judged = micro_values(graph, index, values)
         for t, mine in reference.run_operator(graph, op, values).items():
-            assert mine.dtype == values[t].dtype and mine.shape == values[t].shape
-            apart = np.abs(mine.astype(np.float64) - values[t].astype(np.float64))
+            assert mine.dtype == judged[t].dtype and mine.shape == judged[t].shape
+            apart = np.abs(mine.astype(np.float64) - judged[t].astype(np.float64))
             if apart.any():
                 found.append((f"{op.kind} {op.name}", int(np.count_nonzero(apart)), int(apart.max())))
     return found

@@ -174,7 +174,7 @@ class Drawing:
         x, kernel = self.image(x), self.kernel()
         dilation, stride = self.dilation(), self.stride(square=False)
         channels, groups = self.channels(), 1
-        if self.chance(0.1):
+        if self.chance(0.2):
             groups = self.divisor(x.shape[3])
             channels = groups * self.integer(1, max(self.max_channels // groups, 1))
         return self.builder.conv2d(
@@ -393,7 +393,11 @@ class Drawing:
             other = self.builder.mean(x, keep_dims=True)
         elif how <= 3:
             shape = () if self.chance(0.2) else self._repeated(x.shape)
-            other = self.builder.constant(self.rng.standard_normal(shape), dtype=x.dtype)
+            values = self.rng.standard_normal(shape)
+            if self.chance(0.15):
+                # One number for all, often none at all.
+                values = np.full(shape, float(self.integer(-1, 1)))
+            other = self.builder.constant(values, dtype=x.dtype)
         else:
             other = self.builder.input(self._repeated(x.shape) or x.shape, dtype=x.dtype)
         operands = (x, other) if kind == "PRELU" or self.chance(0.5) else (other, x)
