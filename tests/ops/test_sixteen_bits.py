@@ -156,12 +156,14 @@ def test_tables_are_the_judges(function, vectorised, scale: float, zero_point: i
 
 
 def test_what_the_reader_has_no_words_for_stays_on_the_cpu() -> None:
-    """ADD by shifts, and sums of 32 bits that no bias shows."""
+    """ADD by shifts, sums of 32 bits that no bias shows, and slopes that kernels would read as if they were int8."""
     b = ModelBuilder(dtype=DType.INT16)
     x = b.input((1, 4, 4, 8))
     b.add(x, x)
     b._operators[-1] = replace(b._operators[-1], fields={"PotScaleInt16": True})
     b.conv2d(x, 4, 1)
     b._operators[-1] = replace(b._operators[-1], fields={**b._operators[-1].fields, "QuantizedBiasType": 2})
-    first, second = read_tflite(b.build()).operators
+    b.binary("PRELU", x, b.constant(np.linspace(-1, 1, 8), dtype=DType.INT16))
+    first, second, third = read_tflite(b.build()).operators
     assert "powers of two" in (first.opaque or "") and "32 bits without a bias of int32" in (second.opaque or "")
+    assert "slopes for int16 are int8" in (third.opaque or "")

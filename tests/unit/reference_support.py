@@ -190,19 +190,24 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
 
 def _draw_binary(b, kind, x, rng, activation) -> None:  # type: ignore[no-untyped-def]
     """The second operand, or the first one, is repeated along some axes, or a constant, or the same tensor."""
-    function, dtype = BINARY[kind], x.dtype
+    function = BINARY[kind]
+    dtype = function.second(x.dtype)
     shape = tuple(1 if rng.random() < 0.3 else extent for extent in x.shape)[int(rng.integers(4)) :]
     shape = x.shape if rng.random() < 0.5 else shape
     if rng.random() < 0.4:
         y = b.constant(rng.standard_normal(shape), dtype=dtype, quantisation=drawn_quantisation(rng, dtype))
     else:
-        y = x if rng.random() < 0.1 else b.input(shape, quantisation=drawn_quantisation(rng, dtype))
+        y = (
+            x
+            if rng.random() < 0.1 and dtype is x.dtype
+            else b.input(shape, dtype=dtype, quantisation=drawn_quantisation(rng, dtype))
+        )
     if kind != "PRELU" and rng.random() < 0.5:
         x, y = y, x
     # Kernels of sums and squares are defined for factors below 1 alone.
     coarse = max(x.quantisation.scale, y.quantisation.scale)
     least = coarse**2 / 4096 if kind == "SQUARED_DIFFERENCE" else coarse / 2**19
-    drawn = drawn_quantisation(rng, dtype)
+    drawn = drawn_quantisation(rng, x.dtype)
     output = Quantisation((max(drawn.scale, 2 * float(np.float32(least))),), drawn.zero_points)
     b.binary(kind, x, y, activation=activation if function.fuses else Activation.NONE, output=output)
 

@@ -1,6 +1,6 @@
 """Reference semantics of the operators of two operands, element by element: the smaller one is repeated as NumPy does.
 
-Owns SUB, MUL, MAXIMUM and MINIMUM of 8 and of 16 bits, SQUARED_DIFFERENCE and PRELU of 8-bit tensors.
+Owns SUB, MUL, MAXIMUM, MINIMUM and PRELU of 8 and of 16 bits, SQUARED_DIFFERENCE of 8-bit tensors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from ...ir import Activation, ArithmeticAttrs, Array, DType, Graph, Operator, Tensor
 from .fixed_point import Int64, Undefined, multiply
 from .formulas import HEADROOM_BITS, HEADROOM_BITS_16, clamp_range, scale_of, significand_and_shift, zero_point_of
-from .meaning import INT8, SIGNED, Inputs, Meaning, eight_bit, given, quantised
+from .meaning import INT8, SIGNED, Inputs, Meaning, eight_bit, given, quantised, sloped
 
 _DIFFERENCE_BITS = 7
 """Bits by which SQUARED_DIFFERENCE raises its operands before it scales them."""
@@ -110,7 +110,7 @@ BINARY_MEANINGS: Mapping[str, Meaning] = {
     "MAXIMUM": Meaning(maximum, quantised, SIGNED),
     "MINIMUM": Meaning(minimum, quantised, SIGNED),
     "MUL": Meaning(mul, quantised),
-    "PRELU": Meaning(prelu, eight_bit),
+    "PRELU": Meaning(prelu, sloped),
     "SQUARED_DIFFERENCE": Meaning(squared_difference, eight_bit, INT8),
     "SUB": Meaning(sub, quantised, SIGNED),
 }
