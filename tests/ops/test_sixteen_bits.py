@@ -140,6 +140,22 @@ def test_sums_beyond_32_bits_next_to_halves() -> None:
         assert result.warnings == ()
 
 
+def test_squares_of_the_largest_differences() -> None:
+    """Halves of both ends of the type are 32768 apart, one more than 16 bits hold."""
+    ends = np.array([-32768, -32767, -1, 0, 1, 32766, 32767], np.int16)
+    b = ModelBuilder(dtype=DType.INT16)
+    q = Quantisation((2.0**-12,), (0,))
+    first, second = (b.input((7, 7), quantisation=q, name=name) for name in "ab")
+    b.binary("SQUARED_DIFFERENCE", first, second, output=Quantisation((2.0**-6,), (0,)), name="y")
+    compiled = ethoscade.compile(b.build())
+    assert compiled.cpu_operators == ()
+    inputs = dict(zip("ab", np.meshgrid(ends, ends), strict=True))
+    found = compiled.simulate(inputs).outputs["y"]
+    np.testing.assert_array_equal(found, reference.run(compiled.source, inputs).outputs["y"])
+    assert found.max() == found[0, 6] == found[6, 0] < 32767
+    assert found[0, 6] != found[1, 6]
+
+
 @pytest.mark.parametrize(
     ("function", "vectorised", "scale", "zero_point"),
     [

@@ -12,7 +12,7 @@ import pytest
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, DType, Graph, Quantisation
 from ethoscade.judge import reference
-from ethoscade.judge.judges import micro_decides
+from ethoscade.judge.judges import litert_lacks, micro_decides
 from ethoscade.judge.litert_models import acceptable, head
 from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import ModelBuilder, random_network
@@ -206,7 +206,8 @@ def _draw_binary(b, kind, x, rng, activation) -> None:  # type: ignore[no-untype
         x, y = y, x
     # Kernels of sums and squares are defined for factors below 1 alone.
     coarse = max(x.quantisation.scale, y.quantisation.scale)
-    least = coarse**2 / 4096 if kind == "SQUARED_DIFFERENCE" else coarse / 2**19
+    squares = 4 if x.dtype is DType.INT16 else 1 / 4096
+    least = squares * coarse**2 if kind == "SQUARED_DIFFERENCE" else coarse / 2**19
     drawn = drawn_quantisation(rng, x.dtype)
     output = Quantisation((max(drawn.scale, 2 * float(np.float32(least))),), drawn.zero_points)
     b.binary(kind, x, y, activation=activation if function.fuses else Activation.NONE, output=output)
@@ -262,6 +263,11 @@ def _draw_windowed(b, kind, x, rng, output, activation) -> None:  # type: ignore
 
 
 def played_by_litert(seed: int) -> bytes:
-    """A random network for each seed, of kinds that LiteRT's reference kernels know: ELU is none of them."""
+    """A random network for each seed, of operators that LiteRT's reference kernels know."""
     found = (random_network(number) for number in itertools.count(seed, 1000))
-    return next(model for model in found if "ELU" not in {op.kind for op in read_tflite(model).operators})
+    return next(model for model in found if not lacked_by_litert(read_tflite(model)))
+
+
+def lacked_by_litert(graph: Graph) -> bool:
+    """Whether LiteRT's reference kernels do not know all of its operators."""
+    return any(litert_lacks(graph, op) for op in graph.operators)

@@ -120,7 +120,7 @@ BINARY: Mapping[str, Binary] = {
     "MINIMUM": Binary(np.minimum, QUANTISED, keeps=True),
     "MUL": Binary(np.multiply, QUANTISED, fuses=True),
     "PRELU": Binary(lambda x, slope: np.where(x >= 0, x, x * slope), QUANTISED, narrow=True),
-    "SQUARED_DIFFERENCE": Binary(lambda a, b: (a - b) ** 2, (DType.INT8,)),
+    "SQUARED_DIFFERENCE": Binary(lambda a, b: (a - b) ** 2, _SIGNED_OR_SIXTEEN),
     "SUB": Binary(np.subtract, QUANTISED, fuses=True),
 }
 """By kind; random networks draw all of them."""
