@@ -23,6 +23,7 @@ from ethoscade.ir import (
 from ethoscade.lowering import FAMILIES, support
 from ethoscade.lowering.constraints import FeatureMaps
 from ethoscade.target import ACCELERATORS
+from ethoscade.testing.real_operators import BINARY
 from graphs import GraphMaker, same
 from npu import check_whole
 
@@ -37,6 +38,18 @@ def signed(m: GraphMaker, kind: str, q: Quantisation | None = None, of_sixteen: 
 def coarser(m: GraphMaker) -> Quantisation | None:
     """A scale above all others of int16, whose sums show no ties of a second operand that has it; of 8 bits any."""
     return Quantisation((0.0005,), (0,)) if m.dtype is DType.INT16 else None
+
+
+def prelu(
+    m: GraphMaker, slopes: Quantisation, shape: tuple[int, ...] = (1, 1, 21), q: Quantisation | None = None
+) -> int:
+    """PRELU with constant slopes, which are int8 for int16."""
+    return m.binary("PRELU", m.input((1, 9, 7, 21), q), m.values(shape, slopes, slope_type(m)), q=q)
+
+
+def slope_type(m: GraphMaker) -> DType:
+    """What kernels of PRELU take beside values of the maker's type."""
+    return BINARY["PRELU"].second(m.dtype)
 
 
 def transposed(m: GraphMaker, shape: tuple[int, ...], permutation: tuple[int, ...]) -> int:
@@ -168,20 +181,17 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     ),
     "squared_difference_to_a_number": lambda m: m.binary("SQUARED_DIFFERENCE", m.input((40,)), m.values(())),
     "squared_difference_to_itself": lambda m: m.binary("SQUARED_DIFFERENCE", *(m.input((1, 9, 7, 21)),) * 2),
-    "prelu": lambda m: m.binary("PRELU", m.input((1, 9, 7, 21)), m.values((1, 1, 21), Quantisation((0.1,), (100,)))),
-    "prelu_of_flat_slopes": lambda m: m.binary(
-        "PRELU", m.input((1, 9, 7, 21)), m.values((1, 1, 21), Quantisation((0.002,), (60,)))
+    "prelu": lambda m: prelu(m, Quantisation((0.1,), (100,))),
+    "prelu_of_flat_slopes": lambda m: prelu(m, Quantisation((0.002,), (60,))),
+    "prelu_of_steep_slopes": lambda m: prelu(m, Quantisation((1.5,), (slope_type(m).limits[0] - 1,)), (21,)),
+    "prelu_of_a_feature_map": lambda m: m.binary(
+        "PRELU", m.input((1, 9, 7, 21)), m.input((1, 9, 7, 21), dtype=slope_type(m))
     ),
-    "prelu_of_steep_slopes": lambda m: m.binary(
-        "PRELU", m.input((1, 9, 7, 21)), m.values((21,), Quantisation((1.5,), (m.dtype.limits[0] - 1,)))
+    "prelu_of_a_repeated_feature_map": lambda m: m.binary(
+        "PRELU", m.input((1, 9, 7, 21)), m.input((7, 1), dtype=slope_type(m))
     ),
-    "prelu_of_a_feature_map": lambda m: m.binary("PRELU", m.input((1, 9, 7, 21)), m.input((1, 9, 7, 21))),
-    "prelu_in_place": lambda m: m.binary(
-        "PRELU",
-        m.input((1, 9, 7, 21), Quantisation((0.1,), (5,))),
-        m.values((1, 1, 21), Quantisation((0.002,), (60,))),
-        q=Quantisation((0.1,), (5,)),
-    ),
+    "prelu_of_one_slope": lambda m: prelu(m, Quantisation((0.004,), (20,)), ()),
+    "prelu_in_place": lambda m: prelu(m, Quantisation((0.002,), (60,)), q=Quantisation((0.1,), (5,))),
     "resize_twice": lambda m: m.resize(m.input((1, 5, 7, 20)), (10, 14)),
     "resize_twice_to_odd": lambda m: m.resize(m.input((1, 5, 7, 20)), (9, 13)),
     "resize_twice_centred": lambda m: m.resize(m.input((1, 5, 7, 3)), (10, 14), half_pixel=True),

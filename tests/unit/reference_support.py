@@ -12,7 +12,7 @@ import pytest
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, DType, Graph, Quantisation
 from ethoscade.judge import litert, reference
-from ethoscade.judge.judges import micro_decides
+from ethoscade.judge.judges import litert_lacks, micro_decides
 from ethoscade.judge.litert_models import acceptable, head
 from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import ModelBuilder, random_network
@@ -202,19 +202,25 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
 
 def _draw_binary(b, kind, x, rng, activation) -> None:  # type: ignore[no-untyped-def]
     """The second operand, or the first one, is repeated along some axes, or a constant, or the same tensor."""
-    function, dtype = BINARY[kind], x.dtype
+    function = BINARY[kind]
+    dtype = function.second(x.dtype)
     shape = tuple(1 if rng.random() < 0.3 else extent for extent in x.shape)[int(rng.integers(4)) :]
     shape = x.shape if rng.random() < 0.5 else shape
     if rng.random() < 0.4:
         y = b.constant(rng.standard_normal(shape), dtype=dtype, quantisation=drawn_quantisation(rng, dtype))
     else:
-        y = x if rng.random() < 0.1 else b.input(shape, quantisation=drawn_quantisation(rng, dtype))
+        y = (
+            x
+            if rng.random() < 0.1 and dtype is x.dtype
+            else b.input(shape, dtype=dtype, quantisation=drawn_quantisation(rng, dtype))
+        )
     if kind != "PRELU" and rng.random() < 0.5:
         x, y = y, x
     # Kernels of sums and squares are defined for factors below 1 alone.
     coarse = max(x.quantisation.scale, y.quantisation.scale)
-    least = coarse**2 / 4096 if kind == "SQUARED_DIFFERENCE" else coarse / 2**19
-    drawn = drawn_quantisation(rng, dtype)
+    squares = 4 if x.dtype is DType.INT16 else 1 / 4096
+    least = squares * coarse**2 if kind == "SQUARED_DIFFERENCE" else coarse / 2**19
+    drawn = drawn_quantisation(rng, x.dtype)
     output = Quantisation((max(drawn.scale, 2 * float(np.float32(least))),), drawn.zero_points)
     b.binary(kind, x, y, activation=activation if function.fuses else Activation.NONE, output=output)
 
@@ -269,6 +275,11 @@ def _draw_windowed(b, kind, x, rng, output, activation) -> None:  # type: ignore
 
 
 def played_by_litert(seed: int) -> bytes:
-    """A random network for each seed, of kinds that LiteRT's reference kernels know: ELU is none of them."""
+    """A random network for each seed, of operators that LiteRT's reference kernels know."""
     found = (random_network(number) for number in itertools.count(seed, 1000))
-    return next(model for model in found if "ELU" not in {op.kind for op in read_tflite(model).operators})
+    return next(model for model in found if not lacked_by_litert(read_tflite(model)))
+
+
+def lacked_by_litert(graph: Graph) -> bool:
+    """Whether LiteRT's reference kernels do not know all of its operators."""
+    return any(litert_lacks(graph, op) for op in graph.operators)
