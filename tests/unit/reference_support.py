@@ -59,14 +59,14 @@ def litert_values(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | No
 def differences(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | None = None) -> list[tuple[str, int, int]]:
     """The operators that our reference computes otherwise than LiteRT, each on LiteRT's own inputs.
 
-    Convolutions whose biases LiteRT takes for others are Micro's to judge.
+    Convolutions whose biases LiteRT takes for others, and sums of values that it does, are Micro's to judge.
 
     Of each: kind and name, differing elements, largest difference.
     """
     values = litert_values(graph, inputs, kept)
     found = []
     for op in graph.operators[:kept]:
-        if op.kind == "CONV_2D" and micro_decides(graph, op):
+        if op.kind in ("CONV_2D", "SUM") and micro_decides(graph, op):
             continue
         for t, mine in reference.run_operator(graph, op, values).items():
             assert mine.dtype == values[t].dtype and mine.shape == values[t].shape
@@ -141,8 +141,8 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
         b.arg_max(x, int(rng.integers(-4, 4)), dtype=(DType.INT32, DType.INT64)[rng.integers(2)])
     elif kind in ("REDUCE_MAX", "REDUCE_MIN"):
         b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5))
-    elif kind == "MEAN":
-        b.mean(x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
+    elif kind in ("MEAN", "SUM"):
+        b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
     elif kind == "SOFTMAX":
         b.softmax(x, beta=float(rng.choice([1.0, 0.5, 2.0, 10.0, 0.1])))
     elif kind == "QUANTIZE":
