@@ -251,7 +251,7 @@ class TableAttrs:
 
 @dataclass(frozen=True)
 class ReductionAttrs:
-    """MEAN, REDUCE_MAX and REDUCE_MIN over `axes` (non-negative, ascending)."""
+    """MEAN, REDUCE_MAX, REDUCE_MIN and SUM over `axes` (non-negative, ascending)."""
 
     axes: tuple[int, ...]
     keep_dims: bool

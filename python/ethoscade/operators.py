@@ -121,6 +121,7 @@ _ROWS = (
     OperatorKind("SQUEEZE", None, "SqueezeOptions", reshapes=True, in_place=True),
     OperatorKind("STRIDED_SLICE", StridedSliceAttrs, "StridedSliceOptions"),
     OperatorKind("SUB", ArithmeticAttrs, "SubOptions", 2, data_inputs=2),
+    OperatorKind("SUM", ReductionAttrs, "ReducerOptions", 2),
     OperatorKind("TANH", int8_version=2),
     OperatorKind("TILE", TileAttrs, "TileOptions"),
     OperatorKind("TRANSPOSE", TransposeAttrs, "TransposeOptions", 2),

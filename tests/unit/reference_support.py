@@ -68,7 +68,8 @@ def micro_values(graph: Graph, index: int, values: Mapping[int, np.ndarray]) -> 
 def differences(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | None = None) -> list[tuple[str, int, int]]:
     """The operators that our reference computes otherwise than LiteRT, each on LiteRT's own inputs.
 
-    Of convolutions whose biases LiteRT takes for others Micro is the judge, on the same inputs, where it is installed.
+    Convolutions whose biases LiteRT takes for others, and sums of values that it does, are Micro's to judge, on the same
+    inputs, where it is installed.
 
     Of each: kind and name, differing elements, largest difference.
     """
@@ -76,7 +77,7 @@ def differences(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | None
     found = []
     for index, op in enumerate(graph.operators[:kept]):
         judged = values
-        if op.kind == "CONV_2D" and micro_decides(graph, op):
+        if op.kind in ("CONV_2D", "SUM") and micro_decides(graph, op):
             if not litert.is_installed(litert.MICRO):
                 continue
             judged = micro_values(graph, index, values)
@@ -153,8 +154,8 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
         b.arg_max(x, int(rng.integers(-4, 4)), dtype=(DType.INT32, DType.INT64)[rng.integers(2)])
     elif kind in ("REDUCE_MAX", "REDUCE_MIN"):
         b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5))
-    elif kind == "MEAN":
-        b.mean(x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
+    elif kind in ("MEAN", "SUM"):
+        b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
     elif kind == "SOFTMAX":
         b.softmax(x, beta=float(rng.choice([1.0, 0.5, 2.0, 10.0, 0.1])))
     elif kind == "QUANTIZE":

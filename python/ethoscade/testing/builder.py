@@ -331,8 +331,8 @@ class ModelBuilder(MoveRecorder):
         output: Quantisation | None = None,
         name: str | None = None,
     ) -> Value:
-        """MEAN, REDUCE_MAX or REDUCE_MIN over `axes`; the last two keep the input's quantisation."""
-        output = output if kind == "MEAN" else x.quantisation
+        """MEAN, SUM, REDUCE_MAX or REDUCE_MIN over `axes`; the last two keep the input's quantisation."""
+        output = output if kind in ("MEAN", "SUM") else x.quantisation
         folded = tuple(a % len(x.shape) for a in axes)
         kept = tuple(1 if i in folded else d for i, d in enumerate(x.shape))
         shape = kept if keep_dims else tuple(d for i, d in enumerate(x.shape) if i not in folded)

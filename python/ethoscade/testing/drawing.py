@@ -302,7 +302,7 @@ class Drawing:
         return max(n for n in range(1, _LARGEST_ROW + 1) if number % n == 0)
 
     def mean(self, x: Value) -> Value:
-        """MEAN, or an extreme, mostly of height and width together or of one of them."""
+        """MEAN, SUM, or an extreme, mostly of height and width together or of one of them."""
         rank = len(x.shape)
         axes: Sequence[int] = [(1, 2), (1,), (2,), (2, 1), (-3, -2)][self.integer(0, 4)]
         if rank != 4 or self.chance(0.2):
@@ -311,7 +311,8 @@ class Drawing:
         if self.chance(0.4):
             kind = "REDUCE_MAX" if self.chance(0.5) else "REDUCE_MIN"
             return self.builder.reduce(kind, x, axes, keep_dims=keep)
-        return self.builder.mean(x, axes, keep_dims=keep, output=self.quantisation(x))
+        kind = "SUM" if self.chance(0.3) else "MEAN"
+        return self.builder.reduce(kind, x, axes, keep_dims=keep, output=self.quantisation(x))
 
     def arg_max(self, x: Value) -> Value:
         """ARG_MAX of 8 bits, mostly over the channels; nothing of 8 bits reads what it makes."""

@@ -31,6 +31,10 @@ _WITH_A_NUMBER: Mapping[str, Callable[[Real, float], Real]] = {
 _NUMBERS = (-0.37, 0.25, 0.7)
 
 
+def _with(function: Callable[[Real, float], Real], number: float) -> Callable[[Real], Real]:
+    return lambda real: function(real, number)
+
+
 def island(draw: Drawing, x: Value) -> Value:
     """DEQUANTIZE, up to three functions of one float each, now and then a move of the floats, and QUANTIZE."""
     b = draw.builder
@@ -43,9 +47,7 @@ def island(draw: Drawing, x: Value) -> Value:
         else:
             kind = list(_WITH_A_NUMBER)[draw.integer(0, len(_WITH_A_NUMBER) - 1)]
             number, function = _NUMBERS[draw.integer(0, 2)], _WITH_A_NUMBER[kind]
-            floats = b.float_function(
-                kind, floats, lambda real, f=function, n=number: f(real, n), number, draw.chance(0.5)
-            )
+            floats = b.float_function(kind, floats, _with(function, number), number, draw.chance(0.5))
     if draw.chance(0.3):
         floats = _floats_moved(draw, floats)
     return b.quantize(floats, dtype=x.dtype)

@@ -130,6 +130,7 @@ REDUCTIONS: Mapping[str, Callable[[Real, tuple[int, ...], bool], Real]] = {
     "MEAN": lambda x, axes, keep: np.asarray(x.mean(axis=axes, keepdims=keep)),
     "REDUCE_MAX": lambda x, axes, keep: np.asarray(x.max(axis=axes, keepdims=keep)),
     "REDUCE_MIN": lambda x, axes, keep: np.asarray(x.min(axis=axes, keepdims=keep)),
+    "SUM": lambda x, axes, keep: np.asarray(x.sum(axis=axes, keepdims=keep)),
 }
 """Reductions over axes, which are kept or not."""
 
