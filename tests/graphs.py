@@ -16,6 +16,7 @@ from ethoscade.ir import (
     ConvAttrs,
     DType,
     FullyConnectedAttrs,
+    GatherAttrs,
     Graph,
     Operator,
     PackAttrs,
@@ -257,6 +258,12 @@ class GraphMaker:
         made = tuple(self.tensor(shape, source.quantisation) for _ in range(source.shape[axis]))
         self.operators.append(Operator("UNPACK", f"unpack{len(self.operators)}", (x,), made, UnpackAttrs(axis)))
         return made
+
+    def gather(self, x: int, indices: Sequence[int], axis: int, dims: tuple[int, ...] | None = None) -> int:
+        """The indices have the dimensions `dims`, by default one."""
+        shape, made = self.tensors[x].shape, (len(indices),) if dims is None else dims
+        attrs = GatherAttrs(axis, tuple(indices))
+        return self.moved("GATHER", x, (*shape[:axis], *made, *shape[axis + 1 :]), attrs)
 
     def moved(self, kind: str, x: int, shape: Sequence[int], attrs: Attrs) -> int:
         """An operator that moves elements of one tensor, with attributes as they are."""

@@ -295,6 +295,14 @@ class ReverseAttrs:
 
 
 @dataclass(frozen=True)
+class GatherAttrs:
+    """GATHER: the elements number `indices` (non-negative) along `axis` (non-negative), in that order."""
+
+    axis: int
+    indices: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class TransposeAttrs:
     """TRANSPOSE of a tensor of `extents` to one whose axes are its axes `permutation` (non-negative), in this order.
 
@@ -390,6 +398,7 @@ Attrs = (
     | MirrorPadAttrs
     | TileAttrs
     | ReverseAttrs
+    | GatherAttrs
     | TransposeAttrs
     | ResizeNearestAttrs
     | ResizeBilinearAttrs

@@ -344,6 +344,17 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
         "MIRROR_PAD", m.input((3, 4)), (8, 6), MirrorPadAttrs(((3, 2), (0, 2)), True)
     ),
     "tile": lambda m: m.moved("TILE", m.input((1, 3, 4, 5)), (2, 3, 8, 15), TileAttrs((2, 1, 2, 3))),
+    "gather": lambda m: m.gather(m.input((1, 5, 6, 9)), (7, 0, 1, 2, 2, 8), 3),
+    "gather_rows": lambda m: m.gather(m.input((1, 9, 4, 21)), (1, 3, 5, 7, 0), 1),
+    "gather_backwards": lambda m: m.gather(m.input((1, 3, 9, 8)), (6, 4, 2, 0), 2),
+    "gather_to_more_dimensions": lambda m: m.gather(m.input((6, 5)), (0, 1, 3, 4, 5, 2), 0, (3, 2)),
+    "gather_one": lambda m: m.gather(m.input((4, 6, 5)), (2,), 1, ()),
+    "gather_that_shuffles_channels": lambda m: m.gather(
+        m.input((1, 5, 4, 24)), tuple(8 * k + n for n in range(8) for k in range(3)), 3
+    ),
+    "gather_that_shuffles_rows": lambda m: m.gather(
+        m.input((2, 12, 3, 5)), tuple(2 * n + k for k in range(2) for n in range(6)), 1
+    ),
     "reverse": lambda m: m.moved("REVERSE_V2", m.input((3, 4, 5)), (3, 4, 5), ReverseAttrs((0, 2))),
     "transpose": lambda m: transposed(m, (7, 19), (1, 0)),
     "transpose_of_one_axis": lambda m: transposed(m, (37,), (0,)),

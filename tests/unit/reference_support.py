@@ -19,7 +19,7 @@ from ethoscade.testing import ModelBuilder, random_network
 from ethoscade.testing.real_operators import BINARY, UNARY
 
 ACTIVATIONS = tuple(Activation)
-MOVES = ("MIRROR_PAD", "PACK", "PADV2", "REVERSE_V2", "SLICE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK")
+MOVES = ("GATHER", "MIRROR_PAD", "PACK", "PADV2", "REVERSE_V2", "SLICE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK")
 MEAN_AXES = ((1, 2), (1,), (2,), (3,), (1, 2, 3), (2, 3), (-1,))
 
 
@@ -248,6 +248,10 @@ def _draw_moved(b, kind, x, rng) -> None:  # type: ignore[no-untyped-def]
         b.mirror_pad(x, amounts, symmetric=symmetric)
     elif kind == "TILE":
         b.tile(x, [int(n) for n in rng.integers(1, 4, 4)])
+    elif kind == "GATHER":
+        axis = int(rng.integers(-4, 4))
+        indices = rng.integers(0, x.shape[axis], rng.integers(1, 5, rng.integers(0, 3)))
+        b.gather(x, np.asarray(indices, np.int64 if rng.random() < 0.3 else np.int32), axis)
     elif kind == "TRANSPOSE":
         b.transpose(x, [int(axis) for axis in rng.permutation(4)])
     else:

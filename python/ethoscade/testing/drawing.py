@@ -509,8 +509,8 @@ class Drawing:
         )
 
     def moved(self, x: Value) -> Value:
-        """An operator that moves elements: SLICE, UNPACK, PADV2, MIRROR_PAD, TILE, REVERSE_V2 or TRANSPOSE."""
-        b, kind, rank = self.builder, self.integer(0, 7), len(x.shape)
+        """An operator that moves elements: SLICE, UNPACK, PADV2, MIRROR_PAD, TILE, REVERSE_V2, GATHER or TRANSPOSE."""
+        b, kind, rank = self.builder, self.integer(0, 8), len(x.shape)
         amounts = [(0, 0) if d > 24 else (self.integer(0, 2), self.integer(0, 2)) for d in x.shape]
         if kind == 0:
             begin = [self.integer(0, d - 1) for d in x.shape]
@@ -535,7 +535,23 @@ class Drawing:
             return b.tile(x, [self.integer(1, 2) if d < 8 else 1 for d in x.shape])
         if kind == 5:
             return b.reverse(x, sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 2))}))
-        return self.transposed(x)
+        return self.gathered(x) if kind == 8 else self.transposed(x)
+
+    def gathered(self, x: Value) -> Value:
+        """GATHER: any indices, consecutive ones, every second one, or groups shuffled; now and then in two axes."""
+        axis = self.axis(len(x.shape), last=0.5)
+        extent, how = x.shape[axis], self.integer(0, 3)
+        groups = self.divisor(extent)
+        first = self.integer(0, extent - 1)
+        indices = (
+            self.rng.integers(0, extent, self.integer(1, 12)),
+            np.arange(first, extent),
+            np.arange(first % 2, extent, 2) if extent > 1 else np.zeros(1, np.int64),
+            np.arange(extent).reshape(groups, -1).T.ravel(),
+        )[how].astype(np.int64 if self.chance(0.3) else np.int32)
+        if self.chance(0.2) and len(x.shape) < 4:
+            indices = indices.reshape(self.divisor(indices.size), -1)
+        return self.builder.gather(x, indices, axis)
 
     def transposed(self, x: Value) -> Value:
         """TRANSPOSE: any permutation, or a channel shuffle, which has a dimension more between two RESHAPEs."""
