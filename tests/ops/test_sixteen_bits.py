@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import ethoscade
@@ -18,7 +19,7 @@ from ethoscade.lowering import interpolated
 from ethoscade.lowering.npu import Layout
 from ethoscade.pipeline.compiler import carry_out, search
 from ethoscade.run.execution import run_artifact
-from ethoscade.testing import ModelBuilder
+from ethoscade.testing import ModelBuilder, Value
 from promised_cycles import broken_promises
 
 
@@ -53,6 +54,36 @@ def test_points_of_a_network(accelerator: str, narrow: bool) -> None:
         result = run_artifact(carry_out(made, curve, curve.proposals[place]).artifact, inputs)
         assert compare(result.outputs, expected)[1] == 0 and result.hazards == 0 and result.warnings == ()
     assert curve.points[0][0] < curve.points[-1][0] / 2, "stripes ought to pass"
+
+
+def _grouped(b: ModelBuilder, x: Value, weights: Quantisation, output: Quantisation) -> None:
+    b.conv2d(x, 32, 3, groups=2, weight_quantisation=weights, use_bias=False, output=output)
+
+
+def _multiplied(b: ModelBuilder, x: Value, weights: Quantisation, output: Quantisation) -> None:
+    b.depthwise(x, 3, multiplier=2, weight_quantisation=weights, use_bias=False, output=output)
+
+
+def _transposed(b: ModelBuilder, x: Value, weights: Quantisation, output: Quantisation) -> None:
+    b.transpose_conv(x, 8, 3, weight_quantisation=weights, use_bias=False, output=output)
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256"])
+@pytest.mark.parametrize("make", [_grouped, _multiplied, _transposed])
+def test_sums_that_end_in_halves(make: Callable[..., None], accelerator: str) -> None:
+    """Some sums of either sign are ties, with a shift by more than 31, where rounding twice would tell them apart."""
+    b = ModelBuilder(dtype=DType.INT16, seed=1)
+    x = b.input((1, 20, 20, 16), quantisation=Quantisation((2.0**-10,), (0,)))
+    make(b, x, Quantisation((2.0**-7,), (0,)), Quantisation((2.0,), (0,)))
+    made = network_of(b.build(), accelerator)
+    assert made.partition.cpu_operators == ()
+    assert {operation.accumulator_bits for operation in made.npu.operations} == {40}
+    inputs = {"input0": (4096 * np.random.default_rng(2).integers(-7, 8, (1, 20, 20, 16))).astype(np.int16)}
+    expected = reference.run(made.source, inputs).outputs
+    curve = search(made)
+    for proposal in (curve.proposals[0], curve.proposals[-1]):
+        result = run_artifact(carry_out(made, curve, proposal).artifact, inputs)
+        assert compare(result.outputs, expected)[1] == 0 and result.hazards == 0 and result.warnings == ()
 
 
 def test_averages_of_every_kind_of_tie() -> None:

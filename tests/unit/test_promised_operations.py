@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from ethoscade.ir import DType, Graph, SoftmaxAttrs, Window
-from ethoscade.lowering import pooling, resize, views
+from ethoscade.lowering import expressions, views
 from ethoscade.lowering.npu import (
     UNSCALED,
     ConstantMap,
@@ -25,7 +25,7 @@ from ethoscade.lowering.npu import (
     Table,
     Upscale,
 )
-from ethoscade.lowering.te import Access, Axis, Compute, index
+from ethoscade.lowering.te import Compute
 from ethoscade.pipeline import compiler
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Stripe
@@ -48,14 +48,8 @@ class Maker:
         self, kind: OperationKind, a: FeatureMap, b: FeatureMap | ConstantMap | Scalar | None = None, **fields: object
     ) -> FeatureMap:
         """An element-wise operation; the second operand is repeated where it has one row, column or channel."""
-        reads = [views.point_access(0, a.shape)]
-        if isinstance(b, FeatureMap | ConstantMap):
-            kept = [
-                index() if mine != theirs else index(**{axis: 1})
-                for axis, mine, theirs in zip("hwc", a.shape, b.shape, strict=True)
-            ]
-            reads.append(Access(1, (index(n=1), kept[0], kept[1], kept[2]), (1, *b.shape)))
-        compute = Compute("x", views.axes(a.shape), (), tuple(reads))
+        read = b if isinstance(b, FeatureMap | ConstantMap) else None
+        compute = expressions.points("x", a.shape, a, read)
         return self.operation(kind, a, a.shape, compute, ifm2=b, **fields)
 
     def pool(self, kind: OperationKind, a: FeatureMap, window: Window = views.POINT, **fields: object) -> FeatureMap:
@@ -64,7 +58,8 @@ class Maker:
         rows = (height + w.pad_top + w.pad_bottom - w.kernel_h) // w.stride_h + 1
         columns = (width + w.pad_left + w.pad_right - w.kernel_w) // w.stride_w + 1
         shape = (rows, columns, depth)
-        return self.operation(kind, a, shape, pooling.compute("x", window, a.shape, shape), window=window, **fields)
+        compute = expressions.windows("x", window, a.shape, shape)
+        return self.operation(kind, a, shape, compute, window=window, **fields)
 
     def operation(
         self,
@@ -104,13 +99,11 @@ def every_operation(graph: Graph, *_: object) -> NpuGraph:
     x = make.pool(kinds.AVERAGE_POOL, x, scaling=UNSCALED, function=TABLES[1])
     wide = make.point(kinds.SUB, x, Scalar(3, DType.INT8), dtype=DType.INT32, scaling=Scale(1, 0), function=WIDE_TABLE)
     (height, width, depth) = SHAPE
-    channels = Access(0, (index(n=1), index(h=1), index(w=1), index(k=1)), (1, *SHAPE))
-    summed = Compute("x", views.axes((height, width, 1)), (Axis("k", depth, True),), (channels,))
     total = make.operation(
         kinds.SUM_OVER_DEPTH,
         wide,
         (height, width, 1),
-        summed,
+        expressions.depths("x", wide),
         scaling=Scale(1 << 30, 30),
         rounding=Rounding.NATURAL,
     )
@@ -125,7 +118,7 @@ def every_operation(graph: Graph, *_: object) -> NpuGraph:
     for upscale in (Upscale.NEAREST, Upscale.ZEROS):
         small = make.pool(kinds.MAX_POOL, x, Window(2, 2, 2, 2)) if upscale is Upscale.ZEROS else x
         shape = (2 * small.shape[0], 2 * small.shape[1], depth)
-        compute = resize.compute("x", small.shape, shape, upscale)
+        compute = expressions.points("x", shape, small, upscale=upscale)
         x = make.operation(kinds.AVERAGE_POOL, small, shape, compute, upscale=upscale, scaling=UNSCALED)
     target = make.builder.view(graph.outputs[0], SHAPE)
     make.point(kinds.MINIMUM, x, Scalar(100, DType.INT8), ofm=target)

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from ethoscade.ir import DType, Window
-from ethoscade.lowering import convolution, depthwise, identity, operands, pooling, resize, views
+from ethoscade.lowering import expressions, views
 from ethoscade.lowering.npu import ConstantMap, FeatureMap, NpuTensor, Upscale
 from ethoscade.lowering.te import Access, Affine, Axis, Compute, Propagator, index, propagator
 from hypothesis import given
@@ -21,6 +20,11 @@ def derive(compute: Compute, read: int = 0) -> Propagator:
     return propagator(compute, compute.reads[read])
 
 
+def first(shape: tuple[int, int, int]) -> FeatureMap:
+    """A first operand."""
+    return FeatureMap(NpuTensor(0, "first", shape, DType.INT8), shape)
+
+
 def input_shape(p: Propagator, stripe: tuple[int, int, int, int]) -> tuple[int, ...]:
     augmented = (*stripe, 1)
     return tuple(sum(a * b for a, b in zip(row, augmented, strict=True)) for row in p.transform)
@@ -28,7 +32,7 @@ def input_shape(p: Propagator, stripe: tuple[int, int, int, int]) -> tuple[int, 
 
 def test_convolution_of_the_cascading_rfc() -> None:
     window = Window(3, 3, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1)
-    p = derive(convolution.compute("conv", window, (16, 16, 8), (16, 16, 4)))
+    p = derive(expressions.whole_windows("conv", window, (16, 16, 8), (16, 16, 4)))
     assert p.transform == ((1, 0, 0, 0, 0), (0, 1, 0, 0, 2), (0, 0, 1, 0, 2), (0, 0, 0, 0, 8))
     assert p.strides == ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 0))
     assert p.offset == (0, -1, -1, 0)
@@ -37,29 +41,28 @@ def test_convolution_of_the_cascading_rfc() -> None:
 
 def test_strided_dilated_convolution() -> None:
     window = Window(3, 5, 2, 3, 2, 1, pad_top=2, pad_left=1)
-    p = derive(convolution.compute("conv", window, (32, 32, 16), (15, 10, 8)))
+    p = derive(expressions.whole_windows("conv", window, (32, 32, 16), (15, 10, 8)))
     assert p.transform == ((1, 0, 0, 0, 0), (0, 2, 0, 0, 3), (0, 0, 3, 0, 2), (0, 0, 0, 0, 16))
     assert p.strides == ((1, 0, 0, 0), (0, 2, 0, 0), (0, 0, 3, 0), (0, 0, 0, 0))
     assert p.offset == (0, -2, -1, 0)
 
 
-@pytest.mark.parametrize("module", [depthwise, pooling])
-def test_depthwise_and_pools_keep_the_channels(module: object) -> None:
+def test_depthwise_and_pools_keep_the_channels() -> None:
     window = Window(3, 3, 2, 2, pad_bottom=1, pad_right=1)
-    p = derive(module.compute("x", window, (16, 16, 24), (8, 8, 24)))  # type: ignore[attr-defined]
+    p = derive(expressions.windows("x", window, (16, 16, 24), (8, 8, 24)))
     assert p.transform == ((1, 0, 0, 0, 0), (0, 2, 0, 0, 1), (0, 0, 2, 0, 1), (0, 0, 0, 1, 0))
     assert p.strides == ((1, 0, 0, 0), (0, 2, 0, 0), (0, 0, 2, 0), (0, 0, 0, 1))
     assert p.offset == (0, 0, 0, 0)
 
 
 def test_fully_connected_reads_every_channel_of_its_row() -> None:
-    p = derive(convolution.compute("fc", views.POINT, (4, 1, 64), (4, 1, 10)))
+    p = derive(expressions.whole_windows("fc", views.POINT, (4, 1, 64), (4, 1, 10)))
     assert input_shape(p, (1, 2, 1, 5)) == (1, 2, 1, 64)
     assert p.offset == (0, 0, 0, 0)
 
 
 def test_mean_reads_the_whole_image() -> None:
-    p = derive(depthwise.compute("mean", Window(7, 5), (7, 5, 32), (1, 1, 32)))
+    p = derive(expressions.windows("mean", Window(7, 5), (7, 5, 32), (1, 1, 32)))
     assert input_shape(p, (1, 1, 1, 8)) == (1, 7, 5, 8)
 
 
@@ -68,9 +71,9 @@ IDENTITY = ((1, 0, 0, 0, 0), (0, 1, 0, 0, 0), (0, 0, 1, 0, 0), (0, 0, 0, 1, 0))
 
 def test_elementwise_and_identity_read_what_they_write() -> None:
     second = FeatureMap(NpuTensor(1, "second", (4, 5, 6), DType.INT8), (4, 5, 6))
-    add = operands.compute("add", (4, 5, 6), second)
+    add = expressions.points("add", (4, 5, 6), first((4, 5, 6)), second)
     assert [derive(add, i).transform for i in range(2)] == [IDENTITY, IDENTITY]
-    assert derive(identity.compute("quantize", (4, 5, 6))).transform == IDENTITY
+    assert derive(expressions.points("quantize", (4, 5, 6), first((4, 5, 6)))).transform == IDENTITY
 
 
 def test_a_repeated_operand_is_read_at_its_only_row_column_or_channel() -> None:
@@ -78,7 +81,7 @@ def test_a_repeated_operand_is_read_at_its_only_row_column_or_channel() -> None:
     whole = (4, 5, 6)
     for shape in itertools.product(*((1, extent) for extent in whole)):
         values = np.arange(np.prod(shape)).reshape(shape).astype(np.int8)
-        read = operands.compute("mul", whole, ConstantMap(values, DType.INT8)).reads[1]
+        read = expressions.points("mul", whole, first(whole), ConstantMap(values, DType.INT8)).reads[1]
         repeated = np.broadcast_to(values, whole)
         for place in itertools.product(*map(range, whole)):
             at = dict(zip("nhwc", (0, *place), strict=True))
@@ -118,7 +121,7 @@ def test_derived_range_equals_the_exhaustive_loop(
     window: Window, stripe: tuple[tuple[int, int], ...], full: bool
 ) -> None:
     """Every index that the loop nest of a random stripe touches, against start and length by the matrices."""
-    make = convolution.compute if full else depthwise.compute
+    make = expressions.whole_windows if full else expressions.windows
     compute = make("x", window, (40, 40, 6), (12, 12, 6))
     (h0, hs), (w0, ws), (c0, cs) = stripe
     ranges = {"n": range(1), "h": range(h0, h0 + hs), "w": range(w0, w0 + ws), "c": range(c0, c0 + cs)}
@@ -133,9 +136,9 @@ def test_derived_range_equals_the_exhaustive_loop(
 
 
 def test_a_resize_reads_half_a_row_for_each() -> None:
-    p = derive(resize.compute("x", (4, 5, 8), (8, 9, 8), Upscale.NEAREST))
+    p = derive(expressions.points("x", (8, 9, 8), first((4, 5, 8)), upscale=Upscale.NEAREST))
     assert (p.transform, p.offset, p.denominators) == (IDENTITY, (0, 0, 0, 0), (1, 2, 2, 1))
-    assert derive(resize.compute("x", (4, 5, 8), (4, 5, 8), Upscale.NONE)).denominators == (1, 1, 1, 1)
+    assert derive(expressions.points("x", (4, 5, 8), first((4, 5, 8)))).denominators == (1, 1, 1, 1)
 
 
 affine = st.tuples(st.integers(-5, 5), st.integers(0, 3), st.integers(0, 2), st.lists(st.integers(1, 4), max_size=2))

@@ -12,21 +12,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..ir import DType, Graph, Operator
-from . import constraints, depthwise, extremes, identity, reductions, views
+from ..ir import DType, Graph
+from . import constraints, extremes, views
 from .family import Family
+from .maker import AS_IS, Maker
 from .npu import (
     UNSCALED,
     Channels,
     FeatureMap,
     NpuGraphBuilder,
-    NpuOperation,
     OperationKind,
     Rounding,
-    Scale,
     Weights,
+    two_to,
 )
-from .te import Compute
 
 _BITS = 7
 MOST_INDICES = 1 << _BITS
@@ -39,89 +38,38 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     op = graph.operators[op_index]
     source, target = graph.read(op), graph.made(op)
     height, width, depth = views.image_shape(source.shape)
-    make = _Indices(op, op_index, builder)
+    make = Maker(op.name, op_index, builder, Rounding.NATURAL)
     middle = sum(source.dtype.limits) // 2 + 1
     ifm = builder.view(op.input(0), (height, width, depth), zero_point=middle)
     words = target.dtype.size_bytes // DType.INT32.size_bytes
     ofm = builder.view(op.outputs[0], (height, width, words), zero_point=0, dtype=DType.INT32)
-    numbers = make.numbers(ifm)
-    make.channel(extremes.by_halves(op, op_index, builder, OperationKind.MAXIMUM, numbers), ofm)
+    largest = extremes.by_halves(Maker(op.name, op_index, builder), OperationKind.MAXIMUM, _numbers(make, ifm))
+    _channel(make, largest, ofm)
 
 
-class _Indices:
-    """Makes the operations of one operator."""
-
-    def __init__(self, op: Operator, op_index: int, builder: NpuGraphBuilder) -> None:
-        self._op, self._index, self._builder = op, op_index, builder
-
-    def numbers(self, ifm: FeatureMap) -> FeatureMap:
-        """Of each value 128 times itself, plus 63, less its channel."""
-        depth = ifm.shape[2]
-        ofm = self._temporary(ifm.shape)
-        weights = Weights(
-            values=np.full((depth, 1, 1, 1), MOST_INDICES, np.int16),
-            bias=(_ABOVE - np.arange(depth)).astype(np.int64),
-            multipliers=np.ones(depth, np.int64),
-            shifts=np.zeros(depth, np.int64),
-        )
-        compute = depthwise.compute(self._op.name, views.POINT, ifm.shape, ofm.shape)
-        self._add(OperationKind.DEPTHWISE, ifm, ofm, compute, weights=weights)
-        return ofm
-
-    def channel(self, largest: FeatureMap, ofm: FeatureMap) -> None:
-        """The channel in a number: 128 times the value, plus 63, less the number."""
-        value, rounded = self._temporary(largest.shape), self._temporary(largest.shape, _ABOVE)
-        self._copy(largest, value, _times(-_BITS))
-        self._copy(value, rounded, _times(_BITS))
-        rounded = replace(rounded, zero_point=0)
-        words = ofm.shape[2]
-        found = ofm if words == 1 else self._temporary(largest.shape)
-        reads = tuple(reductions.some_read(operand, view) for operand, view in enumerate((rounded, largest)))
-        compute = Compute(self._op.name, views.axes(found.shape), (), reads)
-        self._add(OperationKind.SUB, rounded, found, compute, Scale(1, 0), ifm2=largest)
-        if words > 1:
-            # A channel is so small that the second word is nothing of it.
-            for place, scale in enumerate((UNSCALED, _times(-2 * _BITS))):
-                self._copy(found, FeatureMap(ofm.tensor, found.shape, 0, Channels(place, words)), scale)
-
-    def _copy(self, ifm: FeatureMap, ofm: FeatureMap, scale: Scale) -> None:
-        compute = identity.compute(self._op.name, ifm.shape)
-        self._add(OperationKind.AVERAGE_POOL, ifm, ofm, compute, scale)
-
-    def _temporary(self, shape: views.Shape3, zero_point: int = 0) -> FeatureMap:
-        return self._builder.temporary(self._index, shape, DType.INT16, zero_point)
-
-    def _add(
-        self,
-        kind: OperationKind,
-        ifm: FeatureMap,
-        ofm: FeatureMap,
-        compute: Compute,
-        scaling: Scale | None = None,
-        weights: Weights | None = None,
-        ifm2: FeatureMap | None = None,
-    ) -> None:
-        self._builder.add(
-            NpuOperation(
-                name=self._op.name,
-                operator=self._index,
-                kind=kind,
-                ifm=ifm,
-                ifm2=ifm2,
-                ofm=ofm,
-                window=views.POINT,
-                compute=compute,
-                clamp=ofm.dtype.limits,
-                weights=weights,
-                scaling=scaling,
-                rounding=Rounding.NATURAL,
-            )
-        )
+def _numbers(make: Maker, ifm: FeatureMap) -> FeatureMap:
+    """Of each value 128 times itself, plus 63, less its channel."""
+    depth = ifm.shape[2]
+    weights = Weights(
+        values=np.full((depth, 1, 1, 1), MOST_INDICES, np.int16),
+        bias=(_ABOVE - np.arange(depth)).astype(np.int64),
+        multipliers=np.ones(depth, np.int64),
+        shifts=np.zeros(depth, np.int64),
+    )
+    return make.weigh(ifm, make.temporary(ifm.shape, DType.INT16), weights)
 
 
-def _times(power: int) -> Scale:
-    """A factor of 2^`power`."""
-    return Scale(UNSCALED.multiplier, UNSCALED.shift - power)
+def _channel(make: Maker, largest: FeatureMap, ofm: FeatureMap) -> None:
+    """The channel in a number: 128 times the value, plus 63, less the number."""
+    shape, words = largest.shape, ofm.shape[2]
+    value, rounded = make.temporary(shape, DType.INT16), make.temporary(shape, DType.INT16, _ABOVE)
+    make.copy(make.copy(largest, value, two_to(-_BITS)), rounded, two_to(_BITS))
+    found = ofm if words == 1 else make.temporary(shape, DType.INT16)
+    make.point(OperationKind.SUB, replace(rounded, zero_point=0), largest, found, AS_IS)
+    if words > 1:
+        # A channel is so small that the second word is nothing of it.
+        for place, scale in enumerate((UNSCALED, two_to(-2 * _BITS))):
+            make.copy(found, FeatureMap(ofm.tensor, shape, 0, Channels(place, words)), scale)
 
 
 def _depth(case: constraints.Case) -> str | None:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from ..ir import DType, Graph, Operator, ResizeBilinearAttrs, Window
+from ..ir import DType, Graph, ResizeBilinearAttrs, Window
 from ..quantised import bilinear_taps
-from . import constraints, limits, pooling, resize, views
+from . import constraints, limits, resize, views
 from .family import Family
-from .npu import UNSCALED, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Scale, Upscale
+from .maker import Maker
+from .npu import UNSCALED, FeatureMap, NpuGraphBuilder, OperationKind, Scale, Upscale, two_to
 
 MOST_REPEATS = 1 << 6
 _LARGEST_SQUARE = 64
@@ -155,98 +156,72 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     shape = views.image_shape(source.shape)
     way = _way(shape[:2], attrs, source.dtype)
     assert way is not None, "the family takes only what there is a way for"
-    make = _Averages(op, op_index, builder)
+    make = Maker(op.name, op_index, builder)
     ifm = builder.view(op.input(0), shape, zero_point=0)
     ofm = builder.view(op.outputs[0], (*attrs.size, shape[2]), zero_point=0)
     if way.centred:
-        make.centred(ifm, way, ofm)
+        _centred(make, ifm, way, ofm)
     elif way.rows.box * way.columns.box > _LARGEST_SQUARE:
-        make.in_turn(ifm, way, ofm)
+        _in_turn(make, ifm, way, ofm)
     else:
-        make.at_once(ifm, way, ofm)
+        _at_once(make, ifm, way, ofm)
 
 
-class _Averages:
-    """Makes the operations of one operator."""
-
-    def __init__(self, op: Operator, op_index: int, builder: NpuGraphBuilder) -> None:
-        self._op, self._index, self._builder = op, op_index, builder
-
-    def at_once(self, ifm: FeatureMap, way: _Averaging, ofm: FeatureMap) -> None:
-        """One average of rows and columns, or one that only copies."""
-        window = _window(ifm.shape[:2], ofm.shape[:2], way.repeats, (way.rows, way.columns), 0)
-        copies = way.rows.box * way.columns.box == 1
-        ifm, upscale = self._enlarged(ifm, way.repeats)
-        self._average(ifm, upscale, window, ofm, UNSCALED if copies else None)
-
-    def in_turn(self, ifm: FeatureMap, way: _Averaging, ofm: FeatureMap) -> None:
-        """Twice the sums of rows, of 16 bits; of these the sums of columns, divided by all."""
-        (height, width), (rows, columns) = ofm.shape[:2], (way.rows, way.columns)
-        wide = (width - 1) * columns.stride + columns.box
-        ifm, upscale = self._enlarged(ifm, way.repeats)
-        sums = self._temporary((height, wide, ofm.shape[2]))
-        self._average(ifm, upscale, Window(rows.box, 1, rows.stride, 1), sums, _times(2))
-        self._average(
-            sums, Upscale.NONE, Window(1, columns.box, 1, columns.stride), ofm, _divided(rows.box * columns.box)
-        )
-
-    def centred(self, ifm: FeatureMap, way: _Averaging, ofm: FeatureMap) -> None:
-        """Repeated pixels in 16 bits, so large that averages of them are whole and even; averages of two of these."""
-        (height, width), (high, wide), depth = ifm.shape[:2], ofm.shape[:2], ofm.shape[2]
-        area = way.repeats**2
-        ifm, upscale = self._enlarged(ifm, way.repeats)
-        large = self._temporary((height * way.repeats, width * way.repeats, depth))
-        resize.copied(self._op, self._index, self._builder, ifm, upscale, large, _times(2 * area))
-        between = self._temporary((high + 1, wide + 1, depth))
-        window = _window((height, width), (high, wide), way.repeats, (way.rows, way.columns), 1)
-        self._average(large, Upscale.NONE, window, between, None)
-        self._average(between, Upscale.NONE, Window(2, 2), ofm, _divided(4 * area))
-
-    def _enlarged(self, ifm: FeatureMap, repeats: int) -> tuple[FeatureMap, Upscale]:
-        """The input with all but the last doubling, and how it is read by whoever doubles it last."""
-        if repeats == 1:
-            return ifm, Upscale.NONE
-        if repeats > 2:
-            height, width, depth = ifm.shape
-            half = repeats // 2
-            large = self._builder.temporary(self._index, (height * half, width * half, depth), ifm.dtype)
-            resize.repeated(self._op, self._index, self._builder, ifm, half.bit_length() - 1, large)
-            ifm = large
-        return ifm, Upscale.NEAREST
-
-    def _temporary(self, shape: views.Shape3) -> FeatureMap:
-        return self._builder.temporary(self._index, shape, DType.INT16)
-
-    def _average(
-        self, ifm: FeatureMap, upscale: Upscale, window: Window, ofm: FeatureMap, scaling: Scale | None
-    ) -> None:
-        self._builder.add(
-            NpuOperation(
-                name=self._op.name,
-                operator=self._index,
-                kind=OperationKind.AVERAGE_POOL,
-                ifm=ifm,
-                ofm=ofm,
-                window=window,
-                upscale=upscale,
-                compute=pooling.compute(self._op.name, window, ifm.shape, ofm.shape, upscale),
-                clamp=ofm.dtype.limits,
-                scaling=scaling,
-            )
-        )
+def _at_once(make: Maker, ifm: FeatureMap, way: _Averaging, ofm: FeatureMap) -> None:
+    """One average of rows and columns, or one that only copies."""
+    window = _window(ifm.shape[:2], ofm.shape[:2], way.repeats, (way.rows, way.columns), 0)
+    copies = way.rows.box * way.columns.box == 1
+    ifm, upscale = _enlarged(make, ifm, way.repeats)
+    make.pool(OperationKind.AVERAGE_POOL, ifm, ofm, window, UNSCALED if copies else None, upscale)
 
 
-def _times(power: int) -> Scale:
-    """A power of two as a factor."""
-    return Scale(1 << 30, 30 - (power.bit_length() - 1))
+def _in_turn(make: Maker, ifm: FeatureMap, way: _Averaging, ofm: FeatureMap) -> None:
+    """Twice the sums of rows, of 16 bits; of these the sums of columns, divided by all."""
+    (height, width), (rows, columns) = ofm.shape[:2], (way.rows, way.columns)
+    wide = (width - 1) * columns.stride + columns.box
+    ifm, upscale = _enlarged(make, ifm, way.repeats)
+    sums = make.temporary((height, wide, ofm.shape[2]), DType.INT16)
+    make.pool(OperationKind.AVERAGE_POOL, ifm, sums, Window(rows.box, 1, rows.stride, 1), two_to(1), upscale)
+    across = Window(1, columns.box, 1, columns.stride)
+    make.pool(OperationKind.AVERAGE_POOL, sums, ofm, across, _half_divided(rows.box * columns.box))
 
 
-def _divided(count: int) -> Scale:
+def _centred(make: Maker, ifm: FeatureMap, way: _Averaging, ofm: FeatureMap) -> None:
+    """Repeated pixels in 16 bits, so large that averages of them are whole and even; averages of two of these."""
+    (height, width), (high, wide), depth = ifm.shape[:2], ofm.shape[:2], ofm.shape[2]
+    area = way.repeats**2
+    ifm, upscale = _enlarged(make, ifm, way.repeats)
+    large = make.temporary((height * way.repeats, width * way.repeats, depth), DType.INT16)
+    make.copy(ifm, large, two_to(_exponent(2 * area)), upscale=upscale)
+    between = make.temporary((high + 1, wide + 1, depth), DType.INT16)
+    window = _window((height, width), (high, wide), way.repeats, (way.rows, way.columns), 1)
+    make.pool(OperationKind.AVERAGE_POOL, large, between, window)
+    make.pool(OperationKind.AVERAGE_POOL, between, ofm, Window(2, 2), _half_divided(4 * area))
+
+
+def _enlarged(make: Maker, ifm: FeatureMap, repeats: int) -> tuple[FeatureMap, Upscale]:
+    """The input with all but the last doubling, and how it is read by whoever doubles it last."""
+    if repeats == 1:
+        return ifm, Upscale.NONE
+    if repeats > 2:
+        height, width, depth = ifm.shape
+        half = repeats // 2
+        large = make.temporary((height * half, width * half, depth), ifm.dtype)
+        ifm = resize.repeated(make, ifm, _exponent(half), large)
+    return ifm, Upscale.NEAREST
+
+
+def _exponent(power: int) -> int:
+    """Of a power of two."""
+    return power.bit_length() - 1
+
+
+def _half_divided(count: int) -> Scale:
     """The half of sums, which are even, divided by a power of two, halves away from zero.
 
     What is shifted beyond 31 bits is rounded like that; the factor of 2^30 leaves one bit before it, which is zero.
     """
-    return Scale(1 << 30, 31 + count.bit_length() - 1)
+    return two_to(-1 - _exponent(count))
 
 
 # --- what it takes ---------------------------------------------------------------------------------------------------

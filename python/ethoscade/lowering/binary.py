@@ -17,6 +17,7 @@ from ..quantised import (
 )
 from . import constraints, limits, operands
 from .family import Family
+from .maker import Maker
 from .npu import NpuGraphBuilder, OperandScales, OperationKind, Scale, Scaling
 
 
@@ -45,13 +46,13 @@ def _lower(
 ) -> None:
     op, kind = graph.operators[op_index], OperationKind[graph.operators[op_index].kind]
     seen, ofm = operands.pair_of(graph, op), graph.made(op)
-    operands.Maker(graph, op_index, builder).add(
+    Maker(op.name, op_index, builder).point(
         kind,
         builder.view(op.input(seen.first), seen.whole, zero_point),
         operands.second_operand(graph, op, builder, seen, zero_point),
         builder.view(op.outputs[0], seen.whole, zero_point),
         scaling,
-        activation_range(ofm.quantisation, ofm.dtype, _activation(op)),
+        clamp=activation_range(ofm.quantisation, ofm.dtype, _activation(op)),
         swap_operands=kind is OperationKind.SUB and seen.first == 1,
     )
 

@@ -9,10 +9,9 @@ import numpy as np
 
 from ..ir import Activation, Array, ConvAttrs, Graph, Window
 from ..quantised import activation_range
-from . import batches, constraints, limits, views, weighted
+from . import batches, constraints, expressions, limits, views, weighted
 from .family import Family
-from .npu import Channels, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Rounding, Upscale
-from .te import Access, Axis, Compute, index
+from .npu import Channels, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Rounding
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
@@ -60,11 +59,10 @@ def convolve(
             ifm=ifm,
             ofm=ofm,
             window=window,
-            compute=compute(op.name, window, ifm_shape, ofm.shape),
+            compute=expressions.whole_windows(op.name, window, ifm_shape, ofm.shape),
             clamp=activation_range(target.quantisation, target.dtype, activation),
             weights=constants,
             rounding=rounding or weighted.rounding(graph, op),
-            accumulator_bits=weighted.accumulator_bits(graph.read(op)),
         )
 
     made = builder.view(op.outputs[0], batches.all_rows(batch, (*size, ohwi.shape[0])))
@@ -118,29 +116,14 @@ def grouped(graph: Graph, op_index: int, builder: NpuGraphBuilder, ohwi: Array) 
                 ifm=builder.view(op.input(0), ifm_shape, channels=Channels(first * each, depth) if some else None),
                 ofm=builder.view(op.outputs[0], ofm_shape, channels=Channels(first * times, outputs) if some else None),
                 window=dense_window,
-                compute=compute(op.name, dense_window, ifm_shape, ofm_shape, first=first * each, depth=depth),
+                compute=expressions.whole_windows(
+                    op.name, dense_window, ifm_shape, ofm_shape, first=first * each, depth=depth
+                ),
                 clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
                 weights=weighted.spread(part, window),
+                rounding=weighted.rounding(graph, op),
             )
         )
-
-
-def compute(
-    name: str,
-    window: Window,
-    ifm_shape: views.Shape3,
-    ofm_shape: views.Shape3,
-    upscale: Upscale = Upscale.NONE,
-    first: int = 0,
-    depth: int | None = None,
-) -> Compute:
-    """out[n, h, w, c] = sum over kh, kw, ic of in[n, s*h + d*kh - top, s*w + d*kw - left, first + ic] * weight.
-
-    `depth` are the channels of the input where not all are read.
-    """
-    seen = ifm_shape if depth is None else (*ifm_shape[:2], depth)
-    access: Access = views.window_access(window, seen, index(first, ic=1), upscale.factor)
-    return Compute(name, views.axes(ofm_shape), (*views.kernel_axes(window), Axis("ic", ifm_shape[2], True)), (access,))
 
 
 def windowed(depth_axis: int) -> tuple[constraints.Constraint, ...]:

@@ -12,10 +12,9 @@ import numpy as np
 
 from ..ir import ConvAttrs, Graph, Window
 from ..quantised import activation_range
-from . import batches, constraints, convolution, limits, views, weighted
+from . import batches, constraints, convolution, expressions, limits, views, weighted
 from .family import Family
 from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind
-from .te import Compute, index
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
@@ -44,23 +43,16 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
             ifm=ifm,
             ofm=ofm,
             window=window,
-            compute=compute(op.name, window, shape, ofm.shape),
+            compute=expressions.windows(op.name, window, shape, ofm.shape),
             clamp=activation_range(target.quantisation, target.dtype, attrs.activation),
             weights=constants,
             rounding=weighted.rounding(graph, op),
-            accumulator_bits=weighted.accumulator_bits(graph.read(op)),
         )
 
     made = builder.view(
         op.outputs[0], batches.all_rows(batch, (*views.output_size(attrs.window, *shape[:2]), shape[2]))
     )
     batches.add(builder, op_index, views.densest(window), batch, made, make)
-
-
-def compute(name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views.Shape3) -> Compute:
-    """out[n, h, w, c] = sum over kh, kw of in[n, s*h + d*kh - top, s*w + d*kw - left, c] * weight."""
-    access = views.window_access(window, ifm_shape, index(c=1))
-    return Compute(name, views.axes(ofm_shape), views.kernel_axes(window), (access,))
 
 
 def _shape(case: constraints.Case) -> str | None:

@@ -10,8 +10,8 @@ from ..ir import Graph, Tensor
 from ..quantised import scale_of
 from . import constraints, limits, views
 from .family import Family
-from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Scale
-from .te import Compute
+from .maker import Maker
+from .npu import NpuGraphBuilder, OperationKind, Scale
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
@@ -23,18 +23,12 @@ def lower_unary(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     op = graph.operators[op_index]
     ifm, ofm = graph.read(op), graph.made(op)
     shape = views.image_shape(ifm.shape)
-    builder.add(
-        NpuOperation(
-            name=op.name,
-            operator=op_index,
-            kind=OperationKind[op.kind],
-            ifm=builder.view(op.input(0), shape),
-            ofm=builder.view(op.outputs[0], shape),
-            window=views.POINT,
-            compute=Compute(op.name, views.axes(shape), (), (views.point_access(0, shape),)),
-            clamp=ofm.dtype.limits,
-            scaling=Scale(*limits.npu_scale(_ratio(ifm, ofm))),
-        )
+    Maker(op.name, op_index, builder).point(
+        OperationKind[op.kind],
+        builder.view(op.input(0), shape),
+        None,
+        builder.view(op.outputs[0], shape),
+        Scale(*limits.npu_scale(_ratio(ifm, ofm))),
     )
 
 

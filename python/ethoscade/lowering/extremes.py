@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..ir import Graph, Operator, ReductionAttrs, Window
-from . import constraints, limits, pooling, reductions, resize, views
+from ..ir import Graph, ReductionAttrs, Window
+from . import constraints, limits, reductions, views
 from .family import Family
-from .npu import Channels, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Scalar, Scale, Upscale
-from .te import Compute
+from .maker import AS_IS, Maker
+from .npu import Channels, FeatureMap, NpuGraphBuilder, OperationKind
 
 
 @dataclass(frozen=True)
@@ -57,33 +57,27 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     chosen = _chosen(graph.read(op).shape, op.attributes(ReductionAttrs).axes)
     assert chosen is not None, "the family takes only what there is a plane for"
     plane, pools = chosen
-    make = _Extremes(op, op_index, builder)
+    make = Maker(op.name, op_index, builder)
     ifm = builder.view(op.input(0), plane.shape, zero_point=0)
     ofm = builder.view(op.outputs[0], plane.made, zero_point=0)
     least = op.kind == "REDUCE_MIN"
     halves = plane.over[2] and plane.shape[2] > 1
     if pools and least:
-        ifm = make.left_of_bits(ifm, None)
+        ifm = _left_of_bits(make, ifm, None)
     for number, one in enumerate(pools):
         last = number == len(pools) - 1 and not halves and not least
-        ifm = make.pool(FeatureMap(ifm.tensor, one.shape), one, ofm if last else None)
+        made = FeatureMap(ofm.tensor, one.made) if last else make.temporary(one.made, ifm.dtype)
+        ifm = make.pool(OperationKind.MAX_POOL, FeatureMap(ifm.tensor, one.shape), made, one.window)
     if pools and least:
-        ifm = make.left_of_bits(ifm, None if halves else ofm)
+        ifm = _left_of_bits(make, ifm, None if halves else ofm)
     if halves:
         kind = OperationKind.MINIMUM if least else OperationKind.MAXIMUM
-        by_halves(op, op_index, builder, kind, FeatureMap(ifm.tensor, (*plane.made[:2], plane.shape[2])), ofm)
+        by_halves(make, kind, FeatureMap(ifm.tensor, (*plane.made[:2], plane.shape[2])), ofm)
     elif not pools:
-        resize.copied(op, op_index, builder, ifm, Upscale.NONE, ofm)
+        make.copy(ifm, ofm)
 
 
-def by_halves(
-    op: Operator,
-    op_index: int,
-    builder: NpuGraphBuilder,
-    kind: OperationKind,
-    ifm: FeatureMap,
-    ofm: FeatureMap | None = None,
-) -> FeatureMap:
+def by_halves(make: Maker, kind: OperationKind, ifm: FeatureMap, ofm: FeatureMap | None = None) -> FeatureMap:
     """The larger or lesser of each pixel's channels, in `ofm` or a temporary. Of an odd count the halves overlap."""
     height, width, depth = ifm.shape
     while depth > 1:
@@ -91,71 +85,16 @@ def by_halves(
         first, second = (
             FeatureMap(ifm.tensor, (height, width, half), 0, Channels(start, depth)) for start in (0, depth - half)
         )
-        ifm = builder.temporary(op_index, (height, width, half), ifm.dtype) if half > 1 or ofm is None else ofm
-        depth = half
-        reads = tuple(reductions.some_read(operand, view) for operand, view in enumerate((first, second)))
-        builder.add(
-            NpuOperation(
-                name=op.name,
-                operator=op_index,
-                kind=kind,
-                ifm=first,
-                ifm2=second,
-                ofm=ifm,
-                window=views.POINT,
-                compute=Compute(op.name, views.axes(ifm.shape), (), reads),
-                clamp=ifm.dtype.limits,
-            )
-        )
+        made = make.temporary((height, width, half), ifm.dtype) if half > 1 or ofm is None else ofm
+        ifm, depth = make.point(kind, first, second, made), half
     return ifm
 
 
-class _Extremes:
-    """Makes the operations of one operator."""
-
-    def __init__(self, op: Operator, op_index: int, builder: NpuGraphBuilder) -> None:
-        self._op, self._index, self._builder = op, op_index, builder
-
-    def pool(self, ifm: FeatureMap, one: _Pool, ofm: FeatureMap | None) -> FeatureMap:
-        """The largest of each window."""
-        made = one.made
-        ofm = self._builder.temporary(self._index, made, ifm.dtype) if ofm is None else FeatureMap(ofm.tensor, made)
-        compute = pooling.compute(self._op.name, one.window, ifm.shape, made)
-        self._add(OperationKind.MAX_POOL, ifm, ofm, compute, one.window)
-        return ofm
-
-    def left_of_bits(self, ifm: FeatureMap, ofm: FeatureMap | None) -> FeatureMap:
-        """All bits less each value: the larger the one, the lesser the other."""
-        ofm = self._builder.temporary(self._index, ifm.shape, ifm.dtype) if ofm is None else ofm
-        ifm = FeatureMap(ifm.tensor, ofm.shape)
-        compute = Compute(self._op.name, views.axes(ofm.shape), (), (reductions.some_read(0, ifm),))
-        self._add(OperationKind.SUB, ifm, ofm, compute, views.POINT, Scalar(sum(ifm.dtype.limits), ifm.dtype))
-        return ofm
-
-    def _add(
-        self,
-        kind: OperationKind,
-        ifm: FeatureMap,
-        ofm: FeatureMap,
-        compute: Compute,
-        window: Window,
-        scalar: Scalar | None = None,
-    ) -> None:
-        self._builder.add(
-            NpuOperation(
-                name=self._op.name,
-                operator=self._index,
-                kind=kind,
-                ifm=ifm,
-                ifm2=scalar,
-                ofm=ofm,
-                window=window,
-                compute=compute,
-                clamp=ofm.dtype.limits,
-                scaling=None if scalar is None else Scale(1, 0),
-                swap_operands=scalar is not None,
-            )
-        )
+def _left_of_bits(make: Maker, ifm: FeatureMap, ofm: FeatureMap | None) -> FeatureMap:
+    """All bits less each value: the larger the one, the lesser the other."""
+    made = make.temporary(ifm.shape, ifm.dtype) if ofm is None else ofm
+    ifm = FeatureMap(ifm.tensor, made.shape)
+    return make.point(OperationKind.SUB, ifm, sum(ifm.dtype.limits), made, AS_IS, swap_operands=True)
 
 
 def _refusal(case: constraints.Case) -> str | None:

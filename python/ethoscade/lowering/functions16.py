@@ -14,25 +14,14 @@ from ..ir import DType, Graph, LeakyReluAttrs, Operator, Tensor
 from ..operators import ACTIVATION_OPERATORS
 from ..quantised import activation_range, scale_of
 from . import constraints, functions, limits, views
-from .npu import (
-    FeatureMap,
-    Function,
-    NpuGraphBuilder,
-    NpuOperation,
-    OperationKind,
-    Scalar,
-    Scale,
-    Scaling,
-    Table,
-)
-from .te import Compute
+from .maker import AS_IS, Maker
+from .npu import FeatureMap, Function, NpuGraphBuilder, OperationKind, Scale, Table
 
 _STEPS = 512
 _LOWEST, _HIGHEST = DType.INT16.limits
 _BUILT_IN = {"LOGISTIC": Function.SIGMOID, "TANH": Function.TANH}
 _LARGEST_SCALE = 16 / 3
 """Beyond it an input in units of 1/12288, which kernels keep in 32 bits, leaves them."""
-_AS_IS = Scale(1, 0)
 
 
 def table(op: Operator, ifm: Tensor, ofm: Tensor) -> Table:
@@ -84,26 +73,25 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """One to three operations. Precondition: a family of `lookup` takes the operator."""
     op = graph.operators[op_index]
     shape = views.image_shape(graph.read(op).shape)
-    make = _Points(op.name, op_index, builder)
+    make = Maker(op.name, op_index, builder)
     ifm, ofm = builder.view(op.input(0), shape), builder.view(op.outputs[0], shape)
     tensors = graph.read(op), graph.made(op)
     if op.kind in _BUILT_IN:
         # Told the real scale of its input, the NPU's function scales as the kernel does.
         scale = Scale(*limits.npu_scale(scale_of(tensors[0])))
-        make(OperationKind.AVERAGE_POOL, ifm, ofm, scaling=scale, function=_BUILT_IN[op.kind])
+        make.copy(ifm, ofm, scale, _BUILT_IN[op.kind])
     elif op.kind == "LEAKY_RELU":
-        _leaky_relu(builder, make, op, ifm, ofm, tensors)
+        _leaky_relu(make, op, ifm, ofm, tensors)
     elif op.kind in ACTIVATION_OPERATORS:
         scale = Scale(*limits.npu_scale(_ratio(*tensors)))
         clamp = activation_range(tensors[1].quantisation, DType.INT16, ACTIVATION_OPERATORS[op.kind])
-        make(OperationKind.AVERAGE_POOL, ifm, ofm, scaling=scale, clamp=clamp)
+        make.copy(ifm, ofm, scale, clamp=clamp)
     else:
-        make(OperationKind.MAX_POOL, ifm, ofm, function=table(op, *tensors))
+        make.look_up(ifm, ofm, table(op, *tensors))
 
 
 def _leaky_relu(
-    builder: NpuGraphBuilder,
-    make: _Points,
+    make: Maker,
     op: Operator,
     ifm: FeatureMap,
     ofm: FeatureMap,
@@ -112,52 +100,21 @@ def _leaky_relu(
     """What is positive and what is negative each times its factor, the other being 0, and their sum."""
     alpha = op.attributes(LeakyReluAttrs).alpha
     slope = _slope(op, *tensors)
-    parts = []
-    for factor, one, clamp in (
-        (_ratio(*tensors), 1, (0, _HIGHEST)),
-        (abs(slope), -1 if alpha < 0 else 1, (0, _HIGHEST) if alpha < 0 else (_LOWEST, 0)),
-    ):
-        part = builder.temporary(make.operator, ifm.shape, DType.INT16)
-        scale = Scale(*limits.npu_scale(factor))
-        make(OperationKind.MUL, ifm, part, Scalar(one, DType.INT16), scaling=scale, clamp=clamp)
-        parts.append(part)
-    make(OperationKind.ADD, parts[0], ofm, parts[1], scaling=_AS_IS)
-
-
-class _Points:
-    """Makes the point-wise operations of one operator."""
-
-    def __init__(self, name: str, operator: int, builder: NpuGraphBuilder) -> None:
-        self._name, self.operator, self._builder = name, operator, builder
-
-    def __call__(
-        self,
-        kind: OperationKind,
-        ifm: FeatureMap,
-        ofm: FeatureMap,
-        second: FeatureMap | Scalar | None = None,
-        scaling: Scaling = None,
-        clamp: tuple[int, int] = DType.INT16.limits,
-        function: Function | Table = Function.CLAMP,
-    ) -> None:
-        reads = [views.point_access(0, ifm.shape)]
-        if isinstance(second, FeatureMap):
-            reads.append(views.point_access(1, second.shape))
-        self._builder.add(
-            NpuOperation(
-                name=self._name,
-                operator=self.operator,
-                kind=kind,
-                ifm=ifm,
-                ifm2=second,
-                ofm=ofm,
-                window=views.POINT,
-                compute=Compute(self._name, views.axes(ofm.shape), (), tuple(reads)),
-                clamp=clamp,
-                scaling=scaling,
-                function=function,
-            )
+    positive, negative = (
+        make.point(
+            OperationKind.MUL,
+            ifm,
+            sign,
+            make.temporary(ifm.shape, DType.INT16),
+            Scale(*limits.npu_scale(factor)),
+            clamp=clamp,
         )
+        for factor, sign, clamp in (
+            (_ratio(*tensors), 1, (0, _HIGHEST)),
+            (abs(slope), -1 if alpha < 0 else 1, (0, _HIGHEST) if alpha < 0 else (_LOWEST, 0)),
+        )
+    )
+    make.point(OperationKind.ADD, positive, negative, ofm, AS_IS)
 
 
 def _ratio(ifm: Tensor, ofm: Tensor) -> float:

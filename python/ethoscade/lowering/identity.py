@@ -8,40 +8,27 @@ import numpy as np
 
 from ..ir import DType, Graph, TableAttrs
 from ..quantised import scale_of
-from . import constraints, limits, lookup, views
+from . import constraints, limits, views
 from .family import Family
-from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Scale, Table
-from .te import Compute
+from .maker import Maker
+from .npu import NpuGraphBuilder, Scale, Table
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """One pool of single pixels that rescales or looks up. Precondition: its family takes it."""
     op = graph.operators[op_index]
     ifm, ofm = graph.read(op), graph.made(op)
-    shape = views.image_shape(ifm.shape)
+    shape, make = views.image_shape(ifm.shape), Maker(op.name, op_index, builder)
     if isinstance(op.attrs, TableAttrs):
         given, made = (builder.view(t, shape, zero_point=0) for t in (op.input(0), op.outputs[0]))
         table = Table(np.array(op.attrs.results, ofm.dtype.numpy).tobytes())
-        builder.add(lookup.look_up(op.name, op_index, given, made, table))
+        make.look_up(given, made, table)
         return
-    builder.add(
-        NpuOperation(
-            name=op.name,
-            operator=op_index,
-            kind=OperationKind.AVERAGE_POOL,
-            ifm=builder.view(op.input(0), shape),
-            ofm=builder.view(op.outputs[0], shape),
-            window=views.POINT,
-            compute=compute(op.name, shape),
-            clamp=ofm.dtype.limits,
-            scaling=Scale(*limits.npu_scale(scale_of(ifm) / scale_of(ofm))),
-        )
+    make.copy(
+        builder.view(op.input(0), shape),
+        builder.view(op.outputs[0], shape),
+        Scale(*limits.npu_scale(scale_of(ifm) / scale_of(ofm))),
     )
-
-
-def compute(name: str, shape: views.Shape3) -> Compute:
-    """out[n, h, w, c] = in[n, h, w, c], rescaled."""
-    return Compute(name, views.axes(shape), (), (views.point_access(0, shape),))
 
 
 def _factor(case: constraints.Case) -> str | None:

@@ -1,6 +1,6 @@
 """Functions of one element, looked up: whatever the function, one pass over the stored values with a table of results.
 
-Owns the step from a kernel's results (`functions`) to a table and the operation that looks up in it. The operation
+Owns the step from a kernel's results (`functions`) to the table of an operation that looks up in it. The operation
 copies stored values, so that nothing is rounded but by the kernel's own arithmetic. Where the table can become part of
 the operation before, `folding` sees to it.
 """
@@ -15,8 +15,8 @@ from ..ir import EIGHT_BIT, DType, Graph, Operator
 from ..quantised import scale_of
 from . import constraints, functions, functions16, views
 from .family import Family
-from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Table
-from .te import Compute
+from .maker import Maker
+from .npu import NpuGraphBuilder, Table
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
@@ -27,23 +27,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
         return
     shape = views.image_shape(graph.read(op).shape)
     ifm, ofm = (builder.view(t, shape, zero_point=0) for t in (op.input(0), op.outputs[0]))
-    builder.add(look_up(op.name, op_index, ifm, ofm, _table(graph, op)))
-
-
-def look_up(name: str, operator: int, ifm: FeatureMap, ofm: FeatureMap, table: Table) -> NpuOperation:
-    """The operation that replaces each stored value by the table's; both views have the zero point 0."""
-    compute = Compute(name, views.axes(ofm.shape), (), (views.point_access(0, ifm.shape),))
-    return NpuOperation(
-        name=name,
-        operator=operator,
-        kind=OperationKind.MAX_POOL,
-        ifm=ifm,
-        ofm=ofm,
-        window=views.POINT,
-        compute=compute,
-        clamp=ofm.dtype.limits,
-        function=table,
-    )
+    Maker(op.name, op_index, builder).look_up(ifm, ofm, _table(graph, op))
 
 
 def _table(graph: Graph, op: Operator) -> Table:

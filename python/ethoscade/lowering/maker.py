@@ -1,17 +1,18 @@
-"""Operations of operators that take many: each makes a temporary of its own, or an output.
+"""Operations of one operator, as families make them: of single elements, pools, sums, copies, and tensors between.
 
-Owns what such sequences have in common: operands of which one stands for a whole pixel, types and limits of results.
-Which operations follow each other is their family's business.
+Owns what such operations have in common: which window, index expression and range follow from what is asked for. Which
+operations follow each other is their family's business.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..ir import DType, Window
-from . import depthwise, views
+from . import expressions, views
 from .npu import (
     UNSCALED,
+    ConstantMap,
     FeatureMap,
     Function,
     NpuGraphBuilder,
@@ -22,120 +23,183 @@ from .npu import (
     Scale,
     Scaling,
     Table,
+    Upscale,
+    Weights,
 )
-from .te import Access, Axis, Compute, index
+from .te import Compute
 
 AS_IS = Scale(1, 0)
 """The factor 1 of sums and differences."""
 
+Second = FeatureMap | ConstantMap | Scalar | int | None
+"""A second operand, if there is one; a number is a scalar of the first operand's type."""
 
-class OperationMaker:
-    """Makes the operations of one operator, each of them into a temporary of its own."""
 
-    def __init__(self, name: str, operator: int, builder: NpuGraphBuilder) -> None:
-        self._name, self._operator, self._builder = name, operator, builder
+@dataclass(frozen=True)
+class Maker:
+    """Makes the operations of one operator, and returns what each of them makes.
 
-    def maximum(self, ifm: FeatureMap, dtype: DType) -> FeatureMap:
-        """The largest of each row of columns."""
-        rows, columns, _ = ifm.shape
-        ofm = self._builder.temporary(self._operator, (rows, 1, 1), dtype)
-        window = Window(1, columns)
-        compute = depthwise.compute(self._name, window, ifm.shape, ofm.shape)
-        self._add(OperationKind.MAX_POOL, ifm, None, ofm, compute, window)
-        return ofm
+    Where nothing else is said they round as `rounding` says and have the range of their output's type.
+    """
 
-    def sum(self, ifm: FeatureMap) -> FeatureMap:
-        """The sum of each pixel's channels."""
-        rows, columns, depth = ifm.shape
-        ofm = self._builder.temporary(self._operator, (rows, columns, 1), DType.INT32)
-        read = Access(0, (index(n=1), index(h=1), index(w=1), index(ic=1)), (1, *ifm.shape))
-        compute = Compute(self._name, views.axes(ofm.shape), (Axis("ic", depth, True),), (read,))
-        self._add(OperationKind.SUM_OVER_DEPTH, ifm, None, ofm, compute, views.POINT, UNSCALED)
-        return ofm
+    name: str
+    operator: int
+    builder: NpuGraphBuilder
+    rounding: Rounding = Rounding.TFL
+
+    def temporary(self, shape: views.Shape3, dtype: DType, zero_point: int = 0) -> FeatureMap:
+        """A new tensor between the operations."""
+        return self.builder.temporary(self.operator, shape, dtype, zero_point)
+
+    def point(
+        self,
+        kind: OperationKind,
+        ifm: FeatureMap,
+        second: Second,
+        ofm: FeatureMap,
+        scaling: Scaling = None,
+        function: Function | Table = Function.CLAMP,
+        swap_operands: bool = False,
+        clamp: tuple[int, int] | None = None,
+        rounding: Rounding | None = None,
+    ) -> FeatureMap:
+        """An elementwise operation; the second operand's only row, column or channel is repeated."""
+        operand = Scalar(second, ifm.dtype) if isinstance(second, int) else second
+        read = operand if isinstance(operand, FeatureMap | ConstantMap) else None
+        compute = expressions.points(self.name, ofm.shape, ifm, read)
+        return self._add(
+            kind,
+            ifm,
+            ofm,
+            compute,
+            scaling=scaling,
+            ifm2=operand,
+            function=function,
+            swap_operands=swap_operands,
+            clamp=clamp,
+            rounding=rounding,
+        )
 
     def wide(
         self,
         kind: OperationKind,
         ifm: FeatureMap,
-        second: FeatureMap | int | None = None,
+        second: Second = None,
         scaling: Scaling = None,
         function: Function | Table = Function.CLAMP,
         swap_operands: bool = False,
         zero_point: int = 0,
     ) -> FeatureMap:
-        """An elementwise operation with a result of 32 bits; a number is a scalar of the first operand's type."""
-        ofm = self._builder.temporary(self._operator, ifm.shape, DType.INT32, zero_point)
-        self.operation(kind, ifm, second, ofm, scaling, function, swap_operands)
-        return ofm
+        """An elementwise operation into a temporary of 32 bits."""
+        ofm = self.temporary(ifm.shape, DType.INT32, zero_point)
+        return self.point(kind, ifm, second, ofm, scaling, function, swap_operands)
 
     def short(
         self,
         kind: OperationKind,
         ifm: FeatureMap,
-        second: FeatureMap | int | None = None,
+        second: Second = None,
         scaling: Scaling = None,
         function: Function | Table = Function.CLAMP,
         zero_point: int = 0,
-        rounding: Rounding = Rounding.NATURAL,
+        rounding: Rounding | None = None,
     ) -> FeatureMap:
         """As `wide`, with a result of 16 bits. `zero_point` is added ahead of a table; readers see none."""
-        ofm = self._builder.temporary(self._operator, ifm.shape, DType.INT16, zero_point)
-        self.operation(kind, ifm, second, ofm, scaling, function, rounding=rounding)
-        return replace(ofm, zero_point=0)
+        ofm = self.temporary(ifm.shape, DType.INT16, zero_point)
+        return replace(self.point(kind, ifm, second, ofm, scaling, function, rounding=rounding), zero_point=0)
 
-    def operation(
+    def copy(
+        self,
+        ifm: FeatureMap,
+        ofm: FeatureMap,
+        scaling: Scale = UNSCALED,
+        function: Function = Function.CLAMP,
+        upscale: Upscale = Upscale.NONE,
+        steps: Window = views.POINT,
+        first: tuple[int, int] = (0, 0),
+        clamp: tuple[int, int] | None = None,
+    ) -> FeatureMap:
+        """A pool of single pixels, those of the input `steps` apart from the row and column `first` on."""
+        compute = expressions.points(self.name, ofm.shape, ifm, steps=steps, first=first, upscale=upscale)
+        kind = OperationKind.AVERAGE_POOL
+        return self._add(
+            kind, ifm, ofm, compute, steps, scaling=scaling, function=function, upscale=upscale, clamp=clamp
+        )
+
+    def look_up(self, ifm: FeatureMap, ofm: FeatureMap, table: Table) -> FeatureMap:
+        """Each stored value replaced by the table's; both views have the zero point 0."""
+        return self._add(
+            OperationKind.MAX_POOL, ifm, ofm, expressions.points(self.name, ofm.shape, ifm), function=table
+        )
+
+    def pool(
         self,
         kind: OperationKind,
         ifm: FeatureMap,
-        second: FeatureMap | int | None,
         ofm: FeatureMap,
+        window: Window,
         scaling: Scaling = None,
-        function: Function | Table = Function.CLAMP,
-        swap_operands: bool = False,
-        clamp: tuple[int, int] | None = None,
-        rounding: Rounding = Rounding.NATURAL,
-    ) -> None:
-        """An elementwise operation; the second operand's channel is repeated if it has one."""
-        reads = [views.point_access(0, ifm.shape)]
-        if isinstance(second, FeatureMap):
-            once = second.shape[2] != ifm.shape[2]
-            channel = index() if once else index(c=1)
-            reads.append(Access(1, (index(n=1), index(h=1), index(w=1), channel), (1, *second.shape)))
-        compute = Compute(self._name, views.axes(ofm.shape), (), tuple(reads))
-        operand = Scalar(second, ifm.dtype) if isinstance(second, int) else second
-        self._add(kind, ifm, operand, ofm, compute, views.POINT, scaling, function, swap_operands, clamp, rounding)
+        upscale: Upscale = Upscale.NONE,
+    ) -> FeatureMap:
+        """The mean or the largest of each window; with a scale sums, times it."""
+        compute = expressions.windows(self.name, window, ifm.shape, ofm.shape, upscale)
+        return self._add(kind, ifm, ofm, compute, window, scaling=scaling, upscale=upscale)
+
+    def weigh(
+        self,
+        ifm: FeatureMap,
+        ofm: FeatureMap,
+        weights: Weights,
+        window: Window = views.POINT,
+        together: bool = False,
+    ) -> FeatureMap:
+        """Weighted sums of windows, of all channels `together` or of each."""
+        kind = OperationKind.CONVOLUTION if together else OperationKind.DEPTHWISE
+        definition = expressions.whole_windows if together else expressions.windows
+        compute = definition(self.name, window, ifm.shape, ofm.shape)
+        return self._add(kind, ifm, ofm, compute, window, weights=weights)
+
+    def sum(self, ifm: FeatureMap, ofm: FeatureMap | None = None, scaling: Scale = UNSCALED) -> FeatureMap:
+        """The sum of each pixel's channels, by default in a temporary of 32 bits."""
+        made = self.temporary((*ifm.shape[:2], 1), DType.INT32) if ofm is None else ofm
+        return self._add(OperationKind.SUM_OVER_DEPTH, ifm, made, expressions.depths(self.name, ifm), scaling=scaling)
 
     def _add(
         self,
         kind: OperationKind,
         ifm: FeatureMap,
-        ifm2: FeatureMap | Scalar | None,
         ofm: FeatureMap,
         compute: Compute,
-        window: Window,
+        window: Window = views.POINT,
+        *,
         scaling: Scaling = None,
+        ifm2: FeatureMap | ConstantMap | Scalar | None = None,
+        weights: Weights | None = None,
+        upscale: Upscale = Upscale.NONE,
         function: Function | Table = Function.CLAMP,
         swap_operands: bool = False,
         clamp: tuple[int, int] | None = None,
-        rounding: Rounding = Rounding.NATURAL,
-    ) -> None:
+        rounding: Rounding | None = None,
+    ) -> FeatureMap:
         # Results of 32 bits are looked up by values of 8.
         wide_look_up = isinstance(function, Table) and ofm.dtype is DType.INT32
-        self._builder.add(
+        self.builder.add(
             NpuOperation(
-                name=self._name,
-                operator=self._operator,
+                name=self.name,
+                operator=self.operator,
                 kind=kind,
                 ifm=ifm,
                 ifm2=ifm2,
                 ofm=ofm,
                 window=window,
+                upscale=upscale,
                 compute=compute,
                 clamp=clamp or (DType.INT8.limits if wide_look_up else ofm.dtype.limits),
+                weights=weights,
                 scaling=scaling,
-                rounding=rounding,
+                rounding=rounding or self.rounding,
                 function=function,
                 swap_operands=swap_operands,
-                accumulator_bits=40 if kind is OperationKind.SUM_OVER_DEPTH and ifm.dtype is DType.INT16 else 32,
             )
         )
+        return ofm

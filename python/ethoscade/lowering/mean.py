@@ -8,6 +8,7 @@ from ..ir import Graph, ReductionAttrs, Tensor
 from ..quantised import mean_multiplier, scale_of
 from . import constraints, limits, reductions
 from .family import Family
+from .maker import Maker
 from .npu import NpuGraphBuilder, Scale
 
 
@@ -24,7 +25,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     plane = reductions.chosen(ifm.shape, op.attributes(ReductionAttrs).axes)
     assert plane is not None, "the family takes only what there is a plane for"
     source, target = builder.view(op.input(0), plane.shape), builder.view(op.outputs[0], plane.made)
-    reductions.Sums(op, op_index, builder).scaled(source, plane, target, _scale(ifm, ofm, plane.count))
+    reductions.summed(Maker(op.name, op_index, builder), source, plane, target, _scale(ifm, ofm, plane.count))
 
 
 _LARGEST_SHIFT = 63

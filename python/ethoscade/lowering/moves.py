@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from ..ir import Graph, Operator, Window
 from . import constraints, limits, views
-from .npu import BRICK_CHANNELS, UNSCALED, Area, Channels, NpuGraphBuilder, NpuOperation, OperationKind
-from .te import Access, Compute, index
+from .maker import Maker
+from .npu import BRICK_CHANNELS, Area, Channels, NpuGraphBuilder
 
 MAX_BOXES = 256
 """Operations that together make one output."""
@@ -140,27 +140,18 @@ def copies(
     op = graph.operators[op_index]
     found = seen(boxes)
     assert not isinstance(found, str), found
-    dtype = graph.tensors[output].dtype
+    make = Maker(op.name if name is None else name, op_index, builder)
     for one in found:
         shape = (one.rows.count, one.columns.count, one.channels.count)
         source = (one.rows.extent, one.columns.extent, one.channels.count)
         plane = (one.rows.places, one.columns.places)
         place = Area((one.rows.first, one.columns.first), plane) if plane != shape[:2] else None
-        fill = one.box.fill
-        builder.add(
-            NpuOperation(
-                name=op.name if name is None else name,
-                operator=op_index,
-                kind=OperationKind.AVERAGE_POOL,
-                ifm=builder.view(
-                    op.input(one.box.source), source, 0, _some(one.channels.start, shape[2], one.channels.extent)
-                ),
-                ofm=builder.view(output, shape, 0, _some(one.channels.first, shape[2], one.channels.places), place),
-                window=Window(1, 1, _stride(one.rows), _stride(one.columns)),
-                compute=_compute(op.name, shape, one),
-                clamp=dtype.limits if fill is None else (fill, fill),
-                scaling=UNSCALED,
-            )
+        make.copy(
+            builder.view(op.input(one.box.source), source, 0, _some(one.channels.start, shape[2], one.channels.extent)),
+            builder.view(output, shape, 0, _some(one.channels.first, shape[2], one.channels.places), place),
+            steps=Window(1, 1, _stride(one.rows), _stride(one.columns)),
+            first=(one.rows.start, one.columns.start),
+            clamp=None if one.box.fill is None else (one.box.fill, one.box.fill),
         )
 
 
@@ -187,22 +178,6 @@ TAKES: tuple[constraints.Constraint, ...] = (
     constraints.OneQuantisation("stored values are copied as they are"),
 )
 """What all operators that move elements demand of their tensors."""
-
-
-def _compute(name: str, shape: views.Shape3, one: ImageBox) -> Compute:
-    """out[n, h, w, c] = in[n, start + step * h, start + step * w, first + c], counted in the box."""
-    rows, columns, channels = one.rows, one.columns, one.channels
-    read = Access(
-        0,
-        (
-            index(n=1),
-            index(rows.start, h=_stride(rows)),
-            index(columns.start, w=_stride(columns)),
-            index(channels.start, c=1),
-        ),
-        (1, rows.extent, columns.extent, channels.extent),
-    )
-    return Compute(name, views.axes(shape), (), (read,))
 
 
 def _some(first: int, count: int, of: int) -> Channels | None:

@@ -295,6 +295,11 @@ UNSCALED = Scale(1 << 30, 30)
 """The factor 1."""
 
 
+def two_to(power: int) -> Scale:
+    """The factor 2^`power`."""
+    return Scale(UNSCALED.multiplier, UNSCALED.shift - power)
+
+
 @dataclass(frozen=True)
 class OperandScales:
     """Real scales of both operands and of the result of an ADD or SUB: TFLite's rules make its factors of them.
@@ -340,11 +345,10 @@ class NpuOperation:
     """One NPU operation on whole feature maps.
 
     `operator` is the index of the graph operator that it serves, `absorbed` are further ones whose work it does as
-    well. `clamp` is the inclusive range of stored output
-    values. Elementwise operations have a 1x1 window without padding. Of two operands a second one of one row, column or
-    channel, where the first has more, is repeated; `swap_operands` makes it the first of a difference or shift.
-    Operations of one operator that follow each other may make different boxes (rows, columns, channels) of one output.
-    `accumulator_bits` are 32 or 40.
+    well. `clamp` is the inclusive range of stored output values. Elementwise operations have a 1x1 window without
+    padding. Of two operands a second one of one row, column or channel, where the first has more, is repeated;
+    `swap_operands` makes it the first of a difference or shift. Operations of one operator that follow each other may
+    make different boxes (rows, columns, channels) of one output.
     """
 
     name: str
@@ -362,7 +366,6 @@ class NpuOperation:
     rounding: Rounding = Rounding.TFL
     function: Function | Table = Function.CLAMP
     swap_operands: bool = False
-    accumulator_bits: int = 32
     absorbed: tuple[int, ...] = ()
 
     @property
@@ -382,6 +385,12 @@ class NpuOperation:
             return False, False, False
         height, width, depth = (a != b for a, b in zip(self.ifm.shape, self.ifm2.shape, strict=True))
         return height, width, depth
+
+    @property
+    def accumulator_bits(self) -> int:
+        """Bits of what it sums up in, 32 or 40: sums of values of 16 bits may need more than 32."""
+        sums = self.kind.has_weights or self.kind is OperationKind.SUM_OVER_DEPTH
+        return 40 if sums and self.ifm.dtype is DType.INT16 else 32
 
     @property
     def scaling_mode(self) -> str:

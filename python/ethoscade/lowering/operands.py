@@ -17,8 +17,7 @@ import numpy.typing as npt
 from ..ir import Array, DType, Graph, Operator, Tensor
 from ..quantised import zero_point_of
 from . import constraints, limits, views
-from .npu import ConstantMap, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Scalar, Scaling
-from .te import Access, Compute, index
+from .npu import ConstantMap, FeatureMap, NpuGraphBuilder, Scalar
 
 SCALAR_RANGE = range(-(1 << 15), 1 << 15)
 """What a number may be that stands for a second operand: its register has 16 bits."""
@@ -104,60 +103,6 @@ def constant(
     if values.size != math.prod(shape):
         values = np.broadcast_to(values, result)
     return ConstantMap(np.ascontiguousarray(values, dtype.numpy).reshape(shape), dtype, zero_point)
-
-
-def compute(name: str, whole: views.Shape3, second: FeatureMap | ConstantMap | Scalar | None) -> Compute:
-    """out[n, h, w, c] = in0[n, h, w, c] with in1 at the same place, or at its only row, column or channel."""
-    reads = [views.point_access(0, whole)]
-    if isinstance(second, FeatureMap | ConstantMap):
-        kept = [
-            index(**{axis: 1}) if mine == all_ else index()
-            for axis, mine, all_ in zip("hwc", second.shape, whole, strict=True)
-        ]
-        reads.append(Access(1, (index(n=1), kept[0], kept[1], kept[2]), (1, *second.shape)))
-    return Compute(name, views.axes(whole), (), tuple(reads))
-
-
-@dataclass(frozen=True)
-class Maker:
-    """Makes the element-wise operations of one operator."""
-
-    graph: Graph
-    operator: int
-    builder: NpuGraphBuilder
-
-    def temporary(self, shape: views.Shape3, dtype: DType, zero_point: int = 0) -> FeatureMap:
-        """A new tensor between its operations."""
-        return self.builder.temporary(self.operator, shape, dtype, zero_point)
-
-    def add(
-        self,
-        kind: OperationKind,
-        ifm: FeatureMap,
-        second: FeatureMap | ConstantMap | Scalar,
-        ofm: FeatureMap,
-        scaling: Scaling = None,
-        clamp: tuple[int, int] | None = None,
-        swap_operands: bool = False,
-    ) -> FeatureMap:
-        """One operation, and what it makes; without `clamp` it has the range of its type."""
-        name = self.graph.operators[self.operator].name
-        self.builder.add(
-            NpuOperation(
-                name=name,
-                operator=self.operator,
-                kind=kind,
-                ifm=ifm,
-                ifm2=second,
-                ofm=ofm,
-                window=views.POINT,
-                compute=compute(name, ifm.shape, second),
-                clamp=clamp or ofm.dtype.limits,
-                scaling=scaling,
-                swap_operands=swap_operands,
-            )
-        )
-        return ofm
 
 
 @dataclass(frozen=True)

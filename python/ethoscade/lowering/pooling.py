@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from ..ir import DType, Graph, Operator, PoolAttrs, Window
 from ..quantised import activation_range
-from . import batches, constraints, limits, strides, views
+from . import batches, constraints, expressions, limits, strides, views
 from .family import Family
-from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Rounding, Upscale
-from .te import Compute, index
+from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Rounding
 
 _KINDS = {"AVERAGE_POOL_2D": OperationKind.AVERAGE_POOL, "MAX_POOL_2D": OperationKind.MAX_POOL}
 
@@ -68,7 +67,7 @@ def _pool(
         ifm=ifm,
         ofm=ofm,
         window=window,
-        compute=compute(op.name, window, (height // batch, width, depth), ofm.shape),
+        compute=expressions.windows(op.name, window, (height // batch, width, depth), ofm.shape),
         clamp=clamp,
         rounding=Rounding.NATURAL if ofm.dtype is DType.INT16 else Rounding.TFL,
     )
@@ -94,14 +93,6 @@ def _along(taps: int, stride: int) -> list[tuple[int, int]]:
         found.append((first, step))
         taps = (taps - first) // step + 1
     return [*found, (taps, last)]
-
-
-def compute(
-    name: str, window: Window, ifm_shape: views.Shape3, ofm_shape: views.Shape3, upscale: Upscale = Upscale.NONE
-) -> Compute:
-    """out[n, h, w, c] = mean or maximum over kh, kw of in[n, s*h + kh - top, s*w + kw - left, c]."""
-    access = views.window_access(window, ifm_shape, index(c=1), upscale.factor)
-    return Compute(name, views.axes(ofm_shape), views.kernel_axes(window), (access,))
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,14 @@ from ..quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import constraints, limits, operands
 from .binary import product_factor
 from .family import Family
+from .maker import AS_IS, Maker
 from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Scalar, Scale
-
-_AS_IS = Scale(1, 0)
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """Two to four operations. Precondition: its family takes it."""
     op = graph.operators[op_index]
-    seen, make = operands.pair_of(graph, op), operands.Maker(graph, op_index, builder)
+    seen, make = operands.pair_of(graph, op), Maker(op.name, op_index, builder)
     ifm, slopes, ofm = graph.read(op), graph.read(op, 1), graph.made(op)
     above, below = _above(ifm, ofm), product_factor(ifm, slopes, ofm)
     x, slope = builder.view(op.input(0), seen.whole), operands.second_operand(graph, op, builder, seen)
@@ -35,23 +34,25 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     if kind is None:
         result = builder.view(op.outputs[0], seen.whole)
         upper = make.temporary(seen.whole, DType.INT16)
-        make.add(OperationKind.MUL, x, one, upper, _scale(above), (0, DType.INT16.limits[1]))
+        make.point(OperationKind.MUL, x, one, upper, _scale(above), clamp=(0, DType.INT16.limits[1]))
         stored = builder.view(op.input(0), seen.whole, 0)
         negative = make.temporary(seen.whole, ifm.dtype)
-        make.add(OperationKind.MINIMUM, stored, Scalar(zero_point_of(ifm), ifm.dtype), negative)
+        make.point(OperationKind.MINIMUM, stored, Scalar(zero_point_of(ifm), ifm.dtype), negative)
         lower_ = make.temporary(seen.whole, DType.INT16)
-        make.add(OperationKind.MUL, _centred(negative, ifm), slope, lower_, _scale(below))
-        make.add(OperationKind.ADD, upper, lower_, result, _AS_IS)
+        make.point(OperationKind.MUL, _centred(negative, ifm), slope, lower_, _scale(below))
+        make.point(OperationKind.ADD, upper, lower_, result, AS_IS)
         return
     zero_point = zero_point_of(ofm)
     sloped = make.temporary(seen.whole, ofm.dtype, zero_point)
-    make.add(OperationKind.MUL, x, slope, sloped, _scale(below))
+    make.point(OperationKind.MUL, x, slope, sloped, _scale(below))
     if above == 1.0 and zero_point_of(ifm) == zero_point:
         straight = x
     else:
-        straight = make.add(OperationKind.MUL, x, one, make.temporary(seen.whole, ofm.dtype, zero_point), _scale(above))
+        straight = make.point(
+            OperationKind.MUL, x, one, make.temporary(seen.whole, ofm.dtype, zero_point), _scale(above)
+        )
     made = builder.view(op.outputs[0], seen.whole, 0)
-    make.add(kind, _stored(straight), _stored(sloped), made)
+    make.point(kind, _stored(straight), _stored(sloped), made)
 
 
 def _scale(real: float) -> Scale:

@@ -12,20 +12,10 @@ from itertools import groupby
 
 import numpy as np
 
-from ..ir import DType, Operator, Tensor, Window
-from . import constraints, convolution, depthwise, limits, views
-from .npu import (
-    Channels,
-    FeatureMap,
-    NpuGraphBuilder,
-    NpuOperation,
-    OperationKind,
-    Scale,
-    Weights,
-)
-from .te import Access, Axis, Compute, index
-
-_AS_IS = Scale(1, 0)
+from ..ir import DType, Tensor, Window
+from . import constraints, limits, views
+from .maker import AS_IS, Maker
+from .npu import Channels, FeatureMap, OperationKind, Scale, Weights
 
 
 @dataclass(frozen=True)
@@ -122,98 +112,44 @@ def chosen(shape: tuple[int, ...], axes: tuple[int, ...]) -> Plane | None:
     return next((plane for way in (at_once, row_by_row) for plane in found if way(plane)), None)
 
 
-class Sums:
-    """Makes the operations of one operator that sums."""
-
-    def __init__(self, op: Operator, op_index: int, builder: NpuGraphBuilder) -> None:
-        self._op, self._index, self._builder = op, op_index, builder
-
-    def scaled(self, ifm: FeatureMap, plane: Plane, ofm: FeatureMap, scale: Scale) -> None:
-        """The sums of what the input holds beyond its zero point, times `scale`, rounded as TFLite rounds."""
-        if at_once(plane):
-            self._summed(ifm, plane, ofm, scale)
-            return
-        height = plane.shape[0]
-        rows = Plane(plane.shape, (False, plane.over[1], plane.over[2]))
-        sums = self._builder.temporary(self._index, rows.made, DType.INT32)
-        self._summed(ifm, rows, sums, _AS_IS)
-        total = self._added(sums, height, plane.made[2])
-        seen = FeatureMap(total.tensor, (1, plane.made[2], 1))
-        made = FeatureMap(ofm.tensor, (1, plane.made[2], 1), ofm.zero_point)
-        read = Access(0, (index(n=1), index(h=1), index(w=1), index(ic=1)), (1, *seen.shape))
-        compute = Compute(self._op.name, views.axes(made.shape), (Axis("ic", 1, True),), (read,))
-        self._add(OperationKind.SUM_OVER_DEPTH, seen, made, compute, views.POINT, scale)
-
-    def _summed(self, ifm: FeatureMap, plane: Plane, ofm: FeatureMap, scale: Scale) -> None:
-        """One convolution with weights of one: of all channels together, or of each."""
-        window, depth = plane.window, plane.shape[2]
-        together = plane.over[2]
-        channels = 1 if together else depth
-        shape = (channels, window.kernel_h, window.kernel_w, depth if together else 1)
-        weights = Weights(
-            values=np.ones(shape, np.int16),
-            bias=np.zeros(channels, np.int64),
-            multipliers=np.full(channels, scale.multiplier, np.int64),
-            shifts=np.full(channels, scale.shift, np.int64),
-        )
-        definition = convolution.compute if together else depthwise.compute
-        compute = definition(self._op.name, window, ifm.shape, ofm.shape)
-        kind = OperationKind.CONVOLUTION if together else OperationKind.DEPTHWISE
-        self._add(kind, ifm, ofm, compute, window, None, weights)
-
-    def _added(self, sums: FeatureMap, rows: int, depth: int) -> FeatureMap:
-        """The sum of rows of `depth` sums each: halves are added until one is left, and odd rows at the end."""
-        left = []
-        while rows > 1:
-            half = rows // 2
-            if rows % 2:
-                left.append(_some(sums, (rows - 1) * depth, depth, rows * depth))
-            first, second = (_some(sums, start * depth, half * depth, rows * depth) for start in (0, half))
-            sums, rows = self._sum_of(first, second), half
-        for row in left:
-            sums = self._sum_of(FeatureMap(sums.tensor, (1, 1, depth)), row)
-        return sums
-
-    def _sum_of(self, first: FeatureMap, second: FeatureMap) -> FeatureMap:
-        ofm = self._builder.temporary(self._index, first.shape, DType.INT32)
-        reads = tuple(some_read(operand, view) for operand, view in enumerate((first, second)))
-        compute = Compute(self._op.name, views.axes(ofm.shape), (), reads)
-        self._add(OperationKind.ADD, first, ofm, compute, views.POINT, _AS_IS, ifm2=second)
-        return ofm
-
-    def _add(
-        self,
-        kind: OperationKind,
-        ifm: FeatureMap,
-        ofm: FeatureMap,
-        compute: Compute,
-        window: Window,
-        scaling: Scale | None,
-        weights: Weights | None = None,
-        ifm2: FeatureMap | None = None,
-    ) -> None:
-        self._builder.add(
-            NpuOperation(
-                name=self._op.name,
-                operator=self._index,
-                kind=kind,
-                ifm=ifm,
-                ifm2=ifm2,
-                ofm=ofm,
-                window=window,
-                compute=compute,
-                clamp=ofm.dtype.limits,
-                weights=weights,
-                scaling=scaling,
-                accumulator_bits=40 if weights is not None and ifm.dtype is DType.INT16 else 32,
-            )
-        )
+def summed(make: Maker, ifm: FeatureMap, plane: Plane, ofm: FeatureMap, scale: Scale) -> None:
+    """The sums of what the input holds beyond its zero point, times `scale`, rounded as TFLite rounds."""
+    if at_once(plane):
+        _ones(make, ifm, plane, ofm, scale)
+        return
+    depth = plane.made[2]
+    rows = Plane(plane.shape, (False, plane.over[1], plane.over[2]))
+    sums = _ones(make, ifm, rows, make.temporary(rows.made, DType.INT32), AS_IS)
+    total = _added(make, sums, plane.shape[0], depth)
+    seen = (1, depth, 1)
+    make.sum(FeatureMap(total.tensor, seen), FeatureMap(ofm.tensor, seen, ofm.zero_point), scale)
 
 
-def some_read(operand: int, view: FeatureMap) -> Access:
-    """A read of the element at the output's own place, among the channels that the view sees."""
-    row, column, channel = index(h=1), index(w=1), index(view.first_channel, c=1)
-    return Access(operand, (index(n=1), row, column, channel), (1, *view.shape[:2], view.pixel_channels))
+def _ones(make: Maker, ifm: FeatureMap, plane: Plane, ofm: FeatureMap, scale: Scale) -> FeatureMap:
+    """One convolution with weights of one: of all channels together, or of each."""
+    window, depth, together = plane.window, plane.shape[2], plane.over[2]
+    channels = 1 if together else depth
+    weights = Weights(
+        values=np.ones((channels, window.kernel_h, window.kernel_w, depth if together else 1), np.int16),
+        bias=np.zeros(channels, np.int64),
+        multipliers=np.full(channels, scale.multiplier, np.int64),
+        shifts=np.full(channels, scale.shift, np.int64),
+    )
+    return make.weigh(ifm, ofm, weights, window, together)
+
+
+def _added(make: Maker, sums: FeatureMap, rows: int, depth: int) -> FeatureMap:
+    """The sum of rows of `depth` sums each: halves are added until one is left, and odd rows at the end."""
+    left = []
+    while rows > 1:
+        half = rows // 2
+        if rows % 2:
+            left.append(_some(sums, (rows - 1) * depth, depth, rows * depth))
+        first, second = (_some(sums, start * depth, half * depth, rows * depth) for start in (0, half))
+        sums, rows = make.wide(OperationKind.ADD, first, second, AS_IS), half
+    for row in left:
+        sums = make.wide(OperationKind.ADD, FeatureMap(sums.tensor, (1, 1, depth)), row, AS_IS)
+    return sums
 
 
 def _some(sums: FeatureMap, first: int, count: int, of: int) -> FeatureMap:

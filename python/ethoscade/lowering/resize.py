@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..ir import Graph, Operator, ResizeNearestAttrs, Tensor
+from ..ir import Graph, ResizeNearestAttrs, Tensor
 from ..quantised import nearest_indices
 from . import constraints, views
 from .family import Family
-from .npu import UNSCALED, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Scale, Upscale
-from .te import Access, Compute, index
+from .maker import Maker
+from .npu import FeatureMap, NpuGraphBuilder, Upscale
 
 MOST_DOUBLINGS = 3
 
@@ -39,57 +39,24 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     source, attrs = graph.read(op), op.attributes(ResizeNearestAttrs)
     doublings = _doublings(source, attrs) or 0
     shape = (*attrs.size, source.shape[3])
-    ifm = builder.view(op.input(0), views.image_shape(source.shape), zero_point=0)
+    ifm, ofm = (
+        builder.view(tensor, seen, zero_point=0)
+        for tensor, seen in ((op.input(0), views.image_shape(source.shape)), (op.outputs[0], shape))
+    )
+    make = Maker(op.name, op_index, builder)
     if doublings:
-        repeated(op, op_index, builder, ifm, doublings, builder.view(op.outputs[0], shape, zero_point=0))
+        repeated(make, ifm, doublings, ofm)
     else:
-        copied(op, op_index, builder, ifm, Upscale.NONE, builder.view(op.outputs[0], shape, zero_point=0))
+        make.copy(ifm, ofm)
 
 
-def repeated(
-    op: Operator, op_index: int, builder: NpuGraphBuilder, ifm: FeatureMap, doublings: int, ofm: FeatureMap
-) -> None:
+def repeated(make: Maker, ifm: FeatureMap, doublings: int, ofm: FeatureMap) -> FeatureMap:
     """Pools that repeat rows and columns 2^`doublings` times, of which the last makes `ofm`; at least one."""
     height, width, depth = ofm.shape
     for left in reversed(range(1, doublings)):
         shape = (-(-height >> left), -(-width >> left), depth)
-        enlarged = builder.temporary(op_index, shape, ifm.dtype, ifm.zero_point)
-        copied(op, op_index, builder, ifm, Upscale.NEAREST, enlarged)
-        ifm = enlarged
-    copied(op, op_index, builder, ifm, Upscale.NEAREST, ofm)
-
-
-def copied(
-    op: Operator,
-    op_index: int,
-    builder: NpuGraphBuilder,
-    ifm: FeatureMap,
-    upscale: Upscale,
-    ofm: FeatureMap,
-    scaling: Scale = UNSCALED,
-) -> None:
-    """A pool of single pixels."""
-    builder.add(
-        NpuOperation(
-            name=op.name,
-            operator=op_index,
-            kind=OperationKind.AVERAGE_POOL,
-            ifm=ifm,
-            ofm=ofm,
-            window=views.POINT,
-            upscale=upscale,
-            compute=compute(op.name, ifm.shape, ofm.shape, upscale),
-            clamp=ofm.dtype.limits,
-            scaling=scaling,
-        )
-    )
-
-
-def compute(name: str, ifm_shape: views.Shape3, ofm_shape: views.Shape3, upscale: Upscale) -> Compute:
-    """out[n, h, w, c] = in[n, h // 2, w // 2, c], without upscaling in[n, h, w, c]."""
-    row, column = (index(**{axis: 1}) // upscale.factor for axis in "hw")
-    read = Access(0, (index(n=1), row, column, index(c=1)), (1, *ifm_shape))
-    return Compute(name, views.axes(ofm_shape), (), (read,))
+        ifm = make.copy(ifm, make.temporary(shape, ifm.dtype, ifm.zero_point), upscale=Upscale.NEAREST)
+    return make.copy(ifm, ofm, upscale=Upscale.NEAREST)
 
 
 @dataclass(frozen=True)

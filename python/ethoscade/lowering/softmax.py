@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir import DType, Graph, Operator, SoftmaxAttrs
+from ..ir import DType, Graph, Operator, SoftmaxAttrs, Window
 from ..quantised import scale_of
 from . import constraints, softmax_sixteen, views
 from .exponential import divided, exponentials, high_mul
 from .family import Family
-from .maker import AS_IS, OperationMaker
-from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Scale, Table
+from .maker import AS_IS, Maker
+from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Rounding, Scale, Table
 
 MOST_CHANNELS = 4095
 """Exponentials are summed in units of 2^-19: of more of them the sum could leave 32 bits."""
@@ -63,11 +63,16 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     rows, channels = _shape(graph, op)
     dtype, shape = graph.tensors[source].dtype, graph.tensors[source].shape
     plane = views.image_shape(shape)[:2] if len(shape) <= 4 else (rows, 1)
-    make = OperationMaker(op.name, op_index, builder)
+    make = Maker(op.name, op_index, builder, Rounding.NATURAL)
     ifm = builder.view(source, (*plane, channels), zero_point=0)
 
     # The distance from a row's maximum is what the table is asked for.
-    largest = make.maximum(builder.view(source, (rows, channels, 1), zero_point=0), dtype)
+    largest = make.pool(
+        OperationKind.MAX_POOL,
+        builder.view(source, (rows, channels, 1), zero_point=0),
+        make.temporary((rows, 1, 1), dtype),
+        Window(1, channels),
+    )
     largest = replace(largest, shape=(*plane, 1))
     table = Table(np.array(_exponentials(graph, op)[::-1], "<i4").tobytes())
     total = make.sum(make.wide(OperationKind.SHR, _looked_up(make, ifm, largest, table), _SUM_BITS))
@@ -83,24 +88,24 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     # inverse is Q2.29 of 2^31 over the sum without its leading zeros: twice that, as the product has 31 bits less.
     product = make.wide(OperationKind.MUL, _looked_up(make, ifm, largest, table), inverse, scaling=_high(30))
     ofm = builder.view(target, (*plane, channels), zero_point=dtype.limits[0])
-    make.operation(OperationKind.SHR, product, shift, ofm)
+    make.point(OperationKind.SHR, product, shift, ofm)
 
 
-def _looked_up(make: OperationMaker, ifm: FeatureMap, largest: FeatureMap, table: Table) -> FeatureMap:
+def _looked_up(make: Maker, ifm: FeatureMap, largest: FeatureMap, table: Table) -> FeatureMap:
     """What a table of 256 entries of 32 bits has for each value's distance from the largest of its pixel."""
     found = make.wide(OperationKind.SUB, ifm, largest, scaling=AS_IS, function=table, zero_point=127)
     # The zero point places distances in the table. What readers see there are entries, which have none.
     return replace(found, zero_point=0)
 
 
-def _is_short(make: OperationMaker, zeros: FeatureMap) -> FeatureMap:
+def _is_short(make: Maker, zeros: FeatureMap) -> FeatureMap:
     """1 where the last shift is by 31 or less, 0 where it leaves nothing of any value."""
     least = _SUM_BITS + 31 - 8 - 31
     above = make.wide(OperationKind.SUB, zeros, least - 1, scaling=AS_IS)
     return make.wide(OperationKind.MINIMUM, make.wide(OperationKind.MAXIMUM, above, 0), 1)
 
 
-def _reciprocal(make: OperationMaker, total: FeatureMap, zeros: FeatureMap) -> FeatureMap:
+def _reciprocal(make: Maker, total: FeatureMap, zeros: FeatureMap) -> FeatureMap:
     """1 / (half the sum, shifted to 2^30 or more), Q2.29: 48/17 - 32/17 * half, then three Newton steps."""
     half = make.wide(OperationKind.SHL, total, make.wide(OperationKind.SUB, zeros, 1, scaling=AS_IS))
     # 32/17 is 0x3C3C3C3C in Q2.29, and 48/17 half as much again. The lesser of a sum and any such number is the number.

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..ir import Graph, Operator, SoftmaxAttrs
+from ..ir import Graph, Operator, SoftmaxAttrs, Window
 from ..quantised import scale_of
 from . import interpolated, limits, views
-from .maker import AS_IS, OperationMaker
+from .maker import AS_IS, Maker
 from .npu import NpuGraphBuilder, OperationKind, Rounding, Scale
 
 _REACH = 10.0
@@ -42,9 +42,14 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     shape = graph.tensors[source].shape or (1,)
     channels, rows = shape[-1], int(np.prod(shape[:-1], dtype=np.int64))
     plane = views.image_shape(shape)[:2] if len(shape) <= 4 else (rows, 1)
-    make = OperationMaker(op.name, op_index, builder)
+    make = Maker(op.name, op_index, builder, Rounding.NATURAL)
     ifm = builder.view(source, (*plane, channels))
-    largest = make.maximum(builder.view(source, (rows, channels, 1)), ifm.dtype)
+    largest = make.pool(
+        OperationKind.MAX_POOL,
+        builder.view(source, (rows, channels, 1)),
+        make.temporary((rows, 1, 1), ifm.dtype),
+        Window(1, channels),
+    )
     largest = replace(largest, shape=(*plane, 1))
     # The distance 0 is the highest index of the table.
     exponentials = make.short(
@@ -72,4 +77,4 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     inverse, drop = (replace(view, shape=(*plane, 1)) for view in (inverse, drop))
     product = make.wide(OperationKind.MUL, exponentials, inverse, scaling=AS_IS)
     ofm = builder.view(target, (*plane, channels))
-    make.operation(OperationKind.SHR, product, drop, ofm, clamp=(0, _HIGHEST))
+    make.point(OperationKind.SHR, product, drop, ofm, clamp=(0, _HIGHEST))

@@ -13,16 +13,16 @@ from ..ir import DType, Graph, Tensor
 from ..quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import constraints, limits, operands
 from .family import Family
+from .maker import AS_IS, Maker
 from .npu import ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind, Scalar, Scale
 
 SQUARE_HEADROOM_BITS = 7
-_AS_IS = Scale(1, 0)
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """Four operations, less where an operand is constant or both are one tensor. Precondition: its family takes it."""
     op = graph.operators[op_index]
-    seen, make = operands.pair_of(graph, op), operands.Maker(graph, op_index, builder)
+    seen, make = operands.pair_of(graph, op), Maker(op.name, op_index, builder)
     first, second = graph.read(op, seen.first), graph.read(op, seen.second)
     factors = [_factor(tensor, max(scale_of(first), scale_of(second))) for tensor in (first, second)]
     raised = _raised(make, builder.view(op.input(seen.first), seen.whole), factors[0])
@@ -35,9 +35,9 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     else:
         other = _raised(make, builder.view(op.input(seen.second), seen.seen[seen.second]), factors[1])
     difference = make.temporary(seen.whole, DType.INT16)
-    make.add(OperationKind.SUB, raised, other, difference, _AS_IS)
+    make.point(OperationKind.SUB, raised, other, difference, AS_IS)
     ofm = builder.view(op.outputs[0], seen.whole)
-    make.add(
+    make.point(
         OperationKind.MUL,
         difference,
         difference,
@@ -46,12 +46,12 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     )
 
 
-def _raised(make: operands.Maker, view: FeatureMap, factor: float) -> FeatureMap:
+def _raised(make: Maker, view: FeatureMap, factor: float) -> FeatureMap:
     """An operand in the common scale. A number's zero point makes it 128, which int8 does not hold."""
     highest = view.dtype.limits[1]
     number = Scalar(highest, view.dtype, highest - (1 << SQUARE_HEADROOM_BITS))
     ofm = make.temporary(view.shape, DType.INT16)
-    return make.add(OperationKind.MUL, view, number, ofm, Scale(*limits.npu_scale(factor)))
+    return make.point(OperationKind.MUL, view, number, ofm, Scale(*limits.npu_scale(factor)))
 
 
 def _factor(tensor: Tensor, largest: float) -> float:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..ir import Window
-from . import limits, views
-from .npu import UNSCALED, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind
-from .te import Access, Compute, index
+from . import limits
+from .maker import Maker
+from .npu import FeatureMap, NpuGraphBuilder, NpuOperation
 
 Make = Callable[[Window, FeatureMap], NpuOperation]
 """The operation that makes a feature map with a window."""
@@ -42,20 +42,6 @@ def add(builder: NpuGraphBuilder, op_index: int, window: Window, ofm: FeatureMap
     first, *others = [*between, ofm]
     operation = make(replace(window, stride_h=rows[0], stride_w=columns[0]), first)
     builder.add(operation)
+    copies = Maker(operation.name, op_index, builder)
     for down, right, target in zip(rows[1:], columns[1:], others, strict=True):
-        step = Window(1, 1, down, right)
-        read = Access(0, (index(n=1), index(h=down), index(w=right), index(c=1)), (1, *first.shape))
-        builder.add(
-            NpuOperation(
-                name=operation.name,
-                operator=op_index,
-                kind=OperationKind.AVERAGE_POOL,
-                ifm=first,
-                ofm=target,
-                window=step,
-                compute=Compute(operation.name, views.axes(target.shape), (), (read,)),
-                clamp=ofm.dtype.limits,
-                scaling=UNSCALED,
-            )
-        )
-        first = target
+        first = copies.copy(first, target, steps=Window(1, 1, down, right))

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from ..ir import Graph, Operator, TransposeAttrs
+from ..ir import Graph, TransposeAttrs
 from . import constraints, limits, moves, views
 from .family import Family
-from .identity import compute
-from .npu import BRICK_CHANNELS, UNSCALED, Area, Channels, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind
-from .te import Access, Compute, index
+from .maker import Maker
+from .npu import BRICK_CHANNELS, Area, Channels, NpuGraphBuilder
 
 MAX_AXES = 5
 _COPY_STEPS = 64
@@ -88,10 +87,11 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """
     op = graph.operators[op_index]
     attrs, source, target = op.attributes(TransposeAttrs), graph.read(op), graph.made(op)
+    make = Maker(op.name, op_index, builder)
     if not attrs.moves:
         shape = views.image_shape(target.shape)
         ifm, ofm = (builder.view(tensor, shape, 0) for tensor in (op.input(0), op.outputs[0]))
-        builder.add(_copy(op, op_index, ifm, ofm, compute(op.name, shape)))
+        make.copy(ifm, ofm)
         return
     found = way(attrs, target.shape)
     assert not isinstance(found, str), found
@@ -105,29 +105,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
         strides = (rows.inner.stride, columns.inner.stride)
         ifm = builder.strided(op.input(0), whole, shape, strides, a + b + c)
         ofm = builder.view(op.outputs[0], shape, 0, some, place)
-        builder.add(_copy(op, op_index, ifm, ofm, _read(op.name, ifm)))
-
-
-def _copy(op: Operator, op_index: int, ifm: FeatureMap, ofm: FeatureMap, read: Compute) -> NpuOperation:
-    return NpuOperation(
-        name=op.name,
-        operator=op_index,
-        kind=OperationKind.AVERAGE_POOL,
-        ifm=ifm,
-        ofm=ofm,
-        window=views.POINT,
-        compute=read,
-        clamp=ofm.dtype.limits,
-        scaling=UNSCALED,
-    )
-
-
-def _read(name: str, ifm: FeatureMap) -> Compute:
-    """out[n, h, w, c] = in[n, h, w, first + c], counted in the copy."""
-    rows, columns, _ = ifm.shape
-    indices = (index(n=1), index(h=1), index(w=1), index(ifm.first_channel, c=1))
-    read = Access(0, indices, (1, rows, columns, ifm.pixel_channels))
-    return Compute(name, views.axes(ifm.shape), (), (read,))
+        make.copy(ifm, ofm)
 
 
 def _axes(attrs: TransposeAttrs) -> tuple[Dimension, ...]:

@@ -13,8 +13,9 @@ import numpy as np
 
 from ..ir import Graph, Operator, TransposeConvAttrs, Window
 from ..quantised import activation_range
-from . import constraints, convolution, resize, views, weighted
+from . import constraints, expressions, resize, views, weighted
 from .family import Family
+from .maker import Maker
 from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Upscale
 
 _INPUT = 2
@@ -71,12 +72,12 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     op = graph.operators[op_index]
     source, target = graph.read(op, _INPUT), graph.made(op)
     doublings, window = _doublings(graph, op), _window(graph, op)
+    make = Maker(op.name, op_index, builder)
     ifm = builder.view(op.input(_INPUT), views.image_shape(source.shape))
     for _ in range(doublings - 1):
         shape = (2 * ifm.shape[0], 2 * ifm.shape[1], ifm.shape[2])
-        enlarged = builder.temporary(op_index, shape, source.dtype, ifm.zero_point)
-        resize.copied(op, op_index, builder, ifm, Upscale.ZEROS, enlarged)
-        ifm = enlarged
+        enlarged = make.temporary(shape, source.dtype, ifm.zero_point)
+        ifm = make.copy(ifm, enlarged, upscale=Upscale.ZEROS)
     upscale = Upscale.ZEROS if doublings else Upscale.NONE
     ofm_shape = _made(graph, op)
     turned = np.ascontiguousarray(graph.read(op, 1).constant()[:, ::-1, ::-1])
@@ -89,9 +90,10 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
             ofm=builder.view(op.outputs[0], ofm_shape),
             window=window,
             upscale=upscale,
-            compute=convolution.compute(op.name, window, ifm.shape, ofm_shape, upscale),
+            compute=expressions.whole_windows(op.name, window, ifm.shape, ofm_shape, upscale),
             clamp=activation_range(target.quantisation, target.dtype, op.attributes(TransposeConvAttrs).activation),
             weights=weighted.constants(graph, op, turned),
+            rounding=weighted.rounding(graph, op),
         )
     )
 

@@ -1,6 +1,6 @@
-"""How operations see tensors: their height, width and depth, windows in their simplest form, and common indices.
+"""How operations see tensors and windows: height, width and depth, and windows in their simplest form.
 
-Owns the step from a graph's shapes and windows to `te` types that operator families share. Checks nothing.
+Owns the step from a graph's shapes and windows to those of operations. Checks nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import numpy as np
 
 from ..ir import Window
 from . import limits
-from .te import Access, Affine, Axis, index
 
 Shape3 = tuple[int, int, int]
 
@@ -59,12 +58,6 @@ def simplest(window: Window, height: int, width: int) -> Window:
     )
 
 
-def axes(shape: Shape3) -> tuple[Axis, Axis, Axis, Axis]:
-    """The spatial axes n, h, w, c of an output of `shape`."""
-    h, w, c = shape
-    return Axis("n", 1), Axis("h", h), Axis("w", w), Axis("c", c)
-
-
 def densest(window: Window) -> Window:
     """The same window with dilations that the NPU has, and taps between its own that are to weigh nothing."""
 
@@ -79,20 +72,3 @@ def densest(window: Window) -> Window:
         along(window.kernel_w, window.dilation_w),
     )
     return dataclasses.replace(window, kernel_h=rows, kernel_w=columns, dilation_h=down, dilation_w=right)
-
-
-def kernel_axes(window: Window) -> tuple[Axis, Axis]:
-    """Reduction axes kh and kw of a window."""
-    return Axis("kh", window.kernel_h, True), Axis("kw", window.kernel_w, True)
-
-
-def point_access(operand: int, shape: Shape3) -> Access:
-    """A read of the element at the output's own place."""
-    return Access(operand, (index(n=1), index(h=1), index(w=1), index(c=1)), (1, *shape))
-
-
-def window_access(window: Window, shape: Shape3, channel: Affine, factor: int = 1) -> Access:
-    """A read of operand 0 (of `shape`, enlarged `factor` times) under a window, at the given channel index."""
-    row = index(-window.pad_top, h=window.stride_h, kh=window.dilation_h) // factor
-    column = index(-window.pad_left, w=window.stride_w, kw=window.dilation_w) // factor
-    return Access(0, (index(n=1), row, column, channel), (1, *shape))

@@ -179,11 +179,6 @@ def rounding(graph: Graph, op: Operator) -> Rounding:
     return Rounding.NATURAL if is_wide(graph, op) else Rounding.TFL
 
 
-def accumulator_bits(ifm: Tensor) -> int:
-    """Bits of the accumulators that the NPU sums products with weights in."""
-    return 40 if ifm.dtype is DType.INT16 else 32
-
-
 def sums(graph: Graph, op: Operator, output_axis: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The smallest and largest accumulator, bias included, that each output channel can have."""
     ifm, weights, bias, _ = operands(graph, op)
