@@ -68,8 +68,8 @@ def micro_values(graph: Graph, index: int, values: Mapping[int, np.ndarray]) -> 
 def differences(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | None = None) -> list[tuple[str, int, int]]:
     """The operators that our reference computes otherwise than LiteRT, each on LiteRT's own inputs.
 
-    Convolutions whose biases LiteRT takes for others, and sums of values that it does, are Micro's to judge, on the same
-    inputs, where it is installed.
+    Convolutions whose biases LiteRT takes for others, and sums of values that it does, are Micro's to judge, on the
+    same inputs, where it is installed.
 
     Of each: kind and name, differing elements, largest difference.
     """
