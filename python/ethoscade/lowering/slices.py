@@ -16,7 +16,7 @@ from . import views
 from .npu import UNSCALED, Channels, FeatureMap, Function, NpuGraph, NpuOperation, OperationKind, Upscale, renumbered
 from .te import Access, index
 
-_Box = tuple[range, range, range]
+_Cut = tuple[range, range, range]
 """Rows, columns and channels."""
 
 
@@ -81,19 +81,19 @@ def _is_slice(operation: NpuOperation) -> bool:
     )
 
 
-def _box(copy: NpuOperation) -> _Box:
+def _box(copy: NpuOperation) -> _Cut:
     """What a copy has of its source."""
     _, rows, columns, channels = (expression.constant for expression in copy.compute.reads[0].indices)
     height, width, depth = copy.ofm.shape
     return range(rows, rows + height), range(columns, columns + width), range(channels, channels + depth)
 
 
-def _whole(view: FeatureMap) -> _Box:
+def _whole(view: FeatureMap) -> _Cut:
     height, width = view.plane
     return range(height), range(width), range(view.pixel_channels)
 
 
-def _is_covered(whole: _Box, boxes: Sequence[_Box]) -> bool:
+def _is_covered(whole: _Cut, boxes: Sequence[_Cut]) -> bool:
     """Whether every element lies in one of the boxes: between two edges of any of them all are in the same ones."""
     axes = zip(whole, *boxes, strict=True)
     cuts = [pairwise(sorted({edge for span in spans for edge in (span.start, span.stop)})) for spans in axes]
