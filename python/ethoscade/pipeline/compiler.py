@@ -28,6 +28,7 @@ from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph, Operator
 from ..lowering import lower, support
 from ..lowering.folding import fold_tables
+from ..lowering.joins import without_copies
 from ..lowering.npu import NpuGraph, NpuOperation, graph_tensors, tables_of
 from ..lowering.slices import read_in_place
 from ..rewrites import DeadChannels, remove_dead_channels, simplify
@@ -265,7 +266,8 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_chann
         first, last = ([edge.operator for edge in edges if edge.is_input is way] for way in (True, False))
         divided = reordered(graph, divided, first, last)
         exposed = divided.exposed
-        npu = lay_in_bricks(read_in_place(fold_tables(lower(graph, divided), exposed), exposed), exposed)
+        npu = read_in_place(fold_tables(lower(graph, divided), exposed), exposed)
+        npu = lay_in_bricks(without_copies(npu, exposed), exposed)
         encodings = [scheduling_problem.choose_encoding(operation, target) for operation in npu.operations]
         misfits = {o.operator for o, e in zip(npu.operations, encodings, strict=True) if e.block_depth == 0}
         if not misfits:
