@@ -159,10 +159,11 @@ class GraphMaker:
     def add(self, a: int, b: int, activation: Activation = Activation.NONE, q: Quantisation | None = None) -> int:
         return self.op("ADD", [a, b], self.tensor(self.tensors[a].shape, q), AddAttrs(activation))
 
-    def values(self, shape: Sequence[int], q: Quantisation | None = None) -> int:
+    def values(self, shape: Sequence[int], q: Quantisation | None = None, dtype: DType | None = None) -> int:
         """A constant operand."""
-        data = self.rng.integers(*self.dtype.limits, shape, endpoint=True).astype(self.dtype.numpy)
-        return self.constant(data, q or quantisation(self.rng, self.dtype), self.dtype)
+        kind = dtype or self.dtype
+        data = self.rng.integers(*kind.limits, shape, endpoint=True).astype(kind.numpy)
+        return self.constant(data, q or quantisation(self.rng, kind), kind)
 
     def binary(
         self, kind: str, a: int, b: int, activation: Activation = Activation.NONE, q: Quantisation | None = None

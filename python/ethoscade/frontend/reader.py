@@ -41,6 +41,11 @@ def read_tflite(source: str | os.PathLike[str] | bytes, name: str | None = None)
     data, found_name = load(source)
     try:
         return _read(data, name or found_name)
+    except ModelFormatError as error:
+        # A command may read several files: which one is at fault?
+        if isinstance(source, (str, os.PathLike)):
+            error.args = (f"'{os.fsdecode(source)}': {error}",)
+        raise
     except EthoscadeError:
         raise
     except (struct.error, ArithmeticError, LookupError, ValueError, TypeError, MemoryError) as error:

@@ -174,7 +174,7 @@ class Drawing:
         x, kernel = self.image(x), self.kernel()
         dilation, stride = self.dilation(), self.stride(square=False)
         channels, groups = self.channels(), 1
-        if self.chance(0.1):
+        if self.chance(0.2):
             groups = self.divisor(x.shape[3])
             channels = groups * self.integer(1, max(self.max_channels // groups, 1))
         return self.builder.conv2d(
@@ -385,6 +385,7 @@ class Drawing:
 
     def _with_another(self, kind: str, x: Value) -> Value:
         function, how = BINARY[kind], self.integer(0, 4)
+        dtype = function.second(x.dtype)
         # Differences of a value from itself, or from the mean of one pixel, would be calibrated to nothing.
         is_difference = kind in ("SUB", "SQUARED_DIFFERENCE")
         if how == 0 and not is_difference:
@@ -393,9 +394,14 @@ class Drawing:
             other = self.builder.mean(x, keep_dims=True)
         elif how <= 3:
             shape = () if self.chance(0.2) else self._repeated(x.shape)
-            other = self.builder.constant(self.rng.standard_normal(shape), dtype=x.dtype)
+            values = self.rng.standard_normal(shape)
+            if self.chance(0.15):
+                # One number for all, often none at all.
+                values = np.full(shape, float(self.integer(-1, 1)))
+            other = self.builder.constant(values, dtype=dtype)
         else:
-            other = self.builder.input(self._repeated(x.shape) or x.shape, dtype=x.dtype)
+            other = self.builder.input(self._repeated(x.shape) or x.shape, dtype=dtype)
+        other = other if other.dtype is dtype else self.builder.quantize(other, dtype=dtype)
         operands = (x, other) if kind == "PRELU" or self.chance(0.5) else (other, x)
         output = None
         if function.keeps:
