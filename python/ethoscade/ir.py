@@ -20,6 +20,8 @@ from .errors import ModelFormatError
 from .util.frozen import FrozenMap
 
 Array = npt.NDArray[np.generic]
+Integers = npt.NDArray[np.int64]
+"""Stored values, or sums of them, in an integer type that holds them all."""
 """The values of one tensor."""
 
 ETHOS_U = "ethos-u"
@@ -246,9 +248,9 @@ class GeluAttrs:
 
 @dataclass(frozen=True)
 class TableAttrs:
-    """QUANTIZE that took in a DEQUANTIZE and functions of floats: a result for each stored value, the lowest first.
+    """QUANTIZE in the place of functions of one element: a result for each stored value, the lowest first.
 
-    No file says it; a rule makes it.
+    No file says it; rules make it.
     """
 
     results: tuple[int, ...]

@@ -118,12 +118,22 @@ class Maker:
         steps: Window = views.POINT,
         first: tuple[int, int] = (0, 0),
         clamp: tuple[int, int] | None = None,
+        same_as: Table | None = None,
     ) -> FeatureMap:
         """A pool of single pixels, those of the input `steps` apart from the row and column `first` on."""
         compute = expressions.points(self.name, ofm.shape, ifm, steps=steps, first=first, upscale=upscale)
         kind = OperationKind.AVERAGE_POOL
         return self._add(
-            kind, ifm, ofm, compute, steps, scaling=scaling, function=function, upscale=upscale, clamp=clamp
+            kind,
+            ifm,
+            ofm,
+            compute,
+            steps,
+            scaling=scaling,
+            function=function,
+            upscale=upscale,
+            clamp=clamp,
+            same_as=same_as,
         )
 
     def look_up(self, ifm: FeatureMap, ofm: FeatureMap, table: Table) -> FeatureMap:
@@ -181,6 +191,7 @@ class Maker:
         swap_operands: bool = False,
         clamp: tuple[int, int] | None = None,
         rounding: Rounding | None = None,
+        same_as: Table | None = None,
     ) -> FeatureMap:
         # Results of 32 bits are looked up by values of 8.
         wide_look_up = isinstance(function, Table) and ofm.dtype is DType.INT32
@@ -201,6 +212,7 @@ class Maker:
                 rounding=rounding or self.rounding,
                 function=function,
                 swap_operands=swap_operands,
+                same_as=same_as,
             )
         )
         return ofm

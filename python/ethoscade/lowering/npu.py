@@ -348,7 +348,8 @@ class NpuOperation:
     well. `clamp` is the inclusive range of stored output values. Elementwise operations have a 1x1 window without
     padding. Of two operands a second one of one row, column or channel, where the first has more, is repeated;
     `swap_operands` makes it the first of a difference or shift. Operations of one operator that follow each other may
-    make different boxes (rows, columns, channels) of one output.
+    make different boxes (rows, columns, channels) of one output. `same_as` is a table of 256 results that would do the
+    same to stored bytes.
     """
 
     name: str
@@ -367,6 +368,7 @@ class NpuOperation:
     function: Function | Table = Function.CLAMP
     swap_operands: bool = False
     absorbed: tuple[int, ...] = ()
+    same_as: Table | None = None
 
     @property
     def serves(self) -> tuple[int, ...]:
