@@ -56,6 +56,7 @@ BELOW: dict[str, set[str]] = {
     "pipeline.macs": {"ir"},
     "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
     "pipeline.borders": {"errors", "util.arguments", "ir", "lowering", "scheduling", "memory", "codegen"},
+    "pipeline.state": {"ir", "scheduling", "memory", "codegen"},
     "pipeline.compiled": {
         "errors", "util.arguments", "util.files", "target", "ir", "frontend", "rewrites", "lowering", "scheduling",
         "judge.verification", "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders",
@@ -64,6 +65,7 @@ BELOW: dict[str, set[str]] = {
     "pipeline.compiler": {
         "errors", "util.arguments", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen",
         "pipeline.borders", "pipeline.macs", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
+        "pipeline.state",
     },
     "pipeline.planning": {
         "errors", "util.arguments", "target", "devices", "ir", "operators", "frontend", "rewrites", "lowering",
