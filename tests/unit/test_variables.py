@@ -21,6 +21,7 @@ from ethoscade.judge.verification import reference_steps
 from ethoscade.run.execution import run_tflite_steps
 from ethoscade.run.host_c import HostLibrary
 from ethoscade.run.judgement import on_file
+from ethoscade.testing import random_network
 from ethoscade.testing.builder import ModelBuilder
 from ethoscade.testing.flatfile import OperatorRecord, SubgraphRecord, TensorRecord, write_file
 
@@ -132,12 +133,7 @@ def test_every_room_keeps_state_as_litert_does(name: str) -> None:
     assert not same(expected[1:2], in_litert(model, steps[1:2])), "the state ought to show"
     graph = read_tflite(model)
 
-    state, runs = None, []
-    for inputs in steps:
-        run = reference.run(graph, inputs, state)
-        state = {v.before: run.values[v.after] for v in graph.variables}
-        runs.append(list(run.outputs.values()))
-    assert same(runs, expected)
+    assert same([list(run.outputs.values()) for run in reference.run_steps(graph, steps)], expected)
     (judged,) = reference_steps(graph, [steps])
     assert same([list(step.outputs.values()) for step in judged], expected)
 
@@ -234,6 +230,14 @@ def test_networks_without_state_have_nothing_to_reset() -> None:
     b.leaky_relu(b.input(SHAPE))
     text = "".join(c_source.sources(ethoscade.compile(b.build()).artifact).values())
     assert "reset" not in text and "carry" not in text
+
+
+@pytest.mark.parametrize("seed", [4, 20, 36, 44])
+def test_random_networks_with_state(seed: int) -> None:
+    compiled = ethoscade.compile(random_network(seed), optimise="size")
+    assert compiled.artifact.graph.variables
+    check = compiled.verify(seeds=2, runs=4)
+    assert check.ok and check.sram_touched_bytes == compiled.sram_bytes
 
 
 def test_a_streaming_wake_word_is_one_call() -> None:

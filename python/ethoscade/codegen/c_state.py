@@ -42,7 +42,7 @@ def arrays(artifact: Artifact) -> dict[int, bytes]:
 
 def declaration(prefix: str) -> str:
     """What the header says."""
-    return f"""/* The network keeps state in the arena from one run to the next, so nobody else may write there in between.
+    return f"""/* The network keeps state in the arena from one run to the next: nobody else may write there in between.
  * It is set up before the first run. This sets it up again: for another stream, or after a run that failed. */
 void {prefix}_reset(void);"""
 

@@ -36,8 +36,8 @@ class MicroArena:
     """Bytes that TensorFlow Lite Micro takes of its arena, by what for.
 
     `planned` are those of the plan in the file. `tensors`, `nodes`, `interface`, `npu_calls`, `state` and `fixed` lie
-    behind them for good. `scratch` is needed beside the plan while an NPU call runs, if that has no gap for it. `planning`
-    lies where the plan does, before the first run.
+    behind them for good. `scratch` is needed beside the plan while an NPU call runs, if that has no gap for it.
+    `planning` lies where the plan does, before the first run.
     """
 
     planned: int
