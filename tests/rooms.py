@@ -32,7 +32,10 @@ BELOW: dict[str, set[str]] = {
     "judge.litert_models": set(),
     "judge.litert": {"errors", "ir", "judge.litert_models"},
     "judge.litert_child": set(),
-    "judge.verification": {"errors", "ir", "operators", "judge.judges", "judge.reference", "judge.litert"},
+    "judge.noise": {"ir"},
+    "judge.verification": {
+        "errors", "ir", "operators", "judge.judges", "judge.reference", "judge.litert", "judge.noise",
+    },
     "testing": {"ir", "quantised", "operators", "judge.reference"},
     "codegen": {
         "errors", "util.files", "target", "ir", "quantised", "opcodes", "operators", "frontend", "lowering",
