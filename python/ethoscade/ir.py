@@ -513,7 +513,7 @@ class Graph:
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The tensors whose bytes hold state from one run to the next, so that nothing else lies there at any time."""
+        """The tensors whose bytes hold state from the end of one run to the start of the next."""
         variables = (i for i, tensor in enumerate(self.tensors) if tensor.is_variable)
         return (*variables, *(variable.before for variable in self.variables))
 

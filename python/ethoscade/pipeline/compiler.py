@@ -46,6 +46,7 @@ from .compiled import Compiled, Curve, OperatorSummary
 from .explanation import peak_of, short
 from .macs import macs_of
 from .partition import Partition, partition, reordered
+from .state import kept_in_place
 
 Model = str | os.PathLike[str] | bytes
 Progress = Callable[[str], None]
@@ -208,8 +209,11 @@ def carry_out(
 
 
 def arrange(network: Planned, what: Schedule | scheduling.Proposal, tick: Tick | None = None) -> Arrangement:
-    """The program of a schedule or a Proposal of the network's problem, between its borders, and where it lies."""
-    inner = scheduling.arrange(network.problem, what, tick)
+    """The program of a schedule or a Proposal of the network's problem, between its borders, and where it lies.
+
+    Its variables are written over where they lie, as far as can be.
+    """
+    inner = kept_in_place(network.graph, scheduling.arrange(network.problem, what, tick), tick)
     return surround(network.graph, network.borders, inner, tick)
 
 
@@ -336,11 +340,11 @@ def search(
     """
     extra = _constants_in_sram(network)
     found = explore(network.problem, extra, epsilon, budget, tick)
-    return _with_borders(network, found, extra, tick) if network.borders else found
+    return _placed_anew(network, found, extra, tick) if network.borders or network.graph.variables else found
 
 
-def _with_borders(network: Network, curve: Curve, extra: int, tick: Tick | None) -> Curve:
-    """The curve with the bytes that its Proposals take between the borders; what others now beat is left out."""
+def _placed_anew(network: Network, curve: Curve, extra: int, tick: Tick | None) -> Curve:
+    """The curve with the bytes that its Proposals take as `arrange` places them; what others now beat is left out."""
     least = least_bytes(network.graph, network.borders) + extra
     points: list[tuple[int, int]] = []
     proposals: list[scheduling.Proposal] = []

@@ -17,6 +17,7 @@ from .builder import ModelBuilder
 from .calibration import coarse_scale
 from .drawing import Drawing
 from .recorder import Value
+from .streaming import stateful
 
 _Step = Callable[[Drawing, Value], Value]
 
@@ -83,9 +84,13 @@ def random_network(
     values = [_first(draw, max_resolution)]
     steps = (*_BODY, *(_HEADS if heads else ()), *(_FLOATS if floats else ()))
     odds = np.array([p for p, _ in steps]) / sum(p for p, _ in steps)
-    for _ in range(draw.integer(1, max_operators)):
+    # Every eighth network has state.
+    keeps = draw.integer(0, max_operators - 1) if seed % 8 == 4 else None
+    for step in range(draw.integer(1, max_operators)):
         # Mostly the last value, so that networks become deep; else any, so that they fork.
         x = values[-1] if draw.chance(0.8) else values[draw.integer(0, len(values) - 1)]
+        if step == keeps or (keeps is not None and step == 0):
+            x = draw.smaller(stateful(draw, x))
         values.append(draw.smaller(steps[int(rng.choice(len(steps), p=odds))][1](draw, x)))
     if heads and draw.chance(0.4):
         values.append(_classified(draw, values[-1]))
