@@ -205,6 +205,14 @@ class FullyConnectedAttrs:
 
 
 @dataclass(frozen=True)
+class BatchMatMulAttrs:
+    """BATCH_MATMUL: whether the last two axes of the left and of the right operand change places first."""
+
+    adj_x: bool = False
+    adj_y: bool = False
+
+
+@dataclass(frozen=True)
 class AddAttrs:
     """ADD of two tensors."""
 
@@ -378,6 +386,7 @@ Attrs = (
     | TransposeConvAttrs
     | PoolAttrs
     | FullyConnectedAttrs
+    | BatchMatMulAttrs
     | AddAttrs
     | ArithmeticAttrs
     | SoftmaxAttrs

@@ -62,11 +62,15 @@ class Maker:
         swap_operands: bool = False,
         clamp: tuple[int, int] | None = None,
         rounding: Rounding | None = None,
+        first: tuple[int, int] = (0, 0),
     ) -> FeatureMap:
-        """An elementwise operation; the second operand's only row, column or channel is repeated."""
+        """An elementwise operation; the second operand's only row, column or channel is repeated.
+
+        Of the first operand the row and column `first` are the output's first ones.
+        """
         operand = Scalar(second, ifm.dtype) if isinstance(second, int) else second
         read = operand if isinstance(operand, FeatureMap | ConstantMap) else None
-        compute = expressions.points(self.name, ofm.shape, ifm, read)
+        compute = expressions.points(self.name, ofm.shape, ifm, read, first=first)
         return self._add(
             kind,
             ifm,
@@ -152,12 +156,13 @@ class Maker:
         weights: Weights,
         window: Window = views.POINT,
         together: bool = False,
+        above: int = 0,
     ) -> FeatureMap:
-        """Weighted sums of windows, of all channels `together` or of each."""
+        """Weighted sums of windows, of all channels `together` or of each; the first `above` rows are not read."""
         kind = OperationKind.CONVOLUTION if together else OperationKind.DEPTHWISE
         definition = expressions.whole_windows if together else expressions.windows
         compute = definition(self.name, window, ifm.shape, ofm.shape)
-        return self._add(kind, ifm, ofm, compute, window, weights=weights)
+        return self._add(kind, ifm, ofm, expressions.below(compute, above), window, weights=weights)
 
     def sum(self, ifm: FeatureMap, ofm: FeatureMap | None = None, scaling: Scale = UNSCALED) -> FeatureMap:
         """The sum of each pixel's channels, by default in a temporary of 32 bits."""

@@ -15,6 +15,7 @@ from ..ir import DType, Quantisation
 from .builder import ModelBuilder
 from .calibration import coarse_scale
 from .drawing import Drawing
+from .drawing_matrices import batch_matmul
 from .recorder import Value
 
 _Step = Callable[[Drawing, Value], Value]
@@ -39,7 +40,12 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.04, Drawing.sliced),
     (0.08, Drawing.moved),
 )
-_HEADS: tuple[tuple[float, _Step], ...] = ((0.12, Drawing.dense), (0.05, Drawing.mean), (0.03, Drawing.softmax))
+_HEADS: tuple[tuple[float, _Step], ...] = (
+    (0.12, Drawing.dense),
+    (0.05, Drawing.mean),
+    (0.03, Drawing.softmax),
+    (0.04, batch_matmul),
+)
 
 
 def random_network(
@@ -54,7 +60,8 @@ def random_network(
     """A network of 1 to `max_operators` drawn steps (a step is one to a few operators) and perhaps a classifier.
 
     Images have up to `max_resolution` rows and columns. `dtype` None draws int8 (mostly), uint8 or int16, in which the
-    network begins; `heads` False leaves out MEAN, FULLY_CONNECTED and SOFTMAX.
+    network begins; `heads` False leaves out MEAN, FULLY_CONNECTED, SOFTMAX
+    and BATCH_MATMUL.
     """
     rng = np.random.Generator(np.random.PCG64(seed))
     if dtype is None:
