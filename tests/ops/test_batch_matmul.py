@@ -47,6 +47,32 @@ def test_points_of_attention(accelerator: str) -> None:
             assert result.hazards == 0 and result.warnings == ()
 
 
+FORMS = (((2, 7, 9), (9, 5)), ((7, 9), (2, 1, 9, 5)), ((3, 1, 9), (3, 9, 5)), ((1, 2, 7, 9), (3, 1, 9, 5)))
+
+
+@pytest.mark.parametrize("constant", [0, 1, None])
+@pytest.mark.parametrize("adjoint", [(False, False), (True, True)])
+def test_all_forms_at_every_budget(constant: int | None, adjoint: tuple[bool, bool]) -> None:
+    """A constant on either side, or none; matrices repeated for those of the other side."""
+    b = ModelBuilder(seed=5)
+    for shapes in FORMS:
+        turned = [(*s[:-2], *s[:-3:-1]) if other else s for s, other in zip(shapes, adjoint, strict=True)]
+        operands = [
+            b.constant(np.random.default_rng(1).normal(size=shape)) if place == constant else b.input(shape)
+            for place, shape in enumerate(turned)
+        ]
+        b.output(b.batch_matmul(*operands, adj_x=adjoint[0], adj_y=adjoint[1]))
+    made = network_of(b.build())
+    assert made.partition.cpu_operators == ()
+    curve = search(made)
+    for place in {0, len(curve.points) - 1}:
+        assert not list(broken_promises(made, curve, place))
+        inputs = random_inputs(made.source, place)
+        result = run_artifact(carry_out(made, curve, curve.proposals[place]).artifact, inputs)
+        assert compare(result.outputs, reference.run(made.source, inputs).outputs)[1] == 0
+        assert result.hazards == 0 and result.warnings == ()
+
+
 @pytest.mark.parametrize("zero_points", [(-128, 127), (127, -128), (-128, -128)])
 def test_sums_at_the_ends_of_the_type(zero_points: tuple[int, int]) -> None:
     """The largest distances from zero points, of either sign, a thousand of them."""
