@@ -69,7 +69,8 @@ class ModelBuilder(MatrixRecorder):
     def build(self) -> bytes:
         """The TFLite file."""
         outputs = self._outputs or list(self._operators[-1].outputs)
-        return write_file(self.name, self._tensors, self._operators, self._inputs, outputs, self.codes_in)
+        operators, others = self._with_state()
+        return write_file(self.name, self._tensors, operators, self._inputs, outputs, self.codes_in, others)
 
     def constant(self, real: Real, *, dtype: DType | None = None, quantisation: Quantisation | None = None) -> Value:
         """A constant operand of an 8-bit type; its quantisation is that of its values by default."""
