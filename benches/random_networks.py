@@ -6,9 +6,9 @@ Networks are of all kinds that the generator draws, which are all that the reade
 floor, halfway between floor and fastest, and without a budget; of every other one that has them, float inputs and
 outputs are the caller's business; one with state runs several times in a row. Outputs are compared with two judges:
 LiteRT in a process of its own, and `ethoscade.judge.reference`, which knows no islands of floats. Networks with an
-operator that LiteRT refuses are named. Bytes promised, placed and touched must be equal. One line for each point that is
-not right, then the counts, those of operators by kind. Exit status 3 if a point is not right. `--state` keeps the counts
-after each network and goes on from there; `--seconds` begins no network after so many.
+operator that LiteRT refuses are named. Bytes promised, placed and touched must be equal. One line for each point that
+is not right, then the counts, those of operators by kind. Exit status 3 if a point is not right. `--state` keeps the
+counts after each network and goes on from there; `--seconds` begins no network after so many.
 """
 
 from __future__ import annotations

@@ -212,6 +212,14 @@ class FullyConnectedAttrs:
 
 
 @dataclass(frozen=True)
+class BatchMatMulAttrs:
+    """BATCH_MATMUL: whether the last two axes of the left and of the right operand change places first."""
+
+    adj_x: bool = False
+    adj_y: bool = False
+
+
+@dataclass(frozen=True)
 class AddAttrs:
     """ADD of two tensors."""
 
@@ -393,6 +401,7 @@ Attrs = (
     | TransposeConvAttrs
     | PoolAttrs
     | FullyConnectedAttrs
+    | BatchMatMulAttrs
     | AddAttrs
     | ArithmeticAttrs
     | SoftmaxAttrs

@@ -243,6 +243,17 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "mean_of_large_planes": lambda m: m.mean(m.input((1, 60, 80, 9))),
     "mean_of_odd_planes": lambda m: m.mean(m.input((1, 83, 79, 5))),
     "mean_of_large_volumes": lambda m: m.mean(m.input((1, 96, 96, 3)), (1, 2, 3)),
+    "matmul": lambda m: m.matmul(m.input((9, 20)), m.input((20, 7))),
+    "matmul_of_few_rows": lambda m: m.matmul(m.input((1, 4, 20)), m.input((1, 30, 20)), adj_y=True),
+    "matmul_of_columns": lambda m: m.matmul(m.input((20, 9)), m.input((20, 1)), adj_x=True),
+    "matmul_transposed": lambda m: m.matmul(m.input((3, 20, 9)), m.input((3, 7, 20)), True, True),
+    "matmul_of_heads": lambda m: m.matmul(m.input((1, 2, 9, 16)), m.input((1, 2, 12, 16)), adj_y=True),
+    "matmul_of_repeated_heads": lambda m: m.matmul(m.input((2, 1, 3, 9, 16)), m.input((4, 1, 16, 5))),
+    "matmul_with_itself": lambda m: m.matmul(*(m.input((2, 9, 17)),) * 2, adj_y=True),
+    "matmul_with_a_constant": lambda m: m.matmul(m.input((2, 9, 20)), m.values((20, 24))),
+    "matmul_with_constants": lambda m: m.matmul(m.input((2, 5, 9)), m.values((3, 2, 7, 9)), adj_y=True),
+    "matmul_of_columns_with_a_constant": lambda m: m.matmul(m.input((2, 20, 9)), m.values((1, 20, 7)), adj_x=True),
+    "matmul_of_a_constant": lambda m: m.matmul(m.values((2, 6, 20)), m.input((1, 20, 9))),
     "sum": lambda m: m.total(m.input((1, 7, 9, 50))),
     "sum_over_channels": lambda m: m.total(m.input((1, 7, 9, 50)), (3,), keep=True),
     "sum_over_height": lambda m: m.total(m.input((1, 50, 4, 12)), (1,)),
@@ -384,7 +395,7 @@ def taken(case: str) -> list[DType]:
     CASES[case](maker)
     limits = [limit for op in maker.graph().operators for limit in FAMILIES[op.kind].takes]
     types = [limit.types for limit in limits if isinstance(limit, FeatureMaps)]
-    return [dtype for dtype in QUANTISED if dtype is not DType.INT16 or all(dtype in found for found in types)]
+    return [dtype for dtype in QUANTISED if all(dtype in found for found in types)]
 
 
 @pytest.mark.parametrize(("case", "dtype"), [(case, dtype) for case in CASES for dtype in taken(case)])

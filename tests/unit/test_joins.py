@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-import ethoscade
 import pytest
 from end_to_end import carry_out, network_of
 from ethoscade.ir import DType
@@ -12,7 +11,6 @@ from ethoscade.lowering import copies
 from ethoscade.lowering.npu import Scalar
 from ethoscade.pipeline.compiler import Network, search
 from ethoscade.scheduling.schedule import from_proposal
-from ethoscade.target import ACCELERATORS
 from ethoscade.testing import ModelBuilder, Value
 from promised_cycles import broken_promises
 

@@ -36,6 +36,7 @@ from reference_support import MOVES, check, differences, drawn_operator, litert_
 KINDS = (
     "ARG_MAX",
     "AVERAGE_POOL_2D",
+    "BATCH_MATMUL",
     "CONCATENATION",
     "CONV_2D",
     "DEPTHWISE_CONV_2D",
@@ -65,6 +66,7 @@ KINDS = (
 TYPES = {
     **{kind: function.types for kind, function in (*BINARY.items(), *UNARY.items())},
     "ARG_MAX": EIGHT_BIT,
+    "BATCH_MATMUL": (DType.INT8, DType.INT16),
     "SUM": (DType.UINT8,),
 }
 """The types of which LiteRT is the judge, where these are not all."""

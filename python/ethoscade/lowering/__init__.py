@@ -16,6 +16,7 @@ from ..operators import keyed
 from ..target import Accelerator
 from . import (
     arg_max,
+    batch_matmul,
     bilinear,
     binary,
     concatenation,
@@ -46,6 +47,7 @@ __all__ = ["FAMILIES", "Family", "Selection", "elements", "lower", "support"]
 
 FAMILIES = keyed(
     arg_max.ARG_MAX_FAMILIES,
+    batch_matmul.MATRIX_FAMILIES,
     bilinear.BILINEAR_FAMILIES,
     binary.BINARY_FAMILIES,
     concatenation.JOIN_FAMILIES,

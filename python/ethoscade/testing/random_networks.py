@@ -16,6 +16,7 @@ from . import junctions
 from .builder import ModelBuilder
 from .calibration import coarse_scale
 from .drawing import Drawing
+from .drawing_matrices import batch_matmul
 from .recorder import Value
 from .streaming import stateful
 
@@ -45,7 +46,12 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.04, junctions.padded),
 )
 _FLOATS: tuple[tuple[float, _Step], ...] = ((0.08, junctions.island),)
-_HEADS: tuple[tuple[float, _Step], ...] = ((0.12, Drawing.dense), (0.05, Drawing.mean), (0.03, Drawing.softmax))
+_HEADS: tuple[tuple[float, _Step], ...] = (
+    (0.12, Drawing.dense),
+    (0.05, Drawing.mean),
+    (0.03, Drawing.softmax),
+    (0.04, batch_matmul),
+)
 
 
 def random_network(
@@ -61,7 +67,7 @@ def random_network(
     """A network of 1 to `max_operators` drawn steps (a step is one to a few operators) and perhaps a classifier.
 
     Images have up to `max_resolution` rows and columns. `dtype` None draws int8 (mostly), uint8 or int16, in which the
-    network begins; `heads` False leaves out MEAN, FULLY_CONNECTED and SOFTMAX. With `floats` there are
+    network begins; `heads` False leaves out MEAN, FULLY_CONNECTED, SOFTMAX and BATCH_MATMUL. With `floats` there are
     islands of floats between 8-bit values, of which LiteRT alone is the judge.
     """
     rng = np.random.Generator(np.random.PCG64(seed))
