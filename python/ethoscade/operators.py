@@ -88,6 +88,7 @@ _ROWS = (
     OperatorKind("GATHER", GatherAttrs, "GatherOptions", 2),
     OperatorKind("GELU", GeluAttrs, "GeluOptions"),
     OperatorKind("HARD_SWISH", None, "HardSwishOptions"),
+    OperatorKind("L2_NORMALIZATION", None, "L2NormOptions", 2),
     OperatorKind("LEAKY_RELU", LeakyReluAttrs, "LeakyReluOptions"),
     OperatorKind("LOG"),
     OperatorKind("LOGISTIC", int8_version=2),

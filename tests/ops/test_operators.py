@@ -33,6 +33,12 @@ def signed(m: GraphMaker, kind: str, q: Quantisation | None = None) -> int:
     return m.op(kind, [ifm], m.tensor((1, 9, 7, 21), dtype=DType.INT8))
 
 
+def normalised(m: GraphMaker, shape: tuple[int, ...]) -> int:
+    """L2_NORMALIZATION of an input of that shape, and its fixed quantisation."""
+    middle = Quantisation((1 / 128,), (sum(m.dtype.limits) // 2 + 1,))
+    return m.op("L2_NORMALIZATION", [m.input(shape)], m.tensor(shape, middle))
+
+
 def transposed(m: GraphMaker, shape: tuple[int, ...], permutation: tuple[int, ...]) -> int:
     """TRANSPOSE of an input of that shape."""
     made = [shape[axis] for axis in permutation]
@@ -203,6 +209,10 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "softmax_of_many_sums": lambda m: m.softmax(m.input((1, 150, 200, 3), Quantisation((0.01,), (3,)))),
     "softmax_of_one": lambda m: m.softmax(m.input((9, 1))),
     "softmax_of_next_to_nothing": lambda m: m.softmax(m.input((4, 64), Quantisation((1e-9,), (3,)))),
+    "l2_normalization": lambda m: normalised(m, (1, 128)),
+    "l2_normalization_of_an_image": lambda m: normalised(m, (1, 9, 7, 21)),
+    "l2_normalization_of_one": lambda m: normalised(m, (300, 1)),
+    "l2_normalization_of_many": lambda m: normalised(m, (3, 5, 2064)),
     "mean": lambda m: m.mean(m.input((1, 7, 9, 50))),
     "mean_of_a_power_of_two": lambda m: m.mean(m.input((1, 8, 8, 50))),
     "mean_over_height": lambda m: m.mean(m.input((1, 50, 4, 12)), (1,)),

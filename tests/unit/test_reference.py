@@ -39,6 +39,7 @@ KINDS = (
     "CONV_2D",
     "DEPTHWISE_CONV_2D",
     "GELU",
+    "L2_NORMALIZATION",
     "LEAKY_RELU",
     "MAX_POOL_2D",
     "MEAN",
@@ -60,7 +61,9 @@ KINDS = (
 )
 
 
-TYPES = {kind: function.types for kind, function in (*BINARY.items(), *UNARY.items())} | {"ARG_MAX": EIGHT_BIT}
+TYPES = {kind: function.types for kind, function in (*BINARY.items(), *UNARY.items())} | dict.fromkeys(
+    ("ARG_MAX", "L2_NORMALIZATION"), EIGHT_BIT
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)

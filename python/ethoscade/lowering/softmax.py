@@ -19,8 +19,8 @@ from ..quantised import scale_of
 from . import constraints, softmax_sixteen, views
 from .exponential import divided, exponentials, high_mul
 from .family import Family
-from .maker import AS_IS, Maker
-from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Rounding, Scale, Table
+from .maker import AS_IS, Maker, high
+from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Rounding, Table
 
 MOST_CHANNELS = 4095
 """Exponentials are summed in units of 2^-19: of more of them the sum could leave 32 bits."""
@@ -86,7 +86,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
         shift = make.wide(OperationKind.MINIMUM, shift, 31)
     inverse, shift = (replace(view, shape=(*plane, 1)) for view in (inverse, shift))
     # inverse is Q2.29 of 2^31 over the sum without its leading zeros: twice that, as the product has 31 bits less.
-    product = make.wide(OperationKind.MUL, _looked_up(make, ifm, largest, table), inverse, scaling=_high(30))
+    product = make.wide(OperationKind.MUL, _looked_up(make, ifm, largest, table), inverse, scaling=high(30))
     ofm = builder.view(target, (*plane, channels), zero_point=dtype.limits[0])
     make.point(OperationKind.SHR, product, shift, ofm)
 
@@ -111,22 +111,17 @@ def _reciprocal(make: Maker, total: FeatureMap, zeros: FeatureMap) -> FeatureMap
     # 32/17 is 0x3C3C3C3C in Q2.29, and 48/17 half as much again. The lesser of a sum and any such number is the number.
     low = make.wide(OperationKind.MINIMUM, total, -0x3C3C)
     slope = make.wide(OperationKind.ADD, make.wide(OperationKind.SHL, low, 16), low, scaling=AS_IS)
-    offset = make.wide(OperationKind.MUL, slope, -3, scaling=_high(1))
+    offset = make.wide(OperationKind.MUL, slope, -3, scaling=high(1))
     one = make.wide(OperationKind.SHL, make.wide(OperationKind.MINIMUM, total, 1 << 14), 15)
-    x = make.wide(OperationKind.MUL, half, slope, scaling=_high(31))
+    x = make.wide(OperationKind.MUL, half, slope, scaling=high(31))
     x = make.wide(OperationKind.ADD, x, offset, scaling=AS_IS)
     for _ in range(3):
-        error = make.wide(OperationKind.MUL, half, x, scaling=_high(31))
+        error = make.wide(OperationKind.MUL, half, x, scaling=high(31))
         error = make.wide(OperationKind.SUB, one, error, scaling=AS_IS)
-        step = make.wide(OperationKind.MUL, x, error, scaling=_high(31))
+        step = make.wide(OperationKind.MUL, x, error, scaling=high(31))
         step = make.wide(OperationKind.MUL, step, 4, scaling=AS_IS)
         x = make.wide(OperationKind.ADD, x, step, scaling=AS_IS)
     return x
-
-
-def _high(shift: int) -> Scale:
-    """A product of 32-bit numbers without its last `shift` bits: there the multiplier has no effect."""
-    return Scale(1 << 30, shift)
 
 
 @dataclass(frozen=True)

@@ -396,6 +396,12 @@ class ModelBuilder(MoveRecorder):
             x.dtype,
         )
 
+    def l2_normalization(self, x: Value, *, output: Quantisation | None = None, name: str | None = None) -> Value:
+        """L2_NORMALIZATION over the last axis; the output's scale is 1/128 and its zero point the type's middle."""
+        fixed = Quantisation((1.0 / 128,), (sum(x.dtype.limits) // 2 + 1,))
+        fields = {"FusedActivationFunction": CODE_OF_ACTIVATION[Activation.NONE]}
+        return self._function("L2_NORMALIZATION", x, real.l2_normalization, output or fixed, fields, name)
+
     def relu(
         self,
         x: Value,

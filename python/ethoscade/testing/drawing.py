@@ -366,6 +366,11 @@ class Drawing:
         """SOFTMAX, which stays on the CPU and cuts the network in two."""
         return self.builder.softmax(x, beta=1.0 if self.chance(0.5) else float(self.integer(1, 8)) / 4)
 
+    def normalised(self, x: Value) -> Value:
+        """L2_NORMALIZATION, of 8 bits alone."""
+        x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.INT16 else x
+        return self.builder.l2_normalization(x)
+
     def binary(self, x: Value) -> Value:
         """An operator of two operands: a value and itself, a constant, a mean of it or another network input.
 

@@ -39,7 +39,12 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.04, Drawing.sliced),
     (0.08, Drawing.moved),
 )
-_HEADS: tuple[tuple[float, _Step], ...] = ((0.12, Drawing.dense), (0.05, Drawing.mean), (0.03, Drawing.softmax))
+_HEADS: tuple[tuple[float, _Step], ...] = (
+    (0.12, Drawing.dense),
+    (0.05, Drawing.mean),
+    (0.03, Drawing.softmax),
+    (0.03, Drawing.normalised),
+)
 
 
 def random_network(
