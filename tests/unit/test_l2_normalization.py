@@ -9,7 +9,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Quantisation
 from ethoscade.judge import reference
 from ethoscade.judge.reference.l2_normalization import inverse_root
-from ethoscade.lowering.l2_normalization import MOST_CHANNELS
+from ethoscade.lowering.l2_normalization import MOST_SQUARES
 from ethoscade.pipeline.compiler import carry_out, prepare, search
 from ethoscade.target import load_target
 from ethoscade.testing import ModelBuilder
@@ -41,7 +41,7 @@ def rows_of_all_sizes(rows: int, channels: int, dtype: DType, zero_point: int) -
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=lambda d: d.value)
 @pytest.mark.parametrize(
-    ("channels", "place"), [(1, 0.5), (2, 0.0), (5, 1.0), (64, 0.4), (700, 0.0), (MOST_CHANNELS, 1.0)]
+    ("channels", "place"), [(1, 0.5), (2, 0.0), (5, 1.0), (64, 0.4), (700, 0.0), (MOST_SQUARES, 1.0)]
 )
 def test_sums_of_every_size(channels: int, place: float, dtype: DType) -> None:
     needs_litert()
@@ -88,7 +88,7 @@ def test_rows_in_a_cascade(dtype: DType) -> None:
 @pytest.mark.parametrize(
     ("channels", "output", "words"),
     [
-        (MOST_CHANNELS + 1, None, f"it has {MOST_CHANNELS + 1} channels; at most {MOST_CHANNELS} are possible"),
+        (MOST_SQUARES + 1, None, f"it has {MOST_SQUARES + 1} channels; at most {MOST_SQUARES} are possible"),
         (
             8,
             Quantisation((0.01,), (0,)),

@@ -8,19 +8,18 @@ for sums below 2^27: all of these were tried.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from ..ir import DType, Graph, Tensor
 from ..quantised import scale_of, zero_point_of
-from . import constraints, limits, views
+from . import constraints, last_axis, limits
 from .family import Family
 from .maker import AS_IS, Maker, high
 from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Rounding
 
-MOST_CHANNELS = ((1 << 27) - 1) // limits.LARGEST_VALUE**2
+MOST_SQUARES = ((1 << 27) - 1) // limits.LARGEST_VALUE**2
 """Squares of more of them could add up to 2^27."""
 
 _SCALE = 1 / 128
@@ -52,12 +51,13 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """Some fifty operations, most of them on one number a row. Precondition: its family takes it."""
     op = graph.operators[op_index]
     source = graph.read(op)
-    height, width, channels = views.image_shape(source.shape)
+    shape, once = last_axis.seen(source.shape)
+    pixels = math.prod(source.shape[:-1])
     make, factors = Maker(op.name, op_index, builder, Rounding.NATURAL), _OF_TYPE[source.dtype]
-    ifm = builder.view(op.input(0), (height, width, channels))
-    total = make.sum(make.wide(OperationKind.MUL, ifm, ifm, scaling=AS_IS))
+    ifm = builder.view(op.input(0), shape)
+    total = last_axis.total(make, make.wide(OperationKind.MUL, ifm, ifm, scaling=AS_IS), pixels)
     # One over the root of nothing is multiplied by nothing: of which number it is does not matter.
-    total = make.wide(OperationKind.MAXIMUM, replace(total, shape=(1, 1, height * width)), 1)
+    total = make.wide(OperationKind.MAXIMUM, total, 1)
     zeros = make.wide(OperationKind.CLZ, total)
     # Half the leading zeros but one, rounded down: a pair more than fit.
     pairs = make.wide(OperationKind.SHR, make.wide(OperationKind.SUB, zeros, 2, scaling=AS_IS), 1)
@@ -70,12 +70,12 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     power = make.wide(OperationKind.SHL, left, 1, swap_operands=True)
     # The two bits that `_divided` adds.
     right = make.wide(OperationKind.ADD, right, 2, scaling=AS_IS)
-    power, inverse, right = (replace(view, shape=(height, width, 1)) for view in (power, inverse, right))
+    power, inverse, right = (replace(view, shape=once) for view in (power, inverse, right))
     centred = make.wide(OperationKind.ADD, ifm, 0, scaling=AS_IS)
     product = make.wide(
         OperationKind.MUL, make.wide(OperationKind.MUL, centred, power, scaling=AS_IS), inverse, scaling=high(31)
     )
-    _divided(make, product, right, builder.view(op.outputs[0], (height, width, channels)))
+    _divided(make, product, right, builder.view(op.outputs[0], shape))
 
 
 def _inverse_root(make: Maker, total: FeatureMap, zeros: FeatureMap, pairs: FeatureMap) -> FeatureMap:
@@ -120,17 +120,6 @@ def _fixed(case: constraints.Case) -> str | None:
     return f"its output has scale {scale:g} and zero point {zero_point}; kernels make it with 1/128 and {wanted}"
 
 
-def _depth(case: constraints.Case) -> str | None:
-    channels = (case.ifm.shape or (1,))[-1]
-    return f"it has {channels} channels; at most {MOST_CHANNELS} are possible" if channels > MOST_CHANNELS else None
-
-
-def _seen(case: constraints.Case) -> constraints.Views:
-    *leading, channels = case.ifm.shape or (1,)
-    rows = int(np.prod(leading, dtype=np.int64))
-    return [(case.ifm, (rows, 1, channels)), (case.ofm, (rows, 1, channels))]
-
-
 L2_FAMILIES: Mapping[str, Family] = {
     "L2_NORMALIZATION": Family(
         "a sum of squares, one over its root by Newton steps, and a product: some fifty operations",
@@ -138,8 +127,8 @@ L2_FAMILIES: Mapping[str, Family] = {
             constraints.FeatureMaps(),
             constraints.OneType(),
             constraints.Rank(),
-            constraints.Rule(f"the last axis has at most {MOST_CHANNELS} elements", _depth),
-            constraints.Sizes(_seen),
+            last_axis.Depth(MOST_SQUARES),
+            constraints.Sizes(last_axis.pixels),
             constraints.Rule("the output's scale is 1/128, its zero point 0, of uint8 128", _fixed),
         ),
         lower,

@@ -174,7 +174,7 @@ class Drawing:
         x, kernel = self.image(x), self.kernel()
         dilation, stride = self.dilation(), self.stride(square=False)
         channels, groups = self.channels(), 1
-        if self.chance(0.1):
+        if self.chance(0.2):
             groups = self.divisor(x.shape[3])
             channels = groups * self.integer(1, max(self.max_channels // groups, 1))
         return self.builder.conv2d(
@@ -302,7 +302,7 @@ class Drawing:
         return max(n for n in range(1, _LARGEST_ROW + 1) if number % n == 0)
 
     def mean(self, x: Value) -> Value:
-        """MEAN, or an extreme, mostly of height and width together or of one of them."""
+        """MEAN, SUM, or an extreme, mostly of height and width together or of one of them."""
         rank = len(x.shape)
         axes: Sequence[int] = [(1, 2), (1,), (2,), (2, 1), (-3, -2)][self.integer(0, 4)]
         if rank != 4 or self.chance(0.2):
@@ -311,7 +311,8 @@ class Drawing:
         if self.chance(0.4):
             kind = "REDUCE_MAX" if self.chance(0.5) else "REDUCE_MIN"
             return self.builder.reduce(kind, x, axes, keep_dims=keep)
-        return self.builder.mean(x, axes, keep_dims=keep, output=self.quantisation(x))
+        kind = "SUM" if self.chance(0.3) else "MEAN"
+        return self.builder.reduce(kind, x, axes, keep_dims=keep, output=self.quantisation(x))
 
     def arg_max(self, x: Value) -> Value:
         """ARG_MAX of 8 bits, mostly over the channels; nothing of 8 bits reads what it makes."""
@@ -390,6 +391,7 @@ class Drawing:
 
     def _with_another(self, kind: str, x: Value) -> Value:
         function, how = BINARY[kind], self.integer(0, 4)
+        dtype = function.second(x.dtype)
         # Differences of a value from itself, or from the mean of one pixel, would be calibrated to nothing.
         is_difference = kind in ("SUB", "SQUARED_DIFFERENCE")
         if how == 0 and not is_difference:
@@ -398,9 +400,14 @@ class Drawing:
             other = self.builder.mean(x, keep_dims=True)
         elif how <= 3:
             shape = () if self.chance(0.2) else self._repeated(x.shape)
-            other = self.builder.constant(self.rng.standard_normal(shape), dtype=x.dtype)
+            values = self.rng.standard_normal(shape)
+            if self.chance(0.15):
+                # One number for all, often none at all.
+                values = np.full(shape, float(self.integer(-1, 1)))
+            other = self.builder.constant(values, dtype=dtype)
         else:
-            other = self.builder.input(self._repeated(x.shape) or x.shape, dtype=x.dtype)
+            other = self.builder.input(self._repeated(x.shape) or x.shape, dtype=dtype)
+        other = other if other.dtype is dtype else self.builder.quantize(other, dtype=dtype)
         operands = (x, other) if kind == "PRELU" or self.chance(0.5) else (other, x)
         output = None
         if function.keeps:
@@ -532,7 +539,8 @@ class Drawing:
         if kind == 4:
             return b.tile(x, [self.integer(1, 2) if d < 8 else 1 for d in x.shape])
         if kind == 5:
-            return b.reverse(x, sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 2))}))
+            first = self.integer(0, rank - 1)
+            return b.reverse(x, range(first, self.integer(first, min(first + 1, rank - 1)) + 1))
         return self.gathered(x) if kind == 8 else self.transposed(x)
 
     def gathered(self, x: Value) -> Value:
