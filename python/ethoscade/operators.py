@@ -85,6 +85,7 @@ _ROWS = (
     OperatorKind("CONV_2D", ConvAttrs, "Conv2DOptions", 3),
     OperatorKind("DEPTHWISE_CONV_2D", ConvAttrs, "DepthwiseConv2DOptions", 3),
     OperatorKind("DEQUANTIZE", None, "DequantizeOptions"),
+    OperatorKind("DIV", ArithmeticAttrs, "DivOptions", 2, data_inputs=2),
     OperatorKind("ELU"),
     OperatorKind("EXP", None, "ExpOptions"),
     OperatorKind("EXPAND_DIMS", None, "ExpandDimsOptions", reshapes=True),

@@ -39,6 +39,7 @@ KINDS = (
     "CONCATENATION",
     "CONV_2D",
     "DEPTHWISE_CONV_2D",
+    "DIV",
     "GELU",
     "L2_NORMALIZATION",
     "LEAKY_RELU",
@@ -66,6 +67,7 @@ KINDS = (
 TYPES = {
     **{kind: function.types for kind, function in (*BINARY.items(), *UNARY.items())},
     "ARG_MAX": EIGHT_BIT,
+    "DIV": EIGHT_BIT,
     "L2_NORMALIZATION": EIGHT_BIT,
     "SUM": (DType.UINT8,),
 }

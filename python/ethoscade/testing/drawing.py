@@ -352,6 +352,13 @@ class Drawing:
             x = self.builder.quantize(x, wanted)
         return self.builder.unary(kind, x, output=one.makes(x.dtype) or (None if one.calibrated else output))
 
+    def divided(self, x: Value) -> Value:
+        """DIV by a number, now and then by one for each channel; of 8 bits alone."""
+        x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.INT16 else x
+        shape = x.shape[-1:] if self.chance(0.2) else (1,) * self.integer(0, 1)
+        numbers = self.rng.uniform(0.2, 2.0, shape) * (-1 if self.chance(0.3) else 1)
+        return self.builder.divide(x, self.builder.constant(numbers, dtype=x.dtype), activation=self.activation())
+
     def wide(self, x: Value) -> Value:
         """Some functions of int16, to which values are brought and from which they are brought back by way of int8."""
         x = x if x.dtype is DType.INT8 else self.builder.quantize(x, dtype=DType.INT8)

@@ -30,6 +30,7 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.1, Drawing.standalone),
     (0.15, Drawing.function),
     (0.05, Drawing.wide),
+    (0.03, Drawing.divided),
     (0.18, Drawing.binary),
     (0.06, Drawing.reshape),
     (0.05, Drawing.resize),
