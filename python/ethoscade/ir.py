@@ -228,7 +228,7 @@ class AddAttrs:
 
 @dataclass(frozen=True)
 class ArithmeticAttrs:
-    """SUB or MUL of two tensors."""
+    """SUB, MUL or DIV of two tensors."""
 
     activation: Activation = Activation.NONE
 

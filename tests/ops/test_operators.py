@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from ethoscade.ir import (
     QUANTISED,
     Activation,
+    ArithmeticAttrs,
     DType,
     GeluAttrs,
     LeakyReluAttrs,
@@ -50,6 +52,23 @@ def prelu(
 def slope_type(m: GraphMaker) -> DType:
     """What kernels of PRELU take beside values of the maker's type."""
     return BINARY["PRELU"].second(m.dtype)
+
+
+def normalised(m: GraphMaker, shape: tuple[int, ...]) -> int:
+    """L2_NORMALIZATION of an input of that shape, and its fixed quantisation."""
+    middle = Quantisation((1 / 128,), (sum(m.dtype.limits) // 2 + 1,))
+    return m.op("L2_NORMALIZATION", [m.input(shape)], m.tensor(shape, middle))
+
+
+def divided(m: GraphMaker, shape: tuple[int, ...], units: int, activation: Activation = Activation.NONE) -> int:
+    """DIV of an input of that shape by a number of so many units of its scale."""
+    middle = sum(m.dtype.limits) // 2 + 1
+    number = np.array([middle + units], m.dtype.numpy)
+    divisor = m.constant(number, Quantisation((0.3 / units if units > 0 else 0.1,), (middle,)), m.dtype)
+    ifm = m.input(shape, Quantisation((0.05,), (middle - 20,)))
+    return m.op(
+        "DIV", [ifm, divisor], m.tensor(shape, Quantisation((0.12,), (middle + 9,))), ArithmeticAttrs(activation)
+    )
 
 
 def transposed(m: GraphMaker, shape: tuple[int, ...], permutation: tuple[int, ...]) -> int:
@@ -226,6 +245,12 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "softmax_of_many_sums": lambda m: m.softmax(m.input((1, 150, 200, 3), Quantisation((0.01,), (3,)))),
     "softmax_of_one": lambda m: m.softmax(m.input((9, 1))),
     "softmax_of_next_to_nothing": lambda m: m.softmax(m.input((4, 64), Quantisation((1e-9,), (3,)))),
+    "l2_normalization": lambda m: normalised(m, (1, 128)),
+    "l2_normalization_of_an_image": lambda m: normalised(m, (1, 9, 7, 21)),
+    "l2_normalization_of_one": lambda m: normalised(m, (300, 1)),
+    "l2_normalization_of_many": lambda m: normalised(m, (3, 5, 2064)),
+    "div": lambda m: divided(m, (1, 9, 7, 21), 100, Activation.RELU),
+    "div_by_a_negative_number": lambda m: divided(m, (5, 60), -3),
     "mean": lambda m: m.mean(m.input((1, 7, 9, 50))),
     "mean_of_a_power_of_two": lambda m: m.mean(m.input((1, 8, 8, 50))),
     "mean_over_height": lambda m: m.mean(m.input((1, 50, 4, 12)), (1,)),

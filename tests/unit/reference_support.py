@@ -158,6 +158,15 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
         b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
     elif kind == "BATCH_MATMUL":
         _draw_product(b, x, rng, output)
+    elif kind == "DIV":
+        numbers = rng.uniform(0.2, 3.0, x.shape[-1:] if rng.random() < 0.4 else ()) * rng.choice([-1, 1])
+        divisor = b.constant(numbers, dtype=dtype)
+        # Where quotients are shifted by more than 31 bits or to the left no kernel is defined.
+        made = min(max(drawn_quantisation(rng, dtype).scale, x.quantisation.scale / 30), 0.3 * x.quantisation.scale)
+        zero_point = drawn_quantisation(rng, dtype).zero_points
+        b.divide(x, divisor, activation=activation, output=Quantisation((float(np.float32(made)),), zero_point))
+    elif kind == "L2_NORMALIZATION":
+        b.l2_normalization(x)
     elif kind == "SOFTMAX":
         b.softmax(x, beta=float(rng.choice([1.0, 0.5, 2.0, 10.0, 0.1])))
     elif kind == "QUANTIZE":

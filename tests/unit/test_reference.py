@@ -40,7 +40,9 @@ KINDS = (
     "CONCATENATION",
     "CONV_2D",
     "DEPTHWISE_CONV_2D",
+    "DIV",
     "GELU",
+    "L2_NORMALIZATION",
     "LEAKY_RELU",
     "MAX_POOL_2D",
     "MEAN",
@@ -67,6 +69,8 @@ TYPES = {
     **{kind: function.types for kind, function in (*BINARY.items(), *UNARY.items())},
     "ARG_MAX": EIGHT_BIT,
     "BATCH_MATMUL": (DType.INT8, DType.INT16),
+    "DIV": EIGHT_BIT,
+    "L2_NORMALIZATION": EIGHT_BIT,
     "SUM": (DType.UINT8,),
 }
 """The types of which LiteRT is the judge, where these are not all."""

@@ -31,6 +31,12 @@ from .te import Compute
 AS_IS = Scale(1, 0)
 """The factor 1 of sums and differences."""
 
+
+def high(shift: int) -> Scale:
+    """Products of 32-bit numbers without their last `shift` bits, halves up: there the multiplier has no effect."""
+    return Scale(UNSCALED.multiplier, shift)
+
+
 Second = FeatureMap | ConstantMap | Scalar | int | None
 """A second operand, if there is one; a number is a scalar of the first operand's type."""
 

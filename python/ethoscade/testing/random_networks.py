@@ -32,6 +32,7 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.1, Drawing.standalone),
     (0.15, Drawing.function),
     (0.05, Drawing.wide),
+    (0.03, Drawing.divided),
     (0.18, Drawing.binary),
     (0.06, Drawing.reshape),
     (0.05, Drawing.resize),
@@ -51,6 +52,7 @@ _HEADS: tuple[tuple[float, _Step], ...] = (
     (0.05, Drawing.mean),
     (0.03, Drawing.softmax),
     (0.04, batch_matmul),
+    (0.03, Drawing.normalised),
 )
 
 

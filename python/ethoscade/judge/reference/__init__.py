@@ -17,15 +17,28 @@ from ...errors import ModelFormatError, UnsupportedOperatorError
 from ...ir import Array, Graph, Operator, Tensor
 from ...operators import keyed
 from ...util.frozen import FrozenMap
-from . import binary, elementwise, functions, matrices, pooling, shaping, softmax, weighted
+from . import (
+    binary,
+    division,
+    elementwise,
+    functions,
+    l2_normalization,
+    matrices,
+    pooling,
+    shaping,
+    softmax,
+    weighted,
+)
 from .fixed_point import Undefined
 
 __all__ = ["MEANINGS", "Run", "is_known", "run", "run_operator", "run_steps", "why_unknown"]
 
 MEANINGS = keyed(
     binary.BINARY_MEANINGS,
+    division.DIVISION_MEANINGS,
     elementwise.ELEMENTWISE_MEANINGS,
     functions.FUNCTION_MEANINGS,
+    l2_normalization.L2_MEANINGS,
     matrices.MATRIX_MEANINGS,
     pooling.POOLING_MEANINGS,
     shaping.SHAPING_MEANINGS,
