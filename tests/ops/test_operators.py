@@ -175,6 +175,20 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "add_constant_of_channels": lambda m: m.binary("ADD", m.values((21,)), m.input((1, 9, 7, 21)), Activation.RELU),
     "add_number": lambda m: m.binary("ADD", m.input((3, 50)), m.values((1, 1))),
     "add_repeated_first": lambda m: m.binary("ADD", m.input((1, 1, 1, 20)), m.input((1, 9, 7, 20))),
+    "add_both_repeated": lambda m: m.binary("ADD", m.input((1, 9, 1, 8)), m.input((1, 1, 7, 8)), Activation.RELU),
+    "add_repeated_along_channels": lambda m: m.binary("ADD", m.input((1, 9, 7, 1)), m.input((1, 1, 1, 40))),
+    "mul_repeated_to_a_constant": lambda m: m.binary("MUL", m.input((1, 1, 7, 1)), m.values((1, 9, 1, 16))),
+    "mul_repeated_to_a_whole_constant": lambda m: m.binary("MUL", m.input((1, 1, 1, 8)), m.values((1, 4, 5, 8))),
+    "sub_both_repeated": lambda m: m.binary("SUB", m.input((1, 1, 7, 20)), m.input((1, 9, 1, 20))),
+    "sub_repeated_here_and_there": lambda m: m.binary("SUB", m.input((2, 1, 4, 1, 6)), m.input((2, 3, 4, 5, 6))),
+    "maximum_of_rows_and_columns": lambda m: m.binary("MAXIMUM", m.input((1, 7)), m.input((9, 1))),
+    "minimum_both_here_and_there": lambda m: m.binary("MINIMUM", m.input((2, 1, 4, 1, 6)), m.input((1, 3, 1, 5, 1))),
+    "squared_difference_both_repeated": lambda m: m.binary(
+        "SQUARED_DIFFERENCE", m.input((1, 9, 1, 21)), m.input((1, 1, 7, 1))
+    ),
+    "prelu_repeated_here_and_there": lambda m: m.binary(
+        "PRELU", m.input((2, 3, 4, 5, 6)), m.input((2, 1, 4, 1, 6), dtype=slope_type(m))
+    ),
     "sub": lambda m: m.binary("SUB", m.input((1, 9, 7, 21)), m.input((1, 9, 7, 21), coarser(m)), Activation.RELU6),
     "sub_from_a_number": lambda m: m.binary("SUB", m.values(()), m.input((1, 9, 7, 21))),
     "sub_from_a_constant": lambda m: m.binary("SUB", m.values((7, 1)), m.input((1, 9, 7, 32))),
