@@ -52,7 +52,7 @@ def ends(graph: Graph, op: Operator) -> tuple[Tensor, Tensor]:
 
 @pytest.fixture(scope="module")
 def graphs() -> list[Graph]:
-    return [read_tflite(testing.random_network(seed)).verify() for seed in SEEDS]
+    return [read_tflite(testing.random_network(seed, floats=True)).verify() for seed in SEEDS]
 
 
 @pytest.fixture(scope="module")

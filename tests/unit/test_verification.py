@@ -74,6 +74,16 @@ def test_wide_softmax_that_litert_can_run_stays_with_litert() -> None:
     assert reference_outputs(graph, inputs).judge == verification.JUDGE_LITERT
 
 
+def test_a_kind_that_litert_lacks_is_no_other_operators_matter() -> None:
+    """LiteRT has no ELU, and of RELU_0_TO_1 nobody but LiteRT has a kernel."""
+    needs_litert()
+    b = ModelBuilder()
+    b.unary("RELU_0_TO_1", b.unary("ELU", b.unary("RELU_0_TO_1", b.input((1, 9, 7, 5)))))
+    graph = read_tflite(b.build())
+    outcome = verify(graph, perfect(graph))
+    assert outcome.ok and outcome.judge == verification.JUDGE_CUT
+
+
 def test_old_files_with_a_stray_quantized_dimension_are_accepted() -> None:
     needs_litert()
     graph = read_tflite(testing.tiny_conv(dtype=DType.UINT8))

@@ -26,8 +26,9 @@ from ..codegen.weights import (
 from ..errors import BudgetError, CodegenError, ConfigError, UnsupportedOperatorError
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph, Operator
-from ..lowering import lower, support
+from ..lowering import elements, lower, support
 from ..lowering.folding import fold_tables
+from ..lowering.joins import without_copies
 from ..lowering.npu import NpuGraph, NpuOperation, graph_tensors, tables_of
 from ..lowering.slices import read_in_place
 from ..rewrites import DeadChannels, remove_dead_channels, simplify
@@ -261,7 +262,7 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_chann
         return op.source_index not in refused and support(graph, op, accelerator) is None
 
     while True:
-        graph = simplify(source, on_npu)
+        graph = simplify(source, on_npu, elements)
         graph, dead = remove_dead_channels(graph, on_npu) if dead_channels else (graph, ())
         kept = {i: refused[op.source_index] for i, op in enumerate(graph.operators) if op.source_index in refused}
         divided = partition(graph, accelerator, kept)
@@ -269,7 +270,8 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_chann
         first, last = ([edge.operator for edge in edges if edge.is_input is way] for way in (True, False))
         divided = reordered(graph, divided, first, last)
         exposed = divided.exposed
-        npu = lay_in_bricks(read_in_place(fold_tables(lower(graph, divided), exposed), exposed), exposed)
+        npu = read_in_place(fold_tables(lower(graph, divided), exposed, accelerator), exposed)
+        npu = lay_in_bricks(without_copies(npu, exposed), exposed)
         encodings = [scheduling_problem.choose_encoding(operation, target) for operation in npu.operations]
         misfits = {o.operator for o, e in zip(npu.operations, encodings, strict=True) if e.block_depth == 0}
         if not misfits:

@@ -1,8 +1,8 @@
 """What each operator computes, bit by bit, in NumPy: the semantics that a compiled network is held to.
 
 Owns the evaluation of `ir.Graph`s and the table of meanings; the kinds that a file knows stand at its end. Bit-exact
-with LiteRT's reference kernels (`BUILTIN_REF`), except int8 FULLY_CONNECTED, where TensorFlow Lite Micro's rounding is
-the rule: that is what the NPU and the device's own kernels compute. Knows nothing of schedules, NPU encodings or
+with LiteRT's reference kernels (`BUILTIN_REF`), except where TensorFlow Lite Micro is the rule, as `judges` lists it:
+its rounding in int8 FULLY_CONNECTED, its sums of signed values. Knows nothing of schedules, NPU encodings or
 interpreters.
 """
 
@@ -17,15 +17,29 @@ from ...errors import ModelFormatError, UnsupportedOperatorError
 from ...ir import Array, Graph, Operator, Tensor
 from ...operators import keyed
 from ...util.frozen import FrozenMap
-from . import binary, elementwise, functions, pooling, shaping, softmax, weighted
+from . import (
+    binary,
+    division,
+    elementwise,
+    functions,
+    l2_normalization,
+    matrices,
+    pooling,
+    shaping,
+    softmax,
+    weighted,
+)
 from .fixed_point import Undefined
 
 __all__ = ["MEANINGS", "Run", "is_known", "run", "run_operator", "run_steps", "why_unknown"]
 
 MEANINGS = keyed(
     binary.BINARY_MEANINGS,
+    division.DIVISION_MEANINGS,
     elementwise.ELEMENTWISE_MEANINGS,
     functions.FUNCTION_MEANINGS,
+    l2_normalization.L2_MEANINGS,
+    matrices.MATRIX_MEANINGS,
     pooling.POOLING_MEANINGS,
     shaping.SHAPING_MEANINGS,
     softmax.SOFTMAX_MEANINGS,
