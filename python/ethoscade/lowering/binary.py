@@ -56,11 +56,11 @@ def _lower(
     second: Scalar | None = None,
 ) -> None:
     op, kind = graph.operators[op_index], OperationKind[graph.operators[op_index].kind]
-    seen, ofm = operands.pair_of(graph, op), graph.made(op)
-    Maker(op.name, op_index, builder).point(
+    seen, ofm, make = operands.pair_of(graph, op), graph.made(op), Maker(op.name, op_index, builder)
+    make.point(
         kind,
-        builder.view(op.input(seen.first), seen.whole, zero_point),
-        second or operands.second_operand(graph, op, builder, seen, zero_point),
+        operands.first_operand(graph, op, make, seen, zero_point),
+        second or operands.second_operand(graph, op, make, seen, zero_point),
         builder.view(op.outputs[0], seen.whole, zero_point),
         scaling,
         clamp=activation_range(ofm.quantisation, ofm.dtype, _activation(op)),

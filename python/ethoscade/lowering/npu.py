@@ -9,7 +9,6 @@ and rolled like any other. `NpuGraphBuilder` is how a family makes both.
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -149,8 +148,8 @@ class FeatureMap:
     those of an output.
 
     `strides` are elements from row to row and from column to column of an input that is seen in another order than it
-    lies in: pixel by pixel and whole. `channels` then counts from the tensor's first element, of as many as there are
-    from the last pixel's first one on.
+    lies in, 0 where all are one: pixel by pixel and whole. `channels` then counts from the tensor's first element, of
+    as many as there are from the last pixel's first one on.
     """
 
     tensor: NpuTensor
@@ -484,23 +483,6 @@ class NpuGraphBuilder:
         if zero_point is None:
             zero_point = 0 if found.quantisation is None else found.quantisation.zero_point
         return FeatureMap(self._known[root], shape, zero_point, channels, place)
-
-    def strided(
-        self,
-        tensor: int,
-        whole: tuple[int, int, int],
-        shape: tuple[int, int, int],
-        strides: tuple[int, int],
-        first: int,
-    ) -> FeatureMap:
-        """The graph's tensor of that index, which is `whole` where it lies, with pixels as far apart as `strides` say.
-
-        `first` is the element that the first pixel begins with. The stored values are taken as they are.
-        """
-        (height, width, _), (row, column) = shape, strides
-        left = math.prod(whole) - (height - 1) * row - (width - 1) * column
-        found = self.view(tensor, whole, zero_point=0)
-        return replace(found, shape=shape, strides=strides, channels=Channels(first, left))
 
     def temporary(self, operator: int, shape: tuple[int, int, int], dtype: DType, zero_point: int = 0) -> FeatureMap:
         """A new tensor that lives between operations of the operator of that index, whole."""
