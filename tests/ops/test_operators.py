@@ -42,6 +42,11 @@ def coarser(m: GraphMaker) -> Quantisation | None:
     return Quantisation((0.0005,), (0,)) if m.dtype is DType.INT16 else None
 
 
+def fine(m: GraphMaker) -> Quantisation:
+    """A scale of which nothing is left beside others."""
+    return Quantisation((1e-12,), (0 if m.dtype is DType.INT16 else 5,))
+
+
 def prelu(
     m: GraphMaker, slopes: Quantisation, shape: tuple[int, ...] = (1, 1, 21), q: Quantisation | None = None
 ) -> int:
@@ -190,6 +195,9 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
         "PRELU", m.input((2, 3, 4, 5, 6)), m.input((2, 1, 4, 1, 6), dtype=slope_type(m))
     ),
     "sub": lambda m: m.binary("SUB", m.input((1, 9, 7, 21)), m.input((1, 9, 7, 21), coarser(m)), Activation.RELU6),
+    "add_of_nothing": lambda m: m.binary("ADD", m.input((1, 9, 7, 21)), m.values((21,), fine(m)), Activation.RELU),
+    "sub_of_nothing": lambda m: m.binary("SUB", m.input((1, 9, 7, 21), coarser(m)), m.values((), fine(m))),
+    "sub_from_nothing": lambda m: m.binary("SUB", m.values((9, 7, 21), fine(m)), m.input((1, 9, 7, 21), coarser(m))),
     "sub_from_a_number": lambda m: m.binary("SUB", m.values(()), m.input((1, 9, 7, 21))),
     "sub_from_a_constant": lambda m: m.binary("SUB", m.values((7, 1)), m.input((1, 9, 7, 32))),
     "sub_constant": lambda m: m.binary("SUB", m.input((1, 9, 7, 32)), m.values((1, 9, 7, 32))),
