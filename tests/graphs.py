@@ -16,6 +16,7 @@ from ethoscade.ir import (
     ConvAttrs,
     DType,
     FullyConnectedAttrs,
+    GatherAttrs,
     Graph,
     Operator,
     PackAttrs,
@@ -159,10 +160,11 @@ class GraphMaker:
     def add(self, a: int, b: int, activation: Activation = Activation.NONE, q: Quantisation | None = None) -> int:
         return self.op("ADD", [a, b], self.tensor(self.tensors[a].shape, q), AddAttrs(activation))
 
-    def values(self, shape: Sequence[int], q: Quantisation | None = None) -> int:
+    def values(self, shape: Sequence[int], q: Quantisation | None = None, dtype: DType | None = None) -> int:
         """A constant operand."""
-        data = self.rng.integers(*self.dtype.limits, shape, endpoint=True).astype(self.dtype.numpy)
-        return self.constant(data, q or quantisation(self.rng, self.dtype), self.dtype)
+        kind = dtype or self.dtype
+        data = self.rng.integers(*kind.limits, shape, endpoint=True).astype(kind.numpy)
+        return self.constant(data, q or quantisation(self.rng, kind), kind)
 
     def binary(
         self, kind: str, a: int, b: int, activation: Activation = Activation.NONE, q: Quantisation | None = None
@@ -176,14 +178,26 @@ class GraphMaker:
         return self.op(kind, [a, b], self.tensor(shape, q), attrs)
 
     def mean(self, x: int, axes: tuple[int, ...] = (1, 2)) -> int:
-        shape = tuple(d for i, d in enumerate(self.tensors[x].shape) if i not in axes)
-        return self.op("MEAN", [x], self.tensor(shape), ReductionAttrs(axes, False))
+        return self._reduced("MEAN", x, axes, False, None)
+
+    def total(self, x: int, axes: tuple[int, ...] = (1, 2), keep: bool = False) -> int:
+        """SUM, of values that are about as often positive as negative."""
+        source, (low, high) = self.tensors[x], self.dtype.limits
+        count = np.prod([source.shape[axis] for axis in axes])
+        scale = float(np.float32(source.quantisation.scale * np.sqrt(count) * self.rng.uniform(0.5, 2)))
+        centred = Quantisation(source.quantisation.scales, ((low + high + 1) // 2,))
+        self.tensors[x] = replace(source, quantisation=centred)
+        made = Quantisation((scale,), quantisation(self.rng, self.dtype).zero_points)
+        return self._reduced("SUM", x, axes, keep, made)
 
     def extreme(self, kind: str, x: int, axes: tuple[int, ...] = (1, 2), keep: bool = False) -> int:
+        return self._reduced(kind, x, axes, keep, self.tensors[x].quantisation)
+
+    def _reduced(self, kind: str, x: int, axes: tuple[int, ...], keep: bool, q: Quantisation | None) -> int:
         source = self.tensors[x]
         kept = tuple(1 if i in axes else d for i, d in enumerate(source.shape))
         shape = kept if keep else tuple(d for i, d in enumerate(source.shape) if i not in axes)
-        return self.op(kind, [x], self.tensor(shape, source.quantisation), ReductionAttrs(axes, keep))
+        return self.op(kind, [x], self.tensor(shape, q), ReductionAttrs(axes, keep))
 
     def arg_max(self, x: int, dtype: DType = DType.INT32) -> int:
         shape = self.tensors[x].shape
@@ -244,6 +258,12 @@ class GraphMaker:
         made = tuple(self.tensor(shape, source.quantisation) for _ in range(source.shape[axis]))
         self.operators.append(Operator("UNPACK", f"unpack{len(self.operators)}", (x,), made, UnpackAttrs(axis)))
         return made
+
+    def gather(self, x: int, indices: Sequence[int], axis: int, dims: tuple[int, ...] | None = None) -> int:
+        """The indices have the dimensions `dims`, by default one."""
+        shape, made = self.tensors[x].shape, (len(indices),) if dims is None else dims
+        attrs = GatherAttrs(axis, tuple(indices))
+        return self.moved("GATHER", x, (*shape[:axis], *made, *shape[axis + 1 :]), attrs)
 
     def moved(self, kind: str, x: int, shape: Sequence[int], attrs: Attrs) -> int:
         """An operator that moves elements of one tensor, with attributes as they are."""

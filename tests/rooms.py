@@ -40,7 +40,7 @@ BELOW: dict[str, set[str]] = {
     },
     "run": set(),
     "run.inputs": {"errors", "util.arguments", "ir"},
-    "run.cpu_operators": {"errors", "ir", "judge.judges", "judge.reference", "judge.litert"},
+    "run.cpu_operators": {"errors", "ir", "operators", "judge.judges", "judge.reference", "judge.litert"},
     "run.simulator": {"errors", "_core", "util.arguments"},
     "run.timing": {"errors", "_core", "util.arguments", "target"},
     "run.execution": {

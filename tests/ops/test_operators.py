@@ -23,6 +23,7 @@ from ethoscade.ir import (
 from ethoscade.lowering import FAMILIES, support
 from ethoscade.lowering.constraints import FeatureMaps
 from ethoscade.target import ACCELERATORS
+from ethoscade.testing.real_operators import BINARY
 from graphs import GraphMaker, same
 from npu import check_whole
 
@@ -37,6 +38,18 @@ def signed(m: GraphMaker, kind: str, q: Quantisation | None = None, of_sixteen: 
 def coarser(m: GraphMaker) -> Quantisation | None:
     """A scale above all others of int16, whose sums show no ties of a second operand that has it; of 8 bits any."""
     return Quantisation((0.0005,), (0,)) if m.dtype is DType.INT16 else None
+
+
+def prelu(
+    m: GraphMaker, slopes: Quantisation, shape: tuple[int, ...] = (1, 1, 21), q: Quantisation | None = None
+) -> int:
+    """PRELU with constant slopes, which are int8 for int16."""
+    return m.binary("PRELU", m.input((1, 9, 7, 21), q), m.values(shape, slopes, slope_type(m)), q=q)
+
+
+def slope_type(m: GraphMaker) -> DType:
+    """What kernels of PRELU take beside values of the maker's type."""
+    return BINARY["PRELU"].second(m.dtype)
 
 
 def transposed(m: GraphMaker, shape: tuple[int, ...], permutation: tuple[int, ...]) -> int:
@@ -168,20 +181,17 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     ),
     "squared_difference_to_a_number": lambda m: m.binary("SQUARED_DIFFERENCE", m.input((40,)), m.values(())),
     "squared_difference_to_itself": lambda m: m.binary("SQUARED_DIFFERENCE", *(m.input((1, 9, 7, 21)),) * 2),
-    "prelu": lambda m: m.binary("PRELU", m.input((1, 9, 7, 21)), m.values((1, 1, 21), Quantisation((0.1,), (100,)))),
-    "prelu_of_flat_slopes": lambda m: m.binary(
-        "PRELU", m.input((1, 9, 7, 21)), m.values((1, 1, 21), Quantisation((0.002,), (60,)))
+    "prelu": lambda m: prelu(m, Quantisation((0.1,), (100,))),
+    "prelu_of_flat_slopes": lambda m: prelu(m, Quantisation((0.002,), (60,))),
+    "prelu_of_steep_slopes": lambda m: prelu(m, Quantisation((1.5,), (slope_type(m).limits[0] - 1,)), (21,)),
+    "prelu_of_a_feature_map": lambda m: m.binary(
+        "PRELU", m.input((1, 9, 7, 21)), m.input((1, 9, 7, 21), dtype=slope_type(m))
     ),
-    "prelu_of_steep_slopes": lambda m: m.binary(
-        "PRELU", m.input((1, 9, 7, 21)), m.values((21,), Quantisation((1.5,), (m.dtype.limits[0] - 1,)))
+    "prelu_of_a_repeated_feature_map": lambda m: m.binary(
+        "PRELU", m.input((1, 9, 7, 21)), m.input((7, 1), dtype=slope_type(m))
     ),
-    "prelu_of_a_feature_map": lambda m: m.binary("PRELU", m.input((1, 9, 7, 21)), m.input((1, 9, 7, 21))),
-    "prelu_in_place": lambda m: m.binary(
-        "PRELU",
-        m.input((1, 9, 7, 21), Quantisation((0.1,), (5,))),
-        m.values((1, 1, 21), Quantisation((0.002,), (60,))),
-        q=Quantisation((0.1,), (5,)),
-    ),
+    "prelu_of_one_slope": lambda m: prelu(m, Quantisation((0.004,), (20,)), ()),
+    "prelu_in_place": lambda m: prelu(m, Quantisation((0.002,), (60,)), q=Quantisation((0.1,), (5,))),
     "resize_twice": lambda m: m.resize(m.input((1, 5, 7, 20)), (10, 14)),
     "resize_twice_to_odd": lambda m: m.resize(m.input((1, 5, 7, 20)), (9, 13)),
     "resize_twice_centred": lambda m: m.resize(m.input((1, 5, 7, 3)), (10, 14), half_pixel=True),
@@ -210,6 +220,7 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "softmax_of_an_image": lambda m: m.softmax(m.input((1, 6, 7, 21), Quantisation((0.02,), (3,)))),
     "softmax_of_many_channels": lambda m: m.softmax(m.input((8, 511), Quantisation((0.003,), (3,)))),
     "softmax_of_a_thousand": lambda m: m.softmax(m.input((5, 1001), Quantisation((0.1,), (3,)))),
+    "softmax_of_one_pixel_cut_into_rows": lambda m: m.softmax(m.input((1, 1001), Quantisation((0.1,), (3,)))),
     "softmax_of_thousands_alike": lambda m: m.softmax(m.input((8, 4095), Quantisation((1e-5,), (3,)))),
     "softmax_of_two": lambda m: m.softmax(m.input((500, 2), Quantisation((0.1,), (3,)))),
     "softmax_of_many_sums": lambda m: m.softmax(m.input((1, 150, 200, 3), Quantisation((0.01,), (3,)))),
@@ -232,6 +243,14 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "mean_of_large_planes": lambda m: m.mean(m.input((1, 60, 80, 9))),
     "mean_of_odd_planes": lambda m: m.mean(m.input((1, 83, 79, 5))),
     "mean_of_large_volumes": lambda m: m.mean(m.input((1, 96, 96, 3)), (1, 2, 3)),
+    "sum": lambda m: m.total(m.input((1, 7, 9, 50))),
+    "sum_over_channels": lambda m: m.total(m.input((1, 7, 9, 50)), (3,), keep=True),
+    "sum_over_height": lambda m: m.total(m.input((1, 50, 4, 12)), (1,)),
+    "sum_over_columns_and_channels": lambda m: m.total(m.input((1, 7, 9, 50)), (2, 3)),
+    "sum_of_a_matrix": lambda m: m.total(m.input((40, 7)), (0,)),
+    "sum_over_batches": lambda m: m.total(m.input((5, 4, 3, 6)), (0,), keep=True),
+    "sum_of_five_dimensions": lambda m: m.total(m.input((2, 3, 4, 5, 6)), (2, 3)),
+    "sum_of_large_planes": lambda m: m.total(m.input((1, 60, 80, 9))),
     "arg_max": lambda m: m.arg_max(m.input((1, 9, 7, 21))),
     "arg_max_of_64_bits": lambda m: m.arg_max(m.input((1, 9, 7, 21)), DType.INT64),
     "arg_max_of_many": lambda m: m.arg_max(m.input((1, 5, 5, 128))),
@@ -325,6 +344,17 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
         "MIRROR_PAD", m.input((3, 4)), (8, 6), MirrorPadAttrs(((3, 2), (0, 2)), True)
     ),
     "tile": lambda m: m.moved("TILE", m.input((1, 3, 4, 5)), (2, 3, 8, 15), TileAttrs((2, 1, 2, 3))),
+    "gather": lambda m: m.gather(m.input((1, 5, 6, 9)), (7, 0, 1, 2, 2, 8), 3),
+    "gather_rows": lambda m: m.gather(m.input((1, 9, 4, 21)), (1, 3, 5, 7, 0), 1),
+    "gather_backwards": lambda m: m.gather(m.input((1, 3, 9, 8)), (6, 4, 2, 0), 2),
+    "gather_to_more_dimensions": lambda m: m.gather(m.input((6, 5)), (0, 1, 3, 4, 5, 2), 0, (3, 2)),
+    "gather_one": lambda m: m.gather(m.input((4, 6, 5)), (2,), 1, ()),
+    "gather_that_shuffles_channels": lambda m: m.gather(
+        m.input((1, 5, 4, 24)), tuple(8 * k + n for n in range(8) for k in range(3)), 3
+    ),
+    "gather_that_shuffles_rows": lambda m: m.gather(
+        m.input((2, 12, 3, 5)), tuple(2 * n + k for k in range(2) for n in range(6)), 1
+    ),
     "reverse": lambda m: m.moved("REVERSE_V2", m.input((3, 4, 5)), (3, 4, 5), ReverseAttrs((0, 2))),
     "transpose": lambda m: transposed(m, (7, 19), (1, 0)),
     "transpose_of_one_axis": lambda m: transposed(m, (37,), (0,)),

@@ -12,14 +12,14 @@ import pytest
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, DType, Graph, Quantisation
 from ethoscade.judge import litert, reference
-from ethoscade.judge.judges import micro_decides
+from ethoscade.judge.judges import litert_lacks, micro_decides
 from ethoscade.judge.litert_models import acceptable, head
 from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import ModelBuilder, random_network
 from ethoscade.testing.real_operators import BINARY, UNARY
 
 ACTIVATIONS = tuple(Activation)
-MOVES = ("MIRROR_PAD", "PACK", "PADV2", "REVERSE_V2", "SLICE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK")
+MOVES = ("GATHER", "MIRROR_PAD", "PACK", "PADV2", "REVERSE_V2", "SLICE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK")
 MEAN_AXES = ((1, 2), (1,), (2,), (3,), (1, 2, 3), (2, 3), (-1,))
 
 
@@ -68,7 +68,8 @@ def micro_values(graph: Graph, index: int, values: Mapping[int, np.ndarray]) -> 
 def differences(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | None = None) -> list[tuple[str, int, int]]:
     """The operators that our reference computes otherwise than LiteRT, each on LiteRT's own inputs.
 
-    Of convolutions whose biases LiteRT takes for others Micro is the judge, on the same inputs, where it is installed.
+    Convolutions whose biases LiteRT takes for others, and sums of values that it does, are Micro's to judge, on the
+    same inputs, where it is installed.
 
     Of each: kind and name, differing elements, largest difference.
     """
@@ -76,7 +77,7 @@ def differences(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | None
     found = []
     for index, op in enumerate(graph.operators[:kept]):
         judged = values
-        if op.kind == "CONV_2D" and micro_decides(graph, op):
+        if op.kind in ("CONV_2D", "SUM") and micro_decides(graph, op):
             if not litert.is_installed(litert.MICRO):
                 continue
             judged = micro_values(graph, index, values)
@@ -153,8 +154,8 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
         b.arg_max(x, int(rng.integers(-4, 4)), dtype=(DType.INT32, DType.INT64)[rng.integers(2)])
     elif kind in ("REDUCE_MAX", "REDUCE_MIN"):
         b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5))
-    elif kind == "MEAN":
-        b.mean(x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
+    elif kind in ("MEAN", "SUM"):
+        b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
     elif kind == "SOFTMAX":
         b.softmax(x, beta=float(rng.choice([1.0, 0.5, 2.0, 10.0, 0.1])))
     elif kind == "QUANTIZE":
@@ -202,19 +203,25 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
 
 def _draw_binary(b, kind, x, rng, activation) -> None:  # type: ignore[no-untyped-def]
     """The second operand, or the first one, is repeated along some axes, or a constant, or the same tensor."""
-    function, dtype = BINARY[kind], x.dtype
+    function = BINARY[kind]
+    dtype = function.second(x.dtype)
     shape = tuple(1 if rng.random() < 0.3 else extent for extent in x.shape)[int(rng.integers(4)) :]
     shape = x.shape if rng.random() < 0.5 else shape
     if rng.random() < 0.4:
         y = b.constant(rng.standard_normal(shape), dtype=dtype, quantisation=drawn_quantisation(rng, dtype))
     else:
-        y = x if rng.random() < 0.1 else b.input(shape, quantisation=drawn_quantisation(rng, dtype))
+        y = (
+            x
+            if rng.random() < 0.1 and dtype is x.dtype
+            else b.input(shape, dtype=dtype, quantisation=drawn_quantisation(rng, dtype))
+        )
     if kind != "PRELU" and rng.random() < 0.5:
         x, y = y, x
     # Kernels of sums and squares are defined for factors below 1 alone.
     coarse = max(x.quantisation.scale, y.quantisation.scale)
-    least = coarse**2 / 4096 if kind == "SQUARED_DIFFERENCE" else coarse / 2**19
-    drawn = drawn_quantisation(rng, dtype)
+    squares = 4 if x.dtype is DType.INT16 else 1 / 4096
+    least = squares * coarse**2 if kind == "SQUARED_DIFFERENCE" else coarse / 2**19
+    drawn = drawn_quantisation(rng, x.dtype)
     output = Quantisation((max(drawn.scale, 2 * float(np.float32(least))),), drawn.zero_points)
     b.binary(kind, x, y, activation=activation if function.fuses else Activation.NONE, output=output)
 
@@ -241,6 +248,10 @@ def _draw_moved(b, kind, x, rng) -> None:  # type: ignore[no-untyped-def]
         b.mirror_pad(x, amounts, symmetric=symmetric)
     elif kind == "TILE":
         b.tile(x, [int(n) for n in rng.integers(1, 4, 4)])
+    elif kind == "GATHER":
+        axis = int(rng.integers(-4, 4))
+        indices = rng.integers(0, x.shape[axis], rng.integers(1, 5, rng.integers(0, 3)))
+        b.gather(x, np.asarray(indices, np.int64 if rng.random() < 0.3 else np.int32), axis)
     elif kind == "TRANSPOSE":
         b.transpose(x, [int(axis) for axis in rng.permutation(4)])
     else:
@@ -269,6 +280,11 @@ def _draw_windowed(b, kind, x, rng, output, activation) -> None:  # type: ignore
 
 
 def played_by_litert(seed: int) -> bytes:
-    """A random network for each seed, of kinds that LiteRT's reference kernels know: ELU is none of them."""
+    """A random network for each seed, of operators that LiteRT's reference kernels know."""
     found = (random_network(number) for number in itertools.count(seed, 1000))
-    return next(model for model in found if "ELU" not in {op.kind for op in read_tflite(model).operators})
+    return next(model for model in found if not lacked_by_litert(read_tflite(model)))
+
+
+def lacked_by_litert(graph: Graph) -> bool:
+    """Whether LiteRT's reference kernels do not know all of its operators."""
+    return any(litert_lacks(graph, op) for op in graph.operators)

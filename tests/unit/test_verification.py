@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -31,11 +31,16 @@ def wide_softmax(classes: int, scale: float) -> bytes:
     return b.build()
 
 
+def each(run: Callable[[Mapping[str, np.ndarray]], Observation]) -> Callable[..., list[Observation]]:
+    """What runs one set of inputs, for sequences of them."""
+    return lambda steps: [run(inputs) for inputs in steps]
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_reference_passes_its_own_judge(seed: int) -> None:
     needs_litert()
     graph = read_tflite(testing.random_network(seed))
-    outcome = verify(graph, lambda inputs: executed(graph, inputs))
+    outcome = verify(graph, each(lambda inputs: executed(graph, inputs)))
     assert outcome.ok and outcome.seeds == 3 and outcome.max_abs_diff == 0
     assert outcome.elements == 3 * sum(int(np.prod(graph.tensors[t].shape)) for t in graph.outputs)
     assert outcome.sram_touched_bytes == 1024
@@ -52,7 +57,7 @@ def test_differences_and_hazards_are_counted() -> None:
         value.flat[5] += 3 if value.flat[5] < 0 else -3
         return Observation({"output": value}, 2, 100)
 
-    outcome = verify(graph, wrong, seeds=2)
+    outcome = verify(graph, each(wrong), seeds=2)
     assert (outcome.ok, outcome.mismatches, outcome.max_abs_diff, outcome.hazards) == (False, 2, 3, 4)
 
 
@@ -60,7 +65,7 @@ def test_differences_and_hazards_are_counted() -> None:
 def test_models_on_which_litert_aborts_are_cut(classes: int, scale: float) -> None:
     needs_litert()
     graph = read_tflite(wide_softmax(classes, scale))
-    outcome = verify(graph, lambda inputs: executed(graph, inputs))
+    outcome = verify(graph, each(lambda inputs: executed(graph, inputs)))
     assert outcome.ok and outcome.judge == verification.JUDGE_CUT
 
 
@@ -89,7 +94,7 @@ def test_old_files_with_a_stray_quantized_dimension_are_accepted() -> None:
     weights = np.full((3, 1, 1, 2), 130, dtype=np.uint8)
     stray.conv2d(x, 3, 1, weights=weights, weight_quantisation=Quantisation((0.25,), (128,), 3))
     graph = read_tflite(stray.build())
-    assert verify(graph, lambda inputs: executed(graph, inputs)).ok
+    assert verify(graph, each(lambda inputs: executed(graph, inputs))).ok
 
 
 def test_inputs_are_seeded_and_varied() -> None:

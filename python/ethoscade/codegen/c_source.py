@@ -127,7 +127,7 @@ class _Module:
 
 def _module(artifact: Artifact) -> _Module:
     graph = artifact.graph
-    outer = {index: graph.tensors[index].name for index in (*graph.inputs, *graph.outputs)}
+    outer = {index: graph.tensors[index].name for index in (*graph.given, *graph.handed_out)}
     module = _Module(artifact, module_identifier(artifact.name), tensor_identifiers(outer, reserved=("workspace",)))
     for number, call in enumerate(artifact.calls):
         if isinstance(call, CpuCall):
@@ -156,7 +156,7 @@ def _refuse_state(graph: Graph, operator: Operator) -> None:
 
 def _header(module: _Module) -> str:
     graph, prefix, macro = module.artifact.graph, module.prefix, module.macro
-    inputs, outputs = tuple(dict.fromkeys(graph.inputs)), tuple(dict.fromkeys(graph.outputs))
+    inputs, outputs = tuple(dict.fromkeys(graph.given)), tuple(dict.fromkeys(graph.handed_out))
     sizes = "\n".join(_tensor_macros(module, index) for index in dict.fromkeys((*inputs, *outputs)))
     devices = ""
     if module.has_npu:
@@ -262,7 +262,7 @@ def _tensor_macros(module: _Module, index: int) -> str:
 
 def _describe(module: _Module, index: int) -> str:
     tensor = module.tensor(index)
-    kind = "Input" if index in module.artifact.graph.inputs else "Output"
+    kind = "Input" if index in module.artifact.graph.given else "Output"
     text = f'{kind} "{comment(tensor.name)}": {tensor.dtype.value} {list(tensor.shape)}'
     if tensor.quantisation is not None and tensor.quantisation.axis is None:
         text += f", scale {tensor.quantisation.scale:.9g}, zero point {tensor.quantisation.zero_point}"
@@ -369,7 +369,7 @@ def _calls(module: _Module) -> str:
 
 def _arena_functions(module: _Module) -> str:
     functions = []
-    for what, indices in (("inputs", module.artifact.graph.inputs), ("outputs", module.artifact.graph.outputs)):
+    for what, indices in (("inputs", module.artifact.graph.given), ("outputs", module.artifact.graph.handed_out)):
         members = "\n".join(
             f"  tensors.{module.tensor_names[index]} = {_arena_place(module, index)};"
             for index in dict.fromkeys(indices)
@@ -390,18 +390,18 @@ def _arena_place(module: _Module, index: int) -> str:
 def _run(module: _Module) -> str:
     graph, prefix = module.artifact.graph, module.prefix
     names = module.tensor_names
-    pointers = [f"inputs->{names[i]}" for i in dict.fromkeys(graph.inputs)]
-    pointers += [f"outputs->{names[i]}" for i in dict.fromkeys(graph.outputs)]
+    pointers = [f"inputs->{names[i]}" for i in dict.fromkeys(graph.given)]
+    pointers += [f"outputs->{names[i]}" for i in dict.fromkeys(graph.handed_out)]
     missing = " || ".join(["inputs == NULL", "outputs == NULL", *(f"{pointer} == NULL" for pointer in pointers)])
     copies_in = "\n".join(
         f"  if (inputs->{names[i]} != places.{names[i]}) {{\n"
         f"    memmove(places.{names[i]}, inputs->{names[i]}, {module.tensor(i).size_bytes});\n  }}"
-        for i in dict.fromkeys(graph.inputs)
+        for i in dict.fromkeys(graph.given)
     )
     copies_out = "\n".join(
         f"  if (outputs->{names[i]} != results.{names[i]}) {{\n"
         f"    memmove(outputs->{names[i]}, results.{names[i]}, {module.tensor(i).size_bytes});\n  }}"
-        for i in dict.fromkeys(graph.outputs)
+        for i in dict.fromkeys(graph.handed_out)
     )
     device_argument = f", struct {prefix}_devices* devices" if module.has_npu else ""
     return f"""int32_t {prefix}_run(struct {prefix}_inputs* inputs, struct {prefix}_outputs* outputs{device_argument})

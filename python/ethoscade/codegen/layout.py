@@ -10,13 +10,19 @@ from collections.abc import Mapping
 
 from ..errors import CodegenError
 from ..frontend import ETHOS_U
-from ..ir import EIGHT_BIT, DType, Graph, Operator, Tensor
+from ..ir import EIGHT_BIT, DType, Graph, Operator, Tensor, Variable
 from ..lowering.aliases import root
 from ..operators import OPERATORS
 from .artifact import Artifact, CpuCall, NpuCall
 
 ALIGNMENT_BYTES = 16
 LARGEST_BYTES = 2**31 - 1
+
+
+def resources(artifact: Artifact) -> tuple[Variable, ...]:
+    """The variables that a .tflite keeps as resources: all but the variable tensors that CPU operators write over."""
+    made = {t for _, operator in cpu_operators(artifact) for t in operator.outputs}
+    return tuple(v for v in artifact.graph.variables if not v.in_place or v.after not in made)
 
 
 def npu_calls(artifact: Artifact) -> tuple[NpuCall, ...]:

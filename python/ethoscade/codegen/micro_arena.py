@@ -62,9 +62,9 @@ class MicroArena:
 
 def of_file(graph: Graph, planned_bytes: int, pointer_bytes: int = POINTER_BYTES) -> MicroArena:
     """What a compiled file, as it was read, takes beside its plan."""
-    ends = [graph.tensors[t] for t in (*graph.inputs, *graph.outputs)]
+    ends = [graph.tensors[t] for t in (*graph.given, *graph.handed_out)]
     calls = [len(op.inputs) + len(op.outputs) for op in graph.operators if op.kind == ETHOS_U]
-    lists = sum(_aligned(len(of) * pointer_bytes) for of in (graph.inputs, graph.outputs))
+    lists = sum(_aligned(len(of) * pointer_bytes) for of in (graph.given, graph.handed_out))
     buffers = len(graph.tensors) + 2 * len(calls)
     return MicroArena(
         planned=planned_bytes,

@@ -63,7 +63,7 @@ def arrays(artifact: Artifact) -> dict[str, Array]:
         "scratch_fast_region": np.array(0, np.int64),
         "scratch_fast_size": np.array(0, np.int64),
     }
-    for prefix, indices in (("input", artifact.graph.inputs), ("output", artifact.graph.outputs), ("variable", ())):
+    for prefix, indices in (("input", artifact.graph.given), ("output", artifact.graph.handed_out), ("variable", ())):
         found.update(_tensors(artifact, prefix, indices))
     return found
 

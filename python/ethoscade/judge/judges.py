@@ -9,6 +9,8 @@ where Micro has none, LiteRT alone is the rule, or nobody.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 from ..ir import DType, Graph, Operator, SoftmaxAttrs
 from ..operators import OPERATORS
 from . import reference
@@ -20,11 +22,14 @@ _LITERT_MISREADS_BIASES = frozenset({"CONV_2D", "FULLY_CONNECTED"})
 """Kinds of which LiteRT takes an int32 bias of int16 feature maps for an int64 one, where options do not name its type.
 """
 
+_LITERT_MISREADS_SIGNED = frozenset({"SUM"})
+"""Kinds of which LiteRT's reference kernel takes stored values of signed types for unsigned ones of 8 bits."""
+
 _LITERT_ABORTS = frozenset({"SOFTMAX"})
 """Kinds on which LiteRT may end its process by an assertion over a result that is clear; on devices there is none."""
 
-_LITERT_LACKS = frozenset({"ELU"})
-"""Kinds of which LiteRT has no reference kernel."""
+_LITERT_LACKS: Mapping[str, Collection[DType]] = {"ELU": frozenset(DType), "SQUARED_DIFFERENCE": {DType.INT16}}
+"""Kinds of which LiteRT has no reference kernel for some types."""
 
 
 def input_type(graph: Graph, op: Operator) -> DType | None:
@@ -45,12 +50,19 @@ def has_micro_kernel(graph: Graph, op: Operator) -> bool:
 def micro_decides(graph: Graph, op: Operator) -> bool:
     """Whether Micro's arithmetic is the rule although LiteRT has its own: LiteRT rounds otherwise, or cannot run it."""
     misread = op.kind in _LITERT_MISREADS_BIASES and _has_narrow_bias(graph, op)
-    return has_micro_kernel(graph, op) and (op.kind in _LITERT_ROUNDS_ONCE or misread or _too_fine(graph, op))
+    # Micro has kernels of signed types alone.
+    otherwise = op.kind in _LITERT_ROUNDS_ONCE | _LITERT_MISREADS_SIGNED
+    return has_micro_kernel(graph, op) and (otherwise or misread or _too_fine(graph, op))
 
 
 def micro_stands_in(graph: Graph, op: Operator) -> bool:
     """Whether Micro's arithmetic is the rule where LiteRT did not take the operator."""
-    return op.kind in _LITERT_ABORTS | _LITERT_LACKS and has_micro_kernel(graph, op)
+    return (op.kind in _LITERT_ABORTS or litert_lacks(graph, op)) and has_micro_kernel(graph, op)
+
+
+def litert_lacks(graph: Graph, op: Operator) -> bool:
+    """Whether LiteRT has no reference kernel for the operator's kind and type, though others have."""
+    return input_type(graph, op) in _LITERT_LACKS.get(op.kind, ())
 
 
 def litert_misses(graph: Graph, op: Operator) -> str | None:

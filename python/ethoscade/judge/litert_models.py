@@ -80,6 +80,13 @@ def _codes(words: _Words, model: Any, used: Sequence[int]) -> int:
     return vector
 
 
+def inputs_of(source: bytes, operators: Sequence[int]) -> list[list[int]]:
+    """The inputs of operators by the file's indices, -1 for one that is left out."""
+    subgraph = tflite.Model.GetRootAs(source, 0).Subgraphs(0)
+    tables = (subgraph.Operators(index) for index in operators)
+    return [[int(table.Inputs(i)) for i in range(table.InputsLength())] for table in tables]
+
+
 def custom_outputs(source: bytes, operators: Sequence[int]) -> list[int]:
     """The tensors that custom operators make: detections, say, whose kernel leaves what it did not find as it was."""
     model = tflite.Model.GetRootAs(source, 0)

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..ir import Graph, Operator, TransposeAttrs
 from ..operators import RESHAPES, keyed
-from . import concatenation, moves, padding, split
+from . import concatenation, gather, moves, padding, split
 
 _MOVES: Mapping[str, Callable[[Graph, Operator, int], Sequence[moves.Box]]] = keyed(
-    concatenation.JOIN_BOXES, padding.PAD_BOXES, split.SPLIT_BOXES
+    concatenation.JOIN_BOXES, gather.GATHER_BOXES, padding.PAD_BOXES, split.SPLIT_BOXES
 )
 
 

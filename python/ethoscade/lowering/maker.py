@@ -152,12 +152,13 @@ class Maker:
         weights: Weights,
         window: Window = views.POINT,
         together: bool = False,
+        upscale: Upscale = Upscale.NONE,
     ) -> FeatureMap:
         """Weighted sums of windows, of all channels `together` or of each."""
         kind = OperationKind.CONVOLUTION if together else OperationKind.DEPTHWISE
         definition = expressions.whole_windows if together else expressions.windows
-        compute = definition(self.name, window, ifm.shape, ofm.shape)
-        return self._add(kind, ifm, ofm, compute, window, weights=weights)
+        compute = definition(self.name, window, ifm.shape, ofm.shape, upscale)
+        return self._add(kind, ifm, ofm, compute, window, weights=weights, upscale=upscale)
 
     def sum(self, ifm: FeatureMap, ofm: FeatureMap | None = None, scaling: Scale = UNSCALED) -> FeatureMap:
         """The sum of each pixel's channels, by default in a temporary of 32 bits."""

@@ -383,7 +383,8 @@ class NpuOperation:
         """Along which of height, width and depth the second operand is repeated."""
         if not isinstance(self.ifm2, FeatureMap | ConstantMap):
             return False, False, False
-        height, width, depth = (a != b for a, b in zip(self.ifm.shape, self.ifm2.shape, strict=True))
+        second = self.ifm2.shape if isinstance(self.ifm2, ConstantMap) else self.extents(1)
+        height, width, depth = (a != b for a, b in zip(self.extents(0), second, strict=True))
         return height, width, depth
 
     @property
@@ -407,6 +408,11 @@ class NpuOperation:
         if access.origin is None:
             return None
         return access.origin, access.extents[1:3]
+
+    def extents(self, number: int) -> tuple[int, int, int]:
+        """Rows, columns and channels that there are to it of an input."""
+        view, inside = self.inputs[number], self.inside(number)
+        return view.shape if inside is None else (*inside[1], view.shape[2])
 
     def propagators(self) -> tuple[Propagator, ...]:
         """One propagator per input feature map, derived from the compute definition."""

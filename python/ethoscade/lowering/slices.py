@@ -1,4 +1,7 @@
-"""Slices read where they are: who reads a mere copy of some channels reads these of its source, and no copy is made.
+"""Slices read where they are: who reads a mere copy of a box reads that box of its source, and no copy is made.
+
+A box has some of the rows, columns and channels. Its edge is an edge to windows as well: beyond it lies padding, and
+not what the source has there.
 
 Owns a rule over lowered networks. Copies go only where no tensor has to live longer for it: it never costs memory.
 """
@@ -7,14 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import pairwise, product
 
 from . import views
 from .npu import UNSCALED, Channels, FeatureMap, Function, NpuGraph, NpuOperation, OperationKind, Upscale, renumbered
 from .te import Access, index
 
+_Cut = tuple[range, range, range]
+"""Rows, columns and channels."""
+
 
 def read_in_place(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
-    """The graph without the copies of channels that their readers can do without.
+    """The graph without the copies of boxes that their readers can do without.
 
     `exposed` are the tensors (graph indices) that others than the NPU operations of one region look at. Operators of
     which no operation is left are `absorbed` by one that read what they copied.
@@ -31,9 +38,9 @@ def read_in_place(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
 
 
 def _needless(operations: Sequence[NpuOperation], source: int, exposed: Collection[int]) -> list[NpuOperation]:
-    """Copies of a tensor's channels whose readers come no later than the last for whose sake it is there anyway.
+    """Copies of a tensor's boxes whose readers come no later than the last for whose sake it is there anyway.
 
-    That is the last one that reads the tensor itself, or the last one of all where copies read then have all channels.
+    That is the last one that reads the tensor itself, or the last one of all where copies read then have all of it.
     """
     reads = [operation for operation in operations if source in (view.tensor.id for view in operation.inputs)]
     if not any(map(_is_slice, reads)):
@@ -50,39 +57,58 @@ def _needless(operations: Sequence[NpuOperation], source: int, exposed: Collecti
             ends[copy] = max(places[reader.ofm.tensor.id] for reader in readers)
     until = max((places[operation.ofm.tensor.id] for operation in reads if operation not in ends), default=-1)
     latest = [copy for copy, end in ends.items() if end == max(ends.values())]
-    channels = {channel for copy in latest for channel in _channels(copy.ifm)}
-    if latest and len(channels) == latest[0].ifm.pixel_channels:
+    if latest and _is_covered(_whole(latest[0].ifm), [_box(copy) for copy in latest]):
         until = max(until, ends[latest[0]])
     return [copy for copy, end in ends.items() if end <= until]
 
 
 def _is_slice(operation: NpuOperation) -> bool:
-    """Whether it makes a whole tensor of some channels of another one, values as they are."""
+    """Whether it makes a whole tensor of a box of another one, values as they are."""
     ifm, ofm, read = operation.ifm, operation.ofm, operation.compute.reads[0]
+    rows, columns = read.indices[1:3]
     return (
         operation.kind is OperationKind.AVERAGE_POOL
         and (operation.window, operation.upscale, operation.function) == (views.POINT, Upscale.NONE, Function.CLAMP)
         and (operation.scaling, operation.clamp) == (UNSCALED, ofm.dtype.limits)
         and ifm.zero_point == ofm.zero_point == 0
         and ifm.dtype is ofm.dtype
-        and ifm.channels is not None
         and ifm.strides is None
         and ofm.channels is None
         and ofm.place is None
-        and ifm.shape == ofm.shape
+        and _box(operation) != _whole(ifm)
         and read.origin is None
-        and read.indices[1:3] == (index(h=1), index(w=1))
+        and (rows, columns) == (index(rows.constant, h=1), index(columns.constant, w=1))
     )
+
+
+def _box(copy: NpuOperation) -> _Cut:
+    """What a copy has of its source."""
+    _, rows, columns, channels = (expression.constant for expression in copy.compute.reads[0].indices)
+    height, width, depth = copy.ofm.shape
+    return range(rows, rows + height), range(columns, columns + width), range(channels, channels + depth)
+
+
+def _whole(view: FeatureMap) -> _Cut:
+    height, width = view.plane
+    return range(height), range(width), range(view.pixel_channels)
+
+
+def _is_covered(whole: _Cut, boxes: Sequence[_Cut]) -> bool:
+    """Whether every element lies in one of the boxes: between two edges of any of them all are in the same ones."""
+    axes = zip(whole, *boxes, strict=True)
+    cuts = [pairwise(sorted({edge for span in spans for edge in (span.start, span.stop)})) for spans in axes]
+    cells = product(*([start for start, _ in axis] for axis in cuts))
+    return all(any(all(map(_holds, box, cell)) for box in boxes) for cell in cells)
+
+
+def _holds(span: range, place: int) -> bool:
+    return place in span
 
 
 def _sees(reader: NpuOperation, made: FeatureMap) -> bool:
     """Whether an operation sees a tensor with the rows, columns and channels of its maker wherever it reads it."""
     seen = (view for view in reader.inputs if view.tensor == made.tensor)
     return all(view.strides is None and (*view.plane, view.pixel_channels) == made.shape for view in seen)
-
-
-def _channels(view: FeatureMap) -> range:
-    return range(view.first_channel, view.first_channel + view.shape[2])
 
 
 def _without(operations: Sequence[NpuOperation], copies: Sequence[NpuOperation]) -> tuple[NpuOperation, ...]:
@@ -103,13 +129,25 @@ def _without(operations: Sequence[NpuOperation], copies: Sequence[NpuOperation])
 def _reading(operation: NpuOperation, copy: NpuOperation) -> NpuOperation:
     """The operation with the source of a copy as operand where it read the copy."""
     number = next(number for number, view in enumerate(operation.inputs) if view.tensor == copy.ofm.tensor)
-    view, first, depth = operation.inputs[number], copy.ifm.first_channel, copy.ifm.pixel_channels
-    view = replace(view, tensor=copy.ifm.tensor, channels=Channels(first + view.first_channel, depth))
+    view, source, box = operation.inputs[number], copy.ifm, _box(copy)
+    above, before, first = (span.start for span in box)
+    depth = source.pixel_channels
+    some = Channels(first + view.first_channel, depth)
+    channels = None if some == (0, view.shape[2]) == (0, depth) else some
+    view = replace(view, tensor=source.tensor, shape=(*source.plane, view.shape[2]), channels=channels)
+    is_image = box[:2] != _whole(source)[:2]
 
     def moved(read: Access) -> Access:
-        n, rows, columns, channels = read.indices
-        channels = replace(channels, constant=channels.constant + first)
-        return replace(read, indices=(n, rows, columns, channels), extents=(*read.extents[:3], depth))
+        indices = tuple(
+            replace(expression, constant=expression.constant + start * expression.divisor)
+            for expression, start in zip(read.indices, (0, above, before, first), strict=True)
+        )
+        n, rows, columns, channel = indices
+        found = replace(read, indices=(n, rows, columns, channel), extents=(*read.extents[:3], depth))
+        if not is_image and read.origin is None:
+            return found
+        row, column = read.origin or (0, 0)
+        return replace(found, origin=(above + row, before + column))
 
     reads = tuple(moved(read) if read.operand == number else read for read in operation.compute.reads)
     operation = replace(operation, compute=replace(operation.compute, reads=reads))

@@ -117,6 +117,7 @@ def drop_dead(graph: Graph) -> Graph:
         ),
         inputs=tuple(index[t] for t in graph.inputs),
         outputs=tuple(index[t] for t in graph.outputs),
+        variables=tuple(replace(v, before=index[v.before], after=index[v.after]) for v in graph.variables),
     ).verify()
 
 

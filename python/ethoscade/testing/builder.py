@@ -69,7 +69,8 @@ class ModelBuilder(MoveRecorder):
     def build(self) -> bytes:
         """The TFLite file."""
         outputs = self._outputs or list(self._operators[-1].outputs)
-        return write_file(self.name, self._tensors, self._operators, self._inputs, outputs, self.codes_in)
+        operators, others = self._with_state()
+        return write_file(self.name, self._tensors, operators, self._inputs, outputs, self.codes_in, others)
 
     def constant(self, real: Real, *, dtype: DType | None = None, quantisation: Quantisation | None = None) -> Value:
         """A constant operand of an 8-bit type; its quantisation is that of its values by default."""
@@ -331,8 +332,8 @@ class ModelBuilder(MoveRecorder):
         output: Quantisation | None = None,
         name: str | None = None,
     ) -> Value:
-        """MEAN, REDUCE_MAX or REDUCE_MIN over `axes`; the last two keep the input's quantisation."""
-        output = output if kind == "MEAN" else x.quantisation
+        """MEAN, SUM, REDUCE_MAX or REDUCE_MIN over `axes`; the last two keep the input's quantisation."""
+        output = output if kind in ("MEAN", "SUM") else x.quantisation
         folded = tuple(a % len(x.shape) for a in axes)
         kept = tuple(1 if i in folded else d for i, d in enumerate(x.shape))
         shape = kept if keep_dims else tuple(d for i, d in enumerate(x.shape) if i not in folded)

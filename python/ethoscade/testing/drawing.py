@@ -302,7 +302,7 @@ class Drawing:
         return max(n for n in range(1, _LARGEST_ROW + 1) if number % n == 0)
 
     def mean(self, x: Value) -> Value:
-        """MEAN, or an extreme, mostly of height and width together or of one of them."""
+        """MEAN, SUM, or an extreme, mostly of height and width together or of one of them."""
         rank = len(x.shape)
         axes: Sequence[int] = [(1, 2), (1,), (2,), (2, 1), (-3, -2)][self.integer(0, 4)]
         if rank != 4 or self.chance(0.2):
@@ -311,7 +311,8 @@ class Drawing:
         if self.chance(0.4):
             kind = "REDUCE_MAX" if self.chance(0.5) else "REDUCE_MIN"
             return self.builder.reduce(kind, x, axes, keep_dims=keep)
-        return self.builder.mean(x, axes, keep_dims=keep, output=self.quantisation(x))
+        kind = "SUM" if self.chance(0.3) else "MEAN"
+        return self.builder.reduce(kind, x, axes, keep_dims=keep, output=self.quantisation(x))
 
     def arg_max(self, x: Value) -> Value:
         """ARG_MAX of 8 bits, mostly over the channels; nothing of 8 bits reads what it makes."""
@@ -385,6 +386,7 @@ class Drawing:
 
     def _with_another(self, kind: str, x: Value) -> Value:
         function, how = BINARY[kind], self.integer(0, 4)
+        dtype = function.second(x.dtype)
         # Differences of a value from itself, or from the mean of one pixel, would be calibrated to nothing.
         is_difference = kind in ("SUB", "SQUARED_DIFFERENCE")
         if how == 0 and not is_difference:
@@ -397,9 +399,10 @@ class Drawing:
             if self.chance(0.15):
                 # One number for all, often none at all.
                 values = np.full(shape, float(self.integer(-1, 1)))
-            other = self.builder.constant(values, dtype=x.dtype)
+            other = self.builder.constant(values, dtype=dtype)
         else:
-            other = self.builder.input(self._repeated(x.shape) or x.shape, dtype=x.dtype)
+            other = self.builder.input(self._repeated(x.shape) or x.shape, dtype=dtype)
+        other = other if other.dtype is dtype else self.builder.quantize(other, dtype=dtype)
         operands = (x, other) if kind == "PRELU" or self.chance(0.5) else (other, x)
         output = None
         if function.keeps:
@@ -506,8 +509,8 @@ class Drawing:
         )
 
     def moved(self, x: Value) -> Value:
-        """An operator that moves elements: SLICE, UNPACK, PADV2, MIRROR_PAD, TILE, REVERSE_V2 or TRANSPOSE."""
-        b, kind, rank = self.builder, self.integer(0, 7), len(x.shape)
+        """An operator that moves elements: SLICE, UNPACK, PADV2, MIRROR_PAD, TILE, REVERSE_V2, GATHER or TRANSPOSE."""
+        b, kind, rank = self.builder, self.integer(0, 8), len(x.shape)
         amounts = [(0, 0) if d > 24 else (self.integer(0, 2), self.integer(0, 2)) for d in x.shape]
         if kind == 0:
             begin = [self.integer(0, d - 1) for d in x.shape]
@@ -532,7 +535,23 @@ class Drawing:
             return b.tile(x, [self.integer(1, 2) if d < 8 else 1 for d in x.shape])
         if kind == 5:
             return b.reverse(x, sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 2))}))
-        return self.transposed(x)
+        return self.gathered(x) if kind == 8 else self.transposed(x)
+
+    def gathered(self, x: Value) -> Value:
+        """GATHER: any indices, consecutive ones, every second one, or groups shuffled; now and then in two axes."""
+        axis = self.axis(len(x.shape), last=0.5)
+        extent, how = x.shape[axis], self.integer(0, 3)
+        groups = self.divisor(extent)
+        first = self.integer(0, extent - 1)
+        indices = (
+            self.rng.integers(0, extent, self.integer(1, 12)),
+            np.arange(first, extent),
+            np.arange(first % 2, extent, 2) if extent > 1 else np.zeros(1, np.int64),
+            np.arange(extent).reshape(groups, -1).T.ravel(),
+        )[how].astype(np.int64 if self.chance(0.3) else np.int32)
+        if self.chance(0.2) and len(x.shape) < 4:
+            indices = indices.reshape(self.divisor(indices.size), -1)
+        return self.builder.gather(x, indices, axis)
 
     def transposed(self, x: Value) -> Value:
         """TRANSPOSE: any permutation, or a channel shuffle, which has a dimension more between two RESHAPEs."""

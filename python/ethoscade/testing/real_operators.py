@@ -67,13 +67,18 @@ class Binary:
     """A function of the elements of two inputs, and the `types` that it is drawn for.
 
     `fuses`: it may have an activation. `keeps`: both inputs and the output have one quantisation, as stored values are
-    compared.
+    compared. `narrow`: the second input is int8 where the first is int16.
     """
 
     compute: Callable[[Real, Real], Real]
     types: tuple[DType, ...] = EIGHT_BIT
     fuses: bool = False
     keeps: bool = False
+    narrow: bool = False
+
+    def second(self, first: DType) -> DType:
+        """The type of the second input."""
+        return DType.INT8 if self.narrow and first is DType.INT16 else first
 
 
 UNARY: Mapping[str, Unary] = {
@@ -114,8 +119,8 @@ BINARY: Mapping[str, Binary] = {
     "MAXIMUM": Binary(np.maximum, QUANTISED, keeps=True),
     "MINIMUM": Binary(np.minimum, QUANTISED, keeps=True),
     "MUL": Binary(np.multiply, QUANTISED, fuses=True),
-    "PRELU": Binary(lambda x, slope: np.where(x >= 0, x, x * slope)),
-    "SQUARED_DIFFERENCE": Binary(lambda a, b: (a - b) ** 2, (DType.INT8,)),
+    "PRELU": Binary(lambda x, slope: np.where(x >= 0, x, x * slope), QUANTISED, narrow=True),
+    "SQUARED_DIFFERENCE": Binary(lambda a, b: (a - b) ** 2, _SIGNED_OR_SIXTEEN),
     "SUB": Binary(np.subtract, QUANTISED, fuses=True),
 }
 """By kind; random networks draw all of them."""
@@ -125,6 +130,7 @@ REDUCTIONS: Mapping[str, Callable[[Real, tuple[int, ...], bool], Real]] = {
     "MEAN": lambda x, axes, keep: np.asarray(x.mean(axis=axes, keepdims=keep)),
     "REDUCE_MAX": lambda x, axes, keep: np.asarray(x.max(axis=axes, keepdims=keep)),
     "REDUCE_MIN": lambda x, axes, keep: np.asarray(x.min(axis=axes, keepdims=keep)),
+    "SUM": lambda x, axes, keep: np.asarray(x.sum(axis=axes, keepdims=keep)),
 }
 """Reductions over axes, which are kept or not."""
 

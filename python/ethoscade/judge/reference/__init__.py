@@ -1,8 +1,8 @@
 """What each operator computes, bit by bit, in NumPy: the semantics that a compiled network is held to.
 
 Owns the evaluation of `ir.Graph`s and the table of meanings; the kinds that a file knows stand at its end. Bit-exact
-with LiteRT's reference kernels (`BUILTIN_REF`), except int8 FULLY_CONNECTED, where TensorFlow Lite Micro's rounding is
-the rule: that is what the NPU and the device's own kernels compute. Knows nothing of schedules, NPU encodings or
+with LiteRT's reference kernels (`BUILTIN_REF`), except where TensorFlow Lite Micro is the rule, as `judges` lists it:
+its rounding in int8 FULLY_CONNECTED, its sums of signed values. Knows nothing of schedules, NPU encodings or
 interpreters.
 """
 
@@ -83,14 +83,15 @@ def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Ar
     return {t: _shaped(value, graph.tensors[t], op) for t, value in zip(op.outputs, made, strict=True)}
 
 
-def run(graph: Graph, inputs: Mapping[str, Array]) -> Run:
-    """Evaluate the whole graph on `inputs` by name.
+def run(graph: Graph, inputs: Mapping[str, Array], state: Mapping[int, Array] | None = None) -> Run:
+    """Evaluate the whole graph on `inputs` by name, and on `state` by index, or else as after a reset.
 
-    Raises `ModelFormatError` for an input that is missing or has another shape or dtype than its tensor, and what
-    `run_operator` raises.
+    The state of the next run is what the returned values have for each variable's `after`. Raises `ModelFormatError`
+    for an input that is missing or has another shape or dtype than its tensor, and what `run_operator` raises.
     """
     values: dict[int, Array] = {i: t.data for i, t in enumerate(graph.tensors) if t.data is not None}
-    for index in graph.inputs:
+    values |= {v.before: v.initial for v in graph.variables} if state is None else state
+    for index in graph.given:
         tensor = graph.tensors[index]
         value = inputs.get(tensor.name)
         if value is None or value.shape != tensor.shape or value.dtype != tensor.dtype.numpy:
@@ -103,7 +104,7 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> Run:
         values[index] = value
     for op in graph.operators:
         values.update(run_operator(graph, op, values))
-    outputs = {graph.tensors[t].name: values[t] for t in graph.outputs}
+    outputs = {graph.tensors[t].name: values[t] for t in graph.handed_out}
     return Run(FrozenMap(values), FrozenMap(outputs))
 
 

@@ -97,14 +97,24 @@ def ordered(graph: Graph, op: Operator) -> str | None:
     return None if first.dtype in EIGHT_BIT else f"'{first.name}' is {first.dtype.value}; int8 and uint8 are compared"
 
 
-def averaged(graph: Graph, op: Operator) -> str | None:
+def summed(graph: Graph, op: Operator) -> str | None:
     """As `quantised`, over some axis."""
-    return quantised(graph, op) or (None if op.attributes(ReductionAttrs).axes else "it averages over no axis")
+    return quantised(graph, op) or (None if op.attributes(ReductionAttrs).axes else "it sums over no axis")
 
 
 def reduced(graph: Graph, op: Operator) -> str | None:
     """As `unscaled`, over some axis."""
     return unscaled(graph, op) or (None if op.attributes(ReductionAttrs).axes else "it reduces over no axis")
+
+
+def sloped(graph: Graph, op: Operator) -> str | None:
+    """As `quantised`, but that the second input of operators of int16 is int8."""
+    if op.opaque is not None:
+        return op.opaque
+    ifm, slopes, ofm = graph.read(op), graph.read(op, 1), graph.made(op)
+    if ifm.dtype is not DType.INT16:
+        return eight_bit(graph, op)
+    return _odd(slopes, (DType.INT8,)) or _odd(ifm, QUANTISED) or _odd(ofm, QUANTISED) or _mixed((ifm, ofm))
 
 
 def weighed(graph: Graph, op: Operator) -> str | None:
