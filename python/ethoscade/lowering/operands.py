@@ -25,9 +25,13 @@ SCALAR_RANGE = range(-(1 << 15), 1 << 15)
 
 @dataclass(frozen=True)
 class Pairing:
-    """Two operands of a result of shape `whole`: what is seen of each, and which one the NPU reads `first` (0 or 1)."""
+    """Two operands of a result of shape `whole`: what is seen of each, and which one the NPU reads `first` (0 or 1).
+
+    `repeated` is the shape that both are repeated to; the operator may write its elements in another one.
+    """
 
     whole: views.Shape3
+    repeated: tuple[int, ...]
     seen: tuple[views.Shape3, views.Shape3]
     first: int
 
@@ -42,17 +46,17 @@ def pair(a: Tensor, b: Tensor) -> Pairing | str:
     if a.is_constant and b.is_constant:
         return f"'{a.name}' and '{b.name}' are both constants; one is made while the network runs"
     shapes = [a.shape, b.shape]
-    found = _folded(*shapes)
+    found, result = _folded(*shapes), np.broadcast_shapes(a.shape, b.shape)
     if found is None and (a.is_constant or b.is_constant):
         # A constant can be repeated beforehand.
-        shapes[0 if a.is_constant else 1] = np.broadcast_shapes(a.shape, b.shape)
+        shapes[0 if a.is_constant else 1] = result
         found = _folded(*shapes)
     if found is None:
         return f"shapes {a.shape} and {b.shape} are repeated along dimensions that do not fold into three"
     whole = tuple(map(max, *found))
     for first in (0, 1):
         if found[first] == whole and not (a, b)[first].is_constant:
-            return Pairing((whole[0], whole[1], whole[2]), found, first)
+            return Pairing((whole[0], whole[1], whole[2]), result, found, first)
     if a.is_constant or b.is_constant:
         repeated = b if a.is_constant else a
         return (
@@ -90,18 +94,16 @@ def second_operand(
         zero_point = zero_point_of(tensor)
     if tensor.data is None:
         return builder.view(op.input(place), seen.seen[place], zero_point)
-    return constant(tensor.data, tensor.dtype, seen, graph.made(op).shape, zero_point)
+    return constant(tensor.data, tensor.dtype, seen, zero_point)
 
 
-def constant(
-    values: Array, dtype: DType, seen: Pairing, result: tuple[int, ...], zero_point: int = 0
-) -> ConstantMap | Scalar:
-    """A constant operand of a result of that shape: a number where all `values` are one that fits."""
+def constant(values: Array, dtype: DType, seen: Pairing, zero_point: int = 0) -> ConstantMap | Scalar:
+    """The constant one of two operands: a number where all `values` are one that fits."""
     if (values == values.flat[0]).all() and int(values.flat[0]) in SCALAR_RANGE:
         return Scalar(int(values.flat[0]), dtype, zero_point)
     shape = seen.seen[seen.second]
     if values.size != math.prod(shape):
-        values = np.broadcast_to(values, result)
+        values = np.broadcast_to(values, seen.repeated)
     return ConstantMap(np.ascontiguousarray(values, dtype.numpy).reshape(shape), dtype, zero_point)
 
 

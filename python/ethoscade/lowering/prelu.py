@@ -63,7 +63,7 @@ def _slope(make: Maker, graph: Graph, op: Operator, seen: operands.Pairing) -> F
         return operands.second_operand(graph, op, make.builder, seen)
     if slopes.data is not None:
         centred = slopes.data.astype(np.int64) - zero_point_of(slopes)
-        return operands.constant(centred, dtype, seen, graph.made(op).shape)
+        return operands.constant(centred, dtype, seen)
     view = make.builder.view(op.input(1), seen.seen[1])
     return make.copy(view, make.temporary(view.shape, dtype))
 
