@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import ethoscade
 import pytest
 from end_to_end import carry_out, network_of
 from ethoscade.ir import DType
