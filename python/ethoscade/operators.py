@@ -25,6 +25,8 @@ from .ir import (
     FullyConnectedAttrs,
     GeluAttrs,
     LeakyReluAttrs,
+    LstmAttrs,
+    LstmInputs,
     MirrorPadAttrs,
     Operator,
     PackAttrs,
@@ -132,6 +134,13 @@ _ROWS = (
     OperatorKind("TILE", TileAttrs, "TileOptions"),
     OperatorKind("TRANSPOSE", TransposeAttrs, "TransposeOptions", 2),
     OperatorKind("TRANSPOSE_CONV", TransposeConvAttrs, "TransposeConvOptions", 3, data_input=2),
+    OperatorKind(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        LstmAttrs,
+        "UnidirectionalSequenceLSTMOptions",
+        3,
+        updates=(LstmInputs.hidden, LstmInputs.cell),
+    ),
     OperatorKind("UNPACK", UnpackAttrs, "UnpackOptions", 2),
 )
 

@@ -156,13 +156,13 @@ class Maker:
         weights: Weights,
         window: Window = views.POINT,
         together: bool = False,
-        above: int = 0,
+        first: tuple[int, int] = (0, 0),
     ) -> FeatureMap:
-        """Weighted sums of windows, of all channels `together` or of each; the first `above` rows are not read."""
+        """Weighted sums of windows, of all channels `together` or of each, from the row and column `first` on."""
         kind = OperationKind.CONVOLUTION if together else OperationKind.DEPTHWISE
         definition = expressions.whole_windows if together else expressions.windows
         compute = definition(self.name, window, ifm.shape, ofm.shape)
-        return self._add(kind, ifm, ofm, expressions.below(compute, above), window, weights=weights)
+        return self._add(kind, ifm, ofm, expressions.from_there(compute, first), window, weights=weights)
 
     def sum(self, ifm: FeatureMap, ofm: FeatureMap | None = None, scaling: Scale = UNSCALED) -> FeatureMap:
         """The sum of each pixel's channels, by default in a temporary of 32 bits."""

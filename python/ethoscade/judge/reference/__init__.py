@@ -17,7 +17,7 @@ from ...errors import ModelFormatError, UnsupportedOperatorError
 from ...ir import Array, Graph, Operator, Tensor
 from ...operators import keyed
 from ...util.frozen import FrozenMap
-from . import binary, elementwise, functions, matrices, pooling, shaping, softmax, weighted
+from . import binary, elementwise, functions, matrices, pooling, recurrent, shaping, softmax, weighted
 from .fixed_point import Undefined
 
 __all__ = ["MEANINGS", "Run", "is_known", "run", "run_operator", "why_unknown"]
@@ -28,6 +28,7 @@ MEANINGS = keyed(
     functions.FUNCTION_MEANINGS,
     matrices.MATRIX_MEANINGS,
     pooling.POOLING_MEANINGS,
+    recurrent.RECURRENT_MEANINGS,
     shaping.SHAPING_MEANINGS,
     softmax.SOFTMAX_MEANINGS,
     weighted.WEIGHTED_MEANINGS,
