@@ -17,6 +17,7 @@ from ethoscade.ir import (
     ConvAttrs,
     DType,
     FullyConnectedAttrs,
+    GatherAttrs,
     Graph,
     LstmAttrs,
     Operator,
@@ -161,10 +162,11 @@ class GraphMaker:
     def add(self, a: int, b: int, activation: Activation = Activation.NONE, q: Quantisation | None = None) -> int:
         return self.op("ADD", [a, b], self.tensor(self.tensors[a].shape, q), AddAttrs(activation))
 
-    def values(self, shape: Sequence[int], q: Quantisation | None = None) -> int:
+    def values(self, shape: Sequence[int], q: Quantisation | None = None, dtype: DType | None = None) -> int:
         """A constant operand."""
-        data = self.rng.integers(*self.dtype.limits, shape, endpoint=True).astype(self.dtype.numpy)
-        return self.constant(data, q or quantisation(self.rng, self.dtype), self.dtype)
+        kind = dtype or self.dtype
+        data = self.rng.integers(*kind.limits, shape, endpoint=True).astype(kind.numpy)
+        return self.constant(data, q or quantisation(self.rng, kind), kind)
 
     def binary(
         self, kind: str, a: int, b: int, activation: Activation = Activation.NONE, q: Quantisation | None = None
@@ -293,6 +295,12 @@ class GraphMaker:
         made = tuple(self.tensor(shape, source.quantisation) for _ in range(source.shape[axis]))
         self.operators.append(Operator("UNPACK", f"unpack{len(self.operators)}", (x,), made, UnpackAttrs(axis)))
         return made
+
+    def gather(self, x: int, indices: Sequence[int], axis: int, dims: tuple[int, ...] | None = None) -> int:
+        """The indices have the dimensions `dims`, by default one."""
+        shape, made = self.tensors[x].shape, (len(indices),) if dims is None else dims
+        attrs = GatherAttrs(axis, tuple(indices))
+        return self.moved("GATHER", x, (*shape[:axis], *made, *shape[axis + 1 :]), attrs)
 
     def moved(self, kind: str, x: int, shape: Sequence[int], attrs: Attrs) -> int:
         """An operator that moves elements of one tensor, with attributes as they are."""

@@ -20,6 +20,8 @@ from .errors import ModelFormatError
 from .util.frozen import FrozenMap
 
 Array = npt.NDArray[np.generic]
+Integers = npt.NDArray[np.int64]
+"""Stored values, or sums of them, in an integer type that holds them all."""
 """The values of one tensor."""
 
 ETHOS_U = "ethos-u"
@@ -251,7 +253,7 @@ class AddAttrs:
 
 @dataclass(frozen=True)
 class ArithmeticAttrs:
-    """SUB or MUL of two tensors."""
+    """SUB, MUL or DIV of two tensors."""
 
     activation: Activation = Activation.NONE
 
@@ -279,9 +281,9 @@ class GeluAttrs:
 
 @dataclass(frozen=True)
 class TableAttrs:
-    """QUANTIZE that took in a DEQUANTIZE and functions of floats: a result for each stored value, the lowest first.
+    """QUANTIZE in the place of functions of one element: a result for each stored value, the lowest first.
 
-    No file says it; a rule makes it.
+    No file says it; rules make it.
     """
 
     results: tuple[int, ...]
@@ -330,6 +332,14 @@ class ReverseAttrs:
     """REVERSE_V2 along `axes` (non-negative, ascending)."""
 
     axes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class GatherAttrs:
+    """GATHER: the elements number `indices` (non-negative) along `axis` (non-negative), in that order."""
+
+    axis: int
+    indices: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -430,6 +440,7 @@ Attrs = (
     | MirrorPadAttrs
     | TileAttrs
     | ReverseAttrs
+    | GatherAttrs
     | TransposeAttrs
     | ResizeNearestAttrs
     | ResizeBilinearAttrs
@@ -537,7 +548,7 @@ class Graph:
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The tensors whose bytes hold state from one run to the next, so that nothing else lies there at any time."""
+        """The tensors whose bytes hold state from the end of one run to the start of the next."""
         variables = (i for i, tensor in enumerate(self.tensors) if tensor.is_variable)
         return (*variables, *(variable.before for variable in self.variables))
 

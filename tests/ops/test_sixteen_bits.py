@@ -140,6 +140,22 @@ def test_sums_beyond_32_bits_next_to_halves() -> None:
         assert result.warnings == ()
 
 
+def test_squares_of_the_largest_differences() -> None:
+    """Halves of both ends of the type are 32768 apart, one more than 16 bits hold."""
+    ends = np.array([-32768, -32767, -1, 0, 1, 32766, 32767], np.int16)
+    b = ModelBuilder(dtype=DType.INT16)
+    q = Quantisation((2.0**-12,), (0,))
+    first, second = (b.input((7, 7), quantisation=q, name=name) for name in "ab")
+    b.binary("SQUARED_DIFFERENCE", first, second, output=Quantisation((2.0**-6,), (0,)), name="y")
+    compiled = ethoscade.compile(b.build())
+    assert compiled.cpu_operators == ()
+    inputs = dict(zip("ab", np.meshgrid(ends, ends), strict=True))
+    found = compiled.simulate(inputs).outputs["y"]
+    np.testing.assert_array_equal(found, reference.run(compiled.source, inputs).outputs["y"])
+    assert found.max() == found[0, 6] == found[6, 0] < 32767
+    assert found[0, 6] != found[1, 6]
+
+
 @pytest.mark.parametrize(
     ("function", "vectorised", "scale", "zero_point"),
     [
@@ -156,12 +172,14 @@ def test_tables_are_the_judges(function, vectorised, scale: float, zero_point: i
 
 
 def test_what_the_reader_has_no_words_for_stays_on_the_cpu() -> None:
-    """ADD by shifts, and sums of 32 bits that no bias shows."""
+    """ADD by shifts, sums of 32 bits that no bias shows, and slopes that kernels would read as if they were int8."""
     b = ModelBuilder(dtype=DType.INT16)
     x = b.input((1, 4, 4, 8))
     b.add(x, x)
     b._operators[-1] = replace(b._operators[-1], fields={"PotScaleInt16": True})
     b.conv2d(x, 4, 1)
     b._operators[-1] = replace(b._operators[-1], fields={**b._operators[-1].fields, "QuantizedBiasType": 2})
-    first, second = read_tflite(b.build()).operators
+    b.binary("PRELU", x, b.constant(np.linspace(-1, 1, 8), dtype=DType.INT16))
+    first, second, third = read_tflite(b.build()).operators
     assert "powers of two" in (first.opaque or "") and "32 bits without a bias of int32" in (second.opaque or "")
+    assert "slopes for int16 are int8" in (third.opaque or "")

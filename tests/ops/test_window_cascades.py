@@ -34,12 +34,19 @@ CASES: dict[str, Callable[[ModelBuilder, Value], Value]] = {
     "bilinear_centred": lambda b, x: b.resize_bilinear(x, (24, 20), half_pixel_centers=True),
     "bilinear_four_times_centred": lambda b, x: b.resize_bilinear(x, (48, 40), half_pixel_centers=True),
     "bilinear_16_times": lambda b, x: b.resize_bilinear(x, (177, 145), align_corners=True),
+    "both_repeated": lambda b, x: b.binary("MUL", b.max_pool(x, (12, 1)), b.input((1, 60, 1, 16))),
+    "repeated_along_channels": lambda b, x: b.binary("ADD", b.conv2d(x, 1, 1), b.input((1, 1, 1, 64))),
 }
 """Of 12 rows and 10 columns of 16 channels each makes something larger."""
 
 
-@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=lambda d: d.value)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "dtype"),
+    [
+        *((case, dtype) for case in CASES for dtype in (DType.INT8, DType.UINT8)),
+        *((case, DType.INT16) for case in CASES if case.startswith(("bilinear", "reduce", "both"))),
+    ],
+)
 def test_points_are_exact_and_the_floor_is_striped(case: str, dtype: DType) -> None:
     accelerator = ("ethos-u55-256", "ethos-u55-32", "ethos-u65-256")[len(case) % 3]
     b = ModelBuilder(dtype=dtype, seed=len(case))
@@ -58,5 +65,5 @@ def test_points_are_exact_and_the_floor_is_striped(case: str, dtype: DType) -> N
         assert result.arena_touched_bytes == proposal.sram_bytes
         for name, value in expected.items():
             np.testing.assert_array_equal(result.outputs[name], value)
-    largest = max(int(np.prod(o.ofm.shape)) for o in network.npu.operations)
+    largest = max(int(np.prod(o.ofm.shape)) for o in network.npu.operations) * dtype.size_bytes
     assert curve.points[0][0] < largest, f"{curve.points[0][0]} bytes at the floor hold what has {largest} whole"

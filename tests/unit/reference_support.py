@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, DType, Graph, Quantisation
-from ethoscade.judge import reference
-from ethoscade.judge.judges import micro_decides
+from ethoscade.judge import litert, reference
+from ethoscade.judge.judges import litert_lacks, micro_decides
 from ethoscade.judge.litert_models import acceptable, head
 from ethoscade.judge.verification import random_inputs
+from ethoscade.operators import own_outputs, updated
 from ethoscade.testing import ModelBuilder, random_network
 from ethoscade.testing.real_operators import BINARY, UNARY
 
 ACTIVATIONS = tuple(Activation)
-MOVES = ("MIRROR_PAD", "PACK", "PADV2", "REVERSE_V2", "SLICE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK")
+MOVES = ("GATHER", "MIRROR_PAD", "PACK", "PADV2", "REVERSE_V2", "SLICE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK")
 MEAN_AXES = ((1, 2), (1,), (2,), (3,), (1, 2, 3), (2, 3), (-1,))
 
 
@@ -48,29 +49,44 @@ def litert_values(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | No
         experimental_preserve_all_tensors=True,
     )
     interpreter.allocate_tensors()
-    for detail, index in zip(interpreter.get_input_details(), graph.inputs, strict=True):
+    for detail, index in zip(interpreter.get_input_details(), graph.given, strict=True):
         interpreter.set_tensor(detail["index"], inputs[graph.tensors[index].name])
     interpreter.invoke()
     operators = graph.operators[:kept]
-    wanted = {t for op in operators for t in (*op.inputs, *op.outputs) if t is not None}
+    wanted = {t for op in operators for t in (*op.inputs, *own_outputs(op)) if t is not None}
     return {t: interpreter.get_tensor(t) for t in sorted(wanted)}
+
+
+def micro_values(graph: Graph, index: int, values: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """What TensorFlow Lite Micro makes of one operator's inputs."""
+    op = graph.operators[index]
+    given = [t for t in dict.fromkeys(op.inputs) if t is not None and not graph.tensors[t].is_constant]
+    with litert.Session(graph.source, graph.name, litert.MICRO) as session:
+        (made,) = session.run([index], given, op.outputs, [{t: values[t] for t in given}])
+    return {t: made[t].reshape(graph.tensors[t].shape) for t in op.outputs}
 
 
 def differences(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | None = None) -> list[tuple[str, int, int]]:
     """The operators that our reference computes otherwise than LiteRT, each on LiteRT's own inputs.
 
-    Convolutions whose biases LiteRT takes for others, and sums of values that it does, are Micro's to judge.
+    Convolutions whose biases LiteRT takes for others, and sums of values that it does, are Micro's to judge, on the
+    same inputs, where it is installed. What writes over its state is not among them: one run is no judge of it.
 
     Of each: kind and name, differing elements, largest difference.
     """
     values = litert_values(graph, inputs, kept)
     found = []
-    for op in graph.operators[:kept]:
-        if op.kind in ("CONV_2D", "SUM") and micro_decides(graph, op):
+    for index, op in enumerate(graph.operators[:kept]):
+        judged = values
+        if updated(op):
             continue
+        if op.kind in ("CONV_2D", "SUM") and micro_decides(graph, op):
+            if not litert.is_installed(litert.MICRO):
+                continue
+            judged = micro_values(graph, index, values)
         for t, mine in reference.run_operator(graph, op, values).items():
-            assert mine.dtype == values[t].dtype and mine.shape == values[t].shape
-            apart = np.abs(mine.astype(np.float64) - values[t].astype(np.float64))
+            assert mine.dtype == judged[t].dtype and mine.shape == judged[t].shape
+            apart = np.abs(mine.astype(np.float64) - judged[t].astype(np.float64))
             if apart.any():
                 found.append((f"{op.kind} {op.name}", int(np.count_nonzero(apart)), int(apart.max())))
     return found
@@ -148,6 +164,15 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
         _draw_lstm(b, x, rng)
     elif kind == "BATCH_MATMUL":
         _draw_product(b, x, rng, output)
+    elif kind == "DIV":
+        numbers = rng.uniform(0.2, 3.0, x.shape[-1:] if rng.random() < 0.4 else ()) * rng.choice([-1, 1])
+        divisor = b.constant(numbers, dtype=dtype)
+        # Where quotients are shifted by more than 31 bits or to the left no kernel is defined.
+        made = min(max(drawn_quantisation(rng, dtype).scale, x.quantisation.scale / 30), 0.3 * x.quantisation.scale)
+        zero_point = drawn_quantisation(rng, dtype).zero_points
+        b.divide(x, divisor, activation=activation, output=Quantisation((float(np.float32(made)),), zero_point))
+    elif kind == "L2_NORMALIZATION":
+        b.l2_normalization(x)
     elif kind == "SOFTMAX":
         b.softmax(x, beta=float(rng.choice([1.0, 0.5, 2.0, 10.0, 0.1])))
     elif kind == "QUANTIZE":
@@ -195,19 +220,25 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
 
 def _draw_binary(b, kind, x, rng, activation) -> None:  # type: ignore[no-untyped-def]
     """The second operand, or the first one, is repeated along some axes, or a constant, or the same tensor."""
-    function, dtype = BINARY[kind], x.dtype
+    function = BINARY[kind]
+    dtype = function.second(x.dtype)
     shape = tuple(1 if rng.random() < 0.3 else extent for extent in x.shape)[int(rng.integers(4)) :]
     shape = x.shape if rng.random() < 0.5 else shape
     if rng.random() < 0.4:
         y = b.constant(rng.standard_normal(shape), dtype=dtype, quantisation=drawn_quantisation(rng, dtype))
     else:
-        y = x if rng.random() < 0.1 else b.input(shape, quantisation=drawn_quantisation(rng, dtype))
+        y = (
+            x
+            if rng.random() < 0.1 and dtype is x.dtype
+            else b.input(shape, dtype=dtype, quantisation=drawn_quantisation(rng, dtype))
+        )
     if kind != "PRELU" and rng.random() < 0.5:
         x, y = y, x
     # Kernels of sums and squares are defined for factors below 1 alone.
     coarse = max(x.quantisation.scale, y.quantisation.scale)
-    least = coarse**2 / 4096 if kind == "SQUARED_DIFFERENCE" else coarse / 2**19
-    drawn = drawn_quantisation(rng, dtype)
+    squares = 4 if x.dtype is DType.INT16 else 1 / 4096
+    least = squares * coarse**2 if kind == "SQUARED_DIFFERENCE" else coarse / 2**19
+    drawn = drawn_quantisation(rng, x.dtype)
     output = Quantisation((max(drawn.scale, 2 * float(np.float32(least))),), drawn.zero_points)
     b.binary(kind, x, y, activation=activation if function.fuses else Activation.NONE, output=output)
 
@@ -272,6 +303,10 @@ def _draw_moved(b, kind, x, rng) -> None:  # type: ignore[no-untyped-def]
         b.mirror_pad(x, amounts, symmetric=symmetric)
     elif kind == "TILE":
         b.tile(x, [int(n) for n in rng.integers(1, 4, 4)])
+    elif kind == "GATHER":
+        axis = int(rng.integers(-4, 4))
+        indices = rng.integers(0, x.shape[axis], rng.integers(1, 5, rng.integers(0, 3)))
+        b.gather(x, np.asarray(indices, np.int64 if rng.random() < 0.3 else np.int32), axis)
     elif kind == "TRANSPOSE":
         b.transpose(x, [int(axis) for axis in rng.permutation(4)])
     else:
@@ -300,7 +335,11 @@ def _draw_windowed(b, kind, x, rng, output, activation) -> None:  # type: ignore
 
 
 def played_by_litert(seed: int) -> bytes:
-    """A random network for each seed, of kinds that LiteRT's reference kernels know and that keep no state."""
+    """A random network for each seed, of operators that LiteRT's reference kernels know."""
     found = (random_network(number) for number in itertools.count(seed, 1000))
-    others = {"ELU", "UNIDIRECTIONAL_SEQUENCE_LSTM"}
-    return next(model for model in found if others.isdisjoint(op.kind for op in read_tflite(model).operators))
+    return next(model for model in found if not lacked_by_litert(read_tflite(model)))
+
+
+def lacked_by_litert(graph: Graph) -> bool:
+    """Whether LiteRT's reference kernels do not know all of its operators."""
+    return any(litert_lacks(graph, op) for op in graph.operators)

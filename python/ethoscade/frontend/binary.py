@@ -57,6 +57,15 @@ def mul(site: Site) -> ArithmeticAttrs:
     return ArithmeticAttrs(activation)
 
 
+def div(site: Site) -> ArithmeticAttrs:
+    """DIV."""
+    left, right = _operands(site, "divides")
+    activation = site.activation(site.optional_options())
+    if site.is_quantised(left, right, site.output):
+        site.check_factors(scale_of(left) / (scale_of(right) * scale_of(site.output)))
+    return ArithmeticAttrs(activation)
+
+
 def compared(site: Site) -> Attrs:
     """MAXIMUM, MINIMUM and SQUARED_DIFFERENCE, which have no attributes."""
     _operands(site, "compares")
@@ -64,10 +73,15 @@ def compared(site: Site) -> Attrs:
 
 
 def prelu(site: Site) -> Attrs:
-    """PRELU: a feature map and slopes for its values below zero, which are repeated to its shape."""
+    """PRELU: a feature map and slopes for its values below zero, which are repeated to its shape.
+
+    Slopes for int16 are int8: kernels read others as if they were.
+    """
     ifm, slopes = _operands(site, "multiplies")
     site.expect_shape(ifm.shape)
-    if site.is_eight_bit(ifm, slopes, site.output):
+    if ifm.dtype is DType.INT16 and slopes.dtype is not DType.INT8:
+        raise NotUnderstood(f"slopes for int16 are int8, and '{slopes.name}' is {slopes.dtype.value}")
+    if site.is_quantised(ifm, site.output) and site.is_eight_bit(slopes):
         ratio = scale_of(ifm) / scale_of(site.output)
         site.check_factors(ratio, ratio * scale_of(slopes))
     return None
@@ -75,6 +89,7 @@ def prelu(site: Site) -> Attrs:
 
 BINARY_READERS: Mapping[str, Callable[[Site], Attrs]] = {
     "ADD": add,
+    "DIV": div,
     "MAXIMUM": compared,
     "MINIMUM": compared,
     "MUL": mul,

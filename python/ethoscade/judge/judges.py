@@ -9,6 +9,8 @@ where Micro has none, LiteRT alone is the rule, or nobody.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 from ..ir import DType, Graph, Operator, SoftmaxAttrs
 from ..operators import OPERATORS
 from . import reference
@@ -26,8 +28,8 @@ _LITERT_MISREADS_SIGNED = frozenset({"SUM"})
 _LITERT_ABORTS = frozenset({"SOFTMAX"})
 """Kinds on which LiteRT may end its process by an assertion over a result that is clear; on devices there is none."""
 
-_LITERT_LACKS = frozenset({"ELU"})
-"""Kinds of which LiteRT has no reference kernel."""
+_LITERT_LACKS: Mapping[str, Collection[DType]] = {"ELU": frozenset(DType), "SQUARED_DIFFERENCE": {DType.INT16}}
+"""Kinds of which LiteRT has no reference kernel for some types."""
 
 
 def input_type(graph: Graph, op: Operator) -> DType | None:
@@ -55,7 +57,12 @@ def micro_decides(graph: Graph, op: Operator) -> bool:
 
 def micro_stands_in(graph: Graph, op: Operator) -> bool:
     """Whether Micro's arithmetic is the rule where LiteRT did not take the operator."""
-    return op.kind in _LITERT_ABORTS | _LITERT_LACKS and has_micro_kernel(graph, op)
+    return (op.kind in _LITERT_ABORTS or litert_lacks(graph, op)) and has_micro_kernel(graph, op)
+
+
+def litert_lacks(graph: Graph, op: Operator) -> bool:
+    """Whether LiteRT has no reference kernel for the operator's kind and type, though others have."""
+    return input_type(graph, op) in _LITERT_LACKS.get(op.kind, ())
 
 
 def litert_misses(graph: Graph, op: Operator) -> str | None:

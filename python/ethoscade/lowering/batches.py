@@ -15,15 +15,16 @@ MOST = moves.MAX_BOXES
 """Images of a batch, each of which an operation makes."""
 
 
-def image(shape: tuple[int, ...], window: Window) -> tuple[int, views.Shape3]:
-    """How many images of which shape (height, width, depth) a window looks at in a tensor NHWC.
+def image(shape: tuple[int, ...], window: Window) -> tuple[int, views.Shape3, Window]:
+    """How many images of which shape (height, width, depth) a window looks at in a tensor NHWC, and how it is moved.
 
-    A window of one row that is moved row by row looks at all of them as at one.
+    A window of one row that looks at every row looks at all of them as at one.
     """
     batch, height, width, depth = shape
-    if window.kernel_h == window.stride_h == 1 and not window.pad_top + window.pad_bottom:
-        return 1, (batch * height, width, depth)
-    return batch, (height, width, depth)
+    every_row = window.stride_h == 1 or height == 1
+    if window.kernel_h == 1 and every_row and not window.pad_top + window.pad_bottom:
+        return 1, (batch * height, width, depth), replace(window, stride_h=1)
+    return batch, (height, width, depth), window
 
 
 def all_rows(batch: int, shape: views.Shape3) -> views.Shape3:
@@ -55,8 +56,8 @@ def add(
 
 def refusal(case: constraints.Case) -> str | None:
     """Why a stride is not taken of several images, or None."""
-    window = constraints.window_of(case)
-    batch, _ = image(case.ifm.shape, window)
+    batch, (height, width, _), window = image(case.ifm.shape, constraints.stated_window(case))
+    window = views.simplest(window, height, width)
     if batch == 1 or max(window.stride_h, window.stride_w) <= limits.MAX_STRIDE:
         return None
     found = f"{window.stride_h}x{window.stride_w}"

@@ -3,21 +3,25 @@
 Pixels repeated f times and averaged f by f are interpolated in steps of 1/f, and an average that leaves padding out
 repeats the edges. Half a step to the side, as pixels are taken at their centres, lie the averages of two such averages:
 they are made in 16 bits, as are those of many pixels, first of rows and then of columns; in 16 bits nothing is rounded.
+Values that have 16 bits themselves leave none for sums: one operation weighs all that an output is made of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
+
+import numpy as np
 
 from ..ir import DType, Graph, ResizeBilinearAttrs, Window
 from ..quantised import bilinear_taps
 from . import constraints, limits, resize, views
 from .family import Family
 from .maker import Maker
-from .npu import UNSCALED, FeatureMap, NpuGraphBuilder, OperationKind, Scale, Upscale, two_to
+from .npu import UNSCALED, Area, FeatureMap, NpuGraphBuilder, OperationKind, Scale, Upscale, Weights, two_to
 
 MOST_REPEATS = 1 << 6
 _LARGEST_SQUARE = 64
@@ -80,9 +84,14 @@ def _steps_of(extent: int, wanted: Shares, repeats: int, centred: bool) -> _Step
     return next((one for one in tried if _weights(extent, len(wanted), repeats, one, centred) == wanted), None)
 
 
+def _centres(repeats: int) -> _Steps:
+    """Averages of which two neighbours' average lies half a step to the side."""
+    return _Steps(repeats, 1, repeats // 2)
+
+
 def _candidates(repeats: int, centred: bool) -> Iterator[_Steps]:
     if centred:
-        yield _Steps(repeats, 1, repeats // 2)
+        yield _centres(repeats)
         return
     yield _Steps(1)
     yield _Steps(1, 2)
@@ -159,9 +168,10 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     make = Maker(op.name, op_index, builder)
     ifm = builder.view(op.input(0), shape, zero_point=0)
     ofm = builder.view(op.outputs[0], (*attrs.size, shape[2]), zero_point=0)
+    short = source.dtype is DType.INT16
     if way.centred:
-        _centred(make, ifm, way, ofm)
-    elif way.rows.box * way.columns.box > _LARGEST_SQUARE:
+        (_weighed if short else _centred)(make, ifm, way.repeats, ofm)
+    elif way.rows.box * way.columns.box > _LARGEST_SQUARE and not short:
         _in_turn(make, ifm, way, ofm)
     else:
         _at_once(make, ifm, way, ofm)
@@ -186,17 +196,47 @@ def _in_turn(make: Maker, ifm: FeatureMap, way: _Averaging, ofm: FeatureMap) -> 
     make.pool(OperationKind.AVERAGE_POOL, sums, ofm, across, _half_divided(rows.box * columns.box))
 
 
-def _centred(make: Maker, ifm: FeatureMap, way: _Averaging, ofm: FeatureMap) -> None:
+def _centred(make: Maker, ifm: FeatureMap, repeats: int, ofm: FeatureMap) -> None:
     """Repeated pixels in 16 bits, so large that averages of them are whole and even; averages of two of these."""
     (height, width), (high, wide), depth = ifm.shape[:2], ofm.shape[:2], ofm.shape[2]
-    area = way.repeats**2
-    ifm, upscale = _enlarged(make, ifm, way.repeats)
-    large = make.temporary((height * way.repeats, width * way.repeats, depth), DType.INT16)
+    area = repeats**2
+    ifm, upscale = _enlarged(make, ifm, repeats)
+    large = make.temporary((height * repeats, width * repeats, depth), DType.INT16)
     make.copy(ifm, large, two_to(_exponent(2 * area)), upscale=upscale)
     between = make.temporary((high + 1, wide + 1, depth), DType.INT16)
-    window = _window((height, width), (high, wide), way.repeats, (way.rows, way.columns), 1)
+    along = _centres(repeats)
+    window = _window((height, width), (high, wide), repeats, (along, along), 1)
     make.pool(OperationKind.AVERAGE_POOL, large, between, window)
     make.pool(OperationKind.AVERAGE_POOL, between, ofm, Window(2, 2), _half_divided(4 * area))
+
+
+def _weighed(make: Maker, ifm: FeatureMap, repeats: int, ofm: FeatureMap) -> None:
+    """Repeated pixels, the edges among them once more, weighed as the average of two averages weighs them.
+
+    A window begins half a pixel after the edge's: taps that weigh nothing lead to where the others begin. Weights are
+    twice as large as they need to be, so that halves of sums are whole.
+    """
+    taps = np.array([0] * (repeats // 2) + [1] + [2] * (repeats - 1) + [1])
+    depth = ifm.shape[2]
+    weights = Weights(
+        values=np.repeat(2 * np.outer(taps, taps)[None, ..., None], depth, axis=0).astype(np.int16),
+        bias=np.zeros(depth, np.int64),
+        multipliers=np.full(depth, UNSCALED.multiplier, np.int64),
+        shifts=np.full(depth, two_to(-_exponent(2 * (2 * repeats) ** 2)).shift, np.int64),
+    )
+    large, upscale = _enlarged(make, _edged(make, ifm), repeats)
+    make.weigh(large, ofm, weights, Window(len(taps), len(taps)), upscale=upscale)
+
+
+def _edged(make: Maker, ifm: FeatureMap) -> FeatureMap:
+    """The input with its first and last rows and columns twice."""
+    plane, depth = ifm.shape[:2], ifm.shape[2]
+    whole = make.temporary((plane[0] + 2, plane[1] + 2, depth), ifm.dtype)
+    runs = [((0, 0, 1), (0, 1, extent), (extent - 1, extent + 1, 1)) for extent in plane]
+    for (row, to_row, rows), (column, to_column, columns) in product(*runs):
+        place = Area((to_row, to_column), whole.shape[:2])
+        make.copy(ifm, replace(whole, shape=(rows, columns, depth), place=place), first=(row, column))
+    return whole
 
 
 def _enlarged(make: Maker, ifm: FeatureMap, repeats: int) -> tuple[FeatureMap, Upscale]:
@@ -247,7 +287,7 @@ BILINEAR_FAMILIES: Mapping[str, Family] = {
     "RESIZE_BILINEAR": Family(
         "averages of repeated pixels",
         (
-            constraints.FeatureMaps(),
+            constraints.feature_maps(),
             constraints.OneType(),
             constraints.Image(),
             constraints.Sizes(_seen),

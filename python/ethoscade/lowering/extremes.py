@@ -117,7 +117,7 @@ def _seen(case: constraints.Case) -> constraints.Views:
 
 
 _TAKES: tuple[constraints.Constraint, ...] = (
-    constraints.FeatureMaps(),
+    constraints.feature_maps(),
     constraints.OneType(),
     constraints.OneQuantisation("stored values are compared as they are"),
     constraints.Rule(

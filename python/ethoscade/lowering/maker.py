@@ -31,6 +31,12 @@ from .te import Compute
 AS_IS = Scale(1, 0)
 """The factor 1 of sums and differences."""
 
+
+def high(shift: int) -> Scale:
+    """Products of 32-bit numbers without their last `shift` bits, halves up: there the multiplier has no effect."""
+    return Scale(UNSCALED.multiplier, shift)
+
+
 Second = FeatureMap | ConstantMap | Scalar | int | None
 """A second operand, if there is one; a number is a scalar of the first operand's type."""
 
@@ -122,12 +128,22 @@ class Maker:
         steps: Window = views.POINT,
         first: tuple[int, int] = (0, 0),
         clamp: tuple[int, int] | None = None,
+        same_as: Table | None = None,
     ) -> FeatureMap:
         """A pool of single pixels, those of the input `steps` apart from the row and column `first` on."""
         compute = expressions.points(self.name, ofm.shape, ifm, steps=steps, first=first, upscale=upscale)
         kind = OperationKind.AVERAGE_POOL
         return self._add(
-            kind, ifm, ofm, compute, steps, scaling=scaling, function=function, upscale=upscale, clamp=clamp
+            kind,
+            ifm,
+            ofm,
+            compute,
+            steps,
+            scaling=scaling,
+            function=function,
+            upscale=upscale,
+            clamp=clamp,
+            same_as=same_as,
         )
 
     def look_up(self, ifm: FeatureMap, ofm: FeatureMap, table: Table) -> FeatureMap:
@@ -156,13 +172,15 @@ class Maker:
         weights: Weights,
         window: Window = views.POINT,
         together: bool = False,
+        upscale: Upscale = Upscale.NONE,
         first: tuple[int, int] = (0, 0),
     ) -> FeatureMap:
         """Weighted sums of windows, of all channels `together` or of each, from the row and column `first` on."""
         kind = OperationKind.CONVOLUTION if together else OperationKind.DEPTHWISE
         definition = expressions.whole_windows if together else expressions.windows
-        compute = definition(self.name, window, ifm.shape, ofm.shape)
-        return self._add(kind, ifm, ofm, expressions.from_there(compute, first), window, weights=weights)
+        compute = definition(self.name, window, ifm.shape, ofm.shape, upscale)
+        compute = expressions.from_there(compute, first)
+        return self._add(kind, ifm, ofm, compute, window, weights=weights, upscale=upscale)
 
     def sum(self, ifm: FeatureMap, ofm: FeatureMap | None = None, scaling: Scale = UNSCALED) -> FeatureMap:
         """The sum of each pixel's channels, by default in a temporary of 32 bits."""
@@ -185,6 +203,7 @@ class Maker:
         swap_operands: bool = False,
         clamp: tuple[int, int] | None = None,
         rounding: Rounding | None = None,
+        same_as: Table | None = None,
     ) -> FeatureMap:
         # Results of 32 bits are looked up by values of 8.
         wide_look_up = isinstance(function, Table) and ofm.dtype is DType.INT32
@@ -205,6 +224,7 @@ class Maker:
                 rounding=rounding or self.rounding,
                 function=function,
                 swap_operands=swap_operands,
+                same_as=same_as,
             )
         )
         return ofm

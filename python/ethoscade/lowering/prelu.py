@@ -3,6 +3,7 @@
 With slopes of at most 1 the result is the greater of the value and its product with the slope, with slopes of at least
 1 the lesser: where that is exact for every stored value and every slope, two or three operations do. Else, or with
 slopes that are made while the network runs, both sides of zero are computed apart, in 16 bits, and added: one is zero.
+Slopes for int16 are int8; the NPU reads them as int16, too.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from ..ir import DType, Graph, Tensor
+from ..ir import QUANTISED, DType, Graph, Operator, Tensor
 from ..quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import constraints, limits, operands
 from .binary import product_factor
 from .family import Family
 from .maker import AS_IS, Maker
-from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Scalar, Scale
+from .npu import ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind, Scalar, Scale
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
@@ -28,7 +29,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     seen, make = operands.pair_of(graph, op), Maker(op.name, op_index, builder)
     ifm, slopes, ofm = graph.read(op), graph.read(op, 1), graph.made(op)
     above, below = _above(ifm, ofm), product_factor(ifm, slopes, ofm)
-    x, slope = builder.view(op.input(0), seen.whole), operands.second_operand(graph, op, builder, seen)
+    x, slope = builder.view(op.input(0), seen.whole), _slope(make, graph, op, seen)
     one = Scalar(1, ifm.dtype)
     kind = _comparison(ifm, slopes, ofm)
     if kind is None:
@@ -55,6 +56,18 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     make.point(kind, _stored(straight), _stored(sloped), made)
 
 
+def _slope(make: Maker, graph: Graph, op: Operator, seen: operands.Pairing) -> FeatureMap | ConstantMap | Scalar:
+    """The slopes, of the type of the values that they multiply."""
+    dtype, slopes = graph.read(op).dtype, graph.read(op, 1)
+    if slopes.dtype is not dtype and slopes.data is not None:
+        centred = slopes.data.astype(np.int64) - zero_point_of(slopes)
+        return operands.constant(centred, dtype, seen, graph.made(op).shape)
+    found = operands.second_operand(graph, op, make, seen)
+    if slopes.dtype is dtype or not isinstance(found, FeatureMap):
+        return found
+    return make.copy(found, make.temporary(found.shape, dtype))
+
+
 def _scale(real: float) -> Scale:
     return Scale(*limits.npu_scale(real))
 
@@ -73,28 +86,44 @@ def _above(ifm: Tensor, ofm: Tensor) -> float:
 
 
 def _comparison(ifm: Tensor, slopes: Tensor, ofm: Tensor) -> OperationKind | None:
-    """Which comparison of a value and its product gives the result for every stored value and slope, if one does."""
+    """Which comparison of a value and its product gives the result for every stored value and slope, if one does.
+
+    Scaling keeps order: where the largest slope leaves the greater of the two as it ought to be, lesser slopes do.
+    """
     if slopes.data is None:
         return None
-    low, high = ifm.dtype.limits
-    x = np.arange(low, high + 1, dtype=np.int64)[:, None] - zero_point_of(ifm)
-    slope = np.unique(slopes.data).astype(np.int64) - zero_point_of(slopes)
-    limits_ = ofm.dtype.limits
+    x, slope = operands.centred(ifm), operands.centred(slopes)
 
     def stored(values: npt.NDArray[np.int64], real: float) -> npt.NDArray[np.int64]:
-        return np.clip(limits.scaled(values, *multiplier_and_shift(real)) + zero_point_of(ofm), *limits_)
+        return np.clip(limits.scaled(values, *multiplier_and_shift(real)) + zero_point_of(ofm), *ofm.dtype.limits)
 
-    straight, sloped = stored(x, _above(ifm, ofm)), stored(x * slope, product_factor(ifm, slopes, ofm))
-    wanted = np.where(x >= 0, straight, sloped)
-    if np.array_equal(np.maximum(straight, sloped), wanted):
-        return OperationKind.MAXIMUM
-    return OperationKind.MINIMUM if np.array_equal(np.minimum(straight, sloped), wanted) else None
+    straight = stored(x, _above(ifm, ofm))
+    for kind, steepest, chosen in (
+        (OperationKind.MAXIMUM, slope[-1], np.maximum),
+        (OperationKind.MINIMUM, slope[0], np.minimum),
+    ):
+        sloped = stored(x * steepest, product_factor(ifm, slopes, ofm))
+        if np.array_equal(chosen(straight, sloped), np.where(x >= 0, straight, sloped)):
+            return kind
+    return None
+
+
+def _types(case: constraints.Case) -> str | None:
+    ifm, slopes = case.values
+    wanted = DType.INT8 if ifm.dtype is DType.INT16 else ifm.dtype
+    if (slopes.dtype, case.ofm.dtype) == (wanted, ifm.dtype):
+        return None
+    return (
+        f"'{ifm.name}' is {ifm.dtype.value}, '{case.ofm.name}' {case.ofm.dtype.value} and slopes '{slopes.name}' "
+        f"{slopes.dtype.value}; these are possible as {wanted.value} between {ifm.dtype.value}"
+    )
 
 
 def _sums(case: constraints.Case) -> str | None:
     ifm, slopes = case.values
-    return limits.rescale(_above(ifm, case.ofm), limits.LARGEST_VALUE) or limits.rescale(
-        product_factor(ifm, slopes, case.ofm), limits.LARGEST_VALUE**2
+    largest = limits.largest_value(ifm.dtype)
+    return limits.rescale(_above(ifm, case.ofm), largest) or limits.rescale(
+        product_factor(ifm, slopes, case.ofm), largest * limits.largest_value(slopes.dtype)
     )
 
 
@@ -107,8 +136,8 @@ PRELU_FAMILIES: Mapping[str, Family] = {
     "PRELU": Family(
         "the NPU's product with the slopes, and the greater or lesser of it and the value, or a sum of both sides",
         (
-            constraints.FeatureMaps(constants=True),
-            constraints.OneType(),
+            constraints.FeatureMaps(QUANTISED, constants=True),
+            constraints.Rule("inputs and outputs have one type, but that slopes for int16 are int8", _types),
             constraints.Rule("the slopes alone may be constants", _is_made),
             operands.Repeated(),
             constraints.Sizes(operands.seen_shapes),

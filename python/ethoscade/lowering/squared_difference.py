@@ -1,6 +1,7 @@
 """SQUARED_DIFFERENCE: both operands brought to one scale in 16 bits, subtracted, and the square scaled.
 
-Its kernel gives each operand seven bits of headroom before it scales it: the product with a number of 128.
+Its kernel gives each operand of 8 bits seven more before it scales it: the product with a number of 128. Operands of 16
+bits have none to spare, and their difference is taken so that it is never positive: 32768 would not fit.
 """
 
 from __future__ import annotations
@@ -9,33 +10,41 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..ir import DType, Graph, Tensor
+from ..ir import QUANTISED, DType, Graph, Tensor
 from ..quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import constraints, limits, operands
 from .family import Family
 from .maker import AS_IS, Maker
 from .npu import ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind, Scalar, Scale
 
-SQUARE_HEADROOM_BITS = 7
+
+def _headroom_bits(dtype: DType) -> int:
+    """By how many bits operands are raised before they are scaled."""
+    return 0 if dtype is DType.INT16 else 7
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """Four operations, less where an operand is constant or both are one tensor. Precondition: its family takes it."""
+    """Four to six operations, less where an operand is constant or both are one. Precondition: its family takes it."""
     op = graph.operators[op_index]
     seen, make = operands.pair_of(graph, op), Maker(op.name, op_index, builder)
     first, second = graph.read(op, seen.first), graph.read(op, seen.second)
     factors = [_factor(tensor, max(scale_of(first), scale_of(second))) for tensor in (first, second)]
-    raised = _raised(make, builder.view(op.input(seen.first), seen.whole), factors[0])
+    raised = _raised(make, operands.first_operand(graph, op, make, seen), factors[0])
     if second.data is not None:
-        centred = (second.data.astype(np.int64) - zero_point_of(second)) << SQUARE_HEADROOM_BITS
+        centred = (second.data.astype(np.int64) - zero_point_of(second)) << _headroom_bits(second.dtype)
         values = limits.scaled(centred, *multiplier_and_shift(factors[1])).astype(np.int16)
         other: FeatureMap | ConstantMap | Scalar = operands.constant(values, DType.INT16, seen, graph.made(op).shape)
     elif op.input(0) == op.input(1):
         other = raised
     else:
-        other = _raised(make, builder.view(op.input(seen.second), seen.seen[seen.second]), factors[1])
-    difference = make.temporary(seen.whole, DType.INT16)
-    make.point(OperationKind.SUB, raised, other, difference, AS_IS)
+        second_map = operands.second_operand(graph, op, make, seen)
+        assert isinstance(second_map, FeatureMap), "it is no constant"
+        other = _raised(make, second_map, factors[1])
+    if first.dtype is DType.INT16:
+        lesser, greater = (make.short(kind, raised, other) for kind in (OperationKind.MINIMUM, OperationKind.MAXIMUM))
+        difference = make.short(OperationKind.SUB, lesser, greater, AS_IS)
+    else:
+        difference = make.short(OperationKind.SUB, raised, other, AS_IS)
     ofm = builder.view(op.outputs[0], seen.whole)
     make.point(
         OperationKind.MUL,
@@ -48,10 +57,9 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
 
 def _raised(make: Maker, view: FeatureMap, factor: float) -> FeatureMap:
     """An operand in the common scale. A number's zero point makes it 128, which int8 does not hold."""
-    highest = view.dtype.limits[1]
-    number = Scalar(highest, view.dtype, highest - (1 << SQUARE_HEADROOM_BITS))
-    ofm = make.temporary(view.shape, DType.INT16)
-    return make.point(OperationKind.MUL, view, number, ofm, Scale(*limits.npu_scale(factor)))
+    highest, bits = view.dtype.limits[1], _headroom_bits(view.dtype)
+    number = Scalar(highest, view.dtype, highest - (1 << bits)) if bits else Scalar(1, view.dtype)
+    return make.short(OperationKind.MUL, view, number, Scale(*limits.npu_scale(factor)))
 
 
 def _factor(tensor: Tensor, largest: float) -> float:
@@ -60,11 +68,13 @@ def _factor(tensor: Tensor, largest: float) -> float:
 
 def _result_factor(a: Tensor, b: Tensor, ofm: Tensor) -> float:
     twice = 2.0 * max(scale_of(a), scale_of(b))
-    return twice * twice / ((1 << 2 * SQUARE_HEADROOM_BITS) * scale_of(ofm))
+    return twice * twice / ((1 << 2 * _headroom_bits(ofm.dtype)) * scale_of(ofm))
 
 
-def _below_one(case: constraints.Case) -> str | None:
+def _factor_fits(case: constraints.Case) -> str | None:
     factor = _result_factor(case.values[0], case.values[1], case.ofm)
+    if case.ofm.dtype is DType.INT16:
+        return limits.rescale(factor, limits.largest_value(DType.INT16) ** 2)
     return f"the factor from square to output is {factor:g}; kernels are defined below 1" if factor >= 1.0 else None
 
 
@@ -72,11 +82,11 @@ SQUARED_DIFFERENCE_FAMILIES: Mapping[str, Family] = {
     "SQUARED_DIFFERENCE": Family(
         "a rescaling of each operand to 16 bits, the NPU's difference and its product with itself",
         (
-            constraints.FeatureMaps(constants=True),
+            constraints.FeatureMaps(QUANTISED, constants=True),
             constraints.OneType(),
             operands.Repeated(),
             constraints.Sizes(operands.seen_shapes),
-            constraints.Rule("the factor from square to output is below 1", _below_one),
+            constraints.Rule(f"the factor from square to output is below 1; of int16 {constraints.SUMS}", _factor_fits),
         ),
         lower,
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from ..ir import DType
+from ..ir import DType, Quantisation
 from .drawing import Drawing
 from .recorder import Value
 
 _MOST_COLUMNS = 12
+_LARGEST_FACTOR = 0.0625
 _MOST_FEATURES, _MOST_CELLS, _MOST_STEPS = 32, 16, 3
 
 
@@ -19,6 +20,9 @@ def batch_matmul(draw: Drawing, x: Value) -> Value:
     """
     b = draw.builder
     x = b.quantize(x, dtype=DType.INT8) if x.dtype is DType.UINT8 else x
+    if x.quantisation.scale > _LARGEST_FACTOR:
+        # Products of large values would leave every type.
+        x = b.quantize(x, Quantisation((_LARGEST_FACTOR / 256 if x.dtype is DType.INT16 else _LARGEST_FACTOR,), (0,)))
     if draw.chance(0.5):
         *_, depth = x.shape
         pixels = math.prod(x.shape) // depth

@@ -67,13 +67,18 @@ class Binary:
     """A function of the elements of two inputs, and the `types` that it is drawn for.
 
     `fuses`: it may have an activation. `keeps`: both inputs and the output have one quantisation, as stored values are
-    compared.
+    compared. `narrow`: the second input is int8 where the first is int16.
     """
 
     compute: Callable[[Real, Real], Real]
     types: tuple[DType, ...] = EIGHT_BIT
     fuses: bool = False
     keeps: bool = False
+    narrow: bool = False
+
+    def second(self, first: DType) -> DType:
+        """The type of the second input."""
+        return DType.INT8 if self.narrow and first is DType.INT16 else first
 
 
 UNARY: Mapping[str, Unary] = {
@@ -114,8 +119,8 @@ BINARY: Mapping[str, Binary] = {
     "MAXIMUM": Binary(np.maximum, QUANTISED, keeps=True),
     "MINIMUM": Binary(np.minimum, QUANTISED, keeps=True),
     "MUL": Binary(np.multiply, QUANTISED, fuses=True),
-    "PRELU": Binary(lambda x, slope: np.where(x >= 0, x, x * slope)),
-    "SQUARED_DIFFERENCE": Binary(lambda a, b: (a - b) ** 2, (DType.INT8,)),
+    "PRELU": Binary(lambda x, slope: np.where(x >= 0, x, x * slope), QUANTISED, narrow=True),
+    "SQUARED_DIFFERENCE": Binary(lambda a, b: (a - b) ** 2, _SIGNED_OR_SIXTEEN),
     "SUB": Binary(np.subtract, QUANTISED, fuses=True),
 }
 """By kind; random networks draw all of them."""
@@ -177,6 +182,11 @@ def max_pool(x: Real, window: Window) -> Real:
     padded = np.asarray(pad_spatial(x, window, -np.inf), dtype=np.float64)
     taps = [tap(padded, window, ky, kx) for ky in range(window.kernel_h) for kx in range(window.kernel_w)]
     return np.asarray(np.max(np.stack(taps), axis=0), dtype=np.float64)
+
+
+def l2_normalization(x: Real) -> Real:
+    """Rows of the last axis divided by the roots of their sums of squares."""
+    return np.asarray(x / np.sqrt(np.maximum((x**2).sum(axis=-1, keepdims=True), 1e-12)), dtype=np.float64)
 
 
 def softmax(x: Real, beta: float) -> Real:

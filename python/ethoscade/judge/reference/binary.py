@@ -1,6 +1,6 @@
 """Reference semantics of the operators of two operands, element by element: the smaller one is repeated as NumPy does.
 
-Owns SUB, MUL, MAXIMUM and MINIMUM of 8 and of 16 bits, SQUARED_DIFFERENCE and PRELU of 8-bit tensors.
+Owns SUB, MUL, MAXIMUM, MINIMUM, PRELU and SQUARED_DIFFERENCE of 8 and of 16 bits.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import numpy as np
 from ...ir import Activation, ArithmeticAttrs, Array, DType, Graph, Operator, Tensor
 from .fixed_point import Int64, Undefined, multiply
 from .formulas import HEADROOM_BITS, HEADROOM_BITS_16, clamp_range, scale_of, significand_and_shift, zero_point_of
-from .meaning import INT8, SIGNED, Inputs, Meaning, eight_bit, given, quantised
+from .meaning import SIGNED, Inputs, Meaning, given, quantised, sloped
 
 _DIFFERENCE_BITS = 7
-"""Bits by which SQUARED_DIFFERENCE raises its operands before it scales them."""
+"""Bits by which SQUARED_DIFFERENCE raises operands of 8 bits before it scales them; of 16 bits by none."""
 
 
 def _operands(graph: Graph, op: Operator) -> tuple[Tensor, Tensor]:
@@ -83,13 +83,16 @@ def minimum(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 def squared_difference(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """SQUARED_DIFFERENCE: both inputs are brought to the scale 2 * max(input scales) / 2**7 first.
 
-    Raises `Undefined` for a factor of 1 or more, for which kernels have no arithmetic.
+    It is 2 * max(input scales) for int16.
+    Raises `Undefined` for a factor of 1 or more, for which kernels of 8 bits have no arithmetic.
     """
     tensors, ofm = _operands(graph, op), graph.made(op)
-    first, second = _aligned(tensors, inputs, _DIFFERENCE_BITS, (1, 1))
+    short = ofm.dtype is DType.INT16
+    bits = 0 if short else _DIFFERENCE_BITS
+    first, second = _aligned(tensors, inputs, bits, (1, 1))
     twice_max = 2.0 * max(scale_of(t) for t in tensors)
-    real = twice_max * twice_max / ((1 << 2 * _DIFFERENCE_BITS) * scale_of(ofm))
-    return _stored(ofm, multiply((first - second) ** 2, *_below_one(real)))
+    real = twice_max * twice_max / ((1 << 2 * bits) * scale_of(ofm))
+    return _stored(ofm, multiply((first - second) ** 2, *(significand_and_shift if short else _below_one)(real)))
 
 
 def _below_one(real: float) -> tuple[int, int]:
@@ -110,7 +113,7 @@ BINARY_MEANINGS: Mapping[str, Meaning] = {
     "MAXIMUM": Meaning(maximum, quantised, SIGNED),
     "MINIMUM": Meaning(minimum, quantised, SIGNED),
     "MUL": Meaning(mul, quantised),
-    "PRELU": Meaning(prelu, eight_bit),
-    "SQUARED_DIFFERENCE": Meaning(squared_difference, eight_bit, INT8),
+    "PRELU": Meaning(prelu, sloped, SIGNED),
+    "SQUARED_DIFFERENCE": Meaning(squared_difference, quantised, SIGNED),
     "SUB": Meaning(sub, quantised, SIGNED),
 }

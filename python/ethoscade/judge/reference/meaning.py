@@ -107,6 +107,16 @@ def reduced(graph: Graph, op: Operator) -> str | None:
     return unscaled(graph, op) or (None if op.attributes(ReductionAttrs).axes else "it reduces over no axis")
 
 
+def sloped(graph: Graph, op: Operator) -> str | None:
+    """As `quantised`, but that the second input of operators of int16 is int8."""
+    if op.opaque is not None:
+        return op.opaque
+    ifm, slopes, ofm = graph.read(op), graph.read(op, 1), graph.made(op)
+    if ifm.dtype is not DType.INT16:
+        return eight_bit(graph, op)
+    return _odd(slopes, (DType.INT8,)) or _odd(ifm, QUANTISED) or _odd(ofm, QUANTISED) or _mixed((ifm, ofm))
+
+
 def weighed(graph: Graph, op: Operator) -> str | None:
     """As `quantised`, with constant weights of the same type, one scale for all or for each output.
 
