@@ -24,6 +24,8 @@ _ALPHAS = (0.1, 0.01, 0.3, 1.5, 0.0, -0.2)
 _LARGEST_ROW = 2048
 """A FULLY_CONNECTED weighs at most so many elements; more of them make it a matter of weights alone."""
 _MOST_ELEMENTS = 1 << 15
+_LARGEST_SUM = 4.0
+"""Sums that could have a larger scale are means."""
 _LARGEST_FACTOR = 0.1
 """Values of larger scales are not multiplied by each other: products of products would leave every type."""
 
@@ -311,7 +313,8 @@ class Drawing:
         if self.chance(0.4):
             kind = "REDUCE_MAX" if self.chance(0.5) else "REDUCE_MIN"
             return self.builder.reduce(kind, x, axes, keep_dims=keep)
-        kind = "SUM" if self.chance(0.3) else "MEAN"
+        count = math.prod(x.shape[axis] for axis in axes)
+        kind = "SUM" if self.chance(0.3) and x.quantisation.scale * count < _LARGEST_SUM else "MEAN"
         return self.builder.reduce(kind, x, axes, keep_dims=keep, output=self.quantisation(x))
 
     def arg_max(self, x: Value) -> Value:
