@@ -156,6 +156,8 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
         b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5))
     elif kind in ("MEAN", "SUM"):
         b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
+    elif kind == "LOG_SOFTMAX":
+        b.log_softmax(x)
     elif kind == "DIV":
         numbers = rng.uniform(0.2, 3.0, x.shape[-1:] if rng.random() < 0.4 else ()) * rng.choice([-1, 1])
         divisor = b.constant(numbers, dtype=dtype)

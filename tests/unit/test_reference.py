@@ -42,6 +42,7 @@ KINDS = (
     "DIV",
     "GELU",
     "L2_NORMALIZATION",
+    "LOG_SOFTMAX",
     "LEAKY_RELU",
     "MAX_POOL_2D",
     "MEAN",
@@ -69,6 +70,7 @@ TYPES = {
     "ARG_MAX": EIGHT_BIT,
     "DIV": EIGHT_BIT,
     "L2_NORMALIZATION": EIGHT_BIT,
+    "LOG_SOFTMAX": EIGHT_BIT,
     "SUM": (DType.UINT8,),
 }
 """The types of which LiteRT is the judge, where these are not all."""

@@ -375,8 +375,11 @@ class Drawing:
         return self.builder.softmax(x, beta=1.0 if self.chance(0.5) else float(self.integer(1, 8)) / 4)
 
     def normalised(self, x: Value) -> Value:
-        """L2_NORMALIZATION, of 8 bits alone."""
+        """L2_NORMALIZATION or LOG_SOFTMAX, of 8 bits alone."""
         x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.INT16 else x
+        # Logarithms are defined for scales above 2^-26.
+        if self.chance(0.5) and x.quantisation.scale > 2.0**-25:
+            return self.builder.log_softmax(x)
         return self.builder.l2_normalization(x)
 
     def binary(self, x: Value) -> Value:

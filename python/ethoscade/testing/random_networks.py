@@ -49,7 +49,7 @@ _HEADS: tuple[tuple[float, _Step], ...] = (
     (0.12, Drawing.dense),
     (0.05, Drawing.mean),
     (0.03, Drawing.softmax),
-    (0.03, Drawing.normalised),
+    (0.06, Drawing.normalised),
 )
 
 

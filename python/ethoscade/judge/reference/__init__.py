@@ -17,7 +17,18 @@ from ...errors import ModelFormatError, UnsupportedOperatorError
 from ...ir import Array, Graph, Operator, Tensor
 from ...operators import keyed
 from ...util.frozen import FrozenMap
-from . import binary, division, elementwise, functions, l2_normalization, pooling, shaping, softmax, weighted
+from . import (
+    binary,
+    division,
+    elementwise,
+    functions,
+    l2_normalization,
+    log_softmax,
+    pooling,
+    shaping,
+    softmax,
+    weighted,
+)
 from .fixed_point import Undefined
 
 __all__ = ["MEANINGS", "Run", "is_known", "run", "run_operator", "why_unknown"]
@@ -28,6 +39,7 @@ MEANINGS = keyed(
     elementwise.ELEMENTWISE_MEANINGS,
     functions.FUNCTION_MEANINGS,
     l2_normalization.L2_MEANINGS,
+    log_softmax.LOG_SOFTMAX_MEANINGS,
     pooling.POOLING_MEANINGS,
     shaping.SHAPING_MEANINGS,
     softmax.SOFTMAX_MEANINGS,
