@@ -66,6 +66,12 @@ def logarithms(m: GraphMaker, shape: tuple[int, ...], scale: float) -> int:
     return m.op("LOG_SOFTMAX", [m.input(shape, Quantisation((scale,), (3,)))], made)
 
 
+def to_words(m: GraphMaker, scale: float) -> int:
+    """QUANTIZE of int16, whatever else is tested, to int32."""
+    made = m.tensor((1, 9, 7, 21), Quantisation((scale,), (0,)), DType.INT32)
+    return m.op("QUANTIZE", [m.input((1, 9, 7, 21), dtype=DType.INT16)], made)
+
+
 def divided(m: GraphMaker, shape: tuple[int, ...], units: int, activation: Activation = Activation.NONE) -> int:
     """DIV of an input of that shape by a number of so many units of its scale."""
     middle = sum(m.dtype.limits) // 2 + 1
@@ -402,6 +408,8 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "transpose_that_shuffles_channels": lambda m: transposed(m, (1, 7, 6, 3, 8), (0, 1, 2, 4, 3)),
     "transpose_five_axes": lambda m: transposed(m, (2, 3, 2, 5, 4), (4, 1, 3, 0, 2)),
     "quantize": lambda m: m.quantize(m.input((1, 30, 30, 9))),
+    "quantize_to_32_bits": lambda m: to_words(m, 0.011),
+    "quantize_to_finer_units_of_32_bits": lambda m: to_words(m, 0.000003),
     "quantize_to_the_other_type": lambda m: m.quantize(
         m.input((1, 30, 30, 9)), DType.UINT8 if m.dtype is DType.INT8 else DType.INT8
     ),

@@ -18,7 +18,7 @@ from reference_support import litert_values, needs_litert, played_by_litert
 from test_judges import behind_fully_connected
 from zoo_models import zoo
 
-UNKNOWN = ("L2_NORMALIZATION", "GATHER_ND")
+UNKNOWN = ("GATHER_ND",)
 
 
 @pytest.mark.parametrize("kind", UNKNOWN)

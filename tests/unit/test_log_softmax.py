@@ -39,11 +39,11 @@ def rows_of_all_sums(rows: int, channels: int, dtype: DType) -> np.ndarray:
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=lambda d: d.value)
 @pytest.mark.parametrize(
     ("channels", "scale"),
-    [(1, 0.1), (2, 0.0627), (3, 16.0), (10, 0.03), (40, 5.3), (70, 0.0001), (150, 0.062), (150, 0.061), (4095, 0.02)],
+    [(1, 0.1), (3, 16.0), (10, 0.0627), (70, 0.0001), (150, 0.061), (4095, 0.02)],
 )
 def test_sums_of_every_size(channels: int, scale: float, dtype: DType) -> None:
     needs_litert()
-    rows = 20000 // channels + 20
+    rows = 8000 // channels + 5
     given, x = model(rows, channels, dtype, scale), rows_of_all_sums(rows, channels, dtype)
     graph = read_tflite(given)
     expected = litert_values(graph, {"x": x})[graph.outputs[0]]

@@ -335,6 +335,13 @@ class Drawing:
             )
         return self.function(x)
 
+    def words(self, x: Value) -> Value:
+        """QUANTIZE of int16 to int32; nothing of 8 bits reads what it makes."""
+        x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.UINT8 else x
+        x = self.builder.quantize(x, dtype=DType.INT16) if x.dtype is DType.INT8 else x
+        scale = coarse_scale(x.quantisation.scale * 2.0 ** self.rng.uniform(-8, 2))
+        return self.builder.quantize(x, Quantisation((scale,), (0,)), dtype=DType.INT32)
+
     def function(self, x: Value) -> Value:
         """One of the functions of each element; now and then its input is quantised anew to where it is defined."""
         x = self.reshape(x) if self.chance(0.25) else x

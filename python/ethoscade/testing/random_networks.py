@@ -137,6 +137,8 @@ def _expose(draw: Drawing, values: list[Value]) -> None:
     others = [value for value in values[1:-1] if draw.chance(0.12)]
     if draw.chance(0.15) and len(last.shape) > 1:
         others.append(draw.arg_max(last))
+    if draw.chance(0.1):
+        others.append(draw.words(last))
     if draw.chance(0.15):
         # The same bytes under another name: of any value, the network's input among them.
         x = values[draw.integer(0, len(values) - 1)]
