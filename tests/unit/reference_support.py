@@ -164,6 +164,8 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
         _draw_lstm(b, x, rng)
     elif kind == "BATCH_MATMUL":
         _draw_product(b, x, rng, output)
+    elif kind == "LOG_SOFTMAX":
+        b.log_softmax(x)
     elif kind == "DIV":
         numbers = rng.uniform(0.2, 3.0, x.shape[-1:] if rng.random() < 0.4 else ()) * rng.choice([-1, 1])
         divisor = b.constant(numbers, dtype=dtype)
@@ -177,7 +179,10 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
         b.softmax(x, beta=float(rng.choice([1.0, 0.5, 2.0, 10.0, 0.1])))
     elif kind == "QUANTIZE":
         to = (DType.INT8, DType.UINT8 if dtype is not DType.INT16 else dtype)[rng.integers(2)]
-        b.quantize(x, drawn_quantisation(rng, to), dtype=to)
+        made = drawn_quantisation(rng, to)
+        if dtype is DType.INT16 and rng.random() < 0.3:
+            to, made = DType.INT32, Quantisation(made.scales, (0,))
+        b.quantize(x, made, dtype=to)
     elif kind == "CONCATENATION":
         axis = int(rng.integers(-len(shape), len(shape)))
         others = [tuple(int(n) if i == axis % 4 else d for i, d in enumerate(shape)) for n in rng.integers(1, 9, 2)]

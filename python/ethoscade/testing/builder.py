@@ -419,6 +419,11 @@ class ModelBuilder(MatrixRecorder):
             x.dtype,
         )
 
+    def log_softmax(self, x: Value, *, output: Quantisation | None = None, name: str | None = None) -> Value:
+        """LOG_SOFTMAX over the last axis; the output's scale is 1/16 and its zero point the type's largest value."""
+        fixed = Quantisation((1.0 / 16,), (x.dtype.limits[1],))
+        return self._function("LOG_SOFTMAX", x, real.log_softmax, output or fixed, {}, name)
+
     def l2_normalization(self, x: Value, *, output: Quantisation | None = None, name: str | None = None) -> Value:
         """L2_NORMALIZATION over the last axis; the output's scale is 1/128 and its zero point the type's middle."""
         fixed = Quantisation((1.0 / 128,), (sum(x.dtype.limits) // 2 + 1,))

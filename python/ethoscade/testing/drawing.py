@@ -338,6 +338,13 @@ class Drawing:
             )
         return self.function(x)
 
+    def words(self, x: Value) -> Value:
+        """QUANTIZE of int16 to int32; nothing of 8 bits reads what it makes."""
+        x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.UINT8 else x
+        x = self.builder.quantize(x, dtype=DType.INT16) if x.dtype is DType.INT8 else x
+        scale = coarse_scale(x.quantisation.scale * 2.0 ** self.rng.uniform(-8, 2))
+        return self.builder.quantize(x, Quantisation((scale,), (0,)), dtype=DType.INT32)
+
     def function(self, x: Value) -> Value:
         """One of the functions of each element; now and then its input is quantised anew to where it is defined."""
         x = self.reshape(x) if self.chance(0.25) else x
@@ -378,8 +385,11 @@ class Drawing:
         return self.builder.softmax(x, beta=1.0 if self.chance(0.5) else float(self.integer(1, 8)) / 4)
 
     def normalised(self, x: Value) -> Value:
-        """L2_NORMALIZATION, of 8 bits alone."""
+        """L2_NORMALIZATION or LOG_SOFTMAX, of 8 bits alone."""
         x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.INT16 else x
+        # Logarithms are defined for scales above 2^-26.
+        if self.chance(0.5) and x.quantisation.scale > 2.0**-25:
+            return self.builder.log_softmax(x)
         return self.builder.l2_normalization(x)
 
     def binary(self, x: Value) -> Value:

@@ -53,7 +53,7 @@ _HEADS: tuple[tuple[float, _Step], ...] = (
     (0.03, Drawing.softmax),
     (0.04, batch_matmul),
     (0.02, lstm),
-    (0.03, Drawing.normalised),
+    (0.06, Drawing.normalised),
 )
 
 
@@ -146,6 +146,8 @@ def _expose(draw: Drawing, values: list[Value]) -> None:
     others = [value for value in values[1:-1] if draw.chance(0.12)]
     if draw.chance(0.15) and len(last.shape) > 1:
         others.append(draw.arg_max(last))
+    if draw.chance(0.1):
+        others.append(draw.words(last))
     if draw.chance(0.15):
         # The same bytes under another name: of any value, the network's input among them.
         x = values[draw.integer(0, len(values) - 1)]
