@@ -3,28 +3,32 @@
     python benches/random_networks.py [--seeds 0:2000] [--accelerators NAME ...] [--seconds S] [--state FILE]
 
 Networks are of all kinds that the generator draws, which are all that the reader understands. Each is compiled at its
-floor, halfway between floor and fastest, and without a budget. Outputs are compared with two judges: LiteRT in a
-process of its own, and `ethoscade.judge.reference`. Bytes promised, placed and touched must be equal. One line for each
-point that is not right, then the counts, those of operators by kind. Exit status 3 if a point is not right. `--state`
-keeps the counts after each network and goes on from there; `--seconds` begins no network after so many.
+floor, halfway between floor and fastest, and without a budget; of every other one that has them, float inputs and
+outputs are the caller's business; one with state runs several times in a row. Outputs are compared with two judges:
+LiteRT in a process of its own, and `ethoscade.judge.reference`, which knows no islands of floats. Networks with an
+operator that LiteRT refuses are named. Bytes promised, placed and touched must be equal. One line for each point that
+is not right, then the counts, those of operators by kind. Exit status 3 if a point is not right. `--state` keeps the
+counts after each network and goes on from there; `--seconds` begins no network after so many.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ethoscade.errors import EthoscadeError
+from ethoscade.errors import EthoscadeError, UnsupportedOperatorError
 from ethoscade.frontend import operators, read_tflite
 from ethoscade.ir import Graph
 from ethoscade.judge import reference
-from ethoscade.judge.verification import Array, compare, random_inputs, reference_runs
+from ethoscade.judge.verification import Array, compare, random_inputs, reference_steps, steps_of
+from ethoscade.pipeline.borders import INTERFACES, applied
 from ethoscade.pipeline.compiled import Curve
 from ethoscade.pipeline.compiler import carry_out, prepare, search
 from ethoscade.scheduling.schedule import Proposal
@@ -40,7 +44,7 @@ class Tally:
 
     `judges` counts networks by who judged them, `operators` those of the networks by kind. `on_npu` are what the
     rewrites left of them for the NPU, and `channels` the dead ones that were removed, in each compilation once.
-    `faults` are sentences.
+    `faults` and `unjudged`, those of which LiteRT had nothing to say, are sentences.
     """
 
     next_seed: int = 0
@@ -51,6 +55,7 @@ class Tally:
     operators: Counter[str] = field(default_factory=Counter)
     on_npu: Counter[str] = field(default_factory=Counter)
     judges: Counter[str] = field(default_factory=Counter)
+    unjudged: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
     def report(self) -> str:
@@ -62,6 +67,7 @@ class Tally:
         if never := sorted(set(operators.READERS) - self.operators.keys()):
             lines.append(f"  never drawn: {', '.join(never)}")
         lines.append(f"  dead channels removed: {self.channels}")
+        lines += [f"  not judged by LiteRT: {why}" for why in self.unjudged]
         lines.append(f"  wrong: {len(self.faults)}")
         return "\n".join(lines)
 
@@ -89,23 +95,35 @@ def budgets(curve: Curve) -> Iterator[tuple[str, int, Proposal]]:
 def sweep(seed: int, accelerators: Sequence[str], tally: Tally) -> None:
     """Compile and run the network of a seed; whatever is wrong becomes a sentence in `tally.faults`."""
     tally.networks, tally.next_seed = tally.networks + 1, seed + 1
-    source = read_tflite(random_network(seed))
+    source, _ = applied(read_tflite(random_network(seed, floats=True)), INTERFACES[seed % 2])
     tally.operators.update(op.kind for op in source.operators)
-    inputs = random_inputs(source, seed)
-    try:
-        (judged,) = reference_runs(source, [inputs])
-        judges = {judged.judge: judged.outputs, OWN: reference.run(source, inputs).outputs}
-    except EthoscadeError as error:
-        tally.faults.append(f"seed {seed}: no judge: {error}")
-        return
+    steps = [random_inputs(source, seed, step) for step in range(steps_of(source, None))]
+    judges = _judges(source, steps, seed, tally)
     tally.judges.update(judges.keys())
     for accelerator in accelerators:
         try:
             tally.faults += [
-                f"seed {seed}, {accelerator}, {fault}" for fault in _faults(source, inputs, accelerator, judges, tally)
+                f"seed {seed}, {accelerator}, {fault}" for fault in _faults(source, steps, accelerator, judges, tally)
             ]
-        except Exception as error:  # noqa: BLE001 - whatever a network meets is a fault to count
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a network meets is a fault to count, panics too
             tally.faults.append(f"seed {seed}, {accelerator}: {type(error).__name__}: {error}")
+
+
+def _judges(
+    source: Graph, steps: Sequence[dict[str, Array]], seed: int, tally: Tally
+) -> dict[str, list[dict[str, Array]]]:
+    """What each judge makes of the inputs, step by step."""
+    found: dict[str, list[dict[str, Array]]] = {}
+    try:
+        (judged,) = reference_steps(source, [steps])
+        found[judged[0].judge] = [run.outputs for run in judged]
+    except EthoscadeError as error:
+        tally.unjudged.append(f"seed {seed}: {error}")
+    with contextlib.suppress(UnsupportedOperatorError):
+        found[OWN] = [run.outputs for run in reference.run_steps(source, steps)]
+    return found
 
 
 def sweep_all(
@@ -128,9 +146,9 @@ def sweep_all(
 
 def _faults(
     source: Graph,
-    inputs: dict[str, Array],
+    steps: Sequence[Mapping[str, Array]],
     accelerator: str,
-    judges: dict[str, dict[str, Array]],
+    judges: Mapping[str, Sequence[Mapping[str, Array]]],
     tally: Tally,
 ) -> Iterator[str]:
     network = prepare(source, load_target(accelerator))
@@ -140,18 +158,19 @@ def _faults(
     curve = search(network)
     for name, promised, proposal in budgets(curve):
         compiled = carry_out(network, curve, proposal)
-        result = compiled.simulate(inputs)
         tally.points += 1
-        for judge, wanted in judges.items():
-            compared, differing, largest = compare(result.outputs, wanted)
-            tally.elements += compared
-            if differing:
-                yield f"{name}: {differing} of {compared} elements differ from {judge}, by up to {largest:g}"
-        if result.hazards or result.warnings:
-            yield f"{name}: {result.hazards} hazards, warnings {result.warnings[:3]}"
-        sizes = (promised, compiled.artifact.arena_bytes, result.arena_touched_bytes)
-        if len(set(sizes)) > 1:
-            yield f"{name}: bytes promised, placed and touched are {sizes}"
+        for run, result in enumerate(compiled.simulate_steps(steps)):
+            place = f"{name}, run {run}" if run else name
+            for judge, wanted in judges.items():
+                compared, differing, largest = compare(result.outputs, wanted[run])
+                tally.elements += compared
+                if differing:
+                    yield f"{place}: {differing} of {compared} elements differ from {judge}, by up to {largest:g}"
+            if result.hazards or result.warnings:
+                yield f"{place}: {result.hazards} hazards, warnings {result.warnings[:3]}"
+            sizes = (promised, compiled.artifact.arena_bytes, result.arena_touched_bytes)
+            if len(set(sizes)) > 1:
+                yield f"{place}: bytes promised, placed and touched are {sizes}"
 
 
 def _range(text: str) -> range:

@@ -12,10 +12,12 @@ from ethoscade.ir import (
     ArgMaxAttrs,
     ArithmeticAttrs,
     Attrs,
+    BatchMatMulAttrs,
     ConcatenationAttrs,
     ConvAttrs,
     DType,
     FullyConnectedAttrs,
+    GatherAttrs,
     Graph,
     Operator,
     PackAttrs,
@@ -176,15 +178,36 @@ class GraphMaker:
             q = Quantisation((0.05,), quantisation(self.rng, self.dtype).zero_points)
         return self.op(kind, [a, b], self.tensor(shape, q), attrs)
 
+    def matmul(self, a: int, b: int, adj_x: bool = False, adj_y: bool = False) -> int:
+        first, second = self.tensors[a], self.tensors[b]
+        rows, terms = first.shape[-2:][:: -1 if adj_x else 1]
+        shape = (*np.broadcast_shapes(first.shape[:-2], second.shape[:-2]), rows, second.shape[-2 if adj_y else -1])
+        size = self.dtype.limits[1] * np.sqrt(terms / 12) * self.rng.uniform(0.5, 2)
+        scale = float(np.float32(first.quantisation.scale * second.quantisation.scale * size))
+        made = Quantisation((scale,), quantisation(self.rng, self.dtype).zero_points)
+        return self.op("BATCH_MATMUL", [a, b], self.tensor(shape, made), BatchMatMulAttrs(adj_x, adj_y))
+
     def mean(self, x: int, axes: tuple[int, ...] = (1, 2)) -> int:
-        shape = tuple(d for i, d in enumerate(self.tensors[x].shape) if i not in axes)
-        return self.op("MEAN", [x], self.tensor(shape), ReductionAttrs(axes, False))
+        return self._reduced("MEAN", x, axes, False, None)
+
+    def total(self, x: int, axes: tuple[int, ...] = (1, 2), keep: bool = False) -> int:
+        """SUM, of values that are about as often positive as negative."""
+        source, (low, high) = self.tensors[x], self.dtype.limits
+        count = np.prod([source.shape[axis] for axis in axes])
+        scale = float(np.float32(source.quantisation.scale * np.sqrt(count) * self.rng.uniform(0.5, 2)))
+        centred = Quantisation(source.quantisation.scales, ((low + high + 1) // 2,))
+        self.tensors[x] = replace(source, quantisation=centred)
+        made = Quantisation((scale,), quantisation(self.rng, self.dtype).zero_points)
+        return self._reduced("SUM", x, axes, keep, made)
 
     def extreme(self, kind: str, x: int, axes: tuple[int, ...] = (1, 2), keep: bool = False) -> int:
+        return self._reduced(kind, x, axes, keep, self.tensors[x].quantisation)
+
+    def _reduced(self, kind: str, x: int, axes: tuple[int, ...], keep: bool, q: Quantisation | None) -> int:
         source = self.tensors[x]
         kept = tuple(1 if i in axes else d for i, d in enumerate(source.shape))
         shape = kept if keep else tuple(d for i, d in enumerate(source.shape) if i not in axes)
-        return self.op(kind, [x], self.tensor(shape, source.quantisation), ReductionAttrs(axes, keep))
+        return self.op(kind, [x], self.tensor(shape, q), ReductionAttrs(axes, keep))
 
     def arg_max(self, x: int, dtype: DType = DType.INT32) -> int:
         shape = self.tensors[x].shape
@@ -245,6 +268,12 @@ class GraphMaker:
         made = tuple(self.tensor(shape, source.quantisation) for _ in range(source.shape[axis]))
         self.operators.append(Operator("UNPACK", f"unpack{len(self.operators)}", (x,), made, UnpackAttrs(axis)))
         return made
+
+    def gather(self, x: int, indices: Sequence[int], axis: int, dims: tuple[int, ...] | None = None) -> int:
+        """The indices have the dimensions `dims`, by default one."""
+        shape, made = self.tensors[x].shape, (len(indices),) if dims is None else dims
+        attrs = GatherAttrs(axis, tuple(indices))
+        return self.moved("GATHER", x, (*shape[:axis], *made, *shape[axis + 1 :]), attrs)
 
     def moved(self, kind: str, x: int, shape: Sequence[int], attrs: Attrs) -> int:
         """An operator that moves elements of one tensor, with attributes as they are."""

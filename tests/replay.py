@@ -30,7 +30,7 @@ Content = tuple[int, np.ndarray, np.ndarray]
 
 
 def image(operation: NpuOperation, number: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The rows and columns of an input that are no padding: of a batch, those of one image."""
+    """The rows and columns of an input that are no padding: of a batch those of one image, of a part those of it."""
     read, (height, width, _) = operation.compute.reads[number], operation.inputs[number].shape
     if read.origin is None:
         return (0, height), (0, width)
@@ -48,12 +48,12 @@ def pixels_read(operation: NpuOperation, number: int, output: Slab, axis: int) -
     origin, end = image(operation, number)[axis]
     stored = end - origin
     if number > 0 and stored == 1:
-        return {0}, 0, 0
+        return {origin}, 0, 0
     extent = stored * factor
     start, end = (
         place - operation.ofm.corner[axis] for place in ((output.y0, output.y1), (output.x0, output.x1))[axis]
     )
-    ahead = read.indices[1 + axis].constant + (window.pad_top, window.pad_left)[axis] - origin
+    ahead = read.indices[1 + axis].constant + (window.pad_top, window.pad_left)[axis] - origin * factor
     stride = (window.stride_h, window.stride_w)[axis]
     dilation = (window.dilation_h, window.dilation_w)[axis]
     kernel = (window.kernel_h, window.kernel_w)[axis]

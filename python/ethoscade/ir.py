@@ -20,6 +20,8 @@ from .errors import ModelFormatError
 from .util.frozen import FrozenMap
 
 Array = npt.NDArray[np.generic]
+Integers = npt.NDArray[np.int64]
+"""Stored values, or sums of them, in an integer type that holds them all."""
 """The values of one tensor."""
 
 ETHOS_U = "ethos-u"
@@ -134,6 +136,11 @@ class Tensor:
             raise ModelFormatError(f"tensor '{self.name}' is not constant", tensor=self.name)
         return self.data
 
+    def reset_value(self) -> Array:
+        """What a variable tensor holds before the first run (TFLite's ResetVariableTensors): 0, int8 its zero point."""
+        value = self.quantisation.zero_point if self.dtype is DType.INT8 and self.quantisation is not None else 0
+        return np.full(self.shape, value, self.dtype.numpy)
+
     @property
     def size_bytes(self) -> int:
         """Bytes of the packed tensor."""
@@ -205,6 +212,14 @@ class FullyConnectedAttrs:
 
 
 @dataclass(frozen=True)
+class BatchMatMulAttrs:
+    """BATCH_MATMUL: whether the last two axes of the left and of the right operand change places first."""
+
+    adj_x: bool = False
+    adj_y: bool = False
+
+
+@dataclass(frozen=True)
 class AddAttrs:
     """ADD of two tensors."""
 
@@ -213,7 +228,7 @@ class AddAttrs:
 
 @dataclass(frozen=True)
 class ArithmeticAttrs:
-    """SUB or MUL of two tensors."""
+    """SUB, MUL or DIV of two tensors."""
 
     activation: Activation = Activation.NONE
 
@@ -241,9 +256,9 @@ class GeluAttrs:
 
 @dataclass(frozen=True)
 class TableAttrs:
-    """QUANTIZE that took in a DEQUANTIZE and functions of floats: a result for each stored value, the lowest first.
+    """QUANTIZE in the place of functions of one element: a result for each stored value, the lowest first.
 
-    No file says it; a rule makes it.
+    No file says it; rules make it.
     """
 
     results: tuple[int, ...]
@@ -251,7 +266,7 @@ class TableAttrs:
 
 @dataclass(frozen=True)
 class ReductionAttrs:
-    """MEAN, REDUCE_MAX and REDUCE_MIN over `axes` (non-negative, ascending)."""
+    """MEAN, REDUCE_MAX, REDUCE_MIN and SUM over `axes` (non-negative, ascending)."""
 
     axes: tuple[int, ...]
     keep_dims: bool
@@ -292,6 +307,14 @@ class ReverseAttrs:
     """REVERSE_V2 along `axes` (non-negative, ascending)."""
 
     axes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class GatherAttrs:
+    """GATHER: the elements number `indices` (non-negative) along `axis` (non-negative), in that order."""
+
+    axis: int
+    indices: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -378,6 +401,7 @@ Attrs = (
     | TransposeConvAttrs
     | PoolAttrs
     | FullyConnectedAttrs
+    | BatchMatMulAttrs
     | AddAttrs
     | ArithmeticAttrs
     | SoftmaxAttrs
@@ -390,6 +414,7 @@ Attrs = (
     | MirrorPadAttrs
     | TileAttrs
     | ReverseAttrs
+    | GatherAttrs
     | TransposeAttrs
     | ResizeNearestAttrs
     | ResizeBilinearAttrs
@@ -449,9 +474,29 @@ class Operator:
 
 
 @dataclass(frozen=True, eq=False)
+class Variable:
+    """State that lives on: what `after` holds at the end of a run, `before` holds at the start of the next one.
+
+    Both are tensors of the graph, by index, of one type and shape. Before the first run `before` holds `initial`. So a
+    run is a function of its inputs and its state, and nothing in it changes under a reader's hands.
+
+    `in_place` says that the file has one tensor for both, a variable tensor that the operator which makes `after`
+    writes over; else they are what a READ_VARIABLE makes and an ASSIGN_VARIABLE stores, of the resource called `name`.
+    """
+
+    name: str
+    before: int
+    after: int
+    initial: Array = field(repr=False)
+    in_place: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Graph:
     """Tensors and operators by dense index, operators in execution order.
 
+    `inputs` hold a value before the first operator, `outputs` are wanted after the last: first those of the caller, in
+    the file's order, then the state in the order of `variables`, `before` and `after`.
     `source` holds the bytes of the file (operators that stay on the CPU are copied from it), `metadata` the file's
     named metadata buffers.
     """
@@ -463,6 +508,23 @@ class Graph:
     outputs: tuple[int, ...]
     source: bytes = field(default=b"", repr=False)
     metadata: Mapping[str, bytes] = field(default_factory=lambda: FrozenMap({}), repr=False)
+    variables: tuple[Variable, ...] = ()
+
+    @property
+    def given(self) -> tuple[int, ...]:
+        """The inputs that the caller brings: all but the state."""
+        return self.inputs[: len(self.inputs) - len(self.variables)]
+
+    @property
+    def handed_out(self) -> tuple[int, ...]:
+        """The outputs that the caller gets: all but the state."""
+        return self.outputs[: len(self.outputs) - len(self.variables)]
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The tensors whose bytes hold state from the end of one run to the start of the next."""
+        variables = (i for i, tensor in enumerate(self.tensors) if tensor.is_variable)
+        return (*variables, *(variable.before for variable in self.variables))
 
     def read(self, operator: Operator, place: int = 0) -> Tensor:
         """The tensor that `operator` reads at `place`. Raises `ModelFormatError` if that input is absent."""
@@ -491,6 +553,7 @@ class Graph:
         whose data has another shape or type, an output that nobody makes. NPU programs may write what is there already.
         """
         known = set(self.inputs) | {i for i, t in enumerate(self.tensors) if t.is_constant or t.is_variable}
+        self._check_variables()
         for index in (*self.inputs, *self.outputs):
             self._check_index(index, "graph")
         for tensor in self.tensors:
@@ -545,6 +608,22 @@ class Graph:
                     value=t,
                 )
         return self
+
+    def _check_variables(self) -> None:
+        state = [[getattr(variable, end) for variable in self.variables] for end in ("before", "after")]
+        if state != [list(self.inputs[len(self.given) :]), list(self.outputs[len(self.handed_out) :])]:
+            raise AssertionError(f"the variables of '{self.name}' are not the last of its inputs and outputs")
+        for variable in self.variables:
+            for index in (variable.before, variable.after):
+                self._check_index(index, variable.name)
+                tensor, initial = self.tensors[index], variable.initial
+                if (tensor.size_bytes, tensor.dtype.numpy) != (initial.nbytes, initial.dtype):
+                    raise ModelFormatError(
+                        f"variable '{variable.name}' starts as {initial.dtype}{initial.shape}, and its tensor "
+                        f"'{tensor.name}' is {tensor.dtype.value}{tensor.shape}",
+                        tensor=tensor.name,
+                        value=tensor.shape,
+                    )
 
     def _check_index(self, index: int, where: str) -> None:
         if not 0 <= index < len(self.tensors):

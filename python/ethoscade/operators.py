@@ -19,12 +19,15 @@ from .ir import (
     AddAttrs,
     ArgMaxAttrs,
     ArithmeticAttrs,
+    BatchMatMulAttrs,
     ConcatenationAttrs,
     ConvAttrs,
     FullyConnectedAttrs,
+    GatherAttrs,
     GeluAttrs,
     LeakyReluAttrs,
     MirrorPadAttrs,
+    Operator,
     PackAttrs,
     PadAttrs,
     PoolAttrs,
@@ -57,6 +60,8 @@ class OperatorKind:
     there are from there on (None: all); the others are parameters. `activation` is what a stand-alone
     activation computes. `reshapes` says that it gives the same elements another shape, `in_place` that its input and
     output may be the same bytes, `looks_at_values` that its output depends on the elements of its input at all.
+    `updates` are the places of the inputs that it writes over, its state: an `Operator` that the frontend understands
+    has the new values as outputs behind its own, in this order.
     """
 
     name: str
@@ -69,6 +74,7 @@ class OperatorKind:
     reshapes: bool = False
     in_place: bool = False
     looks_at_values: bool = True
+    updates: tuple[int, ...] = ()
 
 
 _ROWS = (
@@ -76,16 +82,20 @@ _ROWS = (
     OperatorKind("ADD", AddAttrs, "AddOptions", 2, data_inputs=2),
     OperatorKind("ARG_MAX", ArgMaxAttrs, "ArgMaxOptions", 2),
     OperatorKind("AVERAGE_POOL_2D", PoolAttrs, "Pool2DOptions", 2),
+    OperatorKind("BATCH_MATMUL", BatchMatMulAttrs, "BatchMatMulOptions", 2, data_inputs=2),
     OperatorKind("CONCATENATION", ConcatenationAttrs, "ConcatenationOptions", 2, data_inputs=None),
     OperatorKind("CONV_2D", ConvAttrs, "Conv2DOptions", 3),
     OperatorKind("DEPTHWISE_CONV_2D", ConvAttrs, "DepthwiseConv2DOptions", 3),
     OperatorKind("DEQUANTIZE", None, "DequantizeOptions"),
+    OperatorKind("DIV", ArithmeticAttrs, "DivOptions", 2, data_inputs=2),
     OperatorKind("ELU"),
     OperatorKind("EXP", None, "ExpOptions"),
     OperatorKind("EXPAND_DIMS", None, "ExpandDimsOptions", reshapes=True),
     OperatorKind("FULLY_CONNECTED", FullyConnectedAttrs, "FullyConnectedOptions", 4),
+    OperatorKind("GATHER", GatherAttrs, "GatherOptions", 2),
     OperatorKind("GELU", GeluAttrs, "GeluOptions"),
     OperatorKind("HARD_SWISH", None, "HardSwishOptions"),
+    OperatorKind("L2_NORMALIZATION", None, "L2NormOptions", 2),
     OperatorKind("LEAKY_RELU", LeakyReluAttrs, "LeakyReluOptions"),
     OperatorKind("LOG"),
     OperatorKind("LOGISTIC", int8_version=2),
@@ -121,6 +131,7 @@ _ROWS = (
     OperatorKind("SQUEEZE", None, "SqueezeOptions", reshapes=True, in_place=True),
     OperatorKind("STRIDED_SLICE", StridedSliceAttrs, "StridedSliceOptions"),
     OperatorKind("SUB", ArithmeticAttrs, "SubOptions", 2, data_inputs=2),
+    OperatorKind("SUM", ReductionAttrs, "ReducerOptions", 2),
     OperatorKind("TANH", int8_version=2),
     OperatorKind("TILE", TileAttrs, "TileOptions"),
     OperatorKind("TRANSPOSE", TransposeAttrs, "TransposeOptions", 2),
@@ -157,6 +168,9 @@ CALLERS = frozenset(
 )
 """Kinds whose options name other subgraphs of the file by number."""
 
+RESOURCE_KINDS = frozenset({"VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"})
+"""Kinds that read and write variables outside of all tensors: the frontend makes `ir.Variable`s of them."""
+
 CODE_OF_ACTIVATION: Mapping[Activation, int] = MappingProxyType(
     {
         Activation.NONE: tflite.ActivationFunctionType.NONE,
@@ -166,6 +180,20 @@ CODE_OF_ACTIVATION: Mapping[Activation, int] = MappingProxyType(
     }
 )
 """The schema's numbers of fused activations."""
+
+
+def updated(operator: Operator) -> tuple[tuple[int, int], ...]:
+    """The tensors that an operator writes over, each with what is there afterwards, an output of it."""
+    row = OPERATORS.get(operator.kind)
+    if row is None or not row.updates or operator.opaque is not None:
+        return ()
+    made = operator.outputs[-len(row.updates) :]
+    return tuple((operator.input(place), after) for place, after in zip(row.updates, made, strict=True))
+
+
+def own_outputs(operator: Operator) -> tuple[int, ...]:
+    """An operator's outputs as its file has them: without the new values of what it writes over."""
+    return operator.outputs[: len(operator.outputs) - len(updated(operator))]
 
 
 def keyed(*parts: Mapping[str, _Entry]) -> Mapping[str, _Entry]:

@@ -376,7 +376,8 @@ struct Reached {
 fn touched(kernel: &NpuOperation, (operand, input): (usize, &Input), axis: Axis, out: Span) -> Reached {
     let (inside_of, upscale) = (input.inside.span(axis), if operand == 0 { kernel.upscale } else { Upscale::None });
     if kernel.is_repeated(operand, axis as usize) {
-        return Reached { padding: [0; 2], inside: (0, 0), given: (0, 1) };
+        let only = inside_of.start;
+        return Reached { padding: [0; 2], inside: (only, only), given: (only, only + 1) };
     }
     let Span { start: first, end: extent } = inside_of;
     let (factor, zeros) = (upscale.factor(), upscale == Upscale::Zeros);

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, DType, Graph, Quantisation
-from ethoscade.judge import reference
+from ethoscade.judge import litert, reference
 from ethoscade.judge.judges import litert_lacks, micro_decides
 from ethoscade.judge.litert_models import acceptable, head
 from ethoscade.judge.verification import random_inputs
@@ -19,7 +19,7 @@ from ethoscade.testing import ModelBuilder, random_network
 from ethoscade.testing.real_operators import BINARY, UNARY
 
 ACTIVATIONS = tuple(Activation)
-MOVES = ("MIRROR_PAD", "PACK", "PADV2", "REVERSE_V2", "SLICE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK")
+MOVES = ("GATHER", "MIRROR_PAD", "PACK", "PADV2", "REVERSE_V2", "SLICE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK")
 MEAN_AXES = ((1, 2), (1,), (2,), (3,), (1, 2, 3), (2, 3), (-1,))
 
 
@@ -56,21 +56,34 @@ def litert_values(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | No
     return {t: interpreter.get_tensor(t) for t in sorted(wanted)}
 
 
+def micro_values(graph: Graph, index: int, values: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """What TensorFlow Lite Micro makes of one operator's inputs."""
+    op = graph.operators[index]
+    given = [t for t in dict.fromkeys(op.inputs) if t is not None and not graph.tensors[t].is_constant]
+    with litert.Session(graph.source, graph.name, litert.MICRO) as session:
+        (made,) = session.run([index], given, op.outputs, [{t: values[t] for t in given}])
+    return {t: made[t].reshape(graph.tensors[t].shape) for t in op.outputs}
+
+
 def differences(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | None = None) -> list[tuple[str, int, int]]:
     """The operators that our reference computes otherwise than LiteRT, each on LiteRT's own inputs.
 
-    Convolutions whose biases LiteRT takes for others are Micro's to judge.
+    Convolutions whose biases LiteRT takes for others, and sums of values that it does, are Micro's to judge, on the
+    same inputs, where it is installed.
 
     Of each: kind and name, differing elements, largest difference.
     """
     values = litert_values(graph, inputs, kept)
     found = []
-    for op in graph.operators[:kept]:
-        if op.kind == "CONV_2D" and micro_decides(graph, op):
-            continue
+    for index, op in enumerate(graph.operators[:kept]):
+        judged = values
+        if op.kind in ("CONV_2D", "SUM") and micro_decides(graph, op):
+            if not litert.is_installed(litert.MICRO):
+                continue
+            judged = micro_values(graph, index, values)
         for t, mine in reference.run_operator(graph, op, values).items():
-            assert mine.dtype == values[t].dtype and mine.shape == values[t].shape
-            apart = np.abs(mine.astype(np.float64) - values[t].astype(np.float64))
+            assert mine.dtype == judged[t].dtype and mine.shape == judged[t].shape
+            apart = np.abs(mine.astype(np.float64) - judged[t].astype(np.float64))
             if apart.any():
                 found.append((f"{op.kind} {op.name}", int(np.count_nonzero(apart)), int(apart.max())))
     return found
@@ -145,8 +158,19 @@ def drawn_operator(
         )
     elif kind in ("REDUCE_MAX", "REDUCE_MIN"):
         b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5))
-    elif kind == "MEAN":
-        b.mean(x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
+    elif kind in ("MEAN", "SUM"):
+        b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
+    elif kind == "BATCH_MATMUL":
+        _draw_product(b, x, rng, output)
+    elif kind == "DIV":
+        numbers = rng.uniform(0.2, 3.0, x.shape[-1:] if rng.random() < 0.4 else ()) * rng.choice([-1, 1])
+        divisor = b.constant(numbers, dtype=dtype)
+        # Where quotients are shifted by more than 31 bits or to the left no kernel is defined.
+        made = min(max(drawn_quantisation(rng, dtype).scale, x.quantisation.scale / 30), 0.3 * x.quantisation.scale)
+        zero_point = drawn_quantisation(rng, dtype).zero_points
+        b.divide(x, divisor, activation=activation, output=Quantisation((float(np.float32(made)),), zero_point))
+    elif kind == "L2_NORMALIZATION":
+        b.l2_normalization(x)
     elif kind == "SOFTMAX":
         b.softmax(x, beta=float(rng.choice([1.0, 0.5, 2.0, 10.0, 0.1])))
     elif kind == "QUANTIZE":
@@ -219,6 +243,26 @@ def _draw_binary(b, kind, x, rng, activation) -> None:  # type: ignore[no-untype
     b.binary(kind, x, y, activation=activation if function.fuses else Activation.NONE, output=output)
 
 
+def _draw_product(b, x, rng, output) -> None:  # type: ignore[no-untyped-def]
+    """The other operand is on either side, a constant or not, its matrices transposed or not, repeated or not."""
+    adjoint, left = rng.random(2) < 0.5, bool(rng.random() < 0.5)
+    terms = x.shape[-1 - (adjoint[0] == left)]
+    other = (terms, int(rng.integers(1, 9)))
+    shape = (*((1 if rng.random() < 0.3 else d) for d in x.shape[:-2]), *other[:: 1 if adjoint[1] != left else -1])
+    shape = shape[int(rng.integers(3)) :]
+    given = drawn_quantisation(rng, x.dtype)
+    if rng.random() < 0.3:
+        y = b.constant(rng.standard_normal(shape), dtype=x.dtype, quantisation=given)
+    else:
+        y = b.input(shape, quantisation=given)
+    if output is not None:
+        # Kernels of int16 are defined for factors below 2^14.
+        least = x.quantisation.scale * given.scale / 2**12
+        output = Quantisation((max(output.scale, float(np.float32(least))),), output.zero_points)
+    operands, turned = ((x, y), adjoint) if left else ((y, x), adjoint[::-1])
+    b.batch_matmul(*operands, adj_x=bool(turned[0]), adj_y=bool(turned[1]), output=output)
+
+
 def _draw_moved(b, kind, x, rng) -> None:  # type: ignore[no-untyped-def]
     begin = [int(rng.integers(0, d)) for d in x.shape]
     sizes = [int(rng.integers(1, d - first + 1)) for d, first in zip(x.shape, begin, strict=True)]
@@ -241,6 +285,10 @@ def _draw_moved(b, kind, x, rng) -> None:  # type: ignore[no-untyped-def]
         b.mirror_pad(x, amounts, symmetric=symmetric)
     elif kind == "TILE":
         b.tile(x, [int(n) for n in rng.integers(1, 4, 4)])
+    elif kind == "GATHER":
+        axis = int(rng.integers(-4, 4))
+        indices = rng.integers(0, x.shape[axis], rng.integers(1, 5, rng.integers(0, 3)))
+        b.gather(x, np.asarray(indices, np.int64 if rng.random() < 0.3 else np.int32), axis)
     elif kind == "TRANSPOSE":
         b.transpose(x, [int(axis) for axis in rng.permutation(4)])
     else:

@@ -176,3 +176,12 @@ def test_outputs_follow_links_and_refuse_devices(option: str, model: str, capfd:
     assert run([*command, "link"], capfd)[0] == 0 and Path("link").is_symlink() and Path("real").stat().st_size > 100
     status, _, err = run([*command, "/dev/null"], capfd)
     assert status == 1 and "a device" in err
+
+
+def test_of_several_files_the_damaged_one_is_named(model: str, tmp_path: Path, capfd: Capture) -> None:
+    (tmp_path / "cut.tflite").write_bytes(Path(model).read_bytes()[:1000])
+    for words in (["compile", "cut.tflite"], ["verify", model, "--artifact", "cut.tflite"]):
+        status, _, err = run(words, capfd)
+        assert status == 1
+        one_sentence(err)
+        assert err.startswith("ethoscade: 'cut.tflite': ")

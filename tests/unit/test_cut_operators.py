@@ -62,7 +62,7 @@ def test_a_fault_on_either_side_is_found(monkeypatch: pytest.MonkeyPatch, wrong:
     def changed(self: Player, index: int, values: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
         made = honest(self, index, values)
         if wrong == "before":
-            self.read[index] = {place: value ^ 1 for place, value in self.read[index].items()}
+            self.read[-1][index] = {place: value ^ 1 for place, value in self.read[-1][index].items()}
         return made if wrong == "before" else {t: value ^ 64 for t, value in made.items()}
 
     monkeypatch.setattr(Player, "run", changed)

@@ -92,7 +92,7 @@ def buffers(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("ethoscade.report.commands.write_together", "compile"),
         ("ethoscade._core.search_cascades", "frontier"),
         ("ethoscade.judge.litert.Session.run", "verify"),
-        ("ethoscade.run.judgement.run_artifact", "verify"),
+        ("ethoscade.run.judgement.run_artifact_steps", "verify"),
         ("ethoscade.run.host_c.build", "verify --target c"),
         ("ethoscade.run.host_c._execute", "verify --target c"),
     ],

@@ -327,6 +327,11 @@ def pad(m: GraphMaker) -> None:
     m.op("PAD", [m.input((1, 4, 4, 2))], m.tensor((1, 6, 6, 2)))
 
 
+def odd_end(m: GraphMaker) -> None:
+    """The last column would be made of zeros between the pixels and of padding: alone in a stripe it reads nothing."""
+    m.transpose_conv(m.input((1, 1, 13, 4)), 5, Window(2, 2, 2, 2), (2, 27))
+
+
 REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (wide_stride, "stride is 5x4; at most 3"),
     (tall_kernel, "kernel is 65x1; at most 64 rows"),
@@ -357,6 +362,7 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (unknown_kernel, "no runtime has a kernel that turns uint8 into int16"),
     (variable_weights, "not constant"),
     (padding_alone, "in padding alone"),
+    (odd_end, "the last of 27 columns sees none of the input's 13; at most 26 columns are possible"),
     (per_channel_input, "per channel"),
     (split_of_a_constant, "is a constant"),
     (many_inputs, "takes 257 copies or more; at most 256"),

@@ -31,15 +31,18 @@ from ethoscade.testing.real_operators import BINARY, UNARY
 from graphs import GraphMaker
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_support import MOVES, check, differences, drawn_operator, needs_litert
+from reference_support import MOVES, check, differences, drawn_operator, litert_values, needs_litert
 
 KINDS = (
     "ARG_MAX",
     "AVERAGE_POOL_2D",
+    "BATCH_MATMUL",
     "CONCATENATION",
     "CONV_2D",
     "DEPTHWISE_CONV_2D",
+    "DIV",
     "GELU",
+    "L2_NORMALIZATION",
     "LEAKY_RELU",
     "MAX_POOL_2D",
     "MEAN",
@@ -53,6 +56,7 @@ KINDS = (
     "SOFTMAX",
     "SPLIT",
     "SPLIT_V",
+    "SUM",
     "TRANSPOSE_CONV",
     *BINARY,
     *MOVES,
@@ -61,7 +65,15 @@ KINDS = (
 )
 
 
-TYPES = {kind: function.types for kind, function in (*BINARY.items(), *UNARY.items())} | {"ARG_MAX": EIGHT_BIT}
+TYPES = {
+    **{kind: function.types for kind, function in (*BINARY.items(), *UNARY.items())},
+    "ARG_MAX": EIGHT_BIT,
+    "BATCH_MATMUL": (DType.INT8, DType.INT16),
+    "DIV": EIGHT_BIT,
+    "L2_NORMALIZATION": EIGHT_BIT,
+    "SUM": (DType.UINT8,),
+}
+"""The types of which LiteRT is the judge, where these are not all."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -87,6 +99,19 @@ def test_fully_connected_is_within_one_of_litert() -> None:
             assert largest == 1 and graph.tensors[graph.inputs[0]].dtype is not DType.UINT8, f"seed {seed}"
             apart += count
     assert apart > 0, "LiteRT rounds like TensorFlow Lite Micro now: the judge's exception is no longer needed"
+
+
+def test_sums_of_signed_values_are_those_of_others_in_litert() -> None:
+    """Its reference kernel takes int8 for uint8: -50 is 206, and what it makes of that is stored as int8 again."""
+    needs_litert()
+    for values, expected in (([100, 100, -50, 4], 103), ([-1, 9, 0, 0], 66), ([102, -2, -2, -2], -40)):
+        b = ModelBuilder()
+        x = b.input((1, 4), quantisation=Quantisation((1.0,), (0,)))
+        y = b.reduce("SUM", x, (1,), output=Quantisation((4.0,), (0,)))
+        graph = read_tflite(b.build())
+        given = {graph.tensors[x.index].name: np.array([values], np.int8)}
+        assert litert_values(graph, given)[y.index] == expected, "the judge's exception is no longer needed"
+        assert reference.run(graph, given).values[y.index] == np.floor(sum(values) / 4 + 0.5)
 
 
 LARGEST = float(np.float32(3.0))

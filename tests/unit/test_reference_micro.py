@@ -1,4 +1,4 @@
-"""FULLY_CONNECTED and int16 against TensorFlow Lite Micro: recorded vectors, the interpreter where it is installed."""
+"""FULLY_CONNECTED, SUM and int16 against TensorFlow Lite Micro: recorded vectors, the interpreter if installed."""
 
 from __future__ import annotations
 
@@ -58,10 +58,11 @@ def micro_outputs(model: bytes, inputs: Mapping[str, np.ndarray]) -> list[np.nda
     return [np.asarray(interpreter.get_output(place)) for place in range(len(read_tflite(model).outputs))]
 
 
-def test_drawn_models() -> None:
+@pytest.mark.parametrize("kind", ["FULLY_CONNECTED", "SUM"])
+def test_drawn_models(kind: str) -> None:
     compared = 0
     for seed in range(100):
-        model = drawn_operator("FULLY_CONNECTED", seed)
+        model = drawn_operator(kind, seed)
         graph = read_tflite(model)
         if graph.tensors[graph.inputs[0]].dtype is DType.UINT8:
             continue  # TensorFlow Lite Micro has no uint8 kernels

@@ -12,7 +12,7 @@ import pytest
 from ethoscade import _core
 from ethoscade.codegen.artifact import NpuCall
 from ethoscade.frontend import read_tflite
-from ethoscade.ir import DType, StridedSliceAttrs
+from ethoscade.ir import DType, StridedSliceAttrs, TransposeAttrs
 from ethoscade.judge import reference
 from ethoscade.judge.verification import random_inputs
 from ethoscade.lowering import aliases, support
@@ -74,11 +74,14 @@ def behind_the_cpu(b: ModelBuilder) -> None:
 
 
 def moving_nothing(b: ModelBuilder) -> None:
-    """PACK of one value, UNPACK to one, a slice of all: mere reshapes, since their axes have extent 1."""
+    """PACK of one value, UNPACK to one, a TRANSPOSE of one row: mere reshapes, since their axes have extent 1."""
     x = b.conv2d(b.input((1, 6, 5, 4)), 8)
     packed = b.pack([b.reshape(x, (6, 5, 8))], axis=0)
     (bare,) = b.unpack(packed, 0)
-    b.output(b.depthwise(packed, 3), b.max_pool(b.pack([bare], axis=0), 2), b.conv2d(x, 4))
+    behind = b.transpose(packed, (1, 0, 2, 3))
+    b.output(
+        b.depthwise(packed, 3), b.max_pool(b.pack([bare], axis=0), 2), b.conv2d(x, 4), b.conv2d(behind, 4, 1), behind
+    )
 
 
 CASES: dict[str, Callable[[ModelBuilder], None]] = {
@@ -171,8 +174,14 @@ def test_only_what_keeps_every_element_in_its_place_is_an_alias() -> None:
         return maker.op("STRIDED_SLICE", [x], maker.tensor((1, 4, 4, channels)), attrs)
 
     half, turned, whole = sliced((0, 4, 1), 1), sliced((3, -1, -1), 2), sliced((0, 4, 1), 2)
+
+    def transposed(*order: int) -> int:
+        attrs = TransposeAttrs(order, (1, 4, 4, 2))
+        return maker.op("TRANSPOSE", [x], maker.tensor([attrs.extents[axis] for axis in order]), attrs)
+
+    transposed(1, 0, 2, 3), transposed(0, 2, 1, 3)
     graph = maker.graph([half, turned, whole])
-    assert [aliases.source(graph, op) for op in graph.operators] == [None, None, x]
+    assert [aliases.source(graph, op) for op in graph.operators] == [None, None, x, x, None]
     assert aliases.root(graph, whole) == x and aliases.root(graph, turned) == turned
 
 

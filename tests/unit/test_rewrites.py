@@ -214,6 +214,30 @@ def test_fold_pad_leaves_pools_and_operators_of_the_cpu():
         assert fold_pad(changed, on_npu) is changed
 
 
+def test_fold_pad_leaves_rows_that_its_readers_see_otherwise():
+    """A PAD may write what a RESHAPE behind it made of its rows."""
+    graph = read(
+        [T("x", (1, 4, 4, 8)), constant("a", [0, 0, 1, 1, 0, 0, 0, 0], (4, 2)), T("p", (1, 6, 4, 8)),
+         constant("s", [1, 12, 2, 8]), T("q", (1, 12, 2, 8)), weights("w", (3, 3, 1, 8)), T("y", (1, 10, 2, 3))],
+        [("PAD", ["x", "a"], "p"), ("RESHAPE", ["p", "s"], "q"), ("CONV_2D", ["q", "w"], "y", *CONV)],
+        ["x"], ["y"],
+    )  # fmt: skip
+    graph = simplify(graph, on_npu)
+    assert kinds(graph) == ["PAD", "CONV_2D"] and graph.operators[1].attrs.window.pad_top == 0
+
+
+@pytest.mark.parametrize(("pad", "left"), [(127, ["CONV_2D"]), (128, ["PAD", "CONV_2D"])])
+def test_fold_pad_leaves_windows_that_the_npu_does_not_take(pad, left):
+    graph = read(
+        [T("x", (1, 2, 9, 2)), constant("a", [0, 0, 0, 0, pad, 0, 0, 0], (4, 2)), T("p", (1, 2, 9 + pad, 2)),
+         weights("w", (3, 1, 130, 2)), T("y", (1, 2, pad - 120, 3))],
+        [("PAD", ["x", "a"], "p"), ("CONV_2D", ["p", "w"], "y", *CONV)],
+        ["x"], ["y"],
+    )  # fmt: skip
+    graph = simplify(graph, on_npu)
+    assert kinds(graph) == left and all(on_npu(graph, op) for op in graph.operators)
+
+
 def test_two_pads_in_a_row():
     graph = read(
         [T("x", (1, 6, 6, 2)), constant("a", [0, 0, 1, 0, 0, 0, 0, 0], (4, 2)), T("p", (1, 7, 6, 2)),

@@ -1,4 +1,4 @@
-"""Copies of channels that are left out: who reads them reads the channels where they are."""
+"""Copies of boxes that are left out: who reads them reads these rows, columns and channels where they are."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Callable
 import ethoscade
 import numpy as np
 import pytest
+from end_to_end import carry_out
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Graph
 from ethoscade.judge import reference
 from ethoscade.judge.verification import random_inputs
-from ethoscade.lowering.npu import Channels
+from ethoscade.lowering import copies, slices
+from ethoscade.lowering.npu import Channels, NpuOperation
 from ethoscade.pipeline import compiler
+from ethoscade.scheduling.schedule import from_proposal
 from ethoscade.target import ACCELERATORS, load_target
 from ethoscade.testing import ModelBuilder, Value
 from promised_cycles import broken_promises
@@ -128,3 +131,72 @@ def test_a_source_that_is_there_anyway_is_read() -> None:
 def test_operators_without_operations_are_absorbed() -> None:
     compiled = ethoscade.compile(network(halves))
     assert {op.kind: op.where for op in compiled.operators}["SPLIT"] == "npu"
+
+
+def crops(b: ModelBuilder, x: Value) -> Value:
+    """Rows and columns whose edges are edges to all kinds of windows, while the whole is wanted to the end."""
+    stem = b.conv2d(x, 16, 1, name="stem")
+
+    def box(rows: tuple[int, int], columns: tuple[int, int], channels: tuple[int, int] = (0, 16)) -> Value:
+        first, last = zip(rows, columns, channels, strict=True)
+        return b.strided_slice(stem, (0, *first), (1, *last), (1, 1, 1, 1))
+
+    found = [
+        b.conv2d(box((3, 9), (2, 9)), 8, 3),
+        b.depthwise(box((0, 7), (3, 10), (3, 16)), 3, stride=2),
+        b.max_pool(box((5, 12), (0, 10)), 3, stride=2, padding="SAME"),
+        b.resize_nearest(box((5, 10), (3, 8)), (10, 10)),
+        b.transpose_conv(box((3, 8), (5, 9)), 8, 3),
+        b.add(box((1, 7), (0, 4), (0, 8)), box((5, 11), (5, 9), (8, 16))),
+        b.binary("MUL", box((2, 7), (0, 10)), box((11, 12), (9, 10))),
+        b.mean(box((4, 9), (1, 6))),
+    ]
+    whole = b.conv2d(stem, 8, 3)
+    b.output(*found, whole)
+    return whole
+
+
+def halves_added(b: ModelBuilder, x: Value) -> Value:
+    """Nobody reads the whole, but both halves of it at once; a half of a half as well."""
+    upper, lower = b.split(b.conv2d(x, 16, 3, name="stem"), 2, axis=1)
+    left, right = b.split(b.add(upper, lower), 2, axis=2)
+    return b.binary("SUB", right, left)
+
+
+def is_slice(operation: NpuOperation) -> bool:
+    return slices._is_slice(operation)
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+@pytest.mark.parametrize("build", [crops, halves_added])
+def test_operations_read_rows_and_columns_where_they_are(build: Build, accelerator: str) -> None:
+    model = network(build, DType.UINT8 if accelerator.endswith("64") else DType.INT8)
+    found = prepared(model, accelerator)
+    assert not any(map(is_slice, found.npu.operations))
+    kinds = {found.graph.operators[operation.operator].kind for operation in found.npu.operations}
+    assert not kinds & {"SPLIT", "STRIDED_SLICE"}
+    curve = compiler.search(found)
+    for index in {0, len(curve.points) - 1}:
+        assert not list(broken_promises(found, curve, index))
+        carry_out(found, from_proposal(found.problem, curve.proposals[index]), seed=index)
+
+
+def test_a_half_that_is_read_later_stays_a_copy() -> None:
+    """A pool of each half: while the second one runs, the first need not be there."""
+
+    def build(b: ModelBuilder, x: Value) -> Value:
+        upper, lower = b.split(b.conv2d(x, 16, 3), 2, axis=1)
+        return b.concatenate([b.max_pool(half, 3, stride=1, padding="SAME") for half in (upper, lower)], axis=1)
+
+    model = network(build)
+    found = prepared(model)
+    assert sum(map(is_slice, found.npu.operations)) == 2
+    check(model, "ethos-u55-128")
+
+
+def test_elements_that_boxes_leave_out_are_found() -> None:
+    whole = (range(4), range(4), range(2))
+    upper, lower = (range(3), range(4), range(2)), (range(2, 4), range(4), range(2))
+    assert copies.is_covered(whole, [upper, lower])
+    assert not copies.is_covered(whole, [upper, (range(3, 4), range(1, 4), range(2))])
+    assert not copies.is_covered(whole, [upper, (range(2, 4), range(4), range(1))])

@@ -92,6 +92,21 @@ def test_real_networks_with_state(name: str) -> None:
     np.testing.assert_array_equal(micro_runs(tflite.write(cpu_artifact(model))), micro_runs(model))
 
 
+def test_every_run_in_a_row_is_judged() -> None:
+    """Of an SVDF, which LiteRT refuses: what Micro makes of a whole sequence, on both sides."""
+    pytest.importorskip("tflite_micro.python.tflite_micro.runtime")
+    pytest.importorskip("ai_edge_litert")
+    model = with_state().bytes()
+    compiled = ethoscade.compile(model)
+    check = compiled.verify(seeds=2)
+    assert check.ok and check.runs == 3
+    assert compiled.verify(seeds=2, runs=1).elements * 3 == check.elements
+    expected = micro_runs(model)
+    value = np.random.default_rng(0).integers(-128, 127, (1, 8)).astype(np.int8)
+    steps = compiled.simulate_steps([{"x": value}] * 4)
+    np.testing.assert_array_equal([step.outputs["y"] for step in steps], expected)
+
+
 def test_a_variable_has_bytes_of_its_own_for_the_whole_inference() -> None:
     compiled = ethoscade.compile(with_state().bytes())
     again = read_tflite(tflite.write(compiled.artifact))

@@ -89,8 +89,8 @@ def steady_registers(operation: NpuOperation, accelerator: Accelerator) -> tuple
     slot: what stripes, places, slots and constants change is there as well, with values that mean nothing. Raises
     `CodegenError`.
     """
-    maps = (*operation.inputs, operation.ofm)
-    whole = [Slab(0, 0, fm.shape[0], 0, fm.shape[1], *fm.shape[:2]) for fm in maps]
+    maps = (*map(operation.extents, range(len(operation.inputs))), operation.ofm.shape)
+    whole = [Slab(0, 0, height, 0, width, height, width) for height, width, _ in maps]
     window = operation.window
     padded = (window.pad_top, window.pad_left, window.pad_bottom, window.pad_right)
     function = TableSlot(0) if isinstance(operation.function, Table) else operation.function

@@ -71,13 +71,13 @@ def metadata(artifact: Artifact) -> dict[str, Any]:
     graph, module = artifact.graph, module_identifier(artifact.name)
     ends = {
         what: {identifier(graph.tensors[i].name): _end(graph.tensors[i]) for i in indices}
-        for what, indices in (("inputs", graph.inputs), ("outputs", graph.outputs))
+        for what, indices in (("inputs", graph.given), ("outputs", graph.handed_out))
     }
     main = {
         "device": _CPU,
         "workspace_size_bytes": c_source.workspace_bytes(artifact),
         "constants_size_bytes": _constant_bytes(artifact),
-        "io_size_bytes": sum(graph.tensors[i].size_bytes for i in {*graph.inputs, *graph.outputs}),
+        "io_size_bytes": sum(graph.tensors[i].size_bytes for i in {*graph.given, *graph.handed_out}),
         **ends,
     }
     operators = [

@@ -4,8 +4,10 @@ Owns the file's layout: which tensors, buffers and metadata there are and in whi
 `tflite_options`. Runs nothing and plans no memory; it writes down the places that the planner chose.
 
 Formats: TFLite schema version 3; operator inputs 0..3 (payload, constants, scratch, fast scratch) and the metadata
-`OfflineMemoryAllocation` (int32: version 0, subgraph count 1, N, then one arena offset per tensor, -1 for those that
-have none) as TensorFlow Lite Micro reads them and Arm's Vela writes them. The names of the operators behind each NPU
+`OfflineMemoryAllocation` (int32: version 0, subgraph count 1, N, then one arena offset per tensor of all subgraphs, -1
+for those that have none) as TensorFlow Lite Micro reads them and Arm's Vela writes them. State that the NPU touches is
+kept as resources: operators ahead of all others read them, those behind store them, and a second subgraph, which
+CALL_ONCE runs, sets them up. The names of the operators behind each NPU
 operation are a metadata entry more, `provenance`'s.
 """
 
@@ -20,11 +22,12 @@ import tflite
 
 from ..errors import CodegenError
 from ..frontend.flatbuffer import Ledger, checked, open_root
-from ..ir import DType, Operator, Quantisation, Tensor
+from ..ir import DType, Operator, Quantisation, Tensor, Variable
 from ..opcodes import FIRST_NEW, builtin_code
+from ..operators import own_outputs
 from . import provenance
 from .artifact import Artifact, CpuCall, NpuCall
-from .layout import cpu_operators, distinct_payloads, npu_calls, padded, touched_tensors, verify
+from .layout import cpu_operators, distinct_payloads, npu_calls, padded, resources, touched_tensors, verify
 from .tflite_options import copy_options
 
 DESCRIPTION = "ethoscade"
@@ -41,6 +44,12 @@ _LARGEST_FILE_BYTES = 2**31 - 2**20
 
 # The schema's names are ours in capitals.
 _TENSOR_TYPES = {dtype: getattr(tflite.TensorType, dtype.name) for dtype in DType}
+
+
+def operators_ahead(artifact: Artifact) -> int:
+    """How many operators of the file come before the artefact's calls: they set variables up, and read them."""
+    count = len(resources(artifact))
+    return 1 + 2 * count if count else 0
 
 
 def write(artifact: Artifact) -> bytes:
@@ -62,6 +71,9 @@ class _Writer:
         self.ledger = Ledger(len(self.graph.source))
         source = self.graph.source
         self.source: Any = open_root(tflite.Model, source, self.ledger) if source else None
+        self.resources = resources(artifact)
+        # A variable tensor that is written over has one name for what it holds before and afterwards.
+        self.written_over = {v.after: v.before for v in self.graph.variables if v not in self.resources}
         size = self._data_bytes()
         if size > _LARGEST_FILE_BYTES:
             raise CodegenError(f"'{artifact.name}' has {size} bytes of constants; a .tflite file ends at 2 GiB")
@@ -72,20 +84,89 @@ class _Writer:
         self.codes: dict[tuple[int, bytes, int], int] = {}
 
     def finish(self) -> bytes:
+        # First, where nothing is planned: Micro takes the plan's first offsets for those of other subgraphs as well.
+        handles = [self._handle(variable) for variable in self.resources]
         fixed = self._npu_tensors()
         places = {index: self._graph_tensor(index) for index in self._written_tensors()}
+        places |= {after: places[before] for after, before in self.written_over.items()}
+        ahead = [self._call_once()] if self.resources else []
+        ahead += self._variable_handles(handles)
+        pairs = list(zip(handles, self.resources, strict=True))
+        ahead += [self._state_operator("READ_VARIABLE", [handle], [places[v.before]]) for handle, v in pairs]
         operators = [
             self._npu_operator(call, fixed, places) if isinstance(call, NpuCall) else self._cpu_operator(call, places)
             for call in self.artifact.calls
         ]
-        subgraph = self._subgraph(operators, places)
+        stores = [self._state_operator("ASSIGN_VARIABLE", [handle, places[v.after]], []) for handle, v in pairs]
+        ends = [[places[t] for t in of] for of in (self.graph.given, self.graph.handed_out)]
+        subgraphs = [self._subgraph("main", self.tensors, [*ahead, *operators, *stores], *ends)]
+        if self.resources:
+            subgraphs.append(self._initial_values())
         metadata = self._metadata()
-        return self._model(subgraph, metadata)
+        return self._model(subgraphs, metadata)
 
     def _written_tensors(self) -> list[int]:
         """The graph's tensors in the file: those with a value, and those that lend operators their quantisation."""
         operators = (operator for _, operator in cpu_operators(self.artifact))
-        return sorted({*touched_tensors(self.artifact), *(t for op in operators for t in op.intermediates)})
+        found = {*touched_tensors(self.artifact), *(t for op in operators for t in op.intermediates)}
+        return sorted(found.difference(self.written_over))
+
+    # --- state ---------------------------------------------------------------------------------------------------
+
+    def _handle(self, variable: Variable) -> int:
+        return self._add_tensor(f"{variable.name}/handle", (), tflite.TensorType.RESOURCE, None, NOT_PLANNED)
+
+    def _state_operator(self, kind: str, inputs: list[int], outputs: list[int], options: int | None = None) -> int:
+        """An operator of variables; its options are those of its kind, without any fields unless they are given."""
+        table = {
+            "CALL_ONCE": "CallOnceOptions",
+            "VAR_HANDLE": "VarHandleOptions",
+            "READ_VARIABLE": "ReadVariableOptions",
+            "ASSIGN_VARIABLE": "AssignVariableOptions",
+        }[kind]
+        code = self._code(getattr(tflite.BuiltinOperator, kind), b"", 1)
+        if options is None:
+            getattr(tflite, f"{table}Start")(self.builder)
+            options = int(getattr(tflite, f"{table}End")(self.builder))
+        given, made = self._indices(inputs), self._indices(outputs)
+        tflite.OperatorStart(self.builder)
+        tflite.OperatorAddOpcodeIndex(self.builder, code)
+        tflite.OperatorAddInputs(self.builder, given)
+        tflite.OperatorAddOutputs(self.builder, made)
+        tflite.OperatorAddBuiltinOptionsType(self.builder, getattr(tflite.BuiltinOptions, table))
+        tflite.OperatorAddBuiltinOptions(self.builder, options)
+        return int(tflite.OperatorEnd(self.builder))
+
+    def _call_once(self) -> int:
+        tflite.CallOnceOptionsStart(self.builder)
+        tflite.CallOnceOptionsAddInitSubgraphIndex(self.builder, 1)
+        return self._state_operator("CALL_ONCE", [], [], int(tflite.CallOnceOptionsEnd(self.builder)))
+
+    def _variable_handles(self, handles: list[int]) -> list[int]:
+        found = []
+        for handle, variable in zip(handles, self.resources, strict=True):
+            name, container = self.builder.CreateString(variable.name), self.builder.CreateString("")
+            tflite.VarHandleOptionsStart(self.builder)
+            tflite.VarHandleOptionsAddContainer(self.builder, container)
+            tflite.VarHandleOptionsAddSharedName(self.builder, name)
+            options = int(tflite.VarHandleOptionsEnd(self.builder))
+            found.append(self._state_operator("VAR_HANDLE", [], [handle], options))
+        return found
+
+    def _initial_values(self) -> int:
+        """The subgraph that CALL_ONCE runs, with tensors of its own: constants that are assigned to variables."""
+        self.tensors = []
+        handles = [self._handle(variable) for variable in self.resources]
+        values = []
+        for variable in self.resources:
+            tensor = self.graph.tensors[variable.before]
+            data = np.ascontiguousarray(variable.initial).tobytes()
+            name, kind = f"{variable.name}/initial", _TENSOR_TYPES[tensor.dtype]
+            values.append(self._add_tensor(name, tensor.shape, kind, data, NOT_PLANNED, tensor.quantisation))
+        operators = self._variable_handles(handles)
+        pairs = zip(handles, values, strict=True)
+        operators += [self._state_operator("ASSIGN_VARIABLE", [handle, value], []) for handle, value in pairs]
+        return self._subgraph("initial_values", self.tensors, operators, [], [])
 
     # --- tensors and buffers -------------------------------------------------------------------------------------
 
@@ -96,6 +177,7 @@ class _Writer:
             + len(self.artifact.constants)
             + sum(len(data) + 64 for data in self.graph.metadata.values())
             + sum(256 + (tensor.size_bytes if tensor.is_constant else 0) for tensor in tensors)
+            + sum(256 + variable.initial.nbytes for variable in self.resources)
         )
 
     def _buffer(self, data: bytes | None) -> int:
@@ -119,7 +201,7 @@ class _Writer:
         self,
         name: str,
         shape: tuple[int, ...],
-        dtype: DType,
+        element_type: int,
         data: bytes | None,
         offset: int,
         quantisation: Quantisation | None = None,
@@ -131,7 +213,7 @@ class _Writer:
         parameters = None if quantisation is None else self._quantisation(quantisation)
         tflite.TensorStart(self.builder)
         tflite.TensorAddShape(self.builder, dimensions)
-        tflite.TensorAddType(self.builder, _TENSOR_TYPES[dtype])
+        tflite.TensorAddType(self.builder, element_type)
         tflite.TensorAddBuffer(self.builder, buffer)
         tflite.TensorAddName(self.builder, text)
         if parameters is not None:
@@ -160,10 +242,11 @@ class _Writer:
         found: dict[bytes | str, int] = {}
         for number, payload in enumerate(distinct_payloads(self.artifact)):
             name = f"ethos_u_command_stream_{number}" if number else "ethos_u_command_stream"
-            found[payload] = self._add_tensor(name, (len(payload),), DType.UINT8, payload, NOT_PLANNED)
+            found[payload] = self._add_tensor(name, (len(payload),), tflite.TensorType.UINT8, payload, NOT_PLANNED)
         blob = padded(self.artifact.constants)
-        found["constants"] = self._add_tensor("read_only", (len(blob),), DType.UINT8, blob, NOT_PLANNED)
-        found["scratch"] = self._add_tensor("scratch", (self.artifact.arena_bytes,), DType.UINT8, None, 0)
+        found["constants"] = self._add_tensor("read_only", (len(blob),), tflite.TensorType.UINT8, blob, NOT_PLANNED)
+        size = (self.artifact.arena_bytes,)
+        found["scratch"] = self._add_tensor("scratch", size, tflite.TensorType.UINT8, None, 0)
         return found
 
     def _graph_tensor(self, index: int) -> int:
@@ -171,9 +254,9 @@ class _Writer:
         # Buffer 0 for what has no bytes: a buffer of its own would make a constant of it.
         data = None if tensor.data is None or not tensor.size_bytes else np.ascontiguousarray(tensor.data).tobytes()
         offset = NOT_PLANNED if tensor.is_constant else self.artifact.offsets.get(index, NOT_PLANNED)
-        return self._add_tensor(
-            tensor.name, tensor.shape, tensor.dtype, data, offset, tensor.quantisation, tensor.is_variable
-        )
+        is_variable = tensor.is_variable or index in self.written_over.values()
+        kind = _TENSOR_TYPES[tensor.dtype]
+        return self._add_tensor(tensor.name, tensor.shape, kind, data, offset, tensor.quantisation, is_variable)
 
     # --- operators -----------------------------------------------------------------------------------------------
 
@@ -184,7 +267,7 @@ class _Writer:
         code = self._code(tflite.BuiltinOperator.CUSTOM, CUSTOM_CODE.encode(), 1)
         memories = [fixed[call.payload], fixed["constants"], fixed["scratch"], fixed["scratch"]]
         inputs = self._indices([*memories, *(places[t] for t in call.inputs)])
-        outputs = self._indices([places[t] for t in call.outputs])
+        outputs = self._indices([places[t] for t in call.outputs if t not in self.written_over])
         options = self.builder.CreateByteVector(_CUSTOM_OPTIONS)
         tflite.OperatorStart(self.builder)
         tflite.OperatorAddOpcodeIndex(self.builder, code)
@@ -209,7 +292,7 @@ class _Writer:
             )
         )
         inputs = self._indices([NOT_PLANNED if t is None else places[t] for t in operator.inputs])
-        outputs = self._indices([places[t] for t in operator.outputs])
+        outputs = self._indices([places[t] for t in own_outputs(operator)])
         between = self._indices([places[t] for t in operator.intermediates]) if operator.intermediates else None
         mutable = origin.MutatingVariableInputsAsNumpy() if origin.MutatingVariableInputsLength() else None
         mutating = None if mutable is None else self.builder.CreateNumpyVector(mutable)
@@ -262,18 +345,19 @@ class _Writer:
             self.builder.PrependUOffsetTRelative(offset)
         return int(self.builder.EndVector())
 
-    def _subgraph(self, operators: list[int], places: dict[int, int]) -> int:
-        tensors = self._table_vector(self.tensors)
-        inputs = self._indices([places[t] for t in self.graph.inputs])
-        outputs = self._indices([places[t] for t in self.graph.outputs])
+    def _subgraph(
+        self, name: str, tensors: list[int], operators: list[int], inputs: list[int], outputs: list[int]
+    ) -> int:
+        held = self._table_vector(tensors)
+        given, made = self._indices(inputs), self._indices(outputs)
         calls = self._table_vector(operators)
-        name = self.builder.CreateString("main")
+        text = self.builder.CreateString(name)
         tflite.SubGraphStart(self.builder)
-        tflite.SubGraphAddTensors(self.builder, tensors)
-        tflite.SubGraphAddInputs(self.builder, inputs)
-        tflite.SubGraphAddOutputs(self.builder, outputs)
+        tflite.SubGraphAddTensors(self.builder, held)
+        tflite.SubGraphAddInputs(self.builder, given)
+        tflite.SubGraphAddOutputs(self.builder, made)
         tflite.SubGraphAddOperators(self.builder, calls)
-        tflite.SubGraphAddName(self.builder, name)
+        tflite.SubGraphAddName(self.builder, text)
         return int(tflite.SubGraphEnd(self.builder))
 
     def _metadata(self) -> list[int]:
@@ -306,16 +390,16 @@ class _Writer:
         tflite.OperatorCodeAddBuiltinCode(self.builder, builtin)
         return int(tflite.OperatorCodeEnd(self.builder))
 
-    def _model(self, subgraph: int, metadata: list[int]) -> bytes:
+    def _model(self, subgraphs: list[int], metadata: list[int]) -> bytes:
         codes = self._table_vector([self._operator_code(*code) for code in self.codes])
-        subgraphs = self._table_vector([subgraph])
+        parts = self._table_vector(subgraphs)
         description = self.builder.CreateString(DESCRIPTION)
         buffers = self._table_vector(self.buffers)
         entries = self._table_vector(metadata)
         tflite.ModelStart(self.builder)
         tflite.ModelAddVersion(self.builder, _SCHEMA_VERSION)
         tflite.ModelAddOperatorCodes(self.builder, codes)
-        tflite.ModelAddSubgraphs(self.builder, subgraphs)
+        tflite.ModelAddSubgraphs(self.builder, parts)
         tflite.ModelAddDescription(self.builder, description)
         tflite.ModelAddBuffers(self.builder, buffers)
         tflite.ModelAddMetadata(self.builder, entries)

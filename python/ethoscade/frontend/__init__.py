@@ -5,6 +5,6 @@ Does not decide where an operator runs and does not change the network.
 """
 
 from ..ir import ETHOS_U
-from .reader import read_tflite
+from .reader import read_tflite, tensor_counts
 
-__all__ = ["ETHOS_U", "read_tflite"]
+__all__ = ["ETHOS_U", "read_tflite", "tensor_counts"]

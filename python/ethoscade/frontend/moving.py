@@ -1,6 +1,6 @@
-"""SLICE, UNPACK, PADV2, MIRROR_PAD, TILE, REVERSE_V2 and TRANSPOSE: they move elements by attributes of their own.
+"""SLICE, UNPACK, PADV2, MIRROR_PAD, TILE, REVERSE_V2, GATHER and TRANSPOSE: they move elements, each by its attributes.
 
-Owns the resolution of their begins, sizes, multiples and axes into plain numbers.
+Owns the resolution of their begins, sizes, multiples, indices and axes into plain numbers.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import tflite
 
 from ..ir import (
     Attrs,
+    DType,
+    GatherAttrs,
     MirrorPadAttrs,
     PadAttrs,
     ReverseAttrs,
@@ -121,6 +123,31 @@ def reverse(site: Site) -> ReverseAttrs:
     return ReverseAttrs(tuple(sorted(axes)))
 
 
+def gather(site: Site) -> GatherAttrs:
+    """GATHER of constant indices along one axis; they take its place, with all their dimensions."""
+    site.count(2)
+    ifm, indices = site.input(0, "input"), site.input(1, "indices")
+    options = site.options()
+    axis = resolve_axis(site, int(options.Axis()), len(ifm.shape))
+    if options.BatchDims():
+        raise NotUnderstood(f"it has {options.BatchDims()} batch dimensions, each with indices of its own")
+    if indices.dtype not in (DType.INT16, DType.INT32, DType.INT64):
+        raise site.fail(
+            f"has indices '{indices.name}' of type {indices.dtype.value}; it takes int16, int32 or int64",
+            tensor=indices,
+            value=indices.dtype.value,
+        )
+    if indices.data is None:
+        raise NotUnderstood(f"indices '{indices.name}' are not constant")
+    extent, found = ifm.shape[axis], tuple(int(index) for index in indices.data.reshape(-1))
+    beyond = next((index for index in found if not 0 <= index < extent), None)
+    if beyond is not None:
+        raise site.fail(f"takes element {beyond} of {extent} along axis {axis}", tensor=indices, value=beyond)
+    site.expect_shape((*ifm.shape[:axis], *indices.shape, *ifm.shape[axis + 1 :]), " and indices")
+    site.expect_type()
+    return GatherAttrs(axis, found)
+
+
 def transpose(site: Site) -> TransposeAttrs:
     """TRANSPOSE by a constant permutation."""
     site.count(2)
@@ -135,6 +162,7 @@ def transpose(site: Site) -> TransposeAttrs:
 
 
 MOVE_READERS: Mapping[str, Callable[[Site], Attrs]] = {
+    "GATHER": gather,
     "MIRROR_PAD": mirror_pad,
     "PADV2": padv2,
     "REVERSE_V2": reverse,

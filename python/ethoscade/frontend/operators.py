@@ -13,8 +13,8 @@ import tflite
 from ..errors import ModelFormatError, UnsupportedOperatorError
 from ..ir import ETHOS_U, Attrs, Operator, Tensor
 from ..opcodes import builtin_code, stored_codes
-from ..operators import CALLERS, keyed
-from . import binary, channels, elementwise, functions, moving, shaping, windows
+from ..operators import CALLERS, RESOURCE_KINDS, keyed
+from . import binary, channels, elementwise, functions, matrices, moving, shaping, windows
 from .flatbuffer import Ledger, integers, union
 from .site import NotUnderstood, Site
 
@@ -27,6 +27,7 @@ READERS = keyed(
     functions.FUNCTION_READERS,
     shaping.SHAPE_READERS,
     channels.CHANNEL_READERS,
+    matrices.MATRIX_READERS,
     moving.MOVE_READERS,
 )
 """What reads the attributes of each kind."""
@@ -115,13 +116,15 @@ def _understand(site: Site) -> Attrs:
     reader = READERS.get(site.kind)
     if reader is not None:
         return reader(site)
+    if site.kind in RESOURCE_KINDS:
+        raise NotUnderstood("its variable is known by other means")
     if site.kind == ETHOS_U:
         raise NotUnderstood("already compiled for an Ethos-U NPU")
     # A compiled file has one subgraph: without theirs, such an operator would run another than it means, or none.
     if site.kind in CALLERS:
         raise UnsupportedOperatorError(
             f"operator '{site.name}' ({site.kind}) runs another subgraph of the file; ethoscade compiles networks "
-            f"of one subgraph: convert the model without control flow and without variables that a subgraph sets up",
+            f"of one subgraph: convert the model without control flow",
             operator=site.name,
             constraint="one subgraph",
         )

@@ -19,6 +19,7 @@ from ..util.frozen import FrozenMap
 from .flatbuffer import Ledger, children, integers, open_root
 from .operators import read_kinds, read_operators
 from .source import load
+from .state import File, check_readers, handles, separate
 from .tensors import Bytes, read_buffers, read_tensors
 
 # The largest networks for microcontrollers have a few thousand of either.
@@ -41,11 +42,23 @@ def read_tflite(source: str | os.PathLike[str] | bytes, name: str | None = None)
     data, found_name = load(source)
     try:
         return _read(data, name or found_name)
+    except ModelFormatError as error:
+        # A command may read several files: which one is at fault?
+        if isinstance(source, (str, os.PathLike)):
+            error.args = (f"'{os.fsdecode(source)}': {error}",)
+        raise
     except EthoscadeError:
         raise
     except (struct.error, ArithmeticError, LookupError, ValueError, TypeError, MemoryError) as error:
         # The checks below this line should leave nothing to be caught; whatever slips through is still the file's.
         raise ModelFormatError(f"model '{name or found_name}' is damaged: {error}", value=str(error)) from error
+
+
+def tensor_counts(source: bytes) -> tuple[int, ...]:
+    """How many tensors each subgraph of a file has. Raises `ModelFormatError` for one that is damaged."""
+    ledger = Ledger(len(source))
+    subgraphs = children(open_root(tflite.Model, source, ledger), "Subgraphs", "subgraph", _MAX_ENTRIES, ledger)
+    return tuple(int(subgraph.TensorsLength()) for subgraph in subgraphs)
 
 
 def _read(data: bytes, name: str) -> Graph:
@@ -60,24 +73,27 @@ def _read(data: bytes, name: str) -> Graph:
     if not subgraphs:
         raise ModelFormatError("the model has no subgraph: there is nothing to compile", value=0)
     subgraph = subgraphs[0]
-    tensors = read_tensors(children(subgraph, "Tensors", "tensor", _MAX_ENTRIES, ledger), buffers, ledger)
-    operators = read_operators(
-        children(subgraph, "Operators", "operator", _MAX_ENTRIES, ledger), kinds, tuple(tensors), ledger
-    )
-    if not operators:
-        raise ModelFormatError("the model has no operators: there is nothing to compile", value=0)
+    raw = children(subgraph, "Operators", "operator", _MAX_ENTRIES, ledger)
+    names = handles(raw, kinds, ledger)
+    tensors = read_tensors(children(subgraph, "Tensors", "tensor", _MAX_ENTRIES, ledger), buffers, ledger, names)
+    check_readers(raw, kinds, tensors, names)
+    operators = read_operators(raw, kinds, tuple(tensors), ledger)
     inputs = _ends(subgraph, "Inputs", tensors)
     outputs = _ends(subgraph, "Outputs", tensors)
     _require_values(tensors, inputs)
-    _require_quantised(tensors, operators)
+    found = separate(File(subgraphs, kinds, buffers, ledger), raw, tensors, operators, outputs, names)
+    if not found.operators:
+        raise ModelFormatError("the model has no operators: there is nothing to compile", value=0)
+    _require_quantised(found.tensors, found.operators)
     graph = Graph(
         name,
-        _with_scratch(tensors, operators, inputs),
-        operators,
-        inputs,
-        outputs,
+        _with_scratch(found.tensors, found.operators, inputs),
+        found.operators,
+        (*inputs, *(variable.before for variable in found.variables)),
+        (*found.outputs, *(variable.after for variable in found.variables)),
         data,
         _metadata(children(model, "Metadata", "metadata entry", _MAX_ENTRIES, ledger), buffers, ledger),
+        found.variables,
     )
     return graph.verify()
 

@@ -1,4 +1,4 @@
-"""MEAN, REDUCE_*, ARG_MAX, PAD, RESIZE_*, RESHAPE, SHAPE, STRIDED_SLICE, PACK and the like: operators about shapes.
+"""MEAN, SUM, REDUCE_*, ARG_MAX, PAD, RESIZE_*, RESHAPE, SHAPE, STRIDED_SLICE, PACK: operators about shapes.
 
 Owns the resolution of axes, masks and wildcards into plain numbers.
 """
@@ -38,8 +38,8 @@ def reduction(site: Site) -> ReductionAttrs:
     return ReductionAttrs(axes, keep_dims)
 
 
-def mean(site: Site) -> ReductionAttrs:
-    """MEAN over constant axes."""
+def rescaled_reduction(site: Site) -> ReductionAttrs:
+    """MEAN or SUM over constant axes."""
     attrs, ifm = reduction(site), site.input(0, "input")
     if site.is_eight_bit(ifm, site.output):
         site.check_factors(scale_of(ifm) / scale_of(site.output))
@@ -284,7 +284,7 @@ def _same_elements(site: Site) -> None:
 SHAPE_READERS: Mapping[str, Callable[[Site], Attrs]] = {
     "ARG_MAX": arg_max,
     "EXPAND_DIMS": expand_dims,
-    "MEAN": mean,
+    "MEAN": rescaled_reduction,
     "PACK": pack,
     "PAD": pad,
     "REDUCE_MAX": reduction,
@@ -295,4 +295,5 @@ SHAPE_READERS: Mapping[str, Callable[[Site], Attrs]] = {
     "SHAPE": shape_of,
     "SQUEEZE": squeeze,
     "STRIDED_SLICE": strided_slice,
+    "SUM": rescaled_reduction,
 }

@@ -6,7 +6,7 @@ Owns every check that concerns one tensor alone. What operators make of tensors 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,13 +90,20 @@ def tensor_names(raw: Sequence[Any]) -> list[str]:
     return names
 
 
-def read_tensors(raw: Sequence[Any], buffers: Sequence[Bytes], ledger: Ledger) -> list[Tensor]:
-    """Every tensor of the subgraph, in the file's order.
+def read_tensors(
+    raw: Sequence[Any], buffers: Sequence[Bytes], ledger: Ledger, handles: Collection[int] = ()
+) -> list[Tensor]:
+    """Every tensor of the subgraph, in the file's order. `handles` name variables: they hold nothing.
 
     Raises `ModelFormatError` for a contradiction and `UnsupportedOperatorError` for an element type without a fixed
     layout in memory.
     """
-    return [_read_tensor(t, name, buffers, ledger) for t, name in zip(raw, tensor_names(raw), strict=True)]
+    return [
+        Tensor(name, (0,), DType.UINT8, data=np.empty(0, np.uint8))
+        if index in handles and int(t.Type()) == _T.RESOURCE
+        else _read_tensor(t, name, buffers, ledger)
+        for index, (t, name) in enumerate(zip(raw, tensor_names(raw), strict=True))
+    ]
 
 
 def _read_tensor(raw: Any, name: str, buffers: Sequence[Bytes], ledger: Ledger) -> Tensor:

@@ -22,6 +22,9 @@ _LITERT_MISREADS_BIASES = frozenset({"CONV_2D", "FULLY_CONNECTED"})
 """Kinds of which LiteRT takes an int32 bias of int16 feature maps for an int64 one, where options do not name its type.
 """
 
+_LITERT_MISREADS_SIGNED = frozenset({"SUM"})
+"""Kinds of which LiteRT's reference kernel takes stored values of signed types for unsigned ones of 8 bits."""
+
 _LITERT_ABORTS = frozenset({"SOFTMAX"})
 """Kinds on which LiteRT may end its process by an assertion over a result that is clear; on devices there is none."""
 
@@ -47,7 +50,9 @@ def has_micro_kernel(graph: Graph, op: Operator) -> bool:
 def micro_decides(graph: Graph, op: Operator) -> bool:
     """Whether Micro's arithmetic is the rule although LiteRT has its own: LiteRT rounds otherwise, or cannot run it."""
     misread = op.kind in _LITERT_MISREADS_BIASES and _has_narrow_bias(graph, op)
-    return has_micro_kernel(graph, op) and (op.kind in _LITERT_ROUNDS_ONCE or misread or _too_fine(graph, op))
+    # Micro has kernels of signed types alone.
+    otherwise = op.kind in _LITERT_ROUNDS_ONCE | _LITERT_MISREADS_SIGNED
+    return has_micro_kernel(graph, op) and (otherwise or misread or _too_fine(graph, op))
 
 
 def micro_stands_in(graph: Graph, op: Operator) -> bool:

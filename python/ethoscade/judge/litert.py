@@ -88,14 +88,24 @@ class Session:
             self._said.close()
             self._said = None
 
+    def inputs_of(self, operators: Sequence[int]) -> list[list[int]]:
+        """The inputs of the file's operators, -1 for one that is left out."""
+        return litert_models.inputs_of(self._source, operators)
+
     def run(
-        self, operators: Sequence[int], inputs: Sequence[int], wanted: Sequence[int], runs: Sequence[Values]
+        self,
+        operators: Sequence[int],
+        inputs: Sequence[int],
+        wanted: Sequence[int],
+        runs: Sequence[Values],
+        continued: Sequence[bool] = (),
     ) -> list[dict[int, Array]]:
         """The values of the tensors `wanted` after `operators` ran on each of `runs`.
 
         Without runs the operators are only prepared. They and the tensors are the file's indices. A run has a value for
-        each of `inputs`, and may have one for variables; other variables are reset before it. Micro takes none for
-        variables, and tells only outputs.
+        each of `inputs`, and may have one for variables; other variables are reset before it, unless it is `continued`
+        (by run; left out: none is): then they are as the run before left them. Micro takes none for variables, and
+        tells only outputs.
         Raises `Refused`, `Aborted`, and `VerificationError` if the interpreter is not installed or does not answer.
         """
         try:
@@ -109,6 +119,7 @@ class Session:
             "wanted": np.array(wanted, np.int64),
             "cleared": np.array(cleared, np.int64),
             "runs": np.array(len(runs)),
+            "continued": np.array([*continued, *([False] * (len(runs) - len(continued)))], bool),
         }
         for run, values in enumerate(runs):
             request |= {f"input_{run}_{index}": value for index, value in values.items()}

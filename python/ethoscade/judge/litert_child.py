@@ -4,7 +4,8 @@ INTERPRETER is `litert`, or `micro` for TensorFlow Lite Micro, which has no acce
 process on models it dislikes, so nobody imports this file; `litert` starts it by path, and it imports nothing of
 ethoscade. A request is an 8-byte length and an .npz on standard input: `source`, a file that is kept for the requests
 to come; `head`, what goes in front of it; the model's `inputs`, the `wanted` tensors, and those to be `cleared`
-before a run, as indices; `runs`, how often to run; `input_R_T`, what tensor T holds before run R. The answer, on
+before a run, as indices; `runs`, how often to run; `continued`, by run, whether variables are as the run before left
+them; `input_R_T`, what tensor T holds before run R. The answer, on
 standard output in the same form, has `value_R_T` for tensor T after run R, or `error`, why the interpreter refused.
 """
 
@@ -52,7 +53,8 @@ def litert(request: Any, model: bytes) -> dict[str, Any]:
     interpreter = _interpreter(model)
     for run in range(int(request["runs"])):
         _clear(interpreter, request["cleared"])
-        interpreter.reset_all_variables()
+        if not request["continued"][run]:
+            interpreter.reset_all_variables()
         given = f"input_{run}_"
         for name in request.files:
             if name.startswith(given):
@@ -66,12 +68,13 @@ def litert(request: Any, model: bytes) -> dict[str, Any]:
 
 
 def micro(request: Any, model: bytes) -> dict[str, Any]:
-    """What TensorFlow Lite Micro makes of one request; every run begins with variables as they are reset."""
+    """What TensorFlow Lite Micro makes of one request; a run that continues none has an interpreter of its own."""
     from tflite_micro.python.tflite_micro import runtime
 
     found: dict[str, Any] = {}
     for run in range(int(request["runs"])):
-        interpreter = runtime.Interpreter.from_bytes(model, arena_size=_MICRO_ARENA_BYTES)
+        if not request["continued"][run]:
+            interpreter = runtime.Interpreter.from_bytes(model, arena_size=_MICRO_ARENA_BYTES)
         for number, index in enumerate(request["inputs"]):
             interpreter.set_input(request[f"input_{run}_{index}"], number)
         interpreter.invoke()

@@ -43,7 +43,8 @@ def acceptable(source: bytes) -> bytes:
 def head(source: bytes, operators: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
     """Bytes that, put in front of `source`, make a model of some of its first subgraph's operators, in this order.
 
-    `operators`, and the tensors `inputs` and `outputs`, are indices of the file.
+    `operators`, and the tensors `inputs` and `outputs`, are indices of the file. The model names no kind that none
+    of the operators has: LiteRT refuses kinds that it does not know, used or not.
     """
     model = tflite.Model.GetRootAs(source, 0)
     subgraph = model.Subgraphs(0)
@@ -52,7 +53,8 @@ def head(source: bytes, operators: Sequence[int], inputs: Sequence[int], outputs
     root = words.table((_MODEL_VERSION, _MODEL_CODES, _MODEL_SUBGRAPHS, _MODEL_BUFFERS))
     words.point(0, root[-1])
     words.values[root[_MODEL_VERSION]] = _SCHEMA_VERSION
-    words.point_behind(root[_MODEL_CODES], _vector(model, _MODEL_CODES))
+    codes = [subgraph.Operators(index).OpcodeIndex() for index in operators]
+    words.point(root[_MODEL_CODES], _codes(words, model, codes))
     words.point_behind(root[_MODEL_BUFFERS], _vector(model, _MODEL_BUFFERS))
     subgraphs = words.vector([0])
     words.point(root[_MODEL_SUBGRAPHS], subgraphs)
@@ -66,6 +68,23 @@ def head(source: bytes, operators: Sequence[int], inputs: Sequence[int], outputs
     for position, index in enumerate(operators):
         words.point_behind(kept + 1 + position, subgraph._tab.Indirect(calls + 4 * index))
     return words.finish()
+
+
+def _codes(words: _Words, model: Any, used: Sequence[int]) -> int:
+    """The word of a vector of operator codes: the file's `used` ones in their places, one of them in all others."""
+    first = _vector(model, _MODEL_CODES) + 4
+    vector = words.vector([0] * model.OperatorCodesLength())
+    for place in range(model.OperatorCodesLength()):
+        code = place if place in used else used[0]
+        words.point_behind(vector + 1 + place, model._tab.Indirect(first + 4 * code))
+    return vector
+
+
+def inputs_of(source: bytes, operators: Sequence[int]) -> list[list[int]]:
+    """The inputs of operators by the file's indices, -1 for one that is left out."""
+    subgraph = tflite.Model.GetRootAs(source, 0).Subgraphs(0)
+    tables = (subgraph.Operators(index) for index in operators)
+    return [[int(table.Inputs(i)) for i in range(table.InputsLength())] for table in tables]
 
 
 def custom_outputs(source: bytes, operators: Sequence[int]) -> list[int]:

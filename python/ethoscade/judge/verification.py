@@ -1,8 +1,8 @@
 """The judge: what a network ought to output, and how far a compiled network's outputs are from it.
 
-Owns the evaluation of a network by its judges, the seeded inputs and the comparison. Works on the graph as read from
-the file. What executes the compiled network comes in as a callable: nothing here knows the simulator or the code
-generator.
+Owns the evaluation of a network by its judges, run after run, and the comparison; the seeded inputs are `noise`'s.
+Works on the graph as read from the file. What executes the compiled network comes in as a callable: nothing here knows
+the simulator or the code generator.
 
 The reference is LiteRT with its reference kernels, in one run. Where `judges` says that TensorFlow Lite Micro
 decides, and for what LiteRT ends its process on although the result is clear (a SOFTMAX of 512 classes or more, say,
@@ -15,32 +15,34 @@ like an output, and so everything before and behind it is judged.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import UnsupportedOperatorError, VerificationError
-from ..ir import Array, DType, Graph, Tensor
-from ..operators import OPERATORS
+from ..ir import Array, Graph
+from ..operators import OPERATORS, own_outputs, updated
 from . import judges, litert, reference
+from .noise import random_input
+from .noise import random_inputs as random_inputs
 
 JUDGE_LITERT = "litert"
 JUDGE_MICRO = "litert + TFLM rounding of fully connected"
 JUDGE_CUT = "litert, TFLM or its arithmetic for operators that it refuses"
 
+STATEFUL_RUNS = 3
+
 _FINDINGS = 10
-# Wide integers count and index: they are drawn from the range of a narrow type.
-_WIDE = {DType.INT32: DType.INT8, DType.INT64: DType.INT8, DType.UINT32: DType.UINT8, DType.UINT64: DType.UINT8}
 _SHAPE_ONLY = frozenset(row.name for row in OPERATORS.values() if not row.looks_at_values)
 
 
 @dataclass(frozen=True)
 class Verification:
-    """Outcome of comparing a compiled network with the reference on several seeds.
+    """Outcome of comparing a compiled network with the reference on several seeds, `runs` in a row on each.
 
     `elements`, `mismatches` and `hazards` (the simulator's, and its warnings) are sums over the seeds, `max_abs_diff`
     (in stored integers) and `sram_touched_bytes` maxima. `judge` says what the reference was. `findings` are the first
@@ -57,6 +59,7 @@ class Verification:
     judge: str
     findings: tuple[str, ...] = ()
     not_judged: tuple[str, ...] = ()
+    runs: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +78,11 @@ class Cutting(Protocol):
     def unplayed(self) -> Mapping[str, str]:
         """Operators that it has nobody to run, by their first output's name, each with the reason."""
 
-    def leave_out(self, cuts: Mapping[str, Cut]) -> None:
-        """From now on these operators make what their cuts say, and what they read is noted for `Observation`."""
+    def leave_out(self, cuts: Sequence[Mapping[str, Cut]]) -> None:
+        """From now on these operators make what their cuts say, one entry for each run after a reset, in turn.
+
+        What they read is noted for `Observation`.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,41 +125,49 @@ def check_available() -> None:
         )
 
 
+def steps_of(graph: Graph, runs: int | None) -> int:
+    """How many runs in a row are judged where nobody says it: one, or three of a network with state."""
+    return runs if runs is not None else STATEFUL_RUNS if graph.kept else 1
+
+
 def verify(
     graph: Graph,
-    execute: Callable[[Mapping[str, Array]], Observation],
+    execute: Callable[[Sequence[Mapping[str, Array]]], Sequence[Observation]],
     seeds: int = 3,
     cutting: Cutting | None = None,
+    runs: int | None = None,
 ) -> Verification:
     """Run `execute` on the inputs of seeds 0 .. seeds-1 and compare every output element with the reference.
 
+    For each seed it is given the inputs of `runs` runs in a row (see `steps_of`), the first after a reset.
     `graph` is the network as read, with its `source`. Operators that nobody judges or plays are cut by `cutting`.
     Raises `VerificationError` when the reference is not installed or cannot run the model, or nothing of it can be
     judged, and whatever `execute` raises.
     """
     check_available()
-    inputs = [random_inputs(graph, seed) for seed in range(seeds)]
+    runs = steps_of(graph, runs)
+    inputs = [[random_inputs(graph, seed, step) for step in range(runs)] for seed in range(seeds)]
     unplayed = None if cutting is None else _by_index(graph, cutting.unplayed)
     not_judged: tuple[str, ...] = ()
     elements = mismatches = hazards = touched = 0
     largest: float = 0
     judge = JUDGE_LITERT
     findings: dict[str, None] = {}
-    for given, expected in zip(inputs, reference_runs(graph, inputs, unplayed), strict=True):
+    for given, steps in zip(inputs, reference_steps(graph, inputs, unplayed), strict=True):
         if cutting is not None:
-            cutting.leave_out(expected.cuts)
-            not_judged = tuple(f"{cut.operator}: {cut.reason}" for cut in expected.cuts.values())
-        if not expected.outputs:
+            cutting.leave_out([expected.cuts for expected in steps])
+            not_judged = tuple(f"{cut.operator}: {cut.reason}" for cut in steps[0].cuts.values())
+        if not steps[0].outputs:
             raise VerificationError(f"nothing of '{graph.name}' can be judged: {'; '.join(not_judged)}")
-        seen = execute(given)
-        counted, wrong, difference = compare(seen.outputs, expected.outputs)
-        elements, mismatches, hazards = elements + counted, mismatches + wrong, hazards + seen.hazards
-        largest, touched = max(largest, difference), max(touched, seen.sram_touched_bytes)
-        judge = expected.judge
-        findings.update(dict.fromkeys(seen.findings))
+        for seen, expected in zip(execute(given), steps, strict=True):
+            counted, wrong, difference = compare(seen.outputs, expected.outputs)
+            elements, mismatches, hazards = elements + counted, mismatches + wrong, hazards + seen.hazards
+            largest, touched = max(largest, difference), max(touched, seen.sram_touched_bytes)
+            judge = expected.judge
+            findings.update(dict.fromkeys(seen.findings))
     ok = elements > 0 and mismatches == 0 and hazards == 0
     told = tuple(findings)[:_FINDINGS]
-    return Verification(ok, seeds, elements, mismatches, largest, hazards, touched, judge, told, not_judged)
+    return Verification(ok, seeds, elements, mismatches, largest, hazards, touched, judge, told, not_judged, runs)
 
 
 def _by_index(graph: Graph, reasons: Mapping[str, str]) -> dict[int, str]:
@@ -195,52 +209,6 @@ def _difference(found: Array, wanted: Array) -> tuple[int, float]:
     return int(np.count_nonzero(~same)), float(np.where(np.isnan(distance), np.inf, distance).max())
 
 
-def random_inputs(graph: Graph, seed: int) -> dict[str, Array]:
-    """Inputs by name for a seed, the same for the same seed.
-
-    `seed % 3` is 0 for uniform noise over the type's whole range, 1 for a Gaussian around the zero point, 2 for smooth
-    waves over the image.
-    """
-    found = {}
-    for number, index in enumerate(graph.inputs):
-        tensor = graph.tensors[index]
-        rng = np.random.Generator(np.random.PCG64([seed, number]))
-        found[tensor.name] = _random_input(tensor, rng, seed % 3)
-    return found
-
-
-def _random_input(tensor: Tensor, rng: np.random.Generator, pattern: int) -> Array:
-    dtype = tensor.dtype
-    if dtype is DType.BOOL:
-        return rng.integers(0, 2, tensor.shape).astype(bool)
-    if dtype.is_float:
-        return _unit_pattern(tensor.shape, rng, pattern).astype(dtype.numpy)
-    lowest, highest = _WIDE.get(dtype, dtype).limits
-    if pattern == 0:
-        return rng.integers(lowest, highest + 1, tensor.shape).astype(dtype.numpy)
-    centre = (lowest + highest + 1) / 2
-    if pattern == 1 and tensor.quantisation is not None:
-        centre = tensor.quantisation.zero_point
-    stored = np.rint(_unit_pattern(tensor.shape, rng, pattern) * (highest - lowest) / 2 + centre)
-    return np.clip(stored, lowest, highest).astype(dtype.numpy)
-
-
-def _unit_pattern(shape: tuple[int, ...], rng: np.random.Generator, pattern: int) -> npt.NDArray[np.float64]:
-    """Reals mostly within [-1, 1]: uniform (0), Gaussian (1) or a sum of waves along all axes (2)."""
-    if pattern == 0:
-        return rng.uniform(-1, 1, shape)
-    if pattern == 1:
-        return rng.standard_normal(shape) / 3
-    total = np.zeros(shape)
-    for _ in range(3):
-        phase = np.full(shape, rng.uniform(0, 2 * np.pi))
-        for axis, extent in enumerate(shape):
-            along = np.arange(extent).reshape([-1 if i == axis else 1 for i in range(len(shape))])
-            phase = phase + along * rng.uniform(0, 6) / max(extent, 8)
-        total += np.sin(phase) / 3
-    return total
-
-
 def reference_outputs(graph: Graph, inputs: Mapping[str, Array]) -> Expectation:
     """What the network ought to output for `inputs`; see `reference_runs`."""
     return reference_runs(graph, [inputs])[0]
@@ -249,23 +217,48 @@ def reference_outputs(graph: Graph, inputs: Mapping[str, Array]) -> Expectation:
 def reference_runs(
     graph: Graph, runs: Sequence[Mapping[str, Array]], cut: Mapping[int, str] | None = None
 ) -> tuple[Expectation, ...]:
-    """What the network ought to output for each of several sets of inputs, in one start of LiteRT.
+    """What the network ought to output for each of several inputs, each after a reset; see `reference_steps`."""
+    return tuple(expected for (expected,) in reference_steps(graph, [[inputs] for inputs in runs], cut))
 
-    With `cut`, operators by index with the reasons, these are cut, and so is every operator without a judge.
+
+def reference_steps(
+    graph: Graph, sequences: Sequence[Sequence[Mapping[str, Array]]], cut: Mapping[int, str] | None = None
+) -> tuple[tuple[Expectation, ...], ...]:
+    """What the network ought to output for each of several sequences of inputs, in one start of LiteRT.
+
+    All have as many steps; state is as after a reset before the first, and lives on to the next. With `cut`, operators
+    by index with the reasons, these are cut, and so is every operator without a judge.
     Raises `VerificationError`: LiteRT is not installed, an input does not fit, or an operator has no judge.
     """
     if not graph.source:
         raise VerificationError(f"graph '{graph.name}' was not read from a file: there is nothing to give to LiteRT")
-    for inputs in runs:
+    for inputs in itertools.chain.from_iterable(sequences):
         _check_inputs(graph, inputs)
-    values = [{t: inputs[graph.tensors[t].name] for t in graph.inputs} for inputs in runs]
+    state: list[dict[int, Array]] = [{v.before: v.initial for v in graph.variables} for _ in sequences]
+    past = _Past()
+    found: list[list[Expectation]] = [[] for _ in sequences]
     with (
         litert.Session(graph.source, graph.name) as session,
         litert.Session(graph.source, graph.name, litert.MICRO) as micro,
     ):
-        evaluation = _Evaluation(graph, session, micro, values, cut)
-        judge = evaluation.all()
-    return tuple(_expectation(graph, known, judge, evaluation.cuts) for known in values)
+        for runs in zip(*sequences, strict=True):
+            values = [
+                {t: inputs[graph.tensors[t].name] for t in graph.given} | held
+                for inputs, held in zip(runs, state, strict=True)
+            ]
+            evaluation = _Evaluation(graph, session, micro, values, cut, past)
+            judge = evaluation.all()
+            for known, expectations in zip(values, found, strict=True):
+                expectations.append(_expectation(graph, known, judge, evaluation.cuts))
+            state = [_kept(graph, known) for known in values]
+            past.step += 1
+    return tuple(map(tuple, found))
+
+
+def _kept(graph: Graph, values: Mapping[int, Array]) -> dict[int, Array]:
+    """The state after a run, as far as it is known: TensorFlow Lite Micro keeps that of variable tensors to itself."""
+    after = {v.before: v.after for v in graph.variables} | {t: t for t in graph.kept if graph.tensors[t].is_variable}
+    return {before: values[t] for before, t in after.items() if t in values}
 
 
 def _expectation(graph: Graph, values: Mapping[int, Array], judge: str, reasons: Mapping[int, str]) -> Expectation:
@@ -284,7 +277,7 @@ def _expectation(graph: Graph, values: Mapping[int, Array], judge: str, reasons:
 
 
 def _check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> None:
-    for index in graph.inputs:
+    for index in graph.given:
         tensor = graph.tensors[index]
         value = inputs.get(tensor.name)
         if value is None or value.shape != tensor.shape or value.dtype != tensor.dtype.numpy:
@@ -296,7 +289,7 @@ def _check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> None:
 
 def _outputs(graph: Graph, values: Mapping[int, Array]) -> dict[str, Array]:
     outputs = {}
-    for t in graph.outputs:
+    for t in graph.handed_out:
         tensor = graph.tensors[t]
         value = values[t] if tensor.data is None else tensor.data
         outputs[tensor.name] = value.reshape(tensor.shape)
@@ -314,6 +307,17 @@ def _check_sizes(graph: Graph, values: Mapping[int, Array]) -> None:
             )
 
 
+@dataclass
+class _Past:
+    """What the steps before left behind: how many there were, and what operators in Micro were given, by index.
+
+    These have an entry for each step, and in it the values for each sequence.
+    """
+
+    step: int = 0
+    given: dict[int, list[list[dict[int, Array]]]] = field(default_factory=dict)
+
+
 class _Evaluation:
     """The operators of a graph evaluated on several runs at once; `values` gains what becomes known."""
 
@@ -323,7 +327,8 @@ class _Evaluation:
         session: litert.Session,
         micro: litert.Session,
         values: list[dict[int, Array]],
-        cut: Mapping[int, str] | None = None,
+        cut: Mapping[int, str] | None,
+        past: _Past,
     ) -> None:
         self.graph = graph
         self.session = session
@@ -332,6 +337,10 @@ class _Evaluation:
         self.refused = False
         self.may_cut = cut is not None
         self.cuts = dict(cut or {})
+        self.past = past
+        # What the file calls a tensor that an operator writes over has one name before and afterwards.
+        self.names = {v.after: v.before for v in graph.variables if v.in_place}
+        self.read_again = self._read_again()
 
     def all(self) -> str:
         """Evaluate everything that the outputs need; returns which judge decided."""
@@ -359,7 +368,7 @@ class _Evaluation:
         for i, op in enumerate(self.graph.operators):
             if judges.micro_decides(self.graph, op) and reference.is_known(self.graph, op):
                 own.add(i)
-            strange = i in self.cuts or judges.litert_misses(self.graph, op) is not None
+            strange = i in self.cuts or i in self.read_again or judges.litert_misses(self.graph, op) is not None
             if i in own or strange or (op.kind not in _SHAPE_ONLY and any(t in touched for t in op.inputs)):
                 after.add(i)
                 touched.update(op.outputs)
@@ -377,30 +386,70 @@ class _Evaluation:
         read = {t for i in after for t in graph.operators[i].inputs}.union(graph.outputs)
         made = [t for i in operators for t in graph.operators[i].outputs if t in read]
         if made:
-            wanted = tuple(dict.fromkeys(made))
-            found = self.session.run(
-                self._places(operators), graph.inputs, wanted, [dict(values) for values in self.values]
-            )
-            self._known(found)
+            state = {t for i in operators for t in graph.operators[i].inputs if t is not None and self._is_state(t)}
+            wanted = dict.fromkeys([*made, *sorted(t for t in state if graph.tensors[t].is_variable)])
+            given = [t for t in graph.inputs if t not in state]
+            self._known(self._asked(self.session, operators, given, tuple(wanted), self.values))
+
+    def _read_again(self) -> dict[int, dict[int, list[int]]]:
+        """Operators that read a variable which has been set: what the file calls the tensors that they read instead.
+
+        By the operator's index and the graph's tensor, all names of that tensor.
+        """
+        graph, found = self.graph, {}
+        if not graph.variables:
+            return {}
+        everything = range(len(graph.operators))
+        in_file = self.session.inputs_of(self._places(everything))
+        for index, names in zip(everything, in_file, strict=True):
+            pairs = [(t, name) for t, name in zip(graph.operators[index].inputs, names, strict=False) if t is not None]
+            if any(name != self.names.get(t, t) for t, name in pairs):
+                found[index] = {t: list(dict.fromkeys(name for u, name in pairs if u == t)) for t, _ in pairs}
+        return found
+
+    def _is_state(self, tensor: int) -> bool:
+        """Whether the file has the tensor as one that operators write over."""
+        return self.graph.tensors[tensor].is_variable or tensor in self.names or tensor in self.names.values()
+
+    def _asked(
+        self,
+        session: litert.Session,
+        operators: Sequence[int],
+        given: Sequence[int],
+        wanted: Sequence[int],
+        runs: Sequence[Mapping[int, Array]],
+        continued: Sequence[bool] = (),
+    ) -> list[dict[int, Array]]:
+        """`session.run` for operators and tensors of the graph."""
+        file = self.names.get
+        named = [{file(t, t): value for t, value in values.items()} for values in runs]
+        asked = [file(t, t) for t in wanted]
+        found = session.run(self._places(operators), given, tuple(dict.fromkeys(asked)), named, continued)
+        return [{t: of[file(t, t)] for t in wanted} for of in found]
 
     def _alone(self, index: int) -> None:
         """One operator in LiteRT on known values; if LiteRT refuses it in Micro, or by Micro's arithmetic."""
         graph, op = self.graph, self.graph.operators[index]
         read = tuple(t for t in dict.fromkeys(op.inputs) if t is not None and not graph.tensors[t].is_constant)
-        state = tuple(t for t in read if graph.tensors[t].is_variable)
+        again = self.read_again.get(index, {})
+        after = dict(updated(op))
+        state = tuple(after.get(t, t) for t in read if self._is_state(t))
         given = [{t: values[t] for t in read if t in values} for values in self.values]
-        plain = [t for t in read if t not in state]
+        plain = [t for t in read if not self._is_state(t)]
+        if again:
+            plain = [name for t in plain for name in again.get(t, [t])]
+            given = [{name: value for t, value in of.items() for name in again.get(t, [t])} for of in given]
         try:
             if (why := judges.litert_misses(graph, op)) is not None:
                 raise litert.Refused(why)
-            found = self.session.run(self._places([index]), plain, tuple(dict.fromkeys((*op.outputs, *state))), given)
+            found = self._asked(self.session, [index], plain, tuple(dict.fromkeys((*op.outputs, *state))), given)
         except litert.Refused as error:
             self.refused = True
             if reference.is_known(graph, op) and judges.micro_stands_in(graph, op):
                 self._in_reference(index)
                 return
             try:
-                found = self._in_micro(index, plain, error)
+                found = self._in_micro(index, plain, given, error)
             except VerificationError as nobody:
                 if not self.may_cut:
                     raise
@@ -413,15 +462,25 @@ class _Evaluation:
         """Random values for what an operator makes, other ones in each run."""
         for run, values in enumerate(self.values):
             for t in self.graph.operators[index].outputs:
-                values[t] = _random_input(self.graph.tensors[t], np.random.Generator(np.random.PCG64([run, t])), 0)
+                seed = [run, t, *([self.past.step] if self.past.step else [])]
+                values[t] = random_input(self.graph.tensors[t], np.random.Generator(np.random.PCG64(seed)), 0)
 
-    def _in_micro(self, index: int, plain: Sequence[int], error: litert.Refused) -> list[dict[int, Array]]:
+    def _in_micro(
+        self, index: int, plain: Sequence[int], given: Sequence[Mapping[int, Array]], error: litert.Refused
+    ) -> list[dict[int, Array]]:
         """The outputs of an operator that LiteRT refused with `error`, in TensorFlow Lite Micro."""
         graph, op = self.graph, self.graph.operators[index]
         if (why := judges.micro_misses(graph, op)) is None:
             try:
-                given = [{t: values[t] for t in plain} for values in self.values]
-                return self.micro.run(self._places([index]), plain, op.outputs, given)
+                now = [{t: of[t] for t in plain} for of in given]
+                steps = [*self.past.given.get(index, []), now]
+                # Its state is nobody else's to see: the operator lives through all steps again.
+                runs = [step[run] for run in range(len(now)) for step in steps]
+                continued = [number > 0 for _ in now for number in range(len(steps))]
+                found = self._asked(self.micro, [index], plain, own_outputs(op), runs, continued)
+                if any(t is not None and self._is_state(t) for t in op.inputs):
+                    self.past.given[index] = steps
+                return found[len(steps) - 1 :: len(steps)]
             except VerificationError as second:
                 why = str(second)
         raise VerificationError(f"no judge for {judges.described(graph, op)}: {error}; {why}") from error

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..ir import Graph, Operator
+from ..ir import Graph, Operator, TransposeAttrs
 from ..operators import RESHAPES, keyed
-from . import concatenation, moves, padding, split
+from . import concatenation, gather, moves, padding, split
 
 _MOVES: Mapping[str, Callable[[Graph, Operator, int], Sequence[moves.Box]]] = keyed(
-    concatenation.JOIN_BOXES, padding.PAD_BOXES, split.SPLIT_BOXES
+    concatenation.JOIN_BOXES, gather.GATHER_BOXES, padding.PAD_BOXES, split.SPLIT_BOXES
 )
 
 
@@ -27,6 +27,8 @@ def source(graph: Graph, op: Operator) -> int | None:
         return None
     if op.kind in RESHAPES:
         found = op.inputs[0] if _shape_known(graph, op) else None
+    elif isinstance(op.attrs, TransposeAttrs):
+        found = None if op.attrs.moves else op.inputs[0]
     elif op.kind in _MOVES:
         found = _whole(graph, op)
     else:

@@ -8,22 +8,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import Window
-from . import constraints, limits, moves, strides, views
+from . import constraints, expressions, limits, moves, strides, views
 from .npu import Area, FeatureMap, NpuGraphBuilder
 
 MOST = moves.MAX_BOXES
 """Images of a batch, each of which an operation makes."""
 
 
-def image(shape: tuple[int, ...], window: Window) -> tuple[int, views.Shape3]:
-    """How many images of which shape (height, width, depth) a window looks at in a tensor NHWC.
+def image(shape: tuple[int, ...], window: Window) -> tuple[int, views.Shape3, Window]:
+    """How many images of which shape (height, width, depth) a window looks at in a tensor NHWC, and how it is moved.
 
-    A window of one row that is moved row by row looks at all of them as at one.
+    A window of one row that looks at every row looks at all of them as at one.
     """
     batch, height, width, depth = shape
-    if window.kernel_h == window.stride_h == 1 and not window.pad_top + window.pad_bottom:
-        return 1, (batch * height, width, depth)
-    return batch, (height, width, depth)
+    every_row = window.stride_h == 1 or height == 1
+    if window.kernel_h == 1 and every_row and not window.pad_top + window.pad_bottom:
+        return 1, (batch * height, width, depth), replace(window, stride_h=1)
+    return batch, (height, width, depth), window
 
 
 def all_rows(batch: int, shape: views.Shape3) -> views.Shape3:
@@ -47,18 +48,16 @@ def add(
     made = (height // batch, width, depth)
     for number in range(batch):
         operation = make(window, replace(ofm, shape=made, place=Area((number * made[0], 0), (height, width))))
-        (read,) = operation.compute.reads
-        n, rows, columns, channels = read.indices
-        above = number * read.extents[1]
-        own = replace(read, indices=(n, replace(rows, constant=rows.constant + above), columns, channels))
-        compute = replace(operation.compute, reads=(replace(own, origin=(above, 0)),))
-        builder.add(replace(operation, compute=compute))
+        above = number * operation.compute.reads[0].extents[1]
+        compute = expressions.below(operation.compute, above)
+        (read,) = compute.reads
+        builder.add(replace(operation, compute=replace(compute, reads=(replace(read, origin=(above, 0)),))))
 
 
 def refusal(case: constraints.Case) -> str | None:
     """Why a stride is not taken of several images, or None."""
-    window = constraints.window_of(case)
-    batch, _ = image(case.ifm.shape, window)
+    batch, (height, width, _), window = image(case.ifm.shape, constraints.stated_window(case))
+    window = views.simplest(window, height, width)
     if batch == 1 or max(window.stride_h, window.stride_w) <= limits.MAX_STRIDE:
         return None
     found = f"{window.stride_h}x{window.stride_w}"

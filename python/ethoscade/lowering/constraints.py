@@ -69,10 +69,15 @@ class _Along(Protocol):
     def axis(self) -> int: ...
 
 
+def stated_window(case: Case) -> Window:
+    """The operator's window as its attributes have it."""
+    assert isinstance(case.op.attrs, _Windowed), f"{case.op.kind} slides no window"
+    return case.op.attrs.window
+
+
 def window_of(case: Case) -> Window:
     """The operator's window in its simplest form."""
-    assert isinstance(case.op.attrs, _Windowed), f"{case.op.kind} slides no window"
-    return views.simplest(case.op.attrs.window, *case.ifm.shape[1:3])
+    return views.simplest(stated_window(case), *case.ifm.shape[1:3])
 
 
 def axis_of(op: Operator) -> int:

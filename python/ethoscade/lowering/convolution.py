@@ -19,11 +19,11 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     op = graph.operators[op_index]
     attrs = op.attributes(ConvAttrs)
     weights = graph.read(op, 1).constant()
-    batch, shape = batches.image(graph.read(op).shape, attrs.window)
+    batch, shape, window = batches.image(graph.read(op).shape, attrs.window)
     if weights.shape[3] < shape[2]:
         grouped(graph, op_index, builder, weights)
         return
-    convolve(graph, op_index, builder, shape, attrs.window, weights, attrs.activation, batch=batch)
+    convolve(graph, op_index, builder, shape, window, weights, attrs.activation, batch=batch)
 
 
 def convolve(
@@ -83,10 +83,10 @@ def grouped(graph: Graph, op_index: int, builder: NpuGraphBuilder, ohwi: Array) 
     """
     op = graph.operators[op_index]
     attrs, ofm = op.attributes(ConvAttrs), graph.made(op)
-    height, width, depth = views.image_shape(graph.read(op).shape)
+    _, (height, width, depth), window = batches.image(graph.read(op).shape, attrs.window)
     outputs, rows, columns, each = ohwi.shape
-    window = views.simplest(attrs.window, height, width)
-    made = views.output_size(attrs.window, height, width)
+    made = views.output_size(window, height, width)
+    window = views.simplest(window, height, width)
     groups = depth // each
     times, unit = outputs // groups, max(GROUP // each, 1)
     together = unit * -(-groups // (unit * MOST_PIECES))
@@ -150,8 +150,8 @@ def windowed(depth_axis: int) -> tuple[constraints.Constraint, ...]:
 
 def grouped_images(case: constraints.Case) -> str | None:
     """Why convolutions of some channels each do not take a stride or a batch, or None."""
-    window = constraints.window_of(case)
-    batch, _ = batches.image(case.ifm.shape, window)
+    batch, (height, width, _), window = batches.image(case.ifm.shape, constraints.stated_window(case))
+    window = views.simplest(window, height, width)
     if batch > 1:
         return f"'{case.ifm.name}' has batch {batch}; with groups of channels only batch 1 is possible"
     if max(window.stride_h, window.stride_w) <= limits.MAX_STRIDE:

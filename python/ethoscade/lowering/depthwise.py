@@ -22,17 +22,17 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     op = graph.operators[op_index]
     attrs = op.attributes(ConvAttrs)
     stored = graph.read(op, 1).constant()
-    batch, shape = batches.image(graph.read(op).shape, attrs.window)
+    batch, shape, stated = batches.image(graph.read(op).shape, attrs.window)
     ohwi = np.transpose(stored, (3, 1, 2, 0))
     if shape[2] == 1 and ohwi.shape[0] > 1:
-        convolution.convolve(graph, op_index, builder, shape, attrs.window, ohwi, attrs.activation, batch=batch)
+        convolution.convolve(graph, op_index, builder, shape, stated, ohwi, attrs.activation, batch=batch)
         return
     if ohwi.shape[0] > shape[2]:
         convolution.grouped(graph, op_index, builder, ohwi)
         return
     target, constants = graph.made(op), weighted.constants(graph, op, ohwi)
     ifm = builder.view(op.input(0), batches.all_rows(batch, shape))
-    window = views.simplest(attrs.window, *shape[:2])
+    window = views.simplest(stated, *shape[:2])
     constants = weighted.spread(constants, window)
 
     def make(window: Window, ofm: FeatureMap) -> NpuOperation:
@@ -49,9 +49,8 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
             rounding=weighted.rounding(graph, op),
         )
 
-    made = builder.view(
-        op.outputs[0], batches.all_rows(batch, (*views.output_size(attrs.window, *shape[:2]), shape[2]))
-    )
+    size = views.output_size(stated, *shape[:2])
+    made = builder.view(op.outputs[0], batches.all_rows(batch, (*size, shape[2])))
     batches.add(builder, op_index, views.densest(window), batch, made, make)
 
 

@@ -1,31 +1,31 @@
-"""MEAN over any axes: sums by convolutions whose weights are all one, and a scale that divides."""
+"""MEAN and SUM over any axes: sums by convolutions whose weights are all one, and a scale, which divides if need be."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..ir import Graph, ReductionAttrs, Tensor
-from ..quantised import mean_multiplier, scale_of
+from ..ir import Graph, Operator, ReductionAttrs
+from ..quantised import mean_multiplier, multiplier_and_shift, scale_of
 from . import constraints, limits, reductions
 from .family import Family
 from .maker import Maker
 from .npu import NpuGraphBuilder, Scale
 
 
-def _scale(ifm: Tensor, ofm: Tensor, count: int) -> Scale:
-    """NPU scale and shift of sum -> output, after LiteRT's reference kernel."""
-    significand, shift = mean_multiplier(scale_of(ifm) / scale_of(ofm), count)
+def _scale(graph: Graph, op: Operator, count: int) -> Scale:
+    """NPU scale and shift of a sum of `count` values -> output, after LiteRT's reference kernel."""
+    real = scale_of(graph.read(op)) / scale_of(graph.made(op))
+    significand, shift = mean_multiplier(real, count) if op.kind == "MEAN" else multiplier_and_shift(real)
     return Scale(significand, 31 - shift)
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """One convolution, or sums of rows that are added. Precondition: its family takes it."""
     op = graph.operators[op_index]
-    ifm, ofm = graph.read(op), graph.made(op)
-    plane = reductions.chosen(ifm.shape, op.attributes(ReductionAttrs).axes)
+    plane = reductions.chosen(graph.read(op).shape, op.attributes(ReductionAttrs).axes)
     assert plane is not None, "the family takes only what there is a plane for"
     source, target = builder.view(op.input(0), plane.shape), builder.view(op.outputs[0], plane.made)
-    reductions.summed(Maker(op.name, op_index, builder), source, plane, target, _scale(ifm, ofm, plane.count))
+    reductions.summed(Maker(op.name, op_index, builder), source, plane, target, _scale(graph, op, plane.count))
 
 
 _LARGEST_SHIFT = 63
@@ -39,30 +39,32 @@ def _factor(case: constraints.Case) -> str | None:
     plane = reductions.chosen(case.ifm.shape, _axes(case))
     count = 1 if plane is None else plane.count
     ratio = scale_of(case.ifm) / scale_of(case.ofm)
-    shift = _scale(case.ifm, case.ofm, count).shift
+    shift = _scale(case.graph, case.op, count).shift
     if not 0 <= shift <= _LARGEST_SHIFT:
         return (
             f"scales {scale_of(case.ifm):g} and {scale_of(case.ofm):g} need a shift of {shift}; 0 to {_LARGEST_SHIFT} "
             f"are possible"
         )
-    return limits.left_shift(31 - shift, limits.largest_value(case.ifm.dtype) * count, ratio / count)
+    real = ratio / count if case.op.kind == "MEAN" else ratio
+    return limits.left_shift(31 - shift, limits.largest_value(case.ifm.dtype) * count, real)
 
+
+_TAKES = (
+    constraints.feature_maps(),
+    constraints.OneType(),
+    constraints.Rule(
+        f"over any axes, of which at most three runs, reduced and kept, take turns: windows of at most "
+        f"{limits.MAX_KERNEL_ROWS} rows and {limits.MAX_KERNEL_ELEMENTS} elements, or rows of at most "
+        f"{limits.MAX_KERNEL_ELEMENTS} columns with {limits.MAX_DIMENSION} sums in all",
+        lambda case: reductions.refusal(case.ifm, _axes(case)),
+    ),
+    constraints.Sizes(lambda case: reductions.views_of(case, _axes(case))),
+    constraints.Rule(constraints.SUMS, _factor),
+)
 
 MEAN_FAMILIES: Mapping[str, Family] = {
     "MEAN": Family(
-        "convolutions whose weights are all one and whose scale divides, of large planes row by row",
-        (
-            constraints.feature_maps(),
-            constraints.OneType(),
-            constraints.Rule(
-                f"over any axes, of which at most three runs, reduced and kept, take turns: windows of at most "
-                f"{limits.MAX_KERNEL_ROWS} rows and {limits.MAX_KERNEL_ELEMENTS} elements, or rows of at most "
-                f"{limits.MAX_KERNEL_ELEMENTS} columns with {limits.MAX_DIMENSION} sums in all",
-                lambda case: reductions.refusal(case.ifm, _axes(case)),
-            ),
-            constraints.Sizes(lambda case: reductions.views_of(case, _axes(case))),
-            constraints.Rule(constraints.SUMS, _factor),
-        ),
-        lower,
-    )
+        "convolutions whose weights are all one and whose scale divides, of large planes row by row", _TAKES, lower
+    ),
+    "SUM": Family("convolutions whose weights are all one, of large planes row by row", _TAKES, lower),
 }

@@ -17,6 +17,11 @@ from .npu import BRICK_CHANNELS, Area, Channels, NpuGraphBuilder
 
 MAX_BOXES = 256
 """Operations that together make one output."""
+COPIES = (
+    f"at most {MAX_BOXES} copies make one output, each of equally distant rows, columns and channels, at most "
+    f"{limits.MAX_DIMENSION} of them"
+)
+"""What operators that move elements demand, in words."""
 _Images = tuple[tuple[int, int], dict[int, tuple[int, int]]]
 """Rows and columns as others see them: of an output, and of each input."""
 
@@ -125,6 +130,16 @@ def seen(boxes: Sequence[Box]) -> list[ImageBox] | str:
     return f"it takes {count} copies or more; at most {MAX_BOXES} operations make one output"
 
 
+def cheapest(ways: Sequence[list[Box]]) -> list[Box]:
+    """The boxes that are moved most cheaply, of several that make the same output; the first where none can be."""
+    prices = []
+    for boxes in ways:
+        found = seen(boxes)
+        if not isinstance(found, str):
+            prices.append(((*_price(found, _images_of(boxes)), len(found)), boxes))
+    return min(prices, key=lambda one: one[0])[1] if prices else ways[0]
+
+
 def copies(
     graph: Graph,
     op_index: int,
@@ -165,11 +180,7 @@ def constraint(boxes: Callable[[Graph, Operator, int], Sequence[Box]]) -> constr
                 return found
         return None
 
-    return constraints.Rule(
-        f"at most {MAX_BOXES} copies make one output, each of equally distant rows, columns and channels, at most "
-        f"{limits.MAX_DIMENSION} of them",
-        check,
-    )
+    return constraints.Rule(COPIES, check)
 
 
 TAKES: tuple[constraints.Constraint, ...] = (

@@ -347,7 +347,8 @@ class NpuOperation:
     well. `clamp` is the inclusive range of stored output values. Elementwise operations have a 1x1 window without
     padding. Of two operands a second one of one row, column or channel, where the first has more, is repeated;
     `swap_operands` makes it the first of a difference or shift. Operations of one operator that follow each other may
-    make different boxes (rows, columns, channels) of one output.
+    make different boxes (rows, columns, channels) of one output. `same_as` is a table of 256 results that would do the
+    same to stored bytes.
     """
 
     name: str
@@ -366,6 +367,7 @@ class NpuOperation:
     function: Function | Table = Function.CLAMP
     swap_operands: bool = False
     absorbed: tuple[int, ...] = ()
+    same_as: Table | None = None
 
     @property
     def serves(self) -> tuple[int, ...]:
@@ -382,7 +384,8 @@ class NpuOperation:
         """Along which of height, width and depth the second operand is repeated."""
         if not isinstance(self.ifm2, FeatureMap | ConstantMap):
             return False, False, False
-        height, width, depth = (a != b for a, b in zip(self.ifm.shape, self.ifm2.shape, strict=True))
+        second = self.ifm2.shape if isinstance(self.ifm2, ConstantMap) else self.extents(1)
+        height, width, depth = (a != b for a, b in zip(self.extents(0), second, strict=True))
         return height, width, depth
 
     @property
@@ -406,6 +409,11 @@ class NpuOperation:
         if access.origin is None:
             return None
         return access.origin, access.extents[1:3]
+
+    def extents(self, number: int) -> tuple[int, int, int]:
+        """Rows, columns and channels that there are to it of an input."""
+        view, inside = self.inputs[number], self.inside(number)
+        return view.shape if inside is None else (*inside[1], view.shape[2])
 
     def propagators(self) -> tuple[Propagator, ...]:
         """One propagator per input feature map, derived from the compute definition."""

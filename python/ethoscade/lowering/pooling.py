@@ -28,9 +28,9 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """
     op = graph.operators[op_index]
     attrs, target = op.attributes(PoolAttrs), graph.made(op)
-    batch, (height, width, depth) = batches.image(graph.read(op).shape, attrs.window)
+    batch, (height, width, depth), stated = batches.image(graph.read(op).shape, attrs.window)
     ifm = builder.view(op.input(0), batches.all_rows(batch, (height, width, depth)), zero_point=0)
-    window = views.simplest(attrs.window, height, width)
+    window = views.simplest(stated, height, width)
     front: list[Window] = []
     if op.kind == "MAX_POOL_2D" and batch == 1 and not any(views.pads(window)):
         *front, window = _stages(window)
@@ -38,7 +38,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
         between = builder.temporary(op_index, (*views.output_size(stage, *ifm.shape[:2]), depth), target.dtype)
         builder.add(_pool(op, op_index, ifm, stage, between, target.dtype.limits))
         ifm = between
-    size = views.output_size(attrs.window, height, width)
+    size = views.output_size(stated, height, width)
     ofm = builder.view(op.outputs[0], batches.all_rows(batch, (*size, depth)), zero_point=0)
     clamp = activation_range(target.quantisation, target.dtype, attrs.activation)
     source = ifm

@@ -1,4 +1,7 @@
-"""Slices read where they are: who reads a mere copy of some channels reads these of its source, and no copy is made.
+"""Slices read where they are: who reads a mere copy of a box reads that box of its source, and no copy is made.
+
+A box has some of the rows, columns and channels. Its edge is an edge to windows as well: beyond it lies padding, and
+not what the source has there.
 
 Owns a rule over lowered networks. Copies go only where no tensor has to live longer for it: it never costs memory.
 """
@@ -8,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from . import views
-from .npu import UNSCALED, Channels, FeatureMap, Function, NpuGraph, NpuOperation, OperationKind, Upscale, renumbered
-from .te import Access, index
+from . import copies
+from .npu import FeatureMap, NpuGraph, NpuOperation, renumbered
 
 
 def read_in_place(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
-    """The graph without the copies of channels that their readers can do without.
+    """The graph without the copies of boxes that their readers can do without.
 
     `exposed` are the tensors (graph indices) that others than the NPU operations of one region look at. Operators of
     which no operation is left are `absorbed` by one that read what they copied.
@@ -22,8 +24,8 @@ def read_in_place(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
     operations = npu.operations
     # The last tensors first: a part of a part is then one of the whole.
     for source in reversed(npu.tensors):
-        while copies := _needless(operations, source.id, exposed):
-            operations = _without(operations, copies)
+        while needless := _needless(operations, source.id, exposed):
+            operations = _without(operations, needless)
     if len(operations) == len(npu.operations):
         return npu
     used = {view.tensor.id for operation in operations for view in (*operation.inputs, operation.ofm)}
@@ -31,9 +33,9 @@ def read_in_place(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
 
 
 def _needless(operations: Sequence[NpuOperation], source: int, exposed: Collection[int]) -> list[NpuOperation]:
-    """Copies of a tensor's channels whose readers come no later than the last for whose sake it is there anyway.
+    """Copies of a tensor's boxes whose readers come no later than the last for whose sake it is there anyway.
 
-    That is the last one that reads the tensor itself, or the last one of all where copies read then have all channels.
+    That is the last one that reads the tensor itself, or the last one of all where copies read then have all of it.
     """
     reads = [operation for operation in operations if source in (view.tensor.id for view in operation.inputs)]
     if not any(map(_is_slice, reads)):
@@ -50,28 +52,20 @@ def _needless(operations: Sequence[NpuOperation], source: int, exposed: Collecti
             ends[copy] = max(places[reader.ofm.tensor.id] for reader in readers)
     until = max((places[operation.ofm.tensor.id] for operation in reads if operation not in ends), default=-1)
     latest = [copy for copy, end in ends.items() if end == max(ends.values())]
-    channels = {channel for copy in latest for channel in _channels(copy.ifm)}
-    if latest and len(channels) == latest[0].ifm.pixel_channels:
+    if latest and copies.is_covered(copies.whole(latest[0].ifm), [copies.source_box(copy) for copy in latest]):
         until = max(until, ends[latest[0]])
     return [copy for copy, end in ends.items() if end <= until]
 
 
 def _is_slice(operation: NpuOperation) -> bool:
-    """Whether it makes a whole tensor of some channels of another one, values as they are."""
-    ifm, ofm, read = operation.ifm, operation.ofm, operation.compute.reads[0]
+    """Whether it makes a whole tensor of a box of another one, values as they are."""
+    ofm = operation.ofm
     return (
-        operation.kind is OperationKind.AVERAGE_POOL
-        and (operation.window, operation.upscale, operation.function) == (views.POINT, Upscale.NONE, Function.CLAMP)
-        and (operation.scaling, operation.clamp) == (UNSCALED, ofm.dtype.limits)
-        and ifm.zero_point == ofm.zero_point == 0
-        and ifm.dtype is ofm.dtype
-        and ifm.channels is not None
-        and ifm.strides is None
+        copies.is_copy(operation)
+        and copies.fill(operation) is None
         and ofm.channels is None
         and ofm.place is None
-        and ifm.shape == ofm.shape
-        and read.origin is None
-        and read.indices[1:3] == (index(h=1), index(w=1))
+        and copies.source_box(operation) != copies.whole(operation.ifm)
     )
 
 
@@ -81,13 +75,9 @@ def _sees(reader: NpuOperation, made: FeatureMap) -> bool:
     return all(view.strides is None and (*view.plane, view.pixel_channels) == made.shape for view in seen)
 
 
-def _channels(view: FeatureMap) -> range:
-    return range(view.first_channel, view.first_channel + view.shape[2])
-
-
-def _without(operations: Sequence[NpuOperation], copies: Sequence[NpuOperation]) -> tuple[NpuOperation, ...]:
-    made = {copy.ofm.tensor: copy for copy in copies}
-    kept = [operation for operation in operations if operation not in copies]
+def _without(operations: Sequence[NpuOperation], left_out: Sequence[NpuOperation]) -> tuple[NpuOperation, ...]:
+    made = {copy.ofm.tensor: copy for copy in left_out}
+    kept = [operation for operation in operations if operation not in left_out]
     served = {operator for operation in kept for operator in operation.serves}
     found = []
     for operation in kept:
@@ -103,14 +93,8 @@ def _without(operations: Sequence[NpuOperation], copies: Sequence[NpuOperation])
 def _reading(operation: NpuOperation, copy: NpuOperation) -> NpuOperation:
     """The operation with the source of a copy as operand where it read the copy."""
     number = next(number for number, view in enumerate(operation.inputs) if view.tensor == copy.ofm.tensor)
-    view, first, depth = operation.inputs[number], copy.ifm.first_channel, copy.ifm.pixel_channels
-    view = replace(view, tensor=copy.ifm.tensor, channels=Channels(first + view.first_channel, depth))
-
-    def moved(read: Access) -> Access:
-        n, rows, columns, channels = read.indices
-        channels = replace(channels, constant=channels.constant + first)
-        return replace(read, indices=(n, rows, columns, channels), extents=(*read.extents[:3], depth))
-
-    reads = tuple(moved(read) if read.operand == number else read for read in operation.compute.reads)
-    operation = replace(operation, compute=replace(operation.compute, reads=reads))
+    reads = {read.operand: read for read in operation.compute.reads}
+    box = copies.source_box(copy)
+    view, reads[number] = copies.seen_at(operation.inputs[number], reads[number], copy.ifm, box)
+    operation = replace(operation, compute=replace(operation.compute, reads=tuple(reads.values())))
     return replace(operation, ifm=view) if number == 0 else replace(operation, ifm2=view)

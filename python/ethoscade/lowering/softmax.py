@@ -1,26 +1,27 @@
 """SOFTMAX over the last axis: of 8-bit values a maximum, a table of exponentials, a sum and its reciprocal.
 
 The last axis is a pixel's channels; an image stays an image. Exponentials are looked up twice, on the way to their sum
-and to the result, so that stripes pass both ways and nobody keeps 32 bits for every value. What is one number for each
-pixel in between is seen as the channels of a single one, as the NPU works on many channels at a time. The reciprocal is
-found by three Newton steps on half the sum, as the reference kernel does it; the constants of 32 bits that these take
-do not fit a scalar of the NPU, and are made of the sum, which is never small. int16 is in `softmax_sixteen`.
+and to the result, so that stripes pass both ways and nobody keeps 32 bits for every value: of a single pixel neither,
+as its channels are cut into rows (`last_axis`). What is one number for each pixel in between is seen as the channels of
+one, as the NPU works on many channels at a time. The reciprocal is found by three Newton steps on half the sum, as the
+reference kernel does it; the constants of 32 bits that these take do not fit a scalar of the NPU, and are made of the
+sum, which is never small. int16 is in `softmax_sixteen`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..ir import DType, Graph, Operator, SoftmaxAttrs, Window
 from ..quantised import scale_of
-from . import constraints, softmax_sixteen, views
+from . import constraints, last_axis, softmax_sixteen
 from .exponential import divided, exponentials, high_mul
 from .family import Family
-from .maker import AS_IS, Maker
-from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Rounding, Scale, Table
+from .maker import AS_IS, Maker, high
+from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Rounding, Table
 
 MOST_CHANNELS = 4095
 """Exponentials are summed in units of 2^-19: of more of them the sum could leave 32 bits."""
@@ -61,10 +62,10 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
         return
     source, target = op.input(0), op.outputs[0]
     rows, channels = _shape(graph, op)
-    dtype, shape = graph.tensors[source].dtype, graph.tensors[source].shape
-    plane = views.image_shape(shape)[:2] if len(shape) <= 4 else (rows, 1)
+    dtype = graph.tensors[source].dtype
+    shape, once = last_axis.seen(graph.tensors[source].shape)
     make = Maker(op.name, op_index, builder, Rounding.NATURAL)
-    ifm = builder.view(source, (*plane, channels), zero_point=0)
+    ifm = builder.view(source, shape, zero_point=0)
 
     # The distance from a row's maximum is what the table is asked for.
     largest = make.pool(
@@ -73,10 +74,10 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
         make.temporary((rows, 1, 1), dtype),
         Window(1, channels),
     )
-    largest = replace(largest, shape=(*plane, 1))
+    largest = replace(largest, shape=once)
     table = Table(np.array(_exponentials(graph, op)[::-1], "<i4").tobytes())
-    total = make.sum(make.wide(OperationKind.SHR, _looked_up(make, ifm, largest, table), _SUM_BITS))
-    total = replace(total, shape=(1, 1, rows))
+    total = make.wide(OperationKind.SHR, _looked_up(make, ifm, largest, table), _SUM_BITS)
+    total = last_axis.total(make, total, rows)
     zeros = make.wide(OperationKind.CLZ, total)
     inverse = _reciprocal(make, total, zeros)
     if channels > _CHANNELS_OF_SHORT_SHIFTS:
@@ -84,10 +85,10 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     shift = make.wide(OperationKind.SUB, zeros, _SUM_BITS + 31 - 8, scaling=AS_IS, swap_operands=True)
     if channels > _CHANNELS_OF_SHORT_SHIFTS:
         shift = make.wide(OperationKind.MINIMUM, shift, 31)
-    inverse, shift = (replace(view, shape=(*plane, 1)) for view in (inverse, shift))
+    inverse, shift = (replace(view, shape=once) for view in (inverse, shift))
     # inverse is Q2.29 of 2^31 over the sum without its leading zeros: twice that, as the product has 31 bits less.
-    product = make.wide(OperationKind.MUL, _looked_up(make, ifm, largest, table), inverse, scaling=_high(30))
-    ofm = builder.view(target, (*plane, channels), zero_point=dtype.limits[0])
+    product = make.wide(OperationKind.MUL, _looked_up(make, ifm, largest, table), inverse, scaling=high(30))
+    ofm = builder.view(target, shape, zero_point=dtype.limits[0])
     make.point(OperationKind.SHR, product, shift, ofm)
 
 
@@ -111,36 +112,17 @@ def _reciprocal(make: Maker, total: FeatureMap, zeros: FeatureMap) -> FeatureMap
     # 32/17 is 0x3C3C3C3C in Q2.29, and 48/17 half as much again. The lesser of a sum and any such number is the number.
     low = make.wide(OperationKind.MINIMUM, total, -0x3C3C)
     slope = make.wide(OperationKind.ADD, make.wide(OperationKind.SHL, low, 16), low, scaling=AS_IS)
-    offset = make.wide(OperationKind.MUL, slope, -3, scaling=_high(1))
+    offset = make.wide(OperationKind.MUL, slope, -3, scaling=high(1))
     one = make.wide(OperationKind.SHL, make.wide(OperationKind.MINIMUM, total, 1 << 14), 15)
-    x = make.wide(OperationKind.MUL, half, slope, scaling=_high(31))
+    x = make.wide(OperationKind.MUL, half, slope, scaling=high(31))
     x = make.wide(OperationKind.ADD, x, offset, scaling=AS_IS)
     for _ in range(3):
-        error = make.wide(OperationKind.MUL, half, x, scaling=_high(31))
+        error = make.wide(OperationKind.MUL, half, x, scaling=high(31))
         error = make.wide(OperationKind.SUB, one, error, scaling=AS_IS)
-        step = make.wide(OperationKind.MUL, x, error, scaling=_high(31))
+        step = make.wide(OperationKind.MUL, x, error, scaling=high(31))
         step = make.wide(OperationKind.MUL, step, 4, scaling=AS_IS)
         x = make.wide(OperationKind.ADD, x, step, scaling=AS_IS)
     return x
-
-
-def _high(shift: int) -> Scale:
-    """A product of 32-bit numbers without its last `shift` bits: there the multiplier has no effect."""
-    return Scale(1 << 30, shift)
-
-
-@dataclass(frozen=True)
-class Depth(constraints.Constraint):
-    """The last axis has at most `most` elements."""
-
-    most: int = MOST_CHANNELS
-
-    def __str__(self) -> str:
-        return f"the last axis has at most {self.most} elements"
-
-    def _against(self, case: constraints.Case) -> str | None:
-        _, channels = _shape(case.graph, case.op)
-        return f"it has {channels} channels; at most {self.most} are possible" if channels > self.most else None
 
 
 def _rounds_otherwise(case: constraints.Case) -> str | None:
@@ -151,19 +133,14 @@ def _rounds_otherwise(case: constraints.Case) -> str | None:
     return None
 
 
-def _seen(case: constraints.Case) -> constraints.Views:
-    rows, channels = _shape(case.graph, case.op)
-    return [(case.ifm, (rows, 1, channels)), (case.ofm, (rows, 1, channels))]
-
-
 SOFTMAX_FAMILIES: Mapping[str, Family] = {
     "SOFTMAX": Family(
         "a maximum, a table of exponentials, a sum and its reciprocal: some thirty operations",
         (
             constraints.feature_maps(),
             constraints.OneType(),
-            Depth(),
-            constraints.Sizes(_seen),
+            last_axis.Depth(MOST_CHANNELS),
+            constraints.Sizes(last_axis.pixels),
             constraints.Rule("equal values are rounded as the reference rounds them", _rounds_otherwise),
         ),
         lower,

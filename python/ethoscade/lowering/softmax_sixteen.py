@@ -13,7 +13,7 @@ import numpy as np
 
 from ..ir import Graph, Operator, SoftmaxAttrs, Window
 from ..quantised import scale_of
-from . import interpolated, limits, views
+from . import interpolated, last_axis, limits
 from .maker import AS_IS, Maker
 from .npu import NpuGraphBuilder, OperationKind, Rounding, Scale
 
@@ -39,18 +39,18 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """Some dozen operations, most of them on one number a row. Precondition: the family takes it."""
     op = graph.operators[op_index]
     source, target = op.input(0), op.outputs[0]
-    shape = graph.tensors[source].shape or (1,)
-    channels, rows = shape[-1], int(np.prod(shape[:-1], dtype=np.int64))
-    plane = views.image_shape(shape)[:2] if len(shape) <= 4 else (rows, 1)
+    *leading, channels = graph.tensors[source].shape or (1,)
+    rows = math.prod(leading)
+    shape, once = last_axis.seen((*leading, channels))
     make = Maker(op.name, op_index, builder, Rounding.NATURAL)
-    ifm = builder.view(source, (*plane, channels))
+    ifm = builder.view(source, shape)
     largest = make.pool(
         OperationKind.MAX_POOL,
         builder.view(source, (rows, channels, 1)),
         make.temporary((rows, 1, 1), ifm.dtype),
         Window(1, channels),
     )
-    largest = replace(largest, shape=(*plane, 1))
+    largest = replace(largest, shape=once)
     # The distance 0 is the highest index of the table.
     exponentials = make.short(
         OperationKind.SUB,
@@ -61,7 +61,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
         zero_point=_HIGHEST,
         rounding=Rounding.TFL,
     )
-    total = replace(make.sum(exponentials), shape=(1, 1, rows))
+    total = last_axis.total(make, exponentials, rows)
     zeros = make.wide(OperationKind.CLZ, total)
     drop = make.wide(OperationKind.SUB, zeros, 31, scaling=AS_IS, swap_operands=True)
     # The sum without its leading one, 16 bits of it: what 1 is added to for the reciprocal.
@@ -74,7 +74,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
         scaling=AS_IS,
         function=interpolated.table(lambda x: 1.0 / (1.0 + x), 1.0 / interpolated.FULL_RANGE, -(1 << 15)),
     )
-    inverse, drop = (replace(view, shape=(*plane, 1)) for view in (inverse, drop))
+    inverse, drop = (replace(view, shape=once) for view in (inverse, drop))
     product = make.wide(OperationKind.MUL, exponentials, inverse, scaling=AS_IS)
-    ofm = builder.view(target, (*plane, channels))
+    ofm = builder.view(target, shape)
     make.point(OperationKind.SHR, product, drop, ofm, clamp=(0, _HIGHEST))

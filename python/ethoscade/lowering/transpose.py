@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 
 from ..ir import Graph, TransposeAttrs
-from . import constraints, limits, moves, strided, views
+from . import constraints, moves, strided, views
 from .family import Family
 from .maker import Maker
 from .npu import NpuGraphBuilder
@@ -25,12 +25,17 @@ def way(attrs: TransposeAttrs, made: tuple[int, ...]) -> strided.Way | str:
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One pool of single pixels for each copy. Precondition: its family takes it.
+    """One pool of single pixels for each copy. Precondition: its family takes it."""
+    copies(graph, op_index, builder, graph.operators[op_index].attributes(TransposeAttrs))
+
+
+def copies(graph: Graph, op_index: int, builder: NpuGraphBuilder, attrs: TransposeAttrs) -> None:
+    """The permutation `attrs` of an operator's input, which may have another shape. Precondition: `way` found how.
 
     Stored values are copied as they are, without their (equal) scales and zero points.
     """
     op = graph.operators[op_index]
-    attrs, source, target = op.attributes(TransposeAttrs), graph.read(op), graph.made(op)
+    source, target = graph.read(op), graph.made(op)
     make = Maker(op.name, op_index, builder)
     if not attrs.moves:
         shape = views.image_shape(target.shape)
@@ -67,11 +72,7 @@ TRANSPOSE_FAMILIES: Mapping[str, Family] = {
             *moves.TAKES,
             constraints.Rule(f"at most {MAX_AXES} axes", _rank),
             constraints.Sizes(_seen),
-            constraints.Rule(
-                f"at most {moves.MAX_BOXES} copies make one output, each of equally distant rows, columns and "
-                f"channels, at most {limits.MAX_DIMENSION} of them",
-                _copied,
-            ),
+            constraints.Rule(moves.COPIES, _copied),
         ),
         lower,
     ),

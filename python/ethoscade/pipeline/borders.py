@@ -70,7 +70,7 @@ def find(graph: Graph) -> Borders:
     found: list[Border] = []
     kept: dict[int, str] = {}
     for what in (_of_input, _of_output):
-        for tensor in dict.fromkeys(graph.inputs if what is _of_input else graph.outputs):
+        for tensor in dict.fromkeys(graph.given if what is _of_input else graph.handed_out):
             if graph.tensors[tensor].dtype.is_float and not graph.tensors[tensor].is_constant:
                 border = what(graph, tensor)
                 if isinstance(border, Border) and any(border.inside == other.inside for other in found):
@@ -215,8 +215,8 @@ def _surrounded(graph: Graph, borders: Sequence[Border], inner: Program) -> Prog
 
 
 def _given(graph: Graph, ends: Sequence[int]) -> list[int]:
-    """What is in the arena from the start or to the end: inputs or outputs, and variables."""
-    return [*ends, *(i for i, tensor in enumerate(graph.tensors) if tensor.is_variable)]
+    """What is in the arena from the start or to the end: inputs or outputs, and state."""
+    return [*ends, *graph.kept]
 
 
 def _whole(graph: Graph, tensor: int, first_step: int, last_step: int) -> ProgramBuffer:

@@ -6,7 +6,7 @@ Owns the result types of the public interface. Computes nothing that the pipelin
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -198,7 +198,7 @@ class Compiled:
         graph = self.source
         return tuple(
             InterfaceTensor.of(graph.tensors[t], is_input, t in cut, self.borders.kept.get(t, ""))
-            for is_input, indices in ((True, graph.inputs), (False, graph.outputs))
+            for is_input, indices in ((True, graph.given), (False, graph.handed_out))
             for t in dict.fromkeys(indices)
         )
 
@@ -294,6 +294,13 @@ class Compiled:
         return run_artifact(self.artifact, inputs)
 
     @checked()
+    def simulate_steps(self, steps: Sequence[Mapping[str, npt.ArrayLike]]) -> tuple[ExecutionResult, ...]:
+        """As `simulate` on each of `steps`, one after the other: what variables hold after one is there in the next."""
+        from ..run.execution import run_artifact_steps
+
+        return run_artifact_steps(self.artifact, steps)
+
+    @checked()
     def timing(self, rules: Mapping[str, int] | None = None) -> tuple[tuple[str, TimingReport], ...]:
         """What each NPU call costs on the target, by its name, under the timing model's `rules` (docs/timing.md).
 
@@ -310,12 +317,18 @@ class Compiled:
         )
 
     @checked()
-    def verify(self, seeds: Annotated[int, Range(1, MOST_SEEDS)] = 3, target: str = "simulator") -> Verification:
+    def verify(
+        self,
+        seeds: Annotated[int, Range(1, MOST_SEEDS)] = 3,
+        target: str = "simulator",
+        runs: Annotated[int, Range(1, MOST_SEEDS)] | None = None,
+    ) -> Verification:
         """Compare every output element with the reference on `seeds` random inputs.
 
-        `target` is "simulator", or "c" for the emitted C built with the system's compiler and run on the host.
-        Raises `ConfigError` for less than one input or more than 10,000, `VerificationError` if the reference (extra
-        `verify`) or the compiler is missing.
+        On each seed the network is reset and then run `runs` times in a row, on other inputs every time; all are
+        compared. By default once, and three times a network that keeps state. `target` is "simulator", or "c" for the
+        emitted C built with the system's compiler and run on the host. Raises `ConfigError` for less than one input or
+        more than 10,000, `VerificationError` if the reference (extra `verify`) or the compiler is missing.
         """
         from ..run import judgement
 
@@ -323,7 +336,7 @@ class Compiled:
         if target not in runners:
             raise ConfigError(f"cannot verify on {shown(target)}; choose simulator or c")
         constant_bytes = len(self.artifact.constants) if self.target.constants_in_sram else 0
-        return runners[target](self.artifact, self.source, seeds, constant_bytes)
+        return runners[target](self.artifact, self.source, seeds, constant_bytes, runs)
 
 
 __all__ = ["Compiled", "CpuCall", "Curve", "OperatorSummary"]

@@ -40,6 +40,7 @@ CHANNELWISE = frozenset(
         "PAD",
         "QUANTIZE",
         "RESIZE_NEAREST_NEIGHBOR",
+        "SUM",
     }
 )
 """Kinds of which each channel of the result depends on that channel of the operands alone."""

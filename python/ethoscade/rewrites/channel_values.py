@@ -23,6 +23,7 @@ from ..ir import (
     DType,
     FullyConnectedAttrs,
     Graph,
+    Integers,
     Operator,
     PadAttrs,
     PoolAttrs,
@@ -47,7 +48,6 @@ from .draft import same_values
 WEIGHTED = ("CONV_2D", "FULLY_CONNECTED")
 """Kinds that sum up over all channels of their input."""
 
-Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 INT32 = (-(1 << 31), (1 << 31) - 1)
@@ -331,12 +331,13 @@ def _pooled(graph: Graph, op: Operator, read: Sequence[ConstantChannels]) -> Con
     return read[0].mapped(lambda v: min(max(v, lowest), highest))
 
 
-def _mean(graph: Graph, op: Operator, read: Sequence[ConstantChannels]) -> ConstantChannels:
+def _added_up(graph: Graph, op: Operator, read: Sequence[ConstantChannels]) -> ConstantChannels:
     ifm, ofm, axes = graph.read(op), graph.made(op), op.attributes(ReductionAttrs).axes
     if len(ifm.shape) - 1 in axes or ifm.dtype not in EIGHT_BIT:
         return _nothing(graph, op, read)
     count = math.prod(ifm.shape[axis] for axis in axes)
-    factor = mean_multiplier(scale_of(ifm) / scale_of(ofm), count)
+    real = scale_of(ifm) / scale_of(ofm)
+    factor = mean_multiplier(real, count) if op.kind == "MEAN" else multiplier_and_shift(real)
     return read[0].mapped(lambda v: _stored(_multiplied(count * (v - zero_point_of(ifm)), *factor), ofm))
 
 
@@ -375,10 +376,11 @@ _VALUES: Mapping[str, _Follow] = keyed(
         "DEPTHWISE_CONV_2D": _depthwise,
         "FULLY_CONNECTED": _weighted,
         "MAX_POOL_2D": _pooled,
-        "MEAN": _mean,
+        "MEAN": _added_up,
         "PAD": _padded,
         "QUANTIZE": _rescaling,
         "RESIZE_NEAREST_NEIGHBOR": _copied,
+        "SUM": _added_up,
     },
 )
 """What becomes of constants in operators of each kind; others lose them."""

@@ -11,9 +11,12 @@ from dataclasses import replace
 from ..ir import ConvAttrs, Graph, Operator, PadAttrs, Window
 from .draft import Draft, OnNpu, same_values
 
+_Amounts = tuple[int, int]
+"""Rows above and below, or columns to the left and to the right."""
+
 
 def fold_pad(graph: Graph, on_npu: OnNpu) -> Graph:
-    """Fold every PAD of height and width whose readers are all convolutions on the NPU with larger kernels."""
+    """Fold every PAD of height and width whose readers are all convolutions that the NPU runs with larger windows."""
     draft = Draft(graph)
     # Last first: of two PADs in a row, the second must be gone before the first meets the convolution.
     for index in reversed(range(len(graph.operators))):
@@ -33,34 +36,43 @@ def _folded(graph: Graph, draft: Draft, pad: Operator, attrs: PadAttrs, on_npu: 
     result, amounts = pad.outputs[0], attrs.paddings
     if pad.inputs[0] is None or len(amounts) != 4 or amounts[0] != (0, 0) or amounts[3] != (0, 0):
         return None
-    if draft.is_output(result) or not same_values(draft.tensors[draft.resolve(pad.inputs[0])], draft.tensors[result]):
+    source = draft.resolve(pad.inputs[0])
+    before, after = draft.tensors[source], draft.tensors[result]
+    if draft.is_output(result) or not same_values(before, after):
         return None
-    return _fold_into_readers(graph, draft, result, amounts[1], amounts[2], on_npu)
+    # Its readers may see what it makes in another shape, where its rows are not theirs.
+    if after.shape != tuple(extent + sum(pair) for extent, pair in zip(before.shape, amounts, strict=True)):
+        return None
+    return _fold_into_readers(graph, draft, source, result, (amounts[1], amounts[2]), on_npu)
 
 
 def _fold_into_readers(
-    graph: Graph, draft: Draft, tensor: int, rows: tuple[int, int], columns: tuple[int, int], on_npu: OnNpu
+    graph: Graph, draft: Draft, source: int, tensor: int, amounts: tuple[_Amounts, _Amounts], on_npu: OnNpu
 ) -> dict[int, Operator] | None:
     folded: dict[int, Operator] = {}
     for index in draft.readers(tensor):
         reader = draft.operators[index]
         if reader is None:
             continue
-        if not isinstance(reader.attrs, ConvAttrs) or not on_npu(graph, reader):
+        if not isinstance(reader.attrs, ConvAttrs):
             return None
         if [i for i, t in enumerate(reader.inputs) if t is not None and draft.resolve(t) == tensor] != [0]:
             return None
-        window = _padded(reader.attrs.window, rows, columns)
+        window = _padded(reader.attrs.window, *amounts)
         # A window may not lie in padding alone.
         if max(window.pad_top, window.pad_bottom) >= window.dilated_h:
             return None
         if max(window.pad_left, window.pad_right) >= window.dilated_w:
             return None
-        folded[index] = replace(reader, attrs=replace(reader.attrs, window=window))
+        larger = replace(reader, attrs=replace(reader.attrs, window=window))
+        # More padding may be more than the NPU has, and operators for the CPU are as the file has them.
+        if not on_npu(graph, replace(larger, inputs=(source, *reader.inputs[1:]))):
+            return None
+        folded[index] = larger
     return folded or None
 
 
-def _padded(window: Window, rows: tuple[int, int], columns: tuple[int, int]) -> Window:
+def _padded(window: Window, rows: _Amounts, columns: _Amounts) -> Window:
     return replace(
         window,
         pad_top=window.pad_top + rows[0],

@@ -16,6 +16,7 @@ import tflite
 from ..errors import EthoscadeError, UnsupportedOperatorError
 from ..ir import Array, Graph, Operator, Tensor
 from ..judge import judges, litert, reference
+from ..operators import own_outputs, updated
 
 
 class Player:
@@ -39,9 +40,10 @@ class Player:
         self._interpreters: dict[int, litert.Interpreter] = {}
         self._inputs: dict[int, Sequence[int]] = {}
         self._outputs: dict[int, Sequence[int]] = {}
-        self._left_out: dict[int, tuple[Array, ...]] = {}
-        self.read: dict[int, Mapping[int, Array]] = {}
-        """What operators that were left out were given, by place, when they last ran."""
+        self._left_out: Sequence[Mapping[int, tuple[Array, ...]]] = ()
+        self._past: dict[int, list[Mapping[int, Array]]] = {}
+        self.read: list[dict[int, Mapping[int, Array]]] = []
+        """What operators that were left out were given, by place, in each run since the last `reset`."""
 
     def __enter__(self) -> Player:
         return self
@@ -51,16 +53,29 @@ class Player:
             session.close()
         self._sessions.clear()
 
-    def leave_out(self, made: Mapping[int, tuple[Array, ...]]) -> None:
-        """From now on these operators make these outputs, and are run by nobody; `read` tells what they were given."""
-        self._left_out = dict(made)
-        self.read = {}
+    def leave_out(self, made: Sequence[Mapping[int, tuple[Array, ...]]]) -> None:
+        """From now on these operators make these outputs, and are run by nobody; `read` tells what they were given.
+
+        `made` has an entry for each run after a reset, all of the same operators.
+        """
+        self._left_out = made
+        self.reset()
+
+    def reset(self) -> None:
+        """The next run is the first after a reset: no operator has state."""
+        self._past.clear()
+        self.read = []
+
+    def begin(self) -> None:
+        """A run begins."""
+        self.read.append({})
 
     def missing(self) -> dict[int, str]:
         """The operators that cannot be played, by index, each with the reason."""
         graph = self._graph
         known = (index for index in self._places if not reference.is_known(graph, graph.operators[index]))
-        unknown = [index for index in known if index not in self._left_out]
+        left_out = self._left_out[0] if self._left_out else {}
+        unknown = [index for index in known if index not in left_out]
         if not unknown or self._sessions:
             return {}
         if not self._trusted:
@@ -95,22 +110,27 @@ class Player:
     def run(self, index: int, values: Mapping[int, Array]) -> dict[int, Array]:
         """The outputs, and the variables that it keeps its state in, of the operator with that index of the graph.
 
-        `values` has its inputs; constants need none, and a variable without one is as at the start of an inference.
+        `values` has its inputs; constants need none, and a variable without one is as after a reset. Micro does not
+        tell its state: there an operator lives through all runs since the last `reset` again, and keeps none outside.
         """
         op = self._graph.operators[index]
-        if index in self._left_out:
-            self.read[index] = {place: values[t] for place, t in enumerate(op.inputs) if t is not None}
-            return dict(zip(op.outputs, self._left_out[index], strict=True))
+        if self._left_out and index in self._left_out[0]:
+            self.read[-1][index] = {place: values[t] for place, t in enumerate(op.inputs) if t is not None}
+            return dict(zip(op.outputs, self._left_out[len(self.read) - 1][index], strict=True))
         if reference.is_known(self._graph, op):
             return reference.run_operator(self._graph, op, values)
         interpreter = self._interpreters[index]
         names, made = self._named(index)
-        state = {name: t for name, t in names.items() if self._graph.tensors[t].is_variable}
-        plain = [name for name in names if name not in state]
-        known = plain if interpreter is litert.MICRO else names
-        given = {name: values[names[name]] for name in known if names[name] in values}
-        read_back = made if interpreter is litert.MICRO else state | made
-        (found,) = self._sessions[interpreter].run([self._places[index]], plain, tuple(read_back), [given])
+        plain, state = self._divided(index)
+        micro = interpreter is litert.MICRO
+        given = {name: values[names[name]] for name in (plain if micro else names) if names[name] in values}
+        past = self._past.setdefault(index, []) if micro and state else []
+        read_back = made if micro else state | made
+        continued = [number > 0 for number in range(len(past) + 1)]
+        found = self._sessions[interpreter].run(
+            [self._places[index]], plain, tuple(read_back), [*past, given], continued
+        )[-1]
+        past.append(given)
         return {t: self._fitted(found[name], self._graph.tensors[t], op) for name, t in read_back.items()}
 
     def _open(self, unknown: Sequence[int]) -> None:
@@ -128,7 +148,14 @@ class Player:
         op, tensors = self._graph.operators[index], self._graph.tensors
         pairs = zip(self._inputs[index], op.inputs, strict=True)
         inputs = {name: t for name, t in pairs if t is not None and not tensors[t].is_constant}
-        return inputs, dict(zip(self._outputs[index], op.outputs, strict=True))
+        return inputs, dict(zip(self._outputs[index], own_outputs(op), strict=True))
+
+    def _divided(self, index: int) -> tuple[list[int], dict[int, int]]:
+        """The file's inputs with values, and those of state, with the graph's tensor for what it is afterwards."""
+        after = dict(updated(self._graph.operators[index]))
+        names, _ = self._named(index)
+        state = {name: after.get(t, t) for name, t in names.items() if t in after or self._graph.tensors[t].is_variable}
+        return [name for name in names if name not in state], state
 
     def _refused(self, index: int) -> str | None:
         """Why no interpreter plays an operator, or None; the first that does is remembered."""
@@ -146,7 +173,7 @@ class Player:
         """Why an interpreter does not play an operator, or None. It is run on zeros: some end the process only then."""
         names, made = self._named(index)
         tensors = {name: self._graph.tensors[t] for name, t in names.items()}
-        plain = [name for name, tensor in tensors.items() if not tensor.is_variable]
+        plain, _ = self._divided(index)
         zeros = {name: np.zeros(tensors[name].shape, tensors[name].dtype.numpy) for name in plain}
         for runs in ([], [zeros]):
             try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,8 +21,8 @@ from ..codegen.layout import overwritten, padded
 from ..codegen.operations import ARENA_REGION, CONSTANTS_REGION
 from ..codegen.tflite import OFFLINE_PLAN
 from ..errors import ModelFormatError, SimulationError
-from ..frontend import ETHOS_U, read_tflite
-from ..ir import Array, DType, Graph, Operator, Tensor
+from ..frontend import ETHOS_U, read_tflite, tensor_counts
+from ..ir import Array, Graph, Operator
 from ..util.arguments import Count, checked
 from .cpu_operators import Player
 from .inputs import checked_inputs
@@ -68,14 +68,14 @@ class _NpuStep:
 
 @dataclass(frozen=True, eq=False)
 class _Program:
-    """What runs: the graph's tensors, their places, and the steps in order (CPU operators as calls).
+    """What runs: the graph's tensors, their places, and the calls in order.
 
     `fast_bytes` is the size of region 2 when that is a memory of its own, None when it is the arena.
     """
 
     graph: Graph
     accelerator: str
-    steps: tuple[_NpuStep | CpuCall, ...]
+    calls: tuple[_NpuStep | CpuCall, ...]
     constants: bytes
     arena_bytes: int
     offsets: Mapping[int, int]
@@ -84,14 +84,22 @@ class _Program:
 
 def player_of(artifact: Artifact) -> Player:
     """Who plays the CPU operators of a compiled network; a context manager."""
-    places = {call.operator: number for number, call in enumerate(artifact.calls) if isinstance(call, CpuCall)}
+    first = tflite.operators_ahead(artifact)
+    places = {call.operator: first + at for at, call in enumerate(artifact.calls) if isinstance(call, CpuCall)}
     return Player(artifact.graph, places, lambda: tflite.write(artifact))
 
 
 def run_artifact(
     artifact: Artifact, inputs: Mapping[str, npt.ArrayLike], player: Player | None = None
 ) -> ExecutionResult:
-    """Run a compiled network on `inputs` by tensor name.
+    """Run a compiled network once, as after a reset, on `inputs` by tensor name; see `run_artifact_steps`."""
+    return run_artifact_steps(artifact, [inputs], player)[0]
+
+
+def run_artifact_steps(
+    artifact: Artifact, steps: Sequence[Mapping[str, npt.ArrayLike]], player: Player | None = None
+) -> tuple[ExecutionResult, ...]:
+    """Run a compiled network on each of `steps`, inputs by tensor name, one after the other; state lives on.
 
     `player` (from `player_of`) serves several runs. Raises `ConfigError` for wrong inputs, `SimulationError` for a
     program that a device would not survive, `UnsupportedOperatorError`, before anything runs, for CPU operators that
@@ -99,21 +107,21 @@ def run_artifact(
     """
     if player is None:
         with player_of(artifact) as own:
-            return run_artifact(artifact, inputs, own)
+            return run_artifact_steps(artifact, steps, own)
     labels = iter(provenance.short([call.operators for call in artifact.calls if not isinstance(call, CpuCall)]))
-    steps = tuple(
+    calls = tuple(
         call if isinstance(call, CpuCall) else _NpuStep(call.name, call.payload, next(labels))
         for call in artifact.calls
     )
     program = _Program(
         artifact.graph,
         artifact.accelerator,
-        steps,
+        calls,
         padded(artifact.constants),
         artifact.arena_bytes,
         artifact.offsets,
     )
-    return _run(program, inputs, player)
+    return _run(program, steps, player)
 
 
 def run_tflite(
@@ -123,18 +131,29 @@ def run_tflite(
     work_limit: int | None = None,
     player: Player | None = None,
 ) -> ExecutionResult:
-    """Run a compiled file, read by `frontend.read_tflite`, on `inputs` by tensor name; payloads name the accelerator.
+    """Run a compiled file once, as after a reset, on `inputs` by tensor name; see `run_tflite_steps`."""
+    return run_tflite_steps(graph, [inputs], work_limit=work_limit, player=player)[0]
+
+
+def run_tflite_steps(
+    graph: Graph,
+    steps: Sequence[Mapping[str, npt.ArrayLike]],
+    *,
+    work_limit: int | None = None,
+    player: Player | None = None,
+) -> tuple[ExecutionResult, ...]:
+    """Run a compiled file, read by `frontend.read_tflite`, on each of `steps`, inputs by tensor name; state lives on.
 
     `work_limit` bounds each NPU call as `Machine.limit_work` does, for files that nobody trusts: their CPU operators
     run on the reference alone, never in LiteRT. A tensor to which the file gives no place passes between CPU operators
-    outside the arena and counts nowhere. `player` (from `player_of_file`) serves several runs.
-    Raises as `run_artifact` does, and `ModelFormatError` for a file without `ethos-u` operators or without places.
+    outside the arena and counts nowhere. Payloads name the accelerator. `player` (from `player_of_file`) serves several
+    runs. Raises as `run_artifact_steps` does, and `ModelFormatError` for a file without `ethos-u` operators or places.
     """
     program = _program_of(graph)
     if player is not None:
-        return _run(program, inputs, player, work_limit)
+        return _run(program, steps, player, work_limit)
     with player_of_file(graph, trusted=work_limit is None) as own:
-        return _run(program, inputs, own, work_limit)
+        return _run(program, steps, own, work_limit)
 
 
 def unplayable(graph: Graph) -> tuple[str, ...]:
@@ -145,7 +164,8 @@ def unplayable(graph: Graph) -> tuple[str, ...]:
 
 def player_of_file(graph: Graph, *, trusted: bool = True) -> Player:
     """Who plays the CPU operators of a compiled file; a context manager. If not `trusted`, the reference alone."""
-    places = {index: index for index, operator in enumerate(graph.operators) if operator.kind != ETHOS_U}
+    numbered = enumerate(graph.operators)
+    places = {i: i if op.source_index is None else op.source_index for i, op in numbered if op.kind != ETHOS_U}
     return Player(graph, places, lambda: graph.source, trusted=trusted)
 
 
@@ -218,7 +238,7 @@ def _program_of(graph: Graph) -> _Program:
                 operator=operator.name,
             )
     labels = iter(_labels(graph, len(npu)))
-    steps = tuple(
+    calls = tuple(
         _NpuStep(operator.name, _constant(graph, operator, _operand(graph, operator, 0)), next(labels))
         if operator.kind == ETHOS_U
         else CpuCall(position)
@@ -229,7 +249,7 @@ def _program_of(graph: Graph) -> _Program:
     return _Program(
         graph,
         accelerator_of(_constant(graph, npu[0], payload)),
-        steps,
+        calls,
         padded(_constant(graph, npu[0], constants)),
         _rounded(max(graph.tensors[scratch].size_bytes, *ends)),
         offsets,
@@ -251,13 +271,15 @@ def _offsets(graph: Graph) -> dict[int, int]:
         raise ModelFormatError(f"'{graph.name}' does not say where its tensors lie: no metadata '{OFFLINE_PLAN}'")
     words = np.frombuffer(plan[: len(plan) // 4 * 4], "<i4")
     count = int(words[_PLAN_HEADER_WORDS - 1]) if len(words) >= _PLAN_HEADER_WORDS else -1
-    if count != len(graph.tensors) or len(words) < _PLAN_HEADER_WORDS + count:
+    in_file = tensor_counts(graph.source)
+    if count != sum(in_file) or len(words) < _PLAN_HEADER_WORDS + count:
         raise ModelFormatError(
-            f"metadata '{OFFLINE_PLAN}' has {len(words)} words for {count} tensors; the file has {len(graph.tensors)}",
+            f"metadata '{OFFLINE_PLAN}' has {len(words)} words for {count} tensors; the file has {sum(in_file)}",
             value=count,
         )
-    places = words[_PLAN_HEADER_WORDS : _PLAN_HEADER_WORDS + count]
-    return {index: int(place) for index, place in enumerate(places) if place >= 0}
+    places = words[_PLAN_HEADER_WORDS : _PLAN_HEADER_WORDS + in_file[0]]
+    found = {index: int(place) for index, place in enumerate(places) if place >= 0}
+    return found | {v.after: found[v.before] for v in graph.variables if v.in_place and v.before in found}
 
 
 def _operand(graph: Graph, operator: Operator, position: int) -> int:
@@ -287,21 +309,38 @@ def _constant(graph: Graph, operator: Operator, index: int) -> bytes:
 
 
 def _run(
-    program: _Program, inputs: Mapping[str, npt.ArrayLike], player: Player, work_limit: int | None = None
-) -> ExecutionResult:
-    graph = program.graph
-    arena = _Arena(program)
-    if work_limit is not None:
-        arena.machine.limit_work(work_limit)
-    given = checked_inputs(graph, inputs)
+    program: _Program,
+    steps: Sequence[Mapping[str, npt.ArrayLike]],
+    player: Player,
+    work_limit: int | None = None,
+) -> tuple[ExecutionResult, ...]:
+    given = [checked_inputs(program.graph, inputs) for inputs in steps]
     player.prepare()
-    for index in _state(graph):
-        arena.store(index, _initial(graph.tensors[index]))
+    player.reset()
+    results = []
+    state = _initial(program.graph)
+    for arrays in given:
+        arena = _Arena(program)
+        if work_limit is not None:
+            arena.machine.limit_work(work_limit)
+        player.begin()
+        results.append(_step(program, arena, state, arrays, player))
+        state = _kept(program.graph, arena, state)
+    return tuple(results)
+
+
+def _step(
+    program: _Program, arena: _Arena, state: Mapping[int, Array], given: Mapping[int, Array], player: Player
+) -> ExecutionResult:
+    """One run, in memories of which nothing is known but the state and the inputs."""
+    graph = program.graph
+    for index, array in state.items():
+        arena.store_input(index, array)
     for index, array in given.items():
         arena.store_input(index, array)
     reports = []
     warnings: list[str] = []
-    for step in program.steps:
+    for step in program.calls:
         if isinstance(step, _NpuStep):
             report = arena.machine.run(step.payload)
             reports.append(report)
@@ -309,7 +348,7 @@ def _run(
         else:
             warnings += _run_on_cpu(program, arena, step, player)
     outputs: dict[str, Array] = {}
-    for index in graph.outputs:
+    for index in graph.handed_out:
         outputs[graph.tensors[index].name] = arena.load(index, "the caller", warnings)
     touched = arena.touched()
     return ExecutionResult(outputs, touched, _rounded(touched[ARENA_REGION]), tuple(warnings), tuple(reports))
@@ -337,21 +376,26 @@ def _run_on_cpu(program: _Program, arena: _Arena, call: CpuCall, player: Player)
     return warnings
 
 
-def _initial(tensor: Tensor) -> Array:
-    """A variable's value before the first inference (TFLite's ResetVariableTensors): zeros, of int8 the zero point."""
-    value = tensor.quantisation.zero_point if tensor.dtype is DType.INT8 and tensor.quantisation is not None else 0
-    return np.full(tensor.shape, value, tensor.dtype.numpy)
+def _initial(graph: Graph) -> dict[int, Array]:
+    """The state before the first run: of variables, and of the variable tensors that operators read.
 
-
-def _state(graph: Graph) -> list[int]:
-    """The variables that operators read before anybody has written them; the NPU's own memories are none."""
-    found: dict[int, None] = {}
+    The NPU's own memories are none.
+    """
+    found: dict[int, Array] = {}
     made: set[int] = set()
     for operator in graph.operators:
         read = operator.inputs[4:] if operator.kind == ETHOS_U else operator.inputs
-        found.update({t: None for t in read if t is not None and graph.tensors[t].is_variable and t not in made})
+        state = (t for t in read if t is not None and graph.tensors[t].is_variable and t not in made)
+        found.update({t: graph.tensors[t].reset_value() for t in state})
         made.update(operator.outputs)
-    return list(found)
+    return found | {variable.before: variable.initial for variable in graph.variables}
+
+
+def _kept(graph: Graph, arena: _Arena, state: Mapping[int, Array]) -> dict[int, Array]:
+    """The state after a run of which `state` was that before it."""
+    after = {variable.before: variable.after for variable in graph.variables}
+    ignored: list[str] = []  # bytes that nobody wrote were read by nobody in this run; the next one will tell
+    return {t: arena.load(after.get(t, t), "the next run", ignored) for t in state}
 
 
 class _Arena:
@@ -387,7 +431,7 @@ class _Arena:
             return self._elsewhere[index]
         offset = self.program.offsets.get(index)
         if offset is None and tensor.is_variable:
-            return _initial(tensor)
+            return tensor.reset_value()
         if offset is None:
             raise ModelFormatError(
                 f"{reader} reads tensor '{tensor.name}', which has no place in the arena and which nobody made",

@@ -39,8 +39,8 @@ job = json.load(open(sys.argv[1]))
 driver = ctypes.CDLL(job["driver"], ctypes.RTLD_GLOBAL) if job["driver"] else None
 library = ctypes.CDLL(job["library"])
 given = np.load(job["inputs"])
-inputs = [np.ascontiguousarray(given[key]) for key in job["input_keys"]]
-outputs = [np.zeros(entry["shape"], entry["dtype"]) for entry in job["outputs"]]
+inputs = [np.zeros(entry["shape"], entry["dtype"]) for entry in job["inputs_of"]]
+outputs = [np.zeros(entry["shape"], entry["dtype"]) for entry in job["outputs_of"]]
 structs = []
 for arrays in (inputs, outputs):
     fields = [("f%d" % i, ctypes.c_void_p) for i in range(len(arrays))]
@@ -48,21 +48,28 @@ for arrays in (inputs, outputs):
     structs.append(struct(*[array.ctypes.data for array in arrays]))
 run = getattr(library, job["function"])
 run.restype = ctypes.c_int32
+count = getattr(driver, "ethoscade_sim_hazards", None)
+if count is not None:
+    count.restype = ctypes.c_size_t
 arguments = [ctypes.byref(struct) for struct in structs] + ([None] if job["driver"] else [])
-for _ in range(job["runs"]):
+results, hazards = {}, []
+for step in range(job["steps"]):
+    for i, array in enumerate(inputs):
+        array[...] = given["s%d_t%d" % (step, i)]
+    if step in job["resets"]:
+        getattr(library, job["reset"])()
     status = run(*arguments)
     if status:
         break
+    results.update({"s%d_t%d" % (step, i): array.copy() for i, array in enumerate(outputs)})
+    hazards.append(count() if count is not None else None)
 # The simulator says why it refused; a driver from elsewhere does not.
 reason = getattr(driver, "ethoscade_sim_last_error", None) if status else None
 if reason is not None:
     reason.restype = ctypes.c_char_p
     sys.stderr.write(reason().decode(errors="replace"))
-count = getattr(driver, "ethoscade_sim_hazards", None)
-if count is not None:
-    count.restype = ctypes.c_size_t
-np.savez(job["results"], **{"t%d" % i: array for i, array in enumerate(outputs)})
-json.dump({"status": status, "hazards": count() if count is not None else None}, open(job["report"], "w"))
+np.savez(job["results"], **results)
+json.dump({"status": status, "hazards": hazards}, open(job["report"], "w"))
 """
 
 
@@ -70,7 +77,8 @@ json.dump({"status": status, "hazards": count() if count is not None else None},
 class HostRun:
     """What the C computed: outputs by tensor name, and the bytes of the arena in use as the emitted header states them.
 
-    `hazards` is what the simulator counted in all runs; None where there was no NPU call or another driver served them.
+    `hazards` is what the simulator counted in this run and those before it; None where there was no NPU call or another
+    driver served them.
     """
 
     outputs: Mapping[str, Array]
@@ -104,18 +112,29 @@ class HostLibrary:
         runs: int = 1,
         driver: str | os.PathLike[str] | None = None,
     ) -> HostRun:
-        """Run on `inputs` (by tensor name), `runs` times in one child process; the last run counts.
+        """Run on `inputs` (by tensor name), `runs` times in one child process; the last run counts. See `run_steps`."""
+        return self.run_steps([inputs] * runs, driver=driver)[-1]
 
+    def run_steps(
+        self,
+        steps: Sequence[Mapping[str, Array]],
+        *,
+        driver: str | os.PathLike[str] | None = None,
+        resets: Sequence[int] = (),
+    ) -> tuple[HostRun, ...]:
+        """Run on each of `steps` (inputs by tensor name) in turn, in one child process: state lives on.
+
+        Before the steps numbered in `resets` it is set up anew, which is for networks with state alone.
         `driver` is a shared library with the driver's functions, by default the simulator's. Raises `ConfigError` for
         wrong inputs and `VerificationError` for a run that crashes or returns an error.
         """
         artifact, folder = self._artifact, Path(self._folder.name)
-        arrays = checked_inputs(artifact.graph, inputs)
-        job = _job(artifact, arrays, folder, self._library, driver, runs)
-        outputs, hazards = _execute(artifact, job, folder)
+        arrays = [checked_inputs(artifact.graph, inputs) for inputs in steps]
+        job = _job(artifact, arrays, folder, self._library, driver) | {"resets": list(resets)}
         header = (folder / c_source.header_name(artifact)).read_text(encoding="utf-8")
         size = re.search(r"_ARENA_BYTES (\d+)$", header, re.MULTILINE)
-        return HostRun(outputs, int(size.group(1)) if size else 0, hazards)
+        found = _execute(artifact, job, folder, len(steps))
+        return tuple(HostRun(outputs, int(size.group(1)) if size else 0, hazards) for outputs, hazards in found)
 
 
 def run(
@@ -153,32 +172,37 @@ def build(artifact: Artifact, folder: str | os.PathLike[str], *, extra_flags: Se
 
 def _job(
     artifact: Artifact,
-    arrays: Mapping[int, Array],
+    steps: Sequence[Mapping[int, Array]],
     folder: Path,
     library: Path,
     driver: str | os.PathLike[str] | None,
-    runs: int,
 ) -> dict[str, object]:
     graph = artifact.graph
-    named: dict[str, Any] = {f"t{index}": array for index, array in arrays.items()}
+    named: dict[str, Any] = {}
+    for step, arrays in enumerate(steps):
+        named |= {f"s{step}_t{position}": array for position, array in enumerate(arrays.values())}
     np.savez(folder / "inputs.npz", **named)
+    inputs, outputs = (
+        [{"shape": graph.tensors[t].shape, "dtype": graph.tensors[t].dtype.value} for t in dict.fromkeys(ends)]
+        for ends in (graph.given, graph.handed_out)
+    )
     return {
         "library": str(library),
         "driver": str(driver or _simulator()) if npu_calls(artifact) else "",
         "function": f"tvmgen_{module_identifier(artifact.name)}_run",
+        "reset": f"tvmgen_{module_identifier(artifact.name)}_reset",
         "inputs": str(folder / "inputs.npz"),
-        "input_keys": [f"t{index}" for index in dict.fromkeys(graph.inputs)],
-        "outputs": [
-            {"shape": graph.tensors[index].shape, "dtype": graph.tensors[index].dtype.value}
-            for index in dict.fromkeys(graph.outputs)
-        ],
+        "inputs_of": inputs,
+        "outputs_of": outputs,
         "results": str(folder / "results.npz"),
         "report": str(folder / "report.json"),
-        "runs": runs,
+        "steps": len(steps),
     }
 
 
-def _execute(artifact: Artifact, job: dict[str, object], folder: Path) -> tuple[dict[str, Array], int | None]:
+def _execute(
+    artifact: Artifact, job: dict[str, object], folder: Path, steps: int
+) -> list[tuple[dict[str, Array], int | None]]:
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, str(folder / "job.json")], capture_output=True, text=True, check=False
@@ -191,12 +215,12 @@ def _execute(artifact: Artifact, job: dict[str, object], folder: Path) -> tuple[
         raise VerificationError(
             f"tvmgen_{module_identifier(artifact.name)}_run returned {status}:\n{done.stderr.strip()}".rstrip(":\n")
         )
+    names = [artifact.graph.tensors[index].name for index in dict.fromkeys(artifact.graph.handed_out)]
     with np.load(folder / "results.npz") as results:
-        outputs = {
-            artifact.graph.tensors[index].name: results[f"t{position}"]
-            for position, index in enumerate(dict.fromkeys(artifact.graph.outputs))
-        }
-    return outputs, report["hazards"]
+        outputs = [
+            {name: results[f"s{step}_t{position}"] for position, name in enumerate(names)} for step in range(steps)
+        ]
+    return list(zip(outputs, report["hazards"], strict=True))
 
 
 def _simulator() -> str:

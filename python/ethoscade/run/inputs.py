@@ -21,7 +21,7 @@ def checked_inputs(graph: Graph, inputs: Mapping[str, npt.ArrayLike]) -> dict[in
     Raises `ConfigError` saying what was expected and what was given: a name that is missing or unknown, an array of
     another shape or type.
     """
-    expected = {graph.tensors[index].name: index for index in graph.inputs}
+    expected = {graph.tensors[index].name: index for index in graph.given}
     if not isinstance(inputs, Mapping):
         raise ConfigError(f"inputs are {shown(inputs)}; they must be a mapping from input names to arrays")
     names = ", ".join(f"'{name}'" for name in expected)

@@ -6,14 +6,16 @@ which source a compiled file belongs to. The reference and the comparison are `v
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ..codegen.artifact import Artifact
 from ..errors import ConfigError
 from ..ir import Array, Graph, Tensor
 from ..judge.verification import Cut, Observation, Verification, read_name, verify
 from .cpu_operators import Player
-from .execution import ExecutionResult, player_of, player_of_file, run_artifact, run_tflite, sram_touched
+from .execution import ExecutionResult, player_of, player_of_file, run_artifact_steps, run_tflite_steps, sram_touched
 
 Arrays = Mapping[str, Array]
 
@@ -32,18 +34,18 @@ class _Cutting:
         names = {index: name for name, index in self._names.items()}
         return {names[index]: reason for index, reason in self._player.missing().items() if index in names}
 
-    def leave_out(self, cuts: Mapping[str, Cut]) -> None:
-        self._cut = {name: self._names[name] for name in cuts if name in self._names}
-        self._player.leave_out({self._names[name]: cuts[name].made for name in self._cut})
+    def leave_out(self, cuts: Sequence[Mapping[str, Cut]]) -> None:
+        self._cut = {name: self._names[name] for name in cuts[0] if name in self._names}
+        self._player.leave_out([{self._names[name]: of[name].made for name in self._cut} for of in cuts])
 
-    def outputs(self, result: ExecutionResult) -> Arrays:
-        """The network's outputs and what operators read that were left out."""
+    def outputs(self, result: ExecutionResult, run: int) -> Arrays:
+        """The network's outputs and what operators read that were left out, in that run after a reset."""
         constant = {name: {p for p, t in enumerate(self._graph.operators[i].inputs) if self._is_fixed(t)}
                     for name, i in self._cut.items()}  # fmt: skip
         read = {
             read_name(name, place): value
             for name, index in self._cut.items()
-            for place, value in self._player.read.get(index, {}).items()
+            for place, value in self._player.read[run].get(index, {}).items()
             if place not in constant[name]
         }
         return {**result.outputs, **read}
@@ -52,57 +54,63 @@ class _Cutting:
         return tensor is None or self._graph.tensors[tensor].is_constant or self._graph.tensors[tensor].is_variable
 
 
-def on_simulator(artifact: Artifact, source: Graph, seeds: int, constant_bytes: int) -> Verification:
+def on_simulator(
+    artifact: Artifact, source: Graph, seeds: int, constant_bytes: int, runs: int | None = None
+) -> Verification:
     """Verify the artefact's own bytes on the simulated NPU against the network as it was read.
 
-    `constant_bytes` of constants lie in SRAM beside the arena.
+    `runs` in a row on each seed, or else as `verification.steps_of` says. `constant_bytes` of constants lie in SRAM
+    beside the arena.
     """
     with player_of(artifact) as player:
         return _verify(
             source,
             artifact.graph,
             player,
-            lambda inputs: run_artifact(artifact, inputs, player),
+            lambda steps: run_artifact_steps(artifact, steps, player),
             lambda result: result.arena_touched_bytes + constant_bytes,
             seeds,
+            runs,
         )
 
 
-def on_file(compiled: Graph, source: Graph, seeds: int) -> Verification:
+def on_file(compiled: Graph, source: Graph, seeds: int, runs: int | None = None) -> Verification:
     """Verify a compiled file, ours or another compiler's, on the simulated NPU against the network it was made from.
 
     Raises as `run_tflite` and `verify` do.
     """
-    renamed = _paired(_names(compiled, compiled.outputs), _names(source, source.outputs))
-    taken = _paired(_names(source, source.inputs), _names(compiled, compiled.inputs))
+    renamed = _paired(_names(compiled, compiled.handed_out), _names(source, source.handed_out))
+    taken = _paired(_names(source, source.given), _names(compiled, compiled.given))
 
-    def run(inputs: Arrays) -> ExecutionResult:
-        result = run_tflite(compiled, {taken[name]: value for name, value in inputs.items()}, player=player)
-        outputs = {renamed.get(name, name): value for name, value in result.outputs.items()}
-        return ExecutionResult(
-            outputs, result.touched_bytes, result.arena_touched_bytes, result.warnings, result.reports
-        )
+    def run(steps: Sequence[Arrays]) -> Sequence[ExecutionResult]:
+        given = [{taken[name]: value for name, value in inputs.items()} for inputs in steps]
+        results = run_tflite_steps(compiled, given, player=player)
+        outputs = [{renamed.get(name, name): value for name, value in result.outputs.items()} for result in results]
+        return [replace(result, outputs=made) for result, made in zip(results, outputs, strict=True)]
 
     with player_of_file(compiled) as player:
-        return _verify(source, compiled, player, run, lambda result: sram_touched(compiled, result), seeds)
+        return _verify(source, compiled, player, run, lambda result: sram_touched(compiled, result), seeds, runs)
 
 
 def _verify(
     source: Graph,
     graph: Graph,
     player: Player,
-    run: Callable[[Arrays], ExecutionResult],
+    run: Callable[[Sequence[Arrays]], Sequence[ExecutionResult]],
     touched: Callable[[ExecutionResult], int],
     seeds: int,
+    runs: int | None,
 ) -> Verification:
     cutting = _Cutting(graph, player)
 
-    def execute(inputs: Arrays) -> Observation:
-        result = run(inputs)
-        found = [*result.warnings, *(hazard.message for report in result.reports for hazard in report.hazards)]
-        return Observation(cutting.outputs(result), len(found), touched(result), found)
+    def execute(steps: Sequence[Arrays]) -> Sequence[Observation]:
+        observations = []
+        for number, result in enumerate(run(steps)):
+            found = [*result.warnings, *(hazard.message for report in result.reports for hazard in report.hazards)]
+            observations.append(Observation(cutting.outputs(result, number), len(found), touched(result), found))
+        return observations
 
-    return verify(source, execute, seeds, cutting)
+    return verify(source, execute, seeds, cutting, runs)
 
 
 def source_of(compiled: Graph, candidates: Sequence[Graph]) -> Graph:
@@ -112,15 +120,15 @@ def source_of(compiled: Graph, candidates: Sequence[Graph]) -> Graph:
     `ConfigError` if none fits.
     """
     for graph in candidates:
-        if _alike(compiled, compiled.inputs, graph, graph.inputs) and _alike(
-            compiled, compiled.outputs, graph, graph.outputs
+        if _alike(compiled, compiled.given, graph, graph.given) and _alike(
+            compiled, compiled.handed_out, graph, graph.handed_out
         ):
             return graph
     source = candidates[0]
-    if _alike(compiled, compiled.inputs, source, source.inputs):
-        what = f"it makes {_listed(compiled, compiled.outputs)}, not {_listed(source, source.outputs)}"
+    if _alike(compiled, compiled.given, source, source.given):
+        what = f"it makes {_listed(compiled, compiled.handed_out)}, not {_listed(source, source.handed_out)}"
     else:
-        what = f"it takes {_listed(compiled, compiled.inputs)}, not {_listed(source, source.inputs)}"
+        what = f"it takes {_listed(compiled, compiled.given)}, not {_listed(source, source.given)}"
     raise ConfigError(f"'{compiled.name}' was not compiled from '{source.name}': {what}")
 
 
@@ -149,14 +157,18 @@ def _tensors(graph: Graph, indices: Sequence[int]) -> list[Tensor]:
     return [graph.tensors[index] for index in indices]
 
 
-def in_c(artifact: Artifact, source: Graph, seeds: int, constant_bytes: int) -> Verification:
+def in_c(artifact: Artifact, source: Graph, seeds: int, constant_bytes: int, runs: int | None = None) -> Verification:
     """Verify the emitted C, built with the system's compiler, its NPU calls served by the simulator's driver."""
     from . import host_c
 
     with host_c.HostLibrary(artifact) as library:
 
-        def execute(inputs: Arrays) -> Observation:
-            result = library.run(inputs)
-            return Observation(result.outputs, result.hazards or 0, result.arena_bytes + constant_bytes)
+        def execute(steps: Sequence[Arrays]) -> Sequence[Observation]:
+            results = library.run_steps(steps)
+            counted = [0, *(result.hazards or 0 for result in results)]
+            return [
+                Observation(result.outputs, after - before, result.arena_bytes + constant_bytes)
+                for result, (before, after) in zip(results, itertools.pairwise(counted), strict=True)
+            ]
 
-        return verify(source, execute, seeds)
+        return verify(source, execute, seeds, runs=runs)

@@ -26,7 +26,7 @@ from ..lowering.npu import (
     tables_of,
 )
 from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
-from ..operators import OPERATORS
+from ..operators import OPERATORS, updated
 from ..target import Memories, Target
 from ..util.frozen import FrozenMap
 
@@ -390,12 +390,13 @@ def _dense_ids(
             for tensor in live:
                 see(tensor)
             live = [npu.aliases.get(t, t) for t in live]
+            written_over = {after: before for before, after in updated(op)}
             for tensor in op.outputs:
                 # A variable changes under its readers' hands: what is taken from it needs bytes of its own.
                 row = OPERATORS.get(op.kind)
                 in_place = row is not None and row.in_place and op.opaque is None
                 shared = in_place and live and not graph.tensors[live[0]].is_variable
-                see(tensor, live[0] if shared else None)
+                see(tensor, live[0] if shared else written_over.get(tensor))
     ids.update({alias: ids[root] for alias, root in npu.aliases.items() if root in ids})
     known = {t.id: ids[t.graph_tensor] for t in npu.tensors if t.graph_tensor is not None}
     return ids, known | temporaries
@@ -418,7 +419,7 @@ def _tensor_specs(graph: Graph, ids: Mapping[int, int], npu: NpuGraph, dense: Ma
         tensor = graph.tensors[index_]
         seen = views.get(number)
         height, width = (1, 1) if seen is None else seen.plane
-        # A variable keeps its value between runs: it is there from the start and wanted to the end.
+        # A variable tensor keeps its value between runs: it is there from the start and wanted to the end.
         known = specs.get(number)
         specs[number] = TensorSpec(
             known.name if known else tensor.name,

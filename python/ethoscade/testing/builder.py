@@ -17,12 +17,12 @@ from . import real_operators as real
 from .calibration import Real, activation_quantisation, dequantise, quantise
 from .flatfile import TENSOR_TYPES, Fields, TensorRecord, write_file
 from .geometry import Pair, as_pair, resolve_window, transposed_size
-from .moving import MoveRecorder
+from .matrices import MatrixRecorder
 from .recorder import UNQUANTISED, Value
 from .schema import window_fields
 
 
-class ModelBuilder(MoveRecorder):
+class ModelBuilder(MatrixRecorder):
     """Collects tensors and operators; `build` writes the file.
 
     `dtype` is INT8, UINT8 or INT16; int8 convolution weights are quantised per channel unless `per_channel` is False.
@@ -69,7 +69,8 @@ class ModelBuilder(MoveRecorder):
     def build(self) -> bytes:
         """The TFLite file."""
         outputs = self._outputs or list(self._operators[-1].outputs)
-        return write_file(self.name, self._tensors, self._operators, self._inputs, outputs, self.codes_in)
+        operators, others = self._with_state()
+        return write_file(self.name, self._tensors, operators, self._inputs, outputs, self.codes_in, others)
 
     def constant(self, real: Real, *, dtype: DType | None = None, quantisation: Quantisation | None = None) -> Value:
         """A constant operand of an 8-bit type; its quantisation is that of its values by default."""
@@ -331,8 +332,8 @@ class ModelBuilder(MoveRecorder):
         output: Quantisation | None = None,
         name: str | None = None,
     ) -> Value:
-        """MEAN, REDUCE_MAX or REDUCE_MIN over `axes`; the last two keep the input's quantisation."""
-        output = output if kind == "MEAN" else x.quantisation
+        """MEAN, SUM, REDUCE_MAX or REDUCE_MIN over `axes`; the last two keep the input's quantisation."""
+        output = output if kind in ("MEAN", "SUM") else x.quantisation
         folded = tuple(a % len(x.shape) for a in axes)
         kept = tuple(1 if i in folded else d for i, d in enumerate(x.shape))
         shape = kept if keep_dims else tuple(d for i, d in enumerate(x.shape) if i not in folded)
@@ -395,6 +396,34 @@ class ModelBuilder(MoveRecorder):
             name,
             x.dtype,
         )
+
+    def divide(
+        self,
+        x: Value,
+        divisor: Value,
+        *,
+        activation: Activation = Activation.NONE,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """DIV of values of 8 bits by constants beside 0, with broadcasting."""
+        fields = {"FusedActivationFunction": CODE_OF_ACTIVATION[activation]}
+        return self._operator(
+            "DIV",
+            [x.index, divisor.index],
+            np.broadcast_shapes(x.shape, divisor.shape),
+            lambda: real.activate(self._real(x) / self._real(divisor), activation),
+            output,
+            fields,
+            name,
+            x.dtype,
+        )
+
+    def l2_normalization(self, x: Value, *, output: Quantisation | None = None, name: str | None = None) -> Value:
+        """L2_NORMALIZATION over the last axis; the output's scale is 1/128 and its zero point the type's middle."""
+        fixed = Quantisation((1.0 / 128,), (sum(x.dtype.limits) // 2 + 1,))
+        fields = {"FusedActivationFunction": CODE_OF_ACTIVATION[Activation.NONE]}
+        return self._function("L2_NORMALIZATION", x, real.l2_normalization, output or fixed, fields, name)
 
     def relu(
         self,

@@ -174,7 +174,7 @@ class Drawing:
         x, kernel = self.image(x), self.kernel()
         dilation, stride = self.dilation(), self.stride(square=False)
         channels, groups = self.channels(), 1
-        if self.chance(0.1):
+        if self.chance(0.2):
             groups = self.divisor(x.shape[3])
             channels = groups * self.integer(1, max(self.max_channels // groups, 1))
         return self.builder.conv2d(
@@ -302,7 +302,7 @@ class Drawing:
         return max(n for n in range(1, _LARGEST_ROW + 1) if number % n == 0)
 
     def mean(self, x: Value) -> Value:
-        """MEAN, or an extreme, mostly of height and width together or of one of them, now and then of any shape."""
+        """MEAN, SUM, or an extreme, mostly of height and width together or of one of them, now and then of any shape."""
         x = self.reshape(x) if self.chance(0.1) else x
         rank = len(x.shape)
         axes: Sequence[int] = [(1, 2), (1,), (2,), (2, 1), (-3, -2)][self.integer(0, 4)]
@@ -312,7 +312,8 @@ class Drawing:
         if self.chance(0.4):
             kind = "REDUCE_MAX" if self.chance(0.5) else "REDUCE_MIN"
             return self.builder.reduce(kind, x, axes, keep_dims=keep)
-        return self.builder.mean(x, axes, keep_dims=keep, output=self.quantisation(x))
+        kind = "SUM" if self.chance(0.3) else "MEAN"
+        return self.builder.reduce(kind, x, axes, keep_dims=keep, output=self.quantisation(x))
 
     def arg_max(self, x: Value) -> Value:
         """ARG_MAX of 8 bits, mostly over the channels; nothing of 8 bits reads what it makes."""
@@ -352,6 +353,13 @@ class Drawing:
             x = self.builder.quantize(x, wanted)
         return self.builder.unary(kind, x, output=one.makes(x.dtype) or (None if one.calibrated else output))
 
+    def divided(self, x: Value) -> Value:
+        """DIV by a number, now and then by one for each channel; of 8 bits alone."""
+        x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.INT16 else x
+        shape = x.shape[-1:] if self.chance(0.2) else (1,) * self.integer(0, 1)
+        numbers = self.rng.uniform(0.2, 2.0, shape) * (-1 if self.chance(0.3) else 1)
+        return self.builder.divide(x, self.builder.constant(numbers, dtype=x.dtype), activation=self.activation())
+
     def wide(self, x: Value) -> Value:
         """Some functions of int16, to which values are brought and from which they are brought back by way of int8."""
         x = x if x.dtype is DType.INT8 else self.builder.quantize(x, dtype=DType.INT8)
@@ -366,6 +374,11 @@ class Drawing:
     def softmax(self, x: Value) -> Value:
         """SOFTMAX, which stays on the CPU and cuts the network in two."""
         return self.builder.softmax(x, beta=1.0 if self.chance(0.5) else float(self.integer(1, 8)) / 4)
+
+    def normalised(self, x: Value) -> Value:
+        """L2_NORMALIZATION, of 8 bits alone."""
+        x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.INT16 else x
+        return self.builder.l2_normalization(x)
 
     def binary(self, x: Value) -> Value:
         """An operator of two operands: a value and itself, a constant, a mean of it or another network input.
@@ -396,7 +409,11 @@ class Drawing:
             other = self.builder.mean(x, keep_dims=True)
         elif how <= 3:
             shape = () if self.chance(0.2) else self._repeated(x.shape)
-            other = self.builder.constant(self.rng.standard_normal(shape), dtype=dtype)
+            values = self.rng.standard_normal(shape)
+            if self.chance(0.15):
+                # One number for all, often none at all.
+                values = np.full(shape, float(self.integer(-1, 1)))
+            other = self.builder.constant(values, dtype=dtype)
         else:
             shape = self._repeated(x.shape) or x.shape
             pairs = zip(shape, x.shape[-len(shape) :], strict=True)
@@ -510,8 +527,8 @@ class Drawing:
         )
 
     def moved(self, x: Value) -> Value:
-        """An operator that moves elements: SLICE, UNPACK, PADV2, MIRROR_PAD, TILE, REVERSE_V2 or TRANSPOSE."""
-        b, kind, rank = self.builder, self.integer(0, 7), len(x.shape)
+        """An operator that moves elements: SLICE, UNPACK, PADV2, MIRROR_PAD, TILE, REVERSE_V2, GATHER or TRANSPOSE."""
+        b, kind, rank = self.builder, self.integer(0, 8), len(x.shape)
         amounts = [(0, 0) if d > 24 else (self.integer(0, 2), self.integer(0, 2)) for d in x.shape]
         if kind == 0:
             begin = [self.integer(0, d - 1) for d in x.shape]
@@ -535,8 +552,25 @@ class Drawing:
         if kind == 4:
             return b.tile(x, [self.integer(1, 2) if d < 8 else 1 for d in x.shape])
         if kind == 5:
-            return b.reverse(x, sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 2))}))
-        return self.transposed(x)
+            first = self.integer(0, rank - 1)
+            return b.reverse(x, range(first, self.integer(first, min(first + 1, rank - 1)) + 1))
+        return self.gathered(x) if kind == 8 else self.transposed(x)
+
+    def gathered(self, x: Value) -> Value:
+        """GATHER: any indices, consecutive ones, every second one, or groups shuffled; now and then in two axes."""
+        axis = self.axis(len(x.shape), last=0.5)
+        extent, how = x.shape[axis], self.integer(0, 3)
+        groups = self.divisor(extent)
+        first = self.integer(0, extent - 1)
+        indices = (
+            self.rng.integers(0, extent, self.integer(1, 12)),
+            np.arange(first, extent),
+            np.arange(first % 2, extent, 2) if extent > 1 else np.zeros(1, np.int64),
+            np.arange(extent).reshape(groups, -1).T.ravel(),
+        )[how].astype(np.int64 if self.chance(0.3) else np.int32)
+        if self.chance(0.2) and len(x.shape) < 4:
+            indices = indices.reshape(self.divisor(indices.size), -1)
+        return self.builder.gather(x, indices, axis)
 
     def transposed(self, x: Value) -> Value:
         """TRANSPOSE: any permutation, or a channel shuffle, which has a dimension more between two RESHAPEs."""

@@ -32,18 +32,21 @@ TENSOR_TYPES = {
 
 @dataclass(frozen=True, eq=False)
 class TensorRecord:
-    """A tensor as the file holds it; `data` makes it a constant, `variable` a state that lives on between runs."""
+    """A tensor as the file holds it; `data` makes it a constant, `variable` a state that lives on between runs.
+
+    Without `dtype` it is a handle of a resource.
+    """
 
     name: str
     shape: tuple[int, ...]
-    dtype: DType
+    dtype: DType | None
     quantisation: Quantisation | None = None
     data: Array | None = None
     variable: bool = False
 
 
 # An options table's entries in the schema's CamelCase; a tuple becomes a vector of int32.
-Fields = Mapping[str, int | float | bool | tuple[int, ...]]
+Fields = Mapping[str, int | float | bool | str | tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,15 @@ class OperatorRecord:
     intermediates: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class SubgraphRecord:
+    """A subgraph that operators of the first one run."""
+
+    name: str
+    tensors: Sequence[TensorRecord]
+    operators: Sequence[OperatorRecord]
+
+
 def write_file(
     name: str,
     tensors: Sequence[TensorRecord],
@@ -70,8 +82,9 @@ def write_file(
     inputs: Sequence[int],
     outputs: Sequence[int],
     codes_in: str = "both",
+    others: Sequence[SubgraphRecord] = (),
 ) -> bytes:
-    """The bytes of a TFLite file with one subgraph; the same records give the same bytes.
+    """The bytes of a TFLite file; the same records give the same bytes. `others` are the subgraphs from number 1 on.
 
     `codes_in` says which field of an operator code tells the kind, as all three are found in real files: "old" (int8;
     for kinds below 127), "new" (int32) or "both".
@@ -79,11 +92,17 @@ def write_file(
     if codes_in not in ("both", "old", "new"):
         raise ValueError(f"codes_in is '{codes_in}'; it is both, old or new")
     b = flatbuffers.Builder(1 << 16)
-    codes = list(dict.fromkeys((op.kind, op.version) for op in operators))
-    constants = [t.data for t in tensors if t.data is not None]
+    kinds = [*operators, *(op for other in others for op in other.operators)]
+    codes = list(dict.fromkeys((op.kind, op.version) for op in kinds))
+    held = [tensors, *(other.tensors for other in others)]
+    constants = [t.data for of in held for t in of if t.data is not None]
     buffers = _vector(b, tflite.ModelStartBuffersVector, [_buffer(b, None), *(_buffer(b, c) for c in constants)])
-    subgraph = _subgraph(b, name, tensors, operators, codes, inputs, outputs)
-    subgraphs = _vector(b, tflite.ModelStartSubgraphsVector, [subgraph])
+    parts = [_subgraph(b, name, tensors, operators, codes, inputs, outputs)]
+    first_buffer = 1
+    for before, other in zip(held, others, strict=False):
+        first_buffer += sum(tensor.data is not None for tensor in before)
+        parts.append(_subgraph(b, other.name, other.tensors, other.operators, codes, (), (), first_buffer))
+    subgraphs = _vector(b, tflite.ModelStartSubgraphsVector, parts)
     opcodes = _vector(b, tflite.ModelStartOperatorCodesVector, [_operator_code(b, *code, codes_in) for code in codes])
     description = b.CreateString("made by ethoscade.testing")
     tflite.ModelStart(b)
@@ -104,8 +123,9 @@ def _subgraph(
     codes: Sequence[tuple[str, int]],
     inputs: Sequence[int],
     outputs: Sequence[int],
+    next_buffer: int = 1,
 ) -> int:
-    tensor_offsets, next_buffer = [], 1
+    tensor_offsets = []
     for tensor in tensors:
         tensor_offsets.append(_tensor(b, tensor, next_buffer if tensor.data is not None else 0))
         next_buffer += tensor.data is not None
@@ -153,7 +173,7 @@ def _tensor(b: Any, tensor: TensorRecord, buffer: int) -> int:
     name = b.CreateString(tensor.name)
     tflite.TensorStart(b)
     tflite.TensorAddShape(b, shape)
-    tflite.TensorAddType(b, TENSOR_TYPES[tensor.dtype])
+    tflite.TensorAddType(b, tflite.TensorType.RESOURCE if tensor.dtype is None else TENSOR_TYPES[tensor.dtype])
     tflite.TensorAddBuffer(b, buffer)
     tflite.TensorAddName(b, name)
     if quantisation is not None:
@@ -185,10 +205,12 @@ def _operator_code(b: Any, kind: str, version: int, codes_in: str) -> int:
 
 
 def _options(b: Any, op: OperatorRecord) -> int:
-    values = {
-        key: b.CreateNumpyVector(np.asarray(v, dtype=np.int32)) if isinstance(v, tuple) else v
-        for key, v in op.fields.items()
-    }
+    def placed(value: object) -> object:
+        if isinstance(value, str):
+            return b.CreateString(value)
+        return b.CreateNumpyVector(np.asarray(value, dtype=np.int32)) if isinstance(value, tuple) else value
+
+    values = {key: placed(value) for key, value in op.fields.items()}
     getattr(tflite, f"{op.options}Start")(b)
     for key, value in values.items():
         getattr(tflite, f"{op.options}Add{key}")(b, value)

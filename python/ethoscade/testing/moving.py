@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tflite
 
 from ..ir import DType
@@ -20,7 +21,7 @@ from .shapes import ShapeRecorder
 
 
 class MoveRecorder(ShapeRecorder):
-    """SLICE, UNPACK, PAD, PADV2, MIRROR_PAD, TILE, REVERSE_V2 and TRANSPOSE."""
+    """SLICE, UNPACK, PAD, PADV2, MIRROR_PAD, TILE, REVERSE_V2, GATHER and TRANSPOSE."""
 
     def slice(self, x: Value, begin: Sequence[int], size: Sequence[int]) -> Value:
         """SLICE; a size of -1 stands for the rest."""
@@ -76,6 +77,12 @@ class MoveRecorder(ShapeRecorder):
         """REVERSE_V2."""
         inputs = [self._integers("axes", axes)]
         return self._moved("REVERSE_V2", x, inputs, lambda real: np.flip(real, tuple(axes)))
+
+    def gather(self, x: Value, indices: npt.NDArray[np.integer], axis: int = 0, *, name: str | None = None) -> Value:
+        """GATHER of the elements with these numbers along an axis, whose place the dimensions of `indices` take."""
+        given = self._constant("indices", indices, DType(indices.dtype.name)).index
+        fields = {"Axis": axis, "BatchDims": 0}
+        return self._moved("GATHER", x, [given], lambda real: np.take(real, indices, axis), fields, name)
 
     def transpose(self, x: Value, permutation: Sequence[int], *, name: str | None = None) -> Value:
         """TRANSPOSE: the axes in the order of `permutation`; negative ones count from the end."""

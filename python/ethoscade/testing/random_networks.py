@@ -1,8 +1,8 @@
 """Random small networks for property tests: every choice comes from one seeded generator.
 
 Owns what follows what: chains, forks, cuts by operators that stay on the CPU, several inputs and outputs. What an
-operator may look like is `drawing`'s. Together they draw every operator and attribute that the reader understands, so
-that whatever is wrong with one of them is found by some seed.
+operator may look like is `drawing`'s, rows of them `junctions`'. Together they draw every operator and attribute that
+the reader understands, so that whatever is wrong with one of them is found by some seed.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ..ir import DType, Quantisation
+from . import junctions
 from .builder import ModelBuilder
 from .calibration import coarse_scale
 from .drawing import Drawing
+from .drawing_matrices import batch_matmul
 from .recorder import Value
+from .streaming import stateful
 
 _Step = Callable[[Drawing, Value], Value]
 
@@ -29,6 +32,7 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.1, Drawing.standalone),
     (0.15, Drawing.function),
     (0.05, Drawing.wide),
+    (0.03, Drawing.divided),
     (0.18, Drawing.binary),
     (0.06, Drawing.reshape),
     (0.05, Drawing.resize),
@@ -38,8 +42,18 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.02, Drawing.renamed),
     (0.04, Drawing.sliced),
     (0.08, Drawing.moved),
+    (0.06, junctions.renames),
+    (0.06, junctions.clamped),
+    (0.04, junctions.padded),
 )
-_HEADS: tuple[tuple[float, _Step], ...] = ((0.12, Drawing.dense), (0.05, Drawing.mean), (0.03, Drawing.softmax))
+_FLOATS: tuple[tuple[float, _Step], ...] = ((0.08, junctions.island),)
+_HEADS: tuple[tuple[float, _Step], ...] = (
+    (0.12, Drawing.dense),
+    (0.05, Drawing.mean),
+    (0.03, Drawing.softmax),
+    (0.04, batch_matmul),
+    (0.03, Drawing.normalised),
+)
 
 
 def random_network(
@@ -50,11 +64,13 @@ def random_network(
     max_channels: int = 32,
     dtype: DType | None = None,
     heads: bool = True,
+    floats: bool = False,
 ) -> bytes:
     """A network of 1 to `max_operators` drawn steps (a step is one to a few operators) and perhaps a classifier.
 
     Images have up to `max_resolution` rows and columns. `dtype` None draws int8 (mostly), uint8 or int16, in which the
-    network begins; `heads` False leaves out MEAN, FULLY_CONNECTED and SOFTMAX.
+    network begins; `heads` False leaves out MEAN, FULLY_CONNECTED, SOFTMAX and BATCH_MATMUL. With `floats` there are
+    islands of floats between 8-bit values, of which LiteRT alone is the judge.
     """
     rng = np.random.Generator(np.random.PCG64(seed))
     if dtype is None:
@@ -74,11 +90,15 @@ def random_network(
     )
     draw = Drawing(builder, rng, max_channels, heads)
     values = [_first(draw, max_resolution)]
-    steps = (*_BODY, *_HEADS) if heads else _BODY
+    steps = (*_BODY, *(_HEADS if heads else ()), *(_FLOATS if floats else ()))
     odds = np.array([p for p, _ in steps]) / sum(p for p, _ in steps)
-    for _ in range(draw.integer(1, max_operators)):
+    # Every eighth network has state.
+    keeps = draw.integer(0, max_operators - 1) if seed % 8 == 4 else None
+    for step in range(draw.integer(1, max_operators)):
         # Mostly the last value, so that networks become deep; else any, so that they fork.
         x = values[-1] if draw.chance(0.8) else values[draw.integer(0, len(values) - 1)]
+        if step == keeps or (keeps is not None and step == 0):
+            x = draw.smaller(stateful(draw, x))
         values.append(draw.smaller(steps[int(rng.choice(len(steps), p=odds))][1](draw, x)))
     if heads and draw.chance(0.4):
         values.append(_classified(draw, values[-1]))
@@ -89,12 +109,12 @@ def random_network(
 def _first(draw: Drawing, max_resolution: int) -> Value:
     """A network input, mostly one image; sometimes float, quantised by the network itself."""
     height, width = (draw.integer(1, max_resolution) for _ in range(2))
-    batch = 2 if draw.chance(0.05) else 1
+    batch = draw.integer(2, 3) if draw.chance(0.12) else 1
     shape: tuple[int, ...] = (batch, height, width, draw.channels())
     if draw.chance(0.15):
         shape = shape[draw.integer(1, 3) :]
     b = draw.builder
-    if draw.chance(0.08):
+    if draw.chance(0.12):
         return b.quantize(b.input(shape, dtype=DType.FLOAT32, name="input"))
     quantisation = None
     if draw.chance(0.15):
@@ -128,7 +148,7 @@ def _expose(draw: Drawing, values: list[Value]) -> None:
         # The same bytes under another name: of any value, the network's input among them.
         x = values[draw.integer(0, len(values) - 1)]
         others.append(draw.five(x) if draw.chance(0.5) else draw.reshape(x))
-    if draw.chance(0.08):
+    if draw.chance(0.12):
         last = draw.builder.dequantize(last)
     outputs = [*others, last] if draw.chance(0.5) else [last, *others[::-1]]
     if draw.chance(0.05):

@@ -130,6 +130,7 @@ REDUCTIONS: Mapping[str, Callable[[Real, tuple[int, ...], bool], Real]] = {
     "MEAN": lambda x, axes, keep: np.asarray(x.mean(axis=axes, keepdims=keep)),
     "REDUCE_MAX": lambda x, axes, keep: np.asarray(x.max(axis=axes, keepdims=keep)),
     "REDUCE_MIN": lambda x, axes, keep: np.asarray(x.min(axis=axes, keepdims=keep)),
+    "SUM": lambda x, axes, keep: np.asarray(x.sum(axis=axes, keepdims=keep)),
 }
 """Reductions over axes, which are kept or not."""
 
@@ -181,6 +182,11 @@ def max_pool(x: Real, window: Window) -> Real:
     padded = np.asarray(pad_spatial(x, window, -np.inf), dtype=np.float64)
     taps = [tap(padded, window, ky, kx) for ky in range(window.kernel_h) for kx in range(window.kernel_w)]
     return np.asarray(np.max(np.stack(taps), axis=0), dtype=np.float64)
+
+
+def l2_normalization(x: Real) -> Real:
+    """Rows of the last axis divided by the roots of their sums of squares."""
+    return np.asarray(x / np.sqrt(np.maximum((x**2).sum(axis=-1, keepdims=True), 1e-12)), dtype=np.float64)
 
 
 def softmax(x: Real, beta: float) -> Real:

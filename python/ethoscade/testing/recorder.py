@@ -6,7 +6,7 @@ Owns default weights and biases, the quantisations that the caller leaves open, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from ..ir import Array, DType, Quantisation
 from ..operators import OPERATORS
 from .calibration import Real, activation_quantisation, dequantise, quantise, weight_quantisation
-from .flatfile import Fields, OperatorRecord, TensorRecord
+from .flatfile import Fields, OperatorRecord, SubgraphRecord, TensorRecord
 
 UNQUANTISED = Quantisation((1.0,), (0,))
 """What `Value` says of tensors that carry no quantisation."""
@@ -56,6 +56,9 @@ class Recorder:
         self._dead_share = dead_share
         self._tensors: list[TensorRecord] = []
         self._operators: list[OperatorRecord] = []
+        self._state: dict[int, int] = {}
+        self._state_now: dict[int, int] = {}
+        self._initial: list[TensorRecord] = []
         self._inputs: list[int] = []
         self._outputs: list[int] = []
         self._thunks: dict[int, Callable[[], Real]] = {}
@@ -71,6 +74,64 @@ class Recorder:
     ) -> Value:
         self._tensors.append(TensorRecord(name, shape, dtype, quantisation, data))
         return Value(len(self._tensors) - 1, name, shape, dtype, quantisation)
+
+    # State. A variable goes by the tensor that is read of it first.
+
+    def variable(
+        self,
+        shape: Sequence[int],
+        quantisation: Quantisation,
+        *,
+        dtype: DType | None = None,
+        initial: Array | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """What a variable (by default of the builder's type) holds as a run begins; at first `initial`, or noise."""
+        kind = dtype or self.dtype
+        name = name or f"variable{len(self._initial)}"
+        if initial is None:
+            initial = self._rng.integers(*kind.limits, tuple(shape), endpoint=True).astype(kind.numpy)
+        self._tensors.append(TensorRecord(f"{name}/handle", (), None))
+        handle = len(self._tensors) - 1
+        self._initial.append(TensorRecord(name, tuple(shape), kind, quantisation, initial))
+        value = self._tensor(f"{name}/read", tuple(shape), kind, quantisation)
+        self._state[value.index] = handle
+        real = dequantise(initial, quantisation)
+        self._thunks[value.index] = lambda: real
+        self._operators.append(OperatorRecord("READ_VARIABLE", 1, (handle,), (value.index,), "ReadVariableOptions"))
+        return value
+
+    def read(self, variable: Value) -> Value:
+        """What the variable holds by now."""
+        value = self._tensor(
+            f"{variable.name}{len(self._tensors)}", variable.shape, variable.dtype, variable.quantisation
+        )
+        now = self._thunks[self._state_now.get(variable.index, variable.index)]
+        self._thunks[value.index] = now
+        inputs = (self._state[variable.index],)
+        self._operators.append(OperatorRecord("READ_VARIABLE", 1, inputs, (value.index,), "ReadVariableOptions"))
+        return value
+
+    def assign(self, variable: Value, value: Value) -> None:
+        """From now on, and when the next run begins, the variable holds `value`, of its shape and quantisation."""
+        inputs = (self._state[variable.index], value.index)
+        self._state_now[variable.index] = value.index
+        self._operators.append(OperatorRecord("ASSIGN_VARIABLE", 1, inputs, (), "AssignVariableOptions"))
+
+    def _with_state(self) -> tuple[list[OperatorRecord], list[SubgraphRecord]]:
+        """The operators behind those that set variables up and name them, and the subgraph that does the former."""
+        if not self._initial:
+            return self._operators, []
+        names = [record.name for record in self._initial]
+        handles = [TensorRecord(f"{name}/handle", (), None) for name in names]
+        count = len(names)
+        stores = [
+            OperatorRecord("ASSIGN_VARIABLE", 1, (number, count + number), (), "AssignVariableOptions")
+            for number in range(count)
+        ]
+        first = SubgraphRecord("initial", [*handles, *self._initial], [*_named(names, range(count)), *stores])
+        once = OperatorRecord("CALL_ONCE", 1, (), (), "CallOnceOptions", {"InitSubgraphIndex": 1})
+        return [once, *_named(names, self._state.values()), *self._operators], [first]
 
     def _constant(self, name: str, data: Array, dtype: DType) -> Value:
         self._tensors.append(TensorRecord(f"{name}{len(self._tensors)}", data.shape, dtype, None, data))
@@ -201,3 +262,11 @@ class Recorder:
         options = None if row is None else row.options
         made = tuple(value.index for value in outputs)
         self._operators.append(OperatorRecord(kind, version, tuple(inputs), made, options, fields))
+
+
+def _named(names: Sequence[str], handles: Iterable[int]) -> list[OperatorRecord]:
+    """The operators that make handles of variables."""
+    return [
+        OperatorRecord("VAR_HANDLE", 1, (), (handle,), "VarHandleOptions", {"Container": "", "SharedName": name})
+        for name, handle in zip(names, handles, strict=True)
+    ]

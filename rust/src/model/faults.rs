@@ -186,7 +186,7 @@ fn check_operation(
         }
     }
     if let SecondOperand::Map { broadcast, .. } = kernel.second {
-        let (found, name) = (inputs[1].plane, &tensors[inputs[1].tensor].name);
+        let (found, name) = (inputs[1].inside.spans.map(Span::len), &tensors[inputs[1].tensor].name);
         if (0..2).any(|axis| found[axis] != if broadcast[axis] { 1 } else { plane[axis] }) {
             return fault(format!(
                 "reads a second operand '{name}' of {found:?} for {plane:?}, repeated {broadcast:?}"

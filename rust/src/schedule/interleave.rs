@@ -186,8 +186,8 @@ struct Cascade<'a> {
     plan: &'a Plan,
     /// What is wanted of each Part's output: along the rolling axis and across it.
     boxes: &'a [[Span; 2]],
-    /// Where each Part's output lies.
-    buffers: &'a [BufferId],
+    /// Where each Part's output lies; None of one that no band wants anything of.
+    buffers: &'a [Option<BufferId>],
 }
 
 struct Builder<'a> {
@@ -255,14 +255,16 @@ impl Builder<'_> {
     }
 
     /// Copy what the group has made to where it lives, and forget what was copied for it.
-    fn write_copies(&mut self, plan: &Plan, buffers: &[BufferId]) {
+    fn write_copies(&mut self, plan: &Plan, buffers: &[Option<BufferId>]) {
         for &copied in &plan.copied {
             let Some(tensor) = copied_tensor(self.graph, copied) else { continue };
             match copied {
                 CopiedTensor::Read(..) => self.near[tensor] = None,
                 CopiedTensor::Write(part) => {
-                    let (made, home) = (buffers[plan.offset(part)], self.whole(tensor));
-                    self.move_tensor(tensor, made, home);
+                    let home = self.whole(tensor);
+                    if let Some(made) = buffers[plan.offset(part)] {
+                        self.move_tensor(tensor, made, home);
+                    }
                 }
             }
         }
@@ -282,25 +284,29 @@ impl Builder<'_> {
     fn cascade(&mut self, plan: &Plan) -> Result<(), PlanError> {
         let graph = self.graph;
         self.read_copies(plan);
-        let buffers: Vec<BufferId> = (0..plan.len())
+        let bands: Vec<Vec<[Span; 2]>> = (0..plan.tiling.tiles).map(|tile| wanted(graph, plan, tile)).collect();
+        let buffers: Vec<Option<BufferId>> = (0..plan.len())
             .map(|offset| {
+                // Rows that a group joins are not always rows that it reads: then nobody makes them.
+                if bands.iter().all(|boxes| boxes[offset][0].is_empty()) {
+                    return None;
+                }
                 let tensor = graph.output(plan.part(offset));
-                if is_interior(graph, plan, offset) {
+                Some(if is_interior(graph, plan, offset) {
                     self.buffer(Content::Rolling(tensor, plan.tiling.roll), [0, 0], 0)
                 } else if plan.copied.contains(&CopiedTensor::Write(plan.part(offset))) {
                     self.copy_of(tensor)
                 } else {
                     self.whole(tensor)
-                }
+                })
             })
             .collect();
         let mut constants = vec![None; plan.len()];
-        for tile in 0..plan.tiling.tiles {
-            let boxes = wanted(graph, plan, tile);
+        for boxes in bands {
             let order = StripeOrder::new(graph, plan, boxes.iter().map(|b| b[0]).collect());
             for offset in 0..plan.len() {
-                if is_interior(graph, plan, offset) {
-                    self.grow(plan, buffers[offset], offset, boxes[offset], order.alive[offset]);
+                if let Some(buffer) = buffers[offset].filter(|_| is_interior(graph, plan, offset)) {
+                    self.grow(plan, buffer, offset, boxes[offset], order.alive[offset]);
                 }
             }
             self.program.steps.reserve(order.stripes.len());
@@ -327,9 +333,9 @@ impl Builder<'_> {
     }
 
     /// When a group is finished and its buffers' sizes are known, set the capacities of the views into them.
-    fn settle_capacities(&mut self, plan: &Plan, buffers: &[BufferId]) {
+    fn settle_capacities(&mut self, plan: &Plan, buffers: &[Option<BufferId>]) {
         let program = &mut self.program;
-        for &buffer in buffers {
+        for &buffer in buffers.iter().flatten() {
             let buffer = &mut program.buffers[buffer];
             if let Content::Rolling(tensor, _) = buffer.content {
                 let pixel_bytes = self.graph.tensors[tensor].pixel_bytes;
@@ -356,7 +362,7 @@ impl Builder<'_> {
         part: PartId,
         span: Span,
         boxes: &[[Span; 2]],
-        buffers: &[BufferId],
+        buffers: &[Option<BufferId>],
         constants: &mut [Option<BufferId>],
     ) -> Result<(), PlanError> {
         let graph = self.graph;
@@ -391,11 +397,13 @@ impl Builder<'_> {
     ) -> Result<(), PlanError> {
         let (graph, &Cascade { plan, boxes, buffers }) = (self.graph, cascade);
         let (offset, roll) = (plan.offset(part), plan.tiling.roll);
+        let Some(buffer) = buffers[offset] else { return Ok(()) };
         let mut inputs = SmallVec::new();
         for input in graph.reads(part, piece) {
             let producer = graph.producer[input.tensor].filter(|&p| p >= plan.first);
-            let (buffer, origin) = match producer.map(|p| plan.offset(p)) {
-                Some(inner) => (buffers[inner], self.origin(roll, buffers[inner], boxes[inner])),
+            let made_here = producer.map(|p| plan.offset(p)).and_then(|inner| Some((buffers[inner]?, boxes[inner])));
+            let (buffer, origin) = match made_here {
+                Some((buffer, wanted)) => (buffer, self.origin(roll, buffer, wanted)),
                 None => (self.near[input.tensor].unwrap_or_else(|| self.whole(input.tensor)), [0, 0]),
             };
             let spans = [Axis::Height, Axis::Width].map(|axis| graph.seen(input, axis, region.span(axis)));
@@ -404,7 +412,6 @@ impl Builder<'_> {
             let in_rows = input.strides.is_none();
             inputs.push(View { buffer, region: Region { spans }, origin, capacity, in_rows });
         }
-        let buffer = buffers[offset];
         let origin = self.origin(roll, buffer, boxes[offset]);
         let output = View { buffer, region, origin, capacity: [0, 0], in_rows: true };
         let source = match (piece, constants) {

@@ -1,14 +1,14 @@
 """What each operator computes, bit by bit, in NumPy: the semantics that a compiled network is held to.
 
 Owns the evaluation of `ir.Graph`s and the table of meanings; the kinds that a file knows stand at its end. Bit-exact
-with LiteRT's reference kernels (`BUILTIN_REF`), except int8 FULLY_CONNECTED, where TensorFlow Lite Micro's rounding is
-the rule: that is what the NPU and the device's own kernels compute. Knows nothing of schedules, NPU encodings or
+with LiteRT's reference kernels (`BUILTIN_REF`), except where TensorFlow Lite Micro is the rule, as `judges` lists it:
+its rounding in int8 FULLY_CONNECTED, its sums of signed values. Knows nothing of schedules, NPU encodings or
 interpreters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,15 +17,29 @@ from ...errors import ModelFormatError, UnsupportedOperatorError
 from ...ir import Array, Graph, Operator, Tensor
 from ...operators import keyed
 from ...util.frozen import FrozenMap
-from . import binary, elementwise, functions, pooling, shaping, softmax, weighted
+from . import (
+    binary,
+    division,
+    elementwise,
+    functions,
+    l2_normalization,
+    matrices,
+    pooling,
+    shaping,
+    softmax,
+    weighted,
+)
 from .fixed_point import Undefined
 
-__all__ = ["MEANINGS", "Run", "is_known", "run", "run_operator", "why_unknown"]
+__all__ = ["MEANINGS", "Run", "is_known", "run", "run_operator", "run_steps", "why_unknown"]
 
 MEANINGS = keyed(
     binary.BINARY_MEANINGS,
+    division.DIVISION_MEANINGS,
     elementwise.ELEMENTWISE_MEANINGS,
     functions.FUNCTION_MEANINGS,
+    l2_normalization.L2_MEANINGS,
+    matrices.MATRIX_MEANINGS,
     pooling.POOLING_MEANINGS,
     shaping.SHAPING_MEANINGS,
     softmax.SOFTMAX_MEANINGS,
@@ -83,14 +97,15 @@ def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Ar
     return {t: _shaped(value, graph.tensors[t], op) for t, value in zip(op.outputs, made, strict=True)}
 
 
-def run(graph: Graph, inputs: Mapping[str, Array]) -> Run:
-    """Evaluate the whole graph on `inputs` by name.
+def run(graph: Graph, inputs: Mapping[str, Array], state: Mapping[int, Array] | None = None) -> Run:
+    """Evaluate the whole graph on `inputs` by name, and on `state` by index, or else as after a reset.
 
-    Raises `ModelFormatError` for an input that is missing or has another shape or dtype than its tensor, and what
-    `run_operator` raises.
+    The state of the next run is what the returned values have for each variable's `after`. Raises `ModelFormatError`
+    for an input that is missing or has another shape or dtype than its tensor, and what `run_operator` raises.
     """
     values: dict[int, Array] = {i: t.data for i, t in enumerate(graph.tensors) if t.data is not None}
-    for index in graph.inputs:
+    values |= {v.before: v.initial for v in graph.variables} if state is None else state
+    for index in graph.given:
         tensor = graph.tensors[index]
         value = inputs.get(tensor.name)
         if value is None or value.shape != tensor.shape or value.dtype != tensor.dtype.numpy:
@@ -103,8 +118,18 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> Run:
         values[index] = value
     for op in graph.operators:
         values.update(run_operator(graph, op, values))
-    outputs = {graph.tensors[t].name: values[t] for t in graph.outputs}
+    outputs = {graph.tensors[t].name: values[t] for t in graph.handed_out}
     return Run(FrozenMap(values), FrozenMap(outputs))
+
+
+def run_steps(graph: Graph, steps: Sequence[Mapping[str, Array]]) -> list[Run]:
+    """Evaluate the graph on each of `steps`, one after the other from a reset on: state lives on. Raises as `run`."""
+    found: list[Run] = []
+    state = None
+    for inputs in steps:
+        found.append(run(graph, inputs, state))
+        state = {variable.before: found[-1].values[variable.after] for variable in graph.variables}
+    return found
 
 
 def _value(tensor: Tensor, index: int, op: Operator, values: Mapping[int, Array]) -> Array:

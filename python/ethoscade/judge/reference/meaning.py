@@ -97,9 +97,9 @@ def ordered(graph: Graph, op: Operator) -> str | None:
     return None if first.dtype in EIGHT_BIT else f"'{first.name}' is {first.dtype.value}; int8 and uint8 are compared"
 
 
-def averaged(graph: Graph, op: Operator) -> str | None:
+def summed(graph: Graph, op: Operator) -> str | None:
     """As `quantised`, over some axis."""
-    return quantised(graph, op) or (None if op.attributes(ReductionAttrs).axes else "it averages over no axis")
+    return quantised(graph, op) or (None if op.attributes(ReductionAttrs).axes else "it sums over no axis")
 
 
 def reduced(graph: Graph, op: Operator) -> str | None:

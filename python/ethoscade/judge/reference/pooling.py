@@ -1,11 +1,11 @@
-"""Reference semantics of ARG_MAX, AVERAGE_POOL_2D, MAX_POOL_2D, MEAN, REDUCE_* and RESIZE_BILINEAR.
+"""Reference semantics of ARG_MAX, AVERAGE_POOL_2D, MAX_POOL_2D, MEAN, SUM, REDUCE_* and RESIZE_BILINEAR.
 
 Shapes are NHWC; padding is explicit in the operator's window and never takes part in a maximum or an average.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ...ir import ArgMaxAttrs, Array, DType, Graph, Operator, PoolAttrs, ReductionAttrs, ResizeBilinearAttrs
 from .fixed_point import multiply, wrap
 from .formulas import Places, bilinear_places, clamp_range, scale_of, significand_and_shift, zero_point_of
-from .meaning import INT8, SIGNED, Inputs, Meaning, averaged, given, ordered, quantised, reduced
+from .meaning import INT8, SIGNED, Inputs, Meaning, given, ordered, quantised, reduced, summed
 from .windows import output_size, pad_spatial, seen, tap
 
 
@@ -113,13 +113,22 @@ def mean_multiplier(ifm_scale: float, ofm_scale: float, count: int) -> tuple[int
 
 def mean(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """MEAN over the attributes' axes, rescaled to the output's quantisation."""
+    return _added(graph, op, inputs, mean_multiplier)
+
+
+def total(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """SUM over the attributes' axes, rescaled to the output's quantisation."""
+    return _added(graph, op, inputs, lambda ifm, ofm, _: significand_and_shift(ifm / ofm))
+
+
+def _added(graph: Graph, op: Operator, inputs: Inputs, factor: Callable[[float, float, int], tuple[int, int]]) -> Array:
+    """Sums times a factor that follows from both scales and how many elements become one."""
     attrs = op.attributes(ReductionAttrs)
     ifm, ofm = graph.read(op), graph.made(op)
     x = given(inputs)
     count = int(np.prod([x.shape[a] for a in attrs.axes], dtype=np.int64))
-    total = x.sum(axis=attrs.axes, keepdims=attrs.keep_dims, dtype=np.int64) - count * zero_point_of(ifm)
-    significand, shift = mean_multiplier(scale_of(ifm), scale_of(ofm), count)
-    scaled = multiply(wrap(np.asarray(total)), significand, shift) + zero_point_of(ofm)
+    found = x.sum(axis=attrs.axes, keepdims=attrs.keep_dims, dtype=np.int64) - count * zero_point_of(ifm)
+    scaled = multiply(wrap(np.asarray(found)), *factor(scale_of(ifm), scale_of(ofm), count)) + zero_point_of(ofm)
     return np.clip(scaled, *ofm.dtype.limits).astype(ofm.dtype.numpy)
 
 
@@ -139,8 +148,9 @@ POOLING_MEANINGS: Mapping[str, Meaning] = {
     "ARG_MAX": Meaning(arg_max, ordered, INT8),
     "AVERAGE_POOL_2D": Meaning(average_pool_2d, quantised, SIGNED),
     "MAX_POOL_2D": Meaning(max_pool_2d, quantised, SIGNED),
-    "MEAN": Meaning(mean, averaged, SIGNED),
+    "MEAN": Meaning(mean, summed, SIGNED),
     "REDUCE_MAX": Meaning(largest, reduced, INT8),
     "REDUCE_MIN": Meaning(least, reduced, INT8),
     "RESIZE_BILINEAR": Meaning(resize_bilinear, quantised, INT8),
+    "SUM": Meaning(total, summed, SIGNED),
 }

@@ -10,6 +10,7 @@ from ...ir import (
     EIGHT_BIT,
     Array,
     ConcatenationAttrs,
+    GatherAttrs,
     Graph,
     MirrorPadAttrs,
     Operator,
@@ -87,6 +88,12 @@ def reverse(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     return np.flip(given(inputs), op.attributes(ReverseAttrs).axes)
 
 
+def gather(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """GATHER: the elements with these numbers along an axis; the output tensor's shape has the indices' dimensions."""
+    attrs = op.attributes(GatherAttrs)
+    return np.take(given(inputs), attrs.indices, axis=attrs.axis)
+
+
 def transpose(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """TRANSPOSE: the axes in another order."""
     attrs = op.attributes(TransposeAttrs)
@@ -108,6 +115,7 @@ def concatenate(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 SHAPING_MEANINGS: Mapping[str, Meaning] = {
     "CONCATENATION": Meaning(concatenate, unscaled, SIGNED),
     "EXPAND_DIMS": Meaning(reshape, anything),
+    "GATHER": Meaning(gather, understood, INT8),
     "MIRROR_PAD": Meaning(mirror_pad, understood, INT8),
     "PACK": Meaning(pack, understood),
     "PAD": Meaning(pad, unscaled, SIGNED),

@@ -1,0 +1,74 @@
+"""Tensors as operators see them that work along the last axis: pixels with its elements as channels.
+
+Owns how many channels of a single pixel become rows of fewer, which stripes can cut, how such a pixel is summed, and
+what such operators demand of their channels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from . import constraints, views
+from .maker import Maker
+from .npu import FeatureMap
+
+MOST_IN_ONE_PIXEL = 128
+"""A single pixel of more channels is seen as rows of at most so many."""
+
+_GRANULE = 8  # Channels of an elementwise operation count by eights.
+
+
+@dataclass(frozen=True)
+class Depth(constraints.Constraint):
+    """The last axis has at most `most` elements."""
+
+    most: int
+
+    def __str__(self) -> str:
+        return f"the last axis has at most {self.most} elements"
+
+    def _against(self, case: constraints.Case) -> str | None:
+        channels = (case.ifm.shape or (1,))[-1]
+        return f"it has {channels} channels; at most {self.most} are possible" if channels > self.most else None
+
+
+def pixels(case: constraints.Case) -> constraints.Views:
+    """What the NPU sees of such an operator's input and output, the pixels below each other."""
+    *leading, channels = case.ifm.shape or (1,)
+    shape = (math.prod(leading), 1, channels)
+    return [(case.ifm, shape), (case.ofm, shape)]
+
+
+def seen(shape: tuple[int, ...]) -> tuple[views.Shape3, views.Shape3]:
+    """How a tensor is seen, and what has one number for each of its pixels; of a single pixel there is one number."""
+    *leading, channels = shape or (1,)
+    rows = math.prod(leading)
+    if rows == 1:
+        return cut(channels), (1, 1, 1)
+    plane = views.image_shape(shape)[:2] if len(shape) <= 4 else (rows, 1)
+    return (*plane, channels), (*plane, 1)
+
+
+def cut(channels: int) -> views.Shape3:
+    """The channels of one pixel as rows of equally many.
+
+    Where that would make the NPU work on an eighth more of them, as it would on those of a prime number, they stay.
+    """
+
+    def cost(depth: int) -> int:
+        return channels // depth * -(-depth // _GRANULE)
+
+    if channels <= MOST_IN_ONE_PIXEL:
+        return 1, 1, channels
+    best = min((depth for depth in range(MOST_IN_ONE_PIXEL, 0, -1) if channels % depth == 0), key=cost)
+    return (1, 1, channels) if 8 * cost(best) > 9 * cost(channels) else (channels // best, 1, best)
+
+
+def total(make: Maker, ifm: FeatureMap, pixels: int) -> FeatureMap:
+    """The sum of each of the `pixels` of a tensor that is `seen` so, all of them as the channels of one."""
+    found = make.sum(ifm)
+    rows, columns, _ = found.shape
+    if rows * columns > pixels:
+        found = make.sum(replace(found, shape=(1, 1, rows)))
+    return replace(found, shape=(1, 1, pixels))
