@@ -71,8 +71,8 @@ def random_network(
 
     Images have up to `max_resolution` rows and columns. `dtype` None draws int8 (mostly), uint8 or int16, in which the
     network begins; `heads` False leaves out MEAN, FULLY_CONNECTED, SOFTMAX, BATCH_MATMUL and
-    UNIDIRECTIONAL_SEQUENCE_LSTM. With `floats` there are islands of floats between 8-bit values, of which LiteRT alone is
-    the judge.
+    UNIDIRECTIONAL_SEQUENCE_LSTM. With `floats` there are islands of floats between 8-bit values, of which LiteRT alone
+    is the judge.
     """
     rng = np.random.Generator(np.random.PCG64(seed))
     if dtype is None:
