@@ -41,14 +41,14 @@ def litert_values(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | No
 
     source = acceptable(graph.source)
     if kept is not None:
-        source = head(source, range(kept), graph.inputs, graph.operators[kept - 1].outputs) + source
+        source = head(source, range(kept), graph.given, graph.operators[kept - 1].outputs) + source
     interpreter = Interpreter(
         model_content=source,
         experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
         experimental_preserve_all_tensors=True,
     )
     interpreter.allocate_tensors()
-    for detail, index in zip(interpreter.get_input_details(), graph.inputs, strict=True):
+    for detail, index in zip(interpreter.get_input_details(), graph.given, strict=True):
         interpreter.set_tensor(detail["index"], inputs[graph.tensors[index].name])
     interpreter.invoke()
     operators = graph.operators[:kept]
@@ -61,7 +61,8 @@ def micro_values(graph: Graph, index: int, values: Mapping[int, np.ndarray]) -> 
     op = graph.operators[index]
     given = [t for t in dict.fromkeys(op.inputs) if t is not None and not graph.tensors[t].is_constant]
     with litert.Session(graph.source, graph.name, litert.MICRO) as session:
-        (made,) = session.run([index], given, op.outputs, [{t: values[t] for t in given}])
+        place = index if op.source_index is None else op.source_index
+        (made,) = session.run([place], given, op.outputs, [{t: values[t] for t in given}])
     return {t: made[t].reshape(graph.tensors[t].shape) for t in op.outputs}
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 
 from ..ir import Graph, TransposeAttrs
-from . import constraints, limits, moves, strided, views
+from . import constraints, moves, strided, views
 from .family import Family
 from .maker import Maker
 from .npu import NpuGraphBuilder
