@@ -52,7 +52,6 @@ _HEADS: tuple[tuple[float, _Step], ...] = (
     (0.05, Drawing.mean),
     (0.03, Drawing.softmax),
     (0.04, batch_matmul),
-    (0.02, lstm),
     (0.03, Drawing.normalised),
 )
 
@@ -71,8 +70,8 @@ def random_network(
 
     Images have up to `max_resolution` rows and columns. `dtype` None draws int8 (mostly), uint8 or int16, in which the
     network begins; `heads` False leaves out MEAN, FULLY_CONNECTED, SOFTMAX, BATCH_MATMUL and
-    UNIDIRECTIONAL_SEQUENCE_LSTM. With `floats` there are islands of floats between 8-bit values, of which LiteRT alone is
-    the judge.
+    UNIDIRECTIONAL_SEQUENCE_LSTM. With `floats` there are islands of floats between 8-bit values, of which LiteRT alone
+    is the judge.
     """
     rng = np.random.Generator(np.random.PCG64(seed))
     if dtype is None:
@@ -94,13 +93,15 @@ def random_network(
     values = [_first(draw, max_resolution)]
     steps = (*_BODY, *(_HEADS if heads else ()), *(_FLOATS if floats else ()))
     odds = np.array([p for p, _ in steps]) / sum(p for p, _ in steps)
-    # Every eighth network has state.
+    # Every eighth network has variables, every sixteenth an LSTM.
     keeps = draw.integer(0, max_operators - 1) if seed % 8 == 4 else None
     for step in range(draw.integer(1, max_operators)):
         # Mostly the last value, so that networks become deep; else any, so that they fork.
         x = values[-1] if draw.chance(0.8) else values[draw.integer(0, len(values) - 1)]
         if step == keeps or (keeps is not None and step == 0):
             x = draw.smaller(stateful(draw, x))
+        if step == 0 and heads and seed % 16 == 7:
+            x = lstm(draw, x)
         values.append(draw.smaller(steps[int(rng.choice(len(steps), p=odds))][1](draw, x)))
     if heads and draw.chance(0.4):
         values.append(_classified(draw, values[-1]))
