@@ -28,7 +28,11 @@ _LITERT_MISREADS_SIGNED = frozenset({"SUM"})
 _LITERT_ABORTS = frozenset({"SOFTMAX"})
 """Kinds on which LiteRT may end its process by an assertion over a result that is clear; on devices there is none."""
 
-_LITERT_LACKS: Mapping[str, Collection[DType]] = {"ELU": frozenset(DType), "SQUARED_DIFFERENCE": {DType.INT16}}
+_LITERT_LACKS: Mapping[str, Collection[DType]] = {
+    "ELU": frozenset(DType),
+    "SQUARED_DIFFERENCE": {DType.INT16},
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": {DType.INT16},
+}
 """Kinds of which LiteRT has no reference kernel for some types."""
 
 
