@@ -37,6 +37,16 @@ CHAINS: dict[str, tuple[Chain, float]] = {
     "rsqrt": (of("RSQRT"), 0.1),
     "sqrt": (of("SQRT"), 0.02),
     "square": (of("SQUARE"), 0.1),
+    "part": (of("DIV", 3.7), 0.004),
+    "reciprocal": (chain(of("ADD", 0.4), of("DIV", 1.3, first=True)), 0.03),
+    "power": (of("POW", 1.7), 0.05),
+    "cube": (of("POW", 3.0), 0.3),
+    "power_of_a_number": (of("POW", 1.9, first=True), 0.1),
+    "distance": (of("SQUARED_DIFFERENCE", 0.8), 0.03),
+    "floor": (chain(of("MUL", 20.0), of("FLOOR")), 0.5),
+    "whole_parts": (of("FLOOR_DIV", 0.06), 0.3),
+    "wave": (chain(of("SIN"), of("ADD", 0.1)), 0.01),
+    "other_wave": (of("COS"), 0.01),
     "exp": (of("EXP"), 0.2),
     "tanh": (of("TANH"), 1 / 128),
     "logistic": (of("LOGISTIC"), 1 / 256),
@@ -81,7 +91,8 @@ STAY: dict[str, tuple[Chain, float, int, int]] = {
     "infinite": (of("RSQRT"), 0.1, 0, -128),
     # In units so fine that a last bit of a number near 1 shows.
     "last_bit": (chain(of("EXP"), of("SUB", 1.0)), 2.0**-24, -128, -128),
-    "unknown": (of("SIN"), 0.01, -128, -128),
+    "no_root": (of("POW", 0.5), 0.1, -128, -100),
+    "unknown": (of("HARD_SWISH"), 0.01, -128, -128),
 }
 
 

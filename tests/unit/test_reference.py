@@ -36,10 +36,13 @@ from reference_support import MOVES, check, differences, drawn_operator, litert_
 KINDS = (
     "ARG_MAX",
     "AVERAGE_POOL_2D",
+    "BATCH_MATMUL",
     "CONCATENATION",
     "CONV_2D",
     "DEPTHWISE_CONV_2D",
+    "DIV",
     "GELU",
+    "L2_NORMALIZATION",
     "LEAKY_RELU",
     "MAX_POOL_2D",
     "MEAN",
@@ -65,6 +68,9 @@ KINDS = (
 TYPES = {
     **{kind: function.types for kind, function in (*BINARY.items(), *UNARY.items())},
     "ARG_MAX": EIGHT_BIT,
+    "BATCH_MATMUL": (DType.INT8, DType.INT16),
+    "DIV": EIGHT_BIT,
+    "L2_NORMALIZATION": EIGHT_BIT,
     "SUM": (DType.UINT8,),
 }
 """The types of which LiteRT is the judge, where these are not all."""

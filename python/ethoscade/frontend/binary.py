@@ -57,6 +57,15 @@ def mul(site: Site) -> ArithmeticAttrs:
     return ArithmeticAttrs(activation)
 
 
+def div(site: Site) -> ArithmeticAttrs:
+    """DIV."""
+    left, right = _operands(site, "divides")
+    activation = site.activation(site.optional_options())
+    if site.is_quantised(left, right, site.output):
+        site.check_factors(scale_of(left) / (scale_of(right) * scale_of(site.output)))
+    return ArithmeticAttrs(activation)
+
+
 def compared(site: Site) -> Attrs:
     """MAXIMUM, MINIMUM and SQUARED_DIFFERENCE, which have no attributes."""
     _operands(site, "compares")
@@ -80,6 +89,7 @@ def prelu(site: Site) -> Attrs:
 
 BINARY_READERS: Mapping[str, Callable[[Site], Attrs]] = {
     "ADD": add,
+    "DIV": div,
     "MAXIMUM": compared,
     "MINIMUM": compared,
     "MUL": mul,

@@ -1,4 +1,7 @@
-"""FULLY_CONNECTED, SOFTMAX, QUANTIZE, DEQUANTIZE and the stand-alone RELUs: neither windows nor moved elements."""
+"""FULLY_CONNECTED, SOFTMAX, L2_NORMALIZATION, QUANTIZE, DEQUANTIZE and the stand-alone RELUs.
+
+They have neither windows nor axes, and move no elements.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import tflite
 
-from ..ir import Attrs, FullyConnectedAttrs, SoftmaxAttrs
+from ..ir import Activation, Attrs, FullyConnectedAttrs, SoftmaxAttrs
 from ..operators import ACTIVATION_OPERATORS
 from ..quantised import scale_of
 from .site import NotUnderstood, Site
@@ -50,6 +53,16 @@ def softmax(site: Site) -> SoftmaxAttrs:
     return SoftmaxAttrs(beta)
 
 
+def l2_normalization(site: Site) -> Attrs:
+    """L2_NORMALIZATION over the last axis."""
+    site.count(1)
+    ifm = site.input(0, "input")
+    if (activation := site.activation(site.optional_options())) is not Activation.NONE:
+        raise NotUnderstood(f"fused activation {activation.name}, which no kernel computes")
+    site.expect_shape(ifm.shape)
+    return None
+
+
 def dequantize(site: Site) -> Attrs:
     """DEQUANTIZE. Converters leave shapes out behind what they do not know, so its two are not compared."""
     site.count(1)
@@ -78,6 +91,7 @@ ELEMENTWISE_READERS: Mapping[str, Callable[[Site], Attrs]] = {
     "ABS": rescaling,
     "DEQUANTIZE": dequantize,
     "FULLY_CONNECTED": fully_connected,
+    "L2_NORMALIZATION": l2_normalization,
     "QUANTIZE": rescaling,
     "RELU": activation,
     "RELU6": activation,

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..ir import DType, Graph, TableAttrs
-from ..quantised import scale_of
-from . import constraints, limits, views
+from ..ir import DType, Graph, Integers, Operator, TableAttrs
+from ..quantised import multiplier_and_shift, scale_of, zero_point_of
+from . import constraints, limits, lookup, views
 from .family import Family
 from .maker import Maker
-from .npu import NpuGraphBuilder, Scale, Table
+from .npu import NpuGraphBuilder, Scale
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """One pool of single pixels that rescales or looks up. Precondition: its family takes it."""
     op = graph.operators[op_index]
     ifm, ofm = graph.read(op), graph.made(op)
-    shape, make = views.image_shape(ifm.shape), Maker(op.name, op_index, builder)
     if isinstance(op.attrs, TableAttrs):
-        given, made = (builder.view(t, shape, zero_point=0) for t in (op.input(0), op.outputs[0]))
-        table = Table(np.array(op.attrs.results, ofm.dtype.numpy).tobytes())
-        make.look_up(given, made, table)
+        lookup.look_up(graph, op_index, builder, op.attrs.results)
         return
-    make.copy(
+    shape = views.image_shape(ifm.shape)
+    Maker(op.name, op_index, builder).copy(
         builder.view(op.input(0), shape),
         builder.view(op.outputs[0], shape),
         Scale(*limits.npu_scale(scale_of(ifm) / scale_of(ofm))),
     )
+
+
+def _results(graph: Graph, op: Operator, operands: Sequence[Integers]) -> Integers:
+    ifm, ofm = graph.read(op), graph.made(op)
+    if isinstance(op.attrs, TableAttrs):
+        return lookup.looked_up(op.attrs.results, ifm, operands)
+    factor = multiplier_and_shift(scale_of(ifm) / scale_of(ofm))
+    scaled = limits.scaled(operands[0] - zero_point_of(ifm), *factor)
+    return np.clip(scaled + zero_point_of(ofm), *ofm.dtype.limits)
 
 
 def _factor(case: constraints.Case) -> str | None:
@@ -50,7 +57,7 @@ def _seen(case: constraints.Case) -> constraints.Views:
 
 QUANTISE_FAMILIES: Mapping[str, Family] = {
     "QUANTIZE": Family(
-        "a pixel-wise copy that rescales; behind functions of floats of each element a table of all results",
+        "a pixel-wise copy that rescales; in the place of functions of each element a table of all results",
         (
             constraints.feature_maps(),
             constraints.Rule("not between uint8 and int16, of which no runtime has a kernel", _kernels),
@@ -59,5 +66,6 @@ QUANTISE_FAMILIES: Mapping[str, Family] = {
             constraints.Rule(constraints.SUMS, _factor),
         ),
         lower,
+        _results,
     )
 }

@@ -1,14 +1,15 @@
 """Tensors as operators see them that work along the last axis: pixels with its elements as channels.
 
-Owns how many channels of a single pixel become rows of fewer, which stripes can cut, and how such a pixel is summed.
+Owns how many channels of a single pixel become rows of fewer, which stripes can cut, how such a pixel is summed, and
+what such operators demand of their channels.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from . import views
+from . import constraints, views
 from .maker import Maker
 from .npu import FeatureMap
 
@@ -16,6 +17,27 @@ MOST_IN_ONE_PIXEL = 128
 """A single pixel of more channels is seen as rows of at most so many."""
 
 _GRANULE = 8  # Channels of an elementwise operation count by eights.
+
+
+@dataclass(frozen=True)
+class Depth(constraints.Constraint):
+    """The last axis has at most `most` elements."""
+
+    most: int
+
+    def __str__(self) -> str:
+        return f"the last axis has at most {self.most} elements"
+
+    def _against(self, case: constraints.Case) -> str | None:
+        channels = (case.ifm.shape or (1,))[-1]
+        return f"it has {channels} channels; at most {self.most} are possible" if channels > self.most else None
+
+
+def pixels(case: constraints.Case) -> constraints.Views:
+    """What the NPU sees of such an operator's input and output, the pixels below each other."""
+    *leading, channels = case.ifm.shape or (1,)
+    shape = (math.prod(leading), 1, channels)
+    return [(case.ifm, shape), (case.ofm, shape)]
 
 
 def seen(shape: tuple[int, ...]) -> tuple[views.Shape3, views.Shape3]:

@@ -11,7 +11,7 @@ sum, which is never small. int16 is in `softmax_sixteen`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from ..quantised import scale_of
 from . import constraints, last_axis, softmax_sixteen
 from .exponential import divided, exponentials, high_mul
 from .family import Family
-from .maker import AS_IS, Maker
-from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Rounding, Scale, Table
+from .maker import AS_IS, Maker, high
+from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Rounding, Table
 
 MOST_CHANNELS = 4095
 """Exponentials are summed in units of 2^-19: of more of them the sum could leave 32 bits."""
@@ -87,7 +87,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
         shift = make.wide(OperationKind.MINIMUM, shift, 31)
     inverse, shift = (replace(view, shape=once) for view in (inverse, shift))
     # inverse is Q2.29 of 2^31 over the sum without its leading zeros: twice that, as the product has 31 bits less.
-    product = make.wide(OperationKind.MUL, _looked_up(make, ifm, largest, table), inverse, scaling=_high(30))
+    product = make.wide(OperationKind.MUL, _looked_up(make, ifm, largest, table), inverse, scaling=high(30))
     ofm = builder.view(target, shape, zero_point=dtype.limits[0])
     make.point(OperationKind.SHR, product, shift, ofm)
 
@@ -112,36 +112,17 @@ def _reciprocal(make: Maker, total: FeatureMap, zeros: FeatureMap) -> FeatureMap
     # 32/17 is 0x3C3C3C3C in Q2.29, and 48/17 half as much again. The lesser of a sum and any such number is the number.
     low = make.wide(OperationKind.MINIMUM, total, -0x3C3C)
     slope = make.wide(OperationKind.ADD, make.wide(OperationKind.SHL, low, 16), low, scaling=AS_IS)
-    offset = make.wide(OperationKind.MUL, slope, -3, scaling=_high(1))
+    offset = make.wide(OperationKind.MUL, slope, -3, scaling=high(1))
     one = make.wide(OperationKind.SHL, make.wide(OperationKind.MINIMUM, total, 1 << 14), 15)
-    x = make.wide(OperationKind.MUL, half, slope, scaling=_high(31))
+    x = make.wide(OperationKind.MUL, half, slope, scaling=high(31))
     x = make.wide(OperationKind.ADD, x, offset, scaling=AS_IS)
     for _ in range(3):
-        error = make.wide(OperationKind.MUL, half, x, scaling=_high(31))
+        error = make.wide(OperationKind.MUL, half, x, scaling=high(31))
         error = make.wide(OperationKind.SUB, one, error, scaling=AS_IS)
-        step = make.wide(OperationKind.MUL, x, error, scaling=_high(31))
+        step = make.wide(OperationKind.MUL, x, error, scaling=high(31))
         step = make.wide(OperationKind.MUL, step, 4, scaling=AS_IS)
         x = make.wide(OperationKind.ADD, x, step, scaling=AS_IS)
     return x
-
-
-def _high(shift: int) -> Scale:
-    """A product of 32-bit numbers without its last `shift` bits: there the multiplier has no effect."""
-    return Scale(1 << 30, shift)
-
-
-@dataclass(frozen=True)
-class Depth(constraints.Constraint):
-    """The last axis has at most `most` elements."""
-
-    most: int = MOST_CHANNELS
-
-    def __str__(self) -> str:
-        return f"the last axis has at most {self.most} elements"
-
-    def _against(self, case: constraints.Case) -> str | None:
-        _, channels = _shape(case.graph, case.op)
-        return f"it has {channels} channels; at most {self.most} are possible" if channels > self.most else None
 
 
 def _rounds_otherwise(case: constraints.Case) -> str | None:
@@ -152,19 +133,14 @@ def _rounds_otherwise(case: constraints.Case) -> str | None:
     return None
 
 
-def _seen(case: constraints.Case) -> constraints.Views:
-    rows, channels = _shape(case.graph, case.op)
-    return [(case.ifm, (rows, 1, channels)), (case.ofm, (rows, 1, channels))]
-
-
 SOFTMAX_FAMILIES: Mapping[str, Family] = {
     "SOFTMAX": Family(
         "a maximum, a table of exponentials, a sum and its reciprocal: some thirty operations",
         (
             constraints.feature_maps(),
             constraints.OneType(),
-            Depth(),
-            constraints.Sizes(_seen),
+            last_axis.Depth(MOST_CHANNELS),
+            constraints.Sizes(last_axis.pixels),
             constraints.Rule("equal values are rounded as the reference rounds them", _rounds_otherwise),
         ),
         lower,

@@ -83,15 +83,14 @@ class _FloatFunction:
     def apply(self, x: Floats, ulps: int) -> Floats:
         """Its results, of functions that C libraries round differently the ones so many `ulps` above."""
         kind = self.operator.kind
-        if kind in _BINARY and self.constant is not None:
-            pair = (self.constant, x) if self.at == 0 else (x, self.constant)
-            found: Floats = np.asarray(_BINARY[kind](*pair), np.float32)
-        elif kind in _ROUNDED:
-            found = _ROUNDED[kind](x.astype(np.float64)).astype(np.float32)
+        operands = (x,) if self.constant is None else (self.constant, x) if self.at == 0 else (x, self.constant)
+        if kind in _ROUNDED:
+            wide = (np.asarray(operand, np.float64) for operand in operands)
+            found: Floats = np.asarray(_ROUNDED[kind](*wide), np.float32)
             if ulps:
                 found = np.nextafter(found, np.float32(ulps * np.inf))
         else:
-            found = _EXACT[kind](x)
+            found = np.asarray(_EXACT[kind](*operands), np.float32)
         lower, upper = real_bounds(_activation(self.operator))
         found = found if lower is None else np.maximum(found, np.float32(lower))
         return found if upper is None else np.minimum(found, np.float32(upper))
@@ -104,30 +103,38 @@ def _activation(op: Operator) -> Activation:
 
 
 _Real = npt.NDArray[np.float64]
-_EXACT: Mapping[str, Callable[[Floats], Floats]] = {
+_BINARY = frozenset({"ADD", "DIV", "FLOOR_DIV", "MAXIMUM", "MINIMUM", "MUL", "POW", "SQUARED_DIFFERENCE", "SUB"})
+"""Functions of two operands; of all others there is one."""
+_WITHOUT_READER = frozenset({"COS", "FLOOR", "FLOOR_DIV", "POW", "SIN", "SQRT", "SQUARE"})
+"""Kinds that have no options at which a reader would look."""
+_EXACT: Mapping[str, Callable[..., Floats]] = {
     **dict.fromkeys(ACTIVATION_OPERATORS, lambda x: x),
     "ABS": np.abs,
+    "ADD": np.add,
+    "DIV": np.divide,
+    "FLOOR": np.floor,
+    "FLOOR_DIV": lambda a, b: np.floor(np.divide(a, b)),
+    "MAXIMUM": np.maximum,
+    "MINIMUM": np.minimum,
+    "MUL": np.multiply,
     "NEG": np.negative,
     "RSQRT": lambda x: _ONE / np.sqrt(x),
     "SQRT": np.sqrt,
     "SQUARE": np.square,
+    "SQUARED_DIFFERENCE": lambda a, b: np.square(np.subtract(a, b)),
+    "SUB": np.subtract,
 }
-"""Functions that IEEE 754 rounds alike everywhere; SQRT and SQUARE have no options that a reader would look at."""
-_WITHOUT_READER = ("SQRT", "SQUARE")
-_ROUNDED: Mapping[str, Callable[[_Real], _Real]] = {
+"""Functions that IEEE 754 rounds alike everywhere."""
+_ROUNDED: Mapping[str, Callable[..., _Real]] = {
+    "COS": np.cos,
     "EXP": np.exp,
     "LOG": np.log,
     "LOGISTIC": lambda x: 1.0 / (1.0 + np.exp(-x)),
+    "POW": np.power,
+    "SIN": np.sin,
     "TANH": np.tanh,
 }
 """Functions of which C libraries may differ by a last bit."""
-_BINARY: Mapping[str, Callable[..., Floats]] = {
-    "ADD": np.add,
-    "MAXIMUM": np.maximum,
-    "MINIMUM": np.minimum,
-    "MUL": np.multiply,
-    "SUB": np.subtract,
-}
 
 
 def _looked_up(graph: Graph, makers: Mapping[int, int], quantize: Operator, on_npu: OnNpu) -> Operator | None:
@@ -165,9 +172,11 @@ def _step(graph: Graph, op: Operator) -> tuple[_FloatFunction, int] | None:
     tensors = [None if t is None else graph.tensors[t] for t in (*op.inputs, *op.outputs)]
     if any(t is None or t.dtype is not DType.FLOAT32 for t in tensors):
         return None
-    if op.kind in _EXACT or op.kind in _ROUNDED:
+    if op.kind not in _EXACT and op.kind not in _ROUNDED:
+        return None
+    if op.kind not in _BINARY:
         return (_FloatFunction(op), op.input(0)) if len(op.inputs) == 1 else None
-    if op.kind not in _BINARY or len(op.inputs) != 2:
+    if len(op.inputs) != 2:
         return None
     for at in (0, 1):
         data = graph.read(op, at).data

@@ -17,12 +17,12 @@ from . import real_operators as real
 from .calibration import Real, activation_quantisation, dequantise, quantise
 from .flatfile import TENSOR_TYPES, Fields, TensorRecord, write_file
 from .geometry import Pair, as_pair, resolve_window, transposed_size
-from .moving import MoveRecorder
+from .matrices import MatrixRecorder
 from .recorder import UNQUANTISED, Value
 from .schema import window_fields
 
 
-class ModelBuilder(MoveRecorder):
+class ModelBuilder(MatrixRecorder):
     """Collects tensors and operators; `build` writes the file.
 
     `dtype` is INT8, UINT8 or INT16; int8 convolution weights are quantised per channel unless `per_channel` is False.
@@ -396,6 +396,34 @@ class ModelBuilder(MoveRecorder):
             name,
             x.dtype,
         )
+
+    def divide(
+        self,
+        x: Value,
+        divisor: Value,
+        *,
+        activation: Activation = Activation.NONE,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """DIV of values of 8 bits by constants beside 0, with broadcasting."""
+        fields = {"FusedActivationFunction": CODE_OF_ACTIVATION[activation]}
+        return self._operator(
+            "DIV",
+            [x.index, divisor.index],
+            np.broadcast_shapes(x.shape, divisor.shape),
+            lambda: real.activate(self._real(x) / self._real(divisor), activation),
+            output,
+            fields,
+            name,
+            x.dtype,
+        )
+
+    def l2_normalization(self, x: Value, *, output: Quantisation | None = None, name: str | None = None) -> Value:
+        """L2_NORMALIZATION over the last axis; the output's scale is 1/128 and its zero point the type's middle."""
+        fixed = Quantisation((1.0 / 128,), (sum(x.dtype.limits) // 2 + 1,))
+        fields = {"FusedActivationFunction": CODE_OF_ACTIVATION[Activation.NONE]}
+        return self._function("L2_NORMALIZATION", x, real.l2_normalization, output or fixed, fields, name)
 
     def relu(
         self,

@@ -352,6 +352,13 @@ class Drawing:
             x = self.builder.quantize(x, wanted)
         return self.builder.unary(kind, x, output=one.makes(x.dtype) or (None if one.calibrated else output))
 
+    def divided(self, x: Value) -> Value:
+        """DIV by a number, now and then by one for each channel; of 8 bits alone."""
+        x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.INT16 else x
+        shape = x.shape[-1:] if self.chance(0.2) else (1,) * self.integer(0, 1)
+        numbers = self.rng.uniform(0.2, 2.0, shape) * (-1 if self.chance(0.3) else 1)
+        return self.builder.divide(x, self.builder.constant(numbers, dtype=x.dtype), activation=self.activation())
+
     def wide(self, x: Value) -> Value:
         """Some functions of int16, to which values are brought and from which they are brought back by way of int8."""
         x = x if x.dtype is DType.INT8 else self.builder.quantize(x, dtype=DType.INT8)
@@ -366,6 +373,11 @@ class Drawing:
     def softmax(self, x: Value) -> Value:
         """SOFTMAX, which stays on the CPU and cuts the network in two."""
         return self.builder.softmax(x, beta=1.0 if self.chance(0.5) else float(self.integer(1, 8)) / 4)
+
+    def normalised(self, x: Value) -> Value:
+        """L2_NORMALIZATION, of 8 bits alone."""
+        x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.INT16 else x
+        return self.builder.l2_normalization(x)
 
     def binary(self, x: Value) -> Value:
         """An operator of two operands: a value and itself, a constant, a mean of it or another network input.
@@ -534,7 +546,8 @@ class Drawing:
         if kind == 4:
             return b.tile(x, [self.integer(1, 2) if d < 8 else 1 for d in x.shape])
         if kind == 5:
-            return b.reverse(x, sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 2))}))
+            first = self.integer(0, rank - 1)
+            return b.reverse(x, range(first, self.integer(first, min(first + 1, rank - 1)) + 1))
         return self.gathered(x) if kind == 8 else self.transposed(x)
 
     def gathered(self, x: Value) -> Value:

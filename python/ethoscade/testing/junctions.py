@@ -21,11 +21,13 @@ _FLOAT_FUNCTIONS: Mapping[str, Callable[[Real], Real]] = {
     "EXP": lambda x: np.exp(np.clip(x, -8, 8)),
     "LOGISTIC": lambda x: (1 + np.tanh(x / 2)) / 2,
     "NEG": np.negative,
+    "FLOOR": np.floor,
     "RELU": lambda x: np.maximum(x, 0),
     "TANH": np.tanh,
 }
 _WITH_A_NUMBER: Mapping[str, Callable[[float, Real], Real]] = {
     "ADD": np.add,
+    "DIV": lambda number, x: x / number,
     "MAXIMUM": np.maximum,
     "MUL": np.multiply,
 }
@@ -44,8 +46,10 @@ def island(draw: Drawing, x: Value) -> Value:
         else:
             kind = list(_WITH_A_NUMBER)[draw.integer(0, len(_WITH_A_NUMBER) - 1)]
             number = _NUMBERS[draw.integer(0, len(_NUMBERS) - 1)]
+            # What a number is divided by may be 0.
+            first = kind != "DIV" and draw.chance(0.5)
             function = partial(_WITH_A_NUMBER[kind], number)
-            floats = b.float_function(kind, floats, function, number, draw.chance(0.5))
+            floats = b.float_function(kind, floats, function, number, first)
     if draw.chance(0.3):
         floats = _floats_moved(draw, floats)
     return b.quantize(floats, dtype=x.dtype)

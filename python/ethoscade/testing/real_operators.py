@@ -184,6 +184,11 @@ def max_pool(x: Real, window: Window) -> Real:
     return np.asarray(np.max(np.stack(taps), axis=0), dtype=np.float64)
 
 
+def l2_normalization(x: Real) -> Real:
+    """Rows of the last axis divided by the roots of their sums of squares."""
+    return np.asarray(x / np.sqrt(np.maximum((x**2).sum(axis=-1, keepdims=True), 1e-12)), dtype=np.float64)
+
+
 def softmax(x: Real, beta: float) -> Real:
     """Softmax over the last axis."""
     e = np.exp(beta * (x - x.max(axis=-1, keepdims=True)))
