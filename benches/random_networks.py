@@ -164,7 +164,7 @@ def _faults(
             results = list(compiled.simulate_steps(steps))
         except UnsupportedOperatorError as error:
             # Scales of which no reference defines a result: nobody plays the operator on the CPU.
-            tally.unjudged.append(f"{source.name}, {accelerator}: {error}")
+            tally.unjudged.append(f"seed {tally.next_seed - 1}, {accelerator}: {error}")
             return
         for run, result in enumerate(results):
             place = f"{name}, run {run}" if run else name
