@@ -26,6 +26,8 @@ from .ir import (
     GatherAttrs,
     GeluAttrs,
     LeakyReluAttrs,
+    LstmAttrs,
+    LstmInputs,
     MirrorPadAttrs,
     Operator,
     PackAttrs,
@@ -99,6 +101,7 @@ _ROWS = (
     OperatorKind("LEAKY_RELU", LeakyReluAttrs, "LeakyReluOptions"),
     OperatorKind("LOG"),
     OperatorKind("LOGISTIC", int8_version=2),
+    OperatorKind("LOG_SOFTMAX", None, "LogSoftmaxOptions", 2),
     OperatorKind("MAXIMUM", None, "MaximumMinimumOptions", 2, data_inputs=2),
     OperatorKind("MAX_POOL_2D", PoolAttrs, "Pool2DOptions", 2),
     OperatorKind("MEAN", ReductionAttrs, "ReducerOptions", 2),
@@ -136,6 +139,13 @@ _ROWS = (
     OperatorKind("TILE", TileAttrs, "TileOptions"),
     OperatorKind("TRANSPOSE", TransposeAttrs, "TransposeOptions", 2),
     OperatorKind("TRANSPOSE_CONV", TransposeConvAttrs, "TransposeConvOptions", 3, data_input=2),
+    OperatorKind(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        LstmAttrs,
+        "UnidirectionalSequenceLSTMOptions",
+        3,
+        updates=(LstmInputs.hidden, LstmInputs.cell),
+    ),
     OperatorKind("UNPACK", UnpackAttrs, "UnpackOptions", 2),
 )
 

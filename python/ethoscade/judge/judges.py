@@ -15,7 +15,7 @@ from ..ir import DType, Graph, Operator, SoftmaxAttrs
 from ..operators import OPERATORS
 from . import reference
 
-_LITERT_ROUNDS_ONCE = frozenset({"FULLY_CONNECTED"})
+_LITERT_ROUNDS_ONCE = frozenset({"FULLY_CONNECTED", "UNIDIRECTIONAL_SEQUENCE_LSTM"})
 """Kinds that LiteRT rounds once, Micro twice; everything else both round twice."""
 
 _LITERT_MISREADS_BIASES = frozenset({"CONV_2D", "FULLY_CONNECTED"})

@@ -29,8 +29,8 @@ SCALAR_RANGE = range(-(1 << 15), 1 << 15)
 class Pairing:
     """Two operands of a result of shape `whole`: what is seen of each, and which one the NPU reads `first` (0 or 1).
 
-    `repeated` is the shape that both are repeated to; the operator may write its elements in another one. `copies` says
-    of feature maps that are made whole beforehand by which copies.
+    `copies` says of feature maps that are made whole beforehand by which copies. `repeated` is the shape that both are
+    repeated to; the operator may write its elements in another one.
     """
 
     whole: views.Shape3

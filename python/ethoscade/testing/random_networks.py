@@ -16,7 +16,7 @@ from . import junctions
 from .builder import ModelBuilder
 from .calibration import coarse_scale
 from .drawing import Drawing
-from .drawing_matrices import batch_matmul
+from .drawing_matrices import batch_matmul, lstm
 from .recorder import Value
 from .streaming import stateful
 
@@ -52,7 +52,8 @@ _HEADS: tuple[tuple[float, _Step], ...] = (
     (0.05, Drawing.mean),
     (0.03, Drawing.softmax),
     (0.04, batch_matmul),
-    (0.03, Drawing.normalised),
+    (0.02, lstm),
+    (0.06, Drawing.normalised),
 )
 
 
@@ -69,8 +70,9 @@ def random_network(
     """A network of 1 to `max_operators` drawn steps (a step is one to a few operators) and perhaps a classifier.
 
     Images have up to `max_resolution` rows and columns. `dtype` None draws int8 (mostly), uint8 or int16, in which the
-    network begins; `heads` False leaves out MEAN, FULLY_CONNECTED, SOFTMAX and BATCH_MATMUL. With `floats` there are
-    islands of floats between 8-bit values, of which LiteRT alone is the judge.
+    network begins; `heads` False leaves out MEAN, FULLY_CONNECTED, SOFTMAX, BATCH_MATMUL and
+    UNIDIRECTIONAL_SEQUENCE_LSTM. With `floats` there are islands of floats between 8-bit values, of which LiteRT alone
+    is the judge.
     """
     rng = np.random.Generator(np.random.PCG64(seed))
     if dtype is None:
@@ -144,6 +146,8 @@ def _expose(draw: Drawing, values: list[Value]) -> None:
     others = [value for value in values[1:-1] if draw.chance(0.12)]
     if draw.chance(0.15) and len(last.shape) > 1:
         others.append(draw.arg_max(last))
+    if draw.chance(0.1):
+        others.append(draw.words(last))
     if draw.chance(0.15):
         # The same bytes under another name: of any value, the network's input among them.
         x = values[draw.integer(0, len(values) - 1)]
