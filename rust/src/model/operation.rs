@@ -8,8 +8,8 @@ use std::sync::Arc;
 pub use super::kinds::{
     Element, Function, Layout, LookUpTable, OperationKind, Rounding, Scaling, SecondOperand, Upscale,
 };
-use crate::model::ids::{Id, Piece};
 use crate::model::graph::ALIGNMENT;
+use crate::model::ids::{Id, Piece};
 use crate::npu::registers::Register;
 use crate::stripe::Region;
 
