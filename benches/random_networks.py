@@ -4,11 +4,11 @@
 
 Networks are of all kinds that the generator draws, which are all that the reader understands. Each is compiled at its
 floor, halfway between floor and fastest, and without a budget; of every other one that has them, float inputs and
-outputs are the caller's business. Outputs are compared with two judges: LiteRT in a process of its own, and
-`ethoscade.judge.reference`, which knows no islands of floats. Where LiteRT ends its process that alone is left, and the
-network is named. Bytes promised, placed and touched must be equal. One line for each
-point that is not right, then the counts, those of operators by kind. Exit status 3 if a point is not right. `--state`
-keeps the counts after each network and goes on from there; `--seconds` begins no network after so many.
+outputs are the caller's business; one with state runs several times in a row. Outputs are compared with two judges:
+LiteRT in a process of its own, and `ethoscade.judge.reference`, which knows no islands of floats. Networks with an
+operator that LiteRT refuses are named. Bytes promised, placed and touched must be equal. One line for each point that
+is not right, then the counts, those of operators by kind. Exit status 3 if a point is not right. `--state` keeps the
+counts after each network and goes on from there; `--seconds` begins no network after so many.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from ethoscade.errors import EthoscadeError, UnsupportedOperatorError
 from ethoscade.frontend import operators, read_tflite
 from ethoscade.ir import Graph
 from ethoscade.judge import reference
-from ethoscade.judge.verification import Array, compare, random_inputs, reference_runs
+from ethoscade.judge.verification import Array, compare, random_inputs, reference_steps, steps_of
 from ethoscade.pipeline.borders import INTERFACES, applied
 from ethoscade.pipeline.compiled import Curve
 from ethoscade.pipeline.compiler import carry_out, prepare, search
@@ -97,16 +97,13 @@ def sweep(seed: int, accelerators: Sequence[str], tally: Tally) -> None:
     tally.networks, tally.next_seed = tally.networks + 1, seed + 1
     source, _ = applied(read_tflite(random_network(seed, floats=True)), INTERFACES[seed % 2])
     tally.operators.update(op.kind for op in source.operators)
-    inputs = random_inputs(source, seed)
-    judges = _judges(source, inputs, seed, tally)
-    if not judges:
-        tally.faults.append(f"seed {seed}: no judge")
-        return
+    steps = [random_inputs(source, seed, step) for step in range(steps_of(source, None))]
+    judges = _judges(source, steps, seed, tally)
     tally.judges.update(judges.keys())
     for accelerator in accelerators:
         try:
             tally.faults += [
-                f"seed {seed}, {accelerator}, {fault}" for fault in _faults(source, inputs, accelerator, judges, tally)
+                f"seed {seed}, {accelerator}, {fault}" for fault in _faults(source, steps, accelerator, judges, tally)
             ]
         except (KeyboardInterrupt, SystemExit):
             raise
@@ -114,16 +111,18 @@ def sweep(seed: int, accelerators: Sequence[str], tally: Tally) -> None:
             tally.faults.append(f"seed {seed}, {accelerator}: {type(error).__name__}: {error}")
 
 
-def _judges(source: Graph, inputs: dict[str, Array], seed: int, tally: Tally) -> dict[str, dict[str, Array]]:
-    """What each judge makes of the inputs."""
-    found: dict[str, dict[str, Array]] = {}
+def _judges(
+    source: Graph, steps: Sequence[dict[str, Array]], seed: int, tally: Tally
+) -> dict[str, list[dict[str, Array]]]:
+    """What each judge makes of the inputs, step by step."""
+    found: dict[str, list[dict[str, Array]]] = {}
     try:
-        (judged,) = reference_runs(source, [inputs])
-        found[judged.judge] = judged.outputs
+        (judged,) = reference_steps(source, [steps])
+        found[judged[0].judge] = [run.outputs for run in judged]
     except EthoscadeError as error:
         tally.unjudged.append(f"seed {seed}: {error}")
     with contextlib.suppress(UnsupportedOperatorError):
-        found[OWN] = reference.run(source, inputs).outputs
+        found[OWN] = [run.outputs for run in reference.run_steps(source, steps)]
     return found
 
 
@@ -147,9 +146,9 @@ def sweep_all(
 
 def _faults(
     source: Graph,
-    inputs: dict[str, Array],
+    steps: Sequence[Mapping[str, Array]],
     accelerator: str,
-    judges: dict[str, dict[str, Array]],
+    judges: Mapping[str, Sequence[Mapping[str, Array]]],
     tally: Tally,
 ) -> Iterator[str]:
     network = prepare(source, load_target(accelerator))
@@ -159,18 +158,19 @@ def _faults(
     curve = search(network)
     for name, promised, proposal in budgets(curve):
         compiled = carry_out(network, curve, proposal)
-        result = compiled.simulate(inputs)
         tally.points += 1
-        for judge, wanted in judges.items():
-            compared, differing, largest = compare(result.outputs, wanted)
-            tally.elements += compared
-            if differing:
-                yield f"{name}: {differing} of {compared} elements differ from {judge}, by up to {largest:g}"
-        if result.hazards or result.warnings:
-            yield f"{name}: {result.hazards} hazards, warnings {result.warnings[:3]}"
-        sizes = (promised, compiled.artifact.arena_bytes, result.arena_touched_bytes)
-        if len(set(sizes)) > 1:
-            yield f"{name}: bytes promised, placed and touched are {sizes}"
+        for run, result in enumerate(compiled.simulate_steps(steps)):
+            place = f"{name}, run {run}" if run else name
+            for judge, wanted in judges.items():
+                compared, differing, largest = compare(result.outputs, wanted[run])
+                tally.elements += compared
+                if differing:
+                    yield f"{place}: {differing} of {compared} elements differ from {judge}, by up to {largest:g}"
+            if result.hazards or result.warnings:
+                yield f"{place}: {result.hazards} hazards, warnings {result.warnings[:3]}"
+            sizes = (promised, compiled.artifact.arena_bytes, result.arena_touched_bytes)
+            if len(set(sizes)) > 1:
+                yield f"{place}: bytes promised, placed and touched are {sizes}"
 
 
 def _range(text: str) -> range:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from ethoscade import Compiled
 from ethoscade.frontend import read_tflite
 from ethoscade.judge import reference
-from ethoscade.judge.verification import compare, random_inputs
+from ethoscade.judge.verification import compare, random_inputs, steps_of
 from ethoscade.pipeline.compiler import Network, arrange, emit, prepare
-from ethoscade.run.execution import ExecutionResult, run_artifact
+from ethoscade.run.execution import ExecutionResult, run_artifact_steps
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program
 from ethoscade.scheduling.schedule import Schedule
@@ -48,16 +49,17 @@ def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:
     offsets = dict(enumerate(placement.offsets))
     check_placed(network, program, offsets)
     artifact = emit(network, program, offsets, placement.arena_bytes)
-    inputs = random_inputs(network.source, seed)
-    result = run_artifact(artifact, inputs)
-    _, mismatches, largest = compare(result.outputs, _expected(network, inputs))
-    assert mismatches == 0, f"{mismatches} elements differ by up to {largest} under {schedule}"
-    assert result.warnings == ()
-    assert result.hazards == 0, f"{result.reports} under {schedule}"
-    assert result.arena_touched_bytes == placement.arena_bytes, f"under {schedule}"
-    return Outcome(program, placement.arena_bytes, result)
+    steps = [random_inputs(network.source, seed, step) for step in range(steps_of(network.source, None))]
+    results = run_artifact_steps(artifact, steps)
+    for result, expected in zip(results, _expected(network, steps), strict=True):
+        _, mismatches, largest = compare(result.outputs, expected)
+        assert mismatches == 0, f"{mismatches} elements differ by up to {largest} under {schedule}"
+        assert result.warnings == ()
+        assert result.hazards == 0, f"{result.reports} under {schedule}"
+        assert result.arena_touched_bytes == placement.arena_bytes, f"under {schedule}"
+    return Outcome(program, placement.arena_bytes, results[0])
 
 
-def _expected(network: Network, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _expected(network: Network, steps: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
     """By the reference semantics of the file as it was read, so that the rewrites are judged too."""
-    return dict(reference.run(network.source, inputs).outputs)
+    return [dict(run.outputs) for run in reference.run_steps(network.source, steps)]

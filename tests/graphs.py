@@ -12,6 +12,7 @@ from ethoscade.ir import (
     ArgMaxAttrs,
     ArithmeticAttrs,
     Attrs,
+    BatchMatMulAttrs,
     ConcatenationAttrs,
     ConvAttrs,
     DType,
@@ -176,6 +177,15 @@ class GraphMaker:
         if kind == "MUL" and q is None:
             q = Quantisation((0.05,), quantisation(self.rng, self.dtype).zero_points)
         return self.op(kind, [a, b], self.tensor(shape, q), attrs)
+
+    def matmul(self, a: int, b: int, adj_x: bool = False, adj_y: bool = False) -> int:
+        first, second = self.tensors[a], self.tensors[b]
+        rows, terms = first.shape[-2:][:: -1 if adj_x else 1]
+        shape = (*np.broadcast_shapes(first.shape[:-2], second.shape[:-2]), rows, second.shape[-2 if adj_y else -1])
+        size = self.dtype.limits[1] * np.sqrt(terms / 12) * self.rng.uniform(0.5, 2)
+        scale = float(np.float32(first.quantisation.scale * second.quantisation.scale * size))
+        made = Quantisation((scale,), quantisation(self.rng, self.dtype).zero_points)
+        return self.op("BATCH_MATMUL", [a, b], self.tensor(shape, made), BatchMatMulAttrs(adj_x, adj_y))
 
     def mean(self, x: int, axes: tuple[int, ...] = (1, 2)) -> int:
         return self._reduced("MEAN", x, axes, False, None)

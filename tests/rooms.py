@@ -32,7 +32,10 @@ BELOW: dict[str, set[str]] = {
     "judge.litert_models": set(),
     "judge.litert": {"errors", "ir", "judge.litert_models"},
     "judge.litert_child": set(),
-    "judge.verification": {"errors", "ir", "operators", "judge.judges", "judge.reference", "judge.litert"},
+    "judge.noise": {"ir"},
+    "judge.verification": {
+        "errors", "ir", "operators", "judge.judges", "judge.reference", "judge.litert", "judge.noise",
+    },
     "testing": {"ir", "quantised", "operators", "judge.reference"},
     "codegen": {
         "errors", "util.files", "target", "ir", "quantised", "opcodes", "operators", "frontend", "lowering",
@@ -56,6 +59,7 @@ BELOW: dict[str, set[str]] = {
     "pipeline.macs": {"ir"},
     "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
     "pipeline.borders": {"errors", "util.arguments", "ir", "lowering", "scheduling", "memory", "codegen"},
+    "pipeline.state": {"ir", "scheduling", "memory", "codegen"},
     "pipeline.compiled": {
         "errors", "util.arguments", "util.files", "target", "ir", "frontend", "rewrites", "lowering", "scheduling",
         "judge.verification", "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders",
@@ -64,6 +68,7 @@ BELOW: dict[str, set[str]] = {
     "pipeline.compiler": {
         "errors", "util.arguments", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen",
         "pipeline.borders", "pipeline.macs", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
+        "pipeline.state",
     },
     "pipeline.planning": {
         "errors", "util.arguments", "target", "devices", "ir", "operators", "frontend", "rewrites", "lowering",

@@ -120,6 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--verify", action="store_true", help="compare with the reference interpreter afterwards")
     command.add_argument("--seeds", type=_positive, default=3, help="random inputs to verify on (default: 3)")
+    _add_runs(command)
 
     command = _command(sub, "frontier", commands.frontier_of, "print SRAM against cycles, without code generation")
     command.add_argument("model", metavar="MODEL")
@@ -134,6 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_target(command)
     _add_budget(command)
     command.add_argument("--seeds", type=_positive, default=3, help="random inputs (default: 3)")
+    _add_runs(command)
     command.add_argument(
         "--artifact", metavar="FILE", help="compare this compiled .tflite, ours or Vela's, with MODEL; compile nothing"
     )
@@ -144,6 +146,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--inputs", metavar="NPZ", help="inputs by name (default: random)")
     command.add_argument("--outputs", metavar="NPZ", help="where to write the outputs")
     command.add_argument("--seed", type=_natural, default=0, help="seed of the random inputs (default: 0)")
+    command.add_argument(
+        "--runs", type=_positive, metavar="N", help="run it N times in a row; arrays have an axis of N in front"
+    )
     command.add_argument("--reference", metavar="MODEL", help="the original model to compare with")
     command.add_argument("--timing", action="store_true", help="say what it costs: cycles and bytes by operator")
     command.add_argument("--trace", metavar="FILE", help="where to write a Chrome/Perfetto trace; implies --timing")
@@ -214,6 +219,15 @@ def _add_epsilon(parser: argparse.ArgumentParser) -> None:
         metavar="E",
         help="leave out a choice where a leaner one is at most this much slower; 0 for exact "
         f"(default: {commands.EPSILON})",
+    )
+
+
+def _add_runs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--runs",
+        type=_positive,
+        metavar="N",
+        help="runs in a row on each seed (default: 1, or 3 of networks with state)",
     )
 
 

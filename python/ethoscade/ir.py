@@ -20,6 +20,8 @@ from .errors import ModelFormatError
 from .util.frozen import FrozenMap
 
 Array = npt.NDArray[np.generic]
+Integers = npt.NDArray[np.int64]
+"""Stored values, or sums of them, in an integer type that holds them all."""
 """The values of one tensor."""
 
 ETHOS_U = "ethos-u"
@@ -210,6 +212,14 @@ class FullyConnectedAttrs:
 
 
 @dataclass(frozen=True)
+class BatchMatMulAttrs:
+    """BATCH_MATMUL: whether the last two axes of the left and of the right operand change places first."""
+
+    adj_x: bool = False
+    adj_y: bool = False
+
+
+@dataclass(frozen=True)
 class AddAttrs:
     """ADD of two tensors."""
 
@@ -246,9 +256,9 @@ class GeluAttrs:
 
 @dataclass(frozen=True)
 class TableAttrs:
-    """QUANTIZE that took in a DEQUANTIZE and functions of floats: a result for each stored value, the lowest first.
+    """QUANTIZE in the place of functions of one element: a result for each stored value, the lowest first.
 
-    No file says it; a rule makes it.
+    No file says it; rules make it.
     """
 
     results: tuple[int, ...]
@@ -391,6 +401,7 @@ Attrs = (
     | TransposeConvAttrs
     | PoolAttrs
     | FullyConnectedAttrs
+    | BatchMatMulAttrs
     | AddAttrs
     | ArithmeticAttrs
     | SoftmaxAttrs
@@ -511,7 +522,7 @@ class Graph:
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The tensors whose bytes hold state from one run to the next, so that nothing else lies there at any time."""
+        """The tensors whose bytes hold state from the end of one run to the start of the next."""
         variables = (i for i, tensor in enumerate(self.tensors) if tensor.is_variable)
         return (*variables, *(variable.before for variable in self.variables))
 

@@ -126,6 +126,11 @@ def effective_scales(kind: str, ifm: Tensor, weights: Tensor, ofm: Tensor) -> tu
     return tuple(ifm_scale * s / ofm_scale for s in scales)
 
 
+def product_scale(left: Tensor, right: Tensor, ofm: Tensor) -> float:
+    """Real factor from sums of BATCH_MATMUL to its output; the product of the operands' scales is a float32."""
+    return float(np.float32(scale_of(left)) * np.float32(scale_of(right))) / scale_of(ofm)
+
+
 def nearest_indices(
     extent: int, outputs: int, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> tuple[int, ...]:

@@ -187,6 +187,20 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "add_constant_of_channels": lambda m: m.binary("ADD", m.values((21,)), m.input((1, 9, 7, 21)), Activation.RELU),
     "add_number": lambda m: m.binary("ADD", m.input((3, 50)), m.values((1, 1))),
     "add_repeated_first": lambda m: m.binary("ADD", m.input((1, 1, 1, 20)), m.input((1, 9, 7, 20))),
+    "add_both_repeated": lambda m: m.binary("ADD", m.input((1, 9, 1, 8)), m.input((1, 1, 7, 8)), Activation.RELU),
+    "add_repeated_along_channels": lambda m: m.binary("ADD", m.input((1, 9, 7, 1)), m.input((1, 1, 1, 40))),
+    "mul_repeated_to_a_constant": lambda m: m.binary("MUL", m.input((1, 1, 7, 1)), m.values((1, 9, 1, 16))),
+    "mul_repeated_to_a_whole_constant": lambda m: m.binary("MUL", m.input((1, 1, 1, 8)), m.values((1, 4, 5, 8))),
+    "sub_both_repeated": lambda m: m.binary("SUB", m.input((1, 1, 7, 20)), m.input((1, 9, 1, 20))),
+    "sub_repeated_here_and_there": lambda m: m.binary("SUB", m.input((2, 1, 4, 1, 6)), m.input((2, 3, 4, 5, 6))),
+    "maximum_of_rows_and_columns": lambda m: m.binary("MAXIMUM", m.input((1, 7)), m.input((9, 1))),
+    "minimum_both_here_and_there": lambda m: m.binary("MINIMUM", m.input((2, 1, 4, 1, 6)), m.input((1, 3, 1, 5, 1))),
+    "squared_difference_both_repeated": lambda m: m.binary(
+        "SQUARED_DIFFERENCE", m.input((1, 9, 1, 21)), m.input((1, 1, 7, 1))
+    ),
+    "prelu_repeated_here_and_there": lambda m: m.binary(
+        "PRELU", m.input((2, 3, 4, 5, 6)), m.input((2, 1, 4, 1, 6), dtype=slope_type(m))
+    ),
     "sub": lambda m: m.binary("SUB", m.input((1, 9, 7, 21)), m.input((1, 9, 7, 21), coarser(m)), Activation.RELU6),
     "sub_from_a_number": lambda m: m.binary("SUB", m.values(()), m.input((1, 9, 7, 21))),
     "sub_from_a_constant": lambda m: m.binary("SUB", m.values((7, 1)), m.input((1, 9, 7, 32))),
@@ -284,6 +298,17 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "mean_of_large_planes": lambda m: m.mean(m.input((1, 60, 80, 9))),
     "mean_of_odd_planes": lambda m: m.mean(m.input((1, 83, 79, 5))),
     "mean_of_large_volumes": lambda m: m.mean(m.input((1, 96, 96, 3)), (1, 2, 3)),
+    "matmul": lambda m: m.matmul(m.input((9, 20)), m.input((20, 7))),
+    "matmul_of_few_rows": lambda m: m.matmul(m.input((1, 4, 20)), m.input((1, 30, 20)), adj_y=True),
+    "matmul_of_columns": lambda m: m.matmul(m.input((20, 9)), m.input((20, 1)), adj_x=True),
+    "matmul_transposed": lambda m: m.matmul(m.input((3, 20, 9)), m.input((3, 7, 20)), True, True),
+    "matmul_of_heads": lambda m: m.matmul(m.input((1, 2, 9, 16)), m.input((1, 2, 12, 16)), adj_y=True),
+    "matmul_of_repeated_heads": lambda m: m.matmul(m.input((2, 1, 3, 9, 16)), m.input((4, 1, 16, 5))),
+    "matmul_with_itself": lambda m: m.matmul(*(m.input((2, 9, 17)),) * 2, adj_y=True),
+    "matmul_with_a_constant": lambda m: m.matmul(m.input((2, 9, 20)), m.values((20, 24))),
+    "matmul_with_constants": lambda m: m.matmul(m.input((2, 5, 9)), m.values((3, 2, 7, 9)), adj_y=True),
+    "matmul_of_columns_with_a_constant": lambda m: m.matmul(m.input((2, 20, 9)), m.values((1, 20, 7)), adj_x=True),
+    "matmul_of_a_constant": lambda m: m.matmul(m.values((2, 6, 20)), m.input((1, 20, 9))),
     "sum": lambda m: m.total(m.input((1, 7, 9, 50))),
     "sum_over_channels": lambda m: m.total(m.input((1, 7, 9, 50)), (3,), keep=True),
     "sum_over_height": lambda m: m.total(m.input((1, 50, 4, 12)), (1,)),
@@ -427,7 +452,7 @@ def taken(case: str) -> list[DType]:
     CASES[case](maker)
     limits = [limit for op in maker.graph().operators for limit in FAMILIES[op.kind].takes]
     types = [limit.types for limit in limits if isinstance(limit, FeatureMaps)]
-    return [dtype for dtype in QUANTISED if dtype is not DType.INT16 or all(dtype in found for found in types)]
+    return [dtype for dtype in QUANTISED if all(dtype in found for found in types)]
 
 
 @pytest.mark.parametrize(("case", "dtype"), [(case, dtype) for case in CASES for dtype in taken(case)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import get_args
 
@@ -13,12 +14,12 @@ from ethoscade import ir, testing
 from ethoscade.codegen.c_kernels import KERNELS
 from ethoscade.frontend import read_tflite
 from ethoscade.frontend.operators import READERS
-from ethoscade.ir import DType
+from ethoscade.ir import DType, Graph
 from ethoscade.judge import reference
 from ethoscade.lowering import FAMILIES
 from ethoscade.operators import OPERATORS, OperatorKind, keyed
-from ethoscade.rewrites import FOLDED
-from graphs import GraphMaker
+from ethoscade.rewrites import FOLDED, drop_dead, simplify
+from graphs import GraphMaker, on_npu
 
 SEEDS = range(300)
 
@@ -61,13 +62,30 @@ def kinds_tested() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def tables() -> Tables:
-    drawn = {op.kind for seed in SEEDS for op in read_tflite(testing.random_network(seed)).operators}
+def graphs() -> list[Graph]:
+    return [read_tflite(testing.random_network(seed)) for seed in SEEDS]
+
+
+@pytest.fixture(scope="module")
+def tables(graphs: list[Graph]) -> Tables:
+    drawn = {op.kind for graph in graphs for op in graph.operators}
     return Tables(OPERATORS, READERS, reference.MEANINGS, FAMILIES, KERNELS, FOLDED, drawn, kinds_tested())
 
 
 def test_every_kind_is_complete(tables: Tables) -> None:
     assert tables.missing() == []
+
+
+def test_what_is_said_to_vanish_does(graphs: list[Graph]) -> None:
+    """Of kinds that have no other way onto a device nothing is ever left, of the others less now and then."""
+    gone, left = Counter[str](), Counter[str]()
+    for graph in map(drop_dead, graphs):
+        after = Counter(op.kind for op in simplify(graph, on_npu).operators)
+        left += after
+        gone += Counter(op.kind for op in graph.operators) - after
+    assert set(FOLDED) <= set(gone)
+    excused = set(FOLDED) - set(FAMILIES) - set(KERNELS)
+    assert excused and not excused & set(left)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,8 @@ CASES: dict[str, Callable[[ModelBuilder, Value], Value]] = {
     "bilinear_centred": lambda b, x: b.resize_bilinear(x, (24, 20), half_pixel_centers=True),
     "bilinear_four_times_centred": lambda b, x: b.resize_bilinear(x, (48, 40), half_pixel_centers=True),
     "bilinear_16_times": lambda b, x: b.resize_bilinear(x, (177, 145), align_corners=True),
+    "both_repeated": lambda b, x: b.binary("MUL", b.max_pool(x, (12, 1)), b.input((1, 60, 1, 16))),
+    "repeated_along_channels": lambda b, x: b.binary("ADD", b.conv2d(x, 1, 1), b.input((1, 1, 1, 64))),
 }
 """Of 12 rows and 10 columns of 16 channels each makes something larger."""
 
@@ -42,7 +44,7 @@ CASES: dict[str, Callable[[ModelBuilder, Value], Value]] = {
     ("case", "dtype"),
     [
         *((case, dtype) for case in CASES for dtype in (DType.INT8, DType.UINT8)),
-        *((case, DType.INT16) for case in CASES if case.startswith(("bilinear", "reduce"))),
+        *((case, DType.INT16) for case in CASES if case.startswith(("bilinear", "reduce", "both"))),
     ],
 )
 def test_points_are_exact_and_the_floor_is_striped(case: str, dtype: DType) -> None:

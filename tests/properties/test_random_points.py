@@ -42,11 +42,12 @@ def test_a_sweep_notices_outputs_that_either_judge_would_have_otherwise(monkeypa
         return dataclasses.replace(found, outputs={name: value + 1 for name, value in found.outputs.items()})
 
     with monkeypatch.context() as patch:
-        patch.setattr(random_networks, "reference_runs", lambda *a: [*map(off_by_one, verification.reference_runs(*a))])
+        steps = verification.reference_steps
+        patch.setattr(random_networks, "reference_steps", lambda *a: [[*map(off_by_one, of)] for of in steps(*a)])
         assert "differ from litert" in faults() and random_networks.OWN not in faults()
-    run = reference.run
+    run_steps = reference.run_steps
     with monkeypatch.context() as patch:
-        patch.setattr(random_networks.reference, "run", lambda *a: off_by_one(run(*a)))
+        patch.setattr(random_networks.reference, "run_steps", lambda *a: [*map(off_by_one, run_steps(*a))])
         assert f"differ from {random_networks.OWN}" in faults()
 
 

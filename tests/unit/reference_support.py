@@ -158,6 +158,8 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
         b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
     elif kind == "LOG_SOFTMAX":
         b.log_softmax(x)
+    elif kind == "BATCH_MATMUL":
+        _draw_product(b, x, rng, output)
     elif kind == "DIV":
         numbers = rng.uniform(0.2, 3.0, x.shape[-1:] if rng.random() < 0.4 else ()) * rng.choice([-1, 1])
         divisor = b.constant(numbers, dtype=dtype)
@@ -238,6 +240,26 @@ def _draw_binary(b, kind, x, rng, activation) -> None:  # type: ignore[no-untype
     drawn = drawn_quantisation(rng, x.dtype)
     output = Quantisation((max(drawn.scale, 2 * float(np.float32(least))),), drawn.zero_points)
     b.binary(kind, x, y, activation=activation if function.fuses else Activation.NONE, output=output)
+
+
+def _draw_product(b, x, rng, output) -> None:  # type: ignore[no-untyped-def]
+    """The other operand is on either side, a constant or not, its matrices transposed or not, repeated or not."""
+    adjoint, left = rng.random(2) < 0.5, bool(rng.random() < 0.5)
+    terms = x.shape[-1 - (adjoint[0] == left)]
+    other = (terms, int(rng.integers(1, 9)))
+    shape = (*((1 if rng.random() < 0.3 else d) for d in x.shape[:-2]), *other[:: 1 if adjoint[1] != left else -1])
+    shape = shape[int(rng.integers(3)) :]
+    given = drawn_quantisation(rng, x.dtype)
+    if rng.random() < 0.3:
+        y = b.constant(rng.standard_normal(shape), dtype=x.dtype, quantisation=given)
+    else:
+        y = b.input(shape, quantisation=given)
+    if output is not None:
+        # Kernels of int16 are defined for factors below 2^14.
+        least = x.quantisation.scale * given.scale / 2**12
+        output = Quantisation((max(output.scale, float(np.float32(least))),), output.zero_points)
+    operands, turned = ((x, y), adjoint) if left else ((y, x), adjoint[::-1])
+    b.batch_matmul(*operands, adj_x=bool(turned[0]), adj_y=bool(turned[1]), output=output)
 
 
 def _draw_moved(b, kind, x, rng) -> None:  # type: ignore[no-untyped-def]

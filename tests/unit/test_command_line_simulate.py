@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from command_line_support import RESIDUAL, TINY, Capture, one_sentence, resized_classifier, run, run_json, written
 from ethoscade.frontend import read_tflite
+from ethoscade.ir import Quantisation
 from ethoscade.judge import litert, reference
 from ethoscade.judge.verification import random_inputs, reference_outputs
 from ethoscade.report import commands
+from ethoscade.testing import ModelBuilder
 
 
 @pytest.fixture
@@ -57,13 +59,43 @@ def test_simulate_without_inputs_is_seeded(artifact: Path, tmp_path: Path, capfd
 def test_a_hazard_is_worth_a_status_when_comparing(
     model: str, artifact: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = commands.run_tflite
+    honest = commands.run_tflite_steps
     monkeypatch.setattr(
-        commands, "run_tflite", lambda *given: dataclasses.replace(honest(*given), warnings=("npu_0: a hazard",))
+        commands,
+        "run_tflite_steps",
+        lambda *given: [dataclasses.replace(one, warnings=("npu_0: a hazard",)) for one in honest(*given)],
     )
     assert run_json(["simulate", artifact], capfd)["warnings"] == ["npu_0: a hazard"]
     status, out, _ = run(["simulate", artifact, "--reference", model], capfd)
     assert status == 3 and "a hazard" in out
+
+
+def test_several_runs_in_a_row_keep_their_state(tmp_path: Path, capfd: Capture) -> None:
+    b = ModelBuilder("summed")
+    quantisation = Quantisation((2.0 / 256,), (0,))
+    x = b.input((1, 2, 2, 8))
+    total = b.variable(x.shape, quantisation)
+    b.assign(total, b.add(total, x, output=quantisation, name="total"))
+    model = tmp_path / "summed.tflite"
+    model.write_bytes(b.build())
+    run(["compile", model, "-o", tmp_path], capfd)
+    artifact, outputs = tmp_path / "summed_ethosu.tflite", tmp_path / "out.npz"
+    ones = np.ones((3, 1, 2, 2, 8), np.int8)
+    np.savez(tmp_path / "in.npz", input0=ones)
+    given = ["--inputs", tmp_path / "in.npz", "--runs", "3"]
+    report = run_json(["simulate", artifact, *given, "--outputs", outputs, "--reference", model], capfd)
+    assert report["runs"] == 3 and report["outputs"] == {"total": [3, 1, 2, 2, 8]}
+    assert report["reference"]["mismatches"] == 0 and report["reference"]["elements"] == ones.size
+    steps = np.load(outputs)["total"]
+    assert np.array_equal(np.clip(steps[0].astype(int) + 1, -128, 127), steps[1])
+    status, out, _ = run(["simulate", artifact, "--runs", "2"], capfd)
+    assert status == 0 and "2 times in a row" in out
+    status, _, err = run(["simulate", artifact, "--inputs", tmp_path / "in.npz", "--runs", "2"], capfd)
+    assert status == 1 and "for --runs 2 its first axis is of as many runs" in err
+    checked = run_json(["verify", model, "--seeds", "1", "--runs", "4"], capfd)["verification"]
+    assert checked["ok"] and checked["runs"] == 4
+    status, out, _ = run(["verify", model, "--artifact", artifact, "--seeds", "1"], capfd)
+    assert status == 0 and "3 runs in a row of 1 seed" in out
 
 
 def test_simulate_refuses_what_does_not_fit(model: str, artifact: Path, tmp_path: Path, capfd: Capture) -> None:

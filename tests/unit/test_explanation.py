@@ -125,6 +125,24 @@ def test_decisions_of_a_schedule_by_hand() -> None:
     assert {buffer.kind for buffer in group.buffers} == {"tensor", "rolling", "weights"}
 
 
+def test_rows_that_are_joined_in_vain_are_not_told() -> None:
+    """Of two unequal images one above the other the network goes on with the first, and with half of it."""
+    b = ModelBuilder("half")
+    first = b.conv2d(b.input((1, 8, 6, 8)), 8, 3, name="first")
+    second = b.quantize(b.depthwise(first, 3, stride=2, name="second"), first.quantisation)
+    second = b.resize_nearest(second, (8, 6))
+    joined = b.concatenate([first, b.split(second, (3, 5), axis=1)[0]], axis=1, name="joined")
+    b.output(b.conv2d(b.split(joined, (4, 7), axis=1)[0], 8, 3))
+    for optimise in ("size", "performance"):
+        compiled = ethoscade.compile(b.build(), optimise=optimise)
+        explanation = compiled.explain()
+        told = {operator.name: operator for group in explanation.groups for operator in group.operators}
+        made = {compiled.npu.operations[s.stage].name for s in compiled.program.steps if isinstance(s, Stripe)}
+        assert set(told) == made and all(operator.recomputed >= 0 for operator in told.values())
+        assert sum(op.operations for op in told.values()) == sum(isinstance(s, Stripe) for s in compiled.program.steps)
+    assert "second" not in told and told["joined"].recomputed == told["first"].recomputed == 0
+
+
 @pytest.mark.parametrize("backwards", [True, False])
 def test_the_direction_of_stripes_is_told(backwards: bool) -> None:
     network = network_of(tiny_conv())

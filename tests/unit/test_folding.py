@@ -10,7 +10,7 @@ import pytest
 from ethoscade.codegen import provenance
 from ethoscade.codegen.artifact import NpuCall
 from ethoscade.frontend import read_tflite
-from ethoscade.ir import Activation, DType
+from ethoscade.ir import Activation, DType, Quantisation
 from ethoscade.judge import reference
 from ethoscade.judge.verification import random_inputs
 from ethoscade.lowering.npu import OperationKind, Table
@@ -28,9 +28,9 @@ def network(build: Build, dtype: DType = DType.INT8, shape: tuple[int, ...] = (1
     return b.build()
 
 
-def shape_of(model: bytes) -> list[tuple[OperationKind, bool]]:
+def shape_of(model: bytes, accelerator: str = "ethos-u55-256") -> list[tuple[OperationKind, bool]]:
     """The NPU operations of a model: their kinds, and whether they look up."""
-    prepared = compiler.prepare(read_tflite(model), load_target("ethos-u55-256"))
+    prepared = compiler.prepare(read_tflite(model), load_target(accelerator))
     return [(operation.kind, isinstance(operation.function, Table)) for operation in prepared.npu.operations]
 
 
@@ -50,7 +50,7 @@ def everything(b: ModelBuilder, x: Value) -> Value:
     """A look-up behind every kind of operation that takes one."""
     x = b.unary("HARD_SWISH", b.leaky_relu(b.conv2d(x, 16, 3, activation=Activation.RELU)))
     x = b.unary("TANH", b.depthwise(x, 3))
-    x = b.gelu(b.add(x, b.unary("LOGISTIC", x)))
+    x = b.gelu(b.add(b.gelu(b.depthwise(x, 3)), b.unary("LOGISTIC", x)))
     x = b.leaky_relu(b.max_pool(x), 0.3)
     x = b.unary("RELU", b.quantize(b.average_pool(x, 3, stride=1, padding="SAME")))
     x = b.gelu(b.concatenate([x, x]), approximate=True)
@@ -81,7 +81,7 @@ def test_a_chain_is_one_table(dtype: DType) -> None:
 
 def two_readers(b: ModelBuilder, x: Value) -> Value:
     y = b.conv2d(x, 8, 1)
-    return b.add(b.unary("TANH", y), y)
+    return b.add(b.unary("TANH", y), b.depthwise(y, 3))
 
 
 def given_back(b: ModelBuilder, x: Value) -> Value:
@@ -107,6 +107,23 @@ def test_what_others_look_at_stays(build: Build) -> None:
     model = network(build)
     assert shape_of(model)[:2] == [(OperationKind.CONVOLUTION, False), (OperationKind.MAX_POOL, True)]
     check(model, "ethos-u55-256")
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-32", "ethos-u55-64"])
+@pytest.mark.parametrize("kind", ["RELU", "RELU6", "RELU_0_TO_1"])
+def test_what_only_rescales_looks_up_where_that_is_faster(kind: str, accelerator: str) -> None:
+    def build(b: ModelBuilder, x: Value, is_shared: bool) -> Value:
+        y = b.conv2d(x, 8, 1)
+        made = b.unary(kind, y, output=Quantisation((0.004,), (-100,)))
+        b.output(made, *[b.max_pool(y)] * is_shared)
+        return made
+
+    alone, shared = (network(lambda b, x, is_shared=found: build(b, x, is_shared)) for found in (False, True))
+    assert shape_of(alone, accelerator)[:1] == [(OperationKind.CONVOLUTION, True)], "one table, no more operations"
+    copied = (OperationKind.MAX_POOL, True) if accelerator.endswith("-32") else (OperationKind.AVERAGE_POOL, False)
+    assert shape_of(shared, accelerator)[:2] == [(OperationKind.CONVOLUTION, False), copied]
+    for model in (alone, shared):
+        check(model, accelerator)
 
 
 def test_folded_operators_are_named_and_their_tensors_are_gone() -> None:

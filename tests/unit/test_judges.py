@@ -15,7 +15,8 @@ from ethoscade.judge import judges, reference, verification
 from ethoscade.judge.verification import random_inputs, reference_outputs
 from ethoscade.testing import ModelBuilder
 from ethoscade.testing.real_operators import UNARY
-from reference_support import drawn_operator, needs_litert
+from reference_support import drawn_operator, litert_values, needs_litert
+from test_reference_micro import micro_output
 from test_verification import wide_softmax
 
 MICRO = {kind: meaning.micro for kind, meaning in reference.MEANINGS.items() if meaning.micro}
@@ -88,6 +89,35 @@ def test_micro_decides_on_convolutions_of_int16_with_biases_of_int32(narrow: boo
     assert not judges.micro_decides(compiled.source, pool)
     check = compiled.verify()
     assert check.ok and check.judge == (verification.JUDGE_MICRO if narrow else verification.JUDGE_LITERT)
+
+
+def transposed_with_bias(bias: np.ndarray) -> bytes:
+    """TRANSPOSE_CONV of int16 with this bias, whatever its type."""
+    b = ModelBuilder(dtype=DType.INT16, seed=3)
+    x = b.input((1, 3, 2, 5), quantisation=Quantisation((2.0**-10,), (0,)))
+    b.transpose_conv(x, 4, 3, output=Quantisation((2.0**-9,), (0,)))
+    place = next(i for i, tensor in enumerate(b._tensors) if tensor.name.startswith("bias"))
+    b._tensors[place] = replace(b._tensors[place], dtype=DType(str(bias.dtype)), data=bias)
+    return b.build()
+
+
+@pytest.mark.parametrize("runtime", ["litert", "micro"])
+def test_no_runtime_reads_narrow_biases_of_transposed_convolutions(runtime: str) -> None:
+    """Both take them for int64: the first half of the channels gets every other number, the rest what lies behind."""
+    if runtime == "litert":
+        needs_litert()
+    narrow, wide = (np.array([n, 0, 3 * n, 0], dtype) for n, dtype in ((2_000_000, "int32"), (2_000_000, "int64")))
+    misread = np.array([2_000_000, 6_000_000, 0, 0], "int64")
+    found = []
+    for bias in (narrow, wide, misread):
+        graph = read_tflite(transposed_with_bias(bias))
+        inputs = random_inputs(graph, 0)
+        if runtime == "litert":
+            value = litert_values(graph, inputs)[graph.outputs[0]]
+        else:
+            value = micro_output(graph.source, inputs)
+        found.append(value.reshape(-1, 4)[:, :2])
+    assert np.array_equal(found[0], found[2]) and not np.array_equal(found[0], found[1])
 
 
 def softmax_of_uint8() -> bytes:

@@ -108,6 +108,26 @@ def test_every_attribute_that_the_reader_reads_takes_several_values(attributes: 
             assert len(values) > 1, f"{kind}.{name} is always {values}"
 
 
+def test_state_is_drawn_in_all_its_forms(graphs: list[Graph]) -> None:
+    """Variables of all types, set to what was made, to an input, to another variable or never, some of them twice."""
+    held = [(graph, variable) for graph in graphs for variable in graph.variables]
+    assert {graph.tensors[v.before].dtype for graph, v in held} == set(ir.QUANTISED)
+    assert {len(graph.tensors[v.before].shape) for graph, v in held} >= {2, 3, 4}
+    befores = [{v.before for v in graph.variables} for graph in graphs]
+    given = {
+        "itself"
+        if v.after == v.before
+        else "another"
+        if any(v.after in of for of in befores if v.before in of)
+        else "an input"
+        if v.after in graph.given
+        else "a result"
+        for graph, v in held
+    }
+    assert given >= {"itself", "another", "an input", "a result"}
+    assert any(not graph.variables for graph in graphs)
+
+
 @pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D"])
 def test_windows_are_drawn_in_all_their_forms(attributes: Seen, seen: Seen, kind: str) -> None:
     for axis in "hw":

@@ -36,6 +36,7 @@ from reference_support import MOVES, check, differences, drawn_operator, litert_
 KINDS = (
     "ARG_MAX",
     "AVERAGE_POOL_2D",
+    "BATCH_MATMUL",
     "CONCATENATION",
     "CONV_2D",
     "DEPTHWISE_CONV_2D",
@@ -68,6 +69,7 @@ KINDS = (
 TYPES = {
     **{kind: function.types for kind, function in (*BINARY.items(), *UNARY.items())},
     "ARG_MAX": EIGHT_BIT,
+    "BATCH_MATMUL": (DType.INT8, DType.INT16),
     "DIV": EIGHT_BIT,
     "L2_NORMALIZATION": EIGHT_BIT,
     "LOG_SOFTMAX": EIGHT_BIT,

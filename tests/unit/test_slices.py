@@ -12,7 +12,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Graph
 from ethoscade.judge import reference
 from ethoscade.judge.verification import random_inputs
-from ethoscade.lowering import slices
+from ethoscade.lowering import copies, slices
 from ethoscade.lowering.npu import Channels, NpuOperation
 from ethoscade.pipeline import compiler
 from ethoscade.scheduling.schedule import from_proposal
@@ -197,6 +197,6 @@ def test_a_half_that_is_read_later_stays_a_copy() -> None:
 def test_elements_that_boxes_leave_out_are_found() -> None:
     whole = (range(4), range(4), range(2))
     upper, lower = (range(3), range(4), range(2)), (range(2, 4), range(4), range(2))
-    assert slices._is_covered(whole, [upper, lower])
-    assert not slices._is_covered(whole, [upper, (range(3, 4), range(1, 4), range(2))])
-    assert not slices._is_covered(whole, [upper, (range(2, 4), range(4), range(1))])
+    assert copies.is_covered(whole, [upper, lower])
+    assert not copies.is_covered(whole, [upper, (range(3, 4), range(1, 4), range(2))])
+    assert not copies.is_covered(whole, [upper, (range(2, 4), range(4), range(1))])

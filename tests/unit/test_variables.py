@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import ethoscade
 import numpy as np
 import pytest
 from codegen_support import cpu_artifact, models_folder
-from ethoscade.codegen import tflite
-from ethoscade.errors import ModelFormatError, UnsupportedOperatorError
+from ethoscade.codegen import c_source, tflite
+from ethoscade.codegen.layout import carried_over
+from ethoscade.errors import CodegenError, ModelFormatError, UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Quantisation
 from ethoscade.judge import reference
 from ethoscade.judge.verification import reference_steps
 from ethoscade.run.execution import run_tflite_steps
+from ethoscade.run.host_c import HostLibrary
 from ethoscade.run.judgement import on_file
+from ethoscade.testing import random_network
 from ethoscade.testing.builder import ModelBuilder
 from ethoscade.testing.flatfile import OperatorRecord, SubgraphRecord, TensorRecord, write_file
 
@@ -128,12 +133,7 @@ def test_every_room_keeps_state_as_litert_does(name: str) -> None:
     assert not same(expected[1:2], in_litert(model, steps[1:2])), "the state ought to show"
     graph = read_tflite(model)
 
-    state, runs = None, []
-    for inputs in steps:
-        run = reference.run(graph, inputs, state)
-        state = {v.before: run.values[v.after] for v in graph.variables}
-        runs.append(list(run.outputs.values()))
-    assert same(runs, expected)
+    assert same([list(run.outputs.values()) for run in reference.run_steps(graph, steps)], expected)
     (judged,) = reference_steps(graph, [steps])
     assert same([list(step.outputs.values()) for step in judged], expected)
 
@@ -149,6 +149,8 @@ def test_every_room_keeps_state_as_litert_does(name: str) -> None:
     assert same([list(result.outputs.values()) for result in run_tflite_steps(file, steps)], expected)
     assert compiled.verify(seeds=2).ok and compiled.verify(seeds=1, runs=5).runs == 5
     assert on_file(file, graph, 1).ok
+    with HostLibrary(compiled.artifact) as library:
+        assert same([list(run.outputs.values()) for run in library.run_steps(steps)], expected)
 
 
 def read_names(model: bytes) -> list[str]:
@@ -168,6 +170,74 @@ def test_verification_misses_no_lost_state(monkeypatch: pytest.MonkeyPatch) -> N
     assert not check.ok and 0 < check.mismatches <= check.elements * 2 // 3
     assert compiled.verify(seeds=1, runs=1).ok
     assert forgetful.graph.given == (*compiled.artifact.graph.given, variable.before)
+
+
+@pytest.mark.parametrize(
+    ("name", "copied"),
+    [("shifted", ()), ("summed", ((0,),)), ("delayed", ((1,), (0,))), ("exchanged", ((0, 1),)), ("set_twice", ((0,),))],
+)
+def test_state_is_in_one_place_where_its_last_reader_precedes_its_maker(
+    name: str, copied: tuple[tuple[int, ...], ...]
+) -> None:
+    """`fixed` of `set_twice`, which no run changes, lies in one place as well."""
+    artifact = ethoscade.compile(network(name)).artifact
+    assert carried_over(artifact) == copied
+    shared = [artifact.offsets[v.before] == artifact.offsets[v.after] for v in artifact.graph.variables]
+    assert [number for number, of in enumerate(shared) if not of] == sorted(itertools.chain.from_iterable(copied))
+
+
+def test_values_are_carried_over_as_if_all_at_once() -> None:
+    """Every way in which four variables can take their values from each other's places or from a fifth."""
+    graph = read_tflite(network("exchanged"))
+    kind = replace(graph.tensors[graph.variables[0].before], data=None)
+    variables = tuple(replace(graph.variables[0], before=n, after=4 + n) for n in range(4))
+    whole = replace(graph, tensors=(kind,) * 8, variables=variables)
+    plain = cpu_artifact(network("exchanged"))
+    for sources in itertools.product(range(5), repeat=4):
+        offsets = {**{n: 64 * n for n in range(4)}, **{4 + n: 64 * source for n, source in enumerate(sources)}}
+        artifact = replace(plain, graph=whole, offsets=offsets)
+        places = list(range(5))
+        for turn in carried_over(artifact):
+            taken = [places[sources[turn[0]]]] if len(turn) == 1 else [places[n] for n in (*turn[1:], turn[0])]
+            for number, value in zip(turn, taken, strict=True):
+                places[number] = value
+        assert places[:4] == list(sources)
+
+
+def test_an_output_that_the_next_state_is_written_over_is_refused_in_c(tmp_path: Path) -> None:
+    b = ModelBuilder("early")
+    x, kept = b.input(SHAPE), b.variable(SHAPE, Q)
+    b.assign(kept, b.leaky_relu(x, output=Q))
+    b.output(kept)
+    compiled = ethoscade.compile(b.build())
+    assert compiled.verify(seeds=1).ok
+    with pytest.raises(CodegenError, match="'variable0/read' is what variable 'variable0' held before the run"):
+        compiled.write_c(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_emitted_reset_begins_anew() -> None:
+    model = network("summed")
+    artifact, steps = ethoscade.compile(model).artifact, inputs_of(model, 2)
+    with HostLibrary(artifact) as library:
+        found = [list(run.outputs.values()) for run in library.run_steps([*steps, *steps], resets=[2])]
+        kept = [list(run.outputs.values()) for run in library.run_steps([*steps, *steps])]
+    assert same(found[:2], found[2:]) and not same(kept[:2], kept[2:])
+
+
+def test_networks_without_state_have_nothing_to_reset() -> None:
+    b = ModelBuilder("plain")
+    b.leaky_relu(b.input(SHAPE))
+    text = "".join(c_source.sources(ethoscade.compile(b.build()).artifact).values())
+    assert "reset" not in text and "carry" not in text
+
+
+@pytest.mark.parametrize("seed", [4, 20, 36, 44])
+def test_random_networks_with_state(seed: int) -> None:
+    compiled = ethoscade.compile(random_network(seed), optimise="size")
+    assert compiled.artifact.graph.variables
+    check = compiled.verify(seeds=2, runs=4)
+    assert check.ok and check.sram_touched_bytes == compiled.sram_bytes
 
 
 def test_a_streaming_wake_word_is_one_call() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,9 +18,9 @@ from ethoscade.testing import ModelBuilder
 from reference_support import needs_litert
 
 
-def executed(graph: Graph, inputs: Mapping[str, np.ndarray]) -> Observation:
+def perfect(graph: Graph) -> Callable[[Sequence[Mapping[str, np.ndarray]]], list[Observation]]:
     """A perfect compiled network."""
-    return Observation(reference.run(graph, inputs).outputs, 0, 1024)
+    return lambda steps: [Observation(run.outputs, 0, 1024) for run in reference.run_steps(graph, steps)]
 
 
 def wide_softmax(classes: int, scale: float) -> bytes:
@@ -31,18 +31,15 @@ def wide_softmax(classes: int, scale: float) -> bytes:
     return b.build()
 
 
-def each(run: Callable[[Mapping[str, np.ndarray]], Observation]) -> Callable[..., list[Observation]]:
-    """What runs one set of inputs, for sequences of them."""
-    return lambda steps: [run(inputs) for inputs in steps]
-
-
 @pytest.mark.parametrize("seed", range(25))
 def test_reference_passes_its_own_judge(seed: int) -> None:
     needs_litert()
     graph = read_tflite(testing.random_network(seed))
-    outcome = verify(graph, each(lambda inputs: executed(graph, inputs)))
+    outcome = verify(graph, perfect(graph))
     assert outcome.ok and outcome.seeds == 3 and outcome.max_abs_diff == 0
-    assert outcome.elements == 3 * sum(int(np.prod(graph.tensors[t].shape)) for t in graph.outputs)
+    assert outcome.runs == (3 if graph.variables else 1)
+    told = sum(int(np.prod(graph.tensors[t].shape)) for t in dict.fromkeys(graph.handed_out))
+    assert outcome.elements == 3 * outcome.runs * told
     assert outcome.sram_touched_bytes == 1024
     connected = any(verification.judges.micro_decides(graph, op) for op in graph.operators)
     assert outcome.judge == (verification.JUDGE_MICRO if connected else verification.JUDGE_LITERT)
@@ -52,12 +49,13 @@ def test_differences_and_hazards_are_counted() -> None:
     needs_litert()
     graph = read_tflite(testing.tiny_conv())
 
-    def wrong(inputs: Mapping[str, np.ndarray]) -> Observation:
+    def wrong(steps: Sequence[Mapping[str, np.ndarray]]) -> list[Observation]:
+        (inputs,) = steps
         value = reference.run(graph, inputs).outputs["output"].copy()
         value.flat[5] += 3 if value.flat[5] < 0 else -3
-        return Observation({"output": value}, 2, 100)
+        return [Observation({"output": value}, 2, 100)]
 
-    outcome = verify(graph, each(wrong), seeds=2)
+    outcome = verify(graph, wrong, seeds=2)
     assert (outcome.ok, outcome.mismatches, outcome.max_abs_diff, outcome.hazards) == (False, 2, 3, 4)
 
 
@@ -65,7 +63,7 @@ def test_differences_and_hazards_are_counted() -> None:
 def test_models_on_which_litert_aborts_are_cut(classes: int, scale: float) -> None:
     needs_litert()
     graph = read_tflite(wide_softmax(classes, scale))
-    outcome = verify(graph, each(lambda inputs: executed(graph, inputs)))
+    outcome = verify(graph, perfect(graph))
     assert outcome.ok and outcome.judge == verification.JUDGE_CUT
 
 
@@ -82,7 +80,7 @@ def test_a_kind_that_litert_lacks_is_no_other_operators_matter() -> None:
     b = ModelBuilder()
     b.unary("RELU_0_TO_1", b.unary("ELU", b.unary("RELU_0_TO_1", b.input((1, 9, 7, 5)))))
     graph = read_tflite(b.build())
-    outcome = verify(graph, lambda inputs: executed(graph, inputs))
+    outcome = verify(graph, perfect(graph))
     assert outcome.ok and outcome.judge == verification.JUDGE_CUT
 
 
@@ -94,7 +92,7 @@ def test_old_files_with_a_stray_quantized_dimension_are_accepted() -> None:
     weights = np.full((3, 1, 1, 2), 130, dtype=np.uint8)
     stray.conv2d(x, 3, 1, weights=weights, weight_quantisation=Quantisation((0.25,), (128,), 3))
     graph = read_tflite(stray.build())
-    assert verify(graph, each(lambda inputs: executed(graph, inputs))).ok
+    assert verify(graph, perfect(graph)).ok
 
 
 def test_inputs_are_seeded_and_varied() -> None:

@@ -144,7 +144,8 @@ def _read(
 
 
 def _box(surface: Surface, ys: tuple[int, int], xs: tuple[int, int], channels: tuple[int, int]) -> _Box:
-    pixels = surface.layout is Layout.NHWC and surface.stride_y % surface.stride_x == 0
+    # Columns that all are one have no pixels of their own.
+    pixels = surface.layout is Layout.NHWC and surface.stride_x > 0 and surface.stride_y % surface.stride_x == 0
     phase = (surface.offsets[0] % surface.stride_x, surface.stride_x) if pixels else None
     return _Box(surface.ranges(ys, xs, channels), *channels, phase)
 

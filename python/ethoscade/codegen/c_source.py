@@ -14,7 +14,7 @@ from pathlib import Path
 from ..errors import CodegenError
 from ..ir import Graph, Operator, Tensor
 from ..util.files import MANIFEST_SUFFIX, write_together
-from . import c_data
+from . import c_data, c_state
 from .artifact import Artifact, CpuCall, NpuCall
 from .c_kernels import kernel_for, kernel_text
 from .c_names import comment, module_identifier, tensor_identifiers
@@ -94,7 +94,7 @@ class _Module:
         """`Operands.source`: a constant is noted, so that the data file defines it."""
         if self.tensor(index).is_constant:
             self.constants[index] = None
-            return f"(const uint8_t*){self.prefix}_tensor_{index}"
+            return f"(const uint8_t*){c_state.constant_symbol(self.prefix, index)}"
         return self.target(index)
 
     def target(self, index: int) -> str:
@@ -108,11 +108,17 @@ class _Module:
             symbols[f"{self.prefix}_payload_{number}"] = payload
         if self.has_npu:
             symbols[f"{self.prefix}_constants"] = self.artifact.constants or bytes(16)
+        for number, value in c_state.arrays(self.artifact).items():
+            symbols[self.initial(number)] = value
         for index in self.constants:
             data = self.tensor(index).data
             if data is not None:
-                symbols[f"{self.prefix}_tensor_{index}"] = data.tobytes()
+                symbols[c_state.constant_symbol(self.prefix, index)] = data.tobytes()
         return symbols
+
+    def initial(self, variable: int) -> str:
+        """The array with what a variable holds before the first run."""
+        return f"{self.prefix}_variable_{variable}"
 
     def data_declarations(self) -> list[str]:
         """`extern` declarations of the data file's arrays."""
@@ -127,6 +133,7 @@ class _Module:
 
 def _module(artifact: Artifact) -> _Module:
     graph = artifact.graph
+    c_state.check(artifact)
     outer = {index: graph.tensors[index].name for index in (*graph.given, *graph.handed_out)}
     module = _Module(artifact, module_identifier(artifact.name), tensor_identifiers(outer, reserved=("workspace",)))
     for number, call in enumerate(artifact.calls):
@@ -198,7 +205,7 @@ int32_t {prefix}_run(struct {prefix}_inputs* inputs,
 struct {prefix}_inputs {prefix}_arena_inputs(void);
 struct {prefix}_outputs {prefix}_arena_outputs(void);
 
-{_memory(module)}
+{_paragraphs(c_state.declaration(prefix) if graph.variables else "", _memory(module))}
 
 #ifdef __cplusplus
 }}
@@ -287,6 +294,7 @@ def _entry(module: _Module) -> str:
         _invoke(module) if module.has_npu else "",
         _calls(module),
         _arena_functions(module),
+        _state(module) if module.artifact.graph.variables else "",
         _run(module),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -344,6 +352,10 @@ static int32_t {prefix}_invoke(struct ethosu_driver* driver, uint8_t* arena, con
   sizes[2] = {macro}_WORKSPACE_SIZE;
   return ethosu_invoke_v3(driver, payload, size, bases, sizes, 3, NULL) == 0 ? 0 : -3;
 }}"""
+
+
+def _state(module: _Module) -> str:
+    return c_state.definition(module.artifact, module.prefix, f"{module.macro}_ARENA", module.initial)
 
 
 def _calls(module: _Module) -> str:
@@ -416,14 +428,22 @@ def _run(module: _Module) -> str:
   if ((uintptr_t){module.macro}_ARENA % {module.macro}_CACHE_LINE_BYTES != 0) {{
     return -4;
   }}
-{copies_in}
+{_lines(c_state.before_run(prefix) if graph.variables else "", copies_in)}
 {_reserved(module) if module.has_npu else f"  status = {prefix}_execute({module.macro}_ARENA);"}
   if (status != 0) {{
     return status;
   }}
-{copies_out}
+{_lines(copies_out, c_state.after_run(module.artifact, prefix))}
   return 0;
 }}"""
+
+
+def _lines(*parts: str) -> str:
+    return "\n".join(part for part in parts if part)
+
+
+def _paragraphs(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part)
 
 
 _DRIVER_VARIABLES = """  struct ethosu_driver* given = devices != NULL ? devices->ethos_u : NULL;

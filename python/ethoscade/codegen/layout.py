@@ -25,6 +25,28 @@ def resources(artifact: Artifact) -> tuple[Variable, ...]:
     return tuple(v for v in artifact.graph.variables if not v.in_place or v.after not in made)
 
 
+def carried_over(artifact: Artifact) -> tuple[tuple[int, ...], ...]:
+    """What is to be copied once a run has ended, so that the next one finds its state: variables, by number, in turn.
+
+    One alone is given what its `after` holds. Several change places: the first is given what the second one has, and so
+    on, the last what the first one had. A variable that lies in one place has nothing to copy.
+    """
+    variables, offsets = artifact.graph.variables, artifact.offsets
+    source = {n: offsets.get(v.after) for n, v in enumerate(variables) if offsets.get(v.after) != offsets[v.before]}
+    place = {offsets[variables[number].before]: number for number in source}
+    found: list[tuple[int, ...]] = []
+    while source:
+        # What nobody is to be given any more may be written over.
+        free = next((n for n in source if offsets[variables[n].before] not in source.values()), None)
+        turn = [next(iter(source)) if free is None else free]
+        while free is None and (at := place[source[turn[-1]] or 0]) != turn[0]:
+            turn.append(at)
+        found.append(tuple(turn))
+        for number in turn:
+            del source[number]
+    return tuple(found)
+
+
 def npu_calls(artifact: Artifact) -> tuple[NpuCall, ...]:
     """The NPU's calls in order."""
     return tuple(call for call in artifact.calls if isinstance(call, NpuCall))

@@ -9,6 +9,7 @@ a pointer has 4 bytes (`POINTER_BYTES`); a host of 64 bits shows that they are r
 | each operator | `NodeAndRegistration`: seven pointers and a size; `micro/micro_allocator.h` |
 | each input and output | a pointer, `TfLiteTensor`; if quantised `TfLiteAffineQuantization` with its zero points |
 | each NPU call | `OpData`, three integers in 16 bytes, two handles; while it runs 12 bytes for each of its tensors |
+| each variable | its bytes; five operators, and tensors for two handles and a constant |
 | once | allocators, planner, interpreter's lists: `FIXED_BYTES`, measured |
 | while planning | `AllocationInfo` and the greedy planner's tables for each buffer, where the plan's bytes are |
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..frontend import ETHOS_U
+from ..frontend import ETHOS_U, tensor_counts
 from ..ir import Graph, Tensor
 
 POINTER_BYTES = 4
@@ -34,9 +35,9 @@ _INT = 4
 class MicroArena:
     """Bytes that TensorFlow Lite Micro takes of its arena, by what for.
 
-    `planned` are those of the plan in the file. `tensors`, `nodes`, `interface`, `npu_calls` and `fixed` lie behind
-    them for good. `scratch` is needed beside the plan while an NPU call runs, if that has no gap for it. `planning`
-    lies where the plan does, before the first run.
+    `planned` are those of the plan in the file. `tensors`, `nodes`, `interface`, `npu_calls`, `state` and `fixed` lie
+    behind them for good. `scratch` is needed beside the plan while an NPU call runs, if that has no gap for it.
+    `planning` lies where the plan does, before the first run.
     """
 
     planned: int
@@ -44,6 +45,7 @@ class MicroArena:
     nodes: int
     interface: int
     npu_calls: int
+    state: int
     fixed: int
     scratch: int
     planning: int
@@ -51,7 +53,7 @@ class MicroArena:
     @property
     def beyond_bytes(self) -> int:
         """What the arena must have more than the planned bytes."""
-        own = self.tensors + self.nodes + self.interface + self.npu_calls + self.fixed
+        own = self.tensors + self.nodes + self.interface + self.npu_calls + self.state + self.fixed
         return own + max(self.scratch, self.planning - self.planned)
 
     @property
@@ -65,13 +67,17 @@ def of_file(graph: Graph, planned_bytes: int, pointer_bytes: int = POINTER_BYTES
     ends = [graph.tensors[t] for t in (*graph.given, *graph.handed_out)]
     calls = [len(op.inputs) + len(op.outputs) for op in graph.operators if op.kind == ETHOS_U]
     lists = sum(_aligned(len(of) * pointer_bytes) for of in (graph.given, graph.handed_out))
-    buffers = len(graph.tensors) + 2 * len(calls)
+    variables = [graph.tensors[v.before] for v in graph.variables if not v.in_place]
+    tensors = sum(tensor_counts(graph.source))
+    nodes = len(graph.operators) + (1 + 5 * len(variables) if variables else 0)
+    buffers = tensors + 2 * len(calls)
     return MicroArena(
         planned=planned_bytes,
-        tensors=len(graph.tensors) * _struct(2 * pointer_bytes, _INT, pointer_bytes),
-        nodes=len(graph.operators) * (_struct(6 * pointer_bytes, _INT, pointer_bytes) + pointer_bytes),
+        tensors=tensors * _struct(2 * pointer_bytes, _INT, pointer_bytes),
+        nodes=nodes * (_struct(6 * pointer_bytes, _INT, pointer_bytes) + pointer_bytes),
         interface=lists + sum(_tensor(pointer_bytes) + _quantisation(tensor, pointer_bytes) for tensor in ends),
         npu_calls=len(calls) * (_aligned(3 * _INT) + 2 * pointer_bytes),
+        state=sum(_aligned(tensor.size_bytes) for tensor in variables),
         fixed=FIXED_BYTES,
         scratch=max((_aligned(8 * count) + _aligned(pointer_bytes * count) for count in calls), default=0),
         planning=buffers * (_struct(2 * pointer_bytes, 4 * _INT, pointer_bytes) + 10 * _INT),

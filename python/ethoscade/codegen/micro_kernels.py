@@ -14,7 +14,7 @@ from ..frontend import ETHOS_U
 from ..ir import DType, Graph, Operator
 from ..operators import OPERATORS
 from .artifact import Artifact
-from .layout import cpu_operators
+from .layout import cpu_operators, resources
 
 COMMIT = "90b983c2b3f1480642e040bbd2ddb37b998f3424"
 """The commit of tensorflow/tflite-micro, of 2026-08-20, that the table was read from."""
@@ -96,9 +96,18 @@ def misses(graph: Graph, operator: Operator) -> str | None:
 
 
 def warnings(artifact: Artifact) -> tuple[str, ...]:
-    """Why TensorFlow Lite Micro could not load or run the network's `.tflite`, a sentence for each operator."""
-    graph = artifact.graph
-    return tuple(why for _, operator in cpu_operators(artifact) if (why := misses(graph, operator)) is not None)
+    """Why TensorFlow Lite Micro could not load or run the network's `.tflite`, a sentence for each operator.
+
+    And one more if it needs what interpreters have only where they are told.
+    """
+    graph, count = artifact.graph, len(resources(artifact))
+    found = [why for _, operator in cpu_operators(artifact) if (why := misses(graph, operator)) is not None]
+    if count:
+        found.append(
+            f"its state is kept in {count} resource variables, which an interpreter has only if it is given "
+            f"`MicroResourceVariables::Create(allocator, {count})`"
+        )
+    return tuple(found)
 
 
 def _read_type(graph: Graph, operator: Operator) -> DType | None:

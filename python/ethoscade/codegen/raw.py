@@ -4,7 +4,8 @@ Owns that layout. It holds one NPU program and nothing else, so a network with C
 
 Format: arrays by name; `cmd_data` (driver payload) and `weight_data` (region 0) as bytes, `scratch_*` the arena
 (region 1), `scratch_fast_*` empty, and for inputs, outputs and variables their shape padded with ones in front to six
-dimensions, element size in bytes, region and byte offset in it.
+dimensions, element size in bytes, region and byte offset in it. `variable_data`, which Vela does not write, is what
+variables hold before the first run, one after the other; they keep their places in the arena from run to run.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..errors import CodegenError
 from ..ir import Array
 from ..util.files import write_whole
 from .artifact import Artifact, NpuCall
-from .layout import padded, verify
+from .layout import carried_over, padded, verify
 
 _DIMENSIONS = 6
 _CONSTANTS_REGION = 0
@@ -63,12 +64,23 @@ def arrays(artifact: Artifact) -> dict[str, Array]:
         "scratch_fast_region": np.array(0, np.int64),
         "scratch_fast_size": np.array(0, np.int64),
     }
-    for prefix, indices in (("input", artifact.graph.given), ("output", artifact.graph.handed_out), ("variable", ())):
+    graph = artifact.graph
+    state = tuple(variable.before for variable in graph.variables)
+    for prefix, indices in (("input", graph.given), ("output", graph.handed_out), ("variable", state)):
         found.update(_tensors(artifact, prefix, indices))
+    if state:
+        initial = b"".join(np.ascontiguousarray(variable.initial).tobytes() for variable in graph.variables)
+        found["variable_data"] = np.frombuffer(initial, np.uint8)
     return found
 
 
 def _only_call(artifact: Artifact) -> NpuCall:
+    if moved := carried_over(artifact):
+        variable = artifact.graph.variables[moved[0][0]].name
+        raise CodegenError(
+            f"the raw format holds one NPU program and '{artifact.name}' does not fit: variable '{variable}' is copied "
+            f"between two runs; write .tflite or C"
+        )
     if len(artifact.calls) == 1 and isinstance(artifact.calls[0], NpuCall):
         return artifact.calls[0]
     cpu = [artifact.graph.operators[call.operator] for call in artifact.calls if not isinstance(call, NpuCall)]

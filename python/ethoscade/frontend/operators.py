@@ -14,7 +14,7 @@ from ..errors import ModelFormatError, UnsupportedOperatorError
 from ..ir import ETHOS_U, Attrs, Operator, Tensor
 from ..opcodes import builtin_code, stored_codes
 from ..operators import CALLERS, RESOURCE_KINDS, keyed
-from . import binary, channels, elementwise, functions, moving, shaping, windows
+from . import binary, channels, elementwise, functions, matrices, moving, shaping, windows
 from .flatbuffer import Ledger, integers, union
 from .site import NotUnderstood, Site
 
@@ -27,6 +27,7 @@ READERS = keyed(
     functions.FUNCTION_READERS,
     shaping.SHAPE_READERS,
     channels.CHANNEL_READERS,
+    matrices.MATRIX_READERS,
     moving.MOVE_READERS,
 )
 """What reads the attributes of each kind."""

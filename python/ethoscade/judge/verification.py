@@ -1,8 +1,8 @@
 """The judge: what a network ought to output, and how far a compiled network's outputs are from it.
 
-Owns the evaluation of a network by its judges, the seeded inputs and the comparison. Works on the graph as read from
-the file. What executes the compiled network comes in as a callable: nothing here knows the simulator or the code
-generator.
+Owns the evaluation of a network by its judges, run after run, and the comparison; the seeded inputs are `noise`'s.
+Works on the graph as read from the file. What executes the compiled network comes in as a callable: nothing here knows
+the simulator or the code generator.
 
 The reference is LiteRT with its reference kernels, in one run. Where `judges` says that TensorFlow Lite Micro
 decides, and for what LiteRT ends its process on although the result is clear (a SOFTMAX of 512 classes or more, say,
@@ -22,12 +22,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import UnsupportedOperatorError, VerificationError
-from ..ir import Array, DType, Graph, Tensor
+from ..ir import Array, Graph
 from ..operators import OPERATORS, own_outputs, updated
 from . import judges, litert, reference
+from .noise import random_input
+from .noise import random_inputs as random_inputs
 
 JUDGE_LITERT = "litert"
 JUDGE_MICRO = "litert + TFLM rounding of fully connected"
@@ -36,8 +37,6 @@ JUDGE_CUT = "litert, TFLM or its arithmetic for operators that it refuses"
 STATEFUL_RUNS = 3
 
 _FINDINGS = 10
-# Wide integers count and index: they are drawn from the range of a narrow type.
-_WIDE = {DType.INT32: DType.INT8, DType.INT64: DType.INT8, DType.UINT32: DType.UINT8, DType.UINT64: DType.UINT8}
 _SHAPE_ONLY = frozenset(row.name for row in OPERATORS.values() if not row.looks_at_values)
 
 
@@ -208,52 +207,6 @@ def _difference(found: Array, wanted: Array) -> tuple[int, float]:
     with np.errstate(invalid="ignore"):
         distance = np.where(same, 0.0, np.abs(a - b))
     return int(np.count_nonzero(~same)), float(np.where(np.isnan(distance), np.inf, distance).max())
-
-
-def random_inputs(graph: Graph, seed: int, step: int = 0) -> dict[str, Array]:
-    """Inputs by name for a step of a seed's sequence, the same for the same seed and step.
-
-    `seed % 3` is 0 for uniform noise over the type's whole range, 1 for a Gaussian around the zero point, 2 for smooth
-    waves over the image.
-    """
-    found = {}
-    for number, index in enumerate(graph.given):
-        tensor = graph.tensors[index]
-        rng = np.random.Generator(np.random.PCG64([seed, number, *([step] if step else [])]))
-        found[tensor.name] = _random_input(tensor, rng, seed % 3)
-    return found
-
-
-def _random_input(tensor: Tensor, rng: np.random.Generator, pattern: int) -> Array:
-    dtype = tensor.dtype
-    if dtype is DType.BOOL:
-        return rng.integers(0, 2, tensor.shape).astype(bool)
-    if dtype.is_float:
-        return _unit_pattern(tensor.shape, rng, pattern).astype(dtype.numpy)
-    lowest, highest = _WIDE.get(dtype, dtype).limits
-    if pattern == 0:
-        return rng.integers(lowest, highest + 1, tensor.shape).astype(dtype.numpy)
-    centre = (lowest + highest + 1) / 2
-    if pattern == 1 and tensor.quantisation is not None:
-        centre = tensor.quantisation.zero_point
-    stored = np.rint(_unit_pattern(tensor.shape, rng, pattern) * (highest - lowest) / 2 + centre)
-    return np.clip(stored, lowest, highest).astype(dtype.numpy)
-
-
-def _unit_pattern(shape: tuple[int, ...], rng: np.random.Generator, pattern: int) -> npt.NDArray[np.float64]:
-    """Reals mostly within [-1, 1]: uniform (0), Gaussian (1) or a sum of waves along all axes (2)."""
-    if pattern == 0:
-        return rng.uniform(-1, 1, shape)
-    if pattern == 1:
-        return rng.standard_normal(shape) / 3
-    total = np.zeros(shape)
-    for _ in range(3):
-        phase = np.full(shape, rng.uniform(0, 2 * np.pi))
-        for axis, extent in enumerate(shape):
-            along = np.arange(extent).reshape([-1 if i == axis else 1 for i in range(len(shape))])
-            phase = phase + along * rng.uniform(0, 6) / max(extent, 8)
-        total += np.sin(phase) / 3
-    return total
 
 
 def reference_outputs(graph: Graph, inputs: Mapping[str, Array]) -> Expectation:
@@ -510,7 +463,7 @@ class _Evaluation:
         for run, values in enumerate(self.values):
             for t in self.graph.operators[index].outputs:
                 seed = [run, t, *([self.past.step] if self.past.step else [])]
-                values[t] = _random_input(self.graph.tensors[t], np.random.Generator(np.random.PCG64(seed)), 0)
+                values[t] = random_input(self.graph.tensors[t], np.random.Generator(np.random.PCG64(seed)), 0)
 
     def _in_micro(
         self, index: int, plain: Sequence[int], given: Sequence[Mapping[int, Array]], error: litert.Refused

@@ -6,16 +6,17 @@ lowered is `partition`'s decision.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import tflite
 
-from ..ir import Graph, Operator
+from ..ir import Graph, Integers, Operator
 from ..operators import keyed
 from ..target import Accelerator
 from . import (
     arg_max,
+    batch_matmul,
     bilinear,
     binary,
     concatenation,
@@ -45,10 +46,11 @@ from .constraints import Case, first_refusal
 from .family import Family
 from .npu import NpuGraph, NpuGraphBuilder
 
-__all__ = ["FAMILIES", "Family", "Selection", "lower", "support"]
+__all__ = ["FAMILIES", "Family", "Selection", "elements", "lower", "support"]
 
 FAMILIES = keyed(
     arg_max.ARG_MAX_FAMILIES,
+    batch_matmul.MATRIX_FAMILIES,
     bilinear.BILINEAR_FAMILIES,
     binary.BINARY_FAMILIES,
     concatenation.JOIN_FAMILIES,
@@ -97,6 +99,15 @@ def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
     if family is None:
         return _no_family(graph, op)
     return first_refusal(family.takes, Case(graph, op, accelerator))
+
+
+def elements(graph: Graph, op: Operator, operands: Sequence[Integers]) -> Integers | None:
+    """The stored results of an operator for stored values of its operands; None for kinds that see several elements.
+
+    Precondition: the NPU runs it, of 8 bits.
+    """
+    results = FAMILIES[op.kind].results
+    return None if results is None else results(graph, op, operands)
 
 
 def _no_family(graph: Graph, op: Operator) -> str:

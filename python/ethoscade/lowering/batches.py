@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import Window
-from . import constraints, limits, moves, strides, views
+from . import constraints, expressions, limits, moves, strides, views
 from .npu import Area, FeatureMap, NpuGraphBuilder
 
 MOST = moves.MAX_BOXES
@@ -48,12 +48,10 @@ def add(
     made = (height // batch, width, depth)
     for number in range(batch):
         operation = make(window, replace(ofm, shape=made, place=Area((number * made[0], 0), (height, width))))
-        (read,) = operation.compute.reads
-        n, rows, columns, channels = read.indices
-        above = number * read.extents[1]
-        own = replace(read, indices=(n, replace(rows, constant=rows.constant + above), columns, channels))
-        compute = replace(operation.compute, reads=(replace(own, origin=(above, 0)),))
-        builder.add(replace(operation, compute=compute))
+        above = number * operation.compute.reads[0].extents[1]
+        compute = expressions.below(operation.compute, above)
+        (read,) = compute.reads
+        builder.add(replace(operation, compute=replace(compute, reads=(replace(read, origin=(above, 0)),))))
 
 
 def refusal(case: constraints.Case) -> str | None:

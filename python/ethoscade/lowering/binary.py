@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from ..ir import QUANTISED, Activation, AddAttrs, ArithmeticAttrs, Graph, Operator, Tensor
+from ..ir import QUANTISED, Activation, AddAttrs, ArithmeticAttrs, Graph, Integers, Operator, Tensor
 from ..quantised import (
     activation_range,
     add_headroom_bits,
@@ -45,11 +45,11 @@ def _lower(
     graph: Graph, op_index: int, builder: NpuGraphBuilder, scaling: Scaling, zero_point: int | None = None
 ) -> None:
     op, kind = graph.operators[op_index], OperationKind[graph.operators[op_index].kind]
-    seen, ofm = operands.pair_of(graph, op), graph.made(op)
-    Maker(op.name, op_index, builder).point(
+    seen, ofm, make = operands.pair_of(graph, op), graph.made(op), Maker(op.name, op_index, builder)
+    make.point(
         kind,
-        builder.view(op.input(seen.first), seen.whole, zero_point),
-        operands.second_operand(graph, op, builder, seen, zero_point),
+        operands.first_operand(graph, op, make, seen, zero_point),
+        operands.second_operand(graph, op, make, seen, zero_point),
         builder.view(op.outputs[0], seen.whole, zero_point),
         scaling,
         clamp=activation_range(ofm.quantisation, ofm.dtype, _activation(op)),
@@ -59,6 +59,38 @@ def _lower(
 
 def _activation(op: Operator) -> Activation:
     return op.attrs.activation if isinstance(op.attrs, AddAttrs | ArithmeticAttrs) else Activation.NONE
+
+
+def _stored(graph: Graph, op: Operator, results: Integers) -> Integers:
+    """Results with their zero point, clamped."""
+    ofm = graph.made(op)
+    return np.clip(results, *activation_range(ofm.quantisation, ofm.dtype, _activation(op)))
+
+
+def _sums(graph: Graph, op: Operator, operands: Sequence[Integers]) -> Integers:
+    tensors, ofm = [graph.read(op, place) for place in (0, 1)], graph.made(op)
+    headroom, twice = add_headroom_bits(ofm.dtype), 2.0 * max(map(scale_of, tensors))
+    total = np.zeros(1, np.int64)
+    for tensor, values, sign in zip(tensors, operands, (1, -1 if op.kind == "SUB" else 1), strict=True):
+        significand, shift = multiplier_and_shift(scale_of(tensor) / twice)
+        total = total + limits.scaled((values - zero_point_of(tensor)) << headroom, sign * significand, shift)
+    factor = multiplier_and_shift(twice / ((1 << headroom) * scale_of(ofm)))
+    return _stored(graph, op, limits.scaled(total, *factor) + zero_point_of(ofm))
+
+
+def _products(graph: Graph, op: Operator, operands: Sequence[Integers]) -> Integers:
+    a, b, ofm = graph.read(op, 0), graph.read(op, 1), graph.made(op)
+    products = (operands[0] - zero_point_of(a)) * (operands[1] - zero_point_of(b))
+    scaled = limits.scaled(products, *multiplier_and_shift(product_factor(a, b, ofm)))
+    return _stored(graph, op, scaled + zero_point_of(ofm))
+
+
+def _greater(graph: Graph, op: Operator, operands: Sequence[Integers]) -> Integers:
+    return _stored(graph, op, np.maximum(*operands))
+
+
+def _lesser(graph: Graph, op: Operator, operands: Sequence[Integers]) -> Integers:
+    return _stored(graph, op, np.minimum(*operands))
 
 
 def product_factor(a: Tensor, b: Tensor, ofm: Tensor) -> float:
@@ -121,11 +153,15 @@ BINARY_FAMILIES: Mapping[str, Family] = {
         "the NPU's sum of two operands",
         (*_OPERANDS, _SCALES),
         lower_sum,
+        _sums,
     ),
-    "MAXIMUM": Family("the NPU's greater of two operands", _OPERANDS, lower_comparison),
-    "MINIMUM": Family("the NPU's lesser of two operands", _OPERANDS, lower_comparison),
+    "MAXIMUM": Family("the NPU's greater of two operands", _OPERANDS, lower_comparison, _greater),
+    "MINIMUM": Family("the NPU's lesser of two operands", _OPERANDS, lower_comparison, _lesser),
     "MUL": Family(
-        "the NPU's product of two operands", (*_OPERANDS, constraints.Rule(constraints.SUMS, _product)), lower_product
+        "the NPU's product of two operands",
+        (*_OPERANDS, constraints.Rule(constraints.SUMS, _product)),
+        lower_product,
+        _products,
     ),
     "SUB": Family(
         "the NPU's difference of two operands",
@@ -136,5 +172,6 @@ BINARY_FAMILIES: Mapping[str, Family] = {
             constraints.Rule("halves are rounded as the kernels round them", _ties_show),
         ),
         lower_sum,
+        _sums,
     ),
 }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..ir import Graph, Tensor
-from ..quantised import scale_of
+from ..ir import Graph, Integers, Operator, Tensor
+from ..quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import constraints, limits, views
 from .family import Family
 from .maker import Maker
@@ -37,6 +37,13 @@ def _ratio(ifm: Tensor, ofm: Tensor) -> float:
     return float(np.float32(scale_of(ifm)) / np.float32(scale_of(ofm)))
 
 
+def _magnitudes(graph: Graph, op: Operator, operands: Sequence[Integers]) -> Integers:
+    ifm, ofm = graph.read(op), graph.made(op)
+    sizes = np.abs(operands[0] - zero_point_of(ifm))
+    scaled = limits.scaled(sizes, *multiplier_and_shift(_ratio(ifm, ofm)))
+    return np.clip(scaled + zero_point_of(ofm), *ofm.dtype.limits)
+
+
 def _unary_sums(case: constraints.Case) -> str | None:
     return limits.rescale(_ratio(case.ifm, case.ofm), limits.largest_value(case.ifm.dtype))
 
@@ -52,5 +59,6 @@ ELEMENTWISE_FAMILIES: Mapping[str, Family] = {
             constraints.Rule(constraints.SUMS, _unary_sums),
         ),
         lower_unary,
+        _magnitudes,
     ),
 }

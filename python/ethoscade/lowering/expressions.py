@@ -5,6 +5,8 @@ Owns the reads of points, windows and depths in the language of `te`. Checks not
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..ir import Window
 from . import views
 from .npu import ConstantMap, FeatureMap, Upscale
@@ -59,6 +61,14 @@ def whole_windows(
     seen = ifm_shape if depth is None else (*ifm_shape[:2], depth)
     read = _under(window, seen, index(first, ic=1), upscale)
     return Compute(name, _axes(ofm_shape), (*_taps(window), _depth(ifm_shape)), (read,))
+
+
+def below(compute: Compute, rows: int) -> Compute:
+    """The same of an only input that is read so many `rows` further down."""
+    (read,) = compute.reads
+    n, row, column, channel = read.indices
+    moved = replace(row, constant=row.constant + rows)
+    return replace(compute, reads=(replace(read, indices=(n, moved, column, channel)),))
 
 
 def depths(name: str, ifm: FeatureMap) -> Compute:

@@ -1,7 +1,8 @@
 """Look-ups folded: one that alone reads what operations make becomes part of these, and chains of them one table.
 
 Owns a rule over lowered networks. The NPU looks a result up as it stores it, after clamp and zero point: an operation
-that makes a look-up's input can make its output at once, and the tensor between is gone.
+that makes a look-up's input can make its output at once, and the tensor between is gone. What does the same as a table
+is a look-up as well, where it can be folded.
 """
 
 from __future__ import annotations
@@ -10,18 +11,23 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ..ir import EIGHT_BIT
+from ..target import Accelerator
 from . import views
 from .npu import FeatureMap, Function, NpuGraph, NpuOperation, OperationKind, Table, renumbered
 
 _ENTRIES = 256
+_SLOW_COPIES = 32
+"""MACs of an accelerator on which copies that rescale take longer than look-ups, not less long."""
 
 
-def fold_tables(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
+def fold_tables(npu: NpuGraph, exposed: Collection[int], accelerator: Accelerator) -> NpuGraph:
     """The graph with every look-up in the operations before it that can be there.
 
     `exposed` are the tensors (graph indices) that others than the NPU operations of one region look at. An operation
     that looks up for others has their operators as `absorbed`.
     """
+    if accelerator.macs <= _SLOW_COPIES:
+        npu = replace(npu, operations=tuple(map(_as_look_up, npu.operations)))
     operations: list[NpuOperation | None] = list(npu.operations)
     makers: dict[int, list[int]] = {}
     readers: dict[int, list[int]] = {}
@@ -30,7 +36,7 @@ def fold_tables(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
         for tensor in dict.fromkeys(view.tensor.id for view in operation.inputs):
             readers.setdefault(tensor, []).append(number)
     tensors = {tensor.id: tensor for tensor in npu.tensors}
-    for number, look_up in enumerate(npu.operations):
+    for number, look_up in enumerate(map(_as_look_up, npu.operations)):
         between, result = look_up.ifm.tensor, look_up.ofm.tensor
         if not _only_looks_up(look_up) or readers[between.id] != [number] or between.graph_tensor in exposed:
             continue
@@ -47,6 +53,23 @@ def fold_tables(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
     if len(tensors) == len(npu.tensors):
         return npu
     return renumbered(npu, [operation for operation in operations if operation is not None], tensors)
+
+
+def _as_look_up(operation: NpuOperation) -> NpuOperation:
+    """The operation with its table where it is the same as one; else as it is."""
+    if operation.same_as is None:
+        return operation
+    ifm, ofm = (replace(view, zero_point=0) for view in (operation.ifm, operation.ofm))
+    return replace(
+        operation,
+        kind=OperationKind.MAX_POOL,
+        ifm=ifm,
+        ofm=ofm,
+        clamp=ofm.dtype.limits,
+        scaling=None,
+        function=operation.same_as,
+        same_as=None,
+    )
 
 
 def _only_looks_up(operation: NpuOperation) -> bool:
@@ -77,6 +100,7 @@ def _takes_a_table(operation: NpuOperation) -> bool:
 
 def _folded(operation: NpuOperation, look_up: NpuOperation) -> NpuOperation:
     assert isinstance(look_up.function, Table), "look-ups have a table"
+    operation = _as_look_up(operation)
     return replace(
         operation,
         ofm=replace(operation.ofm, tensor=look_up.ofm.tensor),

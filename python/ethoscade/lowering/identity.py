@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..ir import QUANTISED, DType, Graph, TableAttrs
-from ..quantised import scale_of
-from . import constraints, limits, views
+from ..ir import QUANTISED, DType, Graph, Integers, Operator, TableAttrs
+from ..quantised import multiplier_and_shift, scale_of, zero_point_of
+from . import constraints, limits, lookup, views
 from .family import Family
 from .maker import Maker
-from .npu import NpuGraphBuilder, OperationKind, Scale, Table
+from .npu import NpuGraphBuilder, OperationKind, Scale
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """One operation that rescales or looks up each element. Precondition: its family takes it."""
     op = graph.operators[op_index]
     ifm, ofm = graph.read(op), graph.made(op)
-    shape, make = views.image_shape(ifm.shape), Maker(op.name, op_index, builder)
     if isinstance(op.attrs, TableAttrs):
-        given, made = (builder.view(t, shape, zero_point=0) for t in (op.input(0), op.outputs[0]))
-        table = Table(np.array(op.attrs.results, ofm.dtype.numpy).tobytes())
-        make.look_up(given, made, table)
+        lookup.look_up(graph, op_index, builder, op.attrs.results)
         return
+    shape, make = views.image_shape(ifm.shape), Maker(op.name, op_index, builder)
     given, made = builder.view(op.input(0), shape), builder.view(op.outputs[0], shape)
     factor = Scale(*limits.npu_scale(scale_of(ifm) / scale_of(ofm)))
     if ofm.dtype is DType.INT32:
         make.point(OperationKind.MUL, given, 1, made, factor)
     else:
         make.copy(given, made, factor)
+
+
+def _results(graph: Graph, op: Operator, operands: Sequence[Integers]) -> Integers:
+    ifm, ofm = graph.read(op), graph.made(op)
+    if isinstance(op.attrs, TableAttrs):
+        return lookup.looked_up(op.attrs.results, ifm, operands)
+    factor = multiplier_and_shift(scale_of(ifm) / scale_of(ofm))
+    scaled = limits.scaled(operands[0] - zero_point_of(ifm), *factor)
+    return np.clip(scaled + zero_point_of(ofm), *ofm.dtype.limits)
 
 
 def _factor(case: constraints.Case) -> str | None:
@@ -53,7 +60,7 @@ def _seen(case: constraints.Case) -> constraints.Views:
 
 QUANTISE_FAMILIES: Mapping[str, Family] = {
     "QUANTIZE": Family(
-        "a pixel-wise copy that rescales; behind functions of floats of each element a table of all results",
+        "a pixel-wise copy that rescales; in the place of functions of each element a table of all results",
         (
             constraints.FeatureMaps(QUANTISED, wider=(DType.INT32,)),
             constraints.Rule(
@@ -64,5 +71,6 @@ QUANTISE_FAMILIES: Mapping[str, Family] = {
             constraints.Rule(constraints.SUMS, _factor),
         ),
         lower,
+        _results,
     )
 }

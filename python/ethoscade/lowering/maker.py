@@ -68,11 +68,15 @@ class Maker:
         swap_operands: bool = False,
         clamp: tuple[int, int] | None = None,
         rounding: Rounding | None = None,
+        first: tuple[int, int] = (0, 0),
     ) -> FeatureMap:
-        """An elementwise operation; the second operand's only row, column or channel is repeated."""
+        """An elementwise operation; the second operand's only row, column or channel is repeated.
+
+        Of the first operand the row and column `first` are the output's first ones.
+        """
         operand = Scalar(second, ifm.dtype) if isinstance(second, int) else second
         read = operand if isinstance(operand, FeatureMap | ConstantMap) else None
-        compute = expressions.points(self.name, ofm.shape, ifm, read)
+        compute = expressions.points(self.name, ofm.shape, ifm, read, first=first)
         return self._add(
             kind,
             ifm,
@@ -124,12 +128,22 @@ class Maker:
         steps: Window = views.POINT,
         first: tuple[int, int] = (0, 0),
         clamp: tuple[int, int] | None = None,
+        same_as: Table | None = None,
     ) -> FeatureMap:
         """A pool of single pixels, those of the input `steps` apart from the row and column `first` on."""
         compute = expressions.points(self.name, ofm.shape, ifm, steps=steps, first=first, upscale=upscale)
         kind = OperationKind.AVERAGE_POOL
         return self._add(
-            kind, ifm, ofm, compute, steps, scaling=scaling, function=function, upscale=upscale, clamp=clamp
+            kind,
+            ifm,
+            ofm,
+            compute,
+            steps,
+            scaling=scaling,
+            function=function,
+            upscale=upscale,
+            clamp=clamp,
+            same_as=same_as,
         )
 
     def look_up(self, ifm: FeatureMap, ofm: FeatureMap, table: Table) -> FeatureMap:
@@ -159,11 +173,12 @@ class Maker:
         window: Window = views.POINT,
         together: bool = False,
         upscale: Upscale = Upscale.NONE,
+        above: int = 0,
     ) -> FeatureMap:
-        """Weighted sums of windows, of all channels `together` or of each."""
+        """Weighted sums of windows, of all channels `together` or of each; the first `above` rows are not read."""
         kind = OperationKind.CONVOLUTION if together else OperationKind.DEPTHWISE
         definition = expressions.whole_windows if together else expressions.windows
-        compute = definition(self.name, window, ifm.shape, ofm.shape, upscale)
+        compute = expressions.below(definition(self.name, window, ifm.shape, ofm.shape, upscale), above)
         return self._add(kind, ifm, ofm, compute, window, weights=weights, upscale=upscale)
 
     def sum(self, ifm: FeatureMap, ofm: FeatureMap | None = None, scaling: Scale = UNSCALED) -> FeatureMap:
@@ -187,6 +202,7 @@ class Maker:
         swap_operands: bool = False,
         clamp: tuple[int, int] | None = None,
         rounding: Rounding | None = None,
+        same_as: Table | None = None,
     ) -> FeatureMap:
         # Results of 32 bits are looked up by values of 8.
         wide_look_up = isinstance(function, Table) and ofm.dtype is DType.INT32
@@ -207,6 +223,7 @@ class Maker:
                 rounding=rounding or self.rounding,
                 function=function,
                 swap_operands=swap_operands,
+                same_as=same_as,
             )
         )
         return ofm

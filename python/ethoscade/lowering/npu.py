@@ -9,7 +9,6 @@ and rolled like any other. `NpuGraphBuilder` is how a family makes both.
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -149,8 +148,8 @@ class FeatureMap:
     those of an output.
 
     `strides` are elements from row to row and from column to column of an input that is seen in another order than it
-    lies in: pixel by pixel and whole. `channels` then counts from the tensor's first element, of as many as there are
-    from the last pixel's first one on.
+    lies in, 0 where all are one: pixel by pixel and whole. `channels` then counts from the tensor's first element, of
+    as many as there are from the last pixel's first one on.
     """
 
     tensor: NpuTensor
@@ -348,7 +347,8 @@ class NpuOperation:
     well. `clamp` is the inclusive range of stored output values. Elementwise operations have a 1x1 window without
     padding. Of two operands a second one of one row, column or channel, where the first has more, is repeated;
     `swap_operands` makes it the first of a difference or shift. Operations of one operator that follow each other may
-    make different boxes (rows, columns, channels) of one output.
+    make different boxes (rows, columns, channels) of one output. `same_as` is a table of 256 results that would do the
+    same to stored bytes.
     """
 
     name: str
@@ -367,6 +367,7 @@ class NpuOperation:
     function: Function | Table = Function.CLAMP
     swap_operands: bool = False
     absorbed: tuple[int, ...] = ()
+    same_as: Table | None = None
 
     @property
     def serves(self) -> tuple[int, ...]:
@@ -482,23 +483,6 @@ class NpuGraphBuilder:
         if zero_point is None:
             zero_point = 0 if found.quantisation is None else found.quantisation.zero_point
         return FeatureMap(self._known[root], shape, zero_point, channels, place)
-
-    def strided(
-        self,
-        tensor: int,
-        whole: tuple[int, int, int],
-        shape: tuple[int, int, int],
-        strides: tuple[int, int],
-        first: int,
-    ) -> FeatureMap:
-        """The graph's tensor of that index, which is `whole` where it lies, with pixels as far apart as `strides` say.
-
-        `first` is the element that the first pixel begins with. The stored values are taken as they are.
-        """
-        (height, width, _), (row, column) = shape, strides
-        left = math.prod(whole) - (height - 1) * row - (width - 1) * column
-        found = self.view(tensor, whole, zero_point=0)
-        return replace(found, shape=shape, strides=strides, channels=Channels(first, left))
 
     def temporary(self, operator: int, shape: tuple[int, int, int], dtype: DType, zero_point: int = 0) -> FeatureMap:
         """A new tensor that lives between operations of the operator of that index, whole."""

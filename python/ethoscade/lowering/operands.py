@@ -1,14 +1,15 @@
 """How the NPU sees two operands that are repeated to one shape, and which of them it reads first.
 
 Owns the step from TFLite's broadcasting, of any rank and on either side, to height, width and depth, and constants as
-second operands. The NPU repeats the second operand alone, from one row, column or channel to all of the first one's.
+second operands. The NPU repeats the second operand alone, from one row, column or channel to all of the first one's: of
+two that are both repeated one is made whole beforehand, by copies that read it again and again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -16,8 +17,9 @@ import numpy.typing as npt
 
 from ..ir import Array, DType, Graph, Operator, Tensor
 from ..quantised import zero_point_of
-from . import constraints, limits, views
-from .npu import ConstantMap, FeatureMap, NpuGraphBuilder, Scalar
+from . import constraints, limits, moves, strided, views
+from .maker import Maker
+from .npu import ConstantMap, FeatureMap, Scalar
 
 SCALAR_RANGE = range(-(1 << 15), 1 << 15)
 """What a number may be that stands for a second operand: its register has 16 bits."""
@@ -25,11 +27,15 @@ SCALAR_RANGE = range(-(1 << 15), 1 << 15)
 
 @dataclass(frozen=True)
 class Pairing:
-    """Two operands of a result of shape `whole`: what is seen of each, and which one the NPU reads `first` (0 or 1)."""
+    """Two operands of a result of shape `whole`: what is seen of each, and which one the NPU reads `first` (0 or 1).
+
+    `copies` says of feature maps that are made whole beforehand by which copies.
+    """
 
     whole: views.Shape3
     seen: tuple[views.Shape3, views.Shape3]
     first: int
+    copies: Mapping[int, strided.Way]
 
     @property
     def second(self) -> int:
@@ -41,24 +47,51 @@ def pair(a: Tensor, b: Tensor) -> Pairing | str:
     """How the NPU sees two operands, or why it cannot."""
     if a.is_constant and b.is_constant:
         return f"'{a.name}' and '{b.name}' are both constants; one is made while the network runs"
-    shapes = [a.shape, b.shape]
-    found = _folded(*shapes)
-    if found is None and (a.is_constant or b.is_constant):
-        # A constant can be repeated beforehand.
-        shapes[0 if a.is_constant else 1] = np.broadcast_shapes(a.shape, b.shape)
-        found = _folded(*shapes)
+    why = ""
+    for repeated in _repetitions((a, b)):
+        found = _paired((a, b), repeated)
+        if isinstance(found, Pairing):
+            return found
+        why = found or why
+    return why
+
+
+def _repetitions(tensors: tuple[Tensor, Tensor]) -> list[tuple[int, ...]]:
+    """Which operands may be made whole beforehand, the cheapest first: none, constants, the smaller feature map."""
+    constants = tuple(place for place in (0, 1) if tensors[place].is_constant)
+    maps = sorted({0, 1}.difference(constants), key=lambda place: (math.prod(tensors[place].shape), place))
+    ones = [(place,) for place in maps]
+    return [(), constants, *ones, *((*one, *constants) for one in ones), tuple(maps)]
+
+
+def _paired(tensors: tuple[Tensor, Tensor], repeated: tuple[int, ...]) -> Pairing | str | None:
+    """How the NPU sees two operands of which some are made whole; why copies cannot; None where it takes more."""
+    result = np.broadcast_shapes(*(tensor.shape for tensor in tensors))
+    a, b = (result if place in repeated else tensor.shape for place, tensor in enumerate(tensors))
+    found = _folded(a, b)
     if found is None:
-        return f"shapes {a.shape} and {b.shape} are repeated along dimensions that do not fold into three"
-    whole = tuple(map(max, *found))
-    for first in (0, 1):
-        if found[first] == whole and not (a, b)[first].is_constant:
-            return Pairing((whole[0], whole[1], whole[2]), found, first)
-    if a.is_constant or b.is_constant:
-        repeated = b if a.is_constant else a
-        return (
-            f"'{repeated.name}' of shape {repeated.shape} is repeated to a constant's; the NPU repeats constants alone"
-        )
-    return f"shapes {a.shape} and {b.shape} are both repeated; the NPU repeats one of two operands"
+        return None
+    height, width, depth = map(max, *found)
+    whole = (height, width, depth)
+    first = next((place for place in (0, 1) if found[place] == whole and not tensors[place].is_constant), None)
+    if first is None:
+        return None
+    copies = {}
+    for place in (place for place in repeated if not tensors[place].is_constant):
+        way = strided.way(_axes(tensors[place].shape, result), whole)
+        if isinstance(way, str):
+            return f"'{tensors[place].name}' of shape {tensors[place].shape} is repeated to {result}, and {way}"
+        copies[place] = way
+    return Pairing(whole, found, first, copies)
+
+
+def _axes(shape: tuple[int, ...], result: tuple[int, ...]) -> list[strided.Dimension]:
+    """The axes of a result, and how far apart what is repeated along them lies."""
+    own = (1,) * (len(result) - len(shape)) + shape
+    return [
+        strided.Dimension(extent, 0 if own[axis] < extent else math.prod(own[axis + 1 :]))
+        for axis, extent in enumerate(result)
+    ]
 
 
 def pair_of(graph: Graph, op: Operator) -> Pairing:
@@ -80,17 +113,35 @@ def largest(tensor: Tensor) -> int:
     return limits.largest_value(tensor.dtype) if tensor.data is None else int(np.abs(centred(tensor)).max())
 
 
+def first_operand(graph: Graph, op: Operator, make: Maker, seen: Pairing, zero_point: int | None = None) -> FeatureMap:
+    """The operand that is read first; another `zero_point` than its own may be subtracted."""
+    return _feature_map(graph, op, make, seen, seen.first, zero_point)
+
+
 def second_operand(
-    graph: Graph, op: Operator, builder: NpuGraphBuilder, seen: Pairing, zero_point: int | None = None
+    graph: Graph, op: Operator, make: Maker, seen: Pairing, zero_point: int | None = None
 ) -> FeatureMap | ConstantMap | Scalar:
     """The operand that is read second; another `zero_point` than its own may be subtracted."""
-    place = seen.second
-    tensor = graph.read(op, place)
+    tensor = graph.read(op, seen.second)
+    if tensor.data is None:
+        return _feature_map(graph, op, make, seen, seen.second, zero_point)
     if zero_point is None:
         zero_point = zero_point_of(tensor)
-    if tensor.data is None:
-        return builder.view(op.input(place), seen.seen[place], zero_point)
     return constant(tensor.data, tensor.dtype, seen, graph.made(op).shape, zero_point)
+
+
+def _feature_map(
+    graph: Graph, op: Operator, make: Maker, seen: Pairing, place: int, zero_point: int | None
+) -> FeatureMap:
+    """An operand that is made while the network runs, itself or its copies."""
+    if place not in seen.copies:
+        return make.builder.view(op.input(place), seen.seen[place], zero_point)
+    tensor, way = graph.read(op, place), seen.copies[place]
+    whole = make.temporary(strided.shape_of(way), tensor.dtype)
+    strided.copies(make, make.builder.view(op.input(place), views.image_shape(tensor.shape), 0), way, whole)
+    return replace(
+        whole, shape=seen.seen[place], zero_point=zero_point_of(tensor) if zero_point is None else zero_point
+    )
 
 
 def constant(
@@ -107,12 +158,12 @@ def constant(
 
 @dataclass(frozen=True)
 class Repeated(constraints.Constraint):
-    """The operands' shapes fold into height, width and depth, and one of them, no constant, is the result's."""
+    """One operand is no constant and has the result's shape, or gets it; both fold into height, width and depth."""
 
     def __str__(self) -> str:
         return (
-            "one input at most is a constant or repeated, the other one has the output's shape, and both fold into "
-            "three dimensions"
+            f"one input at most is a constant; one at most is repeated, and both fold into three dimensions, or do so "
+            f"once at most {moves.MAX_BOXES} copies made one of them whole, or each"
         )
 
     def _against(self, case: constraints.Case) -> str | None:

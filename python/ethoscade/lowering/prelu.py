@@ -59,13 +59,13 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
 def _slope(make: Maker, graph: Graph, op: Operator, seen: operands.Pairing) -> FeatureMap | ConstantMap | Scalar:
     """The slopes, of the type of the values that they multiply."""
     dtype, slopes = graph.read(op).dtype, graph.read(op, 1)
-    if slopes.dtype is dtype:
-        return operands.second_operand(graph, op, make.builder, seen)
-    if slopes.data is not None:
+    if slopes.dtype is not dtype and slopes.data is not None:
         centred = slopes.data.astype(np.int64) - zero_point_of(slopes)
         return operands.constant(centred, dtype, seen, graph.made(op).shape)
-    view = make.builder.view(op.input(1), seen.seen[1])
-    return make.copy(view, make.temporary(view.shape, dtype))
+    found = operands.second_operand(graph, op, make, seen)
+    if slopes.dtype is dtype or not isinstance(found, FeatureMap):
+        return found
+    return make.copy(found, make.temporary(found.shape, dtype))
 
 
 def _scale(real: float) -> Scale:

@@ -29,7 +29,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     seen, make = operands.pair_of(graph, op), Maker(op.name, op_index, builder)
     first, second = graph.read(op, seen.first), graph.read(op, seen.second)
     factors = [_factor(tensor, max(scale_of(first), scale_of(second))) for tensor in (first, second)]
-    raised = _raised(make, builder.view(op.input(seen.first), seen.whole), factors[0])
+    raised = _raised(make, operands.first_operand(graph, op, make, seen), factors[0])
     if second.data is not None:
         centred = (second.data.astype(np.int64) - zero_point_of(second)) << _headroom_bits(second.dtype)
         values = limits.scaled(centred, *multiplier_and_shift(factors[1])).astype(np.int16)
@@ -37,7 +37,9 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     elif op.input(0) == op.input(1):
         other = raised
     else:
-        other = _raised(make, builder.view(op.input(seen.second), seen.seen[seen.second]), factors[1])
+        second_map = operands.second_operand(graph, op, make, seen)
+        assert isinstance(second_map, FeatureMap), "it is no constant"
+        other = _raised(make, second_map, factors[1])
     if first.dtype is DType.INT16:
         lesser, greater = (make.short(kind, raised, other) for kind in (OperationKind.MINIMUM, OperationKind.MAXIMUM))
         difference = make.short(OperationKind.SUB, lesser, greater, AS_IS)

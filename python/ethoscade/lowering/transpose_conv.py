@@ -128,6 +128,23 @@ def _stated(case: constraints.Case) -> str | None:
     return None if found == wanted else f"output shape '{shape.name}' is {found}; its tensor has {wanted}"
 
 
+def _ends(case: constraints.Case) -> str | None:
+    """Stripes begin at even rows and columns, as the input is doubled; one that reads zeros alone has no address."""
+    doublings, window = _doublings(case.graph, case.op), _window(case.graph, case.op)
+    if not doublings:
+        return None
+    size, (height, width) = case.op.attributes(TransposeConvAttrs).size, case.ifm.shape[1:3]
+    for what, extent, outputs, step, before in (
+        ("rows", height, size[0], window.stride_h, window.pad_top),
+        ("columns", width, size[1], window.stride_w, window.pad_left),
+    ):
+        last_pixel = (extent << doublings) - 2
+        most = ((last_pixel + before) // step // 2 + 1) * 2
+        if outputs > most:
+            return f"the last of {outputs} {what} sees none of the input's {extent}; at most {most} {what} are possible"
+    return None
+
+
 def _lowered(case: constraints.Case) -> Window:
     return _window(case.graph, case.op)
 
@@ -145,6 +162,7 @@ TRANSPOSE_CONV_FAMILIES: Mapping[str, Family] = {
             constraints.Rule("the output shape is constant, or becomes so", _stated),
             constraints.Sizes(_seen),
             SpreadStrides(),
+            constraints.Rule("an odd last row or column sees some of the input", _ends),
             constraints.WindowSize(windows=_lowered),
             constraints.Padding(windows=_lowered),
         ),

@@ -187,8 +187,9 @@ def surround(
 def least_bytes(graph: Graph, borders: Sequence[Border]) -> int:
     """Bytes of the arena below which no placement goes: what lies in it before the first call, or after the last."""
     sizes = [t.size_bytes for t in graph.tensors]
-    ends = [dict.fromkeys((*of, *graph.kept)) for of in (graph.inputs, graph.outputs)]
-    return max(sum(_rounded(sizes[t]) for t in end if not graph.tensors[t].is_constant) for end in ends)
+    state = sum(_rounded(sizes[i]) for i, t in enumerate(graph.tensors) if t.is_variable)
+    ends = [[t for t in dict.fromkeys(of) if not graph.tensors[t].is_constant] for of in (graph.inputs, graph.outputs)]
+    return max(sum(_rounded(sizes[t]) for t in end) + state for end in ends)
 
 
 def _surrounded(graph: Graph, borders: Sequence[Border], inner: Program) -> Program:

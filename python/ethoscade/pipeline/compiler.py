@@ -26,8 +26,9 @@ from ..codegen.weights import (
 from ..errors import BudgetError, CodegenError, ConfigError, UnsupportedOperatorError
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph, Operator
-from ..lowering import lower, support
+from ..lowering import elements, lower, support
 from ..lowering.folding import fold_tables
+from ..lowering.joins import without_copies
 from ..lowering.npu import NpuGraph, NpuOperation, graph_tensors, tables_of
 from ..lowering.slices import read_in_place
 from ..rewrites import DeadChannels, remove_dead_channels, simplify
@@ -45,6 +46,7 @@ from .compiled import Compiled, Curve, OperatorSummary
 from .explanation import peak_of, short
 from .macs import macs_of
 from .partition import Partition, partition, reordered
+from .state import kept_in_place
 
 Model = str | os.PathLike[str] | bytes
 Progress = Callable[[str], None]
@@ -207,8 +209,11 @@ def carry_out(
 
 
 def arrange(network: Planned, what: Schedule | scheduling.Proposal, tick: Tick | None = None) -> Arrangement:
-    """The program of a schedule or a Proposal of the network's problem, between its borders, and where it lies."""
-    inner = scheduling.arrange(network.problem, what, tick)
+    """The program of a schedule or a Proposal of the network's problem, between its borders, and where it lies.
+
+    Its variables are written over where they lie, as far as can be.
+    """
+    inner = kept_in_place(network.graph, scheduling.arrange(network.problem, what, tick), tick)
     return surround(network.graph, network.borders, inner, tick)
 
 
@@ -257,7 +262,7 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_chann
         return op.source_index not in refused and support(graph, op, accelerator) is None
 
     while True:
-        graph = simplify(source, on_npu)
+        graph = simplify(source, on_npu, elements)
         graph, dead = remove_dead_channels(graph, on_npu) if dead_channels else (graph, ())
         kept = {i: refused[op.source_index] for i, op in enumerate(graph.operators) if op.source_index in refused}
         divided = partition(graph, accelerator, kept)
@@ -265,7 +270,8 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_chann
         first, last = ([edge.operator for edge in edges if edge.is_input is way] for way in (True, False))
         divided = reordered(graph, divided, first, last)
         exposed = divided.exposed
-        npu = lay_in_bricks(read_in_place(fold_tables(lower(graph, divided), exposed), exposed), exposed)
+        npu = read_in_place(fold_tables(lower(graph, divided), exposed, accelerator), exposed)
+        npu = lay_in_bricks(without_copies(npu, exposed), exposed)
         encodings = [scheduling_problem.choose_encoding(operation, target) for operation in npu.operations]
         misfits = {o.operator for o, e in zip(npu.operations, encodings, strict=True) if e.block_depth == 0}
         if not misfits:
@@ -334,11 +340,11 @@ def search(
     """
     extra = _constants_in_sram(network)
     found = explore(network.problem, extra, epsilon, budget, tick)
-    return _with_borders(network, found, extra, tick) if network.borders else found
+    return _placed_anew(network, found, extra, tick) if network.borders or network.graph.variables else found
 
 
-def _with_borders(network: Network, curve: Curve, extra: int, tick: Tick | None) -> Curve:
-    """The curve with the bytes that its Proposals take between the borders; what others now beat is left out."""
+def _placed_anew(network: Network, curve: Curve, extra: int, tick: Tick | None) -> Curve:
+    """The curve with the bytes that its Proposals take as `arrange` places them; what others now beat is left out."""
     least = least_bytes(network.graph, network.borders) + extra
     points: list[tuple[int, int]] = []
     proposals: list[scheduling.Proposal] = []

@@ -9,6 +9,9 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from ..errors import AliveBuffer
 from ..ir import Graph, Operator
 from ..lowering.npu import NpuGraph, NpuOperation
@@ -160,7 +163,7 @@ class _ProgramReader:
             bands = next((d.count for d in group.decisions if isinstance(d, Bands)), 1)
             yield ExplainedGroup(
                 cascade=next(cascades) if group.is_cascade else None,
-                operators=tuple(self._operator(part) for part in _parts(group)),
+                operators=tuple(self._operator(part) for part in _parts(group) if self._runs(part)),
                 axis=axis,
                 backwards=any(isinstance(d, Backwards) for d in group.decisions),
                 bands=bands,
@@ -205,10 +208,8 @@ class _ProgramReader:
         operation, stripes = self.npu.operations[number], self._stripes(part)
         boxes = [step.output for step in stripes]
         largest = max(boxes, key=lambda box: (box.y1 - box.y0) * (box.x1 - box.x0))
-        height, width, _ = operation.ofm.shape
         depth = operation.ofm.pixel_channels
         slices = len({(step.stage, step.slice) for step in stripes})
-        made = sum((box.y1 - box.y0) * (box.x1 - box.x0) for box in boxes)
         kind = self.program.buffers[largest.buffer].kind
         if operation.weights is None:
             weights = "none"
@@ -222,14 +223,18 @@ class _ProgramReader:
             stripe=(largest.y1 - largest.y0, largest.x1 - largest.x0, -(-depth // slices)),
             operations=len(stripes),
             block=stripes[0].block,
-            recomputed=made - height * width * slices,
+            recomputed=_recomputed(stripes, operation.ofm.plane),
             output="rolling" if kind == "rolling" else "whole",
             held=(largest.rows, largest.columns),
             weights=weights,
         )
 
+    def _runs(self, part: int) -> bool:
+        """Whether anything is made of a Part: a group leaves out what it joins and then never reads."""
+        return self.problem.parts[part][0] == "operator" or bool(self._stripes(part))
+
     def _stripes(self, part: int) -> list[Stripe]:
-        return [step for number in self.problem.operations(part) for step in self.stripes[number]]
+        return [step for number in self.problem.operations(part) for step in self.stripes.get(number, ())]
 
     def _touched(self, group: Group) -> Iterator[AliveBuffer]:
         """Buffers of a group's steps in order of first use, with the most bytes of each that are in use at once."""
@@ -248,6 +253,15 @@ class _ProgramReader:
         buffer = self.program.buffers[index]
         most = max((window.high - window.low for window in buffer.windows), default=buffer.size_bytes)
         return AliveBuffer(self.names[index], buffer.kind, most, buffer.size_bytes)
+
+
+def _recomputed(stripes: Sequence[Stripe], plane: tuple[int, int]) -> int:
+    """Pixels of a plane that the stripes make more than once, each operation and each slice of channels by itself."""
+    made: dict[tuple[int, int | None], npt.NDArray[np.int64]] = {}
+    for step in stripes:
+        times = made.setdefault((step.stage, step.slice), np.zeros(plane, np.int64))
+        times[step.output.y0 : step.output.y1, step.output.x0 : step.output.x1] += 1
+    return sum(int(np.maximum(times - 1, 0).sum()) for times in made.values())
 
 
 def _on_cpu(op: Operator) -> ExplainedOperator:

@@ -14,7 +14,7 @@ from ..devices import PRIMITIVES, DeviceDescription
 from ..errors import BudgetError, ConfigError
 from ..frontend import read_tflite
 from ..ir import Graph, Operator
-from ..lowering import lower, support
+from ..lowering import elements, lower, support
 from ..lowering.npu import Function, Layout, NpuGraph, NpuOperation, Upscale
 from ..operators import RESHAPES
 from ..rewrites import remove_dead_channels, simplify
@@ -109,7 +109,7 @@ def _within_last(outline: Outline, curve: Curve) -> Curve:
 def prepare(source: Graph, device: DeviceDescription, dead_channels: bool = True) -> Outline:
     """Rewrite, divide and lower a model, and state its scheduling problem on a described device."""
     check_not_compiled(source)
-    graph = simplify(source, lambda g, op: _elsewhere(g, op, device) is None)
+    graph = simplify(source, lambda g, op: _elsewhere(g, op, device) is None, elements)
     if dead_channels:
         graph, _ = remove_dead_channels(graph, lambda g, op: _elsewhere(g, op, device) is None)
     kept = {i: why for i, op in enumerate(graph.operators) if (why := _refused(graph, op, device)) is not None}

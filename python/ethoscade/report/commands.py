@@ -22,7 +22,7 @@ from ..codegen import bundle
 from ..errors import ConfigError, EthoscadeError
 from ..frontend import read_tflite
 from ..ir import Array, Graph
-from ..judge.verification import check_available, compare, random_inputs, reference_outputs
+from ..judge.verification import check_available, compare, random_inputs, reference_steps
 from ..lowering import FAMILIES
 from ..pipeline.borders import INTERFACES as INTERFACES
 from ..pipeline.borders import applied
@@ -30,7 +30,7 @@ from ..pipeline.compiled import Compiled
 from ..pipeline.compiler import EPSILON as EPSILON
 from ..pipeline.compiler import compile, frontier
 from ..rewrites import FOLDED
-from ..run.execution import run_tflite, sram_touched, unplayable
+from ..run.execution import run_tflite_steps, sram_touched, unplayable
 from ..run.judgement import on_file, source_of
 from ..target import ACCELERATORS
 from ..util.files import MANIFEST_SUFFIX, read_whole, refuse_same, strangers, write_together, write_whole
@@ -57,7 +57,7 @@ def compile_model(args: argparse.Namespace) -> int:
     if not made.files:
         raise next(iter(made.refused.values()))
     written, manifest = _write(compiled, Path(args.output), made)
-    check = compiled.verify(args.seeds) if args.verify else None
+    check = compiled.verify(args.seeds, runs=args.runs) if args.verify else None
     report, text = summary.compile_json(compiled, written, check), summary.compile_text(compiled, check)
     report["manifest"] = manifest
     if "tflite" in written:
@@ -103,7 +103,7 @@ def verify_model(args: argparse.Namespace) -> int:
         return _verify_file(args)
     check_available()
     compiled = _compile(args)
-    check = compiled.verify(args.seeds, args.target)
+    check = compiled.verify(args.seeds, args.target, args.runs)
     _print(args, summary.compile_json(compiled, {}, check), summary.compile_text(compiled, check))
     return DONE if check.ok else DIFFERENT
 
@@ -120,7 +120,7 @@ def _verify_file(args: argparse.Namespace) -> int:
     compiled, source = read_tflite(args.artifact), read_tflite(args.model)
     # A file of ours may have had its float borders cut off.
     candidates = [applied(source, io)[0] for io in INTERFACES]
-    check = on_file(compiled, source_of(compiled, candidates), args.seeds)
+    check = on_file(compiled, source_of(compiled, candidates), args.seeds, args.runs)
     report = {
         "schema_version": summary.SCHEMA_VERSION,
         "model": source.name,
@@ -144,26 +144,34 @@ def simulate_artifact(args: argparse.Namespace) -> int:
     graph = read_tflite(args.artifact)
     if _timed(args) and not (args.inputs or args.outputs or args.reference) and (unknown := unplayable(graph)):
         return _time_only(args, graph, unknown)
-    inputs = _read_arrays(Path(args.inputs)) if args.inputs else random_inputs(graph, args.seed)
-    result = run_tflite(graph, inputs)
+    steps = _steps(args, graph)
+    results = run_tflite_steps(graph, steps)
+    outputs = _in_a_row(args, [result.outputs for result in results])
     if args.outputs:
-        _write_arrays(Path(args.outputs), result.outputs)
+        _write_arrays(Path(args.outputs), outputs)
+    reports = [run for result in results for run in result.reports]
+    warnings = list(dict.fromkeys(warning for result in results for warning in result.warnings))
     report: dict[str, Any] = {
         "schema_version": summary.SCHEMA_VERSION,
         "artifact": graph.name,
-        "sram_touched_bytes": (touched := sram_touched(graph, result)),
-        "warnings": list(result.warnings),
+        "runs": len(results),
+        "sram_touched_bytes": (touched := max(sram_touched(graph, result) for result in results)),
+        "warnings": warnings,
         "hazards": [
-            {"call": call, **asdict(hazard)} for call, run in enumerate(result.reports) for hazard in run.hazards
+            {"run": number, "call": call, **asdict(hazard)}
+            for number, result in enumerate(results)
+            for call, run in enumerate(result.reports)
+            for hazard in run.hazards
         ],
-        "outputs": {name: list(array.shape) for name, array in result.outputs.items()},
+        "outputs": {name: list(array.shape) for name, array in outputs.items()},
     }
-    found = [hazard.message for run in result.reports for hazard in run.hazards]
+    found = [hazard.message for run in reports for hazard in run.hazards]
     free = "" if found else "; no hazards"
     mixed = _check_companions(Path(args.artifact))
     report["mixed_files"] = list(mixed)
-    lines = [f"ran '{graph.name}'; highest SRAM byte touched gives {touched:,} bytes{free}"]
-    lines += [f"warning: {warning}" for warning in (*result.warnings, *mixed)]
+    times = f" {len(results)} times in a row" if len(results) > 1 else ""
+    lines = [f"ran '{graph.name}'{times}; highest SRAM byte touched gives {touched:,} bytes{free}"]
+    lines += [f"warning: {warning}" for warning in (*warnings, *mixed)]
     lines += [f"hazard: {message}" for message in found[:_TEXT_HAZARDS]]
     if len(found) > _TEXT_HAZARDS:
         lines.append(f"and {len(found) - _TEXT_HAZARDS:,} hazards more")
@@ -173,12 +181,37 @@ def simulate_artifact(args: argparse.Namespace) -> int:
     if args.reference:
         reference = read_tflite(args.reference)
         source = source_of(graph, [applied(reference, io)[0] for io in INTERFACES])
-        elements, mismatches, largest = compare(result.outputs, reference_outputs(source, inputs).outputs)
+        (judged,) = reference_steps(source, [steps])
+        expected = _in_a_row(args, [one.outputs for one in judged])
+        elements, mismatches, largest = compare(outputs, expected)
         report["reference"] = {"elements": elements, "mismatches": mismatches, "max_abs_diff": summary.finite(largest)}
         lines.append(f"reference: {mismatches:,} of {elements:,} elements differ (by up to {largest})")
-        status = DIFFERENT if mismatches or result.warnings or result.hazards else DONE
+        status = DIFFERENT if mismatches or warnings or found else DONE
     _print(args, report, "\n".join(lines))
     return status
+
+
+def _steps(args: argparse.Namespace, graph: Graph) -> list[dict[str, Array]]:
+    """The inputs of each run; arrays of a file have one more axis in front where the number of runs is said."""
+    if not args.inputs:
+        return [random_inputs(graph, args.seed, step) for step in range(args.runs or 1)]
+    given = _read_arrays(Path(args.inputs))
+    if args.runs is None:
+        return [given]
+    for name, array in given.items():
+        if not array.ndim or len(array) != args.runs:
+            raise ConfigError(
+                f"input '{name}' in '{args.inputs}' has shape {array.shape}; for --runs {args.runs} its first axis is "
+                f"of as many runs"
+            )
+    return [{name: array[step] for name, array in given.items()} for step in range(args.runs)]
+
+
+def _in_a_row(args: argparse.Namespace, outputs: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """The outputs of several runs by name, with one more axis in front where the number of runs is said."""
+    if args.runs is None:
+        return dict(outputs[0])
+    return {name: np.stack([of[name] for of in outputs]) for name in outputs[0]}
 
 
 def _time_only(args: argparse.Namespace, graph: Graph, unknown: Sequence[str]) -> int:

@@ -101,6 +101,7 @@ def verification_json(check: Verification) -> dict[str, Any]:
     return {
         "ok": check.ok,
         "seeds": check.seeds,
+        "runs": check.runs,
         "elements": check.elements,
         "mismatches": check.mismatches,
         "max_abs_diff": finite(check.max_abs_diff),
@@ -229,6 +230,8 @@ def _interface_text(tensor: InterfaceTensor) -> str:
 
 def _verification_rows(check: Verification) -> list[tuple[str, str]]:
     inputs = "1 random input" if check.seeds == 1 else f"{check.seeds} random inputs"
+    if check.runs > 1:
+        inputs = f"{check.runs} runs in a row of " + ("1 seed" if check.seeds == 1 else f"{check.seeds} seeds")
     if check.ok:
         found = f"bit-exact: {check.elements:,} output elements on {inputs} equal the reference"
         if check.not_judged:

@@ -10,11 +10,13 @@ are. Which ones those are the caller says by an `OnNpu`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from ..ir import Graph, Operator
+from ..ir import Graph, Integers, Operator
 from ..operators import ACTIVATION_OPERATORS, RESHAPES, keyed
 from .activations import fuse_activation
+from .chains import Elements, fold_chain
 from .constants import fold_constants, why_constant
 from .dead_channels import DeadChannels, remove_dead_channels
 from .draft import OnNpu
@@ -26,8 +28,10 @@ from .reshapes import fold_reshape
 __all__ = [
     "FOLDED",
     "DeadChannels",
+    "Elements",
     "OnNpu",
     "drop_dead",
+    "fold_chain",
     "fold_constants",
     "fold_island",
     "fold_pad",
@@ -52,13 +56,17 @@ FOLDED = keyed(
 """What becomes of kinds that need no operation of their own, where a rule here finds that it can."""
 
 
-def simplify(graph: Graph, on_npu: OnNpu) -> Graph:
+def _unknown(graph: Graph, op: Operator, operands: Sequence[Integers]) -> None:
+    """No operator's results are known."""
+
+
+def simplify(graph: Graph, on_npu: OnNpu, elements: Elements = _unknown) -> Graph:
     """Apply all rules until none finds anything, then drop dead tensors and operators.
 
     In this order: constants first, since a reshape is folded only when its target is known; reshapes and identical
-    requantisations next, since they stand between a convolution and its RELU; activations; pads. Every change
-    removes an operator, or makes a table of functions of floats, so this ends. Raises `ModelFormatError` for a
-    contradiction that folding uncovers.
+    requantisations next, since they stand between a convolution and its RELU; activations; pads; chains of functions
+    of one element, whose results `elements` knows. Every change removes an operator, or makes a table of functions of
+    floats, so this ends. Raises `ModelFormatError` for a contradiction that folding uncovers.
     """
     while True:
         before = graph
@@ -68,6 +76,7 @@ def simplify(graph: Graph, on_npu: OnNpu) -> Graph:
         graph = requantise(graph)
         graph = fuse_activation(graph, on_npu)
         graph = fold_pad(graph, on_npu)
+        graph = fold_chain(graph, on_npu, elements)
         if graph is before:
             return drop_dead(graph)
 

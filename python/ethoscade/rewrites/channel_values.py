@@ -23,6 +23,7 @@ from ..ir import (
     DType,
     FullyConnectedAttrs,
     Graph,
+    Integers,
     Operator,
     PadAttrs,
     PoolAttrs,
@@ -47,7 +48,6 @@ from .draft import same_values
 WEIGHTED = ("CONV_2D", "FULLY_CONNECTED")
 """Kinds that sum up over all channels of their input."""
 
-Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 INT32 = (-(1 << 31), (1 << 31) - 1)

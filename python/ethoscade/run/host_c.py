@@ -56,6 +56,8 @@ results, hazards = {}, []
 for step in range(job["steps"]):
     for i, array in enumerate(inputs):
         array[...] = given["s%d_t%d" % (step, i)]
+    if step in job["resets"]:
+        getattr(library, job["reset"])()
     status = run(*arguments)
     if status:
         break
@@ -114,16 +116,21 @@ class HostLibrary:
         return self.run_steps([inputs] * runs, driver=driver)[-1]
 
     def run_steps(
-        self, steps: Sequence[Mapping[str, Array]], *, driver: str | os.PathLike[str] | None = None
+        self,
+        steps: Sequence[Mapping[str, Array]],
+        *,
+        driver: str | os.PathLike[str] | None = None,
+        resets: Sequence[int] = (),
     ) -> tuple[HostRun, ...]:
         """Run on each of `steps` (inputs by tensor name) in turn, in one child process: state lives on.
 
+        Before the steps numbered in `resets` it is set up anew, which is for networks with state alone.
         `driver` is a shared library with the driver's functions, by default the simulator's. Raises `ConfigError` for
         wrong inputs and `VerificationError` for a run that crashes or returns an error.
         """
         artifact, folder = self._artifact, Path(self._folder.name)
         arrays = [checked_inputs(artifact.graph, inputs) for inputs in steps]
-        job = _job(artifact, arrays, folder, self._library, driver)
+        job = _job(artifact, arrays, folder, self._library, driver) | {"resets": list(resets)}
         header = (folder / c_source.header_name(artifact)).read_text(encoding="utf-8")
         size = re.search(r"_ARENA_BYTES (\d+)$", header, re.MULTILINE)
         found = _execute(artifact, job, folder, len(steps))
@@ -183,6 +190,7 @@ def _job(
         "library": str(library),
         "driver": str(driver or _simulator()) if npu_calls(artifact) else "",
         "function": f"tvmgen_{module_identifier(artifact.name)}_run",
+        "reset": f"tvmgen_{module_identifier(artifact.name)}_reset",
         "inputs": str(folder / "inputs.npz"),
         "inputs_of": inputs,
         "outputs_of": outputs,

@@ -415,20 +415,19 @@ def _tensor_specs(graph: Graph, ids: Mapping[int, int], npu: NpuGraph, dense: Ma
         for t in npu.tensors
         if t.graph_tensor is None
     }
-    kept = frozenset(graph.kept)
     for index_, number in ids.items():
         tensor = graph.tensors[index_]
         seen = views.get(number)
         height, width = (1, 1) if seen is None else seen.plane
-        # What keeps its value between runs is there from the start and wanted to the end.
+        # A variable tensor keeps its value between runs: it is there from the start and wanted to the end.
         known = specs.get(number)
         specs[number] = TensorSpec(
             known.name if known else tensor.name,
             (height, width),
             tensor.size_bytes // (height * width),
             (Layout.NHWC if seen is None else seen.layout).value,
-            (known is not None and known.is_input) or index_ in graph.inputs or index_ in kept,
-            (known is not None and known.is_output) or index_ in graph.outputs or index_ in kept,
+            (known is not None and known.is_input) or index_ in graph.inputs or tensor.is_variable,
+            (known is not None and known.is_output) or index_ in graph.outputs or tensor.is_variable,
         )
     return [specs[number] for number in range(len(specs))]
 

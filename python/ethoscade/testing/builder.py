@@ -17,12 +17,12 @@ from . import real_operators as real
 from .calibration import Real, activation_quantisation, dequantise, quantise
 from .flatfile import TENSOR_TYPES, Fields, TensorRecord, write_file
 from .geometry import Pair, as_pair, resolve_window, transposed_size
-from .moving import MoveRecorder
+from .matrices import MatrixRecorder
 from .recorder import UNQUANTISED, Value
 from .schema import window_fields
 
 
-class ModelBuilder(MoveRecorder):
+class ModelBuilder(MatrixRecorder):
     """Collects tensors and operators; `build` writes the file.
 
     `dtype` is INT8, UINT8 or INT16; int8 convolution weights are quantised per channel unless `per_channel` is False.

@@ -6,6 +6,7 @@ Owns the odds within each of these rows; like `drawing`'s, each draw takes a val
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -24,17 +25,13 @@ _FLOAT_FUNCTIONS: Mapping[str, Callable[[Real], Real]] = {
     "RELU": lambda x: np.maximum(x, 0),
     "TANH": np.tanh,
 }
-_WITH_A_NUMBER: Mapping[str, Callable[[Real, float], Real]] = {
-    "ADD": lambda x, number: x + number,
-    "DIV": lambda x, number: x / number,
+_WITH_A_NUMBER: Mapping[str, Callable[[float, Real], Real]] = {
+    "ADD": np.add,
+    "DIV": lambda number, x: x / number,
     "MAXIMUM": np.maximum,
-    "MUL": lambda x, number: x * number,
+    "MUL": np.multiply,
 }
 _NUMBERS = (-0.37, 0.25, 0.7)
-
-
-def _with(function: Callable[[Real, float], Real], number: float) -> Callable[[Real], Real]:
-    return lambda real: function(real, number)
 
 
 def island(draw: Drawing, x: Value) -> Value:
@@ -48,10 +45,11 @@ def island(draw: Drawing, x: Value) -> Value:
             floats = b.float_function(kind, floats, _FLOAT_FUNCTIONS[kind])
         else:
             kind = list(_WITH_A_NUMBER)[draw.integer(0, len(_WITH_A_NUMBER) - 1)]
-            number, function = _NUMBERS[draw.integer(0, 2)], _WITH_A_NUMBER[kind]
+            number = _NUMBERS[draw.integer(0, len(_NUMBERS) - 1)]
             # What a number is divided by may be 0.
             first = kind != "DIV" and draw.chance(0.5)
-            floats = b.float_function(kind, floats, _with(function, number), number, first)
+            function = partial(_WITH_A_NUMBER[kind], number)
+            floats = b.float_function(kind, floats, function, number, first)
     if draw.chance(0.3):
         floats = _floats_moved(draw, floats)
     return b.quantize(floats, dtype=x.dtype)

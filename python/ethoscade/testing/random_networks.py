@@ -16,7 +16,9 @@ from . import junctions
 from .builder import ModelBuilder
 from .calibration import coarse_scale
 from .drawing import Drawing
+from .drawing_matrices import batch_matmul
 from .recorder import Value
+from .streaming import stateful
 
 _Step = Callable[[Drawing, Value], Value]
 
@@ -49,6 +51,7 @@ _HEADS: tuple[tuple[float, _Step], ...] = (
     (0.12, Drawing.dense),
     (0.05, Drawing.mean),
     (0.03, Drawing.softmax),
+    (0.04, batch_matmul),
     (0.06, Drawing.normalised),
 )
 
@@ -66,7 +69,7 @@ def random_network(
     """A network of 1 to `max_operators` drawn steps (a step is one to a few operators) and perhaps a classifier.
 
     Images have up to `max_resolution` rows and columns. `dtype` None draws int8 (mostly), uint8 or int16, in which the
-    network begins; `heads` False leaves out MEAN, FULLY_CONNECTED and SOFTMAX. With `floats` there are
+    network begins; `heads` False leaves out MEAN, FULLY_CONNECTED, SOFTMAX and BATCH_MATMUL. With `floats` there are
     islands of floats between 8-bit values, of which LiteRT alone is the judge.
     """
     rng = np.random.Generator(np.random.PCG64(seed))
@@ -89,9 +92,13 @@ def random_network(
     values = [_first(draw, max_resolution)]
     steps = (*_BODY, *(_HEADS if heads else ()), *(_FLOATS if floats else ()))
     odds = np.array([p for p, _ in steps]) / sum(p for p, _ in steps)
-    for _ in range(draw.integer(1, max_operators)):
+    # Every eighth network has state.
+    keeps = draw.integer(0, max_operators - 1) if seed % 8 == 4 else None
+    for step in range(draw.integer(1, max_operators)):
         # Mostly the last value, so that networks become deep; else any, so that they fork.
         x = values[-1] if draw.chance(0.8) else values[draw.integer(0, len(values) - 1)]
+        if step == keeps or (keeps is not None and step == 0):
+            x = draw.smaller(stateful(draw, x))
         values.append(draw.smaller(steps[int(rng.choice(len(steps), p=odds))][1](draw, x)))
     if heads and draw.chance(0.4):
         values.append(_classified(draw, values[-1]))

@@ -78,16 +78,23 @@ class Recorder:
     # State. A variable goes by the tensor that is read of it first.
 
     def variable(
-        self, shape: Sequence[int], quantisation: Quantisation, *, initial: Array | None = None, name: str | None = None
+        self,
+        shape: Sequence[int],
+        quantisation: Quantisation,
+        *,
+        dtype: DType | None = None,
+        initial: Array | None = None,
+        name: str | None = None,
     ) -> Value:
-        """What a variable of the builder's type holds when the run begins; at first `initial`, or noise."""
+        """What a variable (by default of the builder's type) holds as a run begins; at first `initial`, or noise."""
+        kind = dtype or self.dtype
         name = name or f"variable{len(self._initial)}"
         if initial is None:
-            initial = self._rng.integers(*self.dtype.limits, tuple(shape), endpoint=True).astype(self.dtype.numpy)
+            initial = self._rng.integers(*kind.limits, tuple(shape), endpoint=True).astype(kind.numpy)
         self._tensors.append(TensorRecord(f"{name}/handle", (), None))
         handle = len(self._tensors) - 1
-        self._initial.append(TensorRecord(name, tuple(shape), self.dtype, quantisation, initial))
-        value = self._tensor(f"{name}/read", tuple(shape), self.dtype, quantisation)
+        self._initial.append(TensorRecord(name, tuple(shape), kind, quantisation, initial))
+        value = self._tensor(f"{name}/read", tuple(shape), kind, quantisation)
         self._state[value.index] = handle
         real = dequantise(initial, quantisation)
         self._thunks[value.index] = lambda: real
@@ -96,7 +103,9 @@ class Recorder:
 
     def read(self, variable: Value) -> Value:
         """What the variable holds by now."""
-        value = self._tensor(f"{variable.name}{len(self._tensors)}", variable.shape, self.dtype, variable.quantisation)
+        value = self._tensor(
+            f"{variable.name}{len(self._tensors)}", variable.shape, variable.dtype, variable.quantisation
+        )
         now = self._thunks[self._state_now.get(variable.index, variable.index)]
         self._thunks[value.index] = now
         inputs = (self._state[variable.index],)

@@ -166,6 +166,8 @@ pub enum Step {
         table: LookUpTable,
         /// Its first slot.
         slot: u32,
+        /// How many kernels before the one that looks up in it have no use for what lies there.
+        ahead: u32,
         /// Modelled cycles.
         cycles: u64,
     },

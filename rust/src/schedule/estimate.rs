@@ -181,7 +181,7 @@ pub fn total_cycles(program: &Program) -> u64 {
     let mut clock = Estimate::default();
     let mut ready: IdVec<BufferId, _> = vec![None; program.buffers.len()].into();
     let mut kernels = Vec::with_capacity(program.steps.len());
-    let (mut count, mut table) = (0, None);
+    let (mut count, mut tables) = (0, Vec::new());
     for step in &program.steps {
         kernels.push(count);
         match step {
@@ -195,9 +195,11 @@ pub fn total_cycles(program: &Program) -> u64 {
             }
             Step::Stripe(stripe) => {
                 count += 1;
-                clock.kernel(Load::of(stripe), table.take().max(stripe.constants.and_then(|buffer| ready[buffer])));
+                let user = (stripe.part, stripe.piece);
+                let table = tables.iter().position(|&(of, _)| of == user).map(|at| tables.swap_remove(at).1);
+                clock.kernel(Load::of(stripe), table.max(stripe.constants.and_then(|buffer| ready[buffer])));
             }
-            Step::LoadTable { cycles, .. } => table = Some(clock.table(*cycles)),
+            Step::LoadTable { part, piece, cycles, .. } => tables.push(((*part, *piece), clock.table(*cycles))),
             Step::Call { .. } => clock.call(),
         }
     }

@@ -1,7 +1,8 @@
 //! Tables of results in the look-up area of an NPU: loaded right before the stripes that use them, where they are not there
 //! already.
 //!
-//! Owns which table lies where. What is looked up again last makes way for others. Every NPU run starts with an empty
+//! Owns which table lies where, and since when nobody needs what lay there before: `prefetch` may load it earlier. What is
+//! looked up again last makes way for others. Every NPU run starts with an empty
 //! area, and where the area is not apart from the buffers of kernels, one that looks nothing up leaves none of it.
 
 use std::collections::VecDeque;
@@ -11,7 +12,7 @@ use crate::model::device::LookUpArea;
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::TableId;
 use crate::model::operation::LookUpTable;
-use crate::model::program::{Step, Stripe};
+use crate::model::program::{Moved, Step, Stripe};
 use crate::util::hashing::Table;
 
 /// What a step does to the look-up area.
@@ -43,15 +44,52 @@ pub fn load_tables(graph: &CascaderGraph, steps: &mut Vec<Step>) {
     }
     let slots = slots(&uses);
     let mut found = Vec::with_capacity(steps.len());
+    let mut needed = Needed::default();
     for (step, (of, slot)) in steps.drain(..).zip(uses.into_iter().zip(slots)) {
         if let (Step::Stripe(stripe), Use::LooksUp(table), Some(slot)) = (&step, of, slot) {
             let cycles = table_cycles(&graph.device, table.bytes);
             let &Stripe { part, piece, .. } = stripe;
-            found.push(Step::LoadTable { part, piece, table, slot, cycles });
+            found.push(Step::LoadTable { part, piece, table, slot, ahead: needed.load(table, slot), cycles });
+        }
+        if !matches!(step, Step::Copy { moved: Moved::Constants(..), .. }) {
+            needed.kernel(of);
         }
         found.push(step);
     }
     *steps = found;
+}
+
+/// Until when each slot is needed, in kernels (all steps but copies of constants).
+#[derive(Default)]
+struct Needed {
+    kernels: u32,
+    held: [Option<TableId>; LookUpArea::SLOTS],
+    /// The first kernel that does not need what lies in a slot.
+    until: [u32; LookUpArea::SLOTS],
+}
+
+impl Needed {
+    /// Load a table into slots from `first` on; returns how many kernels ago they were last needed.
+    fn load(&mut self, table: LookUpTable, first: u32) -> u32 {
+        let slots = first as usize..first as usize + LookUpArea::slots_of(table.bytes);
+        self.held[slots.clone()].fill(Some(table.id));
+        self.kernels - self.until[slots].iter().max().copied().unwrap_or(0)
+    }
+
+    /// One more kernel, which uses the area like that.
+    fn kernel(&mut self, of: Use) {
+        self.kernels += 1;
+        for (held, until) in self.held.iter().zip(&mut self.until) {
+            let needs = match of {
+                Use::LooksUp(table) => *held == Some(table.id),
+                Use::Spares => false,
+                Use::Empties => true,
+            };
+            if needs {
+                *until = self.kernels;
+            }
+        }
+    }
 }
 
 /// For each use the slot into which its table is loaded ahead of it; None where it is there, or there is none.

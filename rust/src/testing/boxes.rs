@@ -77,7 +77,7 @@ fn an_operation_that_is_left_out_is_noticed() {
         let at = program.steps.iter().rposition(last).expect("two operations");
         // A table that nobody looks anything up in.
         let table = LookUpTable { id: TableId(0), bytes: 256 };
-        program.steps[at] = Step::LoadTable { part: PartId(0), piece: None, table, slot: 0, cycles: 0 };
+        program.steps[at] = Step::LoadTable { part: PartId(0), piece: None, table, slot: 0, ahead: 0, cycles: 0 };
         assert!(matches!(check(&graph, &program), Err(Complaint::Missing { .. })), "axis {axis}");
     }
 }

@@ -8,7 +8,7 @@ interpreters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ from . import (
     functions,
     l2_normalization,
     log_softmax,
+    matrices,
     pooling,
     shaping,
     softmax,
@@ -31,7 +32,7 @@ from . import (
 )
 from .fixed_point import Undefined
 
-__all__ = ["MEANINGS", "Run", "is_known", "run", "run_operator", "why_unknown"]
+__all__ = ["MEANINGS", "Run", "is_known", "run", "run_operator", "run_steps", "why_unknown"]
 
 MEANINGS = keyed(
     binary.BINARY_MEANINGS,
@@ -40,6 +41,7 @@ MEANINGS = keyed(
     functions.FUNCTION_MEANINGS,
     l2_normalization.L2_MEANINGS,
     log_softmax.LOG_SOFTMAX_MEANINGS,
+    matrices.MATRIX_MEANINGS,
     pooling.POOLING_MEANINGS,
     shaping.SHAPING_MEANINGS,
     softmax.SOFTMAX_MEANINGS,
@@ -120,6 +122,16 @@ def run(graph: Graph, inputs: Mapping[str, Array], state: Mapping[int, Array] | 
         values.update(run_operator(graph, op, values))
     outputs = {graph.tensors[t].name: values[t] for t in graph.handed_out}
     return Run(FrozenMap(values), FrozenMap(outputs))
+
+
+def run_steps(graph: Graph, steps: Sequence[Mapping[str, Array]]) -> list[Run]:
+    """Evaluate the graph on each of `steps`, one after the other from a reset on: state lives on. Raises as `run`."""
+    found: list[Run] = []
+    state = None
+    for inputs in steps:
+        found.append(run(graph, inputs, state))
+        state = {variable.before: found[-1].values[variable.after] for variable in graph.variables}
+    return found
 
 
 def _value(tensor: Tensor, index: int, op: Operator, values: Mapping[int, Array]) -> Array:

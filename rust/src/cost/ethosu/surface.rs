@@ -137,7 +137,8 @@ impl Surface {
         let start = base + rows[0] * stride + columns[0] * column_bytes;
         // From the first pixel of a row to its last.
         let across = (columns[1] - columns[0] - 1) * column_bytes;
-        let rows = rows[1] - rows[0];
+        // Rows that all are one are the same bytes again.
+        let rows = if stride == 0 { 1 } else { rows[1] - rows[0] };
         match self.layout {
             Layout::Nhwc => {
                 let bytes = across + depth * self.element_bytes;
@@ -157,10 +158,13 @@ impl Surface {
     /// are told apart by their channels, where rows are whole pixels apart.
     pub fn meets(&self, bounds: &Bounds, other: &Surface, others: &Bounds) -> bool {
         if self.layout == Layout::Nhwc && other.layout == Layout::Nhwc {
-            let phase = |surface: &Surface| (surface.bases[0] % surface.strides[1], surface.strides[1]);
+            let phase = |surface: &Surface| {
+                let [row, pixel, _] = surface.strides;
+                // Columns that all are one have no pixels of their own.
+                (row.checked_rem(pixel) == Some(0)).then(|| (surface.bases[0] % pixel, pixel))
+            };
             let apart = bounds.channels[1] <= others.channels[0] || others.channels[1] <= bounds.channels[0];
-            let whole = |surface: &Surface| surface.strides[0] % surface.strides[1] == 0;
-            if phase(self) == phase(other) && apart && whole(self) && whole(other) {
+            if apart && phase(self).is_some() && phase(self) == phase(other) {
                 return false;
             }
         }
@@ -282,6 +286,25 @@ mod tests {
         assert!(meets(at(Layout::Nhwc, 0), at(Layout::Nhwc, 8)));
         assert!(!meets(at(Layout::Nhcwb16, 0), at(Layout::Nhcwb16, 16)));
         assert!(meets(at(Layout::Nhcwb16, 16), at(Layout::Nhcwb16, 16)));
+    }
+
+    #[test]
+    fn what_is_read_again_and_again_is_met_where_it_lies() {
+        let spans = [Span::new(0, 4), Span::new(0, 4)];
+        let view =
+            View { buffer: BufferId(0), region: Region { spans }, origin: [0, 0], capacity: [4, 4], in_rows: true };
+        let repeated = |strides| Surface::strided(&view, 1000, strides, Element::INT8, [0, 8]);
+        let all = Bounds { rows: [0, 4], columns: [0, 4], channels: [0, 8] };
+        for (strides, end) in [([0, 0], 1008), ([0, 8], 1032), ([8, 0], 1032)] {
+            assert_eq!(repeated(strides).ranges().as_slice(), [(1000, end)]);
+            for place in 990..1040 {
+                let one = Bounds { rows: [0, 1], columns: [0, 1], channels: [8, 9] };
+                let written = Surface::strided(&view, place, [4, 1], Element::INT8, [0, 1]);
+                let meets = (1000..end).contains(&place);
+                assert_eq!(repeated(strides).meets(&all, &written, &one), meets, "{strides:?} {place}");
+                assert_eq!(written.meets(&one, &repeated(strides), &all), meets, "{strides:?} {place}");
+            }
+        }
     }
 
     /// A view of a buffer of one of two shapes, its place, and a box of it.

@@ -11,7 +11,8 @@
 //! - Invariant: `live_j` never exceeds the limit, or what it was before copies were issued early.
 //! - Cost: one pass over the kernels, and for each copy one over the slots from `reserved_i` to `u_i`.
 //!
-//! A kernel takes the load of its table along. Owns both queues. The latest starts are `latest_start`'s; where there is room is told by a `Memory`.
+//! The load of a table stands right before the kernel that looks up in it, or, if its slots are free so early, ahead of a
+//! copy that would hold it up. Owns both queues. The latest starts are `latest_start`'s; where there is room is told by a `Memory`.
 
 use crate::model::device::KERNELS_IN_FLIGHT;
 use crate::model::graph::aligned;
@@ -36,8 +37,8 @@ pub struct Issuer {
     pub others: Vec<usize>,
     /// What each of the others takes; None for operators on the CPU.
     pub loads: Vec<Option<Load>>,
-    /// Cycles of the tables that are loaded right before each of the others; 0 for none.
-    pub tables: Vec<u64>,
+    /// The tables that are loaded, in the order of their users.
+    pub tables: Vec<TableLoad>,
     /// Bytes in use at each of the others while every copy stands right before its first use.
     pub live: Vec<u64>,
     /// First slot of the NPU run that each of the others belongs to.
@@ -46,6 +47,15 @@ pub struct Issuer {
     pub latest_starts: Vec<usize>,
     /// Latest starts by the ways to share out kernels that were slower with unlimited memory.
     pub other_starts: Vec<Vec<usize>>,
+}
+
+/// The load of a table for one of the others.
+pub struct TableLoad {
+    pub step: usize,
+    pub user: usize,
+    pub cycles: u64,
+    /// The first slot at which no kernel that needs its slots is in flight.
+    pub free: usize,
 }
 
 /// Where a copy is issued, and from which slot on its buffer is kept free for it.
@@ -57,9 +67,16 @@ pub struct IssueSlot {
 
 /// Where all copies are issued.
 pub struct Issue {
-    pub places: Vec<IssueSlot>,
+    pub places: Places,
     pub peak_bytes: u64,
     pub cycles: u64,
+}
+
+/// Where everything is issued that is no kernel.
+pub struct Places {
+    pub copies: Vec<IssueSlot>,
+    /// The copy that each load of a table stands right before; None if it stands right before its user.
+    pub tables: Vec<Option<usize>>,
 }
 
 impl Issuer {
@@ -69,13 +86,12 @@ impl Issuer {
         let mut issuer = Issuer {
             others: Vec::with_capacity(count),
             loads: Vec::with_capacity(count),
-            tables: Vec::with_capacity(count),
             live: Vec::with_capacity(count),
             run: Vec::with_capacity(count),
             ..Issuer::default()
         };
         let live = live_bytes(program);
-        let (mut run, mut table) = (0, 0);
+        let mut run = 0;
         for (index, step) in program.steps.iter().enumerate() {
             let slot = issuer.others.len();
             match step {
@@ -84,8 +100,10 @@ impl Issuer {
                     issuer.copies.push(Copy { step: index, buffer, user: slot, bytes, cycles });
                     continue;
                 }
-                Step::LoadTable { cycles, .. } => {
-                    table = *cycles;
+                &Step::LoadTable { ahead, cycles, .. } => {
+                    let free = slot - ahead as usize;
+                    let free = if free == run { run } else { free + KERNELS_IN_FLIGHT };
+                    issuer.tables.push(TableLoad { step: index, user: slot, cycles, free });
                     continue;
                 }
                 Step::Stripe(stripe) => issuer.loads.push(Some(Load::of(stripe))),
@@ -98,7 +116,6 @@ impl Issuer {
                 }
             }
             issuer.others.push(index);
-            issuer.tables.push(std::mem::take(&mut table));
             issuer.live.push(live[index]);
             issuer.run.push(run.min(slot));
         }
@@ -117,11 +134,12 @@ impl Issuer {
         Issue { places, peak_bytes: live.bytes.into_iter().max().unwrap_or(0), cycles }
     }
 
-    /// As `issue`, with another notion of memory. Returns the places of the copies and the cycles of the program.
-    pub fn issue_into(&self, wanted: &[usize], memory: &mut impl Memory) -> (Vec<IssueSlot>, u64) {
+    /// As `issue`, with another notion of memory. Returns the places and the cycles of the program.
+    pub fn issue_into(&self, wanted: &[usize], memory: &mut impl Memory) -> (Places, u64) {
         let mut places: Vec<IssueSlot> = Vec::with_capacity(self.copies.len());
         let mut clock = Estimate::of_copies(self.copies.len());
         let (mut numbers, mut arrived) = (Vec::with_capacity(self.copies.len()), 0);
+        let mut tables = Tables::of(self);
         let mut next = None;
         for (slot, load) in self.loads.iter().enumerate() {
             while let Some(copy) = self.copies.get(places.len()) {
@@ -131,6 +149,7 @@ impl Issuer {
                     break;
                 }
                 let reserved = earliest.reserved.max(slot.saturating_sub(KERNELS_IN_FLIGHT));
+                tables.load_ahead(index, slot, &mut clock);
                 memory.take(index, copy, reserved);
                 numbers.push(clock.copy(copy.cycles, slot - reserved));
                 places.push(IssueSlot { slot, reserved });
@@ -142,15 +161,13 @@ impl Issuer {
                 ready = Some(numbers[arrived]);
                 arrived += 1;
             }
-            if self.tables[slot] > 0 {
-                ready = Some(clock.table(self.tables[slot]));
-            }
+            ready = ready.max(tables.used(slot, &mut clock));
             match load {
                 Some(load) => clock.kernel(*load, ready),
                 None => clock.call(),
             }
         }
-        (places, clock.end())
+        (Places { copies: places, tables: tables.places }, clock.end())
     }
 
     /// The first slot from `wanted` on at which memory allows copy `index` to be issued.
@@ -161,6 +178,44 @@ impl Issuer {
         let reserved = memory.free_from(index, copy, least);
         let free = if reserved == run { run } else { reserved + KERNELS_IN_FLIGHT };
         IssueSlot { slot: free.max(wanted).min(copy.user), reserved }
+    }
+}
+
+/// The loads of tables while a program is issued.
+struct Tables<'a> {
+    issuer: &'a Issuer,
+    places: Vec<Option<usize>>,
+    /// What waits for a load waits for the transfer of this number.
+    numbers: Vec<Option<usize>>,
+    /// The first load whose user is still to come.
+    next: usize,
+}
+
+impl<'a> Tables<'a> {
+    fn of(issuer: &'a Issuer) -> Tables<'a> {
+        let count = issuer.tables.len();
+        Tables { issuer, places: vec![None; count], numbers: vec![None; count], next: 0 }
+    }
+
+    /// Load what the kernels from `slot` on up to the user of copy `index` look up in, as far as its slots are free.
+    fn load_ahead(&mut self, index: usize, slot: usize, clock: &mut Estimate) {
+        let user = self.issuer.copies[index].user;
+        for (at, load) in self.issuer.tables.iter().enumerate().skip(self.next) {
+            if load.user > user {
+                break;
+            }
+            if self.numbers[at].is_none() && load.free <= slot {
+                self.places[at] = Some(index);
+                self.numbers[at] = Some(clock.table(load.cycles));
+            }
+        }
+    }
+
+    /// The number of the load that the kernel at `slot` waits for, issued now if it was not before; None for no load.
+    fn used(&mut self, slot: usize, clock: &mut Estimate) -> Option<usize> {
+        let load = self.issuer.tables.get(self.next).filter(|load| load.user == slot)?;
+        self.next += 1;
+        Some(self.numbers[self.next - 1].unwrap_or_else(|| clock.table(load.cycles)))
     }
 }
 

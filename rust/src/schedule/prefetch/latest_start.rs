@@ -119,7 +119,7 @@ mod tests {
             copies,
             others: (0..others).collect(),
             loads,
-            tables: vec![0; others],
+            tables: vec![],
             run: vec![0; others],
             live: vec![0; others],
             latest_starts: vec![],

@@ -10,11 +10,11 @@ mod latest_start;
 
 use crate::model::graph::{aligned, CascaderGraph};
 use crate::model::memory::Memories;
-use crate::model::program::{Placement, Program, Step};
+use crate::model::program::{Placement, Program};
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::lifetimes::set_lifetimes;
 use holes::{Arena, Holes};
-use issue::{live_bytes, Copy, IssueSlot, Issuer};
+use issue::{live_bytes, Copy, Issuer, Places};
 
 /// Which limits for early copies are tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,22 +51,30 @@ pub fn prefetch(graph: &CascaderGraph, program: &mut Program, limit_bytes: u64) 
 }
 
 /// Let copies stand where they are issued.
-fn issue_at(graph: &CascaderGraph, program: &mut Program, issuer: &Issuer, places: &[IssueSlot]) {
-    let mut copies = issuer.copies.iter().zip(places).peekable();
+fn issue_at(graph: &CascaderGraph, program: &mut Program, issuer: &Issuer, places: &Places) {
+    let mut copies = issuer.copies.iter().zip(&places.copies).enumerate().peekable();
+    let mut ahead = vec![Vec::new(); issuer.copies.len()];
+    let mut late = Vec::new();
+    for (load, place) in issuer.tables.iter().zip(&places.tables) {
+        match place {
+            Some(copy) => ahead[*copy].push(load.step),
+            None => late.push((load.user, load.step)),
+        }
+    }
+    let mut tables = late.into_iter().peekable();
     let mut order = Vec::with_capacity(program.steps.len());
     let mut reserved = Vec::new();
     let mut moved = Vec::with_capacity(issuer.others.len());
     for (slot, &step) in issuer.others.iter().enumerate() {
-        while let Some((copy, place)) = copies.next_if(|(_, place)| place.slot <= slot) {
+        while let Some((index, (copy, place))) = copies.next_if(|(_, (_, place))| place.slot <= slot) {
+            order.append(&mut ahead[index]);
             if place.reserved < slot {
                 reserved.push((copy.buffer, moved[place.reserved]));
             }
             order.push(copy.step);
         }
         moved.push(order.len() as u32);
-        // The load of a table stays right before the kernel that waits for it.
-        let load = step.checked_sub(1).filter(|&load| matches!(program.steps[load], Step::LoadTable { .. }));
-        order.extend(load);
+        order.extend(tables.next_if(|(user, _)| *user == slot).map(|(_, load)| load));
         order.push(step);
     }
     program.steps = order.into_iter().map(|step| program.steps[step].clone()).collect();
@@ -86,7 +94,7 @@ pub struct Filling {
 /// Copies issued into holes of an arena.
 struct Filled<'a> {
     cycles: u64,
-    places: Vec<IssueSlot>,
+    places: Places,
     holes: Holes<'a>,
 }
 

@@ -1,0 +1,40 @@
+"""Reference semantics of BATCH_MATMUL.
+
+Owns the product of matrices of stored values, of 8 and of 16 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...ir import Array, BatchMatMulAttrs, DType, Graph, Operator
+from .fixed_point import Undefined, multiply, multiply_wide, wrap
+from .formulas import LARGEST_WIDE_SHIFT, scale_of, significand_and_shift, zero_point_of
+from .meaning import SIGNED, Inputs, Meaning, given, quantised
+
+
+def batch_matmul(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """BATCH_MATMUL: sums of products beyond the zero points, of int16 in 64 bits.
+
+    The product of the operands' scales is rounded to float32.
+    """
+    attrs, ofm = op.attributes(BatchMatMulAttrs), graph.made(op)
+    left, right = (
+        (given(inputs, place).astype(np.int64) - zero_point_of(graph.read(op, place))).swapaxes(-1, -1 - turned)
+        for place, turned in ((0, attrs.adj_x), (1, attrs.adj_y))
+    )
+    sums = left @ right
+    together = np.float32(scale_of(graph.read(op))) * np.float32(scale_of(graph.read(op, 1)))
+    significand, shift = significand_and_shift(float(together) / scale_of(ofm))
+    if ofm.dtype is not DType.INT16:
+        scaled = multiply(wrap(sums), significand, shift)
+    elif shift > LARGEST_WIDE_SHIFT:
+        raise Undefined(f"a factor of 2^{shift - 1} or more; sums of 64 bits have less than 2^{LARGEST_WIDE_SHIFT}")
+    else:
+        scaled = wrap(multiply_wide(sums, np.int64(significand), np.int64(shift)))
+    return np.clip(scaled + zero_point_of(ofm), *ofm.dtype.limits).astype(ofm.dtype.numpy)
+
+
+MATRIX_MEANINGS: Mapping[str, Meaning] = {"BATCH_MATMUL": Meaning(batch_matmul, quantised, SIGNED)}

@@ -1,0 +1,52 @@
+"""Draws of operators that multiply matrices onto a `Drawing`: BATCH_MATMUL."""
+
+from __future__ import annotations
+
+import math
+
+from ..ir import DType
+from .drawing import Drawing
+from .recorder import Value
+
+_MOST_COLUMNS = 12
+
+
+def batch_matmul(draw: Drawing, x: Value) -> Value:
+    """BATCH_MATMUL of int8 or int16 by a constant, another network input or the value itself, on either side.
+
+    Matrices are transposed or not, and those of either side may be there for all of the other's.
+    """
+    b = draw.builder
+    x = b.quantize(x, dtype=DType.INT8) if x.dtype is DType.UINT8 else x
+    if draw.chance(0.5):
+        *_, depth = x.shape
+        pixels = math.prod(x.shape) // depth
+        rows = draw.divisor(pixels)
+        outer = draw.divisor(pixels // rows)
+        shapes = ((pixels, depth), (pixels // rows, rows, depth), (outer, pixels // rows // outer, 1, rows, depth))
+        x = draw.reshaped(x, shapes[draw.integer(0, 2)])
+    elif len(x.shape) == 1:
+        x = draw.reshaped(x, (1, *x.shape))
+    adj_x, adj_y, left = draw.chance(0.3), draw.chance(0.5), draw.chance(0.7)
+    adjoint = adj_x if left else adj_y
+    height, width = x.shape[-2:]
+    # A left operand shares its columns with the other's rows, a right one its rows with the other's columns.
+    terms = height if adjoint == left else width
+    if draw.chance(0.15):
+        other, same = x, draw.chance(0.5)
+        return b.batch_matmul(x, other, adj_x=same, adj_y=not same)
+    columns = draw.integer(1, _MOST_COLUMNS)
+    other_adjoint = adj_y if left else adj_x
+    tail = (columns, terms) if other_adjoint == left else (terms, columns)
+    shape = (*_repeated(draw, x.shape[:-2]), *tail)
+    if draw.chance(0.5):
+        other = b.constant(draw.rng.standard_normal(shape), dtype=x.dtype)
+    else:
+        other = b.input(shape, dtype=x.dtype)
+    return b.batch_matmul(*((x, other) if left else (other, x)), adj_x=adj_x, adj_y=adj_y)
+
+
+def _repeated(draw: Drawing, leading: tuple[int, ...]) -> tuple[int, ...]:
+    """Leading dimensions that go together with others: fewer of them, or extents of 1."""
+    first = draw.integer(0, len(leading))
+    return tuple(1 if draw.chance(0.3) else extent for extent in leading[first:])
