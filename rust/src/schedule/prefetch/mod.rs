@@ -239,8 +239,8 @@ mod tests {
     use crate::checker::check;
     use crate::cost::Costs;
     use crate::model::device::KERNELS_IN_FLIGHT;
-    use crate::model::ids::PartId;
-    use crate::model::operation::OperationKind;
+    use crate::model::ids::{PartId, TableId};
+    use crate::model::operation::{LookUpTable, OperationKind};
     use crate::model::plan::{Plan, Staging};
     use crate::model::program::{Moved, Step};
     use crate::proposals::uncascaded;
@@ -365,6 +365,40 @@ mod tests {
         let (copy, user) = (of(last, true).expect("a copy"), of(last, false).expect("a kernel"));
         let between = fast.steps[copy..user].iter().filter(|step| matches!(step, Step::Stripe(_))).count();
         assert!(between > 2, "{between} kernels");
+    }
+
+    #[test]
+    fn tables_are_loaded_ahead_of_copies_that_would_hold_them_up() {
+        let mut net = Network::new([32, 32], 16);
+        let mut t = INPUT;
+        for id in (0..6).map(TableId) {
+            t = net.window(t, OperationKind::Convolution, 3, 1, 16);
+            t = net.look_up(t, LookUpTable { id, bytes: 256 });
+        }
+        t = net.window(t, OperationKind::Convolution, 3, 8, 16);
+        for depth in [512, 512] {
+            t = net.window(t, OperationKind::Convolution, 1, 1, depth);
+        }
+        let graph = net.finish(t);
+        let program = staged(&graph, Staging::Whole);
+        let early = ahead(&graph, &program, u64::MAX);
+        check(&graph, &early).expect("the program is right");
+        assert_eq!(total_cycles(&early), with_latest_starts(&program).issued(u64::MAX).cycles);
+        let kernel = |wanted: PartId| {
+            early.steps.iter().position(|step| matches!(step, Step::Stripe(stripe) if stripe.part == wanted))
+        };
+        let copied = |step: &Step| match step {
+            Step::Copy { moved: Moved::Constants(part, _), .. } => Some(*part),
+            _ => None,
+        };
+        let mut apart = 0;
+        for (index, step) in early.steps.iter().enumerate() {
+            let &Step::LoadTable { part, .. } = step else { continue };
+            let mut before = early.steps[..index].iter().filter_map(copied);
+            assert!(before.all(|of| kernel(of) < kernel(part)), "{part:?} waits for a copy of a later kernel");
+            apart += usize::from(kernel(part) != Some(index + 1));
+        }
+        assert!(apart > 2, "{apart} tables");
     }
 
     #[test]
