@@ -101,6 +101,7 @@ _ROWS = (
     OperatorKind("LEAKY_RELU", LeakyReluAttrs, "LeakyReluOptions"),
     OperatorKind("LOG"),
     OperatorKind("LOGISTIC", int8_version=2),
+    OperatorKind("LOG_SOFTMAX", None, "LogSoftmaxOptions", 2),
     OperatorKind("MAXIMUM", None, "MaximumMinimumOptions", 2, data_inputs=2),
     OperatorKind("MAX_POOL_2D", PoolAttrs, "Pool2DOptions", 2),
     OperatorKind("MEAN", ReductionAttrs, "ReducerOptions", 2),

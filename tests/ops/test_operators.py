@@ -42,6 +42,11 @@ def coarser(m: GraphMaker) -> Quantisation | None:
     return Quantisation((0.0005,), (0,)) if m.dtype is DType.INT16 else None
 
 
+def fine(m: GraphMaker) -> Quantisation:
+    """A scale of which nothing is left beside others."""
+    return Quantisation((1e-12,), (0 if m.dtype is DType.INT16 else 5,))
+
+
 def prelu(
     m: GraphMaker, slopes: Quantisation, shape: tuple[int, ...] = (1, 1, 21), q: Quantisation | None = None
 ) -> int:
@@ -58,6 +63,18 @@ def normalised(m: GraphMaker, shape: tuple[int, ...]) -> int:
     """L2_NORMALIZATION of an input of that shape, and its fixed quantisation."""
     middle = Quantisation((1 / 128,), (sum(m.dtype.limits) // 2 + 1,))
     return m.op("L2_NORMALIZATION", [m.input(shape)], m.tensor(shape, middle))
+
+
+def logarithms(m: GraphMaker, shape: tuple[int, ...], scale: float) -> int:
+    """LOG_SOFTMAX of an input of that shape, and its fixed quantisation."""
+    made = m.tensor(shape, Quantisation((1 / 16,), (m.dtype.limits[1],)))
+    return m.op("LOG_SOFTMAX", [m.input(shape, Quantisation((scale,), (3,)))], made)
+
+
+def to_words(m: GraphMaker, scale: float) -> int:
+    """QUANTIZE of int16, whatever else is tested, to int32."""
+    made = m.tensor((1, 9, 7, 21), Quantisation((scale,), (0,)), DType.INT32)
+    return m.op("QUANTIZE", [m.input((1, 9, 7, 21), dtype=DType.INT16)], made)
 
 
 def divided(m: GraphMaker, shape: tuple[int, ...], units: int, activation: Activation = Activation.NONE) -> int:
@@ -190,6 +207,9 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
         "PRELU", m.input((2, 3, 4, 5, 6)), m.input((2, 1, 4, 1, 6), dtype=slope_type(m))
     ),
     "sub": lambda m: m.binary("SUB", m.input((1, 9, 7, 21)), m.input((1, 9, 7, 21), coarser(m)), Activation.RELU6),
+    "add_of_nothing": lambda m: m.binary("ADD", m.input((1, 9, 7, 21)), m.values((21,), fine(m)), Activation.RELU),
+    "sub_of_nothing": lambda m: m.binary("SUB", m.input((1, 9, 7, 21), coarser(m)), m.values((), fine(m))),
+    "sub_from_nothing": lambda m: m.binary("SUB", m.values((9, 7, 21), fine(m)), m.input((1, 9, 7, 21), coarser(m))),
     "sub_from_a_number": lambda m: m.binary("SUB", m.values(()), m.input((1, 9, 7, 21))),
     "sub_from_a_constant": lambda m: m.binary("SUB", m.values((7, 1)), m.input((1, 9, 7, 32))),
     "sub_constant": lambda m: m.binary("SUB", m.input((1, 9, 7, 32)), m.values((1, 9, 7, 32))),
@@ -265,6 +285,10 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "l2_normalization_of_many": lambda m: normalised(m, (3, 5, 2064)),
     "div": lambda m: divided(m, (1, 9, 7, 21), 100, Activation.RELU),
     "div_by_a_negative_number": lambda m: divided(m, (5, 60), -3),
+    "log_softmax": lambda m: logarithms(m, (1, 10), 0.2),
+    "log_softmax_of_an_image": lambda m: logarithms(m, (1, 9, 7, 21), 0.05),
+    "log_softmax_of_many": lambda m: logarithms(m, (8, 4095), 0.001),
+    "log_softmax_of_one": lambda m: logarithms(m, (300, 1), 0.1),
     "mean": lambda m: m.mean(m.input((1, 7, 9, 50))),
     "mean_of_a_power_of_two": lambda m: m.mean(m.input((1, 8, 8, 50))),
     "mean_over_height": lambda m: m.mean(m.input((1, 50, 4, 12)), (1,)),
@@ -420,6 +444,8 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "transpose_that_shuffles_channels": lambda m: transposed(m, (1, 7, 6, 3, 8), (0, 1, 2, 4, 3)),
     "transpose_five_axes": lambda m: transposed(m, (2, 3, 2, 5, 4), (4, 1, 3, 0, 2)),
     "quantize": lambda m: m.quantize(m.input((1, 30, 30, 9))),
+    "quantize_to_32_bits": lambda m: to_words(m, 0.011),
+    "quantize_to_finer_units_of_32_bits": lambda m: to_words(m, 0.000003),
     "quantize_to_the_other_type": lambda m: m.quantize(
         m.input((1, 30, 30, 9)), DType.UINT8 if m.dtype is DType.INT8 else DType.INT8
     ),

@@ -109,7 +109,9 @@ def drawn_quantisation(rng: np.random.Generator, dtype: DType) -> Quantisation:
     return Quantisation((scale,), (places[rng.integers(4)],))
 
 
-def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: bool = False) -> bytes:
+def drawn_operator(
+    kind: str, seed: int, dtype: DType | None = None, narrow: bool = False, builder: type[ModelBuilder] = ModelBuilder
+) -> bytes:
     """A model of one operator of `kind`, everything else about it drawn from `seed`; of int8 or uint8 by default.
 
     `narrow` makes biases of int16 operators int32.
@@ -118,7 +120,7 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
     unary = UNARY.get(kind)
     eight_bit = DType.INT8 if rng.random() < 0.5 or (unary and DType.UINT8 not in unary.types) else DType.UINT8
     dtype = dtype or eight_bit
-    b = ModelBuilder(dtype=dtype, per_channel=bool(rng.random() < 0.7), seed=seed, narrow_biases=narrow)
+    b = builder(dtype=dtype, per_channel=bool(rng.random() < 0.7), seed=seed, narrow_biases=narrow)
     shape = tuple(int(n) for n in rng.integers((1, 1, 1, 1), (3, 14, 14, 20)))
     shape = shape[1:] if kind == "UNIDIRECTIONAL_SEQUENCE_LSTM" else shape
     given = drawn_quantisation(rng, dtype)
@@ -155,7 +157,9 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
     elif kind in BINARY:
         _draw_binary(b, kind, x, rng, activation)
     elif kind == "ARG_MAX":
-        b.arg_max(x, int(rng.integers(-4, 4)), dtype=(DType.INT32, DType.INT64)[rng.integers(2)])
+        b.arg_max(
+            x, int(rng.choice([-4, -3, -2, -1, -1, -1, 0, 1, 2, 3])), dtype=(DType.INT32, DType.INT64)[rng.integers(2)]
+        )
     elif kind in ("REDUCE_MAX", "REDUCE_MIN"):
         b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5))
     elif kind in ("MEAN", "SUM"):
@@ -164,6 +168,8 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
         _draw_lstm(b, x, rng)
     elif kind == "BATCH_MATMUL":
         _draw_product(b, x, rng, output)
+    elif kind == "LOG_SOFTMAX":
+        b.log_softmax(x)
     elif kind == "DIV":
         numbers = rng.uniform(0.2, 3.0, x.shape[-1:] if rng.random() < 0.4 else ()) * rng.choice([-1, 1])
         divisor = b.constant(numbers, dtype=dtype)
@@ -177,7 +183,10 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
         b.softmax(x, beta=float(rng.choice([1.0, 0.5, 2.0, 10.0, 0.1])))
     elif kind == "QUANTIZE":
         to = (DType.INT8, DType.UINT8 if dtype is not DType.INT16 else dtype)[rng.integers(2)]
-        b.quantize(x, drawn_quantisation(rng, to), dtype=to)
+        made = drawn_quantisation(rng, to)
+        if dtype is DType.INT16 and rng.random() < 0.3:
+            to, made = DType.INT32, Quantisation(made.scales, (0,))
+        b.quantize(x, made, dtype=to)
     elif kind == "CONCATENATION":
         axis = int(rng.integers(-len(shape), len(shape)))
         others = [tuple(int(n) if i == axis % 4 else d for i, d in enumerate(shape)) for n in rng.integers(1, 9, 2)]
@@ -200,7 +209,9 @@ def drawn_operator(kind: str, seed: int, dtype: DType | None = None, narrow: boo
     elif kind == "GELU":
         b.gelu(x, approximate=bool(rng.random() < 0.5), output=output)
     elif kind == "RESIZE_NEAREST_NEIGHBOR":
-        size = tuple(int(n) for n in rng.integers(1, 40, 2))
+        factor = int(rng.choice([1, 2, 4, 8]))
+        exact = (shape[1] * factor, shape[2] * factor)
+        size = exact if rng.random() < 0.5 else tuple(int(n) for n in rng.integers(1, 40, 2))
         b.resize_nearest(x, size, half_pixel_centers=bool(rng.random() < 0.5))
     elif kind == "RESIZE_BILINEAR":
         factor = int(rng.choice([2, 4, 8]))

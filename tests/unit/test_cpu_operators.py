@@ -18,7 +18,7 @@ from reference_support import litert_values, needs_litert, played_by_litert
 from test_judges import behind_fully_connected
 from zoo_models import zoo
 
-UNKNOWN = ("L2_NORMALIZATION", "LOG_SOFTMAX")
+UNKNOWN = ("GATHER_ND",)
 
 
 @pytest.mark.parametrize("kind", UNKNOWN)
@@ -32,7 +32,7 @@ def test_what_litert_plays_is_verified(kind: str) -> None:
 
 def test_the_written_file_is_played_as_well() -> None:
     needs_litert()
-    compiled = ethoscade.compile(behind_fully_connected("LOG_SOFTMAX"))
+    compiled = ethoscade.compile(behind_fully_connected("GATHER_ND"))
     inputs = random_inputs(compiled.source, 0)
     ours = execution.simulate(tflite.write(compiled.artifact), inputs)
     for name, value in compiled.simulate(inputs).outputs.items():
@@ -42,14 +42,14 @@ def test_the_written_file_is_played_as_well() -> None:
 @pytest.mark.parametrize("limit", [None, 10**9])
 def test_what_is_missing_is_named_before_anything_runs(monkeypatch: pytest.MonkeyPatch, limit: int | None) -> None:
     """Without LiteRT, and in a file that nobody trusts: LiteRT's work cannot be bounded."""
-    compiled = ethoscade.compile(behind_fully_connected("LOG_SOFTMAX"))
+    compiled = ethoscade.compile(behind_fully_connected("GATHER_ND"))
     graph = read_tflite(tflite.write(compiled.artifact))
     if limit is None:
         monkeypatch.setattr(litert, "is_installed", lambda: False)
     monkeypatch.setattr(execution.Machine, "run", lambda *_: pytest.fail("it ran"))
-    with pytest.raises(UnsupportedOperatorError, match=r"'LOG_SOFTMAX' \(LOG_SOFTMAX of int8\): ") as caught:
+    with pytest.raises(UnsupportedOperatorError, match=r"'GATHER_ND' \(GATHER_ND of int8\): ") as caught:
         execution.run_tflite(graph, random_inputs(graph, 0), work_limit=limit)
-    assert caught.value.operator == "LOG_SOFTMAX"
+    assert caught.value.operator == "GATHER_ND"
     assert ("pip install" in str(caught.value)) == (limit is None)
 
 

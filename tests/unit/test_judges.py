@@ -141,13 +141,14 @@ def behind_fully_connected(kind: str) -> bytes:
     """An operator that the reference does not know, on values that LiteRT rounds otherwise."""
     b = ModelBuilder()
     x = b.fully_connected(b.input((4, 16)), 32, weights=np.random.default_rng(1).normal(size=(32, 16)))
-    b._operator(kind, [x.index], x.shape, lambda: np.zeros(x.shape), Quantisation((1 / 16,), (127,)), {}, kind)
+    rows = b._constant("rows", np.array([[1], [0], [3], [2]], np.int32), DType.INT32)
+    b._operator(kind, [x.index, rows.index], x.shape, lambda: np.zeros(x.shape), x.quantisation, {}, kind)
     return b.build()
 
 
 def test_operators_behind_one_that_litert_rounds_otherwise_run_in_litert_alone() -> None:
     needs_litert()
-    compiled = ethoscade.compile(behind_fully_connected("LOG_SOFTMAX"))
-    assert [op.kind for op in compiled.cpu_operators] == ["LOG_SOFTMAX"]
+    compiled = ethoscade.compile(behind_fully_connected("GATHER_ND"))
+    assert [op.kind for op in compiled.cpu_operators] == ["GATHER_ND"]
     check = compiled.verify()
     assert check.ok and check.judge == verification.JUDGE_MICRO and check.elements == 3 * 4 * 32

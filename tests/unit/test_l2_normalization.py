@@ -40,9 +40,7 @@ def rows_of_all_sizes(rows: int, channels: int, dtype: DType, zero_point: int) -
 
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=lambda d: d.value)
-@pytest.mark.parametrize(
-    ("channels", "place"), [(1, 0.5), (2, 0.0), (5, 1.0), (64, 0.4), (700, 0.0), (MOST_SQUARES, 1.0)]
-)
+@pytest.mark.parametrize(("channels", "place"), [(1, 0.5), (5, 1.0), (64, 0.4), (MOST_SQUARES, 1.0)])
 def test_sums_of_every_size(channels: int, place: float, dtype: DType) -> None:
     needs_litert()
     lowest, highest = dtype.limits

@@ -43,6 +43,7 @@ KINDS = (
     "DIV",
     "GELU",
     "L2_NORMALIZATION",
+    "LOG_SOFTMAX",
     "LEAKY_RELU",
     "MAX_POOL_2D",
     "MEAN",
@@ -71,6 +72,7 @@ TYPES = {
     "BATCH_MATMUL": (DType.INT8, DType.INT16),
     "DIV": EIGHT_BIT,
     "L2_NORMALIZATION": EIGHT_BIT,
+    "LOG_SOFTMAX": EIGHT_BIT,
     "SUM": (DType.UINT8,),
 }
 """The types of which LiteRT is the judge, where these are not all."""

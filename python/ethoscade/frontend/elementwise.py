@@ -1,4 +1,4 @@
-"""FULLY_CONNECTED, SOFTMAX, L2_NORMALIZATION, QUANTIZE, DEQUANTIZE and the stand-alone RELUs.
+"""FULLY_CONNECTED, SOFTMAX, LOG_SOFTMAX, L2_NORMALIZATION, QUANTIZE, DEQUANTIZE and the stand-alone RELUs.
 
 They have neither windows nor axes, and move no elements.
 """
@@ -63,6 +63,13 @@ def l2_normalization(site: Site) -> Attrs:
     return None
 
 
+def log_softmax(site: Site) -> Attrs:
+    """LOG_SOFTMAX over the last axis."""
+    site.count(1)
+    site.expect_shape(site.input(0, "input").shape)
+    return None
+
+
 def dequantize(site: Site) -> Attrs:
     """DEQUANTIZE. Converters leave shapes out behind what they do not know, so its two are not compared."""
     site.count(1)
@@ -92,6 +99,7 @@ ELEMENTWISE_READERS: Mapping[str, Callable[[Site], Attrs]] = {
     "DEQUANTIZE": dequantize,
     "FULLY_CONNECTED": fully_connected,
     "L2_NORMALIZATION": l2_normalization,
+    "LOG_SOFTMAX": log_softmax,
     "QUANTIZE": rescaling,
     "RELU": activation,
     "RELU6": activation,

@@ -111,16 +111,18 @@ class FeatureMaps(Constraint):
     """Every value is made while the network runs, of one of `types`, with one scale and zero point.
 
     With `constants` inputs may be constants as well. Outputs are of the types `made`, without scales, where these are
-    given; a reader has seen to it.
+    given; a reader has seen to it. Outputs may be of `wider` types too, with the zero point 0.
     """
 
     types: tuple[DType, ...] = EIGHT_BIT
     constants: bool = False
     made: tuple[DType, ...] | None = None
+    wider: tuple[DType, ...] = ()
 
     def __str__(self) -> str:
         what = "inputs and outputs" if self.made is None else "inputs"
         end = "" if self.made is None else f"; outputs are {named_types(self.made, 'or')}"
+        end += f"; outputs may be {named_types(self.wider, 'or')} with the zero point 0" if self.wider else ""
         return (
             f"{what} are {named_types(self.types, 'or')} with one scale and zero point"
             f"{', of int16 the zero point 0' if DType.INT16 in self.types else ''}, and "
@@ -137,17 +139,17 @@ class FeatureMaps(Constraint):
             return f"{role} '{tensor.name}' is a constant; the NPU reads feature maps from the arena"
         if tensor.is_variable:
             return f"{role} '{tensor.name}' is a variable, which keeps its value between inferences"
-        if tensor.dtype not in self.types:
-            return f"{role} '{tensor.name}' is {tensor.dtype.value}; {named_types(self.types)} are possible"
+        types = self.types if role == "input" else (*self.types, *self.wider)
+        if tensor.dtype not in types:
+            return f"{role} '{tensor.name}' is {tensor.dtype.value}; {named_types(types)} are possible"
         if tensor.quantisation is None:
             return f"{role} '{tensor.name}' has no quantisation"
         if tensor.quantisation.axis is not None or len(tensor.quantisation.scales) != 1:
             count = len(tensor.quantisation.scales)
             return f"{role} '{tensor.name}' is quantised per channel ({count} scales); one scale is possible"
-        if tensor.dtype is DType.INT16 and tensor.quantisation.zero_point:
-            return (
-                f"{role} '{tensor.name}' is int16 with zero point {tensor.quantisation.zero_point}; only 0 is possible"
-            )
+        if tensor.dtype not in EIGHT_BIT and tensor.quantisation.zero_point:
+            name, found = f"{role} '{tensor.name}'", tensor.quantisation.zero_point
+            return f"{name} is {tensor.dtype.value} with zero point {found}; only 0 is possible"
         return None
 
 

@@ -1,4 +1,4 @@
-"""QUANTIZE from one quantisation of 8 or 16 bits to another: a pixel-wise copy that rescales, or looks up."""
+"""QUANTIZE of 8 or 16 bits to another quantisation: each element rescaled, in a copy or in a product, or looked up."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..ir import DType, Graph, Integers, Operator, TableAttrs
+from ..ir import QUANTISED, DType, Graph, Integers, Operator, TableAttrs
 from ..quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import constraints, limits, lookup, views
 from .family import Family
 from .maker import Maker
-from .npu import NpuGraphBuilder, Scale
+from .npu import NpuGraphBuilder, OperationKind, Scale
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One pool of single pixels that rescales or looks up. Precondition: its family takes it."""
+    """One operation that rescales or looks up each element. Precondition: its family takes it."""
     op = graph.operators[op_index]
     ifm, ofm = graph.read(op), graph.made(op)
     if isinstance(op.attrs, TableAttrs):
         lookup.look_up(graph, op_index, builder, op.attrs.results)
         return
-    shape = views.image_shape(ifm.shape)
-    Maker(op.name, op_index, builder).copy(
-        builder.view(op.input(0), shape),
-        builder.view(op.outputs[0], shape),
-        Scale(*limits.npu_scale(scale_of(ifm) / scale_of(ofm))),
-    )
+    shape, make = views.image_shape(ifm.shape), Maker(op.name, op_index, builder)
+    given, made = builder.view(op.input(0), shape), builder.view(op.outputs[0], shape)
+    factor = Scale(*limits.npu_scale(scale_of(ifm) / scale_of(ofm)))
+    if ofm.dtype is DType.INT32:
+        make.point(OperationKind.MUL, given, 1, made, factor)
+    else:
+        make.copy(given, made, factor)
 
 
 def _results(graph: Graph, op: Operator, operands: Sequence[Integers]) -> Integers:
@@ -48,6 +49,8 @@ def _kernels(case: constraints.Case) -> str | None:
     given, made = case.ifm.dtype, case.ofm.dtype
     if {given, made} == {DType.UINT8, DType.INT16}:
         return f"no runtime has a kernel that turns {given.value} into {made.value}"
+    if made is DType.INT32 and given is not DType.INT16:
+        return f"LiteRT has no kernel that turns {given.value} into {made.value}, by which it could be judged"
     return None
 
 
@@ -59,8 +62,10 @@ QUANTISE_FAMILIES: Mapping[str, Family] = {
     "QUANTIZE": Family(
         "a pixel-wise copy that rescales; in the place of functions of each element a table of all results",
         (
-            constraints.feature_maps(),
-            constraints.Rule("not between uint8 and int16, of which no runtime has a kernel", _kernels),
+            constraints.FeatureMaps(QUANTISED, wider=(DType.INT32,)),
+            constraints.Rule(
+                "not between uint8 and int16, nor from 8 bits to int32, of which LiteRT has no kernels", _kernels
+            ),
             constraints.Rank(),
             constraints.Sizes(_seen),
             constraints.Rule(constraints.SUMS, _factor),

@@ -225,8 +225,8 @@ def _within(view: FeatureMap, outer: FeatureMap) -> FeatureMap:
 
 
 def _may_join(maker: NpuOperation) -> bool:
-    """Whether an operation may be one of several that make an output: one that reads no constants."""
-    return maker.weights is None and not isinstance(maker.ifm2, ConstantMap) and maker.upscale is Upscale.NONE
+    """Whether an operation may be one of several that make an output: one that reads no constant operand."""
+    return not isinstance(maker.ifm2, ConstantMap)
 
 
 def _kept_longer(

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..ir import DType, Graph, Operator, SoftmaxAttrs, Window
 from ..quantised import scale_of
-from . import constraints, last_axis, softmax_sixteen
+from . import constraints, last_axis, softmax_sixteen, views
 from .exponential import divided, exponentials, high_mul
 from .family import Family
 from .maker import AS_IS, Maker, high
@@ -68,18 +68,14 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     ifm = builder.view(source, shape, zero_point=0)
 
     # The distance from a row's maximum is what the table is asked for.
-    largest = make.pool(
-        OperationKind.MAX_POOL,
-        builder.view(source, (rows, channels, 1), zero_point=0),
-        make.temporary((rows, 1, 1), dtype),
-        Window(1, channels),
-    )
-    largest = replace(largest, shape=once)
+    maximum = largest(make, builder.view(source, (rows, channels, 1), zero_point=0), once)
     table = Table(np.array(_exponentials(graph, op)[::-1], "<i4").tobytes())
-    total = make.wide(OperationKind.SHR, _looked_up(make, ifm, largest, table), _SUM_BITS)
+    total = make.wide(OperationKind.SHR, looked_up(make, ifm, maximum, table), _SUM_BITS)
     total = last_axis.total(make, total, rows)
     zeros = make.wide(OperationKind.CLZ, total)
-    inverse = _reciprocal(make, total, zeros)
+    # The sum without its leading zeros, halved.
+    half = make.wide(OperationKind.SHL, total, make.wide(OperationKind.SUB, zeros, 1, scaling=AS_IS))
+    inverse = reciprocal(make, half, total)
     if channels > _CHANNELS_OF_SHORT_SHIFTS:
         inverse = make.wide(OperationKind.MUL, inverse, _is_short(make, zeros), scaling=AS_IS)
     shift = make.wide(OperationKind.SUB, zeros, _SUM_BITS + 31 - 8, scaling=AS_IS, swap_operands=True)
@@ -87,14 +83,21 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
         shift = make.wide(OperationKind.MINIMUM, shift, 31)
     inverse, shift = (replace(view, shape=once) for view in (inverse, shift))
     # inverse is Q2.29 of 2^31 over the sum without its leading zeros: twice that, as the product has 31 bits less.
-    product = make.wide(OperationKind.MUL, _looked_up(make, ifm, largest, table), inverse, scaling=high(30))
+    product = make.wide(OperationKind.MUL, looked_up(make, ifm, maximum, table), inverse, scaling=high(30))
     ofm = builder.view(target, shape, zero_point=dtype.limits[0])
     make.point(OperationKind.SHR, product, shift, ofm)
 
 
-def _looked_up(make: Maker, ifm: FeatureMap, largest: FeatureMap, table: Table) -> FeatureMap:
+def largest(make: Maker, ifm: FeatureMap, once: views.Shape3) -> FeatureMap:
+    """The largest value of each row of a tensor seen as rows, columns and one channel; seen as `once` thereafter."""
+    rows, columns, _ = ifm.shape
+    made = make.temporary((rows, 1, 1), ifm.dtype)
+    return replace(make.pool(OperationKind.MAX_POOL, ifm, made, Window(1, columns)), shape=once)
+
+
+def looked_up(make: Maker, ifm: FeatureMap, maximum: FeatureMap, table: Table) -> FeatureMap:
     """What a table of 256 entries of 32 bits has for each value's distance from the largest of its pixel."""
-    found = make.wide(OperationKind.SUB, ifm, largest, scaling=AS_IS, function=table, zero_point=127)
+    found = make.wide(OperationKind.SUB, ifm, maximum, scaling=AS_IS, function=table, zero_point=127)
     # The zero point places distances in the table. What readers see there are entries, which have none.
     return replace(found, zero_point=0)
 
@@ -106,9 +109,11 @@ def _is_short(make: Maker, zeros: FeatureMap) -> FeatureMap:
     return make.wide(OperationKind.MINIMUM, make.wide(OperationKind.MAXIMUM, above, 0), 1)
 
 
-def _reciprocal(make: Maker, total: FeatureMap, zeros: FeatureMap) -> FeatureMap:
-    """1 / (half the sum, shifted to 2^30 or more), Q2.29: 48/17 - 32/17 * half, then three Newton steps."""
-    half = make.wide(OperationKind.SHL, total, make.wide(OperationKind.SUB, zeros, 1, scaling=AS_IS))
+def reciprocal(make: Maker, half: FeatureMap, total: FeatureMap) -> FeatureMap:
+    """1 / half in Q2.29, of 2^30 or more: 48/17 - 32/17 * half, then three Newton steps.
+
+    Constants are made of the `total`, which is 2^14 or more.
+    """
     # 32/17 is 0x3C3C3C3C in Q2.29, and 48/17 half as much again. The lesser of a sum and any such number is the number.
     low = make.wide(OperationKind.MINIMUM, total, -0x3C3C)
     slope = make.wide(OperationKind.ADD, make.wide(OperationKind.SHL, low, 16), low, scaling=AS_IS)

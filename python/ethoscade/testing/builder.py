@@ -63,12 +63,12 @@ class ModelBuilder(MatrixRecorder):
         return value
 
     def output(self, *values: Value) -> None:
-        """Mark network outputs; without any, `build` takes the last operator's."""
+        """Mark network outputs; without any, `build` takes those of the last operator that has some."""
         self._outputs.extend(v.index for v in values)
 
     def build(self) -> bytes:
         """The TFLite file."""
-        outputs = self._outputs or list(self._operators[-1].outputs)
+        outputs = self._outputs or list(next(op.outputs for op in reversed(self._operators) if op.outputs))
         operators, others = self._with_state()
         return write_file(self.name, self._tensors, operators, self._inputs, outputs, self.codes_in, others)
 
@@ -418,6 +418,11 @@ class ModelBuilder(MatrixRecorder):
             name,
             x.dtype,
         )
+
+    def log_softmax(self, x: Value, *, output: Quantisation | None = None, name: str | None = None) -> Value:
+        """LOG_SOFTMAX over the last axis; the output's scale is 1/16 and its zero point the type's largest value."""
+        fixed = Quantisation((1.0 / 16,), (x.dtype.limits[1],))
+        return self._function("LOG_SOFTMAX", x, real.log_softmax, output or fixed, {}, name)
 
     def l2_normalization(self, x: Value, *, output: Quantisation | None = None, name: str | None = None) -> Value:
         """L2_NORMALIZATION over the last axis; the output's scale is 1/128 and its zero point the type's middle."""

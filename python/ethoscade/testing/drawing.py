@@ -304,7 +304,8 @@ class Drawing:
         return max(n for n in range(1, _LARGEST_ROW + 1) if number % n == 0)
 
     def mean(self, x: Value) -> Value:
-        """MEAN, SUM, or an extreme, mostly of height and width together or of one of them."""
+        """MEAN, SUM, or an extreme, mostly of height and width together or of one of them, now and then of any shape."""
+        x = self.reshape(x) if self.chance(0.1) else x
         rank = len(x.shape)
         axes: Sequence[int] = [(1, 2), (1,), (2,), (2, 1), (-3, -2)][self.integer(0, 4)]
         if rank != 4 or self.chance(0.2):
@@ -337,6 +338,13 @@ class Drawing:
                 x, x.quantisation if self.chance(0.05) and target is x.dtype else output, dtype=target
             )
         return self.function(x)
+
+    def words(self, x: Value) -> Value:
+        """QUANTIZE of int16 to int32; nothing of 8 bits reads what it makes."""
+        x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.UINT8 else x
+        x = self.builder.quantize(x, dtype=DType.INT16) if x.dtype is DType.INT8 else x
+        scale = coarse_scale(x.quantisation.scale * 2.0 ** self.rng.uniform(-8, 2))
+        return self.builder.quantize(x, Quantisation((scale,), (0,)), dtype=DType.INT32)
 
     def function(self, x: Value) -> Value:
         """One of the functions of each element; now and then its input is quantised anew to where it is defined."""
@@ -378,15 +386,18 @@ class Drawing:
         return self.builder.softmax(x, beta=1.0 if self.chance(0.5) else float(self.integer(1, 8)) / 4)
 
     def normalised(self, x: Value) -> Value:
-        """L2_NORMALIZATION, of 8 bits alone."""
+        """L2_NORMALIZATION or LOG_SOFTMAX, of 8 bits alone."""
         x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.INT16 else x
+        # Logarithms are defined for scales above 2^-26.
+        if self.chance(0.5) and x.quantisation.scale > 2.0**-25:
+            return self.builder.log_softmax(x)
         return self.builder.l2_normalization(x)
 
     def binary(self, x: Value) -> Value:
         """An operator of two operands: a value and itself, a constant, a mean of it or another network input.
 
-        Constants and inputs are repeated along some axes or none, and so may the value be to an input; MAXIMUM and
-        MINIMUM compare with any quantisation.
+        Constants and inputs are repeated along some axes or none, and so may the value be to an input, or both to each
+        other; MAXIMUM and MINIMUM compare with any quantisation.
         """
         kinds = [kind for kind, one in BINARY.items() if x.dtype in one.types]
         kind = "ADD" if self.chance(0.3) else kinds[self.integer(0, len(kinds) - 1)]
@@ -397,9 +408,10 @@ class Drawing:
             depth = self.divisor(x.shape[3])
             split = self.builder.reshape(x, (*x.shape[:3], x.shape[3] // depth, depth))
             return self.builder.reshape(self._with_another(kind, split), x.shape)
-        return self._with_another(kind, x)
+        return self._with_another(kind, x, widens=kind != "PRELU")
 
-    def _with_another(self, kind: str, x: Value) -> Value:
+    def _with_another(self, kind: str, x: Value, widens: bool = False) -> Value:
+        """`widens`: an input may have several places along an axis of which the value has one."""
         function, how = BINARY[kind], self.integer(0, 4)
         dtype = function.second(x.dtype)
         # Differences of a value from itself, or from the mean of one pixel, would be calibrated to nothing.
@@ -416,7 +428,11 @@ class Drawing:
                 values = np.full(shape, float(self.integer(-1, 1)))
             other = self.builder.constant(values, dtype=dtype)
         else:
-            other = self.builder.input(self._repeated(x.shape) or x.shape, dtype=dtype)
+            shape = self._repeated(x.shape) or x.shape
+            pairs = zip(shape, x.shape[-len(shape) :], strict=True)
+            if widens and self.chance(0.5):
+                shape = tuple(self.integer(1, 3) if own == 1 else extent for extent, own in pairs)
+            other = self.builder.input(shape, dtype=dtype)
         other = other if other.dtype is dtype else self.builder.quantize(other, dtype=dtype)
         operands = (x, other) if kind == "PRELU" or self.chance(0.5) else (other, x)
         output = None

@@ -43,7 +43,7 @@ class Unary:
 
 
 def _positive(given: Quantisation, dtype: DType) -> Quantisation:
-    return Quantisation(given.scales, (dtype.limits[0],))
+    return Quantisation(given.scales, (0 if dtype is DType.INT16 else dtype.limits[0],))
 
 
 def _small(given: Quantisation, dtype: DType) -> Quantisation:
@@ -182,6 +182,12 @@ def max_pool(x: Real, window: Window) -> Real:
     padded = np.asarray(pad_spatial(x, window, -np.inf), dtype=np.float64)
     taps = [tap(padded, window, ky, kx) for ky in range(window.kernel_h) for kx in range(window.kernel_w)]
     return np.asarray(np.max(np.stack(taps), axis=0), dtype=np.float64)
+
+
+def log_softmax(x: Real) -> Real:
+    """Logarithms of softmax over the last axis."""
+    below = x - x.max(axis=-1, keepdims=True)
+    return np.asarray(below - np.log(np.exp(below).sum(axis=-1, keepdims=True)), dtype=np.float64)
 
 
 def l2_normalization(x: Real) -> Real:

@@ -80,8 +80,13 @@ impl CascaderGraph {
             for (input, region) in part.inputs.iter_mut().zip(reads) {
                 input.region = region;
             }
-            if kernel.upscale == Upscale::Zeros {
-                part.inputs[0].propagator = part.inputs[0].propagator.clone().past_zeros();
+            let mut first = 0;
+            let all = kernel.joined.iter().map(|joined| &joined.operation);
+            for operation in kernel.joined.is_empty().then_some(&**kernel).into_iter().chain(all) {
+                if operation.upscale == Upscale::Zeros {
+                    part.inputs[first].propagator = part.inputs[first].propagator.clone().past_zeros();
+                }
+                first += operation.inputs();
             }
         }
         Ok(CascaderGraph { tensors, parts, device, producer, consumers })
