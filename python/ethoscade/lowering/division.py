@@ -67,7 +67,7 @@ def _reciprocal(value: int) -> tuple[int, int]:
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """One look-up. Precondition: its family takes it."""
     op = graph.operators[op_index]
-    shape = views.image_shape(graph.made(op).shape)
+    shape = views.image_shape(graph.read(op).shape)
     ifm, ofm = (builder.view(t, shape, zero_point=0) for t in (op.input(0), op.outputs[0]))
     table = Table(np.array(quotients(graph, op), graph.made(op).dtype.numpy).tobytes())
     Maker(op.name, op_index, builder).look_up(ifm, ofm, table)
@@ -84,8 +84,9 @@ def _by_one_number(case: constraints.Case) -> str | None:
         return f"its divisor '{divisor.name}' has {len(units)} different values; one is possible"
     if int(units[0]) == zero_point_of(divisor):
         return f"its divisor '{divisor.name}' is 0"
-    if value.shape != case.ofm.shape:
-        return f"'{value.name}' of shape {value.shape} is repeated to {case.ofm.shape}; a table keeps the shape"
+    result = np.broadcast_shapes(value.shape, divisor.shape)
+    if value.shape != result:
+        return f"'{value.name}' of shape {value.shape} is repeated to {result}; a table keeps the shape"
     return None
 
 
@@ -98,7 +99,7 @@ def _undefined(case: constraints.Case) -> str | None:
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
-    return [(case.ofm, views.image_shape(case.ofm.shape))]
+    return [(case.ofm, views.image_shape(case.ifm.shape))]
 
 
 DIVISION_FAMILIES: Mapping[str, Family] = {
