@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from ethoscade.ir import (
 )
 from ethoscade.lowering import FAMILIES, support
 from ethoscade.lowering.constraints import FeatureMaps
+from ethoscade.operators import RESHAPES
 from ethoscade.target import ACCELERATORS
 from ethoscade.testing.real_operators import BINARY
 from graphs import GraphMaker, same
@@ -475,6 +477,22 @@ def test_operator(case: str, dtype: DType) -> None:
         graph = maker.graph()
         assert {support(graph, op, ACCELERATORS[accelerator]) for op in graph.operators} == {None}
         check_whole(graph, ACCELERATORS[accelerator], rank=rank, staged=staged, seed=seed)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_results_may_be_written_in_another_shape(case: str) -> None:
+    """As a RESHAPE that is folded into the operator before it has them: limits are those of what is computed."""
+    maker = GraphMaker()
+    CASES[case](maker)
+    graph = maker.graph()
+    for op in graph.operators:
+        if len(op.outputs) > 1 or op.kind in RESHAPES:
+            continue
+        tensors = list(graph.tensors)
+        made = tensors[op.outputs[0]]
+        tensors[op.outputs[0]] = replace(made, shape=(int(np.prod(made.shape)), 1))
+        flat = replace(graph, tensors=tuple(tensors))
+        assert support(flat, op, ACCELERATORS["ethos-u55-256"]) is None
 
 
 @pytest.mark.parametrize(("case", "dtype"), [(case, d) for case in CASES for d in QUANTISED if d not in taken(case)])

@@ -8,8 +8,8 @@ use std::sync::Arc;
 pub use super::kinds::{
     Element, Function, Layout, LookUpTable, OperationKind, Rounding, Scaling, SecondOperand, Upscale,
 };
-use crate::model::graph::ALIGNMENT;
 use crate::model::ids::{Id, Piece};
+use crate::model::memory::aligned;
 use crate::npu::registers::Register;
 use crate::stripe::Region;
 
@@ -158,7 +158,7 @@ impl NpuOperation {
 
     /// Bytes that copies of all constants take in the arena, each a buffer of its own.
     pub fn staged_bytes(&self) -> u64 {
-        let buffer = |bytes: u64| if self.joined.is_empty() { bytes } else { bytes.next_multiple_of(ALIGNMENT) };
+        let buffer = |bytes: u64| if self.joined.is_empty() { bytes } else { aligned(bytes) };
         self.copies().map(buffer).sum()
     }
 
