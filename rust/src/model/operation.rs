@@ -158,8 +158,10 @@ impl NpuOperation {
 
     /// Bytes that copies of all constants take in the arena, each a buffer of its own.
     pub fn staged_bytes(&self) -> u64 {
-        let buffer = |bytes: u64| if self.joined.is_empty() { bytes } else { aligned(bytes) };
-        self.copies().map(buffer).sum()
+        match self.joined.is_empty() {
+            true => self.copies().sum(),
+            false => self.copies().map(|bytes| aligned(bytes)).sum(),
+        }
     }
 
     /// The operation with these constants and no others, or that joins one input; None where there is no such slice.
