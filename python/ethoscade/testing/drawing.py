@@ -303,6 +303,7 @@ class Drawing:
 
     def mean(self, x: Value) -> Value:
         """MEAN, SUM, or an extreme, mostly of height and width together or of one of them."""
+        x = self.reshape(x) if self.chance(0.3) else x
         rank = len(x.shape)
         axes: Sequence[int] = [(1, 2), (1,), (2,), (2, 1), (-3, -2)][self.integer(0, 4)]
         if rank != 4 or self.chance(0.2):
