@@ -19,6 +19,7 @@ from ethoscade.ir import (
     FullyConnectedAttrs,
     GatherAttrs,
     Graph,
+    LstmAttrs,
     Operator,
     PackAttrs,
     PoolAttrs,
@@ -186,6 +187,32 @@ class GraphMaker:
         scale = float(np.float32(first.quantisation.scale * second.quantisation.scale * size))
         made = Quantisation((scale,), quantisation(self.rng, self.dtype).zero_points)
         return self.op("BATCH_MATMUL", [a, b], self.tensor(shape, made), BatchMatMulAttrs(adj_x, adj_y))
+
+    def lstm(self, x: int, cells: int, time_major: bool = False, cell_clip: float = 0.0) -> int:
+        """An LSTM whose state is there when it begins, and made anew."""
+        first, second, features = self.tensors[x].shape
+        batch, kind = second if time_major else first, DType.INT64 if self.dtype is DType.INT16 else DType.INT32
+        parts = [
+            self.constant(
+                self.rng.integers(-127, 128, (cells, size)).astype(np.int8), Quantisation((scale,), (0,)), DType.INT8
+            )
+            for size in (features, cells)
+            for scale in self.rng.uniform(0.005, 0.02, 4).astype(np.float32).astype(float)
+        ]
+        biases = [self.constant(self.rng.integers(-3000, 3000, cells).astype(kind.numpy), None, kind) for _ in range(4)]
+        made = quantisation(self.rng, self.dtype)
+        made = Quantisation((float(np.float32(made.scale / 5)),), made.zero_points)
+        sequence = self.tensor((first, second, cells), made)
+        kinds = ((self.dtype, made), (DType.INT16, Quantisation((2.0**-12,), (0,))))
+        states = [self.input((batch, cells), q, dtype) for dtype, q in kinds]
+        ends = tuple(self.tensor((batch, cells), q, dtype) for dtype, q in kinds)
+        absent = (None,) * 4
+        inputs = (x, *parts, *absent[:3], *biases, *absent[:2], *states, *absent)
+        attrs = LstmAttrs(time_major, cell_clip)
+        self.operators.append(
+            Operator("UNIDIRECTIONAL_SEQUENCE_LSTM", f"lstm{len(self.operators)}", inputs, (sequence, *ends), attrs)
+        )
+        return sequence
 
     def mean(self, x: int, axes: tuple[int, ...] = (1, 2)) -> int:
         return self._reduced("MEAN", x, axes, False, None)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 import pytest
-from ethoscade.ir import Graph
+from ethoscade.ir import Graph, Tensor
 from ethoscade.judge import reference
 from ethoscade.pipeline.partition import partition
 from ethoscade.target import Accelerator
@@ -19,10 +19,15 @@ Array = npt.NDArray[np.generic]
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Array]:
-    """Uniform values for every network input, by name."""
+    """Uniform values for every network input, by name; floats are between -1 and 1."""
     rng = np.random.default_rng(seed)
-    tensors = [graph.tensors[t] for t in graph.inputs]
-    return {t.name: rng.integers(*t.dtype.limits, size=t.shape, endpoint=True).astype(t.dtype.numpy) for t in tensors}
+
+    def drawn(tensor: Tensor) -> Array:
+        if tensor.dtype.is_float:
+            return rng.uniform(-1, 1, tensor.shape).astype(tensor.dtype.numpy)
+        return rng.integers(*tensor.dtype.limits, size=tensor.shape, endpoint=True).astype(tensor.dtype.numpy)
+
+    return {graph.tensors[t].name: drawn(graph.tensors[t]) for t in graph.inputs}
 
 
 def execute(

@@ -220,6 +220,31 @@ class BatchMatMulAttrs:
 
 
 @dataclass(frozen=True)
+class LstmAttrs:
+    """UNIDIRECTIONAL_SEQUENCE_LSTM: whether time is the first axis and not the second; the largest cell, 0 for any."""
+
+    time_major: bool = False
+    cell_clip: float = 0.0
+
+
+class LstmInputs:
+    """Places of an LSTM's inputs. Of the gates in the order input, forget, cell, output: number `update` is the cell's.
+
+    `hidden` and `cell` are the state.
+    """
+
+    of_input = (1, 2, 3, 4)
+    of_state = (5, 6, 7, 8)
+    peepholes = (9, 10, 11)
+    biases = (12, 13, 14, 15)
+    projection = (16, 17)
+    hidden, cell = 18, 19
+    norms = (20, 21, 22, 23)
+    update = 2
+    parameters = (*of_input, *of_state, *biases)
+
+
+@dataclass(frozen=True)
 class AddAttrs:
     """ADD of two tensors."""
 
@@ -402,6 +427,7 @@ Attrs = (
     | PoolAttrs
     | FullyConnectedAttrs
     | BatchMatMulAttrs
+    | LstmAttrs
     | AddAttrs
     | ArithmeticAttrs
     | SoftmaxAttrs

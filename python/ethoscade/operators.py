@@ -26,6 +26,8 @@ from .ir import (
     GatherAttrs,
     GeluAttrs,
     LeakyReluAttrs,
+    LstmAttrs,
+    LstmInputs,
     MirrorPadAttrs,
     Operator,
     PackAttrs,
@@ -137,6 +139,13 @@ _ROWS = (
     OperatorKind("TILE", TileAttrs, "TileOptions"),
     OperatorKind("TRANSPOSE", TransposeAttrs, "TransposeOptions", 2),
     OperatorKind("TRANSPOSE_CONV", TransposeConvAttrs, "TransposeConvOptions", 3, data_input=2),
+    OperatorKind(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        LstmAttrs,
+        "UnidirectionalSequenceLSTMOptions",
+        3,
+        updates=(LstmInputs.hidden, LstmInputs.cell),
+    ),
     OperatorKind("UNPACK", UnpackAttrs, "UnpackOptions", 2),
 )
 

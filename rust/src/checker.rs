@@ -14,7 +14,7 @@ use crate::model::device::LookUpArea;
 use crate::model::graph::{CascaderGraph, Input, Work};
 use crate::model::ids::{BufferId, IdVec, PartId, Piece, TableId, TensorId};
 use crate::model::memory::Memories;
-use crate::model::operation::{LookUpTable, NpuOperation, Source, Upscale};
+use crate::model::operation::{LookUpTable, NpuOperation, Upscale};
 use crate::model::program::{Content, LiveWindow, Moved, Placement, Program, Step, Stripe, View};
 use crate::stripe::{Axis, Span};
 use crate::util::interrupt;
@@ -401,7 +401,7 @@ fn touched(kernel: &NpuOperation, (operand, input): (usize, &Input), axis: Axis,
 /// Bytes that a copy of a Part's constants, or of one slice of them, writes.
 fn copied_bytes(graph: &CascaderGraph, part: PartId, piece: Option<Piece>) -> u64 {
     let Some(kernel) = graph.kernel(part) else { return 0 };
-    kernel.encoding(Source::copied(piece)).map_or(u64::MAX, |encoding| encoding.bytes)
+    kernel.encoding(kernel.copied(piece)).map_or(u64::MAX, |encoding| encoding.bytes)
 }
 
 fn size(buffer: BufferId, size_bytes: u64, needed_bytes: u64) -> Result<(), Complaint> {

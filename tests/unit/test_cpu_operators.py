@@ -63,8 +63,8 @@ def test_files_whose_npu_operators_write_variables_run() -> None:
     inputs = random_inputs(compiled, 0)
     result = execution.run_tflite(compiled, inputs)
     assert result.warnings == () and result.hazards == 0, "states are there before the first step"
-    expected = litert_values(source, {source.tensors[t].name: inputs[source.tensors[t].name] for t in source.inputs})
-    for name, t in zip(result.outputs, source.outputs, strict=True):
+    expected = litert_values(source, {source.tensors[t].name: inputs[source.tensors[t].name] for t in source.given})
+    for name, t in zip(result.outputs, source.handed_out, strict=True):
         apart = np.abs(result.outputs[name].astype(int) - expected[t].astype(int))
         assert apart.max() <= 1, "Micro rounds twice, LiteRT once"
 

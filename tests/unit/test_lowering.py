@@ -186,6 +186,10 @@ def large_squares(m: GraphMaker) -> None:
     m.binary("SQUARED_DIFFERENCE", x, m.input((1, 4, 4, 8)))
 
 
+def lost_operand(m: GraphMaker) -> None:
+    m.binary("ADD", m.input((1, 4, 4, 8), Quantisation((1e-12,), (0,))), m.values((8,)))
+
+
 def large_difference(m: GraphMaker) -> None:
     x = m.input((1, 4, 4, 8), Quantisation((1000.0,), (0,)))
     m.binary("SUB", x, m.input((1, 4, 4, 8)), q=Quantisation((0.001,), (0,)))
@@ -350,6 +354,7 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (repeated_here_and_there, "is repeated to (30, 30, 30, 30, 4), and it takes 900 copies or more; at most 256"),
     (slopes_of_a_constant, "is a constant"),
     (large_squares, "the factor from square to output is"),
+    (lost_operand, "lie too far apart; a factor below 2^-32 is lost"),
     (large_difference, "kernels are defined below 1"),
     (large_product, "leave 32 bits"),
     (wide_type, "int32"),

@@ -55,10 +55,10 @@ def micro_outputs(model: bytes, inputs: Mapping[str, np.ndarray]) -> list[np.nda
     for place, value in enumerate(inputs.values()):
         interpreter.set_input(value, place)
     interpreter.invoke()
-    return [np.asarray(interpreter.get_output(place)) for place in range(len(read_tflite(model).outputs))]
+    return [np.asarray(interpreter.get_output(place)) for place in range(len(read_tflite(model).handed_out))]
 
 
-@pytest.mark.parametrize("kind", ["FULLY_CONNECTED", "SUM"])
+@pytest.mark.parametrize("kind", ["FULLY_CONNECTED", "SUM", "UNIDIRECTIONAL_SEQUENCE_LSTM"])
 def test_drawn_models(kind: str) -> None:
     compared = 0
     for seed in range(100):

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import ethoscade
 import numpy as np
 import pytest
 from ethoscade import ir
 from ethoscade.errors import ModelFormatError
 from ethoscade.frontend import read_tflite
+from ethoscade.judge import reference
+from ethoscade.judge.verification import compare, random_inputs
 from ethoscade.rewrites import drop_dead, fold_constants, fold_pad, fold_reshape, fuse_activation, requantise, simplify
+from ethoscade.testing import ModelBuilder
 from graphs import on_npu
 from model_files import NO_MODELS, model_paths
 from tflite_files import INT32, UINT8, File, Op, T, constant, conv_file
@@ -168,6 +172,20 @@ def test_a_row_of_reshapes_folds_to_its_last():
     )
     graph = simplify(graph, on_npu)
     assert kinds(graph) == ["RESHAPE"] and names(graph, graph.operators[0].inputs) == ["x", "b"]
+
+
+@pytest.mark.parametrize("kind", ["ADD", "MAXIMUM", "MUL", "PRELU", "SQUARED_DIFFERENCE", "SUB"])
+@pytest.mark.parametrize("shape", [(720,), (12, 10, 6), (4, 3, 2, 5, 6)])
+def test_constants_are_repeated_to_operands_whatever_shape_is_written(kind, shape):
+    b = ModelBuilder()
+    constant = b.constant(np.random.default_rng(0).standard_normal((2, 1, 4, 1, 6)))
+    x = b.binary(kind, b.input((2, 3, 4, 5, 6)), constant)
+    b.conv2d(b.reshape(b.reshape(x, shape), (1, 30, 4, 6)), 4, 1)
+    compiled = ethoscade.compile(b.build())
+    assert [op.kind for op in compiled.operators] == [kind, "CONV_2D"] and compiled.cpu_operators == ()
+    inputs = random_inputs(compiled.source, 0)
+    expected = reference.run(compiled.source, inputs).outputs
+    assert compare(compiled.simulate(inputs).outputs, expected)[1] == 0
 
 
 def padded_conv(amounts=(0, 0, 1, 1, 1, 1, 0, 0), kernel=3, **tensor) -> ir.Graph:

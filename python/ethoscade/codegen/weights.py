@@ -130,7 +130,8 @@ def encode(
         raise CodegenError(
             f"{len(choices)} encoding choices for {len(operations)} operations; one per operation is needed"
         )
-    encoded = [encode_operation(o, accelerator, c) for o, c in zip(operations, choices, strict=True)]
+    encoder = Encoder(accelerator)
+    encoded = [encoder.encode(o, c) for o, c in zip(operations, choices, strict=True)]
     return lay_out(encoded, tables=tables_of(operations))
 
 
@@ -162,6 +163,31 @@ def encode_operation(
         for first in range(0, channels, slices.depth)
     )
     return EncodedOperation(whole, copied, parts)
+
+
+class Encoder:
+    """Encodes operation after operation: those that share `Weights`, as the steps of an LSTM do, once."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self._accelerator = accelerator
+        self._known: dict[tuple[object, ...], EncodedOperation] = {}
+
+    def encode(
+        self,
+        operation: NpuOperation,
+        choice: EncodingChoice,
+        staged: EncodingChoice | None = None,
+        slices: SliceChoice | None = None,
+    ) -> EncodedOperation:
+        """As `encode_operation`."""
+        if operation.weights is None:
+            return encode_operation(operation, self._accelerator, choice, staged, slices)
+        window = operation.window
+        how = (operation.kind, operation.ifm.dtype, window.dilation_h, window.dilation_w, choice, staged, slices)
+        key = (operation.weights, *how)
+        if key not in self._known:
+            self._known[key] = encode_operation(operation, self._accelerator, choice, staged, slices)
+        return self._known[key]
 
 
 def lay_out(

@@ -14,7 +14,7 @@ from ..errors import ModelFormatError, UnsupportedOperatorError
 from ..ir import ETHOS_U, Attrs, Operator, Tensor
 from ..opcodes import builtin_code, stored_codes
 from ..operators import CALLERS, RESOURCE_KINDS, keyed
-from . import binary, channels, elementwise, functions, matrices, moving, shaping, windows
+from . import binary, channels, elementwise, functions, matrices, moving, recurrent, shaping, windows
 from .flatbuffer import Ledger, integers, union
 from .site import NotUnderstood, Site
 
@@ -29,6 +29,7 @@ READERS = keyed(
     channels.CHANNEL_READERS,
     matrices.MATRIX_READERS,
     moving.MOVE_READERS,
+    recurrent.RECURRENT_READERS,
 )
 """What reads the attributes of each kind."""
 

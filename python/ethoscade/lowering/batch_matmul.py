@@ -127,7 +127,7 @@ def _convolve(make: Maker, ifm: FeatureMap, constant: Matrices, of: Products, of
             zero_point=constant.zero_point,
         )
         box = _box(ofm, (count * of.rows, 1), (number * of.rows, 0))
-        make.weigh(ifm, box, weights, together=True, above=a * of.rows)
+        make.weigh(ifm, box, weights, together=True, first=(a * of.rows, 0))
 
 
 # --- operands --------------------------------------------------------------------------------------------------------

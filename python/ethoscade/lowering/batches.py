@@ -49,7 +49,7 @@ def add(
     for number in range(batch):
         operation = make(window, replace(ofm, shape=made, place=Area((number * made[0], 0), (height, width))))
         above = number * operation.compute.reads[0].extents[1]
-        compute = expressions.below(operation.compute, above)
+        compute = expressions.from_there(operation.compute, (above, 0))
         (read,) = compute.reads
         builder.add(replace(operation, compute=replace(compute, reads=(replace(read, origin=(above, 0)),))))
 

@@ -18,7 +18,7 @@ from ..quantised import (
 from . import constraints, limits, operands
 from .family import Family
 from .maker import Maker
-from .npu import NpuGraphBuilder, OperandScales, OperationKind, Scale, Scaling
+from .npu import NpuGraphBuilder, OperandScales, OperationKind, Scalar, Scale, Scaling
 
 
 def lower_sum(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
@@ -26,7 +26,13 @@ def lower_sum(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     op = graph.operators[op_index]
     seen, ofm = operands.pair_of(graph, op), graph.made(op)
     first, second = (scale_of(graph.read(op, place)) for place in (seen.first, seen.second))
-    _lower(graph, op_index, builder, OperandScales(first, second, scale_of(ofm)))
+    if _is_lost(second, first):
+        # Whatever the constant holds, kernels add nothing.
+        constant = graph.read(op, seen.second)
+        nothing = Scalar(zero_point_of(constant), constant.dtype, zero_point_of(constant))
+        _lower(graph, op_index, builder, OperandScales(first, first, scale_of(ofm)), second=nothing)
+    else:
+        _lower(graph, op_index, builder, OperandScales(first, second, scale_of(ofm)))
 
 
 def lower_product(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
@@ -42,14 +48,19 @@ def lower_comparison(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> N
 
 
 def _lower(
-    graph: Graph, op_index: int, builder: NpuGraphBuilder, scaling: Scaling, zero_point: int | None = None
+    graph: Graph,
+    op_index: int,
+    builder: NpuGraphBuilder,
+    scaling: Scaling,
+    zero_point: int | None = None,
+    second: Scalar | None = None,
 ) -> None:
     op, kind = graph.operators[op_index], OperationKind[graph.operators[op_index].kind]
     seen, ofm, make = operands.pair_of(graph, op), graph.made(op), Maker(op.name, op_index, builder)
     make.point(
         kind,
         operands.first_operand(graph, op, make, seen, zero_point),
-        operands.second_operand(graph, op, make, seen, zero_point),
+        second or operands.second_operand(graph, op, make, seen, zero_point),
         builder.view(op.outputs[0], seen.whole, zero_point),
         scaling,
         clamp=activation_range(ofm.quantisation, ofm.dtype, _activation(op)),
@@ -98,12 +109,18 @@ def product_factor(a: Tensor, b: Tensor, ofm: Tensor) -> float:
     return float(np.float32(scale_of(a)) * np.float32(scale_of(b)) / np.float32(scale_of(ofm)))
 
 
+def _is_lost(scale: float, largest: float) -> bool:
+    """Whether nothing is left of an operand of that scale beside one of the largest."""
+    return limits.npu_scale(scale / (2.0 * largest))[0] == 0
+
+
 def _scales(case: constraints.Case) -> str | None:
-    """Operand and output factors fit the NPU's shifts (a factor of 0 would lose an operand)."""
+    """Operand and output factors fit the NPU's shifts; one of 0 loses an operand, which only a constant may be."""
     a, b, out = (scale_of(tensor) for tensor in (*case.values, case.ofm))
     largest, headroom = max(a, b), add_headroom_bits(case.ofm.dtype)
     factor = 2.0 * largest / (out * (1 << headroom))
-    if limits.npu_scale(factor)[0] == 0 or limits.npu_scale(min(a, b) / (2.0 * largest))[0] == 0:
+    finer = case.values[0 if a < b else 1]
+    if limits.npu_scale(factor)[0] == 0 or (_is_lost(min(a, b), largest) and not finer.is_constant):
         return f"scales {a:g} and {b:g} against an output of {out:g} lie too far apart; a factor below 2^-32 is lost"
     return limits.rescale(factor, limits.largest_value(case.ofm.dtype) << headroom)
 
@@ -146,7 +163,7 @@ def _ties_show(case: constraints.Case) -> str | None:
 
 _REPEATED = (constraints.OneType(), operands.Repeated(), constraints.Sizes(operands.seen_shapes))
 _OPERANDS = (constraints.FeatureMaps(QUANTISED, constants=True), *_REPEATED)
-_SCALES = constraints.Rule(f"{constraints.SUMS}, none below 2^-32", _scales)
+_SCALES = constraints.Rule(f"{constraints.SUMS}, none below 2^-32 but a constant's", _scales)
 
 BINARY_FAMILIES: Mapping[str, Family] = {
     "ADD": Family(

@@ -83,8 +83,9 @@ def _by_one_number(case: constraints.Case) -> str | None:
         return f"its divisor '{divisor.name}' has {len(units)} different values; one is possible"
     if int(units[0]) == zero_point_of(divisor):
         return f"its divisor '{divisor.name}' is 0"
-    if value.shape != case.ofm.shape:
-        return f"'{value.name}' of shape {value.shape} is repeated to {case.ofm.shape}; a table keeps the shape"
+    result = np.broadcast_shapes(value.shape, divisor.shape)
+    if value.shape != result:
+        return f"'{value.name}' of shape {value.shape} is repeated to {result}; a table keeps the shape"
     return None
 
 
@@ -97,7 +98,7 @@ def _undefined(case: constraints.Case) -> str | None:
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
-    return [(case.ofm, views.image_shape(case.ofm.shape))]
+    return [(case.ofm, views.image_shape(case.ifm.shape))]
 
 
 DIVISION_FAMILIES: Mapping[str, Family] = {

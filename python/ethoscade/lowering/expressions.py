@@ -63,12 +63,12 @@ def whole_windows(
     return Compute(name, _axes(ofm_shape), (*_taps(window), _depth(ifm_shape)), (read,))
 
 
-def below(compute: Compute, rows: int) -> Compute:
-    """The same of an only input that is read so many `rows` further down."""
+def from_there(compute: Compute, first: tuple[int, int]) -> Compute:
+    """The same of an only input of which the row and column `first` are taken for the first ones."""
     (read,) = compute.reads
     n, row, column, channel = read.indices
-    moved = replace(row, constant=row.constant + rows)
-    return replace(compute, reads=(replace(read, indices=(n, moved, column, channel)),))
+    row, column = (replace(at, constant=at.constant + by) for at, by in zip((row, column), first, strict=True))
+    return replace(compute, reads=(replace(read, indices=(n, row, column, channel)),))
 
 
 def depths(name: str, ifm: FeatureMap) -> Compute:

@@ -173,12 +173,13 @@ class Maker:
         window: Window = views.POINT,
         together: bool = False,
         upscale: Upscale = Upscale.NONE,
-        above: int = 0,
+        first: tuple[int, int] = (0, 0),
     ) -> FeatureMap:
-        """Weighted sums of windows, of all channels `together` or of each; the first `above` rows are not read."""
+        """Weighted sums of windows, of all channels `together` or of each, from the row and column `first` on."""
         kind = OperationKind.CONVOLUTION if together else OperationKind.DEPTHWISE
         definition = expressions.whole_windows if together else expressions.windows
-        compute = expressions.below(definition(self.name, window, ifm.shape, ofm.shape, upscale), above)
+        compute = definition(self.name, window, ifm.shape, ofm.shape, upscale)
+        compute = expressions.from_there(compute, first)
         return self._add(kind, ifm, ofm, compute, window, weights=weights, upscale=upscale)
 
     def sum(self, ifm: FeatureMap, ofm: FeatureMap | None = None, scaling: Scale = UNSCALED) -> FeatureMap:

@@ -29,10 +29,12 @@ SCALAR_RANGE = range(-(1 << 15), 1 << 15)
 class Pairing:
     """Two operands of a result of shape `whole`: what is seen of each, and which one the NPU reads `first` (0 or 1).
 
-    `copies` says of feature maps that are made whole beforehand by which copies.
+    `copies` says of feature maps that are made whole beforehand by which copies. `repeated` is the shape that both are
+    repeated to; the operator may write its elements in another one.
     """
 
     whole: views.Shape3
+    repeated: tuple[int, ...]
     seen: tuple[views.Shape3, views.Shape3]
     first: int
     copies: Mapping[int, strided.Way]
@@ -82,7 +84,7 @@ def _paired(tensors: tuple[Tensor, Tensor], repeated: tuple[int, ...]) -> Pairin
         if isinstance(way, str):
             return f"'{tensors[place].name}' of shape {tensors[place].shape} is repeated to {result}, and {way}"
         copies[place] = way
-    return Pairing(whole, found, first, copies)
+    return Pairing(whole, result, found, first, copies)
 
 
 def _axes(shape: tuple[int, ...], result: tuple[int, ...]) -> list[strided.Dimension]:
@@ -127,7 +129,7 @@ def second_operand(
         return _feature_map(graph, op, make, seen, seen.second, zero_point)
     if zero_point is None:
         zero_point = zero_point_of(tensor)
-    return constant(tensor.data, tensor.dtype, seen, graph.made(op).shape, zero_point)
+    return constant(tensor.data, tensor.dtype, seen, zero_point)
 
 
 def _feature_map(
@@ -144,15 +146,13 @@ def _feature_map(
     )
 
 
-def constant(
-    values: Array, dtype: DType, seen: Pairing, result: tuple[int, ...], zero_point: int = 0
-) -> ConstantMap | Scalar:
-    """A constant operand of a result of that shape: a number where all `values` are one that fits."""
+def constant(values: Array, dtype: DType, seen: Pairing, zero_point: int = 0) -> ConstantMap | Scalar:
+    """The constant one of two operands: a number where all `values` are one that fits."""
     if (values == values.flat[0]).all() and int(values.flat[0]) in SCALAR_RANGE:
         return Scalar(int(values.flat[0]), dtype, zero_point)
     shape = seen.seen[seen.second]
     if values.size != math.prod(shape):
-        values = np.broadcast_to(values, result)
+        values = np.broadcast_to(values, seen.repeated)
     return ConstantMap(np.ascontiguousarray(values, dtype.numpy).reshape(shape), dtype, zero_point)
 
 

@@ -61,7 +61,7 @@ def _slope(make: Maker, graph: Graph, op: Operator, seen: operands.Pairing) -> F
     dtype, slopes = graph.read(op).dtype, graph.read(op, 1)
     if slopes.dtype is not dtype and slopes.data is not None:
         centred = slopes.data.astype(np.int64) - zero_point_of(slopes)
-        return operands.constant(centred, dtype, seen, graph.made(op).shape)
+        return operands.constant(centred, dtype, seen)
     found = operands.second_operand(graph, op, make, seen)
     if slopes.dtype is dtype or not isinstance(found, FeatureMap):
         return found

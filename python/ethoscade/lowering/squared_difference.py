@@ -33,7 +33,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     if second.data is not None:
         centred = (second.data.astype(np.int64) - zero_point_of(second)) << _headroom_bits(second.dtype)
         values = limits.scaled(centred, *multiplier_and_shift(factors[1])).astype(np.int16)
-        other: FeatureMap | ConstantMap | Scalar = operands.constant(values, DType.INT16, seen, graph.made(op).shape)
+        other: FeatureMap | ConstantMap | Scalar = operands.constant(values, DType.INT16, seen)
     elif op.input(0) == op.input(1):
         other = raised
     else:

@@ -14,15 +14,7 @@ from typing import Protocol
 
 from ..codegen import command_stream
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
-from ..codegen.weights import (
-    Constants,
-    EncodedOperation,
-    EncodingChoice,
-    SliceChoice,
-    contents,
-    encode_operation,
-    lay_out,
-)
+from ..codegen.weights import Constants, EncodedOperation, Encoder, EncodingChoice, SliceChoice, contents, lay_out
 from ..errors import BudgetError, CodegenError, ConfigError, UnsupportedOperatorError
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph, Operator
@@ -279,10 +271,10 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_chann
         # A rewrite may have changed what now stays on the CPU: start again from the file, knowing better.
         reason = f"no OFM block of this operator fits the SHRAM of {accelerator.name}"
         refused.update({graph.operators[i].source_index: reason for i in misfits})
-    encoded = []
+    encoded, encoder = [], Encoder(accelerator)
     for operation, encoding in zip(npu.operations, encodings, strict=True):
         tick()
-        encoded.append(_encode(operation, target, encoding))
+        encoded.append(_encode(encoder, operation, encoding))
     registers = (command_stream.steady_registers(operation, accelerator) for operation in npu.operations)
     streams = map(StreamSpec, registers, contents(encoded))
     sized = [_sized(*of_operation) for of_operation in zip(encodings, encoded, streams, strict=True)]
@@ -303,14 +295,13 @@ def check_not_compiled(source: Graph) -> None:
         )
 
 
-def _encode(operation: NpuOperation, target: Target, encoding: Encoding) -> EncodedOperation:
+def _encode(encoder: Encoder, operation: NpuOperation, encoding: Encoding) -> EncodedOperation:
     def choice(of: Encoding | EncodingSpec | SlicedSpec) -> EncodingChoice:
         return EncodingChoice(of.block_depth, of.part_kernel)
 
     staged, sliced = encoding.staged, encoding.sliced
-    return encode_operation(
+    return encoder.encode(
         operation,
-        target.accelerator,
         choice(encoding),
         None if staged is None else choice(staged),
         None if sliced is None else SliceChoice(sliced.depth, choice(sliced)),

@@ -456,8 +456,8 @@ def _joint_part(parts: Sequence[PartSpec], makes: Sequence[FeatureMap]) -> PartS
     """The Part whose stripes are those of `parts` in turn, each of which makes a box of one tensor."""
     joined = tuple(
         JoinedSpec(
-            # A copy of constants is one operation's: those of several are read in place.
-            replace(part.kernel, staged=None, sliced=None),
+            # Slices would be pieces of pieces.
+            replace(part.kernel, sliced=None),
             (*view.corner, view.first_channel),
             view.shape[:2],
         )
@@ -469,7 +469,8 @@ def _joint_part(parts: Sequence[PartSpec], makes: Sequence[FeatureMap]) -> PartS
         joined[0].operation,
         ifm_depth=sum(one.operation.ifm_depth for one in joined),
         ofm_depth=makes[0].pixel_channels,
-        constant_bytes=0,
+        upscale="none",
+        constant_bytes=sum(one.operation.constant_bytes for one in joined),
         staged=None,
         sliced=None,
         stream=StreamSpec(),

@@ -63,12 +63,12 @@ class ModelBuilder(MatrixRecorder):
         return value
 
     def output(self, *values: Value) -> None:
-        """Mark network outputs; without any, `build` takes the last operator's."""
+        """Mark network outputs; without any, `build` takes those of the last operator that has some."""
         self._outputs.extend(v.index for v in values)
 
     def build(self) -> bytes:
         """The TFLite file."""
-        outputs = self._outputs or list(self._operators[-1].outputs)
+        outputs = self._outputs or list(next(op.outputs for op in reversed(self._operators) if op.outputs))
         operators, others = self._with_state()
         return write_file(self.name, self._tensors, operators, self._inputs, outputs, self.codes_in, others)
 

@@ -24,6 +24,8 @@ _ALPHAS = (0.1, 0.01, 0.3, 1.5, 0.0, -0.2)
 _LARGEST_ROW = 2048
 """A FULLY_CONNECTED weighs at most so many elements; more of them make it a matter of weights alone."""
 _MOST_ELEMENTS = 1 << 15
+_LARGEST_SUM = 4.0
+"""Sums that could have a larger scale are means."""
 _LARGEST_FACTOR = 0.1
 """Values of larger scales are not multiplied by each other: products of products would leave every type."""
 
@@ -302,8 +304,8 @@ class Drawing:
         return max(n for n in range(1, _LARGEST_ROW + 1) if number % n == 0)
 
     def mean(self, x: Value) -> Value:
-        """MEAN, SUM, or an extreme, mostly of height and width together or of one of them."""
-        x = self.reshape(x) if self.chance(0.3) else x
+        """MEAN, SUM or an extreme, mostly of height and width together or of one of them; of any shape now and then."""
+        x = self.reshape(x) if self.chance(0.1) else x
         rank = len(x.shape)
         axes: Sequence[int] = [(1, 2), (1,), (2,), (2, 1), (-3, -2)][self.integer(0, 4)]
         if rank != 4 or self.chance(0.2):
@@ -312,7 +314,8 @@ class Drawing:
         if self.chance(0.4):
             kind = "REDUCE_MAX" if self.chance(0.5) else "REDUCE_MIN"
             return self.builder.reduce(kind, x, axes, keep_dims=keep)
-        kind = "SUM" if self.chance(0.3) else "MEAN"
+        count = math.prod(x.shape[axis] for axis in axes)
+        kind = "SUM" if self.chance(0.3) and x.quantisation.scale * count < _LARGEST_SUM else "MEAN"
         return self.builder.reduce(kind, x, axes, keep_dims=keep, output=self.quantisation(x))
 
     def arg_max(self, x: Value) -> Value:
@@ -393,8 +396,8 @@ class Drawing:
     def binary(self, x: Value) -> Value:
         """An operator of two operands: a value and itself, a constant, a mean of it or another network input.
 
-        Constants and inputs are repeated along some axes or none, and so may the value be to an input; MAXIMUM and
-        MINIMUM compare with any quantisation.
+        Constants and inputs are repeated along some axes or none, and so may the value be to an input, or both to each
+        other; MAXIMUM and MINIMUM compare with any quantisation.
         """
         kinds = [kind for kind, one in BINARY.items() if x.dtype in one.types]
         kind = "ADD" if self.chance(0.3) else kinds[self.integer(0, len(kinds) - 1)]
@@ -405,9 +408,10 @@ class Drawing:
             depth = self.divisor(x.shape[3])
             split = self.builder.reshape(x, (*x.shape[:3], x.shape[3] // depth, depth))
             return self.builder.reshape(self._with_another(kind, split), x.shape)
-        return self._with_another(kind, x)
+        return self._with_another(kind, x, widens=kind != "PRELU")
 
-    def _with_another(self, kind: str, x: Value) -> Value:
+    def _with_another(self, kind: str, x: Value, widens: bool = False) -> Value:
+        """`widens`: an input may have several places along an axis of which the value has one."""
         function, how = BINARY[kind], self.integer(0, 4)
         dtype = function.second(x.dtype)
         # Differences of a value from itself, or from the mean of one pixel, would be calibrated to nothing.
@@ -424,7 +428,11 @@ class Drawing:
                 values = np.full(shape, float(self.integer(-1, 1)))
             other = self.builder.constant(values, dtype=dtype)
         else:
-            other = self.builder.input(self._repeated(x.shape) or x.shape, dtype=dtype)
+            shape = self._repeated(x.shape) or x.shape
+            pairs = zip(shape, x.shape[-len(shape) :], strict=True)
+            if widens and self.chance(0.5):
+                shape = tuple(self.integer(1, 3) if own == 1 else extent for extent, own in pairs)
+            other = self.builder.input(shape, dtype=dtype)
         other = other if other.dtype is dtype else self.builder.quantize(other, dtype=dtype)
         operands = (x, other) if kind == "PRELU" or self.chance(0.5) else (other, x)
         output = None

@@ -1,14 +1,16 @@
-"""Draws of operators that multiply matrices onto a `Drawing`: BATCH_MATMUL."""
+"""Draws of operators that multiply matrices onto a `Drawing`: BATCH_MATMUL and UNIDIRECTIONAL_SEQUENCE_LSTM."""
 
 from __future__ import annotations
 
 import math
 
-from ..ir import DType
+from ..ir import DType, Quantisation
 from .drawing import Drawing
 from .recorder import Value
 
 _MOST_COLUMNS = 12
+_LARGEST_FACTOR = 0.0625
+_MOST_FEATURES, _MOST_CELLS, _MOST_STEPS = 32, 16, 3
 
 
 def batch_matmul(draw: Drawing, x: Value) -> Value:
@@ -18,6 +20,9 @@ def batch_matmul(draw: Drawing, x: Value) -> Value:
     """
     b = draw.builder
     x = b.quantize(x, dtype=DType.INT8) if x.dtype is DType.UINT8 else x
+    if x.quantisation.scale > _LARGEST_FACTOR:
+        # Products of large values would leave every type.
+        x = b.quantize(x, Quantisation((_LARGEST_FACTOR / 256 if x.dtype is DType.INT16 else _LARGEST_FACTOR,), (0,)))
     if draw.chance(0.5):
         *_, depth = x.shape
         pixels = math.prod(x.shape) // depth
@@ -44,6 +49,21 @@ def batch_matmul(draw: Drawing, x: Value) -> Value:
     else:
         other = b.input(shape, dtype=x.dtype)
     return b.batch_matmul(*((x, other) if left else (other, x)), adj_x=adj_x, adj_y=adj_y)
+
+
+def lstm(draw: Drawing, x: Value) -> Value:
+    """UNIDIRECTIONAL_SEQUENCE_LSTM of int8 or int16 over a few steps, mostly of one sequence."""
+    b = draw.builder
+    x = b.quantize(x, dtype=DType.INT8) if x.dtype is DType.UINT8 else x
+    features = max(n for n in range(1, _MOST_FEATURES + 1) if x.shape[-1] % n == 0)
+    rows = math.prod(x.shape) // features
+    times, batch = min(rows, draw.integer(1, _MOST_STEPS)), 2 if rows > 1 and draw.chance(0.2) else 1
+    times = max(times // batch, 1)
+    x = b.slice(draw.reshaped(x, (rows, features)), (0, 0), (times * batch, features))
+    time_major = draw.chance(0.4)
+    x = b.reshape(x, (times, batch, features) if time_major else (batch, times, features))
+    clip = (0.0, 10.0, 0.2)[draw.integer(0, 2)]
+    return b.lstm(x, draw.integer(1, _MOST_CELLS), time_major=time_major, cell_clip=clip, output=draw.quantisation(x))
 
 
 def _repeated(draw: Drawing, leading: tuple[int, ...]) -> tuple[int, ...]:

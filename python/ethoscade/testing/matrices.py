@@ -1,19 +1,22 @@
-"""Operators of `ModelBuilder` that multiply matrices: BATCH_MATMUL.
+"""Operators of `ModelBuilder` that multiply matrices: BATCH_MATMUL and UNIDIRECTIONAL_SEQUENCE_LSTM.
 
-Owns their methods and output shapes.
+Owns their methods, output shapes and what an LSTM is in real numbers.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import tflite
 
-from ..ir import Quantisation
+from ..ir import DType, LstmInputs, Quantisation
+from .calibration import Real, activation_quantisation
+from .flatfile import TensorRecord
 from .moving import MoveRecorder
 from .recorder import Value
 
 
 class MatrixRecorder(MoveRecorder):
-    """BATCH_MATMUL."""
+    """BATCH_MATMUL and UNIDIRECTIONAL_SEQUENCE_LSTM."""
 
     def batch_matmul(
         self,
@@ -44,3 +47,79 @@ class MatrixRecorder(MoveRecorder):
             name,
             a.dtype,
         )
+
+    def lstm(
+        self,
+        x: Value,
+        cells: int,
+        *,
+        time_major: bool = False,
+        cell_clip: float = 0.0,
+        cell_scale: float = 2.0**-11,
+        gain: float = 1.0,
+        weight_quantisation: Quantisation | None = None,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """UNIDIRECTIONAL_SEQUENCE_LSTM of (batch, time, features), or (time, batch, features) where `time_major`.
+
+        Its hidden and its cell state begin at zero. `cell_scale` is a power of two.
+        """
+        batch, times, features = x.shape if not time_major else (x.shape[1], x.shape[0], x.shape[2])
+        label = name or f"lstm{len(self._operators)}"
+        parts = [
+            self._weights((cells, size), gain / np.sqrt(size), None, weight_quantisation, None, DType.INT8)
+            for size in (features, cells)
+            for _ in LstmInputs.of_input
+        ]
+        biases = [self._bias(x, weights, cells, None, narrow=False) for weights, _ in parts[:4]]
+        reals = [real for _, real in parts]
+
+        def compute() -> Real:
+            value = self._real(x) if time_major else self._real(x).swapaxes(0, 1)
+            made = _unrolled(value, reals, [real for _, real in biases], cell_clip)
+            return made if time_major else made.swapaxes(0, 1)
+
+        output = output or activation_quantisation(compute(), x.dtype)
+        state = self._state_tensor(f"{label}_hidden", (batch, cells), x.dtype, output)
+        cell = self._state_tensor(f"{label}_cell", (batch, cells), DType.INT16, Quantisation((cell_scale,), (0,)))
+        between = [
+            self._tensor(f"{label}_gate{number}", (0,), DType.INT16, Quantisation((2.0**-12,), (0,))).index
+            for number in range(4)
+        ]
+        between.append(self._tensor(f"{label}_product", (0,), x.dtype, output).index)
+        shape = (times, batch, cells) if time_major else (batch, times, cells)
+        made = self._tensor(label, shape, x.dtype, output)
+        self._thunks[made.index] = compute
+        inputs = [x.index, *(value.index for value, _ in parts), -1, -1, -1, *(index for index, _ in biases), -1, -1]
+        fields = {
+            "FusedActivationFunction": tflite.ActivationFunctionType.TANH,
+            "CellClip": cell_clip,
+            "TimeMajor": time_major,
+        }
+        self._record(
+            "UNIDIRECTIONAL_SEQUENCE_LSTM", [*inputs, state, cell, -1, -1, -1, -1], [made], fields, tuple(between)
+        )
+        return made
+
+    def _state_tensor(self, name: str, shape: tuple[int, ...], dtype: DType, quantisation: Quantisation) -> int:
+        self._tensors.append(TensorRecord(name, shape, dtype, quantisation, variable=True))
+        return len(self._tensors) - 1
+
+
+def _unrolled(steps: Real, weights: list[Real], biases: list[Real], clip: float) -> Real:
+    """Hidden states of steps (time, batch, features); gates in the order input, forget, cell, output."""
+
+    def sigmoid(value: Real) -> Real:
+        return 1 / (1 + np.exp(-value))
+
+    cells = len(biases[0])
+    hidden = memory = np.zeros((steps.shape[1], cells))
+    made = []
+    for step in steps:
+        gates = [step @ weights[n].T + hidden @ weights[4 + n].T + biases[n] for n in range(4)]
+        memory = sigmoid(gates[1]) * memory + sigmoid(gates[0]) * np.tanh(gates[2])
+        memory = np.clip(memory, -clip, clip) if clip > 0 else memory
+        hidden = sigmoid(gates[3]) * np.tanh(memory)
+        made.append(hidden)
+    return np.stack(made)

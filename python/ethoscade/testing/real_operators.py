@@ -43,7 +43,7 @@ class Unary:
 
 
 def _positive(given: Quantisation, dtype: DType) -> Quantisation:
-    return Quantisation(given.scales, (dtype.limits[0],))
+    return Quantisation(given.scales, (0 if dtype is DType.INT16 else dtype.limits[0],))
 
 
 def _small(given: Quantisation, dtype: DType) -> Quantisation:

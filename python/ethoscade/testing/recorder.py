@@ -256,12 +256,13 @@ class Recorder:
         inputs: Sequence[int],
         outputs: Sequence[Value],
         fields: Fields,
+        intermediates: tuple[int, ...] = (),
     ) -> None:
         row = OPERATORS.get(kind)
         version = 1 if row is None or outputs[0].dtype is DType.UINT8 else row.int8_version
         options = None if row is None else row.options
         made = tuple(value.index for value in outputs)
-        self._operators.append(OperatorRecord(kind, version, tuple(inputs), made, options, fields))
+        self._operators.append(OperatorRecord(kind, version, tuple(inputs), made, options, fields, intermediates))
 
 
 def _named(names: Sequence[str], handles: Iterable[int]) -> list[OperatorRecord]:

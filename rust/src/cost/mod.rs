@@ -40,28 +40,29 @@ impl Costs {
 
     fn stripe_unknown(&mut self, graph: &CascaderGraph, part: PartId, plane: [i64; 2], source: Source) -> Option<Cost> {
         let kernel = graph.kernel(part)?;
-        if source == Source::InPlace && !kernel.joined.is_empty() {
-            return self.joint(graph, part, plane);
+        if source.piece().is_none() && !kernel.joined.is_empty() {
+            return self.joint(graph, part, plane, source);
         }
         best_block(graph, (part, source.piece()), &kernel.with(source)?, plane, kernel.home(source))
     }
 
     /// All operations of a Part that are joined, one after the other; the block is the first one's. What lies in a box of
     /// fewer rows or columns is met by some of the stripes alone: it costs its share of them.
-    fn joint(&mut self, graph: &CascaderGraph, part: PartId, plane: [i64; 2]) -> Option<Cost> {
+    fn joint(&mut self, graph: &CascaderGraph, part: PartId, plane: [i64; 2], source: Source) -> Option<Cost> {
         let whole = graph.region(part, None);
         let kernel = graph.kernel(part)?;
         let mut sum = Cost { cycles: 0, constants: 0, beside_copies: 0, block: [0; 3] };
         for piece in kernel.pieces() {
             let region = graph.region(part, Some(piece));
+            let source = if source == Source::Staged { kernel.copied(Some(piece)) } else { Source::Piece(piece) };
             if region == whole {
-                let cost = self.stripe(graph, part, plane, Source::Piece(piece))?;
+                let cost = self.stripe(graph, part, plane, source)?;
                 sum = added(sum, [cost.cycles, cost.constants, cost.beside_copies], cost.block);
                 continue;
             }
             let (mut total, mut block) = ([0; 3], [0; 3]);
             for (plane, times) in met(whole, region, plane) {
-                let cost = self.stripe(graph, part, plane, Source::Piece(piece))?;
+                let cost = self.stripe(graph, part, plane, source)?;
                 block = cost.block;
                 for (total, of) in total.iter_mut().zip([cost.cycles, cost.constants, cost.beside_copies]) {
                     *total += of * times;
@@ -105,6 +106,11 @@ pub fn staging_cycles(device: &Device, bytes: u64) -> u64 {
         Unit::EthosU(npu) => ethosu::copy_cost(npu, bytes).alone.ceil(),
         Unit::Described(unit) => described_device::copy_cycles(unit, bytes),
     }
+}
+
+/// Cycles of the copies of all constants of an operation, or of those that are joined.
+pub fn all_staging_cycles(device: &Device, kernel: &NpuOperation) -> u64 {
+    kernel.copies().map(|bytes| staging_cycles(device, bytes)).sum()
 }
 
 /// Cycles of a copy of a table of results to where they are looked up.

@@ -116,8 +116,8 @@ pub(super) fn check_part(
     Ok(())
 }
 
-/// The boxes of operations that are joined lie in the output, apart, and cover it. Cuts of a doubled input and of
-/// a constant operand are beyond them.
+/// The boxes of operations that are joined lie in the output, apart, and cover it. Cuts of a constant operand are beyond
+/// them.
 fn check_boxes(output: &Tensor, part: &Part, kernel: &NpuOperation) -> Result<(), GraphError> {
     let fault = |fault: String| Err(GraphError::Operation { part: part.name.clone(), fault });
     let whole = Region::at([0; 2], output.plane);
@@ -136,8 +136,12 @@ fn check_boxes(output: &Tensor, part: &Part, kernel: &NpuOperation) -> Result<()
         if kernel.joined[..index].iter().any(|before| meets(&before)) {
             return fault(format!("joins operations that write one element of '{}' twice", output.name));
         }
-        if operation.upscale != Upscale::None || !operation.joined.is_empty() {
-            return fault("joins an operation that enlarges its input or is itself joined".into());
+        if !operation.joined.is_empty() {
+            return fault("joins an operation that is itself joined".into());
+        }
+        let factor = operation.upscale.factor();
+        if region.spans.iter().any(|span| span.start % factor != 0) {
+            return fault("joins an operation that enlarges its input and begins inside a doubled pixel".into());
         }
         if matches!(operation.second, SecondOperand::Constant { .. }) {
             return fault("joins an operation that reads a constant operand".into());

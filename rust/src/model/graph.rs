@@ -12,14 +12,6 @@ use crate::model::operation::{NpuOperation, Upscale};
 pub use crate::model::parts::{Input, Part, Tensor, Work};
 use crate::stripe::{Axis, Region, Span};
 
-/// Alignment of buffers in the arena, bytes.
-pub const ALIGNMENT: u64 = 16;
-
-/// Bytes rounded up to the arena's alignment.
-pub fn aligned(bytes: u64) -> u64 {
-    bytes.div_ceil(ALIGNMENT) * ALIGNMENT
-}
-
 /// Parts and tensors, verified, with the links between them.
 #[derive(Clone, Debug)]
 pub struct CascaderGraph {
@@ -80,8 +72,13 @@ impl CascaderGraph {
             for (input, region) in part.inputs.iter_mut().zip(reads) {
                 input.region = region;
             }
-            if kernel.upscale == Upscale::Zeros {
-                part.inputs[0].propagator = part.inputs[0].propagator.clone().past_zeros();
+            let mut first = 0;
+            let all = kernel.joined.iter().map(|joined| &joined.operation);
+            for operation in kernel.joined.is_empty().then_some(&**kernel).into_iter().chain(all) {
+                if operation.upscale == Upscale::Zeros {
+                    part.inputs[first].propagator = part.inputs[first].propagator.clone().past_zeros();
+                }
+                first += operation.inputs();
             }
         }
         Ok(CascaderGraph { tensors, parts, device, producer, consumers })

@@ -9,6 +9,7 @@ pub use super::kinds::{
     Element, Function, Layout, LookUpTable, OperationKind, Rounding, Scaling, SecondOperand, Upscale,
 };
 use crate::model::ids::{Id, Piece};
+use crate::model::memory::aligned;
 use crate::npu::registers::Register;
 use crate::stripe::Region;
 
@@ -121,6 +122,7 @@ impl NpuOperation {
             Source::Piece(piece) if !self.joined.is_empty() => {
                 self.joined.get(piece.index())?.operation.encoding(Source::InPlace)
             }
+            Source::StagedPiece(piece) => self.joined.get(piece.index())?.operation.encoding(Source::Staged),
             Source::Piece(piece) => {
                 let sliced = self.sliced.as_ref()?;
                 let bytes = *sliced.bytes.get(piece.index())?;
@@ -129,25 +131,45 @@ impl NpuOperation {
         }
     }
 
-    /// Where the constants are that an operation uses: joined operations read theirs in place.
+    /// Where the constants are that an operation uses.
     pub fn home(&self, source: Source) -> Home {
         match source {
             Source::InPlace => Home::Constants,
             Source::Piece(_) if !self.joined.is_empty() => Home::Constants,
-            Source::Staged | Source::Piece(_) => Home::Arena,
+            Source::Staged | Source::Piece(_) | Source::StagedPiece(_) => Home::Arena,
         }
     }
 
-    /// Bytes of a copy of all constants.
+    /// What a copy of constants brings: of one piece, or of all that an operation has.
+    pub fn copied(&self, piece: Option<Piece>) -> Source {
+        match piece {
+            None => Source::Staged,
+            Some(piece) if self.joined.is_empty() => Source::Piece(piece),
+            Some(piece) => Source::StagedPiece(piece),
+        }
+    }
+
+    /// Bytes of the copies of all constants: of one, or of one for each of the operations that are joined and have any.
+    pub fn copies(&self) -> impl Iterator<Item = u64> + '_ {
+        let all = |kernel: &NpuOperation| kernel.staged.map_or(kernel.constant_bytes, |staged| staged.bytes);
+        let own = self.joined.is_empty().then(|| all(self));
+        own.into_iter().chain(self.joined.iter().map(move |joined| all(&joined.operation))).filter(|&bytes| bytes > 0)
+    }
+
+    /// Bytes that copies of all constants take in the arena, each a buffer of its own.
     pub fn staged_bytes(&self) -> u64 {
-        self.staged.map_or(self.constant_bytes, |staged| staged.bytes)
+        match self.joined.is_empty() {
+            true => self.copies().sum(),
+            false => self.copies().map(|bytes| aligned(bytes)).sum(),
+        }
     }
 
     /// The operation with these constants and no others, or that joins one input; None where there is no such slice.
     pub fn with(&self, source: Source) -> Option<NpuOperation> {
         let piece = source.piece();
         if let Some(joined) = piece.and_then(|piece| self.joined.get(piece.index())) {
-            return Some(joined.operation.clone());
+            let is_staged = matches!(source, Source::StagedPiece(_));
+            return if is_staged { joined.operation.with(Source::Staged) } else { Some(joined.operation.clone()) };
         }
         let Encoding { block_depth, part_kernel, bytes } = self.encoding(source)?;
         let [first, end] = self.channels(piece);
@@ -196,7 +218,8 @@ impl NpuOperation {
 
     /// Rows and columns of which a stripe's first is a multiple: whoever enlarges its input repeats from there on.
     pub fn stripe_multiple(&self) -> i64 {
-        self.upscale.factor()
+        let joined = self.joined.iter().map(|joined| joined.operation.upscale.factor());
+        joined.max().unwrap_or_else(|| self.upscale.factor())
     }
 
     /// All tables that it looks results up in, or that the operations do which it joins.
@@ -314,8 +337,11 @@ pub enum Source {
     InPlace,
     /// All, from the arena.
     Staged,
-    /// Those of one slice of the output channels, from the arena; or all that one of several joined operations has.
+    /// Those of one slice of the output channels, from the arena; or all that one of several joined operations has, from
+    /// their home.
     Piece(Piece),
+    /// All that one of several joined operations has, from the arena.
+    StagedPiece(Piece),
 }
 
 impl Source {
@@ -323,13 +349,8 @@ impl Source {
     pub fn piece(self) -> Option<Piece> {
         match self {
             Source::InPlace | Source::Staged => None,
-            Source::Piece(piece) => Some(piece),
+            Source::Piece(piece) | Source::StagedPiece(piece) => Some(piece),
         }
-    }
-
-    /// What a copy of one slice, or of all, brings.
-    pub fn copied(piece: Option<Piece>) -> Source {
-        piece.map_or(Source::Staged, Source::Piece)
     }
 }
 

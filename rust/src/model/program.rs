@@ -120,11 +120,12 @@ impl Stripe {
         }
     }
 
-    /// Which constants it uses, and from where.
-    pub fn source(&self) -> Source {
+    /// Which constants of its Part's `kernel` it uses, and from where.
+    pub fn source(&self, kernel: &NpuOperation) -> Source {
         match (self.constants, self.piece) {
             (None, None) => Source::InPlace,
-            (_, piece) => Source::copied(piece),
+            (None, Some(piece)) => Source::Piece(piece),
+            (Some(_), piece) => kernel.copied(piece),
         }
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Owns what a Part adds to a Plan whatever stands beside it. Knows neither groups nor the buffers between Parts.
 
-use crate::cost::{staging_cycles, Costs};
-use crate::model::graph::{aligned, CascaderGraph};
+use crate::cost::{all_staging_cycles, staging_cycles, Costs};
+use crate::model::graph::CascaderGraph;
 use crate::model::ids::PartId;
+use crate::model::memory::aligned;
 use crate::model::operation::{Cost, Source};
 use crate::model::plan::Staging;
 use crate::plans::options::Copies;
@@ -86,7 +87,7 @@ impl<'a> Ways<'a> {
     /// Ways to run Part `part` in stripes of `stripe` over bands of these shapes.
     pub fn striped(&mut self, part: PartId, roll: Axis, stripe: i64, shapes: &[Shape]) -> Vec<Way> {
         let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.staged_bytes());
-        let copy = staging_cycles(&self.graph.device, constant_bytes);
+        let copy = self.graph.kernel(part).map_or(0, |kernel| all_staging_cycles(&self.graph.device, kernel));
         let mut found = Vec::new();
         if let Some(cycles) = self.cycles(part, roll, stripe, Source::InPlace, shapes) {
             let (kernels, cycles) = (cycles, self.copies.in_place(cycles.all, cycles.constants, copy));

@@ -15,9 +15,10 @@
 //! Owns this combination of Plans that others enumerated. What it costs to fetch earlier still is `prefetch`'s to
 //! say.
 
-use crate::cost::staging_cycles;
-use crate::model::graph::{aligned, CascaderGraph};
+use crate::cost::{all_staging_cycles, staging_cycles};
+use crate::model::graph::CascaderGraph;
 use crate::model::ids::{Id, IdVec, PartId};
+use crate::model::memory::aligned;
 use crate::model::plan::{Plan, Staging};
 use crate::plans::prefix_fronts::join;
 use crate::plans::{Candidate, Cycles, PlanTable};
@@ -153,11 +154,15 @@ impl<'a> FirstCopyHidden<'a> {
         let next = Some(last.after(1)).filter(|next| next.index() < self.graph.parts.len())?;
         self.graph.kernel(last)?;
         let kernel = self.graph.kernel(next)?;
-        let bytes = match fetching {
-            ALL => kernel.staged_bytes(),
-            _ => *kernel.sliced.as_ref()?.bytes.first()?,
+        let device = &self.graph.device;
+        let (bytes, cycles) = match fetching {
+            ALL => (kernel.staged_bytes(), all_staging_cycles(device, kernel)),
+            _ => {
+                let first = *kernel.sliced.as_ref()?.bytes.first()?;
+                (first, staging_cycles(device, first))
+            }
         };
-        (bytes > 0).then(|| (aligned(bytes), staging_cycles(&self.graph.device, bytes)))
+        (bytes > 0).then(|| (aligned(bytes), cycles))
     }
 
     /// Plans of the group of `size` + 1 Parts that ends with Part `last`, by what the group before must have fetched.
@@ -186,7 +191,7 @@ impl<'a> FirstCopyHidden<'a> {
         let device = &self.graph.device;
         let mut copies = first.onward().zip(table.staging(candidate)).map(|(part, staging)| match staging {
             Staging::InPlace => 0,
-            Staging::Whole => self.graph.kernel(part).map_or(0, |kernel| staging_cycles(device, kernel.staged_bytes())),
+            Staging::Whole => self.graph.kernel(part).map_or(0, |kernel| all_staging_cycles(device, kernel)),
             Staging::Sliced => self
                 .graph
                 .kernel(part)

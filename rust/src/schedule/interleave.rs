@@ -3,6 +3,8 @@
 //! Owns the steps, the buffers' extents and what makes a set of Plans legal. Does not choose anything, does not place
 //! buffers, and leaves copies of constants right before their first use.
 
+use std::collections::BTreeMap;
+
 use smallvec::SmallVec;
 use thiserror::Error;
 
@@ -181,6 +183,9 @@ fn check_copied(graph: &CascaderGraph, plan: &Plan, index: usize) -> Result<(), 
     Ok(())
 }
 
+/// The buffers that a Part's constants are copied to: of all, or piece by piece; None where there are none to copy.
+type Copied = BTreeMap<Option<Piece>, Option<BufferId>>;
+
 /// A band of a group under way.
 struct Cascade<'a> {
     plan: &'a Plan,
@@ -301,7 +306,7 @@ impl Builder<'_> {
                 })
             })
             .collect();
-        let mut constants = vec![None; plan.len()];
+        let mut constants = vec![BTreeMap::new(); plan.len()];
         for boxes in bands {
             let order = StripeOrder::new(graph, plan, boxes.iter().map(|b| b[0]).collect());
             for offset in 0..plan.len() {
@@ -363,25 +368,23 @@ impl Builder<'_> {
         span: Span,
         boxes: &[[Span; 2]],
         buffers: &[Option<BufferId>],
-        constants: &mut [Option<BufferId>],
+        constants: &mut [Copied],
     ) -> Result<(), PlanError> {
         let graph = self.graph;
         let roll = plan.tiling.roll;
         let offset = plan.offset(part);
         let region = Region::oriented(roll, span, boxes[offset][1]);
-        if plan.staging[offset] == Staging::Whole && constants[offset].is_none() {
-            constants[offset] = self.copy(part, None);
-        }
         let cascade = Cascade { plan, boxes, buffers };
-        let kernel = graph.kernel(part).filter(|kernel| !kernel.joined.is_empty());
-        let Some(kernel) = kernel else {
-            return self.piece(&cascade, part, None, region, constants[offset]);
-        };
+        let joining = graph.kernel(part).filter(|kernel| !kernel.joined.is_empty());
         // Those of the operations that are joined whose boxes meet the stripe.
-        for piece in kernel.pieces() {
-            if let Some(own) = region.meet(&kernel.region(Some(piece))) {
-                self.piece(&cascade, part, Some(piece), own, None)?;
-            }
+        let pieces = joining.map_or(vec![None], |kernel| kernel.pieces().map(Some).collect());
+        for piece in pieces {
+            let Some(own) = joining.map_or(Some(region), |kernel| region.meet(&kernel.region(piece))) else { continue };
+            let copied = match plan.staging[offset] {
+                Staging::Whole => *constants[offset].entry(piece).or_insert_with(|| self.copy(part, piece)),
+                Staging::InPlace | Staging::Sliced => None,
+            };
+            self.piece(&cascade, part, piece, own, copied)?;
         }
         Ok(())
     }
@@ -414,14 +417,13 @@ impl Builder<'_> {
         }
         let origin = self.origin(roll, buffer, boxes[offset]);
         let output = View { buffer, region, origin, capacity: [0, 0], in_rows: true };
-        let source = match (piece, constants) {
-            (Some(piece), _) => Source::Piece(piece),
-            (None, Some(_)) => Source::Staged,
-            (None, None) => Source::InPlace,
-        };
-        let cost = self.cost(part, region, source)?;
         let padding = graph.padding(part, piece, region);
-        self.program.steps.push(Step::Stripe(Stripe { part, inputs, output, padding, constants, piece, cost }));
+        let block = [0; 3];
+        let unknown = Cost { cycles: 0, constants: 0, beside_copies: 0, block };
+        let stripe = Stripe { part, inputs, output, padding, constants, piece, cost: unknown };
+        let source = graph.kernel(part).map_or(Source::InPlace, |kernel| stripe.source(kernel));
+        let cost = self.cost(part, region, source)?;
+        self.program.steps.push(Step::Stripe(Stripe { cost, ..stripe }));
         Ok(())
     }
 
@@ -465,7 +467,8 @@ impl Builder<'_> {
     }
 
     fn copy(&mut self, part: PartId, piece: Option<Piece>) -> Option<BufferId> {
-        let bytes = self.graph.kernel(part)?.encoding(Source::copied(piece))?.bytes;
+        let kernel = self.graph.kernel(part)?;
+        let bytes = kernel.encoding(kernel.copied(piece))?.bytes;
         if bytes == 0 {
             return None;
         }

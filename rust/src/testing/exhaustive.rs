@@ -1,5 +1,6 @@
 //! The search against exhaustive enumeration on small networks: every partition into groups, every tiling, stripe extent and
-//! staging. In the search's own measure the fronts must be equal; in that of real programs it may lose what the measure does.
+//! staging. In the search's own measure the fronts must be equal; in that of real programs it may lose what the measure does:
+//! cycles that are no sums, and bytes of bands, which are counted from above.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -17,7 +18,7 @@ use crate::plans::rolling_rows::RowTable;
 use crate::proposals::{estimated, search_placing, uncascaded, Frontier};
 use crate::schedule::interleave::interleave;
 use crate::schedule::stripe_order::is_interior;
-use crate::stripe::{Axis, Tiling};
+use crate::stripe::{Axis, Span, Tiling};
 use crate::testing::networks::{counted_bytes, stacked, Network, INPUT};
 use crate::util::pareto::pareto_front;
 
@@ -135,42 +136,80 @@ fn additive(graph: &CascaderGraph, copies: Copies) -> Vec<(u64, u64)> {
     fronts.into_items().pop().expect("a front for no Parts")
 }
 
-/// A program: bytes in use at most, and cycles as timed.
-type Timed = (u64, u64);
-
-/// All programs there are.
-struct All {
-    /// Their frontier, by bytes and cycles as timed.
-    front: Vec<Timed>,
-    /// Least and most of a program's cycles as timed over those of its steps one after the other.
-    least: f64,
-    most: f64,
+/// What some Plans make.
+struct Made {
+    /// Bytes in use at most as the search counts them, and as they are.
+    counted_bytes: u64,
+    bytes: u64,
+    /// Cycles of its steps one after the other, and as timed.
+    alone: u64,
+    cycles: u64,
+    /// Whether a group is cut into bands.
+    has_bands: bool,
 }
 
-fn exhaustive(graph: &CascaderGraph) -> All {
+/// Hand over every program there is.
+fn for_each_program(graph: &CascaderGraph, mut with: impl FnMut(Made)) {
     let end = graph.parts.ids().next_back().expect("Parts");
     let mut costs = Costs::default();
-    let mut found: Vec<Timed> = Vec::new();
-    let (mut least, mut most) = (f64::INFINITY, 0.0f64);
-    let mut open: Vec<Vec<Plan>> = vec![Vec::new()];
-    while let Some(plans) = open.pop() {
+    // By its first Part, the Plans of every group with the bytes that are counted for them.
+    let groups: IdVec<PartId, Vec<(Plan, u64)>> = graph
+        .parts
+        .ids()
+        .map(|first| {
+            let plans = first.through(end).flat_map(|last| plans_of(graph, first, last));
+            plans.map(|plan| (plan.clone(), value(graph, &plan, Copies::Exposed, &mut costs).0)).collect()
+        })
+        .collect();
+    let mut open: Vec<(Vec<Plan>, u64)> = vec![(Vec::new(), 0)];
+    while let Some((plans, counted_bytes)) = open.pop() {
         let first = plans.last().map_or(PartId(0), |plan: &Plan| plan.last.after(1));
         if first > end {
             let program = interleave(graph, &plans, &mut costs).expect("legal plans");
             let placed = stacked(&program);
-            let (cycles, alone) = (costs.program(graph, &program, &placed), alone(&program));
-            (least, most) = (least.min(cycles as f64 / alone as f64), most.max(cycles as f64 / alone as f64));
-            found.push((placed.bytes(), cycles));
-            if found.len() > 4096 {
-                found = pareto_front(found);
-            }
+            let (alone, cycles) = (alone(&program), costs.program(graph, &program, &placed));
+            let has_bands = plans.iter().any(|plan| plan.tiling.tiles > 1);
+            with(Made { counted_bytes, bytes: placed.bytes(), alone, cycles, has_bands });
             continue;
         }
-        for last in first.through(end) {
-            open.extend(plans_of(graph, first, last).into_iter().map(|plan| [&plans[..], &[plan]].concat()));
+        let longer = |(plan, bytes): &(Plan, u64)| ([&plans[..], &[plan.clone()]].concat(), counted_bytes.max(*bytes));
+        open.extend(groups[first].iter().map(longer));
+    }
+}
+
+/// Points of which only the front is wanted.
+#[derive(Default)]
+struct CountedFront(Vec<(u64, u64)>);
+
+impl CountedFront {
+    fn add(&mut self, point: (u64, u64)) {
+        self.0.push(point);
+        if self.0.len() > 4096 {
+            self.0 = pareto_front(std::mem::take(&mut self.0));
         }
     }
-    All { front: pareto_front(found), least, most }
+
+    fn points(self) -> Vec<(u64, u64)> {
+        pareto_front(self.0)
+    }
+}
+
+/// The front of all programs, by bytes in use and cycles as timed.
+fn exhaustive(graph: &CascaderGraph) -> Vec<(u64, u64)> {
+    let mut front = CountedFront::default();
+    for_each_program(graph, |made| front.add((made.bytes, made.cycles)));
+    front.points()
+}
+
+/// Whether somebody leaves rows of what it reads unread: those die before the search's count says so.
+fn skips_rows(graph: &CascaderGraph) -> bool {
+    graph.parts.ids().any(|part| {
+        let rows = graph.tensors[graph.output(part)].plane[0];
+        graph.parts[part].inputs.iter().any(|input| {
+            let needed = graph.needed(input, Axis::Height, Span::new(0, rows));
+            needed != Span::new(0, graph.tensors[input.tensor].plane[0])
+        })
+    })
 }
 
 /// Cycles of a program's steps, one after the other.
@@ -243,17 +282,30 @@ fn fastest(frontier: &Frontier, bytes: u64) -> Option<u64> {
     frontier.proposals.iter().filter(|proposal| proposal.sram_bytes <= bytes).map(|proposal| proposal.cycles).min()
 }
 
-/// Every point of the true frontier has a Proposal of no more bytes. Its cycles: the search is exact in the sum of steps,
-/// so what it finds is not slower in that sum; programs differ from their sums by factors between `least` and `most`, and
-/// what it finds differs from the best by no more than these two apart. Where a program is left out for one that is
-/// placed already, that one's cycles are below the sum of the other, which is the factor 1.
-fn loses_no_more_than_the_sum_does(graph: &CascaderGraph) -> Result<(), TestCaseError> {
+/// Bytes in use are those counted, but for bands, of which everything is counted as if it were in use at once, and where
+/// rows are skipped. Every program has a Proposal of no more than its counted bytes: so the true frontier, as far as it has
+/// neither. Its cycles: the search is exact in the sum of steps, so what it finds is not slower in that sum; programs differ
+/// from their sums by factors between `least` and `most`, and what it finds differs from the program by no more than these
+/// two apart. Where a program is left out for one that is placed already, that one's cycles are below the sum of the other,
+/// which is the factor 1.
+fn loses_no_more_than_its_measure_does(graph: &CascaderGraph) -> Result<(), TestCaseError> {
     let frontier = search_placing(graph, &options(graph), &mut |program| Ok(stacked(program))).expect("blocks fit");
-    let all = exhaustive(graph);
-    for &(bytes, cycles) in &all.front {
+    let skips = skips_rows(graph);
+    let (mut least, mut most, mut front, mut wrong) = (f64::INFINITY, 1.0f64, CountedFront::default(), None);
+    for_each_program(graph, |made| {
+        let Made { counted_bytes, bytes, alone, cycles, has_bands } = made;
+        let ratio = cycles as f64 / alone as f64;
+        (least, most) = (least.min(ratio), most.max(ratio));
+        if bytes > counted_bytes || bytes < counted_bytes && !skips && !has_bands {
+            wrong = Some((bytes, counted_bytes));
+        }
+        front.add((counted_bytes, cycles));
+    });
+    prop_assert_eq!(wrong, None, "bytes in use and bytes counted");
+    for (bytes, cycles) in front.points() {
         let found = fastest(&frontier, bytes);
         prop_assert!(found.is_some(), "nothing takes {bytes} bytes");
-        let bound = cycles as f64 * all.most.max(1.0) / all.least;
+        let bound = cycles as f64 * most / least;
         prop_assert!(found.is_some_and(|found| found as f64 <= bound), "{found:?} for {cycles}, bound {bound}");
     }
     Ok(())
@@ -333,12 +385,12 @@ proptest! {
 
     #[test]
     fn real_programs_without_weights(size in (8i64..14, 5i64..8), layers in layers(5)) {
-        loses_no_more_than_the_sum_does(&network([size.0, size.1], OperationKind::MaxPool, &layers))?;
+        loses_no_more_than_its_measure_does(&network([size.0, size.1], OperationKind::MaxPool, &layers))?;
     }
 
     #[test]
     fn real_programs_with_weights(size in (6i64..12, 5i64..8), layers in layers(3)) {
-        loses_no_more_than_the_sum_does(&network([size.0, size.1], OperationKind::Convolution, &layers))?;
+        loses_no_more_than_its_measure_does(&network([size.0, size.1], OperationKind::Convolution, &layers))?;
     }
 }
 
@@ -360,7 +412,7 @@ fn what_the_sum_loses() {
                 search_placing(&graph, &options(&graph), &mut |program| Ok(stacked(program))).expect("blocks fit");
             let loss =
                 |(bytes, cycles)| fastest(&frontier, bytes).expect("no fewer bytes") as f64 / cycles as f64 - 1.0;
-            losses.extend(exhaustive(&graph).front.into_iter().map(|point| loss(point).max(0.0)));
+            losses.extend(exhaustive(&graph).into_iter().map(|point| loss(point).max(0.0)));
         }
         let (count, worst) = (losses.len(), losses.iter().copied().fold(0.0, f64::max));
         let equal = losses.iter().filter(|&&loss| loss == 0.0).count();
@@ -369,4 +421,22 @@ fn what_the_sum_loses() {
         assert!(count == points && equal >= least_found, "{text}");
         assert!(average <= mean && worst <= largest, "{text}");
     }
+}
+
+/// A band of rows finds room where rows of a dying input were read last, and its output is not there before it: 672 bytes of
+/// the 2128 counted are never in use. Where an input is read for the last time, and how much of an output is there, would
+/// have to be told band by band.
+#[test]
+fn bands_are_counted_as_if_all_were_in_use_at_once() {
+    let graph = network([6, 7], OperationKind::Convolution, &[(1, 1, None), (3, 1, None), (1, 1, Some(2))]);
+    let tiling = Tiling { roll: Axis::Width, tiles: 2 };
+    let (stripes, staging) = (vec![7; 3], vec![Staging::InPlace; 3]);
+    let plan =
+        Plan { first: PartId(0), last: PartId(2), tiling, backwards: false, stripes, staging, copied: Vec::new() };
+    let program = interleave(&graph, std::slice::from_ref(&plan), &mut Costs::default()).expect("a legal plan");
+    let (row, band) = (7 * 16, 3);
+    let rolling = (band + 1) * row + band * row;
+    assert_eq!(counted_bytes(&graph, &plan, &program), 6 * row + 6 * row + rolling);
+    // The first band's output begins when the first window's rows are dead; the second one's has the input's first rows.
+    assert_eq!(stacked(&program).bytes(), 6 * row + rolling);
 }

@@ -55,16 +55,26 @@ def _nearest(x: Float32) -> Float32:
 
 def logistic(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """LOGISTIC of int16 in units of 1/32768."""
-    x = _scaled(graph, op, inputs)
-    upper = _curve(np.abs(x), 9, 0x7FFF << 10)
-    return (np.where(x >= 0, upper + 512, (1 << 25) - upper + 511) >> 10).astype(np.int16)
+    return logistic_of(_scaled(graph, op, inputs)).astype(np.int16)
 
 
 def tanh(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """TANH of int16 in units of 1/32768: twice the logistic function of twice the number, less 1."""
-    x = _scaled(graph, op, inputs)
+    return tanh_of(_scaled(graph, op, inputs)).astype(np.int16)
+
+
+def logistic_of(x: Int64) -> Int64:
+    """The logistic function of units of 1/12288, in units of 1/32768."""
+    upper = _curve(np.abs(x), 9, 0x7FFF << 10)
+    found: Int64 = np.where(x >= 0, upper + 512, (1 << 25) - upper + 511) >> 10
+    return found
+
+
+def tanh_of(x: Int64) -> Int64:
+    """The hyperbolic tangent of units of 1/12288, in units of 1/32768."""
     upper = _curve(np.abs(x), 8, 0xFFFF << 8) - (1 << 23)
-    return (np.where(x >= 0, upper + 128, 127 - upper) >> 8).astype(np.int16)
+    found: Int64 = np.where(x >= 0, upper + 128, 127 - upper) >> 8
+    return found
 
 
 def _scaled(graph: Graph, op: Operator, inputs: Inputs) -> Int64:

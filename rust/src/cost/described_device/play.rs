@@ -104,7 +104,7 @@ impl Reader<'_> {
 
     fn stripe(&self, stripe: &Stripe) -> Option<Job> {
         let kernel = self.graph.kernel(stripe.part)?;
-        let kernel = kernel.with(stripe.source())?;
+        let kernel = kernel.with(stripe.source(kernel))?;
         let op = stripe.operation(self.graph, &kernel);
         let mut places = Places::near(self.unit, Home::Constants);
         let mut reads = SmallVec::new();

@@ -9,30 +9,46 @@ use crate::model::operation::{Joined, NpuOperation, Source};
 use crate::model::program::{Moved, Program, Step};
 use crate::util::hashing::Table;
 
-/// Offset of each Part's constants: in place, staged, and of each slice; 0 for what no step uses.
+/// Offset of each Part's constants: in place, staged, and of each slice, or each operation that is joined, in place and
+/// staged; 0 for what no step uses.
 pub struct Constants {
     places: IdVec<PartId, Vec<u64>>,
     /// Where the tables lie, by number, behind all else.
     tables: Vec<u64>,
 }
 
-/// What a Part's constants are numbered by.
-fn portion(source: Source) -> usize {
+/// What a Part's constants are numbered by, in the order in which they lie.
+fn portion(kernel: &NpuOperation, source: Source) -> usize {
     match source {
         Source::InPlace => 0,
         Source::Staged => 1,
-        Source::Piece(piece) => 2 + piece.index(),
+        Source::Piece(piece) if kernel.joined.is_empty() => 2 + piece.index(),
+        Source::Piece(piece) => 2 + 2 * piece.index(),
+        Source::StagedPiece(piece) => 3 + 2 * piece.index(),
     }
 }
 
-/// Numbers of the contents of an operation's constants, or of those that are joined, each in place; these have nothing
-/// together.
+/// What has a number.
+fn numbered(kernel: &NpuOperation, number: usize) -> Source {
+    match number {
+        0 => Source::InPlace,
+        1 => Source::Staged,
+        number if kernel.joined.is_empty() => Source::Piece(Id::at(number - 2)),
+        number if number % 2 == 0 => Source::Piece(Id::at(number / 2 - 1)),
+        number => Source::StagedPiece(Id::at(number / 2 - 1)),
+    }
+}
+
+/// Numbers of the contents of an operation's constants, or of those that are joined, each in place and staged; these have
+/// nothing together.
 fn contents(kernel: &NpuOperation) -> Vec<u32> {
     if kernel.joined.iter().all(|joined| joined.operation.emitted.contents.is_empty()) {
         return kernel.emitted.contents.clone();
     }
-    let in_place = |joined: &Joined| joined.operation.emitted.contents.first().copied().unwrap_or(u32::MAX);
-    [u32::MAX; 2].into_iter().chain(kernel.joined.iter().map(in_place)).collect()
+    let own =
+        |joined: &Joined, number: usize| joined.operation.emitted.contents.get(number).copied().unwrap_or(u32::MAX);
+    let both = |joined: &Joined| [own(joined, 0), own(joined, 1)];
+    [u32::MAX; 2].into_iter().chain(kernel.joined.iter().flat_map(both)).collect()
 }
 
 impl Constants {
@@ -42,12 +58,18 @@ impl Constants {
             graph.parts.ids().map(|part| graph.kernel(part).map_or(Vec::new(), contents)).collect();
         let mut places: IdVec<PartId, Vec<u64>> = contents.iter().map(|numbers| vec![0; numbers.len()]).collect();
         for step in &program.steps {
-            let (part, source) = match step {
-                Step::Copy { moved: Moved::Constants(part, piece), .. } => (*part, Source::copied(*piece)),
-                Step::Stripe(stripe) => (stripe.part, stripe.source()),
+            let part = match step {
+                Step::Copy { moved: Moved::Constants(part, _), .. } => *part,
+                Step::Stripe(stripe) => stripe.part,
                 Step::Copy { moved: Moved::Tensor { .. }, .. } | Step::LoadTable { .. } | Step::Call { .. } => continue,
             };
-            if let Some(place) = places[part].get_mut(portion(source)) {
+            let Some(kernel) = graph.kernel(part) else { continue };
+            let source = match step {
+                Step::Copy { moved: Moved::Constants(_, piece), .. } => kernel.copied(*piece),
+                Step::Stripe(stripe) => stripe.source(kernel),
+                _ => continue,
+            };
+            if let Some(place) = places[part].get_mut(portion(kernel, source)) {
                 *place = 1;
             }
         }
@@ -55,12 +77,7 @@ impl Constants {
         for part in graph.parts.ids() {
             let Some(kernel) = graph.kernel(part) else { continue };
             for (number, place) in places[part].iter_mut().enumerate().filter(|(_, place)| **place > 0) {
-                let source = match number {
-                    0 => Source::InPlace,
-                    1 => Source::Staged,
-                    piece => Source::Piece(Id::at(piece - 2)),
-                };
-                let bytes = kernel.encoding(source).map_or(0, |encoding| encoding.bytes);
+                let bytes = kernel.encoding(numbered(kernel, number)).map_or(0, |encoding| encoding.bytes);
                 *place = *known.entry(contents[part][number]).or_insert_with(|| {
                     end += bytes;
                     end - bytes
@@ -71,8 +88,8 @@ impl Constants {
     }
 
     /// Where a Part's constants begin that a step uses.
-    pub fn offset(&self, part: PartId, source: Source) -> u64 {
-        self.places[part].get(portion(source)).copied().unwrap_or(0)
+    pub fn offset(&self, (part, kernel): (PartId, &NpuOperation), source: Source) -> u64 {
+        self.places[part].get(portion(kernel, source)).copied().unwrap_or(0)
     }
 
     /// Where a table begins.

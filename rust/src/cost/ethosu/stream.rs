@@ -209,12 +209,12 @@ impl<'a, L: Listener> Stream<'a, L> {
     }
 
     fn copy(&mut self, part: PartId, buffer: BufferId, piece: Option<Piece>) {
-        let source = Source::copied(piece);
-        let encoding = self.placed.graph.kernel(part).and_then(|kernel| kernel.encoding(source));
-        let bytes = encoding.map_or(0, |encoding| encoding.bytes);
+        let Some(kernel) = self.placed.graph.kernel(part) else { return };
+        let source = kernel.copied(piece);
+        let bytes = kernel.encoding(source).map_or(0, |encoding| encoding.bytes);
         let offset = self.placed.offsets[buffer];
         let range = (offset, offset + bytes);
-        self.image.copy(self.placed.constants.offset(part, source), (ARENA_REGION, offset), bytes);
+        self.image.copy(self.placed.constants.offset((part, kernel), source), (ARENA_REGION, offset), bytes);
         let npu = self.placed.npu;
         let cost = self.memo.copies.entry(bytes).or_insert_with(|| Arc::new(copy_cost(npu, bytes)));
         let cost = Arc::clone(cost);
@@ -260,7 +260,7 @@ impl<'a, L: Listener> Stream<'a, L> {
         let slot = kernel.piece(stripe.piece).table().and_then(|table| self.slot_of(table.id));
         let costed = placed.costed(&mut self.memo.kernels, kernel, stripe);
         let blockdep = self.recent.block_dependency(&costed.operation, stripe.padding, &access);
-        let constants = placed.constants(stripe);
+        let constants = placed.constants(kernel, stripe);
         let operands: SmallVec<[Surface; 2]> = access.inputs.iter().chain(&access.constant).copied().collect();
         self.image.kernel(&Setting {
             kernel: &costed.operation,
@@ -311,7 +311,7 @@ impl PlacedProgram<'_> {
                 let whole = [0, 1].map(|axis| Span::new(0, map.plane[axis]));
                 let wanted = stripe.output.region.spans;
                 let spans = [0, 1].map(|axis| if kernel.is_repeated(1, axis) { whole[axis] } else { wanted[axis] });
-                let (offset, element) = (self.constants(stripe).1, kernel.operand(1).0);
+                let (offset, element) = (self.constants(kernel, stripe).1, kernel.operand(1).0);
                 Surface::of_whole(Region { spans }, map.plane, offset, (map.pixel_bytes, map.layout), element)
             }),
             output: self.surface(&stripe.output, (made, pixel_bytes), kernel.ofm, channels),
@@ -353,10 +353,10 @@ impl PlacedProgram<'_> {
     }
 
     /// Region and first byte of a stripe's constants.
-    fn constants(&self, stripe: &Stripe) -> (usize, u64) {
+    fn constants(&self, kernel: &NpuOperation, stripe: &Stripe) -> (usize, u64) {
         match stripe.constants {
             Some(buffer) => (ARENA_REGION, self.offsets[buffer]),
-            None => (CONSTANTS_REGION, self.constants.offset(stripe.part, stripe.source())),
+            None => (CONSTANTS_REGION, self.constants.offset((stripe.part, kernel), stripe.source(kernel))),
         }
     }
 
@@ -368,7 +368,7 @@ impl PlacedProgram<'_> {
     ) -> &'m mut Costed {
         let geometry = Geometry {
             part: stripe.part,
-            source: stripe.source(),
+            source: stripe.source(kernel),
             input: stripe.inputs[0].plane(),
             output: stripe.output.plane(),
             padding: stripe.padding,

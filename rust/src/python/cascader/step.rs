@@ -273,7 +273,7 @@ pub enum PyStep<'py> {
 pub fn to_step<'py>(py: Python<'py>, graph: &CascaderGraph, step: &Step) -> PyResult<PyStep<'py>> {
     Ok(match step {
         Step::Copy { moved: Moved::Constants(part, piece), buffer, cycles } => {
-            let (stage, slice) = (graph.part_numbers[*part], piece.map(|piece| piece.0));
+            let (stage, slice) = stage(graph, *part, *piece);
             let copy = PyCopyConstants { stage, buffer: buffer.0, slice, cycles: *cycles };
             PyStep::Copy(Bound::new(py, copy)?)
         }
