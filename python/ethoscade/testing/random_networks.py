@@ -49,7 +49,7 @@ _BODY: tuple[tuple[float, _Step], ...] = (
 _FLOATS: tuple[tuple[float, _Step], ...] = ((0.08, junctions.island),)
 _HEADS: tuple[tuple[float, _Step], ...] = (
     (0.12, Drawing.dense),
-    (0.05, Drawing.mean),
+    (0.08, Drawing.mean),
     (0.03, Drawing.softmax),
     (0.04, batch_matmul),
     (0.06, Drawing.normalised),
