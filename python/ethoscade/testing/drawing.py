@@ -64,9 +64,9 @@ class Drawing:
             return 16 * self.integer(1, bricks)
         return self.integer(1, self.max_channels)
 
-    def activation(self) -> Activation:
-        """Any fused activation, none in half of the cases."""
-        return Activation.NONE if self.chance(0.5) else _ACTIVATIONS[self.integer(1, 3)]
+    def activation(self, none: float = 0.5) -> Activation:
+        """Any fused activation, none with that probability."""
+        return Activation.NONE if self.chance(none) else _ACTIVATIONS[self.integer(1, 3)]
 
     def kernel(self) -> tuple[int, int]:
         """Mostly square."""
@@ -304,7 +304,7 @@ class Drawing:
         return max(n for n in range(1, _LARGEST_ROW + 1) if number % n == 0)
 
     def mean(self, x: Value) -> Value:
-        """MEAN, SUM, or an extreme, mostly of height and width together or of one of them, now and then of any shape."""
+        """MEAN, SUM or an extreme, mostly of height and width or of one of them, now and then of any shape."""
         x = self.reshape(x) if self.chance(0.1) else x
         rank = len(x.shape)
         axes: Sequence[int] = [(1, 2), (1,), (2,), (2, 1), (-3, -2)][self.integer(0, 4)]
@@ -438,9 +438,9 @@ class Drawing:
         output = None
         if function.keeps:
             output = x.quantisation if self.chance(0.7) else self.quantisation(x)
-        return self.builder.binary(
-            kind, *operands, activation=self.activation() if function.fuses else Activation.NONE, output=output
-        )
+        # Sums are drawn most often, other kinds with activations so that all of them come.
+        fused = self.activation(0.5 if kind == "ADD" else 0.2) if function.fuses else Activation.NONE
+        return self.builder.binary(kind, *operands, activation=fused, output=output)
 
     def _repeated(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """A shape that is repeated to `shape`: that itself, one extent for each channel, or any extents and ranks."""
