@@ -554,7 +554,7 @@ class Drawing:
             if rank == 1 or x.shape[axis] > 4:
                 return b.slice(x, (0,) * rank, (-1,) * rank)
             pieces = b.unpack(x, axis - rank if self.chance(0.5) else axis)
-            return b.pack(pieces[::-1], axis) if self.chance(0.3) else pieces[self.integer(0, len(pieces) - 1)]
+            return b.pack(pieces[::-1], axis) if self.chance(0.7) else pieces[self.integer(0, len(pieces) - 1)]
         if kind == 2:
             return b.pad(x, amounts, value=self.integer(*x.dtype.limits))
         if kind == 3:
