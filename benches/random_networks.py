@@ -6,9 +6,10 @@ Networks are of all kinds that the generator draws, which are all that the reade
 floor, halfway between floor and fastest, and without a budget; of every other one that has them, float inputs and
 outputs are the caller's business; one with state runs several times in a row. Outputs are compared with two judges:
 LiteRT in a process of its own, and `ethoscade.judge.reference`, which knows no islands of floats. Networks with an
-operator that LiteRT refuses are named. Bytes promised, placed and touched must be equal. One line for each point that
-is not right, then the counts, those of operators by kind. Exit status 3 if a point is not right. `--state` keeps the
-counts after each network and goes on from there; `--seconds` begins no network after so many.
+operator that LiteRT refuses, or of which no reference defines a result, are named. Bytes promised, placed and touched
+must be equal. One line for each point that is not right, then the counts, those of operators by kind. Exit status 3 if
+a point is not right. `--state` keeps the counts after each network and goes on from there; `--seconds` begins no
+network after so many.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Tally:
 
     `judges` counts networks by who judged them, `operators` those of the networks by kind. `on_npu` are what the
     rewrites left of them for the NPU, and `channels` the dead ones that were removed, in each compilation once.
-    `faults` and `unjudged`, those of which LiteRT had nothing to say, are sentences.
+    `faults` and `unjudged`, networks of which LiteRT or nobody has a result, are sentences.
     """
 
     next_seed: int = 0
@@ -67,7 +68,7 @@ class Tally:
         if never := sorted(set(operators.READERS) - self.operators.keys()):
             lines.append(f"  never drawn: {', '.join(never)}")
         lines.append(f"  dead channels removed: {self.channels}")
-        lines += [f"  not judged by LiteRT: {why}" for why in self.unjudged]
+        lines += [f"  not judged: {why}" for why in self.unjudged]
         lines.append(f"  wrong: {len(self.faults)}")
         return "\n".join(lines)
 
@@ -159,7 +160,13 @@ def _faults(
     for name, promised, proposal in budgets(curve):
         compiled = carry_out(network, curve, proposal)
         tally.points += 1
-        for run, result in enumerate(compiled.simulate_steps(steps)):
+        try:
+            results = list(compiled.simulate_steps(steps))
+        except UnsupportedOperatorError as error:
+            # Scales of which no reference defines a result: nobody plays the operator on the CPU.
+            tally.unjudged.append(f"seed {tally.next_seed - 1}, {accelerator}: {error}")
+            return
+        for run, result in enumerate(results):
             place = f"{name}, run {run}" if run else name
             for judge, wanted in judges.items():
                 compared, differing, largest = compare(result.outputs, wanted[run])

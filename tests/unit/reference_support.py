@@ -42,7 +42,7 @@ def litert_values(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | No
 
     source = acceptable(graph.source)
     if kept is not None:
-        source = head(source, range(kept), graph.inputs, graph.operators[kept - 1].outputs) + source
+        source = head(source, range(kept), graph.given, graph.operators[kept - 1].outputs) + source
     interpreter = Interpreter(
         model_content=source,
         experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
@@ -62,7 +62,8 @@ def micro_values(graph: Graph, index: int, values: Mapping[int, np.ndarray]) -> 
     op = graph.operators[index]
     given = [t for t in dict.fromkeys(op.inputs) if t is not None and not graph.tensors[t].is_constant]
     with litert.Session(graph.source, graph.name, litert.MICRO) as session:
-        (made,) = session.run([index], given, op.outputs, [{t: values[t] for t in given}])
+        place = index if op.source_index is None else op.source_index
+        (made,) = session.run([place], given, op.outputs, [{t: values[t] for t in given}])
     return {t: made[t].reshape(graph.tensors[t].shape) for t in op.outputs}
 
 

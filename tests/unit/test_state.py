@@ -7,16 +7,22 @@ from dataclasses import replace
 import ethoscade
 import numpy as np
 import pytest
-from codegen_support import cpu_artifact, models_folder
+from codegen_support import cpu_artifact, models_folder, vela_file
 from ethoscade.codegen import c_source, mlf, raw, tflite
-from ethoscade.errors import CodegenError, UnsupportedOperatorError
+from ethoscade.codegen.artifact import Artifact
+from ethoscade.errors import CodegenError, ModelFormatError, UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
+from ethoscade.frontend.operators import READERS
 from ethoscade.ir import DType, Quantisation
+from ethoscade.judge import judges
+from ethoscade.operators import OPERATORS, OperatorKind, own_outputs, updated
 from ethoscade.pipeline.partition import partition
 from ethoscade.rewrites import simplify
+from ethoscade.run.judgement import on_file
 from ethoscade.target import ACCELERATORS
 from ethoscade.testing.flatfile import OperatorRecord, TensorRecord, write_file
 from graphs import GraphMaker, on_npu
+from tflite import Model
 from tflite_files import INT32, File, Op, T, constant
 from zoo_builder import Zoo
 from zoo_models import _lstm
@@ -238,3 +244,95 @@ def test_an_output_named_twice(tmp_path) -> None:
     assert header.count("void* y;") == 1
     pytest.importorskip("ai_edge_litert")
     assert compiled.verify(seeds=1).ok
+
+
+@pytest.fixture
+def understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SVDF as a kind whose reader takes it, and which writes over its fifth input. It has no family."""
+    row = OperatorKind("SVDF", None, "SVDFOptions", updates=(4,))
+    rows = {**OPERATORS, "SVDF": row}
+    for module in ("operators", "frontend.state"):
+        monkeypatch.setattr(f"ethoscade.{module}.OPERATORS", rows, raising=False)
+    monkeypatch.setattr("ethoscade.frontend.operators.READERS", {"SVDF": lambda site: None, **READERS})
+
+
+def test_what_an_operator_writes_over_is_one_of_its_outputs(understood: None) -> None:
+    graph = read_tflite(with_state().bytes())
+    svdf = graph.operators[1]
+    (variable,) = graph.variables
+    assert (variable.name, variable.in_place, svdf.input(4)) == ("state", True, variable.before)
+    assert svdf.outputs == (7, variable.after) and own_outputs(svdf) == (7,)
+    assert updated(svdf) == ((variable.before, variable.after),)
+    assert not any(tensor.is_variable for tensor in graph.tensors)
+    assert variable.initial.shape == (1, 12) and not variable.initial.any()
+    assert (graph.given, graph.handed_out) == ((0,), (9,))
+
+
+def test_an_operator_on_the_cpu_writes_over_its_state_where_it_lies(understood: None) -> None:
+    pytest.importorskip("tflite_micro.python.tflite_micro.runtime")
+    pytest.importorskip("ai_edge_litert")
+    model = with_state().bytes()
+    compiled = ethoscade.compile(model)
+    artifact, (variable,) = compiled.artifact, compiled.artifact.graph.variables
+    assert artifact.offsets[variable.before] == artifact.offsets[variable.after]
+    begin, end = artifact.offsets[variable.before], artifact.offsets[variable.before] + 12
+    for other, offset in artifact.offsets.items():
+        size = artifact.graph.tensors[other].size_bytes
+        assert other in (variable.before, variable.after) or offset + size <= begin or end <= offset
+    assert compiled.verify(seeds=2).ok
+    value = np.random.default_rng(0).integers(-128, 127, (1, 8)).astype(np.int8)
+    steps = compiled.simulate_steps([{"x": value}] * 4)
+    np.testing.assert_array_equal([step.outputs["y"] for step in steps], micro_runs(model))
+
+
+def test_the_file_has_a_variable_tensor_for_what_is_written_over(understood: None) -> None:
+    """Read again, by whoever does not know the kind, it is the file that it was."""
+    model = with_state().bytes()
+    written = tflite.write(cpu_artifact_in_place(model))
+    subgraph = Model.GetRootAs(written, 0).Subgraphs(0)
+    operator = subgraph.Operators(1)
+    assert operator.OutputsLength() == 1
+    assert [subgraph.Tensors(operator.Inputs(i)).IsVariable() for i in range(5)] == [False] * 4 + [True]
+    np.testing.assert_array_equal(micro_runs(written), micro_runs(model))
+
+
+def cpu_artifact_in_place(model: bytes) -> Artifact:
+    artifact = cpu_artifact(model)
+    (variable,) = artifact.graph.variables
+    places = {variable.after: artifact.offsets[variable.before]}
+    return replace(artifact, offsets={**artifact.offsets, **places})
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        (with_state().tensor(6, variable=False, data=[0] * 12), "writes over its input 4, 'state', which is no"),
+        (replace(with_state(), operators=[*with_state().operators, Op("SVDF", (2, 3, 4, 5, 6), (8,))]), "and so does"),
+    ],
+)
+def test_what_is_written_over_is_a_variable_tensor_of_one_operator(understood: None, file: File, words: str) -> None:
+    with pytest.raises((ModelFormatError, UnsupportedOperatorError), match=words):
+        read_tflite(file.bytes())
+
+
+def test_micro_is_not_asked_where_others_read_the_state(understood: None) -> None:
+    """What it makes of a variable tensor it does not tell."""
+    file = with_state()
+    alone = read_tflite(file.bytes())
+    assert judges.micro_misses(alone, alone.operators[1]) is None
+    reader = Op("MYSTERY", (6,), (10,))
+    shared = replace(file, tensors=[*file.tensors, T("seen", (1, 12))], operators=[*file.operators, reader])
+    graph = read_tflite(replace(shared, outputs=(9, 10)).bytes())
+    assert graph.operators[3].inputs == (graph.variables[0].after,)
+    assert "what others do to its state" in str(judges.micro_misses(graph, graph.operators[1]))
+    handed_out = read_tflite(replace(file, outputs=(9, 6)).bytes())
+    assert handed_out.handed_out == (9, handed_out.variables[0].after)
+    assert judges.micro_misses(handed_out, handed_out.operators[1]) is not None
+
+
+def test_a_file_of_another_compiler_keeps_its_state() -> None:
+    """Vela unrolls an LSTM, whose variable tensors its commands read and write."""
+    pytest.importorskip("ai_edge_litert")
+    model = (models_folder() / "micro_speech_lstm.tflite").read_bytes()
+    check = on_file(read_tflite(vela_file(model)), read_tflite(model), 1)
+    assert check.ok and check.runs == 3

@@ -15,7 +15,7 @@ from ethoscade.judge import reference
 from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import ModelBuilder
 from ethoscade.testing.calibration import activation_quantisation, coarse_scale, dequantise, quantise
-from reference_support import check, differences, needs_litert
+from reference_support import check, differences, needs_litert, played_by_litert
 
 NETWORKS = {
     "mobilenet_v1": lambda: testing.mobilenet_v1(0.25, 64, 20),
@@ -49,7 +49,7 @@ def test_networks_run_and_stay_alive(name: str) -> None:
 def test_random_networks_equal_litert(start: int) -> None:
     needs_litert()
     for seed in range(start, start + 20):
-        graph = read_tflite(testing.random_network(seed))
+        graph = read_tflite(played_by_litert(seed))
         for where, _, largest in differences(graph, random_inputs(graph, seed)):
             assert where.startswith("FULLY_CONNECTED") and largest == 1, f"seed {seed}"
 

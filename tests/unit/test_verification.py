@@ -41,8 +41,12 @@ def test_reference_passes_its_own_judge(seed: int) -> None:
     told = sum(int(np.prod(graph.tensors[t].shape)) for t in dict.fromkeys(graph.handed_out))
     assert outcome.elements == 3 * outcome.runs * told
     assert outcome.sram_touched_bytes == 1024
-    connected = any(verification.judges.micro_decides(graph, op) for op in graph.operators)
-    assert outcome.judge == (verification.JUDGE_MICRO if connected else verification.JUDGE_LITERT)
+    by_micro = [verification.judges.micro_decides(graph, op) for op in graph.operators]
+    refused = [verification.judges.litert_lacks(graph, op) for op in graph.operators]
+    if any(lacks and not decides for lacks, decides in zip(refused, by_micro, strict=True)):
+        assert outcome.judge == verification.JUDGE_CUT
+    else:
+        assert outcome.judge == (verification.JUDGE_MICRO if any(by_micro) else verification.JUDGE_LITERT)
 
 
 def test_differences_and_hazards_are_counted() -> None:

@@ -12,7 +12,7 @@ from ..errors import CodegenError
 from ..frontend import ETHOS_U
 from ..ir import EIGHT_BIT, DType, Graph, Operator, Tensor, Variable
 from ..lowering.aliases import root
-from ..operators import OPERATORS
+from ..operators import OPERATORS, updated
 from .artifact import Artifact, CpuCall, NpuCall
 
 ALIGNMENT_BYTES = 16
@@ -160,8 +160,11 @@ def overwritten(graph: Graph, operator: Operator, offsets: Mapping[int, int]) ->
     if operator.kind == ETHOS_U:
         return None
     row = OPERATORS.get(operator.kind)
+    written_over = updated(operator)
     for source, target in itertools.product(dict.fromkeys(operator.inputs), operator.outputs):
         if source is None or source not in offsets or target not in offsets or graph.tensors[source].is_constant:
+            continue
+        if (source, target) in written_over:
             continue
         (start, end), (first, last) = ((offsets[t], offsets[t] + graph.tensors[t].size_bytes) for t in (source, target))
         safe = (may_overlay(graph, operator) and start - first >= distance(graph, operator)) or (

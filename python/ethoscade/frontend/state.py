@@ -100,17 +100,15 @@ def separate(
     `ModelFormatError` for a variable that is read before anybody has set it, or with another type or shape,
     `UnsupportedOperatorError` for an initialisation that is more than constants.
     """
-    walk = _Walk(file, raw, list(tensors), names)
-    kept = [walk.renamed(operator) for operator in operators if walk.keeps(operator)]
+    held = list(tensors)
+    updating, written_over, latest = _updating(held, operators)
+    walk = _Walk(file, raw, held, names)
+    kept = [walk.renamed(operator) for operator in updating if walk.keeps(operator)]
     for number in outputs:
         if number in names:
             _refuse(tensors[number], names[number], "the network hands it out")
-    resources = walk.variables()
-    kept, written_over, latest = _updating(walk.tensors, kept)
-    ends = (walk.now(number) for number in outputs)
-    return Stateless(
-        tuple(walk.tensors), tuple(kept), tuple(latest.get(t, t) for t in ends), (*resources, *written_over)
-    )
+    ends = tuple(walk.now(latest.get(number, number)) for number in outputs)
+    return Stateless(tuple(held), tuple(kept), ends, (*walk.variables(), *written_over))
 
 
 @dataclass
@@ -119,7 +117,7 @@ class _Walk:
 
     file: File
     raw: Sequence[Any]
-    tensors: list[Tensor]
+    tensors: Sequence[Tensor]
     names: Mapping[int, str]
     initial: dict[str, Array] = field(default_factory=dict)
     before: dict[str, int] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ..ir import DType, Graph, Operator, SoftmaxAttrs
-from ..operators import OPERATORS
+from ..operators import OPERATORS, updated
 from . import reference
 
 _LITERT_ROUNDS_ONCE = frozenset({"FULLY_CONNECTED", "UNIDIRECTIONAL_SEQUENCE_LSTM"})
@@ -28,7 +28,11 @@ _LITERT_MISREADS_SIGNED = frozenset({"SUM"})
 _LITERT_ABORTS = frozenset({"SOFTMAX"})
 """Kinds on which LiteRT may end its process by an assertion over a result that is clear; on devices there is none."""
 
-_LITERT_LACKS: Mapping[str, Collection[DType]] = {"ELU": frozenset(DType), "SQUARED_DIFFERENCE": {DType.INT16}}
+_LITERT_LACKS: Mapping[str, Collection[DType]] = {
+    "ELU": frozenset(DType),
+    "SQUARED_DIFFERENCE": {DType.INT16},
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": {DType.INT16},
+}
 """Kinds of which LiteRT has no reference kernel for some types."""
 
 
@@ -67,8 +71,8 @@ def litert_lacks(graph: Graph, op: Operator) -> bool:
 
 def litert_misses(graph: Graph, op: Operator) -> str | None:
     """Why LiteRT cannot be asked about an operator although it would answer, or end its process, or None."""
-    tensors = (graph.tensors[t] for t in op.inputs if t is not None)
-    state = next((t for t in tensors if t.is_variable and t.dtype is not DType.INT16), None)
+    tensors = (graph.tensors[t] for t in _state(graph, op))
+    state = next((t for t in tensors if t.dtype is not DType.INT16), None)
     if op.kind != "SVDF" or input_type(graph, op) is not DType.INT8 or state is None:
         return None
     return f"LiteRT takes state '{state.name}' for int16, and it is {state.dtype.value}"
@@ -76,9 +80,16 @@ def litert_misses(graph: Graph, op: Operator) -> str | None:
 
 def micro_misses(graph: Graph, op: Operator) -> str | None:
     """Why Micro itself cannot be asked about an operator, or None. A state that several operators share escapes it."""
-    state = {t for t in op.inputs if t is not None and graph.tensors[t].is_variable}
-    shared = any(state.intersection(other.inputs) for other in graph.operators if other is not op)
+    state = {*_state(graph, op), *(after for _, after in updated(op))}
+    others = [other.inputs for other in graph.operators if other is not op]
+    shared = any(not state.isdisjoint(seen) for seen in (*others, graph.handed_out))
     return "TensorFlow Lite Micro alone would not see what others do to its state" if shared else None
+
+
+def _state(graph: Graph, op: Operator) -> list[int]:
+    """The inputs that an operator writes over, or may write over if nobody looked into it."""
+    written_over = dict(updated(op))
+    return [t for t in op.inputs if t is not None and (graph.tensors[t].is_variable or t in written_over)]
 
 
 def described(graph: Graph, op: Operator) -> str:

@@ -13,7 +13,7 @@ from . import views
 from .npu import UNSCALED, Channels, FeatureMap, Function, NpuOperation, OperationKind, Upscale
 from .te import Access, index
 
-Box = tuple[range, range, range]
+Cuboid = tuple[range, range, range]
 """Rows, columns and channels."""
 
 
@@ -40,29 +40,29 @@ def fill(copy: NpuOperation) -> int | None:
     return lowest if lowest == highest else None
 
 
-def source_box(copy: NpuOperation) -> Box:
+def source_box(copy: NpuOperation) -> Cuboid:
     """What a copy has of its source."""
     _, rows, columns, channels = (expression.constant for expression in copy.compute.reads[0].indices)
     return box_at((rows, columns, channels), copy.ofm.shape)
 
 
-def made_box(operation: NpuOperation) -> Box:
+def made_box(operation: NpuOperation) -> Cuboid:
     """What an operation makes of its output."""
     return box_at((*operation.ofm.corner, operation.ofm.first_channel), operation.ofm.shape)
 
 
-def box_at(first: tuple[int, int, int], shape: views.Shape3) -> Box:
+def box_at(first: tuple[int, int, int], shape: views.Shape3) -> Cuboid:
     """The box of that shape from this row, column and channel on."""
     rows, columns, channels = (range(start, start + count) for start, count in zip(first, shape, strict=True))
     return rows, columns, channels
 
 
-def whole(view: FeatureMap) -> Box:
+def whole(view: FeatureMap) -> Cuboid:
     """All of a tensor."""
     return box_at((0, 0, 0), (*view.plane, view.pixel_channels))
 
 
-def is_covered(everything: Box, boxes: Sequence[Box]) -> bool:
+def is_covered(everything: Cuboid, boxes: Sequence[Cuboid]) -> bool:
     """Whether every element lies in one of the boxes: between two edges of any of them all are in the same ones."""
     axes = zip(everything, *boxes, strict=True)
     cuts = [pairwise(sorted({edge for span in spans for edge in (span.start, span.stop)})) for spans in axes]
@@ -70,11 +70,11 @@ def is_covered(everything: Box, boxes: Sequence[Box]) -> bool:
     return all(any(_holds(box, cell) for box in boxes) for cell in cells)
 
 
-def _holds(box: Box, cell: tuple[int, ...]) -> bool:
+def _holds(box: Cuboid, cell: tuple[int, ...]) -> bool:
     return all(place in span for span, place in zip(box, cell, strict=True))
 
 
-def seen_at(view: FeatureMap, read: Access, source: FeatureMap, box: Box) -> tuple[FeatureMap, Access]:
+def seen_at(view: FeatureMap, read: Access, source: FeatureMap, box: Cuboid) -> tuple[FeatureMap, Access]:
     """An operand that is a box of a `source`: the view of that, and the read that is counted in the box so far.
 
     The box's edge is an edge to windows as well: beyond it lies padding, and not what the source has there. `view` is

@@ -5,18 +5,17 @@ Owns the kernels' integers for one stored value: a reciprocal by Newton steps, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..ir import ArithmeticAttrs, Graph, Operator
+from ..ir import ArithmeticAttrs, Graph, Integers, Operator
 from ..quantised import activation_range, multiplier_and_shift, scale_of, zero_point_of
-from . import constraints, views
+from . import constraints, lookup, views
 from .exponential import divided, high_mul
 from .family import Family
 from .functions import NoResult
-from .maker import Maker
-from .npu import NpuGraphBuilder, Table
+from .npu import NpuGraphBuilder
 
 _MOST_SHIFT = 31
 _48_OVER_17, _32_OVER_17 = 0x5A5A5A5A, 0x3C3C3C3C  # Q2.29
@@ -66,11 +65,11 @@ def _reciprocal(value: int) -> tuple[int, int]:
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """One look-up. Precondition: its family takes it."""
-    op = graph.operators[op_index]
-    shape = views.image_shape(graph.made(op).shape)
-    ifm, ofm = (builder.view(t, shape, zero_point=0) for t in (op.input(0), op.outputs[0]))
-    table = Table(np.array(quotients(graph, op), graph.made(op).dtype.numpy).tobytes())
-    Maker(op.name, op_index, builder).look_up(ifm, ofm, table)
+    lookup.look_up(graph, op_index, builder, quotients(graph, graph.operators[op_index]))
+
+
+def _results(graph: Graph, op: Operator, operands: Sequence[Integers]) -> Integers:
+    return lookup.looked_up(quotients(graph, op), graph.read(op), operands)
 
 
 def _by_one_number(case: constraints.Case) -> str | None:
@@ -84,8 +83,9 @@ def _by_one_number(case: constraints.Case) -> str | None:
         return f"its divisor '{divisor.name}' has {len(units)} different values; one is possible"
     if int(units[0]) == zero_point_of(divisor):
         return f"its divisor '{divisor.name}' is 0"
-    if value.shape != case.ofm.shape:
-        return f"'{value.name}' of shape {value.shape} is repeated to {case.ofm.shape}; a table keeps the shape"
+    result = np.broadcast_shapes(value.shape, divisor.shape)
+    if value.shape != result:
+        return f"'{value.name}' of shape {value.shape} is repeated to {result}; a table keeps the shape"
     return None
 
 
@@ -98,7 +98,7 @@ def _undefined(case: constraints.Case) -> str | None:
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
-    return [(case.ofm, views.image_shape(case.ofm.shape))]
+    return [(case.ofm, views.image_shape(case.ifm.shape))]
 
 
 DIVISION_FAMILIES: Mapping[str, Family] = {
@@ -112,5 +112,6 @@ DIVISION_FAMILIES: Mapping[str, Family] = {
             constraints.Rule("all results are defined: quotients are shifted by 0 to 31 bits", _undefined),
         ),
         lower,
+        _results,
     )
 }

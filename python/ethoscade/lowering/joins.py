@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from . import copies, views
-from .copies import Box
+from .copies import Cuboid
 from .npu import (
     Area,
     Channels,
@@ -43,7 +43,7 @@ _WITH_A_NUMBER = (
 class _Piece:
     """A box of a join: what a copy reads, or one stored value everywhere."""
 
-    box: Box
+    box: Cuboid
     copy: NpuOperation
     fill: int | None
 
@@ -183,7 +183,7 @@ def _done_on(reader: NpuOperation, join: NpuTensor, piece: _Piece) -> NpuOperati
     return made if piece.fill is None else _with_number(made, reader, join, piece.fill)
 
 
-def _of(reader: NpuOperation, number: int, piece: _Piece) -> Box:
+def _of(reader: NpuOperation, number: int, piece: _Piece) -> Cuboid:
     """What goes with a piece of another operand, whose only row, column or channel goes with all."""
     extents = zip(piece.box, reader.extents(number), reader.ofm.shape, strict=True)
     rows, columns, channels = (span if extent == whole else range(1) for span, extent, whole in extents)
@@ -204,7 +204,7 @@ def _with_number(made: NpuOperation, reader: NpuOperation, join: NpuTensor, fill
     )
 
 
-def _boxed(view: FeatureMap, box: Box) -> FeatureMap:
+def _boxed(view: FeatureMap, box: Cuboid) -> FeatureMap:
     """A box of an output as an output of its own."""
     shape = (len(box[0]), len(box[1]), len(box[2]))
     channels = Channels(box[2].start, view.shape[2]) if len(box[2]) < view.shape[2] else None

@@ -74,7 +74,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     sequence, *ends = op.outputs
     made = []
     for time in range(at.times):
-        step = _Step(make, x, hidden, at.first(time))
+        step = _TimeStep(make, x, hidden, at.first(time))
         if time == at.times - 1:
             after, kept = (builder.view(tensor, hidden.shape) for tensor in ends)
         else:
@@ -96,7 +96,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _TimeStep:
     """A step's input, the pixels of the sequence from `first` on, and the hidden state before it."""
 
     make: Maker

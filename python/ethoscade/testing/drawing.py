@@ -304,7 +304,7 @@ class Drawing:
         return max(n for n in range(1, _LARGEST_ROW + 1) if number % n == 0)
 
     def mean(self, x: Value) -> Value:
-        """MEAN, SUM or an extreme, mostly of height and width or of one of them, now and then of any shape."""
+        """MEAN, SUM or an extreme, mostly of height and width together or of one of them; of any shape now and then."""
         x = self.reshape(x) if self.chance(0.1) else x
         rank = len(x.shape)
         axes: Sequence[int] = [(1, 2), (1,), (2,), (2, 1), (-3, -2)][self.integer(0, 4)]

@@ -57,6 +57,7 @@ class MatrixRecorder(MoveRecorder):
         cell_clip: float = 0.0,
         cell_scale: float = 2.0**-11,
         gain: float = 1.0,
+        weight_quantisation: Quantisation | None = None,
         output: Quantisation | None = None,
         name: str | None = None,
     ) -> Value:
@@ -67,7 +68,7 @@ class MatrixRecorder(MoveRecorder):
         batch, times, features = x.shape if not time_major else (x.shape[1], x.shape[0], x.shape[2])
         label = name or f"lstm{len(self._operators)}"
         parts = [
-            self._weights((cells, size), gain / np.sqrt(size), None, None, None, DType.INT8)
+            self._weights((cells, size), gain / np.sqrt(size), None, weight_quantisation, None, DType.INT8)
             for size in (features, cells)
             for _ in LstmInputs.of_input
         ]

@@ -52,7 +52,6 @@ _HEADS: tuple[tuple[float, _Step], ...] = (
     (0.05, Drawing.mean),
     (0.03, Drawing.softmax),
     (0.04, batch_matmul),
-    (0.02, lstm),
     (0.06, Drawing.normalised),
 )
 
@@ -94,13 +93,17 @@ def random_network(
     values = [_first(draw, max_resolution)]
     steps = (*_BODY, *(_HEADS if heads else ()), *(_FLOATS if floats else ()))
     odds = np.array([p for p, _ in steps]) / sum(p for p, _ in steps)
-    # Every eighth network has state.
-    keeps = draw.integer(0, max_operators - 1) if seed % 8 == 4 else None
+    # Every eighth network has state, at its beginning and perhaps further on, and every sixteenth an LSTM: drawn apart
+    # from all else.
+    apart = Drawing(builder, np.random.Generator(np.random.PCG64([seed, 2])), max_channels, heads)
+    keeps = (0, apart.integer(0, max_operators - 1)) if seed % 8 == 4 else ()
     for step in range(draw.integer(1, max_operators)):
         # Mostly the last value, so that networks become deep; else any, so that they fork.
         x = values[-1] if draw.chance(0.8) else values[draw.integer(0, len(values) - 1)]
-        if step == keeps or (keeps is not None and step == 0):
-            x = draw.smaller(stateful(draw, x))
+        if step in keeps:
+            x = apart.smaller(stateful(apart, x))
+        if step == 0 and heads and seed % 16 == 7:
+            x = lstm(apart, x)
         values.append(draw.smaller(steps[int(rng.choice(len(steps), p=odds))][1](draw, x)))
     if heads and draw.chance(0.4):
         values.append(_classified(draw, values[-1]))

@@ -12,14 +12,6 @@ use crate::model::operation::{NpuOperation, Upscale};
 pub use crate::model::parts::{Input, Part, Tensor, Work};
 use crate::stripe::{Axis, Region, Span};
 
-/// Alignment of buffers in the arena, bytes.
-pub const ALIGNMENT: u64 = 16;
-
-/// Bytes rounded up to the arena's alignment.
-pub fn aligned(bytes: u64) -> u64 {
-    bytes.div_ceil(ALIGNMENT) * ALIGNMENT
-}
-
 /// Parts and tensors, verified, with the links between them.
 #[derive(Clone, Debug)]
 pub struct CascaderGraph {

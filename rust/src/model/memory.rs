@@ -8,6 +8,14 @@ use smallvec::SmallVec;
 use super::ids::{Id, IdVec, PoolId};
 use crate::npu::timing::Port;
 
+/// Alignment of buffers in the arena, bytes.
+pub const ALIGNMENT: u64 = 16;
+
+/// Bytes rounded up to the arena's alignment.
+pub fn aligned(bytes: u64) -> u64 {
+    bytes.next_multiple_of(ALIGNMENT)
+}
+
 /// Most pools of a device.
 pub const MAX_POOLS: usize = 8;
 

@@ -9,7 +9,7 @@ pub use super::kinds::{
     Element, Function, Layout, LookUpTable, OperationKind, Rounding, Scaling, SecondOperand, Upscale,
 };
 use crate::model::ids::{Id, Piece};
-use crate::model::graph::ALIGNMENT;
+use crate::model::memory::aligned;
 use crate::npu::registers::Register;
 use crate::stripe::Region;
 
@@ -160,7 +160,7 @@ impl NpuOperation {
     pub fn staged_bytes(&self) -> u64 {
         match self.joined.is_empty() {
             true => self.copies().sum(),
-            false => self.copies().map(|bytes| bytes.next_multiple_of(ALIGNMENT)).sum(),
+            false => self.copies().map(|bytes| aligned(bytes)).sum(),
         }
     }
 

@@ -20,8 +20,9 @@ use smallvec::SmallVec;
 
 use super::table::{Candidate, Node, PlanTable};
 use super::ways::{shapes, Cycles, Way, Ways};
-use crate::model::graph::{aligned, CascaderGraph};
+use crate::model::graph::CascaderGraph;
 use crate::model::ids::PartId;
+use crate::model::memory::aligned;
 use crate::model::plan::Staging;
 use crate::plans::live_bytes::{LiveBytes, Profile, Share};
 use crate::plans::options::Options;

@@ -15,8 +15,9 @@
 
 use smallvec::{smallvec, SmallVec};
 
-use crate::model::graph::{aligned, CascaderGraph, Input, Work};
+use crate::model::graph::{CascaderGraph, Input, Work};
 use crate::model::ids::{PartId, TensorId};
+use crate::model::memory::aligned;
 use crate::propagator::AxisMap;
 use crate::schedule::demand::{demand, stripe_ahead, Walker};
 use crate::stripe::{Axis, Span};

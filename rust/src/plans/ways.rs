@@ -3,8 +3,9 @@
 //! Owns what a Part adds to a Plan whatever stands beside it. Knows neither groups nor the buffers between Parts.
 
 use crate::cost::{all_staging_cycles, staging_cycles, Costs};
-use crate::model::graph::{aligned, CascaderGraph};
+use crate::model::graph::CascaderGraph;
 use crate::model::ids::PartId;
+use crate::model::memory::aligned;
 use crate::model::operation::{Cost, Source};
 use crate::model::plan::Staging;
 use crate::plans::options::Copies;

@@ -4,9 +4,10 @@
 
 use thiserror::Error;
 
-use crate::model::graph::{aligned, CascaderGraph, Tensor, ALIGNMENT};
+use crate::model::graph::{CascaderGraph, Tensor};
 use crate::model::ids::{BufferId, IdVec, PoolId, TensorId};
 use crate::model::memory::Memories;
+use crate::model::memory::{aligned, ALIGNMENT};
 use crate::model::program::{Buffer, Content, LiveWindow, Placement, Program};
 use crate::plans::options::Options;
 use crate::plans::settled::Settled;

@@ -16,8 +16,9 @@
 //! say.
 
 use crate::cost::{all_staging_cycles, staging_cycles};
-use crate::model::graph::{aligned, CascaderGraph};
+use crate::model::graph::CascaderGraph;
 use crate::model::ids::{Id, IdVec, PartId};
+use crate::model::memory::aligned;
 use crate::model::plan::{Plan, Staging};
 use crate::plans::prefix_fronts::join;
 use crate::plans::{Candidate, Cycles, PlanTable};

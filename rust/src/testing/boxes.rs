@@ -6,10 +6,10 @@ use crate::cost::Costs;
 use crate::model::graph::{CascaderGraph, GraphError, Part, Work};
 use crate::model::ids::{PartId, Piece, TableId};
 use crate::model::operation::{
-    Element, Function, Joined, Layout, LookUpTable, NpuOperation, OperationKind, SecondOperand,
+    Element, Function, Joined, Layout, LookUpTable, NpuOperation, OperationKind, SecondOperand, Upscale,
 };
 use crate::model::plan::{Plan, Staging};
-use crate::model::program::{Program, Step, Stripe};
+use crate::model::program::{Moved, Program, Step, Stripe};
 use crate::schedule::interleave::interleave;
 use crate::stripe::{Axis, Region, Span, Tiling};
 use crate::testing::networks::{Network, INPUT};
@@ -138,6 +138,41 @@ fn joined_operations_look_up_in_tables_of_their_own() {
     }
 }
 
+#[test]
+fn joined_operations_have_their_own_constants_copied() {
+    let constants = |joined: &mut Vec<Joined>| {
+        (1..).zip(joined).for_each(|(number, joined)| joined.operation.constant_bytes = 100 * number);
+    };
+    let graph = changed(2, constants).expect("as before");
+    let plan = Plan {
+        first: PartId(0),
+        last: PartId(3),
+        tiling: Tiling { roll: Axis::Height, tiles: 1 },
+        backwards: false,
+        stripes: vec![2; 4],
+        staging: vec![Staging::InPlace, Staging::InPlace, Staging::Whole, Staging::InPlace],
+        copied: Vec::new(),
+    };
+    let mut program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
+    assert_eq!(check(&graph, &program), Ok(()));
+    let copies = program.steps.iter().filter_map(|step| match step {
+        Step::Copy { moved: Moved::Constants(part, piece), buffer, .. } => Some((*part, *piece, *buffer)),
+        _ => None,
+    });
+    let copies: Vec<_> = copies.collect();
+    let sizes: Vec<_> = copies.iter().map(|&(part, piece, b)| (part, piece, program.buffers[b].size_bytes)).collect();
+    assert_eq!(sizes, [(PartId(2), Some(Piece(0)), 100), (PartId(2), Some(Piece(1)), 200)]);
+    let kernel = graph.kernel(PartId(2)).expect("it joins");
+    assert_eq!((kernel.copies().collect::<Vec<_>>(), kernel.staged_bytes()), (vec![100, 200], 112 + 208));
+    for stripe in pieces(&mut program) {
+        let own = copies.iter().find(|(_, piece, _)| *piece == stripe.piece).expect("a copy of each");
+        assert_eq!((stripe.constants, stripe.source(kernel)), (Some(own.2), kernel.copied(stripe.piece)));
+    }
+    let stripe = pieces(&mut program).find(|stripe| stripe.piece == Some(Piece(1))).expect("two operations");
+    stripe.constants = Some(copies[0].2);
+    assert!(matches!(check(&graph, &program), Err(Complaint::Unstaged { .. } | Complaint::Lifetime { .. })));
+}
+
 /// What is said of the joined operations after a change.
 fn fault(axis: usize, change: impl FnOnce(&mut Vec<Joined>)) -> String {
     match changed(axis, change) {
@@ -151,6 +186,8 @@ fn boxes_lie_in_the_output_apart_and_cover_it() {
     let moved = |rows: [i64; 2]| move |joined: &mut Vec<Joined>| joined[1].region = Region::at(rows, [9, 7]);
     assert!(fault(0, moved([10, 0])).contains("beyond 't3'"));
     assert!(fault(0, moved([8, 0])).contains("twice"));
+    let doubled = |joined: &mut Vec<Joined>| joined[1].operation.upscale = Upscale::Nearest;
+    assert!(fault(0, doubled).contains("begins inside a doubled pixel"));
     let shorter = |joined: &mut Vec<Joined>| joined[1].region = Region::at([9, 0], [8, 7]);
     assert!(fault(0, shorter).contains("write 952 bytes of 't3'"));
     assert!(fault(2, |joined| joined[1].first_channel = 7).contains("twice"));

@@ -179,9 +179,9 @@ fn for_each_program(graph: &CascaderGraph, mut with: impl FnMut(Made)) {
 
 /// Points of which only the front is wanted.
 #[derive(Default)]
-struct Front(Vec<(u64, u64)>);
+struct CountedFront(Vec<(u64, u64)>);
 
-impl Front {
+impl CountedFront {
     fn add(&mut self, point: (u64, u64)) {
         self.0.push(point);
         if self.0.len() > 4096 {
@@ -196,7 +196,7 @@ impl Front {
 
 /// The front of all programs, by bytes in use and cycles as timed.
 fn exhaustive(graph: &CascaderGraph) -> Vec<(u64, u64)> {
-    let mut front = Front::default();
+    let mut front = CountedFront::default();
     for_each_program(graph, |made| front.add((made.bytes, made.cycles)));
     front.points()
 }
@@ -291,7 +291,7 @@ fn fastest(frontier: &Frontier, bytes: u64) -> Option<u64> {
 fn loses_no_more_than_its_measure_does(graph: &CascaderGraph) -> Result<(), TestCaseError> {
     let frontier = search_placing(graph, &options(graph), &mut |program| Ok(stacked(program))).expect("blocks fit");
     let skips = skips_rows(graph);
-    let (mut least, mut most, mut front, mut wrong) = (f64::INFINITY, 1.0f64, Front::default(), None);
+    let (mut least, mut most, mut front, mut wrong) = (f64::INFINITY, 1.0f64, CountedFront::default(), None);
     for_each_program(graph, |made| {
         let Made { counted_bytes, bytes, alone, cycles, has_bands } = made;
         let ratio = cycles as f64 / alone as f64;

@@ -2,8 +2,9 @@
 
 use crate::cost::{choose_encoding, Costs};
 use crate::model::device::Device;
-use crate::model::graph::{aligned, CascaderGraph, Input, Layout, Part, Tensor, Work};
+use crate::model::graph::{CascaderGraph, Input, Layout, Part, Tensor, Work};
 use crate::model::ids::{BufferId, IdVec, PartId, TensorId};
+use crate::model::memory::aligned;
 use crate::model::memory::{Memories, Pool};
 use crate::model::operation::{
     Element, Encoding, Function, Joined, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling, SecondOperand,

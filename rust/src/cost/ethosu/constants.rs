@@ -45,9 +45,8 @@ fn contents(kernel: &NpuOperation) -> Vec<u32> {
     if kernel.joined.iter().all(|joined| joined.operation.emitted.contents.is_empty()) {
         return kernel.emitted.contents.clone();
     }
-    let own = |joined: &Joined, number: usize| {
-        joined.operation.emitted.contents.get(number).copied().unwrap_or(u32::MAX)
-    };
+    let own =
+        |joined: &Joined, number: usize| joined.operation.emitted.contents.get(number).copied().unwrap_or(u32::MAX);
     let both = |joined: &Joined| [own(joined, 0), own(joined, 1)];
     [u32::MAX; 2].into_iter().chain(kernel.joined.iter().flat_map(both)).collect()
 }

@@ -14,8 +14,8 @@
 use smallvec::{smallvec, SmallVec};
 
 use super::issue::{Copy, Issuer, Memory};
-use crate::model::graph::ALIGNMENT;
 use crate::model::memory::Memories;
+use crate::model::memory::ALIGNMENT;
 use crate::model::program::{ByteRange, Content, Placement, Program};
 
 type Ranges = SmallVec<[ByteRange; 8]>;

@@ -15,8 +15,8 @@
 //! copy that would hold it up. Owns both queues. The latest starts are `latest_start`'s; where there is room is told by a `Memory`.
 
 use crate::model::device::KERNELS_IN_FLIGHT;
-use crate::model::graph::aligned;
 use crate::model::ids::BufferId;
+use crate::model::memory::aligned;
 use crate::model::memory::Memories;
 use crate::model::program::{Moved, Program, Step};
 use crate::schedule::estimate::{Estimate, Load};
@@ -67,13 +67,13 @@ pub struct IssueSlot {
 
 /// Where all copies are issued.
 pub struct Issue {
-    pub places: Places,
+    pub places: IssuePlaces,
     pub peak_bytes: u64,
     pub cycles: u64,
 }
 
 /// Where everything is issued that is no kernel.
-pub struct Places {
+pub struct IssuePlaces {
     pub copies: Vec<IssueSlot>,
     /// The copy that each load of a table stands right before; None if it stands right before its user.
     pub tables: Vec<Option<usize>>,
@@ -135,7 +135,7 @@ impl Issuer {
     }
 
     /// As `issue`, with another notion of memory. Returns the places and the cycles of the program.
-    pub fn issue_into(&self, wanted: &[usize], memory: &mut impl Memory) -> (Places, u64) {
+    pub fn issue_into(&self, wanted: &[usize], memory: &mut impl Memory) -> (IssuePlaces, u64) {
         let mut places: Vec<IssueSlot> = Vec::with_capacity(self.copies.len());
         let mut clock = Estimate::of_copies(self.copies.len());
         let (mut numbers, mut arrived) = (Vec::with_capacity(self.copies.len()), 0);
@@ -167,7 +167,7 @@ impl Issuer {
                 None => clock.call(),
             }
         }
-        (Places { copies: places, tables: tables.places }, clock.end())
+        (IssuePlaces { copies: places, tables: tables.places }, clock.end())
     }
 
     /// The first slot from `wanted` on at which memory allows copy `index` to be issued.

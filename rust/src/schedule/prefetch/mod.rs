@@ -8,13 +8,14 @@ mod holes;
 mod issue;
 mod latest_start;
 
-use crate::model::graph::{aligned, CascaderGraph};
+use crate::model::graph::CascaderGraph;
+use crate::model::memory::aligned;
 use crate::model::memory::Memories;
 use crate::model::program::{Placement, Program};
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::lifetimes::set_lifetimes;
 use holes::{Arena, Holes};
-use issue::{live_bytes, Copy, Issuer, Places};
+use issue::{live_bytes, Copy, IssuePlaces, Issuer};
 
 /// Which limits for early copies are tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ pub fn prefetch(graph: &CascaderGraph, program: &mut Program, limit_bytes: u64) 
 }
 
 /// Let copies stand where they are issued.
-fn issue_at(graph: &CascaderGraph, program: &mut Program, issuer: &Issuer, places: &Places) {
+fn issue_at(graph: &CascaderGraph, program: &mut Program, issuer: &Issuer, places: &IssuePlaces) {
     let mut copies = issuer.copies.iter().zip(&places.copies).enumerate().peekable();
     let mut ahead = vec![Vec::new(); issuer.copies.len()];
     let mut late = Vec::new();
@@ -94,7 +95,7 @@ pub struct Filling {
 /// Copies issued into holes of an arena.
 struct Filled<'a> {
     cycles: u64,
-    places: Places,
+    places: IssuePlaces,
     holes: Holes<'a>,
 }
 
