@@ -431,7 +431,7 @@ class Drawing:
             shape = self._repeated(x.shape) or x.shape
             pairs = zip(shape, x.shape[-len(shape) :], strict=True)
             if widens and self.chance(0.5):
-                shape = tuple(self.integer(1, 3) if own == 1 else extent for extent, own in pairs)
+                shape = tuple(self.integer(2, 4) if own == 1 else extent for extent, own in pairs)
             other = self.builder.input(shape, dtype=dtype)
         other = other if other.dtype is dtype else self.builder.quantize(other, dtype=dtype)
         operands = (x, other) if kind == "PRELU" or self.chance(0.5) else (other, x)
