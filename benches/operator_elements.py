@@ -160,19 +160,27 @@ def types_of(kind: str) -> tuple[DType, ...]:
 # --- judges ----------------------------------------------------------------------------------------------------------
 
 
-def judge_of(graph: Graph) -> str:
-    """Who decides: Micro where LiteRT rounds otherwise or has no kernel."""
+def judged(graph: Graph, inputs: Sequence[Mapping[str, Array]]) -> tuple[str, list[dict[str, Array]]] | None:
+    """Who decides, and what it makes of the inputs: Micro where LiteRT rounds otherwise or takes no such operator.
+
+    None where neither has a kernel.
+    """
     micro = any(micro_decides(graph, op) or litert_lacks(graph, op) for op in graph.operators)
-    return "Micro" if micro else "LiteRT"
+    for judge in ("Micro",) if micro else ("LiteRT", "Micro"):
+        try:
+            return judge, [JUDGES[judge](graph, given) for given in inputs]
+        except (RuntimeError, ValueError):
+            continue
+    return None
 
 
 def _by_litert(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     values = litert_values(graph, inputs)
-    return {graph.tensors[index].name: values[index] for index in graph.outputs}
+    return {graph.tensors[index].name: values[index] for index in graph.handed_out}
 
 
 def _by_micro(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    made = zip(graph.outputs, micro_outputs(graph.source, inputs), strict=True)
+    made = zip(graph.handed_out, micro_outputs(graph.source, inputs), strict=True)
     return {graph.tensors[index].name: value.reshape(graph.tensors[index].shape) for index, value in made}
 
 
@@ -186,7 +194,7 @@ def ends(graph: Graph, seed: int) -> dict[str, Array]:
     """Inputs of the ends of their type and of what lies around their zero points."""
     rng = np.random.default_rng(seed)
     found: dict[str, Array] = {}
-    for tensor in (graph.tensors[index] for index in graph.inputs):
+    for tensor in (graph.tensors[index] for index in graph.given):
         low, high = tensor.dtype.limits
         zero = 0 if tensor.quantisation is None else tensor.quantisation.zero_point
         values = np.clip([low, low + 1, zero - 1, zero, zero + 1, high - 1, high], low, high)
@@ -218,11 +226,10 @@ def sweep(kind: str, dtype: DType, seed: int, tally: Tally) -> None:
             inputs = [random_inputs(source, 3 * seed), ends(source, seed)]
             if kind in POSITIVE:
                 inputs = [_positive(source, given) for given in inputs]
-            judge = judge_of(source)
-            try:
-                wanted = [JUDGES[judge](source, given) for given in inputs]
-            except (RuntimeError, ValueError):
-                return  # nobody has a kernel for the type
+            found = judged(source, inputs)
+            if found is None:
+                return
+            judge, wanted = found
             count.judges[judge] += 1
             if builder is ModelBuilder:
                 curve = search(network)
@@ -261,7 +268,7 @@ def _compared(artifact: Artifact, inputs: Sequence[Mapping[str, Array]], wanted:
 
 def _shown(graph: Graph) -> int:
     read = {index for op in graph.operators for index in op.inputs}
-    return sum(math.prod(graph.tensors[index].shape) for index in graph.outputs if index in read)
+    return sum(math.prod(graph.tensors[index].shape) for index in graph.handed_out if index in read)
 
 
 def _in_stripes(network: Network, extent: int) -> Schedule:

@@ -20,19 +20,20 @@ from operator_elements import Tally, sweep, types_of
 
 
 def test_a_sample_of_all_kinds() -> None:
-    """Each kind of one type and on one accelerator, both in turn."""
+    """Each kind of one type and on one accelerator, both in turn; what is unrolled in time takes too long for this."""
     tally = Tally()
-    for number, kind in enumerate(FAMILIES):
+    kinds = [kind for kind in FAMILIES if kind != "UNIDIRECTIONAL_SEQUENCE_LSTM"]
+    for number, kind in enumerate(kinds):
         types = types_of(kind)
         sweep(kind, types[number % len(types)], 1 + number % 10, tally)
     assert tally.faults == []
-    assert {name.split()[0] for name in tally.counts} == set(FAMILIES)
+    assert {name.split()[0] for name in tally.counts} == set(kinds)
     assert sum(count.run for count in tally.counts.values()) > 40
     assert sum(count.cut for count in tally.counts.values()) > 25
     assert Tally.from_json(tally.to_json()) == tally
     page = tally.page()
-    assert page.count("\n| ") == len(FAMILIES) + 2
-    for row in page.splitlines()[-len(FAMILIES) :]:
+    assert page.count("\n| ") == len(kinds) + 2
+    for row in page.splitlines()[-len(kinds) :]:
         assert row.count(" | ") == 8
 
 
@@ -42,7 +43,7 @@ def test_what_differs_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(*given: object) -> Mapping[str, np.ndarray]:
         return {name: value ^ 1 for name, value in right(*given).items()}  # type: ignore[arg-type]
 
-    monkeypatch.setattr(operator_elements, "JUDGES", {"LiteRT": wrong})
+    monkeypatch.setitem(operator_elements.JUDGES, "LiteRT", wrong)  # type: ignore[arg-type]
     tally = Tally()
     sweep("MAX_POOL_2D", DType.INT16, 3, tally)
     alone, between = tally.faults

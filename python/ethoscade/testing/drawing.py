@@ -64,9 +64,9 @@ class Drawing:
             return 16 * self.integer(1, bricks)
         return self.integer(1, self.max_channels)
 
-    def activation(self) -> Activation:
-        """Any fused activation, none in half of the cases."""
-        return Activation.NONE if self.chance(0.5) else _ACTIVATIONS[self.integer(1, 3)]
+    def activation(self, none: float = 0.5) -> Activation:
+        """Any fused activation, none with that probability."""
+        return Activation.NONE if self.chance(none) else _ACTIVATIONS[self.integer(1, 3)]
 
     def kernel(self) -> tuple[int, int]:
         """Mostly square."""
@@ -431,16 +431,16 @@ class Drawing:
             shape = self._repeated(x.shape) or x.shape
             pairs = zip(shape, x.shape[-len(shape) :], strict=True)
             if widens and self.chance(0.5):
-                shape = tuple(self.integer(1, 3) if own == 1 else extent for extent, own in pairs)
+                shape = tuple(self.integer(2, 4) if own == 1 else extent for extent, own in pairs)
             other = self.builder.input(shape, dtype=dtype)
         other = other if other.dtype is dtype else self.builder.quantize(other, dtype=dtype)
         operands = (x, other) if kind == "PRELU" or self.chance(0.5) else (other, x)
         output = None
         if function.keeps:
             output = x.quantisation if self.chance(0.7) else self.quantisation(x)
-        return self.builder.binary(
-            kind, *operands, activation=self.activation() if function.fuses else Activation.NONE, output=output
-        )
+        # Sums are drawn most often, other kinds with activations so that all of them come.
+        fused = self.activation(0.5 if kind == "ADD" else 0.2) if function.fuses else Activation.NONE
+        return self.builder.binary(kind, *operands, activation=fused, output=output)
 
     def _repeated(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """A shape that is repeated to `shape`: that itself, one extent for each channel, or any extents and ranks."""
@@ -554,7 +554,7 @@ class Drawing:
             if rank == 1 or x.shape[axis] > 4:
                 return b.slice(x, (0,) * rank, (-1,) * rank)
             pieces = b.unpack(x, axis - rank if self.chance(0.5) else axis)
-            return b.pack(pieces[::-1], axis) if self.chance(0.3) else pieces[self.integer(0, len(pieces) - 1)]
+            return b.pack(pieces[::-1], axis) if self.chance(0.7) else pieces[self.integer(0, len(pieces) - 1)]
         if kind == 2:
             return b.pad(x, amounts, value=self.integer(*x.dtype.limits))
         if kind == 3:
