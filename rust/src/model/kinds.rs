@@ -4,88 +4,66 @@
 
 use crate::model::ids::TableId;
 
-/// What an operation does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OperationKind {
+/// The kinds in the order of their numbers, each with the name by which lowering and descriptions of devices call it.
+macro_rules! operation_kinds {
+    ($($(#[$meaning:meta])* $kind:ident = $name:literal,)*) => {
+        /// What an operation does.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum OperationKind {
+            $($(#[$meaning])* $kind,)*
+        }
+
+        impl OperationKind {
+            /// All of them, in the order of their numbers.
+            pub const ALL: [OperationKind; OperationKind::COUNT] = [$(OperationKind::$kind),*];
+
+            /// How many there are.
+            pub const COUNT: usize = [$($name),*].len();
+
+            /// The name by which lowering and descriptions of devices call it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(OperationKind::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+operation_kinds! {
     /// Full convolution.
-    Convolution,
+    Convolution = "convolution",
     /// One filter per channel.
-    Depthwise,
+    Depthwise = "depthwise",
     /// Average pool; of one element, a copy that may rescale.
-    AveragePool,
+    AveragePool = "average_pool",
     /// Max pool.
-    MaxPool,
+    MaxPool = "max_pool",
     /// Sum of all channels of a pixel.
-    SumOverDepth,
+    SumOverDepth = "sum_over_depth",
     /// Element-wise product.
-    Mul,
+    Mul = "mul",
     /// Element-wise sum.
-    Add,
+    Add = "add",
     /// Element-wise difference.
-    Sub,
+    Sub = "sub",
     /// The lesser of two elements.
-    Minimum,
+    Minimum = "minimum",
     /// The greater of two elements.
-    Maximum,
+    Maximum = "maximum",
     /// An element, scaled if it is negative.
-    LeakyRelu,
+    LeakyRelu = "leaky_relu",
     /// Absolute value.
-    Abs,
+    Abs = "abs",
     /// Leading zeros.
-    Clz,
+    Clz = "clz",
     /// Element-wise shift to the right.
-    Shr,
+    Shr = "shr",
     /// Element-wise shift to the left.
-    Shl,
+    Shl = "shl",
 }
 
 impl OperationKind {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [OperationKind; OperationKind::COUNT] = {
-        use OperationKind::*;
-        [
-            Convolution,
-            Depthwise,
-            AveragePool,
-            MaxPool,
-            SumOverDepth,
-            Mul,
-            Add,
-            Sub,
-            Minimum,
-            Maximum,
-            LeakyRelu,
-            Abs,
-            Clz,
-            Shr,
-            Shl,
-        ]
-    };
-
-    /// How many there are.
-    pub const COUNT: usize = 15;
-
-    /// The name by which lowering and descriptions of devices call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            OperationKind::Convolution => "convolution",
-            OperationKind::Depthwise => "depthwise",
-            OperationKind::AveragePool => "average_pool",
-            OperationKind::MaxPool => "max_pool",
-            OperationKind::SumOverDepth => "sum_over_depth",
-            OperationKind::Mul => "mul",
-            OperationKind::Add => "add",
-            OperationKind::Sub => "sub",
-            OperationKind::Minimum => "minimum",
-            OperationKind::Maximum => "maximum",
-            OperationKind::LeakyRelu => "leaky_relu",
-            OperationKind::Abs => "abs",
-            OperationKind::Clz => "clz",
-            OperationKind::Shr => "shr",
-            OperationKind::Shl => "shl",
-        }
-    }
-
     /// Whether it has weights and scales.
     pub fn has_weights(self) -> bool {
         matches!(self, OperationKind::Convolution | OperationKind::Depthwise)
