@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..ir import DType, Quantisation
-from . import junctions
+from . import drawing_moves, junctions
 from .builder import ModelBuilder
 from .calibration import coarse_scale
 from .drawing import Drawing
@@ -28,7 +28,7 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.12, Drawing.pool),
     (0.08, Drawing.pad),
     (0.12, Drawing.residual),
-    (0.15, Drawing.branches),
+    (0.15, drawing_moves.branches),
     (0.1, Drawing.standalone),
     (0.15, Drawing.function),
     (0.05, Drawing.wide),
@@ -40,8 +40,8 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.05, Drawing.resize_bilinear),
     (0.02, Drawing.squeezed),
     (0.02, Drawing.renamed),
-    (0.04, Drawing.sliced),
-    (0.08, Drawing.moved),
+    (0.04, drawing_moves.sliced),
+    (0.08, drawing_moves.moved),
     (0.06, junctions.renames),
     (0.06, junctions.clamped),
     (0.04, junctions.padded),

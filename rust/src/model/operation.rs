@@ -160,7 +160,7 @@ impl NpuOperation {
     pub fn staged_bytes(&self) -> u64 {
         match self.joined.is_empty() {
             true => self.copies().sum(),
-            false => self.copies().map(|bytes| aligned(bytes)).sum(),
+            false => self.copies().map(aligned).sum(),
         }
     }
 

@@ -23,7 +23,7 @@ use crate::schedule::demand::{demand, stripe_ahead, Walker};
 use crate::stripe::{Axis, Span};
 
 /// One read, flattened: what it needs of its tensor along the rolling axis.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Offset of the Part that reads.
     pub reader: usize,
@@ -36,7 +36,7 @@ pub struct Link {
 }
 
 /// Which rows or columns of a tensor a stripe reads.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reads {
     /// All.
     All,
@@ -79,6 +79,13 @@ impl Link {
     #[inline]
     fn first_needed(&self, out: Span) -> Option<i64> {
         (!out.is_empty()).then(|| self.needed(out).start)
+    }
+}
+
+/// Note a read unless it is there: of a join along another axis, all pieces may read alike.
+pub fn add<T: PartialEq>(reads: &mut SmallVec<[T; 2]>, read: T) {
+    if !reads.contains(&read) {
+        reads.push(read);
     }
 }
 
@@ -147,15 +154,15 @@ impl LiveBytes {
             for input in &graph.parts[first.after(reader)].inputs {
                 let link = Link::new(graph, reader, input, axis);
                 if let Some(producer) = graph.producer[input.tensor].filter(|&producer| producer >= first) {
-                    inside[reader].push((producer.since(first), link));
-                    readers[producer.since(first)].push(link);
+                    add(&mut inside[reader], (producer.since(first), link));
+                    add(&mut readers[producer.since(first)], link);
                 } else if !graph.outlives(input.tensor, last) {
                     let known = ids.iter().position(|&t| t == input.tensor).unwrap_or_else(|| {
                         ids.push(input.tensor);
                         dying.push((Whole::new(graph, input.tensor, axis), SmallVec::new()));
                         ids.len() - 1
                     });
-                    dying[known].1.push(link);
+                    add(&mut dying[known].1, link);
                 }
             }
         }

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use crate::model::graph::{CascaderGraph, Input};
 use crate::model::ids::PartId;
-use crate::plans::live_bytes::Link;
+use crate::plans::live_bytes::{add, Link};
 use crate::schedule::demand::{demand, stripe_ahead, Walker};
 use crate::stripe::{Axis, Span};
 use crate::util::hashing::Table;
@@ -88,7 +88,9 @@ impl RowCache {
                 let producer = graph.producer[input.tensor].filter(|&producer| producer >= first)?;
                 Some((producer.since(first), Link::new(graph, part.since(first), input, roll)))
             };
-            graph.parts[part].inputs.iter().filter_map(link).collect()
+            let mut reads = SmallVec::new();
+            graph.parts[part].inputs.iter().filter_map(link).for_each(|read| add(&mut reads, read));
+            reads
         });
         let reads: Vec<SmallVec<[(usize, Link); 2]>> = reads.collect();
         let of_first = reads.iter().flatten().filter(|(producer, _)| *producer == 0);

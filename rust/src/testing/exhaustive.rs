@@ -2,6 +2,8 @@
 //! staging. In the search's own measure the fronts must be equal; in that of real programs it may lose what the measure does:
 //! cycles that are no sums, and bytes of bands, which are counted from above.
 
+use std::slice;
+
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -172,7 +174,8 @@ fn for_each_program(graph: &CascaderGraph, mut with: impl FnMut(Made)) {
             with(Made { counted_bytes, bytes: placed.bytes(), alone, cycles, has_bands });
             continue;
         }
-        let longer = |(plan, bytes): &(Plan, u64)| ([&plans[..], &[plan.clone()]].concat(), counted_bytes.max(*bytes));
+        let longer =
+            |(plan, bytes): &(Plan, u64)| ([&plans[..], slice::from_ref(plan)].concat(), counted_bytes.max(*bytes));
         open.extend(groups[first].iter().map(longer));
     }
 }

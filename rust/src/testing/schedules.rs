@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::checker::{check, Complaint};
 use crate::cost::Costs;
 use crate::model::device::Device;
-use crate::model::graph::{CascaderGraph, Part};
+use crate::model::graph::{CascaderGraph, Input, Part};
 use crate::model::ids::{PartId, TableId, TensorId};
 use crate::model::memory::ALIGNMENT;
 use crate::model::operation::{LookUpTable, OperationKind, Upscale};
@@ -266,7 +266,7 @@ proptest! {
 
     /// Equal where every read takes in the last rows of what it reads, at least as much otherwise. Bands are counted as if
     /// everything were alive at once: equal across the height if rolling buffers between two uses are, too, and each band
-    /// has something of every Part.
+    /// has something of every Part and reads something of all its inputs.
     #[test]
     fn the_search_counts_what_is_live(
         graph in arbitrary_network(),
@@ -288,10 +288,22 @@ proptest! {
     }
 }
 
-/// Whether no band leaves a Part out, as a join across bands leaves what it puts beside them.
+/// Whether no band leaves out a Part or what it reads, as a join across bands leaves what it puts beside them.
 fn runs_all_in_each_band(graph: &CascaderGraph, plan: &Plan) -> bool {
-    let mut boxes = (0..plan.tiling.tiles).flat_map(|tile| wanted(graph, plan, tile));
-    boxes.all(|[along, across]| !along.is_empty() && !across.is_empty())
+    let is_there = |[along, across]: [Span; 2]| !along.is_empty() && !across.is_empty();
+    let reads = |part: PartId, [along, across]: [Span; 2], input: &Input| {
+        let roll = plan.tiling.roll;
+        let alike = graph.parts[part].inputs.iter().filter(|other| other.tensor == input.tensor);
+        alike
+            .into_iter()
+            .any(|input| is_there([graph.needed(input, roll, along), graph.needed(input, roll.other(), across)]))
+    };
+    (0..plan.tiling.tiles).all(|tile| {
+        let boxes = wanted(graph, plan, tile);
+        plan.parts()
+            .zip(boxes)
+            .all(|(part, made)| is_there(made) && graph.parts[part].inputs.iter().all(|input| reads(part, made, input)))
+    })
 }
 
 /// A program whose rolling buffers are live from first to last use wherever a Plan is cut into bands.
