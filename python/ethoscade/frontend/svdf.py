@@ -67,15 +67,8 @@ def _check_shapes(site: Site, rank: int, bias: Tensor | None) -> None:
     }
     if bias is not None:
         wanted[SvdfInputs.bias] = (units,)
-    for place, shape in wanted.items():
-        tensor = site.input(place, "operand")
-        if tensor.shape != shape:
-            raise site.fail(
-                f"has '{tensor.name}' of shape {list(tensor.shape)} (input {place}); {filters} filters of {features} "
-                f"features, remembered for {memory} runs, for a batch of {batch} take {list(shape)}",
-                tensor=tensor,
-                value=tensor.shape,
-            )
+    why = f"{filters} filters of {features} features, remembered for {memory} runs, for a batch of {batch}"
+    site.expect_operands(wanted, why)
     site.expect_shape((batch, units))
 
 
