@@ -132,9 +132,9 @@ def product_scale(left: Tensor, right: Tensor, ofm: Tensor) -> float:
 
 
 def svdf_scales(ifm: Tensor, weights: Tensor, times: Tensor, state: Tensor, ofm: Tensor) -> tuple[float, float]:
-    """Real factors of SVDF, in float32: from sums over its input to its state, from sums over time to its output."""
-    x, w, t, s, y = (np.float32(scale_of(tensor)) for tensor in (ifm, weights, times, state, ofm))
-    return float(x * w / s), float(s * t / y)
+    """Real factors of SVDF, in double: from sums over its input to its state, from sums over time to its output."""
+    x, w, t, s, y = (scale_of(tensor) for tensor in (ifm, weights, times, state, ofm))
+    return x * w / s, s * t / y
 
 
 def nearest_indices(

@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from ethoscade.frontend import read_tflite
-from ethoscade.ir import DType, Graph, Quantisation, SvdfInputs
+from ethoscade.ir import DType, Graph, Quantisation, SvdfInputs, Tensor
 from ethoscade.judge import reference
+from ethoscade.judge.reference.formulas import memory_factors
+from ethoscade.quantised import svdf_scales
 from graphs import GraphMaker
 from in_a_row import in_micro, steps_of
 from reference_support import drawn_operator, needs_litert
@@ -74,6 +76,20 @@ def test_what_leaves_8_bits_beyond_the_zero_point_wraps() -> None:
         values = {x: np.array([[given]], np.int8), svdf.input(SvdfInputs.state): state}
         found = reference.run_operator(graph, svdf, {**values, **constants(graph)})
         assert [found[t].tolist() for t in svdf.outputs] == [[[made]], [[6, stored]]]
+
+
+def test_factors_are_no_float32() -> None:
+    """Micro's are products and quotients in double; rounded to float32 one result in some hundred thousands differs."""
+    scales = [float(np.float32(scale)) for scale in (0.05, 0.0064678, 0.0042457, 0.0268817, 0.0907592)]
+    tensors = [
+        Tensor(name, (1,), DType.INT8, Quantisation((scale,), (0,)))
+        for name, scale in zip("xwtsy", scales, strict=True)
+    ]
+    (x, w, t, s, y), (ifm, weights, times, state, ofm) = scales, tensors
+    expected = (x * w / s, s * t / y)
+    assert expected != tuple(float(np.float32(factor)) for factor in expected)
+    assert svdf_scales(ifm, weights, times, state, ofm) == expected
+    assert memory_factors(ifm, weights, state, times, ofm) == expected
 
 
 def constants(graph: Graph) -> dict[int, np.ndarray]:

@@ -91,16 +91,9 @@ def output_factors(kind: str, ifm: Tensor, weights: Tensor, ofm: Tensor) -> tupl
 
 
 def memory_factors(ifm: Tensor, weights: Tensor, state: Tensor, times: Tensor, ofm: Tensor) -> tuple[float, float]:
-    """What SVDF multiplies its two sums by: those that it remembers, and those of what it remembers.
-
-    Every step of the formula is a float32.
-    """
-
-    def factor(a: Tensor, b: Tensor, made: Tensor) -> float:
-        product = np.multiply(scale_of(a), scale_of(b), dtype=np.float32)
-        return float(np.divide(product, np.float32(scale_of(made)), dtype=np.float32))
-
-    return factor(ifm, weights, state), factor(state, times, ofm)
+    """What SVDF multiplies its two sums by, in double: those that it remembers, and those of what it remembers."""
+    kept = scale_of(state)
+    return scale_of(ifm) * scale_of(weights) / kept, kept * scale_of(times) / scale_of(ofm)
 
 
 def nearest_places(extent: int, outputs: int, align_corners: bool, half_pixel_centers: bool) -> tuple[int, ...]:
