@@ -30,6 +30,7 @@ from ethoscade.ir import (
     SoftmaxAttrs,
     SplitAttrs,
     StridedSliceAttrs,
+    SvdfAttrs,
     Tensor,
     TransposeConvAttrs,
     UnpackAttrs,
@@ -213,6 +214,37 @@ class GraphMaker:
             Operator("UNIDIRECTIONAL_SEQUENCE_LSTM", f"lstm{len(self.operators)}", inputs, (sequence, *ends), attrs)
         )
         return sequence
+
+    def svdf(
+        self,
+        x: int,
+        units: int,
+        memory: int,
+        rank: int = 1,
+        dtype: DType = DType.INT8,
+        zero_point: int = 0,
+        use_bias: bool = True,
+    ) -> int:
+        """An SVDF whose state, of `dtype`, is there when it begins, and made anew."""
+        (batch, features), filters = self.tensors[x].shape, units * rank
+        most = 127 if dtype is DType.INT8 else min(32767, 65000 // (rank * memory))
+        weights, times = (
+            self.constant(
+                self.rng.integers(-top, top + 1, shape).astype(kind.numpy), Quantisation((scale,), (0,)), kind
+            )
+            for top, shape, kind, scale in (
+                (127, (filters, features), DType.INT8, float(np.float32(0.01))),
+                (most, (filters, memory), dtype, float(np.float32(1 / most))),
+            )
+        )
+        scale = float(np.float32(0.5 / {DType.INT8: 64, DType.INT16: 16384}[dtype]))
+        bias = self.constant(self.rng.integers(-500, 500, units).astype(np.int32), None, DType.INT32)
+        kept = Quantisation((scale,), (zero_point,))
+        state = self.input((batch, filters * memory), kept, dtype)
+        made, after = self.tensor((batch, units)), self.tensor((batch, filters * memory), kept, dtype)
+        inputs = (x, weights, times, bias if use_bias else None, state)
+        self.operators.append(Operator("SVDF", f"svdf{len(self.operators)}", inputs, (made, after), SvdfAttrs(rank)))
+        return made
 
     def mean(self, x: int, axes: tuple[int, ...] = (1, 2)) -> int:
         return self._reduced("MEAN", x, axes, False, None)

@@ -131,6 +131,12 @@ def product_scale(left: Tensor, right: Tensor, ofm: Tensor) -> float:
     return float(np.float32(scale_of(left)) * np.float32(scale_of(right))) / scale_of(ofm)
 
 
+def svdf_scales(ifm: Tensor, weights: Tensor, times: Tensor, state: Tensor, ofm: Tensor) -> tuple[float, float]:
+    """Real factors of SVDF, in float32: from sums over its input to its state, from sums over time to its output."""
+    x, w, t, s, y = (np.float32(scale_of(tensor)) for tensor in (ifm, weights, times, state, ofm))
+    return float(x * w / s), float(s * t / y)
+
+
 def nearest_indices(
     extent: int, outputs: int, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> tuple[int, ...]:

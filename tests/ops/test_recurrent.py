@@ -19,9 +19,7 @@ from ethoscade.run.execution import run_artifact_steps, run_tflite_steps
 from ethoscade.target import ACCELERATORS
 from ethoscade.testing import ModelBuilder
 from graphs import GraphMaker
-from promised_cycles import broken_promises
-
-RUNS = 3
+from in_a_row import check_at_every_budget, in_micro, steps_of
 
 
 def network(dtype: DType, time_major: bool = False, clip: float = 0.0) -> bytes:
@@ -34,27 +32,6 @@ def network(dtype: DType, time_major: bool = False, clip: float = 0.0) -> bytes:
     return b.build()
 
 
-def steps_of(shape: tuple[int, ...], dtype: DType) -> list[dict[str, np.ndarray]]:
-    rng = np.random.default_rng(5)
-    low, high = dtype.limits
-    noise = [rng.integers(low, high + 1, shape) for _ in range(RUNS)]
-    return [{"x": value.astype(dtype.numpy)} for value in noise]
-
-
-def in_micro(model: bytes, steps: list[dict[str, np.ndarray]]) -> list[np.ndarray]:
-    """What TensorFlow Lite Micro makes in runs in a row, keeping the state itself."""
-    pytest.importorskip("tflite_micro", reason="TensorFlow Lite Micro is not installed: pip install --pre tflite_micro")
-    from tflite_micro.python.tflite_micro import runtime
-
-    interpreter = runtime.Interpreter.from_bytes(model)
-    found = []
-    for inputs in steps:
-        interpreter.set_input(inputs["x"], 0)
-        interpreter.invoke()
-        found.append(np.array(interpreter.get_output(0)))
-    return found
-
-
 @pytest.mark.parametrize(
     ("dtype", "time_major", "clip", "accelerator"),
     [
@@ -64,18 +41,7 @@ def in_micro(model: bytes, steps: list[dict[str, np.ndarray]]) -> list[np.ndarra
     ],
 )
 def test_runs_in_a_row_at_every_budget(dtype: DType, time_major: bool, clip: float, accelerator: str) -> None:
-    model = network(dtype, time_major, clip)
-    made = network_of(model, accelerator)
-    assert made.partition.cpu_operators == ()
-    curve = search(made)
-    steps = steps_of(made.source.tensors[made.source.given[0]].shape, dtype)
-    expected = [run.outputs for run in reference.run_steps(made.source, steps)]
-    assert not np.array_equal(*(reference.run(made.source, inputs).outputs["y"] for inputs in steps[:2]))
-    for place in {0, len(curve.points) - 1}:
-        assert not list(broken_promises(made, curve, place))
-        results = run_artifact_steps(carry_out(made, curve, curve.proposals[place]).artifact, steps)
-        for result, wanted in zip(results, expected, strict=True):
-            assert compare(result.outputs, wanted)[1] == 0 and result.hazards == 0 and result.warnings == ()
+    check_at_every_budget(network(dtype, time_major, clip), accelerator)
 
 
 @pytest.mark.parametrize(("dtype", "time_major"), [(DType.INT8, False), (DType.INT8, True), (DType.INT16, False)])

@@ -123,7 +123,7 @@ def drawn_operator(
     dtype = dtype or eight_bit
     b = builder(dtype=dtype, per_channel=bool(rng.random() < 0.7), seed=seed, narrow_biases=narrow)
     shape = tuple(int(n) for n in rng.integers((1, 1, 1, 1), (3, 14, 14, 20)))
-    shape = shape[1:] if kind == "UNIDIRECTIONAL_SEQUENCE_LSTM" else shape
+    shape = shape[{"UNIDIRECTIONAL_SEQUENCE_LSTM": 1, "SVDF": 2}.get(kind, 0) :]
     given = drawn_quantisation(rng, dtype)
     x = b.input(shape, quantisation=given if unary is None or unary.takes is None else unary.takes(given, dtype))
     # Without a given one the output is calibrated, so that clamping does not hide everything else.
@@ -167,6 +167,8 @@ def drawn_operator(
         b.reduce(kind, x, MEAN_AXES[rng.integers(len(MEAN_AXES))], keep_dims=bool(rng.random() < 0.5), output=output)
     elif kind == "UNIDIRECTIONAL_SEQUENCE_LSTM":
         _draw_lstm(b, x, rng)
+    elif kind == "SVDF":
+        _draw_svdf(b, x, rng, output)
     elif kind == "BATCH_MATMUL":
         _draw_product(b, x, rng, output)
     elif kind == "LOG_SOFTMAX":
@@ -289,6 +291,24 @@ def _draw_lstm(b, x, rng) -> None:  # type: ignore[no-untyped-def]
         cell_clip=clip,
         cell_scale=2.0 ** int(rng.integers(-15, -7)),
         gain=gain,
+        output=output,
+    )
+
+
+def _draw_svdf(b, x, rng, output) -> None:  # type: ignore[no-untyped-def]
+    """States of either type that saturate or not, of int8 with any zero point, ranks, and one run or several."""
+    dtype = DType.INT8 if rng.random() < 0.6 else DType.INT16
+    state = None
+    if rng.random() < 0.7:
+        size = x.quantisation.scale * 2.0 ** rng.uniform(-3, 1) / (1 if dtype is DType.INT8 else 256)
+        state = Quantisation((float(np.float32(size)),), drawn_quantisation(rng, dtype).zero_points)
+    b.svdf(
+        x,
+        int(rng.integers(1, 20)),
+        int(rng.integers(1, 12)),
+        rank=int(rng.integers(1, 4)),
+        state_dtype=dtype,
+        state=state,
         output=output,
     )
 

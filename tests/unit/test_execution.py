@@ -30,6 +30,7 @@ from ethoscade.run import execution, host_c, simulator
 from ethoscade.testing import ModelBuilder, residual_network, tiny_conv
 from hazard_judge import commands_of, payload_with
 from reference_support import needs_litert
+from test_state import with_two_states
 
 EXACT = ("kws_ref_int8", "micro_speech", "resnet8_int8", "vww_96_int8", "mobilenet_v1_0.25_128_uint8")
 
@@ -173,12 +174,11 @@ def test_state_that_nobody_plays_names_every_operator(
     """LiteRT takes their state for another type."""
     if interpreters:
         needs_litert()
-    model = (models_folder() / "keyword_scrambled_8bit.tflite").read_bytes()
-    graph = read_tflite(vela_file(model), "net")
+    graph = read_tflite(vela_file(with_two_states().bytes()), "net")
     monkeypatch.setattr(litert_room, "is_installed", lambda interpreter=litert_room.LITERT: interpreter in interpreters)
     with pytest.raises(UnsupportedOperatorError) as caught:
         execution.run_tflite(graph, random_inputs(graph))
-    assert str(caught.value).count("(SVDF of int8)") == 7
+    assert str(caught.value).count("(SVDF of int8)") == 2
     assert ("LiteRT takes state" in str(caught.value)) == bool(interpreters)
 
 

@@ -1,4 +1,4 @@
-"""Readers of BATCH_MATMUL and LSTMs: what contradicts itself is an error, what `ir` has no words for stays as it is."""
+"""Readers of BATCH_MATMUL, SVDFs and LSTMs: contradictions are errors, what `ir` has no words for stays as it is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from ethoscade.errors import ModelFormatError
 from ethoscade.frontend import read_tflite
-from ethoscade.ir import BatchMatMulAttrs, DType, LstmAttrs, LstmInputs, Quantisation
+from ethoscade.ir import BatchMatMulAttrs, DType, LstmAttrs, LstmInputs, Quantisation, SvdfAttrs, SvdfInputs
 from ethoscade.testing import ModelBuilder
 
 
@@ -113,3 +113,68 @@ def test_cells_whose_scale_is_none_that_kernels_shift_by(scale: float) -> None:
     b = ModelBuilder()
     b.lstm(b.input((1, 2, 3)), 4, cell_scale=scale)
     assert f"of scale {scale:g}; powers of two" in (read_tflite(b.build()).operators[0].opaque or "")
+
+
+def svdf(change: Callable[[ModelBuilder, list[int]], object] = lambda b, inputs: None, **fields: int) -> bytes:
+    """An SVDF of three features and six filters, with inputs and options changed."""
+    b = ModelBuilder()
+    b.svdf(b.input((2, 3)), 3, 4, rank=2)
+    record = b._operators[-1]
+    inputs = list(record.inputs)
+    change(b, inputs)
+    b._operators[-1] = replace(record, inputs=tuple(inputs), fields={**record.fields, **fields})
+    return b.build()
+
+
+def with_quantisation(place: int, quantisation: Quantisation) -> Callable[[ModelBuilder, list[int]], None]:
+    """That input's scales and zero points are others."""
+
+    def change(b: ModelBuilder, inputs: list[int]) -> None:
+        b._tensors[inputs[place]] = replace(b._tensors[inputs[place]], quantisation=quantisation)
+
+    return change
+
+
+def test_an_svdf_has_its_state_as_input_and_output() -> None:
+    for model in (svdf(), svdf(absent(SvdfInputs.bias))):
+        graph = read_tflite(model)
+        (op,), (variable,) = graph.operators, graph.variables
+        assert op.attrs == SvdfAttrs(2) and op.outputs[1:] == (variable.after,)
+        assert variable.before == op.inputs[SvdfInputs.state] and variable.initial.shape == (2, 24)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (with_input(1, (6, 3), DType.UINT8), "a state of int8 and 'other1' of uint8"),
+        (with_input(2, (6, 4), DType.INT16), "a state of int8 and 'other2' of int16"),
+        (with_input(3, (3,), DType.INT64), "a state of int8 and 'other3' of int64"),
+        (with_quantisation(1, Quantisation((0.1,), (1,))), "of zero point 1"),
+        (with_quantisation(2, Quantisation((0.1,) * 6, (0,) * 6, 0)), "of no single scale"),
+    ],
+)
+def test_forms_of_an_svdf_without_words(change: Callable, why: str) -> None:
+    graph = read_tflite(svdf(change))
+    (op,) = graph.operators
+    assert why in (op.opaque or "") and op.attrs is None and graph.variables == ()
+    assert graph.tensors[op.inputs[SvdfInputs.state]].is_variable, "its state is the kernel's own"
+
+
+@pytest.mark.parametrize(
+    ("change", "fields", "why"),
+    [
+        (with_input(1, (6, 2), DType.INT8), {}, r"of shape \[6, 2\] \(input 1\); 6 filters of 3 features"),
+        (with_input(2, (6, 5), DType.INT8), {}, r"of shape \[2, 24\] \(input 4\); 6 filters of 3 features, .* 5 runs"),
+        (with_input(3, (6,), DType.INT32), {}, r"of shape \[6\] \(input 3\)"),
+        (lambda b, inputs: None, {"Rank": 4}, "has 6 filters of rank 4"),
+        (lambda b, inputs: None, {"Rank": 0}, "has 6 filters of rank 0"),
+        (lambda b, inputs: None, {"Rank": 1}, r"its inputs make \[2, 6\]|\(input 3\)"),
+        (absent(2), {}, r"has no weights in time \(input 2\)"),
+        (with_input(1, (6, 3, 1), DType.INT8), {}, "it takes 2 dimensions"),
+        (lambda b, inputs: inputs.pop(), {}, "has 4 inputs; it takes 5"),
+        (with_quantisation(2, Quantisation((1e30,), (0,))), {}, "kernels are defined below"),
+    ],
+)
+def test_an_svdf_that_contradicts_itself(change: Callable, fields: dict[str, int], why: str) -> None:
+    with pytest.raises(ModelFormatError, match=why):
+        read_tflite(svdf(change, **fields))

@@ -10,6 +10,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.judge.verification import JUDGE_CUT, compare, random_inputs, reference_outputs
 from ethoscade.run import execution
 from model_files import NO_MODELS, model_folder
+from test_state import micro_runs, with_two_states
 
 # LOGISTIC behind fully connected; dynamic shapes; MUL; detections; dead channels with biases of -2^31.
 VERIFIED = ("cnn_classifier_mul", "simple_transpose_conv", "lresnet", "face_landmarks_192", "style_predict_256")
@@ -33,11 +34,11 @@ def test_verified(name: str) -> None:
 
 
 def test_what_litert_gets_wrong_is_judged_and_played_by_micro() -> None:
-    """SVDF with states of int8, which LiteRT takes for int16. Vela leaves them to the CPU."""
+    """SVDF with states of int8, which LiteRT takes for int16, and weights that no reader has words for."""
     pytest.importorskip("tflite_micro", reason="TensorFlow Lite Micro is not installed: pip install --pre tflite_micro")
-    data = model("keyword_scrambled_8bit")
+    data = with_two_states().bytes()
     source, compiled = read_tflite(data, "net"), read_tflite(vela_file(data), "net")
-    assert [op.kind for op in compiled.operators].count("SVDF") == 7
+    assert [op.kind for op in compiled.operators if op.opaque].count("SVDF") == 2
     (given,) = random_inputs(source, 0).values()
     expected = reference_outputs(source, {source.tensors[source.inputs[0]].name: given})
     assert expected.judge == JUDGE_CUT
@@ -45,6 +46,19 @@ def test_what_litert_gets_wrong_is_judged_and_played_by_micro() -> None:
     assert result.warnings == () and result.hazards == 0
     for found, wanted in zip(result.outputs.values(), expected.outputs.values(), strict=True):
         np.testing.assert_array_equal(found, wanted)
+
+
+def test_states_that_vela_leaves_to_the_cpu_are_played_in_a_row() -> None:
+    data = model("keyword_scrambled_8bit")
+    compiled = read_tflite(vela_file(data), "net")
+    assert [op.kind for op in compiled.operators].count("SVDF") == len(compiled.variables) == 7
+    tensor = compiled.tensors[compiled.given[0]]
+    value = np.random.default_rng(0).integers(*tensor.dtype.limits, tensor.shape).astype(tensor.dtype.numpy)
+    results = execution.run_tflite_steps(compiled, [{tensor.name: value}] * 4)
+    for result, wanted in zip(results, micro_runs(data), strict=True):
+        (found,) = result.outputs.values()
+        np.testing.assert_array_equal(found, wanted)
+        assert result.warnings == () and result.hazards == 0
 
 
 @pytest.mark.parametrize("name", VELAS)

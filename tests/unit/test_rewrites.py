@@ -323,11 +323,11 @@ def test_drop_dead_keeps_inputs_and_effects():
     graph = read(
         [T("x", (1, 8)), T("unused", (1, 8)), T("y", (1, 8)), T("dead", (1, 8)), T("state", (1, 8), variable=True),
          T("kept", (1, 8)), weights("w", (8, 8))],
-        [("RELU", ["x"], "y"), ("RELU", ["x"], "dead"), ("SVDF", ["x", "state"], "kept")],
+        [("RELU", ["x"], "y"), ("RELU", ["x"], "dead"), ("RNN", ["x", "state"], "kept")],
         ["unused", "x"], ["y"],
     )  # fmt: skip
     graph = drop_dead(graph)
-    assert kinds(graph) == ["RELU", "SVDF"]
+    assert kinds(graph) == ["RELU", "RNN"]
     assert [t.name for t in graph.tensors] == ["x", "unused", "y", "state", "kept"]
     assert names(graph, graph.inputs) == ["unused", "x"] and names(graph, graph.outputs) == ["y"]
 

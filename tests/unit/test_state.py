@@ -15,7 +15,9 @@ from ethoscade.frontend import read_tflite
 from ethoscade.frontend.operators import READERS
 from ethoscade.ir import DType, Quantisation
 from ethoscade.judge import judges
-from ethoscade.operators import OPERATORS, OperatorKind, own_outputs, updated
+from ethoscade.judge.reference import MEANINGS
+from ethoscade.lowering import FAMILIES
+from ethoscade.operators import own_outputs, updated
 from ethoscade.pipeline.partition import partition
 from ethoscade.rewrites import simplify
 from ethoscade.run.judgement import on_file
@@ -31,7 +33,10 @@ ACCELERATOR = ACCELERATORS["ethos-u55-256"]
 
 
 def with_state(depth: int = 8, units: int = 4, memory: int = 3) -> File:
-    """FULLY_CONNECTED, SVDF with `memory` steps of state, FULLY_CONNECTED."""
+    """FULLY_CONNECTED, SVDF with `memory` steps of state, FULLY_CONNECTED.
+
+    Kernels pass over the zero point of the SVDF's weights; its reader has no words for it.
+    """
     rng = np.random.default_rng(3)
 
     def weights(name: str, *shape: int, **more: object) -> T:
@@ -45,7 +50,7 @@ def with_state(depth: int = 8, units: int = 4, memory: int = 3) -> File:
             T("x", (1, depth), scales=(0.1,)),
             weights("w1", depth, depth),
             T("hidden", (1, depth), scales=(0.1,)),
-            weights("features", units, depth),
+            weights("features", units, depth, zero_points=(1,)),
             weights("time", units, memory),
             bias("bias"),
             T("state", (1, units * memory), scales=(0.1,), variable=True),
@@ -60,6 +65,16 @@ def with_state(depth: int = 8, units: int = 4, memory: int = 3) -> File:
         ),
         (0,),
         (9,),
+    )
+
+
+def with_two_states() -> File:
+    """As `with_state`, with another SVDF beside the first one, whose output leaves as well."""
+    file = with_state()
+    more = (replace(file.tensors[6], name="other_state"), replace(file.tensors[7], name="other_filtered"))
+    svdf = replace(file.operators[1], inputs=(2, 3, 4, 5, 10), outputs=(11,))
+    return replace(
+        file, tensors=(*file.tensors, *more), operators=(*file.operators[:2], svdf, file.operators[2]), outputs=(9, 11)
     )
 
 
@@ -248,12 +263,10 @@ def test_an_output_named_twice(tmp_path) -> None:
 
 @pytest.fixture
 def understood(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SVDF as a kind whose reader takes it, and which writes over its fifth input. It has no family."""
-    row = OperatorKind("SVDF", None, "SVDFOptions", updates=(4,))
-    rows = {**OPERATORS, "SVDF": row}
-    for module in ("operators", "frontend.state"):
-        monkeypatch.setattr(f"ethoscade.{module}.OPERATORS", rows, raising=False)
-    monkeypatch.setattr("ethoscade.frontend.operators.READERS", {"SVDF": lambda site: None, **READERS})
+    """SVDF as a kind whose reader takes it, whatever it is, of which nothing else is known but what it writes over."""
+    monkeypatch.setattr("ethoscade.frontend.operators.READERS", {**READERS, "SVDF": lambda site: None})
+    for table, kinds in (("lowering.FAMILIES", FAMILIES), ("judge.reference.MEANINGS", MEANINGS)):
+        monkeypatch.setattr(f"ethoscade.{table}", {kind: one for kind, one in kinds.items() if kind != "SVDF"})
 
 
 def test_what_an_operator_writes_over_is_one_of_its_outputs(understood: None) -> None:

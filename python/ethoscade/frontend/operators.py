@@ -14,7 +14,7 @@ from ..errors import ModelFormatError, UnsupportedOperatorError
 from ..ir import ETHOS_U, Attrs, Operator, Tensor
 from ..opcodes import builtin_code, stored_codes
 from ..operators import CALLERS, RESOURCE_KINDS, keyed
-from . import binary, channels, elementwise, functions, matrices, moving, recurrent, shaping, windows
+from . import binary, channels, elementwise, functions, matrices, moving, recurrent, shaping, svdf, windows
 from .flatbuffer import Ledger, integers, union
 from .site import NotUnderstood, Site
 
@@ -30,6 +30,7 @@ READERS = keyed(
     matrices.MATRIX_READERS,
     moving.MOVE_READERS,
     recurrent.RECURRENT_READERS,
+    svdf.SVDF_READERS,
 )
 """What reads the attributes of each kind."""
 

@@ -74,20 +74,13 @@ def _check_shapes(site: Site, ifm: Tensor, attrs: LstmAttrs) -> None:
     times, batch = ifm.shape[:2] if attrs.time_major else ifm.shape[1::-1]
     features = ifm.shape[2]
     cells = math.prod(site.input(places.of_state[0], "weights").shape[:1])
-    for place, shape in (
-        *((place, (cells, features)) for place in places.of_input),
-        *((place, (cells, cells)) for place in places.of_state),
-        *((place, (cells,)) for place in places.biases),
-        *((place, (batch, cells)) for place in OPERATORS[site.kind].updates),
-    ):
-        tensor = site.input(place, "operand")
-        if tensor.shape != shape:
-            raise site.fail(
-                f"has '{tensor.name}' of shape {list(tensor.shape)} (input {place}); {cells} cells of {features} "
-                f"features for a batch of {batch} take {list(shape)}",
-                tensor=tensor,
-                value=tensor.shape,
-            )
+    shapes = {
+        **dict.fromkeys(places.of_input, (cells, features)),
+        **dict.fromkeys(places.of_state, (cells, cells)),
+        **dict.fromkeys(places.biases, (cells,)),
+        **dict.fromkeys(OPERATORS[site.kind].updates, (batch, cells)),
+    }
+    site.expect_operands(shapes, f"{cells} cells of {features} features for a batch of {batch}")
     leading = (times, batch) if attrs.time_major else (batch, times)
     site.expect_shape((*leading, cells))
 

@@ -8,7 +8,7 @@ not which types, shapes or constants anybody computes with.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,6 +128,17 @@ class Site:
                 tensor=written,
                 value=written.shape,
             )
+
+    def expect_operands(self, shapes: Mapping[int, tuple[int, ...]], why: str) -> None:
+        """Compare the shapes of mandatory inputs, by place, with what others ask for. Raises `ModelFormatError`."""
+        for place, shape in shapes.items():
+            tensor = self.input(place, "operand")
+            if tensor.shape != shape:
+                raise self.fail(
+                    f"has '{tensor.name}' of shape {list(tensor.shape)} (input {place}); {why} take {list(shape)}",
+                    tensor=tensor,
+                    value=tensor.shape,
+                )
 
     def expect_type(self, output: int = 0) -> None:
         """Raises `ModelFormatError` where an operator that moves elements writes another type than it reads."""

@@ -108,6 +108,23 @@ class LstmInputs:
 
 
 @dataclass(frozen=True)
+class SvdfAttrs:
+    """SVDF: how many filters there are for each unit.
+
+    Kernels of integers heed no fused activation: converters choose the output's range so that it is one.
+    """
+
+    rank: int = 1
+
+
+class SvdfInputs:
+    """Places of an SVDF's inputs: weights of the input and of what is remembered of each filter, and the state."""
+
+    of_input, in_time, bias, state = 1, 2, 3, 4
+    parameters = (of_input, in_time, bias)
+
+
+@dataclass(frozen=True)
 class AddAttrs:
     """ADD of two tensors."""
 
@@ -291,6 +308,7 @@ Attrs = (
     | FullyConnectedAttrs
     | BatchMatMulAttrs
     | LstmAttrs
+    | SvdfAttrs
     | AddAttrs
     | ArithmeticAttrs
     | SoftmaxAttrs

@@ -25,6 +25,9 @@ _LITERT_MISREADS_BIASES = frozenset({"CONV_2D", "FULLY_CONNECTED"})
 _LITERT_MISREADS_SIGNED = frozenset({"SUM"})
 """Kinds of which LiteRT's reference kernel takes stored values of signed types for unsigned ones of 8 bits."""
 
+_LITERT_REMEMBERS_OTHERWISE = frozenset({"SVDF"})
+"""Kinds that leave another state behind in LiteRT than in Micro, or of which it takes every state for int16."""
+
 _LITERT_ABORTS = frozenset({"SOFTMAX"})
 """Kinds on which LiteRT may end its process by an assertion over a result that is clear; on devices there is none."""
 
@@ -55,7 +58,7 @@ def micro_decides(graph: Graph, op: Operator) -> bool:
     """Whether Micro's arithmetic is the rule although LiteRT has its own: LiteRT rounds otherwise, or cannot run it."""
     misread = op.kind in _LITERT_MISREADS_BIASES and _has_narrow_bias(graph, op)
     # Micro has kernels of signed types alone.
-    otherwise = op.kind in _LITERT_ROUNDS_ONCE | _LITERT_MISREADS_SIGNED
+    otherwise = op.kind in _LITERT_ROUNDS_ONCE | _LITERT_MISREADS_SIGNED | _LITERT_REMEMBERS_OTHERWISE
     return has_micro_kernel(graph, op) and (otherwise or misread or _too_fine(graph, op))
 
 

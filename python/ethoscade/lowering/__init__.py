@@ -40,6 +40,7 @@ from . import (
     softmax,
     split,
     squared_difference,
+    svdf,
     transpose,
     transpose_conv,
 )
@@ -75,6 +76,7 @@ FAMILIES = keyed(
     softmax.SOFTMAX_FAMILIES,
     split.SPLIT_FAMILIES,
     squared_difference.SQUARED_DIFFERENCE_FAMILIES,
+    svdf.SVDF_FAMILIES,
     transpose.TRANSPOSE_FAMILIES,
     transpose_conv.TRANSPOSE_CONV_FAMILIES,
 )

@@ -257,6 +257,21 @@ class LastAxis(Constraint):
 
 
 @dataclass(frozen=True)
+class ConstantAt(Constraint):
+    """The inputs at these `places`, weights and biases, are constants where they are not absent."""
+
+    places: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return "weights and biases are constant"
+
+    def _against(self, case: Case) -> str | None:
+        parameters = (case.graph.read(case.op, place) for place in self.places if case.op.inputs[place] is not None)
+        variable = next((tensor for tensor in parameters if not tensor.is_constant), None)
+        return None if variable is None else f"'{variable.name}' is not constant"
+
+
+@dataclass(frozen=True)
 class Sizes(Constraint):
     """No dimension, as the NPU sees it, beyond `most`; `seen` gives what it sees of an operator, the output last."""
 

@@ -181,12 +181,6 @@ def _gates(graph: Graph, op: Operator) -> list[_Gate]:
 # --- limits ----------------------------------------------------------------------------------------------------------
 
 
-def _constant(case: constraints.Case) -> str | None:
-    parameters = (case.graph.read(case.op, place) for place in LstmInputs.parameters)
-    variable = next((tensor for tensor in parameters if not tensor.is_constant), None)
-    return None if variable is None else f"'{variable.name}' is not constant"
-
-
 def _steps(case: constraints.Case) -> str | None:
     times = _places(case.graph, case.op).times
     if times > moves.MAX_BOXES:
@@ -218,7 +212,7 @@ RECURRENT_FAMILIES: Mapping[str, Family] = {
         "of each step and gate two convolutions, a sum and a function of 16 bits, and products",
         (
             constraints.FeatureMaps((DType.INT8, DType.INT16)),
-            constraints.Rule("weights and biases are constant", _constant),
+            constraints.ConstantAt(LstmInputs.parameters),
             constraints.Rule(f"at most {moves.MAX_BOXES} steps", _steps),
             constraints.Sizes(_seen),
             constraints.Rule(f"{constraints.SUMS}; of int16 within 40 bits, and factors below 2^14", _sums),

@@ -1,4 +1,4 @@
-"""Draws of operators that multiply matrices onto a `Drawing`: BATCH_MATMUL and UNIDIRECTIONAL_SEQUENCE_LSTM."""
+"""Draws of operators that multiply matrices onto a `Drawing`: BATCH_MATMUL, SVDF and UNIDIRECTIONAL_SEQUENCE_LSTM."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from .recorder import Value
 _MOST_COLUMNS = 12
 _LARGEST_FACTOR = 0.0625
 _MOST_FEATURES, _MOST_CELLS, _MOST_STEPS = 32, 16, 3
+_MOST_UNITS, _MOST_RANK, _MOST_MEMORY = 16, 3, 6
 
 
 def batch_matmul(draw: Drawing, x: Value) -> Value:
@@ -64,6 +65,25 @@ def lstm(draw: Drawing, x: Value) -> Value:
     x = b.reshape(x, (times, batch, features) if time_major else (batch, times, features))
     clip = (0.0, 10.0, 0.2)[draw.integer(0, 2)]
     return b.lstm(x, draw.integer(1, _MOST_CELLS), time_major=time_major, cell_clip=clip, output=draw.quantisation(x))
+
+
+def svdf(draw: Drawing, x: Value) -> Value:
+    """SVDF with a state of int8, of any zero point, or of int16, mostly of one sequence and with a bias."""
+    b = draw.builder
+    x = x if x.dtype is DType.INT8 else b.quantize(x, dtype=DType.INT8)
+    features = max(n for n in range(1, _MOST_FEATURES + 1) if x.shape[-1] % n == 0)
+    rows = math.prod(x.shape) // features
+    batch = min(rows, draw.integer(2, 3)) if draw.chance(0.2) else 1
+    x = b.slice(draw.reshaped(x, (rows, features)), (0, 0), (batch, features))
+    return b.svdf(
+        x,
+        draw.integer(1, _MOST_UNITS),
+        draw.integer(1, _MOST_MEMORY),
+        rank=draw.integer(1, _MOST_RANK),
+        state_dtype=DType.INT16 if draw.chance(0.4) else DType.INT8,
+        use_bias=draw.chance(0.8),
+        output=draw.quantisation(x),
+    )
 
 
 def _repeated(draw: Drawing, leading: tuple[int, ...]) -> tuple[int, ...]:

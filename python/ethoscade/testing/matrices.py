@@ -1,6 +1,6 @@
-"""Operators of `ModelBuilder` that multiply matrices: BATCH_MATMUL and UNIDIRECTIONAL_SEQUENCE_LSTM.
+"""Operators of `ModelBuilder` that multiply matrices: BATCH_MATMUL, SVDF and UNIDIRECTIONAL_SEQUENCE_LSTM.
 
-Owns their methods, output shapes and what an LSTM is in real numbers.
+Owns their methods, output shapes and what an SVDF and an LSTM are in real numbers.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from .flatfile import TensorRecord
 from .moving import MoveRecorder
 from .recorder import Value
 
+_LARGEST_SUM = 50000
+"""Most that weights of 16 bits add up to behind one output of an SVDF: that leaves room for its bias in 32 bits."""
+
 
 class MatrixRecorder(MoveRecorder):
-    """BATCH_MATMUL and UNIDIRECTIONAL_SEQUENCE_LSTM."""
+    """BATCH_MATMUL, SVDF and UNIDIRECTIONAL_SEQUENCE_LSTM."""
 
     def batch_matmul(
         self,
@@ -46,6 +49,59 @@ class MatrixRecorder(MoveRecorder):
             {"AdjX": adj_x, "AdjY": adj_y},
             name,
             a.dtype,
+        )
+
+    def svdf(
+        self,
+        x: Value,
+        units: int,
+        memory: int,
+        *,
+        rank: int = 1,
+        state_dtype: DType = DType.INT8,
+        state: Quantisation | None = None,
+        gain: float = 1.0,
+        use_bias: bool = True,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """SVDF of (batch, features), in which `rank` filters for each unit remember their last `memory` values.
+
+        Its state, of int8 or int16 like the weights in time, begins at zero.
+        """
+        (batch, features), filters = x.shape, units * rank
+        weights, real = self._weights((filters, features), gain / np.sqrt(features), None, None, None, DType.INT8)
+        label = name or f"svdf{len(self._operators)}"
+        wanted = self._rng.standard_normal((filters, memory)) / np.sqrt(rank * memory)
+        # Sums of products of 16 bits stay within 32.
+        longest = float(np.abs(wanted).reshape(units, -1).sum(axis=1).max())
+        most = min(_LARGEST_SUM / longest, 32767 / np.abs(wanted).max()) if state_dtype is DType.INT16 else None
+        fine = None if most is None else Quantisation((float(np.float32(1 / most)),), (0,))
+        times, in_time = self._weights((filters, memory), 1.0, wanted, fine, None, state_dtype)
+        if state is None:
+            state = activation_quantisation(self._real(x) @ real.T, state_dtype)
+        inputs = [x.index, weights.index, times.index, -1]
+        kept = self._state_tensor(f"{label}_state", (batch, filters * memory), state_dtype, state)
+        bias: Real = np.zeros(units)
+        if use_bias:
+            remembered = Value(kept, label, (batch, filters * memory), DType.INT8, state)
+            inputs[3], bias = self._bias(remembered, times, units, None)
+
+        def compute() -> Real:
+            # As after as many runs of one input as are remembered.
+            weighed: Real = (self._real(x) @ real.T) * in_time.sum(axis=1)
+            made: Real = weighed.reshape(batch, units, rank).sum(axis=2) + bias
+            return made
+
+        return self._operator(
+            "SVDF",
+            [*inputs, kept],
+            (batch, units),
+            compute,
+            output,
+            {"Rank": rank, "FusedActivationFunction": tflite.ActivationFunctionType.RELU},
+            label,
+            x.dtype,
         )
 
     def lstm(

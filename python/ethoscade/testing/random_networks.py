@@ -16,7 +16,7 @@ from . import drawing_moves, junctions
 from .builder import ModelBuilder
 from .calibration import coarse_scale
 from .drawing import Drawing
-from .drawing_matrices import batch_matmul, lstm
+from .drawing_matrices import batch_matmul, lstm, svdf
 from .recorder import Value
 from .streaming import stateful
 
@@ -69,7 +69,7 @@ def random_network(
     """A network of 1 to `max_operators` drawn steps (a step is one to a few operators) and perhaps a classifier.
 
     Images have up to `max_resolution` rows and columns. `dtype` None draws int8 (mostly), uint8 or int16, in which the
-    network begins; `heads` False leaves out MEAN, FULLY_CONNECTED, SOFTMAX, BATCH_MATMUL and
+    network begins; `heads` False leaves out MEAN, FULLY_CONNECTED, SOFTMAX, BATCH_MATMUL, SVDF and
     UNIDIRECTIONAL_SEQUENCE_LSTM. With `floats` there are islands of floats between 8-bit values, of which LiteRT alone
     is the judge.
     """
@@ -93,8 +93,8 @@ def random_network(
     values = [_first(draw, max_resolution)]
     steps = (*_BODY, *(_HEADS if heads else ()), *(_FLOATS if floats else ()))
     odds = np.array([p for p, _ in steps]) / sum(p for p, _ in steps)
-    # Every eighth network has state, at its beginning and perhaps further on, and every sixteenth an LSTM: drawn apart
-    # from all else.
+    # Every eighth network has state, at its beginning and perhaps further on, every sixteenth an LSTM and every
+    # sixteenth an SVDF: drawn apart from all else.
     apart = Drawing(builder, np.random.Generator(np.random.PCG64([seed, 2])), max_channels, heads)
     keeps = (0, apart.integer(0, max_operators - 1)) if seed % 8 == 4 else ()
     for step in range(draw.integer(1, max_operators)):
@@ -104,6 +104,8 @@ def random_network(
             x = apart.smaller(stateful(apart, x))
         if step == 0 and heads and seed % 16 == 7:
             x = lstm(apart, x)
+        if step == 0 and heads and seed % 16 == 15:
+            x = svdf(apart, x)
         values.append(draw.smaller(steps[int(rng.choice(len(steps), p=odds))][1](draw, x)))
     if heads and draw.chance(0.4):
         values.append(_classified(draw, values[-1]))

@@ -29,6 +29,7 @@ from . import (
     recurrent,
     shaping,
     softmax,
+    svdf,
     weighted,
 )
 from .fixed_point import Undefined
@@ -47,6 +48,7 @@ MEANINGS = keyed(
     recurrent.RECURRENT_MEANINGS,
     shaping.SHAPING_MEANINGS,
     softmax.SOFTMAX_MEANINGS,
+    svdf.SVDF_MEANINGS,
     weighted.WEIGHTED_MEANINGS,
 )
 """What operators of each kind compute that `run_operator` knows."""

@@ -90,6 +90,19 @@ def output_factors(kind: str, ifm: Tensor, weights: Tensor, ofm: Tensor) -> tupl
     return tuple(scale_of(ifm) * one / scale_of(ofm) for one in single)
 
 
+def memory_factors(ifm: Tensor, weights: Tensor, state: Tensor, times: Tensor, ofm: Tensor) -> tuple[float, float]:
+    """What SVDF multiplies its two sums by: those that it remembers, and those of what it remembers.
+
+    Every step of the formula is a float32.
+    """
+
+    def factor(a: Tensor, b: Tensor, made: Tensor) -> float:
+        product = np.multiply(scale_of(a), scale_of(b), dtype=np.float32)
+        return float(np.divide(product, np.float32(scale_of(made)), dtype=np.float32))
+
+    return factor(ifm, weights, state), factor(state, times, ofm)
+
+
 def nearest_places(extent: int, outputs: int, align_corners: bool, half_pixel_centers: bool) -> tuple[int, ...]:
     """Of which of `extent` rows or columns each of `outputs` is a copy; the places are float32."""
     corners = align_corners and outputs > 1

@@ -53,6 +53,19 @@ def understood(graph: Graph, op: Operator) -> str | None:
     return op.opaque
 
 
+def constant_at(places: Sequence[int]) -> Domain:
+    """Operators that were read, the inputs at these places constant or absent."""
+
+    def outside(graph: Graph, op: Operator) -> str | None:
+        if op.opaque is not None:
+            return op.opaque
+        parameters = (graph.read(op, place) for place in places if op.inputs[place] is not None)
+        variable = next((tensor for tensor in parameters if not tensor.is_constant), None)
+        return None if variable is None else f"weights or bias '{variable.name}' are not constant"
+
+    return outside
+
+
 def eight_bit(graph: Graph, op: Operator) -> str | None:
     """Values of one 8-bit type with one scale each."""
     return _of_types(graph, op, EIGHT_BIT)

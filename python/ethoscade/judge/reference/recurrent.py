@@ -14,7 +14,7 @@ from ...ir import Array, DType, Graph, LstmAttrs, LstmInputs, Operator, Quantisa
 from .fixed_point import Int64, Undefined, multiply, multiply_wide, wrap
 from .formulas import LARGEST_WIDE_SHIFT, output_factors, scale_of, significand_and_shift, zero_point_of
 from .functions16 import logistic_of, tanh_of
-from .meaning import SIGNED, Inputs, Meaning, given
+from .meaning import SIGNED, Inputs, Meaning, constant_at, given
 
 _GATE = Tensor("gate", (), DType.INT16, Quantisation((2.0**-12,), (0,)))
 """What the sums of a gate are stored as."""
@@ -82,13 +82,6 @@ def _in_units(value: Int64, scale: float) -> Int64:
     return times << shift if shift >= 0 else (times + (1 << (-shift - 1))) >> -shift
 
 
-def understood(graph: Graph, op: Operator) -> str | None:
-    """What the reader has words for, with constant weights and biases."""
-    if op.opaque is not None:
-        return op.opaque
-    parameters = (graph.read(op, place) for place in LstmInputs.parameters)
-    variable = next((tensor for tensor in parameters if not tensor.is_constant), None)
-    return None if variable is None else f"weights or bias '{variable.name}' are not constant"
-
-
-RECURRENT_MEANINGS: Mapping[str, Meaning] = {"UNIDIRECTIONAL_SEQUENCE_LSTM": Meaning(lstm, understood, SIGNED)}
+RECURRENT_MEANINGS: Mapping[str, Meaning] = {
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Meaning(lstm, constant_at(LstmInputs.parameters), SIGNED)
+}
