@@ -8,11 +8,12 @@ from ethoscade.target import load_target
 from ethoscade.testing import ModelBuilder
 
 
-def test_a_part_of_several_operations_has_no_constants_to_copy() -> None:
+def test_the_constants_of_several_operations_are_those_of_each() -> None:
     b = ModelBuilder(seed=3)
     b.conv2d(b.conv2d(b.input((1, 6, 6, 4)), 128, 1), 128, 3, groups=4)
     problem = prepare(read_tflite(b.build()), load_target("ethos-u55-128")).problem
     (joint,) = (spec.kernel for spec in problem.specs if spec.kernel is not None and spec.kernel.joined)
-    assert (joint.constant_bytes, joint.staged, joint.sliced) == (0, None, None)
+    assert (joint.staged, joint.sliced) == (None, None)
+    assert joint.constant_bytes == sum(one.operation.constant_bytes for one in joint.joined)
     assert len(joint.joined) == 4 and all(one.operation.constant_bytes > 0 for one in joint.joined)
     assert all(one.operation.staged is None and one.operation.sliced is None for one in joint.joined)

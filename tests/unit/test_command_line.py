@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -324,19 +325,21 @@ def test_verify_in_c(classifier: str, capfd: Capture) -> None:
 def lie(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reference that is wrong in its first element."""
     from ethoscade.judge import verification
+    from ethoscade.report import commands
 
-    honest = verification.reference_runs
+    honest = verification.reference_steps
 
-    def lying(graph: Any, runs: Any, *cuts: Any) -> tuple[Expectation, ...]:
-        found = honest(graph, runs, *cuts)
-        for expectation in found:
+    def lying(graph: Any, sequences: Any, *cuts: Any) -> tuple[tuple[Expectation, ...], ...]:
+        found = honest(graph, sequences, *cuts)
+        for expectation in itertools.chain.from_iterable(found):
             for name, value in expectation.outputs.items():
                 wrong = value.copy()
                 wrong.flat[0] ^= 1
                 expectation.outputs[name] = wrong  # type: ignore[index]
         return found
 
-    monkeypatch.setattr(verification, "reference_runs", lying)
+    for module in (verification, commands):
+        monkeypatch.setattr(module, "reference_steps", lying)
 
 
 def test_differences_have_a_status_of_their_own(

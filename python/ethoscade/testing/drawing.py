@@ -368,7 +368,10 @@ class Drawing:
         x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.INT16 else x
         shape = x.shape[-1:] if self.chance(0.2) else (1,) * self.integer(0, 1)
         numbers = self.rng.uniform(0.2, 2.0, shape) * (-1 if self.chance(0.3) else 1)
-        return self.builder.divide(x, self.builder.constant(numbers, dtype=x.dtype), activation=self.activation())
+        # Where quotients are shifted by more than 31 bits or to the left no kernel is defined.
+        output = Quantisation((float(np.float32(0.3 * x.quantisation.scale)),), (sum(x.dtype.limits) // 2 + 1,))
+        divisor = self.builder.constant(numbers, dtype=x.dtype)
+        return self.builder.divide(x, divisor, activation=self.activation(), output=output)
 
     def wide(self, x: Value) -> Value:
         """Some functions of int16, to which values are brought and from which they are brought back by way of int8."""
