@@ -199,7 +199,7 @@ def check_contents(operations: Sequence[NpuOperation], program: Program) -> None
         held[_cells(box)] = _names(box)
 
 
-def check_lifetimes(program: Program) -> None:
+def check_lifetimes(operations: Sequence[NpuOperation], program: Program) -> None:
     """Every step finds the buffers that it touches alive, and every buffer holds what its boxes say."""
     for number, step in enumerate(program.steps):
         slabs: tuple[Slab, ...] = ()
@@ -218,9 +218,16 @@ def check_lifetimes(program: Program) -> None:
         for index in touched:
             buffer = program.buffers[index]
             assert buffer.first_step <= number < buffer.last_step, f"step {number} touches {buffer}"
-        for slab in slabs:
+        views = (*operations[step.stage].inputs, operations[step.stage].ofm) if isinstance(step, Stripe) else ()
+        for slab, view in zip(slabs, views, strict=True):
             cells, size = slab.rows * slab.columns, program.buffers[slab.buffer].size_bytes
-            assert cells and size % cells == 0, f"{slab} in {size} bytes"
+            if view.strides is None:
+                assert cells and size % cells == 0, f"{slab} in {size} bytes"
+            else:
+                # Rows and columns that lie apart need no whole number of bytes each, but must end in the buffer.
+                (rows, columns, depth), apart = view.shape, view.strides
+                last = (rows - 1) * apart[0] + (columns - 1) * apart[1] + view.first_channel + depth
+                assert last * view.dtype.size_bytes <= size, f"{view} in {size} bytes"
 
 
 def check_placed(
@@ -386,13 +393,13 @@ def check_program(operations: Sequence[NpuOperation], program: Program) -> None:
     check_windows(operations, program)
     check_coverage(operations, program)
     check_contents(operations, program)
-    check_lifetimes(program)
+    check_lifetimes(operations, program)
     check_tables(operations, program)
 
 
 def _holds(buffer: ProgramBuffer, made: FeatureMap, view: FeatureMap) -> bool:
-    """Whether what an operation makes is in the buffer that a view looks at."""
-    return made.tensor.id == view.tensor.id if buffer.tensor is None else made.tensor.graph_tensor == buffer.tensor
+    """Whether what an operation makes is in the buffer that a view looks at; state may lie in that of its old value."""
+    return made.tensor.id == view.tensor.id or (buffer.tensor is not None and made.tensor.graph_tensor == buffer.tensor)
 
 
 def _in_place(view: FeatureMap, slab: Slab) -> bool:
