@@ -121,6 +121,9 @@ class ByteChains:
             shape, start = _core.propagate(read.propagator, (1, 1, 1, 1), at)
             taps = range(start[axis + 1], start[axis + 1] + shape[axis + 1], dilation)
             inside = [tap for tap in taps if 0 <= tap < extent]
+            if not inside:
+                # A row that is made of other inputs: nothing is known of which rows these chains begin with.
+                return [(0, extent)] * count
             middle = inside[len(inside) // 2]
             found.append((inside[0], inside[-1] + 1) if dilation == 1 else (middle, middle + 1))
         return found

@@ -137,6 +137,7 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
         "Compiled.write_mlf": {"path": "net.tar"},
         "Compiled.write_raw": {"path": "net.npz"},
         "Compiled.simulate": {"inputs": inputs},
+        "Compiled.simulate_steps": {"steps": [inputs]},
         "Compiled.timing": {},
         "Compiled.verify": {"seeds": 1},
         "Curve.without_programs": {},
