@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ from ethoscade.ir import Activation, DType, Graph, Quantisation
 from ethoscade.judge import litert, reference
 from ethoscade.judge.judges import litert_lacks, micro_decides
 from ethoscade.judge.litert_models import acceptable, head
+from ethoscade.judge.reference import functions
 from ethoscade.judge.verification import random_inputs
 from ethoscade.operators import own_outputs, updated
 from ethoscade.testing import ModelBuilder, random_network
@@ -91,6 +95,25 @@ def differences(graph: Graph, inputs: Mapping[str, np.ndarray], kept: int | None
             if apart.any():
                 found.append((f"{op.kind} {op.name}", int(np.count_nonzero(apart)), int(apart.max())))
     return found
+
+
+@contextmanager
+def functions_of_the_c_library() -> Iterator[None]:
+    """The reference with the C library's functions of floats, as LiteRT's kernels take them.
+
+    Ours are rounded once, whatever the machine; the last bit of the library's is each version's own.
+    """
+    library = ctypes.CDLL(ctypes.util.find_library("m"))
+
+    def of_floats(name: str) -> Callable[[np.ndarray], np.ndarray]:
+        function = getattr(library, name)
+        function.restype, function.argtypes = ctypes.c_float, [ctypes.c_float]
+        return np.vectorize(function, otypes=[np.float32])
+
+    with pytest.MonkeyPatch.context() as patch:
+        for place, name in (("_exp", "expf"), ("_tanh", "tanhf"), ("_erfc", "erfcf")):
+            patch.setattr(functions, place, of_floats(name))
+        yield
 
 
 def check(model: bytes, seed: int = 0) -> None:

@@ -15,7 +15,7 @@ from ethoscade.judge import reference
 from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import ModelBuilder
 from ethoscade.testing.calibration import activation_quantisation, coarse_scale, dequantise, quantise
-from reference_support import check, differences, needs_litert, played_by_litert
+from reference_support import check, differences, functions_of_the_c_library, needs_litert, played_by_litert
 
 NETWORKS = {
     "mobilenet_v1": lambda: testing.mobilenet_v1(0.25, 64, 20),
@@ -45,17 +45,31 @@ def test_networks_run_and_stay_alive(name: str) -> None:
                 assert len(np.unique(values[op.outputs[0]])) > 5, f"{op.name} is dead"
 
 
-OPEN = {(21, "GELU gelu4")}
-"""Operators, by seed, of which one sample of a 16-bit table is 1 apart from LiteRT's; the cause is not found."""
-
-
 @pytest.mark.parametrize("start", range(0, 60, 20))
 def test_random_networks_equal_litert(start: int) -> None:
     needs_litert()
     for seed in range(start, start + 20):
         graph = read_tflite(played_by_litert(seed))
-        for where, _, largest in differences(graph, random_inputs(graph, seed)):
-            assert (where.startswith("FULLY_CONNECTED") or (seed, where) in OPEN) and largest == 1, f"seed {seed}"
+        inputs = random_inputs(graph, seed)
+        found = differences(graph, inputs)
+        if any(not where.startswith("FULLY_CONNECTED") for where, _, _ in found):
+            with functions_of_the_c_library():
+                found = differences(graph, inputs)
+        for where, _, largest in found:
+            assert where.startswith("FULLY_CONNECTED") and largest == 1, f"seed {seed}"
+
+
+def test_tables_differ_from_litert_by_the_c_library_alone() -> None:
+    """A sample that lies at a half but for the last bit of erfcf, which C libraries have otherwise."""
+    needs_litert()
+    b = ModelBuilder(dtype=DType.INT16)
+    x = b.input((1, 256, 256, 1), quantisation=Quantisation((7.805228233337402e-05,), (0,)), name="x")
+    b.gelu(x, output=Quantisation((7.763504981994629e-05,), (0,)))
+    graph = read_tflite(b.build())
+    every = np.arange(-(1 << 15), 1 << 15).astype(np.int16).reshape(1, 256, 256, 1)
+    assert all(largest == 1 for _, _, largest in differences(graph, {"x": every}))
+    with functions_of_the_c_library():
+        assert differences(graph, {"x": every}) == []
 
 
 def test_random_networks_without_heads() -> None:
