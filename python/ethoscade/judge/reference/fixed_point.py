@@ -15,6 +15,10 @@ INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 _MAX_LEFT_SHIFT = 31
 
 
+LARGEST_WIDE_SHIFT = 14
+"""The largest shift to the left for which kernels multiply sums of 64 bits."""
+
+
 class Undefined(ValueError):
     """The kernels' arithmetic has no defined result here."""
 
@@ -72,11 +76,21 @@ def multiply_once(x: Int64, real: float) -> Int64:
     return rounded.astype(np.int64)
 
 
-def multiply_wide(x: Int64, significand: Int64, shift: Int64) -> Int64:
-    """x * significand * 2**(shift - 31) for the 48-bit accumulators of int16 operators.
+def scale_sums(sums: Int64, significand: Int64 | int, shift: Int64 | int, is_wide: bool) -> Int64:
+    """sums * significand * 2**(shift - 31), in 32 bits; with `is_wide` the sums have 64 bits themselves.
 
-    The significand is cut to 15 bits (half up, saturating), the result rounded once, half towards +infinity.
+    Sums of 64 bits are multiplied by a significand of 15 bits (half up, saturating) and rounded once, half towards
+    +infinity; those of 32 bits as `multiply` does. Raises `Undefined` beyond `LARGEST_WIDE_SHIFT`.
     """
+    if not is_wide:
+        return multiply(wrap(sums), significand, shift)
+    largest = np.max(shift)
+    if largest > LARGEST_WIDE_SHIFT:
+        raise Undefined(f"a factor of 2^{largest - 1} or more; sums of 64 bits have less than 2^{LARGEST_WIDE_SHIFT}")
+    return wrap(_multiply_wide(sums, np.asarray(significand, np.int64), np.asarray(shift, np.int64)))
+
+
+def _multiply_wide(x: Int64, significand: Int64, shift: Int64) -> Int64:
     reduced = np.where(significand < 0x7FFF0000, (significand + (1 << 15)) >> 16, 0x7FFF)
     total = 15 - shift
     scaled: Int64 = (x * reduced + np.left_shift(np.int64(1), total - 1)) >> total

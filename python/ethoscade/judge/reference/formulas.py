@@ -21,8 +21,6 @@ HEADROOM_BITS = 20
 """Bits by which ADD raises both of its 8-bit operands before it scales them."""
 HEADROOM_BITS_16 = 15
 """The same of int16."""
-LARGEST_WIDE_SHIFT = 14
-"""The largest shift to the left for which kernels multiply sums of 64 bits."""
 LARGEST_SHIFT = 31
 """The largest shift to the left for which kernels are defined."""
 

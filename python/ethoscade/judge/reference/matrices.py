@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...ir import Array, BatchMatMulAttrs, DType, Graph, Operator
-from .fixed_point import Undefined, multiply, multiply_wide, wrap
-from .formulas import LARGEST_WIDE_SHIFT, scale_of, significand_and_shift, zero_point_of
+from .fixed_point import scale_sums
+from .formulas import scale_of, significand_and_shift, zero_point_of
 from .meaning import INT8, Inputs, Meaning, given, quantised
 
 
@@ -29,12 +29,7 @@ def batch_matmul(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     sums = left @ right
     together = np.float32(scale_of(graph.read(op))) * np.float32(scale_of(graph.read(op, 1)))
     significand, shift = significand_and_shift(float(together) / scale_of(ofm))
-    if ofm.dtype is not DType.INT16:
-        scaled = multiply(wrap(sums), significand, shift)
-    elif shift > LARGEST_WIDE_SHIFT:
-        raise Undefined(f"a factor of 2^{shift - 1} or more; sums of 64 bits have less than 2^{LARGEST_WIDE_SHIFT}")
-    else:
-        scaled = wrap(multiply_wide(sums, np.int64(significand), np.int64(shift)))
+    scaled = scale_sums(sums, significand, shift, ofm.dtype is DType.INT16)
     return np.clip(scaled + zero_point_of(ofm), *ofm.dtype.limits).astype(ofm.dtype.numpy)
 
 

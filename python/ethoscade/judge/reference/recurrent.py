@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...ir import Array, DType, Graph, LstmAttrs, LstmInputs, Operator, Quantisation, Tensor
-from .fixed_point import Int64, Undefined, multiply, multiply_wide, wrap
-from .formulas import LARGEST_WIDE_SHIFT, output_factors, scale_of, significand_and_shift, zero_point_of
+from .fixed_point import Int64, multiply, scale_sums
+from .formulas import output_factors, scale_of, significand_and_shift, zero_point_of
 from .functions16 import logistic_of, tanh_of
 from .meaning import SIGNED, Inputs, Meaning, constant_at, given
 
@@ -61,13 +61,7 @@ def _weigh(graph: Graph, op: Operator, inputs: Inputs, x: Int64, source: Tensor,
         sums = sums + given(inputs, bias).astype(np.int64)
     (real,) = output_factors("FULLY_CONNECTED", source, graph.read(op, place), _GATE)
     significand, shift = significand_and_shift(real)
-    if source.dtype is not DType.INT16:
-        scaled = multiply(wrap(sums), significand, shift)
-    elif shift > LARGEST_WIDE_SHIFT:
-        raise Undefined(f"a factor of 2^{shift - 1} or more; sums of 64 bits have less than 2^{LARGEST_WIDE_SHIFT}")
-    else:
-        scaled = wrap(multiply_wide(sums, np.int64(significand), np.int64(shift)))
-    return np.clip(scaled, *_SHORT)
+    return np.clip(scale_sums(sums, significand, shift, source.dtype is DType.INT16), *_SHORT)
 
 
 def _product(a: Int64, b: Int64, factor: float, limits: tuple[int, int], ofm: Tensor | None = None) -> Int64:

@@ -22,8 +22,8 @@ from ...ir import (
     TransposeConvAttrs,
 )
 from ...operators import OPERATORS
-from .fixed_point import Int64, Undefined, multiply, multiply_once, multiply_wide, wrap
-from .formulas import LARGEST_WIDE_SHIFT, clamp_range, output_factors, significand_and_shift, zero_point_of
+from .fixed_point import Int64, Undefined, multiply_once, scale_sums, wrap
+from .formulas import clamp_range, output_factors, significand_and_shift, zero_point_of
 from .meaning import INT8, SIGNED, Inputs, Meaning, bias_place, given, weighed
 from .windows import correlate, output_size, pad_spatial, seen, tap
 
@@ -63,15 +63,7 @@ def _finish(operands: _Operands, acc: Int64, activation: Activation) -> Array:
     factors = [significand_and_shift(s) for s in _scales(operands)]
     significand = np.array([f[0] for f in factors], dtype=np.int64)
     shift = np.array([f[1] for f in factors], dtype=np.int64)
-    if operands.is_wide:
-        if shift.max() > LARGEST_WIDE_SHIFT:
-            raise Undefined(
-                f"a factor of 2^{shift.max() - 1} or more; sums of 64 bits have less than 2^{LARGEST_WIDE_SHIFT}"
-            )
-        scaled = wrap(multiply_wide(acc, significand, shift))
-    else:
-        scaled = multiply(wrap(acc), significand, shift)
-    scaled += zero_point_of(operands.ofm)
+    scaled = scale_sums(acc, significand, shift, operands.is_wide) + zero_point_of(operands.ofm)
     lowest, highest = clamp_range(operands.ofm.quantisation, operands.ofm.dtype, activation)
     return np.clip(scaled, lowest, highest).astype(operands.ofm.dtype.numpy)
 
