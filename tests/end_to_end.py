@@ -10,7 +10,9 @@ from ethoscade import Compiled
 from ethoscade.frontend import read_tflite
 from ethoscade.judge import reference
 from ethoscade.judge.verification import compare, random_inputs, steps_of
-from ethoscade.pipeline.compiler import Network, arrange, emit, prepare
+from ethoscade.pipeline import compiler
+from ethoscade.pipeline.compiled import Curve
+from ethoscade.pipeline.compiler import Network, arrange, emit, prepare, search
 from ethoscade.run.execution import ExecutionResult, run_artifact_steps
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program
@@ -58,6 +60,22 @@ def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:
         assert result.hazards == 0, f"{result.reports} under {schedule}"
         assert result.arena_touched_bytes == placement.arena_bytes, f"under {schedule}"
     return Outcome(program, placement.arena_bytes, results[0])
+
+
+def both_ends(network: Network, inputs: Mapping[str, np.ndarray] | None = None) -> Curve:
+    """Search, emit and run the leanest and the fastest Proposal: all on the NPU, exact, in the bytes promised."""
+    curve = search(network)
+    inputs = random_inputs(network.source, 1) if inputs is None else inputs
+    (expected,) = _expected(network, [inputs])
+    for index in {0, len(curve.points) - 1}:
+        compiled = compiler.carry_out(network, curve, curve.proposals[index])
+        assert compiled.cpu_operators == ()
+        result = compiled.simulate(inputs)
+        _, mismatches, largest = compare(result.outputs, expected)
+        assert mismatches == 0, f"{mismatches} elements differ by up to {largest}"
+        assert result.hazards == 0 and result.warnings == ()
+        assert result.arena_touched_bytes == compiled.sram_bytes == curve.points[index][0]
+    return curve
 
 
 def _expected(network: Network, steps: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:

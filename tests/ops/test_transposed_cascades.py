@@ -6,12 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from ethoscade.frontend import read_tflite
+from end_to_end import both_ends, network_of
 from ethoscade.ir import DType
-from ethoscade.judge import reference
-from ethoscade.judge.verification import random_inputs
-from ethoscade.pipeline.compiler import carry_out, prepare, search
-from ethoscade.target import load_target
 from ethoscade.testing import ModelBuilder, Value
 
 
@@ -39,18 +35,8 @@ def test_both_ends_are_exact(case: str, dtype: DType) -> None:
     b = ModelBuilder(dtype=dtype, seed=len(case))
     x = transpose(b, b.conv2d(b.input((1, *plane, 3)), 16, 3))
     b.conv2d(x, 4, 3, stride=(2, 2))
-    network = prepare(read_tflite(b.build()), load_target(accelerator))
-    curve = search(network)
-    inputs = random_inputs(network.source, 1)
-    expected = reference.run(network.source, inputs).outputs
-    for proposal in (curve.proposals[0], curve.proposals[-1]):
-        compiled = carry_out(network, curve, proposal)
-        assert compiled.cpu_operators == ()
-        result = compiled.simulate(inputs)
-        assert result.hazards == 0 and result.warnings == ()
-        assert result.arena_touched_bytes == proposal.sram_bytes
-        for name, value in expected.items():
-            np.testing.assert_array_equal(result.outputs[name], value)
+    network = network_of(b.build(), accelerator)
+    curve = both_ends(network)
     both = 2 * int(np.prod(x.shape)) * dtype.size_bytes
     if case.startswith("columns_for"):
         assert curve.points[0][0] < both, f"{curve.points[0][0]} bytes hold what it reads and makes, {both} bytes"

@@ -6,12 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from ethoscade.frontend import read_tflite
+from end_to_end import both_ends, network_of
 from ethoscade.ir import DType
-from ethoscade.judge import reference
-from ethoscade.judge.verification import random_inputs
-from ethoscade.pipeline.compiler import carry_out, prepare, search
-from ethoscade.target import load_target
 from ethoscade.testing import ModelBuilder, Value
 
 CASES: dict[str, Callable[[ModelBuilder, Value], Value]] = {
@@ -53,17 +49,7 @@ def test_points_are_exact_and_the_floor_is_striped(case: str, dtype: DType) -> N
     x = CASES[case](b, b.conv2d(b.input((1, 12, 10, 3)), 16, 3))
     if x.dtype is dtype:
         b.conv2d(x, 1, 3, stride=(3, 3))
-    network = prepare(read_tflite(b.build()), load_target(accelerator))
-    curve = search(network)
-    inputs = random_inputs(network.source, 1)
-    expected = reference.run(network.source, inputs).outputs
-    for proposal in {curve.proposals[0], curve.proposals[-1]}:
-        compiled = carry_out(network, curve, proposal)
-        assert compiled.cpu_operators == ()
-        result = compiled.simulate(inputs)
-        assert result.hazards == 0 and result.warnings == ()
-        assert result.arena_touched_bytes == proposal.sram_bytes
-        for name, value in expected.items():
-            np.testing.assert_array_equal(result.outputs[name], value)
+    network = network_of(b.build(), accelerator)
+    curve = both_ends(network)
     largest = max(int(np.prod(o.ofm.shape)) for o in network.npu.operations) * dtype.size_bytes
     assert curve.points[0][0] < largest, f"{curve.points[0][0]} bytes at the floor hold what has {largest} whole"

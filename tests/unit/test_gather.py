@@ -7,14 +7,13 @@ import itertools
 import ethoscade
 import numpy as np
 import pytest
+from end_to_end import both_ends, network_of
 from ethoscade.errors import ModelFormatError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Quantisation
-from ethoscade.judge import reference
-from ethoscade.judge.verification import random_inputs
 from ethoscade.lowering import lower
 from ethoscade.lowering.gather import shuffle
-from ethoscade.pipeline.compiler import carry_out, prepare, search
+from ethoscade.pipeline.compiler import prepare
 from ethoscade.pipeline.partition import partition
 from ethoscade.target import ACCELERATORS, load_target
 from ethoscade.testing import ModelBuilder, Value
@@ -104,16 +103,7 @@ def test_cascades_are_exact_at_both_ends(move: object, dtype: DType) -> None:
     b = ModelBuilder(dtype=dtype, seed=4)
     x = move(b, b.conv2d(b.input((1, 24, 20, 3)), 16, 3))  # type: ignore[operator]
     b.conv2d(x, 4, 3, stride=(2, 2))
-    network = prepare(read_tflite(b.build()), load_target("ethos-u55-128"))
-    curve = search(network)
-    inputs = random_inputs(network.source, 1)
-    expected = reference.run(network.source, inputs).outputs
-    for proposal in (curve.proposals[0], curve.proposals[-1]):
-        compiled = carry_out(network, curve, proposal)
-        result = compiled.simulate(inputs)
-        assert compiled.cpu_operators == () and result.hazards == 0 and result.warnings == ()
-        for name, value in expected.items():
-            np.testing.assert_array_equal(result.outputs[name], value)
+    curve = both_ends(network_of(b.build(), "ethos-u55-128"))
     if move is not shuffled:
         between = 2 * 24 * 20 * 16 * dtype.size_bytes
         assert curve.points[0][0] < between // 2, "rows stay rows, so no tensor between is whole"

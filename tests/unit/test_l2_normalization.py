@@ -5,13 +5,12 @@ from __future__ import annotations
 import ethoscade
 import numpy as np
 import pytest
+from end_to_end import both_ends, network_of
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Quantisation
 from ethoscade.judge import reference
 from ethoscade.judge.reference.l2_normalization import inverse_root
 from ethoscade.lowering.l2_normalization import MOST_SQUARES
-from ethoscade.pipeline.compiler import carry_out, prepare, search
-from ethoscade.target import load_target
 from ethoscade.testing import ModelBuilder
 from reference_support import litert_values, needs_litert
 from test_reference_micro import micro_output
@@ -72,15 +71,8 @@ def test_rows_in_a_cascade(dtype: DType) -> None:
     b = ModelBuilder(dtype=dtype, seed=2)
     x = b.l2_normalization(b.conv2d(b.input((1, 24, 20, 3), name="x"), 16, 3))
     b.conv2d(x, 4, 3, stride=(2, 2), name="y")
-    network = prepare(read_tflite(b.build()), load_target("ethos-u55-256"))
-    curve = search(network)
     inputs = {"x": np.random.default_rng(0).integers(*dtype.limits, (1, 24, 20, 3)).astype(dtype.numpy)}
-    expected = reference.run(network.source, inputs).outputs["y"]
-    for proposal in (curve.proposals[0], curve.proposals[-1]):
-        compiled = carry_out(network, curve, proposal)
-        found = compiled.simulate(inputs)
-        assert compiled.cpu_operators == () and found.warnings == () and found.hazards == 0
-        np.testing.assert_array_equal(found.outputs["y"], expected)
+    both_ends(network_of(b.build()), inputs)
 
 
 @pytest.mark.parametrize(
