@@ -16,9 +16,8 @@ import argparse
 import json
 import math
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -27,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "unit"))
 
 import numpy as np
+import seeds
 from ethoscade.codegen.artifact import Artifact
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import QUANTISED, DType, Graph
@@ -324,46 +324,21 @@ def _reads_all(operation: NpuOperation) -> bool:
     return view.strides is not None or (all(whole) and max(view.shape[:2]) > 1)
 
 
-def sweep_all(
-    seeds: Collection[int], kinds: Sequence[str], tally: Tally, seconds: float | None, state: Path | None
-) -> Iterator[str]:
-    """Sweep the seeds that the tally has not seen, and yield faults as they come, for so many seconds."""
-    began = time.monotonic()
-    for seed in seeds:
-        if seed < tally.next_seed:
-            continue
-        if seconds is not None and time.monotonic() - began >= seconds:
-            return
-        told = len(tally.faults)
-        for kind in kinds:
-            for dtype in types_of(kind):
-                sweep(kind, dtype, seed, tally)
-        tally.next_seed = seed + 1
-        if state is not None:
-            state.parent.mkdir(parents=True, exist_ok=True)
-            state.write_text(tally.to_json(), encoding="utf-8")
-        yield from tally.faults[told:]
-
-
-def _range(text: str) -> range:
-    first, _, last = text.partition(":")
-    return range(int(first), int(last)) if last else range(int(first), int(first) + 1)
-
-
 def main() -> int:
     """Runs the seeds; 3 if there is a fault."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=_range, default=range(40), help="FIRST:END or one seed (default: 0:40)")
+    seeds.add_arguments(parser, 40, "seed")
     parser.add_argument("--kinds", nargs="+", choices=list(FAMILIES), default=list(FAMILIES))
-    parser.add_argument("--seconds", type=float, help="begin no seed after so many")
-    parser.add_argument("--state", type=Path, metavar="FILE", help="keep the counts here, and go on from them")
     parser.add_argument("--write", action="store_true", help=f"write {TABLE.name}")
     args = parser.parse_args()
-    tally = Tally()
-    if args.state and args.state.is_file():
-        tally = Tally.from_json(args.state.read_text(encoding="utf-8"))
-        print("\n".join([f"going on at seed {tally.next_seed}", *tally.faults]), flush=True)
-    for fault in sweep_all(args.seeds, args.kinds, tally, args.seconds, args.state):
+    tally = seeds.tally_of(args.state, Tally, Tally.from_json)
+
+    def of_seed(seed: int) -> None:
+        for kind in args.kinds:
+            for dtype in types_of(kind):
+                sweep(kind, dtype, seed, tally)
+
+    for fault in seeds.sweep_all(args.seeds, of_seed, tally, args.seconds, args.state):
         print(fault, flush=True)
     print(tally.page())
     if args.write and not tally.faults:

@@ -18,12 +18,12 @@ import argparse
 import contextlib
 import json
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 
+import seeds
 from ethoscade.errors import EthoscadeError, UnsupportedOperatorError
 from ethoscade.frontend import operators, read_tflite
 from ethoscade.ir import Graph
@@ -127,24 +127,6 @@ def _judges(
     return found
 
 
-def sweep_all(
-    seeds: Sequence[int], accelerators: Sequence[str], tally: Tally, seconds: float | None, state: Path | None
-) -> Iterator[str]:
-    """Sweep the seeds that the tally has not seen, and yield faults as they come, for so many seconds."""
-    began = time.monotonic()
-    for seed in seeds:
-        if seed < tally.next_seed:
-            continue
-        if seconds is not None and time.monotonic() - began >= seconds:
-            return
-        told = len(tally.faults)
-        sweep(seed, accelerators, tally)
-        if state is not None:
-            state.parent.mkdir(parents=True, exist_ok=True)
-            state.write_text(tally.to_json(), encoding="utf-8")
-        yield from tally.faults[told:]
-
-
 def _faults(
     source: Graph,
     steps: Sequence[Mapping[str, Array]],
@@ -180,24 +162,15 @@ def _faults(
                 yield f"{place}: bytes promised, placed and touched are {sizes}"
 
 
-def _range(text: str) -> range:
-    first, _, last = text.partition(":")
-    return range(int(first), int(last)) if last else range(int(first), int(first) + 1)
-
-
 def main() -> int:
     """Runs the seeds; 3 if any point is not right."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=_range, default=range(2000), help="FIRST:END or one seed (default: 0:2000)")
+    seeds.add_arguments(parser, 2000, "network")
     parser.add_argument("--accelerators", nargs="+", choices=sorted(ACCELERATORS), default=sorted(ACCELERATORS))
-    parser.add_argument("--seconds", type=float, help="begin no network after so many")
-    parser.add_argument("--state", type=Path, metavar="FILE", help="keep the counts here, and go on from them")
     args = parser.parse_args()
-    tally = Tally()
-    if args.state and args.state.is_file():
-        tally = Tally.from_json(args.state.read_text(encoding="utf-8"))
-        print("\n".join([f"going on at seed {tally.next_seed}", *tally.faults]), flush=True)
-    for fault in sweep_all(args.seeds, args.accelerators, tally, args.seconds, args.state):
+    tally = seeds.tally_of(args.state, Tally, Tally.from_json)
+    of_seed = partial(sweep, accelerators=args.accelerators, tally=tally)
+    for fault in seeds.sweep_all(args.seeds, of_seed, tally, args.seconds, args.state):
         print(fault, flush=True)
     print(tally.report())
     if tally.next_seed < args.seeds.stop:

@@ -14,7 +14,8 @@ from ethoscade.judge import reference, verification
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benches"))
 
 import random_networks
-from random_networks import Tally, sweep, sweep_all
+import seeds
+from random_networks import Tally, sweep
 
 pytest.importorskip("ai_edge_litert", reason='LiteRT is not installed: pip install "ethoscade[verify]"')
 
@@ -74,13 +75,17 @@ def test_a_sweep_notices_what_does_not_compile(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_sweep_that_was_stopped_goes_on_to_the_same_counts(tmp_path: Path) -> None:
-    state, seeds, chips = tmp_path / "state.json", range(3, 6), ["ethos-u55-128"]
+    state, all_seeds = tmp_path / "state.json", range(3, 6)
+
+    def found(some: range, tally: Tally, seconds: float | None, file: Path | None) -> list[str]:
+        return list(seeds.sweep_all(some, lambda seed: sweep(seed, ["ethos-u55-128"], tally), tally, seconds, file))
+
     whole = Tally()
-    assert list(sweep_all(seeds, chips, whole, None, None)) == [] and whole.networks == 3
-    assert list(sweep_all(seeds[:2], chips, Tally(), None, state)) == []
-    resumed = Tally.from_json(state.read_text())
+    assert found(all_seeds, whole, None, None) == [] and whole.networks == 3
+    assert found(all_seeds[:2], Tally(), None, state) == []
+    resumed = seeds.tally_of(state, Tally, Tally.from_json)
     assert (resumed.networks, resumed.next_seed) == (2, 5)
-    assert list(sweep_all(seeds, chips, resumed, 0, state)) == [] and resumed.networks == 2
-    assert list(sweep_all(seeds, chips, resumed, 600, state)) == []
+    assert found(all_seeds, resumed, 0, state) == [] and resumed.networks == 2
+    assert found(all_seeds, resumed, 600, state) == []
     assert resumed == whole == Tally.from_json(state.read_text())
     assert whole.on_npu and "never drawn" in whole.report() and "3 networks" in whole.report()
