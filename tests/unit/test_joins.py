@@ -185,12 +185,28 @@ def given_back(b: ModelBuilder, x: Value) -> Value:
     return b.concatenate([y, b.max_pool(y, 3, stride=1, padding="SAME")], axis=3)
 
 
+def told(b: ModelBuilder, x: Value) -> Value:
+    """Nobody on the NPU but the join reads it; the caller does."""
+    y = b.conv2d(x, 8, 3)
+    b.output(y)
+    return b.concatenate([y, b.conv2d(x, 8, 1, output=y.quantisation)], axis=3)
+
+
+def in_another_shape(b: ModelBuilder, x: Value) -> Value:
+    """What is joined has other rows and columns than what is made, and so the box."""
+    y = b.conv2d(x, 8, 3)
+    return b.concatenate(
+        [b.reshape(y, (1, 10, 9, 8)), b.reshape(b.conv2d(x, 8, 1, output=y.quantisation), (1, 10, 9, 8))], axis=3
+    )
+
+
 def in_windows(b: ModelBuilder, x: Value) -> Value:
     return b.max_pool(b.pad(b.quantize(b.conv2d(x, 8, 1)), ((0, 0), (1, 2), (3, 0), (0, 8))), 2)
 
 
 @pytest.mark.parametrize(
-    ("build", "left"), [(two_readers, 2), (larger_than_made, 1), (given_back, 1), (in_windows, 12)]
+    ("build", "left"),
+    [(two_readers, 2), (larger_than_made, 1), (given_back, 1), (told, 1), (in_another_shape, 2), (in_windows, 12)],
 )
 def test_copies_stay_where_they_are_wanted(build: Build, left: int) -> None:
     found = network_of(model_of(build))
