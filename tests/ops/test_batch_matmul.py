@@ -9,6 +9,7 @@ from ethoscade.ir import DType, Quantisation
 from ethoscade.judge import reference
 from ethoscade.judge.verification import compare, random_inputs
 from ethoscade.lowering import support
+from ethoscade.lowering.npu import OperationKind
 from ethoscade.pipeline.compiler import carry_out, search
 from ethoscade.run.execution import run_artifact
 from ethoscade.target import ACCELERATORS
@@ -71,6 +72,15 @@ def test_all_forms_at_every_budget(constant: int | None, adjoint: tuple[bool, bo
         result = run_artifact(carry_out(made, curve, curve.proposals[place]).artifact, inputs)
         assert compare(result.outputs, reference.run(made.source, inputs).outputs)[1] == 0
         assert result.hazards == 0 and result.warnings == ()
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(3, 9), (9, 3)])
+def test_the_fewer_rows_are_repeated(rows: int, columns: int) -> None:
+    """A product for each row of the left matrix, or for each column of the right one."""
+    b = ModelBuilder()
+    b.batch_matmul(b.input((1, rows, 16)), b.input((1, 16, columns)))
+    kinds = [operation.kind for operation in network_of(b.build()).npu.operations]
+    assert kinds.count(OperationKind.MUL) == 3
 
 
 @pytest.mark.parametrize("zero_points", [(-128, 127), (127, -128), (-128, -128)])

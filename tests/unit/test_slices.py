@@ -91,8 +91,9 @@ def half_lives_longer(b: ModelBuilder, x: Value) -> Value:
 
 def given_back(b: ModelBuilder, x: Value) -> Value:
     first, second = b.split(b.conv2d(x, 32, 1), 2)
-    b.output(first, second)
-    return b.add(first, second)
+    added = b.add(first, second)
+    b.output(first, second, added)
+    return added
 
 
 def seen_otherwise(b: ModelBuilder, x: Value) -> Value:
