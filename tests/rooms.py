@@ -38,7 +38,7 @@ BELOW: dict[str, set[str]] = {
     },
     "testing": {"ir", "quantised", "operators", "judge.reference"},
     "codegen": {
-        "errors", "util.files", "target", "ir", "quantised", "opcodes", "operators", "frontend", "lowering",
+        "errors", "_core", "util.files", "target", "ir", "quantised", "opcodes", "operators", "frontend", "lowering",
         "scheduling",
     },
     "run": set(),
@@ -95,6 +95,7 @@ RUST_BELOW: dict[str, set[str]] = {
     "propagator": {"stripe"},
     "npu": {"util"},
     "usmp": {"util"},
+    "weights": {"util"},
     "model": {"stripe", "propagator", "npu"},
     "checker": {"util", "stripe", "model"},
     "cost": {"util", "stripe", "model", "npu"},

@@ -128,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_interface(command)
     _add_epsilon(command)
     _add_dead_channels(command)
+    _add_weight_encoder(command)
     command.add_argument("--plot", metavar="PNG", help="draw the curve (needs the extra 'report')")
 
     command = _command(sub, "verify", commands.verify_model, "compile and compare every output with the reference")
@@ -200,6 +201,7 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
     _add_interface(parser)
     _add_epsilon(parser)
     _add_dead_channels(parser)
+    _add_weight_encoder(parser)
 
 
 def _add_interface(parser: argparse.ArgumentParser) -> None:
@@ -236,6 +238,15 @@ def _add_dead_channels(parser: argparse.ArgumentParser) -> None:
         "--keep-dead-channels",
         action="store_true",
         help="keep channels that hold one value whatever the input, or that nobody reads",
+    )
+
+
+def _add_weight_encoder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--weight-encoder",
+        choices=commands.WEIGHT_ENCODERS,
+        default=commands.WEIGHT_ENCODERS[0],
+        help=f"who compresses weights (default: {commands.WEIGHT_ENCODERS[0]})",
     )
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen import bundle
+from ..codegen.streams import WEIGHT_ENCODERS as WEIGHT_ENCODERS
 from ..errors import ConfigError, EthoscadeError
 from ..frontend import read_tflite
 from ..ir import Array, Graph
@@ -88,6 +89,7 @@ def frontier_of(args: argparse.Namespace) -> int:
         config=args.config,
         epsilon=args.epsilon,
         dead_channels=not args.keep_dead_channels,
+        weight_encoder=args.weight_encoder,
         io=args.io,
     )
     if args.plot:
@@ -268,6 +270,7 @@ def _compile(args: argparse.Namespace) -> Compiled:
         optimise=args.optimise,
         epsilon=args.epsilon,
         dead_channels=not args.keep_dead_channels,
+        weight_encoder=args.weight_encoder,
         io=args.io,
     )
 
