@@ -11,8 +11,16 @@ import pytest
 from ethoscade.codegen import vela
 from ethoscade.codegen.command_stream import build_operations, generate, surface
 from ethoscade.codegen.operations import CONSTANTS_REGION, TABLES_REGION, Copy, Kernel, Surface, TableSlot
-from ethoscade.codegen.streams import EncodingChoice, Streams
-from ethoscade.codegen.weights import Constants, Encoder, SliceChoice, encode, encode_scales, lay_out
+from ethoscade.codegen.streams import WEIGHT_ENCODERS, EncodingChoice, Streams
+from ethoscade.codegen.weights import (
+    Constants,
+    Encoder,
+    SliceChoice,
+    encode,
+    encode_scales,
+    laid_out_bytes,
+    lay_out,
+)
 from ethoscade.errors import CodegenError
 from ethoscade.ir import DType, Window
 from ethoscade.lowering import lower
@@ -210,6 +218,52 @@ def test_bad_encoding_choices_are_named() -> None:
         Streams(U55).of(depthwise, EncodingChoice(8, part_kernel=True), 0, 16)
     with pytest.raises(CodegenError, match="1 encoding choices for 2 operations"):
         encode((conv, depthwise), U55, [EncodingChoice(8)])
+
+
+def test_equal_weights_in_equal_orders_are_encoded_once() -> None:
+    """A block that is deeper than the output is as deep as that; other weights or another order are another stream."""
+    conv, depthwise = two_operations()
+    assert conv.weights is not None
+    again = dataclasses.replace(conv, weights=dataclasses.replace(conv.weights, values=conv.weights.values.copy()))
+    for encoder in WEIGHT_ENCODERS:
+        streams = Streams(U55, encoder)
+        first = streams.of(conv, EncodingChoice(16), 0, 16)
+        assert streams.of(conv, EncodingChoice(128), 0, 16) is streams.of(again, EncodingChoice(16), 0, 16) is first
+        # All inputs of a micro-block of outputs come at once: blocks do not matter.
+        assert streams.of(conv, EncodingChoice(8), 0, 16) is first
+        others = (
+            streams.of(conv, EncodingChoice(16, part_kernel=True), 0, 16),
+            streams.of(conv, EncodingChoice(8, part_kernel=True), 0, 16),
+            streams.of(conv, EncodingChoice(16), 0, 8),
+            streams.of(depthwise, EncodingChoice(16), 0, 16),
+        )
+        assert len({first.content, *(other.content for other in others)}) == 5
+        assert len({first.write(), *(other.write() for other in others)}) == 5
+
+
+@pytest.mark.parametrize("part_kernel", [False, True])
+@pytest.mark.parametrize("inputs", [8, 9, 16, 32, 33])
+@pytest.mark.parametrize("kernel", [(1, 1), (8, 3), (9, 1)])
+def test_streams_of_other_block_depths_are_one_where_their_bytes_are(
+    inputs: int, kernel: tuple[int, int], part_kernel: bool
+) -> None:
+    maker = GraphMaker()
+    maker.conv(maker.input((1, 12, 12, inputs)), 32, same(12, 12, kernel))
+    graph = maker.graph()
+    (conv,) = lower(graph, partition(graph, U55)).operations
+    streams = Streams(U55)
+    found = [streams.of(conv, EncodingChoice(depth, part_kernel), 0, 32) for depth in (8, 16, 24, 32)]
+    for one in found:
+        for other in found:
+            assert (one is other) == (one.content == other.content) == (one.write() == other.write())
+
+
+def test_bytes_are_known_before_constants_are_written() -> None:
+    encoded = [Encoder(U55).encode(o, EncodingChoice(8), EncodingChoice(16)) for o in two_operations()]
+    portions = [portion for one in encoded for portion in (one.whole, one.staged) if portion is not None]
+    assert len(portions) == 4
+    different = {portion.content: portion.length_bytes for portion in portions}
+    assert laid_out_bytes(encoded) == len(lay_out(encoded).blob) == sum(different.values())
 
 
 def whole_stripe(

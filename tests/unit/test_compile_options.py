@@ -10,7 +10,9 @@ import ethoscade
 import numpy as np
 import pytest
 from end_to_end import arena_touched
-from ethoscade import BudgetError, ConfigError
+from ethoscade import BudgetError, Compiled, ConfigError
+from ethoscade.pipeline.compiler import prepare
+from ethoscade.scheduling.program import Stripe
 from ethoscade.scheduling.schedule import resolution_of
 from ethoscade.target import ACCELERATORS, default_config
 from ethoscade.testing import inverted_residuals, tiny_conv
@@ -258,3 +260,31 @@ def test_a_budget_counts_the_constants_in_sram_only() -> None:
     with pytest.raises(BudgetError) as caught:
         ethoscade.compile(MODEL, sram=floor - 16, memory_mode="Sram_Only")
     assert caught.value.floor_bytes == floor
+
+
+# Encoders.
+
+
+def test_weights_may_be_velas_streams() -> None:
+    """Which then are what its encoder makes; what is computed is the same."""
+    ours, velas = (ethoscade.compile(MODEL, weight_encoder=encoder) for encoder in ("ethoscade", "vela"))
+    assert ours.artifact.constants != velas.artifact.constants and ours.flash_bytes <= velas.flash_bytes
+    assert ethoscade.compile(MODEL).artifact.constants == ours.artifact.constants
+    found = [stream in velas.artifact.constants for stream in streams(velas, "vela")]
+    assert all(found) and len(found) > 5
+    assert not all(stream in velas.artifact.constants for stream in streams(ours, "ethoscade"))
+    assert ours.verify(seeds=1).ok and velas.verify(seeds=1).ok
+
+
+def streams(compiled: Compiled, encoder: str) -> list[bytes]:
+    """The weight streams of a network as its steps use them as a whole."""
+    network = prepare(compiled.source, compiled.target, weight_encoder=encoder)
+    used = {(step.stage, step.slice) for step in compiled.program.steps if isinstance(step, Stripe)}
+    whole = [network.encoded[stage].whole for stage, piece in sorted(used, key=str) if piece is None]
+    return [encoded.weights.write() for encoded in whole if encoded is not None]
+
+
+@pytest.mark.parametrize("work", [ethoscade.compile, ethoscade.frontier])
+def test_an_unknown_encoder_is_refused(work: Callable[..., object]) -> None:
+    with pytest.raises(ConfigError, match="weight_encoder is 'zip'; choose ethoscade or vela"):
+        work(MODEL, weight_encoder="zip")

@@ -23,6 +23,10 @@ from . import vela
 WEIGHT_ENCODERS = ("ethoscade", "vela")
 """Who may compress weights: this project's encoder, or Vela's."""
 
+_MICRO_INPUTS, _WIDE_INPUTS, _INPUTS = 8, 16, 32
+"""Input channels of a micro-block, and of a block of inputs of 16 and of 8 bits."""
+_SUB_KERNEL = 8
+
 _STORED = (np.dtype(np.int8), np.dtype(np.uint8))
 _WIDEST = np.iinfo(np.int16)
 
@@ -47,7 +51,7 @@ class Stream(Protocol):
 
     @property
     def content(self) -> Hashable:
-        """Equal for equal bytes and for no others."""
+        """Equal for equal weights in equal orders, and only where bytes are equal."""
 
     def write(self) -> bytes:
         """The bytes."""
@@ -105,10 +109,15 @@ class Streams:
         assert operation.weights is not None
         window, weights = operation.window, operation.weights
         values, micro = weights.values[first : first + channels], self._accelerator.micro_block[2]
-        # A block that is deeper than the output is as deep as that.
-        depth = min(choice.block_depth, -(-channels // micro) * micro)
         depthwise, wide = operation.kind is OperationKind.DEPTHWISE, operation.ifm.dtype.size_bytes > 1
         dilation = (window.dilation_h, window.dilation_w)
+        # A block that is deeper than the output is as deep as that; where all of a micro-block comes at once, blocks
+        # follow each other as micro-blocks do.
+        depth = min(choice.block_depth, -(-channels // micro) * micro)
+        at_once = 1 if depthwise else _MICRO_INPUTS if choice.part_kernel else _WIDE_INPUTS if wide else _INPUTS
+        height, width, inputs = values.shape[1:]
+        if inputs <= at_once and max(height * dilation[0], width * dilation[1]) <= _SUB_KERNEL:
+            depth = micro
         volume = _volume(values, weights.zero_point)
         bytes_, *stored = volume
         digest = blake2b(bytes_, digest_size=32).digest()

@@ -52,7 +52,7 @@ class Encoded:
 
     @property
     def content(self) -> Hashable:
-        """Equal for equal bytes and for no others."""
+        """Equal for equal streams and scale records."""
         return self.weights.content, self.scales
 
 
