@@ -104,6 +104,7 @@ def within_one(m: GraphMaker, of_eight: Quantisation | None = None) -> Quantisat
 
 CASES: dict[str, Callable[[GraphMaker], object]] = {
     "abs": lambda m: m.op("ABS", [m.input((1, 20, 20, 9))], m.tensor((1, 20, 20, 9))),
+    "abs_of_five_axes": lambda m: m.op("ABS", [m.input((2, 3, 4, 5, 9))], m.tensor((2, 3, 4, 5, 9))),
     "conv_3x3_relu6": lambda m: m.conv(m.input((1, 9, 7, 5)), 7, same(9, 7, (3, 3)), Activation.RELU6),
     "conv_5x3_stride_2": lambda m: m.conv(m.input((1, 10, 8, 20)), 40, same(10, 8, (5, 3), 2)),
     "conv_dilated": lambda m: m.conv(m.input((1, 12, 12, 33)), 9, same(12, 12, (3, 3), 1, 2)),
@@ -455,6 +456,7 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "transpose_that_shuffles_channels": lambda m: transposed(m, (1, 7, 6, 3, 8), (0, 1, 2, 4, 3)),
     "transpose_five_axes": lambda m: transposed(m, (2, 3, 2, 5, 4), (4, 1, 3, 0, 2)),
     "quantize": lambda m: m.quantize(m.input((1, 30, 30, 9))),
+    "quantize_of_five_axes": lambda m: m.quantize(m.input((2, 3, 4, 5, 9))),
     "quantize_to_32_bits": lambda m: to_words(m, 0.011),
     "quantize_to_finer_units_of_32_bits": lambda m: to_words(m, 0.000003),
     "quantize_to_the_other_type": lambda m: m.quantize(

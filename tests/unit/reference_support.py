@@ -344,7 +344,13 @@ def _draw_moved(b, kind, x, rng) -> None:  # type: ignore[no-untyped-def]
         b.slice(x, begin, [-1 if rng.random() < 0.2 else size for size in sizes])
     elif kind == "STRIDED_SLICE":
         ends = [first + size for first, size in zip(begin, sizes, strict=True)]
-        b.strided_slice(x, begin, ends, [int(n) for n in rng.integers(1, 4, 4)], begin_mask=int(rng.integers(0, 16)))
+        steps, mask = [int(n) for n in rng.integers(1, 4, 4)], int(rng.integers(0, 16))
+        place, new = int(rng.integers(0, 8)), int(rng.random() < 0.3)
+        if new:
+            begin, ends, steps, mask = [0, *begin], [1, *ends], [1, *steps], mask << 1
+        b.strided_slice(
+            x, begin, ends, steps, begin_mask=mask, new_mask=new, ellipsis_mask=(1 << place) & (30 if new else 15)
+        )
     elif kind == "UNPACK":
         b.unpack(x, int(rng.integers(-4, 4)))
     elif kind == "PACK":

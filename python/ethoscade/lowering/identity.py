@@ -66,7 +66,6 @@ QUANTISE_FAMILIES: Mapping[str, Family] = {
             constraints.Rule(
                 "not between uint8 and int16, nor from 8 bits to int32, of which LiteRT has no kernels", _kernels
             ),
-            constraints.Rank(),
             constraints.Sizes(_seen),
             constraints.Rule(constraints.SUMS, _factor),
         ),

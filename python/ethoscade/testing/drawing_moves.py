@@ -85,8 +85,27 @@ def sliced(draw: Drawing, x: Value) -> Value:
             strides[axis], masks[2] = 1, masks[2] | 1 << axis
             end[axis] = begin[axis] + 1
             masks[0], masks[1] = masks[0] & ~(1 << axis), masks[1] & ~(1 << axis)
+    whole = [(begin[axis], end[axis], strides[axis]) == (0, x.shape[axis], 1) for axis in range(rank)]
+    kept, new, dots = masks[2] ^ ((1 << rank) - 1), 0, 0
+    if whole[-1] and kept >> (rank - 1) & 1 and draw.chance(0.2):
+        # The last axes that are whole, as an ellipsis.
+        first = rank - next((n for n in range(rank) if not (whole[-1 - n] and kept >> (rank - 1 - n) & 1)), rank)
+        begin[first:], end[first:], strides[first:], dots = [0], [0], [1], 1 << first
+        masks = [mask & ((1 << first) - 1) for mask in masks]
+    if kept.bit_count() < 4 and draw.chance(0.2):
+        # A new axis ahead of all others.
+        begin, end, strides, new, dots = [0, *begin], [0, *end], [1, *strides], 1, dots << 1
+        masks = [mask << 1 for mask in masks]
     return draw.builder.strided_slice(
-        x, begin, end, strides, begin_mask=masks[0], end_mask=masks[1], shrink_mask=masks[2]
+        x,
+        begin,
+        end,
+        strides,
+        begin_mask=masks[0],
+        end_mask=masks[1],
+        shrink_mask=masks[2],
+        ellipsis_mask=dots,
+        new_mask=new,
     )
 
 
