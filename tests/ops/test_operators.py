@@ -270,6 +270,8 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "bilinear_to_the_same": lambda m: m.resize_bilinear(m.input((1, 4, 6, 5)), (4, 6), align=True),
     "bilinear_of_one_pixel": lambda m: m.resize_bilinear(m.input((1, 1, 1, 40)), (33, 33), align=True),
     "bilinear_of_one_pixel_by_centres": lambda m: m.resize_bilinear(m.input((1, 1, 1, 7)), (7, 5), half_pixel=True),
+    "bilinear_of_one_pixel_to_many": lambda m: m.resize_bilinear(m.input((1, 1, 1, 5)), (70, 65), align=True),
+    "nearest_of_one_pixel": lambda m: m.resize(m.input((1, 1, 1, 21)), (33, 5)),
     "bilinear_of_a_row": lambda m: m.resize_bilinear(m.input((1, 1, 6, 5)), (1, 12)),
     "bilinear_halved": lambda m: m.resize_bilinear(m.input((1, 6, 8, 5)), (3, 4)),
     "bilinear_halved_by_centres": lambda m: m.resize_bilinear(m.input((1, 6, 8, 5)), (3, 4), half_pixel=True),

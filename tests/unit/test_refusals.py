@@ -222,6 +222,10 @@ def odd_end(m: GraphMaker) -> None:
     m.transpose_conv(m.input((1, 1, 13, 4)), 5, Window(2, 2, 2, 2), (2, 27))
 
 
+def beyond_the_only_pixel(m: GraphMaker) -> None:
+    m.resize_bilinear(m.input((1, 1, 1, 5)), (70, 65))
+
+
 REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (wide_stride, "stride is 5x4; at most 3"),
     (tall_kernel, "kernel is 65x1; at most 64 rows"),
@@ -262,6 +266,7 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (logistic, "its output has scale 0.0625; kernels make it with 1/256"),
     (vast_exponential, "does not fit 32 bits"),
     (coarse_swish, "scale is 128 times its output's; kernels take less than 128 times"),
+    (beyond_the_only_pixel, "rounded steps of 1/70 lead kernels beyond the only pixel"),
     (sine, "SIN has no NPU implementation"),
     (pad, "stored values are copied as they are"),
 ]

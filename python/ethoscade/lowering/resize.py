@@ -1,6 +1,7 @@
 """RESIZE_NEAREST_NEIGHBOR to 1, 2, 4 or 8 times as many rows and columns: pools of single pixels that repeat them.
 
-The NPU repeats each pixel of an input twice along both axes; more is several operations with temporaries between.
+The NPU repeats each pixel of an input twice along both axes; more is several operations with temporaries between. A
+single pixel is read again and again where it lies, to any size.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 from ..ir import Graph, ResizeNearestAttrs, Tensor
 from ..quantised import nearest_indices
-from . import constraints, views
+from . import constraints, strided, views
 from .family import Family
 from .maker import Maker
 from .npu import FeatureMap, NpuGraphBuilder, Upscale
@@ -44,10 +45,20 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
         for tensor, seen in ((op.input(0), views.image_shape(source.shape)), (op.outputs[0], shape))
     )
     make = Maker(op.name, op_index, builder)
-    if doublings:
+    if ifm.shape[:2] == (1, 1) != ofm.shape[:2]:
+        spread(make, ifm, ofm)
+    elif doublings:
         repeated(make, ifm, doublings, ofm)
     else:
         make.copy(ifm, ofm)
+
+
+def spread(make: Maker, ifm: FeatureMap, ofm: FeatureMap) -> None:
+    """A copy of a single pixel to each one of the output."""
+    height, width, depth = ofm.shape
+    rows, columns, channels = strided.Dimension(height, 0), strided.Dimension(width, 0), strided.Dimension(depth, 1)
+    found = tuple(strided.Dimensions((), axis) for axis in (rows, columns, channels))
+    strided.copies(make, ifm, (found[0], found[1], found[2]), ofm)
 
 
 def repeated(make: Maker, ifm: FeatureMap, doublings: int, ofm: FeatureMap) -> FeatureMap:
@@ -66,11 +77,11 @@ class Doublings(constraints.Constraint):
     most: int = MOST_DOUBLINGS
 
     def __str__(self) -> str:
-        return f"rows and columns come one after the other, each of them {self._times()} times"
+        return f"rows and columns come one after the other, each of them {self._times()} times; a single pixel to any"
 
     def _against(self, case: constraints.Case) -> str | None:
         attrs = case.op.attributes(ResizeNearestAttrs)
-        if _doublings(case.ifm, attrs, self.most) is not None:
+        if case.ifm.shape[1:3] == (1, 1) or _doublings(case.ifm, attrs, self.most) is not None:
             return None
         return (
             f"it resizes {case.ifm.shape[1]}x{case.ifm.shape[2]} to {attrs.size[0]}x{attrs.size[1]}; of those "

@@ -166,13 +166,13 @@ class ShapeRecorder(Recorder):
             span = slice(None if begin_mask >> place & 1 else first, None if end_mask >> place & 1 else last, step)
             taken = first if shrink_mask >> place & 1 else span
             cut.append(... if ellipsis_mask >> place & 1 else None if new_mask >> place & 1 else taken)
-        shape = np.empty(x.shape)[tuple(cut)].shape
+        shape: tuple[int, ...] = np.empty(x.shape)[tuple(cut)].shape
         inputs = [x.index, *(self._integers("slice", numbers) for numbers in (begin, end, strides))]
         fields = {"BeginMask": begin_mask, "EndMask": end_mask, "ShrinkAxisMask": shrink_mask}
         fields |= {"EllipsisMask": ellipsis_mask, "NewAxisMask": new_mask} if ellipsis_mask or new_mask else {}
 
         def compute() -> Real:
-            piece: Real = self._real(x)[tuple(cut)]
+            piece: Real = np.asarray(self._real(x)[tuple(cut)])
             return piece.reshape(shape)
 
         if x.quantisation is UNQUANTISED:
