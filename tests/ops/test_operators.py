@@ -68,6 +68,11 @@ def normalised(m: GraphMaker, shape: tuple[int, ...]) -> int:
     return m.op("L2_NORMALIZATION", [m.input(shape)], m.tensor(shape, middle))
 
 
+def a_number(m: GraphMaker, shape: tuple[int, ...]) -> int:
+    """A constant that is one number everywhere."""
+    return m.constant(np.full(shape, 5, m.dtype.numpy), Quantisation((0.1,), (0,)), m.dtype)
+
+
 def logarithms(m: GraphMaker, shape: tuple[int, ...], scale: float) -> int:
     """LOG_SOFTMAX of an input of that shape, and its fixed quantisation."""
     made = m.tensor(shape, Quantisation((1 / 16,), (m.dtype.limits[1],)))
@@ -366,6 +371,12 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "concatenate_images_of_a_batch": lambda m: m.concatenate([m.input((2, rows, 7, 21)) for rows in (4, 1)], axis=1),
     "concatenate_columns": lambda m: m.concatenate([m.input((1, 5, columns, 16)) for columns in (3, 8, 1)], axis=2),
     "concatenate_batches": lambda m: m.concatenate([m.input((n, 3, 5, 7)) for n in (2, 1)], axis=0),
+    "concatenate_a_constant": lambda m: m.concatenate([m.input((1, 9, 7, 21)), m.values((1, 9, 4, 21))], axis=2),
+    "concatenate_a_larger_constant": lambda m: m.concatenate([m.values((1, 2, 7, 16)), m.input((1, 2, 7, 1))]),
+    "concatenate_one_number": lambda m: m.concatenate([m.input((1, 9, 7, 21)), a_number(m, (1, 2, 7, 21))], axis=1),
+    "concatenate_constants_on_both_sides": lambda m: m.concatenate(
+        [m.values((2, 1, 6)), m.input((2, 3, 6)), m.values((2, 4, 6))], axis=1
+    ),
     "concatenate_of_rank_3": lambda m: m.concatenate([m.input((2, n, 6)) for n in (40, 3)], axis=1),
     "concatenate_of_rank_5": lambda m: m.concatenate([m.input((2, 3, n, 2, 6)) for n in (4, 1)], axis=2),
     "split_of_rows": lambda m: m.split(m.input((1, 9, 7, 16)), (1, 6, 2), axis=1),

@@ -217,7 +217,10 @@ def drawn_operator(
         axis = int(rng.integers(-len(shape), len(shape)))
         others = [tuple(int(n) if i == axis % 4 else d for i, d in enumerate(shape)) for n in rng.integers(1, 9, 2)]
         count = int(rng.integers(0, 3))
-        b.concatenate([x, *(b.input(other, quantisation=x.quantisation) for other in others[:count])], axis=axis)
+        parts = [x, *(b.input(other, quantisation=x.quantisation) for other in others[:count])]
+        if rng.random() < 0.3:
+            parts.insert(0, b.constant(rng.standard_normal(others[1]), dtype=x.dtype, quantisation=x.quantisation))
+        b.concatenate(parts, axis=axis)
     elif kind in ("SPLIT", "SPLIT_V"):
         axis = int(rng.integers(-len(shape), len(shape)))
         extent = shape[axis]

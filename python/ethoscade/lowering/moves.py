@@ -10,10 +10,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ..ir import Graph, Operator, Window
 from . import constraints, limits, views
 from .maker import Maker
-from .npu import BRICK_CHANNELS, Area, Channels, NpuGraphBuilder
+from .npu import BRICK_CHANNELS, Area, Channels, ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind
 
 MAX_BOXES = 256
 """Operations that together make one output."""
@@ -156,18 +158,53 @@ def copies(
     found = seen(boxes)
     assert not isinstance(found, str), found
     make = Maker(op.name if name is None else name, op_index, builder)
-    for one in found:
+    # What makes one output follows each other: what else is made is made beforehand.
+    held = [_held(graph, op, make, one) for one in found]
+    for one, constant in zip(found, held, strict=True):
         shape = (one.rows.count, one.columns.count, one.channels.count)
         source = (one.rows.extent, one.columns.extent, one.channels.count)
         plane = (one.rows.places, one.columns.places)
         place = Area((one.rows.first, one.columns.first), plane) if plane != shape[:2] else None
+        target = builder.view(output, shape, 0, _some(one.channels.first, shape[2], one.channels.places), place)
+        if constant is not None:
+            make.copy(constant, target)
+            continue
         make.copy(
             builder.view(op.input(one.box.source), source, 0, _some(one.channels.start, shape[2], one.channels.extent)),
-            builder.view(output, shape, 0, _some(one.channels.first, shape[2], one.channels.places), place),
+            target,
             steps=Window(1, 1, _stride(one.rows), _stride(one.columns)),
             first=(one.rows.start, one.columns.start),
             clamp=None if one.box.fill is None else (one.box.fill, one.box.fill),
         )
+
+
+def _held(graph: Graph, op: Operator, make: Maker, one: ImageBox) -> FeatureMap | None:
+    """What a box moves of a constant, as a feature map; None where its source is none.
+
+    The NPU reads constants as second operands alone. What is read first is a pixel again and again, made of whatever
+    another input has first: of the one value if there is no other, else of the least there is, with which a maximum is
+    the constant.
+    """
+    data = graph.read(op, one.box.source).data
+    if data is None:
+        return None
+    runs = (one.rows, one.columns, one.channels)
+    places = (np.arange(run.count) * run.step + run.start for run in runs)
+    values = data.reshape([run.extent for run in runs])[np.ix_(*places)]
+    height, width, depth = values.shape
+    dtype, value = graph.read(op, one.box.source).dtype, int(values.flat[0])
+    uniform = bool((values == value).all())
+    held = value if uniform else dtype.limits[0]
+    tensor = next(t for t in op.inputs if t is not None and not graph.tensors[t].is_constant)
+    count = math.prod(graph.tensors[tensor].shape)
+    some = replace(make.builder.view(tensor, (count, 1, 1), 0), shape=(depth, 1, 1), strides=(0, 0))
+    some = replace(some, channels=Channels(0, count))
+    pixel = make.copy(some, make.temporary((depth, 1, 1), dtype), clamp=(held, held))
+    again = replace(pixel, shape=(height, width, depth), strides=(0, 0), channels=Channels(0, depth))
+    if uniform:
+        return again
+    constant = ConstantMap(np.ascontiguousarray(values), dtype)
+    return make.point(OperationKind.MAXIMUM, again, constant, make.temporary(again.shape, dtype))
 
 
 def constraint(boxes: Callable[[Graph, Operator, int], Sequence[Box]]) -> constraints.Rule:

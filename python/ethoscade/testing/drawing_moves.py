@@ -60,11 +60,17 @@ def joined(draw: Drawing, values: Sequence[Value]) -> Value:
         return draw.builder.pack(values, draw.axis(len(first.shape) + 1, last=0.3))
     axis = apart[0] if apart else draw.axis(len(first.shape), last=0.8)
     order = [int(i) for i in draw.rng.permutation(len(values))]
+    parts = [values[i] for i in order]
     if draw.chance(0.4):
         # Each by way of a QUANTIZE, as converters give inputs of unequal quantisation the output's.
         given = draw.builder.quantize(first).quantisation
-        return draw.builder.concatenate([draw.builder.quantize(values[i], given) for i in order], axis=axis)
-    return draw.builder.concatenate([values[i] for i in order], axis=axis)
+        parts = [draw.builder.quantize(value, given) for value in parts]
+    if draw.chance(0.15):
+        shape = tuple(draw.integer(1, 4) if i == axis % len(first.shape) else d for i, d in enumerate(first.shape))
+        numbers = np.full(shape, 0.1) if draw.chance(0.5) else draw.rng.standard_normal(shape)
+        part = draw.builder.constant(numbers, dtype=first.dtype, quantisation=parts[0].quantisation)
+        parts.insert(draw.integer(0, len(parts)), part)
+    return draw.builder.concatenate(parts, axis=axis)
 
 
 def sliced(draw: Drawing, x: Value) -> Value:
