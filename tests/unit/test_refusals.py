@@ -33,10 +33,6 @@ def reason(maker: GraphMaker) -> str:
     return support(graph, graph.operators[-1], ACCELERATOR) or ""
 
 
-def wide_stride(m: GraphMaker) -> None:
-    m.conv(m.input((1, 20, 20, 3)), 4, Window(3, 3, 5, 4))
-
-
 def tall_kernel(m: GraphMaker) -> None:
     m.depthwise(m.input((1, 80, 2, 3)), Window(65, 1))
 
@@ -48,10 +44,6 @@ def batch(m: GraphMaker) -> None:
 
 def far_multiplier(m: GraphMaker) -> None:
     m.depthwise(m.input((1, 20, 20, 3)), Window(3, 3, 4, 4), multiplier=2)
-
-
-def fifths(m: GraphMaker) -> None:
-    m.pool("MAX_POOL_2D", m.input((1, 20, 20, 3)), Window(5, 5, 5, 5))
 
 
 def two_constants(m: GraphMaker) -> None:
@@ -226,10 +218,8 @@ def beyond_the_only_pixel(m: GraphMaker) -> None:
 
 
 REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
-    (wide_stride, "stride is 5x4; at most 3"),
     (tall_kernel, "kernel is 65x1; at most 64 rows"),
     (batch, "batch 300; at most 256"),
-    (fifths, "stride is 5x5; at most 3 is possible, and products of 2 and 3"),
     (far_multiplier, "stride is 4x4; with groups of channels at most 3"),
     (rescaling_pool, "a pool does not rescale"),
     (padded_average, "at most 8x8"),
@@ -327,7 +317,7 @@ def far_padding(m: GraphMaker) -> None:
     m.conv(m.input((1, 8, 8, 3)), 4, Window(1, 200, pad_left=128, pad_right=128))
 
 
-LIMITED = [wide_stride, tall_kernel, batch, padded_average, wide_type,
+LIMITED = [tall_kernel, batch, padded_average, wide_type,
            heavy, tall, wide_bias, five_dimensions, far_padding,
            deep_softmax, sixteenfold, stride_16]  # fmt: skip
 

@@ -20,7 +20,6 @@ from ..ir import EIGHT_BIT, QUANTISED, DType, Graph, Operator, Tensor, Window
 from ..operators import OPERATORS
 from ..target import Accelerator
 from . import limits, views
-from .strides import factors
 
 Views = Sequence[tuple[Tensor, views.Shape3]]
 """Tensors with the (height, width, depth) that the NPU sees them as."""
@@ -290,24 +289,6 @@ class Sizes(Constraint):
                 return f"output '{tensor.name}' has shape {tensor.shape}; {words}"
             if max(shape) > self.most:
                 return f"'{tensor.name}' has a dimension of {max(shape)}; the limit is {self.most}"
-        return None
-
-
-@dataclass(frozen=True)
-class Strides(Constraint):
-    """Strides of the window, where they are taken at all, fit their register, or their factors do."""
-
-    most: int = limits.MAX_STRIDE
-    windows: Windows = field(default=window_of, repr=False)
-
-    def __str__(self) -> str:
-        return f"strides, where there is more than one position, are at most {self.most} or products of 2 and 3"
-
-    def _against(self, case: Case) -> str | None:
-        window = self.windows(case)
-        found = (window.stride_h, window.stride_w)
-        if any(stride > self.most and factors(stride) is None for stride in found):
-            return f"stride is {found[0]}x{found[1]}; at most {self.most} is possible, and products of 2 and 3"
         return None
 
 

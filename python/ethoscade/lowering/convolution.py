@@ -141,8 +141,6 @@ def windowed(depth_axis: int) -> tuple[constraints.Constraint, ...]:
 
     return (
         constraints.Sizes(seen),
-        constraints.Strides(),
-        batches.STRIDES,
         constraints.WindowSize(windows=dense),
         constraints.Padding(),
     )

@@ -196,11 +196,10 @@ def _held(graph: Graph, op: Operator, make: Maker, one: ImageBox) -> FeatureMap 
     uniform = bool((values == value).all())
     held = value if uniform else dtype.limits[0]
     tensor = next(t for t in op.inputs if t is not None and not graph.tensors[t].is_constant)
-    count = math.prod(graph.tensors[tensor].shape)
-    some = replace(make.builder.view(tensor, (count, 1, 1), 0), shape=(depth, 1, 1), strides=(0, 0))
-    some = replace(some, channels=Channels(0, count))
-    pixel = make.copy(some, make.temporary((depth, 1, 1), dtype), clamp=(held, held))
-    again = replace(pixel, shape=(height, width, depth), strides=(0, 0), channels=Channels(0, depth))
+    some = make.builder.view(tensor, views.image_shape(graph.tensors[tensor].shape), 0)
+    pixel = make.temporary((depth, 1, 1), dtype)
+    make.copy(some.apart(pixel.shape, (0, 0)), pixel, clamp=(held, held))
+    again = pixel.apart((height, width, depth), (0, 0))
     if uniform:
         return again
     constant = ConstantMap(np.ascontiguousarray(values), dtype)
