@@ -478,6 +478,9 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "transpose_that_shuffles_channels": lambda m: transposed(m, (1, 7, 6, 3, 8), (0, 1, 2, 4, 3)),
     "transpose_five_axes": lambda m: transposed(m, (2, 3, 2, 5, 4), (4, 1, 3, 0, 2)),
     "quantize": lambda m: m.quantize(m.input((1, 30, 30, 9))),
+    "quantize_to_16_bits": lambda m: m.op(
+        "QUANTIZE", [m.input((1, 9, 7, 21))], m.tensor((1, 9, 7, 21), dtype=DType.INT16)
+    ),
     "quantize_of_five_axes": lambda m: m.quantize(m.input((2, 3, 4, 5, 9))),
     "quantize_to_32_bits": lambda m: to_words(m, 0.011),
     "quantize_to_finer_units_of_32_bits": lambda m: to_words(m, 0.000003),

@@ -208,7 +208,7 @@ def drawn_operator(
     elif kind == "SOFTMAX":
         b.softmax(x, beta=float(rng.choice([1.0, 0.5, 2.0, 10.0, 0.1])))
     elif kind == "QUANTIZE":
-        to = (DType.INT8, DType.UINT8 if dtype is not DType.INT16 else dtype)[rng.integers(2)]
+        to = (DType.INT8, dtype if dtype is not DType.INT8 else DType.UINT8, DType.INT16)[rng.integers(3)]
         made = drawn_quantisation(rng, to)
         if dtype is DType.INT16 and rng.random() < 0.3:
             to, made = DType.INT32, Quantisation(made.scales, (0,))

@@ -182,6 +182,7 @@ def test_types_meet_in_all_combinations(seen: Seen) -> None:
         (DType.INT16, DType.INT16),
         (DType.INT16, DType.INT8),
         (DType.INT8, DType.INT16),
+        (DType.UINT8, DType.INT16),
     }
 
 

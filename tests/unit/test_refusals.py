@@ -154,7 +154,7 @@ def long_average(m: GraphMaker) -> None:
 
 
 def unknown_kernel(m: GraphMaker) -> None:
-    m.quantize(m.input((1, 4, 4, 8), dtype=DType.UINT8), DType.INT16)
+    m.quantize(m.input((1, 4, 4, 8), dtype=DType.INT16), DType.UINT8)
 
 
 def variable_weights(m: GraphMaker) -> None:
@@ -243,7 +243,7 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (narrow_sums, "leave 32 bits"),
     (large_factor, "below 2^14 with int16"),
     (long_average, "averages of at most 32767"),
-    (unknown_kernel, "no runtime has a kernel that turns uint8 into int16"),
+    (unknown_kernel, "no runtime has a kernel that turns int16 into uint8"),
     (variable_weights, "not constant"),
     (padding_alone, "in padding alone"),
     (odd_end, "the last of 27 columns sees none of the input's 13; at most 26 columns are possible"),

@@ -374,10 +374,9 @@ class Drawing:
         return self.builder.divide(x, divisor, activation=self.activation(), output=output)
 
     def wide(self, x: Value) -> Value:
-        """Some functions of int16, to which values are brought and from which they are brought back by way of int8."""
-        x = x if x.dtype is DType.INT8 else self.builder.quantize(x, dtype=DType.INT8)
-        narrow = x
-        x = self.builder.quantize(x, dtype=DType.INT16)
+        """Some functions of int16, to which values are brought, of uint8 by way of int8 or not, and back to int8."""
+        narrow = x if x.dtype is DType.INT8 else self.builder.quantize(x, dtype=DType.INT8)
+        x = self.builder.quantize(x if self.chance(0.5) else narrow, dtype=DType.INT16)
         for _ in range(self.integer(0, 2)):
             x = self.function(x)
         if self.chance(0.2):
