@@ -58,7 +58,7 @@ JOIN_FAMILIES: Mapping[str, Family] = {
     kind: Family(
         "a copy of each input into its rows, columns or channels of the output",
         (
-            constraints.FeatureMaps(QUANTISED, constants=True),
+            constraints.FeatureMaps(QUANTISED, constants=True, words=True),
             *moves.TAKES[1:],
             constraints.Rule("one input at least is no constant", _made),
             moves.constraint(boxes),

@@ -12,16 +12,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir import Graph, Operator, Window
+from ..ir import QUANTISED, Graph, Operator, Window
 from . import constraints, limits, views
 from .maker import Maker
 from .npu import BRICK_CHANNELS, Area, Channels, ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind
 
 MAX_BOXES = 256
 """Operations that together make one output."""
+_WORDS = "; int32 without fills, and of rows and columns that follow each other"
 COPIES = (
     f"at most {MAX_BOXES} copies make one output, each of equally distant rows, columns and channels, at most "
-    f"{limits.MAX_DIMENSION} of them"
+    f"{limits.MAX_DIMENSION} of them{_WORDS}"
 )
 """What operators that move elements demand, in words."""
 _Images = tuple[tuple[int, int], dict[int, tuple[int, int]]]
@@ -206,21 +207,35 @@ def _held(graph: Graph, op: Operator, make: Maker, one: ImageBox) -> FeatureMap 
     return make.point(OperationKind.MAXIMUM, again, constant, make.temporary(again.shape, dtype))
 
 
+def _of_words(case: constraints.Case, found: Sequence[ImageBox]) -> str | None:
+    """Why elements of 32 bits are not moved, which no pool reads and nothing clamps; None if they are, or have less."""
+    if not constraints.is_words(case):
+        return None
+    step = max(max(_stride(one.rows), _stride(one.columns)) for one in found)
+    if step > 1:
+        return f"it moves every {step}th row or column of int32; only those that follow each other are possible"
+    constant = next((one for one in found if case.graph.read(case.op, one.box.source).is_constant), None)
+    if constant is not None or any(one.box.fill is not None for one in found):
+        return "it fills in values of int32, which nothing clamps"
+    return None
+
+
 def constraint(boxes: Callable[[Graph, Operator, int], Sequence[Box]]) -> constraints.Rule:
     """The demand that every output can be moved, whose boxes are `boxes` of the operator and the output's place."""
 
     def check(case: constraints.Case) -> str | None:
         for place in range(len(case.op.outputs)):
             found = seen(boxes(case.graph, case.op, place))
-            if isinstance(found, str):
-                return found
+            why = found if isinstance(found, str) else _of_words(case, found)
+            if why is not None:
+                return why
         return None
 
     return constraints.Rule(COPIES, check)
 
 
 TAKES: tuple[constraints.Constraint, ...] = (
-    constraints.feature_maps(),
+    constraints.FeatureMaps(QUANTISED, words=True),
     constraints.OneType(),
     constraints.OneQuantisation("stored values are copied as they are"),
 )

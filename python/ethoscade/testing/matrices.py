@@ -11,14 +11,14 @@ import tflite
 from ..ir import DType, LstmInputs, Quantisation
 from .calibration import Real, activation_quantisation
 from .flatfile import TensorRecord
-from .moving import MoveRecorder
 from .recorder import Value
+from .words import WordRecorder
 
 _LARGEST_SUM = 50000
 """Most that weights of 16 bits add up to behind one output of an SVDF: that leaves room for its bias in 32 bits."""
 
 
-class MatrixRecorder(MoveRecorder):
+class MatrixRecorder(WordRecorder):
     """BATCH_MATMUL, SVDF and UNIDIRECTIONAL_SEQUENCE_LSTM."""
 
     def batch_matmul(

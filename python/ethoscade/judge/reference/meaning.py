@@ -76,6 +76,15 @@ def quantised(graph: Graph, op: Operator) -> str | None:
     return _of_types(graph, op, QUANTISED)
 
 
+def quantised_or_words(graph: Graph, op: Operator) -> str | None:
+    """As `quantised`, or all of int32: numbers without scales."""
+    return op.opaque if _are_words(graph, op) else quantised(graph, op)
+
+
+def _are_words(graph: Graph, op: Operator) -> bool:
+    return all(tensor.dtype is DType.INT32 for tensor in _values(graph, op))
+
+
 def sixteen_bit(graph: Graph, op: Operator) -> str | None:
     """Values of int16 with one scale each and the zero point 0."""
     if op.opaque is not None:
@@ -100,6 +109,11 @@ def unscaled(graph: Graph, op: Operator) -> str | None:
     first, *others = _values(graph, op)
     changed = next((t for t in others if t.quantisation != first.quantisation), None)
     return None if changed is None else f"it changes the quantisation from '{first.name}' to '{changed.name}'"
+
+
+def unscaled_or_words(graph: Graph, op: Operator) -> str | None:
+    """As `unscaled`, or all of int32."""
+    return op.opaque if _are_words(graph, op) else unscaled(graph, op)
 
 
 def ordered(graph: Graph, op: Operator) -> str | None:
