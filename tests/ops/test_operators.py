@@ -285,6 +285,13 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "bilinear_of_one_pixel": lambda m: m.resize_bilinear(m.input((1, 1, 1, 40)), (33, 33), align=True),
     "bilinear_of_one_pixel_by_centres": lambda m: m.resize_bilinear(m.input((1, 1, 1, 7)), (7, 5), half_pixel=True),
     "bilinear_of_one_pixel_to_many": lambda m: m.resize_bilinear(m.input((1, 1, 1, 5)), (70, 65), align=True),
+    **{
+        f"nearest_with_corners_{factor}": lambda m, factor=factor: m.resize(
+            m.input((1, 4, 6, 21)), (3 * factor + 1, 5 * factor + 1), align=True
+        )
+        for factor in (2, 4, 8)
+    },
+    "nearest_with_corners_of_a_row": lambda m: m.resize(m.input((1, 1, 6, 5)), (1, 11), align=True),
     "nearest_of_one_pixel": lambda m: m.resize(m.input((1, 1, 1, 21)), (33, 5)),
     "bilinear_of_a_row": lambda m: m.resize_bilinear(m.input((1, 1, 6, 5)), (1, 12)),
     "bilinear_halved": lambda m: m.resize_bilinear(m.input((1, 6, 8, 5)), (3, 4)),
@@ -468,6 +475,7 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     ),
     "reverse": lambda m: m.moved("REVERSE_V2", m.input((3, 4, 5)), (3, 4, 5), ReverseAttrs((0, 2))),
     "transpose": lambda m: transposed(m, (7, 19), (1, 0)),
+    "transpose_of_six_axes": lambda m: transposed(m, (2, 2, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0)),
     "transpose_of_one_axis": lambda m: transposed(m, (37,), (0,)),
     "transpose_to_channels_first": lambda m: transposed(m, (1, 6, 9, 20), (0, 3, 1, 2)),
     "transpose_to_channels_last": lambda m: transposed(m, (2, 20, 6, 5), (0, 2, 3, 1)),

@@ -249,7 +249,8 @@ def _enlarged(make: Maker, ifm: FeatureMap, repeats: int) -> tuple[FeatureMap, U
         height, width, depth = ifm.shape
         half = repeats // 2
         large = make.temporary((height * half, width * half, depth), ifm.dtype)
-        ifm = resize.repeated(make, ifm, _exponent(half), large)
+        resize.repeated(make, ifm, _exponent(half), large)
+        ifm = large
     return ifm, Upscale.NEAREST
 
 

@@ -19,15 +19,19 @@ from .npu import FeatureMap, NpuGraphBuilder, Upscale
 MOST_DOUBLINGS = 3
 
 
-def _doublings(ifm: Tensor, attrs: ResizeNearestAttrs, most: int = MOST_DOUBLINGS) -> int | None:
-    """How often rows and columns are repeated, as a power of two; None where that is not what the operator does."""
+def _doublings(ifm: Tensor, attrs: ResizeNearestAttrs, most: int = MOST_DOUBLINGS) -> tuple[int, int] | None:
+    """How often rows and columns are repeated, as a power of two, and how many are left out ahead of the first.
+
+    With aligned corners the first comes half as often. None where that is not what the operator does.
+    """
     found = [
         nearest_indices(extent, outputs, attrs.align_corners, attrs.half_pixel_centers)
         for extent, outputs in zip(ifm.shape[1:3], attrs.size, strict=True)
     ]
     for doublings in range(most + 1):
-        if all(indices == tuple(i >> doublings for i in range(len(indices))) for indices in found):
-            return doublings
+        for ahead in (0, (1 << doublings) // 2):
+            if all(indices == tuple((i + ahead) >> doublings for i in range(len(indices))) for indices in found):
+                return doublings, ahead
     return None
 
 
@@ -38,7 +42,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """
     op = graph.operators[op_index]
     source, attrs = graph.read(op), op.attributes(ResizeNearestAttrs)
-    doublings = _doublings(source, attrs) or 0
+    doublings, ahead = _doublings(source, attrs) or (0, 0)
     shape = (*attrs.size, source.shape[3])
     ifm, ofm = (
         builder.view(tensor, seen, zero_point=0)
@@ -48,7 +52,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     if ifm.shape[:2] == (1, 1) != ofm.shape[:2]:
         spread(make, ifm, ofm)
     elif doublings:
-        repeated(make, ifm, doublings, ofm)
+        repeated(make, ifm, doublings, ofm, ahead)
     else:
         make.copy(ifm, ofm)
 
@@ -61,13 +65,17 @@ def spread(make: Maker, ifm: FeatureMap, ofm: FeatureMap) -> None:
     strided.copies(make, ifm, (found[0], found[1], found[2]), ofm)
 
 
-def repeated(make: Maker, ifm: FeatureMap, doublings: int, ofm: FeatureMap) -> FeatureMap:
-    """Pools that repeat rows and columns 2^`doublings` times, of which the last makes `ofm`; at least one."""
+def repeated(make: Maker, ifm: FeatureMap, doublings: int, ofm: FeatureMap, ahead: int = 0) -> None:
+    """Pools that repeat rows and columns 2^`doublings` times, of which the last makes `ofm`; at least one.
+
+    So many repeated rows and columns `ahead` of the first ones are left out.
+    """
     height, width, depth = ofm.shape
-    for left in reversed(range(1, doublings)):
-        shape = (-(-height >> left), -(-width >> left), depth)
+    # The NPU begins with a whole doubled pixel: of one half the other is left out by a copy.
+    for left in reversed(range(0 if ahead == 1 else 1, doublings)):
+        shape = (-(-(height + ahead) >> left), -(-(width + ahead) >> left), depth)
         ifm = make.copy(ifm, make.temporary(shape, ifm.dtype, ifm.zero_point), upscale=Upscale.NEAREST)
-    return make.copy(ifm, ofm, upscale=Upscale.NEAREST)
+    make.copy(ifm, ofm, upscale=Upscale.NONE if ahead == 1 else Upscale.NEAREST, first=(ahead, ahead))
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,10 @@ class Doublings(constraints.Constraint):
     most: int = MOST_DOUBLINGS
 
     def __str__(self) -> str:
-        return f"rows and columns come one after the other, each of them {self._times()} times; a single pixel to any"
+        return (
+            f"rows and columns come one after the other, each of them {self._times()} times, but that with aligned "
+            f"corners the first come half as often; a single pixel to any number of them"
+        )
 
     def _against(self, case: constraints.Case) -> str | None:
         attrs = case.op.attributes(ResizeNearestAttrs)

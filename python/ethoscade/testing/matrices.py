@@ -51,6 +51,20 @@ class MatrixRecorder(WordRecorder):
             a.dtype,
         )
 
+    def weighed_by(self, x: Value, weights: Value, *, output: Quantisation | None = None) -> Value:
+        """FULLY_CONNECTED without bias by weights (units, inputs) that are made while the network runs."""
+        fields = {"FusedActivationFunction": tflite.ActivationFunctionType.NONE, "KeepNumDims": True}
+        return self._operator(
+            "FULLY_CONNECTED",
+            [x.index, weights.index],
+            (*x.shape[:-1], weights.shape[0]),
+            lambda: self._real(x) @ self._real(weights).T,
+            output,
+            fields,
+            None,
+            x.dtype,
+        )
+
     def svdf(
         self,
         x: Value,

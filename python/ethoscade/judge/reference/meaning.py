@@ -145,9 +145,9 @@ def sloped(graph: Graph, op: Operator) -> str | None:
 
 
 def weighed(graph: Graph, op: Operator) -> str | None:
-    """As `quantised`, with constant weights of the same type, one scale for all or for each output.
+    """As `quantised`, with weights of the same type, one scale for all or for each output.
 
-    Weights for int16 are int8.
+    Weights for int16 are int8. Those of a FULLY_CONNECTED alone may be made while the network runs.
     """
     if (why := quantised(graph, op)) is not None:
         return why
@@ -155,7 +155,7 @@ def weighed(graph: Graph, op: Operator) -> str | None:
     ifm = graph.read(op, OPERATORS[op.kind].data_input)
     if weights.dtype is not (DType.UINT8 if ifm.dtype is DType.UINT8 else DType.INT8):
         return f"weights '{weights.name}' are {weights.dtype.value}"
-    if weights.data is None or weights.quantisation is None:
+    if (weights.data is None and op.kind != "FULLY_CONNECTED") or weights.quantisation is None:
         return f"weights '{weights.name}' are not constant, or have no quantisation"
     if weights.quantisation.axis not in (None, 3 if op.kind == "DEPTHWISE_CONV_2D" else 0):
         return f"weights '{weights.name}' are quantised along axis {weights.quantisation.axis}"
