@@ -184,6 +184,12 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "conv_of_a_row_of_each_image": lambda m: m.conv(m.input((3, 1, 16, 5)), 9, Window(1, 2, 2, 4)),
     "max_pool_of_a_row_of_each_image": lambda m: m.pool("MAX_POOL_2D", m.input((3, 1, 16, 5)), Window(1, 2, 2, 4)),
     "conv_of_the_first_rows_of_images": lambda m: m.conv(m.input((3, 2, 7, 5)), 9, Window(1, 2, 2, 2)),
+    "conv_of_groups_of_several_images": lambda m: m.conv(m.input((2, 9, 8, 40)), 24, same(9, 8, (3, 3), 2), groups=2),
+    "conv_of_groups_far_apart": lambda m: m.conv(m.input((1, 13, 12, 36)), 72, Window(3, 3, 5, 4), groups=12),
+    "conv_of_groups_of_several_images_far_apart": lambda m: m.conv(
+        m.input((2, 13, 12, 36)), 36, Window(3, 3, 5, 4), groups=12
+    ),
+    "depthwise_to_several_of_images": lambda m: m.depthwise(m.input((2, 9, 8, 20)), Window(3, 3, 4, 4), multiplier=2),
     "conv_of_groups_of_one": lambda m: m.conv(m.input((1, 5, 6, 20)), 60, Window(1, 1), groups=20),
     "conv_dilated_by_4x3": lambda m: m.conv(
         m.input((1, 14, 12, 9)), 7, Window(3, 3, 1, 1, 4, 3, pad_top=2, pad_right=1)

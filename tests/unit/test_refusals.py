@@ -42,10 +42,6 @@ def batch(m: GraphMaker) -> None:
     m.tensors[0] = dataclasses.replace(m.tensors[0], shape=(300, 4, 4, 8))
 
 
-def far_multiplier(m: GraphMaker) -> None:
-    m.depthwise(m.input((1, 20, 20, 3)), Window(3, 3, 4, 4), multiplier=2)
-
-
 def two_constants(m: GraphMaker) -> None:
     m.binary("SUB", m.values((1, 4, 4, 8)), m.values((1, 4, 4, 8)))
 
@@ -220,7 +216,6 @@ def beyond_the_only_pixel(m: GraphMaker) -> None:
 REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (tall_kernel, "kernel is 65x1; at most 64 rows"),
     (batch, "batch 300; at most 256"),
-    (far_multiplier, "stride is 4x4; with groups of channels at most 3"),
     (rescaling_pool, "a pool does not rescale"),
     (padded_average, "at most 8x8"),
     (long_mean, "reduces axes (1,) of (1, 5000, 4, 20); windows of at most 64 rows and 4096 elements"),

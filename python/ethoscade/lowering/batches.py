@@ -36,24 +36,23 @@ def all_rows(batch: int, shape: views.Shape3) -> views.Shape3:
 def add(
     builder: NpuGraphBuilder, op_index: int, window: Window, batch: int, ofm: FeatureMap, make: strides.Make
 ) -> None:
-    """What `make` makes of each of `batch` images with a window of any strides; `ofm` is that of all of them.
+    """What `make` makes of each of `batch` images with a window of any strides; `ofm` is that of all of them."""
+    strides.add(builder, op_index, window, pieces(batch, ofm, make))
+
+
+def pieces(batch: int, ofm: FeatureMap, make: strides.Make) -> list[tuple[FeatureMap, strides.Make]]:
+    """An output's images, each with what makes it.
 
     `make` says what it reads of an image as if there were no other.
     """
     if batch == 1:
-        strides.add(builder, op_index, window, [(ofm, make)])
-        return
+        return [(ofm, make)]
     height, width, depth = ofm.shape
     made = (height // batch, width, depth)
-    strides.add(
-        builder,
-        op_index,
-        window,
-        [
-            (replace(ofm, shape=made, place=Area((number * made[0], 0), (height, width))), _of_image(make, number))
-            for number in range(batch)
-        ],
-    )
+    return [
+        (replace(ofm, shape=made, place=Area((number * made[0], 0), (height, width))), _of_image(make, number))
+        for number in range(batch)
+    ]
 
 
 def _of_image(make: strides.Make, number: int) -> strides.Make:
