@@ -5,6 +5,8 @@ Also the blocks that Vela finds valid. Nothing here is the package's: it emits b
 
 from __future__ import annotations
 
+import contextlib
+import io
 import math
 from collections.abc import Sequence
 from functools import cache
@@ -26,6 +28,7 @@ from ethoscade.lowering.npu import (
 )
 from ethoscade.target import Accelerator
 from ethosu.vela import api, architecture_allocator, driver_actions  # noqa: F401
+from ethosu.vela import architecture_features as features
 from ethosu.vela import register_command_stream_generator as _  # noqa: F401
 from ethosu.vela.errors import VelaError
 from ethosu.vela.operation import ExplicitScaling
@@ -67,7 +70,11 @@ _FUNCTIONS = {Function.CLAMP: "NONE_OR_RELU", Function.TANH: "TANH", Function.SI
 
 @cache
 def _accelerator(name: str) -> Any:
-    return getattr(api.NpuAccelerator, name.replace("ethos-u", "Ethos_U").replace("-", "_"))
+    accelerator = getattr(api.NpuAccelerator, name.replace("ethos-u", "Ethos_U").replace("-", "_"))
+    # Vela prints when it describes an accelerator to itself, which it does once.
+    with contextlib.redirect_stdout(io.StringIO()):
+        features.create_default_arch(features.Accelerator.from_npu_accelerator(accelerator))
+    return accelerator
 
 
 def payload(operations: Sequence[Operation], blockdeps: Sequence[int], accelerator: Accelerator) -> bytes:

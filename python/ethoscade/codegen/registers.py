@@ -111,7 +111,7 @@ def _of_copy(copy: Copy, accelerator: Accelerator) -> list[Setting]:
 
 
 def _common(kernel: Kernel, accelerator: Accelerator, has_scale: bool, rescaled: int) -> Iterator[Setting]:
-    """What all kernels set: `has_scale` if all results have one factor, `rescaled` tells which operand alone has one."""
+    """What all kernels set: `has_scale` if results have one factor, `rescaled` which operand alone has one."""
     ifm, ofm, window = kernel.inputs[0], kernel.output, kernel.window
     yield from _addresses(_IFM, ifm)
     yield _IFM_DEPTH, ifm.shape[2] - 1

@@ -48,7 +48,7 @@ from .constraints import Case, first_refusal
 from .family import Family
 from .npu import NpuGraph, NpuGraphBuilder
 
-__all__ = ["FAMILIES", "Family", "Selection", "elements", "lower", "support"]
+__all__ = ["FAMILIES", "Family", "Selection", "Support", "elements", "lower", "support"]
 
 FAMILIES = keyed(
     arg_max.ARG_MAX_FAMILIES,
@@ -103,6 +103,25 @@ def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
     if family is None:
         return _no_family(graph, op)
     return first_refusal(family.takes, Case(graph, op, accelerator))
+
+
+class Support:
+    """`support` on one accelerator, remembered: rewrites ask about every operator again and again.
+
+    An operator and its own tensors are all that the answer depends on.
+    """
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self._accelerator = accelerator
+        self._known: dict[tuple[object, ...], str | None] = {}
+
+    def __call__(self, graph: Graph, op: Operator) -> str | None:
+        """As `support`."""
+        own = (*op.inputs, *op.outputs, *op.intermediates)
+        key = (op, *(None if t is None else graph.tensors[t] for t in own))
+        if key not in self._known:
+            self._known[key] = support(graph, op, self._accelerator)
+        return self._known[key]
 
 
 def elements(graph: Graph, op: Operator, operands: Sequence[Integers]) -> Integers | None:

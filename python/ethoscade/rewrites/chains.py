@@ -33,21 +33,24 @@ _PASSES: Mapping[str, int] = {
 def fold_chain(graph: Graph, on_npu: OnNpu, elements: Elements) -> Graph:
     """Give the last of operators that are one function of one element its table, the longest chains first."""
     end = len(graph.operators)
+    makers, consumers = graph.producer(), graph.consumers()
     while end > 0:
         end -= 1
-        chain = _chain(graph, end, on_npu)
+        chain = _chain(graph, end, on_npu, makers, consumers)
         table = None if chain is None else _table(graph, chain, elements)
         if chain is None or table is None or not on_npu(graph, table):
             continue
         operators = (table if i == end else op for i, op in enumerate(graph.operators) if i == end or i not in chain)
         graph = replace(graph, operators=tuple(operators)).verify()
+        makers, consumers = graph.producer(), graph.consumers()
         end -= len(chain) - 1
     return graph
 
 
-def _chain(graph: Graph, last: int, on_npu: OnNpu) -> tuple[int, ...] | None:
+def _chain(
+    graph: Graph, last: int, on_npu: OnNpu, makers: Mapping[int, int], consumers: Mapping[int, Sequence[int]]
+) -> tuple[int, ...] | None:
     """The operators, in order, that make of one tensor what the `last` one makes; None if no two do."""
-    makers, consumers = graph.producer(), graph.consumers()
     if not _is_of_elements(graph, graph.operators[last], on_npu):
         return None
     taken, longest = {last}, None
