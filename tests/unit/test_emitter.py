@@ -1,9 +1,8 @@
-"""Command streams word for word as Vela emits them, refusals where Vela refuses, work linear in the operations."""
+"""Command streams word for word as Vela emits them, and refusals where Vela refuses."""
 
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections import Counter
 
 import numpy as np
@@ -11,10 +10,8 @@ import pytest
 import vela_emitter
 from ethoscade.codegen import command_stream, emitter
 from ethoscade.codegen.operations import TABLES_REGION, Copy, Kernel, MemoryRange, Operation, Surface, TableSlot
-from ethoscade.codegen.weights import EncodingChoice, encode
 from ethoscade.errors import CodegenError
 from ethoscade.ir import DType, Window
-from ethoscade.lowering import lower
 from ethoscade.lowering.npu import (
     FeatureMap,
     Function,
@@ -28,10 +25,8 @@ from ethoscade.lowering.npu import (
     Scaling,
     Upscale,
 )
-from ethoscade.pipeline.partition import partition
-from ethoscade.scheduling.program import CopyConstants, Slab, Step, Stripe
+from ethoscade.scheduling.program import Slab
 from ethoscade.target import ACCELERATORS, Accelerator
-from graphs import GraphMaker
 
 DTYPES = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32)
 KINDS = tuple(OperationKind)
@@ -183,38 +178,3 @@ def test_streams_beyond_what_the_npu_takes_are_refused(monkeypatch: pytest.Monke
         emitter.payload([Copy(ends[0], MemoryRange(1, 1 << 32, 16))], [], accelerator)
     with pytest.raises(CodegenError, match="a copy begins at byte 8, no multiple of 16"):
         emitter.payload([Copy(ends[0], MemoryRange(1, 8, 16))], [], accelerator)
-
-
-def calls_of(stripes: int) -> int:
-    """Calls of Python functions that a stream of so many stripes takes, one in four with its constants copied."""
-    maker = GraphMaker()
-    x = maker.input((1, 4, 4, 8))
-    maker.conv(x, 8, Window(1, 1))
-    graph, accelerator = maker.graph(), ACCELERATORS["ethos-u55-256"]
-    operations = lower(graph, partition(graph, accelerator)).operations
-    constants = encode(operations, accelerator, [EncodingChoice(8)])
-    steps: list[Step] = []
-    for number in range(stripes):
-        staged = 100 if number % 4 == 0 else None
-        steps += [CopyConstants(0, 100)] if staged is not None else []
-        source, target = Slab(number % 7, 0, 4, 0, 4, 4, 4), Slab(number % 5 + 7, 0, 4, 0, 4, 4, 4)
-        steps.append(Stripe(0, (source,), target, (0, 0, 0, 0), (4, 4, 8), weights=staged))
-    offsets = {number: 128 * number for number in range(101)}
-    found = 0
-
-    def count(frame: object, event: str, argument: object) -> None:
-        nonlocal found
-        found += event == "call"
-
-    sys.setprofile(count)
-    try:
-        command_stream.generate(operations, steps, offsets, constants, accelerator)
-    finally:
-        sys.setprofile(None)
-    return found
-
-
-def test_a_stream_of_twice_the_stripes_takes_twice_the_work() -> None:
-    few, some, many = (calls_of(stripes) for stripes in (40, 80, 160))
-    assert many - some == pytest.approx(2 * (some - few), rel=0.01)
-    assert few > 40
