@@ -57,6 +57,7 @@ def test_compiling_imports_no_judge_and_no_picture(tmp_path: Path) -> None:
     modules = of_command("compile", str(model), "-o", str(tmp_path / "out"))
     assert (tmp_path / "out" / "net_ethosu.tflite").is_file()
     assert not libraries(modules) & {"ai_edge_litert", "matplotlib"}
+    assert "tflite.Model" in modules and "tflite" not in modules
     rooms = {f"ethoscade.{room}" for room in ("judge", "run", "testing", "report.plot", "codegen.c_source")}
     assert not {name for name in own(modules) if any(f"{name}.".startswith(f"{room}.") for room in rooms)}
 
@@ -80,3 +81,24 @@ def test_modules_are_found_by_their_names_and_others_are_not() -> None:
     assert "ethoscade.memory" in loaded(code)
     with pytest.raises(AttributeError, match="module 'ethoscade' has no attribute 'complie'"):
         ethoscade.complie  # type: ignore[attr-defined]  # noqa: B018
+
+
+SAME_NAMES = """
+import inspect
+{}
+homes = [name for name in vars(tflite) if name[0].isupper() and name in schema._modules()]
+for home in homes:
+    for name, found in vars(schema.module(home)).items():
+        if name.startswith(home) and (inspect.isclass(found) or inspect.isfunction(found)):
+            assert getattr(schema, name) is found is getattr(tflite, name), name
+assert len(homes) > 150 and schema.OperatorStart and not hasattr(schema, "Nothing")
+"""
+
+
+@pytest.mark.parametrize("first", ["schema", "tflite"])
+def test_the_schema_has_the_names_of_its_package_whoever_is_first(first: str) -> None:
+    orders = {
+        "schema": "from ethoscade import schema; schema.Model, schema.Conv2DOptions; import tflite",
+        "tflite": "import tflite; from ethoscade import schema",
+    }
+    assert "tflite" in loaded(SAME_NAMES.format(orders[first]))

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-import tflite
-
+from .. import schema
 from ..ir import Graph, Integers, Operator
 from ..operators import keyed
 from ..target import Accelerator
@@ -140,7 +139,7 @@ def _no_family(graph: Graph, op: Operator) -> str:
         tensor = graph.tensors[index]
         if tensor.dtype.is_float:
             return f"{role} '{tensor.name}' is {tensor.dtype.value}; the NPU computes with integers"
-    if not hasattr(tflite.BuiltinOperator, op.kind):
+    if not hasattr(schema.BuiltinOperator, op.kind):
         return f"{op.kind} is a custom operator; the NPU has operations for some of TensorFlow Lite's own"
     return f"{op.kind} has no NPU implementation"
 
