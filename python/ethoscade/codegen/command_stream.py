@@ -24,7 +24,7 @@ from ..lowering.npu import (
 from ..scheduling.problem import Registers
 from ..scheduling.program import CallOperator, CopyConstants, CopyTensor, LoadTable, Slab, Step, Stripe
 from ..target import Accelerator
-from . import emitter
+from . import emitter, registers
 from .block_dependency import block_dependencies
 from .operations import (
     ARENA_REGION,
@@ -97,7 +97,7 @@ def steady_registers(operation: NpuOperation, accelerator: Accelerator) -> tuple
 
     def found(padding: tuple[int, int, int, int]) -> Registers:
         stripe = Stripe(0, tuple(whole[:-1]), whole[-1], padding, accelerator.micro_block)
-        return emitter.registers(_kernel(operation, stripe, {0: 0}, None, function), accelerator)
+        return tuple(registers.of_operation(_kernel(operation, stripe, {0: 0}, None, function), accelerator))
 
     plain = found((0, 0, 0, 0))
     # Padding changes what a pool divides by; operations with weights divide by nothing.

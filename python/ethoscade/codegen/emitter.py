@@ -17,7 +17,7 @@ from ..lowering.npu import OperationKind
 from ..target import Accelerator
 from .block_dependency import BANKS_WITHOUT_TABLES
 from .operations import Copy, Kernel, MemoryRange, Operation, Surface, TableSlot
-from .registers import OWN_MEMORY, TABLES_BYTES, WIDE, Setting, of_operation, range_of
+from .registers import OWN_MEMORY, TABLES_BYTES, WIDE, of_operation, range_of
 
 _STOP, _CONVOLUTION, _DEPTHWISE, _POOL, _ELEMENTWISE = 0, 2, 3, 5, 6
 _COPY_START, _COPY_WAIT, _KERNEL_WAIT = 16, 17, 18
@@ -71,14 +71,6 @@ def payload(operations: Sequence[Operation], blockdeps: Sequence[int], accelerat
     header = [_MARK, _CONFIGURATION, _configuration(accelerator), _IDENTITY, _NOTHING, _NOTHING, _NOTHING]
     header.append(_STREAM | len(words) >> 16 << 8 | (len(words) & 0xFFFF) << 16)
     return struct.pack(f"<{len(header) + len(words)}I", *header, *words)
-
-
-def registers(operation: Operation, accelerator: Accelerator) -> tuple[Setting, ...]:
-    """What the stream of one operation sets: (command, value) of each register, the command with its bit for two words.
-
-    Values of two words are 48 bits, the parameter above the payload. Raises `CodegenError` as `payload` does.
-    """
-    return tuple(of_operation(operation, accelerator))
 
 
 def _configuration(accelerator: Accelerator) -> int:

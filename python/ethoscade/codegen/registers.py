@@ -23,7 +23,7 @@ from ..lowering.npu import (
 )
 from ..target import Accelerator
 from .operations import TABLES_REGION, Copy, Kernel, MemoryRange, Operation, Surface, TableSlot
-from .scaling import Factor, SumFactors, factor_of, mean_of, of_curve
+from .scaling import Factor, factor_of, mean_of, of_curve, of_sum
 from .shared_buffer import layout
 
 Setting = tuple[int, int]
@@ -260,7 +260,7 @@ def _elementwise_scales(kernel: Kernel) -> tuple[list[Setting], int]:
     if isinstance(scaling, OperandScales):
         _require(kernel.kind in _SUMS, f"{kernel.kind.value} takes one factor, not scales of its operands")
         bits = 8 * kernel.inputs[0].dtype.size_bytes
-        factors = SumFactors(scaling, bits, _is_curve(kernel), kernel.swap_operands)
+        factors = of_sum(scaling, bits, _is_curve(kernel), kernel.swap_operands)
         first, second, result = factors.first, factors.second, factors.result
         settings = [(_FIRST_SCALE, _packed(first)), (_SECOND_SCALE, second & _LOW), (_OFM_SCALE, _packed(result))]
         return settings, factors.rescaled

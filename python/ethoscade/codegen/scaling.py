@@ -6,6 +6,7 @@ Owns the formulas (Arm's, `ethosu.vela.scaling`), in doubles. Which of them a ke
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from ..lowering.npu import OperandScales
 
@@ -48,28 +49,32 @@ def of_curve(scale: float, elements: int, is_tanh: bool, is_short: bool) -> Fact
     return int(rescale), shift
 
 
-class SumFactors:
-    """How a sum of operands of two scales is made: their factors, the result's, and which operand alone is rescaled.
+class SumFactors(NamedTuple):
+    """How a sum is made: the first operand's factor, the second's multiplier, the result's factor.
 
-    `rescaled` is 0 for both or neither, 1 for the first and 2 for the second operand.
+    `rescaled` tells which operand alone is rescaled: 1 the first, 2 the second, 0 both or neither.
     """
 
-    def __init__(self, scales: OperandScales, bits: int, is_curve: bool, is_swapped: bool) -> None:
-        result = 1 / _UNIT if is_curve else scales.result
-        self.rescaled = 0
-        if scales.first == scales.second:
-            first, second, (multiplier, shift) = _simple(scales.first, scales.second, result, 16)
-            if bits == 16:
-                # Rounded twice, like operands of different scales.
-                first, second, shift = first // 2, second // 2, shift - 1
-            if bits == 16 or multiplier & 0xFFF == 0:
-                self.first, self.second, self.result = (int(first), 0), int(second), (multiplier, shift)
-                return
-        least, most = sorted((scales.first, scales.second))
-        only, _, self.result = _simple(least, most, result, 20 if bits == 8 else 15)
-        self.first, self.second = factor_of(only), 0
-        # The smaller one is rescaled; the registers count operands in the order in which they are subtracted.
-        self.rescaled = 1 if (scales.first < scales.second) is not is_swapped else 2
+    first: Factor
+    second: int
+    result: Factor
+    rescaled: int
+
+
+def of_sum(scales: OperandScales, bits: int, is_curve: bool, is_swapped: bool) -> SumFactors:
+    """The factors of a sum of operands of so many bits; `is_curve` says that it goes through TANH or SIGMOID."""
+    result = 1 / _UNIT if is_curve else scales.result
+    if scales.first == scales.second:
+        first, second, (multiplier, shift) = _simple(scales.first, scales.second, result, 16)
+        if bits == 16:
+            # Rounded twice, like operands of different scales.
+            return SumFactors((int(first // 2), 0), int(second // 2), (multiplier, shift - 1), 0)
+        if multiplier & 0xFFF == 0:
+            return SumFactors((int(first), 0), int(second), (multiplier, shift), 0)
+    least, most = sorted((scales.first, scales.second))
+    smaller, _, back = _simple(least, most, result, 20 if bits == 8 else 15)
+    # The operand of the smaller scale is rescaled; swapped operands are counted the other way round.
+    return SumFactors(factor_of(smaller), 0, back, 1 if (scales.first < scales.second) is not is_swapped else 2)
 
 
 def _simple(first: float, second: float, result: float, shift: int) -> tuple[float, float, Factor]:
