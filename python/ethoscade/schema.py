@@ -6,6 +6,7 @@ of the time of a small compilation. What is imported here is what an `import tfl
 
 from __future__ import annotations
 
+import importlib
 import importlib.machinery
 import importlib.util
 import os
@@ -27,10 +28,11 @@ _importing = threading.RLock()
 
 def __getattr__(name: str) -> Any:
     """The class, enumeration or function that the package knows by a name."""
-    home = "" if name.startswith("_") else _home(name)
-    if not home:
+    if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    found = globals()[name] = getattr(module(home), name)
+    home = _home(name)
+    # Of a package that is no folder of files, or has other names, the package itself is asked.
+    found = globals()[name] = getattr(module(home) if home else importlib.import_module("tflite"), name)
     return found
 
 
@@ -44,7 +46,7 @@ def _folder() -> list[str]:
 
 @cache
 def _modules() -> frozenset[str]:
-    files = (file for folder in _folder() for file in os.listdir(folder))
+    files = (file for folder in filter(os.path.isdir, _folder()) for file in os.listdir(folder))
     return frozenset(file.removesuffix(".py") for file in files if file.endswith(".py"))
 
 
@@ -55,12 +57,16 @@ def _home(name: str) -> str:
 
 
 def module(name: str) -> ModuleType:
-    """A module of the package, without the package. Precondition: there is one of that name."""
+    """A module of the package, without the package where it is a folder of files.
+
+    Raises `ModuleNotFoundError` if there is none of that name.
+    """
     whole = f"tflite.{name}"
     with _importing:
         if whole not in sys.modules:
             spec = importlib.machinery.PathFinder.find_spec(whole, _folder())
-            assert spec is not None and spec.loader is not None, "it was listed"
+            if spec is None or spec.loader is None:
+                return importlib.import_module(whole)
             found = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(found)
             sys.modules[whole] = found

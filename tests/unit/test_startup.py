@@ -58,7 +58,7 @@ def test_compiling_imports_no_judge_and_no_picture(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "net_ethosu.tflite").is_file()
     assert not libraries(modules) & {"ai_edge_litert", "matplotlib"}
     assert "tflite.Model" in modules and "tflite" not in modules
-    rooms = {f"ethoscade.{room}" for room in ("judge", "run", "testing", "report.plot", "codegen.c_source")}
+    rooms = {f"ethoscade.{room}" for room in ("judge", "run", "testing", "memory", "report.plot", "codegen.c_source")}
     assert not {name for name in own(modules) if any(f"{name}.".startswith(f"{room}.") for room in rooms)}
 
 
@@ -102,3 +102,9 @@ def test_the_schema_has_the_names_of_its_package_whoever_is_first(first: str) ->
         "tflite": "import tflite; from ethoscade import schema",
     }
     assert "tflite" in loaded(SAME_NAMES.format(orders[first]))
+
+
+def test_a_package_that_is_no_folder_is_asked_itself() -> None:
+    """As where all is packed into one file."""
+    code = "from ethoscade import schema; schema._folder = lambda: ['/nowhere']; schema.Model, schema.OperatorStart"
+    assert "tflite" in loaded(code)

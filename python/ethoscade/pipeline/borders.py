@@ -15,15 +15,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..codegen.layout import ALIGNMENT_BYTES, distance, may_overlay
 from ..errors import ConfigError
 from ..ir import Graph
 from ..lowering.aliases import root
-from ..memory import Buffer, Pool, Share, plan, program_buffers
 from ..scheduling.program import Arrangement, CallOperator, LiveWindow, Program, ProgramBuffer
 from ..util.arguments import shown
 from ..util.frozen import FrozenMap
+
+if TYPE_CHECKING:
+    from ..memory import Buffer, Share
 
 _FAR = 1 << 59
 """Beyond any distance in an arena."""
@@ -172,6 +175,9 @@ def surround(
     """
     if not borders:
         return inner
+    # Networks without such borders are not placed anew, and do not wait for the planner's types.
+    from ..memory import Pool, plan
+
     program = _surrounded(graph, borders, inner.program)
     pinned = _memory(graph, borders, program, inner.offsets)
     pools = (Pool("arena", None, ALIGNMENT_BYTES),)
@@ -239,6 +245,8 @@ def _memory(graph: Graph, borders: Sequence[Border], program: Program, offsets: 
 
     At a border's own step both of its tensors are in use, and share bytes as they may.
     """
+    from ..memory import Share, program_buffers
+
     places = itertools.chain(offsets, itertools.repeat(None))
     numbered = enumerate(zip(program_buffers(program), places, strict=False))
     problem = [replace(buffer, name=str(index), offset=offset) for index, (buffer, offset) in numbered]
