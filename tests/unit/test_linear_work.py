@@ -1,7 +1,8 @@
-"""Work that grows with the network and not with its square: calls of Python functions, counted."""
+"""Work that grows with the network and not with its square, by counted calls; what is remembered for that is right."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable
 
@@ -10,13 +11,13 @@ from ethoscade import lowering
 from ethoscade.codegen import command_stream
 from ethoscade.codegen.weights import EncodingChoice, encode
 from ethoscade.frontend import read_tflite
-from ethoscade.ir import Operator, Window
+from ethoscade.ir import Activation, AddAttrs, DType, Graph, Operator, Tensor, Window
 from ethoscade.lowering import lower
 from ethoscade.pipeline import compiler
 from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling.program import CopyConstants, Slab, Step, Stripe
-from ethoscade.target import ACCELERATORS, load_target
-from ethoscade.testing import ModelBuilder
+from ethoscade.target import ACCELERATORS, Accelerator, load_target
+from ethoscade.testing import ModelBuilder, random_network
 from graphs import GraphMaker
 
 U55 = ACCELERATORS["ethos-u55-256"]
@@ -92,7 +93,7 @@ def test_what_the_npu_takes_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> No
     asked: list[tuple[object, ...]] = []
     answer = lowering.support
 
-    def asking(graph: lowering.Graph, op: Operator, npu: lowering.Accelerator) -> str | None:
+    def asking(graph: Graph, op: Operator, npu: Accelerator) -> str | None:
         own = (*op.inputs, *op.outputs, *op.intermediates)
         asked.append((op, *(None if t is None else graph.tensors[t] for t in own)))
         return answer(graph, op, npu)
@@ -100,3 +101,34 @@ def test_what_the_npu_takes_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(lowering, "support", asking)
     compiler.prepare(read_tflite(cells(3)), load_target("ethos-u55-256"))
     assert len(asked) > 3 * 6 and len(set(asked)) == len(asked)
+
+
+def test_what_is_remembered_is_asked_again_where_it_depends_on_who_makes_the_operands() -> None:
+    """A sum of int32: of two indices it fits, of two that anybody may have made it need not."""
+    net = GraphMaker()
+    first, second = (net.arg_max(net.input((1, 4, 4, 8))) for _ in range(2))
+    net.tensors.append(Tensor("sum", net.tensors[first].shape, DType.INT32, None))
+    net.op("ADD", [first, second], len(net.tensors) - 1, AddAttrs(Activation.NONE))
+    graph = net.graph()
+    *makers, op = graph.operators
+    unknown = dataclasses.replace(graph, operators=(*(dataclasses.replace(m, opaque="") for m in makers), op))
+    support = lowering.Support(U55)
+    assert support(graph, op) is None is lowering.support(graph, op, U55)
+    assert support(unknown, op) == lowering.support(unknown, op, U55) is not None
+    assert support(graph, op) is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_remembered_is_what_would_be_said(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    remembered, asked = lowering.Support.__call__, 0
+
+    def both(support: lowering.Support, graph: Graph, op: Operator) -> str | None:
+        nonlocal asked
+        asked += 1
+        found = remembered(support, graph, op)
+        assert found == lowering.support(graph, op, U55), op
+        return found
+
+    monkeypatch.setattr(lowering.Support, "__call__", both)
+    compiler.prepare(read_tflite(random_network(seed)), load_target(U55.name))
+    assert asked

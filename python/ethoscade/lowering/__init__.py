@@ -107,7 +107,8 @@ def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
 class Support:
     """`support` on one accelerator, remembered: rewrites ask about every operator again and again.
 
-    An operator and its own tensors are all that the answer depends on.
+    An operator and its own tensors are all that the answer depends on, unless a constraint looks back from it: that
+    is remembered for one graph.
     """
 
     def __init__(self, accelerator: Accelerator) -> None:
@@ -117,7 +118,10 @@ class Support:
     def __call__(self, graph: Graph, op: Operator) -> str | None:
         """As `support`."""
         own = (*op.inputs, *op.outputs, *op.intermediates)
-        key = (op, *(None if t is None else graph.tensors[t] for t in own))
+        family = None if op.opaque is not None else FAMILIES.get(op.kind)
+        case = Case(graph, op, self._accelerator)
+        is_wide = family is not None and any(constraint.looks_back(case) for constraint in family.takes)
+        key = (op, graph if is_wide else None, *(None if t is None else graph.tensors[t] for t in own))
         if key not in self._known:
             self._known[key] = support(graph, op, self._accelerator)
         return self._known[key]
