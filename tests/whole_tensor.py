@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import vela_emitter
+from ethoscade.codegen import vela
 from ethoscade.codegen.command_stream import build_operations, generate
 from ethoscade.codegen.weights import Constants, EncodingChoice, OperationConstants, encode
 from ethoscade.ir import Graph
@@ -80,7 +80,7 @@ def pick_block(
             {} if table is None else {table: 0},
         ),
     )[-1]
-    blocks = sorted(vela_emitter.valid_blocks(kernel, accelerator), key=lambda b: (b[0] * b[1] * b[2], b))
+    blocks = sorted(vela.valid_blocks(kernel, accelerator), key=lambda b: (b[0] * b[1] * b[2], b))
     return blocks[round(rank * (len(blocks) - 1))]
 
 

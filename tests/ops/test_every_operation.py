@@ -7,8 +7,7 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 import pytest
-import vela_emitter
-from ethoscade.codegen import emitter
+from ethoscade.codegen import vela
 from ethoscade.codegen.block_dependency import block_dependencies
 from ethoscade.codegen.command_stream import surface
 from ethoscade.codegen.operations import Kernel, Surface
@@ -60,8 +59,8 @@ def perform(
     window = fields.pop("window", POINT)
     kernel = Kernel(kind, inputs, output, window, (0, 0, 0, 0), (1, 1, 8), limits, **fields)  # type: ignore[arg-type]
     npu = ACCELERATORS[accelerator]
-    kernel = dataclasses.replace(kernel, block=vela_emitter.valid_blocks(kernel, npu)[0])
-    payload = emitter.payload([kernel], block_dependencies([kernel], npu), npu)
+    kernel = dataclasses.replace(kernel, block=vela.valid_blocks(kernel, npu)[0])
+    payload = vela.payload([kernel], block_dependencies([kernel], npu), npu)
     held = dict(zip(offsets, operands, strict=False))
     machine = execute(payload, b"", 3 * 4096, npu, held)
     return np.frombuffer(machine.read(1, offsets[-1], like.nbytes), like.dtype).reshape(like.shape)

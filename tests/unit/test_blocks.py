@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import vela_emitter
 from ethoscade import testing
+from ethoscade.codegen import vela
 from ethoscade.codegen.command_stream import build_operations
 from ethoscade.codegen.operations import Kernel
 from ethoscade.codegen.weights import lay_out
@@ -38,7 +38,7 @@ def test_blocks_fit_shram_by_velas_rules(accelerator: str, seed: int) -> None:
             if shape not in seen:
                 seen.add(shape)
                 # Vela works out the shared buffer's layout for the block and refuses one that does not fit.
-                assert vela_emitter.payload([kernel], [0], ACCELERATORS[accelerator])
+                assert vela.payload([kernel], [0], ACCELERATORS[accelerator])
                 refused += _is_refused(replace(kernel, block=(32, 64, 128)), accelerator)
     assert seen
     assert refused == len(seen)
@@ -46,7 +46,7 @@ def test_blocks_fit_shram_by_velas_rules(accelerator: str, seed: int) -> None:
 
 def _is_refused(kernel: Kernel, accelerator: str) -> bool:
     try:
-        vela_emitter.payload([kernel], [0], ACCELERATORS[accelerator])
+        vela.payload([kernel], [0], ACCELERATORS[accelerator])
     except CodegenError:
         return True
     return False

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from ethoscade.codegen import emitter
+from ethoscade.codegen import vela
 from ethoscade.codegen.command_stream import build_operations, generate, surface
 from ethoscade.codegen.operations import CONSTANTS_REGION, TABLES_REGION, Copy, Kernel, Surface, TableSlot
 from ethoscade.codegen.weights import (
@@ -289,7 +289,7 @@ def test_clamps_come_out_as_the_integers_that_went_in(dtype: DType) -> None:
             )
             expected.append(clamp)
         found, current = [], {}
-        for code, parameter, _ in commands(emitter.payload(operations, [0] * len(operations), U55)):
+        for code, parameter, _ in commands(vela.payload(operations, [0] * len(operations), U55)):
             current[code] = parameter
             if code in (5, 6):
                 wrap = 65536 if dtype is DType.INT8 else 1 << 20
@@ -354,7 +354,7 @@ def test_tables_are_copied_to_the_end_of_the_npus_own_memory(name: str) -> None:
     operations, constants = looked_up()
     copies = build_operations(operations, [LoadTable(0, 3)], {}, constants)
     found = {
-        code: (parameter, word) for code, parameter, word in commands(emitter.payload(copies, [], ACCELERATORS[name]))
+        code: (parameter, word) for code, parameter, word in commands(vela.payload(copies, [], ACCELERATORS[name]))
     }
     assert found[305][0] == 0x103
     assert found[0x4000 | 49][1] == ACCELERATORS[name].shram_banks * 1024 - 2048 + 3 * 256

@@ -18,7 +18,7 @@ import pytest
 from command_line_support import resized_classifier
 from end_to_end import arena_touched
 from ethoscade import BudgetError, ConfigError, EthoscadeError, ModelFormatError, UnsupportedOperatorError
-from ethoscade.codegen import emitter
+from ethoscade.codegen import vela
 from ethoscade.codegen.artifact import NpuCall
 from ethoscade.frontend import read_tflite
 from ethoscade.judge.verification import random_inputs
@@ -385,8 +385,8 @@ def test_verify_finds_kernels_that_start_too_early(monkeypatch: pytest.MonkeyPat
     """Every kernel may overlap with the last three jobs before it, whatever it reads: outputs stay, hazards appear."""
     model = residual_network(resolution=16)
     assert ethoscade.compile(model).verify(1).ok
-    emit = emitter.payload
-    monkeypatch.setattr(emitter, "payload", lambda operations, deps, npu: emit(operations, [3] * len(deps), npu))
+    emit = vela.payload
+    monkeypatch.setattr(vela, "payload", lambda operations, deps, npu: emit(operations, [3] * len(deps), npu))
     check = ethoscade.compile(model).verify(1)
     assert check.mismatches == 0
     assert check.hazards > 0

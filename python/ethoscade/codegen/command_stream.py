@@ -1,7 +1,7 @@
 """From stripes and copies over placed buffers to the driver payload of one NPU run.
 
 Owns the addresses: where a slab's tiles lie, which strides its buffer has, where a stripe finds its constants. What
-registers come of it is the emitter's business (`emitter`), when kernels may overlap is `block_dependency`'s.
+registers come of it is the emitter's business (`vela`), when kernels may overlap is `block_dependency`'s.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..lowering.npu import (
 from ..scheduling.problem import Registers
 from ..scheduling.program import CallOperator, CopyConstants, CopyTensor, LoadTable, Slab, Step, Stripe
 from ..target import Accelerator
-from . import emitter, registers
+from . import vela
 from .block_dependency import block_dependencies
 from .operations import (
     ARENA_REGION,
@@ -56,7 +56,7 @@ def generate(
     the emitter refuses.
     """
     operations = build_operations(npu_operations, steps, offsets, constants)
-    return emitter.payload(operations, block_dependencies(operations, accelerator), accelerator)
+    return vela.payload(operations, block_dependencies(operations, accelerator), accelerator)
 
 
 def build_operations(
@@ -97,7 +97,7 @@ def steady_registers(operation: NpuOperation, accelerator: Accelerator) -> tuple
 
     def found(padding: tuple[int, int, int, int]) -> Registers:
         stripe = Stripe(0, tuple(whole[:-1]), whole[-1], padding, accelerator.micro_block)
-        return tuple(registers.of_operation(_kernel(operation, stripe, {0: 0}, None, function), accelerator))
+        return vela.registers(_kernel(operation, stripe, {0: 0}, None, function), accelerator)
 
     plain = found((0, 0, 0, 0))
     # Padding changes what a pool divides by; operations with weights divide by nothing.

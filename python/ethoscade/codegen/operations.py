@@ -1,7 +1,7 @@
 """NPU operations with addresses: what an emitter of register commands is told, free of any emitter's own types.
 
 Owns the last neutral form of the program's steps: stripes and copies whose buffers have become bytes in memory regions.
-`command_stream` builds these, `block_dependency` reads them, `registers` says what they set, `emitter` writes it down.
+`command_stream` builds these, `block_dependency` reads them, `vela` turns them into registers.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Surface:
 
     def bounds(self) -> tuple[int, int]:
         """First byte and one past the last byte that the surface touches."""
-        h, w, _ = self.shape
+        h, w, c = self.shape
         tall, wide = h > self.height_0, w > self.width_0
         row, column = min(h, self.height_0) - 1, min(w, self.width_0) - 1
         ends = [(0, row, column)]
@@ -99,14 +99,9 @@ class Surface:
             ends.append((2, h - self.height_0 - 1, column))
         if wide and h > self.height_1:
             ends.append((3, h - self.height_1 - 1, w - self.width_0 - 1))
+        skip, width = self._runs((0, c))[-1]
         last = max(self.offsets[t] + y * self.stride_y + x * self.stride_x for t, y, x in ends)
-        return min(self.offsets[t] for t, _, _ in ends), last + self.channel_reach
-
-    @property
-    def channel_reach(self) -> int:
-        """From a pixel's first byte to one past its last."""
-        skip, width = self._runs((0, self.shape[2]))[-1]
-        return skip + width
+        return min(self.offsets[t] for t, _, _ in ends), last + skip + width
 
     def _runs(self, channels: tuple[int, int]) -> list[tuple[int, int]]:
         """Where a pixel's bytes lie: (bytes from its first one, length) of every run, all that hold `channels`."""
