@@ -39,8 +39,8 @@ BELOW: dict[str, set[str]] = {
     },
     "testing": {"ir", "quantised", "operators", "judge.reference"},
     "codegen": {
-        "errors", "util.files", "target", "ir", "quantised", "opcodes", "schema", "operators", "frontend", "lowering",
-        "scheduling",
+        "errors", "_core", "util.files", "target", "ir", "quantised", "opcodes", "schema", "operators", "frontend",
+        "lowering", "scheduling",
     },
     "run": set(),
     "run.inputs": {"errors", "util.arguments", "ir"},
@@ -96,6 +96,7 @@ RUST_BELOW: dict[str, set[str]] = {
     "propagator": {"stripe"},
     "npu": {"util"},
     "usmp": {"util"},
+    "weights": {"util"},
     "model": {"stripe", "propagator", "npu"},
     "checker": {"util", "stripe", "model"},
     "cost": {"util", "stripe", "model", "npu"},

@@ -156,6 +156,7 @@ def _frontier(command: argparse.ArgumentParser) -> None:
     _add_interface(command)
     _add_epsilon(command)
     _add_dead_channels(command)
+    _add_weight_encoder(command)
     command.add_argument("--plot", metavar="PNG", help="draw the curve (needs the extra 'report')")
 
 
@@ -254,6 +255,7 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
     _add_interface(parser)
     _add_epsilon(parser)
     _add_dead_channels(parser)
+    _add_weight_encoder(parser)
 
 
 def _add_interface(parser: argparse.ArgumentParser) -> None:
@@ -293,6 +295,17 @@ def _add_dead_channels(parser: argparse.ArgumentParser) -> None:
         "--keep-dead-channels",
         action="store_true",
         help="keep channels that hold one value whatever the input, or that nobody reads",
+    )
+
+
+def _add_weight_encoder(parser: argparse.ArgumentParser) -> None:
+    from .codegen.streams import WEIGHT_ENCODERS
+
+    parser.add_argument(
+        "--weight-encoder",
+        choices=WEIGHT_ENCODERS,
+        default=WEIGHT_ENCODERS[0],
+        help=f"who compresses weights (default: {WEIGHT_ENCODERS[0]})",
     )
 
 

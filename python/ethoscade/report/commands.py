@@ -73,6 +73,7 @@ def frontier_of(args: argparse.Namespace) -> int:
         config=args.config,
         epsilon=args.epsilon,
         dead_channels=not args.keep_dead_channels,
+        weight_encoder=args.weight_encoder,
         io=args.io,
     )
     if args.plot:
@@ -116,6 +117,7 @@ def compile_as_told(args: argparse.Namespace) -> Compiled:
         optimise=args.optimise,
         epsilon=args.epsilon,
         dead_channels=not args.keep_dead_channels,
+        weight_encoder=args.weight_encoder,
         io=args.io,
     )
 
