@@ -253,10 +253,14 @@ def _table_ids(operations: Iterable[NpuOperation]) -> dict[Table, int]:
 
 
 WHOLE_BYTES = 24 * 1024
-"""Constants beyond this are encoded in slices as well."""
+"""Constants beyond this are encoded in slices as well, whatever they are used on."""
 
 SLICE_BYTES = 32 * 1024
-"""Slices hold about so many bytes of raw weights."""
+"""Slices of these hold about so many bytes of raw weights."""
+
+SLICED_SHARE, LEAST_SLICE_BYTES = 8, 4 * 1024
+"""Slices of fewer constants hold this part of the feature maps' bytes, and at least so many: what is less beside the
+feature maps is copied whole."""
 
 MOST_SLICES = 16
 """Slices of one operator: as each reads the whole input, thin ones of large weights cost more than they spare."""
@@ -292,9 +296,8 @@ def choose_encoding(operation: NpuOperation, target: Target | DeviceDescription)
         return encoding
     if staged != in_place:
         encoding = replace(encoding, staged=EncodingSpec(staged.block_depth, staged.part_kernel))
-    count = min(max(-(-raw // SLICE_BYTES), 2 if raw > WHOLE_BYTES else 1), MOST_SLICES)
     channels = operation.ofm.shape[2]
-    depth = -(-channels // count)
+    depth = -(-channels // _slices(operation))
     depth = -(-depth // _SLICE_CHANNELS) * _SLICE_CHANNELS
     if operation.kind is not OperationKind.CONVOLUTION or depth >= channels or not target.copies_ahead:
         return encoding
@@ -303,6 +306,15 @@ def choose_encoding(operation: NpuOperation, target: Target | DeviceDescription)
     if found is None:
         return encoding
     return replace(encoding, sliced=SlicedSpec(depth, found[1].block_depth, found[1].part_kernel))
+
+
+def _slices(operation: NpuOperation) -> int:
+    """In how many slices constants should be encoded; channels decide how many they become."""
+    raw = raw_bytes(operation)
+    if raw > WHOLE_BYTES:
+        return min(max(-(-raw // SLICE_BYTES), 2), MOST_SLICES)
+    maps = sum(view.size_bytes for view in (*operation.inputs, operation.ofm))
+    return -(-raw // max(maps // SLICED_SHARE, LEAST_SLICE_BYTES))
 
 
 def unencoded(operation: NpuOperation, encoding: Encoding) -> Encoding:
