@@ -6,6 +6,7 @@ The dataclasses are read attribute by attribute by `_core`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -124,7 +125,11 @@ class OperationSpec:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A feature map: plane in pixels (height, width), bytes of a pixel, layout in memory ("NHWC" or "NHCWB16")."""
+    """A feature map: plane in pixels (height, width), bytes of a pixel, layout in memory ("NHWC" or "NHCWB16").
+
+    `updates` is, of an output, the input that it is before the next run, as a dense id: both lie in one place, if the
+    one is read for the last time before the other is begun.
+    """
 
     name: str
     plane: tuple[int, int]
@@ -132,6 +137,7 @@ class TensorSpec:
     layout: str
     is_input: bool
     is_output: bool
+    updates: int | None = None
 
 
 @dataclass(frozen=True)
@@ -441,7 +447,17 @@ def _tensor_specs(graph: Graph, ids: Mapping[int, int], npu: NpuGraph, dense: Ma
             (known is not None and known.is_input) or index_ in graph.inputs or tensor.is_variable,
             (known is not None and known.is_output) or index_ in graph.outputs or tensor.is_variable,
         )
+    for before, after in _updates(graph, ids):
+        if specs[before].is_input and not specs[after].is_input and specs[after].is_output:
+            specs[after] = replace(specs[after], updates=before)
     return [specs[number] for number in range(len(specs))]
+
+
+def _updates(graph: Graph, ids: Mapping[int, int]) -> Iterable[tuple[int, int]]:
+    """What variables hold before and after a run, as dense ids that none of them shares with another."""
+    pairs = [(ids[v.before], ids[v.after]) for v in graph.variables if v.before in ids and v.after in ids]
+    counts = Counter(number for pair in pairs for number in set(pair))
+    return [pair for pair in pairs if counts[pair[0]] == counts[pair[1]] == 1 and pair[0] != pair[1]]
 
 
 def _npu_part(
