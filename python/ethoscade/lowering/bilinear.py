@@ -68,8 +68,7 @@ def _way(extents: tuple[int, int], attrs: ResizeBilinearAttrs, dtype: DType) -> 
         _wanted(extent, outputs, attrs.align_corners, attrs.half_pixel_centers, dtype)
         for extent, outputs in zip(extents, attrs.size, strict=True)
     ]
-    # What a single pixel is repeated from is the same whatever its shares are.
-    if dtype is DType.UINT8 and extents != (1, 1) and not all(map(_is_exact, wanted)):
+    if dtype is DType.UINT8 and not all(map(_is_exact, wanted)):
         return None
     repeats = 1
     while repeats <= MOST_REPEATS:
@@ -170,11 +169,14 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     op = graph.operators[op_index]
     source, attrs = graph.read(op), op.attributes(ResizeBilinearAttrs)
     shape = views.image_shape(source.shape)
-    way = _way(shape[:2], attrs, source.dtype)
-    assert way is not None, "the family takes only what there is a way for"
     make = Maker(op.name, op_index, builder)
     ifm = builder.view(op.input(0), shape, zero_point=0)
     ofm = builder.view(op.outputs[0], (*attrs.size, shape[2]), zero_point=0)
+    if shape[:2] == (1, 1) != ofm.shape[:2]:
+        resize.spread(make, ifm, ofm)
+        return
+    way = _way(shape[:2], attrs, source.dtype)
+    assert way is not None, "the family takes only what there is a way for"
     short = source.dtype is DType.INT16
     if way.centred:
         (_weighed if short else _centred)(make, ifm, way.repeats, ofm)
@@ -258,7 +260,8 @@ def _enlarged(make: Maker, ifm: FeatureMap, repeats: int) -> tuple[FeatureMap, U
         height, width, depth = ifm.shape
         half = repeats // 2
         large = make.temporary((height * half, width * half, depth), ifm.dtype)
-        ifm = resize.repeated(make, ifm, _exponent(half), large)
+        resize.repeated(make, ifm, _exponent(half), large)
+        ifm = large
     return ifm, Upscale.NEAREST
 
 
@@ -280,6 +283,8 @@ def _half_divided(count: int) -> Scale:
 
 def _steps(case: constraints.Case) -> str | None:
     attrs, (_, height, width, _) = case.op.attributes(ResizeBilinearAttrs), case.ifm.shape
+    if (height, width) == (1, 1):
+        return _spread(attrs, case.ifm.dtype)
     if _way((height, width), attrs, case.ifm.dtype) is not None:
         return None
     how = "with aligned corners" if attrs.align_corners else "by centres" if attrs.half_pixel_centers else "by corners"
@@ -287,6 +292,18 @@ def _steps(case: constraints.Case) -> str | None:
         f"it resizes {height}x{width} to {attrs.size[0]}x{attrs.size[1]} {how}, between pixels that no average of "
         f"pixels repeated 1, 2, 4 ... times weighs as it does"
     )
+
+
+def _spread(attrs: ResizeBilinearAttrs, dtype: DType) -> str | None:
+    """Why a single pixel is not that of all outputs, whatever its shares: kernels may take it for several."""
+    for outputs in attrs.size:
+        taps = bilinear_taps(1, outputs, attrs.align_corners, attrs.half_pixel_centers, dtype)
+        if any(first for first, _, _ in taps):
+            size = f"1x1 to {attrs.size[0]}x{attrs.size[1]}"
+            return (
+                f"it resizes {size}; rounded steps of 1/{outputs} lead kernels beyond the only pixel, to other memory"
+            )
+    return None
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
@@ -303,9 +320,10 @@ BILINEAR_FAMILIES: Mapping[str, Family] = {
             constraints.Image(),
             constraints.Sizes(_seen),
             constraints.Rule(
-                "from one row or column to any number up to 64; else to as many, half as many, or 2, 4 or 8 times as "
-                "many: with aligned corners 16, 32 or 64 times too (of f times less one: all between the first and "
-                "the last), by centres 2, 4 or 8 times",
+                "from a single pixel to any number of them, but where rounded steps lead kernels beyond it; from one "
+                "row or column to any number up to 64; else to as many, half as many, or 2, 4 or 8 times as many: with "
+                "aligned corners 16, 32 or 64 times too (of f times less one: all between the first and the last), by "
+                "centres 2, 4 or 8 times",
                 _steps,
             ),
         ),

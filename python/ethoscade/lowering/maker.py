@@ -130,7 +130,13 @@ class Maker:
         clamp: tuple[int, int] | None = None,
         same_as: Table | None = None,
     ) -> FeatureMap:
-        """A pool of single pixels, those of the input `steps` apart from the row and column `first` on."""
+        """A pool of single pixels, those of the input `steps` apart from the row and column `first` on.
+
+        What has 32 bits is no pool's: nothing is added to it.
+        """
+        if ifm.dtype is DType.INT32:
+            assert (scaling, steps, upscale, clamp) == (UNSCALED, views.POINT, Upscale.NONE, None), "only as it is"
+            return self.point(OperationKind.ADD, ifm, 0, ofm, AS_IS, first=first)
         compute = expressions.points(self.name, ofm.shape, ifm, steps=steps, first=first, upscale=upscale)
         kind = OperationKind.AVERAGE_POOL
         return self._add(
