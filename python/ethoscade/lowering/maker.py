@@ -181,13 +181,16 @@ class Maker:
         upscale: Upscale = Upscale.NONE,
         first: tuple[int, int] = (0, 0),
         function: Function | Table = Function.CLAMP,
+        clamp: tuple[int, int] | None = None,
     ) -> FeatureMap:
         """Weighted sums of windows, of all channels `together` or of each, from the row and column `first` on."""
         kind = OperationKind.CONVOLUTION if together else OperationKind.DEPTHWISE
         definition = expressions.whole_windows if together else expressions.windows
         compute = definition(self.name, window, ifm.shape, ofm.shape, upscale)
         compute = expressions.from_there(compute, first)
-        return self._add(kind, ifm, ofm, compute, window, weights=weights, upscale=upscale, function=function)
+        return self._add(
+            kind, ifm, ofm, compute, window, weights=weights, upscale=upscale, function=function, clamp=clamp
+        )
 
     def sum(self, ifm: FeatureMap, ofm: FeatureMap | None = None, scaling: Scale = UNSCALED) -> FeatureMap:
         """The sum of each pixel's channels, by default in a temporary of 32 bits."""
