@@ -17,6 +17,7 @@ from ethoscade.ir import (
     LeakyReluAttrs,
     MirrorPadAttrs,
     PadAttrs,
+    PoolAttrs,
     Quantisation,
     ReverseAttrs,
     StridedSliceAttrs,
@@ -117,6 +118,15 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "conv_stride_5_and_4": lambda m: m.conv(m.input((1, 23, 12, 3)), 9, Window(3, 3, 5, 4, pad_top=1, pad_right=1)),
     "conv_stride_10_of_a_row": lambda m: m.conv(m.input((1, 1, 60, 3)), 9, Window(1, 10, 1, 10)),
     "depthwise_stride_7": lambda m: m.depthwise(m.input((1, 23, 30, 5)), Window(3, 3, 7, 7)),
+    "average_pool_of_other_scales": lambda m: m.op(
+        "AVERAGE_POOL_2D",
+        [m.input((1, 9, 7, 21))],
+        m.tensor((1, 9, 7, 21)),
+        PoolAttrs(same(9, 7, (3, 3)), Activation.RELU6),
+    ),
+    "max_pool_of_other_scales": lambda m: m.op(
+        "MAX_POOL_2D", [m.input((2, 9, 8, 21))], m.tensor((2, 4, 4, 21)), PoolAttrs(Window(2, 2, 2, 2), Activation.NONE)
+    ),
     "average_pool_stride_5": lambda m: m.pool("AVERAGE_POOL_2D", m.input((1, 23, 12, 5)), Window(3, 3, 5, 5)),
     "max_pool_stride_5": lambda m: m.pool("MAX_POOL_2D", m.input((1, 23, 12, 5)), Window(7, 3, 5, 5)),
     "max_pool_stride_10": lambda m: m.pool("MAX_POOL_2D", m.input((1, 43, 12, 5)), Window(12, 3, 10, 5)),

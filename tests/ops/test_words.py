@@ -160,7 +160,7 @@ def test_what_fits_is_known_to_the_last_number(kind: str, fits: int, beyond: str
                 m.tensor((4, 6), dtype=WORD),
                 ConcatenationAttrs(1),
             ),
-            "fills in values of int32",
+            "is a constant of int32",
         ),
     ],
 )

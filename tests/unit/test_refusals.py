@@ -13,7 +13,6 @@ from ethoscade.ir import (
     DType,
     FullyConnectedAttrs,
     Graph,
-    PoolAttrs,
     Quantisation,
     ReductionAttrs,
     Window,
@@ -71,11 +70,6 @@ def large_difference(m: GraphMaker) -> None:
 def large_product(m: GraphMaker) -> None:
     x = m.input((1, 4, 4, 8), Quantisation((1000.0,), (0,)))
     m.binary("MUL", x, x, q=Quantisation((0.001,), (0,)))
-
-
-def rescaling_pool(m: GraphMaker) -> None:
-    x = m.input((1, 4, 4, 8))
-    m.op("AVERAGE_POOL_2D", [x], m.tensor((1, 2, 2, 8)), PoolAttrs(Window(2, 2, 2, 2)))
 
 
 def padded_average(m: GraphMaker) -> None:
@@ -216,7 +210,6 @@ def beyond_the_only_pixel(m: GraphMaker) -> None:
 REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (tall_kernel, "kernel is 65x1; at most 64 rows"),
     (batch, "batch 300; at most 256"),
-    (rescaling_pool, "a pool does not rescale"),
     (padded_average, "at most 8x8"),
     (long_mean, "reduces axes (1,) of (1, 5000, 4, 20); windows of at most 64 rows and 4096 elements"),
     (alternating_mean, "more than three runs"),

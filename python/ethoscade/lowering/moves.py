@@ -19,7 +19,7 @@ from .npu import BRICK_CHANNELS, Area, Channels, ConstantMap, FeatureMap, NpuGra
 
 MAX_BOXES = 256
 """Operations that together make one output."""
-_WORDS = "; int32 without fills, and of rows and columns that follow each other"
+_WORDS = "; of int32 no constants, and rows and columns that follow each other"
 COPIES = (
     f"at most {MAX_BOXES} copies make one output, each of equally distant rows, columns and channels, at most "
     f"{limits.MAX_DIMENSION} of them{_WORDS}"
@@ -208,15 +208,15 @@ def _held(graph: Graph, op: Operator, make: Maker, one: ImageBox) -> FeatureMap 
 
 
 def _of_words(case: constraints.Case, found: Sequence[ImageBox]) -> str | None:
-    """Why elements of 32 bits are not moved, which no pool reads and nothing clamps; None if they are, or have less."""
+    """Why elements of 32 bits are not moved, which no pool reads; None if they are, or have less."""
     if not constraints.is_words(case):
         return None
     step = max(max(_stride(one.rows), _stride(one.columns)) for one in found)
     if step > 1:
         return f"it moves every {step}th row or column of int32; only those that follow each other are possible"
-    constant = next((one for one in found if case.graph.read(case.op, one.box.source).is_constant), None)
-    if constant is not None or any(one.box.fill is not None for one in found):
-        return "it fills in values of int32, which nothing clamps"
+    constant = next((tensor for tensor in case.values if tensor.is_constant), None)
+    if constant is not None:
+        return f"input '{constant.name}' is a constant of int32; those of 8 and 16 bits alone are made feature maps"
     return None
 
 

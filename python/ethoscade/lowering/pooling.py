@@ -21,10 +21,10 @@ _EXACT = f"of int16 the kernel has at most {MOST_AVERAGED_OF_INT16} elements"
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """One pool, or several whose strides multiply. Precondition: its family takes it.
 
-    The stored values themselves are averaged, without their (equal) zero points: TFLite rounds a tie away from the
-    stored zero, and with the zero point taken off the tie would fall to the other side. The NPU's reciprocal is a hair
-    above the true one, so that ties fall away from zero with one rounding too; with two, means of int16 next to a tie
-    would join it from 505 elements on.
+    The stored values themselves are averaged or compared, whatever scales and zero points are, as in kernels: TFLite
+    rounds a tie away from the stored zero, and with the zero point taken off the tie would fall to the other side. The
+    NPU's reciprocal is a hair above the true one, so that ties fall away from zero with one rounding too; with two,
+    means of int16 next to a tie would join it from 505 elements on.
     """
     op = graph.operators[op_index]
     attrs, target = op.attributes(PoolAttrs), graph.made(op)
@@ -142,7 +142,6 @@ _TAKES: tuple[constraints.Constraint, ...] = (
     constraints.feature_maps(),
     constraints.OneType(),
     constraints.Image(batches.MOST),
-    constraints.OneQuantisation("a pool does not rescale"),
     constraints.Sizes(_seen),
     constraints.WindowSize(limits.MAX_POOL_ROWS, limits.MAX_POOL_ELEMENTS),
     constraints.Padding(),
