@@ -192,7 +192,9 @@ _REPEATED = (constraints.OneType(), operands.Repeated(), constraints.Sizes(opera
 _COMPARED = (constraints.FeatureMaps(QUANTISED, constants=True, words=True), *_REPEATED)
 _OPERANDS = (
     *_COMPARED,
-    constraints.Rule("results of int32 fit 32 bits, by who makes the operands, and have no activation", _words),
+    constraints.Rule(
+        "results of int32 fit 32 bits, by who makes the operands, and have no activation", _words, constraints.is_words
+    ),
 )
 _SCALES = constraints.Rule(f"{constraints.SUMS}, none below 2^-32 but a constant's", _scales)
 

@@ -96,6 +96,10 @@ class Constraint(ABC):
         """Why `case` does not meet it, or None. Precondition: the family's constraints before this one are met."""
         return self._against(case)
 
+    def looks_back(self, case: Case) -> bool:
+        """Whether the answer depends on more than `case`'s operator and its own tensors: on who made these."""
+        return False
+
     @abstractmethod
     def _against(self, case: Case) -> str | None: ...
 
@@ -357,13 +361,21 @@ class Padding(Constraint):
 
 @dataclass(frozen=True)
 class Rule(Constraint):
-    """A demand of one family alone: `text` for the page and `check` for the reason."""
+    """A demand of one family alone: `text` for the page and `check` for the reason.
+
+    `of_makers` says of which operators it asks who made their operands; by default of none.
+    """
 
     text: str
     check: Callable[[Case], str | None] = field(repr=False)
+    of_makers: Callable[[Case], bool] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return self.text
+
+    def looks_back(self, case: Case) -> bool:
+        """As `of_makers` says."""
+        return self.of_makers is not None and self.of_makers(case)
 
     def _against(self, case: Case) -> str | None:
         return self.check(case)

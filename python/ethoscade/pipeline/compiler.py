@@ -14,11 +14,12 @@ from typing import Protocol
 
 from ..codegen import command_stream
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
-from ..codegen.weights import Constants, EncodedOperation, Encoder, EncodingChoice, SliceChoice, contents, lay_out
+from ..codegen.streams import WEIGHT_ENCODERS, EncodingChoice
+from ..codegen.weights import Constants, EncodedOperation, Encoder, SliceChoice, contents, laid_out_bytes, lay_out
 from ..errors import BudgetError, CodegenError, ConfigError, UnsupportedOperatorError
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph, Operator
-from ..lowering import elements, lower, support
+from ..lowering import Support, elements, lower
 from ..lowering.folding import fold_tables
 from ..lowering.joins import without_copies
 from ..lowering.npu import NpuGraph, NpuOperation, graph_tensors, tables_of
@@ -32,7 +33,7 @@ from ..scheduling.program import Arrangement, CopyConstants, CopyTensor, LoadTab
 from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
 from ..target import Target, compilation_target, parse_size, size_of_kib
-from ..util.arguments import checked
+from ..util.arguments import checked, shown
 from .borders import Border, applied, inside_of, least_bytes, overlaid, surround
 from .compiled import Compiled, Curve, OperatorSummary
 from .explanation import peak_of, short
@@ -134,6 +135,7 @@ def compile(
     optimise: str = "performance",
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
+    weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
     progress: Progress | None = None,
 ) -> Compiled:
@@ -145,7 +147,8 @@ def compile(
     many bytes, and the `frontier` of what is returned holds what was found on the way.
     `system_config`, `memory_mode` and `config` (a vela.ini) choose the memories. A finer `epsilon` finds faster
     schedules in more time (see `frontier`). Without `dead_channels` channels that are constant, or that nobody reads,
-    stay as the model has them. With `io="int8"` the caller brings and gets quantised tensors where the
+    stay as the model has them. `weight_encoder` compresses weights: "ethoscade", or "vela" to have Vela's streams. With
+    `io="int8"` the caller brings and gets quantised tensors where the
     file begins with a QUANTIZE of a float input or ends in a DEQUANTIZE: of the type that the file has inside, under
     the same names; `Compiled.interface` tells scales, zero points, and why another one stays float. `progress` is
     called with the name of each stage as it begins and now and then while it lasts, always on the caller's thread;
@@ -159,11 +162,12 @@ def compile(
     scheduling.resolution_of(epsilon)
     if optimise not in ("performance", "size"):
         raise ConfigError(f"optimise is '{optimise}'; choose performance or size")
+    _check_encoder(weight_encoder)
     target = compilation_target(accelerator, system_config, memory_mode, config)
     watch.begin("import")
     source, cut = applied(read_tflite(model), io)
     watch.begin("encode")
-    network = prepare(source, target, watch.tick, dead_channels)
+    network = prepare(source, target, watch.tick, dead_channels, weight_encoder)
     watch.begin("plan")
     curve = search(network, epsilon, budget if optimise == "performance" else None, watch.tick)
     made = carry_out(network, curve, choose(network, curve, budget, optimise), budget, watch)
@@ -219,6 +223,7 @@ def frontier(
     config: str | os.PathLike[str] | None = None,
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
+    weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
     progress: Progress | None = None,
 ) -> Curve:
@@ -227,37 +232,46 @@ def frontier(
     While the search builds up schedules it leaves out a choice only where a leaner one that it keeps is at most
     `epsilon` slower: 0 leaves out nothing, the default is 1/64. It does so at every operator, so that losses can add
     up. Work has a bound besides: `Curve.epsilon` is the coarsest that it took. `ethoscade.plan` is the same for any
-    other device, by its description. `dead_channels`, `io` and `progress` as for `compile`. Raises what it raises.
+    other device, by its description. `dead_channels`, `weight_encoder`, `io` and `progress` as for `compile`.
+    Raises what it raises.
     """
     watch = Stopwatch(progress)
+    _check_encoder(weight_encoder)
     target = compilation_target(accelerator, system_config, memory_mode, config)
     scheduling.resolution_of(epsilon)
     watch.begin("import")
     source, _ = applied(read_tflite(model), io)
     watch.begin("encode")
-    network = prepare(source, target, watch.tick, dead_channels)
+    network = prepare(source, target, watch.tick, dead_channels, weight_encoder)
     watch.begin("plan")
     return search(network, epsilon, tick=watch.tick).without_programs()
 
 
-def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_channels: bool = True) -> Network:
+def prepare(
+    source: Graph,
+    target: Target,
+    tick: Tick = _nobody_asks,
+    dead_channels: bool = True,
+    weight_encoder: str = WEIGHT_ENCODERS[0],
+) -> Network:
     """Rewrite, divide, lower and encode a model, and state its scheduling problem.
 
-    `dead_channels` are removed, or with False stay. `tick` is called before each operation's constants are encoded;
-    what it raises ends the work.
+    `dead_channels` are removed, or with False stay; `weight_encoder` as for `compile`. `tick` is called before each
+    operation's constants are encoded; what it raises ends the work.
     """
     check_not_compiled(source)
     accelerator = target.accelerator
     refused: dict[int | None, str] = {}
+    support = Support(accelerator)
 
     def on_npu(graph: Graph, op: Operator) -> bool:
-        return op.source_index not in refused and support(graph, op, accelerator) is None
+        return op.source_index not in refused and support(graph, op) is None
 
     while True:
         graph = simplify(source, on_npu, elements)
         graph, dead = remove_dead_channels(graph, on_npu) if dead_channels else (graph, ())
         kept = {i: refused[op.source_index] for i, op in enumerate(graph.operators) if op.source_index in refused}
-        divided = partition(graph, accelerator, kept)
+        divided = partition(graph, support, kept)
         edges = overlaid(graph)
         first, last = ([edge.operator for edge in edges if edge.is_input is way] for way in (True, False))
         divided = reordered(graph, divided, first, last)
@@ -271,7 +285,7 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_chann
         # A rewrite may have changed what now stays on the CPU: start again from the file, knowing better.
         reason = f"no OFM block of this operator fits the SHRAM of {accelerator.name}"
         refused.update({graph.operators[i].source_index: reason for i in misfits})
-    encoded, encoder = [], Encoder(accelerator)
+    encoded, encoder = [], Encoder(accelerator, weight_encoder)
     for operation, encoding in zip(npu.operations, encodings, strict=True):
         tick()
         encoded.append(_encode(encoder, operation, encoding))
@@ -492,7 +506,12 @@ def _summaries(network: Network, schedule: Schedule, program: Program) -> tuple[
 
 def _constants_in_sram(network: Network) -> int:
     tables = tables_of(network.npu.operations)
-    return len(lay_out(network.encoded, tables=tables).blob) if network.target.constants_in_sram else 0
+    return laid_out_bytes(network.encoded, tables) if network.target.constants_in_sram else 0
+
+
+def _check_encoder(name: str) -> None:
+    if name not in WEIGHT_ENCODERS:
+        raise ConfigError(f"weight_encoder is {shown(name)}; choose {' or '.join(WEIGHT_ENCODERS)}")
 
 
 def _budget(sram_kb: float | None, sram: str | int | None) -> int | None:

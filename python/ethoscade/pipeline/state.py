@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 
 from ..codegen.layout import ALIGNMENT_BYTES
 from ..ir import Graph
-from ..memory import Pool, plan, program_buffers
 from ..scheduling.program import (
     Arrangement,
     CallOperator,
@@ -35,6 +34,9 @@ def kept_in_place(graph: Graph, inner: Arrangement, tick: Callable[[], object] |
     """The arrangement with the graph's variables in one place each, as far as can be, and all placed anew."""
     if not graph.variables:
         return inner
+    # Networks without state are not placed anew, and do not wait for the planner's types.
+    from ..memory import Pool, plan, program_buffers
+
     program = _kept(graph, inner.program)
     pools = (Pool("arena", None, ALIGNMENT_BYTES),)
     placed = plan(program_buffers(program), pools=pools, iterations=_ITERATIONS, tick=tick)
