@@ -19,7 +19,7 @@ from ..codegen.weights import Constants, EncodedOperation, Encoder, SliceChoice,
 from ..errors import BudgetError, CodegenError, ConfigError, UnsupportedOperatorError
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Graph, Operator
-from ..lowering import elements, lower, support
+from ..lowering import Support, elements, lower
 from ..lowering.folding import fold_tables
 from ..lowering.joins import without_copies
 from ..lowering.npu import NpuGraph, NpuOperation, graph_tensors, tables_of
@@ -262,15 +262,16 @@ def prepare(
     check_not_compiled(source)
     accelerator = target.accelerator
     refused: dict[int | None, str] = {}
+    support = Support(accelerator)
 
     def on_npu(graph: Graph, op: Operator) -> bool:
-        return op.source_index not in refused and support(graph, op, accelerator) is None
+        return op.source_index not in refused and support(graph, op) is None
 
     while True:
         graph = simplify(source, on_npu, elements)
         graph, dead = remove_dead_channels(graph, on_npu) if dead_channels else (graph, ())
         kept = {i: refused[op.source_index] for i, op in enumerate(graph.operators) if op.source_index in refused}
-        divided = partition(graph, accelerator, kept)
+        divided = partition(graph, support, kept)
         edges = overlaid(graph)
         first, last = ([edge.operator for edge in edges if edge.is_input is way] for way in (True, False))
         divided = reordered(graph, divided, first, last)
