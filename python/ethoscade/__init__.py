@@ -23,8 +23,8 @@ from .errors import (
     VerificationError,
 )
 from .pipeline.compiled import Compiled, Curve, OperatorSummary
-from .pipeline.compiler import compile, frontier
 from .pipeline.planning import plan
+from .pipeline.prepared import Prepared, compile, frontier, prepare
 from .run.execution import simulate
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
@@ -39,6 +39,7 @@ __all__ = [
     "EthoscadeError",
     "ModelFormatError",
     "OperatorSummary",
+    "Prepared",
     "SchedulingError",
     "SimulationError",
     "UnsupportedOperatorError",
@@ -47,5 +48,6 @@ __all__ = [
     "compile",
     "frontier",
     "plan",
+    "prepare",
     "simulate",
 ]

@@ -28,7 +28,7 @@ from ..pipeline.borders import INTERFACES as INTERFACES
 from ..pipeline.borders import applied
 from ..pipeline.compiled import Compiled
 from ..pipeline.compiler import EPSILON as EPSILON
-from ..pipeline.compiler import compile, frontier
+from ..pipeline.prepared import compile, frontier
 from ..rewrites import FOLDED
 from ..run.execution import run_tflite_steps, sram_touched, unplayable
 from ..run.judgement import on_file, source_of
