@@ -31,7 +31,7 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	cargo test --quiet
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 lint: $(STAMP)
 	cargo fmt --check

@@ -61,7 +61,13 @@ FIGURES: dict[str, tuple[int, int]] = {
     "restaging.passes": (3, 0),
     "restaging.max_steps": (100_000, 0),
 }
-SLICING = {"SLICE_BYTES": (32 * 1024, 16 * 1024), "WHOLE_BYTES": (24 * 1024, LARGE), "MOST_SLICES": (16, 1)}
+SLICING = {
+    "SLICE_BYTES": (32 * 1024, 16 * 1024),
+    "WHOLE_BYTES": (24 * 1024, LARGE),
+    "MOST_SLICES": (16, 1),
+    "LEAST_SLICE_BYTES": (4 * 1024, LARGE),
+    "SLICED_SHARE": (8, 2),
+}
 SHARES = (0.25, 0.5, 0.75, 1.0)
 
 

@@ -312,7 +312,7 @@ class GraphMaker:
         source = self.tensors[x]
         shape = [len(range(*one)) for axis, one in enumerate(ranges) if axis not in dropped]
         out = self.tensor(shape, source.quantisation)
-        return self.op("STRIDED_SLICE", [x], out, StridedSliceAttrs(tuple(ranges), dropped))
+        return self.op("STRIDED_SLICE", [x], out, StridedSliceAttrs(tuple(ranges)))
 
     def pack(self, parts: Sequence[int], axis: int) -> int:
         first = self.tensors[parts[0]]

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from ethoscade.codegen import vela
 from ethoscade.codegen.command_stream import build_operations, generate
-from ethoscade.codegen.weights import Constants, EncodingChoice, OperationConstants, encode
+from ethoscade.codegen.streams import EncodingChoice
+from ethoscade.codegen.weights import Constants, OperationConstants, encode
 from ethoscade.ir import Graph
 from ethoscade.lowering import lower
 from ethoscade.lowering.npu import FeatureMap, NpuOperation, NpuTensor, OperationKind, Table

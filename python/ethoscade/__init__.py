@@ -4,13 +4,15 @@
     compiled = ethoscade.compile("model.tflite", sram_kb=300)
     compiled.save("model_ethosu.tflite")
 
-Public names only; every result is a frozen dataclass and every error derives from `EthoscadeError`.
+Public names only; every result is a frozen dataclass and every error derives from `EthoscadeError`. What brings NumPy
+and the compiler along is imported when it is first asked for.
 """
 
+import importlib
 import logging
+from typing import TYPE_CHECKING
 
 from ._core import __version__
-from .devices import DeviceDescription
 from .errors import (
     BudgetError,
     CodegenError,
@@ -22,10 +24,13 @@ from .errors import (
     UnsupportedOperatorError,
     VerificationError,
 )
-from .pipeline.compiled import Compiled, Curve, OperatorSummary
-from .pipeline.planning import plan
-from .pipeline.prepared import Prepared, compile, frontier, prepare
-from .run.execution import simulate
+
+if TYPE_CHECKING:
+    from .devices import DeviceDescription
+    from .pipeline.compiled import Compiled, Curve, OperatorSummary
+    from .pipeline.planning import plan
+    from .pipeline.prepared import Prepared, compile, frontier, prepare
+    from .run.execution import simulate
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
@@ -51,3 +56,36 @@ __all__ = [
     "prepare",
     "simulate",
 ]
+
+# Importing the compiler takes several times as long as importing the rest: programs that only look for a version, or
+# catch errors, do not wait for it.
+_HOMES = {
+    "Compiled": "pipeline.compiled",
+    "Curve": "pipeline.compiled",
+    "DeviceDescription": "devices",
+    "OperatorSummary": "pipeline.compiled",
+    "Prepared": "pipeline.prepared",
+    "compile": "pipeline.prepared",
+    "frontier": "pipeline.prepared",
+    "plan": "pipeline.planning",
+    "prepare": "pipeline.prepared",
+    "simulate": "run.execution",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """A public name, from the module that defines it; or a module of the package by its own name."""
+        if name in _HOMES:
+            found = globals()[name] = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+            return found
+        if not name.startswith("_"):
+            try:
+                return importlib.import_module(f".{name}", __name__)
+            except ModuleNotFoundError as error:
+                if error.name != f"{__name__}.{name}":
+                    raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

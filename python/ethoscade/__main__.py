@@ -2,7 +2,8 @@
 
 Owns arguments and exit status: 0 done, 1 the model, the configuration or the budget is at fault (one sentence on
 stderr), 2 wrong usage, 3 a verification found a difference, 130 interrupted. What the commands do is in
-`report.commands`.
+`report.commands`, `report.runs` and `report.plan_memory`. A command imports the one that it needs, so that `--version`
+and `--help` do not wait for NumPy.
 """
 
 from __future__ import annotations
@@ -11,17 +12,13 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
 from ._core import __version__
-from .codegen.bundle import ARTEFACTS
 from .errors import BudgetError, EthoscadeError
-from .report import commands, console, plan_memory
-from .report.summary import error_json, refusal_text
-from .target import ACCELERATORS
-from .util.arguments import number_of, shown
+from .report import console
 
 _MOST_DIGITS = 20
 INTERRUPTED = 130
@@ -57,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _refuse(error: EthoscadeError, args: argparse.Namespace) -> int:
     """Say what is wrong, in words and where asked for as JSON; returns the exit status."""
+    from .report.summary import error_json, refusal_text
+
     console.complain(f"{error}{_hint(error, args)}")
     try:
         if getattr(args, "json", False):
@@ -91,7 +90,22 @@ def _hint(error: EthoscadeError, args: argparse.Namespace) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Prints help as everything else is printed: argparse would not notice that nobody gets it."""
+    """Prints help as everything else is printed: argparse would not notice that nobody gets it.
+
+    `fill` adds a command's arguments once that command is what is asked for.
+    """
+
+    def __init__(
+        self, *args: Any, fill: Callable[[argparse.ArgumentParser], None] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self._fill = fill
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        fill, self._fill = self._fill, None
+        if fill is not None:
+            fill(self)
+        return super().parse_known_args(args, namespace)
 
     def _print_message(self, message: str, file: Any = None) -> None:
         if message and file is sys.stdout:
@@ -106,8 +120,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ethoscade {__version__}")
     sub = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (fill, text) in _COMMANDS.items():
+        sub.add_parser(name, help=text, description=text, fill=fill)
+    return parser
 
-    command = _command(sub, "compile", commands.compile_model, "compile a model and write artefacts")
+
+def _compile(command: argparse.ArgumentParser) -> None:
+    from .codegen.bundle import ARTEFACTS
+    from .report.commands import compile_model
+
+    command.set_defaults(run=compile_model)
+    _add_json(command)
     command.add_argument("model", metavar="MODEL", help="a quantised .tflite file")
     command.add_argument("-o", "--output", "--output-dir", metavar="DIR", default="out", help="folder (default: out)")
     _add_target(command)
@@ -122,15 +145,26 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--seeds", type=_positive, default=3, help="random inputs to verify on (default: 3)")
     _add_runs(command)
 
-    command = _command(sub, "frontier", commands.frontier_of, "print SRAM against cycles, without code generation")
+
+def _frontier(command: argparse.ArgumentParser) -> None:
+    from .report.commands import frontier_of
+
+    command.set_defaults(run=frontier_of)
+    _add_json(command)
     command.add_argument("model", metavar="MODEL")
     _add_target(command)
     _add_interface(command)
     _add_epsilon(command)
     _add_dead_channels(command)
+    _add_weight_encoder(command)
     command.add_argument("--plot", metavar="PNG", help="draw the curve (needs the extra 'report')")
 
-    command = _command(sub, "verify", commands.verify_model, "compile and compare every output with the reference")
+
+def _verify(command: argparse.ArgumentParser) -> None:
+    from .report.runs import verify_model
+
+    command.set_defaults(run=verify_model)
+    _add_json(command)
     command.add_argument("model", metavar="MODEL")
     _add_target(command)
     _add_budget(command)
@@ -141,7 +175,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--target", choices=("simulator", "c"), default="simulator", help="what runs the network")
 
-    command = _command(sub, "simulate", commands.simulate_artifact, "run a compiled .tflite on the simulated NPU")
+
+def _simulate(command: argparse.ArgumentParser) -> None:
+    from .report.runs import simulate_artifact
+
+    command.set_defaults(run=simulate_artifact)
+    _add_json(command)
     command.add_argument("artifact", metavar="ARTIFACT", help="a .tflite with ethos-u operators, ours or Vela's")
     command.add_argument("--inputs", metavar="NPZ", help="inputs by name (default: random)")
     command.add_argument("--outputs", metavar="NPZ", help="where to write the outputs")
@@ -154,24 +193,40 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--trace", metavar="FILE", help="where to write a Chrome/Perfetto trace; implies --timing")
     _add_system(command)
 
-    command = _command(sub, "plan-memory", plan_memory.command_line, "place buffers of a CSV file in memory")
+
+def _plan_memory(command: argparse.ArgumentParser) -> None:
+    from .report import plan_memory
+
+    command.set_defaults(run=plan_memory.command_line)
     plan_memory.add_arguments(command)
 
-    command = _command(sub, "supported-ops", commands.supported_operators, "list what runs on the NPU")
+
+def _supported_operators(command: argparse.ArgumentParser) -> None:
+    from .report.commands import supported_operators
+
+    command.set_defaults(run=supported_operators)
+    _add_json(command)
     _add_target(command, only_accelerator=True)
     command.add_argument("--markdown", action="store_true", help="as a Markdown table")
-    return parser
 
 
-def _command(sub: argparse._SubParsersAction, name: str, run: object, text: str) -> argparse.ArgumentParser:  # type: ignore[type-arg]
-    parser: argparse.ArgumentParser = sub.add_parser(name, help=text, description=text)
-    parser.set_defaults(run=run)
-    if name != "plan-memory":
-        parser.add_argument("--json", action="store_true", help="print exactly one JSON object")
-    return parser
+_COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
+    "compile": (_compile, "compile a model and write artefacts"),
+    "frontier": (_frontier, "print SRAM against cycles, without code generation"),
+    "verify": (_verify, "compile and compare every output with the reference"),
+    "simulate": (_simulate, "run a compiled .tflite on the simulated NPU"),
+    "plan-memory": (_plan_memory, "place buffers of a CSV file in memory"),
+    "supported-ops": (_supported_operators, "list what runs on the NPU"),
+}
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print exactly one JSON object")
 
 
 def _add_target(parser: argparse.ArgumentParser, only_accelerator: bool = False) -> None:
+    from .target import ACCELERATORS
+
     parser.add_argument(
         "--accelerator",
         "--accelerator-config",
@@ -200,25 +255,29 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
     _add_interface(parser)
     _add_epsilon(parser)
     _add_dead_channels(parser)
+    _add_weight_encoder(parser)
 
 
 def _add_interface(parser: argparse.ArgumentParser) -> None:
+    from .report.commands import INTERFACES
+
     parser.add_argument(
         "--io",
-        choices=commands.INTERFACES,
+        choices=INTERFACES,
         default="float",
         help="inputs and outputs as the file has them, or quantised where it has float (default: float)",
     )
 
 
 def _add_epsilon(parser: argparse.ArgumentParser) -> None:
+    from .report.commands import EPSILON
+
     parser.add_argument(
         "--epsilon",
         type=_fraction,
-        default=commands.EPSILON,
+        default=EPSILON,
         metavar="E",
-        help="leave out a choice where a leaner one is at most this much slower; 0 for exact "
-        f"(default: {commands.EPSILON})",
+        help=f"leave out a choice where a leaner one is at most this much slower; 0 for exact (default: {EPSILON})",
     )
 
 
@@ -239,7 +298,20 @@ def _add_dead_channels(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_weight_encoder(parser: argparse.ArgumentParser) -> None:
+    from .codegen.streams import WEIGHT_ENCODERS
+
+    parser.add_argument(
+        "--weight-encoder",
+        choices=WEIGHT_ENCODERS,
+        default=WEIGHT_ENCODERS[0],
+        help=f"who compresses weights (default: {WEIGHT_ENCODERS[0]})",
+    )
+
+
 def _artefacts(text: str) -> tuple[str, ...]:
+    from .codegen.bundle import ARTEFACTS
+
     names = tuple(dict.fromkeys(name for name in text.split(",") if name))
     unknown = [name for name in names if name not in ARTEFACTS]
     if unknown or not names:
@@ -248,6 +320,8 @@ def _artefacts(text: str) -> tuple[str, ...]:
 
 
 def _fraction(text: str) -> Fraction:
+    from .util.arguments import number_of, shown
+
     number = number_of(text)
     if number is None:
         raise argparse.ArgumentTypeError(f"{shown(text)} is not a number such as 1/64 or 0.02")
@@ -263,6 +337,8 @@ def _natural(text: str) -> int:
 
 
 def _at_least(least: int, text: str) -> int:
+    from .util.arguments import shown
+
     if not (text.isascii() and text.isdecimal()) or len(text) > _MOST_DIGITS or int(text) < least:
         raise argparse.ArgumentTypeError(
             f"{shown(text)} is not a whole number of at least {least}, and at most {_MOST_DIGITS} digits"

@@ -1,7 +1,7 @@
 """Types of the compiled core. Sections in the order of the rooms."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, final
+from typing import Any, Literal, final, type_check_only
 
 __version__: str
 
@@ -619,3 +619,22 @@ def time_payload(
 ) -> tuple[TimedTotals, list[TimedTraffic], list[TimedEvent]]: ...
 
 # ---- end of timing --------------------------------------------------------------------------------------------------
+
+# ---- weights --------------------------------------------------------------------------------------------------------
+
+_Volume = tuple[bytes, str, int]
+"""Elements as they are stored, outputs first, their type (int8, uint8, int16), and what stands for 0."""
+_Order = tuple[tuple[int, int, int, int], int, int, bool, bool, bool, tuple[int, int]]
+"""Shape OHWI, block depth, micro-block depth; depthwise, part-kernel-first, inputs of 16 bits; dilation (y, x)."""
+
+@type_check_only
+@final
+class _WeightStream:
+    @property
+    def length_bytes(self) -> int:
+        """A multiple of 16."""
+    def write(self, volume: _Volume) -> bytes:
+        """The stream of the volume that it was planned for."""
+
+def plan_weights(volume: _Volume, order: _Order, core: tuple[int, int] = ...) -> _WeightStream:
+    """The smallest stream found; of the first, second ... of several cores. Raises `CodegenError`."""

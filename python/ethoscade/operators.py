@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar
 
-import tflite
-
+from . import schema
 from .ir import (
     Activation,
     AddAttrs,
@@ -186,10 +185,10 @@ RESOURCE_KINDS = frozenset({"VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "C
 
 CODE_OF_ACTIVATION: Mapping[Activation, int] = MappingProxyType(
     {
-        Activation.NONE: tflite.ActivationFunctionType.NONE,
-        Activation.RELU: tflite.ActivationFunctionType.RELU,
-        Activation.RELU_N1_TO_1: tflite.ActivationFunctionType.RELU_N1_TO_1,
-        Activation.RELU6: tflite.ActivationFunctionType.RELU6,
+        Activation.NONE: schema.ActivationFunctionType.NONE,
+        Activation.RELU: schema.ActivationFunctionType.RELU,
+        Activation.RELU_N1_TO_1: schema.ActivationFunctionType.RELU_N1_TO_1,
+        Activation.RELU6: schema.ActivationFunctionType.RELU6,
     }
 )
 """The schema's numbers of fused activations."""

@@ -1,8 +1,8 @@
 //! The compiled heart of ethoscade: cascading scheduler, static memory planner and NPU simulator.
 //!
-//! Rooms from the ground up; each may use those before it: `util`, `stripe`, `propagator`; `npu` (the simulator) and `usmp`
-//! (the memory planner), which know nothing of the planner; `model`; `checker` (reads the model, never the search); `cost`;
-//! `schedule`; `plans`; `proposals`. Only `python` knows pyo3.
+//! Rooms from the ground up; each may use those before it: `util`, `stripe`, `propagator`; `npu` (the simulator), `usmp`
+//! (the memory planner) and `weights` (their compression), which know nothing of the planner; `model`; `checker` (reads the
+//! model, never the search); `cost`; `schedule`; `plans`; `proposals`. Only `python` knows pyo3.
 
 pub mod checker;
 pub mod cost;
@@ -17,6 +17,7 @@ pub mod stripe;
 mod testing;
 pub mod usmp;
 pub mod util;
+pub mod weights;
 
 #[cfg(feature = "python")]
 mod python;

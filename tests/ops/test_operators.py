@@ -17,6 +17,7 @@ from ethoscade.ir import (
     LeakyReluAttrs,
     MirrorPadAttrs,
     PadAttrs,
+    PoolAttrs,
     Quantisation,
     ReverseAttrs,
     StridedSliceAttrs,
@@ -68,6 +69,11 @@ def normalised(m: GraphMaker, shape: tuple[int, ...]) -> int:
     return m.op("L2_NORMALIZATION", [m.input(shape)], m.tensor(shape, middle))
 
 
+def a_number(m: GraphMaker, shape: tuple[int, ...]) -> int:
+    """A constant that is one number everywhere."""
+    return m.constant(np.full(shape, 5, m.dtype.numpy), Quantisation((0.1,), (0,)), m.dtype)
+
+
 def logarithms(m: GraphMaker, shape: tuple[int, ...], scale: float) -> int:
     """LOG_SOFTMAX of an input of that shape, and its fixed quantisation."""
     made = m.tensor(shape, Quantisation((1 / 16,), (m.dtype.limits[1],)))
@@ -104,9 +110,28 @@ def within_one(m: GraphMaker, of_eight: Quantisation | None = None) -> Quantisat
 
 CASES: dict[str, Callable[[GraphMaker], object]] = {
     "abs": lambda m: m.op("ABS", [m.input((1, 20, 20, 9))], m.tensor((1, 20, 20, 9))),
+    "abs_of_five_axes": lambda m: m.op("ABS", [m.input((2, 3, 4, 5, 9))], m.tensor((2, 3, 4, 5, 9))),
     "conv_3x3_relu6": lambda m: m.conv(m.input((1, 9, 7, 5)), 7, same(9, 7, (3, 3)), Activation.RELU6),
     "conv_5x3_stride_2": lambda m: m.conv(m.input((1, 10, 8, 20)), 40, same(10, 8, (5, 3), 2)),
     "conv_dilated": lambda m: m.conv(m.input((1, 12, 12, 33)), 9, same(12, 12, (3, 3), 1, 2)),
+    "conv_stride_5": lambda m: m.conv(m.input((1, 23, 12, 3)), 9, Window(3, 3, 5, 5)),
+    "conv_stride_5_and_4": lambda m: m.conv(m.input((1, 23, 12, 3)), 9, Window(3, 3, 5, 4, pad_top=1, pad_right=1)),
+    "conv_stride_10_of_a_row": lambda m: m.conv(m.input((1, 1, 60, 3)), 9, Window(1, 10, 1, 10)),
+    "depthwise_stride_7": lambda m: m.depthwise(m.input((1, 23, 30, 5)), Window(3, 3, 7, 7)),
+    "average_pool_of_other_scales": lambda m: m.op(
+        "AVERAGE_POOL_2D",
+        [m.input((1, 9, 7, 21))],
+        m.tensor((1, 9, 7, 21)),
+        PoolAttrs(same(9, 7, (3, 3)), Activation.RELU6),
+    ),
+    "max_pool_of_other_scales": lambda m: m.op(
+        "MAX_POOL_2D", [m.input((2, 9, 8, 21))], m.tensor((2, 4, 4, 21)), PoolAttrs(Window(2, 2, 2, 2), Activation.NONE)
+    ),
+    "average_pool_stride_5": lambda m: m.pool("AVERAGE_POOL_2D", m.input((1, 23, 12, 5)), Window(3, 3, 5, 5)),
+    "max_pool_stride_5": lambda m: m.pool("MAX_POOL_2D", m.input((1, 23, 12, 5)), Window(7, 3, 5, 5)),
+    "max_pool_stride_10": lambda m: m.pool("MAX_POOL_2D", m.input((1, 43, 12, 5)), Window(12, 3, 10, 5)),
+    "max_pool_stride_5_of_a_batch": lambda m: m.pool("MAX_POOL_2D", m.input((2, 13, 12, 5)), Window(3, 3, 5, 5)),
+    "conv_stride_4_of_a_batch": lambda m: m.conv(m.input((3, 10, 8, 5)), 7, same(10, 8, (5, 3), 4)),
     "conv_stride_3": lambda m: m.conv(m.input((1, 12, 13, 3)), 9, Window(3, 3, 3, 3)),
     "conv_10x9": lambda m: m.conv(m.input((1, 14, 16, 3)), 9, Window(10, 9)),
     "conv_dilated_9x9": lambda m: m.conv(m.input((1, 20, 20, 3)), 5, same(20, 20, (9, 9), 1, 2)),
@@ -169,6 +194,12 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "conv_of_a_row_of_each_image": lambda m: m.conv(m.input((3, 1, 16, 5)), 9, Window(1, 2, 2, 4)),
     "max_pool_of_a_row_of_each_image": lambda m: m.pool("MAX_POOL_2D", m.input((3, 1, 16, 5)), Window(1, 2, 2, 4)),
     "conv_of_the_first_rows_of_images": lambda m: m.conv(m.input((3, 2, 7, 5)), 9, Window(1, 2, 2, 2)),
+    "conv_of_groups_of_several_images": lambda m: m.conv(m.input((2, 9, 8, 40)), 24, same(9, 8, (3, 3), 2), groups=2),
+    "conv_of_groups_far_apart": lambda m: m.conv(m.input((1, 13, 12, 36)), 72, Window(3, 3, 5, 4), groups=12),
+    "conv_of_groups_of_several_images_far_apart": lambda m: m.conv(
+        m.input((2, 13, 12, 36)), 36, Window(3, 3, 5, 4), groups=12
+    ),
+    "depthwise_to_several_of_images": lambda m: m.depthwise(m.input((2, 9, 8, 20)), Window(3, 3, 4, 4), multiplier=2),
     "conv_of_groups_of_one": lambda m: m.conv(m.input((1, 5, 6, 20)), 60, Window(1, 1), groups=20),
     "conv_dilated_by_4x3": lambda m: m.conv(
         m.input((1, 14, 12, 9)), 7, Window(3, 3, 1, 1, 4, 3, pad_top=2, pad_right=1)
@@ -264,11 +295,22 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "bilinear_four_times_centred": lambda m: m.resize_bilinear(m.input((1, 4, 5, 9)), (16, 20), half_pixel=True),
     "bilinear_eight_times": lambda m: m.resize_bilinear(m.input((1, 3, 4, 9)), (24, 32)),
     "bilinear_eight_times_centred": lambda m: m.resize_bilinear(m.input((1, 3, 4, 9)), (24, 32), half_pixel=True),
+    "bilinear_four_times_aligned": lambda m: m.resize_bilinear(m.input((1, 3, 4, 9)), (9, 13), align=True),
     "bilinear_eight_times_aligned": lambda m: m.resize_bilinear(m.input((1, 3, 4, 9)), (17, 25), align=True),
     "bilinear_16_times_aligned": lambda m: m.resize_bilinear(m.input((1, 3, 4, 21)), (33, 49), align=True),
+    "bilinear_32_times_aligned": lambda m: m.resize_bilinear(m.input((1, 2, 3, 5)), (33, 65), align=True),
     "bilinear_to_the_same": lambda m: m.resize_bilinear(m.input((1, 4, 6, 5)), (4, 6), align=True),
     "bilinear_of_one_pixel": lambda m: m.resize_bilinear(m.input((1, 1, 1, 40)), (33, 33), align=True),
     "bilinear_of_one_pixel_by_centres": lambda m: m.resize_bilinear(m.input((1, 1, 1, 7)), (7, 5), half_pixel=True),
+    "bilinear_of_one_pixel_to_many": lambda m: m.resize_bilinear(m.input((1, 1, 1, 5)), (70, 65), align=True),
+    **{
+        f"nearest_with_corners_{factor}": lambda m, factor=factor: m.resize(
+            m.input((1, 4, 6, 21)), (3 * factor + 1, 5 * factor + 1), align=True
+        )
+        for factor in (2, 4, 8)
+    },
+    "nearest_with_corners_of_a_row": lambda m: m.resize(m.input((1, 1, 6, 5)), (1, 11), align=True),
+    "nearest_of_one_pixel": lambda m: m.resize(m.input((1, 1, 1, 21)), (33, 5)),
     "bilinear_of_a_row": lambda m: m.resize_bilinear(m.input((1, 1, 6, 5)), (1, 12)),
     "bilinear_halved": lambda m: m.resize_bilinear(m.input((1, 6, 8, 5)), (3, 4)),
     "bilinear_halved_by_centres": lambda m: m.resize_bilinear(m.input((1, 6, 8, 5)), (3, 4), half_pixel=True),
@@ -342,6 +384,8 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "arg_max": lambda m: m.arg_max(m.input((1, 9, 7, 21))),
     "arg_max_of_64_bits": lambda m: m.arg_max(m.input((1, 9, 7, 21)), DType.INT64),
     "arg_max_of_many": lambda m: m.arg_max(m.input((1, 5, 5, 128))),
+    "arg_max_of_32": lambda m: m.arg_max(m.input((1, 7, 5, 32)), DType.INT64),
+    "arg_max_of_33": lambda m: m.arg_max(m.input((1, 5, 7, 33)), DType.INT64),
     "arg_max_of_two": lambda m: m.arg_max(m.input((40, 2)), DType.INT64),
     "arg_max_of_one": lambda m: m.arg_max(m.input((40, 1))),
     "reduce_max": lambda m: m.extreme("REDUCE_MAX", m.input((1, 7, 9, 50)), keep=True),
@@ -363,6 +407,12 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "concatenate_images_of_a_batch": lambda m: m.concatenate([m.input((2, rows, 7, 21)) for rows in (4, 1)], axis=1),
     "concatenate_columns": lambda m: m.concatenate([m.input((1, 5, columns, 16)) for columns in (3, 8, 1)], axis=2),
     "concatenate_batches": lambda m: m.concatenate([m.input((n, 3, 5, 7)) for n in (2, 1)], axis=0),
+    "concatenate_a_constant": lambda m: m.concatenate([m.input((1, 9, 7, 21)), m.values((1, 9, 4, 21))], axis=2),
+    "concatenate_a_larger_constant": lambda m: m.concatenate([m.values((1, 2, 7, 16)), m.input((1, 2, 7, 1))]),
+    "concatenate_one_number": lambda m: m.concatenate([m.input((1, 9, 7, 21)), a_number(m, (1, 2, 7, 21))], axis=1),
+    "concatenate_constants_on_both_sides": lambda m: m.concatenate(
+        [m.values((2, 1, 6)), m.input((2, 3, 6)), m.values((2, 4, 6))], axis=1
+    ),
     "concatenate_of_rank_3": lambda m: m.concatenate([m.input((2, n, 6)) for n in (40, 3)], axis=1),
     "concatenate_of_rank_5": lambda m: m.concatenate([m.input((2, 3, n, 2, 6)) for n in (4, 1)], axis=2),
     "split_of_rows": lambda m: m.split(m.input((1, 9, 7, 16)), (1, 6, 2), axis=1),
@@ -445,6 +495,7 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     ),
     "reverse": lambda m: m.moved("REVERSE_V2", m.input((3, 4, 5)), (3, 4, 5), ReverseAttrs((0, 2))),
     "transpose": lambda m: transposed(m, (7, 19), (1, 0)),
+    "transpose_of_six_axes": lambda m: transposed(m, (2, 2, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0)),
     "transpose_of_one_axis": lambda m: transposed(m, (37,), (0,)),
     "transpose_to_channels_first": lambda m: transposed(m, (1, 6, 9, 20), (0, 3, 1, 2)),
     "transpose_to_channels_last": lambda m: transposed(m, (2, 20, 6, 5), (0, 2, 3, 1)),
@@ -455,6 +506,10 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "transpose_that_shuffles_channels": lambda m: transposed(m, (1, 7, 6, 3, 8), (0, 1, 2, 4, 3)),
     "transpose_five_axes": lambda m: transposed(m, (2, 3, 2, 5, 4), (4, 1, 3, 0, 2)),
     "quantize": lambda m: m.quantize(m.input((1, 30, 30, 9))),
+    "quantize_to_16_bits": lambda m: m.op(
+        "QUANTIZE", [m.input((1, 9, 7, 21))], m.tensor((1, 9, 7, 21), dtype=DType.INT16)
+    ),
+    "quantize_of_five_axes": lambda m: m.quantize(m.input((2, 3, 4, 5, 9))),
     "quantize_to_32_bits": lambda m: to_words(m, 0.011),
     "quantize_to_finer_units_of_32_bits": lambda m: to_words(m, 0.000003),
     "quantize_to_the_other_type": lambda m: m.quantize(

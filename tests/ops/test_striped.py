@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from ethoscade.codegen.command_stream import generate, surface
-from ethoscade.codegen.weights import EncodingChoice, encode
+from ethoscade.codegen.streams import EncodingChoice
+from ethoscade.codegen.weights import encode
 from ethoscade.ir import Graph, Window
 from ethoscade.judge import reference
 from ethoscade.lowering import lower

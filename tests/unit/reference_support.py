@@ -208,7 +208,7 @@ def drawn_operator(
     elif kind == "SOFTMAX":
         b.softmax(x, beta=float(rng.choice([1.0, 0.5, 2.0, 10.0, 0.1])))
     elif kind == "QUANTIZE":
-        to = (DType.INT8, DType.UINT8 if dtype is not DType.INT16 else dtype)[rng.integers(2)]
+        to = (DType.INT8, dtype if dtype is not DType.INT8 else DType.UINT8, DType.INT16)[rng.integers(3)]
         made = drawn_quantisation(rng, to)
         if dtype is DType.INT16 and rng.random() < 0.3:
             to, made = DType.INT32, Quantisation(made.scales, (0,))
@@ -217,7 +217,10 @@ def drawn_operator(
         axis = int(rng.integers(-len(shape), len(shape)))
         others = [tuple(int(n) if i == axis % 4 else d for i, d in enumerate(shape)) for n in rng.integers(1, 9, 2)]
         count = int(rng.integers(0, 3))
-        b.concatenate([x, *(b.input(other, quantisation=x.quantisation) for other in others[:count])], axis=axis)
+        parts = [x, *(b.input(other, quantisation=x.quantisation) for other in others[:count])]
+        if rng.random() < 0.3:
+            parts.insert(0, b.constant(rng.standard_normal(others[1]), dtype=x.dtype, quantisation=x.quantisation))
+        b.concatenate(parts, axis=axis)
     elif kind in ("SPLIT", "SPLIT_V"):
         axis = int(rng.integers(-len(shape), len(shape)))
         extent = shape[axis]
@@ -344,7 +347,13 @@ def _draw_moved(b, kind, x, rng) -> None:  # type: ignore[no-untyped-def]
         b.slice(x, begin, [-1 if rng.random() < 0.2 else size for size in sizes])
     elif kind == "STRIDED_SLICE":
         ends = [first + size for first, size in zip(begin, sizes, strict=True)]
-        b.strided_slice(x, begin, ends, [int(n) for n in rng.integers(1, 4, 4)], begin_mask=int(rng.integers(0, 16)))
+        steps, mask = [int(n) for n in rng.integers(1, 4, 4)], int(rng.integers(0, 16))
+        place, new = int(rng.integers(0, 8)), int(rng.random() < 0.3)
+        if new:
+            begin, ends, steps, mask = [0, *begin], [1, *ends], [1, *steps], mask << 1
+        b.strided_slice(
+            x, begin, ends, steps, begin_mask=mask, new_mask=new, ellipsis_mask=(1 << place) & (30 if new else 15)
+        )
     elif kind == "UNPACK":
         b.unpack(x, int(rng.integers(-4, 4)))
     elif kind == "PACK":

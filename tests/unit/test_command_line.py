@@ -325,7 +325,7 @@ def test_verify_in_c(classifier: str, capfd: Capture) -> None:
 def lie(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reference that is wrong in its first element."""
     from ethoscade.judge import verification
-    from ethoscade.report import commands
+    from ethoscade.report import runs
 
     honest = verification.reference_steps
 
@@ -338,7 +338,7 @@ def lie(monkeypatch: pytest.MonkeyPatch) -> None:
                 expectation.outputs[name] = wrong  # type: ignore[index]
         return found
 
-    for module in (verification, commands):
+    for module in (verification, runs):
         monkeypatch.setattr(module, "reference_steps", lying)
 
 

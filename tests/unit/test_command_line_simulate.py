@@ -13,7 +13,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.ir import Quantisation
 from ethoscade.judge import litert, reference
 from ethoscade.judge.verification import random_inputs, reference_outputs
-from ethoscade.report import commands
+from ethoscade.report import runs
 from ethoscade.testing import ModelBuilder
 
 
@@ -59,9 +59,9 @@ def test_simulate_without_inputs_is_seeded(artifact: Path, tmp_path: Path, capfd
 def test_a_hazard_is_worth_a_status_when_comparing(
     model: str, artifact: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = commands.run_tflite_steps
+    honest = runs.run_tflite_steps
     monkeypatch.setattr(
-        commands,
+        runs,
         "run_tflite_steps",
         lambda *given: [dataclasses.replace(one, warnings=("npu_0: a hazard",)) for one in honest(*given)],
     )

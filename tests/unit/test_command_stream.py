@@ -11,16 +11,8 @@ import pytest
 from ethoscade.codegen import vela
 from ethoscade.codegen.command_stream import build_operations, generate, surface
 from ethoscade.codegen.operations import CONSTANTS_REGION, TABLES_REGION, Copy, Kernel, Surface, TableSlot
-from ethoscade.codegen.weights import (
-    Constants,
-    EncodingChoice,
-    SliceChoice,
-    encode,
-    encode_operation,
-    encode_scales,
-    encode_weights,
-    lay_out,
-)
+from ethoscade.codegen.streams import EncodingChoice, Streams
+from ethoscade.codegen.weights import Constants, Encoder, SliceChoice, encode, encode_scales, lay_out
 from ethoscade.errors import CodegenError
 from ethoscade.ir import DType, Window
 from ethoscade.lowering import lower
@@ -154,7 +146,7 @@ def test_slices_of_the_output_channels_lie_where_the_whole_output_has_them(
     (operation,) = lower(graph, partition(graph, U55)).operations
     laid = dataclasses.replace(operation.ofm.tensor, layout=layout)
     operation = dataclasses.replace(operation, ofm=dataclasses.replace(operation.ofm, tensor=laid))
-    encoded = encode_operation(operation, U55, EncodingChoice(96), slices=SliceChoice(32, EncodingChoice(32)))
+    encoded = Encoder(U55).encode(operation, EncodingChoice(96), slices=SliceChoice(32, EncodingChoice(32)))
     constants = lay_out((encoded,), {(0, slice_) for slice_ in range(3)})
     source, target = Slab(0, 0, 4, 0, 5, 4, 5), Slab(1, 0, 4, 0, 5, 4, 5, *origin)
     steps = [Stripe(0, (source,), target, (0, 0, 0, 0), (4, 4, 32), slice=slice_) for slice_ in range(3)]
@@ -192,7 +184,8 @@ def test_constants_lie_together_and_once() -> None:
         scales = constants.blob[place.scales_offset : place.offset + place.length_bytes]
         assert scales == encode_scales(operation.weights)
         weights = constants.blob[place.offset : place.scales_offset]
-        assert weights == encode_weights(operation, U55, place.choice)
+        channels = operation.ofm.shape[2]
+        assert weights == Streams(U55).of(operation, place.choice, 0, channels).write()
 
 
 def test_scale_record_of_the_hardware_notes() -> None:
@@ -212,9 +205,9 @@ def test_operations_without_weights_have_no_place() -> None:
 def test_bad_encoding_choices_are_named() -> None:
     conv, depthwise = two_operations()
     with pytest.raises(CodegenError, match="block depth 12 is not a positive multiple of 8"):
-        encode_weights(conv, U55, EncodingChoice(12))
+        Streams(U55).of(conv, EncodingChoice(12), 0, 16)
     with pytest.raises(CodegenError, match="depthwise"):
-        encode_weights(depthwise, U55, EncodingChoice(8, part_kernel=True))
+        Streams(U55).of(depthwise, EncodingChoice(8, part_kernel=True), 0, 16)
     with pytest.raises(CodegenError, match="1 encoding choices for 2 operations"):
         encode((conv, depthwise), U55, [EncodingChoice(8)])
 
@@ -318,7 +311,7 @@ def looked_up() -> tuple[tuple[NpuOperation, ...], Constants]:
     operations = lower(graph, partition(graph, U55)).operations
     operations = tuple(dataclasses.replace(o, function=f) for o, f in zip(operations, functions, strict=True))
     return operations, lay_out(
-        [encode_operation(o, U55, EncodingChoice(8)) for o in operations], (), tables_of(operations)
+        [Encoder(U55).encode(o, EncodingChoice(8)) for o in operations], (), tables_of(operations)
     )
 
 

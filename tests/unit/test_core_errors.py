@@ -101,6 +101,10 @@ RAISED: dict[str, tuple[Callable[[], object], dict[str, object]]] = {
         lambda: graph(parts={0: read(plane=(1, 1))}),
         {"fault": "view", "part": "conv", "tensor": "input"},
     ),
+    "updated where nothing is": (
+        lambda: graph(tensors={1: tensor(1, is_output=True, updates=99)}),
+        {"fault": "update", "tensor": "conv", "value": "it is not there"},
+    ),
     "an empty plane": (
         lambda: graph(tensors={0: tensor(0, plane=(0, 6))}),
         {"fault": "empty", "tensor": "input"},

@@ -196,7 +196,27 @@ def test_strided_slice_masks_are_resolved():
     extra = (constant("b", [5, -3]), constant("e", [0, 9]), constant("s", [-2, 1]))
     options = {"BeginMask": 1, "EndMask": 1, "ShrinkAxisMask": 2}
     file = one_op("STRIDED_SLICE", (T("x", (6, 4, 2)),), T("y", (3, 2)), "StridedSliceOptions", options, extra)
-    assert read_op(file).attrs == ir.StridedSliceAttrs(((5, -1, -2), (1, 2, 1), (0, 2, 1)), (1,))
+    assert read_op(file).attrs == ir.StridedSliceAttrs(((5, -1, -2), (1, 2, 1), (0, 2, 1)))
+
+
+@pytest.mark.parametrize(
+    ("begin", "options", "made", "ranges"),
+    [
+        ([0, 1], {"EllipsisMask": 1}, (6, 4, 1), ((0, 6, 1), (0, 4, 1), (1, 2, 1))),
+        ([1, 0], {"EllipsisMask": 2}, (1, 4, 2), ((1, 2, 1), (0, 4, 1), (0, 2, 1))),
+        ([1, 0, 1], {"EllipsisMask": 2, "ShrinkAxisMask": 4}, (1, 4), ((1, 2, 1), (0, 4, 1), (1, 2, 1))),
+        ([0, 1], {"NewAxisMask": 1}, (1, 1, 4, 2), ((1, 2, 1), (0, 4, 1), (0, 2, 1))),
+        ([1, 0, 1], {"NewAxisMask": 2, "ShrinkAxisMask": 1}, (1, 1, 2), ((1, 2, 1), (1, 2, 1), (0, 2, 1))),
+        ([0, 1, 0], {"EllipsisMask": 1, "NewAxisMask": 4}, (6, 4, 1, 1), ((0, 6, 1), (0, 4, 1), (1, 2, 1))),
+        ([1, 0], {"EllipsisMask": 2, "NewAxisMask": 2}, (1, 4, 2), ((1, 2, 1), (0, 4, 1), (0, 2, 1))),
+    ],
+)
+def test_axes_that_no_begin_is_for(begin, options, made, ranges):
+    """An ellipsis stands for the axes that are left, wherever it is; a new axis takes none."""
+    ends, steps = constant("e", [n + 1 for n in begin]), constant("s", [1] * len(begin))
+    extra = (constant("b", begin), ends, steps)
+    file = one_op("STRIDED_SLICE", (T("x", (6, 4, 2)),), T("y", made), "StridedSliceOptions", options, extra)
+    assert read_op(file).attrs == ir.StridedSliceAttrs(ranges)
 
 
 @pytest.mark.parametrize(

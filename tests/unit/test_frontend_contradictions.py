@@ -323,6 +323,8 @@ def test_equal_pieces():
         ([4], [1], {"ShrinkAxisMask": 1}, "element 4 of 4"),
         ([4], [1], {"EndMask": 1}, "nothing"),
         ([0, 0], [1], {}, "2 begins"),
+        ([0, 0], [1, 1], {"EllipsisMask": 0}, "2 begins"),
+        ([0], [1], {"NewAxisMask": 1}, "make .1, 4."),
     ],
 )
 def test_strided_slice(begin, strides, options, match):

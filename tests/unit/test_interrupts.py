@@ -85,7 +85,8 @@ def buffers(tmp_path_factory: pytest.TempPathFactory) -> str:
     ("when", "command"),
     [
         ("ethoscade.pipeline.compiler.read_tflite", "compile"),
-        ("ethoscade.codegen.vela.encode_weights", "compile"),
+        ("ethoscade._core.plan_weights", "compile"),
+        ("ethoscade.codegen.vela.encode_weights", "compile --weight-encoder vela"),
         ("ethoscade._core.search_cascades", "compile"),
         ("ethoscade.scheduling.schedule.arrange", "compile"),
         ("ethoscade.codegen.command_stream.generate", "compile"),
@@ -106,8 +107,8 @@ def test_ctrl_c_ends_every_stage_in_one_line_and_writes_nothing(
         pytest.skip("there is no C compiler")
     folder = tmp_path / "out"
     exact = ["--epsilon", "0"] if "search_cascades" in when else []
-    written = ["-o", str(folder), "--emit", "tflite,mlf"] if command == "compile" else []
     name, *options = command.split()
+    written = ["-o", str(folder), "--emit", "tflite,mlf"] if name == "compile" else []
     status, err = interrupted(when, [name, model, *options, *exact, *written])
     assert (status, err) == (130, "ethoscade: interrupted\n")
     assert not folder.exists() or not list(folder.iterdir())

@@ -12,6 +12,7 @@ import ethoscade
 import numpy as np
 import pytest
 from ethoscade.codegen import vela
+from ethoscade.codegen.streams import WEIGHT_ENCODERS
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType
 from ethoscade.judge import reference
@@ -92,14 +93,14 @@ def test_no_call_encodes_many_weights(monkeypatch: pytest.MonkeyPatch) -> None:
         return encode(accelerator, weights, *rest)
 
     monkeypatch.setattr(api, "npu_encode_weights", counted)
-    ethoscade.compile(dense(1100, 1100))
+    ethoscade.compile(dense(1100, 1100), weight_encoder="vela")
     assert max(sizes) <= vela._PIECE_WEIGHTS < 1100 * 1100
     assert sum(sizes) % (1100 * 1100) == 0
 
 
-def differences(model: bytes) -> int:
+def differences(model: bytes, encoder: str) -> int:
     """Elements of the outputs that the simulator computes otherwise than the reference."""
-    compiled = ethoscade.compile(model, optimise="size")
+    compiled = ethoscade.compile(model, optimise="size", weight_encoder=encoder)
     inputs = random_inputs(compiled.source, 5)
     want = reference.run(read_tflite(model), inputs).values
     found = compiled.simulate(inputs).outputs
@@ -108,8 +109,8 @@ def differences(model: bytes) -> int:
 
 
 def test_what_is_encoded_in_pieces_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert differences(dense(1100, 1100)) == 0
+    assert [differences(dense(1100, 1100), encoder) for encoder in WEIGHT_ENCODERS] == [0, 0]
     # Every block of output channels is a piece of its own.
     monkeypatch.setattr(vela, "_PIECE_WEIGHTS", 1)
     for model in (dense(70, 90), dense(40, 50, DType.UINT8), mobilenet_v1(0.25, 32)):
-        assert differences(model) == 0
+        assert differences(model, "vela") == 0

@@ -13,7 +13,6 @@ from ethoscade.ir import (
     DType,
     FullyConnectedAttrs,
     Graph,
-    PoolAttrs,
     Quantisation,
     ReductionAttrs,
     Window,
@@ -33,10 +32,6 @@ def reason(maker: GraphMaker) -> str:
     return support(graph, graph.operators[-1], ACCELERATOR) or ""
 
 
-def wide_stride(m: GraphMaker) -> None:
-    m.conv(m.input((1, 20, 20, 3)), 4, Window(3, 3, 5, 4))
-
-
 def tall_kernel(m: GraphMaker) -> None:
     m.depthwise(m.input((1, 80, 2, 3)), Window(65, 1))
 
@@ -44,14 +39,6 @@ def tall_kernel(m: GraphMaker) -> None:
 def batch(m: GraphMaker) -> None:
     m.pool("MAX_POOL_2D", m.input((1, 4, 4, 8)), Window(2, 2))
     m.tensors[0] = dataclasses.replace(m.tensors[0], shape=(300, 4, 4, 8))
-
-
-def far_multiplier(m: GraphMaker) -> None:
-    m.depthwise(m.input((1, 20, 20, 3)), Window(3, 3, 4, 4), multiplier=2)
-
-
-def fifths(m: GraphMaker) -> None:
-    m.pool("MAX_POOL_2D", m.input((1, 20, 20, 3)), Window(5, 5, 5, 5))
 
 
 def two_constants(m: GraphMaker) -> None:
@@ -83,11 +70,6 @@ def large_difference(m: GraphMaker) -> None:
 def large_product(m: GraphMaker) -> None:
     x = m.input((1, 4, 4, 8), Quantisation((1000.0,), (0,)))
     m.binary("MUL", x, x, q=Quantisation((0.001,), (0,)))
-
-
-def rescaling_pool(m: GraphMaker) -> None:
-    x = m.input((1, 4, 4, 8))
-    m.op("AVERAGE_POOL_2D", [x], m.tensor((1, 2, 2, 8)), PoolAttrs(Window(2, 2, 2, 2)))
 
 
 def padded_average(m: GraphMaker) -> None:
@@ -162,7 +144,7 @@ def long_average(m: GraphMaker) -> None:
 
 
 def unknown_kernel(m: GraphMaker) -> None:
-    m.quantize(m.input((1, 4, 4, 8), dtype=DType.UINT8), DType.INT16)
+    m.quantize(m.input((1, 4, 4, 8), dtype=DType.INT16), DType.UINT8)
 
 
 def variable_weights(m: GraphMaker) -> None:
@@ -191,9 +173,8 @@ def long_rows(m: GraphMaker) -> None:
     m.slice(m.input((140000,)), ((1, 139000, 1),))
 
 
-def joined_constant(m: GraphMaker) -> None:
-    x = m.input((1, 2, 2, 4))
-    m.concatenate([x, m.constant(np.zeros((1, 2, 2, 4), np.int8), m.tensors[x].quantisation, DType.INT8)])
+def joined_constants(m: GraphMaker) -> None:
+    m.concatenate([m.values((1, 2, 2, 4)), m.values((1, 2, 2, 4))])
 
 
 def logistic(m: GraphMaker) -> None:
@@ -222,13 +203,13 @@ def odd_end(m: GraphMaker) -> None:
     m.transpose_conv(m.input((1, 1, 13, 4)), 5, Window(2, 2, 2, 2), (2, 27))
 
 
+def beyond_the_only_pixel(m: GraphMaker) -> None:
+    m.resize_bilinear(m.input((1, 1, 1, 5)), (70, 65))
+
+
 REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
-    (wide_stride, "stride is 5x4; at most 3"),
     (tall_kernel, "kernel is 65x1; at most 64 rows"),
     (batch, "batch 300; at most 256"),
-    (fifths, "stride is 5x5; at most 3 is possible, and products of 2 and 3"),
-    (far_multiplier, "stride is 4x4; with groups of channels at most 3"),
-    (rescaling_pool, "a pool does not rescale"),
     (padded_average, "at most 8x8"),
     (long_mean, "reduces axes (1,) of (1, 5000, 4, 20); windows of at most 64 rows and 4096 elements"),
     (alternating_mean, "more than three runs"),
@@ -250,7 +231,7 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (narrow_sums, "leave 32 bits"),
     (large_factor, "below 2^14 with int16"),
     (long_average, "averages of at most 32767"),
-    (unknown_kernel, "no runtime has a kernel that turns uint8 into int16"),
+    (unknown_kernel, "no runtime has a kernel that turns int16 into uint8"),
     (variable_weights, "not constant"),
     (padding_alone, "in padding alone"),
     (odd_end, "the last of 27 columns sees none of the input's 13; at most 26 columns are possible"),
@@ -258,10 +239,11 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (split_of_a_constant, "is a constant"),
     (many_inputs, "takes 257 copies or more; at most 256"),
     (long_rows, "takes 138999 copies or more"),
-    (joined_constant, "is a constant"),
+    (joined_constants, "all of its 2 inputs are constants"),
     (logistic, "its output has scale 0.0625; kernels make it with 1/256"),
     (vast_exponential, "does not fit 32 bits"),
     (coarse_swish, "scale is 128 times its output's; kernels take less than 128 times"),
+    (beyond_the_only_pixel, "rounded steps of 1/70 lead kernels beyond the only pixel"),
     (sine, "SIN has no NPU implementation"),
     (pad, "stored values are copied as they are"),
 ]
@@ -303,7 +285,8 @@ def wide_bias(m: GraphMaker) -> None:
 
 
 def five_dimensions(m: GraphMaker) -> None:
-    m.quantize(m.input((1, 1, 2, 3, 4)))
+    shape = (1, 1, 2, 3, 4)
+    m.op("L2_NORMALIZATION", [m.input(shape)], m.tensor(shape, Quantisation((1 / 128,), (0,))))
 
 
 def deep_softmax(m: GraphMaker) -> None:
@@ -322,7 +305,7 @@ def far_padding(m: GraphMaker) -> None:
     m.conv(m.input((1, 8, 8, 3)), 4, Window(1, 200, pad_left=128, pad_right=128))
 
 
-LIMITED = [wide_stride, tall_kernel, batch, padded_average, wide_type,
+LIMITED = [tall_kernel, batch, padded_average, wide_type,
            heavy, tall, wide_bias, five_dimensions, far_padding,
            deep_softmax, sixteenfold, stride_16]  # fmt: skip
 

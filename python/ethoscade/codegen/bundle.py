@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import CodegenError, EthoscadeError, UnsupportedOperatorError
-from . import c_source, mlf, raw, tflite
 from .artifact import Artifact
 
 ARTEFACTS = ("tflite", "c", "mlf", "raw")
@@ -41,10 +40,19 @@ def render(artifact: Artifact, artefacts: Sequence[str]) -> Bundle:
 
 
 def _render(artifact: Artifact, artefact: str) -> dict[str, bytes]:
+    # Writers are imported when they write: most commands ask for one of them.
     if artefact == "tflite":
+        from . import tflite
+
         return {f"{artifact.name}_ethosu.tflite": tflite.write(artifact)}
     if artefact == "c":
+        from . import c_source
+
         return c_source.contents(artifact)
     if artefact == "mlf":
+        from . import mlf
+
         return {f"{artifact.name}.tar": mlf.archive(artifact)}
+    from . import raw
+
     return {f"{artifact.name}.npz": raw.archive(artifact)}

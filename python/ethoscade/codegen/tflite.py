@@ -18,8 +18,8 @@ from typing import Any
 
 import flatbuffers
 import numpy as np
-import tflite
 
+from .. import schema
 from ..errors import CodegenError
 from ..frontend.flatbuffer import Ledger, checked, open_root
 from ..ir import DType, Operator, Quantisation, Tensor, Variable
@@ -43,7 +43,7 @@ _BUFFER_ALIGNMENT = 16
 _LARGEST_FILE_BYTES = 2**31 - 2**20
 
 # The schema's names are ours in capitals.
-_TENSOR_TYPES = {dtype: getattr(tflite.TensorType, dtype.name) for dtype in DType}
+_TENSOR_TYPES = {dtype: getattr(schema.TensorType, dtype.name) for dtype in DType}
 
 
 def operators_ahead(artifact: Artifact) -> int:
@@ -70,7 +70,7 @@ class _Writer:
         # Nobody looked into what stays on the CPU yet: the file is read as warily as the first time.
         self.ledger = Ledger(len(self.graph.source))
         source = self.graph.source
-        self.source: Any = open_root(tflite.Model, source, self.ledger) if source else None
+        self.source: Any = open_root(schema.Model, source, self.ledger) if source else None
         self.resources = resources(artifact)
         # A variable tensor that is written over has one name for what it holds before and afterwards.
         self.written_over = {v.after: v.before for v in self.graph.variables if v not in self.resources}
@@ -114,7 +114,7 @@ class _Writer:
     # --- state ---------------------------------------------------------------------------------------------------
 
     def _handle(self, variable: Variable) -> int:
-        return self._add_tensor(f"{variable.name}/handle", (), tflite.TensorType.RESOURCE, None, NOT_PLANNED)
+        return self._add_tensor(f"{variable.name}/handle", (), schema.TensorType.RESOURCE, None, NOT_PLANNED)
 
     def _state_operator(self, kind: str, inputs: list[int], outputs: list[int], options: int | None = None) -> int:
         """An operator of variables; its options are those of its kind, without any fields unless they are given."""
@@ -124,32 +124,32 @@ class _Writer:
             "READ_VARIABLE": "ReadVariableOptions",
             "ASSIGN_VARIABLE": "AssignVariableOptions",
         }[kind]
-        code = self._code(getattr(tflite.BuiltinOperator, kind), b"", 1)
+        code = self._code(getattr(schema.BuiltinOperator, kind), b"", 1)
         if options is None:
-            getattr(tflite, f"{table}Start")(self.builder)
-            options = int(getattr(tflite, f"{table}End")(self.builder))
+            getattr(schema, f"{table}Start")(self.builder)
+            options = int(getattr(schema, f"{table}End")(self.builder))
         given, made = self._indices(inputs), self._indices(outputs)
-        tflite.OperatorStart(self.builder)
-        tflite.OperatorAddOpcodeIndex(self.builder, code)
-        tflite.OperatorAddInputs(self.builder, given)
-        tflite.OperatorAddOutputs(self.builder, made)
-        tflite.OperatorAddBuiltinOptionsType(self.builder, getattr(tflite.BuiltinOptions, table))
-        tflite.OperatorAddBuiltinOptions(self.builder, options)
-        return int(tflite.OperatorEnd(self.builder))
+        schema.OperatorStart(self.builder)
+        schema.OperatorAddOpcodeIndex(self.builder, code)
+        schema.OperatorAddInputs(self.builder, given)
+        schema.OperatorAddOutputs(self.builder, made)
+        schema.OperatorAddBuiltinOptionsType(self.builder, getattr(schema.BuiltinOptions, table))
+        schema.OperatorAddBuiltinOptions(self.builder, options)
+        return int(schema.OperatorEnd(self.builder))
 
     def _call_once(self) -> int:
-        tflite.CallOnceOptionsStart(self.builder)
-        tflite.CallOnceOptionsAddInitSubgraphIndex(self.builder, 1)
-        return self._state_operator("CALL_ONCE", [], [], int(tflite.CallOnceOptionsEnd(self.builder)))
+        schema.CallOnceOptionsStart(self.builder)
+        schema.CallOnceOptionsAddInitSubgraphIndex(self.builder, 1)
+        return self._state_operator("CALL_ONCE", [], [], int(schema.CallOnceOptionsEnd(self.builder)))
 
     def _variable_handles(self, handles: list[int]) -> list[int]:
         found = []
         for handle, variable in zip(handles, self.resources, strict=True):
             name, container = self.builder.CreateString(variable.name), self.builder.CreateString("")
-            tflite.VarHandleOptionsStart(self.builder)
-            tflite.VarHandleOptionsAddContainer(self.builder, container)
-            tflite.VarHandleOptionsAddSharedName(self.builder, name)
-            options = int(tflite.VarHandleOptionsEnd(self.builder))
+            schema.VarHandleOptionsStart(self.builder)
+            schema.VarHandleOptionsAddContainer(self.builder, container)
+            schema.VarHandleOptionsAddSharedName(self.builder, name)
+            options = int(schema.VarHandleOptionsEnd(self.builder))
             found.append(self._state_operator("VAR_HANDLE", [], [handle], options))
         return found
 
@@ -188,10 +188,10 @@ class _Writer:
             self.builder.head -= len(data)
             self.builder.Bytes[self.builder.head : self.builder.head + len(data)] = data
             vector = self.builder.EndVector()
-        tflite.BufferStart(self.builder)
+        schema.BufferStart(self.builder)
         if vector is not None:
-            tflite.BufferAddData(self.builder, vector)
-        return int(tflite.BufferEnd(self.builder))
+            schema.BufferAddData(self.builder, vector)
+        return int(schema.BufferEnd(self.builder))
 
     def _add_buffer(self, data: bytes) -> int:
         self.buffers.append(self._buffer(data))
@@ -211,29 +211,29 @@ class _Writer:
         text = self.builder.CreateString(name)
         dimensions = self.builder.CreateNumpyVector(np.array(shape, np.int32))
         parameters = None if quantisation is None else self._quantisation(quantisation)
-        tflite.TensorStart(self.builder)
-        tflite.TensorAddShape(self.builder, dimensions)
-        tflite.TensorAddType(self.builder, element_type)
-        tflite.TensorAddBuffer(self.builder, buffer)
-        tflite.TensorAddName(self.builder, text)
+        schema.TensorStart(self.builder)
+        schema.TensorAddShape(self.builder, dimensions)
+        schema.TensorAddType(self.builder, element_type)
+        schema.TensorAddBuffer(self.builder, buffer)
+        schema.TensorAddName(self.builder, text)
         if parameters is not None:
-            tflite.TensorAddQuantization(self.builder, parameters)
+            schema.TensorAddQuantization(self.builder, parameters)
         # Without this flag a scalar's empty shape reads as "rank unknown".
-        tflite.TensorAddHasRank(self.builder, True)
-        tflite.TensorAddIsVariable(self.builder, is_variable)
-        self.tensors.append(int(tflite.TensorEnd(self.builder)))
+        schema.TensorAddHasRank(self.builder, True)
+        schema.TensorAddIsVariable(self.builder, is_variable)
+        self.tensors.append(int(schema.TensorEnd(self.builder)))
         self.offsets.append(offset)
         return len(self.tensors) - 1
 
     def _quantisation(self, quantisation: Quantisation) -> int:
         scales = self.builder.CreateNumpyVector(np.array(quantisation.scales, np.float32))
         zero_points = self.builder.CreateNumpyVector(np.array(quantisation.zero_points, np.int64))
-        tflite.QuantizationParametersStart(self.builder)
-        tflite.QuantizationParametersAddScale(self.builder, scales)
-        tflite.QuantizationParametersAddZeroPoint(self.builder, zero_points)
+        schema.QuantizationParametersStart(self.builder)
+        schema.QuantizationParametersAddScale(self.builder, scales)
+        schema.QuantizationParametersAddZeroPoint(self.builder, zero_points)
         if quantisation.axis is not None:
-            tflite.QuantizationParametersAddQuantizedDimension(self.builder, quantisation.axis)
-        return int(tflite.QuantizationParametersEnd(self.builder))
+            schema.QuantizationParametersAddQuantizedDimension(self.builder, quantisation.axis)
+        return int(schema.QuantizationParametersEnd(self.builder))
 
     def _npu_tensors(self) -> dict[bytes | str, int]:
         """The tensors that only the NPU has: one per distinct payload, the constants, the scratch."""
@@ -242,11 +242,11 @@ class _Writer:
         found: dict[bytes | str, int] = {}
         for number, payload in enumerate(distinct_payloads(self.artifact)):
             name = f"ethos_u_command_stream_{number}" if number else "ethos_u_command_stream"
-            found[payload] = self._add_tensor(name, (len(payload),), tflite.TensorType.UINT8, payload, NOT_PLANNED)
+            found[payload] = self._add_tensor(name, (len(payload),), schema.TensorType.UINT8, payload, NOT_PLANNED)
         blob = padded(self.artifact.constants)
-        found["constants"] = self._add_tensor("read_only", (len(blob),), tflite.TensorType.UINT8, blob, NOT_PLANNED)
+        found["constants"] = self._add_tensor("read_only", (len(blob),), schema.TensorType.UINT8, blob, NOT_PLANNED)
         size = (self.artifact.arena_bytes,)
-        found["scratch"] = self._add_tensor("scratch", size, tflite.TensorType.UINT8, None, 0)
+        found["scratch"] = self._add_tensor("scratch", size, schema.TensorType.UINT8, None, 0)
         return found
 
     def _graph_tensor(self, index: int) -> int:
@@ -264,17 +264,17 @@ class _Writer:
         return self.codes.setdefault((builtin, custom, version), len(self.codes))
 
     def _npu_operator(self, call: NpuCall, fixed: dict[bytes | str, int], places: dict[int, int]) -> int:
-        code = self._code(tflite.BuiltinOperator.CUSTOM, CUSTOM_CODE.encode(), 1)
+        code = self._code(schema.BuiltinOperator.CUSTOM, CUSTOM_CODE.encode(), 1)
         memories = [fixed[call.payload], fixed["constants"], fixed["scratch"], fixed["scratch"]]
         inputs = self._indices([*memories, *(places[t] for t in call.inputs)])
         outputs = self._indices([places[t] for t in call.outputs if t not in self.written_over])
         options = self.builder.CreateByteVector(_CUSTOM_OPTIONS)
-        tflite.OperatorStart(self.builder)
-        tflite.OperatorAddOpcodeIndex(self.builder, code)
-        tflite.OperatorAddInputs(self.builder, inputs)
-        tflite.OperatorAddOutputs(self.builder, outputs)
-        tflite.OperatorAddCustomOptions(self.builder, options)
-        return int(tflite.OperatorEnd(self.builder))
+        schema.OperatorStart(self.builder)
+        schema.OperatorAddOpcodeIndex(self.builder, code)
+        schema.OperatorAddInputs(self.builder, inputs)
+        schema.OperatorAddOutputs(self.builder, outputs)
+        schema.OperatorAddCustomOptions(self.builder, options)
+        return int(schema.OperatorEnd(self.builder))
 
     def _cpu_operator(self, call: CpuCall, places: dict[int, int]) -> int:
         operator = self.graph.operators[call.operator]
@@ -298,24 +298,24 @@ class _Writer:
         mutating = None if mutable is None else self.builder.CreateNumpyVector(mutable)
         custom = origin.CustomOptionsAsNumpy().tobytes() if origin.CustomOptionsLength() else None
         options = None if custom is None else self.builder.CreateByteVector(custom)
-        tflite.OperatorStart(self.builder)
-        tflite.OperatorAddOpcodeIndex(self.builder, code)
-        tflite.OperatorAddInputs(self.builder, inputs)
-        tflite.OperatorAddOutputs(self.builder, outputs)
+        schema.OperatorStart(self.builder)
+        schema.OperatorAddOpcodeIndex(self.builder, code)
+        schema.OperatorAddInputs(self.builder, inputs)
+        schema.OperatorAddOutputs(self.builder, outputs)
         if between is not None:
-            tflite.OperatorAddIntermediates(self.builder, between)
+            schema.OperatorAddIntermediates(self.builder, between)
         if mutating is not None:
-            tflite.OperatorAddMutatingVariableInputs(self.builder, mutating)
+            schema.OperatorAddMutatingVariableInputs(self.builder, mutating)
         if first is not None:
-            tflite.OperatorAddBuiltinOptionsType(self.builder, origin.BuiltinOptionsType())
-            tflite.OperatorAddBuiltinOptions(self.builder, first)
+            schema.OperatorAddBuiltinOptionsType(self.builder, origin.BuiltinOptionsType())
+            schema.OperatorAddBuiltinOptions(self.builder, first)
         if second is not None:
-            tflite.OperatorAddBuiltinOptions2Type(self.builder, origin.BuiltinOptions2Type())
-            tflite.OperatorAddBuiltinOptions2(self.builder, second)
+            schema.OperatorAddBuiltinOptions2Type(self.builder, origin.BuiltinOptions2Type())
+            schema.OperatorAddBuiltinOptions2(self.builder, second)
         if options is not None:
-            tflite.OperatorAddCustomOptions(self.builder, options)
-            tflite.OperatorAddCustomOptionsFormat(self.builder, origin.CustomOptionsFormat())
-        return int(tflite.OperatorEnd(self.builder))
+            schema.OperatorAddCustomOptions(self.builder, options)
+            schema.OperatorAddCustomOptionsFormat(self.builder, origin.CustomOptionsFormat())
+        return int(schema.OperatorEnd(self.builder))
 
     def _origin(self, operator: Operator) -> Any:
         """The operator's table in the file it came from, after checking that nothing of it would be lost."""
@@ -352,13 +352,13 @@ class _Writer:
         given, made = self._indices(inputs), self._indices(outputs)
         calls = self._table_vector(operators)
         text = self.builder.CreateString(name)
-        tflite.SubGraphStart(self.builder)
-        tflite.SubGraphAddTensors(self.builder, held)
-        tflite.SubGraphAddInputs(self.builder, given)
-        tflite.SubGraphAddOutputs(self.builder, made)
-        tflite.SubGraphAddOperators(self.builder, calls)
-        tflite.SubGraphAddName(self.builder, text)
-        return int(tflite.SubGraphEnd(self.builder))
+        schema.SubGraphStart(self.builder)
+        schema.SubGraphAddTensors(self.builder, held)
+        schema.SubGraphAddInputs(self.builder, given)
+        schema.SubGraphAddOutputs(self.builder, made)
+        schema.SubGraphAddOperators(self.builder, calls)
+        schema.SubGraphAddName(self.builder, text)
+        return int(schema.SubGraphEnd(self.builder))
 
     def _metadata(self) -> list[int]:
         """The model's own metadata, then ours, in place of what the model may have brought under these names."""
@@ -373,22 +373,22 @@ class _Writer:
         for name, data in entries.items():
             buffer = self._add_buffer(data)
             text = self.builder.CreateString(name)
-            tflite.MetadataStart(self.builder)
-            tflite.MetadataAddName(self.builder, text)
-            tflite.MetadataAddBuffer(self.builder, buffer)
-            written.append(int(tflite.MetadataEnd(self.builder)))
+            schema.MetadataStart(self.builder)
+            schema.MetadataAddName(self.builder, text)
+            schema.MetadataAddBuffer(self.builder, buffer)
+            written.append(int(schema.MetadataEnd(self.builder)))
         return written
 
     def _operator_code(self, builtin: int, custom: bytes, version: int) -> int:
         text = self.builder.CreateString(custom) if custom else None
-        tflite.OperatorCodeStart(self.builder)
+        schema.OperatorCodeStart(self.builder)
         # Both fields, whatever the model filled: there are runtimes that look at one alone.
-        tflite.OperatorCodeAddDeprecatedBuiltinCode(self.builder, min(builtin, FIRST_NEW))
+        schema.OperatorCodeAddDeprecatedBuiltinCode(self.builder, min(builtin, FIRST_NEW))
         if text is not None:
-            tflite.OperatorCodeAddCustomCode(self.builder, text)
-        tflite.OperatorCodeAddVersion(self.builder, version)
-        tflite.OperatorCodeAddBuiltinCode(self.builder, builtin)
-        return int(tflite.OperatorCodeEnd(self.builder))
+            schema.OperatorCodeAddCustomCode(self.builder, text)
+        schema.OperatorCodeAddVersion(self.builder, version)
+        schema.OperatorCodeAddBuiltinCode(self.builder, builtin)
+        return int(schema.OperatorCodeEnd(self.builder))
 
     def _model(self, subgraphs: list[int], metadata: list[int]) -> bytes:
         codes = self._table_vector([self._operator_code(*code) for code in self.codes])
@@ -396,13 +396,13 @@ class _Writer:
         description = self.builder.CreateString(DESCRIPTION)
         buffers = self._table_vector(self.buffers)
         entries = self._table_vector(metadata)
-        tflite.ModelStart(self.builder)
-        tflite.ModelAddVersion(self.builder, _SCHEMA_VERSION)
-        tflite.ModelAddOperatorCodes(self.builder, codes)
-        tflite.ModelAddSubgraphs(self.builder, parts)
-        tflite.ModelAddDescription(self.builder, description)
-        tflite.ModelAddBuffers(self.builder, buffers)
-        tflite.ModelAddMetadata(self.builder, entries)
-        model = tflite.ModelEnd(self.builder)
+        schema.ModelStart(self.builder)
+        schema.ModelAddVersion(self.builder, _SCHEMA_VERSION)
+        schema.ModelAddOperatorCodes(self.builder, codes)
+        schema.ModelAddSubgraphs(self.builder, parts)
+        schema.ModelAddDescription(self.builder, description)
+        schema.ModelAddBuffers(self.builder, buffers)
+        schema.ModelAddMetadata(self.builder, entries)
+        model = schema.ModelEnd(self.builder)
         self.builder.Finish(model, b"TFL3")
         return bytes(self.builder.Output())

@@ -7,7 +7,6 @@ builder functions (`<Table>Add<Field>`), so a newer package brings newer operato
 
 from __future__ import annotations
 
-import importlib
 import re
 from functools import cache
 from types import ModuleType
@@ -16,6 +15,7 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
+from .. import schema
 from ..errors import CodegenError
 from ..frontend.flatbuffer import Ledger, checked
 
@@ -37,7 +37,7 @@ def copy_options(
             f"operator '{operator}' has options of kind {option_type} in {union}, which the installed 'tflite' package "
             f"does not know; a newer one may"
         )
-    module = importlib.import_module(f"tflite.{name}")
+    module = schema.module(name)
     source = getattr(module, name)()
     source.Init(table.Bytes, table.Pos)
     checked(source, f"options of operator '{operator}'", ledger)
@@ -51,13 +51,13 @@ def copy_options(
 
 @cache
 def _union_names(union: str) -> dict[int, str]:
-    members = vars(getattr(importlib.import_module(f"tflite.{union}"), union))
+    members = vars(getattr(schema.module(union), union))
     return {value: name for name, value in members.items() if isinstance(value, int) and not name.startswith("_")}
 
 
 @cache
 def _fields(name: str) -> tuple[str, ...]:
-    module = importlib.import_module(f"tflite.{name}")
+    module = schema.module(name)
     pattern = re.compile(rf"^{name}Add(\w+)$")
     return tuple(sorted(match.group(1) for word in vars(module) if (match := pattern.match(word))))
 

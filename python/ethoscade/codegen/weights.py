@@ -1,38 +1,27 @@
 """The constants blob: compressed weights and scale records, and constant operands, as NPU region 0 holds them.
 
-Owns the blob's layout. The weight compression itself is behind `vela`; the scale records are packed here.
+Owns the blob's layout. How weights are compressed is `streams`'; the scale records are packed here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import CodegenError
-from ..lowering.npu import ConstantMap, NpuOperation, OperationKind, Table, Weights, tables_of
+from ..lowering.npu import ConstantMap, NpuOperation, Table, Weights, tables_of
 from ..scheduling.program import Portion, Whole
 from ..target import Accelerator
 from ..util.frozen import FrozenMap
-from . import vela
+from .streams import WEIGHT_ENCODERS, EncodingChoice, Stream, Streams, WrittenStream
 
 ALIGNMENT = 16
 SCALE_RECORD_BYTES = 10
 
 _WHOLE: tuple[Whole, ...] = ("in_place", "staged")
-
-
-@dataclass(frozen=True)
-class EncodingChoice:
-    """How an operation's weights are laid out: depth of the OFM block they serve, and part-kernel-first order.
-
-    Part-kernel-first exists for convolutions only. Operations without weights ignore their choice.
-    """
-
-    block_depth: int
-    part_kernel: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,7 +39,7 @@ class Encoded:
     A constant second operand, filled up to 16 bytes, stands in the place of weights, without scale records.
     """
 
-    weights: bytes = field(repr=False)
+    weights: Stream = field(repr=False)
     scales: bytes = field(repr=False)
     choice: EncodingChoice
     first_channel: int
@@ -59,7 +48,12 @@ class Encoded:
     @property
     def length_bytes(self) -> int:
         """Bytes of weights and scales together."""
-        return len(self.weights) + len(self.scales)
+        return self.weights.length_bytes + len(self.scales)
+
+    @property
+    def content(self) -> Hashable:
+        """Equal for equal bytes and for no others."""
+        return self.weights.content, self.scales
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,41 +129,11 @@ def encode(
     return lay_out(encoded, tables=tables_of(operations))
 
 
-def encode_operation(
-    operation: NpuOperation,
-    accelerator: Accelerator,
-    choice: EncodingChoice,
-    staged: EncodingChoice | None = None,
-    slices: SliceChoice | None = None,
-) -> EncodedOperation:
-    """Compress an operation's constants as a whole, with `staged` once more so, with `slices` in slices too.
-
-    Raises `CodegenError`.
-    """
-    if isinstance(operation.ifm2, ConstantMap):
-        data = _filled_up(operation.ifm2.data)
-        channels = operation.ofm.shape[2]
-        copy = None if staged is None else Encoded(data, b"", staged, 0, channels)
-        return EncodedOperation(Encoded(data, b"", choice, 0, channels), copy)
-    if operation.weights is None:
-        return EncodedOperation(None)
-    channels = len(operation.weights.bias)
-    whole = _encode(operation, accelerator, choice, 0, channels)
-    copied = None if staged is None else _encode(operation, accelerator, staged, 0, channels)
-    if slices is None:
-        return EncodedOperation(whole, copied)
-    parts = tuple(
-        _encode(operation, accelerator, slices.choice, first, min(slices.depth, channels - first))
-        for first in range(0, channels, slices.depth)
-    )
-    return EncodedOperation(whole, copied, parts)
-
-
 class Encoder:
     """Encodes operation after operation: those that share `Weights`, as the steps of an LSTM do, once."""
 
-    def __init__(self, accelerator: Accelerator) -> None:
-        self._accelerator = accelerator
+    def __init__(self, accelerator: Accelerator, weight_encoder: str = WEIGHT_ENCODERS[0]) -> None:
+        self._streams = Streams(accelerator, weight_encoder)
         self._known: dict[tuple[object, ...], EncodedOperation] = {}
 
     def encode(
@@ -179,15 +143,42 @@ class Encoder:
         staged: EncodingChoice | None = None,
         slices: SliceChoice | None = None,
     ) -> EncodedOperation:
-        """As `encode_operation`."""
+        """Compress an operation's constants as a whole, with `staged` once more so, with `slices` in slices too.
+
+        Raises `CodegenError`.
+        """
+        if isinstance(operation.ifm2, ConstantMap):
+            data, channels = WrittenStream(_filled_up(operation.ifm2.data)), operation.ofm.shape[2]
+            copy = None if staged is None else Encoded(data, b"", staged, 0, channels)
+            return EncodedOperation(Encoded(data, b"", choice, 0, channels), copy)
         if operation.weights is None:
-            return encode_operation(operation, self._accelerator, choice, staged, slices)
+            return EncodedOperation(None)
         window = operation.window
         how = (operation.kind, operation.ifm.dtype, window.dilation_h, window.dilation_w, choice, staged, slices)
         key = (operation.weights, *how)
         if key not in self._known:
-            self._known[key] = encode_operation(operation, self._accelerator, choice, staged, slices)
+            self._known[key] = self._weighted(operation, choice, staged, slices)
         return self._known[key]
+
+    def _weighted(
+        self, operation: NpuOperation, choice: EncodingChoice, staged: EncodingChoice | None, slices: SliceChoice | None
+    ) -> EncodedOperation:
+        assert operation.weights is not None
+        channels = len(operation.weights.bias)
+        whole = self._encoded(operation, choice, 0, channels)
+        copied = None if staged is None else self._encoded(operation, staged, 0, channels)
+        if slices is None:
+            return EncodedOperation(whole, copied)
+        parts = tuple(
+            self._encoded(operation, slices.choice, first, min(slices.depth, channels - first))
+            for first in range(0, channels, slices.depth)
+        )
+        return EncodedOperation(whole, copied, parts)
+
+    def _encoded(self, operation: NpuOperation, choice: EncodingChoice, first: int, channels: int) -> Encoded:
+        assert operation.weights is not None
+        stream = self._streams.of(operation, choice, first, channels)
+        return Encoded(stream, encode_scales(operation.weights, first, channels), choice, first, channels)
 
 
 def lay_out(
@@ -196,29 +187,44 @@ def lay_out(
     tables: Sequence[Table] = (),
 ) -> Constants:
     """The blob of what is `used`, as (operation, portion); by default all as a whole, either way; then `tables`."""
+    places, chunks, end = _places(encoded, used)
+    parts = [part for chunk in chunks for part in (chunk.weights.write(), chunk.scales)]
+    offsets: dict[Table, int] = {}
+    for table in tables:
+        offsets[table] = end
+        parts.append(table.data)
+        end += table.size_bytes
+    return Constants(b"".join(parts), FrozenMap(places), FrozenMap(offsets))
+
+
+def laid_out_bytes(encoded: Sequence[EncodedOperation], tables: Sequence[Table] = ()) -> int:
+    """Bytes of the blob of all constants as a whole, either way, and of `tables`; nothing is written."""
+    *_, end = _places(encoded, None)
+    return end + sum(table.size_bytes for table in tables)
+
+
+def _places(
+    encoded: Sequence[EncodedOperation], used: Collection[tuple[int, Portion]] | None
+) -> tuple[dict[tuple[int, Portion], OperationConstants], list[Encoded], int]:
+    """Where each portion lies, the different ones in order, and one past the last byte."""
     if used is None:
         used = [(operation, whole) for operation in range(len(encoded)) for whole in _WHOLE]
-    chunks: list[bytes] = []
+    chunks: list[Encoded] = []
     end = 0
-    known: dict[tuple[bytes, bytes], int] = {}
+    known: dict[Hashable, int] = {}
     places: dict[tuple[int, Portion], OperationConstants] = {}
     for operation, portion in sorted(used, key=_order):
         chunk = encoded[operation].portion(portion)
         if chunk is None:
             continue
-        offset = known.setdefault((chunk.weights, chunk.scales), end)
+        offset = known.setdefault(chunk.content, end)
         if offset == end:
-            chunks += chunk.weights, chunk.scales
+            chunks.append(chunk)
             end += chunk.length_bytes
         places[operation, portion] = OperationConstants(
-            offset, len(chunk.weights), len(chunk.scales), chunk.choice, chunk.first_channel, chunk.channels
+            offset, chunk.weights.length_bytes, len(chunk.scales), chunk.choice, chunk.first_channel, chunk.channels
         )
-    offsets: dict[Table, int] = {}
-    for table in tables:
-        offsets[table] = end
-        chunks.append(table.data)
-        end += table.size_bytes
-    return Constants(b"".join(chunks), FrozenMap(places), FrozenMap(offsets))
+    return places, chunks, end
 
 
 def contents(encoded: Sequence[EncodedOperation]) -> list[tuple[int, ...]]:
@@ -226,13 +232,13 @@ def contents(encoded: Sequence[EncodedOperation]) -> list[tuple[int, ...]]:
 
     Equal bytes, which `lay_out` keeps once, have equal numbers.
     """
-    known: dict[tuple[bytes, bytes], int] = {}
+    known: dict[Hashable, int] = {}
 
     def numbers(operation: EncodedOperation) -> Iterator[int]:
         for portion in (*_WHOLE, *range(len(operation.slices))):
             chunk = operation.portion(portion)
             if chunk is not None:
-                yield known.setdefault((chunk.weights, chunk.scales), len(known))
+                yield known.setdefault(chunk.content, len(known))
 
     return [tuple(numbers(operation)) for operation in encoded]
 
@@ -243,63 +249,16 @@ def _order(used: tuple[int, Portion]) -> tuple[int, int, int]:
     return (operation, 0, _WHOLE.index(portion)) if isinstance(portion, str) else (operation, 1, portion)
 
 
-def _encode(
-    operation: NpuOperation, accelerator: Accelerator, choice: EncodingChoice, first: int, channels: int
-) -> Encoded:
-    if operation.weights is None:
-        raise CodegenError(f"operation '{operation.name}' ({operation.kind.value}) has no weights to encode")
-    span = slice(first, first + channels)
-    weights = operation.weights
-    part = replace(
-        weights,
-        values=weights.values[span],
-        bias=weights.bias[span],
-        multipliers=weights.multipliers[span],
-        shifts=weights.shifts[span],
-    )
-    stream = encode_weights(replace(operation, weights=part), accelerator, choice)
-    return Encoded(stream, encode_scales(part), choice, first, channels)
-
-
-def encode_weights(operation: NpuOperation, accelerator: Accelerator, choice: EncodingChoice) -> bytes:
-    """The compressed weight stream of one operation, padded to 16 bytes. Precondition: the operation has weights."""
-    if operation.weights is None:
-        raise CodegenError(f"operation '{operation.name}' ({operation.kind.value}) has no weights to encode")
-    depthwise = operation.kind is OperationKind.DEPTHWISE
-    if depthwise and choice.part_kernel:
-        raise CodegenError(
-            f"operation '{operation.name}' is depthwise; part-kernel-first order exists for convolutions only"
-        )
-    depth = accelerator.micro_block[2]
-    if choice.block_depth < 1 or choice.block_depth % depth:
-        raise CodegenError(
-            f"operation '{operation.name}': block depth {choice.block_depth} is not a positive multiple of {depth}, "
-            f"the micro-block of {accelerator.name}"
-        )
-    dilation = (operation.window.dilation_h, operation.window.dilation_w)
-    weights = operation.weights
-    return vela.encode_weights(
-        accelerator,
-        weights.values,
-        weights.zero_point,
-        dilation,
-        choice.block_depth,
-        depthwise,
-        choice.part_kernel,
-        8 * operation.ifm.dtype.size_bytes,
-    )
-
-
-def encode_scales(weights: Weights) -> bytes:
-    """One record of 10 bytes per output channel, little-endian, the whole padded to 16 bytes.
+def encode_scales(weights: Weights, first: int = 0, channels: int | None = None) -> bytes:
+    """One record of 10 bytes per output channel from `first` on, little-endian, the whole padded to 16 bytes.
 
     Bytes 0-4 the bias (40 bits, signed), 5-8 the multiplier, 9 the shift.
     """
-    channels = len(weights.bias)
-    records = np.empty((channels, SCALE_RECORD_BYTES), np.uint8)
-    records[:, 0:5] = _bytes(weights.bias)[:, :5]
-    records[:, 5:9] = _bytes(weights.multipliers)[:, :4]
-    records[:, 9] = weights.shifts
+    span = slice(first, None if channels is None else first + channels)
+    records = np.empty((len(weights.bias[span]), SCALE_RECORD_BYTES), np.uint8)
+    records[:, 0:5] = _bytes(weights.bias[span])[:, :5]
+    records[:, 5:9] = _bytes(weights.multipliers[span])[:, :4]
+    records[:, 9] = weights.shifts[span]
     return _filled_up(records.tobytes())
 
 

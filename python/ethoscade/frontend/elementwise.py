@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-import tflite
-
+from .. import schema
 from ..ir import Activation, Attrs, FullyConnectedAttrs, SoftmaxAttrs
 from ..operators import ACTIVATION_OPERATORS
 from ..quantised import scale_of
@@ -25,7 +24,7 @@ def fully_connected(site: Site) -> FullyConnectedAttrs:
     activation = site.activation(options)
     check_sums(site, options)
     keep_num_dims = options is not None and bool(options.KeepNumDims())
-    if options is not None and options.WeightsFormat() != tflite.FullyConnectedOptionsWeightsFormat.DEFAULT:
+    if options is not None and options.WeightsFormat() != schema.FullyConnectedOptionsWeightsFormat.DEFAULT:
         raise NotUnderstood("weights are stored in shuffled order")
     check_scales(site, ifm, weights)
     site.expect_rank(weights, 2, "weights")

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import tflite
-
+from .. import schema
 from ..ir import (
     Attrs,
     DType,
@@ -24,7 +23,7 @@ from ..ir import (
 from .shaping import amounts, resolve_axis
 from .site import NotUnderstood, Site
 
-_MODES = {tflite.MirrorPadMode.REFLECT: False, tflite.MirrorPadMode.SYMMETRIC: True}
+_MODES = {schema.MirrorPadMode.REFLECT: False, schema.MirrorPadMode.SYMMETRIC: True}
 
 
 def slice_(site: Site) -> StridedSliceAttrs:

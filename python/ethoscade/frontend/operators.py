@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import tflite
-
+from .. import schema
 from ..errors import ModelFormatError, UnsupportedOperatorError
 from ..ir import ETHOS_U, Attrs, Operator, Tensor
 from ..opcodes import builtin_code, stored_codes
@@ -18,8 +17,8 @@ from . import binary, channels, elementwise, functions, matrices, moving, recurr
 from .flatbuffer import Ledger, integers, union
 from .site import NotUnderstood, Site
 
-_BUILTIN_KINDS = frozenset(k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int))
-_BUILTIN_NAMES = {v: k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int)}
+_BUILTIN_KINDS = frozenset(k for k, v in vars(schema.BuiltinOperator).items() if isinstance(v, int))
+_BUILTIN_NAMES = {v: k for k, v in vars(schema.BuiltinOperator).items() if isinstance(v, int)}
 READERS = keyed(
     windows.WINDOW_READERS,
     binary.BINARY_READERS,
@@ -50,7 +49,7 @@ def read_kinds(codes: Sequence[Any]) -> list[str]:
                 f"together they name no operator",
                 value=(deprecated, new),
             )
-        if number == tflite.BuiltinOperator.CUSTOM:
+        if number == schema.BuiltinOperator.CUSTOM:
             name = (code.CustomCode() or b"").decode("utf-8", "replace") or f"CUSTOM_{index}"
             # A custom operator may be called ADD and be another thing: no rule for ADD is a rule for it.
             kinds.append(f"CUSTOM_{name}" if name in _BUILTIN_KINDS else name)

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import tflite
-
+from .. import schema
 from ..errors import EthoscadeError, ModelFormatError, UnsupportedOperatorError
 from ..ir import ETHOS_U, DType, Graph, Operator, Tensor
 from ..util.frozen import FrozenMap
@@ -57,13 +56,13 @@ def read_tflite(source: str | os.PathLike[str] | bytes, name: str | None = None)
 def tensor_counts(source: bytes) -> tuple[int, ...]:
     """How many tensors each subgraph of a file has. Raises `ModelFormatError` for one that is damaged."""
     ledger = Ledger(len(source))
-    subgraphs = children(open_root(tflite.Model, source, ledger), "Subgraphs", "subgraph", _MAX_ENTRIES, ledger)
+    subgraphs = children(open_root(schema.Model, source, ledger), "Subgraphs", "subgraph", _MAX_ENTRIES, ledger)
     return tuple(int(subgraph.TensorsLength()) for subgraph in subgraphs)
 
 
 def _read(data: bytes, name: str) -> Graph:
     ledger = Ledger(len(data))
-    model = open_root(tflite.Model, data, ledger)
+    model = open_root(schema.Model, data, ledger)
     version = int(model.Version())
     if version != _SCHEMA_VERSION:
         raise ModelFormatError(f"the model has schema version {version}; ethoscade reads version 3", value=version)

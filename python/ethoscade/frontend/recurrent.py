@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-import tflite
-
+from .. import schema
 from ..ir import Attrs, DType, LstmAttrs, LstmInputs, Tensor
 from ..operators import OPERATORS
 from .site import NotUnderstood, Site
@@ -31,7 +30,7 @@ def lstm(site: Site) -> LstmAttrs:
             raise NotUnderstood(f"{what} of an LSTM")
     if site.optional(places.of_input[0]) is None:
         raise NotUnderstood("an LSTM whose input gate follows from its forget gate")
-    if int(options.FusedActivationFunction()) != tflite.ActivationFunctionType.TANH:
+    if int(options.FusedActivationFunction()) != schema.ActivationFunctionType.TANH:
         raise NotUnderstood("an LSTM with another activation than TANH")
     attrs = LstmAttrs(bool(options.TimeMajor()), max(float(options.CellClip()), 0.0))
     ifm = site.input(0, "input")

@@ -198,38 +198,67 @@ def strided_slice(site: Site) -> StridedSliceAttrs:
     site.count(4)
     ifm = site.input(0, "input")
     options = site.options()
-    if options.EllipsisMask() or options.NewAxisMask():
-        raise NotUnderstood("an ellipsis or a new axis in the slice")
     if options.Offset():
         raise NotUnderstood("an end that counts from the begin")
     begins, ends, strides = (site.constant_integers(i, r) for i, r in ((1, "begin"), (2, "end"), (3, "strides")))
-    if not len(begins) == len(ends) == len(strides) <= len(ifm.shape):
+    begin_mask, end_mask, shrink = int(options.BeginMask()), int(options.EndMask()), int(options.ShrinkAxisMask())
+    spans = _spans(len(begins), len(ifm.shape), int(options.EllipsisMask()), int(options.NewAxisMask()))
+    if spans is None or not len(begins) == len(ends) == len(strides):
         raise site.fail(
             f"has {len(begins)} begins, {len(ends)} ends and {len(strides)} strides for the {len(ifm.shape)} "
             f"dimensions of '{ifm.name}'",
             value=(len(begins), len(ends), len(strides)),
         )
-    begin_mask, end_mask, shrink = int(options.BeginMask()), int(options.EndMask()), int(options.ShrinkAxisMask())
     ranges: list[tuple[int, int, int]] = []
-    shrink_axes: list[int] = []
-    for axis, extent in enumerate(ifm.shape):
-        if axis >= len(begins):
+    shape: list[int] = []
+    for number in spans:
+        if number == _NEW_AXIS:
+            shape.append(1)
+            continue
+        axis, extent = len(ranges), ifm.shape[len(ranges)]
+        if number is None:
             ranges.append((0, extent, 1))
-        elif shrink >> axis & 1:
-            shrink_axes.append(axis)
-            ranges.append(_one_element(site, begins[axis], extent, masked=bool(begin_mask >> axis & 1)))
+        elif shrink >> number & 1:
+            ranges.append(_one_element(site, begins[number], extent, masked=bool(begin_mask >> number & 1)))
+            continue
         else:
-            if strides[axis] == 0:
+            if strides[number] == 0:
                 raise site.fail(f"has stride 0 along axis {axis}", value=0)
-            begin = None if begin_mask >> axis & 1 else begins[axis]
-            end = None if end_mask >> axis & 1 else ends[axis]
-            ranges.append(slice(begin, end, strides[axis]).indices(extent))
-    lengths = [len(range(*r)) for r in ranges]
-    if 0 in lengths:
-        raise site.fail(f"slices {list(ifm.shape)} down to nothing: {lengths}", value=tuple(lengths))
-    site.expect_shape(tuple(n for i, n in enumerate(lengths) if i not in shrink_axes), " and slice")
+            begin = None if begin_mask >> number & 1 else begins[number]
+            end = None if end_mask >> number & 1 else ends[number]
+            ranges.append(slice(begin, end, strides[number]).indices(extent))
+        shape.append(len(range(*ranges[-1])))
+    if 0 in shape:
+        lengths = tuple(len(range(*one)) for one in ranges)
+        raise site.fail(f"slices {list(ifm.shape)} down to nothing: {list(lengths)}", value=lengths)
+    site.expect_shape(tuple(shape), " and slice")
     site.expect_type()
-    return StridedSliceAttrs(tuple(ranges), tuple(shrink_axes))
+    return StridedSliceAttrs(tuple(ranges))
+
+
+_NEW_AXIS = -1
+
+
+def _spans(count: int, rank: int, ellipsis: int, new: int) -> list[int | None] | None:
+    """What a slice of `count` begins says of each axis, new ones among them; None where it has too many.
+
+    That is the number of its begin, `_NEW_AXIS`, or None for all of an axis. An ellipsis stands for the axes that no
+    begin is for, and is no new axis where one is asked for at the same place; behind the last begin all axes are whole.
+    """
+    dots = [place for place in range(count) if ellipsis >> place & 1]
+    added = [place for place in range(count) if new >> place & 1 and place not in dots]
+    left = rank - (count - len(dots) - len(added))
+    if left < 0:
+        return None
+    if len(dots) > 1 or (dots and not left):
+        raise NotUnderstood("several ellipses in the slice, or one that stands for no axis")
+    found: list[int | None] = []
+    for place in range(count):
+        if place in dots:
+            found += [None] * left
+        else:
+            found.append(_NEW_AXIS if place in added else place)
+    return found if dots else [*found, *([None] * left)]
 
 
 def pack(site: Site) -> PackAttrs:

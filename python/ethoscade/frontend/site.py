@@ -12,15 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import tflite
-
+from .. import schema
 from ..errors import ModelFormatError
 from ..ir import EIGHT_BIT, Activation, DType, Tensor
 from ..operators import CODE_OF_ACTIVATION, OPERATORS
 from ..quantised import MAX_LEFT_SHIFT, multiplier_and_shift, real_bounds
 
 _ACTIVATION_OF_CODE = {code: activation for activation, code in CODE_OF_ACTIVATION.items()}
-_ACTIVATION_NAMES = {v: k for k, v in vars(tflite.ActivationFunctionType).items() if isinstance(v, int)}
+_ACTIVATION_NAMES = {v: k for k, v in vars(schema.ActivationFunctionType).items() if isinstance(v, int)}
 # Longest list of axes, paddings or sizes that is walked over.
 _MAX_LIST = 256
 
@@ -91,7 +90,7 @@ class Site:
     def optional_options(self) -> Any | None:
         """As `options`, but None where the operator has none."""
         name = OPERATORS[self.kind].options
-        return None if name is None else self.open_options(getattr(tflite, name), getattr(tflite.BuiltinOptions, name))
+        return None if name is None else self.open_options(getattr(schema, name), getattr(schema.BuiltinOptions, name))
 
     def activation(self, options: Any | None) -> Activation:
         """The fused activation.

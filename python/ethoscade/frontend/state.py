@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import tflite
-
+from .. import schema
 from ..errors import ModelFormatError, UnsupportedOperatorError
 from ..ir import Array, Operator, Tensor, Variable
 from ..operators import OPERATORS, RESOURCE_KINDS
@@ -51,8 +50,8 @@ def handles(raw: Sequence[Any], kinds: Sequence[str], ledger: Ledger) -> dict[in
         if code >= len(kinds) or kinds[code] != "VAR_HANDLE":
             continue
         options = None
-        if int(operator.BuiltinOptionsType()) == tflite.BuiltinOptions.VarHandleOptions:
-            options = union(operator, tflite.VarHandleOptions, f"options of operator {index}", ledger)
+        if int(operator.BuiltinOptionsType()) == schema.BuiltinOptions.VarHandleOptions:
+            options = union(operator, schema.VarHandleOptions, f"options of operator {index}", ledger)
         if options is None or operator.OutputsLength() != 1:
             raise ModelFormatError(
                 f"operator {index} (VAR_HANDLE) names no variable: it takes VarHandleOptions and makes one tensor",
@@ -183,8 +182,8 @@ class _Walk:
         source = operator.source_index
         raw = None if source is None else self.raw[source]
         options = None
-        if raw is not None and int(raw.BuiltinOptionsType()) == tflite.BuiltinOptions.CallOnceOptions:
-            options = union(raw, tflite.CallOnceOptions, f"options of operator '{operator.name}'", self.file.ledger)
+        if raw is not None and int(raw.BuiltinOptionsType()) == schema.BuiltinOptions.CallOnceOptions:
+            options = union(raw, schema.CallOnceOptions, f"options of operator '{operator.name}'", self.file.ledger)
         number = 0 if options is None else int(options.InitSubgraphIndex())
         for variable, value in _constants_of(self.file, number, operator).items():
             if variable in self.current:

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import tflite
 
+from .. import schema
 from ..errors import ModelFormatError, UnsupportedOperatorError
 from ..ir import Array, DType, Quantisation, Tensor
 from .flatbuffer import Ledger, checked, integers
 
-_T = tflite.TensorType
+_T = schema.TensorType
 _DTYPES: dict[int, DType] = {
     _T.INT8: DType.INT8,
     _T.UINT8: DType.UINT8,

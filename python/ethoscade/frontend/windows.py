@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import tflite
-
+from .. import schema
 from ..ir import Attrs, ConvAttrs, DType, PoolAttrs, Tensor, TransposeConvAttrs, Window
 from ..quantised import MAX_LEFT_SHIFT, MAX_WIDE_SHIFT, effective_scales
 from .site import NotUnderstood, Site
@@ -139,7 +138,7 @@ def check_scales(site: Site, ifm: Tensor, weights: Tensor) -> None:
 def check_sums(site: Site, options: Any) -> None:
     """Raises `NotUnderstood` where sums of int16 have 32 bits and no bias of int32 says so as well."""
     bias = site.optional(2)
-    narrow = options is not None and int(options.QuantizedBiasType()) == tflite.TensorType.INT32
+    narrow = options is not None and int(options.QuantizedBiasType()) == schema.TensorType.INT32
     if narrow and site.output.dtype is DType.INT16 and (bias is None or bias.dtype is not DType.INT32):
         raise NotUnderstood("sums of int16 have 32 bits without a bias of int32")
 
@@ -195,10 +194,10 @@ def _window(site: Site, options: Any, kernel_h: int, kernel_w: int, ifm: Tensor)
             raise site.fail(f"has {what} {values[0]}x{values[1]}; both are at least 1", value=values)
     padding = int(options.Padding())
     vertical = horizontal = (0, 0)
-    if padding == tflite.Padding.SAME:
+    if padding == schema.Padding.SAME:
         vertical = same_padding(ifm.shape[1], kernel_h, strides[0], dilations[0])
         horizontal = same_padding(ifm.shape[2], kernel_w, strides[1], dilations[1])
-    elif padding != tflite.Padding.VALID:
+    elif padding != schema.Padding.VALID:
         raise site.fail(f"has padding {padding}; it is 0 (SAME) or 1 (VALID)", value=padding)
     return Window(kernel_h, kernel_w, *strides, *dilations, vertical[0], horizontal[0], vertical[1], horizontal[1])
 

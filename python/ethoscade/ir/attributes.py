@@ -261,11 +261,11 @@ class ResizeBilinearAttrs:
 class StridedSliceAttrs:
     """STRIDED_SLICE with masks resolved, SLICE: (begin, end, stride) for each dimension, as Python's `range` counts.
 
-    A negative stride may end at -1 (before element 0). `shrink_axes` are the dimensions of extent 1 that vanish.
+    A negative stride may end at -1 (before element 0). Dimensions of extent 1 may vanish, and others come in: the
+    output tensor's shape says which.
     """
 
     ranges: tuple[tuple[int, int, int], ...]
-    shrink_axes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-import tflite
-
+from .. import schema
 from ..ir import Graph, Integers, Operator
 from ..operators import keyed
 from ..target import Accelerator
@@ -48,7 +47,7 @@ from .constraints import Case, first_refusal
 from .family import Family
 from .npu import NpuGraph, NpuGraphBuilder
 
-__all__ = ["FAMILIES", "Family", "Selection", "elements", "lower", "support"]
+__all__ = ["FAMILIES", "Family", "Selection", "Support", "elements", "lower", "support"]
 
 FAMILIES = keyed(
     arg_max.ARG_MAX_FAMILIES,
@@ -105,6 +104,29 @@ def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:
     return first_refusal(family.takes, Case(graph, op, accelerator))
 
 
+class Support:
+    """`support` on one accelerator, remembered: rewrites ask about every operator again and again.
+
+    An operator and its own tensors are all that the answer depends on, unless a constraint looks back from it: that
+    is remembered for one graph.
+    """
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self._accelerator = accelerator
+        self._known: dict[tuple[object, ...], str | None] = {}
+
+    def __call__(self, graph: Graph, op: Operator) -> str | None:
+        """As `support`."""
+        own = (*op.inputs, *op.outputs, *op.intermediates)
+        family = None if op.opaque is not None else FAMILIES.get(op.kind)
+        case = Case(graph, op, self._accelerator)
+        is_wide = family is not None and any(constraint.looks_back(case) for constraint in family.takes)
+        key = (op, graph if is_wide else None, *(None if t is None else graph.tensors[t] for t in own))
+        if key not in self._known:
+            self._known[key] = support(graph, op, self._accelerator)
+        return self._known[key]
+
+
 def elements(graph: Graph, op: Operator, operands: Sequence[Integers]) -> Integers | None:
     """The stored results of an operator for stored values of its operands; None for kinds that see several elements.
 
@@ -121,7 +143,7 @@ def _no_family(graph: Graph, op: Operator) -> str:
         tensor = graph.tensors[index]
         if tensor.dtype.is_float:
             return f"{role} '{tensor.name}' is {tensor.dtype.value}; the NPU computes with integers"
-    if not hasattr(tflite.BuiltinOperator, op.kind):
+    if not hasattr(schema.BuiltinOperator, op.kind):
         return f"{op.kind} is a custom operator; the NPU has operations for some of TensorFlow Lite's own"
     return f"{op.kind} has no NPU implementation"
 

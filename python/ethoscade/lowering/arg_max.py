@@ -1,36 +1,45 @@
 """ARG_MAX over the last axis: the largest of numbers that hold a value and, below it, its channel.
 
-Such a number has 16 bits: 128 times the value, plus 63, less the channel, so that of equal values the first is largest.
-The largest of a pixel is found by halves of its channels. Divided by 128 it is the value again, and what is left of it
-says the channel. An index of 64 bits is a pair of 32 bits, of which the second is zero.
+Such a number has 15 bits: 128 times the value, from the type's lowest on, plus 127 less the channel, so that of equal
+values the first is largest. Convolutions of single pixels halve how many there are: the larger of two is the first plus
+what the second has more, and the next convolution adds these up. A table of 16 bits finds the channel in the largest,
+as it interpolates between values by what is below them. An index of 64 bits is four numbers of 16, of which three are
+zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from ..ir import DType, Graph
 from . import constraints, extremes, views
 from .family import Family
-from .maker import AS_IS, Maker
-from .npu import (
-    UNSCALED,
-    Channels,
-    FeatureMap,
-    NpuGraphBuilder,
-    OperationKind,
-    Rounding,
-    Weights,
-    two_to,
-)
+from .maker import Maker
+from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Rounding, Table, Weights
 
 _BITS = 7
 MOST_INDICES = 1 << _BITS
-_ABOVE = MOST_INDICES // 2 - 1
-"""What is added to the first channel's number: half of what lies between two values, so that they are rounded to."""
+_FIRST = MOST_INDICES - 1
+"""What a number holds below its value for the first channel."""
+
+_CHANNEL = Table(np.array([(_FIRST, -MOST_INDICES)] * 512, "<i2").tobytes())
+"""From a number to its channel: from one value to the next, in 128 steps, it falls from 127 to -1."""
+
+_MOST_SUMMED = 32
+"""Halves of more channels are compared element by element: weights grow with the square of the channels."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Numbers:
+    """Numbers that are sums of a pixel's channels: `factors` of these, a row for each number, and `bias`."""
+
+    source: FeatureMap
+    factors: npt.NDArray[np.int16]
+    bias: npt.NDArray[np.int64]
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
@@ -39,37 +48,48 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     source, target = graph.read(op), graph.made(op)
     height, width, depth = views.image_shape(source.shape)
     make = Maker(op.name, op_index, builder, Rounding.NATURAL)
-    middle = sum(source.dtype.limits) // 2 + 1
-    ifm = builder.view(op.input(0), (height, width, depth), zero_point=middle)
-    words = target.dtype.size_bytes // DType.INT32.size_bytes
-    ofm = builder.view(op.outputs[0], (height, width, words), zero_point=0, dtype=DType.INT32)
-    largest = extremes.by_halves(Maker(op.name, op_index, builder), OperationKind.MAXIMUM, _numbers(make, ifm))
-    _channel(make, largest, ofm)
-
-
-def _numbers(make: Maker, ifm: FeatureMap) -> FeatureMap:
-    """Of each value 128 times itself, plus 63, less its channel."""
-    depth = ifm.shape[2]
-    weights = Weights(
-        values=np.full((depth, 1, 1, 1), MOST_INDICES, np.int16),
-        bias=(_ABOVE - np.arange(depth)).astype(np.int64),
-        multipliers=np.ones(depth, np.int64),
-        shifts=np.zeros(depth, np.int64),
+    ifm = builder.view(op.input(0), (height, width, depth), zero_point=source.dtype.limits[0])
+    numbers = _Numbers(ifm, MOST_INDICES * np.eye(depth, dtype=np.int16), _FIRST - np.arange(depth))
+    if depth > _MOST_SUMMED:
+        numbers = _compared(make, numbers)
+    while len(numbers.factors) > 1:
+        numbers = _larger(make, numbers)
+    single = make.temporary((height, width, 1), DType.INT16)
+    found = make.weigh(
+        numbers.source, single, _weights(numbers.factors, numbers.bias), together=True, function=_CHANNEL
     )
-    return make.weigh(ifm, make.temporary(ifm.shape, DType.INT16), weights)
+    if target.dtype is DType.INT64:
+        words = DType.INT64.size_bytes // DType.INT16.size_bytes
+        ofm = builder.view(op.outputs[0], (height, width, words), zero_point=0, dtype=DType.INT16)
+        make.weigh(found, ofm, _weights(np.eye(words, 1, dtype=np.int16), np.zeros(words, np.int64)), together=True)
+    else:
+        make.copy(found, builder.view(op.outputs[0], single.shape, zero_point=0))
 
 
-def _channel(make: Maker, largest: FeatureMap, ofm: FeatureMap) -> None:
-    """The channel in a number: 128 times the value, plus 63, less the number."""
-    shape, words = largest.shape, ofm.shape[2]
-    value, rounded = make.temporary(shape, DType.INT16), make.temporary(shape, DType.INT16, _ABOVE)
-    make.copy(make.copy(largest, value, two_to(-_BITS)), rounded, two_to(_BITS))
-    found = ofm if words == 1 else make.temporary(shape, DType.INT16)
-    make.point(OperationKind.SUB, replace(rounded, zero_point=0), largest, found, AS_IS)
-    if words > 1:
-        # A channel is so small that the second word is nothing of it.
-        for place, scale in enumerate((UNSCALED, two_to(-2 * _BITS))):
-            make.copy(found, FeatureMap(ofm.tensor, shape, 0, Channels(place, words)), scale)
+def _compared(make: Maker, numbers: _Numbers) -> _Numbers:
+    """The numbers made, one of each channel, and the larger ones of halves until one is left."""
+    made = make.temporary(numbers.source.shape, DType.INT16)
+    made = make.weigh(numbers.source, made, _weights(np.diag(numbers.factors)[:, None], numbers.bias))
+    largest = extremes.by_halves(make, OperationKind.MAXIMUM, made)
+    return _Numbers(largest, np.eye(1, dtype=np.int16), np.zeros(1, np.int64))
+
+
+def _larger(make: Maker, numbers: _Numbers) -> _Numbers:
+    """Of two halves the larger numbers: the first half, and what each of the second has more than one of the first."""
+    count = len(numbers.factors)
+    half, pairs = (count + 1) // 2, count // 2
+    factors, bias = numbers.factors.copy(), numbers.bias.copy()
+    factors[half:] -= factors[:pairs]
+    bias[half:] -= bias[:pairs]
+    made = make.temporary((*numbers.source.shape[:2], count), DType.INT16)
+    source = make.weigh(numbers.source, made, _weights(factors, bias), together=True, clamp=(0, DType.INT16.limits[1]))
+    return _Numbers(source, np.eye(half, count, dtype=np.int16) + np.eye(half, count, half, np.int16), bias[:half] * 0)
+
+
+def _weights(values: npt.NDArray[np.int16], bias: npt.NDArray[np.integer]) -> Weights:
+    """Of single pixels, a row for each output channel; sums are taken as they are."""
+    ones, none = np.ones(len(values), np.int64), np.zeros(len(values), np.int64)
+    return Weights(values[:, None, None, :], bias.astype(np.int64), ones, none)
 
 
 def _depth(case: constraints.Case) -> str | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import Window
-from . import constraints, expressions, limits, moves, strides, views
-from .npu import Area, FeatureMap, NpuGraphBuilder
+from . import expressions, moves, strides, views
+from .npu import Area, FeatureMap, NpuGraphBuilder, NpuOperation
 
 MOST = moves.MAX_BOXES
 """Images of a batch, each of which an operation makes."""
@@ -36,33 +36,33 @@ def all_rows(batch: int, shape: views.Shape3) -> views.Shape3:
 def add(
     builder: NpuGraphBuilder, op_index: int, window: Window, batch: int, ofm: FeatureMap, make: strides.Make
 ) -> None:
-    """What `make` makes of each of `batch` images with a window; `ofm` is that of all of them.
+    """What `make` makes of each of `batch` images with a window of any strides; `ofm` is that of all of them."""
+    strides.add(builder, op_index, window, pieces(batch, ofm, make))
 
-    `make` says what it reads of an image as if there were no other. Strides are those of `strides.add`, of several
-    images those of the NPU alone (`refusal`).
+
+def pieces(batch: int, ofm: FeatureMap, make: strides.Make) -> list[tuple[FeatureMap, strides.Make]]:
+    """An output's images, each with what makes it.
+
+    `make` says what it reads of an image as if there were no other.
     """
     if batch == 1:
-        strides.add(builder, op_index, window, ofm, make)
-        return
+        return [(ofm, make)]
     height, width, depth = ofm.shape
     made = (height // batch, width, depth)
-    for number in range(batch):
-        operation = make(window, replace(ofm, shape=made, place=Area((number * made[0], 0), (height, width))))
-        above = number * operation.compute.reads[0].extents[1]
-        compute = expressions.from_there(operation.compute, (above, 0))
+    return [
+        (replace(ofm, shape=made, place=Area((number * made[0], 0), (height, width))), _of_image(make, number))
+        for number in range(batch)
+    ]
+
+
+def _of_image(make: strides.Make, number: int) -> strides.Make:
+    """What is made of an image behind `number` others."""
+
+    def operation(window: Window, ofm: FeatureMap) -> NpuOperation:
+        found = make(window, ofm)
+        above = number * found.compute.reads[0].extents[1]
+        compute = expressions.from_there(found.compute, (above, 0))
         (read,) = compute.reads
-        builder.add(replace(operation, compute=replace(compute, reads=(replace(read, origin=(above, 0)),))))
+        return replace(found, compute=replace(compute, reads=(replace(read, origin=(above, 0)),)))
 
-
-def refusal(case: constraints.Case) -> str | None:
-    """Why a stride is not taken of several images, or None."""
-    batch, (height, width, _), window = image(case.ifm.shape, constraints.stated_window(case))
-    window = views.simplest(window, height, width)
-    if batch == 1 or max(window.stride_h, window.stride_w) <= limits.MAX_STRIDE:
-        return None
-    found = f"{window.stride_h}x{window.stride_w}"
-    return f"stride is {found} with a batch of {batch}; at most {limits.MAX_STRIDE} is possible for several images"
-
-
-STRIDES = constraints.Rule(f"with a batch of more than 1, strides are at most {limits.MAX_STRIDE}", refusal)
-"""What operators with a window demand of a batch."""
+    return operation

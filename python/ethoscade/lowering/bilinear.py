@@ -1,8 +1,9 @@
 """RESIZE_BILINEAR: averages of pixels that are repeated, where they weigh neighbours exactly as the kernels do.
 
 Pixels repeated f times and averaged f by f are interpolated in steps of 1/f, and an average that leaves padding out
-repeats the edges. Half a step to the side, as pixels are taken at their centres, lie the averages of two such averages:
-they are made in 16 bits, as are those of many pixels, first of rows and then of columns; in 16 bits nothing is rounded.
+repeats the edges. Where none is met, halves of steps are summed up one after the other. Half a step to the side, as
+pixels are taken at their centres, lie the averages of two such averages. Both are made in 16 bits, where nothing is
+rounded.
 Values that have 16 bits themselves leave none for sums: one operation weighs all that an output is made of.
 """
 
@@ -24,8 +25,8 @@ from .maker import Maker
 from .npu import UNSCALED, Area, FeatureMap, NpuGraphBuilder, OperationKind, Scale, Upscale, Weights, two_to
 
 MOST_REPEATS = 1 << 6
-_LARGEST_SQUARE = 64
-"""Larger averages are made of rows and then of columns."""
+_SPARE_BITS = 7
+"""Of 16, beside values of 8 bits: sums of both signs are twice as large and more."""
 _DYADIC = 1 << 12
 """Shares in units of 1/4096 are exact in float32, and so are their products with 8-bit values."""
 
@@ -51,6 +52,12 @@ class _Averaging:
     columns: _Steps
     centred: bool = False
 
+    def is_between_corners(self, extents: tuple[int, int], size: tuple[int, int]) -> bool:
+        """Whether averages along both axes are of as many as pixels are repeated, none beyond the last pixel."""
+        steps = _Steps(self.repeats)
+        inside = all(made <= (extent - 1) * self.repeats + 1 for extent, made in zip(extents, size, strict=True))
+        return self.repeats > 2 and self.rows == self.columns == steps and inside
+
 
 # --- which averages are the kernel's ---------------------------------------------------------------------------------
 
@@ -61,8 +68,7 @@ def _way(extents: tuple[int, int], attrs: ResizeBilinearAttrs, dtype: DType) -> 
         _wanted(extent, outputs, attrs.align_corners, attrs.half_pixel_centers, dtype)
         for extent, outputs in zip(extents, attrs.size, strict=True)
     ]
-    # What a single pixel is repeated from is the same whatever its shares are.
-    if dtype is DType.UINT8 and extents != (1, 1) and not all(map(_is_exact, wanted)):
+    if dtype is DType.UINT8 and not all(map(_is_exact, wanted)):
         return None
     repeats = 1
     while repeats <= MOST_REPEATS:
@@ -163,16 +169,19 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     op = graph.operators[op_index]
     source, attrs = graph.read(op), op.attributes(ResizeBilinearAttrs)
     shape = views.image_shape(source.shape)
-    way = _way(shape[:2], attrs, source.dtype)
-    assert way is not None, "the family takes only what there is a way for"
     make = Maker(op.name, op_index, builder)
     ifm = builder.view(op.input(0), shape, zero_point=0)
     ofm = builder.view(op.outputs[0], (*attrs.size, shape[2]), zero_point=0)
+    if shape[:2] == (1, 1) != ofm.shape[:2]:
+        resize.spread(make, ifm, ofm)
+        return
+    way = _way(shape[:2], attrs, source.dtype)
+    assert way is not None, "the family takes only what there is a way for"
     short = source.dtype is DType.INT16
     if way.centred:
         (_weighed if short else _centred)(make, ifm, way.repeats, ofm)
-    elif way.rows.box * way.columns.box > _LARGEST_SQUARE and not short:
-        _in_turn(make, ifm, way, ofm)
+    elif way.is_between_corners(ifm.shape[:2], attrs.size) and not short:
+        _doubled(make, ifm, way.repeats, ofm)
     else:
         _at_once(make, ifm, way, ofm)
 
@@ -185,15 +194,19 @@ def _at_once(make: Maker, ifm: FeatureMap, way: _Averaging, ofm: FeatureMap) -> 
     make.pool(OperationKind.AVERAGE_POOL, ifm, ofm, window, UNSCALED if copies else None, upscale)
 
 
-def _in_turn(make: Maker, ifm: FeatureMap, way: _Averaging, ofm: FeatureMap) -> None:
-    """Twice the sums of rows, of 16 bits; of these the sums of columns, divided by all."""
-    (height, width), (rows, columns) = ofm.shape[:2], (way.rows, way.columns)
-    wide = (width - 1) * columns.stride + columns.box
-    ifm, upscale = _enlarged(make, ifm, way.repeats)
-    sums = make.temporary((height, wide, ofm.shape[2]), DType.INT16)
-    make.pool(OperationKind.AVERAGE_POOL, ifm, sums, Window(rows.box, 1, rows.stride, 1), two_to(1), upscale)
-    across = Window(1, columns.box, 1, columns.stride)
-    make.pool(OperationKind.AVERAGE_POOL, sums, ofm, across, _half_divided(rows.box * columns.box))
+def _doubled(make: Maker, ifm: FeatureMap, repeats: int, ofm: FeatureMap) -> None:
+    """Sums of two by two doubled pixels, again and again: each step interpolates half way between what it is given.
+
+    Sums of values of 8 bits have 16 after three steps, twice as large as they need to be. What is left is one average.
+    """
+    left, scale = repeats, two_to(1)
+    while left > 2 and 2 * repeats**2 // left**2 < 1 << _SPARE_BITS:
+        height, width, depth = ifm.shape
+        sums = make.temporary((2 * height - 1, 2 * width - 1, depth), DType.INT16)
+        ifm = make.pool(OperationKind.AVERAGE_POOL, ifm, sums, Window(2, 2), scale, Upscale.NEAREST)
+        left, scale = left // 2, UNSCALED
+    ifm, upscale = _enlarged(make, ifm, left)
+    make.pool(OperationKind.AVERAGE_POOL, ifm, ofm, Window(left, left), _half_divided(repeats**2), upscale)
 
 
 def _centred(make: Maker, ifm: FeatureMap, repeats: int, ofm: FeatureMap) -> None:
@@ -247,7 +260,8 @@ def _enlarged(make: Maker, ifm: FeatureMap, repeats: int) -> tuple[FeatureMap, U
         height, width, depth = ifm.shape
         half = repeats // 2
         large = make.temporary((height * half, width * half, depth), ifm.dtype)
-        ifm = resize.repeated(make, ifm, _exponent(half), large)
+        resize.repeated(make, ifm, _exponent(half), large)
+        ifm = large
     return ifm, Upscale.NEAREST
 
 
@@ -269,6 +283,8 @@ def _half_divided(count: int) -> Scale:
 
 def _steps(case: constraints.Case) -> str | None:
     attrs, (_, height, width, _) = case.op.attributes(ResizeBilinearAttrs), case.ifm.shape
+    if (height, width) == (1, 1):
+        return _spread(attrs, case.ifm.dtype)
     if _way((height, width), attrs, case.ifm.dtype) is not None:
         return None
     how = "with aligned corners" if attrs.align_corners else "by centres" if attrs.half_pixel_centers else "by corners"
@@ -276,6 +292,18 @@ def _steps(case: constraints.Case) -> str | None:
         f"it resizes {height}x{width} to {attrs.size[0]}x{attrs.size[1]} {how}, between pixels that no average of "
         f"pixels repeated 1, 2, 4 ... times weighs as it does"
     )
+
+
+def _spread(attrs: ResizeBilinearAttrs, dtype: DType) -> str | None:
+    """Why a single pixel is not that of all outputs, whatever its shares: kernels may take it for several."""
+    for outputs in attrs.size:
+        taps = bilinear_taps(1, outputs, attrs.align_corners, attrs.half_pixel_centers, dtype)
+        if any(first for first, _, _ in taps):
+            size = f"1x1 to {attrs.size[0]}x{attrs.size[1]}"
+            return (
+                f"it resizes {size}; rounded steps of 1/{outputs} lead kernels beyond the only pixel, to other memory"
+            )
+    return None
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
@@ -292,9 +320,10 @@ BILINEAR_FAMILIES: Mapping[str, Family] = {
             constraints.Image(),
             constraints.Sizes(_seen),
             constraints.Rule(
-                "from one row or column to any number up to 64; else to as many, half as many, or 2, 4 or 8 times as "
-                "many: with aligned corners 16, 32 or 64 times too (of f times less one: all between the first and "
-                "the last), by centres 2, 4 or 8 times",
+                "from a single pixel to any number of them, but where rounded steps lead kernels beyond it; from one "
+                "row or column to any number up to 64; else to as many, half as many, or 2, 4 or 8 times as many: with "
+                "aligned corners 16, 32 or 64 times too (of f times less one: all between the first and the last), by "
+                "centres 2, 4 or 8 times",
                 _steps,
             ),
         ),

@@ -1,4 +1,7 @@
-"""ADD, SUB, MUL, MAXIMUM and MINIMUM of two operands, of which one may be a constant or repeated."""
+"""ADD, SUB, MUL, MAXIMUM and MINIMUM of two operands, of which one may be a constant or repeated.
+
+Sums and products of 32 bits have no scales: kernels look at none of theirs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..ir import QUANTISED, Activation, AddAttrs, ArithmeticAttrs, Graph, Integers, Operator, Tensor
+from ..ir import QUANTISED, Activation, AddAttrs, ArithmeticAttrs, DType, Graph, Integers, Operator, Tensor
 from ..quantised import (
     activation_range,
     add_headroom_bits,
@@ -15,9 +18,9 @@ from ..quantised import (
     scale_of,
     zero_point_of,
 )
-from . import constraints, limits, operands
+from . import constraints, limits, operands, ranges
 from .family import Family
-from .maker import Maker
+from .maker import AS_IS, Maker
 from .npu import NpuGraphBuilder, OperandScales, OperationKind, Scalar, Scale, Scaling
 
 
@@ -25,6 +28,9 @@ def lower_sum(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """ADD or SUB. Precondition: its family takes it."""
     op = graph.operators[op_index]
     seen, ofm = operands.pair_of(graph, op), graph.made(op)
+    if ofm.dtype is DType.INT32:
+        _lower(graph, op_index, builder, AS_IS, zero_point=0)
+        return
     first, second = (scale_of(graph.read(op, place)) for place in (seen.first, seen.second))
     if _is_lost(second, first):
         # Whatever the constant holds, kernels add nothing.
@@ -38,6 +44,9 @@ def lower_sum(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
 def lower_product(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """MUL. Precondition: its family takes it."""
     op = graph.operators[op_index]
+    if graph.made(op).dtype is DType.INT32:
+        _lower(graph, op_index, builder, AS_IS, zero_point=0)
+        return
     real = product_factor(graph.read(op, 0), graph.read(op, 1), graph.made(op))
     _lower(graph, op_index, builder, Scale(*limits.npu_scale(real)))
 
@@ -63,7 +72,7 @@ def _lower(
         second or operands.second_operand(graph, op, make, seen, zero_point),
         builder.view(op.outputs[0], seen.whole, zero_point),
         scaling,
-        clamp=activation_range(ofm.quantisation, ofm.dtype, _activation(op)),
+        clamp=None if ofm.dtype is DType.INT32 else activation_range(ofm.quantisation, ofm.dtype, _activation(op)),
         swap_operands=kind is OperationKind.SUB and seen.first == 1,
     )
 
@@ -116,6 +125,8 @@ def _is_lost(scale: float, largest: float) -> bool:
 
 def _scales(case: constraints.Case) -> str | None:
     """Operand and output factors fit the NPU's shifts; one of 0 loses an operand, which only a constant may be."""
+    if constraints.is_words(case):
+        return None
     a, b, out = (scale_of(tensor) for tensor in (*case.values, case.ofm))
     largest, headroom = max(a, b), add_headroom_bits(case.ofm.dtype)
     factor = 2.0 * largest / (out * (1 << headroom))
@@ -126,6 +137,8 @@ def _scales(case: constraints.Case) -> str | None:
 
 
 def _below_one(case: constraints.Case) -> str | None:
+    if constraints.is_words(case):
+        return None
     largest = max(scale_of(tensor) for tensor in case.values)
     factor = 2.0 * largest / (scale_of(case.ofm) * (1 << add_headroom_bits(case.ofm.dtype)))
     return f"the factor from sum to output is {factor:g}; kernels are defined below 1" if factor >= 1.0 else None
@@ -133,6 +146,8 @@ def _below_one(case: constraints.Case) -> str | None:
 
 def _product(case: constraints.Case) -> str | None:
     a, b = case.values
+    if constraints.is_words(case):
+        return None
     return limits.rescale(product_factor(a, b, case.ofm), operands.largest(a) * operands.largest(b))
 
 
@@ -142,7 +157,7 @@ def _ties_show(case: constraints.Case) -> str | None:
     Where such halves exist at all, every difference with one of them is computed both ways.
     """
     (a, b), out = case.values, case.ofm
-    if scale_of(b) >= scale_of(a):
+    if constraints.is_words(case) or scale_of(b) >= scale_of(a):
         return None  # of the larger scale the factor is a half, and nothing is rounded
     headroom = add_headroom_bits(out.dtype)
     significand, shift = multiplier_and_shift(scale_of(b) / (2.0 * scale_of(a)))
@@ -161,8 +176,26 @@ def _ties_show(case: constraints.Case) -> str | None:
     return f"with scales {scale_of(a):g} and {scale_of(b):g} halves of its second input are not rounded as in kernels"
 
 
+def _words(case: constraints.Case) -> str | None:
+    """Why results of 32 bits are not the kernels', which wrap where they do not fit, or None."""
+    if not constraints.is_words(case):
+        return None
+    if (activation := _activation(case.op)) is not Activation.NONE:
+        return f"{activation.name} is fused into it; results of int32 are not clamped"
+    (low, high), (least, most) = ranges.of_result(case.graph, case.op), DType.INT32.limits
+    if least <= low and high <= most:
+        return None
+    return f"its results may be {low} to {high}; beyond 32 bits kernels wrap, and what the NPU does is not known"
+
+
 _REPEATED = (constraints.OneType(), operands.Repeated(), constraints.Sizes(operands.seen_shapes))
-_OPERANDS = (constraints.FeatureMaps(QUANTISED, constants=True), *_REPEATED)
+_COMPARED = (constraints.FeatureMaps(QUANTISED, constants=True, words=True), *_REPEATED)
+_OPERANDS = (
+    *_COMPARED,
+    constraints.Rule(
+        "results of int32 fit 32 bits, by who makes the operands, and have no activation", _words, constraints.is_words
+    ),
+)
 _SCALES = constraints.Rule(f"{constraints.SUMS}, none below 2^-32 but a constant's", _scales)
 
 BINARY_FAMILIES: Mapping[str, Family] = {
@@ -172,8 +205,8 @@ BINARY_FAMILIES: Mapping[str, Family] = {
         lower_sum,
         _sums,
     ),
-    "MAXIMUM": Family("the NPU's greater of two operands", _OPERANDS, lower_comparison, _greater),
-    "MINIMUM": Family("the NPU's lesser of two operands", _OPERANDS, lower_comparison, _lesser),
+    "MAXIMUM": Family("the NPU's greater of two operands", _COMPARED, lower_comparison, _greater),
+    "MINIMUM": Family("the NPU's lesser of two operands", _COMPARED, lower_comparison, _lesser),
     "MUL": Family(
         "the NPU's product of two operands",
         (*_OPERANDS, constraints.Rule(constraints.SUMS, _product)),

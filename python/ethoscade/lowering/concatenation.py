@@ -1,11 +1,11 @@
-"""CONCATENATION and PACK: a copy of each input into its box of the output."""
+"""CONCATENATION and PACK: a copy of each input, or a constant, into its box of the output."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..ir import ConcatenationAttrs, Graph, Operator, PackAttrs
-from . import moves
+from ..ir import QUANTISED, ConcatenationAttrs, Graph, Operator, PackAttrs
+from . import constraints, moves
 from .family import Family
 from .npu import NpuGraphBuilder
 
@@ -42,8 +42,14 @@ JOIN_BOXES: Mapping[str, Callable[[Graph, Operator, int], Sequence[moves.Box]]] 
 """The boxes of each kind's output."""
 
 
+def _made(case: constraints.Case) -> str | None:
+    if all(tensor.is_constant for tensor in case.values):
+        return f"all of its {len(case.values)} inputs are constants; one at least is made while the network runs"
+    return None
+
+
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One copy for each input, all of one output. Precondition: its family takes it."""
+    """One copy for each input, or a constant, all of one output. Precondition: its family takes it."""
     op = graph.operators[op_index]
     moves.copies(graph, op_index, builder, op.outputs[0], JOIN_BOXES[op.kind](graph, op, 0))
 
@@ -51,7 +57,12 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
 JOIN_FAMILIES: Mapping[str, Family] = {
     kind: Family(
         "a copy of each input into its rows, columns or channels of the output",
-        (*moves.TAKES, moves.constraint(boxes)),
+        (
+            constraints.FeatureMaps(QUANTISED, constants=True, words=True),
+            *moves.TAKES[1:],
+            constraints.Rule("one input at least is no constant", _made),
+            moves.constraint(boxes),
+        ),
         lower,
     )
     for kind, boxes in JOIN_BOXES.items()

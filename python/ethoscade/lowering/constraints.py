@@ -20,7 +20,6 @@ from ..ir import EIGHT_BIT, QUANTISED, DType, Graph, Operator, Tensor, Window
 from ..operators import OPERATORS
 from ..target import Accelerator
 from . import limits, views
-from .strides import factors
 
 Views = Sequence[tuple[Tensor, views.Shape3]]
 """Tensors with the (height, width, depth) that the NPU sees them as."""
@@ -97,6 +96,10 @@ class Constraint(ABC):
         """Why `case` does not meet it, or None. Precondition: the family's constraints before this one are met."""
         return self._against(case)
 
+    def looks_back(self, case: Case) -> bool:
+        """Whether the answer depends on more than `case`'s operator and its own tensors: on who made these."""
+        return False
+
     @abstractmethod
     def _against(self, case: Case) -> str | None: ...
 
@@ -111,13 +114,15 @@ class FeatureMaps(Constraint):
     """Every value is made while the network runs, of one of `types`, with one scale and zero point.
 
     With `constants` inputs may be constants as well. Outputs are of the types `made`, without scales, where these are
-    given; a reader has seen to it. Outputs may be of `wider` types too, with the zero point 0.
+    given; a reader has seen to it. Outputs may be of `wider` types too, with the zero point 0. With `words` all may be
+    int32, at whose scales no kernel looks.
     """
 
     types: tuple[DType, ...] = EIGHT_BIT
     constants: bool = False
     made: tuple[DType, ...] | None = None
     wider: tuple[DType, ...] = ()
+    words: bool = False
 
     def __str__(self) -> str:
         what = "inputs and outputs" if self.made is None else "inputs"
@@ -127,6 +132,7 @@ class FeatureMaps(Constraint):
             f"{what} are {named_types(self.types, 'or')} with one scale and zero point"
             f"{', of int16 the zero point 0' if DType.INT16 in self.types else ''}, and "
             f"{'no variables' if self.constants else 'neither constants nor variables'}{end}"
+            f"{'; or all are int32' if self.words else ''}"
         )
 
     def _against(self, case: Case) -> str | None:
@@ -139,7 +145,10 @@ class FeatureMaps(Constraint):
             return f"{role} '{tensor.name}' is a constant; the NPU reads feature maps from the arena"
         if tensor.is_variable:
             return f"{role} '{tensor.name}' is a variable, which keeps its value between inferences"
+        if self.words and tensor.dtype is DType.INT32:
+            return None
         types = self.types if role == "input" else (*self.types, *self.wider)
+        types = (*types, DType.INT32) if self.words else types
         if tensor.dtype not in types:
             return f"{role} '{tensor.name}' is {tensor.dtype.value}; {named_types(types)} are possible"
         if tensor.quantisation is None:
@@ -156,6 +165,11 @@ class FeatureMaps(Constraint):
 def feature_maps() -> FeatureMaps:
     """Feature maps of 8 or of 16 bits."""
     return FeatureMaps(QUANTISED)
+
+
+def is_words(case: Case) -> bool:
+    """Whether the operator's values are of 32 bits."""
+    return case.ifm.dtype is DType.INT32
 
 
 @dataclass(frozen=True)
@@ -196,7 +210,7 @@ class OneQuantisation(Constraint):
 
     def _against(self, case: Case) -> str | None:
         first, *others = (*case.values, *case.made)
-        for other in others:
+        for other in others if not is_words(case) else ():
             a, b = first.quantisation, other.quantisation
             if a is not None and b is not None and (a.scale, a.zero_point) != (b.scale, b.zero_point):
                 return (
@@ -294,24 +308,6 @@ class Sizes(Constraint):
 
 
 @dataclass(frozen=True)
-class Strides(Constraint):
-    """Strides of the window, where they are taken at all, fit their register, or their factors do."""
-
-    most: int = limits.MAX_STRIDE
-    windows: Windows = field(default=window_of, repr=False)
-
-    def __str__(self) -> str:
-        return f"strides, where there is more than one position, are at most {self.most} or products of 2 and 3"
-
-    def _against(self, case: Case) -> str | None:
-        window = self.windows(case)
-        found = (window.stride_h, window.stride_w)
-        if any(stride > self.most and factors(stride) is None for stride in found):
-            return f"stride is {found[0]}x{found[1]}; at most {self.most} is possible, and products of 2 and 3"
-        return None
-
-
-@dataclass(frozen=True)
 class WindowSize(Constraint):
     """Height and area of the undilated window."""
 
@@ -365,13 +361,21 @@ class Padding(Constraint):
 
 @dataclass(frozen=True)
 class Rule(Constraint):
-    """A demand of one family alone: `text` for the page and `check` for the reason."""
+    """A demand of one family alone: `text` for the page and `check` for the reason.
+
+    `of_makers` says of which operators it asks who made their operands; by default of none.
+    """
 
     text: str
     check: Callable[[Case], str | None] = field(repr=False)
+    of_makers: Callable[[Case], bool] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return self.text
+
+    def looks_back(self, case: Case) -> bool:
+        """As `of_makers` says."""
+        return self.of_makers is not None and self.of_makers(case)
 
     def _against(self, case: Case) -> str | None:
         return self.check(case)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from ..ir import Activation, Array, ConvAttrs, Graph, Window
 from ..quantised import activation_range
-from . import batches, constraints, expressions, limits, views, weighted
+from . import batches, constraints, expressions, strides, views, weighted
 from .family import Family
 from .npu import Channels, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Rounding
 
@@ -83,7 +84,7 @@ def grouped(graph: Graph, op_index: int, builder: NpuGraphBuilder, ohwi: Array) 
     """
     op = graph.operators[op_index]
     attrs, ofm = op.attributes(ConvAttrs), graph.made(op)
-    _, (height, width, depth), window = batches.image(graph.read(op).shape, attrs.window)
+    batch, (height, width, depth), window = batches.image(graph.read(op).shape, attrs.window)
     outputs, rows, columns, each = ohwi.shape
     made = views.output_size(window, height, width)
     window = views.simplest(window, height, width)
@@ -91,6 +92,7 @@ def grouped(graph: Graph, op_index: int, builder: NpuGraphBuilder, ohwi: Array) 
     times, unit = outputs // groups, max(GROUP // each, 1)
     together = unit * -(-groups // (unit * MOST_PIECES))
     constants, dense_window = weighted.constants(graph, op, ohwi), views.densest(window)
+    pieces: list[tuple[FeatureMap, strides.Make]] = []
     for first in range(0, groups, together):
         count = min(together, groups - first)
         source, target = count * each, slice(first * times, (first + count) * times)
@@ -105,25 +107,36 @@ def grouped(graph: Graph, op_index: int, builder: NpuGraphBuilder, ohwi: Array) 
             multipliers=constants.multipliers[target],
             shifts=constants.shifts[target],
         )
-        ifm_shape, ofm_shape = (height, width, source), (*made, count * times)
         # Whoever reads or makes all channels says nothing of some.
         some = count < groups
-        builder.add(
-            NpuOperation(
-                name=op.name,
-                operator=op_index,
-                kind=OperationKind.CONVOLUTION,
-                ifm=builder.view(op.input(0), ifm_shape, channels=Channels(first * each, depth) if some else None),
-                ofm=builder.view(op.outputs[0], ofm_shape, channels=Channels(first * times, outputs) if some else None),
-                window=dense_window,
-                compute=expressions.whole_windows(
-                    op.name, dense_window, ifm_shape, ofm_shape, first=first * each, depth=depth
-                ),
-                clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
-                weights=weighted.spread(part, window),
-                rounding=weighted.rounding(graph, op),
-            )
+        seen = Channels(first * each, depth) if some else None
+        ifm = builder.view(op.input(0), batches.all_rows(batch, (height, width, source)), channels=seen)
+        all_of = batches.all_rows(batch, (*made, count * times))
+        target_map = builder.view(op.outputs[0], all_of, channels=Channels(first * times, outputs) if some else None)
+        plain = NpuOperation(
+            name=op.name,
+            operator=op_index,
+            kind=OperationKind.CONVOLUTION,
+            ifm=ifm,
+            ofm=target_map,
+            window=dense_window,
+            compute=expressions.whole_windows(
+                op.name, dense_window, (height, width, source), all_of, first=first * each, depth=depth
+            ),
+            clamp=activation_range(ofm.quantisation, ofm.dtype, attrs.activation),
+            weights=weighted.spread(part, window),
+            rounding=weighted.rounding(graph, op),
         )
+        pieces += batches.pieces(batch, target_map, partial(_part, plain, (height, width, source)))
+    strides.add(builder, op_index, dense_window, pieces)
+
+
+def _part(plain: NpuOperation, image: views.Shape3, window: Window, ofm: FeatureMap) -> NpuOperation:
+    """A convolution of some channels with another window, of an image, that makes another output."""
+    (read,) = plain.compute.reads
+    first, depth = plain.ifm.first_channel, read.extents[3]
+    compute = expressions.whole_windows(plain.name, window, image, ofm.shape, first=first, depth=depth)
+    return replace(plain, window=window, ofm=ofm, compute=compute)
 
 
 def windowed(depth_axis: int) -> tuple[constraints.Constraint, ...]:
@@ -141,31 +154,17 @@ def windowed(depth_axis: int) -> tuple[constraints.Constraint, ...]:
 
     return (
         constraints.Sizes(seen),
-        constraints.Strides(),
-        batches.STRIDES,
         constraints.WindowSize(windows=dense),
         constraints.Padding(),
     )
 
 
-def grouped_images(case: constraints.Case) -> str | None:
-    """Why convolutions of some channels each do not take a stride or a batch, or None."""
-    batch, (height, width, _), window = batches.image(case.ifm.shape, constraints.stated_window(case))
-    window = views.simplest(window, height, width)
-    if batch > 1:
-        return f"'{case.ifm.name}' has batch {batch}; with groups of channels only batch 1 is possible"
-    if max(window.stride_h, window.stride_w) <= limits.MAX_STRIDE:
-        return None
-    found = f"{window.stride_h}x{window.stride_w}"
-    return f"stride is {found}; with groups of channels at most {limits.MAX_STRIDE} is possible"
-
-
 def _shape(case: constraints.Case) -> str | None:
-    _, kernel_h, kernel_w, depth = case.graph.read(case.op, 1).shape
+    _, kernel_h, kernel_w, _ = case.graph.read(case.op, 1).shape
     window = case.op.attributes(ConvAttrs).window
     if (window.kernel_h, window.kernel_w) != (kernel_h, kernel_w):
         return f"weights are {kernel_h}x{kernel_w}, the window is {window.kernel_h}x{window.kernel_w}"
-    return grouped_images(case) if depth < case.ifm.shape[3] else None
+    return None
 
 
 CONVOLUTION_FAMILIES: Mapping[str, Family] = {
@@ -175,9 +174,7 @@ CONVOLUTION_FAMILIES: Mapping[str, Family] = {
             *weighted.takes(rank=4, output_axis=0),
             constraints.Image(batches.MOST),
             *windowed(depth_axis=0),
-            constraints.Rule(
-                f"with groups of channels, strides are at most {limits.MAX_STRIDE} and the batch is 1", _shape
-            ),
+            constraints.Rule("weights are as high and as wide as the window", _shape),
         ),
         lower,
     )

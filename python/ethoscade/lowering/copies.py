@@ -10,11 +10,35 @@ from dataclasses import replace
 from itertools import pairwise, product
 
 from . import views
-from .npu import UNSCALED, Channels, FeatureMap, Function, NpuOperation, OperationKind, Upscale
+from .npu import UNSCALED, Channels, FeatureMap, Function, NpuOperation, NpuTensor, OperationKind, Upscale
 from .te import Access, index
 
 Cuboid = tuple[range, range, range]
 """Rows, columns and channels."""
+
+
+class Users:
+    """Operations, and for each tensor which of them make and read it, found in one walk over all."""
+
+    def __init__(self, operations: Sequence[NpuOperation]) -> None:
+        self.operations = tuple(operations)
+        self.places: dict[int, int] = {}
+        """By a tensor's id, the number of the first operation that makes it: those that make its boxes run as one."""
+        self._makers: dict[int, list[NpuOperation]] = {}
+        self._readers: dict[int, list[NpuOperation]] = {}
+        for number, operation in enumerate(self.operations):
+            self.places.setdefault(operation.ofm.tensor.id, number)
+            self._makers.setdefault(operation.ofm.tensor.id, []).append(operation)
+            for view in operation.inputs:
+                self._readers.setdefault(view.tensor.id, []).append(operation)
+
+    def makers(self, tensor: NpuTensor) -> Sequence[NpuOperation]:
+        """The operations that make a tensor, in order."""
+        return self._makers.get(tensor.id, ())
+
+    def readers(self, tensor: NpuTensor) -> Sequence[NpuOperation]:
+        """The operations that read a tensor, in order, once for each operand that it is."""
+        return self._readers.get(tensor.id, ())
 
 
 def is_copy(operation: NpuOperation) -> bool:

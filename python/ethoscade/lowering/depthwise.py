@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir import ConvAttrs, Graph, Window
 from ..quantised import activation_range
-from . import batches, constraints, convolution, expressions, limits, views, weighted
+from . import batches, constraints, convolution, expressions, views, weighted
 from .family import Family
 from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind
 
@@ -56,11 +56,11 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
 
 def _shape(case: constraints.Case) -> str | None:
     weights = case.graph.read(case.op, 1)
-    _, kernel_h, kernel_w, outputs = weights.shape
+    _, kernel_h, kernel_w, _ = weights.shape
     window = case.op.attributes(ConvAttrs).window
     if (window.kernel_h, window.kernel_w) != (kernel_h, kernel_w) or weights.shape[0] != 1:
         return f"weights have shape {weights.shape}, the window is {window.kernel_h}x{window.kernel_w}"
-    return convolution.grouped_images(case) if outputs > case.ifm.shape[3] > 1 else None
+    return None
 
 
 DEPTHWISE_FAMILIES: Mapping[str, Family] = {
@@ -69,9 +69,7 @@ DEPTHWISE_FAMILIES: Mapping[str, Family] = {
         (
             *weighted.takes(rank=4, output_axis=3),
             constraints.Image(batches.MOST),
-            constraints.Rule(
-                f"with a depth multiplier, strides are at most {limits.MAX_STRIDE} and the batch is 1", _shape
-            ),
+            constraints.Rule("weights are as high and as wide as the window", _shape),
             *convolution.windowed(depth_axis=3),
         ),
         lower,

@@ -54,7 +54,6 @@ ELEMENTWISE_FAMILIES: Mapping[str, Family] = {
         (
             constraints.feature_maps(),
             constraints.OneType(),
-            constraints.Rank(),
             constraints.Sizes(_seen),
             constraints.Rule(constraints.SUMS, _unary_sums),
         ),

@@ -47,7 +47,7 @@ def _factor(case: constraints.Case) -> str | None:
 
 def _kernels(case: constraints.Case) -> str | None:
     given, made = case.ifm.dtype, case.ofm.dtype
-    if {given, made} == {DType.UINT8, DType.INT16}:
+    if (given, made) == (DType.INT16, DType.UINT8):
         return f"no runtime has a kernel that turns {given.value} into {made.value}"
     if made is DType.INT32 and given is not DType.INT16:
         return f"LiteRT has no kernel that turns {given.value} into {made.value}, by which it could be judged"
@@ -64,9 +64,8 @@ QUANTISE_FAMILIES: Mapping[str, Family] = {
         (
             constraints.FeatureMaps(QUANTISED, wider=(DType.INT32,)),
             constraints.Rule(
-                "not between uint8 and int16, nor from 8 bits to int32, of which LiteRT has no kernels", _kernels
+                "not from int16 to uint8, nor from 8 bits to int32, of which LiteRT has no kernels", _kernels
             ),
-            constraints.Rank(),
             constraints.Sizes(_seen),
             constraints.Rule(constraints.SUMS, _factor),
         ),

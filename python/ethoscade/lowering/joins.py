@@ -54,55 +54,48 @@ def without_copies(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
     `exposed` are the tensors (graph indices) that others than the NPU operations of one region look at. Operators of
     which no operation is left are `absorbed` by one that does their work.
     """
-    operations = npu.operations
+    users = copies.Users(npu.operations)
     for rule, tensors in ((_read_apart, npu.tensors), (_made_there, npu.tensors[::-1])):
         for tensor in tensors:
-            if tensor.graph_tensor not in exposed:
-                operations = rule(operations, tensor)
+            if tensor.graph_tensor not in exposed and (changed := rule(users, tensor)) is not None:
+                users = copies.Users(changed)
+    operations = users.operations
     if operations is npu.operations:
         return npu
     used = {view.tensor.id for operation in operations for view in (*operation.inputs, operation.ofm)}
     return renumbered(npu, operations, {tensor.id: tensor for tensor in npu.tensors if tensor.id in used})
 
 
-def _read_apart(operations: tuple[NpuOperation, ...], join: NpuTensor) -> tuple[NpuOperation, ...]:
+def _read_apart(users: copies.Users, join: NpuTensor) -> tuple[NpuOperation, ...] | None:
     """The operations with the only reader of a join done on its boxes, if that can be and costs nothing."""
-    joined, readers = _makers(operations, join), _readers(operations, join)
+    joined, readers = users.makers(join), users.readers(join)
     if len(joined) < 2 or len(readers) != 1 or not all(map(copies.is_copy, joined)):
-        return operations
+        return None
     reader, pieces = readers[0], _pieces(joined)
     if not _is_pointwise(reader, join) or not all(_can_do(reader, join, piece) for piece in pieces):
-        return operations
+        return None
     sources = {piece.copy.ifm.tensor for piece in pieces if piece.fill is None}
-    if _kept_longer(operations, sources, joined, reader) > join.size_bytes:
-        return operations
-    return _replaced(operations, joined, reader, [_done_on(reader, join, piece) for piece in pieces])
+    if _kept_longer(users, sources, joined, reader) > join.size_bytes:
+        return None
+    return _replaced(users.operations, joined, reader, [_done_on(reader, join, piece) for piece in pieces])
 
 
-def _made_there(operations: tuple[NpuOperation, ...], tensor: NpuTensor) -> tuple[NpuOperation, ...]:
+def _made_there(users: copies.Users, tensor: NpuTensor) -> tuple[NpuOperation, ...] | None:
     """The operations with a tensor made in the box of a join that it is copied to, if that can be and costs nothing."""
-    makers, readers = _makers(operations, tensor), _readers(operations, tensor)
+    makers, readers = users.makers(tensor), users.readers(tensor)
     if not makers or len(readers) != 1 or not all(map(_may_join, makers)):
-        return operations
+        return None
     copy, made = readers[0], makers[0].ofm
     # A copy into a whole tensor is one that its readers want in another order.
     if not copies.is_copy(copy) or copies.fill(copy) is not None or copies.made_box(copy) == copies.whole(copy.ofm):
-        return operations
+        return None
     if copies.source_box(copy) != copies.whole(made) or copies.whole(copy.ifm) != copies.whole(made):
-        return operations
+        return None
     sources = {view.tensor for maker in makers for view in maker.inputs}
-    if _kept_longer(operations, sources, makers, copy) > tensor.size_bytes:
-        return operations
+    if _kept_longer(users, sources, makers, copy) > tensor.size_bytes:
+        return None
     there = [replace(maker, operator=copy.operator, ofm=_within(maker.ofm, copy.ofm)) for maker in makers]
-    return _replaced(operations, makers, copy, there)
-
-
-def _makers(operations: Iterable[NpuOperation], tensor: NpuTensor) -> list[NpuOperation]:
-    return [operation for operation in operations if operation.ofm.tensor == tensor]
-
-
-def _readers(operations: Iterable[NpuOperation], tensor: NpuTensor) -> list[NpuOperation]:
-    return [operation for operation in operations for view in operation.inputs if view.tensor == tensor]
+    return _replaced(users.operations, makers, copy, there)
 
 
 def _pieces(joined: Sequence[NpuOperation]) -> list[_Piece]:
@@ -230,21 +223,17 @@ def _may_join(maker: NpuOperation) -> bool:
 
 
 def _kept_longer(
-    operations: Sequence[NpuOperation],
+    users: copies.Users,
     sources: Iterable[NpuTensor],
     gone: Collection[NpuOperation],
     reader: NpuOperation,
 ) -> int:
     """Bytes of the tensors that live longer if the `reader` reads them in place of the operations that are `gone`."""
-    # What makes boxes of one tensor runs as one.
-    places: dict[int, int] = {}
-    for number, operation in enumerate(operations):
-        places.setdefault(operation.ofm.tensor.id, number)
-    until = places[reader.ofm.tensor.id]
+    until = users.places[reader.ofm.tensor.id]
 
     def is_kept(source: NpuTensor) -> bool:
-        others = (operation for operation in _readers(operations, source) if operation not in gone)
-        return any(places[operation.ofm.tensor.id] >= until for operation in others)
+        others = (operation for operation in users.readers(source) if operation not in gone)
+        return any(users.places[operation.ofm.tensor.id] >= until for operation in others)
 
     return sum(source.size_bytes for source in sources if not is_kept(source))
 

@@ -130,7 +130,13 @@ class Maker:
         clamp: tuple[int, int] | None = None,
         same_as: Table | None = None,
     ) -> FeatureMap:
-        """A pool of single pixels, those of the input `steps` apart from the row and column `first` on."""
+        """A pool of single pixels, those of the input `steps` apart from the row and column `first` on.
+
+        What has 32 bits is no pool's: nothing is added to it.
+        """
+        if ifm.dtype is DType.INT32:
+            assert (scaling, steps, upscale, clamp) == (UNSCALED, views.POINT, Upscale.NONE, None), "only as it is"
+            return self.point(OperationKind.ADD, ifm, 0, ofm, AS_IS, first=first)
         compute = expressions.points(self.name, ofm.shape, ifm, steps=steps, first=first, upscale=upscale)
         kind = OperationKind.AVERAGE_POOL
         return self._add(
@@ -175,13 +181,16 @@ class Maker:
         upscale: Upscale = Upscale.NONE,
         first: tuple[int, int] = (0, 0),
         function: Function | Table = Function.CLAMP,
+        clamp: tuple[int, int] | None = None,
     ) -> FeatureMap:
         """Weighted sums of windows, of all channels `together` or of each, from the row and column `first` on."""
         kind = OperationKind.CONVOLUTION if together else OperationKind.DEPTHWISE
         definition = expressions.whole_windows if together else expressions.windows
         compute = definition(self.name, window, ifm.shape, ofm.shape, upscale)
         compute = expressions.from_there(compute, first)
-        return self._add(kind, ifm, ofm, compute, window, weights=weights, upscale=upscale, function=function)
+        return self._add(
+            kind, ifm, ofm, compute, window, weights=weights, upscale=upscale, function=function, clamp=clamp
+        )
 
     def sum(self, ifm: FeatureMap, ofm: FeatureMap | None = None, scaling: Scale = UNSCALED) -> FeatureMap:
         """The sum of each pixel's channels, by default in a temporary of 32 bits."""

@@ -10,16 +10,19 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..ir import Graph, Operator, Window
+import numpy as np
+
+from ..ir import QUANTISED, Graph, Operator, Window
 from . import constraints, limits, views
 from .maker import Maker
-from .npu import BRICK_CHANNELS, Area, Channels, NpuGraphBuilder
+from .npu import BRICK_CHANNELS, Area, Channels, ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind
 
 MAX_BOXES = 256
 """Operations that together make one output."""
+_WORDS = "; of int32 no constants, and rows and columns that follow each other"
 COPIES = (
     f"at most {MAX_BOXES} copies make one output, each of equally distant rows, columns and channels, at most "
-    f"{limits.MAX_DIMENSION} of them"
+    f"{limits.MAX_DIMENSION} of them{_WORDS}"
 )
 """What operators that move elements demand, in words."""
 _Images = tuple[tuple[int, int], dict[int, tuple[int, int]]]
@@ -156,18 +159,65 @@ def copies(
     found = seen(boxes)
     assert not isinstance(found, str), found
     make = Maker(op.name if name is None else name, op_index, builder)
-    for one in found:
+    # What makes one output follows each other: what else is made is made beforehand.
+    held = [_held(graph, op, make, one) for one in found]
+    for one, constant in zip(found, held, strict=True):
         shape = (one.rows.count, one.columns.count, one.channels.count)
         source = (one.rows.extent, one.columns.extent, one.channels.count)
         plane = (one.rows.places, one.columns.places)
         place = Area((one.rows.first, one.columns.first), plane) if plane != shape[:2] else None
+        target = builder.view(output, shape, 0, _some(one.channels.first, shape[2], one.channels.places), place)
+        if constant is not None:
+            make.copy(constant, target)
+            continue
         make.copy(
             builder.view(op.input(one.box.source), source, 0, _some(one.channels.start, shape[2], one.channels.extent)),
-            builder.view(output, shape, 0, _some(one.channels.first, shape[2], one.channels.places), place),
+            target,
             steps=Window(1, 1, _stride(one.rows), _stride(one.columns)),
             first=(one.rows.start, one.columns.start),
             clamp=None if one.box.fill is None else (one.box.fill, one.box.fill),
         )
+
+
+def _held(graph: Graph, op: Operator, make: Maker, one: ImageBox) -> FeatureMap | None:
+    """What a box moves of a constant, as a feature map; None where its source is none.
+
+    The NPU reads constants as second operands alone. What is read first is a pixel again and again, made of whatever
+    another input has first: of the one value if there is no other, else of the least there is, with which a maximum is
+    the constant.
+    """
+    data = graph.read(op, one.box.source).data
+    if data is None:
+        return None
+    runs = (one.rows, one.columns, one.channels)
+    places = (np.arange(run.count) * run.step + run.start for run in runs)
+    values = data.reshape([run.extent for run in runs])[np.ix_(*places)]
+    height, width, depth = values.shape
+    dtype, value = graph.read(op, one.box.source).dtype, int(values.flat[0])
+    uniform = bool((values == value).all())
+    held = value if uniform else dtype.limits[0]
+    tensor = next(t for t in op.inputs if t is not None and not graph.tensors[t].is_constant)
+    some = make.builder.view(tensor, views.image_shape(graph.tensors[tensor].shape), 0)
+    pixel = make.temporary((depth, 1, 1), dtype)
+    make.copy(some.apart(pixel.shape, (0, 0)), pixel, clamp=(held, held))
+    again = pixel.apart((height, width, depth), (0, 0))
+    if uniform:
+        return again
+    constant = ConstantMap(np.ascontiguousarray(values), dtype)
+    return make.point(OperationKind.MAXIMUM, again, constant, make.temporary(again.shape, dtype))
+
+
+def _of_words(case: constraints.Case, found: Sequence[ImageBox]) -> str | None:
+    """Why elements of 32 bits are not moved, which no pool reads; None if they are, or have less."""
+    if not constraints.is_words(case):
+        return None
+    step = max(max(_stride(one.rows), _stride(one.columns)) for one in found)
+    if step > 1:
+        return f"it moves every {step}th row or column of int32; only those that follow each other are possible"
+    constant = next((tensor for tensor in case.values if tensor.is_constant), None)
+    if constant is not None:
+        return f"input '{constant.name}' is a constant of int32; those of 8 and 16 bits alone are made feature maps"
+    return None
 
 
 def constraint(boxes: Callable[[Graph, Operator, int], Sequence[Box]]) -> constraints.Rule:
@@ -176,15 +226,16 @@ def constraint(boxes: Callable[[Graph, Operator, int], Sequence[Box]]) -> constr
     def check(case: constraints.Case) -> str | None:
         for place in range(len(case.op.outputs)):
             found = seen(boxes(case.graph, case.op, place))
-            if isinstance(found, str):
-                return found
+            why = found if isinstance(found, str) else _of_words(case, found)
+            if why is not None:
+                return why
         return None
 
     return constraints.Rule(COPIES, check)
 
 
 TAKES: tuple[constraints.Constraint, ...] = (
-    constraints.feature_maps(),
+    constraints.FeatureMaps(QUANTISED, words=True),
     constraints.OneType(),
     constraints.OneQuantisation("stored values are copied as they are"),
 )

@@ -9,6 +9,7 @@ and rolled like any other. `NpuGraphBuilder` is how a family makes both.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -188,6 +189,12 @@ class FeatureMap:
     def pixel_channels(self) -> int:
         """Channels of a pixel in memory."""
         return self.shape[2] if self.channels is None else self.channels.of
+
+    def apart(self, shape: tuple[int, int, int], strides: tuple[int, int], first: int = 0) -> FeatureMap:
+        """The tensor, seen as it lies, with pixels as far apart as `strides` say, from the element `first` on."""
+        (height, width, _), (row, column) = shape, strides
+        left = math.prod(self.shape) - (height - 1) * row - (width - 1) * column
+        return replace(self, shape=shape, strides=strides, channels=Channels(first, left))
 
     @property
     def byte_strides(self) -> tuple[int, int] | None:

@@ -11,7 +11,7 @@ from itertools import product
 
 from ..ir import Graph, MirrorPadAttrs, Operator, PadAttrs, ReverseAttrs, TileAttrs
 from ..quantised import zero_point_of
-from . import moves
+from . import constraints, moves
 from .family import Family
 from .npu import NpuGraphBuilder
 
@@ -114,6 +114,14 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     moves.copies(graph, op_index, builder, op.outputs[0], PAD_BOXES[op.kind](graph, op, 0))
 
 
+_FILLED = frozenset({"PAD", "PADV2"})
+"""Kinds that fill, which nothing does with int32."""
+
 PAD_FAMILIES: Mapping[str, Family] = {
-    kind: Family(_HOW[kind], (*moves.TAKES, moves.constraint(boxes)), lower) for kind, boxes in PAD_BOXES.items()
+    kind: Family(
+        _HOW[kind],
+        (constraints.feature_maps() if kind in _FILLED else moves.TAKES[0], *moves.TAKES[1:], moves.constraint(boxes)),
+        lower,
+    )
+    for kind, boxes in PAD_BOXES.items()
 }

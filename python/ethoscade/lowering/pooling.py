@@ -21,10 +21,10 @@ _EXACT = f"of int16 the kernel has at most {MOST_AVERAGED_OF_INT16} elements"
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """One pool, or several whose strides multiply. Precondition: its family takes it.
 
-    The stored values themselves are averaged, without their (equal) zero points: TFLite rounds a tie away from the
-    stored zero, and with the zero point taken off the tie would fall to the other side. The NPU's reciprocal is a hair
-    above the true one, so that ties fall away from zero with one rounding too; with two, means of int16 next to a tie
-    would join it from 505 elements on.
+    The stored values themselves are averaged or compared, whatever scales and zero points are, as in kernels: TFLite
+    rounds a tie away from the stored zero, and with the zero point taken off the tie would fall to the other side. The
+    NPU's reciprocal is a hair above the true one, so that ties fall away from zero with one rounding too; with two,
+    means of int16 next to a tie would join it from 505 elements on.
     """
     op = graph.operators[op_index]
     attrs, target = op.attributes(PoolAttrs), graph.made(op)
@@ -74,11 +74,20 @@ def _pool(
 
 
 def _stages(window: Window) -> list[Window]:
-    """Windows of strides up to 3 that cover, one after the other, what `window`, without padding, covers."""
+    """Windows that cover, one after the other, what `window`, without padding, covers.
+
+    All but the last have strides that the NPU has.
+    """
     rows, columns = _along(window.kernel_h, window.stride_h), _along(window.kernel_w, window.stride_w)
     count = max(len(rows), len(columns))
-    rows, columns = ([*steps, *[(1, 1)] * (count - len(steps))] for steps in (rows, columns))
+    rows, columns = (_in_stages(steps, count) for steps in (rows, columns))
     return [Window(high, wide, down, right) for (high, down), (wide, right) in zip(rows, columns, strict=True)]
+
+
+def _in_stages(steps: list[tuple[int, int]], count: int) -> list[tuple[int, int]]:
+    """Taps and strides of so many stages, in some of which nothing happens: a stride that is too far comes last."""
+    idle = [(1, 1)] * (count - len(steps))
+    return [*idle, *steps] if steps[-1][1] > limits.MAX_STRIDE else [*steps, *idle]
 
 
 def _along(taps: int, stride: int) -> list[tuple[int, int]]:
@@ -87,8 +96,8 @@ def _along(taps: int, stride: int) -> list[tuple[int, int]]:
     Windows of a stage adjoin or overlap, so that the next one's cover what lies between too.
     """
     found = []
-    *front, last = strides.factors(stride) or [stride]
-    for step in front:
+    *front, last = strides.factors(stride)
+    for step in (step for step in front if step > 1):
         first = step + (taps - step) % step if taps > step else taps
         found.append((first, step))
         taps = (taps - first) // step + 1
@@ -133,10 +142,7 @@ _TAKES: tuple[constraints.Constraint, ...] = (
     constraints.feature_maps(),
     constraints.OneType(),
     constraints.Image(batches.MOST),
-    constraints.OneQuantisation("a pool does not rescale"),
     constraints.Sizes(_seen),
-    constraints.Strides(),
-    batches.STRIDES,
     constraints.WindowSize(limits.MAX_POOL_ROWS, limits.MAX_POOL_ELEMENTS),
     constraints.Padding(),
 )

@@ -1,6 +1,7 @@
 """RESIZE_NEAREST_NEIGHBOR to 1, 2, 4 or 8 times as many rows and columns: pools of single pixels that repeat them.
 
-The NPU repeats each pixel of an input twice along both axes; more is several operations with temporaries between.
+The NPU repeats each pixel of an input twice along both axes; more is several operations with temporaries between. A
+single pixel is read again and again where it lies, to any size.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 from ..ir import Graph, ResizeNearestAttrs, Tensor
 from ..quantised import nearest_indices
-from . import constraints, views
+from . import constraints, strided, views
 from .family import Family
 from .maker import Maker
 from .npu import FeatureMap, NpuGraphBuilder, Upscale
@@ -18,15 +19,19 @@ from .npu import FeatureMap, NpuGraphBuilder, Upscale
 MOST_DOUBLINGS = 3
 
 
-def _doublings(ifm: Tensor, attrs: ResizeNearestAttrs, most: int = MOST_DOUBLINGS) -> int | None:
-    """How often rows and columns are repeated, as a power of two; None where that is not what the operator does."""
+def _doublings(ifm: Tensor, attrs: ResizeNearestAttrs, most: int = MOST_DOUBLINGS) -> tuple[int, int] | None:
+    """How often rows and columns are repeated, as a power of two, and how many are left out ahead of the first.
+
+    With aligned corners the first comes half as often. None where that is not what the operator does.
+    """
     found = [
         nearest_indices(extent, outputs, attrs.align_corners, attrs.half_pixel_centers)
         for extent, outputs in zip(ifm.shape[1:3], attrs.size, strict=True)
     ]
     for doublings in range(most + 1):
-        if all(indices == tuple(i >> doublings for i in range(len(indices))) for indices in found):
-            return doublings
+        for ahead in (0, (1 << doublings) // 2):
+            if all(indices == tuple((i + ahead) >> doublings for i in range(len(indices))) for indices in found):
+                return doublings, ahead
     return None
 
 
@@ -37,26 +42,40 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """
     op = graph.operators[op_index]
     source, attrs = graph.read(op), op.attributes(ResizeNearestAttrs)
-    doublings = _doublings(source, attrs) or 0
+    doublings, ahead = _doublings(source, attrs) or (0, 0)
     shape = (*attrs.size, source.shape[3])
     ifm, ofm = (
         builder.view(tensor, seen, zero_point=0)
         for tensor, seen in ((op.input(0), views.image_shape(source.shape)), (op.outputs[0], shape))
     )
     make = Maker(op.name, op_index, builder)
-    if doublings:
-        repeated(make, ifm, doublings, ofm)
+    if ifm.shape[:2] == (1, 1) != ofm.shape[:2]:
+        spread(make, ifm, ofm)
+    elif doublings:
+        repeated(make, ifm, doublings, ofm, ahead)
     else:
         make.copy(ifm, ofm)
 
 
-def repeated(make: Maker, ifm: FeatureMap, doublings: int, ofm: FeatureMap) -> FeatureMap:
-    """Pools that repeat rows and columns 2^`doublings` times, of which the last makes `ofm`; at least one."""
+def spread(make: Maker, ifm: FeatureMap, ofm: FeatureMap) -> None:
+    """A copy of a single pixel to each one of the output."""
     height, width, depth = ofm.shape
-    for left in reversed(range(1, doublings)):
-        shape = (-(-height >> left), -(-width >> left), depth)
+    rows, columns, channels = strided.Dimension(height, 0), strided.Dimension(width, 0), strided.Dimension(depth, 1)
+    found = tuple(strided.Dimensions((), axis) for axis in (rows, columns, channels))
+    strided.copies(make, ifm, (found[0], found[1], found[2]), ofm)
+
+
+def repeated(make: Maker, ifm: FeatureMap, doublings: int, ofm: FeatureMap, ahead: int = 0) -> None:
+    """Pools that repeat rows and columns 2^`doublings` times, of which the last makes `ofm`; at least one.
+
+    So many repeated rows and columns `ahead` of the first ones are left out.
+    """
+    height, width, depth = ofm.shape
+    # The NPU begins with a whole doubled pixel: of one half the other is left out by a copy.
+    for left in reversed(range(0 if ahead == 1 else 1, doublings)):
+        shape = (-(-(height + ahead) >> left), -(-(width + ahead) >> left), depth)
         ifm = make.copy(ifm, make.temporary(shape, ifm.dtype, ifm.zero_point), upscale=Upscale.NEAREST)
-    return make.copy(ifm, ofm, upscale=Upscale.NEAREST)
+    make.copy(ifm, ofm, upscale=Upscale.NONE if ahead == 1 else Upscale.NEAREST, first=(ahead, ahead))
 
 
 @dataclass(frozen=True)
@@ -66,11 +85,14 @@ class Doublings(constraints.Constraint):
     most: int = MOST_DOUBLINGS
 
     def __str__(self) -> str:
-        return f"rows and columns come one after the other, each of them {self._times()} times"
+        return (
+            f"rows and columns come one after the other, each of them {self._times()} times, but that with aligned "
+            f"corners the first come half as often; a single pixel to any number of them"
+        )
 
     def _against(self, case: constraints.Case) -> str | None:
         attrs = case.op.attributes(ResizeNearestAttrs)
-        if _doublings(case.ifm, attrs, self.most) is not None:
+        if case.ifm.shape[1:3] == (1, 1) or _doublings(case.ifm, attrs, self.most) is not None:
             return None
         return (
             f"it resizes {case.ifm.shape[1]}x{case.ifm.shape[2]} to {attrs.size[0]}x{attrs.size[1]}; of those "

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from . import copies
-from .npu import FeatureMap, NpuGraph, NpuOperation, renumbered
+from .npu import FeatureMap, NpuGraph, NpuOperation, NpuTensor, renumbered
 
 
 def read_in_place(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
@@ -21,33 +21,30 @@ def read_in_place(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
     `exposed` are the tensors (graph indices) that others than the NPU operations of one region look at. Operators of
     which no operation is left are `absorbed` by one that read what they copied.
     """
-    operations = npu.operations
+    users = copies.Users(npu.operations)
     # The last tensors first: a part of a part is then one of the whole.
     for source in reversed(npu.tensors):
-        while needless := _needless(operations, source.id, exposed):
-            operations = _without(operations, needless)
+        while needless := _needless(users, source, exposed):
+            users = copies.Users(_without(users.operations, needless))
+    operations = users.operations
     if len(operations) == len(npu.operations):
         return npu
     used = {view.tensor.id for operation in operations for view in (*operation.inputs, operation.ofm)}
     return renumbered(npu, operations, {tensor.id: tensor for tensor in npu.tensors if tensor.id in used})
 
 
-def _needless(operations: Sequence[NpuOperation], source: int, exposed: Collection[int]) -> list[NpuOperation]:
+def _needless(users: copies.Users, source: NpuTensor, exposed: Collection[int]) -> list[NpuOperation]:
     """Copies of a tensor's boxes whose readers come no later than the last for whose sake it is there anyway.
 
     That is the last one that reads the tensor itself, or the last one of all where copies read then have all of it.
     """
-    reads = [operation for operation in operations if source in (view.tensor.id for view in operation.inputs)]
+    reads, places = list(dict.fromkeys(users.readers(source))), users.places
     if not any(map(_is_slice, reads)):
         return []
-    # What makes boxes of one tensor runs as one.
-    places: dict[int, int] = {}
-    for number, operation in enumerate(operations):
-        places.setdefault(operation.ofm.tensor.id, number)
     ends: dict[NpuOperation, int] = {}
     for copy in filter(_is_slice, reads):
         made = copy.ofm
-        readers = [operation for operation in operations if made.tensor in (view.tensor for view in operation.inputs)]
+        readers = users.readers(made.tensor)
         if readers and made.tensor.graph_tensor not in exposed and all(_sees(reader, made) for reader in readers):
             ends[copy] = max(places[reader.ofm.tensor.id] for reader in readers)
     until = max((places[operation.ofm.tensor.id] for operation in reads if operation not in ends), default=-1)

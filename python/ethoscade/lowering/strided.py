@@ -94,20 +94,13 @@ def copies(make: Maker, ifm: FeatureMap, found: Way, ofm: FeatureMap) -> None:
     """
     rows, columns, channels = found
     shape = (rows.inner.extent, columns.inner.extent, channels.inner.extent)
-    strides = (rows.inner.stride, columns.inner.stride)
+    strides, source = (rows.inner.stride, columns.inner.stride), replace(ifm, zero_point=0)
     plane, depth = ofm.shape[:2], ofm.shape[2]
     for (row, a), (column, b), (channel, c) in product(rows.starts(), columns.starts(), channels.starts()):
         place = Area((row, column), plane) if plane != shape[:2] else None
         some = Channels(channel, depth) if depth != shape[2] else None
         target = replace(ofm, shape=shape, zero_point=0, channels=some, place=place)
-        make.copy(_seen(ifm, shape, strides, a + b + c), target)
-
-
-def _seen(ifm: FeatureMap, shape: views.Shape3, strides: tuple[int, int], first: int) -> FeatureMap:
-    """A tensor with pixels as far apart as `strides` say, from the element `first` on."""
-    (height, width, _), (row, column) = shape, strides
-    left = math.prod(ifm.shape) - (height - 1) * row - (width - 1) * column
-    return replace(ifm, shape=shape, zero_point=0, strides=strides, channels=Channels(first, left))
+        make.copy(source.apart(shape, strides, a + b + c), target)
 
 
 def _group(axes: Sequence[Dimension]) -> Dimensions:

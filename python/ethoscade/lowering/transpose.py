@@ -14,7 +14,8 @@ from .family import Family
 from .maker import Maker
 from .npu import NpuGraphBuilder
 
-MAX_AXES = 5
+MAX_AXES = 6
+"""LiteRT has no kernel for more."""
 
 
 def way(attrs: TransposeAttrs, made: tuple[int, ...]) -> strided.Way | str:

@@ -12,17 +12,21 @@ output. `codegen.layout` says the same of places, and refuses others.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..codegen.layout import ALIGNMENT_BYTES, distance, may_overlay
 from ..errors import ConfigError
 from ..ir import Graph
 from ..lowering.aliases import root
-from ..memory import Buffer, Pool, Share, plan, program_buffers
 from ..scheduling.program import Arrangement, CallOperator, LiveWindow, Program, ProgramBuffer
 from ..util.arguments import shown
 from ..util.frozen import FrozenMap
+
+if TYPE_CHECKING:
+    from ..memory import Buffer, Share
 
 _FAR = 1 << 59
 """Beyond any distance in an arena."""
@@ -171,15 +175,16 @@ def surround(
     """
     if not borders:
         return inner
+    # Networks without such borders are not placed anew, and do not wait for the planner's types.
+    from ..memory import Pool, plan
+
     program = _surrounded(graph, borders, inner.program)
-    problem = _memory(graph, borders, program)
-    count = len(inner.program.buffers)
-    pinned = [replace(b, offset=inner.offsets[i]) if i < count else b for i, b in enumerate(problem)]
+    pinned = _memory(graph, borders, program, inner.offsets)
     pools = (Pool("arena", None, ALIGNMENT_BYTES),)
     best = plan(pinned, pools=pools, tick=tick)
     least = max(inner.arena_bytes, least_bytes(graph, borders))
     if _rounded(best.peak_bytes) > least:
-        again = plan(problem, pools=pools, iterations=_ITERATIONS, tick=tick)
+        again = plan(_memory(graph, borders, program), pools=pools, iterations=_ITERATIONS, tick=tick)
         best = min(best, again, key=lambda placement: placement.peak_bytes)
     return Arrangement(program, best.offsets, _rounded(best.peak_bytes))
 
@@ -235,9 +240,16 @@ def _moved(buffer: ProgramBuffer, steps: int, begin: int | None, end: int | None
     return ProgramBuffer(buffer.name, buffer.kind, buffer.size_bytes, first, last, buffer.tensor, shown, buffer.pools)
 
 
-def _memory(graph: Graph, borders: Sequence[Border], program: Program) -> list[Buffer]:
-    """The planner's buffers: at a border's own step both of its tensors are in use, and share bytes as they may."""
-    problem = [replace(buffer, name=str(index)) for index, buffer in enumerate(program_buffers(program))]
+def _memory(graph: Graph, borders: Sequence[Border], program: Program, offsets: Sequence[int] = ()) -> list[Buffer]:
+    """The planner's buffers, the first ones where they lie already.
+
+    At a border's own step both of its tensors are in use, and share bytes as they may.
+    """
+    from ..memory import Share, program_buffers
+
+    places = itertools.chain(offsets, itertools.repeat(None))
+    numbered = enumerate(zip(program_buffers(program), places, strict=False))
+    problem = [replace(buffer, name=str(index), offset=offset) for index, (buffer, offset) in numbered]
     for border in borders:
         outer, inner = program.tensor_buffers[border.outside], program.tensor_buffers[border.inside]
         least = distance(graph, graph.operators[border.operator])

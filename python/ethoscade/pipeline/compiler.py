@@ -15,11 +15,12 @@ from typing import Protocol
 
 from ..codegen import command_stream
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
-from ..codegen.weights import Constants, EncodedOperation, Encoder, EncodingChoice, SliceChoice, contents, lay_out
+from ..codegen.streams import WEIGHT_ENCODERS, EncodingChoice
+from ..codegen.weights import Constants, EncodedOperation, Encoder, SliceChoice, contents, laid_out_bytes, lay_out
 from ..errors import BudgetError, CodegenError, UnsupportedOperatorError
 from ..frontend import ETHOS_U
 from ..ir import Graph, Operator
-from ..lowering import elements, lower, support
+from ..lowering import Support, elements, lower
 from ..lowering.folding import fold_tables
 from ..lowering.joins import without_copies
 from ..lowering.npu import NpuGraph, NpuOperation, graph_tensors, tables_of
@@ -160,24 +161,31 @@ def arrange(network: Planned, what: Schedule | scheduling.Proposal, tick: Tick |
     return surround(network.graph, network.borders, inner, tick)
 
 
-def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_channels: bool = True) -> Network:
+def prepare(
+    source: Graph,
+    target: Target,
+    tick: Tick = _nobody_asks,
+    dead_channels: bool = True,
+    weight_encoder: str = WEIGHT_ENCODERS[0],
+) -> Network:
     """Rewrite, divide, lower and encode a model, and state its scheduling problem.
 
-    `dead_channels` are removed, or with False stay. `tick` is called before each operation's constants are encoded;
-    what it raises ends the work.
+    `dead_channels` are removed, or with False stay; `weight_encoder` as for `compile`. `tick` is called before each
+    operation's constants are encoded; what it raises ends the work.
     """
     check_not_compiled(source)
     accelerator = target.accelerator
     refused: dict[int | None, str] = {}
+    support = Support(accelerator)
 
     def on_npu(graph: Graph, op: Operator) -> bool:
-        return op.source_index not in refused and support(graph, op, accelerator) is None
+        return op.source_index not in refused and support(graph, op) is None
 
     while True:
         graph = simplify(source, on_npu, elements)
         graph, dead = remove_dead_channels(graph, on_npu) if dead_channels else (graph, ())
         kept = {i: refused[op.source_index] for i, op in enumerate(graph.operators) if op.source_index in refused}
-        divided = partition(graph, accelerator, kept)
+        divided = partition(graph, support, kept)
         edges = overlaid(graph)
         first, last = ([edge.operator for edge in edges if edge.is_input is way] for way in (True, False))
         divided = reordered(graph, divided, first, last)
@@ -191,7 +199,7 @@ def prepare(source: Graph, target: Target, tick: Tick = _nobody_asks, dead_chann
         # A rewrite may have changed what now stays on the CPU: start again from the file, knowing better.
         reason = f"no OFM block of this operator fits the SHRAM of {accelerator.name}"
         refused.update({graph.operators[i].source_index: reason for i in misfits})
-    encoded, encoder = [], Encoder(accelerator)
+    encoded, encoder = [], Encoder(accelerator, weight_encoder)
     for operation, encoding in zip(npu.operations, encodings, strict=True):
         tick()
         encoded.append(_encode(encoder, operation, encoding))
@@ -410,4 +418,4 @@ def _summaries(network: Network, schedule: Schedule, program: Program) -> tuple[
 def constants_in_sram(network: Network) -> int:
     """Bytes of SRAM that the constants take: none where the memory mode keeps them elsewhere."""
     tables = tables_of(network.npu.operations)
-    return len(lay_out(network.encoded, tables=tables).blob) if network.target.constants_in_sram else 0
+    return laid_out_bytes(network.encoded, tables) if network.target.constants_in_sram else 0

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..ir import Graph
-from ..lowering import FAMILIES, support
+from ..lowering import FAMILIES, Support
 from ..operators import RESHAPES
 from ..rewrites import why_kept
 from ..target import Accelerator
@@ -71,14 +71,16 @@ class Partition:
         return tuple(i for i in self.order if self.assignments[i].where == "cpu")
 
 
-def partition(graph: Graph, accelerator: Accelerator, refused: Mapping[int, str] | None = None) -> Partition:
+def partition(graph: Graph, accelerator: Accelerator | Support, refused: Mapping[int, str] | None = None) -> Partition:
     """Place every operator and order them so that the NPU is started as rarely as dependencies allow.
 
-    `refused` keeps operators (by index) on the CPU for the reasons given, whatever their family says.
+    What the NPU takes is asked of the `accelerator`'s support, which may have been asked before. `refused` keeps
+    operators (by index) on the CPU for the reasons given, whatever their family says.
     The file's own order is kept where it needs no more starts than the best order.
     """
     refused = refused or {}
-    reasons = [refused.get(i) or support(graph, op, accelerator) for i, op in enumerate(graph.operators)]
+    support = accelerator if isinstance(accelerator, Support) else Support(accelerator)
+    reasons = [refused.get(i) or support(graph, op) for i, op in enumerate(graph.operators)]
     for i, kept in why_kept(graph).items():
         # A family knows its limits; of a kind that has none a rewrite says what keeps it.
         if graph.operators[i].kind not in FAMILIES:

@@ -14,7 +14,7 @@ from ..devices import PRIMITIVES, DeviceDescription
 from ..errors import BudgetError, ConfigError
 from ..frontend import read_tflite
 from ..ir import Graph, Operator
-from ..lowering import elements, lower, support
+from ..lowering import Support, elements, lower
 from ..lowering.npu import Function, Layout, NpuGraph, NpuOperation, Upscale
 from ..operators import RESHAPES
 from ..rewrites import remove_dead_channels, simplify
@@ -109,11 +109,17 @@ def _within_last(outline: Outline, curve: Curve) -> Curve:
 def prepare(source: Graph, device: DeviceDescription, dead_channels: bool = True) -> Outline:
     """Rewrite, divide and lower a model, and state its scheduling problem on a described device."""
     check_not_compiled(source)
-    graph = simplify(source, lambda g, op: _elsewhere(g, op, device) is None, elements)
+    support = Support(_OPERATIONS_OF)
+
+    def on_engine(graph: Graph, op: Operator) -> bool:
+        return _elsewhere(graph, op, device, support) is None
+
+    graph = simplify(source, on_engine, elements)
     if dead_channels:
-        graph, _ = remove_dead_channels(graph, lambda g, op: _elsewhere(g, op, device) is None)
-    kept = {i: why for i, op in enumerate(graph.operators) if (why := _refused(graph, op, device)) is not None}
-    divided = partition(graph, _OPERATIONS_OF, kept)
+        graph, _ = remove_dead_channels(graph, on_engine)
+    refusals = ((i, _refused(graph, op, device, support)) for i, op in enumerate(graph.operators))
+    kept = {i: why for i, why in refusals if why is not None}
+    divided = partition(graph, support, kept)
     npu = lower(graph, divided)
     if device.layout == Layout.NHCWB16.value:
         npu = lay_in_bricks(npu, divided.exposed)
@@ -163,17 +169,17 @@ class _First:
     aliases: Mapping[int, int] = field(default_factory=dict)
 
 
-def _refused(graph: Graph, op: Operator, device: DeviceDescription) -> str | None:
+def _refused(graph: Graph, op: Operator, device: DeviceDescription, support: Support) -> str | None:
     """As `_elsewhere`, but for what takes no engine at all."""
-    return None if op.kind in RESHAPES else _elsewhere(graph, op, device)
+    return None if op.kind in RESHAPES else _elsewhere(graph, op, device, support)
 
 
-def _elsewhere(graph: Graph, op: Operator, device: DeviceDescription) -> str | None:
+def _elsewhere(graph: Graph, op: Operator, device: DeviceDescription, support: Support) -> str | None:
     """Why an operator is left to others than the device's engines, or None.
 
     What every device should have is demanded of it later on (`_check_engines`); further operations are as it likes.
     """
-    if (reason := support(graph, op, _OPERATIONS_OF)) is not None:
+    if (reason := support(graph, op)) is not None:
         return reason
     able = {*PRIMITIVES, *(kind for engine in device.engines for kind in engine.rates)}
     for operation in lower(replace(graph, operators=(op,)), _First()).operations:

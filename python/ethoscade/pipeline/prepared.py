@@ -12,12 +12,14 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from ..codegen.streams import WEIGHT_ENCODERS
 from ..errors import ConfigError
 from ..frontend import read_tflite
+from ..ir import Graph
 from ..scheduling import schedule as scheduling
 from ..scheduling.schedule import EPSILON as EPSILON
 from ..target import Target, compilation_target, parse_size, size_of_kib
-from ..util.arguments import checked
+from ..util.arguments import checked, shown
 from ..util.frozen import FrozenMap
 from . import compiler
 from .borders import Borders, applied
@@ -38,16 +40,19 @@ class Prepared:
     """A model read, rewritten, lowered and encoded for a target; what any budget needs of the search is kept, too.
 
     The first question takes the search's time, later ones the time of placing a few programs. Pickled, it is the model
-    made ready without what was searched.
+    and how it was made ready, which is done again.
     """
 
     network: Network = field(repr=False)
     io: str = "float"
     borders: Borders = field(default=Borders((), FrozenMap({})), repr=False)
+    dead_channels: bool = True
+    weight_encoder: str = WEIGHT_ENCODERS[0]
     _kept: _Kept = field(default_factory=_Kept, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Prepared, (self.network, self.io, self.borders)
+        made_of = (self.network.source, self.network.target, self.dead_channels, self.weight_encoder)
+        return _made_ready, (*made_of, self.io, self.borders)
 
     @checked("epsilon")
     def frontier(self, *, epsilon: float | Fraction = EPSILON, progress: Progress | None = None) -> Curve:
@@ -155,6 +160,7 @@ def prepare(
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
     dead_channels: bool = True,
+    weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
     progress: Progress | None = None,
 ) -> Prepared:
@@ -162,8 +168,9 @@ def prepare(
 
     The arguments are those of `compile`. Raises `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError`.
     """
+    _check_encoder(weight_encoder)
     target = compilation_target(accelerator, system_config, memory_mode, config)
-    return _prepared(model, target, dead_channels, io, Stopwatch(progress))
+    return _prepared(model, target, dead_channels, weight_encoder, io, Stopwatch(progress))
 
 
 @checked("sram_kb", "epsilon")
@@ -179,6 +186,7 @@ def compile(
     optimise: str = "performance",
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
+    weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
     progress: Progress | None = None,
 ) -> Compiled:
@@ -191,7 +199,8 @@ def compile(
     For several budgets see `prepare`.
     `system_config`, `memory_mode` and `config` (a vela.ini) choose the memories. A finer `epsilon` finds faster
     schedules in more time (see `frontier`). Without `dead_channels` channels that are constant, or that nobody reads,
-    stay as the model has them. With `io="int8"` the caller brings and gets quantised tensors where the
+    stay as the model has them. `weight_encoder` compresses weights: "ethoscade", or "vela" to have Vela's streams. With
+    `io="int8"` the caller brings and gets quantised tensors where the
     file begins with a QUANTIZE of a float input or ends in a DEQUANTIZE: of the type that the file has inside, under
     the same names; `Compiled.interface` tells scales, zero points, and why another one stays float. `progress` is
     called with the name of each stage as it begins and now and then while it lasts, always on the caller's thread;
@@ -202,8 +211,11 @@ def compile(
     """
     watch = Stopwatch(progress)
     budget = _asked(sram_kb, sram, optimise, epsilon)
+    _check_encoder(weight_encoder)
     target = compilation_target(accelerator, system_config, memory_mode, config)
-    return _prepared(model, target, dead_channels, io, watch)._compiled(budget, optimise, epsilon, watch)
+    return _prepared(model, target, dead_channels, weight_encoder, io, watch)._compiled(
+        budget, optimise, epsilon, watch
+    )
 
 
 @checked("epsilon")
@@ -216,6 +228,7 @@ def frontier(
     config: str | os.PathLike[str] | None = None,
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
+    weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
     progress: Progress | None = None,
 ) -> Curve:
@@ -224,21 +237,43 @@ def frontier(
     While the search builds up schedules it leaves out a choice only where a leaner one that it keeps is at most
     `epsilon` slower: 0 leaves out nothing, the default is 1/64. It does so at every operator, so that losses can add
     up. Work has a bound besides: `Curve.epsilon` is the coarsest that it took. `ethoscade.plan` is the same for any
-    other device, by its description. `dead_channels`, `io` and `progress` as for `compile`. Raises what it raises.
+    other device, by its description. `dead_channels`, `weight_encoder`, `io` and `progress` as for `compile`.
+    Raises what it raises.
     """
     watch = Stopwatch(progress)
+    _check_encoder(weight_encoder)
     target = compilation_target(accelerator, system_config, memory_mode, config)
     scheduling.resolution_of(epsilon)
-    network = _prepared(model, target, dead_channels, io, watch).network
+    network = _prepared(model, target, dead_channels, weight_encoder, io, watch).network
     watch.begin("plan")
     return compiler.search(network, epsilon, watch.tick).without_programs()
 
 
-def _prepared(model: Model, target: Target, dead_channels: bool, io: str, watch: Stopwatch) -> Prepared:
+def _prepared(
+    model: Model, target: Target, dead_channels: bool, weight_encoder: str, io: str, watch: Stopwatch
+) -> Prepared:
     watch.begin("import")
     source, cut = applied(read_tflite(model), io)
     watch.begin("encode")
-    return Prepared(compiler.prepare(source, target, watch.tick, dead_channels), io, cut)
+    return _made_ready(source, target, dead_channels, weight_encoder, io, cut, watch.tick)
+
+
+def _made_ready(
+    source: Graph,
+    target: Target,
+    dead_channels: bool,
+    weight_encoder: str,
+    io: str,
+    borders: Borders,
+    tick: Tick | None = None,
+) -> Prepared:
+    network = compiler.prepare(source, target, tick or Stopwatch().tick, dead_channels, weight_encoder)
+    return Prepared(network, io, borders, dead_channels, weight_encoder)
+
+
+def _check_encoder(name: str) -> None:
+    if name not in WEIGHT_ENCODERS:
+        raise ConfigError(f"weight_encoder is {shown(name)}; choose {' or '.join(WEIGHT_ENCODERS)}")
 
 
 def _asked(sram_kb: float | None, sram: str | int | None, optimise: str, epsilon: float | Fraction) -> int | None:

@@ -1,10 +1,11 @@
 """State in the arena: what a variable holds before a run and after it in one place, wherever that is possible.
 
 Owns the decision which variables are written over where they lie, and the placement that follows. The search knows
-what a variable holds before a run as an input, and what it holds afterwards as an output. Here, in the program that
-came of it, the two buffers become one if the one is read for the last time before the other is begun. Then nothing is
-to be done between two runs; else the bytes are copied once a run has ended, from the one place to the other, and the
-first must be nobody's by then. Between the last read and the first write other buffers may have the bytes.
+what a variable holds before a run as an input, and what it holds afterwards as an output that updates it: it places
+both alike if the one is read for the last time before the other is begun. Here, in the program that came of it, the two
+buffers become one. Then nothing is to be done between two runs; else the bytes are copied once a run has ended, from
+the one place to the other, and the first must be nobody's by then: all is placed anew. Between the last read and the
+first write other buffers may have the bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from collections.abc import Callable, Sequence
 
 from ..codegen.layout import ALIGNMENT_BYTES
 from ..ir import Graph
-from ..memory import Pool, plan, program_buffers
 from ..scheduling.program import (
     Arrangement,
     CallOperator,
@@ -34,6 +34,9 @@ def kept_in_place(graph: Graph, inner: Arrangement, tick: Callable[[], object] |
     """The arrangement with the graph's variables in one place each, as far as can be, and all placed anew."""
     if not graph.variables:
         return inner
+    # Networks without state are not placed anew, and do not wait for the planner's types.
+    from ..memory import Pool, plan, program_buffers
+
     program = _kept(graph, inner.program)
     pools = (Pool("arena", None, ALIGNMENT_BYTES),)
     placed = plan(program_buffers(program), pools=pools, iterations=_ITERATIONS, tick=tick)

@@ -9,14 +9,16 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..codegen.micro_arena import MicroArena
 from ..errors import BudgetError, EthoscadeError
-from ..judge.verification import Verification
 from ..pipeline.compiled import Compiled, Curve, InterfaceTensor, KindOnCpu
 from ..pipeline.explanation import Explanation, alive_lines, short
 from ..rewrites import DeadChannels
+
+if TYPE_CHECKING:
+    from ..judge.verification import Verification
 
 SCHEMA_VERSION = 1
 _TEXT_REASONS = 6

@@ -76,7 +76,8 @@ def _on_npu(kind: str) -> str:
 
 def _types_of(family: Family) -> Sequence[DType]:
     """The types of an operator's values that the family names."""
-    return next(constraint.types for constraint in family.takes if isinstance(constraint, FeatureMaps))
+    found = next(constraint for constraint in family.takes if isinstance(constraint, FeatureMaps))
+    return (*found.types, DType.INT32) if found.words else found.types
 
 
 def _in_c(kernel: CKernel | None) -> str:

@@ -21,6 +21,7 @@ from .constants import fold_constants, why_constant
 from .dead_channels import DeadChannels, remove_dead_channels
 from .draft import OnNpu
 from .islands import fold_island
+from .made_weights import multiply_matrices
 from .pads import fold_pad
 from .requantise import requantise
 from .reshapes import fold_reshape
@@ -37,6 +38,7 @@ __all__ = [
     "fold_pad",
     "fold_reshape",
     "fuse_activation",
+    "multiply_matrices",
     "remove_dead_channels",
     "requantise",
     "simplify",
@@ -65,8 +67,9 @@ def simplify(graph: Graph, on_npu: OnNpu, elements: Elements = _unknown) -> Grap
 
     In this order: constants first, since a reshape is folded only when its target is known; reshapes and identical
     requantisations next, since they stand between a convolution and its RELU; activations; pads; chains of functions
-    of one element, whose results `elements` knows. Every change removes an operator, or makes a table of functions of
-    floats, so this ends. Raises `ModelFormatError` for a contradiction that folding uncovers.
+    of one element, whose results `elements` knows; products of matrices last, behind all that may make a constant.
+    Every change removes an operator, makes a table of functions of floats or a BATCH_MATMUL, so this ends. Raises
+    `ModelFormatError` for a contradiction that folding uncovers.
     """
     while True:
         before = graph
@@ -77,6 +80,7 @@ def simplify(graph: Graph, on_npu: OnNpu, elements: Elements = _unknown) -> Grap
         graph = fuse_activation(graph, on_npu)
         graph = fold_pad(graph, on_npu)
         graph = fold_chain(graph, on_npu, elements)
+        graph = multiply_matrices(graph, on_npu)
         if graph is before:
             return drop_dead(graph)
 

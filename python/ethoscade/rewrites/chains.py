@@ -32,22 +32,31 @@ _PASSES: Mapping[str, int] = {
 
 def fold_chain(graph: Graph, on_npu: OnNpu, elements: Elements) -> Graph:
     """Give the last of operators that are one function of one element its table, the longest chains first."""
-    end = len(graph.operators)
-    while end > 0:
-        end -= 1
-        chain = _chain(graph, end, on_npu)
+    makers = graph.producer()
+    consumers = {tensor: set(readers) for tensor, readers in graph.consumers().items()}
+    tables: dict[int, Operator] = {}
+    gone: set[int] = set()
+    for last in reversed(range(len(graph.operators))):
+        chain = None if last in gone else _chain(graph, last, on_npu, makers, consumers)
         table = None if chain is None else _table(graph, chain, elements)
         if chain is None or table is None or not on_npu(graph, table):
             continue
-        operators = (table if i == end else op for i, op in enumerate(graph.operators) if i == end or i not in chain)
-        graph = replace(graph, operators=tuple(operators)).verify()
-        end -= len(chain) - 1
-    return graph
+        tables[last] = table
+        gone.update(chain[:-1])
+        for index in chain:
+            for tensor in _elements_read(graph, graph.operators[index]):
+                consumers[tensor].discard(index)
+        consumers[table.input(0)].add(last)
+    if not tables:
+        return graph
+    operators = tuple(tables.get(i, op) for i, op in enumerate(graph.operators) if i not in gone)
+    return replace(graph, operators=operators).verify()
 
 
-def _chain(graph: Graph, last: int, on_npu: OnNpu) -> tuple[int, ...] | None:
+def _chain(
+    graph: Graph, last: int, on_npu: OnNpu, makers: Mapping[int, int], consumers: Mapping[int, Collection[int]]
+) -> tuple[int, ...] | None:
     """The operators, in order, that make of one tensor what the `last` one makes; None if no two do."""
-    makers, consumers = graph.producer(), graph.consumers()
     if not _is_of_elements(graph, graph.operators[last], on_npu):
         return None
     taken, longest = {last}, None
@@ -93,7 +102,7 @@ def _elements_read(graph: Graph, op: Operator) -> tuple[int, ...]:
     return tuple(t for t in op.inputs if t is not None and not graph.tensors[t].is_constant)
 
 
-def _pays(graph: Graph, taken: Collection[int], source: int, consumers: Mapping[int, Sequence[int]]) -> bool:
+def _pays(graph: Graph, taken: Collection[int], source: int, consumers: Mapping[int, Collection[int]]) -> bool:
     """Whether a table takes no longer than the operators; none costs less than one that its maker looks up in."""
     tensor, chain = graph.tensors[source], [graph.operators[index] for index in taken]
     (result,) = graph.operators[max(taken)].outputs

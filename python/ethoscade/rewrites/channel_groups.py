@@ -73,18 +73,16 @@ class Groups:
         self._reasons: dict[int, str] = {}
         for node, why in self._needed.items():
             self._reasons.setdefault(self._root(node), why)
-
-    def group(self, tensor: int, channel: int) -> int:
-        """A number for the group of a channel."""
-        return self._root(self._first[tensor] + channel)
+        self._roots = [self._root(node) for node in range(size)]
 
     def why_needed(self, group: int) -> str | None:
         """What cannot do without a group, in a sentence without a full stop, or None."""
         return self._reasons.get(group)
 
     def groups_of(self, tensor: int) -> list[int]:
-        """The group of each channel of a tensor."""
-        return [self.group(tensor, channel) for channel in range(len(self.channels[tensor].known))]
+        """The group of each channel of a tensor, by its number."""
+        first = self._first[tensor]
+        return self._roots[first : first + len(self.channels[tensor].known)]
 
     # What operators tie together, and what they need.
 
@@ -191,7 +189,7 @@ class Groups:
         return node
 
     def _tie(self, a: int, channel_a: int, b: int, channel_b: int) -> None:
-        first, second = sorted((self.group(a, channel_a), self.group(b, channel_b)))
+        first, second = sorted((self._root(self._first[a] + channel_a), self._root(self._first[b] + channel_b)))
         self._parent[second] = first
 
     def _need(self, tensor: int, channel: int, why: str) -> None:

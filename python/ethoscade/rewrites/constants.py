@@ -65,7 +65,7 @@ def _value(operator: Operator, inputs: Sequence[Tensor], output: Tensor) -> Arra
     if output.dtype not in _INDEX_TYPES or output.size_bytes > _MAX_ELEMENTS * output.dtype.size_bytes:
         return None
     if isinstance(operator.attrs, StridedSliceAttrs) and inputs[0].data is not None:
-        return _slice(inputs[0].data, operator.attrs)
+        return _slice(inputs[0].data, operator.attrs).reshape(output.shape)
     if isinstance(operator.attrs, PackAttrs):
         parts = [t.data for t in inputs if t.data is not None]
         return np.stack(parts, operator.attrs.axis) if len(parts) == len(inputs) else None
@@ -75,5 +75,4 @@ def _value(operator: Operator, inputs: Sequence[Tensor], output: Tensor) -> Arra
 def _slice(data: Array, attrs: StridedSliceAttrs) -> Array:
     # Ranges may end before element 0, which a Python slice writes as None.
     window = tuple(slice(b, e if e >= 0 else None, s) for b, e, s in attrs.ranges)
-    shape = tuple(len(range(*r)) for i, r in enumerate(attrs.ranges) if i not in attrs.shrink_axes)
-    return np.array(data[window], data.dtype).reshape(shape)
+    return np.array(data[window], data.dtype)

@@ -6,6 +6,7 @@ The dataclasses are read attribute by attribute by `_core`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -124,7 +125,11 @@ class OperationSpec:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A feature map: plane in pixels (height, width), bytes of a pixel, layout in memory ("NHWC" or "NHCWB16")."""
+    """A feature map: plane in pixels (height, width), bytes of a pixel, layout in memory ("NHWC" or "NHCWB16").
+
+    `updates` is, of an output, the input that it is before the next run, as a dense id: both lie in one place, if the
+    one is read for the last time before the other is begun.
+    """
 
     name: str
     plane: tuple[int, int]
@@ -132,6 +137,7 @@ class TensorSpec:
     layout: str
     is_input: bool
     is_output: bool
+    updates: int | None = None
 
 
 @dataclass(frozen=True)
@@ -253,10 +259,14 @@ def _table_ids(operations: Iterable[NpuOperation]) -> dict[Table, int]:
 
 
 WHOLE_BYTES = 24 * 1024
-"""Constants beyond this are encoded in slices as well."""
+"""Constants beyond this are encoded in slices as well, whatever they are used on."""
 
 SLICE_BYTES = 32 * 1024
-"""Slices hold about so many bytes of raw weights."""
+"""Slices of these hold about so many bytes of raw weights."""
+
+SLICED_SHARE, LEAST_SLICE_BYTES = 8, 4 * 1024
+"""Slices of fewer constants hold this part of the feature maps' bytes, and at least so many: what is less beside the
+feature maps is copied whole."""
 
 MOST_SLICES = 16
 """Slices of one operator: as each reads the whole input, thin ones of large weights cost more than they spare."""
@@ -292,9 +302,8 @@ def choose_encoding(operation: NpuOperation, target: Target | DeviceDescription)
         return encoding
     if staged != in_place:
         encoding = replace(encoding, staged=EncodingSpec(staged.block_depth, staged.part_kernel))
-    count = min(max(-(-raw // SLICE_BYTES), 2 if raw > WHOLE_BYTES else 1), MOST_SLICES)
     channels = operation.ofm.shape[2]
-    depth = -(-channels // count)
+    depth = -(-channels // _slices(operation))
     depth = -(-depth // _SLICE_CHANNELS) * _SLICE_CHANNELS
     if operation.kind is not OperationKind.CONVOLUTION or depth >= channels or not target.copies_ahead:
         return encoding
@@ -303,6 +312,15 @@ def choose_encoding(operation: NpuOperation, target: Target | DeviceDescription)
     if found is None:
         return encoding
     return replace(encoding, sliced=SlicedSpec(depth, found[1].block_depth, found[1].part_kernel))
+
+
+def _slices(operation: NpuOperation) -> int:
+    """In how many slices constants should be encoded; channels decide how many they become."""
+    raw = raw_bytes(operation)
+    if raw > WHOLE_BYTES:
+        return min(max(-(-raw // SLICE_BYTES), 2), MOST_SLICES)
+    maps = sum(view.size_bytes for view in (*operation.inputs, operation.ofm))
+    return -(-raw // max(maps // SLICED_SHARE, LEAST_SLICE_BYTES))
 
 
 def unencoded(operation: NpuOperation, encoding: Encoding) -> Encoding:
@@ -429,7 +447,17 @@ def _tensor_specs(graph: Graph, ids: Mapping[int, int], npu: NpuGraph, dense: Ma
             (known is not None and known.is_input) or index_ in graph.inputs or tensor.is_variable,
             (known is not None and known.is_output) or index_ in graph.outputs or tensor.is_variable,
         )
+    for before, after in _updates(graph, ids):
+        if specs[before].is_input and not specs[after].is_input and specs[after].is_output:
+            specs[after] = replace(specs[after], updates=before)
     return [specs[number] for number in range(len(specs))]
+
+
+def _updates(graph: Graph, ids: Mapping[int, int]) -> Iterable[tuple[int, int]]:
+    """What variables hold before and after a run, as dense ids that none of them shares with another."""
+    pairs = [(ids[v.before], ids[v.after]) for v in graph.variables if v.before in ids and v.after in ids]
+    counts = Counter(number for pair in pairs for number in set(pair))
+    return [pair for pair in pairs if counts[pair[0]] == counts[pair[1]] == 1 and pair[0] != pair[1]]
 
 
 def _npu_part(

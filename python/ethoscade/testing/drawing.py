@@ -322,7 +322,8 @@ class Drawing:
         """ARG_MAX of 8 bits, mostly over the channels; nothing of 8 bits reads what it makes."""
         x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.INT16 else x
         dtype = DType.INT32 if self.chance(0.5) else DType.INT64
-        return self.builder.arg_max(x, self.axis(len(x.shape), last=0.8), dtype=dtype)
+        found = self.builder.arg_max(x, self.axis(len(x.shape), last=0.8), dtype=dtype)
+        return self.counted(found) if dtype is DType.INT32 and self.chance(0.5) else found
 
     def standalone(self, x: Value) -> Value:
         """QUANTIZE, to the other type too, or a function of each element, of any shape."""
@@ -344,7 +345,19 @@ class Drawing:
         x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.UINT8 else x
         x = self.builder.quantize(x, dtype=DType.INT16) if x.dtype is DType.INT8 else x
         scale = coarse_scale(x.quantisation.scale * 2.0 ** self.rng.uniform(-8, 2))
-        return self.builder.quantize(x, Quantisation((scale,), (0,)), dtype=DType.INT32)
+        return self.counted(self.builder.quantize(x, Quantisation((scale,), (0,)), dtype=DType.INT32))
+
+    def counted(self, x: Value) -> Value:
+        """Arithmetic of int32 with constants, or its axes in another order; now and then of more than 32 bits."""
+        for _ in range(self.integer(0, 2)):
+            if self.chance(0.2):
+                x = self.builder.transpose(x, [int(axis) for axis in self.rng.permutation(len(x.shape))])
+                continue
+            kind = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB")[self.integer(0, 4)]
+            most = 9 if kind == "MUL" else 1 << 20
+            numbers = self.rng.integers(-most, most, x.shape[-1:] if self.chance(0.5) else (), endpoint=True)
+            x = self.builder.of_words(kind, x, np.asarray(numbers))
+        return x
 
     def function(self, x: Value) -> Value:
         """One of the functions of each element; now and then its input is quantised anew to where it is defined."""
@@ -374,10 +387,9 @@ class Drawing:
         return self.builder.divide(x, divisor, activation=self.activation(), output=output)
 
     def wide(self, x: Value) -> Value:
-        """Some functions of int16, to which values are brought and from which they are brought back by way of int8."""
-        x = x if x.dtype is DType.INT8 else self.builder.quantize(x, dtype=DType.INT8)
-        narrow = x
-        x = self.builder.quantize(x, dtype=DType.INT16)
+        """Some functions of int16, to which values are brought, of uint8 by way of int8 or not, and back to int8."""
+        narrow = x if x.dtype is DType.INT8 else self.builder.quantize(x, dtype=DType.INT8)
+        x = self.builder.quantize(x if self.chance(0.5) else narrow, dtype=DType.INT16)
         for _ in range(self.integer(0, 2)):
             x = self.function(x)
         if self.chance(0.2):

@@ -17,7 +17,8 @@ _MOST_UNITS, _MOST_RANK, _MOST_MEMORY = 16, 3, 6
 def batch_matmul(draw: Drawing, x: Value) -> Value:
     """BATCH_MATMUL of int8 or int16 by a constant, another network input or the value itself, on either side.
 
-    Matrices are transposed or not, and those of either side may be there for all of the other's.
+    Matrices are transposed or not, and those of either side may be there for all of the other's. By an input it may be
+    a FULLY_CONNECTED.
     """
     b = draw.builder
     x = b.quantize(x, dtype=DType.INT8) if x.dtype is DType.UINT8 else x
@@ -49,6 +50,9 @@ def batch_matmul(draw: Drawing, x: Value) -> Value:
         other = b.constant(draw.rng.standard_normal(shape), dtype=x.dtype)
     else:
         other = b.input(shape, dtype=x.dtype)
+        by_rows = left and adj_y and not adj_x and len(shape) == 2
+        if by_rows and x.dtype is DType.INT8 and draw.chance(0.7):
+            return b.weighed_by(x, other)
     return b.batch_matmul(*((x, other) if left else (other, x)), adj_x=adj_x, adj_y=adj_y)
 
 

@@ -60,11 +60,17 @@ def joined(draw: Drawing, values: Sequence[Value]) -> Value:
         return draw.builder.pack(values, draw.axis(len(first.shape) + 1, last=0.3))
     axis = apart[0] if apart else draw.axis(len(first.shape), last=0.8)
     order = [int(i) for i in draw.rng.permutation(len(values))]
+    parts = [values[i] for i in order]
     if draw.chance(0.4):
         # Each by way of a QUANTIZE, as converters give inputs of unequal quantisation the output's.
         given = draw.builder.quantize(first).quantisation
-        return draw.builder.concatenate([draw.builder.quantize(values[i], given) for i in order], axis=axis)
-    return draw.builder.concatenate([values[i] for i in order], axis=axis)
+        parts = [draw.builder.quantize(value, given) for value in parts]
+    if draw.chance(0.15):
+        shape = tuple(draw.integer(1, 4) if i == axis % len(first.shape) else d for i, d in enumerate(first.shape))
+        numbers = np.full(shape, 0.1) if draw.chance(0.5) else draw.rng.standard_normal(shape)
+        part = draw.builder.constant(numbers, dtype=first.dtype, quantisation=parts[0].quantisation)
+        parts.insert(draw.integer(0, len(parts)), part)
+    return draw.builder.concatenate(parts, axis=axis)
 
 
 def sliced(draw: Drawing, x: Value) -> Value:
@@ -85,8 +91,27 @@ def sliced(draw: Drawing, x: Value) -> Value:
             strides[axis], masks[2] = 1, masks[2] | 1 << axis
             end[axis] = begin[axis] + 1
             masks[0], masks[1] = masks[0] & ~(1 << axis), masks[1] & ~(1 << axis)
+    whole = [(begin[axis], end[axis], strides[axis]) == (0, x.shape[axis], 1) for axis in range(rank)]
+    kept, new, dots = masks[2] ^ ((1 << rank) - 1), 0, 0
+    if whole[-1] and kept >> (rank - 1) & 1 and draw.chance(0.2):
+        # The last axes that are whole, as an ellipsis.
+        first = rank - next((n for n in range(rank) if not (whole[-1 - n] and kept >> (rank - 1 - n) & 1)), rank)
+        begin[first:], end[first:], strides[first:], dots = [0], [0], [1], 1 << first
+        masks = [mask & ((1 << first) - 1) for mask in masks]
+    if kept.bit_count() < 4 and draw.chance(0.2):
+        # A new axis ahead of all others.
+        begin, end, strides, new, dots = [0, *begin], [0, *end], [1, *strides], 1, dots << 1
+        masks = [mask << 1 for mask in masks]
     return draw.builder.strided_slice(
-        x, begin, end, strides, begin_mask=masks[0], end_mask=masks[1], shrink_mask=masks[2]
+        x,
+        begin,
+        end,
+        strides,
+        begin_mask=masks[0],
+        end_mask=masks[1],
+        shrink_mask=masks[2],
+        ellipsis_mask=dots,
+        new_mask=new,
     )
 
 

@@ -11,14 +11,14 @@ import tflite
 from ..ir import DType, LstmInputs, Quantisation
 from .calibration import Real, activation_quantisation
 from .flatfile import TensorRecord
-from .moving import MoveRecorder
 from .recorder import Value
+from .words import WordRecorder
 
 _LARGEST_SUM = 50000
 """Most that weights of 16 bits add up to behind one output of an SVDF: that leaves room for its bias in 32 bits."""
 
 
-class MatrixRecorder(MoveRecorder):
+class MatrixRecorder(WordRecorder):
     """BATCH_MATMUL, SVDF and UNIDIRECTIONAL_SEQUENCE_LSTM."""
 
     def batch_matmul(
@@ -49,6 +49,20 @@ class MatrixRecorder(MoveRecorder):
             {"AdjX": adj_x, "AdjY": adj_y},
             name,
             a.dtype,
+        )
+
+    def weighed_by(self, x: Value, weights: Value, *, output: Quantisation | None = None) -> Value:
+        """FULLY_CONNECTED without bias by weights (units, inputs) that are made while the network runs."""
+        fields = {"FusedActivationFunction": tflite.ActivationFunctionType.NONE, "KeepNumDims": True}
+        return self._operator(
+            "FULLY_CONNECTED",
+            [x.index, weights.index],
+            (*x.shape[:-1], weights.shape[0]),
+            lambda: self._real(x) @ self._real(weights).T,
+            output,
+            fields,
+            None,
+            x.dtype,
         )
 
     def svdf(

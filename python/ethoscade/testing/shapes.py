@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
@@ -153,18 +154,26 @@ class ShapeRecorder(Recorder):
         begin_mask: int = 0,
         end_mask: int = 0,
         shrink_mask: int = 0,
+        ellipsis_mask: int = 0,
+        new_mask: int = 0,
     ) -> Value:
-        """STRIDED_SLICE; bit i of a mask leaves the begin or end of axis i open, or drops that axis."""
-        cut: list[slice | int] = []
-        for axis, (first, last, step) in enumerate(zip(begin, end, strides, strict=True)):
-            span = slice(None if begin_mask >> axis & 1 else first, None if end_mask >> axis & 1 else last, step)
-            cut.append(first if shrink_mask >> axis & 1 else span)
-        shape = np.empty(x.shape)[tuple(cut)].shape
+        """STRIDED_SLICE; bit i of a mask leaves the begin or end of span i open, or drops its axis.
+
+        Or it makes the span an ellipsis, or a new axis.
+        """
+        cut: list[Any] = []
+        for place, (first, last, step) in enumerate(zip(begin, end, strides, strict=True)):
+            span = slice(None if begin_mask >> place & 1 else first, None if end_mask >> place & 1 else last, step)
+            taken = first if shrink_mask >> place & 1 else span
+            cut.append(... if ellipsis_mask >> place & 1 else None if new_mask >> place & 1 else taken)
+        shape: tuple[int, ...] = np.empty(x.shape)[tuple(cut)].shape
         inputs = [x.index, *(self._integers("slice", numbers) for numbers in (begin, end, strides))]
         fields = {"BeginMask": begin_mask, "EndMask": end_mask, "ShrinkAxisMask": shrink_mask}
+        fields |= {"EllipsisMask": ellipsis_mask, "NewAxisMask": new_mask} if ellipsis_mask or new_mask else {}
 
         def compute() -> Real:
-            return self._real(x)[tuple(cut)].reshape(shape)
+            piece: Real = np.asarray(self._real(x)[tuple(cut)])
+            return piece.reshape(shape)
 
         if x.quantisation is UNQUANTISED:
             return self._plain("STRIDED_SLICE", inputs, shape, x.dtype, compute, fields)

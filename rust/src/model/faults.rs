@@ -68,6 +68,16 @@ pub enum GraphError {
         /// Why it is not.
         fault: String,
     },
+    /// An output that cannot take the place of what it updates.
+    #[error("tensor '{tensor}' updates tensor {before}: {fault}")]
+    Update {
+        /// The output.
+        tensor: String,
+        /// What it updates.
+        before: TensorId,
+        /// Why not.
+        fault: &'static str,
+    },
     /// A plane or pixel of no extent.
     #[error("tensor '{tensor}' has an empty plane or pixel")]
     Empty {
@@ -206,6 +216,21 @@ fn check_operation(
         }
         _ => Ok(()),
     }
+}
+
+/// An output takes the place of an input of as many bytes, and nobody else does.
+pub(super) fn check_update(tensors: &IdVec<TensorId, Tensor>, tensor: &Tensor) -> Result<(), GraphError> {
+    let Some(before) = tensor.updates else { return Ok(()) };
+    let fault = match tensors.iter_ids().find(|&(id, _)| id == before) {
+        None => "it is not there",
+        Some((_, input)) if !input.is_input || input.size_bytes() != tensor.size_bytes() => {
+            "it is no input of as many bytes"
+        }
+        Some(_) if tensor.is_input || !tensor.is_output => "it does so without being an output that is made",
+        Some(_) if tensors.iter().filter(|other| other.updates == Some(before)).count() > 1 => "so does another one",
+        Some(_) => return Ok(()),
+    };
+    Err(GraphError::Update { tensor: tensor.name.clone(), before, fault })
 }
 
 /// A read sees all bytes of its tensor, as the tensor's maker left them or, where they lie pixel by pixel, in another shape.

@@ -5,7 +5,7 @@
 
 use crate::model::device::Device;
 pub use crate::model::faults::GraphError;
-use crate::model::faults::{check_arity, check_part, check_view, order_error};
+use crate::model::faults::{check_arity, check_part, check_update, check_view, order_error};
 use crate::model::ids::{Id, IdVec, PartId, Piece, TensorId};
 pub use crate::model::operation::Layout;
 use crate::model::operation::{NpuOperation, Upscale};
@@ -40,6 +40,7 @@ impl CascaderGraph {
             if tensor.plane.iter().any(|&extent| extent < 1) || tensor.pixel_bytes == 0 {
                 return Err(GraphError::Empty { tensor: tensor.name.clone() });
             }
+            check_update(&tensors, tensor)?;
         }
         for (id, part) in parts.iter_ids() {
             if let Work::Npu(kernel) = &part.work {
@@ -274,6 +275,26 @@ mod tests {
         assert!(
             matches!(short, Some(GraphError::Operation { fault, .. }) if fault.contains("[1, 8] pixels, 128 bytes"))
         );
+        let update = |change: fn(&mut [Tensor])| {
+            let found = fault(move |tensors, _| change(tensors));
+            let Some(GraphError::Update { fault, .. }) = found else { panic!("{found:?}") };
+            fault
+        };
+        assert_eq!(update(|tensors| tensors[3].updates = Some(TensorId(9))), "it is not there");
+        assert_eq!(update(|tensors| tensors[3].updates = Some(TensorId(1))), "it is no input of as many bytes");
+        assert_eq!(update(|tensors| tensors[3].updates = Some(INPUT)), "it is no input of as many bytes");
+        assert!(update(|tensors| tensors[1].updates = Some(INPUT)).contains("without being an output"));
+        let both = |tensors: &mut [Tensor]| {
+            tensors[1].is_output = true;
+            tensors[2].is_output = true;
+            tensors[1].updates = Some(INPUT);
+        };
+        assert_eq!(fault(move |tensors, _| both(tensors)), None);
+        let twice = fault(move |tensors, _| {
+            both(tensors);
+            tensors[2].updates = Some(INPUT);
+        });
+        assert!(matches!(twice, Some(GraphError::Update { fault: "so does another one", .. })));
         let empty = fault(|tensors, _| tensors[1].plane[0] = 0);
         assert!(matches!(empty, Some(GraphError::Empty { .. })));
     }

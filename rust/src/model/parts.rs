@@ -22,6 +22,9 @@ pub struct Tensor {
     pub is_input: bool,
     /// Read by the caller after the last Part has run.
     pub is_output: bool,
+    /// Of an output: the input that it is before the next run. Both lie in one place if the input is read for the last
+    /// time before the output is begun.
+    pub updates: Option<TensorId>,
 }
 
 impl Tensor {

@@ -1,11 +1,13 @@
 //! A program's buffers as the memory planner sees them, and where it puts them.
 //!
-//! Owns the one way from a program to a problem of the planner, and from its answer back. Decides nothing.
+//! Owns the one way from a program to a problem of the planner, and from its answer back, and which outputs lie where the
+//! inputs lay that they update.
 
+use smallvec::SmallVec;
 use thiserror::Error;
 
 use crate::model::graph::{CascaderGraph, Tensor};
-use crate::model::ids::{BufferId, IdVec, PoolId, TensorId};
+use crate::model::ids::{BufferId, Id, IdVec, PoolId, TensorId};
 use crate::model::memory::Memories;
 use crate::model::memory::{aligned, ALIGNMENT};
 use crate::model::program::{Buffer, Content, LiveWindow, Placement, Program};
@@ -59,13 +61,73 @@ pub fn placer_within(
 ) -> impl FnMut(&Program) -> Result<Placement, ArenaError> + '_ {
     let memories = graph.device.memories();
     let within_runs = tensors_within_runs(graph);
+    let updates: Vec<(TensorId, TensorId)> =
+        graph.tensors.iter_ids().filter_map(|(after, tensor)| Some((tensor.updates?, after))).collect();
     move |program| {
         let aside = |content: &Content| matches!(content, Content::Tensor(tensor) if within_runs[*tensor]);
         let aside: Vec<bool> = program.buffers.iter().map(|buffer| aside(&buffer.content)).collect();
-        match place_around(memories, program, &aside, iterations) {
+        let items = Items::new(memories, program, &updates);
+        match place_around(&items, &aside, iterations) {
             Some(placement) => Ok(placement),
-            None => place(memories, program, iterations),
+            None => place(memories, program, &items, iterations),
         }
+    }
+}
+
+/// What the memory planner places: a program's buffers, of which two are one item where the one updates the other.
+struct Items {
+    problem: usmp::Problem,
+    /// The item of each buffer.
+    of: Vec<usize>,
+}
+
+impl Items {
+    /// An output lies where the input lay that it updates, by pairs of `updates`, if that is read for the last time before
+    /// the output is begun.
+    fn new(memories: &Memories, program: &Program, updates: &[(TensorId, TensorId)]) -> Items {
+        let mut problem = problem(memories, program);
+        let whole = |tensor: TensorId| program.tensor_buffers[tensor].filter(|&id| holds(program, id, tensor));
+        let pair = |&(before, after): &(TensorId, TensorId)| Some((whole(before)?, whole(after)?));
+        let mut same: Vec<usize> = (0..program.buffers.len()).collect();
+        for (first, last) in updates.iter().filter_map(pair) {
+            let [before, after] = [first, last].map(|id| &program.buffers[id]);
+            if before.last_step <= after.first_step && before.pools == after.pools {
+                let between = LiveWindow { first_step: before.last_step, last_step: after.first_step, low: 0, high: 0 };
+                let between = (between.first_step < between.last_step).then_some(between);
+                let windows = lives(before).into_iter().chain(between).chain(lives(after));
+                let joined = buffer_of(before.size_bytes, [before.first_step, after.last_step], windows);
+                problem.buffers[first.index()] = usmp::Buffer { pools: pools_of(before), ..joined };
+                same[last.index()] = first.index();
+            }
+        }
+        let kept: Vec<usize> = (0..same.len()).filter(|&buffer| same[buffer] == buffer).collect();
+        let of = same.iter().map(|first| kept.partition_point(|item| item < first)).collect();
+        let mut buffer = 0..;
+        problem.buffers.retain(|_| buffer.next().is_some_and(|buffer| same[buffer] == buffer));
+        Items { problem, of }
+    }
+
+    fn placement(&self, found: &usmp::Placement) -> Placement {
+        let slots = || self.of.iter().map(|&item| &found.slots[item]);
+        Placement {
+            pool_bytes: found.peaks.iter().copied().map(aligned).collect(),
+            pools: slots().map(|slot| PoolId(slot.pool)).collect(),
+            offsets: slots().map(|slot| slot.offset).collect(),
+        }
+    }
+}
+
+/// Whether a buffer holds that tensor whole.
+fn holds(program: &Program, buffer: BufferId, tensor: TensorId) -> bool {
+    program.buffers[buffer].content == Content::Tensor(tensor)
+}
+
+/// Which bytes of a buffer are in use when, from its first step to its last.
+fn lives(buffer: &Buffer) -> Vec<LiveWindow> {
+    let Buffer { size_bytes: high, first_step, last_step, .. } = *buffer;
+    match buffer.windows.is_empty() {
+        true => vec![LiveWindow { first_step, last_step, low: 0, high }],
+        false => buffer.windows.clone(),
     }
 }
 
@@ -83,12 +145,15 @@ fn tensors_within_runs(graph: &CascaderGraph) -> IdVec<TensorId, bool> {
 /// them, or they do not fit beside the others without more bytes.
 ///
 /// Small buffers by the dozen would else take the moves that are tried, and chance to place the others better or worse.
-fn place_around(memories: &Memories, program: &Program, aside: &[bool], iterations: u32) -> Option<Placement> {
+fn place_around(items: &Items, aside: &[bool], iterations: u32) -> Option<Placement> {
     if !aside.contains(&true) {
         return None;
     }
-    let mut all = problem(memories, program);
-    let core: Vec<usize> = (0..aside.len()).filter(|&buffer| !aside[buffer]).collect();
+    let mut all = items.problem.clone();
+    let mut core: Vec<usize> =
+        (0..aside.len()).filter(|&buffer| !aside[buffer]).map(|buffer| items.of[buffer]).collect();
+    core.sort_unstable();
+    core.dedup();
     let buffers = core.iter().map(|&buffer| all.buffers[buffer].clone()).collect();
     let params = usmp::Params { iterations, ..usmp::Params::default() };
     let found = usmp::plan(&usmp::Problem { buffers, pools: all.pools.clone() }, &params).ok()?.placement;
@@ -98,15 +163,7 @@ fn place_around(memories: &Memories, program: &Program, aside: &[bool], iteratio
     }
     let params = usmp::Params { algorithm: usmp::Algorithm::GreedyBySize, ..params };
     let around = usmp::plan(&all, &params).ok()?.placement;
-    (around.peaks == found.peaks).then(|| placement(&around))
-}
-
-fn placement(found: &usmp::Placement) -> Placement {
-    Placement {
-        pool_bytes: found.peaks.iter().copied().map(aligned).collect(),
-        pools: found.slots.iter().map(|slot| PoolId(slot.pool)).collect(),
-        offsets: found.slots.iter().map(|slot| slot.offset).collect(),
-    }
+    (around.peaks == found.peaks).then(|| items.placement(&around))
 }
 
 /// Where the memory planner puts a program's buffers, each into a pool that may hold it, the preferred one where it fits.
@@ -117,10 +174,10 @@ fn placement(found: &usmp::Placement) -> Placement {
 ///
 /// # Errors
 /// Where they have no place: what may lie nowhere else is more than a pool holds, or sizes are beyond what addresses tell.
-pub fn place(memories: &Memories, program: &Program, iterations: u32) -> Result<Placement, ArenaError> {
+fn place(memories: &Memories, program: &Program, items: &Items, iterations: u32) -> Result<Placement, ArenaError> {
     let params = usmp::Params { iterations, ..usmp::Params::default() };
-    match usmp::plan(&problem(memories, program), &params) {
-        Ok(solution) => Ok(placement(&solution.placement)),
+    match usmp::plan(&items.problem, &params) {
+        Ok(solution) => Ok(items.placement(&solution.placement)),
         Err(reason) => Err(refused(memories, program, reason)),
     }
 }
@@ -153,8 +210,12 @@ fn problem(memories: &Memories, program: &Program) -> usmp::Problem {
 
 fn of_program(buffer: &Buffer) -> usmp::Buffer {
     let windows = buffer.windows.iter().copied();
-    let pools = buffer.pools.iter().map(|pool| pool.0).collect();
+    let pools = pools_of(buffer);
     usmp::Buffer { pools, ..buffer_of(buffer.size_bytes, [buffer.first_step, buffer.last_step], windows) }
+}
+
+fn pools_of(buffer: &Buffer) -> SmallVec<[u32; 2]> {
+    buffer.pools.iter().map(|pool| pool.0).collect()
 }
 
 /// A buffer in use in steps `[first, last)`, with what of it is live meanwhile, as the memory planner takes it.
@@ -189,7 +250,9 @@ pub fn is_right(memories: &Memories, program: &Program, placement: &Placement) -
 mod tests {
     use super::*;
     use crate::cost::Costs;
+    use crate::model::ids::PartId;
     use crate::model::operation::OperationKind;
+    use crate::model::plan::{Plan, Staging};
     use crate::proposals::uncascaded;
     use crate::schedule::interleave::interleave;
     use crate::testing::networks::{mobilenet_v2, stacked, Network, INPUT};
@@ -224,6 +287,32 @@ mod tests {
     }
 
     #[test]
+    fn an_output_lies_where_the_input_lay_that_it_updates_once_that_is_read() {
+        let mut net = Network::new([12, 10], 16);
+        let ends =
+            [16, 32, 16].into_iter().fold(INPUT, |t, depth| net.window(t, OperationKind::Convolution, 3, 1, depth));
+        let plain = net.finish(ends);
+        let mut updating = plain.clone();
+        updating.tensors[ends].updates = Some(INPUT);
+        let lie = |graph: &CascaderGraph, plans: &[Plan]| {
+            let program = interleave(graph, plans, &mut Costs::default()).expect("blocks fit");
+            let placement = placer(graph)(&program).expect("it has a place");
+            assert!(is_right(graph.device.memories(), &program, &placement));
+            let of = |tensor: TensorId| placement.offsets[program.tensor_buffers[tensor].expect("whole")];
+            (of(INPUT), of(ends))
+        };
+        let whole = uncascaded(&updating);
+        let [(before, after), (plain_before, plain_after)] = [&updating, &plain].map(|graph| lie(graph, &whole));
+        assert_eq!(before, after);
+        assert_ne!(plain_before, plain_after);
+        // In a cascade of all three the output is begun while the input is still read.
+        let stripes = vec![2; 3];
+        let cascade = Plan { last: PartId(2), stripes, staging: vec![Staging::InPlace; 3], ..whole[0].clone() };
+        let (before, after) = lie(&updating, &[cascade]);
+        assert_ne!(before, after);
+    }
+
+    #[test]
     fn small_buffers_within_runs_move_no_other() {
         let ((short, few), (long, many)) = (with_a_tail(2), with_a_tail(60));
         let [few_placed, many_placed] =
@@ -247,7 +336,7 @@ mod tests {
         let last = last.expect("the tail is settled");
         program.buffers[last].size_bytes = 1 << 20;
         let aside: Vec<bool> = program.buffers.ids().map(|id| id == last).collect();
-        assert!(place_around(graph.device.memories(), &program, &aside, 80).is_none());
+        assert!(place_around(&Items::new(graph.device.memories(), &program, &[]), &aside, 80).is_none());
         let placement = placer(&graph)(&program).expect("it has a place");
         assert!(is_right(graph.device.memories(), &program, &placement) && placement.bytes() >= 1 << 20);
     }

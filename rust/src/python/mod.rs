@@ -1,6 +1,6 @@
 //! The only module that knows pyo3: converts problems in, solutions out, and maps every error.
 //!
-//! One file or folder per room (`simulator`, `streams`, `timing`, `usmp`, `devices`, `cascader`), each with a `register` function;
+//! One file or folder per room (`simulator`, `streams`, `timing`, `usmp`, `weights`, `devices`, `cascader`), each with a `register` function;
 //! `interruptible` runs what may take long, `pickling` names classes for `__reduce__`.
 
 use pyo3::prelude::*;
@@ -13,6 +13,7 @@ mod simulator;
 mod streams;
 mod timing;
 mod usmp;
+mod weights;
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -23,5 +24,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     streams::register(module)?;
     timing::register(module)?;
     usmp::register(module)?;
+    weights::register(module)?;
     Ok(())
 }

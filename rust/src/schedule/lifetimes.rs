@@ -9,8 +9,8 @@
 use smallvec::{smallvec, SmallVec};
 
 use crate::model::graph::CascaderGraph;
-use crate::model::ids::{BufferId, Id, IdVec, Piece, TensorId};
-use crate::model::program::{Buffer, Content, LiveWindow, Moved, Program, Step, Stripe, View};
+use crate::model::ids::{BufferId, Id, IdVec, TensorId};
+use crate::model::program::{Buffer, Content, LiveWindow, Moved, Program, Step, View};
 use crate::stripe::Span;
 
 /// First write and last use of each row of one buffer, as steps.
@@ -104,7 +104,7 @@ pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
         buffer.last_step = rows.used.iter().copied().max().unwrap_or(0) + 1;
         buffer.windows = windows(rows, buffer.size_bytes / rows.written.len() as u64);
     }
-    rest(graph, program);
+    rest(program);
 }
 
 /// Whether a buffer's windows lie in it and follow one another through its lifetime, as in every complete program.
@@ -124,75 +124,103 @@ fn whole_tensor(buffer: &Buffer) -> Option<TensorId> {
     }
 }
 
-/// Which rows of a rolling buffer are still to be read, while the program is followed from its end to its start.
-struct Wanted {
+/// What a row, or column, of a rolling buffer holds for a while.
+#[derive(Clone, Copy)]
+struct Occupant {
+    /// Its index in the tensor, and where the band begins that it belongs to: the next band's row of the same index holds
+    /// other pixels.
+    row: [i64; 2],
+    /// First write and one past the last use, as steps.
+    live: (u32, u32),
+}
+
+/// When the rows of a rolling buffer are in use, while the program is followed.
+struct Rolling {
     capacity: [i64; 2],
     /// The axis along which it rolls.
     axis: usize,
     /// By rows, or columns, of the buffer.
-    wanted: SmallVec<[bool; 16]>,
-    /// One past the last step of the live span that the walk is in; None while nothing in the buffer is wanted.
-    end: Option<u32>,
-    /// Spans of steps in which it is live, the last one first.
+    occupants: SmallVec<[Option<Occupant>; 16]>,
+    /// Steps in which rows that have been written over were in use.
     live: Vec<(u32, u32)>,
 }
 
-impl Wanted {
+impl Rolling {
     /// Of a buffer; none unless it rolls.
-    fn of(buffer: &Buffer) -> Option<Wanted> {
+    fn of(buffer: &Buffer) -> Option<Rolling> {
         let Content::Rolling(_, axis) = buffer.content else { return None };
         let (capacity, axis) = (buffer.capacity, axis as usize);
-        let wanted = smallvec![false; capacity[axis] as usize];
-        Some(Wanted { capacity, axis, wanted, end: None, live: Vec::new() })
+        let occupants = smallvec![None; capacity[axis] as usize];
+        Some(Rolling { capacity, axis, occupants, live: Vec::new() })
     }
 
-    /// A use of the box at `step`, earlier than all known ones: a read wants the box before that step (`is_held`), a
-    /// write does not.
-    fn touch(&mut self, view: &View, step: u32, is_held: bool) {
-        let end = *self.end.get_or_insert(step + 1);
-        let (capacity, origin) = (self.capacity[self.axis], view.origin[self.axis]);
-        // A view with another shape than the buffer's may touch all of it.
+    /// Rows of the tensor that a view touches. A view with another shape than the buffer's may touch all of it.
+    fn span(&self, view: &View) -> Span {
+        let origin = view.origin[self.axis];
         let alike = view.in_rows && view.capacity == self.capacity;
-        let span = if alike { view.region.spans[self.axis] } else { Span::new(origin, origin + capacity) };
-        for place in span.start..span.end {
-            self.wanted[(place - origin).rem_euclid(capacity) as usize] = is_held;
-        }
-        if !self.wanted.contains(&true) {
-            self.live.push((step, end));
-            self.end = None;
+        if alike {
+            view.region.spans[self.axis]
+        } else {
+            Span::new(origin, origin + self.capacity[self.axis])
         }
     }
-}
 
-/// Whether rows, or columns, that a stripe writes hold something of an earlier piece already: of slices all do, of joined
-/// operations those whose boxes have one of them.
-fn is_added(graph: &CascaderGraph, stripe: &Stripe, axis: usize) -> bool {
-    let Some(piece) = stripe.piece else { return false };
-    let Some(kernel) = graph.kernel(stripe.part) else { return false };
-    let before = |other: &Piece| *other < piece;
-    let written = stripe.output.region.spans[axis];
-    let meets = |other: Piece| !kernel.region(Some(other)).spans[axis].meet(written).is_empty();
-    kernel.pieces().filter(before).any(meets)
+    /// Where in the buffer a row of the tensor lies.
+    fn place(&self, view: &View, row: i64) -> usize {
+        (row - view.origin[self.axis]).rem_euclid(self.capacity[self.axis]) as usize
+    }
+
+    fn read(&mut self, view: &View, step: u32) {
+        let span = self.span(view);
+        for row in span.start..span.end {
+            let place = self.place(view, row);
+            self.occupants[place].iter_mut().for_each(|held| held.live.1 = step + 1);
+        }
+    }
+
+    /// A row that is there already is added to, as slices and joined operations do; any other one is written over.
+    fn write(&mut self, view: &View, step: u32) {
+        let (span, band) = (self.span(view), view.origin[1 - self.axis]);
+        for row in span.start..span.end {
+            let new = Occupant { row: [row, band], live: (step, step + 1) };
+            let place = self.place(view, row);
+            match &mut self.occupants[place] {
+                Some(held) if held.row == new.row => held.live.1 = step + 1,
+                held => self.live.extend(held.replace(new).map(|old| old.live)),
+            }
+        }
+    }
+
+    /// Steps in which anything in it is in use, in order.
+    fn spans(mut self) -> Vec<(u32, u32)> {
+        self.live.extend(self.occupants.iter().flatten().map(|held| held.live));
+        self.live.sort_unstable();
+        let mut spans: Vec<(u32, u32)> = Vec::new();
+        for (first, end) in self.live {
+            match spans.last_mut() {
+                Some(last) if first <= last.1 => last.1 = last.1.max(end),
+                _ => spans.push((first, end)),
+            }
+        }
+        spans
+    }
 }
 
 /// Set the windows of rolling buffers: nothing of one is live from the last read of all that it holds to the next
 /// write.
-fn rest(graph: &CascaderGraph, program: &mut Program) {
-    let mut known: IdVec<BufferId, Option<Wanted>> = program.buffers.iter().map(Wanted::of).collect();
-    for (step, action) in program.steps.iter().enumerate().rev() {
-        let (Step::Stripe(stripe), step) = (action, step as u32) else { continue };
+fn rest(program: &mut Program) {
+    let mut rolling: IdVec<BufferId, Option<Rolling>> = program.buffers.iter().map(Rolling::of).collect();
+    for (step, action) in (0u32..).zip(&program.steps) {
+        let Step::Stripe(stripe) = action else { continue };
         for view in &stripe.inputs {
-            known[view.buffer].iter_mut().for_each(|wanted| wanted.touch(view, step, true));
+            rolling[view.buffer].iter_mut().for_each(|buffer| buffer.read(view, step));
         }
-        known[stripe.output.buffer].iter_mut().for_each(|wanted| {
-            let is_added = is_added(graph, stripe, wanted.axis);
-            wanted.touch(&stripe.output, step, is_added);
-        });
+        rolling[stripe.output.buffer].iter_mut().for_each(|buffer| buffer.write(&stripe.output, step));
     }
-    for (buffer, wanted) in program.buffers.iter_mut().zip(known.into_items()) {
-        let Some(wanted) = wanted.filter(|wanted| wanted.live.len() > 1) else { continue };
+    for (buffer, rolling) in program.buffers.iter_mut().zip(rolling.into_items()) {
+        let Some(spans) = rolling.map(Rolling::spans).filter(|spans| spans.len() > 1) else { continue };
         let (mut at, size) = (buffer.first_step, buffer.size_bytes);
-        for (first_step, last_step) in wanted.live.into_iter().rev() {
+        for (first_step, last_step) in spans {
             if at < first_step {
                 buffer.windows.push(LiveWindow { first_step: at, last_step: first_step, low: 0, high: 0 });
             }
@@ -245,7 +273,7 @@ fn windows(rows: &Rows, row_bytes: u64) -> Vec<LiveWindow> {
 mod tests {
     use super::*;
     use crate::cost::Costs;
-    use crate::model::ids::PartId;
+    use crate::model::ids::{PartId, Piece};
     use crate::model::operation::OperationKind;
     use crate::model::plan::{Plan, Staging};
     use crate::schedule::interleave::interleave;

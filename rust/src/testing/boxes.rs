@@ -25,10 +25,14 @@ fn branches(axis: usize) -> CascaderGraph {
 
 /// All of it as one group.
 fn cascaded(graph: &CascaderGraph, roll: Axis, stripe: i64) -> Program {
+    in_bands(graph, Tiling { roll, tiles: 1 }, stripe)
+}
+
+fn in_bands(graph: &CascaderGraph, tiling: Tiling, stripe: i64) -> Program {
     let plan = Plan {
         first: PartId(0),
         last: PartId(3),
-        tiling: Tiling { roll, tiles: 1 },
+        tiling,
         backwards: false,
         stripes: vec![stripe; 4],
         staging: vec![Staging::InPlace; 4],
@@ -66,6 +70,23 @@ fn a_stripe_across_the_join_runs_all_operations() {
     assert_eq!(check(&graph, &program), Ok(()));
     let columns: Vec<Span> = pieces(&mut program).map(|stripe| stripe.output.region.span(Axis::Width)).collect();
     assert_eq!(columns, [[Span::new(0, 7), Span::new(7, 14)]; 3].concat());
+}
+
+/// What comes first in the output may be made by the operation that runs last.
+#[test]
+fn a_band_may_be_made_by_some_of_the_operations() {
+    for (axis, roll) in [(0, Axis::Width), (1, Axis::Height)] {
+        let mut graph = branches(axis);
+        let join = &mut graph.parts[PartId(2)];
+        join.inputs.reverse();
+        if let Work::Npu(kernel) = &mut join.work {
+            kernel.joined.reverse();
+        }
+        for tiles in 2..6 {
+            let program = in_bands(&graph, Tiling { roll, tiles }, 1);
+            assert_eq!(check(&graph, &program), Ok(()), "{roll:?} in {tiles} bands");
+        }
+    }
 }
 
 #[test]

@@ -204,13 +204,19 @@ fn exhaustive(graph: &CascaderGraph) -> Vec<(u64, u64)> {
     front.points()
 }
 
-/// Whether somebody leaves rows of what it reads unread: those die before the search's count says so.
+/// Whether somebody leaves rows of what it reads unread, at an end or between its windows: those die before the search's
+/// count says so.
 fn skips_rows(graph: &CascaderGraph) -> bool {
     graph.parts.ids().any(|part| {
         let rows = graph.tensors[graph.output(part)].plane[0];
         graph.parts[part].inputs.iter().any(|input| {
-            let needed = graph.needed(input, Axis::Height, Span::new(0, rows));
-            needed != Span::new(0, graph.tensors[input.tensor].plane[0])
+            let count = graph.tensors[input.tensor].plane[0];
+            let mut is_read = vec![false; count as usize];
+            for row in 0..rows {
+                let needed = graph.needed(input, Axis::Height, Span::new(row, row + 1));
+                is_read[needed.start as usize..needed.end as usize].fill(true);
+            }
+            is_read.contains(&false)
         })
     })
 }

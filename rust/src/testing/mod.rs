@@ -1,7 +1,8 @@
 //! What the planner's tests share, and the tests that go through several rooms.
 //!
 //! `networks` builds graphs, `schedules` has the properties of whole schedules, `broken` programs with a fault, `pools` those of several memories,
-//! `boxes` outputs that several operations make, `exhaustive` holds the search against all Plans there are.
+//! `boxes` outputs that several operations make, `exhaustive` holds the search against all Plans there are, `weights` the
+//! streams of the compiler against the simulator that decodes them.
 
 mod boxes;
 mod broken;
@@ -9,3 +10,4 @@ mod exhaustive;
 pub mod networks;
 mod pools;
 pub mod schedules;
+mod weights;

@@ -111,6 +111,7 @@ impl Network {
             layout: Layout::Nhwc,
             is_input: true,
             is_output: false,
+            updates: None,
         };
         Network { tensors: vec![input].into(), parts: IdVec::default() }
     }
@@ -329,6 +330,7 @@ impl Network {
             layout: Layout::Nhwc,
             is_input: false,
             is_output: false,
+            updates: None,
         });
         let [in_place, (block_depth, part_kernel)] =
             choose_encoding(&device(), &kernel, plane, [Layout::Nhwc; 2]).expect("a block fits");

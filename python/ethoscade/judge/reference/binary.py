@@ -12,7 +12,7 @@ import numpy as np
 from ...ir import Activation, ArithmeticAttrs, Array, DType, Graph, Operator, Tensor
 from .fixed_point import Int64, Undefined, multiply
 from .formulas import HEADROOM_BITS, HEADROOM_BITS_16, clamp_range, scale_of, significand_and_shift, zero_point_of
-from .meaning import SIGNED, Inputs, Meaning, given, quantised, sloped
+from .meaning import SIGNED, Inputs, Meaning, given, quantised, quantised_or_words, sloped
 
 _DIFFERENCE_BITS = 7
 """Bits by which SQUARED_DIFFERENCE raises operands of 8 bits before it scales them; of 16 bits by none."""
@@ -42,13 +42,30 @@ def _aligned(tensors: tuple[Tensor, Tensor], inputs: Inputs, bits: int, signs: t
     return found[0], found[1]
 
 
+_CLAMPED_WORDS: Mapping[Activation, tuple[int, int]] = {
+    Activation.NONE: DType.INT32.limits,
+    Activation.RELU: (0, DType.INT32.limits[1]),
+    Activation.RELU_N1_TO_1: (-1, 1),
+    Activation.RELU6: (0, 6),
+}
+"""What activations leave of numbers of int32, which have no scales."""
+
+
+def words(result: Array, activation: Activation) -> Array:
+    """Sums and products of int32, as they wrap, and their activation."""
+    found: Array = np.clip(result, *_CLAMPED_WORDS[activation])
+    return found
+
+
 def sub(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """SUB: both inputs are brought to the scale 2 * max(input scales) / 2**20, and the difference scaled.
 
     It is 2 * max(input scales) / 2**15 for int16.
-    Raises `Undefined` for a factor of 1 or more, for which kernels have no arithmetic.
+    Raises `Undefined` for a factor of 1 or more, for which kernels have no arithmetic. Int32 is subtracted as it is.
     """
     tensors, ofm = _operands(graph, op), graph.made(op)
+    if ofm.dtype is DType.INT32:
+        return words(np.subtract(given(inputs), given(inputs, 1)), op.attributes(ArithmeticAttrs).activation)
     headroom = HEADROOM_BITS_16 if ofm.dtype is DType.INT16 else HEADROOM_BITS
     first, second = _aligned(tensors, inputs, headroom, (1, -1))
     twice_max = 2.0 * max(scale_of(t) for t in tensors)
@@ -57,7 +74,9 @@ def sub(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
 
 def mul(graph: Graph, op: Operator, inputs: Inputs) -> Array:
-    """MUL; the factor of the products is taken in float32."""
+    """MUL; the factor of the products is taken in float32. Int32 is multiplied as it is."""
+    if graph.made(op).dtype is DType.INT32:
+        return words(np.multiply(given(inputs), given(inputs, 1)), op.attributes(ArithmeticAttrs).activation)
     (a, b), ofm = _operands(graph, op), graph.made(op)
     product = _centred(inputs, 0, a) * _centred(inputs, 1, b)
     factor = _ratio(a, b, ofm)
@@ -110,10 +129,10 @@ def prelu(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
 
 BINARY_MEANINGS: Mapping[str, Meaning] = {
-    "MAXIMUM": Meaning(maximum, quantised, SIGNED),
-    "MINIMUM": Meaning(minimum, quantised, SIGNED),
-    "MUL": Meaning(mul, quantised),
+    "MAXIMUM": Meaning(maximum, quantised_or_words, SIGNED),
+    "MINIMUM": Meaning(minimum, quantised_or_words, SIGNED),
+    "MUL": Meaning(mul, quantised_or_words),
     "PRELU": Meaning(prelu, sloped, SIGNED),
     "SQUARED_DIFFERENCE": Meaning(squared_difference, quantised, SIGNED),
-    "SUB": Meaning(sub, quantised, SIGNED),
+    "SUB": Meaning(sub, quantised_or_words, SIGNED),
 }

@@ -10,6 +10,7 @@ import numpy as np
 from ...errors import UnsupportedOperatorError
 from ...ir import AddAttrs, Array, DType, Graph, Operator, TableAttrs, Tensor
 from ...operators import ACTIVATION_OPERATORS
+from .binary import words
 from .fixed_point import multiply
 from .formulas import (
     HEADROOM_BITS,
@@ -21,17 +22,19 @@ from .formulas import (
     significand_and_shift,
     zero_point_of,
 )
-from .meaning import INT8, SIGNED, Inputs, Meaning, anything, given, quantised
+from .meaning import INT8, SIGNED, Inputs, Meaning, anything, given, quantised, quantised_or_words
 
 
 def add(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """ADD of two tensors with NumPy's broadcasting.
 
     Both inputs are brought to the scale 2 * max(input scales) / 2**20, added, and the sum scaled to the output; 2**15
-    for int16.
+    for int16. Int32 is added as it is.
     """
     attrs = op.attributes(AddAttrs)
     ofm = graph.made(op)
+    if ofm.dtype is DType.INT32:
+        return words(np.add(given(inputs), given(inputs, 1)), attrs.activation)
     headroom = HEADROOM_BITS_16 if ofm.dtype is DType.INT16 else HEADROOM_BITS
     tensors = [graph.read(op, place) for place in range(2)]
     twice_max = 2.0 * max(scale_of(t) for t in tensors)
@@ -134,7 +137,7 @@ def absolute(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
 ELEMENTWISE_MEANINGS: Mapping[str, Meaning] = {
     "ABS": Meaning(absolute, quantised, INT8),
-    "ADD": Meaning(add, quantised, SIGNED),
+    "ADD": Meaning(add, quantised_or_words, SIGNED),
     "DEQUANTIZE": Meaning(dequantize, anything),
     "QUANTIZE": Meaning(quantize, anything),
     "RELU": Meaning(relu, anything, INT8),

@@ -76,6 +76,15 @@ def quantised(graph: Graph, op: Operator) -> str | None:
     return _of_types(graph, op, QUANTISED)
 
 
+def quantised_or_words(graph: Graph, op: Operator) -> str | None:
+    """As `quantised`, or all of int32: numbers without scales."""
+    return op.opaque if _are_words(graph, op) else quantised(graph, op)
+
+
+def _are_words(graph: Graph, op: Operator) -> bool:
+    return all(tensor.dtype is DType.INT32 for tensor in _values(graph, op))
+
+
 def sixteen_bit(graph: Graph, op: Operator) -> str | None:
     """Values of int16 with one scale each and the zero point 0."""
     if op.opaque is not None:
@@ -100,6 +109,11 @@ def unscaled(graph: Graph, op: Operator) -> str | None:
     first, *others = _values(graph, op)
     changed = next((t for t in others if t.quantisation != first.quantisation), None)
     return None if changed is None else f"it changes the quantisation from '{first.name}' to '{changed.name}'"
+
+
+def unscaled_or_words(graph: Graph, op: Operator) -> str | None:
+    """As `unscaled`, or all of int32."""
+    return op.opaque if _are_words(graph, op) else unscaled(graph, op)
 
 
 def ordered(graph: Graph, op: Operator) -> str | None:
@@ -131,9 +145,9 @@ def sloped(graph: Graph, op: Operator) -> str | None:
 
 
 def weighed(graph: Graph, op: Operator) -> str | None:
-    """As `quantised`, with constant weights of the same type, one scale for all or for each output.
+    """As `quantised`, with weights of the same type, one scale for all or for each output.
 
-    Weights for int16 are int8.
+    Weights for int16 are int8. Those of a FULLY_CONNECTED alone may be made while the network runs.
     """
     if (why := quantised(graph, op)) is not None:
         return why
@@ -141,7 +155,7 @@ def weighed(graph: Graph, op: Operator) -> str | None:
     ifm = graph.read(op, OPERATORS[op.kind].data_input)
     if weights.dtype is not (DType.UINT8 if ifm.dtype is DType.UINT8 else DType.INT8):
         return f"weights '{weights.name}' are {weights.dtype.value}"
-    if weights.data is None or weights.quantisation is None:
+    if (weights.data is None and op.kind != "FULLY_CONNECTED") or weights.quantisation is None:
         return f"weights '{weights.name}' are not constant, or have no quantisation"
     if weights.quantisation.axis not in (None, 3 if op.kind == "DEPTHWISE_CONV_2D" else 0):
         return f"weights '{weights.name}' are quantised along axis {weights.quantisation.axis}"

@@ -25,7 +25,7 @@ from ...ir import (
     UnpackAttrs,
 )
 from .formulas import nearest_places, zero_point_of
-from .meaning import INT8, SIGNED, Inputs, Meaning, anything, given, quantised, understood, unscaled
+from .meaning import INT8, SIGNED, Inputs, Meaning, anything, given, quantised, understood, unscaled, unscaled_or_words
 
 
 def pad(graph: Graph, op: Operator, inputs: Inputs) -> Array:
@@ -113,7 +113,7 @@ def concatenate(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
 
 SHAPING_MEANINGS: Mapping[str, Meaning] = {
-    "CONCATENATION": Meaning(concatenate, unscaled, SIGNED),
+    "CONCATENATION": Meaning(concatenate, unscaled_or_words, SIGNED),
     "EXPAND_DIMS": Meaning(reshape, anything),
     "GATHER": Meaning(gather, understood, INT8),
     "MIRROR_PAD": Meaning(mirror_pad, understood, INT8),
@@ -125,8 +125,8 @@ SHAPING_MEANINGS: Mapping[str, Meaning] = {
     "REVERSE_V2": Meaning(reverse, understood, frozenset(EIGHT_BIT)),
     "SHAPE": Meaning(shape_of, understood),
     "SLICE": Meaning(strided_slice, understood, INT8),
-    "SPLIT": Meaning(split, unscaled, SIGNED),
-    "SPLIT_V": Meaning(split, unscaled, SIGNED),
+    "SPLIT": Meaning(split, unscaled_or_words, SIGNED),
+    "SPLIT_V": Meaning(split, unscaled_or_words, SIGNED),
     "SQUEEZE": Meaning(reshape, anything),
     "STRIDED_SLICE": Meaning(strided_slice, understood),
     "TILE": Meaning(tile, understood),

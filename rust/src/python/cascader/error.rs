@@ -99,6 +99,10 @@ impl From<GraphError> for PyErr {
                 set.set_item("part", part)?;
                 set.set_item("value", fault)
             }),
+            GraphError::Update { tensor, fault, .. } => raised(message, "update", |set| {
+                set.set_item("tensor", tensor)?;
+                set.set_item("value", fault)
+            }),
             GraphError::Empty { tensor } => raised(message, "empty", |set| set.set_item("tensor", tensor)),
         }
     }

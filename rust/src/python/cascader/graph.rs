@@ -23,6 +23,7 @@ struct TensorSpec {
     layout: String,
     is_input: bool,
     is_output: bool,
+    updates: Option<u32>,
 }
 
 #[derive(FromPyObject)]
@@ -149,6 +150,7 @@ fn build_tensor(spec: TensorSpec) -> PyResult<graph::Tensor> {
         layout,
         is_input: spec.is_input,
         is_output: spec.is_output,
+        updates: spec.updates.map(TensorId),
     })
 }
 

@@ -1,0 +1,162 @@
+"""Weight streams: how long each is, which are the same, and their bytes when they are wanted.
+
+Owns the choice between the core's encoder, which tells a stream's length before it writes it, and Vela's. The order and
+the coding of weights are theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from ..errors import CodegenError
+from ..lowering.npu import NpuOperation, OperationKind
+from ..target import Accelerator
+from . import vela
+
+WEIGHT_ENCODERS = ("ethoscade", "vela")
+"""Who may compress weights: this project's encoder, or Vela's."""
+
+_STORED = (np.dtype(np.int8), np.dtype(np.uint8))
+_WIDEST = np.iinfo(np.int16)
+
+
+@dataclass(frozen=True)
+class EncodingChoice:
+    """How an operation's weights are laid out: depth of the OFM block they serve, and part-kernel-first order.
+
+    Part-kernel-first exists for convolutions only. Operations without weights ignore their choice.
+    """
+
+    block_depth: int
+    part_kernel: bool = False
+
+
+class Stream(Protocol):
+    """Constants that will be bytes."""
+
+    @property
+    def length_bytes(self) -> int:
+        """Bytes of it, a multiple of 16."""
+
+    @property
+    def content(self) -> Hashable:
+        """Equal for equal bytes and for no others."""
+
+    def write(self) -> bytes:
+        """The bytes."""
+
+
+@dataclass(frozen=True)
+class WrittenStream:
+    """Constants that are bytes already."""
+
+    content: bytes = field(repr=False)
+
+    @property
+    def length_bytes(self) -> int:
+        """As `Stream`."""
+        return len(self.content)
+
+    def write(self) -> bytes:
+        """As `Stream`."""
+        return self.content
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedStream:
+    """A stream of the core's: what was found for the weights `values` less `zero_point`."""
+
+    values: npt.NDArray[np.integer] = field(repr=False)
+    zero_point: int
+    content: Hashable = field(repr=False)
+    plan: _core._WeightStream = field(repr=False)
+
+    @property
+    def length_bytes(self) -> int:
+        """As `Stream`."""
+        return self.plan.length_bytes
+
+    def write(self) -> bytes:
+        """As `Stream`."""
+        return self.plan.write(_volume(self.values, self.zero_point))
+
+
+class Streams:
+    """The streams of weights on an accelerator; equal weights in equal orders are encoded once."""
+
+    def __init__(self, accelerator: Accelerator, encoder: str = WEIGHT_ENCODERS[0]) -> None:
+        self._accelerator = accelerator
+        self._encoder = encoder
+        self._known: dict[Hashable, Stream] = {}
+
+    def of(self, operation: NpuOperation, choice: EncodingChoice, first: int, channels: int) -> Stream:
+        """The stream of an operation's output channels from `first` on.
+
+        Raises `CodegenError` for a choice that the NPU does not have or weights that cannot be encoded.
+        """
+        _check(operation, self._accelerator, choice)
+        assert operation.weights is not None
+        window, weights = operation.window, operation.weights
+        values, micro = weights.values[first : first + channels], self._accelerator.micro_block[2]
+        # A block that is deeper than the output is as deep as that.
+        depth = min(choice.block_depth, -(-channels // micro) * micro)
+        depthwise, wide = operation.kind is OperationKind.DEPTHWISE, operation.ifm.dtype.size_bytes > 1
+        dilation = (window.dilation_h, window.dilation_w)
+        volume = _volume(values, weights.zero_point)
+        bytes_, *stored = volume
+        digest = blake2b(bytes_, digest_size=32).digest()
+        order = (_four(values.shape), depth, micro, depthwise, choice.part_kernel, wide, dilation)
+        content = (digest, *stored, *order)
+        if content not in self._known:
+            self._known[content] = (
+                PlannedStream(values, weights.zero_point, content, _core.plan_weights(volume, order))
+                if self._encoder == "ethoscade"
+                else WrittenStream(
+                    vela.encode_weights(
+                        self._accelerator,
+                        values,
+                        weights.zero_point,
+                        dilation,
+                        choice.block_depth,
+                        depthwise,
+                        choice.part_kernel,
+                        8 * operation.ifm.dtype.size_bytes,
+                    )
+                )
+            )
+        return self._known[content]
+
+
+def _check(operation: NpuOperation, accelerator: Accelerator, choice: EncodingChoice) -> None:
+    if operation.weights is None:
+        raise CodegenError(f"operation '{operation.name}' ({operation.kind.value}) has no weights to encode")
+    if operation.kind is OperationKind.DEPTHWISE and choice.part_kernel:
+        raise CodegenError(
+            f"operation '{operation.name}' is depthwise; part-kernel-first order exists for convolutions only"
+        )
+    depth = accelerator.micro_block[2]
+    if choice.block_depth < 1 or choice.block_depth % depth:
+        raise CodegenError(
+            f"operation '{operation.name}': block depth {choice.block_depth} is not a positive multiple of {depth}, "
+            f"the micro-block of {accelerator.name}"
+        )
+
+
+def _volume(values: npt.NDArray[np.integer], zero_point: int) -> tuple[bytes, str, int]:
+    """Elements in C order, their type, and what stands for 0, as the core takes them."""
+    if values.dtype in _STORED:
+        return values.tobytes(), values.dtype.name, zero_point
+    weights = np.clip(values.astype(np.int64) - zero_point, _WIDEST.min, _WIDEST.max)
+    return weights.astype("<i2").tobytes(), "int16", 0
+
+
+def _four(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+    outputs, height, width, inputs = shape
+    return outputs, height, width, inputs

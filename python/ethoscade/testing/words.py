@@ -1,0 +1,33 @@
+"""Operators of `ModelBuilder` that compute with numbers of 32 bits, which have no scales.
+
+Owns their methods.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ir import Activation, Array, DType
+from ..operators import CODE_OF_ACTIVATION
+from . import real_operators as real
+from .moving import MoveRecorder
+from .recorder import Value
+
+
+class WordRecorder(MoveRecorder):
+    """ADD, SUB, MUL, MAXIMUM and MINIMUM of INT32."""
+
+    def of_words(self, kind: str, x: Value, numbers: Array) -> Value:
+        """One of them, of a value of INT32 and constant numbers."""
+        function = real.BINARY[kind]
+        index = self._constant("numbers", numbers.astype(np.int32), DType.INT32).index
+        fields = {"FusedActivationFunction": CODE_OF_ACTIVATION[Activation.NONE]} if function.fuses else {}
+        wanted = numbers.astype(np.float64)
+        return self._plain(
+            kind,
+            [x.index, index],
+            np.broadcast_shapes(x.shape, numbers.shape),
+            x.dtype,
+            lambda: function.compute(self._real(x), wanted),
+            fields,
+        )

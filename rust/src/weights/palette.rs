@@ -1,0 +1,75 @@
+//! Palettes: which index stands for which weight. Owns what one is and what it takes; which one is good is `counts`'.
+
+use super::format::{LARGEST_INDEX, LARGEST_OFFSET, PALETTE_BITS};
+use super::order::CODES;
+
+/// Weights by index: first the entries, then those from an offset on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Palette {
+    /// Codes; none, or 2 to 32.
+    pub entries: Vec<u16>,
+    /// The first code that stands behind the entries.
+    pub offset: u16,
+    /// Bits of an entry, or without entries of an index that is not compressed: 2 to 9.
+    pub bits: u32,
+    /// Zeros are no weights but runs between them.
+    pub zero_runs: bool,
+}
+
+impl Palette {
+    /// The palette of these entries, with `others` behind them: the lowest code and the highest one that are no entries.
+    /// None where an index would be too large.
+    pub fn new(mut entries: Vec<u16>, others: Option<[u16; 2]>, zero_runs: bool) -> Option<Palette> {
+        if let [only] = entries[..] {
+            // There is no palette of one.
+            entries.push(only);
+        }
+        let [lowest, highest] = others.unwrap_or_default();
+        let offset = lowest.min(LARGEST_OFFSET);
+        if entries.len() as u16 + highest - offset > LARGEST_INDEX {
+            return None;
+        }
+        let widest = entries.iter().copied().max().unwrap_or(highest - offset);
+        let bits = (u16::BITS - widest.leading_zeros()).max(2);
+        Some(Palette { entries, offset, bits, zero_runs })
+    }
+
+    /// The palette of streams without a weight but 0: that is its entry.
+    pub fn of_zeros() -> Palette {
+        Palette { entries: vec![0, 0], offset: 0, bits: 2, zero_runs: true }
+    }
+
+    /// By code its index, or `u16::MAX`.
+    pub fn indices(&self) -> Vec<u16> {
+        let behind = self.entries.len() as u16;
+        let mut found = vec![u16::MAX; CODES];
+        for (code, index) in (self.offset..CODES as u16).zip(behind..=LARGEST_INDEX) {
+            found[usize::from(code)] = index;
+        }
+        for (index, &code) in self.entries.iter().enumerate().rev() {
+            found[usize::from(code)] = index as u16;
+        }
+        found
+    }
+
+    /// Bits of an index that is not compressed.
+    pub fn uncompressed_bits(&self) -> u32 {
+        match self.entries.len() {
+            0 => self.bits,
+            count => usize::BITS - (count - 1).leading_zeros(),
+        }
+    }
+
+    /// Whether an index can do without compression.
+    pub fn holds_uncompressed(&self, index: u16) -> bool {
+        match self.entries.len() {
+            0 => u32::from(index) < 1 << self.bits,
+            count => usize::from(index) < count,
+        }
+    }
+
+    /// Bits of the palette in a header.
+    pub fn header_bits(&self) -> usize {
+        PALETTE_BITS + self.entries.len() * self.bits as usize
+    }
+}

@@ -1,0 +1,72 @@
+//! Sections of a stream that are so unlike each other that each wants a palette of its own: whether there are any, and where.
+//! Owns the cuts between them; how a section is coded then is `search`'s.
+
+use std::ops::Range;
+
+use super::candidates::kinds;
+use super::counts::{best, bits, Counts};
+use super::palette::Palette;
+use crate::util::interrupt;
+
+/// Weights of a window, of which sections are made.
+const WINDOW: usize = 128;
+/// Windows that are looked at to tell whether there are sections: their weights, and the most of them.
+const SAMPLES: [(usize, usize); 3] = [(256, 12), (1024, 4), (4096, 4)];
+/// A stream has as many times the weights that are looked at.
+const SAMPLED: usize = 4;
+/// Streams of so many weights are cut in any case: too short for samples that tell anything, long enough for palettes.
+const SHORT: Range<usize> = 2048..4096;
+/// Own palettes have to spare one bit in so many.
+const WORTH: u64 = 64;
+
+/// Whether sections are worth looking for: windows here and there are smaller with palettes of their own than with the
+/// best of these.
+pub fn are_likely(symbols: &[u16], palettes: &[Palette]) -> bool {
+    let indices: Vec<Vec<u16>> = palettes.iter().map(Palette::indices).collect();
+    let shared = |counts: &Counts| {
+        palettes.iter().zip(&indices).filter_map(|(palette, indices)| bits(palette, indices, counts)).min()
+    };
+    SHORT.contains(&symbols.len())
+        || SAMPLES.iter().any(|&(window, most)| {
+            let windows = symbols.len() / window;
+            let count = most.min(windows / SAMPLED);
+            let (mut own, mut others) = (0, 0);
+            for number in 0..count {
+                let first = number * windows / count * window;
+                let counts = Counts::new(&symbols[first..first + window]);
+                if let Some((bits, least)) = best_of_kinds(&counts).map(|(bits, _)| bits).zip(shared(&counts)) {
+                    own += bits;
+                    others += least;
+                }
+            }
+            own + own / WORTH < others
+        })
+}
+
+/// Sections and their palettes: windows, joined to the section in front of them where one palette takes fewer bits than two.
+pub fn sections(symbols: &[u16]) -> Vec<([usize; 2], Palette)> {
+    let mut found: Vec<([usize; 2], Counts, u64, Palette)> = Vec::new();
+    for (number, window) in symbols.chunks(WINDOW).enumerate() {
+        interrupt::ask();
+        let first = number * WINDOW;
+        let counts = Counts::new(window);
+        let (bits, palette) =
+            best_of_kinds(&counts).unwrap_or_else(|| unreachable!("a palette of none holds a window"));
+        found.push(([first, first + window.len()], counts, bits, palette));
+        while let [.., before, last] = &found[..] {
+            let both = before.1.and(&last.1);
+            let Some((bits, palette)) = best_of_kinds(&both).filter(|(bits, _)| *bits < before.2 + last.2) else {
+                break;
+            };
+            let joined = ([before.0[0], last.0[1]], both, bits, palette);
+            found.truncate(found.len() - 2);
+            found.push(joined);
+        }
+    }
+    found.into_iter().map(|(span, _, _, palette)| (span, palette)).collect()
+}
+
+/// The best palette, with zeros as weights or as runs, and all bits of it.
+fn best_of_kinds(counts: &Counts) -> Option<(u64, Palette)> {
+    kinds(counts).iter().filter_map(|&zero_runs| best(counts, zero_runs)).min_by_key(|&(bits, _)| bits)
+}
