@@ -35,8 +35,8 @@ MODULES = (ethoscade, memory, memory_model, devices, target, simulator, timing)
 MADE_BY_THE_LIBRARY = frozenset(
     {
         "Accelerator", "Compiled", "Curve", "Hazard", "KernelDetail", "Memories", "NpuReport", "NpuRun",
-        "NpuWarning", "OperatorSummary", "OperatorTiming", "Placement", "PoolOverflowError", "ProgramPlacement",
-        "Target", "TimedCommand", "TimingReport", "Traffic",
+        "NpuWarning", "OperatorSummary", "OperatorTiming", "Placement", "PoolOverflowError", "Prepared",
+        "ProgramPlacement", "Target", "TimedCommand", "TimingReport", "Traffic",
     }
 )  # fmt: skip
 # Types that carry numbers and are held to them where they are used.
@@ -128,6 +128,11 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
     return {
         "ethoscade.compile": {"model": MODEL, "optimise": "size"},
         "ethoscade.frontier": {"model": MODEL},
+        "ethoscade.prepare": {"model": MODEL},
+        "Prepared.compile": {"sram_kb": 64},
+        "Prepared.fits": {"sram": 1 << 16},
+        "Prepared.frontier": {},
+        "Prepared.within": {"budget": 1 << 16},
         "ethoscade.plan": {"model": MODEL, "device": devices.cortex_m55()},
         "ethoscade.simulate": {"source": saved, "inputs": inputs},
         "Compiled.explain": {},
@@ -195,6 +200,7 @@ def _instances() -> dict[str, Any]:
     buffers = [memory.Buffer("a", 0, 2, 16)]
     return {
         "Compiled": found,
+        "Prepared": ethoscade.prepare(MODEL),
         "Curve": found.curve,
         "Pool": memory.Pool("p", access=(("cpu", "rw"),)),
         "Placement": memory.plan(buffers),
@@ -210,7 +216,7 @@ def public_names() -> Iterator[tuple[str, Any]]:
         for name in names:
             value = getattr(module, name)
             if inspect.isfunction(value) and value.__module__ in {m.__name__ for m in MODULES} | {
-                "ethoscade.pipeline.compiler", "ethoscade.pipeline.planning", "ethoscade.run.execution",
+                "ethoscade.pipeline.prepared", "ethoscade.pipeline.planning", "ethoscade.run.execution",
                 "ethoscade.memory.csv",
             }:  # fmt: skip
                 if module is ethoscade or value.__module__ in (module.__name__, "ethoscade.memory.csv"):

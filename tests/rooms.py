@@ -67,7 +67,7 @@ BELOW: dict[str, set[str]] = {
         "pipeline.explanation",
     },
     "pipeline.compiler": {
-        "errors", "util.arguments", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen",
+        "errors", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen",
         "pipeline.borders", "pipeline.macs", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
         "pipeline.state",
     },
@@ -76,15 +76,19 @@ BELOW: dict[str, set[str]] = {
         "scheduling", "pipeline.borders", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
         "pipeline.compiler",
     },
+    "pipeline.prepared": {
+        "errors", "util.arguments", "target", "ir", "frontend", "scheduling", "codegen", "pipeline.borders",
+        "pipeline.compiled", "pipeline.compiler",
+    },
     "report": {
         "errors", "util.arguments", "util.files", "target", "ir", "operators", "frontend", "rewrites", "lowering",
         "memory.model", "memory",
         "judge.verification", "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders",
-        "pipeline.explanation", "pipeline.compiled", "pipeline.compiler",
+        "pipeline.explanation", "pipeline.compiled", "pipeline.compiler", "pipeline.prepared",
     },
     "__main__": {"errors", "_core", "util.arguments", "target", "codegen", "report"},
     "__init__": {
-        "errors", "_core", "devices", "run.execution", "pipeline.compiled", "pipeline.compiler", "pipeline.planning",
+        "errors", "_core", "devices", "run.execution", "pipeline.compiled", "pipeline.planning", "pipeline.prepared",
     },
 }  # fmt: skip
 

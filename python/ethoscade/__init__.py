@@ -28,8 +28,8 @@ from .errors import (
 if TYPE_CHECKING:
     from .devices import DeviceDescription
     from .pipeline.compiled import Compiled, Curve, OperatorSummary
-    from .pipeline.compiler import compile, frontier
     from .pipeline.planning import plan
+    from .pipeline.prepared import Prepared, compile, frontier, prepare
     from .run.execution import simulate
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
@@ -44,6 +44,7 @@ __all__ = [
     "EthoscadeError",
     "ModelFormatError",
     "OperatorSummary",
+    "Prepared",
     "SchedulingError",
     "SimulationError",
     "UnsupportedOperatorError",
@@ -52,6 +53,7 @@ __all__ = [
     "compile",
     "frontier",
     "plan",
+    "prepare",
     "simulate",
 ]
 
@@ -62,9 +64,11 @@ _HOMES = {
     "Curve": "pipeline.compiled",
     "DeviceDescription": "devices",
     "OperatorSummary": "pipeline.compiled",
-    "compile": "pipeline.compiler",
-    "frontier": "pipeline.compiler",
+    "Prepared": "pipeline.prepared",
+    "compile": "pipeline.prepared",
+    "frontier": "pipeline.prepared",
     "plan": "pipeline.planning",
+    "prepare": "pipeline.prepared",
     "simulate": "run.execution",
 }
 

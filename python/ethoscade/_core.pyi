@@ -362,7 +362,8 @@ TunedName = Literal[
     "max_points", "max_fork", "max_steps", "max_fills", "refined_up_to", "refinement", "most_points", "samples",
     "hidden_fineness", "limits.lean", "limits.halvings", "placing.iterations", "placing.rounds",
     "placing.round_fineness", "placing.coarse_resolution", "placing.margin", "placing.ground_margin", "placing.drift",
-    "filling.rounds", "filling.round_fineness", "restaging.passes", "restaging.max_steps",
+    "filling.rounds", "filling.round_fineness", "restaging.passes", "restaging.max_steps", "within.whole_up_to",
+    "within.visits", "within.tries", "within.all_tries", "within.lower", "within.margin",
 ]  # fmt: skip
 """Figures of the search that were chosen by measuring; `rust/src/plans/options.rs` says what each is."""
 
@@ -371,10 +372,30 @@ def search_cascades(
     *,
     max_group: int | None = None,
     resolution: int | None = None,
-    budget_bytes: int | None = None,
     tuning: Sequence[tuple[TunedName, int]] = ...,
     tick: Callable[[], object] | None = None,
 ) -> Frontier: ...
+
+class BudgetSearch:
+    """A search that budgets are asked of. Plans are enumerated once, when it is made, and kept."""
+
+    def __new__(
+        cls,
+        graph: CascaderGraph,
+        *,
+        resolution: int | None = None,
+        tuning: Sequence[tuple[TunedName, int]] = ...,
+        tick: Callable[[], object] | None = None,
+    ) -> BudgetSearch: ...
+    def fits(self, budget_bytes: int, tick: Callable[[], object] | None = None) -> bool | None:
+        """Whether so many bytes are enough; None where only the whole frontier can tell."""
+
+    def within(self, budget_bytes: int, tick: Callable[[], object] | None = None) -> Frontier | None:
+        """The fastest Proposal within so many bytes, and the leanest; None if only the whole frontier can tell."""
+
+    def frontier(self, tick: Callable[[], object] | None = None) -> Frontier:
+        """Every Pareto-efficient Proposal: what `search_cascades` finds."""
+
 def arrange_plans(
     graph: CascaderGraph,
     plans: Sequence[Any],

@@ -22,9 +22,9 @@ from ethoscade.codegen import vela
 from ethoscade.codegen.artifact import NpuCall
 from ethoscade.frontend import read_tflite
 from ethoscade.judge.verification import random_inputs
-from ethoscade.pipeline.compiler import compile as compile_model
-from ethoscade.pipeline.compiler import prepare, search
+from ethoscade.pipeline.compiler import prepare
 from ethoscade.pipeline.explanation import peak_of
+from ethoscade.pipeline.prepared import compile as compile_model
 from ethoscade.run.timing import simulate_timing
 from ethoscade.scheduling.program import CopyConstants, LoadTable
 from ethoscade.scheduling.schedule import arrange, cycles_of, from_proposal, uncascaded
@@ -190,9 +190,14 @@ def test_operators_say_where_they_run_and_why_not() -> None:
 
 def test_a_budget_below_the_floor_finds_no_other_floor() -> None:
     """Where little fits, more is tried; what comes of it must not undercut the floor that a frontier promises."""
-    network = prepare(read_tflite(mobilenet_v1(1.0, 96)), load_target("ethos-u55-32"))
-    floor = search(network).floor_bytes
-    assert {search(network, budget=budget).floor_bytes for budget in (0, floor - 16, floor)} == {floor}
+    network = ethoscade.prepare(mobilenet_v1(1.0, 96), accelerator="ethos-u55-32")
+    assert network.fits(1 << 40) and not network.fits(1)
+    floors = []
+    for budget in (1, 16, network.frontier().floor_bytes - 16):
+        with pytest.raises(BudgetError) as caught:
+            network.compile(sram=budget)
+        floors.append(caught.value.floor_bytes)
+    assert set(floors) == {network.frontier().floor_bytes}
 
 
 @pytest.mark.parametrize("seed", range(12))

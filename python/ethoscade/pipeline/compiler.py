@@ -1,6 +1,7 @@
-"""compile(): the pipeline from TFLite bytes to an artefact, on one screen; and frontier(), its planning half.
+"""The stages from a graph to an artefact, in their order: what `compile()` and `frontier()` are made of.
 
-Owns the order of the stages, the budget and the choice among Proposals. Every stage is somebody else's function.
+Owns the order of the stages and the choice among Proposals. Every stage is somebody else's function. What is kept
+between questions is for `prepared` to say.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from ..codegen import command_stream
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
 from ..codegen.streams import WEIGHT_ENCODERS, EncodingChoice
 from ..codegen.weights import Constants, EncodedOperation, Encoder, SliceChoice, contents, laid_out_bytes, lay_out
-from ..errors import BudgetError, CodegenError, ConfigError, UnsupportedOperatorError
-from ..frontend import ETHOS_U, read_tflite
+from ..errors import BudgetError, CodegenError, UnsupportedOperatorError
+from ..frontend import ETHOS_U
 from ..ir import Graph, Operator
 from ..lowering import Support, elements, lower
 from ..lowering.folding import fold_tables
@@ -32,9 +33,8 @@ from ..scheduling.problem import Encoding, EncodingSpec, Problem, SlicedSpec, St
 from ..scheduling.program import Arrangement, CopyConstants, CopyTensor, LoadTable, Program, Stripe
 from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
-from ..target import Target, compilation_target, parse_size, size_of_kib
-from ..util.arguments import checked, shown
-from .borders import Border, applied, inside_of, least_bytes, overlaid, surround
+from ..target import Target
+from .borders import Border, inside_of, least_bytes, overlaid, surround
 from .compiled import Compiled, Curve, OperatorSummary
 from .explanation import peak_of, short
 from .macs import macs_of
@@ -122,58 +122,6 @@ class Stopwatch:
         return {**self.seconds, "total": now - self._started}
 
 
-@checked("sram_kb", "epsilon")
-def compile(
-    model: Model,
-    *,
-    sram_kb: float | None = None,
-    sram: str | int | None = None,
-    accelerator: str = "ethos-u55-256",
-    system_config: str | None = None,
-    memory_mode: str | None = None,
-    config: str | os.PathLike[str] | None = None,
-    optimise: str = "performance",
-    epsilon: float | Fraction = EPSILON,
-    dead_channels: bool = True,
-    weight_encoder: str = WEIGHT_ENCODERS[0],
-    io: str = "float",
-    progress: Progress | None = None,
-) -> Compiled:
-    """Compile a quantised TFLite model (path or bytes) for an Ethos-U so that it runs in the given SRAM.
-
-    `sram_kb` counts KiB, `sram` is bytes or a string such as "300KiB"; parts of a byte in KiB and MiB are rounded
-    down. Without either the fastest schedule is taken, or with `optimise="size"` the one with the least SRAM. With a
-    budget the last effort goes into what fits it: the schedule may be faster than the one that `frontier` has at so
-    many bytes, and the `frontier` of what is returned holds what was found on the way.
-    `system_config`, `memory_mode` and `config` (a vela.ini) choose the memories. A finer `epsilon` finds faster
-    schedules in more time (see `frontier`). Without `dead_channels` channels that are constant, or that nobody reads,
-    stay as the model has them. `weight_encoder` compresses weights: "ethoscade", or "vela" to have Vela's streams. With
-    `io="int8"` the caller brings and gets quantised tensors where the
-    file begins with a QUANTIZE of a float input or ends in a DEQUANTIZE: of the type that the file has inside, under
-    the same names; `Compiled.interface` tells scales, zero points, and why another one stays float. `progress` is
-    called with the name of each stage as it begins and now and then while it lasts, always on the caller's thread;
-    what it raises ends the compilation and is raised.
-
-    Raises `BudgetError` if it cannot fit, `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError` for what the
-    user can mend, `CodegenError` for a limit of the emitter.
-    """
-    watch = Stopwatch(progress)
-    budget = _budget(sram_kb, sram)
-    scheduling.resolution_of(epsilon)
-    if optimise not in ("performance", "size"):
-        raise ConfigError(f"optimise is '{optimise}'; choose performance or size")
-    _check_encoder(weight_encoder)
-    target = compilation_target(accelerator, system_config, memory_mode, config)
-    watch.begin("import")
-    source, cut = applied(read_tflite(model), io)
-    watch.begin("encode")
-    network = prepare(source, target, watch.tick, dead_channels, weight_encoder)
-    watch.begin("plan")
-    curve = search(network, epsilon, budget if optimise == "performance" else None, watch.tick)
-    made = carry_out(network, curve, choose(network, curve, budget, optimise), budget, watch)
-    return replace(made, io=io, borders=cut)
-
-
 def carry_out(
     network: Network,
     curve: Curve,
@@ -211,40 +159,6 @@ def arrange(network: Planned, what: Schedule | scheduling.Proposal, tick: Tick |
     """
     inner = kept_in_place(network.graph, scheduling.arrange(network.problem, what, tick), tick)
     return surround(network.graph, network.borders, inner, tick)
-
-
-@checked("epsilon")
-def frontier(
-    model: Model,
-    *,
-    accelerator: str = "ethos-u55-256",
-    system_config: str | None = None,
-    memory_mode: str | None = None,
-    config: str | os.PathLike[str] | None = None,
-    epsilon: float | Fraction = EPSILON,
-    dead_channels: bool = True,
-    weight_encoder: str = WEIGHT_ENCODERS[0],
-    io: str = "float",
-    progress: Progress | None = None,
-) -> Curve:
-    """The curve of (SRAM bytes, cycles) of a model on an Ethos-U, without code generation.
-
-    While the search builds up schedules it leaves out a choice only where a leaner one that it keeps is at most
-    `epsilon` slower: 0 leaves out nothing, the default is 1/64. It does so at every operator, so that losses can add
-    up. Work has a bound besides: `Curve.epsilon` is the coarsest that it took. `ethoscade.plan` is the same for any
-    other device, by its description. `dead_channels`, `weight_encoder`, `io` and `progress` as for `compile`.
-    Raises what it raises.
-    """
-    watch = Stopwatch(progress)
-    _check_encoder(weight_encoder)
-    target = compilation_target(accelerator, system_config, memory_mode, config)
-    scheduling.resolution_of(epsilon)
-    watch.begin("import")
-    source, _ = applied(read_tflite(model), io)
-    watch.begin("encode")
-    network = prepare(source, target, watch.tick, dead_channels, weight_encoder)
-    watch.begin("plan")
-    return search(network, epsilon, tick=watch.tick).without_programs()
 
 
 def prepare(
@@ -336,20 +250,19 @@ def _sized(encoding: Encoding, encoded: EncodedOperation, stream: StreamSpec) ->
     )
 
 
-def search(
-    network: Network, epsilon: float | Fraction = EPSILON, budget: int | None = None, tick: Tick | None = None
-) -> Curve:
-    """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM.
+def search(network: Network, epsilon: float | Fraction = EPSILON, tick: Tick | None = None) -> Curve:
+    """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM."""
+    extra = constants_in_sram(network)
+    return placed_anew(network, explore(network.problem, extra, epsilon, tick), extra, tick)
 
-    With a `budget` the leanest ones and those within it are as good as they get, others need not be.
+
+def placed_anew(network: Network, curve: Curve, extra: int, tick: Tick | None) -> Curve:
+    """The curve with the bytes that its Proposals take as `arrange` places them; what others now beat is left out.
+
+    Nothing changes where there are neither borders nor variables.
     """
-    extra = _constants_in_sram(network)
-    found = explore(network.problem, extra, epsilon, budget, tick)
-    return _placed_anew(network, found, extra, tick) if network.borders or network.graph.variables else found
-
-
-def _placed_anew(network: Network, curve: Curve, extra: int, tick: Tick | None) -> Curve:
-    """The curve with the bytes that its Proposals take as `arrange` places them; what others now beat is left out."""
+    if not network.borders and not network.graph.variables:
+        return curve
     least = least_bytes(network.graph, network.borders) + extra
     points: list[tuple[int, int]] = []
     proposals: list[scheduling.Proposal] = []
@@ -364,20 +277,18 @@ def _placed_anew(network: Network, curve: Curve, extra: int, tick: Tick | None) 
     return replace(curve, points=tuple(reversed(points)), proposals=tuple(reversed(proposals)), uncascaded_bytes=alone)
 
 
-def explore(
-    problem: Problem,
-    extra: int,
-    epsilon: float | Fraction = EPSILON,
-    budget: int | None = None,
-    tick: Tick | None = None,
-) -> Curve:
+def explore(problem: Problem, extra: int, epsilon: float | Fraction = EPSILON, tick: Tick | None = None) -> Curve:
     """All Pareto-efficient Proposals of a problem; sizes include `extra` bytes that every one of them takes.
 
     `tick` is called now and then meanwhile; what it raises ends the search.
     """
     started = time.perf_counter()
-    found = scheduling.search(problem, epsilon, None if budget is None else max(budget - extra, 0), tick)
-    seconds = time.perf_counter() - started
+    found = scheduling.search(problem, epsilon, tick)
+    return curve_of(found, extra, time.perf_counter() - started)
+
+
+def curve_of(found: scheduling.Frontier, extra: int, seconds: float) -> Curve:
+    """What a search found in so many seconds; sizes include `extra` bytes."""
     return Curve(
         tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),
         found.uncascaded_bytes + extra,
@@ -504,19 +415,7 @@ def _summaries(network: Network, schedule: Schedule, program: Program) -> tuple[
     )
 
 
-def _constants_in_sram(network: Network) -> int:
+def constants_in_sram(network: Network) -> int:
+    """Bytes of SRAM that the constants take: none where the memory mode keeps them elsewhere."""
     tables = tables_of(network.npu.operations)
     return laid_out_bytes(network.encoded, tables) if network.target.constants_in_sram else 0
-
-
-def _check_encoder(name: str) -> None:
-    if name not in WEIGHT_ENCODERS:
-        raise ConfigError(f"weight_encoder is {shown(name)}; choose {' or '.join(WEIGHT_ENCODERS)}")
-
-
-def _budget(sram_kb: float | None, sram: str | int | None) -> int | None:
-    if sram_kb is not None and sram is not None:
-        raise ConfigError("give the budget once: sram_kb or sram, not both")
-    if sram_kb is not None:
-        return size_of_kib(sram_kb)
-    return None if sram is None else parse_size(sram)

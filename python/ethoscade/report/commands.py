@@ -19,7 +19,7 @@ from ..lowering import FAMILIES
 from ..pipeline.borders import INTERFACES as INTERFACES
 from ..pipeline.compiled import Compiled
 from ..pipeline.compiler import EPSILON as EPSILON
-from ..pipeline.compiler import compile, frontier
+from ..pipeline.prepared import compile, frontier
 from ..rewrites import FOLDED
 from ..target import ACCELERATORS
 from ..util.files import MANIFEST_SUFFIX, refuse_same, write_together, write_whole

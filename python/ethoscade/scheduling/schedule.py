@@ -32,6 +32,8 @@ from .problem import Problem
 from .program import Arrangement
 
 Proposal = _core.Proposal
+Frontier = _core.Frontier
+BudgetSearch = _core.BudgetSearch
 
 EPSILON = Fraction(1, 64)
 """How much slower than a choice that is left out a leaner one that stays may be, where nobody says: at most, as a cheap
@@ -39,10 +41,7 @@ search is repeated more finely."""
 
 
 def search(
-    problem: Problem,
-    epsilon: float | Fraction = EPSILON,
-    budget_bytes: int | None = None,
-    tick: Callable[[], object] | None = None,
+    problem: Problem, epsilon: float | Fraction = EPSILON, tick: Callable[[], object] | None = None
 ) -> _core.Frontier:
     """Every Pareto-efficient Proposal of a problem, ascending in SRAM. Deterministic; bounded by work, not by time.
 
@@ -50,13 +49,22 @@ def search(
     stays is at most `epsilon` slower: between 0, which leaves out nothing, and 1. Raises `ConfigError` for anything
     else. At `EPSILON` a search that turns out cheap, as
     that of a small network does, is followed by one that is four times as fine; what either finds counts.
-    With `budget_bytes` the last effort, to issue copies of constants into whatever a placement leaves free, goes into
-    what is fastest within these alone. `tick` is called now and then meanwhile; what it raises ends the search.
+    `tick` is called now and then meanwhile; what it raises ends the search.
     """
+    return _core.search_cascades(problem.core, resolution=_told_resolution(epsilon), tick=tick)
+
+
+def budget_search(
+    problem: Problem, epsilon: float | Fraction = EPSILON, tick: Callable[[], object] | None = None
+) -> _core.BudgetSearch:
+    """All Plans of a problem, enumerated as `search` does, ready to be asked of budgets. `tick` as there."""
+    return _core.BudgetSearch(problem.core, resolution=_told_resolution(epsilon), tick=tick)
+
+
+def _told_resolution(epsilon: float | Fraction) -> int | None:
+    """The resolution that an epsilon asks for; None for `EPSILON`, at which cheap searches are refined."""
     resolution = resolution_of(epsilon)
-    return _core.search_cascades(
-        problem.core, resolution=None if epsilon == EPSILON else resolution, budget_bytes=budget_bytes, tick=tick
-    )
+    return None if epsilon == EPSILON else resolution
 
 
 def resolution_of(epsilon: float | Fraction) -> int:

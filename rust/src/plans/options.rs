@@ -29,9 +29,6 @@ pub struct Options {
     pub max_fills: usize,
     /// What copies of constants are taken to cost; Plans are enumerated under each of these views.
     pub copies: Vec<Copies>,
-    /// The budget, if there is one. Copies are then issued into holes of this arena size alone; the floor stays the
-    /// same.
-    pub budget_bytes: Option<u64>,
     /// A search that looked at no more open and closed Plans than this is followed by one that is `refinement` times as
     /// fine.
     pub refined_up_to: u64,
@@ -52,6 +49,8 @@ pub struct Options {
     pub filling: FillingOptions,
     /// How long other places of the fastest one's constants are tried.
     pub restaging: RestagingOptions,
+    /// How much is placed for one budget.
+    pub within: WithinOptions,
 }
 
 /// Which Proposals are placed, in which order and how often.
@@ -84,6 +83,25 @@ pub struct FillingOptions {
     pub rounds: u32,
     /// The front of a round is thinned with so many times the resolution of the options: larger fills more, 0 all.
     pub round_fineness: u64,
+}
+
+/// How much is placed for one budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WithinOptions {
+    /// A search that looked at no more open and closed Plans than this is placed as a whole, which takes some tenths of a
+    /// second at most.
+    pub whole_up_to: u64,
+    /// Contenders looked at, at most.
+    pub visits: usize,
+    /// Placements with early copies of one contender, at most.
+    pub tries: usize,
+    /// The same of all contenders together.
+    pub all_tries: usize,
+    /// Limits for early copies that are tried below the budget, each lower by one part in 16 of it.
+    pub lower: u64,
+    /// A contender is placed if its estimate is larger than the answer's by less than one part in so many: a smaller
+    /// figure places more. At least 2.
+    pub margin: u64,
 }
 
 /// How long other places of the fastest Proposal's constants are tried.
@@ -133,7 +151,6 @@ impl Default for Options {
             max_steps: 1 << 20,
             max_fills: 1 << 24,
             copies: vec![Copies::Exposed, Copies::Hidden],
-            budget_bytes: None,
             refined_up_to: CHEAP_PLANS,
             refinement: 4,
             most_points: 64,
@@ -151,12 +168,20 @@ impl Default for Options {
             },
             filling: FillingOptions { rounds: 3, round_fineness: 2 },
             restaging: RestagingOptions { passes: 3, max_steps: 100_000 },
+            within: WithinOptions {
+                whole_up_to: CHEAP_PLANS / 2,
+                visits: 64,
+                tries: 4,
+                all_tries: 32,
+                lower: 5,
+                margin: 64,
+            },
         }
     }
 }
 
 /// Figures of the search that were chosen by measuring, by name, each of at least so much; see `Options::tune`.
-pub const TUNED: [(&str, u64); 22] = [
+pub const TUNED: [(&str, u64); 28] = [
     ("max_points", 1),
     ("max_fork", 1),
     ("max_steps", 1),
@@ -179,6 +204,12 @@ pub const TUNED: [(&str, u64); 22] = [
     ("filling.round_fineness", 0),
     ("restaging.passes", 0),
     ("restaging.max_steps", 0),
+    ("within.whole_up_to", 0),
+    ("within.visits", 1),
+    ("within.tries", 0),
+    ("within.all_tries", 0),
+    ("within.lower", 0),
+    ("within.margin", 2),
 ];
 
 impl Options {
@@ -214,7 +245,13 @@ impl Options {
             "filling.rounds" => self.filling.rounds = value as u32,
             "filling.round_fineness" => self.filling.round_fineness = value,
             "restaging.passes" => self.restaging.passes = value as u32,
-            _ => self.restaging.max_steps = value as usize,
+            "restaging.max_steps" => self.restaging.max_steps = value as usize,
+            "within.whole_up_to" => self.within.whole_up_to = value,
+            "within.visits" => self.within.visits = value as usize,
+            "within.tries" => self.within.tries = value as usize,
+            "within.all_tries" => self.within.all_tries = value as usize,
+            "within.lower" => self.within.lower = value,
+            _ => self.within.margin = value,
         }
         Ok(())
     }

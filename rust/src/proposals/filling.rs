@@ -167,7 +167,7 @@ impl Point for FillSketch {
     }
 }
 
-/// Issue the copies of placed `grounds` anew into arenas of the sizes of all points known, or of the budget. Returns
+/// Issue the copies of placed `grounds` anew into arenas of the sizes of all points known. Returns
 /// the front of what comes of it and of what was `found` before. `common_cycles` are those that every Proposal takes.
 ///
 /// # Errors
@@ -182,13 +182,7 @@ pub fn filled(
     costs: &mut Costs,
 ) -> Result<Vec<Found>, PlanError> {
     let mut front = Front(found.iter().map(|of| (of.memory_bytes(), of.cycles())).collect());
-    let rooms: Vec<u64> = match options.budget_bytes {
-        // A budget beyond both ends of the front is of no use.
-        Some(budget) => {
-            front.0.first().zip(front.0.last()).map(|(least, most)| budget.clamp(least.0, most.0)).into_iter().collect()
-        }
-        None => front.0.iter().map(|point| point.0).collect(),
-    };
+    let rooms: Vec<u64> = front.0.iter().map(|point| point.0).collect();
     let mut sketches = Vec::new();
     for (index, ground) in grounds.iter().enumerate() {
         interrupt::ask();
@@ -264,11 +258,6 @@ mod tests {
     use crate::proposals::search;
     use crate::testing::networks::{mobilenet_v1, mobilenet_v2, realised, Network, INPUT};
 
-    /// The fewest cycles within a budget.
-    fn fastest(proposals: &[Proposal], budget: u64) -> Option<u64> {
-        proposals.iter().rfind(|proposal| proposal.sram_bytes <= budget).map(|proposal| proposal.cycles)
-    }
-
     #[test]
     fn what_fills_holes_is_right_and_faster() {
         for graph in [mobilenet_v1(), mobilenet_v2()] {
@@ -295,19 +284,5 @@ mod tests {
         let graph = Network::new([4, 4], 16).finish(INPUT);
         let found = search(&graph, &Options::default()).expect("nothing to fit").proposals;
         assert_eq!(found.iter().map(|proposal| (proposal.sram_bytes, proposal.cycles)).collect::<Vec<_>>(), [(256, 0)]);
-    }
-
-    #[test]
-    fn with_a_budget_what_is_leanest_is_the_same_and_what_fits_as_fast() {
-        let graph = mobilenet_v2();
-        let all = search(&graph, &Options::default()).expect("blocks fit").proposals;
-        for budget in [0, 250_000, 400_000, 1_000_000, u64::MAX] {
-            let options = Options { budget_bytes: Some(budget), ..Options::default() };
-            let found = search(&graph, &options).expect("blocks fit").proposals;
-            assert_eq!(found[0].sram_bytes, all[0].sram_bytes);
-            let (one, other) = (fastest(&found, budget), fastest(&all, budget));
-            assert_eq!(one.is_none(), other.is_none());
-            assert!(100 * one.unwrap_or(0) <= 101 * other.unwrap_or(0), "{budget}: {one:?} {other:?}");
-        }
     }
 }

@@ -4,7 +4,7 @@
 //! `first_copy_hidden`. Each combination is interleaved into a program, its copies are issued early, and those that
 //! may be efficient are placed. What a Proposal promises is the size of the arena that the memory planner found for
 //! exactly its buffers, and the cycles that the predicted stream takes.
-//! Owns the search as a whole. Which Proposals are placed is for `placing` to say.
+//! Owns the search as a whole. Which Proposals are placed is for `placing` to say, and for `within` where a budget is given.
 
 pub mod arena;
 pub mod error;
@@ -12,6 +12,7 @@ pub mod filling;
 mod first_copy_hidden;
 pub mod placing;
 mod restaging;
+pub mod within;
 
 use std::sync::Arc;
 
@@ -87,89 +88,158 @@ pub fn search(graph: &CascaderGraph, options: &Options) -> Result<Frontier, Sear
 /// # Errors
 /// As [`search`].
 pub fn search_placing(graph: &CascaderGraph, options: &Options, place: &mut Placer) -> Result<Frontier, SearchError> {
-    let mut placements = 0;
-    let place: &mut Placer = &mut |program| {
-        placements += 1;
-        place(program)
-    };
-    let (mut costs, mut rows) = (Costs::default(), RowTable::default());
-    let program = interleave(graph, &uncascaded(graph), &mut costs)?;
-    let placement = place(&program)?;
-    let is_one = graph.device.memories().spacious().is_empty();
-    // Between several pools: what one without a limit would take at least.
-    let bytes = if is_one { placement.bytes() } else { peak_bytes(&program) };
-    let whole = (bytes, costs.program(graph, &program, &placement));
-    let (mut found, mut frontier) = search_once(graph, options, whole, &mut costs, &mut rows, place)?;
-    if let Some(finer) = options.refined(frontier.plans_considered) {
-        let (more, fine) = search_once(graph, &finer, whole, &mut costs, &mut rows, place)?;
-        found.splice(0..0, more);
-        keep_front(&mut found);
-        frontier = Frontier {
-            plans_considered: frontier.plans_considered + fine.plans_considered,
-            proposals_considered: frontier.proposals_considered + fine.proposals_considered,
-            ..fine
-        };
-    }
-    debug_assert!(is_front(&found), "Proposals that others beat");
-    let (proposals, arrangements) = found.into_iter().map(|found| (found.proposal, found.arrangement)).unzip();
-    Ok(Frontier { proposals, arrangements, placements, ..frontier })
+    let costs = &mut Costs::default();
+    let (enumerated, placements) = Enumerated::new(graph, options, costs, place)?;
+    let frontier = enumerated.frontier(graph, costs, place)?;
+    Ok(Frontier { placements: placements + frontier.placements, ..frontier })
 }
 
-/// One search with given options. `whole` are bytes and cycles of running the Parts one by one. The frontier that is
-/// returned has no Proposals yet: these are the other result.
-fn search_once(
-    graph: &CascaderGraph,
-    options: &Options,
+/// All Plans worth keeping, combined: what is known before anything is placed, whatever is then asked.
+#[derive(Debug)]
+pub struct Enumerated {
+    /// Bytes and cycles of running every Part whole, in order.
     whole: (u64, u64),
-    costs: &mut Costs,
-    rows: &mut RowTable,
-    place: &mut Placer,
-) -> Result<(Vec<Found>, Frontier), SearchError> {
-    let (uncascaded_bytes, uncascaded_cycles) = whole;
-    let mut frontier = Frontier {
-        proposals: Vec::new(),
-        arrangements: Vec::new(),
-        plans_considered: 0,
-        proposals_considered: 0,
-        uncascaded_bytes,
-        uncascaded_cycles,
-        placements: 0,
-        stopped: Stop::Complete,
-        epsilon: Epsilon::of_resolution(options.resolution),
-    };
-    let mut chosen: Vec<Chosen> = Vec::new();
-    let mut seen: Table<Vec<Plan>, usize> = Table::default();
-    let mut choose = |plans: Vec<Plan>, limit: Option<u64>| {
-        let index = *seen.entry(plans.clone()).or_insert(chosen.len());
-        if index == chosen.len() {
-            chosen.push(Chosen { plans, limits: Vec::new() });
+    /// What each search found, the coarse one first.
+    searches: Vec<Choices>,
+}
+
+/// The Plans that one search combined.
+#[derive(Debug)]
+struct Choices {
+    options: Options,
+    chosen: Vec<Chosen>,
+    plans_considered: u64,
+    proposals_considered: u64,
+    /// The coarsest thinning that was more than the options ask for.
+    crowded: Option<Epsilon>,
+}
+
+impl Enumerated {
+    /// Search the whole graph, and once more finely if that was cheap. Also returns how many programs were placed.
+    ///
+    /// # Errors
+    /// Where a Part fits no block unstriped, or a program has no place.
+    pub fn new(
+        graph: &CascaderGraph,
+        options: &Options,
+        costs: &mut Costs,
+        place: &mut Placer,
+    ) -> Result<(Enumerated, u64), SearchError> {
+        let program = interleave(graph, &uncascaded(graph), costs)?;
+        let placement = place(&program)?;
+        let is_one = graph.device.memories().spacious().is_empty();
+        // Between several pools: what one without a limit would take at least.
+        let bytes = if is_one { placement.bytes() } else { peak_bytes(&program) };
+        let whole = (bytes, costs.program(graph, &program, &placement));
+        let rows = &mut RowTable::default();
+        let mut searches = vec![Choices::new(graph, options, bytes, costs, rows)];
+        if let Some(finer) = options.refined(searches[0].plans_considered) {
+            searches.push(Choices::new(graph, &finer, bytes, costs, rows));
         }
-        chosen[index].limits.extend(limit);
-    };
-    let mut tables = Vec::new();
-    for &copies in &options.copies {
-        let table = enumerate(graph, options, copies, uncascaded_bytes, costs, rows);
-        frontier.plans_considered += table.considered;
-        if let Some(taken) = table.crowded {
-            frontier.stopped = Stop::Width;
-            frontier.epsilon = frontier.epsilon.max(taken);
+        Ok((Enumerated { whole, searches }, 1))
+    }
+
+    /// Open and closed Plans considered.
+    pub fn plans_considered(&self) -> u64 {
+        self.searches.iter().map(|search| search.plans_considered).sum()
+    }
+
+    /// What is told of a search beside its Proposals.
+    fn told(&self) -> Frontier {
+        let finest = self.searches.last();
+        let asked = Epsilon::of_resolution(finest.map_or(0, |search| search.options.resolution));
+        let crowded = finest.and_then(|search| search.crowded);
+        Frontier {
+            proposals: Vec::new(),
+            arrangements: Vec::new(),
+            plans_considered: self.plans_considered(),
+            proposals_considered: self.searches.iter().map(|search| search.proposals_considered).sum(),
+            uncascaded_bytes: self.whole.0,
+            uncascaded_cycles: self.whole.1,
+            placements: 0,
+            stopped: if crowded.is_some() { Stop::Width } else { Stop::Complete },
+            epsilon: crowded.map_or(asked, |taken| asked.max(taken)),
         }
-        for prefixes in [&table.growing, &table.steady] {
-            frontier.proposals_considered += prefixes.considered;
-            for end in prefixes.whole() {
-                choose(unwind(&table, prefixes, end), None);
+    }
+
+    /// All Pareto-efficient Proposals that come of it.
+    ///
+    /// # Errors
+    /// Where a program has no place.
+    pub fn frontier(
+        &self,
+        graph: &CascaderGraph,
+        costs: &mut Costs,
+        place: &mut Placer,
+    ) -> Result<Frontier, SearchError> {
+        let mut placements = 0;
+        let place: &mut Placer = &mut |program| {
+            placements += 1;
+            place(program)
+        };
+        let (mut found, mut stopped): (Vec<Found>, Stop) = (Vec::new(), self.told().stopped);
+        for search in &self.searches {
+            let (more, is_cut) = placed(graph, search.chosen.clone(), &search.options, costs, place)?;
+            // Of two that are alike the finer search's stays, and why it stopped is what counts.
+            found.splice(0..0, more);
+            stopped = if is_cut { Stop::Work } else { self.told().stopped };
+        }
+        Ok(Frontier { placements, stopped, ..self.frontier_of(found) })
+    }
+
+    /// The frontier of these.
+    pub fn frontier_of(&self, mut found: Vec<Found>) -> Frontier {
+        keep_front(&mut found);
+        debug_assert!(is_front(&found), "Proposals that others beat");
+        let (proposals, arrangements) = found.into_iter().map(|found| (found.proposal, found.arrangement)).unzip();
+        Frontier { proposals, arrangements, ..self.told() }
+    }
+}
+
+impl Choices {
+    /// Combine the Plans of one search; cascades of more than `limit_bytes` bytes are of no use.
+    fn new(
+        graph: &CascaderGraph,
+        options: &Options,
+        limit_bytes: u64,
+        costs: &mut Costs,
+        rows: &mut RowTable,
+    ) -> Choices {
+        let mut found = Choices {
+            options: options.clone(),
+            chosen: Vec::new(),
+            plans_considered: 0,
+            proposals_considered: 0,
+            crowded: None,
+        };
+        let mut seen: Table<Vec<Plan>, usize> = Table::default();
+        let mut choose = |plans: Vec<Plan>, limit: Option<u64>| {
+            let index = *seen.entry(plans.clone()).or_insert(found.chosen.len());
+            if index == found.chosen.len() {
+                found.chosen.push(Chosen { plans, limits: Vec::new() });
             }
+            found.chosen[index].limits.extend(limit);
+        };
+        let mut tables = Vec::new();
+        for &copies in &options.copies {
+            let table = enumerate(graph, options, copies, limit_bytes, costs, rows);
+            found.plans_considered += table.considered;
+            if let Some(taken) = table.crowded {
+                found.crowded = Some(found.crowded.map_or(taken, |coarsest| coarsest.max(taken)));
+            }
+            for prefixes in [&table.growing, &table.steady] {
+                found.proposals_considered += prefixes.considered;
+                for end in prefixes.whole() {
+                    choose(unwind(&table, prefixes, end), None);
+                }
+            }
+            tables.push(table);
         }
-        tables.push(table);
+        let ahead = FirstCopyHidden::new(graph, &tables, options.hidden_fineness * options.resolution);
+        found.proposals_considered += ahead.considered;
+        ahead.proposals().for_each(|(plans, bytes)| choose(plans, Some(bytes)));
+        found
     }
-    let ahead = FirstCopyHidden::new(graph, &tables, options.hidden_fineness * options.resolution);
-    frontier.proposals_considered += ahead.considered;
-    ahead.proposals().for_each(|(plans, bytes)| choose(plans, Some(bytes)));
-    let (found, is_cut) = placed(graph, chosen, options, costs, place)?;
-    if is_cut {
-        frontier.stopped = Stop::Work;
-    }
-    Ok((found, frontier))
 }
 
 /// Every Part whole, constants read in place.

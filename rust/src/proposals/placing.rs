@@ -34,7 +34,7 @@ impl Point for Proposal {
 }
 
 /// Plans that together run the network, and limits for early copies that are worth trying beside the usual ones.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Chosen {
     /// They cover the Parts in order.
     pub plans: Vec<Plan>,
@@ -156,14 +156,10 @@ pub fn arranged(
 fn promising(mut waiting: Vec<Waiting>, found: &[Found], options: &Options) -> Vec<usize> {
     let mut indices: Vec<usize> = Vec::new();
     waiting.sort_by_key(|waiting| (waiting.sketch.cycles, waiting.sketch.peak_bytes));
-    // A budget below the floor asks for no more than the floor does: else the floor would depend on it.
-    let least = found.first().map_or(0, Found::memory_bytes);
-    let budget_bytes = options.budget_bytes.map(|budget| budget.max(least));
     for waiting in waiting {
         let Waiting { plans, sketch: Sketch { prefetch_bytes, peak_bytes, cycles }, .. } = waiting;
         let margin = options.placing.ground_margin;
         let (room_bytes, slower) = (peak_bytes + peak_bytes / margin, cycles + waiting.cycles() / margin);
-        let room_bytes = budget_bytes.unwrap_or(room_bytes);
         let within = found.partition_point(|known| known.memory_bytes() <= room_bytes);
         let is_slower = within > 0 && found[within - 1].cycles() <= slower;
         if prefetch_bytes > 0 && peak_bytes <= room_bytes && !is_slower && !indices.contains(&plans) {
@@ -268,7 +264,7 @@ fn in_rounds(
 }
 
 /// The directions in which Plans are placed, one after the other until an arena is hardly larger than the live bytes.
-fn orders(graph: &CascaderGraph, plans: &[Plan], prefetch_bytes: u64) -> Vec<Vec<Plan>> {
+pub fn orders(graph: &CascaderGraph, plans: &[Plan], prefetch_bytes: u64) -> Vec<Vec<Plan>> {
     let turning = alternating(graph, plans);
     // Early copies want large holes, which a chain of outputs that drifts through the arena seldom leaves.
     if prefetch_bytes > 0 || turning == plans {
@@ -281,7 +277,7 @@ fn orders(graph: &CascaderGraph, plans: &[Plan], prefetch_bytes: u64) -> Vec<Vec
 ///
 /// An output that grows into its dying input lies below it if it grows from its first row on, and above it if from its
 /// last: taking turns, a chain of them stays where it is.
-fn alternating(graph: &CascaderGraph, plans: &[Plan]) -> Vec<Plan> {
+pub fn alternating(graph: &CascaderGraph, plans: &[Plan]) -> Vec<Plan> {
     let mut backwards = false;
     let turn = |plan: &Plan| {
         // An operator on the CPU need not have an output of its own.

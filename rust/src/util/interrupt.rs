@@ -95,7 +95,8 @@ mod tests {
     use crate::cost::Costs;
     use crate::plans::options::Options;
     use crate::proposals::arena::placer;
-    use crate::proposals::{search, uncascaded};
+    use crate::proposals::within::{Contenders, Placements};
+    use crate::proposals::{search, uncascaded, Enumerated};
     use crate::testing::networks::mobilenet_v1;
     use crate::usmp::{self, Algorithm, Buffer, Lifetime, Params, Pool, Problem};
 
@@ -128,6 +129,14 @@ mod tests {
         let graph = mobilenet_v1();
         let considered = search(&graph, &Options::default()).expect("blocks fit").plans_considered;
         stops_anywhere(considered / 1000, || search(&graph, &Options::default()).is_ok());
+        let options = Options::default();
+        let place = &mut placer(&graph);
+        let (enumerated, _) = Enumerated::new(&graph, &options, &mut Costs::default(), place).expect("blocks fit");
+        let contenders = || Contenders::new(&graph, &enumerated, &options, &mut Costs::default()).expect("blocks fit");
+        stops_anywhere(10, contenders);
+        let contenders = contenders();
+        let fastest = || Placements::default().fastest(&graph, &contenders, 300_000, &mut placer(&graph)).is_ok();
+        stops_anywhere(10, fastest);
         let program = crate::schedule::interleave::interleave(&graph, &uncascaded(&graph), &mut Costs::default());
         let program = program.expect("blocks fit");
         stops_anywhere(program.steps.len() as u64, || crate::checker::check(&graph, &program).is_ok());

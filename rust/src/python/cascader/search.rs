@@ -3,20 +3,24 @@
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::arrangement::{Decisions, PyArrangement};
 use super::error::{self, known};
 use super::graph::CascaderGraph;
 use super::plan::{PlanSpec, PyPlan};
+use crate::cost::Costs;
 use crate::model::graph;
 use crate::model::plan::Proposal;
 use crate::model::program::Arrangement;
 use crate::plans::options::{Options, MOST_TUNED, TUNED};
-use crate::proposals::{search, Frontier, Stop};
+use crate::proposals::arena::{placer_within, Placer};
+use crate::proposals::error::SearchError;
+use crate::proposals::within::{Contenders, Placements};
+use crate::proposals::{search, Enumerated, Frontier, Stop};
 use crate::python::interruptible;
 use crate::python::pickling::class;
-use crate::util::pareto::Epsilon;
+use crate::util::pareto::{Epsilon, Point};
 
 /// What a Proposal is made of again: bytes, cycles, the two limits of early copies, Plans.
 type ProposalFields = (u64, u64, u64, u64, Vec<PyPlan>);
@@ -204,30 +208,17 @@ fn stop_name(stop: Stop) -> &'static str {
 /// Largest resolution that is told apart from 0, which leaves out nothing.
 const FINEST_RESOLUTION: u64 = 1 << 20;
 
-/// Search all Plans and Proposals of a graph; options left out keep their defaults. Only where no resolution is given, a
-/// cheap search is followed by a finer one. `tuning` sets figures of the options by name, for benches. `tick` is called now
-/// and then; what it raises ends the search.
-#[pyfunction]
-#[pyo3(signature = (graph, *, max_group=None, resolution=None, budget_bytes=None, tuning=Vec::new(), tick=None))]
-fn search_cascades(
-    py: Python<'_>,
-    graph: &CascaderGraph,
-    max_group: Option<usize>,
-    resolution: Option<u64>,
-    budget_bytes: Option<u64>,
-    tuning: Vec<(String, u64)>,
-    tick: Option<Py<PyAny>>,
-) -> PyResult<PyFrontier> {
+/// Options by what Python gives of them.
+fn options_of(max_group: Option<usize>, resolution: Option<u64>, tuning: &[(String, u64)]) -> PyResult<Options> {
     let defaults = Options::default();
     let mut options = Options {
         max_group: max_group.unwrap_or(defaults.max_group).max(1),
         resolution: resolution.unwrap_or(defaults.resolution),
         max_points: defaults.points_for(resolution.unwrap_or(defaults.resolution)),
         refined_up_to: resolution.map_or(defaults.refined_up_to, |_| 0),
-        budget_bytes,
         ..defaults
     };
-    for (name, value) in &tuning {
+    for (name, value) in tuning {
         let (_, least) = TUNED[known("option", name, &TUNED.map(|(name, _)| name))?];
         let limit = if *value < least { least } else { MOST_TUNED };
         options.tune(name, *value).map_err(|message| error::too_many(message, *value, limit))?;
@@ -236,14 +227,141 @@ fn search_cascades(
         let message = format!("a resolution is at most {FINEST_RESOLUTION}, not {}", options.resolution);
         return Err(error::too_many(message, options.resolution, FINEST_RESOLUTION));
     }
-    let mut frontier = interruptible::run(py, tick.as_ref(), || search(&graph.graph, &options))??;
+    Ok(options)
+}
+
+/// A frontier of a graph, whose Proposals know their programs.
+fn frontier_of(py: Python<'_>, graph: &Arc<graph::CascaderGraph>, mut frontier: Frontier) -> PyResult<PyFrontier> {
     let decided = std::mem::take(&mut frontier.proposals).into_iter();
     let found = decided.zip(std::mem::take(&mut frontier.arrangements)).map(|(proposal, arrangement)| {
-        let found = FoundIn { graph: Arc::clone(&graph.graph), arrangement };
+        let found = FoundIn { graph: Arc::clone(graph), arrangement };
         PyProposal { proposal, found: Some(found) }
     });
     let proposals = PyTuple::new(py, found.collect::<Vec<_>>())?.unbind();
     Ok(PyFrontier { frontier, proposals })
+}
+
+/// A search that budgets are asked of: Plans are enumerated once, when it is made, and kept.
+#[pyclass(frozen, module = "ethoscade._core")]
+struct BudgetSearch {
+    graph: Arc<graph::CascaderGraph>,
+    options: Options,
+    enumerated: Enumerated,
+    contenders: OnceLock<Contenders>,
+    placements: Mutex<Placements>,
+}
+
+#[pymethods]
+impl BudgetSearch {
+    #[new]
+    #[pyo3(signature = (graph, *, resolution=None, tuning=Vec::new(), tick=None))]
+    fn new(
+        py: Python<'_>,
+        graph: &CascaderGraph,
+        resolution: Option<u64>,
+        tuning: Vec<(String, u64)>,
+        tick: Option<Py<PyAny>>,
+    ) -> PyResult<BudgetSearch> {
+        let options = options_of(None, resolution, &tuning)?;
+        let graph = Arc::clone(&graph.graph);
+        let (enumerated, placements) = interruptible::run(py, tick.as_ref(), || {
+            let mut placements = Placements::default();
+            let place = &mut placer_within(&graph, options.placing.iterations);
+            Enumerated::new(&graph, &options, &mut placements.costs, place).map(|enumerated| (enumerated.0, placements))
+        })??;
+        let (contenders, placements) = (OnceLock::new(), Mutex::new(placements));
+        Ok(BudgetSearch { graph, options, enumerated, contenders, placements })
+    }
+    /// Whether `budget_bytes` are enough; None where only the whole frontier can tell.
+    #[pyo3(signature = (budget_bytes, tick=None))]
+    fn fits(&self, py: Python<'_>, budget_bytes: u64, tick: Option<Py<PyAny>>) -> PyResult<Option<bool>> {
+        if self.is_cheap() {
+            return Ok(None);
+        }
+        self.ask(py, tick, |placements, place| {
+            let contenders = self.contenders(&mut placements.costs)?;
+            if budget_bytes < contenders.least_live_bytes() {
+                return Ok(Some(false));
+            }
+            let floor = placements.floor(&self.graph, contenders, place)?;
+            Ok(floor.filter(|floor| floor.memory_bytes() <= budget_bytes).map(|_| true))
+        })
+    }
+    /// The fastest Proposal found within `budget_bytes`, and the leanest, as a frontier; None where only the whole one can
+    /// tell whether there is any.
+    #[pyo3(signature = (budget_bytes, tick=None))]
+    fn within(&self, py: Python<'_>, budget_bytes: u64, tick: Option<Py<PyAny>>) -> PyResult<Option<PyFrontier>> {
+        if self.is_cheap() {
+            return Ok(None);
+        }
+        let found = self.ask(py, tick, |placements, place| {
+            let contenders = self.contenders(&mut placements.costs)?;
+            let fastest = placements.fastest(&self.graph, contenders, budget_bytes, place)?;
+            let floor = placements.floor(&self.graph, contenders, place)?;
+            Ok(fastest.map(|fastest| self.enumerated.frontier_of(floor.into_iter().chain([fastest]).collect())))
+        })?;
+        found.map(|frontier| frontier_of(py, &self.graph, frontier)).transpose()
+    }
+    /// Every Pareto-efficient Proposal.
+    #[pyo3(signature = (tick=None))]
+    fn frontier(&self, py: Python<'_>, tick: Option<Py<PyAny>>) -> PyResult<PyFrontier> {
+        let whole = |placements: &mut Placements, place: &mut Placer| {
+            self.enumerated.frontier(&self.graph, &mut placements.costs, place)
+        };
+        let frontier = self.ask(py, tick, whole)?;
+        frontier_of(py, &self.graph, frontier)
+    }
+}
+
+impl BudgetSearch {
+    /// Whether the whole frontier takes hardly longer than an answer.
+    fn is_cheap(&self) -> bool {
+        self.enumerated.plans_considered() <= self.options.within.whole_up_to
+    }
+
+    /// Ask something of what is kept. If that is stopped, placements begin anew.
+    fn ask<T: Send>(
+        &self,
+        py: Python<'_>,
+        tick: Option<Py<PyAny>>,
+        question: impl FnOnce(&mut Placements, &mut Placer) -> Result<T, SearchError> + Send,
+    ) -> PyResult<T> {
+        let held = || self.placements.lock().unwrap_or_else(PoisonError::into_inner);
+        // Taken out meanwhile: who else asks at the same time begins with none, and gets the same answer.
+        let mut placements = std::mem::take(&mut *held());
+        let (answer, placements) = interruptible::run(py, tick.as_ref(), || {
+            let place = &mut placer_within(&self.graph, self.options.placing.iterations);
+            question(&mut placements, place).map(|answer| (answer, placements))
+        })??;
+        *held() = placements;
+        Ok(answer)
+    }
+
+    fn contenders(&self, costs: &mut Costs) -> Result<&Contenders, SearchError> {
+        if let Some(known) = self.contenders.get() {
+            return Ok(known);
+        }
+        let found = Contenders::new(&self.graph, &self.enumerated, &self.options, costs)?;
+        Ok(self.contenders.get_or_init(|| found))
+    }
+}
+
+/// Search all Plans and Proposals of a graph; options left out keep their defaults. Only where no resolution is given, a
+/// cheap search is followed by a finer one. `tuning` sets figures of the options by name, for benches. `tick` is called now
+/// and then; what it raises ends the search.
+#[pyfunction]
+#[pyo3(signature = (graph, *, max_group=None, resolution=None, tuning=Vec::new(), tick=None))]
+fn search_cascades(
+    py: Python<'_>,
+    graph: &CascaderGraph,
+    max_group: Option<usize>,
+    resolution: Option<u64>,
+    tuning: Vec<(String, u64)>,
+    tick: Option<Py<PyAny>>,
+) -> PyResult<PyFrontier> {
+    let options = options_of(max_group, resolution, &tuning)?;
+    let frontier = interruptible::run(py, tick.as_ref(), || search(&graph.graph, &options))??;
+    frontier_of(py, &graph.graph, frontier)
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -251,5 +369,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyPlan>()?;
     module.add_class::<PyProposal>()?;
     module.add_class::<PyFrontier>()?;
+    module.add_class::<BudgetSearch>()?;
     module.add_function(wrap_pyfunction!(search_cascades, module)?)
 }

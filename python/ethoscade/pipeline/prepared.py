@@ -1,0 +1,293 @@
+"""prepare(): a model made ready once, and what is asked of it as often as wanted; compile() and frontier() ask once.
+
+Owns what is kept between questions: the network with its constants encoded, and by epsilon the Plans that the core has
+enumerated and the frontier, once somebody wanted it. An answer never depends on what was asked before.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from ..codegen.streams import WEIGHT_ENCODERS
+from ..errors import ConfigError
+from ..frontend import read_tflite
+from ..ir import Graph
+from ..scheduling import schedule as scheduling
+from ..scheduling.schedule import EPSILON as EPSILON
+from ..target import Target, compilation_target, parse_size, size_of_kib
+from ..util.arguments import checked, shown
+from ..util.frozen import FrozenMap
+from . import compiler
+from .borders import Borders, applied
+from .compiled import Compiled, Curve
+from .compiler import Model, Network, Progress, Stopwatch, Tick, constants_in_sram, curve_of, placed_anew
+
+
+@dataclass
+class _Kept:
+    """What questions share, by the resolution that their epsilon comes to."""
+
+    searches: dict[int, scheduling.BudgetSearch] = field(default_factory=dict)
+    frontiers: dict[int, Curve] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A model read, rewritten, lowered and encoded for a target; what any budget needs of the search is kept, too.
+
+    The first question takes the search's time, later ones the time of placing a few programs. Pickled, it is the model
+    and how it was made ready, which is done again.
+    """
+
+    network: Network = field(repr=False)
+    io: str = "float"
+    borders: Borders = field(default=Borders((), FrozenMap({})), repr=False)
+    dead_channels: bool = True
+    weight_encoder: str = WEIGHT_ENCODERS[0]
+    _kept: _Kept = field(default_factory=_Kept, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made_of = (self.network.source, self.network.target, self.dead_channels, self.weight_encoder)
+        return _made_ready, (*made_of, self.io, self.borders)
+
+    @checked("epsilon")
+    def frontier(self, *, epsilon: float | Fraction = EPSILON, progress: Progress | None = None) -> Curve:
+        """The curve of (SRAM bytes, cycles), as `ethoscade.frontier` has it; searched once for each epsilon.
+
+        `progress` as for `compile`. Raises `ConfigError` for an epsilon that there is not.
+        """
+        watch = Stopwatch(progress)
+        watch.begin("plan")
+        return self._frontier(epsilon, watch.tick).without_programs()
+
+    @checked("sram_kb", "epsilon")
+    def fits(
+        self,
+        sram: str | int | None = None,
+        *,
+        sram_kb: float | None = None,
+        epsilon: float | Fraction = EPSILON,
+        progress: Progress | None = None,
+    ) -> bool:
+        """Whether `compile` finds a schedule within so much SRAM, given as there. Raises `ConfigError`."""
+        watch = Stopwatch(progress)
+        budget = _budget(sram_kb, sram)
+        if budget is None:
+            raise ConfigError("no budget is given; give sram or sram_kb")
+        watch.begin("plan")
+        inner = budget - constants_in_sram(self.network)
+        if not self._is_surrounded and inner >= 0:
+            known = self._search(epsilon, watch.tick).fits(inner, watch.tick)
+            if known is not None:
+                return known
+        return self.within(budget, epsilon, watch.tick).floor_bytes <= budget
+
+    @checked("sram_kb", "epsilon")
+    def compile(
+        self,
+        *,
+        sram_kb: float | None = None,
+        sram: str | int | None = None,
+        optimise: str = "performance",
+        epsilon: float | Fraction = EPSILON,
+        progress: Progress | None = None,
+    ) -> Compiled:
+        """Compile it within a budget, as `ethoscade.compile` does, to the same bytes. Raises what that raises."""
+        return self._compiled(_asked(sram_kb, sram, optimise, epsilon), optimise, epsilon, Stopwatch(progress))
+
+    def _compiled(self, budget: int | None, optimise: str, epsilon: float | Fraction, watch: Stopwatch) -> Compiled:
+        watch.begin("plan")
+        if budget is None or optimise == "size":
+            curve = self._frontier(epsilon, watch.tick)
+        else:
+            curve = self.within(budget, epsilon, watch.tick)
+        proposal = compiler.choose(self.network, curve, budget, optimise)
+        made = compiler.carry_out(self.network, curve, proposal, budget, watch)
+        return replace(made, io=self.io, borders=self.borders)
+
+    @property
+    def _is_surrounded(self) -> bool:
+        """Whether the core does not know all bytes: operators at the borders, or variables, have some."""
+        return bool(self.network.borders or self.network.graph.variables)
+
+    def _search(self, epsilon: float | Fraction, tick: Tick | None) -> scheduling.BudgetSearch:
+        resolution = scheduling.resolution_of(epsilon)
+        if resolution not in self._kept.searches:
+            self._kept.searches[resolution] = scheduling.budget_search(self.network.problem, epsilon, tick)
+        return self._kept.searches[resolution]
+
+    def _frontier(self, epsilon: float | Fraction, tick: Tick | None) -> Curve:
+        resolution = scheduling.resolution_of(epsilon)
+        if resolution not in self._kept.frontiers:
+            extra = constants_in_sram(self.network)
+            started = time.perf_counter()
+            found = self._search(epsilon, tick).frontier(tick)
+            curve = curve_of(found, extra, time.perf_counter() - started)
+            self._kept.frontiers[resolution] = placed_anew(self.network, curve, extra, tick)
+        return self._kept.frontiers[resolution]
+
+    @checked("epsilon")
+    def within(self, budget: int, epsilon: float | Fraction = EPSILON, tick: Tick | None = None) -> Curve:
+        """The fastest choice found within a budget of bytes, and the leanest; the frontier where none fits.
+
+        It is what `compile` plans, without code generation. `tick` is called now and then; what it raises ends it.
+        """
+        # Where the core does not know all bytes, both choices must fit with these.
+        extra = constants_in_sram(self.network)
+        if budget < extra:
+            return self._frontier(epsilon, tick)
+        started = time.perf_counter()
+        found = self._search(epsilon, tick).within(budget - extra, tick)
+        if found is None:
+            return self._frontier(epsilon, tick)
+        curve = curve_of(found, extra, time.perf_counter() - started)
+        placed = placed_anew(self.network, curve, extra, tick)
+        if len(placed.points) < len(curve.points) or placed.points[-1][0] > budget:
+            return self._frontier(epsilon, tick)
+        return placed
+
+
+@checked("epsilon")
+def prepare(
+    model: Model,
+    *,
+    accelerator: str = "ethos-u55-256",
+    system_config: str | None = None,
+    memory_mode: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    dead_channels: bool = True,
+    weight_encoder: str = WEIGHT_ENCODERS[0],
+    io: str = "float",
+    progress: Progress | None = None,
+) -> Prepared:
+    """Make a quantised TFLite model (path or bytes) ready for an Ethos-U: all that no budget changes, done once.
+
+    The arguments are those of `compile`. Raises `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError`.
+    """
+    _check_encoder(weight_encoder)
+    target = compilation_target(accelerator, system_config, memory_mode, config)
+    return _prepared(model, target, dead_channels, weight_encoder, io, Stopwatch(progress))
+
+
+@checked("sram_kb", "epsilon")
+def compile(
+    model: Model,
+    *,
+    sram_kb: float | None = None,
+    sram: str | int | None = None,
+    accelerator: str = "ethos-u55-256",
+    system_config: str | None = None,
+    memory_mode: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    optimise: str = "performance",
+    epsilon: float | Fraction = EPSILON,
+    dead_channels: bool = True,
+    weight_encoder: str = WEIGHT_ENCODERS[0],
+    io: str = "float",
+    progress: Progress | None = None,
+) -> Compiled:
+    """Compile a quantised TFLite model (path or bytes) for an Ethos-U so that it runs in the given SRAM.
+
+    `sram_kb` counts KiB, `sram` is bytes or a string such as "300KiB"; parts of a byte in KiB and MiB are rounded
+    down. Without either the fastest schedule is taken, or with `optimise="size"` the one with the least SRAM. With a
+    budget only what may be its answer is placed: the schedule is hardly ever slower than the one that `frontier` has at
+    so many bytes, often faster, and the `frontier` of what is returned has the leanest point found and the answer.
+    For several budgets see `prepare`.
+    `system_config`, `memory_mode` and `config` (a vela.ini) choose the memories. A finer `epsilon` finds faster
+    schedules in more time (see `frontier`). Without `dead_channels` channels that are constant, or that nobody reads,
+    stay as the model has them. `weight_encoder` compresses weights: "ethoscade", or "vela" to have Vela's streams. With
+    `io="int8"` the caller brings and gets quantised tensors where the
+    file begins with a QUANTIZE of a float input or ends in a DEQUANTIZE: of the type that the file has inside, under
+    the same names; `Compiled.interface` tells scales, zero points, and why another one stays float. `progress` is
+    called with the name of each stage as it begins and now and then while it lasts, always on the caller's thread;
+    what it raises ends the compilation and is raised.
+
+    Raises `BudgetError` if it cannot fit, `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError` for what the
+    user can mend, `CodegenError` for a limit of the emitter.
+    """
+    watch = Stopwatch(progress)
+    budget = _asked(sram_kb, sram, optimise, epsilon)
+    _check_encoder(weight_encoder)
+    target = compilation_target(accelerator, system_config, memory_mode, config)
+    return _prepared(model, target, dead_channels, weight_encoder, io, watch)._compiled(
+        budget, optimise, epsilon, watch
+    )
+
+
+@checked("epsilon")
+def frontier(
+    model: Model,
+    *,
+    accelerator: str = "ethos-u55-256",
+    system_config: str | None = None,
+    memory_mode: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    epsilon: float | Fraction = EPSILON,
+    dead_channels: bool = True,
+    weight_encoder: str = WEIGHT_ENCODERS[0],
+    io: str = "float",
+    progress: Progress | None = None,
+) -> Curve:
+    """The curve of (SRAM bytes, cycles) of a model on an Ethos-U, without code generation.
+
+    While the search builds up schedules it leaves out a choice only where a leaner one that it keeps is at most
+    `epsilon` slower: 0 leaves out nothing, the default is 1/64. It does so at every operator, so that losses can add
+    up. Work has a bound besides: `Curve.epsilon` is the coarsest that it took. `ethoscade.plan` is the same for any
+    other device, by its description. `dead_channels`, `weight_encoder`, `io` and `progress` as for `compile`.
+    Raises what it raises.
+    """
+    watch = Stopwatch(progress)
+    _check_encoder(weight_encoder)
+    target = compilation_target(accelerator, system_config, memory_mode, config)
+    scheduling.resolution_of(epsilon)
+    network = _prepared(model, target, dead_channels, weight_encoder, io, watch).network
+    watch.begin("plan")
+    return compiler.search(network, epsilon, watch.tick).without_programs()
+
+
+def _prepared(
+    model: Model, target: Target, dead_channels: bool, weight_encoder: str, io: str, watch: Stopwatch
+) -> Prepared:
+    watch.begin("import")
+    source, cut = applied(read_tflite(model), io)
+    watch.begin("encode")
+    return _made_ready(source, target, dead_channels, weight_encoder, io, cut, watch.tick)
+
+
+def _made_ready(
+    source: Graph,
+    target: Target,
+    dead_channels: bool,
+    weight_encoder: str,
+    io: str,
+    borders: Borders,
+    tick: Tick | None = None,
+) -> Prepared:
+    network = compiler.prepare(source, target, tick or Stopwatch().tick, dead_channels, weight_encoder)
+    return Prepared(network, io, borders, dead_channels, weight_encoder)
+
+
+def _check_encoder(name: str) -> None:
+    if name not in WEIGHT_ENCODERS:
+        raise ConfigError(f"weight_encoder is {shown(name)}; choose {' or '.join(WEIGHT_ENCODERS)}")
+
+
+def _asked(sram_kb: float | None, sram: str | int | None, optimise: str, epsilon: float | Fraction) -> int | None:
+    """The budget in bytes, None for none, once all that is asked has been checked."""
+    budget = _budget(sram_kb, sram)
+    scheduling.resolution_of(epsilon)
+    if optimise not in ("performance", "size"):
+        raise ConfigError(f"optimise is '{optimise}'; choose performance or size")
+    return budget
+
+
+def _budget(sram_kb: float | None, sram: str | int | None) -> int | None:
+    if sram_kb is not None and sram is not None:
+        raise ConfigError("give the budget once: sram_kb or sram, not both")
+    if sram_kb is not None:
+        return size_of_kib(sram_kb)
+    return None if sram is None else parse_size(sram)

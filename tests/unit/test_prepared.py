@@ -1,0 +1,170 @@
+"""prepare(): what is made ready once answers every budget as compile() does, whatever was asked before."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+
+import ethoscade
+import pytest
+from ethoscade import BudgetError, ConfigError, Prepared, _core
+from ethoscade.codegen.artifact import NpuCall
+from ethoscade.frontend import read_tflite
+from ethoscade.ir import DType
+from ethoscade.pipeline import compiler
+from ethoscade.scheduling import schedule as scheduling
+from ethoscade.target import load_target
+from ethoscade.testing import ModelBuilder, mobilenet_v1, random_network, tiny_conv
+
+Point = tuple[int, int]
+
+
+@functools.cache
+def model() -> bytes:
+    """Large enough that a budget is answered without the frontier."""
+    return mobilenet_v1(0.25, 48)
+
+
+@functools.cache
+def prepared() -> Prepared:
+    return ethoscade.prepare(model())
+
+
+@functools.cache
+def points() -> tuple[Point, ...]:
+    return ethoscade.frontier(model()).points
+
+
+def emitted(compiled: ethoscade.Compiled) -> tuple[bytes, ...]:
+    payloads = [call.payload for call in compiled.artifact.calls if isinstance(call, NpuCall)]
+    return (*payloads, compiled.artifact.constants)
+
+
+def within(known: tuple[Point, ...], budget: int) -> int | None:
+    """The fewest cycles that a frontier knows within a budget."""
+    return next((cycles for size, cycles in reversed(known) if size <= budget), None)
+
+
+def test_a_budget_is_answered_without_the_frontier() -> None:
+    """At most the answer and the leanest are found, and the answer is nearly as fast as the frontier's."""
+    floor, most = points()[0][0], points()[-1][0]
+    for budget in (floor, floor * 5 // 4, floor * 2, (floor + most) // 2, most, 1 << 50):
+        compiled = prepared().compile(sram=budget)
+        assert compiled.sram_bytes <= budget == compiled.budget_bytes
+        assert compiled.curve.floor_bytes == floor
+        assert set(compiled.frontier) <= {(compiled.sram_bytes, compiled.cycles), compiled.frontier[0]}
+        best = within(points(), budget)
+        assert best is not None and 100 * compiled.cycles <= 101 * best
+
+
+def test_answers_are_those_of_compile_whatever_was_asked_before() -> None:
+    floor, most = points()[0][0], points()[-1][0]
+    budgets = [floor * 2, most, floor * 3 // 2]
+    once = [emitted(ethoscade.compile(model(), sram=budget)) for budget in budgets]
+    one, other = ethoscade.prepare(model()), ethoscade.prepare(model())
+    other.frontier()
+    assert [emitted(one.compile(sram=budget)) for budget in budgets] == once
+    assert [emitted(other.compile(sram=budget)) for budget in reversed(budgets)] == once[::-1]
+    assert emitted(other.compile()) == emitted(ethoscade.compile(model()))
+    assert emitted(other.compile(optimise="size")) == emitted(ethoscade.compile(model(), optimise="size"))
+
+
+def test_fits_is_what_compile_does_and_refusals_name_the_frontiers_floor() -> None:
+    floor = points()[0][0]
+    for budget in (1, floor // 2, floor - 16, floor - 1, floor, floor + 1, "1MiB"):
+        if prepared().fits(budget):
+            assert prepared().compile(sram=budget).curve.floor_bytes == floor
+            continue
+        assert isinstance(budget, int) and budget < floor
+        with pytest.raises(BudgetError) as caught:
+            prepared().compile(sram=budget)
+        assert (caught.value.budget_bytes, caught.value.floor_bytes) == (budget, floor)
+    assert prepared().fits(sram_kb=1024) and prepared().fits(floor) and not prepared().fits(floor - 16)
+
+
+def test_plans_are_enumerated_once_for_each_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    real = scheduling.budget_search
+
+    def counted(*args: object) -> object:
+        asked.append(args[1])
+        return real(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(scheduling, "budget_search", counted)
+    network = ethoscade.prepare(tiny_conv())
+    curve = network.frontier()
+    assert network.frontier().points == curve.points == ethoscade.frontier(tiny_conv()).points
+    assert network.fits(curve.floor_bytes)
+    network.compile(sram=curve.floor_bytes)
+    network.frontier(epsilon=1 / 8)
+    network.compile(sram=curve.floor_bytes, epsilon=1 / 8)
+    assert asked == [compiler.EPSILON, 1 / 8]
+
+
+def test_what_is_prepared_pickles_and_answers_the_same() -> None:
+    again = pickle.loads(pickle.dumps(prepared()))
+    budget = points()[0][0] * 2
+    assert emitted(again.compile(sram=budget)) == emitted(prepared().compile(sram=budget))
+
+
+def test_misuse_is_refused() -> None:
+    network = ethoscade.prepare(tiny_conv())
+    for wrong in ({}, {"sram": "much"}, {"sram": 1024, "sram_kb": 1}):
+        with pytest.raises(ConfigError):
+            network.fits(**wrong)  # type: ignore[arg-type]
+    for wrong in ({"optimise": "taste"}, {"epsilon": 2}, {"sram": -1}):
+        with pytest.raises(ConfigError):
+            network.compile(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError):
+        network.frontier(epsilon=-1)
+    with pytest.raises(ConfigError):
+        ethoscade.prepare(tiny_conv(), accelerator="ethos-u99")
+
+
+def with_float_ends() -> bytes:
+    """A QUANTIZE of a float input ahead of what takes many Plans."""
+    b = ModelBuilder("floats")
+    x = b.quantize(b.input((1, 32, 32, 3), name="input", dtype=DType.FLOAT32))
+    for stride, channels in ((2, 16), (1, 16), (2, 32), (1, 32), (1, 32), (2, 48), (1, 48), (1, 64), (1, 64)):
+        x = b.conv2d(b.depthwise(x, 3, stride=stride), channels, 1)
+    b.output(x)
+    return b.build()
+
+
+def test_bytes_beside_the_searchs_own_count() -> None:
+    """A float input is larger than all else: what the core finds to fit must fit with it."""
+    network = ethoscade.prepare(with_float_ends())
+    assert network.network.borders
+    known = network.frontier().points
+    assert network.frontier().plans > 1_250_000
+    for budget in (known[0][0], known[0][0] * 5 // 4, known[-1][0]):
+        compiled, best = network.compile(sram=budget), within(known, budget)
+        assert best is not None and network.fits(budget)
+        assert compiled.sram_bytes <= budget and 100 * compiled.cycles <= 101 * best
+    assert not network.fits(known[0][0] - 16)
+    with pytest.raises(BudgetError) as caught:
+        network.compile(sram=known[0][0] - 16)
+    assert caught.value.floor_bytes == known[0][0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_on_random_networks_a_budget_loses_next_to_nothing(seed: int) -> None:
+    """However small they are: within 1 % of the frontier, and what fits is never doubted."""
+    graph = compiler.prepare(read_tflite(random_network(seed)), load_target("ethos-u55-256")).problem.core
+    whole = _core.search_cascades(graph)
+    known = tuple((proposal.sram_bytes, proposal.cycles) for proposal in whole.proposals)
+    asked = _core.BudgetSearch(graph, tuning=[("within.whole_up_to", 0)])
+    assert [proposal.cycles for proposal in asked.frontier().proposals] == [cycles for _, cycles in known]
+    floor = known[0][0]
+    assert asked.within(floor - 1) is None and not asked.fits(floor - 1)
+    for budget in {*(size for size, _ in known), known[-1][0] + 64, (floor + known[-1][0]) // 2}:
+        found, best = asked.within(budget), within(known, budget)
+        assert best is not None
+        if found is None:
+            assert asked.fits(budget) is None
+            continue
+        answer = found.proposals[-1]
+        assert asked.fits(budget) and answer.sram_bytes <= budget
+        assert 100 * answer.cycles <= 101 * best
+    # A search as cheap as that is placed as a whole where nobody says otherwise.
+    assert whole.plans_considered > 1_250_000 or _core.BudgetSearch(graph).within(1 << 40) is None
