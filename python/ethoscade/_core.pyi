@@ -376,6 +376,7 @@ def search_cascades(
     tick: Callable[[], object] | None = None,
 ) -> Frontier: ...
 
+@final
 class BudgetSearch:
     """A search that budgets are asked of. Plans are enumerated once, when it is made, and kept."""
 

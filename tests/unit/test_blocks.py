@@ -11,6 +11,7 @@ from ethoscade.codegen.command_stream import build_operations
 from ethoscade.codegen.operations import Kernel
 from ethoscade.codegen.weights import lay_out
 from ethoscade.errors import CodegenError
+from ethoscade.frontend import read_tflite
 from ethoscade.lowering.npu import tables_of
 from ethoscade.pipeline import compiler
 from ethoscade.scheduling import schedule as scheduling
@@ -21,7 +22,7 @@ from ethoscade.target import ACCELERATORS, load_target
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 @pytest.mark.parametrize("seed", range(3))
 def test_blocks_fit_shram_by_velas_rules(accelerator: str, seed: int) -> None:
-    source = compiler.read_tflite(testing.random_network(seed))
+    source = read_tflite(testing.random_network(seed))
     network = compiler.prepare(source, load_target(accelerator))
     curve = compiler.search(network)
     seen = set()

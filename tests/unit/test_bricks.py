@@ -10,6 +10,7 @@ import pytest
 from ethoscade import memory, testing
 from ethoscade.codegen.artifact import CpuCall, NpuCall
 from ethoscade.codegen.layout import touched_tensors
+from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Graph, Window
 from ethoscade.lowering import lower
 from ethoscade.lowering.npu import FeatureMap, Layout, NpuGraph
@@ -145,7 +146,7 @@ MODELS = {
 
 @pytest.mark.parametrize("model", MODELS)
 def test_what_calls_read_and_write_lies_pixel_by_pixel(model: str) -> None:
-    network = compiler.prepare(compiler.read_tflite(MODELS[model]()), load_target("ethos-u55-256"))
+    network = compiler.prepare(read_tflite(MODELS[model]()), load_target("ethos-u55-256"))
     proposal = compiler.search(network).proposals[-1]
     program = schedules.arrange(network.problem, schedules.from_proposal(network.problem, proposal)).program
     placed = memory.place_program(program)

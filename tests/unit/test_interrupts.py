@@ -84,10 +84,11 @@ def buffers(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(
     ("when", "command"),
     [
-        ("ethoscade.pipeline.compiler.read_tflite", "compile"),
+        ("ethoscade.pipeline.prepared.read_tflite", "compile"),
         ("ethoscade._core.plan_weights", "compile"),
         ("ethoscade.codegen.vela.encode_weights", "compile --weight-encoder vela"),
-        ("ethoscade._core.search_cascades", "compile"),
+        ("ethoscade._core.BudgetSearch", "compile"),
+        ("ethoscade._core.BudgetSearch", "compile --sram 100KiB"),
         ("ethoscade.scheduling.schedule.arrange", "compile"),
         ("ethoscade.codegen.command_stream.generate", "compile"),
         ("ethoscade.report.commands.write_together", "compile"),
@@ -106,7 +107,7 @@ def test_ctrl_c_ends_every_stage_in_one_line_and_writes_nothing(
     if "host_c" in when and shutil.which("cc") is None:
         pytest.skip("there is no C compiler")
     folder = tmp_path / "out"
-    exact = ["--epsilon", "0"] if "search_cascades" in when else []
+    exact = ["--epsilon", "0"] if "search" in when.lower() else []
     name, *options = command.split()
     written = ["-o", str(folder), "--emit", "tflite,mlf"] if name == "compile" else []
     status, err = interrupted(when, [name, model, *options, *exact, *written])

@@ -7,6 +7,7 @@ import functools
 import numpy as np
 import pytest
 from ethoscade import testing
+from ethoscade.frontend import read_tflite
 from ethoscade.ir import Quantisation
 from ethoscade.pipeline import compiler
 from ethoscade.target import ACCELERATORS, load_target
@@ -102,7 +103,7 @@ TARGETS = [*((name, "Shared_Sram") for name in ACCELERATORS), ("ethos-u55-256", 
 def test_streams_are_what_was_promised(name: str, accelerator: str, mode: str) -> None:
     """At both ends of the frontier and half-way."""
     target = load_target(accelerator, memory_mode=mode)
-    network = compiler.prepare(compiler.read_tflite(NETWORKS[name]()), target)
+    network = compiler.prepare(read_tflite(NETWORKS[name]()), target)
     curve = compiler.search(network)
     for index in sorted({0, len(curve.points) // 2, len(curve.points) - 1}):
         assert not list(broken_promises(network, curve, index)), f"{curve.points[index][0]} bytes"

@@ -70,7 +70,7 @@ def test_every_public_name_is_there() -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert (
-        "ethoscade.pipeline.compiler" in done.stdout and "class 'ethoscade.pipeline.compiled.Compiled'" in done.stdout
+        "ethoscade.pipeline.prepared" in done.stdout and "class 'ethoscade.pipeline.compiled.Compiled'" in done.stdout
     )
     for name in ethoscade.__all__:
         assert getattr(ethoscade, name) is getattr(ethoscade, name)
