@@ -38,7 +38,11 @@ def handed_back(shares: Sequence[Fraction], windows: Spans, extent: int) -> Shar
 def reads_all_channels(spec: PartSpec, read: InputSpec) -> bool:
     """Whether each channel of the input feeds some of the output."""
     kernel = spec.kernel
-    return kernel is None or (not kernel.joined and kernel.ifm_depth == read.pixel_bytes)
+    if kernel is None:
+        return True
+    bits = kernel.ifm_bits if read is spec.inputs[0] else kernel.ifm2_bits
+    # One channel that is repeated has fewer bytes than all that is read.
+    return not kernel.joined and 8 * read.pixel_bytes <= kernel.ifm_depth * bits
 
 
 class ByteChains:

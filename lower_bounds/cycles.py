@@ -46,7 +46,7 @@ from ethoscade.target import Target
 
 from .byte_chains import ByteChains, reads_all_channels
 
-RUN_BYTES = 16
+RUN_CHANNELS = 16
 """Most that the NPU writes of a pixel in one run."""
 OFM_DEPTH_LIMIT = 128
 """Most channels of an OFM block (Ethos-U TRM)."""
@@ -179,7 +179,7 @@ class TimeBounds:
         share = self.chains.pixels(output) / (rows * columns)
         constants, even = _constant_bytes(kernel)
         times = -(-kernel.ofm_depth // OFM_DEPTH_LIMIT) if _is_convolution(kernel) else 1
-        written = share * rows * columns * self._written_bytes(self.tensors[output])
+        written = share * rows * columns * self._written_bytes(self.tensors[output], kernel.ofm_bits // 8)
 
         def memory(read_bytes: Fraction) -> Fraction:
             """In proportion to the output: with the best depth of blocks, the constants read as often as these take."""
@@ -205,10 +205,11 @@ class TimeBounds:
         in_flash = max(map_bytes / self.sram_rate, constant_bytes / self.flash_rate)
         return min((map_bytes + constant_bytes) / self.sram_rate, in_flash)
 
-    def _written_bytes(self, tensor: TensorSpec) -> int:
+    def _written_bytes(self, tensor: TensorSpec, element_bytes: int) -> int:
         """What a pixel costs to write: in NHWC more than 16 channels leave in runs of 16, which waste of each burst."""
-        waste = max(self.burst_bytes // RUN_BYTES, 1) if tensor.layout == "NHWC" else 1
-        return tensor.pixel_bytes * (waste if tensor.pixel_bytes > RUN_BYTES else 1)
+        run_bytes = RUN_CHANNELS * element_bytes
+        waste = max(self.burst_bytes // run_bytes, 1) if tensor.layout == "NHWC" else 1
+        return tensor.pixel_bytes * (waste if tensor.pixel_bytes > run_bytes else 1)
 
 
 def _is_convolution(kernel: OperationSpec) -> bool:
