@@ -150,13 +150,14 @@ def examine(model: Path, accelerator: str, io: str | None, size: int | None, see
     except ethoscade.EthoscadeError as error:
         print(json.dumps({"said": f"{type(error).__name__}: {error}"}), flush=True)
         return
-    print(json.dumps({**figures(compiled), "fits": fits, "seconds": seconds}), flush=True)
+    floor = ethoscade.frontier(model, **options).floor_bytes
+    print(json.dumps({**figures(compiled), "floor_bytes": floor, "fits": fits, "seconds": seconds}), flush=True)
     if seeds:
         print(json.dumps({"verdict": verdict_on(compiled, seeds)}), flush=True)
 
 
 def figures(compiled: ethoscade.Compiled) -> dict[str, Any]:
-    """What a row tells of a compilation."""
+    """What a row tells of a compilation, but for the floor."""
     graph, calls = compiled.artifact.graph, compiled.artifact.calls
     on_cpu = [call.operator for call in calls if isinstance(call, CpuCall)]
     macs = [macs_of(graph, operator) for operator in graph.operators]
@@ -168,7 +169,6 @@ def figures(compiled: ethoscade.Compiled) -> dict[str, Any]:
         "npu": len(graph.operators) - len(on_cpu),
         "cpu": len(on_cpu),
         "calls": len(calls) - len(on_cpu),
-        "floor_bytes": compiled.curve.floor_bytes,
         "sram_bytes": compiled.sram_bytes,
         "cycles": cost_of(payloads_of(compiled), compiled.target).cycles,
         "macs": [sum(macs) - sum(macs[i] for i in on_cpu), sum(macs)],

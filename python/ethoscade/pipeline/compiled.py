@@ -103,7 +103,8 @@ class Curve:
     """Every Pareto-efficient choice found: (SRAM bytes, cycles), ascending in SRAM, and what the search looked at.
 
     `stop_reason` is "complete" where every front was kept as finely as was asked for, "width" where some were kept more
-    coarsely to bound the work, and "work" where more programs were worth placing than the search places. `epsilon` is
+    coarsely to bound the work, "work" where more programs were worth placing than the search places, and "budget" where
+    only the fastest within a budget was sought: the leanest of these may be above the floor. `epsilon` is
     the coarsest that any front was thinned to: one thinning leaves a choice out only where a leaner one that stays is
     at most this much slower, and losses of several add up.
     """
@@ -120,7 +121,7 @@ class Curve:
 
     @property
     def floor_bytes(self) -> int:
-        """The least SRAM that the network runs in."""
+        """The least SRAM that the search found the network to run in."""
         return self.points[0][0]
 
     def without_programs(self) -> Curve:

@@ -148,7 +148,7 @@ class Prepared:
         placed = placed_anew(self.network, curve, extra, tick)
         if len(placed.points) < len(curve.points) or placed.points[-1][0] > budget:
             return self._frontier(epsilon, tick)
-        return placed
+        return replace(placed, stop_reason="budget")
 
 
 @checked("epsilon")

@@ -185,7 +185,10 @@ def compile_text(compiled: Compiled, verification: Verification | None = None) -
         ("budget", "none" if compiled.budget_bytes is None else _size(compiled.budget_bytes)),
         ("SRAM", f"{_size(compiled.sram_bytes)}  (arena, inputs and outputs included)"),
         ("  in use at once", _size(compiled.live_bytes)),
-        ("  floor", _size(compiled.curve.floor_bytes)),
+        (
+            "  floor",
+            _size(compiled.curve.floor_bytes) + ("  at most" if compiled.curve.stop_reason == "budget" else ""),
+        ),
         ("  without cascades", _size(compiled.curve.uncascaded_bytes)),
         ("flash", _size(compiled.flash_bytes)),
         ("cycles", f"{compiled.cycles:,} (cost model, NPU only)"),
