@@ -46,10 +46,10 @@ fn told(pool: &Option<String>, reason: &usmp::UsmpError) -> String {
     }
 }
 
-/// What places a program: [`place`], or what tests put in its stead.
+/// What places a program: `place`, or what tests put in its stead.
 pub type Placer<'a> = dyn FnMut(&Program) -> Result<Placement, ArenaError> + 'a;
 
-/// What places programs of a graph: [`place`], between the memories of its device, with the default number of moves.
+/// What places programs of a graph: `place`, between the memories of its device, with the default number of moves.
 pub fn placer(graph: &CascaderGraph) -> impl FnMut(&Program) -> Result<Placement, ArenaError> + '_ {
     placer_within(graph, Options::default().placing.iterations)
 }
