@@ -59,7 +59,14 @@ def test_cpu_operators_are_carried_over_whole(name: str) -> None:
 def test_random_networks_are_carried_over(seed: int) -> None:
     model = played_by_litert(seed)
     inputs = random_inputs(read_tflite(model, "net"), seed)
-    expected, found = litert(model, inputs), litert(tflite.write(cpu_artifact(model)), inputs)
+    try:
+        expected = litert(model, inputs)
+    except RuntimeError as error:
+        # The oldest LiteRT that is promised has fewer kernels.
+        if "failed to prepare" not in str(error):
+            raise
+        pytest.skip(f"this LiteRT cannot play the network: {error}")
+    found = litert(tflite.write(cpu_artifact(model)), inputs)
     for key, values in expected.items():
         np.testing.assert_array_equal(found[key], values)
 
