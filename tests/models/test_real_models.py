@@ -12,7 +12,7 @@ from pathlib import Path
 import ethoscade
 import numpy as np
 import pytest
-from ethoscade import BudgetError, Compiled, Curve
+from ethoscade import BudgetError, Compiled, Curve, Prepared
 from ethoscade.codegen.artifact import NpuCall
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
@@ -67,15 +67,22 @@ def source_of(name: str) -> Graph:
     return read_tflite(path_of(name))
 
 
+@functools.lru_cache(maxsize=1)
+def prepared(name: str, accelerator: str) -> Prepared:
+    """A model made ready once for all its budgets; one at a time, as a search keeps much."""
+    return ethoscade.prepare(path_of(name), accelerator=accelerator)
+
+
 @functools.cache
 def compiled_for(name: str, accelerator: str, sram: int | None = None) -> Compiled:
     """A model compiled into a budget, or without one."""
-    return ethoscade.compile(path_of(name), accelerator=accelerator, sram=sram)
+    return prepared(name, accelerator).compile(sram=sram)
 
 
+@functools.cache
 def curve_of(name: str, accelerator: str) -> Curve:
     """All choices of a model on an accelerator."""
-    return compiled_for(name, accelerator).curve
+    return prepared(name, accelerator).frontier()
 
 
 @functools.cache
@@ -111,11 +118,17 @@ def test_models_are_exact_and_keep_their_promise(name: str, accelerator: str, bu
     limit = limit_of(name, accelerator, budget)
     compiled = compiled_for(name, accelerator, limit)
     check_exact(compiled, name)
-    if limit is not None:
-        assert compiled.sram_bytes <= limit
+    if limit is None:
+        return
+    assert compiled.sram_bytes <= limit
+    points = curve_of(name, accelerator).points
+    assert 100 * compiled.cycles <= 101 * next(cycles for size, cycles in reversed(points) if size <= limit)
     if budget == "floor":
-        # What is placed for this budget alone may take a little less than all that was placed for the frontier.
-        assert limit is not None and 64 * (limit - compiled.sram_bytes) <= limit
+        # Copies that are issued early may happen to lie better and take less; a budget below the floor is refused all
+        # the same.
+        assert not prepared(name, accelerator).fits(limit - 1)
+        if compiled.schedule.prefetch_bytes == 0:
+            assert compiled.sram_bytes == limit
 
 
 @pytest.mark.parametrize("name", MODELS)
