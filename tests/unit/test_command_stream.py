@@ -258,6 +258,31 @@ def test_streams_of_other_block_depths_are_one_where_their_bytes_are(
             assert (one is other) == (one.content == other.content) == (one.write() == other.write())
 
 
+def test_streams_are_told_apart_by_whatever_changes_their_bytes() -> None:
+    """One who has made others makes the same of each as one who has made none."""
+    maker = GraphMaker()
+    maker.conv(maker.input((1, 12, 12, 24)), 32, same(12, 12, (5, 5)))
+    graph = maker.graph()
+    (conv,) = lower(graph, partition(graph, U55)).operations
+    assert conv.weights is not None
+    further = dataclasses.replace(conv.window, dilation_h=2)
+    variants = (
+        conv,
+        dataclasses.replace(conv, window=further),
+        dataclasses.replace(conv, window=dataclasses.replace(further, dilation_w=2)),
+        dataclasses.replace(
+            conv, ifm=dataclasses.replace(conv.ifm, tensor=dataclasses.replace(conv.ifm.tensor, dtype=DType.INT16))
+        ),
+        dataclasses.replace(conv, weights=dataclasses.replace(conv.weights, zero_point=3)),
+    )
+    orders = [EncodingChoice(depth, part_kernel) for depth in (8, 16) for part_kernel in (False, True)]
+    for encoder in WEIGHT_ENCODERS:
+        streams = Streams(U55, encoder)
+        found = [tuple(streams.of(variant, order, 0, 32).write() for order in orders) for variant in variants]
+        alone = [tuple(Streams(U55, encoder).of(v, order, 0, 32).write() for order in orders) for v in variants]
+        assert found == alone and len(set(found)) == len(variants)
+
+
 def test_bytes_are_known_before_constants_are_written() -> None:
     encoded = [Encoder(U55).encode(o, EncodingChoice(8), EncodingChoice(16)) for o in two_operations()]
     portions = [portion for one in encoded for portion in (one.whole, one.staged) if portion is not None]

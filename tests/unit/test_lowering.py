@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from ethoscade.frontend import read_tflite
 from ethoscade.ir import (
     Activation,
     DType,
@@ -18,6 +19,7 @@ from ethoscade.lowering.npu import NpuOperation, OperationKind, Upscale, tables_
 from ethoscade.pipeline.partition import partition
 from ethoscade.quantised import scale_of
 from ethoscade.target import ACCELERATORS
+from ethoscade.testing import random_network
 from graphs import GraphMaker, same
 
 ACCELERATOR = ACCELERATORS["ethos-u55-256"]
@@ -212,3 +214,22 @@ def test_each_input_of_a_concatenation_is_a_stage() -> None:
     operations = lower(graph, partition(graph, ACCELERATOR)).operations
     assert [operation.ifm.tensor.graph_tensor for operation in operations] == parts
     assert [(o.ofm.tensor.graph_tensor, o.ofm.channels) for o in operations] == [(out, (0, 19)), (out, (3, 19))]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_expressions_begin_at_the_channel_that_views_begin_with(seed: int) -> None:
+    graph = read_tflite(random_network(seed))
+    for operation in lower(graph, partition(graph, ACCELERATOR)).operations:
+        # A number that is an operand is read without a view.
+        for view, read in zip(operation.inputs, operation.compute.reads, strict=False):
+            assert read.indices[3].constant == view.first_channel
+
+
+def test_groups_begin_where_those_before_end() -> None:
+    """Two of 8 channels each are made together."""
+    maker = GraphMaker()
+    maker.conv(maker.input((1, 6, 5, 24)), 48, Window(1, 1), groups=3)
+    graph = maker.graph()
+    operations = lower(graph, partition(graph, ACCELERATOR)).operations
+    assert [operation.ifm.first_channel for operation in operations] == [0, 16]
+    assert [operation.compute.reads[0].indices[3].constant for operation in operations] == [0, 16]
