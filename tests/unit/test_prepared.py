@@ -131,12 +131,18 @@ def with_float_ends() -> bytes:
     return b.build()
 
 
-def test_bytes_beside_the_searchs_own_count() -> None:
-    """A float input is larger than all else: what the core finds to fit must fit with it."""
+def test_bytes_beside_the_searchs_own_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A float input is larger than all else: what the core finds to fit must fit with it, or the frontier decides."""
     network = ethoscade.prepare(with_float_ends())
     assert network.network.borders
     known = network.frontier().points
     assert network.frontier().plans > 1_250_000
+    decided: list[object] = []
+    whole = Prepared._frontier
+    monkeypatch.setattr(Prepared, "_frontier", lambda *asked: decided.append(asked) or whole(*asked))
+    for budget, times in ((known[0][0], 0), (known[0][0] - 16, 1)):
+        decided.clear()
+        assert min(size for size, _ in network.within(budget).points) == known[0][0] and len(decided) == times
     for budget in (known[0][0], known[0][0] * 5 // 4, known[-1][0]):
         compiled, best = network.compile(sram=budget), within(known, budget)
         assert best is not None and network.fits(budget)

@@ -136,7 +136,6 @@ class Prepared:
 
         It is what `compile` plans, without code generation. `tick` is called now and then; what it raises ends it.
         """
-        # Where the core does not know all bytes, both choices must fit with these.
         extra = constants_in_sram(self.network)
         if budget < extra:
             return self._frontier(epsilon, tick)
@@ -145,8 +144,9 @@ class Prepared:
         if found is None:
             return self._frontier(epsilon, tick)
         curve = curve_of(found, extra, time.perf_counter() - started)
+        # The core does not know all bytes: with these the answer may not fit.
         placed = placed_anew(self.network, curve, extra, tick)
-        if len(placed.points) < len(curve.points) or placed.points[-1][0] > budget:
+        if placed.points[-1][0] > budget:
             return self._frontier(epsilon, tick)
         return replace(placed, stop_reason="budget")
 
