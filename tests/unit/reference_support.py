@@ -25,7 +25,7 @@ from ethoscade.testing.real_operators import BINARY, UNARY
 
 ACTIVATIONS = tuple(Activation)
 MOVES = ("GATHER", "MIRROR_PAD", "PACK", "PADV2", "REVERSE_V2", "SLICE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK")
-MEAN_AXES = ((1, 2), (1,), (2,), (3,), (1, 2, 3), (2, 3), (-1,))
+MEAN_AXES = ((1, 2), (1,), (2,), (3,), (1, 2, 3), (2, 3), (-1,), (0, 2), (1, 3), (0, 1, 3))
 
 
 def needs_litert() -> None:

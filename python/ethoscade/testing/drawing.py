@@ -305,11 +305,11 @@ class Drawing:
 
     def mean(self, x: Value) -> Value:
         """MEAN, SUM or an extreme, mostly of height and width together or of one of them; of any shape now and then."""
-        x = self.reshape(x) if self.chance(0.1) else x
+        x = self.reshape(x) if self.chance(0.1) else self.five(x) if self.chance(0.1) else x
         rank = len(x.shape)
         axes: Sequence[int] = [(1, 2), (1,), (2,), (2, 1), (-3, -2)][self.integer(0, 4)]
         if rank != 4 or self.chance(0.2):
-            axes = sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 2))})
+            axes = sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 3))})
         keep = self.chance(0.5) or len(axes) == rank
         if self.chance(0.4):
             kind = "REDUCE_MAX" if self.chance(0.5) else "REDUCE_MIN"
