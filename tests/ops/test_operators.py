@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +11,13 @@ from ethoscade.ir import (
     QUANTISED,
     Activation,
     ArithmeticAttrs,
+    ConcatenationAttrs,
     DType,
     GeluAttrs,
     Graph,
     LeakyReluAttrs,
     MirrorPadAttrs,
+    PackAttrs,
     PadAttrs,
     PoolAttrs,
     Quantisation,
@@ -30,7 +32,7 @@ from ethoscade.lowering.constraints import FeatureMaps
 from ethoscade.operators import RESHAPES
 from ethoscade.target import ACCELERATORS
 from ethoscade.testing.real_operators import BINARY
-from graphs import GraphMaker, same
+from graphs import GraphMaker, quantisation, same
 from npu import check_whole
 
 
@@ -101,6 +103,17 @@ def transposed(m: GraphMaker, shape: tuple[int, ...], permutation: tuple[int, ..
     """TRANSPOSE of an input of that shape."""
     made = [shape[axis] for axis in permutation]
     return m.moved("TRANSPOSE", m.input(shape), made, TransposeAttrs(permutation, shape))
+
+
+def rejoined(m: GraphMaker, shapes: Sequence[tuple[int, ...]], axis: int, constant: bool = False) -> int:
+    """CONCATENATION of uint8, whatever else is tested, of inputs that all have scales and zero points of their own."""
+    parts = [m.input(shape, quantisation(m.rng, DType.UINT8), DType.UINT8) for shape in shapes]
+    if constant:
+        parts[0] = m.values(shapes[0], quantisation(m.rng, DType.UINT8), DType.UINT8)
+        m.inputs = parts[1:]
+    made = [sum(extents) if place == axis else extents[0] for place, extents in enumerate(zip(*shapes, strict=True))]
+    out = m.tensor(made, quantisation(m.rng, DType.UINT8), DType.UINT8)
+    return m.op("CONCATENATION", parts, out, ConcatenationAttrs(axis))
 
 
 def within_one(m: GraphMaker, of_eight: Quantisation | None = None) -> Quantisation | None:
@@ -424,6 +437,10 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "concatenate_constants_on_both_sides": lambda m: m.concatenate(
         [m.values((2, 1, 6)), m.input((2, 3, 6)), m.values((2, 4, 6))], axis=1
     ),
+    "concatenate_of_other_scales": lambda m: rejoined(m, [(1, 9, 7, n) for n in (21, 1, 16)], 3),
+    "concatenate_columns_of_other_scales": lambda m: rejoined(m, [(2, 9, n, 5) for n in (3, 4)], 2),
+    "concatenate_a_constant_of_another_scale": lambda m: rejoined(m, [(1, n, 7, 5) for n in (3, 4)], 1, constant=True),
+    "concatenate_one_of_another_scale": lambda m: rejoined(m, [(1, 3, 7, 5)], 1),
     "concatenate_of_rank_3": lambda m: m.concatenate([m.input((2, n, 6)) for n in (40, 3)], axis=1),
     "concatenate_of_rank_5": lambda m: m.concatenate([m.input((2, 3, n, 2, 6)) for n in (4, 1)], axis=2),
     "split_of_rows": lambda m: m.split(m.input((1, 9, 7, 16)), (1, 6, 2), axis=1),
@@ -503,6 +520,45 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     ),
     "gather_that_shuffles_rows": lambda m: m.gather(
         m.input((2, 12, 3, 5)), tuple(2 * n + k for k in range(2) for n in range(6)), 1
+    ),
+    "slice_to_another_scale": lambda m: m.op(
+        "SLICE",
+        [m.input((1, 9, 8, 21))],
+        m.tensor((1, 5, 8, 20)),
+        StridedSliceAttrs(((0, 1, 1), (2, 7, 1), (0, 8, 1), (1, 21, 1))),
+    ),
+    "slice_backwards_to_another_scale": lambda m: m.op(
+        "STRIDED_SLICE",
+        [m.input((2, 5, 4))],
+        m.tensor((2, 3, 4)),
+        StridedSliceAttrs(((1, -1, -1), (4, -1, -2), (0, 4, 1))),
+    ),
+    "slice_of_the_whole_to_another_scale": lambda m: m.op(
+        "SLICE", [m.input((3, 5))], m.tensor((3, 5)), StridedSliceAttrs(((0, 3, 1), (0, 5, 1)))
+    ),
+    "pad_to_another_scale": lambda m: m.op(
+        "PAD", [m.input((1, 5, 6, 7))], m.tensor((1, 8, 9, 7)), PadAttrs(((0, 0), (1, 2), (3, 0), (0, 0)))
+    ),
+    "pad_with_a_value_of_another_scale": lambda m: m.op(
+        "PADV2", [m.input((1, 5, 6, 7))], m.tensor((1, 7, 9, 7)), PadAttrs(((0, 0), (1, 1), (3, 0), (0, 0)), 5)
+    ),
+    "mirror_to_another_scale": lambda m: m.op(
+        "MIRROR_PAD",
+        [m.input((1, 5, 6, 3), dtype=DType.INT8)],
+        m.tensor((1, 8, 7, 3), dtype=DType.INT8),
+        MirrorPadAttrs(((0, 0), (1, 2), (1, 0), (0, 0)), False),
+    ),
+    "pack_of_other_scales": lambda m: m.op(
+        "PACK",
+        [m.input((5, 7), dtype=DType.INT8) for _ in range(3)],
+        m.tensor((5, 3, 7), dtype=DType.INT8),
+        PackAttrs(1),
+    ),
+    "transpose_to_another_scale": lambda m: m.op(
+        "TRANSPOSE", [m.input((2, 6, 9, 5))], m.tensor((2, 9, 6, 5)), TransposeAttrs((0, 2, 1, 3), (2, 6, 9, 5))
+    ),
+    "tile_to_another_scale": lambda m: m.op(
+        "TILE", [m.input((1, 3, 4, 5))], m.tensor((2, 3, 8, 5)), TileAttrs((2, 1, 2, 1))
     ),
     "reverse": lambda m: m.moved("REVERSE_V2", m.input((3, 4, 5)), (3, 4, 5), ReverseAttrs((0, 2))),
     "transpose": lambda m: transposed(m, (7, 19), (1, 0)),

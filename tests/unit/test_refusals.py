@@ -191,7 +191,7 @@ def sine(m: GraphMaker) -> None:
 
 
 def pad(m: GraphMaker) -> None:
-    m.op("PAD", [m.input((1, 4, 4, 2))], m.tensor((1, 6, 6, 2)))
+    m.op("MIRROR_PAD", [m.input((1, 4, 4, 2), None, DType.UINT8)], m.tensor((1, 6, 6, 2), None, DType.UINT8))
 
 
 def odd_end(m: GraphMaker) -> None:

@@ -78,4 +78,5 @@ def _whole(graph: Graph, op: Operator) -> int | None:
     in_order = all(
         (run.extent, run.places) == (run.count, run.count) and (run.step > 0 or run.count == 1) for run in box.runs
     )
-    return op.inputs[box.source] if not others and box.fill is None and in_order else None
+    is_copy = not others and box.fill is None and box.table is None
+    return op.inputs[box.source] if is_copy and in_order else None

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir import QUANTISED, Graph, Operator, Window
+from ..ir import QUANTISED, DType, Graph, Operator, Window
 from . import constraints, limits, views
 from .maker import Maker
-from .npu import BRICK_CHANNELS, Area, Channels, ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind
+from .npu import BRICK_CHANNELS, Area, Channels, ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind, Table
 
 MAX_BOXES = 256
 """Operations that together make one output."""
@@ -72,12 +72,14 @@ class Stretch:
 class Box:
     """What goes from an operator's input number `source` to its output, with one run for each axis.
 
-    Where there is a `fill`, that stored value goes there, and the elements of the source are looked at by nobody.
+    Where there is a `fill`, that stored value goes there, and the elements of the source are looked at by nobody. With
+    a `table` each stored value of 8 bits is replaced by its entry on the way; elements then follow each other.
     """
 
     source: int
     runs: tuple[Stretch, ...]
     fill: int | None = None
+    table: Table | None = None
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ def copies(
 ) -> None:
     """One operation for each box of an output. Precondition: `seen` found how.
 
-    Stored values are copied as they are, without their (equal) scales and zero points.
+    Stored values are copied as they are, without their scales and zero points, or looked up.
     """
     op = graph.operators[op_index]
     found = seen(boxes)
@@ -170,8 +172,14 @@ def copies(
         if constant is not None:
             make.copy(constant, target)
             continue
+        ifm = builder.view(
+            op.input(one.box.source), source, 0, _some(one.channels.start, shape[2], one.channels.extent)
+        )
+        if one.box.table is not None:
+            make.look_up(ifm, target, one.box.table, (one.rows.start, one.columns.start))
+            continue
         make.copy(
-            builder.view(op.input(one.box.source), source, 0, _some(one.channels.start, shape[2], one.channels.extent)),
+            ifm,
             target,
             steps=Window(1, 1, _stride(one.rows), _stride(one.columns)),
             first=(one.rows.start, one.columns.start),
@@ -189,6 +197,8 @@ def _held(graph: Graph, op: Operator, make: Maker, one: ImageBox) -> FeatureMap 
     data = graph.read(op, one.box.source).data
     if data is None:
         return None
+    if one.box.table is not None:
+        data = np.frombuffer(one.box.table.data, data.dtype)[data.astype(np.int64) - graph.made(op).dtype.limits[0]]
     runs = (one.rows, one.columns, one.channels)
     places = (np.arange(run.count) * run.step + run.start for run in runs)
     values = data.reshape([run.extent for run in runs])[np.ix_(*places)]
@@ -234,12 +244,18 @@ def constraint(boxes: Callable[[Graph, Operator, int], Sequence[Box]]) -> constr
     return constraints.Rule(COPIES, check)
 
 
-TAKES: tuple[constraints.Constraint, ...] = (
-    constraints.FeatureMaps(QUANTISED, words=True),
-    constraints.OneType(),
-    constraints.OneQuantisation("stored values are copied as they are"),
-)
-"""What all operators that move elements demand of their tensors."""
+def takes(
+    one_scale: tuple[DType, ...] = (), feature_maps: constraints.Constraint | None = None
+) -> tuple[constraints.Constraint, ...]:
+    """What operators that move elements demand of their tensors.
+
+    `one_scale` are the types of which no kernel of any runtime takes other scales or zero points; of all others kernels
+    copy stored values whatever these are.
+    """
+    found = (feature_maps or constraints.FeatureMaps(QUANTISED, words=True), constraints.OneType())
+    if not one_scale:
+        return found
+    return (*found, constraints.OneQuantisation("stored values are copied as they are, and where none are", one_scale))
 
 
 def _some(first: int, count: int, of: int) -> Channels | None:

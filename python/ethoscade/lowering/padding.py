@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
-from ..ir import Graph, MirrorPadAttrs, Operator, PadAttrs, ReverseAttrs, TileAttrs
+from ..ir import DType, Graph, MirrorPadAttrs, Operator, PadAttrs, ReverseAttrs, TileAttrs
 from ..quantised import zero_point_of
 from . import constraints, moves
 from .family import Family
@@ -117,10 +117,16 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
 _FILLED = frozenset({"PAD", "PADV2"})
 """Kinds that fill, which nothing does with int32."""
 
+_ONE_SCALE: Mapping[str, tuple[DType, ...]] = {"MIRROR_PAD": (DType.UINT8, DType.INT16)}
+"""Types whose kernels take no other scale than the input's: Micro, which does, has one of int8 alone."""
+
 PAD_FAMILIES: Mapping[str, Family] = {
     kind: Family(
         _HOW[kind],
-        (constraints.feature_maps() if kind in _FILLED else moves.TAKES[0], *moves.TAKES[1:], moves.constraint(boxes)),
+        (
+            *moves.takes(_ONE_SCALE.get(kind, ()), constraints.feature_maps() if kind in _FILLED else None),
+            moves.constraint(boxes),
+        ),
         lower,
     )
     for kind, boxes in PAD_BOXES.items()

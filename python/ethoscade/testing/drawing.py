@@ -240,7 +240,9 @@ class Drawing:
         """PAD, mostly around the image, and a convolution without padding of its own behind it where one fits."""
         if len(x.shape) != 4 or self.chance(0.2):
             return self.builder.pad(
-                x, [(0, 0) if d > 24 else (self.integer(0, 1), self.integer(0, 1)) for d in x.shape]
+                x,
+                [(0, 0) if d > 24 else (self.integer(0, 1), self.integer(0, 1)) for d in x.shape],
+                output=self.quantisation(x),
             )
         amounts = [(self.integer(0, 2), self.integer(0, 2)) for _ in range(2)]
         padded = self.builder.pad(x, [(0, 0), *amounts, (0, 0)])
