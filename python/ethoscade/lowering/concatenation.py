@@ -66,8 +66,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
 
 
 _HOW = {
-    "CONCATENATION": "a copy of each input into its rows, columns or channels of the output; of uint8 of another scale a "
-    "table",
+    "CONCATENATION": "a copy of each input into its rows, columns or channels of the output, or a table of its results",
     "PACK": "a copy of each input into its rows, columns or channels of the output",
 }
 _ONE_SCALE: Mapping[str, tuple[DType, ...]] = {"CONCATENATION": (DType.INT8,), "PACK": (DType.UINT8,)}

@@ -46,19 +46,19 @@ def _pools(plane: reductions.Plane) -> list[_Pool] | None:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _Together:
     """Some axes that are reduced together: the plane, and the pools of its rows and columns."""
 
     plane: reductions.Plane
     pools: list[_Pool]
 
 
-def _steps(shape: tuple[int, ...], axes: tuple[int, ...]) -> list[_Step] | None:
+def _steps(shape: tuple[int, ...], axes: tuple[int, ...]) -> list[_Together] | None:
     """All axes together, or one run after the other; None where that cannot be."""
     for plane in reductions.planes(shape, axes):
         found = _pools(plane)
         if found is not None:
-            return [_Step(plane, found)]
+            return [_Together(plane, found)]
     for run, left, others in reductions.one_by_one(shape, axes):
         first, rest = _steps(shape, run.axes) if others else None, _steps(left, others)
         if first is not None and rest is not None:
@@ -80,7 +80,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
         ifm = ofm
 
 
-def _reduce(make: Maker, ifm: FeatureMap, step: _Step, ofm: FeatureMap, *, least: bool) -> None:
+def _reduce(make: Maker, ifm: FeatureMap, step: _Together, ofm: FeatureMap, *, least: bool) -> None:
     """The extremes of a plane."""
     plane, pools = step.plane, step.pools
     halves = plane.over[2] and plane.shape[2] > 1

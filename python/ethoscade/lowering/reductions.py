@@ -46,7 +46,7 @@ class Plane:
 
 
 @dataclass(frozen=True)
-class Run:
+class AxisRun:
     """Neighbouring axes that are all reduced, and so `gone`, or all kept; those of extent 1 belong to none."""
 
     axes: tuple[int, ...]
@@ -93,7 +93,9 @@ def planes(shape: tuple[int, ...], axes: tuple[int, ...]) -> list[Plane]:
     return found
 
 
-def one_by_one(shape: tuple[int, ...], axes: tuple[int, ...]) -> Iterator[tuple[Run, tuple[int, ...], tuple[int, ...]]]:
+def one_by_one(
+    shape: tuple[int, ...], axes: tuple[int, ...]
+) -> Iterator[tuple[AxisRun, tuple[int, ...], tuple[int, ...]]]:
     """Each run that may be reduced first, the longest first, with the shape that it leaves and the axes then to reduce.
 
     Of runs that are equally long the last is reduced first: pixels stay where they are.
@@ -103,11 +105,11 @@ def one_by_one(shape: tuple[int, ...], axes: tuple[int, ...]) -> Iterator[tuple[
         yield run, left, tuple(axis for axis in axes if axis not in run.axes)
 
 
-def _runs(shape: tuple[int, ...], axes: tuple[int, ...]) -> list[Run]:
+def _runs(shape: tuple[int, ...], axes: tuple[int, ...]) -> list[AxisRun]:
     found = []
     for gone, group in groupby((a for a, extent in enumerate(shape) if extent > 1), lambda axis: axis in axes):
         run = tuple(group)
-        found.append(Run(run, math.prod(shape[axis] for axis in run), gone))
+        found.append(AxisRun(run, math.prod(shape[axis] for axis in run), gone))
     return found
 
 
@@ -160,7 +162,7 @@ def _run_by_run(shape: tuple[int, ...], axes: tuple[int, ...]) -> Sum | None:
     return None
 
 
-def _in_pieces(shape: tuple[int, ...], run: Run) -> tuple[Plane, tuple[Rows, ...]]:
+def _in_pieces(shape: tuple[int, ...], run: AxisRun) -> tuple[Plane, tuple[Rows, ...]]:
     """The largest equal pieces of a run that a window covers as columns, and how their sums are added."""
     outer, inner = _around(shape, run)
     piece = next(n for n in range(limits.MAX_KERNEL_ELEMENTS, 0, -1) if run.extent % n == 0)
@@ -178,7 +180,7 @@ def rows_of(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[Rows, ...]:
     return (Rows(outer, run.extent, inner), *rows_of(left, others))
 
 
-def _around(shape: tuple[int, ...], run: Run) -> tuple[int, int]:
+def _around(shape: tuple[int, ...], run: AxisRun) -> tuple[int, int]:
     """How many elements there are of the axes ahead of a run, and of those behind it."""
     return math.prod(shape[: run.axes[0]]), math.prod(shape[run.axes[-1] + 1 :])
 
