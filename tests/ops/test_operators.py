@@ -184,6 +184,18 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "transpose_conv_stride_4x8": lambda m: m.transpose_conv(
         m.input((1, 3, 2, 5)), 4, Window(6, 9, 4, 8, pad_top=1, pad_bottom=1), (12, 17)
     ),
+    "transpose_conv_of_a_batch": lambda m: m.transpose_conv(
+        m.input((3, 6, 5, 9)), 7, same(12, 10, (3, 3), 2), (12, 10)
+    ),
+    "transpose_conv_of_a_batch_to_odd": lambda m: m.transpose_conv(
+        m.input((2, 6, 5, 9)), 7, same(11, 9, (3, 4), 2), (11, 9)
+    ),
+    "transpose_conv_of_a_batch_stride_4": lambda m: m.transpose_conv(
+        m.input((2, 3, 2, 5)), 4, Window(6, 9, 4, 8, pad_top=1, pad_bottom=1), (12, 17)
+    ),
+    "transpose_conv_of_a_batch_stride_1": lambda m: m.transpose_conv(
+        m.input((2, 7, 7, 9)), 7, same(7, 7, (5, 5)), (7, 7)
+    ),
     "fully_connected": lambda m: m.fully_connected(m.input((1, 300)), 11, Activation.RELU),
     "fully_connected_rows": lambda m: m.fully_connected(m.input((2, 3, 7)), 11, rows=2),
     "average_pool_same": lambda m: m.pool("AVERAGE_POOL_2D", m.input((1, 9, 9, 9)), same(9, 9, (3, 3), 2)),
@@ -563,6 +575,8 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "reverse": lambda m: m.moved("REVERSE_V2", m.input((3, 4, 5)), (3, 4, 5), ReverseAttrs((0, 2))),
     "transpose": lambda m: transposed(m, (7, 19), (1, 0)),
     "transpose_of_six_axes": lambda m: transposed(m, (2, 2, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0)),
+    "transpose_of_seven_axes": lambda m: transposed(m, (2, 3, 2, 2, 3, 2, 4), (0, 2, 1, 4, 3, 5, 6)),
+    "transpose_of_eight_axes": lambda m: transposed(m, (2, 2, 2, 2, 2, 2, 2, 3), (7, 6, 5, 4, 3, 2, 1, 0)),
     "transpose_of_one_axis": lambda m: transposed(m, (37,), (0,)),
     "transpose_to_channels_first": lambda m: transposed(m, (1, 6, 9, 20), (0, 3, 1, 2)),
     "transpose_to_channels_last": lambda m: transposed(m, (2, 20, 6, 5), (0, 2, 3, 1)),

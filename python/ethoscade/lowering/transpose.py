@@ -14,7 +14,7 @@ from .family import Family
 from .maker import Maker
 from .npu import NpuGraphBuilder
 
-MAX_AXES = 6
+MAX_AXES = 8
 """LiteRT has no kernel for more."""
 
 

@@ -182,11 +182,25 @@ def gathered(draw: Drawing, x: Value) -> Value:
 
 
 def transposed(draw: Drawing, x: Value) -> Value:
-    """TRANSPOSE: any permutation, or a channel shuffle, which has a dimension more between two RESHAPEs."""
+    """TRANSPOSE: any permutation, now and then of up to eight axes; or a channel shuffle, with RESHAPEs around it."""
     b, rank = draw.builder, len(x.shape)
     groups = draw.divisor(x.shape[-1])
     if draw.chance(0.3) and 1 < groups < x.shape[-1]:
         wide = b.reshape(x, (*x.shape[:-1], groups, x.shape[-1] // groups))
         return b.reshape(b.transpose(wide, (*range(rank - 1), rank, rank - 1)), x.shape)
+    if draw.chance(0.1):
+        many = _many_axes(draw, x.shape)
+        made = b.transpose(b.reshape(x, many), [int(axis) for axis in draw.rng.permutation(len(many))])
+        return b.reshape(made, x.shape)
     order = [int(axis) for axis in draw.rng.permutation(rank)]
     return _taken(draw, b.transpose(x, [axis - rank for axis in order] if draw.chance(0.2) else order))
+
+
+def _many_axes(draw: Drawing, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The same elements along six to eight axes, some of extent 1."""
+    axes = list(shape)
+    for _ in range(draw.integer(6, 8) - len(shape)):
+        place = draw.integer(0, len(axes) - 1)
+        inner = draw.divisor(axes[place])
+        axes[place : place + 1] = [axes[place] // inner, inner]
+    return tuple(axes)
