@@ -517,6 +517,12 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
         "PAD", m.input((1, 5, 6, 16)), (1, 5, 6, 48), PadAttrs(((0, 0),) * 3 + ((0, 32),))
     ),
     "pad_more_than_there_is": lambda m: m.moved("PAD", m.input((2, 3)), (9, 8), PadAttrs(((5, 2), (1, 4)))),
+    "pad_far_around": lambda m: m.moved(
+        "PAD", m.input((1, 4, 6, 5)), (1, 84, 146, 5), PadAttrs(((0, 0), (40, 40), (70, 70), (0, 0)))
+    ),
+    "pad_far_with_a_value": lambda m: m.moved(
+        "PADV2", m.input((2, 1, 1, 3)), (4, 21, 33, 8), PadAttrs(((2, 0), (20, 0), (0, 32), (2, 3)), 5)
+    ),
     "pad_with_a_value": lambda m: m.moved(
         "PADV2", m.input((1, 5, 6, 7)), (1, 7, 9, 7), PadAttrs(((0, 0), (1, 1), (3, 0), (0, 0)), 5)
     ),
@@ -527,6 +533,10 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
         "MIRROR_PAD", m.input((3, 4)), (8, 6), MirrorPadAttrs(((3, 2), (0, 2)), True)
     ),
     "tile": lambda m: m.moved("TILE", m.input((1, 3, 4, 5)), (2, 3, 8, 15), TileAttrs((2, 1, 2, 3))),
+    "tile_three_hundred_times": lambda m: m.moved(
+        "TILE", m.input((1, 1, 1, 4)), (1, 300, 1, 4), TileAttrs((1, 300, 1, 1))
+    ),
+    "tile_along_all_axes": lambda m: m.moved("TILE", m.input((2, 3, 2, 5)), (6, 60, 8, 10), TileAttrs((3, 20, 4, 2))),
     "gather": lambda m: m.gather(m.input((1, 5, 6, 9)), (7, 0, 1, 2, 2, 8), 3),
     "gather_rows": lambda m: m.gather(m.input((1, 9, 4, 21)), (1, 3, 5, 7, 0), 1),
     "gather_backwards": lambda m: m.gather(m.input((1, 3, 9, 8)), (6, 4, 2, 0), 2),

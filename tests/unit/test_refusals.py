@@ -240,7 +240,7 @@ REFUSED: list[tuple[Callable[[GraphMaker], None], str]] = [
     (coarse_swish, "scale is 128 times its output's; kernels take less than 128 times"),
     (beyond_the_only_pixel, "rounded steps of 1/70 lead kernels beyond the only pixel"),
     (sine, "SIN has no NPU implementation"),
-    (pad, "stored values are copied as they are"),
+    (pad, "no kernel copies values of this type to others, they must be equal"),
 ]
 
 
