@@ -490,6 +490,11 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
         [m.input((1, 9, 7, 21), Quantisation((0.02,), (-128,)), DType.INT8)],
         m.tensor((1, 9, 7, 21), dtype=DType.INT8),
     ),
+    "sqrt": lambda m: m.op(
+        "SQRT",
+        [m.input((1, 9, 7, 21), Quantisation((0.02,), (-128,)), DType.INT8)],
+        m.tensor((1, 9, 7, 21), dtype=DType.INT8),
+    ),
     "tanh": lambda m: m.op("TANH", [m.input((1, 9, 7, 21))], m.tensor((1, 9, 7, 21), within_one(m))),
     "slice_without_strides": lambda m: m.moved(
         "SLICE", m.input((4, 9, 10)), (2, 5, 10), StridedSliceAttrs(((1, 3, 1), (4, 9, 1), (0, 10, 1)))
