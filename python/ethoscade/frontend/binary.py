@@ -39,7 +39,7 @@ def sub(site: Site) -> ArithmeticAttrs:
 def _sum(site: Site, verb: str) -> Activation:
     left, right = _operands(site, verb)
     options = site.optional_options()
-    activation = site.activation(options)
+    activation = site.bounds(options)
     if site.output.dtype is DType.INT16 and (options is None or options.PotScaleInt16()):
         raise NotUnderstood("operands of int16 are shifted to each other, for scales that are powers of two")
     if site.is_quantised(left, right, site.output):
@@ -51,7 +51,7 @@ def _sum(site: Site, verb: str) -> Activation:
 def mul(site: Site) -> ArithmeticAttrs:
     """MUL."""
     left, right = _operands(site, "multiplies")
-    activation = site.activation(site.optional_options())
+    activation = site.bounds(site.optional_options())
     if site.is_quantised(left, right, site.output):
         site.check_factors(scale_of(left) * scale_of(right) / scale_of(site.output))
     return ArithmeticAttrs(activation)
