@@ -75,10 +75,12 @@ def compared(site: Site) -> Attrs:
 def prelu(site: Site) -> Attrs:
     """PRELU: a feature map and slopes for its values below zero, which are repeated to its shape.
 
-    Slopes for int16 are int8: kernels read others as if they were.
+    Micro's kernels, of int8 and int16, repeat the feature map as well. Slopes for int16 are int8: kernels read others
+    as if they were.
     """
     ifm, slopes = _operands(site, "multiplies")
-    site.expect_shape(ifm.shape)
+    if ifm.dtype not in (DType.INT8, DType.INT16):
+        site.expect_shape(ifm.shape)
     if ifm.dtype is DType.INT16 and slopes.dtype is not DType.INT8:
         raise NotUnderstood(f"slopes for int16 are int8, and '{slopes.name}' is {slopes.dtype.value}")
     if site.is_quantised(ifm, site.output) and site.is_eight_bit(slopes):

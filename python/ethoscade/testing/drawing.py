@@ -425,7 +425,7 @@ class Drawing:
             depth = self.divisor(x.shape[3])
             split = self.builder.reshape(x, (*x.shape[:3], x.shape[3] // depth, depth))
             return self.builder.reshape(self._with_another(kind, split), x.shape)
-        return self._with_another(kind, x, widens=kind != "PRELU")
+        return self._with_another(kind, x, widens=kind != "PRELU" or x.dtype is not DType.UINT8)
 
     def _with_another(self, kind: str, x: Value, widens: bool = False) -> Value:
         """`widens`: an input may have several places along an axis of which the value has one."""
