@@ -418,8 +418,8 @@ pub fn stacked(program: &Program) -> Placement {
 
 /// The program of a Proposal and where everything lies, made of its decisions.
 pub fn realised(graph: &CascaderGraph, proposal: &Proposal) -> (Program, Placement) {
-    let Proposal { plans, prefetch_bytes, fill_bytes, .. } = proposal;
-    let made = arranged(graph, plans, *prefetch_bytes, *fill_bytes, &mut Costs::default(), &mut placer(graph));
+    let Proposal { plans, prefetch_bytes, fill_bytes, moves, .. } = proposal;
+    let made = arranged(graph, plans, *prefetch_bytes, *fill_bytes, *moves, &mut Costs::default(), &mut placer(graph));
     let Arrangement { program, placement } = made.expect("legal plans with a place");
     (program, placement)
 }
