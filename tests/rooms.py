@@ -39,8 +39,8 @@ BELOW: dict[str, set[str]] = {
     },
     "testing": {"ir", "quantised", "operators", "judge.reference"},
     "codegen": {
-        "errors", "_core", "util.files", "target", "ir", "quantised", "opcodes", "schema", "operators", "frontend",
-        "lowering", "scheduling",
+        "errors", "_core", "util.arguments", "util.files", "target", "ir", "quantised", "opcodes", "schema",
+        "operators", "frontend", "lowering", "scheduling",
     },
     "run": set(),
     "run.inputs": {"errors", "util.arguments", "ir"},

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..errors import CodegenError, EthoscadeError, UnsupportedOperatorError
 from .artifact import Artifact
+from .c.options import DEFAULT, COptions
 
 ARTEFACTS = ("tflite", "c", "mlf", "raw")
 
@@ -23,14 +24,17 @@ class Bundle:
     refused: Mapping[str, EthoscadeError]
 
 
-def render(artifact: Artifact, artefacts: Sequence[str]) -> Bundle:
-    """Every one of `artefacts` (of `ARTEFACTS`) that the network can be written as, and the errors of the others."""
+def render(artifact: Artifact, artefacts: Sequence[str], options: COptions = DEFAULT) -> Bundle:
+    """Every one of `artefacts` (of `ARTEFACTS`) that the network can be written as, and the errors of the others.
+
+    `options` are those of C and of the Model Library Format.
+    """
     files: dict[str, bytes] = {}
     places: dict[str, str] = {}
     refused: dict[str, EthoscadeError] = {}
     for artefact in artefacts:
         try:
-            made = _render(artifact, artefact)
+            made = _render(artifact, artefact, options)
         except (CodegenError, UnsupportedOperatorError) as error:
             refused[artefact] = error
             continue
@@ -39,7 +43,7 @@ def render(artifact: Artifact, artefacts: Sequence[str]) -> Bundle:
     return Bundle(files, places, refused)
 
 
-def _render(artifact: Artifact, artefact: str) -> dict[str, bytes]:
+def _render(artifact: Artifact, artefact: str, options: COptions) -> dict[str, bytes]:
     # Writers are imported when they write: most commands ask for one of them.
     if artefact == "tflite":
         from . import tflite
@@ -48,11 +52,11 @@ def _render(artifact: Artifact, artefact: str) -> dict[str, bytes]:
     if artefact == "c":
         from . import c_source
 
-        return c_source.contents(artifact)
+        return c_source.contents(artifact, options)
     if artefact == "mlf":
         from . import mlf
 
-        return {f"{artifact.name}.tar": mlf.archive(artifact)}
+        return {f"{artifact.name}.tar": mlf.archive([(artifact, options)])}
     from . import raw
 
     return {f"{artifact.name}.npz": raw.archive(artifact)}

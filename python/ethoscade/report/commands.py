@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..codegen import bundle, micro_arena
+from ..codegen.c.options import COptions
 from ..errors import ConfigError
 from ..frontend import read_tflite
 from ..lowering import FAMILIES
@@ -36,8 +37,9 @@ def compile_model(args: argparse.Namespace) -> int:
         from ..judge.verification import check_available
 
         check_available()
+    options = c_options(args)
     compiled = compile_as_told(args)
-    made = bundle.render(compiled.artifact, args.emit)
+    made = bundle.render(compiled.artifact, args.emit, options)
     if not made.files:
         raise next(iter(made.refused.values()))
     written, manifest = _write(compiled, Path(args.output), made)
@@ -120,6 +122,17 @@ def compile_as_told(args: argparse.Namespace) -> Compiled:
         weight_encoder=args.weight_encoder,
         io=args.io,
     )
+
+
+def c_options(args: argparse.Namespace) -> COptions:
+    """What is chosen of the C. Raises `ConfigError` for choices that nothing of what is written would follow."""
+    options = COptions(args.module_name, args.workspace, args.workspace_io, args.weights)
+    if options != COptions() and not {"c", "mlf"} & set(args.emit):
+        raise ConfigError(
+            f"--module-name, --workspace, --workspace-io and --weights are about C; --emit {','.join(args.emit)} has "
+            f"none: add c or mlf"
+        )
+    return options
 
 
 def _write(compiled: Compiled, folder: Path, made: bundle.Bundle) -> tuple[dict[str, str], str | None]:
