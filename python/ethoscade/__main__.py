@@ -131,7 +131,7 @@ def _compile(command: argparse.ArgumentParser) -> None:
 
     command.set_defaults(run=compile_model)
     _add_json(command)
-    command.add_argument("model", metavar="MODEL", help="a quantised .tflite file")
+    command.add_argument("models", metavar="MODEL", nargs="+", help="a quantised .tflite file, or several")
     command.add_argument("-o", "--output", "--output-dir", metavar="DIR", default="out", help="folder (default: out)")
     _add_target(command)
     _add_budget(command)
@@ -271,6 +271,9 @@ def _add_c(parser: argparse.ArgumentParser) -> None:
         choices=WORKSPACES,
         default=WORKSPACES[0],
         help="the arena: an array of the sources, or memory that the caller hands to every run (default: internal)",
+    )
+    group.add_argument(
+        "--share-workspace", action="store_true", help="several models run in one arena, one after the other"
     )
     group.add_argument(
         "--workspace-io", action="store_true", help="inputs and outputs stay in the workspace, and are not copied"

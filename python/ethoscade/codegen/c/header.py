@@ -150,7 +150,7 @@ def _run(module: Module) -> str:
 def _maps(module: Module) -> str:
     prefix, parameter = module.prefix, memory_parameter(module)
     return f"""/* Where inputs and outputs lie in the arena. Firmware that fills and reads these places needs no memory
- * beside it. Inputs must be filled again before every run, and outputs are valid until the next inputs are filled in. */
+ * beside it. Inputs must be filled again before every run; outputs are valid until the next inputs are filled in. */
 struct {prefix}_inputs {prefix}_map_inputs({parameter});
 struct {prefix}_outputs {prefix}_map_outputs({parameter});"""
 
