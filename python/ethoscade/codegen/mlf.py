@@ -21,7 +21,7 @@ from ..util.files import MANIFEST_SUFFIX, write_together, write_whole
 from . import c_source
 from .artifact import Artifact, CpuCall, NpuCall
 from .c_names import identifier, module_identifier
-from .layout import call_tensors, distinct_payloads, touched_tensors
+from .layout import call_tensors, distinct_payloads, npu_calls, touched_tensors
 
 VERSION = 7
 # DLPack's device type of the CPU; the NPU has no memory of its own to report.
@@ -84,10 +84,11 @@ def metadata(artifact: Artifact) -> dict[str, Any]:
         {"function_name": name, "workspace": [{"device": _CPU, "workspace_size_bytes": size}]}
         for name, size in _functions(artifact, module)
     ]
+    devices = [f"ethos-u -accelerator_config={artifact.accelerator}"] if npu_calls(artifact) else []
     entry = {
         "model_name": module,
         "export_datetime": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(_epoch())),
-        "target": ["c -keys=cpu", f"ethos-u -accelerator_config={artifact.accelerator}"],
+        "target": ["c -keys=cpu", *devices],
         "executors": ["aot"],
         "style": "full-model",
         "memory": {"functions": {"main": [main], "operator_functions": operators}},

@@ -158,7 +158,7 @@ def build(artifact: Artifact, folder: str | os.PathLike[str], *, extra_flags: Se
     files = c_source.write(artifact, folder)
     library = Path(folder) / f"lib{module_identifier(artifact.name)}.so"
     units = [str(path) for name, path in files.items() if name.endswith(".c")]
-    command = [*shlex.split(os.environ.get("CC") or "cc"), *FLAGS, *extra_flags, *units, "-o", str(library)]
+    command = [*shlex.split(os.environ.get("CC") or "cc"), *FLAGS, *extra_flags, *units, "-o", str(library), "-lm"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:

@@ -1,6 +1,6 @@
 /* RESIZE_NEAREST_NEIGHBOR: `rows` and `columns` say which pixel of the input each pixel of the output is. */
 static void resize_nearest(const uint8_t* input, uint8_t* output, int32_t batches, int32_t input_rows,
-                           int32_t input_columns, int32_t pixel_bytes, const int32_t* rows, int32_t row_count,
+                           int32_t input_columns, size_t pixel_bytes, const int32_t* rows, int32_t row_count,
                            const int32_t* columns, int32_t column_count)
 {
     int32_t batch;
