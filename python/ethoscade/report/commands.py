@@ -119,6 +119,7 @@ def compile_as_told(args: argparse.Namespace) -> Compiled:
         dead_channels=not args.keep_dead_channels,
         weight_encoder=args.weight_encoder,
         io=args.io,
+        kernels=args.kernels,
     )
 
 
