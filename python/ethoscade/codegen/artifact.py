@@ -45,6 +45,7 @@ class Artifact:
     `graph`) to its byte offset in the arena, a multiple of 16. `arena_bytes` is a multiple of 16 and the whole SRAM
     that the inference needs. `constants` is read-only, a multiple of 16 bytes long, and must be 16-byte aligned.
     `kernels` are functions that C sources call in the place of ours.
+    `system_config` and `memory_mode` are those of the vela.ini that it was compiled for, "" if nobody knows.
     """
 
     name: str
@@ -55,3 +56,5 @@ class Artifact:
     arena_bytes: int
     offsets: Mapping[int, int]
     kernels: KernelTable = OURS
+    system_config: str = ""
+    memory_mode: str = ""

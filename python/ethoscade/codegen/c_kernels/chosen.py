@@ -19,7 +19,7 @@ from importlib import resources
 from ...errors import ConfigError
 from ...util.files import read_whole
 from ...util.frozen import FrozenMap
-from ..c_names import identifier
+from ..c.names import identifier
 from .kernel import Call
 
 _MOST_BYTES = 1 << 20

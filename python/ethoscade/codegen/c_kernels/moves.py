@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ...ir import (
     ConcatenationAttrs,
+    DType,
     Graph,
     Operator,
     PackAttrs,
@@ -20,7 +21,9 @@ from ...ir import (
     TransposeAttrs,
     UnpackAttrs,
 )
-from .kernel import MOST_BOX, Call, CKernel, Operands, arrays, call, data_input, refuse, same_quantisation
+from ...quantised import rescaled_bytes
+from .kernel import MOST_BOX, Call, CKernel, Operands, array, arrays, data_input, refuse, same_quantisation
+from .texts import source, with_used
 
 _Dimension = tuple[int, int, int]
 """Its size, and how many elements of input and output it goes on."""
@@ -46,18 +49,25 @@ def _reduced(box: Sequence[_Dimension], element: int) -> tuple[list[_Dimension],
     return [(size, a * element, b * element) for size, a, b in joined], run
 
 
-def _box_text(source: str, target: str, box: Sequence[_Dimension], element: int) -> str:
+def _box_text(
+    source: str, target: str, box: Sequence[_Dimension], element: int, results: Sequence[int] | None = None
+) -> str:
+    """The copy of a box; of bytes perhaps by a table of their 256 `results`."""
     dimensions, run = _reduced(box, element)
-    if not dimensions:
+    if not dimensions and results is None:
         return f"memcpy({target}, {source}, {run});\n"
     fixed = {"sizes": [size for size, _, _ in dimensions], "strides": [s for _, a, b in dimensions for s in (a, b)]}
-    declared = "".join(f"  {line}\n" for line in arrays(fixed).splitlines())
-    return f"{{\n{declared}  move_box({source}, {target}, {len(dimensions)}, sizes, strides, {run});\n}}\n"
+    table = "" if results is None else array("results", results, "uint8_t")
+    declared = "".join(f"  {line}\n" for line in (arrays(fixed) + table).splitlines())
+    function, more = ("move_box", "") if results is None else ("move_by_table", ", results")
+    return f"{{\n{declared}  {function}({source}, {target}, {len(dimensions)}, sizes, strides, {run}{more});\n}}\n"
 
 
 def _moved(operator: Operator, texts: Sequence[str]) -> Call:
     text = "".join(texts).rstrip("\n")
-    return call("move.c", "move_box", text) if "move_box" in text else Call("", text)
+    files = [file for file in ("move_box", "move_by_table") if f"{file}(" in text]
+    sources = tuple(one for file in files for one in with_used(source(f"{file}.c")))
+    return Call(files[0] if len(files) == 1 else "", text, sources)
 
 
 def _at(pointer: str, elements: int, element: int) -> str:
@@ -69,8 +79,8 @@ def _single(graph: Graph, operator: Operator, operands: Operands, box: Sequence[
     size = graph.tensors[index].dtype.size_bytes
     if math.prod(extent for extent, _, _ in box) > MOST_BOX:
         refuse(operator, f"its C kernel counts to {MOST_BOX} elements")
-    source = _at(operands.source(index), start, size)
-    return _moved(operator, [_box_text(source, operands.target(result), box, size)])
+    pointer = _at(operands.source(index), start, size)
+    return _moved(operator, [_box_text(pointer, operands.target(result), box, size)])
 
 
 def _transpose(graph: Graph, operator: Operator, operands: Operands) -> Call:
@@ -132,9 +142,9 @@ def _pieces(graph: Graph, operator: Operator, operands: Operands) -> Call:
     ahead, start, texts = _strides(ifm.shape), 0, []
     for size, result in zip(sizes, operator.outputs, strict=True):
         shape = [size if d == attrs.axis else extent for d, extent in enumerate(ifm.shape)]
-        source = _at(operands.source(index), start * ahead[attrs.axis], ifm.dtype.size_bytes)
+        pointer = _at(operands.source(index), start * ahead[attrs.axis], ifm.dtype.size_bytes)
         box = list(zip(shape, ahead, _strides(shape), strict=True))
-        texts.append(_box_text(source, operands.target(result), box, ifm.dtype.size_bytes))
+        texts.append(_box_text(pointer, operands.target(result), box, ifm.dtype.size_bytes))
         start += size
     return _moved(operator, texts)
 
@@ -145,7 +155,8 @@ def _joined(graph: Graph, operator: Operator, operands: Operands) -> Call:
     if not isinstance(attrs, (ConcatenationAttrs, PackAttrs)):
         refuse(operator, operator.opaque or "its axis is not known at compile time")
     tensors = [graph.read(operator, place) for place in range(len(operator.inputs))]
-    same_quantisation(operator, (ofm, *tensors))
+    if ofm.dtype is DType.INT8 and isinstance(attrs, ConcatenationAttrs):
+        same_quantisation(operator, (ofm, *tensors))
     axis, packs = attrs.axis, isinstance(attrs, PackAttrs)
     shapes = [(*t.shape[:axis], 1, *t.shape[axis:]) if packs else t.shape for t in tensors]
     whole = [sum(shape[d] for shape in shapes) if d == axis else extent for d, extent in enumerate(shapes[0])]
@@ -153,7 +164,10 @@ def _joined(graph: Graph, operator: Operator, operands: Operands) -> Call:
     for place, shape in enumerate(shapes):
         target = _at(operands.target(operator.outputs[0]), start * made[axis], ofm.dtype.size_bytes)
         box = list(zip(shape, _strides(shape), made, strict=True))
-        texts.append(_box_text(operands.source(operator.input(place)), target, box, ofm.dtype.size_bytes))
+        changes = not packs and ofm.dtype is DType.UINT8 and tensors[place].quantisation != ofm.quantisation
+        results = [int(result) for result in rescaled_bytes(tensors[place], ofm)] if changes else None
+        pointer = operands.source(operator.input(place))
+        texts.append(_box_text(pointer, target, box, ofm.dtype.size_bytes, results))
         start += shape[axis]
     return _moved(operator, texts)
 

@@ -17,7 +17,6 @@ from .kernel import (
     elements,
     kept,
     refuse,
-    same_quantisation,
 )
 
 
@@ -25,7 +24,6 @@ def _write(graph: Graph, operator: Operator, operands: Operands) -> Call:
     source, target, attrs = graph.read(operator), graph.made(operator), operator.attrs
     if not isinstance(attrs, PadAttrs) or not source.shape:
         refuse(operator, operator.opaque or "its paddings are not known at compile time")
-    same_quantisation(operator, (source, target))
     zero = target.quantisation.zero_point if target.quantisation is not None else 0
     fill = zero if attrs.fill is None else attrs.fill
     stored = np.array(fill, source.dtype.numpy).tobytes()

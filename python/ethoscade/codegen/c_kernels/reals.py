@@ -15,7 +15,7 @@ from .binary import loop_call
 from .kernel import Call, CKernel, Operands, array, call, data_input, elements, float_literal, kept, refuse
 
 _LARGEST = float(np.finfo(np.float32).max)
-_FUNCTIONS = ("ABS", "EXP", "LOG", "LOGISTIC", "NEG", "RSQRT", "TANH")
+_FUNCTIONS = ("ABS", "EXP", "LOG", "LOGISTIC", "NEG", "RSQRT", "SQRT", "TANH")
 
 
 def _limits(activation: Activation) -> list[str]:

@@ -39,6 +39,6 @@ def table_call(graph: Graph, operator: Operator, operands: Operands, results: Se
     return call("table.c", "table_8bit", text)
 
 
-_SIGNED = ("ELU", "EXP", "LOG", "NEG", "RSQRT")
+_SIGNED = ("ELU", "EXP", "LOG", "NEG", "RSQRT", "SQRT")
 TABLE = CKernel(("GELU", "HARD_SWISH", "LOGISTIC", "TANH"), _write, kept(*EIGHT_BIT))
 TABLE_OF_INT8 = CKernel(_SIGNED, _write, kept(DType.INT8))

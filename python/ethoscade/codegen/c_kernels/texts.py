@@ -35,6 +35,11 @@ class Source:
     instead: str = ""
     has_workspace: bool = False
 
+    @property
+    def name(self) -> str:
+        """What tells it from others: the function that is declared, or the file and its words."""
+        return self.instead or " ".join([self.file, *(value for _, value in self.words)])
+
 
 def source(file: str, **words: str | DType) -> Source:
     """A file with its words; element types by themselves or by name."""
