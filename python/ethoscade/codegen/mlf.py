@@ -25,7 +25,7 @@ from . import c_source
 from .artifact import Artifact, CpuCall, NpuCall
 from .c.names import identifier
 from .c.options import COptions
-from .layout import call_tensors, distinct_payloads, touched_tensors
+from .layout import call_tensors, distinct_payloads, npu_calls, touched_tensors
 
 VERSION = 7
 # DLPack's device type of the CPU; the NPU has no memory of its own to report.
@@ -112,10 +112,11 @@ def _module(artifact: Artifact, options: COptions) -> dict[str, Any]:
         {"function_name": name, "workspace": [{"device": _CPU, "workspace_size_bytes": size}]}
         for name, size in _functions(artifact, module)
     ]
+    devices = [f"ethos-u -accelerator_config={artifact.accelerator}"] if npu_calls(artifact) else []
     return {
         "model_name": module,
         "export_datetime": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(_epoch())),
-        "target": ["c -keys=cpu", f"ethos-u -accelerator_config={artifact.accelerator}"],
+        "target": ["c -keys=cpu", *devices],
         "executors": ["aot"],
         "style": "full-model",
         "memory": {"functions": {"main": [main], "operator_functions": operators}},

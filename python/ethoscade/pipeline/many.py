@@ -87,6 +87,7 @@ def compile_many(
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
+    kernels: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> CompiledMany:
     """Compile several models for one firmware; each within the budget, by the arguments of `compile`.
@@ -109,6 +110,7 @@ def compile_many(
             dead_channels=dead_channels,
             weight_encoder=weight_encoder,
             io=io,
+            kernels=kernels,
             progress=progress,
         )
         for name, model in _named(models).items()

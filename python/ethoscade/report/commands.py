@@ -130,6 +130,7 @@ def told(args: argparse.Namespace) -> dict[str, Any]:
         "dead_channels": not args.keep_dead_channels,
         "weight_encoder": args.weight_encoder,
         "io": args.io,
+        "kernels": args.kernels,
     }
 
 
