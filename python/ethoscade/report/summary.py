@@ -42,6 +42,7 @@ def compile_json(
         "floor_bytes": compiled.curve.floor_bytes,
         "uncascaded_bytes": compiled.curve.uncascaded_bytes,
         "pools": compiled.pools,
+        "workspace_bytes": compiled.workspace_bytes,
         "cycles": compiled.cycles,
         "io": compiled.io,
         "inputs": [_interface_json(tensor) for tensor in compiled.interface if tensor.is_input],
