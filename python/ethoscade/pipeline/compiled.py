@@ -107,7 +107,7 @@ class Curve:
     coarsely to bound the work, "work" where more programs were worth placing than the search places, and "budget" where
     only the fastest within a budget was sought: the leanest of these may be above the floor. `epsilon` is
     the coarsest that any front was thinned to: one thinning leaves a choice out only where a leaner one that stays is
-    at most this much slower, and losses of several add up.
+    at most this much slower, and losses of several add up. `core_clock_hz` is the target's; None on a described device.
     """
 
     points: tuple[tuple[int, int], ...]
@@ -119,11 +119,19 @@ class Curve:
     stop_reason: str
     epsilon: Fraction
     proposals: tuple[Proposal, ...] = field(repr=False)
+    core_clock_hz: float | None = None
 
     @property
     def floor_bytes(self) -> int:
         """The least SRAM that the search found the network to run in."""
         return self.points[0][0]
+
+    @property
+    def milliseconds(self) -> tuple[float, ...]:
+        """What each of `points` takes at the core clock. Raises `ConfigError` where the device has none."""
+        if self.core_clock_hz is None:
+            raise ConfigError("a device by description has no clock; its cycles are what there is")
+        return tuple(1000 * cycles / self.core_clock_hz for _, cycles in self.points)
 
     def without_programs(self) -> Curve:
         """The same curve with Proposals that hold their decisions alone; their programs take megabytes."""
@@ -182,6 +190,22 @@ class Compiled:
     def cycles(self) -> int:
         """NPU cycles by the cost model; CPU operators are not counted."""
         return next(cycles for size, cycles in reversed(self.curve.points) if size <= self.sram_bytes)
+
+    @property
+    def milliseconds(self) -> float:
+        """The NPU's time for one inference: `cycles` at the system configuration's clock. The CPU's is not counted."""
+        return 1000 * self.cycles / self.target.core_clock_hz
+
+    @property
+    def inferences_per_second(self) -> float:
+        """The inverse of `milliseconds`; 0 where nothing runs on the NPU, as nothing is known then."""
+        return 1000 / self.milliseconds if self.cycles else 0.0
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the NPU's multiply-accumulates, its units times `cycles`, that its operators need: 0 to 1."""
+        needed = sum(op.macs for op in self.operators if op.where == "npu")
+        return needed / (self.cycles * self.target.accelerator.macs) if self.cycles else 0.0
 
     @property
     def frontier(self) -> tuple[tuple[int, int], ...]:
