@@ -143,6 +143,7 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
         "Compiled.save": {"path": "again.tflite"},
         "Compiled.write_c": {"folder": "c"},
         "Compiled.write_mlf": {"path": "net.tar"},
+        "Compiled.write_tflite_c": {"folder": "linked"},
         "Compiled.write_raw": {"path": "net.npz"},
         "Compiled.simulate": {"inputs": inputs},
         "Compiled.simulate_steps": {"steps": [inputs]},

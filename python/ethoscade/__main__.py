@@ -127,9 +127,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _compile(command: argparse.ArgumentParser) -> None:
     from .codegen.bundle import ARTEFACTS
-    from .report.commands import compile_model
+    from .report.several import compile_command
 
-    command.set_defaults(run=compile_model)
+    command.set_defaults(run=compile_command)
     _add_json(command)
     command.add_argument("models", metavar="MODEL", nargs="+", help="a quantised .tflite file, or several")
     command.add_argument("-o", "--output", "--output-dir", metavar="DIR", default="out", help="folder (default: out)")

@@ -252,7 +252,7 @@ def test_a_folder_where_the_artefact_should_be(model: str, tmp_path: Path, capfd
         [],
         ["conquer"],
         ["compile"],
-        ["compile", "a", "b"],
+        ["frontier", "a", "b"],
         ["compile", "a", "--unknown"],
         ["compile", "a", "--emit", "elf"],
         ["compile", "a", "--emit", ""],
