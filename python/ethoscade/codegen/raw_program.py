@@ -22,7 +22,7 @@ from .layout import ALIGNMENT_BYTES, call_tensors, cpu_operators, distinct_paylo
 from .origins import Origins
 from .tflite_options import told_options
 
-VERSION = 1
+_VERSION = 1
 _ARENA = "arena"
 
 
@@ -36,7 +36,7 @@ def program_arrays(artifact: Artifact) -> dict[str, Array]:
     constants, state = _Blob("constant_data"), _Blob("variable_data")
     wanted, count = _read_constants(artifact), len(artifact.graph.tensors)
     described = {
-        "version": VERSION,
+        "version": _VERSION,
         "name": artifact.name,
         "accelerator": artifact.accelerator if payloads else None,
         "arena_bytes": artifact.arena_bytes,
