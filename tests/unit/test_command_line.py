@@ -94,6 +94,20 @@ def test_compile_json(model: str, tmp_path: Path, capfd: Capture) -> None:
     compiled = ethoscade.compile(TINY, sram="4KiB")
     for name in ("sram_bytes", "flash_bytes", "cycles", "cascades", "npu_commands"):
         assert found[name] == getattr(compiled, name)
+    for name in ("milliseconds", "inferences_per_second", "utilisation"):
+        assert found[name] == getattr(compiled, name)
+    assert found["core_clock_hz"] == 500e6
+
+
+def test_compile_tells_the_time_and_whose_is_not_counted(
+    model: str, classifier: str, tmp_path: Path, capfd: Capture
+) -> None:
+    _, text, _ = run(["compile", model, "-o", tmp_path], capfd)
+    compiled = ethoscade.compile(TINY)
+    assert f"{compiled.milliseconds:,.3f} ms at 500 MHz, {compiled.inferences_per_second:,.1f} inferences/s\n" in text
+    assert f"{100 * compiled.utilisation:.1f} % of the NPU's" in text
+    _, text, _ = run(["compile", classifier, "-o", tmp_path], capfd)
+    assert "inferences/s, without the 1 operator on the CPU\n" in text
 
 
 def test_compile_json_without_a_budget_and_with_cpu_operators(classifier: str, tmp_path: Path, capfd: Capture) -> None:
@@ -280,6 +294,8 @@ def test_frontier(classifier: str, tmp_path: Path, capfd: Capture) -> None:
     assert set(found) >= {"schema_version", "points", "floor_bytes", "plans", "proposals", "seconds"}
     curve = ethoscade.frontier(resized_classifier())
     assert tuple((p["sram_bytes"], p["cycles"]) for p in found["points"]) == curve.points
+    assert tuple(p["milliseconds"] for p in found["points"]) == curve.milliseconds
+    assert found["core_clock_hz"] == curve.core_clock_hz == 500e6
     assert found["floor_bytes"] == curve.floor_bytes == found["points"][0]["sram_bytes"]
     assert found["plans"] > 0 and found["proposals"] > 0
     uncascaded = (found["uncascaded_bytes"], found["uncascaded_cycles"])
@@ -288,6 +304,7 @@ def test_frontier(classifier: str, tmp_path: Path, capfd: Capture) -> None:
     status, out, _ = run(["frontier", classifier], capfd)
     assert status == 0 and f"{curve.floor_bytes:,}" in out and f"{curve.uncascaded_cycles:,} cycles" in out
     assert f"fronts thinned to {curve.epsilon}" in out
+    assert f"{curve.milliseconds[0]:.3f}\n" in out
     assert ("the widest for the sake of work" in out) == (curve.stop_reason == "width")
     run_json(["frontier", classifier, "--plot", tmp_path / "new" / "a.png"], capfd)
     assert (tmp_path / "new" / "a.png").read_bytes()[1:4] == b"PNG"

@@ -106,7 +106,7 @@ class Curve:
     coarsely to bound the work, "work" where more programs were worth placing than the search places, and "budget" where
     only the fastest within a budget was sought: the leanest of these may be above the floor. `epsilon` is
     the coarsest that any front was thinned to: one thinning leaves a choice out only where a leaner one that stays is
-    at most this much slower, and losses of several add up.
+    at most this much slower, and losses of several add up. `core_clock_hz` is the target's; None on a described device.
     """
 
     points: tuple[tuple[int, int], ...]
@@ -118,11 +118,19 @@ class Curve:
     stop_reason: str
     epsilon: Fraction
     proposals: tuple[Proposal, ...] = field(repr=False)
+    core_clock_hz: float | None = None
 
     @property
     def floor_bytes(self) -> int:
         """The least SRAM that the search found the network to run in."""
         return self.points[0][0]
+
+    @property
+    def milliseconds(self) -> tuple[float, ...]:
+        """What each of `points` takes at the core clock. Raises `ConfigError` where the device has none."""
+        if self.core_clock_hz is None:
+            raise ConfigError("a device by description has no clock; its cycles are what there is")
+        return tuple(1000 * cycles / self.core_clock_hz for _, cycles in self.points)
 
     def without_programs(self) -> Curve:
         """The same curve with Proposals that hold their decisions alone; their programs take megabytes."""
@@ -176,6 +184,22 @@ class Compiled:
     def cycles(self) -> int:
         """NPU cycles by the cost model; CPU operators are not counted."""
         return next(cycles for size, cycles in reversed(self.curve.points) if size <= self.sram_bytes)
+
+    @property
+    def milliseconds(self) -> float:
+        """The NPU's time for one inference: `cycles` at the system configuration's clock. The CPU's is not counted."""
+        return 1000 * self.cycles / self.target.core_clock_hz
+
+    @property
+    def inferences_per_second(self) -> float:
+        """The inverse of `milliseconds`; 0 where nothing runs on the NPU, as nothing is known then."""
+        return 1000 / self.milliseconds if self.cycles else 0.0
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the NPU's multiply-accumulates, its units times `cycles`, that its operators need: 0 to 1."""
+        needed = sum(op.macs for op in self.operators if op.where == "npu")
+        return needed / (self.cycles * self.target.accelerator.macs) if self.cycles else 0.0
 
     @property
     def frontier(self) -> tuple[tuple[int, int], ...]:
@@ -261,24 +285,49 @@ class Compiled:
         return files.write_whole(path, tflite.write(self.artifact))
 
     @checked()
-    def write_c(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
-        """Write C99 sources with the entry function `tvmgen_<name>_run`; returns the files by name.
+    def write_c(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        module_name: str | None = None,
+        workspace: str = "internal",
+        workspace_io: bool = False,
+        weights: str = "auto",
+    ) -> dict[str, Path]:
+        """Write C99 sources with the entry function `tvmgen_<module_name>_run`; returns the files by name.
 
-        `<name>.sha256` beside them lists their hashes: files of two compilations do not fit it. Raises `CodegenError`.
+        `module_name` is the model's name in lower case unless given. With `workspace="pools"` callers hand the memory
+        to every run by a struct, "internal" brings an array. With `workspace_io` inputs and outputs stay in the
+        workspace, where `tvmgen_<mod>_map_inputs` and `_map_outputs` tell. `weights` come as a C "array", by "incbin"
+        from a .bin file (which "auto" chooses above 256 KiB), or from the caller's "pool". docs/firmware.md has more.
+
+        `<mod>.sha256` beside them lists their hashes: files of two compilations do not fit it. Raises `ConfigError` for
+        a choice that there is not, `CodegenError` and `UnsupportedOperatorError` for what cannot be written as C.
         """
         from ..codegen import c_source
+        from ..codegen.c.options import COptions
 
-        return c_source.write(self.artifact, Path(folder))
+        return c_source.write(self.artifact, Path(folder), COptions(module_name, workspace, workspace_io, weights))
 
     @checked()
-    def write_mlf(self, path: str | os.PathLike[str]) -> Path:
+    def write_mlf(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        module_name: str | None = None,
+        workspace: str = "internal",
+        workspace_io: bool = False,
+        weights: str = "auto",
+    ) -> Path:
         """Write a Model Library Format archive (or a folder, if the path does not end in .tar).
 
-        Beside a folder, `<folder>.sha256` lists the hashes of its files. Raises `CodegenError`.
+        Choices as for `write_c`, but "auto" weights are C: consumers compile nothing else. Beside a folder,
+        `<folder>.sha256` lists the hashes of its files. Raises as `write_c`.
         """
         from ..codegen import mlf
+        from ..codegen.c.options import COptions
 
-        return mlf.write(self.artifact, Path(path))
+        return mlf.write([(self.artifact, COptions(module_name, workspace, workspace_io, weights))], Path(path))
 
     @checked()
     def write_raw(self, path: str | os.PathLike[str]) -> Path:

@@ -253,7 +253,8 @@ def _sized(encoding: Encoding, encoded: EncodedOperation, stream: StreamSpec) ->
 def search(network: Network, epsilon: float | Fraction = EPSILON, tick: Tick | None = None) -> Curve:
     """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM."""
     extra = constants_in_sram(network)
-    return placed_anew(network, explore(network.problem, extra, epsilon, tick), extra, tick)
+    found = replace(explore(network.problem, extra, epsilon, tick), core_clock_hz=network.target.core_clock_hz)
+    return placed_anew(network, found, extra, tick)
 
 
 def placed_anew(network: Network, curve: Curve, extra: int, tick: Tick | None) -> Curve:
@@ -287,7 +288,7 @@ def explore(problem: Problem, extra: int, epsilon: float | Fraction = EPSILON, t
     return curve_of(found, extra, time.perf_counter() - started)
 
 
-def curve_of(found: scheduling.Frontier, extra: int, seconds: float) -> Curve:
+def curve_of(found: scheduling.Frontier, extra: int, seconds: float, core_clock_hz: float | None = None) -> Curve:
     """What a search found in so many seconds; sizes include `extra` bytes."""
     return Curve(
         tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),
@@ -299,6 +300,7 @@ def curve_of(found: scheduling.Frontier, extra: int, seconds: float) -> Curve:
         found.stop_reason,
         Fraction(*found.epsilon),
         tuple(found.proposals),
+        core_clock_hz,
     )
 
 
@@ -350,6 +352,8 @@ def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_b
         constants=constants.blob,
         arena_bytes=arena_bytes,
         offsets={tensor: offsets[buffer] for tensor, buffer in program.tensor_buffers.items()},
+        system_config=network.target.system_config,
+        memory_mode=network.target.memory_mode,
     )
 
 

@@ -126,7 +126,7 @@ class Prepared:
             extra = constants_in_sram(self.network)
             started = time.perf_counter()
             found = self._search(epsilon, tick).frontier(tick)
-            curve = curve_of(found, extra, time.perf_counter() - started)
+            curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
             self._kept.frontiers[resolution] = placed_anew(self.network, curve, extra, tick)
         return self._kept.frontiers[resolution]
 
@@ -143,7 +143,7 @@ class Prepared:
         found = self._search(epsilon, tick).within(budget - extra, tick)
         if found is None:
             return self._frontier(epsilon, tick)
-        curve = curve_of(found, extra, time.perf_counter() - started)
+        curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
         # The core does not know all bytes: with these the answer may not fit.
         placed = placed_anew(self.network, curve, extra, tick)
         if placed.points[-1][0] > budget:

@@ -240,7 +240,9 @@ class Drawing:
         """PAD, mostly around the image, and a convolution without padding of its own behind it where one fits."""
         if len(x.shape) != 4 or self.chance(0.2):
             return self.builder.pad(
-                x, [(0, 0) if d > 24 else (self.integer(0, 1), self.integer(0, 1)) for d in x.shape]
+                x,
+                [(0, 0) if d > 24 else (self.integer(0, 1), self.integer(0, 1)) for d in x.shape],
+                output=self.quantisation(x),
             )
         amounts = [(self.integer(0, 2), self.integer(0, 2)) for _ in range(2)]
         padded = self.builder.pad(x, [(0, 0), *amounts, (0, 0)])
@@ -305,11 +307,11 @@ class Drawing:
 
     def mean(self, x: Value) -> Value:
         """MEAN, SUM or an extreme, mostly of height and width together or of one of them; of any shape now and then."""
-        x = self.reshape(x) if self.chance(0.1) else x
+        x = self.reshape(x) if self.chance(0.1) else self.five(x) if self.chance(0.1) else x
         rank = len(x.shape)
         axes: Sequence[int] = [(1, 2), (1,), (2,), (2, 1), (-3, -2)][self.integer(0, 4)]
         if rank != 4 or self.chance(0.2):
-            axes = sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 2))})
+            axes = sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 3))})
         keep = self.chance(0.5) or len(axes) == rank
         if self.chance(0.4):
             kind = "REDUCE_MAX" if self.chance(0.5) else "REDUCE_MIN"

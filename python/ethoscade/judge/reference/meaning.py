@@ -111,9 +111,9 @@ def unscaled(graph: Graph, op: Operator) -> str | None:
     return None if changed is None else f"it changes the quantisation from '{first.name}' to '{changed.name}'"
 
 
-def unscaled_or_words(graph: Graph, op: Operator) -> str | None:
-    """As `unscaled`, or all of int32."""
-    return op.opaque if _are_words(graph, op) else unscaled(graph, op)
+def joined(graph: Graph, op: Operator) -> str | None:
+    """As `quantised_or_words`, but that values of int8 share one quantisation."""
+    return unscaled(graph, op) if graph.made(op).dtype is DType.INT8 else quantised_or_words(graph, op)
 
 
 def ordered(graph: Graph, op: Operator) -> str | None:
