@@ -35,19 +35,20 @@ def program_arrays(artifact: Artifact) -> dict[str, Array]:
     payloads = {payload: f"cmd_data_{number}" for number, payload in enumerate(distinct_payloads(artifact))}
     constants, state = _Blob("constant_data"), _Blob("variable_data")
     wanted, count = _read_constants(artifact), len(artifact.graph.tensors)
+    lenders = {t for _, operator in cpu_operators(artifact) for t in operator.intermediates}
     described = {
         "version": _VERSION,
         "name": artifact.name,
         "accelerator": artifact.accelerator if payloads else None,
         "arena_bytes": artifact.arena_bytes,
         "regions": ["weight_data", _ARENA, _ARENA] if payloads else [],
-        "tensors": [_tensor(artifact, t, constants if t in wanted else None) for t in range(count)],
+        "tensors": [_tensor(artifact, t, constants if t in wanted else None, lends=t in lenders) for t in range(count)],
         "inputs": list(artifact.graph.given),
         "outputs": list(artifact.graph.handed_out),
         "state": list(_state(artifact, state)),
         "calls": list(_calls(artifact, payloads)),
     }
-    text = json.dumps(described, ensure_ascii=False, allow_nan=False, indent=1).encode()
+    text = json.dumps(described, ensure_ascii=False, allow_nan=False).encode()
     arrays = {"program": np.frombuffer(text, np.uint8)}
     arrays |= {name: np.frombuffer(payload, np.uint8) for payload, name in payloads.items()}
     if payloads:
@@ -74,7 +75,7 @@ class _Blob:
         return {self.name: np.frombuffer(padded(bytes(self._data)), np.uint8)} if self._data else {}
 
 
-def _tensor(artifact: Artifact, index: int, constants: _Blob | None) -> dict[str, Any]:
+def _tensor(artifact: Artifact, index: int, constants: _Blob | None, *, lends: bool) -> dict[str, Any]:
     tensor = artifact.graph.tensors[index]
     memory, offset = None, None
     if index in artifact.offsets:
@@ -88,7 +89,8 @@ def _tensor(artifact: Artifact, index: int, constants: _Blob | None) -> dict[str
         "size_bytes": tensor.size_bytes,
         "memory": memory,
         "offset": offset,
-        "quantisation": _quantisation(tensor),
+        # The scales of the NPU's own weights are many, and in its commands already.
+        "quantisation": _quantisation(tensor) if lends or memory is not None else None,
     }
 
 
