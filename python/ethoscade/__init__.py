@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .pipeline.many import CompiledMany, compile_many
     from .pipeline.planning import plan
     from .pipeline.prepared import Prepared, compile, frontier, prepare
+    from .run import simulator
     from .run.execution import simulate
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
@@ -58,6 +59,7 @@ __all__ = [
     "plan",
     "prepare",
     "simulate",
+    "simulator",
 ]
 
 # Importing the compiler takes several times as long as importing the rest: programs that only look for a version, or
@@ -77,6 +79,8 @@ _HOMES = {
     "simulate": "run.execution",
 }
 
+_MODULES = {"simulator": "run.simulator"}
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
@@ -84,6 +88,8 @@ if not TYPE_CHECKING:
         if name in _HOMES:
             found = globals()[name] = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
             return found
+        if name in _MODULES:
+            return importlib.import_module(f".{_MODULES[name]}", __name__)
         if not name.startswith("_"):
             try:
                 return importlib.import_module(f".{name}", __name__)

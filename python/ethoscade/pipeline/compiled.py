@@ -361,7 +361,10 @@ class Compiled:
 
     @checked()
     def write_raw(self, path: str | os.PathLike[str]) -> Path:
-        """Write Vela's raw .npz layout, for a network that is one NPU call."""
+        """Write a raw .npz: Vela's layout for a network that is one NPU call, else a program (docs/raw.md).
+
+        Returns the path. Raises `CodegenError` for a CPU operator whose options cannot be told.
+        """
         from ..codegen import raw
 
         return raw.write(self.artifact, Path(path))
