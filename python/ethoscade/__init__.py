@@ -28,6 +28,7 @@ from .errors import (
 if TYPE_CHECKING:
     from .devices import DeviceDescription
     from .pipeline.compiled import Compiled, Curve, OperatorSummary
+    from .pipeline.many import CompiledMany, compile_many
     from .pipeline.planning import plan
     from .pipeline.prepared import Prepared, compile, frontier, prepare
     from .run.execution import simulate
@@ -38,6 +39,7 @@ __all__ = [
     "BudgetError",
     "CodegenError",
     "Compiled",
+    "CompiledMany",
     "ConfigError",
     "Curve",
     "DeviceDescription",
@@ -51,6 +53,7 @@ __all__ = [
     "VerificationError",
     "__version__",
     "compile",
+    "compile_many",
     "frontier",
     "plan",
     "prepare",
@@ -61,11 +64,13 @@ __all__ = [
 # catch errors, do not wait for it.
 _HOMES = {
     "Compiled": "pipeline.compiled",
+    "CompiledMany": "pipeline.many",
     "Curve": "pipeline.compiled",
     "DeviceDescription": "devices",
     "OperatorSummary": "pipeline.compiled",
     "Prepared": "pipeline.prepared",
     "compile": "pipeline.prepared",
+    "compile_many": "pipeline.many",
     "frontier": "pipeline.prepared",
     "plan": "pipeline.planning",
     "prepare": "pipeline.prepared",

@@ -131,13 +131,14 @@ def _compile(command: argparse.ArgumentParser) -> None:
 
     command.set_defaults(run=compile_model)
     _add_json(command)
-    command.add_argument("model", metavar="MODEL", help="a quantised .tflite file")
+    command.add_argument("models", metavar="MODEL", nargs="+", help="a quantised .tflite file, or several")
     command.add_argument("-o", "--output", "--output-dir", metavar="DIR", default="out", help="folder (default: out)")
     _add_target(command)
     _add_budget(command)
     command.add_argument(
         "--emit", type=_artefacts, default=("tflite",), metavar="LIST", help=f"of {','.join(ARTEFACTS)}; default tflite"
     )
+    _add_c(command)
     command.add_argument(
         "--explain", action="store_true", help="say how the network is cut and what is alive at its peak"
     )
@@ -256,6 +257,34 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
     _add_epsilon(parser)
     _add_dead_channels(parser)
     _add_weight_encoder(parser)
+
+
+def _add_c(parser: argparse.ArgumentParser) -> None:
+    from .codegen.c.options import WEIGHTS, WORKSPACES
+
+    group = parser.add_argument_group("C sources and MLF", "docs/firmware.md says what each is good for")
+    group.add_argument(
+        "--module-name", metavar="NAME", help="<mod> of all names in C (default: the model's, lower case)"
+    )
+    group.add_argument(
+        "--workspace",
+        choices=WORKSPACES,
+        default=WORKSPACES[0],
+        help="the arena: an array of the sources, or memory that the caller hands to every run (default: internal)",
+    )
+    group.add_argument(
+        "--share-workspace", action="store_true", help="several models run in one arena, one after the other"
+    )
+    group.add_argument(
+        "--workspace-io", action="store_true", help="inputs and outputs stay in the workspace, and are not copied"
+    )
+    group.add_argument(
+        "--weights",
+        choices=WEIGHTS,
+        default=WEIGHTS[0],
+        help="as a C array, from a .bin file by an assembler file, or from the caller's pool (default: auto, "
+        "which is incbin above 256 KiB, and in an MLF array)",
+    )
 
 
 def _add_interface(parser: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from codegen_support import cpu_artifact, vela_artifact
 from ethoscade.codegen import c_source, mlf, raw
+from ethoscade.codegen.c.options import DEFAULT
 from ethoscade.errors import CodegenError
 from ethoscade.testing import ModelBuilder, tiny_conv
 
@@ -22,7 +23,7 @@ def softmax_model() -> bytes:
 
 def test_mlf_layout(tmp_path: Path) -> None:
     artifact = vela_artifact(tiny_conv())
-    path = mlf.write(artifact, tmp_path / "new" / "net.tar")
+    path = mlf.write([(artifact, DEFAULT)], tmp_path / "new" / "net.tar")
     with tarfile.open(path) as archive:
         names = archive.getnames()
         metadata = json.load(archive.extractfile("./metadata.json"))
@@ -33,7 +34,9 @@ def test_mlf_layout(tmp_path: Path) -> None:
         "./codegen/host/include/tvmgen_net.h",
         "./codegen/host/src/net_lib0.c",
         "./codegen/host/src/net_lib1.c",
+        "./codegen/host/src/net_lib3.c",
         "./metadata.json",
+        "./parameters/net.params",
         "./src/net.txt",
     }
     assert metadata["version"] == 7
@@ -50,39 +53,39 @@ def test_mlf_layout(tmp_path: Path) -> None:
 
 def test_mlf_as_a_folder_is_the_same(tmp_path: Path) -> None:
     artifact = cpu_artifact(softmax_model())
-    folder = mlf.write(artifact, tmp_path / "net")
+    folder = mlf.write([(artifact, DEFAULT)], tmp_path / "net")
     found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert found == mlf.contents(artifact)
+    assert found == mlf.contents([(artifact, DEFAULT)])
     assert found["codegen/host/src/net_lib2.c"].decode() == c_source.sources(artifact)["net_lib2.c"]
 
 
 def test_mlf_is_deterministic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     artifact = cpu_artifact(softmax_model())
-    first = mlf.write(artifact, tmp_path / "a.tar").read_bytes()
-    assert mlf.write(artifact, tmp_path / "b.tar").read_bytes() == first
+    first = mlf.write([(artifact, DEFAULT)], tmp_path / "a.tar").read_bytes()
+    assert mlf.write([(artifact, DEFAULT)], tmp_path / "b.tar").read_bytes() == first
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
-    assert mlf.metadata(artifact)["modules"]["net"]["export_datetime"] == "1970-01-02 00:00:00Z"
+    assert mlf.metadata([(artifact, DEFAULT)])["modules"]["net"]["export_datetime"] == "1970-01-02 00:00:00Z"
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
     with pytest.raises(CodegenError, match="yesterday"):
-        mlf.write(artifact, tmp_path / "c.tar")
+        mlf.write([(artifact, DEFAULT)], tmp_path / "c.tar")
     assert not (tmp_path / "c.tar").exists()
 
 
 def test_mlf_with_a_long_name(tmp_path: Path) -> None:
-    path = mlf.write(cpu_artifact(softmax_model(), "n" * 120), tmp_path / "net.tar")
+    path = mlf.write([(cpu_artifact(softmax_model(), "n" * 120), DEFAULT)], tmp_path / "net.tar")
     with tarfile.open(path) as archive:
         assert f"./codegen/host/include/tvmgen_{'n' * 120}.h" in archive.getnames()
 
 
 def test_mlf_refuses_compressed_names(tmp_path: Path) -> None:
     with pytest.raises(CodegenError, match=r"name it \.tar"):
-        mlf.write(cpu_artifact(softmax_model()), tmp_path / "net.tar.gz")
+        mlf.write([(cpu_artifact(softmax_model()), DEFAULT)], tmp_path / "net.tar.gz")
 
 
 def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CodegenError, match="cannot write"):
-        mlf.write(cpu_artifact(softmax_model()), tmp_path / "file" / "net.tar")
+        mlf.write([(cpu_artifact(softmax_model()), DEFAULT)], tmp_path / "file" / "net.tar")
 
 
 def test_raw(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ class Artifact:
     `offsets` maps each non-constant tensor that a call touches, a network input or a network output (tensor index of
     `graph`) to its byte offset in the arena, a multiple of 16. `arena_bytes` is a multiple of 16 and the whole SRAM
     that the inference needs. `constants` is read-only, a multiple of 16 bytes long, and must be 16-byte aligned.
+    `system_config` and `memory_mode` are those of the vela.ini that it was compiled for, "" if nobody knows.
     """
 
     name: str
@@ -52,3 +53,5 @@ class Artifact:
     constants: bytes = field(repr=False)
     arena_bytes: int
     offsets: Mapping[int, int]
+    system_config: str = ""
+    memory_mode: str = ""

@@ -20,6 +20,11 @@
 #define ETHOSU_DRIVER_VERSION_MINOR 16
 #define ETHOSU_DRIVER_VERSION_PATCH 0
 
+/* The simulated device becomes the one that a payload wants: emitted C need not ask beforehand which one it is. */
+#ifndef ETHOSCADE_ETHOSU_CHECK_NPU
+#define ETHOSCADE_ETHOSU_CHECK_NPU 0
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

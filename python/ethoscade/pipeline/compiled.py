@@ -261,24 +261,49 @@ class Compiled:
         return files.write_whole(path, tflite.write(self.artifact))
 
     @checked()
-    def write_c(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
-        """Write C99 sources with the entry function `tvmgen_<name>_run`; returns the files by name.
+    def write_c(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        module_name: str | None = None,
+        workspace: str = "internal",
+        workspace_io: bool = False,
+        weights: str = "auto",
+    ) -> dict[str, Path]:
+        """Write C99 sources with the entry function `tvmgen_<module_name>_run`; returns the files by name.
 
-        `<name>.sha256` beside them lists their hashes: files of two compilations do not fit it. Raises `CodegenError`.
+        `module_name` is the model's name in lower case unless given. With `workspace="pools"` callers hand the memory
+        to every run by a struct, "internal" brings an array. With `workspace_io` inputs and outputs stay in the
+        workspace, where `tvmgen_<mod>_map_inputs` and `_map_outputs` tell. `weights` come as a C "array", by "incbin"
+        from a .bin file (which "auto" chooses above 256 KiB), or from the caller's "pool". docs/firmware.md has more.
+
+        `<mod>.sha256` beside them lists their hashes: files of two compilations do not fit it. Raises `ConfigError` for
+        a choice that there is not, `CodegenError` and `UnsupportedOperatorError` for what cannot be written as C.
         """
         from ..codegen import c_source
+        from ..codegen.c.options import COptions
 
-        return c_source.write(self.artifact, Path(folder))
+        return c_source.write(self.artifact, Path(folder), COptions(module_name, workspace, workspace_io, weights))
 
     @checked()
-    def write_mlf(self, path: str | os.PathLike[str]) -> Path:
+    def write_mlf(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        module_name: str | None = None,
+        workspace: str = "internal",
+        workspace_io: bool = False,
+        weights: str = "auto",
+    ) -> Path:
         """Write a Model Library Format archive (or a folder, if the path does not end in .tar).
 
-        Beside a folder, `<folder>.sha256` lists the hashes of its files. Raises `CodegenError`.
+        Choices as for `write_c`, but "auto" weights are C: consumers compile nothing else. Beside a folder,
+        `<folder>.sha256` lists the hashes of its files. Raises as `write_c`.
         """
         from ..codegen import mlf
+        from ..codegen.c.options import COptions
 
-        return mlf.write(self.artifact, Path(path))
+        return mlf.write([(self.artifact, COptions(module_name, workspace, workspace_io, weights))], Path(path))
 
     @checked()
     def write_raw(self, path: str | os.PathLike[str]) -> Path:

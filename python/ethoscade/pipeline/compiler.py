@@ -350,6 +350,8 @@ def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_b
         constants=constants.blob,
         arena_bytes=arena_bytes,
         offsets={tensor: offsets[buffer] for tensor, buffer in program.tensor_buffers.items()},
+        system_config=network.target.system_config,
+        memory_mode=network.target.memory_mode,
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..codegen import bundle, micro_arena
+from ..codegen.c.options import COptions
 from ..errors import ConfigError
 from ..frontend import read_tflite
 from ..lowering import FAMILIES
@@ -36,8 +37,14 @@ def compile_model(args: argparse.Namespace) -> int:
         from ..judge.verification import check_available
 
         check_available()
+    options = c_options(args)
+    if len(args.models) > 1:
+        from . import several
+
+        return several.compile_models(args, options)
+    (args.model,) = args.models
     compiled = compile_as_told(args)
-    made = bundle.render(compiled.artifact, args.emit)
+    made = bundle.render(compiled.artifact, args.emit, options)
     if not made.files:
         raise next(iter(made.refused.values()))
     written, manifest = _write(compiled, Path(args.output), made)
@@ -107,19 +114,38 @@ def supported_operators(args: argparse.Namespace) -> int:
 
 def compile_as_told(args: argparse.Namespace) -> Compiled:
     """The model of a command, compiled by its options."""
-    return compile(
-        args.model,
-        sram=args.sram,
-        accelerator=args.accelerator,
-        system_config=args.system_config,
-        memory_mode=args.memory_mode,
-        config=args.config,
-        optimise=args.optimise,
-        epsilon=args.epsilon,
-        dead_channels=not args.keep_dead_channels,
-        weight_encoder=args.weight_encoder,
-        io=args.io,
-    )
+    return compile(args.model, **told(args))
+
+
+def told(args: argparse.Namespace) -> dict[str, Any]:
+    """A command's options as `compile` and `compile_many` take them."""
+    return {
+        "sram": args.sram,
+        "accelerator": args.accelerator,
+        "system_config": args.system_config,
+        "memory_mode": args.memory_mode,
+        "config": args.config,
+        "optimise": args.optimise,
+        "epsilon": args.epsilon,
+        "dead_channels": not args.keep_dead_channels,
+        "weight_encoder": args.weight_encoder,
+        "io": args.io,
+    }
+
+
+def c_options(args: argparse.Namespace) -> COptions:
+    """What is chosen of the C. Raises `ConfigError` for choices that nothing of what is written would follow."""
+    options = COptions(args.module_name, args.workspace, args.workspace_io, args.weights, args.share_workspace)
+    if options != COptions() and not {"c", "mlf"} & set(args.emit):
+        raise ConfigError(
+            f"--module-name, --workspace, --share-workspace, --workspace-io and --weights are about C; "
+            f"--emit {','.join(args.emit)} has none: add c or mlf"
+        )
+    if args.share_workspace and len(args.models) == 1:
+        raise ConfigError("--share-workspace is for several models, and one was given")
+    if args.module_name is not None and len(args.models) > 1:
+        raise ConfigError("--module-name is for one model; of several the files' names are taken")
+    return options
 
 
 def _write(compiled: Compiled, folder: Path, made: bundle.Bundle) -> tuple[dict[str, str], str | None]:

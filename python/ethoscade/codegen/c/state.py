@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..errors import CodegenError
-from ..ir import Variable
-from .artifact import Artifact
-from .layout import carried_over
+from ...errors import CodegenError
+from ...ir import Variable
+from ..artifact import Artifact
+from ..layout import carried_over
 
 Symbol = Callable[[int], str]
 """The array that holds the initial value of a variable, by number."""
@@ -40,53 +40,65 @@ def arrays(artifact: Artifact) -> dict[int, bytes]:
     return {number: value for number, value in values.items() if len(set(value)) > 1}
 
 
-def declaration(prefix: str) -> str:
-    """What the header says."""
+def declaration(prefix: str, parameter: str) -> str:
+    """What the header says; `parameter` is that of a function that needs the arena."""
     return f"""/* The network keeps state in the arena from one run to the next: nobody else may write there in between.
  * It is set up before the first run. This sets it up again: for another stream, or after a run that failed. */
-void {prefix}_reset(void);"""
+int32_t {prefix}_reset({parameter});"""
 
 
-def definition(artifact: Artifact, prefix: str, arena: str, symbol: Symbol) -> str:
-    """The function that sets the state up, and the one that moves it to where the next run looks for it."""
+def definition(artifact: Artifact, prefix: str, symbol: Symbol) -> str:
+    """The functions that set the state up in `arena`, and that move it to where the next run looks for it."""
     offsets, held = artifact.offsets, arrays(artifact)
     lines = []
     for number, variable in enumerate(artifact.graph.variables):
-        target, value = f"{arena} + {offsets[variable.before]}", _bytes(variable)
+        target, value = f"arena + {offsets[variable.before]}", _bytes(variable)
         if number in held:
             lines.append(f"  memcpy({target}, {symbol(number)}, {len(value)});")
         else:
             lines.append(f"  memset({target}, {value[0]}, {len(value)});")
-    parts = [
-        f"/* Whether the state is there. */\nstatic int {prefix}_has_state;",
-        f"void {prefix}_reset(void)\n{{\n" + "\n".join(lines) + f"\n  {prefix}_has_state = 1;\n}}",
-    ]
+    parts = [f"static void {prefix}_set_up(uint8_t* arena)\n{{\n" + "\n".join(lines) + "\n}"]
     if carried_over(artifact):
-        parts.append(_carry(artifact, prefix, arena, symbol))
+        parts.append(_carry(artifact, prefix))
     return "\n\n".join(parts)
 
 
-def before_run(prefix: str) -> str:
+def reset(prefix: str, parameter: str, argument: str, arena: str, flag: str) -> str:
+    """The function that sets the state up again; `flag` is the expression that says whether it is there."""
+    macro = prefix.upper()
+    return f"""int32_t {prefix}_reset({parameter})
+{{
+  const int32_t status = {prefix}_check_memory({argument});
+
+  if (status == {macro}_OK) {{
+    {prefix}_set_up({arena});
+    {flag} = 1;
+  }}
+  return status;
+}}"""
+
+
+def before_run(prefix: str, arena: str, flag: str) -> str:
     """The lines at the beginning of a run."""
-    return f"  if (!{prefix}_has_state) {{\n    {prefix}_reset();\n  }}"
+    return f"  if (!{flag}) {{\n    {prefix}_set_up({arena});\n    {flag} = 1;\n  }}"
 
 
-def after_run(artifact: Artifact, prefix: str) -> str:
+def after_run(artifact: Artifact, prefix: str, arena: str) -> str:
     """The lines at the end of one, if any."""
-    return f"  {prefix}_carry_over();" if carried_over(artifact) else ""
+    return f"  {prefix}_carry_over({arena});" if carried_over(artifact) else ""
 
 
-def _carry(artifact: Artifact, prefix: str, arena: str, symbol: Symbol) -> str:
+def _carry(artifact: Artifact, prefix: str) -> str:
     graph, offsets = artifact.graph, artifact.offsets
     lines: list[str] = []
     rings = False
     for turn in carried_over(artifact):
         size = graph.tensors[graph.variables[turn[0]].before].size_bytes
-        places = [f"{arena} + {offsets[graph.variables[number].before]}" for number in turn]
+        places = [f"arena + {offsets[graph.variables[number].before]}" for number in turn]
         after = graph.variables[turn[0]].after
         if len(turn) == 1:
             constant = graph.tensors[after].is_constant
-            source = constant_symbol(prefix, after) if constant else f"{arena} + {offsets[after]}"
+            source = constant_symbol(prefix, after) if constant else f"arena + {offsets[after]}"
             lines.append(f"  memmove({places[0]}, {source}, {size});")
             continue
         rings = True
@@ -96,7 +108,7 @@ def _carry(artifact: Artifact, prefix: str, arena: str, symbol: Symbol) -> str:
     declared = "  size_t i;\n\n" if rings else ""
     return (
         "/* What variables hold from now on, to where the next run looks for it. */\n"
-        f"static void {prefix}_carry_over(void)\n{{\n{declared}" + "\n".join(lines) + "\n}"
+        f"static void {prefix}_carry_over(uint8_t* arena)\n{{\n{declared}" + "\n".join(lines) + "\n}"
     )
 
 

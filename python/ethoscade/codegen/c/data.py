@@ -42,17 +42,20 @@ def array(name: str, data: bytes, attribute: str, count_text: str | None = None)
     return f"{declaration}\nconst uint32_t {name}[{size}] {attribute} = {{\n" + ",\n".join(lines) + "\n};"
 
 
-def placement(macro: str, section: str, alignment: str) -> str:
-    """Preprocessor text that defines `macro` as section and alignment attributes unless the user did.
+def placement(macro: str, what: str, default_section: str, alignment: str) -> str:
+    """Preprocessor text that defines `<macro>_<what>_ATTRIBUTE` as section and alignment unless the user did.
 
-    `alignment` is a C expression, in bytes.
+    The section is `<macro>_<what>_SECTION`, a string; `alignment` is a C expression, in bytes.
     """
-    return f"""#ifndef {macro}
+    return f"""#ifndef {macro}_{what}_SECTION
+#define {macro}_{what}_SECTION "{default_section}"
+#endif
+#ifndef {macro}_{what}_ATTRIBUTE
 #if defined(__GNUC__) && defined(__ELF__)
-#define {macro} __attribute__((section("{section}"), aligned({alignment})))
+#define {macro}_{what}_ATTRIBUTE __attribute__((section({macro}_{what}_SECTION), aligned({alignment})))
 #elif defined(__GNUC__)
-#define {macro} __attribute__((aligned({alignment})))
+#define {macro}_{what}_ATTRIBUTE __attribute__((aligned({alignment})))
 #else
-#error "define {macro} as what this compiler needs to align an array to {alignment} bytes"
+#error "define {macro}_{what}_ATTRIBUTE as what this compiler needs to align an array to {alignment} bytes"
 #endif
 #endif"""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from ..errors import CodegenError
+from ...errors import CodegenError
 
 # The header is included by C++ firmware as well, so both languages' keywords are out. C99 6.4.1, C++20 [lex.key].
 _KEYWORD_TEXT = """
@@ -36,8 +36,11 @@ def identifier(name: str) -> str:
 
 
 def module_identifier(name: str) -> str:
-    """`name` as the `<mod>` of `tvmgen_<mod>_run`: it never starts an identifier, so digits and keywords may stay."""
-    return re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"
+    """`name` as the `<mod>` of `tvmgen_<mod>_run`: in lower case, as TVM has it.
+
+    It never starts an identifier, so digits and keywords may stay.
+    """
+    return re.sub(r"[^a-z0-9_]", "_", name.lower()) or "_"
 
 
 def tensor_identifiers(names: Mapping[int, str], reserved: Iterable[str] = ()) -> dict[int, str]:
