@@ -146,7 +146,10 @@ def _probe(module: Module, is_async: bool) -> str:
     memory = ""
     if module.has_pools:
         pools = f"static struct {prefix}_workspace_pools pools;"
-        before += ["  pools.arena = guarded.arena + shift;", "  pools.arena_size = sizeof guarded.arena - (size_t)shortage;"]
+        before += [
+            "  pools.arena = guarded.arena + shift;",
+            "  pools.arena_size = sizeof guarded.arena - (size_t)shortage;",
+        ]
         if module.weights_as == "pool":
             before += ["  pools.weights = weights;", f"  pools.weights_size = {macro}_WEIGHTS_CONSTANT_POOL_SIZE;"]
         arguments.append("&pools")
@@ -161,14 +164,16 @@ def _probe(module: Module, is_async: bool) -> str:
             block = f"  {{ struct {prefix}_{what} map = {prefix}_map_{what}({memory}); {' '.join(copies)} }}"
             (before if what == "inputs" else after).append(block)
     if module.has_npu:
-        before.append(f"  {{ static int token; devices.ethos_u = NULL; devices.user_arg = &token; (void)token; }}")
+        before.append("  { static int token; devices.ethos_u = NULL; devices.user_arg = &token; (void)token; }")
         before.insert(1, f"  struct {prefix}_devices devices;")
         arguments.append("&devices")
     run = f"{prefix}_run({', '.join(arguments)})"
     if is_async:
         before.insert(1, f"  static struct {prefix}_job job;")
         run = f"{prefix}_run_async(&job, {', '.join(arguments)})"
-        after.insert(0, f"  while (status == {macro}_RUNNING) {{ ++*polls; status = {prefix}_wait(&job, *polls > 40); }}")
+        after.insert(
+            0, f"  while (status == {macro}_RUNNING) {{ ++*polls; status = {prefix}_wait(&job, *polls > 40); }}"
+        )
     before.append("  (void)in; (void)out; (void)weights; (void)shift; (void)shortage; (void)polls;")
     alias = ""
     if not module.has_pools:
@@ -245,7 +250,10 @@ class Firmware:
         (self._folder / "job.json").write_text(json.dumps(job))
         environment = dict(os.environ)
         if self._sanitized:
-            environment |= {"LD_PRELOAD": _runtime(self._compiler), "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"}
+            environment |= {
+                "LD_PRELOAD": _runtime(self._compiler),
+                "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0",
+            }
         command = [sys.executable, str(FIRMWARE / "child.py"), str(self._folder / "job.json")]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 0, done.stderr

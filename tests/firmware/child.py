@@ -7,9 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-EXECUTE = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int
-)
+EXECUTE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
 
 
 def aligned(data: bytes, to: int = 256) -> tuple[object, int]:
