@@ -10,9 +10,9 @@ from ethoscade.project.template import Template
 from ethoscade.testing import ModelBuilder
 
 
-def several_calls() -> bytes:
+def several_calls(seed: int = 3) -> bytes:
     """Float in and out: QUANTIZE on the CPU, an NPU program, DEQUANTIZE on the CPU; an NPU program keeps state."""
-    b = ModelBuilder("several_calls", seed=3)
+    b = ModelBuilder("several_calls", seed=seed)
     x = b.quantize(b.input((1, 8, 8, 3), dtype=DType.FLOAT32, name="image"))
     x = b.conv2d(x, 8, 3, activation=Activation.RELU, name="features")
     variable = b.variable(x.shape, x.quantisation)

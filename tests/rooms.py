@@ -85,7 +85,8 @@ BELOW: dict[str, set[str]] = {
         "pipeline.prepared",
     },
     "project": {
-        "errors", "_core", "util.arguments", "util.files", "ir", "codegen", "judge.verification", "run.simulator",
+        "errors", "_core", "util.arguments", "util.files", "ir", "lowering", "codegen", "judge.verification",
+        "run.simulator",
     },
     "report": {
         "errors", "util.arguments", "util.files", "target", "ir", "operators", "frontend", "rewrites", "lowering",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -22,6 +22,7 @@ from ..ir import Array, DType
 from . import frames
 from .description import Description, TensorPlace
 from .frames import Command, Frame, Outcome
+from .npu_mailbox import NpuServer
 from .streams import ByteStream
 
 LINK_VERSION = 1
@@ -50,8 +51,8 @@ class Connection:
     """A board with a project's firmware. A context manager; `ethoscade.connect` opens one.
 
     A request is sent again where its answer is damaged or late; `patience_seconds` is when that ends in a
-    `ProjectError`. `resent` counts the requests that were sent again; `complaint` tells what the NPU of a board without
-    one had to say of a job that it refused. Methods raise `ProjectError` where the board is
+    `ProjectError`. `resent` counts the requests that were sent again; `npu` is what plays the NPU of a board without
+    one. Methods raise `ProjectError` where the board is
     silent, gone, or refuses.
     """
 
@@ -61,13 +62,13 @@ class Connection:
         description: Description,
         *,
         patience_seconds: float = 60.0,
-        complaint: Callable[[], str] = lambda: "",
+        npu: NpuServer | None = None,
     ) -> None:
         self.description = description
         self.resent = 0
         self._calls = self._done = self._payload = self.ticks_per_second = 0
         self._stands = False
-        self._stream, self._patience, self._complaint = stream, patience_seconds, complaint
+        self._stream, self._patience, self._npu = stream, patience_seconds, npu
         self._frames = frames.Reader()
         # Other than that of whoever talked to the board before.
         self._sequence = int.from_bytes(os.urandom(4), "little")
@@ -152,14 +153,54 @@ class Connection:
         """
         place = self.description.tensor(name)
         offset = self._offset(place)
+        if place.operations is not None:
+            raise ProjectError(f"tensor '{name}' cannot be read: {place.reason}; intermediate() may have it")
         if place.first is not None and place.last is not None and not place.first <= self._done <= place.last:
             when = "before the first call" if place.first == 0 else f"after call {place.first - 1}"
             raise ProjectError(
                 f"tensor '{name}' is there from {when} until {place.last} calls are done; {self._done} are. "
                 f"run_call({max(place.first - 1, 0)}) in another run stands where it can be read"
             )
-        data = self._read(offset, place.size_bytes)
-        return np.frombuffer(data, DType(place.dtype).numpy).reshape(place.shape)
+        return place.decoded(self._read(offset, place.stored_bytes))
+
+    def intermediate(self, name: str, inputs: Mapping[str, npt.ArrayLike]) -> Array:
+        """A tensor as a run on `inputs` makes it, the first one after a reset; its outputs are dropped.
+
+        What an NPU program makes inside can be had where the host plays the NPU: the program is ended there, once.
+        Raises `ProjectError` with the reason for what cannot be had, and as `run`.
+        """
+        place = self.description.tensor(name)
+        offset = self._offset(place)
+        if place.operations is not None and self._npu is None:
+            raise ProjectError(f"tensor '{name}' cannot be read: {place.reason}")
+        self._begin_anew(inputs)
+        call = (place.first or 0) - 1
+        if place.operations is None or self._npu is None:
+            if call >= 0:
+                self.run_call(call)
+            found = self.read(name)
+        else:
+            if call > 0:
+                self.run_call(call - 1)
+            with self._npu.stopping_after(place.operations):
+                self.run_call(call)
+            found = place.decoded(self._read(offset, place.stored_bytes))
+        self._finish()
+        return found
+
+    def _begin_anew(self, inputs: Mapping[str, npt.ArrayLike]) -> None:
+        self._finish()
+        if self.description.has_state:
+            self.reset()
+        for name, value in inputs.items():
+            self.set_input(name, value)
+
+    def _finish(self) -> None:
+        if self._stands:
+            self._run(_TO_THE_END)
+            self._stands = False
+        if self.description.has_state:
+            self.reset()
 
     def reset(self) -> None:
         """Set the state up anew, so that the next run is the first. Raises `ProjectError` while a run stands."""
@@ -219,7 +260,7 @@ class Connection:
         if status:
             self._stands = False
             after = self.description.calls[self._done - 1].name if self._done else "its beginning"
-            said = self._complaint()
+            said = "" if self._npu is None else self._npu.complaint
             raise ProjectError(
                 f"tvmgen_{self.description.module}_run returned {status} on the board, after '{after}'"
                 f"{': ' + said if said else ''}"

@@ -5,18 +5,23 @@ Owns `Description` and its file, `ethoscade-project.json`. Reads no model and wr
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from .._core import __version__
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
 from ..codegen.layout import npu_calls
 from ..errors import ProjectError
-from ..ir import DType
+from ..ir import Array, DType
+from ..lowering.npu import BRICK_CHANNELS
 from ..util.files import read_whole
 
 FILE = "ethoscade-project.json"
@@ -25,7 +30,7 @@ MODEL = "model.tflite"
 
 _SCHEMA_VERSION = 1
 _CASCADED = "it never lies in the arena whole: operations of a cascade, or one operation, hand it on in parts"
-_INSIDE = "an NPU program makes it and may overwrite it before it ends"
+_INSIDE = "an NPU program makes it, and may overwrite it before it ends"
 _MOST_BYTES = 1 << 28
 # The mailbox, and what copies of memory are rounded up by.
 _SPARE_BYTES = 1 << 16
@@ -36,7 +41,9 @@ class TensorPlace:
     """A tensor that is not constant; `offset` in the arena, None with the `reason` where it never lies there whole.
 
     After `first` calls of a run it is there, and until `last` calls are done; both are None for what lives on from run
-    to run.
+    to run. What an NPU program makes inside, for the `reason` that is told, is whole after `operations` kernels and
+    transfers of call `first` - 1. Where it lies in bricks of 16 channels, `bricks` is the height, width and depth that
+    the NPU sees.
     """
 
     name: str
@@ -46,14 +53,22 @@ class TensorPlace:
     first: int | None = None
     last: int | None = None
     reason: str = ""
+    operations: int | None = None
+    bricks: tuple[int, int, int] | None = None
 
     @property
-    def size_bytes(self) -> int:
-        """Its bytes."""
-        count = DType(self.dtype).numpy.itemsize
-        for extent in self.shape:
-            count *= extent
-        return count
+    def stored_bytes(self) -> int:
+        """Bytes that it takes in the arena."""
+        return math.prod(self.shape) * DType(self.dtype).numpy.itemsize
+
+    def decoded(self, data: bytes) -> Array:
+        """The array that these bytes of the arena are."""
+        flat = np.frombuffer(data, DType(self.dtype).numpy)
+        if self.bricks is not None:
+            # NHCWB16: within a row, 16 channels of all its pixels, then the next 16.
+            height, width, depth = self.bricks
+            flat = flat.reshape(height, depth // BRICK_CHANNELS, width, BRICK_CHANNELS).swapaxes(1, 2)
+        return flat.reshape(self.shape)
 
 
 @dataclass(frozen=True)
@@ -107,9 +122,11 @@ def describe(
     module: str,
     io: str,
     sources: Mapping[str, bytes],
+    bricks: Mapping[int, tuple[int, int, int]],
 ) -> Description:
     """The description of an artefact whose emitted C is `sources`.
 
+    `bricks` are the tensors (graph indices) that lie in bricks, with the height, width and depth that the NPU sees.
     Raises `ProjectError` for an output that is constant: it has no place in the arena.
     """
     fixed = next((artifact.graph.tensors[t] for t in artifact.graph.handed_out if t not in artifact.offsets), None)
@@ -141,11 +158,11 @@ def describe(
         tuple(calls),
         tuple(graph.tensors[index].name for index in dict.fromkeys(graph.given)),
         tuple(graph.tensors[index].name for index in dict.fromkeys(graph.handed_out)),
-        _tensors(artifact),
+        _tensors(artifact, bricks),
     )
 
 
-def _tensors(artifact: Artifact) -> tuple[TensorPlace, ...]:
+def _tensors(artifact: Artifact, bricks: Mapping[int, tuple[int, int, int]]) -> tuple[TensorPlace, ...]:
     graph = artifact.graph
     first = dict.fromkeys(graph.given, 0)
     state = {index for variable in graph.variables for index in (variable.before, variable.after)}
@@ -155,6 +172,7 @@ def _tensors(artifact: Artifact) -> tuple[TensorPlace, ...]:
         first.update(dict.fromkeys(made, number + 1))
         last.update(dict.fromkeys(read, number))
     last.update(dict.fromkeys(graph.handed_out, len(artifact.calls)))
+    inside = dict(itertools.chain(*(_inside(artifact, call, number) for number, call in enumerate(artifact.calls))))
     places = []
     for index, tensor in enumerate(graph.tensors):
         if tensor.is_constant:
@@ -166,9 +184,27 @@ def _tensors(artifact: Artifact) -> tuple[TensorPlace, ...]:
             places.append(TensorPlace(name, dtype, shape, offset, begun, max(begun, last.get(index, begun))))
         elif offset is not None and index in state:
             places.append(TensorPlace(name, dtype, shape, offset))
+        elif offset is not None and index in inside:
+            number, operations = inside[index]
+            begun = number + 1
+            places.append(TensorPlace(name, dtype, shape, offset, begun, begun, _INSIDE, operations, bricks.get(index)))
         else:
-            places.append(TensorPlace(name, dtype, shape, None, reason=_CASCADED if offset is None else _INSIDE))
+            places.append(TensorPlace(name, dtype, shape, None, reason=_CASCADED))
     return tuple(places)
+
+
+def _inside(artifact: Artifact, call: NpuCall | CpuCall, number: int) -> Iterator[tuple[int, tuple[int, int]]]:
+    """What an NPU program makes on its way: the call's number, and after how many operations each tensor is whole."""
+    if isinstance(call, CpuCall):
+        return
+    last = {name: at + 1 for at, name in enumerate(call.operators)}
+    names = {operator.name for operator in artifact.graph.operators}
+    for operator in artifact.graph.operators:
+        # An operation that does another's look-up as well has both names.
+        both = (f"{name};{operator.name}" for name in names)
+        operations = last.get(operator.name) or next((last[name] for name in both if name in last), None)
+        if operations is not None:
+            yield from ((index, (number, operations)) for index in operator.outputs)
 
 
 def _ends_of(artifact: Artifact, call: NpuCall | CpuCall) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -196,5 +232,10 @@ def _parsed(told: Any) -> Description:
         raise ValueError(f"its schema is {version}, this version reads {_SCHEMA_VERSION}")
     del told["made_by"]
     told["calls"] = tuple(CallSummary(**call) for call in told["calls"])
-    told["tensors"] = tuple(TensorPlace(**{**place, "shape": tuple(place["shape"])}) for place in told["tensors"])
+    told["tensors"] = tuple(_place(place) for place in told["tensors"])
     return Description(**{**told, "inputs": tuple(told["inputs"]), "outputs": tuple(told["outputs"])})
+
+
+def _place(told: Any) -> TensorPlace:
+    bricks = told["bricks"]
+    return TensorPlace(**{**told, "shape": tuple(told["shape"]), "bricks": None if bricks is None else tuple(bricks)})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from ..codegen.c.options import COptions
 from ..errors import ConfigError, ProjectError
 from ..util.arguments import checked
 from ..util.files import MANIFEST_SUFFIX, write_together
+from ..util.frozen import FrozenMap
 from . import description as descriptions
 from .connection import Connection
 from .streams import SerialStream
@@ -49,13 +51,14 @@ def make(
     options: COptions,
     *,
     io: str = "float",
+    bricks: Mapping[int, tuple[int, int, int]] = FrozenMap({}),
     own_template: Path | None = None,
 ) -> Project:
     """Write a project for a compiled network; the model's file goes along.
 
-    Inputs and outputs stay in the workspace, whatever the `options` of the C say. `own_template` is the file that
-    `template` came from, if it is a user's. Raises `ProjectError` for a folder with something in it, and what writing
-    the C raises.
+    Inputs and outputs stay in the workspace, whatever the `options` of the C say; `bricks` as for `describe`.
+    `own_template` is the file that `template` came from, if it is a user's. Raises `ProjectError` for a folder with
+    something in it, and what writing the C raises.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProjectError(f"'{folder}' is there already, and not empty: name another folder for the project")
@@ -67,6 +70,7 @@ def make(
         c_source.module_name(artifact, options),
         io,
         sources,
+        bricks,
     )
     files = {f"{GENERATED}/{name}": data for name, data in sources.items()}
     files |= {name: text.encode() for name, text in template.files(described).items()}
@@ -92,9 +96,10 @@ def build(project: Project, template: Template) -> Path:
 
 
 def flash(project: Project, template: Template) -> None:
-    """Build the firmware and bring it to the board. Raises `ProjectError`."""
-    build(project, template)
-    template.flash(project)
+    """Build the firmware and bring it to the board. Raises `ProjectError`, before anything else if there is none."""
+    if template.flash is None:
+        raise ProjectError(f"'{project.folder}' has no board to flash: {template.no_board}")
+    template.flash(project, build(project, template))
 
 
 @checked()
@@ -117,7 +122,7 @@ def connect(
         template.check_tools(to_run=True)
         template.build(project)
         board = template.start(project)
-    return Connection(board.stream, project.description, patience_seconds=patience_seconds, complaint=board.complaint)
+    return Connection(board.stream, project.description, patience_seconds=patience_seconds, npu=board.npu)
 
 
 def _loaded(path: Path) -> Template:

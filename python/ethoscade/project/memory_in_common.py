@@ -37,4 +37,4 @@ def started(command: Callable[[Path], Sequence[str]], file_bytes: int, npu_bytes
             server.close()
         folder.cleanup()
         raise
-    return Board(stream, lambda: server.complaint if server is not None else "")
+    return Board(stream, server)

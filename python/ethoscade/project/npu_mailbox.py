@@ -5,17 +5,21 @@ Owns the mailbox's layout (`files/common/npu_mailbox.c` is the other side) and t
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import ProjectError
 from ..run.simulator import driver_interface
+from .npu_parts import first_part
 
 _REGIONS = 8
 _IDLE_SECONDS = 0.0005
 _RUNG, _ANSWERED = 1, 2
+_ALIGNMENT = 16
 
 
 class _Mailbox(ctypes.Structure):
@@ -49,6 +53,7 @@ class NpuServer:
         self._driver.ethoscade_sim_last_error.restype = ctypes.c_char_p
         self._driver.ethosu_reserve_driver.restype = ctypes.c_void_p
         self.complaint = ""
+        self._operations: int | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
@@ -61,6 +66,15 @@ class NpuServer:
         self._thread.join()
         self._mailbox = None
         self._memory.close()
+
+    @contextlib.contextmanager
+    def stopping_after(self, operations: int) -> Iterator[None]:
+        """Meanwhile jobs end after so many kernels and transfers, as if that were all of them."""
+        self._operations = operations
+        try:
+            yield
+        finally:
+            self._operations = None
 
     def _watch(self) -> None:
         mailbox = self._mailbox
@@ -79,11 +93,20 @@ class NpuServer:
         # A region without bytes is told as NULL: nothing may touch it.
         bases = (ctypes.c_uint64 * count)(*(self._start + base if size else 0 for base, size in places[1 : count + 1]))
         sizes = (ctypes.c_size_t * count)(*(size for _, size in places[1 : count + 1]))
-        program = ctypes.c_void_p(self._start + mailbox.program)
+        payload = ctypes.string_at(self._start + mailbox.program, mailbox.program_bytes)
+        if self._operations is not None:
+            try:
+                payload = first_part(payload, self._operations)
+            except ProjectError as error:
+                self.complaint = str(error)
+                return -1
+        kept = ctypes.create_string_buffer(len(payload) + _ALIGNMENT)
+        program = -(-ctypes.addressof(kept) // _ALIGNMENT) * _ALIGNMENT
+        ctypes.memmove(program, payload, len(payload))
         # Other mailboxes of this process use the same device, in turn.
         device = ctypes.c_void_p(self._driver.ethosu_reserve_driver())
         status = self._driver.ethosu_invoke_v3(
-            device, program, ctypes.c_int(mailbox.program_bytes), bases, sizes, ctypes.c_int(count), None
+            device, ctypes.c_void_p(program), ctypes.c_int(len(payload)), bases, sizes, ctypes.c_int(count), None
         )
         self._driver.ethosu_release_driver(device)
         if status:

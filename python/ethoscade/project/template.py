@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import NoReturn
 
 from ..errors import ProjectError
 from .description import Description
+from .npu_mailbox import NpuServer
 from .streams import ByteStream
 
 GENERATED = "generated"
@@ -47,10 +47,10 @@ class Project:
 
 @dataclass(frozen=True, eq=False)
 class Board:
-    """A board at work: the stream to it, and what its NPU had to say of a job that it refused, "" if nothing."""
+    """A board at work: the stream to it and, where the host plays the NPU, what does that."""
 
     stream: ByteStream
-    complaint: Callable[[], str] = lambda: ""
+    npu: NpuServer | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,17 +58,18 @@ class Template:
     """One kind of project. The functions raise `ProjectError`, in one sentence that says what to do.
 
     `files` are the texts of a new project by their path in its folder, beside what the compiler emits into
-    `generated/`. `build` makes the firmware and returns its ELF file. `flash` brings it to the board, `start` opens a
-    stream to the running firmware. `build_tools` and `run_tools` must be there for that. `instructions_per_tick` is for
-    boards whose timer counts instructions.
+    `generated/`. `build` makes the firmware and returns its ELF file, `flash` brings that to the board, `start` opens a
+    stream to the running firmware. Without a board to flash, `no_board` says what to do. `build_tools` and `run_tools`
+    must be there for all of that. `instructions_per_tick` is for boards whose timer counts instructions.
     """
 
     name: str
     summary: str
     files: Callable[[Description], Mapping[str, str]]
     build: Callable[[Project], Path]
-    flash: Callable[[Project], None]
     start: Callable[[Project], Board]
+    flash: Callable[[Project, Path], None] | None = None
+    no_board: str = "its template does not know how"
     build_tools: tuple[Tool, ...] = ()
     run_tools: tuple[Tool, ...] = ()
     instructions_per_tick: float | None = None
@@ -161,12 +162,3 @@ def run_tool(command: Sequence[str], doing: str) -> None:
     if done.returncode:
         said = "\n".join(done.stdout.decode(errors="replace").splitlines()[-_LAST_LINES:])
         raise ProjectError(f"{doing}: '{' '.join(command)}' ended with status {done.returncode}:\n{said}")
-
-
-def boardless(what: str) -> Callable[[Project], None]:
-    """The `flash` of a template without a board; `what` is the advice."""
-
-    def flash(project: Project) -> NoReturn:
-        raise ProjectError(f"'{project.folder}' has no board to flash: {what}")
-
-    return flash

@@ -45,9 +45,7 @@ def trial(
     template.check_tools(to_run=True)
     elf = template.build(project)
     board = template.start(project)
-    with Connection(
-        board.stream, project.description, patience_seconds=patience_seconds, complaint=board.complaint
-    ) as connection:
+    with Connection(board.stream, project.description, patience_seconds=patience_seconds, npu=board.npu) as connection:
 
         def execute(steps: Sequence[Mapping[str, Array]]) -> list[Observation]:
             if project.description.has_state:

@@ -12,6 +12,7 @@ from ..codegen.c.options import COptions
 from ..errors import ConfigError
 from ..frontend import read_tflite
 from ..judge.verification import check_available
+from ..lowering.npu import Layout
 from ..pipeline.borders import applied
 from ..project import folder as projects
 from ..project.description import MODEL
@@ -72,7 +73,13 @@ def _made(args: argparse.Namespace, folder: Path) -> tuple[Project, Template]:
     compiled = compile_as_told(args)
     options = replace(COptions(), module_name=args.module_name, weights=args.weights)
     own = Path(args.template) if args.template.endswith(".py") else None
-    return projects.make(template, folder, compiled.artifact, options, io=args.io, own_template=own), template
+    bricks = {
+        tensor.graph_tensor: tensor.shape
+        for tensor in compiled.npu.tensors
+        if tensor.layout is Layout.NHCWB16 and tensor.graph_tensor is not None
+    }
+    made = projects.make(template, folder, compiled.artifact, options, io=args.io, bricks=bricks, own_template=own)
+    return made, template
 
 
 def _tried(args: argparse.Namespace, project: Project, template: Template) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..description import Description
 from ..memory_in_common import started
-from ..template import CMAKE, MAKE, Board, Project, Template, Tool, boardless, cmake_build, driven, packaged
+from ..template import CMAKE, MAKE, Board, Project, Template, Tool, cmake_build, driven, packaged
 
 ELF = "firmware"
 _COMPILER = Tool("cc", "a C compiler (Debian, Ubuntu: gcc or clang)")
@@ -37,7 +37,7 @@ TEMPLATE = Template(
     summary="a process of this machine",
     files=_files,
     build=_build,
-    flash=boardless("it is a process of this machine; `ethoscade run` starts it"),
+    no_board="it is a process of this machine; `ethoscade run` starts it",
     start=_start,
     build_tools=(CMAKE, MAKE, _COMPILER),
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..description import Description
 from ..memory_in_common import started
-from ..template import CMAKE, MAKE, Board, Project, Template, Tool, boardless, cmake_build, driven, packaged
+from ..template import CMAKE, MAKE, Board, Project, Template, Tool, cmake_build, driven, packaged
 
 NAME = "qemu-mps3-an547"
 ELF = "firmware.elf"
@@ -57,7 +57,7 @@ TEMPLATE = Template(
     summary="a Cortex-M55 emulated by QEMU, the NPU by the simulator",
     files=_files,
     build=_build,
-    flash=boardless("QEMU loads the firmware when it starts; use `ethoscade run`"),
+    no_board="QEMU loads the firmware when it starts; use `ethoscade run`",
     start=_start,
     build_tools=(CMAKE, MAKE, _COMPILER),
     run_tools=(_QEMU,),
