@@ -19,6 +19,7 @@ from .errors import (
     ConfigError,
     EthoscadeError,
     ModelFormatError,
+    ProjectError,
     SchedulingError,
     SimulationError,
     UnsupportedOperatorError,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from .pipeline.many import CompiledMany, compile_many
     from .pipeline.planning import plan
     from .pipeline.prepared import Prepared, compile, frontier, prepare
+    from .project.folder import connect
     from .run import simulator
     from .run.execution import simulate
 
@@ -48,6 +50,7 @@ __all__ = [
     "ModelFormatError",
     "OperatorSummary",
     "Prepared",
+    "ProjectError",
     "SchedulingError",
     "SimulationError",
     "UnsupportedOperatorError",
@@ -55,6 +58,7 @@ __all__ = [
     "__version__",
     "compile",
     "compile_many",
+    "connect",
     "frontier",
     "plan",
     "prepare",
@@ -73,6 +77,7 @@ _HOMES = {
     "Prepared": "pipeline.prepared",
     "compile": "pipeline.prepared",
     "compile_many": "pipeline.many",
+    "connect": "project.folder",
     "frontier": "pipeline.prepared",
     "plan": "pipeline.planning",
     "prepare": "pipeline.prepared",
