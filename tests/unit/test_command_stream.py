@@ -189,9 +189,9 @@ def test_constants_lie_together_and_once() -> None:
         place = constants.place(i)
         assert place is not None and operation.weights is not None
         assert place.offset % 16 == place.weights_bytes % 16 == place.scales_bytes % 16 == 0
-        scales = constants.blob[place.scales_offset : place.offset + place.length_bytes]
+        scales = constants.blob[place.scales_offset : place.scales_offset + place.scales_bytes]
         assert scales == encode_scales(operation.weights)
-        weights = constants.blob[place.offset : place.scales_offset]
+        weights = constants.blob[place.offset : place.offset + place.weights_bytes]
         channels = operation.ofm.shape[2]
         assert weights == Streams(U55).of(operation, place.choice, 0, channels).write()
 

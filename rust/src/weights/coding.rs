@@ -80,7 +80,8 @@ static RUNS: [u32; SYMBOLS] = {
     while symbol < SYMBOLS {
         let mut divisor = 0;
         while divisor < ZERO_DIVISORS {
-            let bits = if symbol < CODES { 1 + divisor } else { ((symbol - CODES + 1).trailing_zeros() >= divisor) as u32 };
+            let bits =
+                if symbol < CODES { 1 + divisor } else { ((symbol - CODES + 1).trailing_zeros() >= divisor) as u32 };
             rows[symbol] |= bits << (8 * divisor);
             divisor += 1;
         }

@@ -145,7 +145,8 @@ impl<'a> Sums<'a> {
         let mut quotients = [0i64; DIVISORS as usize];
         for (index, &(code, count)) in entries.iter().enumerate() {
             // What stands behind the entries is summed with all codes: an entry's share of that is taken back.
-            let behind = if sketch.highest.is_some() { (size + usize::from(code)).saturating_sub(offset.into()) } else { 0 };
+            let behind =
+                if sketch.highest.is_some() { (size + usize::from(code)).saturating_sub(offset.into()) } else { 0 };
             let behind = if code < offset { 0 } else { behind };
             for (divisor, sum) in quotients.iter_mut().enumerate() {
                 *sum += count as i64 * ((index >> divisor) as i64 - (behind >> divisor) as i64);

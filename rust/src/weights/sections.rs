@@ -48,12 +48,14 @@ pub fn sections(symbols: &[u16]) -> Vec<([usize; 2], Palette)> {
         interrupt::ask();
         let first = number * WINDOW;
         let counts = Counts::new(window);
-        let (bits, palette) =
-            best_of_kinds(&Sums::of(&counts), &counts).unwrap_or_else(|| unreachable!("a palette of none holds a window"));
+        let (bits, palette) = best_of_kinds(&Sums::of(&counts), &counts)
+            .unwrap_or_else(|| unreachable!("a palette of none holds a window"));
         found.push(([first, first + window.len()], counts, bits, palette));
         while let [.., before, last] = &found[..] {
             let both = before.1.and(&last.1);
-            let Some((bits, palette)) = best_of_kinds(&Sums::of(&both), &both).filter(|(bits, _)| *bits < before.2 + last.2) else {
+            let Some((bits, palette)) =
+                best_of_kinds(&Sums::of(&both), &both).filter(|(bits, _)| *bits < before.2 + last.2)
+            else {
                 break;
             };
             let joined = ([before.0[0], last.0[1]], both, bits, palette);
