@@ -203,8 +203,9 @@ def lay_out(
 
 
 def laid_out_bytes(encoded: Sequence[EncodedOperation], tables: Sequence[Table] = ()) -> int:
-    """Bytes of the blob of all constants as a whole, either way, and of `tables`; nothing is written."""
-    return _laid_out(encoded, None).end + sum(table.size_bytes for table in tables)
+    """Bytes of the blob of all constants in place, and of `tables`; nothing is written."""
+    in_place: list[tuple[int, Portion]] = [(operation, "in_place") for operation in range(len(encoded))]
+    return _laid_out(encoded, in_place).end + sum(table.size_bytes for table in tables)
 
 
 class _Room:
