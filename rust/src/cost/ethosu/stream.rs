@@ -396,6 +396,7 @@ mod tests {
     use crate::model::graph::Work;
     use crate::model::operation::{Emitted, OperationKind};
     use crate::model::plan::Staging;
+    use crate::plans::options::MOVES;
     use crate::proposals::arena::placer;
     use crate::proposals::uncascaded;
     use crate::schedule::interleave::interleave;
@@ -412,7 +413,7 @@ mod tests {
         }
         let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");
         let Unit::EthosU(npu) = &graph.device.unit else { unreachable!("the sample device is an Ethos-U") };
-        let offsets = placer(&graph)(&program).expect("it fits").offsets;
+        let offsets = placer(&graph)(&program, MOVES).expect("it fits").offsets;
         commands(&graph, npu, &program, &offsets).pop().expect("one run")
     }
 
@@ -464,7 +465,7 @@ mod tests {
         plans[0].staging = vec![staging];
         let program = interleave(&graph, &plans, &mut Costs::default()).expect("blocks fit");
         let Unit::EthosU(npu) = &graph.device.unit else { unreachable!("the sample device is an Ethos-U") };
-        let offsets = placer(&graph)(&program).expect("it fits").offsets;
+        let offsets = placer(&graph)(&program, MOVES).expect("it fits").offsets;
         commands(&graph, npu, &program, &offsets).pop().expect("one run")
     }
 
