@@ -441,12 +441,10 @@ def choose_weight_encoding(
     plane: tuple[int, int],
     layouts: tuple[str, str],
     known: Sequence[tuple[tuple[int, bool], int]] = (),
-    held: Sequence[tuple[int, bool]] | None = None,
 ) -> tuple[WeightOrder, WeightOrder] | None:
     """For constants to be read in place, and for those to be staged; None if no block fits.
 
-    `known` are bytes of constants by block depth and order; in other orders they are taken to be the kernel's. The two
-    orders `held` give way to what is clearly faster alone.
+    `known` are bytes of constants by block depth and order; in other orders they are taken to be the kernel's.
     """
 
 @final

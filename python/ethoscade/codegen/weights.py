@@ -203,9 +203,10 @@ def lay_out(
 
 
 def laid_out_bytes(encoded: Sequence[EncodedOperation], tables: Sequence[Table] = ()) -> int:
-    """Bytes of the blob of all constants in place, and of `tables`; nothing is written."""
-    in_place: list[tuple[int, Portion]] = [(operation, "in_place") for operation in range(len(encoded))]
-    return _laid_out(encoded, in_place).end + sum(table.size_bytes for table in tables)
+    """Bytes of the blob of all constants as a whole, each way in which they are encoded, and of `tables`."""
+    ways = [_WHOLE if operation.staged is not None else _WHOLE[:1] for operation in encoded]
+    used = [(operation, whole) for operation, either in enumerate(ways) for whole in either]
+    return _laid_out(encoded, used).end + sum(table.size_bytes for table in tables)
 
 
 class _Room:

@@ -297,13 +297,11 @@ def choose_encoding(
     plane = operation.ofm.shape[:2]
     layouts = (operation.ifm.layout.value, operation.ofm.layout.value)
     known: dict[tuple[int, bool], int] = {}
-    held: list[tuple[int, bool]] | None = None
     while True:
-        found = _core.choose_weight_encoding(target, spec, plane, layouts, list(known.items()), held)
+        found = _core.choose_weight_encoding(target, spec, plane, layouts, list(known.items()))
         if found is None:
             return Encoding(0, False)
         orders = [(order.block_depth, order.part_kernel) for order in found]
-        held = held or orders
         if bytes_of is None or all(order in known for order in orders):
             break
         # In other orders constants are not shorter than in those that are tried, so far as nobody knows better.

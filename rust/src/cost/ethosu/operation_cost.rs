@@ -18,8 +18,6 @@ use crate::npu::timing::Ticks;
 
 /// Of so many kernels and one more, one has a copy beside it all the while, as far as the choice of its block goes.
 const ALONE: u64 = 4;
-/// Another order of weights is worth a part in so many of an operation's cycles: what is less, the network may lose again.
-const WORTH: u64 = 64;
 /// Bytes by which the rates of memories are compared.
 const COPIED_BYTES: u128 = 1 << 16;
 
@@ -122,13 +120,8 @@ fn constants_time(npu: &EthosU, cost: &KernelCost) -> Ticks {
 ///
 /// `known` has the bytes of constants by order, as far as they are encoded; all others are taken to have as many as the
 /// kernel says. Where the constants' memory binds, many orders are equally good in place: then the one that is better in the
-/// arena wins, as it does with less of its traffic. Those `held` give way to what is faster by more than a part in `WORTH`.
-pub fn choose_encoding(
-    npu: &EthosU,
-    op: &StripeOperation,
-    known: &[(WeightOrder, u64)],
-    held: Option<[WeightOrder; 2]>,
-) -> Option<[WeightOrder; 2]> {
+/// arena wins, as it does with less of its traffic.
+pub fn choose_encoding(npu: &EthosU, op: &StripeOperation, known: &[(WeightOrder, u64)]) -> Option<[WeightOrder; 2]> {
     let candidates: SmallVec<[(WeightOrder, [u64; 2]); 24]> = orders(npu, op.kernel)
         .filter_map(|order| {
             let bytes = known.iter().find(|(known, _)| *known == order).map(|&(_, bytes)| bytes);
@@ -140,13 +133,7 @@ pub fn choose_encoding(
             Some((order, [cycles(Home::Constants)?, cycles(Home::Arena)?]))
         })
         .collect();
-    let worth = { static A: std::sync::OnceLock<u64> = std::sync::OnceLock::new(); *A.get_or_init(|| std::env::var("WORTH").ok().and_then(|v| v.parse().ok()).unwrap_or(WORTH)) };
-    let chosen = |home: usize| {
-        let rank = |(_, cycles): &&(WeightOrder, [u64; 2])| (cycles[home], cycles[1 - home]);
-        let best = candidates.iter().min_by_key(rank)?;
-        let held = candidates.iter().find(|(order, _)| held.is_some_and(|held| held[home] == *order));
-        let is_kept = |(_, cycles): &&(WeightOrder, [u64; 2])| cycles[home] <= best.1[home] + best.1[home] / worth;
-        Some(held.filter(is_kept).unwrap_or(best).0)
-    };
-    Some([chosen(0)?, chosen(1)?])
+    let in_place = candidates.iter().min_by_key(|(_, [in_place, staged])| (in_place, staged))?;
+    let staged = candidates.iter().min_by_key(|(_, [in_place, staged])| (staged, in_place))?;
+    Some([in_place.0, staged.0])
 }
