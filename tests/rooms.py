@@ -84,16 +84,21 @@ BELOW: dict[str, set[str]] = {
         "errors", "util.arguments", "util.files", "codegen", "pipeline.compiled", "pipeline.compiler",
         "pipeline.prepared",
     },
+    "project": {
+        "errors", "_core", "util.arguments", "util.files", "ir", "lowering", "codegen", "judge.verification",
+        "run.simulator",
+    },
     "report": {
         "errors", "util.arguments", "util.files", "target", "ir", "operators", "frontend", "rewrites", "lowering",
         "memory.model", "memory",
         "judge.verification", "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders",
         "pipeline.explanation", "pipeline.compiled", "pipeline.compiler", "pipeline.many", "pipeline.prepared",
+        "project",
     },
     "__main__": {"errors", "_core", "util.arguments", "target", "codegen", "report"},
     "__init__": {
-        "errors", "_core", "devices", "run.execution", "pipeline.compiled", "pipeline.many", "pipeline.planning",
-        "pipeline.prepared",
+        "errors", "_core", "devices", "run.execution", "run.simulator", "pipeline.compiled", "pipeline.many",
+        "pipeline.planning", "pipeline.prepared", "project",
     },
 }  # fmt: skip
 

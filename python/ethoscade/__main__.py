@@ -1,9 +1,9 @@
-"""The command line: `ethoscade compile | frontier | verify | simulate | plan-memory | supported-ops`.
+"""The command line: `ethoscade compile | frontier | verify | simulate | new | build | run | ...`.
 
 Owns arguments and exit status: 0 done, 1 the model, the configuration or the budget is at fault (one sentence on
 stderr), 2 wrong usage, 3 a verification found a difference, 130 interrupted. What the commands do is in
-`report.commands`, `report.runs` and `report.plan_memory`. A command imports the one that it needs, so that `--version`
-and `--help` do not wait for NumPy.
+`report.commands`, `report.runs`, `report.plan_memory` and `report.projects`. A command imports the one that it needs,
+so that `--version` and `--help` do not wait for NumPy.
 """
 
 from __future__ import annotations
@@ -127,9 +127,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _compile(command: argparse.ArgumentParser) -> None:
     from .codegen.bundle import ARTEFACTS
-    from .report.commands import compile_model
+    from .report.several import compile_command
 
-    command.set_defaults(run=compile_model)
+    command.set_defaults(run=compile_command)
     _add_json(command)
     command.add_argument("models", metavar="MODEL", nargs="+", help="a quantised .tflite file, or several")
     command.add_argument("-o", "--output", "--output-dir", metavar="DIR", default="out", help="folder (default: out)")
@@ -204,6 +204,49 @@ def _plan_memory(command: argparse.ArgumentParser) -> None:
     plan_memory.add_arguments(command)
 
 
+def _new(command: argparse.ArgumentParser) -> None:
+    from .report.projects import new
+
+    command.set_defaults(run=new)
+    _add_json(command)
+    command.add_argument(
+        "--template", required=True, metavar="NAME", help="host, qemu-mps3-an547, cmsis, zephyr, or a file of your own"
+    )
+    command.add_argument("folder", metavar="DIR", help="where the project goes: a new or an empty folder")
+    command.add_argument("model", metavar="MODEL", help="a quantised .tflite file")
+    _add_for_project(command)
+
+
+def _build(command: argparse.ArgumentParser) -> None:
+    from .report.projects import build
+
+    command.set_defaults(run=build)
+    _add_json(command)
+    command.add_argument("folder", metavar="DIR", help="a project")
+
+
+def _flash(command: argparse.ArgumentParser) -> None:
+    from .report.projects import flash
+
+    command.set_defaults(run=flash)
+    _add_json(command)
+    command.add_argument("folder", metavar="DIR", help="a project")
+
+
+def _run(command: argparse.ArgumentParser) -> None:
+    from .report.projects import run
+
+    command.set_defaults(run=run)
+    _add_json(command)
+    command.add_argument("place", metavar="DIR|MODEL", help="a project, or with --target a quantised .tflite file")
+    command.add_argument(
+        "--target", metavar="NAME", help="host, qemu, or another template: what to make of MODEL for this one run"
+    )
+    command.add_argument("--seeds", type=_positive, default=3, help="random inputs (default: 3)")
+    _add_runs(command)
+    _add_for_project(command)
+
+
 def _supported_operators(command: argparse.ArgumentParser) -> None:
     from .report.commands import supported_operators
 
@@ -218,6 +261,10 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "frontier": (_frontier, "print SRAM against cycles, without code generation"),
     "verify": (_verify, "compile and compare every output with the reference"),
     "simulate": (_simulate, "run a compiled .tflite on the simulated NPU"),
+    "new": (_new, "make a firmware project for a model"),
+    "build": (_build, "build a project's firmware"),
+    "flash": (_flash, "build a project's firmware and bring it to the board"),
+    "run": (_run, "run a project, or a model on an emulated board, and compare with the reference"),
     "plan-memory": (_plan_memory, "place buffers of a CSV file in memory"),
     "supported-ops": (_supported_operators, "list what runs on the NPU"),
 }
@@ -290,6 +337,15 @@ def _add_c(parser: argparse.ArgumentParser) -> None:
         help="as a C array, from a .bin file by an assembler file, or from the caller's pool (default: auto, "
         "which is incbin above 256 KiB, and in an MLF array)",
     )
+
+
+def _add_for_project(parser: argparse.ArgumentParser) -> None:
+    from .codegen.c.options import WEIGHTS
+
+    _add_target(parser)
+    _add_budget(parser)
+    parser.add_argument("--module-name", metavar="NAME", help="<mod> of all names in C (default: the model's)")
+    parser.add_argument("--weights", choices=WEIGHTS[:3], default=WEIGHTS[0], help="as for compile (default: auto)")
 
 
 def _add_interface(parser: argparse.ArgumentParser) -> None:

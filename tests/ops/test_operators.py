@@ -60,6 +60,15 @@ def prelu(
     return m.binary("PRELU", m.input((1, 9, 7, 21), q), m.values(shape, slopes, slope_type(m)), q=q)
 
 
+def repeated_prelu(m: GraphMaker, ifm: tuple[int, ...], slopes: tuple[int, ...], constant: bool = False) -> int:
+    """PRELU of int8, whatever else is tested but int16: kernels of uint8 do not repeat the values."""
+    dtype = DType.INT16 if m.dtype is DType.INT16 else DType.INT8
+    given = m.input(ifm, dtype=dtype)
+    made = np.broadcast_shapes(ifm, slopes)
+    other = m.values(slopes, None, DType.INT8) if constant else m.input(slopes, dtype=DType.INT8)
+    return m.op("PRELU", [given, other], m.tensor(made, dtype=dtype))
+
+
 def slope_type(m: GraphMaker) -> DType:
     """What kernels of PRELU take beside values of the maker's type."""
     return BINARY["PRELU"].second(m.dtype)
@@ -298,6 +307,9 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "prelu": lambda m: prelu(m, Quantisation((0.1,), (100,))),
     "prelu_of_flat_slopes": lambda m: prelu(m, Quantisation((0.002,), (60,))),
     "prelu_of_steep_slopes": lambda m: prelu(m, Quantisation((1.5,), (slope_type(m).limits[0] - 1,)), (21,)),
+    "prelu_repeated": lambda m: repeated_prelu(m, (1, 9, 1, 21), (1, 1, 7, 21)),
+    "prelu_repeated_along_channels": lambda m: repeated_prelu(m, (4, 1), (1, 7)),
+    "prelu_repeated_to_constant_slopes": lambda m: repeated_prelu(m, (1, 1, 1, 7), (1, 4, 5, 7), constant=True),
     "prelu_of_a_feature_map": lambda m: m.binary(
         "PRELU", m.input((1, 9, 7, 21)), m.input((1, 9, 7, 21), dtype=slope_type(m))
     ),

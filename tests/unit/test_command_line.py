@@ -26,6 +26,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.judge.verification import Expectation, random_inputs, reference_outputs
 from ethoscade.lowering import FAMILIES
 from ethoscade.target import ACCELERATORS
+from tflite_files import File, Op, T
 
 COMPILE_KEYS = {
     "schema_version": int,
@@ -218,21 +219,23 @@ def test_outputs_that_cannot_be_written(model: str, tmp_path: Path, capfd: Captu
     assert in_the_way.read_text() == "here first"
 
 
-def test_what_can_be_written_is_and_the_rest_is_named(classifier: str, tmp_path: Path, capfd: Capture) -> None:
-    """A network with an operator on the CPU does not fit the raw format; its other artefacts are wanted."""
-    folder = tmp_path / "o"
-    status, out, err = run(["compile", classifier, "-o", folder, "--emit", "tflite,raw,c"], capfd)
+def test_what_can_be_written_is_and_the_rest_is_named(tmp_path: Path, capfd: Capture) -> None:
+    """Nobody has a C kernel for a custom operator; the network's other artefacts are wanted."""
+    tensors = (T("x", (1, 4, 4, 8)), T("y", (1, 4, 4, 8)), T("z", (1, 4, 4, 8)))
+    file = File(tensors, (Op("ADD", (0, 0), (1,), "AddOptions"), Op("MYSTERY", (1,), (2,))), (0,), (2,))
+    model, folder = written(tmp_path / "mystery.tflite", file.bytes()), tmp_path / "o"
+    status, out, err = run(["compile", model, "-o", folder, "--emit", "tflite,raw,c"], capfd)
     assert status == 1 and "wrote" in out
     one_sentence(err)
-    assert "raw was not written, but tflite and c" in err and "raw format" in err
-    assert (folder / "classifier_ethosu.tflite").is_file() and (folder / "tvmgen_classifier.h").is_file()
-    found = run_json(["compile", classifier, "-o", folder, "--emit", "tflite,raw,c"], capfd, 1)
-    assert set(found["artifacts"]) == {"tflite", "c"}
-    assert [(left["artifact"], left["error"]) for left in found["not_written"]] == [("raw", "CodegenError")]
-    assert run_json(["compile", classifier, "-o", folder], capfd)["not_written"] == []
+    assert "c was not written, but tflite and raw" in err and "'z' (MYSTERY)" in err
+    assert (folder / "mystery_ethosu.tflite").is_file() and (folder / "mystery.npz").is_file()
+    found = run_json(["compile", model, "-o", folder, "--emit", "tflite,raw,c"], capfd, 1)
+    assert set(found["artifacts"]) == {"tflite", "raw"}
+    assert [(left["artifact"], left["error"]) for left in found["not_written"]] == [("c", "UnsupportedOperatorError")]
+    assert run_json(["compile", model, "-o", folder], capfd)["not_written"] == []
     # Nothing at all can be written: nothing is, and the error is all there is to say.
-    status, out, err = run(["compile", classifier, "-o", tmp_path / "p", "--emit", "raw"], capfd)
-    assert (status, out) == (1, "") and "raw format" in err and not (tmp_path / "p").exists()
+    status, out, err = run(["compile", model, "-o", tmp_path / "p", "--emit", "c"], capfd)
+    assert (status, out) == (1, "") and "MYSTERY" in err and not (tmp_path / "p").exists()
     one_sentence(err)
 
 
@@ -252,7 +255,7 @@ def test_a_folder_where_the_artefact_should_be(model: str, tmp_path: Path, capfd
         [],
         ["conquer"],
         ["compile"],
-        ["compile", "a", "b"],
+        ["frontier", "a", "b"],
         ["compile", "a", "--unknown"],
         ["compile", "a", "--emit", "elf"],
         ["compile", "a", "--emit", ""],

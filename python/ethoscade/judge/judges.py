@@ -38,6 +38,9 @@ _LITERT_LACKS: Mapping[str, Collection[DType]] = {
 }
 """Kinds of which LiteRT has no reference kernel for some types."""
 
+_LITERT_KEEPS_SHAPES = frozenset({"PRELU"})
+"""Kinds of which LiteRT does not repeat the first input, though others do."""
+
 _LITERT_KEEPS_SCALES = frozenset({"MIRROR_PAD", "PACK", "UNPACK"})
 """Kinds that LiteRT refuses where scales or zero points differ, though others copy stored values whatever these are."""
 
@@ -73,7 +76,8 @@ def micro_stands_in(graph: Graph, op: Operator) -> bool:
 def litert_lacks(graph: Graph, op: Operator) -> bool:
     """Whether LiteRT has no reference kernel for the operator's kind and type, or its scales, though others have."""
     return input_type(graph, op) in _LITERT_LACKS.get(op.kind, ()) or (
-        op.kind in _LITERT_KEEPS_SCALES and _changes_scale(graph, op)
+        (op.kind in _LITERT_KEEPS_SCALES and _changes_scale(graph, op))
+        or (op.kind in _LITERT_KEEPS_SHAPES and graph.read(op).shape != graph.made(op).shape)
     )
 
 

@@ -24,7 +24,7 @@ from .maker import AS_IS, Maker
 from .npu import Area, Channels, FeatureMap, NpuGraphBuilder, OperationKind, Scale, Weights
 
 MOST_PRODUCTS = 512
-"""Operations that together make all products: planning them takes more than as much longer as there are more."""
+"""Operations that together make all products; of twice as many the schedule takes more than twice as long."""
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ SOFTMAX_FAMILIES: Mapping[str, Family] = {
         (
             constraints.feature_maps(),
             constraints.OneType(),
-            last_axis.Depth(MOST_CHANNELS, softmax_sixteen.MOST_CHANNELS, WHY_NO_MORE),
+            last_axis.Depth(MOST_CHANNELS, softmax_sixteen.MOST_OF_SIXTEEN_BITS, WHY_NO_MORE),
             constraints.Sizes(last_axis.pixels),
             constraints.Rule("equal values are rounded as the reference rounds them", _rounds_otherwise),
         ),

@@ -20,7 +20,7 @@ from .npu import NpuGraphBuilder, OperationKind, Rounding, Scale
 _REACH = 10.0
 """Further below the maximum exponentials count as nothing."""
 
-MOST_CHANNELS = 65536
+MOST_OF_SIXTEEN_BITS = 65536
 """As many exponentials of 15 bits, the most that an axis has on the NPU, are summed within 32 bits."""
 
 _HIGHEST = (1 << 15) - 1

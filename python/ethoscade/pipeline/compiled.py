@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy.typing as npt
 
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
+from ..codegen.layout import whole_lines
 from ..errors import ConfigError
 from ..ir import Graph, Tensor
 from ..lowering.npu import NpuGraph
@@ -174,6 +175,11 @@ class Compiled:
     def sram_bytes(self) -> int:
         """SRAM in use: the arena, and the constants where the memory mode keeps them in SRAM."""
         return self.pools["arena"] + (self.pools["constants"] if self.target.constants_in_sram else 0)
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes of the arena that C sources declare: the arena's in whole cache lines of 32 bytes."""
+        return whole_lines(self.artifact.arena_bytes)
 
     @property
     def flash_bytes(self) -> int:
@@ -337,8 +343,28 @@ class Compiled:
         return mlf.write([(self.artifact, COptions(module_name, workspace, workspace_io, weights))], Path(path))
 
     @checked()
+    def write_tflite_c(
+        self, folder: str | os.PathLike[str], *, module_name: str | None = None, weights: str = "auto"
+    ) -> dict[str, Path]:
+        """Write the .tflite for firmware that links it: `model_<module_name>.h` and its bytes; returns the files.
+
+        They come as a C "array", or by "incbin" from the .tflite beside it, which "auto" chooses above 256 KiB.
+        `model_<module_name>.sha256` lists the hashes. Raises `ConfigError` for other choices, and `CodegenError`.
+        """
+        from ..codegen import bundle, c_source
+        from ..codegen.c.options import COptions
+        from ..util import files
+
+        options = COptions(module_name, weights=weights)
+        manifest = f"model_{c_source.module_name(self.artifact, options)}{files.MANIFEST_SUFFIX}"
+        return files.write_together(folder, bundle.tflite_c(self.artifact, options), manifest)
+
+    @checked()
     def write_raw(self, path: str | os.PathLike[str]) -> Path:
-        """Write Vela's raw .npz layout, for a network that is one NPU call."""
+        """Write a raw .npz: Vela's layout for a network that is one NPU call, else a program (docs/raw.md).
+
+        Returns the path. Raises `CodegenError` for a CPU operator whose options cannot be told.
+        """
         from ..codegen import raw
 
         return raw.write(self.artifact, Path(path))

@@ -82,7 +82,7 @@ class Prepared:
         watch.begin("plan")
         inner = budget - constants_in_sram(self.network)
         if not self._is_surrounded and inner >= 0:
-            known = self._search(epsilon, watch.tick).fits(inner, watch.tick)
+            known = self._search(epsilon, watch.tick).fits(_of_the_core(inner), watch.tick)
             if known is not None:
                 return known
         return self.within(budget, epsilon, watch.tick).floor_bytes <= budget
@@ -141,7 +141,7 @@ class Prepared:
         if budget < extra:
             return self._frontier(epsilon, tick)
         started = time.perf_counter()
-        found = self._search(epsilon, tick).within(budget - extra, tick)
+        found = self._search(epsilon, tick).within(_of_the_core(budget - extra), tick)
         if found is None:
             return self._frontier(epsilon, tick)
         curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
@@ -301,6 +301,11 @@ def _asked(sram_kb: float | None, sram: str | int | None, optimise: str, epsilon
     if optimise not in ("performance", "size"):
         raise ConfigError(f"optimise is '{optimise}'; choose performance or size")
     return budget
+
+
+def _of_the_core(budget: int) -> int:
+    """A budget as the core counts, in 64 bits: what is more fits whatever there is."""
+    return min(budget, (1 << 64) - 1)
 
 
 def _budget(sram_kb: float | None, sram: str | int | None) -> int | None:

@@ -43,6 +43,7 @@ def compile_json(
         "floor_bytes": compiled.curve.floor_bytes,
         "uncascaded_bytes": compiled.curve.uncascaded_bytes,
         "pools": compiled.pools,
+        "workspace_bytes": compiled.workspace_bytes,
         **_time_json(compiled),
         "io": compiled.io,
         "inputs": [_interface_json(tensor) for tensor in compiled.interface if tensor.is_input],

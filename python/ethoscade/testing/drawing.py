@@ -350,10 +350,14 @@ class Drawing:
         return self.counted(self.builder.quantize(x, Quantisation((scale,), (0,)), dtype=DType.INT32))
 
     def counted(self, x: Value) -> Value:
-        """Arithmetic of int32 with constants, or its axes in another order; now and then of more than 32 bits."""
+        """Arithmetic of int32 with constants, sums, or its axes in another order; now and then of more than 32 bits."""
         for _ in range(self.integer(0, 2)):
             if self.chance(0.2):
                 x = self.builder.transpose(x, [int(axis) for axis in self.rng.permutation(len(x.shape))])
+                continue
+            if self.chance(0.2) and len(x.shape) > 1:
+                axes = sorted({self.axis(len(x.shape)) % len(x.shape) for _ in range(self.integer(1, 2))})
+                x = self.builder.sum_of_words(x, axes, keep_dims=self.chance(0.5) or len(axes) == len(x.shape))
                 continue
             kind = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB")[self.integer(0, 4)]
             most = 9 if kind == "MUL" else 1 << 20
@@ -425,7 +429,7 @@ class Drawing:
             depth = self.divisor(x.shape[3])
             split = self.builder.reshape(x, (*x.shape[:3], x.shape[3] // depth, depth))
             return self.builder.reshape(self._with_another(kind, split), x.shape)
-        return self._with_another(kind, x, widens=kind != "PRELU")
+        return self._with_another(kind, x, widens=kind != "PRELU" or x.dtype is not DType.UINT8)
 
     def _with_another(self, kind: str, x: Value, widens: bool = False) -> Value:
         """`widens`: an input may have several places along an axis of which the value has one."""

@@ -218,7 +218,7 @@ FUNCTION_MEANINGS: Mapping[str, Meaning] = {
     "LEAKY_RELU": Meaning(leaky_relu, eight_or_sixteen_bit, INT8),
     "LOG": Meaning(of_reals(_log), signed_or_sixteen),
     "LOGISTIC": _meaning(_logistic, eight_or_sixteen_bit),
-    "NEG": Meaning(negate, signed),
+    "NEG": Meaning(negate, signed_or_sixteen),
     "RELU_0_TO_1": Meaning(unit_relu, eight_bit),
     "RSQRT": Meaning(rsqrt, signed_or_sixteen, INT8),
     "SQRT": Meaning(sqrt, signed_or_sixteen),

@@ -129,6 +129,13 @@ def summed(graph: Graph, op: Operator) -> str | None:
     return quantised(graph, op) or (None if op.attributes(ReductionAttrs).axes else "it sums over no axis")
 
 
+def summed_or_words(graph: Graph, op: Operator) -> str | None:
+    """As `summed`, or all of int32."""
+    if not _are_words(graph, op):
+        return summed(graph, op)
+    return op.opaque or (None if op.attributes(ReductionAttrs).axes else "it sums over no axis")
+
+
 def reduced(graph: Graph, op: Operator) -> str | None:
     """As `unscaled`, over some axis."""
     return unscaled(graph, op) or (None if op.attributes(ReductionAttrs).axes else "it reduces over no axis")
