@@ -60,28 +60,38 @@ def test_the_same_model_gives_the_same_project(template: str, tmp_path: Path) ->
     assert b"# " in one["README.md"][:2]
 
 
-def test_a_project_on_the_host_is_the_reference(tmp_path: Path, capfd: Capture) -> None:
+@pytest.fixture(scope="module")
+def on_host(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project on this machine that has been built."""
     need(TEMPLATES["host"])
-    target = made("host", tmp_path, capfd)
-    status, out, err = run(["build", str(target), "--json"], capfd)
+    target = tmp_path_factory.mktemp("host") / "project"
+    artifact = ethoscade.compile(MODEL, accelerator="ethos-u55-64").artifact
+    folder.build(folder.make(TEMPLATES["host"], target, artifact, COptions()), TEMPLATES["host"])
+    return target
+
+
+def test_a_project_on_the_host_is_the_reference(on_host: Path, capfd: Capture) -> None:
+    status, out, err = run(["build", str(on_host), "--json"], capfd)
     assert (status, err) == (0, "")
     sections = {section["name"]: section for section in json.loads(out)["sections"]}
     assert sections[".text"]["kind"] == "code" and sections[".bss"]["kind"] == "zeroed"
-    status, out, err = run(["run", str(target), "--json", "--seeds", "2"], capfd)
+    status, out, err = run(["run", str(on_host), "--json", "--seeds", "2"], capfd)
     report = json.loads(out)
     assert (status, err) == (0, "")
     assert report["verification"]["mismatches"] == 0 and report["verification"]["elements"] == 2 * 3 * 64
     assert [call["where"] for call in report["calls"]] == ["cpu", "npu", "cpu"]
-    status, out, _ = run(["run", str(target)], capfd)
+    status, out, _ = run(["run", str(on_host)], capfd)
     assert status == 0 and "0 of 576 output elements differ" in out and "QUANTIZE" in out and ".text" in out
 
 
-def test_a_wrong_network_is_found(tmp_path: Path, capfd: Capture) -> None:
+def test_a_wrong_network_is_found(on_host: Path, capfd: Capture) -> None:
     """The judge is the model's file, not what was built of it."""
-    need(TEMPLATES["host"])
-    target = made("host", tmp_path, capfd)
-    (target / description.MODEL).write_bytes(several_calls(seed=4))
-    status, out, _ = run(["run", str(target), "--json"], capfd)
+    model = on_host / description.MODEL
+    try:
+        model.write_bytes(several_calls(seed=4))
+        status, out, _ = run(["run", str(on_host), "--json"], capfd)
+    finally:
+        model.write_bytes(MODEL)
     assert status == 3 and json.loads(out)["verification"]["mismatches"] > 100
 
 
@@ -92,10 +102,8 @@ def test_a_model_runs_without_a_project(model: Path, capfd: Capture) -> None:
     assert "'net' on 'host': 0 of 192 output elements differ" in out
 
 
-def test_python_talks_to_a_project(tmp_path: Path, capfd: Capture) -> None:
-    need(TEMPLATES["host"])
-    target = made("host", tmp_path, capfd)
-    with ethoscade.connect(target) as board:
+def test_python_talks_to_a_project(on_host: Path) -> None:
+    with ethoscade.connect(on_host) as board:
         outputs = board.run({"image": np.zeros((1, 8, 8, 3), np.float32)})
         assert [value.shape for value in outputs.values()] == [(1, 4, 4, 4)]
 
@@ -124,6 +132,14 @@ def test_templates_that_there_are_not(model: Path, tmp_path: Path, capfd: Captur
     assert "there is no template 'moon'; choose " + ", ".join(TEMPLATES) in said
     assert "no file 'moon.py'" in refused(["new", "--template", "moon.py", target, str(model)], capfd)
     assert not (tmp_path / "project").exists()
+
+
+def test_a_run_is_of_a_project_or_of_a_model(model: Path, tmp_path: Path, capfd: Capture) -> None:
+    assert "say by --target what to run it on" in refused(["run", str(model)], capfd)
+    said = refused(["run", str(tmp_path), "--keep-dead-channels"], capfd)
+    assert "--keep-dead-channels would say how to compile" in said
+    assert "--sram would say" in refused(["run", str(tmp_path), "--sram", "1MiB"], capfd)
+    assert "is a folder; --target is for a model" in refused(["run", str(tmp_path), "--target", "host"], capfd)
 
 
 @pytest.mark.parametrize("command", ["build", "flash", "run"])
@@ -222,10 +238,9 @@ def test_template_names() -> None:
 # --- sections ---------------------------------------------------------------------------------------------------------
 
 
-def test_sections_are_those_of_the_linker(tmp_path: Path, capfd: Capture) -> None:
+def test_sections_are_those_of_the_linker(on_host: Path) -> None:
     """As binutils list them, without what takes no memory."""
-    need(TEMPLATES["host"])
-    elf = folder.build(*folder.opened(made("host", tmp_path, capfd)))
+    elf = on_host / "build" / "firmware"
     listed = subprocess.run(["size", "-A", "-d", str(elf)], capture_output=True, text=True, check=True).stdout
     rows = [line.split() for line in listed.splitlines() if line.startswith(".")]
     wanted = {(name, int(size), int(address)) for name, size, address in rows if int(address) and int(size)}
