@@ -34,9 +34,9 @@ MODULES = (ethoscade, memory, memory_model, devices, target, simulator, timing)
 # What the library makes and hands out: nobody calls these.
 MADE_BY_THE_LIBRARY = frozenset(
     {
-        "Accelerator", "Compiled", "CompiledMany", "Curve", "Hazard", "KernelDetail", "Memories", "NpuReport",
-        "NpuRun", "NpuWarning", "OperatorSummary", "OperatorTiming", "Placement", "PoolOverflowError", "Prepared",
-        "ProgramPlacement", "Target", "TimedCommand", "TimingReport", "Traffic",
+        "Accelerator", "Compiled", "CompiledMany", "Curve", "Hazard", "KernelDetail", "Library", "Memories",
+        "NpuReport", "NpuRun", "NpuWarning", "OperatorSummary", "OperatorTiming", "Placement", "PoolOverflowError",
+        "Prepared", "ProgramPlacement", "Target", "TimedCommand", "TimingReport", "Traffic",
     }
 )  # fmt: skip
 # Types that carry numbers and are held to them where they are used.
@@ -143,6 +143,7 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
         "Compiled.save": {"path": "again.tflite"},
         "Compiled.write_c": {"folder": "c"},
         "Compiled.write_mlf": {"path": "net.tar"},
+        "Compiled.write_tflite_c": {"folder": "linked"},
         "Compiled.write_raw": {"path": "net.npz"},
         "Compiled.simulate": {"inputs": inputs},
         "Compiled.simulate_steps": {"steps": [inputs]},
@@ -187,6 +188,7 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
         "Machine.run": {"payload": payload},
         "simulator.run": {"payload": payload, "regions": regions, "accelerator": "ethos-u55-256"},
         "simulator.driver_interface": {},
+        "simulator.library": {},
         "simulator.disassemble": {"payload": payload},
         "timing.simulate_timing": {"payload": payload, "target": found.target},
         "TimedCommand.share": {"memory": "Sram"},

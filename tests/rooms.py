@@ -97,8 +97,8 @@ BELOW: dict[str, set[str]] = {
     },
     "__main__": {"errors", "_core", "util.arguments", "target", "codegen", "report"},
     "__init__": {
-        "errors", "_core", "devices", "run.execution", "pipeline.compiled", "pipeline.many", "pipeline.planning",
-        "pipeline.prepared", "project",
+        "errors", "_core", "devices", "run.execution", "run.simulator", "pipeline.compiled", "pipeline.many",
+        "pipeline.planning", "pipeline.prepared", "project",
     },
 }  # fmt: skip
 

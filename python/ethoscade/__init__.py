@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .pipeline.planning import plan
     from .pipeline.prepared import Prepared, compile, frontier, prepare
     from .project.folder import connect
+    from .run import simulator
     from .run.execution import simulate
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
@@ -62,6 +63,7 @@ __all__ = [
     "plan",
     "prepare",
     "simulate",
+    "simulator",
 ]
 
 # Importing the compiler takes several times as long as importing the rest: programs that only look for a version, or
@@ -82,6 +84,8 @@ _HOMES = {
     "simulate": "run.execution",
 }
 
+_MODULES = {"simulator": "run.simulator"}
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
@@ -89,6 +93,8 @@ if not TYPE_CHECKING:
         if name in _HOMES:
             found = globals()[name] = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
             return found
+        if name in _MODULES:
+            return importlib.import_module(f".{_MODULES[name]}", __name__)
         if not name.startswith("_"):
             try:
                 return importlib.import_module(f".{name}", __name__)

@@ -132,9 +132,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _compile(command: argparse.ArgumentParser) -> None:
     from .codegen.bundle import ARTEFACTS
-    from .report.commands import compile_model
+    from .report.several import compile_command
 
-    command.set_defaults(run=compile_model)
+    command.set_defaults(run=compile_command)
     _add_json(command)
     command.add_argument("models", metavar="MODEL", nargs="+", help="a quantised .tflite file, or several")
     command.add_argument("-o", "--output", "--output-dir", metavar="DIR", default="out", help="folder (default: out)")
@@ -179,7 +179,9 @@ def _verify(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--artifact", metavar="FILE", help="compare this compiled .tflite, ours or Vela's, with MODEL; compile nothing"
     )
-    command.add_argument("--target", choices=("simulator", "c"), default="simulator", help="what runs the network")
+    command.add_argument(
+        "--target", choices=("simulator", "c"), help="what runs the network (default: simulator, or c without an NPU)"
+    )
 
 
 def _simulate(command: argparse.ArgumentParser) -> None:
@@ -279,14 +281,14 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_target(parser: argparse.ArgumentParser, only_accelerator: bool = False) -> None:
-    from .target import ACCELERATORS
+    from .target import ACCELERATORS, TARGETS
 
     parser.add_argument(
         "--accelerator",
         "--accelerator-config",
         default="ethos-u55-256",
         metavar="NAME",
-        help=f"one of {', '.join(ACCELERATORS)} (default: ethos-u55-256)",
+        help=f"one of {', '.join(ACCELERATORS if only_accelerator else TARGETS)} (default: ethos-u55-256)",
     )
     if not only_accelerator:
         _add_system(parser)
@@ -310,6 +312,9 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
     _add_epsilon(parser)
     _add_dead_channels(parser)
     _add_weight_encoder(parser)
+    parser.add_argument(
+        "--kernels", metavar="FILE", help="C functions to call in the place of ours (docs/firmware.md has the format)"
+    )
 
 
 def _add_c(parser: argparse.ArgumentParser) -> None:

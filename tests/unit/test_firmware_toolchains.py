@@ -180,6 +180,22 @@ def test_each_kind_of_memory_has_a_section_of_its_own(tmp_path: Path, weights: s
     assert places == {"payload_0": 0x20, "weights": 0x38, "arena": 0x20}
 
 
+@pytest.mark.parametrize("weights", ["array", "incbin"])
+@pytest.mark.parametrize("line", [32, 128])
+def test_weights_are_whole_lines_however_they_come(tmp_path: Path, weights: str, line: int) -> None:
+    """Section, alignment and size of the object file's symbol, for weights that end within a line."""
+    artifact = replace(artifact_of("conv"), constants=bytes(range(48)))
+    files = c_source.write(artifact, tmp_path, COptions(module_name="net", weights=weights))
+    unit = files["net_weights.S" if weights == "incbin" else "net_lib1.c"]
+    flags = [f"-DTVMGEN_NET_CACHE_LINE_BYTES={line}", '-DTVMGEN_NET_WEIGHTS_SECTION="ethos_model"']
+    done = called("cc", *flags, f"-I{tmp_path}", "-c", unit, "-o", tmp_path / "o")
+    assert done.returncode == 0, done.stderr
+    section = next(row for row in called("objdump", "-h", tmp_path / "o").stdout.splitlines() if "ethos_model" in row)
+    assert section.split()[-1] == f"2**{line.bit_length() - 1}"
+    symbol = next(row for row in called("nm", "-S", tmp_path / "o").stdout.splitlines() if "weights" in row)
+    assert int(symbol.split()[1], 16) == -(-48 // line) * line
+
+
 def test_cmake_builds_a_library_of_each_network(tmp_path: Path) -> None:
     if shutil.which("cmake") is None:
         pytest.skip("cmake is not installed")

@@ -11,13 +11,14 @@ from functools import partial
 
 from ..errors import CodegenError, EthoscadeError, UnsupportedOperatorError
 from .artifact import Artifact
-from .c.options import DEFAULT, COptions
+from .c.options import DEFAULT, COptions, Networks
 
-ARTEFACTS = ("tflite", "c", "mlf", "raw")
+ARTEFACTS = ("tflite", "tflite-c", "c", "mlf", "raw")
 TOGETHER = ("c", "mlf")
 """Those that several networks may be written as together."""
 
-Networks = Sequence[tuple[Artifact, COptions]]
+ALL = "networks"
+"""What files about several networks are called."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +68,20 @@ def _render(artifact: Artifact, artefact: str, options: COptions) -> dict[str, b
         from . import tflite
 
         return {f"{artifact.name}_ethosu.tflite": tflite.write(artifact)}
+    if artefact == "tflite-c":
+        return tflite_c(artifact, options)
     from . import raw
 
     return {f"{artifact.name}.npz": raw.archive(artifact)}
+
+
+def tflite_c(artifact: Artifact, options: COptions) -> dict[str, bytes]:
+    """The .tflite for firmware that links it: a header, and the bytes as C or by assembler."""
+    from . import c_source, tflite
+    from .c import model_array
+
+    name = f"{artifact.name}_ethosu.tflite"
+    return model_array.files(tflite.write(artifact), name, c_source.module_name(artifact, options), options)
 
 
 def _render_many(networks: Networks, artefact: str, name: str) -> dict[str, bytes]:

@@ -14,13 +14,10 @@ from pathlib import Path
 
 from ..util.files import MANIFEST_SUFFIX, write_together
 from .artifact import Artifact
-from .c import build_files, entry, header, memory, operators, shared, tables
+from .c import build_files, entry, header, operators, shared, tables
 from .c.module import Module, make
 from .c.names import module_identifier
-from .c.options import DEFAULT, COptions
-
-Networks = Sequence[tuple[Artifact, COptions]]
-"""Networks for one firmware, each with what is chosen of its C."""
+from .c.options import DEFAULT, COptions, Networks
 
 
 def write(artifact: Artifact, folder: str | os.PathLike[str], options: COptions = DEFAULT) -> dict[str, Path]:
@@ -99,8 +96,3 @@ def module_name(artifact: Artifact, options: COptions = DEFAULT) -> str:
 def header_name(artifact: Artifact, options: COptions = DEFAULT) -> str:
     """File name of the network's header."""
     return f"tvmgen_{module_name(artifact, options)}.h"
-
-
-def workspace_bytes(artifact: Artifact) -> int:
-    """Bytes of the emitted arena: the artefact's in whole cache lines of the default size."""
-    return memory.whole_lines(artifact.arena_bytes)

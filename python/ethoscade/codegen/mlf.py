@@ -13,7 +13,6 @@ import os
 import struct
 import tarfile
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,8 @@ from ..util.files import MANIFEST_SUFFIX, write_together, write_whole
 from . import c_source
 from .artifact import Artifact, CpuCall, NpuCall
 from .c.names import identifier
-from .c.options import COptions
-from .layout import call_tensors, distinct_payloads, touched_tensors
+from .c.options import COptions, Networks
+from .layout import call_tensors, distinct_payloads, npu_calls, touched_tensors, whole_lines
 
 VERSION = 7
 # DLPack's device type of the CPU; the NPU has no memory of its own to report.
@@ -35,11 +34,7 @@ _CPU = 1
 _NO_PARAMETERS = struct.pack("<4Q", 0xF7E58D4F05049CB7, 0, 0, 0)
 
 
-Modules = Sequence[tuple[Artifact, COptions]]
-"""The networks of one library, each with what is chosen of its C."""
-
-
-def write(modules: Modules, path: str | os.PathLike[str]) -> Path:
+def write(modules: Networks, path: str | os.PathLike[str]) -> Path:
     """Write the library to `path`: a tar file if it ends in ".tar", else a folder. Returns the path.
 
     Beside a folder, `<folder>.sha256` lists the hashes of its files.
@@ -57,12 +52,12 @@ def write(modules: Modules, path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def archive(modules: Modules) -> bytes:
+def archive(modules: Networks) -> bytes:
     """The bytes of the tar file. Raises as `write` does, but nothing is written."""
     return _tar(contents(modules))
 
 
-def contents(modules: Modules) -> dict[str, bytes]:
+def contents(modules: Networks) -> dict[str, bytes]:
     """Every file of the library by its path within, in sorted order."""
     files: dict[str, bytes] = {}
     for name, data in c_source.all_units([(artifact, _all_c(options)) for artifact, options in modules]).items():
@@ -81,7 +76,7 @@ def _all_c(options: COptions) -> COptions:
     return replace(options, weights="array") if options.weights == "auto" else options
 
 
-def metadata(modules: Modules) -> dict[str, Any]:
+def metadata(modules: Networks) -> dict[str, Any]:
     """The content of metadata.json.
 
     `workspace_size_bytes` is the arena as the C sources declare it; inputs and outputs lie in it, so that
@@ -103,7 +98,7 @@ def _module(artifact: Artifact, options: COptions) -> dict[str, Any]:
     }
     main = {
         "device": _CPU,
-        "workspace_size_bytes": c_source.workspace_bytes(artifact),
+        "workspace_size_bytes": whole_lines(artifact.arena_bytes),
         "constants_size_bytes": _constant_bytes(artifact),
         "io_size_bytes": 0,
         **ends,
@@ -112,10 +107,11 @@ def _module(artifact: Artifact, options: COptions) -> dict[str, Any]:
         {"function_name": name, "workspace": [{"device": _CPU, "workspace_size_bytes": size}]}
         for name, size in _functions(artifact, module)
     ]
+    devices = [f"ethos-u -accelerator_config={artifact.accelerator}"] if npu_calls(artifact) else []
     return {
         "model_name": module,
         "export_datetime": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(_epoch())),
-        "target": ["c -keys=cpu", f"ethos-u -accelerator_config={artifact.accelerator}"],
+        "target": ["c -keys=cpu", *devices],
         "executors": ["aot"],
         "style": "full-model",
         "memory": {"functions": {"main": [main], "operator_functions": operators}},

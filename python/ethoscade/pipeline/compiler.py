@@ -15,6 +15,7 @@ from typing import Protocol
 
 from ..codegen import command_stream
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
+from ..codegen.c_kernels import OURS, KernelTable, workspaces
 from ..codegen.streams import WEIGHT_ENCODERS, EncodingChoice
 from ..codegen.weights import Constants, EncodedOperation, Encoder, SliceChoice, contents, laid_out_bytes, lay_out
 from ..errors import BudgetError, CodegenError, UnsupportedOperatorError
@@ -44,6 +45,10 @@ from .state import kept_in_place
 Model = str | os.PathLike[str] | bytes
 Progress = Callable[[str], None]
 Tick = Callable[[], None]
+
+
+_NO_NPU = "no NPU"
+"""Why all operators stay on the CPU of a device that is one."""
 
 
 def _nobody_asks() -> None:
@@ -90,6 +95,7 @@ class Network:
     problem: Problem
     dead_channels: tuple[DeadChannels, ...] = ()
     borders: tuple[Border, ...] = ()
+    kernels: KernelTable = OURS
 
 
 @dataclass
@@ -167,10 +173,12 @@ def prepare(
     tick: Tick = _nobody_asks,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
+    kernels: KernelTable = OURS,
 ) -> Network:
     """Rewrite, divide, lower and encode a model, and state its scheduling problem.
 
-    `dead_channels` are removed, or with False stay; `weight_encoder` as for `compile`. `tick` is called before each
+    `dead_channels` are removed, or with False stay; `weight_encoder` as for `compile`; `kernels` are those that C
+    sources are to call, whose workspaces are placed. `tick` is called before each
     operation's constants are encoded; what it raises ends the work.
     """
     check_not_compiled(source)
@@ -179,14 +187,17 @@ def prepare(
     support = Support(accelerator)
 
     def on_npu(graph: Graph, op: Operator) -> bool:
-        return op.source_index not in refused and support(graph, op) is None
+        return target.has_npu and op.source_index not in refused and support(graph, op) is None
 
     while True:
         graph = simplify(source, on_npu, elements)
         graph, dead = remove_dead_channels(graph, on_npu) if dead_channels else (graph, ())
         kept = {i: refused[op.source_index] for i, op in enumerate(graph.operators) if op.source_index in refused}
+        if not target.has_npu:
+            kept = dict.fromkeys(range(len(graph.operators)), _NO_NPU)
         divided = partition(graph, support, kept)
-        edges = overlaid(graph)
+        scratch = workspaces(graph, divided.cpu_operators, kernels)
+        edges = tuple(edge for edge in overlaid(graph) if edge.operator not in scratch)
         first, last = ([edge.operator for edge in edges if edge.is_input is way] for way in (True, False))
         divided = reordered(graph, divided, first, last)
         exposed = divided.exposed
@@ -207,8 +218,8 @@ def prepare(
     streams = map(StreamSpec, registers, contents(encoded))
     sized = [_sized(*of_operation) for of_operation in zip(encodings, encoded, streams, strict=True)]
     inner, between = inside_of(graph, edges), divided.order[len(first) : len(divided.order) - len(last)]
-    stated = scheduling_problem.build(inner, between, npu, sized, target)
-    return Network(source, graph, target, divided, npu, tuple(encoded), stated, dead, edges)
+    stated = scheduling_problem.build(inner, between, npu, sized, target.placed_for, scratch)
+    return Network(source, graph, target, divided, npu, tuple(encoded), stated, dead, edges, kernels)
 
 
 def check_not_compiled(source: Graph) -> None:
@@ -253,7 +264,8 @@ def _sized(encoding: Encoding, encoded: EncodedOperation, stream: StreamSpec) ->
 def search(network: Network, epsilon: float | Fraction = EPSILON, tick: Tick | None = None) -> Curve:
     """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM."""
     extra = constants_in_sram(network)
-    return placed_anew(network, explore(network.problem, extra, epsilon, tick), extra, tick)
+    found = replace(explore(network.problem, extra, epsilon, tick), core_clock_hz=network.target.core_clock_hz)
+    return placed_anew(network, found, extra, tick)
 
 
 def placed_anew(network: Network, curve: Curve, extra: int, tick: Tick | None) -> Curve:
@@ -287,7 +299,7 @@ def explore(problem: Problem, extra: int, epsilon: float | Fraction = EPSILON, t
     return curve_of(found, extra, time.perf_counter() - started)
 
 
-def curve_of(found: scheduling.Frontier, extra: int, seconds: float) -> Curve:
+def curve_of(found: scheduling.Frontier, extra: int, seconds: float, core_clock_hz: float | None = None) -> Curve:
     """What a search found in so many seconds; sizes include `extra` bytes."""
     return Curve(
         tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),
@@ -299,6 +311,7 @@ def curve_of(found: scheduling.Frontier, extra: int, seconds: float) -> Curve:
         found.stop_reason,
         Fraction(*found.epsilon),
         tuple(found.proposals),
+        core_clock_hz,
     )
 
 
@@ -350,6 +363,7 @@ def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_b
         constants=constants.blob,
         arena_bytes=arena_bytes,
         offsets={tensor: offsets[buffer] for tensor, buffer in program.tensor_buffers.items()},
+        kernels=network.kernels,
         system_config=network.target.system_config,
         memory_mode=network.target.memory_mode,
     )

@@ -12,8 +12,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from ..codegen import c_source, mlf
+from ..codegen.bundle import ALL
 from ..codegen.c.names import module_identifier
-from ..codegen.c.options import COptions
+from ..codegen.c.options import COptions, Networks
 from ..codegen.streams import WEIGHT_ENCODERS
 from ..errors import ConfigError
 from ..util.arguments import checked, shown
@@ -22,9 +23,6 @@ from ..util.frozen import FrozenMap
 from .compiled import Compiled
 from .compiler import Model, Progress
 from .prepared import EPSILON, compile
-
-BUNDLE = "networks"
-"""What files about all networks are called."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +34,7 @@ class CompiledMany:
     @property
     def workspace_bytes(self) -> int:
         """Bytes of an arena in which each of them can run, in whole cache lines of 32 bytes: those of the largest."""
-        return max(c_source.workspace_bytes(compiled.artifact) for compiled in self.networks.values())
+        return max(compiled.workspace_bytes for compiled in self.networks.values())
 
     @checked()
     def write_c(
@@ -55,7 +53,7 @@ class CompiledMany:
         therefore cannot share it, and what `Compiled.write_c` raises.
         """
         options = COptions(None, workspace, workspace_io, weights, share_workspace)
-        return write_together(folder, c_source.all_contents(chosen(self, options)), f"{BUNDLE}{MANIFEST_SUFFIX}")
+        return write_together(folder, c_source.all_contents(chosen(self, options)), f"{ALL}{MANIFEST_SUFFIX}")
 
     @checked()
     def write_mlf(
@@ -87,6 +85,7 @@ def compile_many(
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
+    kernels: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> CompiledMany:
     """Compile several models for one firmware; each within the budget, by the arguments of `compile`.
@@ -109,6 +108,7 @@ def compile_many(
             dead_channels=dead_channels,
             weight_encoder=weight_encoder,
             io=io,
+            kernels=kernels,
             progress=progress,
         )
         for name, model in _named(models).items()
@@ -116,7 +116,7 @@ def compile_many(
     return CompiledMany(FrozenMap(found))
 
 
-def chosen(many: CompiledMany, options: COptions) -> c_source.Networks:
+def chosen(many: CompiledMany, options: COptions) -> Networks:
     """What writers of several networks take: the same choices for each, under its own name."""
     return [(one.artifact, replace(options, module_name=name)) for name, one in many.networks.items()]
 

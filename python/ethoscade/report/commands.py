@@ -31,18 +31,8 @@ FAULTY = 1
 DIFFERENT = 3
 
 
-def compile_model(args: argparse.Namespace) -> int:
-    """`ethoscade compile`."""
-    if args.verify:
-        from ..judge.verification import check_available
-
-        check_available()
-    options = c_options(args)
-    if len(args.models) > 1:
-        from . import several
-
-        return several.compile_models(args, options)
-    (args.model,) = args.models
+def compile_model(args: argparse.Namespace, options: COptions) -> int:
+    """`ethoscade compile` with one model."""
     compiled = compile_as_told(args)
     made = bundle.render(compiled.artifact, args.emit, options)
     if not made.files:
@@ -130,22 +120,8 @@ def told(args: argparse.Namespace) -> dict[str, Any]:
         "dead_channels": not args.keep_dead_channels,
         "weight_encoder": args.weight_encoder,
         "io": args.io,
+        "kernels": args.kernels,
     }
-
-
-def c_options(args: argparse.Namespace) -> COptions:
-    """What is chosen of the C. Raises `ConfigError` for choices that nothing of what is written would follow."""
-    options = COptions(args.module_name, args.workspace, args.workspace_io, args.weights, args.share_workspace)
-    if options != COptions() and not {"c", "mlf"} & set(args.emit):
-        raise ConfigError(
-            f"--module-name, --workspace, --share-workspace, --workspace-io and --weights are about C; "
-            f"--emit {','.join(args.emit)} has none: add c or mlf"
-        )
-    if args.share_workspace and len(args.models) == 1:
-        raise ConfigError("--share-workspace is for several models, and one was given")
-    if args.module_name is not None and len(args.models) > 1:
-        raise ConfigError("--module-name is for one model; of several the files' names are taken")
-    return options
 
 
 def _write(compiled: Compiled, folder: Path, made: bundle.Bundle) -> tuple[dict[str, str], str | None]:

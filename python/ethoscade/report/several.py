@@ -1,33 +1,61 @@
-"""`ethoscade compile` with several models: each compiled by itself, their C and their archive written together.
+"""`ethoscade compile`, and what it does with several models: their C and their archive are written together.
 
-Owns what is printed and written then. One model is `commands`' business.
+Owns what is refused before anything is compiled, and what is printed and written of several. One is `commands`'.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..codegen import bundle
-from ..codegen.c.options import COptions
+from ..codegen.c.options import COptions, Networks
 from ..errors import ConfigError, EthoscadeError
-from ..pipeline.many import BUNDLE, CompiledMany, chosen, compile_many
 from ..util.files import MANIFEST_SUFFIX, write_together
 from . import commands, console, summary
 
 
-def compile_models(args: argparse.Namespace, options: COptions) -> int:
-    """Compile all, write what can be written, tell what cannot; returns the exit status."""
-    if args.explain:
+def compile_command(args: argparse.Namespace) -> int:
+    """`ethoscade compile`."""
+    if args.verify:
+        from ..judge.verification import check_available
+
+        check_available()
+    options = _c_options(args)
+    if len(args.models) > 1:
+        return _compile_models(args, options)
+    (args.model,) = args.models
+    return commands.compile_model(args, options)
+
+
+def _c_options(args: argparse.Namespace) -> COptions:
+    """What is chosen of the C. Raises `ConfigError` for choices that nothing of what is written would follow."""
+    options = COptions(args.module_name, args.workspace, args.workspace_io, args.weights, args.share_workspace)
+    if options != COptions() and not {"c", "mlf", "tflite-c"} & set(args.emit):
+        raise ConfigError(
+            f"--module-name, --workspace, --share-workspace, --workspace-io and --weights are about C; "
+            f"--emit {','.join(args.emit)} has none: add c, mlf or tflite-c"
+        )
+    if args.share_workspace and len(args.models) == 1:
+        raise ConfigError("--share-workspace is for several models, and one was given")
+    if args.module_name is not None and len(args.models) > 1:
+        raise ConfigError("--module-name is for one model; of several the files' names are taken")
+    if args.explain and len(args.models) > 1:
         raise ConfigError("--explain is for one model, and several were given")
+    return options
+
+
+def _compile_models(args: argparse.Namespace, options: COptions) -> int:
+    """Compile all, write what can be written, tell what cannot; returns the exit status."""
+    from ..pipeline.many import chosen, compile_many
+
     many = compile_many(args.models, **commands.told(args))
-    files, places, refused = _render(many, args.emit, options)
+    files, places, refused = _render(chosen(many, options), args.emit)
     if not files:
         raise next(iter(refused.values()))
     folder = Path(args.output)
-    write_together(folder, files, f"{BUNDLE}{MANIFEST_SUFFIX}")
+    write_together(folder, files, f"{bundle.ALL}{MANIFEST_SUFFIX}")
     written = {artefact: str(folder / name) for artefact, name in places.items()}
     checks = {
         name: one.verify(args.seeds, runs=args.runs) if args.verify else None for name, one in many.networks.items()
@@ -37,7 +65,7 @@ def compile_models(args: argparse.Namespace, options: COptions) -> int:
         "networks": {name: summary.compile_json(one, {}, checks[name]) for name, one in many.networks.items()},
         "workspace_bytes": many.workspace_bytes,
         "artifacts": written,
-        "manifest": str(folder / f"{BUNDLE}{MANIFEST_SUFFIX}"),
+        "manifest": str(folder / f"{bundle.ALL}{MANIFEST_SUFFIX}"),
         "not_written": [{"artifact": what, **summary.error_json(error)} for what, error in refused.items()],
     }
     texts = [summary.compile_text(one, checks[name]) for name, one in many.networks.items()]
@@ -52,16 +80,16 @@ def compile_models(args: argparse.Namespace, options: COptions) -> int:
 
 
 def _render(
-    many: CompiledMany, artefacts: tuple[str, ...], options: COptions
+    networks: Networks, artefacts: tuple[str, ...]
 ) -> tuple[dict[str, bytes], dict[str, str], dict[str, EthoscadeError]]:
     """All files by name, the artefacts' places in the folder, and the errors of those that cannot be written."""
     together = tuple(artefact for artefact in artefacts if artefact in bundle.TOGETHER)
-    made = bundle.render_many(chosen(many, options), together, BUNDLE)
+    made = bundle.render_many(networks, together, bundle.ALL)
     files, places, refused = dict(made.files), dict(made.places), dict(made.refused)
-    for name, one in many.networks.items():
+    for artifact, options in networks:
         alone = tuple(artefact for artefact in artefacts if artefact not in together)
-        own = bundle.render(one.artifact, alone, replace(options, module_name=name))
+        own = bundle.render(artifact, alone, options)
         files |= own.files
-        places |= {f"{artefact} of {name}": place for artefact, place in own.places.items()}
-        refused |= {f"{artefact} of {name}": error for artefact, error in own.refused.items()}
+        places |= {f"{artefact} of {options.module_name}": place for artefact, place in own.places.items()}
+        refused |= {f"{artefact} of {options.module_name}": error for artefact, error in own.refused.items()}
     return files, places, refused

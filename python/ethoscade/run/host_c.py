@@ -165,6 +165,7 @@ def build(artifact: Artifact, folder: str | os.PathLike[str], *, extra_flags: Se
         *units,
         "-o",
         str(library),
+        "-lm",
     ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)

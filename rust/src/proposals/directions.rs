@@ -32,29 +32,11 @@ pub fn alternating(graph: &CascaderGraph, plans: &[Plan]) -> Vec<Plan> {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
     use crate::model::graph::Work;
     use crate::model::ids::PartId;
-    use crate::model::operation::OperationKind;
-    use crate::proposals::uncascaded;
-    use crate::testing::networks::{Network, INPUT};
-
-    pub fn chain(layers: usize) -> CascaderGraph {
-        let mut net = Network::new([16, 16], 16);
-        let t = (0..layers).fold(INPUT, |t, _| net.window(t, OperationKind::Convolution, 3, 1, 16));
-        net.finish(t)
-    }
-
-    /// Every Part on its own, made piece by piece where `striped` says so.
-    pub fn pieces(graph: &CascaderGraph, striped: &[bool]) -> Vec<Plan> {
-        let plan = |(plan, &striped): (Plan, &bool)| Plan { stripes: vec![if striped { 4 } else { 16 }], ..plan };
-        uncascaded(graph).into_iter().zip(striped).map(plan).collect()
-    }
-
-    pub fn directions(plans: &[Plan]) -> Vec<bool> {
-        plans.iter().map(|plan| plan.backwards).collect()
-    }
+    use crate::testing::networks::{chain, directions, pieces};
 
     #[test]
     fn every_other_output_made_piece_by_piece_is_made_backwards() {

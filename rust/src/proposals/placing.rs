@@ -312,10 +312,9 @@ mod tests {
     use crate::model::program::Program;
     use crate::plans::options::MOVES;
     use crate::proposals::arena::{placer, ArenaError};
-    use crate::proposals::directions::tests::{chain, directions, pieces};
     use crate::proposals::{search_placing, uncascaded};
     use crate::schedule::prefetch::peak_bytes;
-    use crate::testing::networks::{in_one_pool, mobilenet_v1, realised, stacked};
+    use crate::testing::networks::{chain, directions, in_one_pool, mobilenet_v1, pieces, realised, stacked};
 
     #[test]
     fn a_proposal_placed_excludes_what_takes_as_much_and_is_no_faster() {

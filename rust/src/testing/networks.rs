@@ -17,6 +17,7 @@ use crate::plans::live_bytes::{LiveBytes, Share};
 use crate::propagator::Propagator;
 use crate::proposals::arena::placer;
 use crate::proposals::placing::arranged;
+use crate::proposals::uncascaded;
 
 use crate::schedule::stripe_order::wanted;
 use crate::stripe::{Region, Span};
@@ -448,4 +449,22 @@ pub fn counted_bytes(graph: &CascaderGraph, plan: &Plan, program: &Program) -> u
     }
     let ends: Vec<Span> = wanted(graph, plan, 0).iter().map(|wanted| wanted[0]).collect();
     occupancy.peak_bytes(&plan.stripes, &ends, &shares, (u64::MAX, 8)).expect("below the limit")
+}
+
+/// So many 3x3 convolutions of 16x16 pixels and 16 channels, one after the other.
+pub fn chain(layers: usize) -> CascaderGraph {
+    let mut net = Network::new([16, 16], 16);
+    let t = (0..layers).fold(INPUT, |t, _| net.window(t, OperationKind::Convolution, 3, 1, 16));
+    net.finish(t)
+}
+
+/// Every Part on its own, made piece by piece where `striped` says so.
+pub fn pieces(graph: &CascaderGraph, striped: &[bool]) -> Vec<Plan> {
+    let plan = |(plan, &striped): (Plan, &bool)| Plan { stripes: vec![if striped { 4 } else { 16 }], ..plan };
+    uncascaded(graph).into_iter().zip(striped).map(plan).collect()
+}
+
+/// Which Plans run backwards.
+pub fn directions(plans: &[Plan]) -> Vec<bool> {
+    plans.iter().map(|plan| plan.backwards).collect()
 }

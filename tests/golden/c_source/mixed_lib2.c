@@ -5,11 +5,44 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifndef ETHOSCADE_KERNEL_FIXED_POINT_C_
-#define ETHOSCADE_KERNEL_FIXED_POINT_C_
-/* Fixed-point steps that TFLite's integer kernels are defined in. Rounding follows gemmlowp's definitions. */
+#ifndef ETHOSCADE_KERNEL_LOAD_C_INT8_
+#define ETHOSCADE_KERNEL_LOAD_C_INT8_
+/* Element number `index` of an array of int8, which need not be aligned. */
+static int32_t load_int8(const uint8_t* data, size_t index)
+{
+    int8_t value;
 
-/* Half the product's high word: round(a * b / 2^31), ties away from zero; the one overflow saturates. */
+    memcpy(&value, data + index * sizeof value, sizeof value);
+    return value;
+}
+#endif
+
+#ifndef ETHOSCADE_KERNEL_STORE_C_INT8_
+#define ETHOSCADE_KERNEL_STORE_C_INT8_
+/* Makes `value` element number `index` of an array of int8, which need not be aligned. The type holds it. */
+static void store_int8(uint8_t* data, size_t index, int32_t value)
+{
+    const int8_t stored = (int8_t)value;
+
+    memcpy(data + index * sizeof stored, &stored, sizeof stored);
+}
+#endif
+
+#ifndef ETHOSCADE_KERNEL_FIXED_WRAP_C_
+#define ETHOSCADE_KERNEL_FIXED_WRAP_C_
+/* What a register of 32 bits with a sign keeps of a number. */
+static int32_t fixed_wrap(uint32_t value)
+{
+    int32_t wrapped;
+
+    memcpy(&wrapped, &value, sizeof wrapped);
+    return wrapped;
+}
+#endif
+
+#ifndef ETHOSCADE_KERNEL_FIXED_HIGH_MUL_C_
+#define ETHOSCADE_KERNEL_FIXED_HIGH_MUL_C_
+/* round(a * b / 2^31), ties towards plus infinity; the one overflow saturates. As gemmlowp defines it. */
 static int32_t fixed_high_mul(int32_t a, int32_t b)
 {
     int64_t product;
@@ -21,9 +54,12 @@ static int32_t fixed_high_mul(int32_t a, int32_t b)
     product += product >= 0 ? ((int64_t)1 << 30) : (1 - ((int64_t)1 << 30));
     return (int32_t)(product / ((int64_t)1 << 31));
 }
+#endif
 
+#ifndef ETHOSCADE_KERNEL_FIXED_ROUND_SHIFT_C_
+#define ETHOSCADE_KERNEL_FIXED_ROUND_SHIFT_C_
 /* round(value / 2^exponent), ties away from zero, for exponents 0..31. */
-static int32_t fixed_round_shift(int32_t value, int exponent)
+static int32_t fixed_round_shift(int32_t value, int32_t exponent)
 {
     const int64_t half = exponent > 0 ? (int64_t)1 << (exponent - 1) : 0;
     const int64_t wide = value;
@@ -32,27 +68,36 @@ static int32_t fixed_round_shift(int32_t value, int exponent)
 }
 #endif
 
-#ifndef ETHOSCADE_KERNEL_SOFTMAX_C_
-#define ETHOSCADE_KERNEL_SOFTMAX_C_
-/* SOFTMAX over rows of 8-bit values, the integer definition of TFLite's reference kernel.
- *
- * Differences to the row's maximum are Q5.26, exponentials Q0.31, their sum Q12.19. `sign` is 0x80 for int8 and 0 for
- * uint8: flipping the top bit makes int8 compare like uint8, and only differences count.
- */
-
-/* value * 2^exponent, saturated. */
-static int32_t softmax_shift_up(int32_t value, int exponent)
+#ifndef ETHOSCADE_KERNEL_FIXED_MULTIPLY_C_
+#define ETHOSCADE_KERNEL_FIXED_MULTIPLY_C_
+/* value * multiplier * 2^(shift - 31), shift -31..31: to the left first, which wraps, or to the right at the end. */
+static int32_t fixed_multiply(int32_t value, int32_t multiplier, int32_t shift)
 {
-    const int64_t wide = (int64_t)value * ((int64_t)1 << exponent);
+    const int32_t left = shift > 0 ? shift : 0;
+    const int32_t right = shift > 0 ? 0 : -shift;
+
+    return fixed_round_shift(fixed_high_mul(fixed_wrap((uint32_t)value << left), multiplier), right);
+}
+#endif
+
+#ifndef ETHOSCADE_KERNEL_FIXED_SATURATE_C_
+#define ETHOSCADE_KERNEL_FIXED_SATURATE_C_
+/* value * 2^exponent, saturated. */
+static int32_t fixed_saturate(int64_t value, int32_t exponent)
+{
+    const int64_t wide = value * ((int64_t)1 << exponent);
 
     if (wide > INT32_MAX) {
         return INT32_MAX;
     }
     return wide < INT32_MIN ? INT32_MIN : (int32_t)wide;
 }
+#endif
 
+#ifndef ETHOSCADE_KERNEL_FIXED_EXP_C_
+#define ETHOSCADE_KERNEL_FIXED_EXP_C_
 /* exp(x) for x in [-1/4, 0): a Taylor polynomial of degree 4 around -1/8. Q0.31 in and out. */
-static int32_t softmax_exp_small(int32_t x)
+static int32_t fixed_exp_small(int32_t x)
 {
     const int32_t exp_of_centre = 1895147668; /* exp(-1/8) */
     const int32_t one_third = 715827883;
@@ -66,7 +111,7 @@ static int32_t softmax_exp_small(int32_t x)
 }
 
 /* exp(x) for x <= 0 in Q5.26; the result is Q0.31. x = a quarter's remainder - sum of powers of two. */
-static int32_t softmax_exp(int32_t x)
+static int32_t fixed_exp(int32_t x)
 {
     /* exp(-2^k) for k = -2 .. 4 in Q0.31 */
     static const int32_t factors[7] = {1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242};
@@ -79,7 +124,7 @@ static int32_t softmax_exp(int32_t x)
     if (x == 0) {
         return INT32_MAX;
     }
-    result = softmax_exp_small(softmax_shift_up(small, 5));
+    result = fixed_exp_small(fixed_saturate(small, 5));
     for (k = 0; k < 7; ++k) {
         if (rest & ((uint32_t)quarter << k)) {
             result = fixed_high_mul(result, factors[k]);
@@ -87,9 +132,12 @@ static int32_t softmax_exp(int32_t x)
     }
     return result;
 }
+#endif
 
+#ifndef ETHOSCADE_KERNEL_FIXED_RECIPROCAL_C_
+#define ETHOSCADE_KERNEL_FIXED_RECIPROCAL_C_
 /* 1 / (1 + a) for a in [0, 1), Q0.31: Newton's method on the halved denominator, three steps. */
-static int32_t softmax_reciprocal(int32_t a)
+static int32_t fixed_reciprocal(int32_t a)
 {
     const int32_t half_denominator = (int32_t)(((int64_t)a + INT32_MAX + 1) / 2);
     int32_t x = 1515870810 + fixed_high_mul(half_denominator, -1010580540); /* 48/17 - 32/17 * d, Q2.29 */
@@ -97,58 +145,66 @@ static int32_t softmax_reciprocal(int32_t a)
 
     for (step = 0; step < 3; ++step) {
         const int32_t error = ((int32_t)1 << 29) - fixed_high_mul(half_denominator, x);
-        x += softmax_shift_up(fixed_high_mul(x, error), 2);
+        x += fixed_saturate(fixed_high_mul(x, error), 2);
     }
-    return softmax_shift_up(x, 1);
+    return fixed_saturate(x, 1);
 }
+#endif
 
-/* A difference to the maximum in Q5.26. LiteRT aborts where the shift is negative; the meaning is clear all the same. */
-static int32_t softmax_scaled(int32_t difference, int32_t multiplier, int shift)
+#ifndef ETHOSCADE_KERNEL_FIXED_CLAMP_C_
+#define ETHOSCADE_KERNEL_FIXED_CLAMP_C_
+static int32_t fixed_clamp(int64_t value, int32_t lowest, int32_t highest)
 {
-    const int left = shift > 0 ? shift : 0;
-    const int right = shift > 0 ? 0 : -shift;
-
-    return fixed_round_shift(fixed_high_mul(difference * ((int32_t)1 << left), multiplier), right);
+    return value < lowest ? lowest : value > highest ? highest : (int32_t)value;
 }
+#endif
 
-static void softmax_8bit(const uint8_t* input, uint8_t* output, int32_t rows, int32_t depth, int32_t multiplier,
-                         int shift, int32_t smallest_difference, uint8_t sign)
+#ifndef ETHOSCADE_KERNEL_SOFTMAX_C_INT8_INT8_
+#define ETHOSCADE_KERNEL_SOFTMAX_C_INT8_INT8_
+/* SOFTMAX over rows of 8-bit values, the integer definition of TFLite's reference kernel.
+ *
+ * Differences to the row's maximum are Q5.26, exponentials Q0.31, their sum Q12.19. Results have `bits` bits and are
+ * `lowest` more.
+ */
+static void softmax_int8_int8(const uint8_t* input, uint8_t* output, size_t rows, size_t depth, int32_t multiplier,
+                              int32_t shift, int32_t smallest_difference, int32_t bits, int32_t lowest)
 {
-    int32_t row;
-    int32_t c;
+    size_t row;
+    size_t c;
 
-    for (row = 0; row < rows; ++row, input += depth, output += depth) {
-        int32_t largest = 0;
-        int32_t sum = 0;
+    for (row = 0; row < rows; ++row) {
+        int32_t largest = INT32_MIN;
+        uint32_t sum = 0;
         int32_t scale;
-        int headroom = 0;
+        int32_t headroom = 0;
 
         for (c = 0; c < depth; ++c) {
-            const int32_t value = (uint8_t)(input[c] ^ sign);
+            const int32_t value = load_int8(input, row * depth + c);
             largest = value > largest ? value : largest;
         }
         for (c = 0; c < depth; ++c) {
-            const int32_t difference = (int32_t)(uint8_t)(input[c] ^ sign) - largest;
+            const int32_t difference = load_int8(input, row * depth + c) - largest;
+
             if (difference >= smallest_difference) {
-                const int32_t scaled = softmax_scaled(difference, multiplier, shift);
-                sum += fixed_round_shift(softmax_exp(scaled), 12);
+                sum += (uint32_t)fixed_round_shift(fixed_exp(fixed_multiply(difference, multiplier, shift)), 12);
             }
         }
         /* The largest value's own exponential is 1, so the sum is positive. */
-        while (!(((uint32_t)sum << headroom) & 0x80000000u)) {
+        while (!((sum << headroom) & 0x80000000u)) {
             ++headroom;
         }
-        scale = softmax_reciprocal((int32_t)(((uint32_t)sum << headroom) - 0x80000000u));
+        scale = fixed_reciprocal((int32_t)((sum << headroom) - 0x80000000u));
         for (c = 0; c < depth; ++c) {
-            const int32_t difference = (int32_t)(uint8_t)(input[c] ^ sign) - largest;
+            const int32_t difference = load_int8(input, row * depth + c) - largest;
             int32_t value = 0;
+
             if (difference >= smallest_difference) {
-                const int32_t scaled = softmax_scaled(difference, multiplier, shift);
-                /* 12 integer bits of the sum less its headroom, and 31 fraction bits down to 8. */
-                value = fixed_round_shift(fixed_high_mul(scale, softmax_exp(scaled)), 12 - headroom + 31 - 8);
-                value = value > 255 ? 255 : value;
+                const int32_t power = fixed_exp(fixed_multiply(difference, multiplier, shift));
+                /* 12 integer bits of the sum less its headroom, and 31 fraction bits down to those of the result. */
+                const int32_t down = 12 - headroom + 31 - bits;
+                value = fixed_round_shift(fixed_high_mul(scale, power), down);
             }
-            output[c] = (uint8_t)((uint8_t)value ^ sign);
+            store_int8(output, row * depth + c, fixed_clamp((int64_t)value + lowest, lowest, lowest + ((int32_t)1 << bits) - 1));
         }
     }
 }
@@ -159,5 +215,5 @@ void tvmgen_mixed_cpu_1(uint8_t* arena);
 /* SOFTMAX soft / * and * / warm */
 void tvmgen_mixed_cpu_1(uint8_t* arena)
 {
-  softmax_8bit(arena + 0, arena + 16, 1, 8, 1073741824, 26, -31, 128);
+  softmax_int8_int8(arena + 0, arena + 16, 1, 8, 1073741824, 26, -31, 8, -128);
 }

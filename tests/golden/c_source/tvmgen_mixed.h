@@ -119,7 +119,7 @@ int32_t tvmgen_mixed_run(struct tvmgen_mixed_inputs* inputs,
                          struct tvmgen_mixed_devices* devices);
 
 /* Where inputs and outputs lie in the arena. Firmware that fills and reads these places needs no memory
- * beside it. Inputs must be filled again before every run, and outputs are valid until the next inputs are filled in. */
+ * beside it. Inputs must be filled again before every run; outputs are valid until the next inputs are filled in. */
 struct tvmgen_mixed_inputs tvmgen_mixed_map_inputs(void);
 struct tvmgen_mixed_outputs tvmgen_mixed_map_outputs(void);
 

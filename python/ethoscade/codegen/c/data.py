@@ -59,3 +59,31 @@ def placement(macro: str, what: str, default_section: str, alignment: str) -> st
 #error "define {macro}_{what}_ATTRIBUTE as what this compiler needs to align an array to {alignment} bytes"
 #endif
 #endif"""
+
+
+def binary(symbol: str, section: str, macro: str, file_name: str, alignment: str) -> str:
+    """Assembler text that defines `symbol` as the bytes of a file, by GNU's and LLVM's `.incbin`.
+
+    `section` and `alignment` are what the preprocessor makes a string and a number of; the file is `macro`, unless the
+    user defined that. Zeros fill up to the alignment.
+    """
+    return f"""#if !defined(__ELF__)
+#error "this file is for ELF assemblers; have the bytes as a C array instead (--weights array)"
+#endif
+/* The file with the bytes; it is looked for in the folders for include files. */
+#ifndef {macro}
+#define {macro} "{file_name}"
+#endif
+
+    .section {section}, "a", %progbits
+    .balign {alignment}
+    .global {symbol}
+    .type {symbol}, %object
+{symbol}:
+    .incbin {macro}
+    .balign {alignment}, 0
+    .size {symbol}, . - {symbol}
+#ifdef __linux__
+    .section .note.GNU-stack, "", %progbits
+#endif
+"""

@@ -5,22 +5,15 @@ Owns the macros, declarations and checks about memory. Where tensors lie in the 
 
 from __future__ import annotations
 
+from ..layout import CACHE_LINE_BYTES
 from . import data, status
 from .module import Module
-
-CACHE_LINE_BYTES = 32
-"""The emitted default: a line of the Cortex-M55's and M85's data cache."""
 
 SHARED_ARENA = "tvmgen_shared_workspace"
 """The arena of networks that share one, and what the names about it begin with."""
 
 # TVM's own names, which linker scripts know.
 _READ_ONLY, _NOT_INITIALISED = ".rodata.tvm", ".bss.noinit.tvm"
-
-
-def whole_lines(size_bytes: int) -> int:
-    """Bytes of so many in whole cache lines of the default size."""
-    return -(-size_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
 
 
 def macros(module: Module) -> str:

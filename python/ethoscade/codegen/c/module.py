@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ...errors import CodegenError
 from ...ir import Graph, Operator, Tensor
 from ..artifact import Artifact, CpuCall
-from ..c_kernels import kernel_for
+from ..c_kernels import Source, kernel_for
 from ..layout import distinct_payloads, npu_calls, padded, verify
 from . import state
 from .names import module_identifier, tensor_identifiers
@@ -29,7 +29,7 @@ class Module:
     name: str
     tensor_names: dict[int, str]
     cpu_bodies: dict[int, str] = field(default_factory=dict)
-    kernel_files: dict[str, None] = field(default_factory=dict)
+    kernel_files: dict[Source, None] = field(default_factory=dict)
     constants: dict[int, None] = field(default_factory=dict)
 
     @property
@@ -145,7 +145,8 @@ def make(artifact: Artifact, options: COptions) -> Module:
         if isinstance(call, CpuCall):
             operator = graph.operators[call.operator]
             _refuse_state(graph, operator)
-            emitted = kernel_for(operator).emit(graph, operator, module)
+            written = kernel_for(graph, operator).write(graph, operator, module)
+            emitted = artifact.kernels.call(written, f"arena + {call.workspace_offset}")
             module.cpu_bodies[number] = emitted.text
             module.kernel_files.update(dict.fromkeys(emitted.sources))
     for index in graph.outputs:

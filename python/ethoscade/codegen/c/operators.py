@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..artifact import CpuCall
-from ..c_kernels import kernel_text
+from ..c_kernels import Source, kernel_text
 from . import identity
 from .module import Module
 from .names import comment
@@ -13,7 +13,7 @@ from .names import comment
 
 def text(module: Module) -> str:
     """The whole file."""
-    texts = [_once(name) for name in module.kernel_files]
+    texts = [_once(source) for source in module.kernel_files]
     functions = []
     for number, body in module.cpu_bodies.items():
         call = module.artifact.calls[number]
@@ -27,7 +27,7 @@ def text(module: Module) -> str:
     return "\n\n".join(part for part in (head, declarations, *texts, *functions) if part) + "\n"
 
 
-def _once(name: str) -> str:
+def _once(source: Source) -> str:
     """A kernel's text, which two networks may bring into one translation unit."""
-    guard = f"ETHOSCADE_KERNEL_{re.sub(r'[^A-Za-z0-9]', '_', name).upper()}_"
-    return f"#ifndef {guard}\n#define {guard}\n{kernel_text(name).rstrip()}\n#endif"
+    guard = f"ETHOSCADE_KERNEL_{re.sub(r'[^A-Za-z0-9]', '_', source.name).upper()}_"
+    return f"#ifndef {guard}\n#define {guard}\n{kernel_text(source).rstrip()}\n#endif"

@@ -6,10 +6,12 @@ Owns the choices, their defaults and what refuses them. Writes no text.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...errors import ConfigError
 from ...util.arguments import shown
+from ..artifact import Artifact
 
 WORKSPACES = ("internal", "pools")
 """Who brings the arena: the sources, or the caller of each run by `struct tvmgen_<mod>_workspace_pools`."""
@@ -67,3 +69,6 @@ class COptions:
 
 
 DEFAULT = COptions()
+
+Networks = Sequence[tuple[Artifact, COptions]]
+"""Networks for one firmware, each with what is chosen of its C."""

@@ -27,14 +27,14 @@ MISALIGNED = Status(-4, "MISALIGNED", "memory does not begin with a cache line")
 TOO_SMALL = Status(-5, "TOO_SMALL", "memory is smaller than the network needs")
 WRONG_NPU = Status(-6, "WRONG_NPU", "the NPU is not the one that the network was compiled for")
 
-ALL = (OK, RUNNING, POINTER_MISSING, NO_DRIVER, NPU_FAILED, MISALIGNED, TOO_SMALL, WRONG_NPU)
+STATUSES = (OK, RUNNING, POINTER_MISSING, NO_DRIVER, NPU_FAILED, MISALIGNED, TOO_SMALL, WRONG_NPU)
 
 
 def declaration(prefix: str) -> str:
     """The enum and its function."""
     macro = prefix.upper()
-    values = ",\n".join(f"  {macro}_{status.name} = {status.number}" for status in ALL)
-    told = "\n".join(f" *   {status.number:2d}  {status.name:15s}  {status.meaning}" for status in ALL)
+    values = ",\n".join(f"  {macro}_{status.name} = {status.number}" for status in STATUSES)
+    told = "\n".join(f" *   {status.number:2d}  {status.name:15s}  {status.meaning}" for status in STATUSES)
     return (
         f"/* What a run returns; errors are negative.\n{told} */\nenum {prefix}_status {{\n{values}\n}};\n\n"
         f'/* The name of a status, such as "TOO_SMALL"; "UNKNOWN" for other numbers. */\n'
@@ -45,7 +45,7 @@ def declaration(prefix: str) -> str:
 def definition(prefix: str) -> str:
     """The function that names them."""
     macro = prefix.upper()
-    cases = "\n".join(f'    case {macro}_{status.name}:\n      return "{status.name}";' for status in ALL)
+    cases = "\n".join(f'    case {macro}_{status.name}:\n      return "{status.name}";' for status in STATUSES)
     return (
         f"const char* {prefix}_status_name(int32_t status)\n{{\n  switch (status) {{\n{cases}\n"
         f'    default:\n      return "UNKNOWN";\n  }}\n}}'

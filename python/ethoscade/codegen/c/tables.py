@@ -36,31 +36,18 @@ def text(module: Module) -> str:
 
 def weights_assembly(module: Module) -> str:
     """The assembler file that brings the weights from their .bin file."""
-    macro, symbol = module.macro, module.weights_symbol
-    return f"""{identity.title(module, "Weights", is_data=True)}
-#include "{header.file_name(module)}"
-
-#if !defined(__ELF__)
-#error "this file is for ELF assemblers; have the weights as a C array instead (--weights array)"
-#endif
-{memory.weights_section(module)}
-/* The file with the weights; it is looked for in the folders for include files. */
-#ifndef {macro}_WEIGHTS_FILE
-#define {macro}_WEIGHTS_FILE "{weights_file(module)}"
-#endif
-
-    .section {macro}_WEIGHTS_SECTION, "a", %progbits
-    .balign {macro}_CACHE_LINE_BYTES
-    .global {symbol}
-    .type {symbol}, %object
-{symbol}:
-    .incbin {macro}_WEIGHTS_FILE
-    .balign {macro}_CACHE_LINE_BYTES, 0
-    .size {symbol}, . - {symbol}
-#ifdef __linux__
-    .section .note.GNU-stack, "", %progbits
-#endif
-"""
+    macro = module.macro
+    brought = data.binary(
+        module.weights_symbol,
+        f"{macro}_WEIGHTS_SECTION",
+        f"{macro}_WEIGHTS_FILE",
+        weights_file(module),
+        f"{macro}_CACHE_LINE_BYTES",
+    )
+    return (
+        f'{identity.title(module, "Weights", is_data=True)}\n#include "{header.file_name(module)}"\n\n'
+        f"{memory.weights_section(module)}\n{brought}"
+    )
 
 
 def weights_file(module: Module) -> str:
