@@ -21,7 +21,7 @@ from ethoscade.project.connection import Connection
 from ethoscade.project.npu_parts import first_part
 from ethoscade.project.templates import TEMPLATES
 from ethoscade.run.simulator import disassemble
-from ethoscade.testing import inception_modules, inverted_residuals, keyword_spotting, residual_network
+from ethoscade.testing import inverted_residuals, keyword_spotting
 from model_files import model_folder
 
 
@@ -56,11 +56,9 @@ def project_of(model: bytes, template: str, tmp_path: Path, capfd: Capture, *opt
     [
         (keyword_spotting(), (), 0),
         (inverted_residuals(), ("--optimise", "size"), 2),
-        (residual_network(resolution=16), ("--optimise", "size"), 2),
-        (inception_modules(modules=1), (), 0),
         (several_calls(), (), 0),
     ],
-    ids=["keywords", "inverted residuals, cascaded", "residual, cascaded", "inception", "several calls"],
+    ids=["keywords", "inverted residuals, cascaded", "several calls"],
 )
 def test_every_tensor_that_exists_whole_is_the_references(
     model: bytes, options: tuple[str, ...], cascaded: int, tmp_path: Path, capfd: Capture

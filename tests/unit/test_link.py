@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import select
 import struct
+import threading
+import tty
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -184,6 +188,40 @@ def test_wrong_names_shapes_and_numbers_are_told(project: Project, board: Board)
             connection.run_call(3)
         with pytest.raises(ProjectError, match="has no tensor 'nothing'"):
             connection.read("nothing")
+
+
+def test_a_board_at_a_serial_port(project: Project, board: Board) -> None:
+    """The firmware's bytes by way of a pty, which is a serial port to whoever opens it."""
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    over = threading.Event()
+
+    def there() -> None:
+        while not over.is_set():
+            if select.select([master], [], [], 0.01)[0]:
+                board.stream.send(os.read(master, 4096))
+
+    def back() -> None:
+        while not over.is_set():
+            data = board.stream.receive(0.01)
+            while data:
+                data = data[os.write(master, data) :]
+
+    threads = [threading.Thread(target=way) for way in (there, back)]
+    for thread in threads:
+        thread.start()
+    try:
+        with ethoscade.connect(project.folder, port=os.ttyname(slave)) as connection:
+            same(connection.run(STEPS[0]), EXPECTED[0])
+            inside = next(t for t in project.description.tensors if t.operations is not None)
+            with pytest.raises(ProjectError, match="an NPU program makes it"):
+                connection.intermediate(inside.name, STEPS[0])
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+        os.close(master)
+        os.close(slave)
 
 
 class Asking:
