@@ -95,7 +95,8 @@ def packaged(
     Filled in between @ signs: module, MODULE, network, and what there is `more`; a line of a word alone is its lines.
     """
     words = {"module": description.module, "MODULE": description.module.upper(), "network": _plain(description.network)}
-    words |= {"null": "NULL" if description.has_npu else "", **more}
+    words |= {"null": "NULL", "mailbox": " src/npu_mailbox.c"} if description.has_npu else {"null": "", "mailbox": ""}
+    words |= more
     home = resources.files(__package__).joinpath("files").joinpath(folder)
     found = {}
     for name in names:
