@@ -436,9 +436,16 @@ class WeightOrder:
     def part_kernel(self) -> bool: ...
 
 def choose_weight_encoding(
-    device: Any, kernel: Any, plane: tuple[int, int], layouts: tuple[str, str]
+    device: Any,
+    kernel: Any,
+    plane: tuple[int, int],
+    layouts: tuple[str, str],
+    known: Sequence[tuple[tuple[int, bool], int]] = (),
 ) -> tuple[WeightOrder, WeightOrder] | None:
-    """For constants to be read in place, and for those to be staged; None if no block fits."""
+    """For constants to be read in place, and for those to be staged; None if no block fits.
+
+    `known` are bytes of constants by block depth and order; in other orders they are taken to be the kernel's.
+    """
 
 @final
 class PartFloor:

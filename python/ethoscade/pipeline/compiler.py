@@ -184,7 +184,7 @@ def prepare(
     check_not_compiled(source)
     accelerator = target.accelerator
     refused: dict[int | None, str] = {}
-    support = Support(accelerator)
+    support, encoder = Support(accelerator), Encoder(accelerator, weight_encoder)
 
     def on_npu(graph: Graph, op: Operator) -> bool:
         return target.has_npu and op.source_index not in refused and support(graph, op) is None
@@ -203,14 +203,14 @@ def prepare(
         exposed = divided.exposed
         npu = read_in_place(fold_tables(lower(graph, divided), exposed, accelerator), exposed)
         npu = lay_in_bricks(without_copies(npu, exposed), exposed)
-        encodings = [scheduling_problem.choose_encoding(operation, target) for operation in npu.operations]
+        encodings = [_chosen(encoder, operation, target, tick) for operation in npu.operations]
         misfits = {o.operator for o, e in zip(npu.operations, encodings, strict=True) if e.block_depth == 0}
         if not misfits:
             break
         # A rewrite may have changed what now stays on the CPU: start again from the file, knowing better.
         reason = f"no OFM block of this operator fits the SHRAM of {accelerator.name}"
         refused.update({graph.operators[i].source_index: reason for i in misfits})
-    encoded, encoder = [], Encoder(accelerator, weight_encoder)
+    encoded = []
     for operation, encoding in zip(npu.operations, encodings, strict=True):
         tick()
         encoded.append(_encode(encoder, operation, encoding))
@@ -232,6 +232,17 @@ def check_not_compiled(source: Graph) -> None:
             operator=done.name,
             constraint="a model that is not compiled yet",
         )
+
+
+def _chosen(encoder: Encoder, operation: NpuOperation, target: Target, tick: Tick) -> Encoding:
+    """How to encode an operation's constants, by what they come to."""
+
+    def bytes_of(block_depth: int, part_kernel: bool) -> int:
+        tick()
+        return encoder.length_bytes(operation, EncodingChoice(block_depth, part_kernel))
+
+    weighted = operation.weights is not None
+    return scheduling_problem.choose_encoding(operation, target, bytes_of if weighted else None)
 
 
 def _encode(encoder: Encoder, operation: NpuOperation, encoding: Encoding) -> EncodedOperation:

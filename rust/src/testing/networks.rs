@@ -290,7 +290,7 @@ impl Network {
             let mut first = [0; 3];
             let copy = |&[height, width, depth]: &[i64; 3]| {
                 let copy = NpuOperation { ifm_depth: depth, ofm_depth: depth, ..(**kernel).clone() };
-                let found = choose_encoding(&device(), &copy, [height, width], [Layout::Nhwc; 2]);
+                let found = choose_encoding(&device(), &copy, [height, width], [Layout::Nhwc; 2], &[]);
                 let operation = NpuOperation { block_depth: found.expect("a block fits")[0].0, ..copy };
                 let region = Region::at([first[0], first[1]], [height, width]);
                 let joined = Joined { operation, region, first_channel: first[2] };
@@ -334,7 +334,7 @@ impl Network {
             updates: None,
         });
         let [in_place, (block_depth, part_kernel)] =
-            choose_encoding(&device(), &kernel, plane, [Layout::Nhwc; 2]).expect("a block fits");
+            choose_encoding(&device(), &kernel, plane, [Layout::Nhwc; 2], &[]).expect("a block fits");
         (kernel.block_depth, kernel.part_kernel) = in_place;
         kernel.staged =
             (kernel.constant_bytes > 0).then_some(Encoding { block_depth, part_kernel, bytes: kernel.constant_bytes });
@@ -345,7 +345,7 @@ impl Network {
                 ..kernel.clone()
             };
             let [_, (block_depth, part_kernel)] =
-                choose_encoding(&device(), &part, plane, [Layout::Nhwc; 2]).expect("a block fits");
+                choose_encoding(&device(), &part, plane, [Layout::Nhwc; 2], &[]).expect("a block fits");
             let bytes = vec![part.constant_bytes; (depth as usize).div_ceil(16)];
             kernel.sliced = Some(Sliced { depth: 16, block_depth, part_kernel, bytes });
         }
