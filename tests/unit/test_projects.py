@@ -178,7 +178,8 @@ def test_templates_without_a_board_cannot_be_flashed(template: str, tmp_path: Pa
 def test_a_build_that_fails_says_why(tmp_path: Path, capfd: Capture) -> None:
     need(TEMPLATES["host"])
     target = made("host", tmp_path, capfd)
-    (target / "src" / "main.c").write_text("#error nothing here\n")
+    (target / "own").mkdir()
+    (target / "own" / "kernel.c").write_text("#error nothing here\n")
     status, out, err = run(["build", str(target)], capfd)
     assert (status, out) == (1, "") and "#error nothing here" in err
 
