@@ -21,6 +21,11 @@ from .errors import BudgetError, EthoscadeError
 from .report import console
 
 _MOST_DIGITS = 20
+# Options of commands that compile, by their names in the arguments.
+_OF_COMPILING = (
+    "accelerator", "system_config", "memory_mode", "config", "sram", "optimise", "io", "epsilon", "keep_dead_channels",
+    "weight_encoder", "kernels", "module_name", "weights",
+)  # fmt: skip
 INTERRUPTED = 130
 """What shells report of a program that Ctrl-C ended: 128 and the signal's number."""
 
@@ -245,6 +250,7 @@ def _run(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seeds", type=_positive, default=3, help="random inputs (default: 3)")
     _add_runs(command)
     _add_for_project(command)
+    command.set_defaults(untold={name: command.get_default(name) for name in _OF_COMPILING})
 
 
 def _supported_operators(command: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ ARENA_BYTES = {
     "person_detect": 55_296,
     "resnet8_int8": 49_152,
     "mobilenet_v1_0.25_128_uint8": 98_304,
+    "face_detect_64x64": 122_880,
     "keyword_scrambled_8bit": 5_408,
     "micro_speech_lstm": 16_768,
 }

@@ -88,6 +88,18 @@ def test_choices_that_nothing_follows(
     assert not (tmp_path / "o").exists()
 
 
+@pytest.mark.parametrize(("budget", "emit", "is_told"), [(592, "c", True), (592, "raw", False), (608, "c", False)])
+def test_an_arena_that_lines_make_larger_than_the_budget_is_told(
+    model: str, tmp_path: Path, capfd: Capture, budget: int, emit: str, is_told: bool
+) -> None:
+    """A budget that is no multiple of a line: the C's array is."""
+    compiled = ethoscade.compile(TINY, sram=budget)
+    assert (compiled.sram_bytes, compiled.workspace_bytes) == (592, 608)
+    status, _, err = run(["compile", model, "-o", tmp_path, "--sram", str(budget), "--emit", emit], capfd)
+    assert status == 0
+    assert ("whole cache lines, 608 bytes: 16 more than the budget" in err) == is_told
+
+
 def test_several_models_on_the_command_line(tmp_path: Path, capfd: Capture) -> None:
     models = [written(tmp_path / "first.tflite", TINY), written(tmp_path / "second.tflite", tiny_conv(seed=1))]
     words = ["compile", *models, "-o", tmp_path / "o", "--sram", "8KiB", "--emit", "tflite,c,mlf", "--share-workspace"]

@@ -74,8 +74,8 @@ def flags() -> tuple[str, ...]:
     return (*WARNINGS, "-O1", *(RUNTIME_CHECKS if linked else ()))
 
 
-def differences(batch: Batch) -> list[str]:
-    found = host_c.run(batch.artifact(), batch.values, extra_flags=flags())
+def differences(batch: Batch, extra: Sequence[str] = ()) -> list[str]:
+    found = host_c.run(batch.artifact(), batch.values, extra_flags=(*flags(), *extra))
     return batch.differences(found.outputs)
 
 
@@ -310,9 +310,19 @@ def real_models() -> Iterator[bytes]:
         yield beside(b, b.resize_bilinear(x, (7, 9), align_corners=align, half_pixel_centers=half))
 
 
-def test_kernels_of_reals_equal_litert() -> None:
-    """Every bit: the same operations in the same order, and one C library for both."""
+FUSED = ("-std=gnu99", "-O3", "-mfma", "-ffp-contract=fast")
+
+
+@pytest.mark.parametrize("extra", [(), FUSED])
+def test_kernels_of_reals_equal_litert(extra: tuple[str, ...]) -> None:
+    """Every bit: the same operations in the same order, and one C library for both.
+
+    Also where the compiler may make one operation of a product and a sum, and this machine has one.
+    """
     needs_litert()
+    cpu = Path("/proc/cpuinfo")
+    if extra and not (cpu.is_file() and " fma " in cpu.read_text()):
+        pytest.skip("this machine has no fused multiply-add of x86")
     batch = Batch()
     kinds = set()
     for model in real_models():
@@ -321,7 +331,7 @@ def test_kernels_of_reals_equal_litert() -> None:
             inputs = {name: value * 5 for name, value in random_inputs(graph, seed).items()}
             batch.add_all(graph, litert_values(graph, inputs))
         kinds |= {op.kind for op in graph.operators}
-    assert differences(batch) == []
+    assert differences(batch, extra) == []
     real = {kind for kind, kernels in KERNELS.items() for k in kernels if k.types and (DType.FLOAT32,) * 2 in k.types}
     assert real - kinds == {"PAD", "PADV2", "REDUCE_MAX", "REDUCE_MIN"}
 

@@ -81,6 +81,12 @@ def test_every_operator_of_random_networks_is_described(seed: int, tmp_path: Pat
     compare(program, model)
 
 
+def test_a_network_for_a_plain_cpu(tmp_path: Path) -> None:
+    program = written(ethoscade.compile(tiny_conv(), accelerator="none").artifact, tmp_path)
+    assert program.told["accelerator"] is None and {call["on"] for call in program.told["calls"]} == {"cpu"}
+    compare(program, tiny_conv())
+
+
 def test_operators_that_nobody_here_understands_keep_what_their_file_says() -> None:
     """A custom operator's options, as bytes, and the fields of a builtin one that is only carried along."""
     compiled = cpu_artifact(vela_file(tiny_conv()))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import select
 import struct
+import threading
+import tty
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -172,6 +176,18 @@ def test_single_calls_and_what_can_be_read_in_between(project: Project, board: B
         assert all(call.ticks > 0 and call.seconds == call.ticks / 1e9 for call in times)
 
 
+def test_inputs_are_wanted_before_every_run(project: Project, board: Board) -> None:
+    """Their places are others' once a run has begun: a run on what lies there would be silently wrong."""
+    with Connection(board.stream, project.description) as connection:
+        with pytest.raises(ProjectError, match="input 'image' was not set since the last run"):
+            connection.run()
+        same(connection.run(STEPS[0]), EXPECTED[0])
+        for again in (connection.run, lambda: connection.run_call(0)):
+            with pytest.raises(ProjectError, match="input 'image' was not set since the last run"):
+                again()
+        same(connection.run(STEPS[1]), EXPECTED[1])
+
+
 def test_wrong_names_shapes_and_numbers_are_told(project: Project, board: Board) -> None:
     with Connection(board.stream, project.description) as connection:
         with pytest.raises(ConfigError, match="no input 'picture'; its inputs are 'image'"):
@@ -184,6 +200,40 @@ def test_wrong_names_shapes_and_numbers_are_told(project: Project, board: Board)
             connection.run_call(3)
         with pytest.raises(ProjectError, match="has no tensor 'nothing'"):
             connection.read("nothing")
+
+
+def test_a_board_at_a_serial_port(project: Project, board: Board) -> None:
+    """The firmware's bytes by way of a pty, which is a serial port to whoever opens it."""
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    over = threading.Event()
+
+    def there() -> None:
+        while not over.is_set():
+            if select.select([master], [], [], 0.01)[0]:
+                board.stream.send(os.read(master, 4096))
+
+    def back() -> None:
+        while not over.is_set():
+            data = board.stream.receive(0.01)
+            while data:
+                data = data[os.write(master, data) :]
+
+    threads = [threading.Thread(target=way) for way in (there, back)]
+    for thread in threads:
+        thread.start()
+    try:
+        with ethoscade.connect(project.folder, port=os.ttyname(slave)) as connection:
+            same(connection.run(STEPS[0]), EXPECTED[0])
+            inside = next(t for t in project.description.tensors if t.operations is not None)
+            with pytest.raises(ProjectError, match="an NPU program makes it"):
+                connection.intermediate(inside.name, STEPS[0])
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+        os.close(master)
+        os.close(slave)
 
 
 class Asking:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import ethoscade
 import numpy as np
 import pytest
-from board_support import need, several_calls
+from board_support import need, read_all, several_calls
 from command_line_support import Capture, run
 from ethoscade.codegen.c.options import COptions
 from ethoscade.errors import ConfigError, ProjectError
 from ethoscade.project import description, folder
 from ethoscade.project.sections import sections_of
 from ethoscade.project.templates import TEMPLATES
+from ethoscade.run.simulator import driver_interface
 from ethoscade.testing import keyword_spotting
 
 MODEL = several_calls()
@@ -29,11 +31,13 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def made(template: str, tmp_path: Path, capfd: Capture) -> Path:
+def made(template: str, tmp_path: Path, capfd: Capture, *options: str) -> Path:
     """A project of that template, by the command line."""
     (tmp_path / "net.tflite").write_bytes(MODEL)
     target = tmp_path / "project"
-    status, _, err = run(["new", "--template", template, str(target), str(tmp_path / "net.tflite"), *SMALL], capfd)
+    status, _, err = run(
+        ["new", "--template", template, str(target), str(tmp_path / "net.tflite"), *SMALL, *options], capfd
+    )
     assert (status, err) == (0, "")
     return target
 
@@ -56,28 +60,38 @@ def test_the_same_model_gives_the_same_project(template: str, tmp_path: Path) ->
     assert b"# " in one["README.md"][:2]
 
 
-def test_a_project_on_the_host_is_the_reference(tmp_path: Path, capfd: Capture) -> None:
+@pytest.fixture(scope="module")
+def on_host(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project on this machine that has been built."""
     need(TEMPLATES["host"])
-    target = made("host", tmp_path, capfd)
-    status, out, err = run(["build", str(target), "--json"], capfd)
+    target = tmp_path_factory.mktemp("host") / "project"
+    artifact = ethoscade.compile(MODEL, accelerator="ethos-u55-64").artifact
+    folder.build(folder.make(TEMPLATES["host"], target, artifact, COptions()), TEMPLATES["host"])
+    return target
+
+
+def test_a_project_on_the_host_is_the_reference(on_host: Path, capfd: Capture) -> None:
+    status, out, err = run(["build", str(on_host), "--json"], capfd)
     assert (status, err) == (0, "")
     sections = {section["name"]: section for section in json.loads(out)["sections"]}
     assert sections[".text"]["kind"] == "code" and sections[".bss"]["kind"] == "zeroed"
-    status, out, err = run(["run", str(target), "--json", "--seeds", "2"], capfd)
+    status, out, err = run(["run", str(on_host), "--json", "--seeds", "2"], capfd)
     report = json.loads(out)
     assert (status, err) == (0, "")
     assert report["verification"]["mismatches"] == 0 and report["verification"]["elements"] == 2 * 3 * 64
     assert [call["where"] for call in report["calls"]] == ["cpu", "npu", "cpu"]
-    status, out, _ = run(["run", str(target)], capfd)
+    status, out, _ = run(["run", str(on_host)], capfd)
     assert status == 0 and "0 of 576 output elements differ" in out and "QUANTIZE" in out and ".text" in out
 
 
-def test_a_wrong_network_is_found(tmp_path: Path, capfd: Capture) -> None:
+def test_a_wrong_network_is_found(on_host: Path, capfd: Capture) -> None:
     """The judge is the model's file, not what was built of it."""
-    need(TEMPLATES["host"])
-    target = made("host", tmp_path, capfd)
-    (target / description.MODEL).write_bytes(several_calls(seed=4))
-    status, out, _ = run(["run", str(target), "--json"], capfd)
+    model = on_host / description.MODEL
+    try:
+        model.write_bytes(several_calls(seed=4))
+        status, out, _ = run(["run", str(on_host), "--json"], capfd)
+    finally:
+        model.write_bytes(MODEL)
     assert status == 3 and json.loads(out)["verification"]["mismatches"] > 100
 
 
@@ -88,10 +102,8 @@ def test_a_model_runs_without_a_project(model: Path, capfd: Capture) -> None:
     assert "'net' on 'host': 0 of 192 output elements differ" in out
 
 
-def test_python_talks_to_a_project(tmp_path: Path, capfd: Capture) -> None:
-    need(TEMPLATES["host"])
-    target = made("host", tmp_path, capfd)
-    with ethoscade.connect(target) as board:
+def test_python_talks_to_a_project(on_host: Path) -> None:
+    with ethoscade.connect(on_host) as board:
         outputs = board.run({"image": np.zeros((1, 8, 8, 3), np.float32)})
         assert [value.shape for value in outputs.values()] == [(1, 4, 4, 4)]
 
@@ -120,6 +132,14 @@ def test_templates_that_there_are_not(model: Path, tmp_path: Path, capfd: Captur
     assert "there is no template 'moon'; choose " + ", ".join(TEMPLATES) in said
     assert "no file 'moon.py'" in refused(["new", "--template", "moon.py", target, str(model)], capfd)
     assert not (tmp_path / "project").exists()
+
+
+def test_a_run_is_of_a_project_or_of_a_model(model: Path, tmp_path: Path, capfd: Capture) -> None:
+    assert "say by --target what to run it on" in refused(["run", str(model)], capfd)
+    said = refused(["run", str(tmp_path), "--keep-dead-channels"], capfd)
+    assert "--keep-dead-channels would say how to compile" in said
+    assert "--sram would say" in refused(["run", str(tmp_path), "--sram", "1MiB"], capfd)
+    assert "is a folder; --target is for a model" in refused(["run", str(tmp_path), "--target", "host"], capfd)
 
 
 @pytest.mark.parametrize("command", ["build", "flash", "run"])
@@ -158,7 +178,8 @@ def test_templates_without_a_board_cannot_be_flashed(template: str, tmp_path: Pa
 def test_a_build_that_fails_says_why(tmp_path: Path, capfd: Capture) -> None:
     need(TEMPLATES["host"])
     target = made("host", tmp_path, capfd)
-    (target / "src" / "main.c").write_text("#error nothing here\n")
+    (target / "own").mkdir()
+    (target / "own" / "kernel.c").write_text("#error nothing here\n")
     status, out, err = run(["build", str(target)], capfd)
     assert (status, out) == (1, "") and "#error nothing here" in err
 
@@ -218,10 +239,9 @@ def test_template_names() -> None:
 # --- sections ---------------------------------------------------------------------------------------------------------
 
 
-def test_sections_are_those_of_the_linker(tmp_path: Path, capfd: Capture) -> None:
+def test_sections_are_those_of_the_linker(on_host: Path) -> None:
     """As binutils list them, without what takes no memory."""
-    need(TEMPLATES["host"])
-    elf = folder.build(*folder.opened(made("host", tmp_path, capfd)))
+    elf = on_host / "build" / "firmware"
     listed = subprocess.run(["size", "-A", "-d", str(elf)], capture_output=True, text=True, check=True).stdout
     rows = [line.split() for line in listed.splitlines() if line.startswith(".")]
     wanted = {(name, int(size), int(address)) for name, size, address in rows if int(address) and int(size)}
@@ -256,3 +276,119 @@ def test_an_emulated_cortex_m55_is_the_reference(model: bytes, tmp_path: Path, c
         if call["kind"] == "QUANTIZE":
             # 192 elements: an instruction or more for each, and no more than a few dozen.
             assert 192 < call["ticks"] * report["instructions_per_tick"] < 192 * 100
+
+
+# --- layers and modules -----------------------------------------------------------------------------------------------
+
+
+def compiled_alone(target: Path, units: list[str], flags: list[str]) -> None:
+    """Each unit by the system's compiler, as strictly as the emitted C is, with a driver's header at hand."""
+    strict = "-std=c99 -Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wsign-conversion -Wmissing-prototypes"
+    include = str(driver_interface()[0])
+    for unit in units:
+        command = ["cc", *strict.split(), *flags, f"-I{include}", "-c", unit, "-o", f"{unit}.o"]
+        done = subprocess.run(command, cwd=target, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), unit
+
+
+@pytest.mark.parametrize("weights", ["array", "incbin"])
+def test_a_cmsis_layer_has_all_that_it_names(weights: str, tmp_path: Path, capfd: Capture) -> None:
+    yaml = pytest.importorskip("yaml")
+    target = made("cmsis", tmp_path, capfd, "--weights", weights)
+    (layer,) = yaml.safe_load((target / "network.clayer.yml").read_text()).values()
+    assert [pack["pack"] for pack in layer["packs"]] == ["ARM::ethos-u-core-driver"]
+    assert [one["component"].split("&")[1] for one in layer["components"]] == ["Generic U55"]
+    files = [file["file"] for group in layer["groups"] for file in group["files"]]
+    assert all((target / file).is_file() for file in files)
+    assert {f"generated/{path.name}" for path in (target / "generated").glob("*.[cS]")} < set(files)
+    defines = {name: value for define in layer["define"] for name, value in define.items()}
+    flags = [f"-D{name}={value}" for name, value in defines.items()] + [f"-I{path}" for path in layer["add-path"]]
+    compiled_alone(target, [file for file in files if file.endswith(".c")], flags)
+    flags = [f"-D{name}={value}" for define in layer["define-asm"] for name, value in define.items()]
+    flags += [f"-I{path}" for path in layer["add-path-asm"]]
+    compiled_alone(target, [file for file in files if file.endswith(".S")], flags)
+
+
+ZEPHYR = """
+cmake_minimum_required(VERSION 3.16)
+project(stub C ASM)
+macro(zephyr_library_named name)
+  set(ZEPHYR_CURRENT_LIBRARY ${name})
+  add_library(${name} STATIC)
+  target_link_libraries(${name} PRIVATE zephyr_interface)
+endmacro()
+macro(zephyr_library_sources)
+  target_sources(${ZEPHYR_CURRENT_LIBRARY} PRIVATE ${ARGN})
+endmacro()
+macro(zephyr_library_compile_options)
+  target_compile_options(${ZEPHYR_CURRENT_LIBRARY} PRIVATE ${ARGN})
+endmacro()
+macro(zephyr_include_directories)
+  target_include_directories(zephyr_interface INTERFACE ${ARGN})
+endmacro()
+macro(zephyr_compile_definitions)
+  target_compile_definitions(zephyr_interface INTERFACE ${ARGN})
+endmacro()
+add_library(zephyr_interface INTERFACE)
+target_include_directories(zephyr_interface INTERFACE "@driver@")
+target_compile_options(zephyr_interface INTERFACE -include "${CMAKE_CURRENT_LIST_DIR}/autoconf.h" -Wall -Wextra -Werror)
+set(CONFIG_ETHOSCADE_NET y)
+add_subdirectory("@module@" module)
+"""
+
+
+@pytest.mark.parametrize("weights", ["array", "incbin"])
+def test_a_zephyr_module_builds_with_what_zephyr_offers(weights: str, tmp_path: Path, capfd: Capture) -> None:
+    """Zephyr's CMake functions as its documentation has them; Kconfig's strings are macros in every file."""
+    need(TEMPLATES["host"])
+    target = made("zephyr", tmp_path, capfd, "--weights", weights)
+    stub = tmp_path / "stub"
+    stub.mkdir()
+    told = (target / "zephyr" / "module.yml").read_text()
+    assert "cmake: zephyr\n" in told and "kconfig: zephyr/Kconfig\n" in told
+    config = (target / "zephyr" / "Kconfig").read_text()
+    strings = dict(re.findall(r'config (\w+)\n\tstring .*\n\tdefault (".*")', config))
+    assert len(strings) == 2 and "\tdepends on ETHOS_U\n" in config
+    (stub / "autoconf.h").write_text("".join(f"#define CONFIG_{name} {value}\n" for name, value in strings.items()))
+    text = ZEPHYR.replace("@driver@", str(driver_interface()[0])).replace("@module@", str(target / "zephyr"))
+    (stub / "CMakeLists.txt").write_text(text)
+    for command in (["cmake", "-S", ".", "-B", "build"], ["cmake", "--build", "build"]):
+        done = subprocess.run(command, cwd=stub, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    (library,) = (stub / "build").rglob("libethoscade_net.a")
+    listed = subprocess.run(["nm", str(library)], capture_output=True, text=True, check=True).stdout
+    assert " T network_serve" in listed and " T tvmgen_net_run" in listed and "tvmgen_net_weights" in listed
+
+
+@pytest.mark.parametrize("template", ["cmsis", "zephyr"])
+def test_parts_of_something_larger_say_what_builds_them(template: str, tmp_path: Path, capfd: Capture) -> None:
+    target = made(template, tmp_path, capfd)
+    for command, said in (("build", "no firmware by itself"), ("run", "no firmware by itself"), ("flash", "no board")):
+        assert said in refused([command, str(target)], capfd)
+
+
+def test_the_sources_of_the_firmware_are_strict_c(tmp_path: Path, capfd: Capture) -> None:
+    target = made("host", tmp_path, capfd)
+    units = sorted(f"src/{path.name}" for path in (target / "src").glob("*.c"))
+    assert len(units) == 5
+    compiled_alone(target, units, ["-Isrc", "-Igenerated", "-DETHOSCADE_CONFIG_H=<network_config.h>"])
+
+
+@pytest.mark.parametrize("template", sorted(TEMPLATES))
+def test_a_network_without_an_npu_asks_for_no_driver(template: str, tmp_path: Path, capfd: Capture) -> None:
+    target = made(template, tmp_path, capfd, "--accelerator", "none")
+    texts = {name: data for name, data in contents(target).items() if not name.startswith("generated")}
+    assert not [name for name, data in texts.items() if b"ethosu_driver.h" in data or b"core-driver" in data]
+    assert "src/npu_mailbox.c" not in texts and all(call.where == "cpu" for call in description.read(target).calls)
+
+
+def test_a_plain_cortex_m_is_the_reference_tensor_by_tensor(tmp_path: Path, capfd: Capture) -> None:
+    """Without an NPU every operator is a call, and every tensor can be read behind it."""
+    need(TEMPLATES["qemu-mps3-an547"], to_run=True)
+    target = made("qemu", tmp_path, capfd, "--accelerator", "none")
+    status, out, err = run(["run", str(target), "--json", "--seeds", "1"], capfd)
+    report = json.loads(out)
+    assert (status, err, report["verification"]["mismatches"]) == (0, "", 0)
+    assert all(call["ticks"] > 0 for call in report["calls"]) and len(report["calls"]) > 3
+    found, others = read_all(target)
+    assert others == {} and len(found) >= len(report["calls"])

@@ -100,6 +100,9 @@ def test_each_thread_is_told_of_its_own_last_run(library):
     assert (library.ethoscade_sim_hazard(0), library.ethoscade_sim_touched_end(1)) == (sentence, touched)
     assert library.ethoscade_sim_hazards() == before + 1
     assert run(copy_payload()) == (None, 32)
+    with pytest.raises(AssertionError, match="region 1, which has 64 bytes"):
+        run(Stream().dma(source=(0, 0), destination=(1, 0), length=16).dma((0, 0), (1, 64), 16).payload())
+    assert library.ethoscade_sim_touched_end(1) == 16
 
 
 # Firmware as it is written for a board: no function of the simulator's own but the device's choice.

@@ -84,8 +84,9 @@ class CallSummary:
 class Description:
     """A project's network. `template` is a template's name, or its file in the folder.
 
-    `build` is a number that the firmware tells, by which it is known to be made of these sources; `shared_bytes` is
-    what a board without an NPU needs in common with the host where all memory is copied there.
+    `sources` are the names of what is to be compiled of the emitted C. `build` is a number that the firmware tells, by
+    which it is known to be made of these; `shared_bytes` is what a board without an NPU needs in common with the host
+    where all memory is copied there.
     """
 
     template: str
@@ -93,6 +94,7 @@ class Description:
     module: str
     build: int
     io: str
+    accelerator: str
     has_npu: bool
     has_state: bool
     arena_bytes: int
@@ -101,6 +103,7 @@ class Description:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     tensors: tuple[TensorPlace, ...]
+    sources: tuple[str, ...]
 
     def tensor(self, name: str) -> TensorPlace:
         """The tensor of that name. Raises `ProjectError` naming those that there are."""
@@ -151,6 +154,7 @@ def describe(
         module,
         build,
         io,
+        artifact.accelerator,
         bool(payloads),
         bool(graph.variables),
         artifact.arena_bytes,
@@ -159,6 +163,7 @@ def describe(
         tuple(graph.tensors[index].name for index in dict.fromkeys(graph.given)),
         tuple(graph.tensors[index].name for index in dict.fromkeys(graph.handed_out)),
         _tensors(artifact, bricks),
+        tuple(name for name in sources if name.endswith((".c", ".S"))),
     )
 
 
@@ -233,7 +238,8 @@ def _parsed(told: Any) -> Description:
     del told["made_by"]
     told["calls"] = tuple(CallSummary(**call) for call in told["calls"])
     told["tensors"] = tuple(_place(place) for place in told["tensors"])
-    return Description(**{**told, "inputs": tuple(told["inputs"]), "outputs": tuple(told["outputs"])})
+    lists = {name: tuple(told[name]) for name in ("inputs", "outputs", "sources")}
+    return Description(**{**told, **lists})
 
 
 def _place(told: Any) -> TensorPlace:

@@ -60,8 +60,7 @@ def make(
     `own_template` is the file that `template` came from, if it is a user's. Raises `ProjectError` for a folder with
     something in it, and what writing the C raises.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ProjectError(f"'{folder}' is there already, and not empty: name another folder for the project")
+    check_free(folder)
     options = replace(options, workspace_io=True)
     sources = c_source.contents(artifact, options)
     described = descriptions.describe(
@@ -79,6 +78,16 @@ def make(
         files[OWN_TEMPLATE] = own_template.read_bytes()
     write_together(folder, files, f"ethoscade-project{MANIFEST_SUFFIX}")
     return Project(folder, described)
+
+
+def check_free(folder: Path) -> None:
+    """Raises `ProjectError` for a folder with something in it, or a file: nothing is written over."""
+    try:
+        is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    except OSError as error:
+        raise ProjectError(f"cannot look into '{folder}': {error.strerror}") from error
+    if not is_free:
+        raise ProjectError(f"'{folder}' is there already, and not empty: name another folder for the project")
 
 
 def opened(folder: Path) -> tuple[Project, Template]:

@@ -9,8 +9,9 @@ import os
 import select
 import subprocess
 import tempfile
+import weakref
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import IO, Protocol
 
 from ..errors import ProjectError
 
@@ -35,7 +36,6 @@ class ProcessStream:
     """The standard input and output of a child process, which ends with the stream. `on_close` is called last."""
 
     def __init__(self, command: Sequence[str], on_close: Callable[[], None] = lambda: None) -> None:
-        self._on_close = on_close
         self._program = command[0]
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         try:
@@ -45,6 +45,8 @@ class ProcessStream:
         except OSError as error:
             self._words.close()
             raise ProjectError(f"cannot start '{command[0]}': {error.strerror}") from error
+        # Also for callers that forget to close, and at the interpreter's end: an emulator would run on and on.
+        self._end = weakref.finalize(self, _ended, self._process, self._words, on_close)
 
     def send(self, data: bytes) -> None:
         """See `ByteStream`."""
@@ -69,21 +71,23 @@ class ProcessStream:
 
     def close(self) -> None:
         """See `ByteStream`."""
-        if self._words.closed:
-            return
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
-        self._words.close()
-        self._on_close()
+        self._end()
 
     def _gone(self) -> ProjectError:
         self._words.seek(0, os.SEEK_END)
         self._words.seek(max(0, self._words.tell() - _LAST_WORDS))
         words = self._words.read().decode(errors="replace").strip()
         return ProjectError(f"'{self._program}' ended{': ' + words if words else ''}")
+
+
+def _ended(process: subprocess.Popen[bytes], words: IO[bytes], on_close: Callable[[], None]) -> None:
+    """End the process, and with it the stream."""
+    process.kill()
+    process.wait()
+    for file in (process.stdin, process.stdout, words):
+        if file is not None:
+            file.close()
+    on_close()
 
 
 class SerialStream:

@@ -13,8 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import NoReturn
 
 from ..errors import ProjectError
+from ..util.frozen import FrozenMap
 from .description import Description
 from .npu_mailbox import NpuServer
 from .streams import ByteStream
@@ -84,27 +86,45 @@ class Template:
             raise ProjectError(f"template '{self.name}' needs {names}, not found on the path; install {advice}")
 
 
-def packaged(folder: str, names: Sequence[str], description: Description) -> dict[str, str]:
-    """Texts of the package by name, `folder` being one of `files/`; `@module@` and its like are filled in."""
-    home = resources.files(__package__).joinpath("files").joinpath(folder)
-    return {name: filled(home.joinpath(name).read_text(encoding="utf-8"), description) for name in names}
+def packaged(
+    folder: str, names: Sequence[str], description: Description, more: Mapping[str, str] = FrozenMap({})
+) -> dict[str, str]:
+    """Texts of the package by name, `folder` being one of `files/`.
+
+    Filled in between @ signs: module, MODULE, network, and what there is `more`; a line of a word alone is its lines.
+    """
+    words = {"module": description.module, "MODULE": description.module.upper(), "network": _plain(description.network)}
+    words |= {"null": "NULL", "mailbox": " src/npu_mailbox.c"} if description.has_npu else {"null": "", "mailbox": ""}
+    words |= more
+    found = {}
+    for name in names:
+        text = re.sub(r"^@(\w+)@\n", lambda hit: _lines(words[hit.group(1)]), _read(folder, name), flags=re.MULTILINE)
+        found[name] = re.sub(r"@(\w+)@", lambda hit: words[hit.group(1)], text)
+    return found
 
 
-def filled(text: str, description: Description) -> str:
-    """`text` with what stands between @ signs: module, MODULE, network, template."""
-    words = {
-        "module": description.module,
-        "MODULE": description.module.upper(),
-        "network": description.network,
-        "template": description.template,
-    }
-    return re.sub(r"@(\w+)@", lambda found: words[found.group(1)], text)
+def _read(folder: str, name: str) -> str:
+    return resources.files(__package__).joinpath("files").joinpath(folder).joinpath(name).read_text(encoding="utf-8")
 
 
-def driven(description: Description) -> dict[str, str]:
-    """The firmware that a host drives: the link, `main`, the NPU's stand-in, and headers that name the network."""
-    names = ["ethoscade_link.c", "ethoscade_link.h", "main.c", "platform.h"]
-    texts = packaged("common", [*names, *(["npu_mailbox.c"] if description.has_npu else [])], description)
+def _lines(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+def _plain(name: str) -> str:
+    """A network's name where it cannot end a comment, a line or a string."""
+    return re.sub(r"[^\w .-]", "_", name)
+
+
+def driven(description: Description, *, on_board: bool = True) -> dict[str, str]:
+    """The network on a link: sources, and headers that name the network.
+
+    With `on_board` it is a firmware, with `main` and the NPU's stand-in; else the application is the user's.
+    """
+    names = ["ethoscade_link.c", "ethoscade_link.h", "network_link.c", "network_link.h"]
+    names += ["main.c", "platform.h"] if on_board else []
+    names += ["npu_mailbox.c"] if on_board and description.has_npu else []
+    texts = packaged("common", names, description)
     return {f"src/{name}": text for name, text in (texts | headers(description)).items()}
 
 
@@ -117,7 +137,18 @@ def headers(description: Description) -> dict[str, str]:
 #ifndef NETWORK_CONFIG_H
 #define NETWORK_CONFIG_H
 
+/* The arena is network_link.c's, so that a host can read and write it. */
 #define {macro}_ARENA network_arena
+
+/* Sections of your own, as strings: of the arena, and of programs, weights and constants. */
+#ifndef NETWORK_ARENA_SECTION
+#define NETWORK_ARENA_SECTION ".bss.noinit.tvm"
+#endif
+#ifdef NETWORK_MODEL_SECTION
+#define {macro}_COMMANDS_SECTION NETWORK_MODEL_SECTION
+#define {macro}_WEIGHTS_SECTION NETWORK_MODEL_SECTION
+#define {macro}_CONSTANTS_SECTION NETWORK_MODEL_SECTION
+#endif
 
 #ifndef __ASSEMBLER__
 #include "ethoscade_link.h"
@@ -162,3 +193,12 @@ def run_tool(command: Sequence[str], doing: str) -> None:
     if done.returncode:
         said = "\n".join(done.stdout.decode(errors="replace").splitlines()[-_LAST_LINES:])
         raise ProjectError(f"{doing}: '{' '.join(command)}' ended with status {done.returncode}:\n{said}")
+
+
+def unbuilt(advice: str) -> Callable[[Project], NoReturn]:
+    """A function of a template for what is part of something larger, which is not ours to build or start."""
+
+    def refuse(project: Project) -> NoReturn:
+        raise ProjectError(f"'{project.folder}' is no firmware by itself: {advice}")
+
+    return refuse

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +54,20 @@ def compile_model(args: argparse.Namespace, options: COptions) -> int:
     print_report(args, report, text + _listing(written, manifest))
     for kind, error in made.refused.items():
         console.complain(f"{kind} was not written, but {' and '.join(written)}: {error}")
+    tell_of_lines(compiled, written)
     if check is not None and not check.ok:
         return DIFFERENT
     return FAULTY if made.refused else DONE
+
+
+def tell_of_lines(compiled: Compiled, written: Collection[str]) -> None:
+    """Say so where the arena of C that was written takes more than the budget, because it is whole cache lines."""
+    budget, added = compiled.budget_bytes, compiled.workspace_bytes - compiled.pools["arena"]
+    if budget is not None and {"c", "mlf"} & set(written) and compiled.sram_bytes + added > budget:
+        console.complain(
+            f"the arena of '{compiled.name}' in C takes whole cache lines, {compiled.workspace_bytes} bytes: "
+            f"{compiled.sram_bytes + added - budget} more than the budget; budgets in multiples of 32 bytes are kept"
+        )
 
 
 def frontier_of(args: argparse.Namespace) -> int:

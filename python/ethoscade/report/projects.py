@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from ..codegen import provenance
 from ..codegen.c.options import COptions
 from ..errors import ConfigError
 from ..frontend import read_tflite
@@ -58,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     """`ethoscade run`, of a project's folder or, with --target, of a model."""
     check_available()
     if args.target is None:
+        _check_project_alone(args)
         project, template = projects.opened(Path(args.place))
         return _tried(args, project, template)
     if Path(args.place).is_dir():
@@ -68,8 +70,21 @@ def run(args: argparse.Namespace) -> int:
         return _tried(args, *_made(args, Path(scratch) / "project"))
 
 
+def _check_project_alone(args: argparse.Namespace) -> None:
+    """Raises `ConfigError` for what is no project, or for options of `compile` beside one."""
+    if Path(args.place).is_file():
+        raise ConfigError(f"'{args.place}' is a file: say by --target what to run it on, host or qemu")
+    for name, default in args.untold.items():
+        if getattr(args, name) != default:
+            raise ConfigError(
+                f"--{name.replace('_', '-')} would say how to compile, and project '{args.place}' is compiled already; "
+                f"make another with `ethoscade new`"
+            )
+
+
 def _made(args: argparse.Namespace, folder: Path) -> tuple[Project, Template]:
     template = projects.template_named(args.template)
+    projects.check_free(folder)
     compiled = compile_as_told(args)
     options = replace(COptions(), module_name=args.module_name, weights=args.weights)
     own = Path(args.template) if args.template.endswith(".py") else None
@@ -113,8 +128,13 @@ def _text(project: Project, template: Template, found: Trial) -> str:
     factor = template.instructions_per_tick or 1
     if on_cpu:
         width = max(len(call.kind) for call in on_cpu)
-        lines.append(f"operators on the CPU, {unit} in the last run:")
-        lines += [f"  {round(call.ticks * factor):>13,}  {call.kind:<{width}}  {call.name}" for call in on_cpu]
+        (names,) = provenance.short([[call.name for call in on_cpu]])
+        total = round(sum(call.ticks for call in on_cpu) * factor)
+        lines.append(f"operators on the CPU, {total:,} {unit} in the last run:")
+        lines += [
+            f"  {round(call.ticks * factor):>13,}  {call.kind:<{width}}  {name}"
+            for call, name in zip(on_cpu, names, strict=True)
+        ]
     programs = len(found.times) - len(on_cpu)
     if programs:
         lines.append(f"{programs} NPU program{'s' if programs > 1 else ''}, executed by the simulator and not timed")

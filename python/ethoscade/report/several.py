@@ -74,6 +74,8 @@ def _compile_models(args: argparse.Namespace, options: COptions) -> int:
     commands.print_report(args, report, text)
     for what, error in refused.items():
         console.complain(f"{what} was not written, but {' and '.join(written)}: {error}")
+    for one in many.networks.values():
+        commands.tell_of_lines(one, args.emit)
     if any(check is not None and not check.ok for check in checks.values()):
         return commands.DIFFERENT
     return commands.FAULTY if refused else commands.DONE

@@ -11,6 +11,7 @@ from .batch_matmul import BATCH_MATMUL
 from .binary import ARITHMETIC, DIVISION, EXTREMES, WORDS
 from .chosen import OURS, KernelTable, read
 from .copy import COPY
+from .detection import DETECTION
 from .functions16 import CURVE, SAMPLES
 from .gather import GATHER
 from .kernel import Call, CKernel, Operands, data_input, refuse
@@ -47,6 +48,9 @@ _ALL: tuple[CKernel, ...] = (
 KERNELS = {kind: tuple(k for k in _ALL if kind in k.kinds) for kind in OPERATORS if any(kind in k.kinds for k in _ALL)}
 """The kernels of each kind that has some, each for types of its own."""
 
+CUSTOM = {kind: (kernel,) for kernel in (DETECTION,) for kind in kernel.kinds}
+"""The same of custom operators."""
+
 
 class _Noted:
     """Operands that note which tensors are read."""
@@ -74,13 +78,14 @@ def constant_bytes(graph: Graph) -> int:
 
 
 def workspaces(graph: Graph, operators: Iterable[int], table: KernelTable) -> dict[int, int]:
-    """Bytes that the functions of a table work in, by operator; where that is none, and without a kernel, left out."""
-    if not table.chosen:
-        return {}
+    """Bytes that kernels and a table's functions work in, by operator; where it is none, or no kernel, left out."""
     found: dict[int, int] = {}
     for index in operators:
+        operator = graph.operators[index]
+        if not table.chosen and operator.kind not in CUSTOM:
+            continue
         try:
-            written = kernel_for(graph, graph.operators[index]).write(graph, graph.operators[index], _Noted())
+            written = kernel_for(graph, operator).write(graph, operator, _Noted())
         except UnsupportedOperatorError:
             continue
         if size := table.workspace_bytes(written):
@@ -93,9 +98,9 @@ def kernel_for(graph: Graph, operator: Operator) -> CKernel:
 
     Raises `UnsupportedOperatorError` naming the operator and the kernels there are.
     """
-    kernels = KERNELS.get(operator.kind)
+    kernels = KERNELS.get(operator.kind) or CUSTOM.get(operator.kind)
     if kernels is None:
-        constraint = f"C kernels exist for {', '.join(KERNELS)}"
+        constraint = f"C kernels exist for {', '.join((*KERNELS, *CUSTOM))}"
         raise UnsupportedOperatorError(
             f"operator '{operator.name}' ({operator.kind}) stays on the CPU and cannot be written as C: {constraint}",
             operator=operator.name,

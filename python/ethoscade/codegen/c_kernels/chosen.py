@@ -50,14 +50,17 @@ class KernelTable:
     def workspace_bytes(self, written: Call) -> int:
         """Bytes that a call works in beside its operands."""
         found = self.chosen.get(written.function)
-        return 0 if found is None else found.workspace_bytes
+        return written.workspace_bytes + (0 if found is None else found.workspace_bytes)
 
     def call(self, written: Call, workspace: str) -> Call:
         """The call with the user's function, if there is one; `workspace` is a C expression of its address."""
         found = self.chosen.get(written.function)
+        if written.workspace_bytes:
+            written = replace(written, text=written.text.replace("WORKSPACE", workspace))
         if found is None:
             return written
-        more = f", {workspace}" if found.workspace_bytes else ""
+        own = f"{workspace} + {written.workspace_bytes}" if written.workspace_bytes else workspace
+        more = f", {own}" if found.workspace_bytes else ""
         text = re.sub(rf"\b{written.function}\((.*)\);", rf"{found.function}(\1{more});", written.text)
         declared = replace(
             written.sources[-1],
@@ -117,7 +120,8 @@ def functions() -> Mapping[str, str]:
     }
     names = []
     for file, text in texts.items():
-        found = [] if file == "store.c" else re.findall(r"^static void (\w+)\(", text, re.MULTILINE)
+        # What a file is for stands at its end.
+        found = [] if file == "store.c" else re.findall(r"^static void (\w+)\(", text, re.MULTILINE)[-1:]
         names += [name.replace("WORK", work) for name in found for work in works.get(file, ["WORK"])]
     return FrozenMap(
         {name: _PLACEHOLDER.sub(lambda word: f"(?:{_WORDS[word.group()]})", name) for name in sorted(names)}

@@ -32,11 +32,15 @@ class Operands(Protocol):
 
 @dataclass(frozen=True)
 class Call:
-    """The C statements of one operator, the function that they call (none if empty), and what defines it, in order."""
+    """The C statements of one operator, the function that they call (none if empty), and what defines it, in order.
+
+    Of a function that works in `workspace_bytes` of the arena the last argument is the word WORKSPACE.
+    """
 
     function: str
     text: str
     sources: tuple[Source, ...] = ()
+    workspace_bytes: int = 0
 
 
 def call(file: str, function: str, text: str, **words: str | DType) -> Call:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from ..template import Template
-from . import host, qemu
+from .cmsis import CMSIS
+from .host import HOST
+from .qemu import QEMU
+from .zephyr import ZEPHYR
 
-TEMPLATES: dict[str, Template] = {template.name: template for template in (host.TEMPLATE, qemu.TEMPLATE)}
+TEMPLATES: dict[str, Template] = {template.name: template for template in (HOST, QEMU, CMSIS, ZEPHYR)}

@@ -9,7 +9,7 @@ from ..description import Description
 from ..memory_in_common import started
 from ..template import CMAKE, MAKE, Board, Project, Template, Tool, cmake_build, driven, packaged
 
-ELF = "firmware"
+_ELF = "firmware"
 _COMPILER = Tool("cc", "a C compiler (Debian, Ubuntu: gcc or clang)")
 
 
@@ -23,16 +23,16 @@ def _files(description: Description) -> Mapping[str, str]:
 
 
 def _build(project: Project) -> Path:
-    return cmake_build(project, ELF)
+    return cmake_build(project, _ELF)
 
 
 def _start(project: Project) -> Board:
     size = -(-project.description.shared_bytes // 4096) * 4096
-    program = str(project.folder / "build" / ELF)
+    program = str(project.folder / "build" / _ELF)
     return started(lambda memory: [program, str(memory)], size, size if project.description.has_npu else 0)
 
 
-TEMPLATE = Template(
+HOST = Template(
     name="host",
     summary="a process of this machine",
     files=_files,

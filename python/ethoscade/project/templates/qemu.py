@@ -9,8 +9,8 @@ from ..description import Description
 from ..memory_in_common import started
 from ..template import CMAKE, MAKE, Board, Project, Template, Tool, cmake_build, driven, packaged
 
-NAME = "qemu-mps3-an547"
-ELF = "firmware.elf"
+_NAME = "qemu-mps3-an547"
+_ELF = "firmware.elf"
 
 _COMPILER = Tool("arm-none-eabi-gcc", "Arm's GCC (Debian, Ubuntu: gcc-arm-none-eabi)")
 _QEMU = Tool("qemu-system-arm", "QEMU 7 or newer (Debian, Ubuntu: qemu-system-arm)")
@@ -24,9 +24,9 @@ _INSTRUCTIONS_PER_TICK = 1e9 / 32e6 / (1 << _SHIFT)
 
 
 def _files(description: Description) -> Mapping[str, str]:
-    own = packaged(NAME, ["platform.c", "startup.c"], description)
+    own = packaged(_NAME, ["platform.c", "startup.c"], description)
     return {
-        **packaged(NAME, ["CMakeLists.txt", "toolchain.cmake", "linker.ld", "README.md"], description),
+        **packaged(_NAME, ["CMakeLists.txt", "toolchain.cmake", "linker.ld", "README.md"], description),
         **driven(description),
         **{f"src/{name}": text for name, text in own.items()},
     }
@@ -34,7 +34,7 @@ def _files(description: Description) -> Mapping[str, str]:
 
 def _build(project: Project) -> Path:
     toolchain = (project.folder / "toolchain.cmake").resolve()
-    return cmake_build(project, ELF, f"-DCMAKE_TOOLCHAIN_FILE={toolchain}")
+    return cmake_build(project, _ELF, f"-DCMAKE_TOOLCHAIN_FILE={toolchain}")
 
 
 def _command(program: Path, memory: Path) -> list[str]:
@@ -47,13 +47,13 @@ def _command(program: Path, memory: Path) -> list[str]:
 
 
 def _start(project: Project) -> Board:
-    program = project.folder / "build" / ELF
+    program = project.folder / "build" / _ELF
     used = _USED_DDR_BYTES if project.description.has_npu else 0
     return started(lambda memory: _command(program, memory), _DDR_BYTES, used)
 
 
-TEMPLATE = Template(
-    name=NAME,
+QEMU = Template(
+    name=_NAME,
     summary="a Cortex-M55 emulated by QEMU, the NPU by the simulator",
     files=_files,
     build=_build,

@@ -1,4 +1,4 @@
-/* The board mps3-an547 as QEMU has it: UART 0, SysTick, and the DDR, which the host maps. 
+/* The board mps3-an547 as QEMU has it: UART 0, SysTick, and the DDR, which the host maps.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "platform.h"
 
