@@ -65,3 +65,20 @@ def test_slices_run_beside_feature_maps_that_leave_no_room_for_all_constants() -
     ]
     assert [staging for _, staging in within[:2]] == [["in_place"], ["sliced"]]
     assert 3 * within[1][0] < 2 * within[0][0]
+
+
+@pytest.mark.parametrize("plane", [(20, 20), (2, 2)])
+def test_orders_are_encoded_until_the_best_one_is(plane: tuple[int, int]) -> None:
+    builder = ModelBuilder("pointwise")
+    builder.output(builder.conv2d(builder.input((1, *plane, 64)), 128, 1))
+    target = load_target("ethos-u55-256")
+    (operation,) = prepare(read_tflite(builder.build()), target).npu.operations
+    asked: list[tuple[int, bool]] = []
+
+    def bytes_of(block_depth: int, part_kernel: bool) -> int:
+        asked.append((block_depth, part_kernel))
+        return 9_000 + 16 * len(asked)
+
+    found = choose_encoding(operation, target, bytes_of)
+    assert {(way.block_depth, way.part_kernel) for way in (found, found.staged) if way is not None} <= set(asked)
+    assert len(set(asked)) == len(asked)

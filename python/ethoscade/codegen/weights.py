@@ -261,7 +261,8 @@ def _laid_out(encoded: Sequence[EncodedOperation], used: Collection[tuple[int, P
 def contents(encoded: Sequence[EncodedOperation]) -> list[tuple[tuple[int, int], ...]]:
     """By operation, which bytes its constants are: in place, copied as a whole, slice by slice; none if it has none.
 
-    Each is a number for the weights and one for the scales. Equal bytes, which `lay_out` keeps once, have equal ones.
+    Each is a number for the weights and one for the scales. Equal bytes, which `lay_out` keeps once, have equal
+    numbers.
     """
     known: dict[Hashable, int] = {}
 

@@ -288,9 +288,9 @@ def choose_encoding(
     """Weight order and OFM block depth of the cheapest unstriped operation.
 
     `bytes_of` are the bytes of its constants, encoded for a block depth and an order (part-kernel-first or not);
-    without it all orders are taken to have the raw bytes. Constants that are copied are encoded for that,
-    large convolutions in slices too where copies run beside operations. Operations without constants get the depth of their block. Returns
-    block depth 0 if no block fits SHRAM, or the buffer of a described device.
+    without it all orders are taken to have the raw bytes. Constants that are copied are encoded for that, large
+    convolutions in slices too where copies run beside operations. Operations without constants get the depth of their
+    block. Returns block depth 0 if no block fits SHRAM, or the buffer of a described device.
     """
     raw = raw_bytes(operation)
     spec = operation_spec(operation, Encoding(0, False, raw), _table_ids([operation]))
