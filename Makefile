@@ -4,12 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 SOURCES := $(shell find rust/src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
+LIBRARY := target/library/.ready
 
 # pip tells much that nobody asked for; errors still show.
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint oldest seeds pages bench format clean
+.PHONY: demo library test lint oldest seeds pages bench format clean
 
 $(VENV)/.installed: pyproject.toml tools/install_dependencies.py
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.85 or newer, see https://rustup.rs" >&2; exit 1; }
@@ -29,7 +30,19 @@ $(STAMP): $(VENV)/.installed $(SOURCES)
 demo: $(STAMP)
 	@$(BIN)/python examples/demo.py
 
-test: $(STAMP)
+# The simulator as a C library, without Python: libethoscade_npu in python/ethoscade/lib, or with headers and pkg-config
+# file in another folder, make library FOLDER=/opt/ethoscade.
+library: $(LIBRARY)
+ifdef FOLDER
+	@$(PYTHON) tools/build_library.py '$(FOLDER)'
+endif
+
+$(LIBRARY): $(SOURCES) tools/build_library.py
+	@echo "building libethoscade_npu ..."
+	@$(PYTHON) tools/build_library.py
+	@touch $@
+
+test: $(STAMP) $(LIBRARY)
 	cargo test --quiet
 	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
@@ -65,4 +78,4 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) target out
+	rm -rf $(VENV) target out python/ethoscade/lib/libethoscade_npu.*

@@ -47,7 +47,7 @@ from test_reference_micro import micro_outputs
 
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "operator-coverage.md"
 BORDER = "border"
-POSITIVE = frozenset({"RSQRT"})
+POSITIVE = frozenset({"RSQRT", "SQRT"})
 """Kinds whose kernels end the inference over what is not positive."""
 HEAD = """# What operators were compared on
 

@@ -9,7 +9,7 @@ the page, may say
     <!-- run as: another command in place of the block's first -->
     <!-- run first: Python statements that make what the block takes for given -->
 
-Blocks in ```text are no code. Owns no pages.
+Blocks in ```text are no code; those in ```c are compiled by `unit/test_firmware_toolchains.py`. Owns no pages.
 """
 
 from __future__ import annotations

@@ -137,9 +137,10 @@ class GraphMaker:
         depth = self.tensors[x].shape[3]
         fan_in = window.kernel_h * window.kernel_w * depth
         w, b = self.weights((channels, window.kernel_h, window.kernel_w, depth), 0, fan_in)
-        shape = self.constant(np.array([1, *size, channels], np.int32), None, DType.INT32)
+        made = (self.tensors[x].shape[0], *size, channels)
+        shape = self.constant(np.array(made, np.int32), None, DType.INT32)
         attrs = TransposeConvAttrs(window, size, activation)
-        return self.op("TRANSPOSE_CONV", [shape, w, x, b], self.tensor((1, *size, channels)), attrs)
+        return self.op("TRANSPOSE_CONV", [shape, w, x, b], self.tensor(made), attrs)
 
     def fully_connected(
         self,

@@ -34,9 +34,9 @@ MODULES = (ethoscade, memory, memory_model, devices, target, simulator, timing)
 # What the library makes and hands out: nobody calls these.
 MADE_BY_THE_LIBRARY = frozenset(
     {
-        "Accelerator", "Compiled", "Curve", "Hazard", "KernelDetail", "Memories", "NpuReport", "NpuRun",
-        "NpuWarning", "OperatorSummary", "OperatorTiming", "Placement", "PoolOverflowError", "Prepared",
-        "ProgramPlacement", "Target", "TimedCommand", "TimingReport", "Traffic",
+        "Accelerator", "Compiled", "CompiledMany", "Curve", "Hazard", "KernelDetail", "Library", "Memories",
+        "NpuReport", "NpuRun", "NpuWarning", "OperatorSummary", "OperatorTiming", "Placement", "PoolOverflowError",
+        "Prepared", "ProgramPlacement", "Target", "TimedCommand", "TimingReport", "Traffic",
     }
 )  # fmt: skip
 # Types that carry numbers and are held to them where they are used.
@@ -127,6 +127,9 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
     machine = {"region": 1, "start": 0, "end": 4}
     return {
         "ethoscade.compile": {"model": MODEL, "optimise": "size"},
+        "ethoscade.compile_many": {"models": {"net": MODEL}, "optimise": "size"},
+        "CompiledMany.write_c": {"folder": "many"},
+        "CompiledMany.write_mlf": {"path": "many.tar"},
         "ethoscade.frontier": {"model": MODEL},
         "ethoscade.prepare": {"model": MODEL},
         "Prepared.compile": {"sram_kb": 64},
@@ -140,6 +143,7 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
         "Compiled.save": {"path": "again.tflite"},
         "Compiled.write_c": {"folder": "c"},
         "Compiled.write_mlf": {"path": "net.tar"},
+        "Compiled.write_tflite_c": {"folder": "linked"},
         "Compiled.write_raw": {"path": "net.npz"},
         "Compiled.simulate": {"inputs": inputs},
         "Compiled.simulate_steps": {"steps": [inputs]},
@@ -184,6 +188,7 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
         "Machine.run": {"payload": payload},
         "simulator.run": {"payload": payload, "regions": regions, "accelerator": "ethos-u55-256"},
         "simulator.driver_interface": {},
+        "simulator.library": {},
         "simulator.disassemble": {"payload": payload},
         "timing.simulate_timing": {"payload": payload, "target": found.target},
         "TimedCommand.share": {"memory": "Sram"},
@@ -200,6 +205,7 @@ def _instances() -> dict[str, Any]:
     buffers = [memory.Buffer("a", 0, 2, 16)]
     return {
         "Compiled": found,
+        "CompiledMany": ethoscade.compile_many({"net": MODEL}),
         "Prepared": ethoscade.prepare(MODEL),
         "Curve": found.curve,
         "Pool": memory.Pool("p", access=(("cpu", "rw"),)),
@@ -217,7 +223,7 @@ def public_names() -> Iterator[tuple[str, Any]]:
             value = getattr(module, name)
             if inspect.isfunction(value) and value.__module__ in {m.__name__ for m in MODULES} | {
                 "ethoscade.pipeline.prepared", "ethoscade.pipeline.planning", "ethoscade.run.execution",
-                "ethoscade.memory.csv",
+                "ethoscade.memory.csv", "ethoscade.pipeline.many",
             }:  # fmt: skip
                 if module is ethoscade or value.__module__ in (module.__name__, "ethoscade.memory.csv"):
                     yield f"{module.__name__.split('.')[-1]}.{name}", value

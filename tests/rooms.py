@@ -39,8 +39,8 @@ BELOW: dict[str, set[str]] = {
     },
     "testing": {"ir", "quantised", "operators", "judge.reference"},
     "codegen": {
-        "errors", "_core", "util.files", "target", "ir", "quantised", "opcodes", "schema", "operators", "frontend",
-        "lowering", "scheduling",
+        "errors", "_core", "util.arguments", "util.files", "target", "ir", "quantised", "opcodes", "schema",
+        "operators", "frontend", "lowering", "scheduling",
     },
     "run": set(),
     "run.inputs": {"errors", "util.arguments", "ir"},
@@ -80,15 +80,25 @@ BELOW: dict[str, set[str]] = {
         "errors", "util.arguments", "target", "ir", "frontend", "scheduling", "codegen", "pipeline.borders",
         "pipeline.compiled", "pipeline.compiler",
     },
+    "pipeline.many": {
+        "errors", "util.arguments", "util.files", "codegen", "pipeline.compiled", "pipeline.compiler",
+        "pipeline.prepared",
+    },
+    "project": {
+        "errors", "_core", "util.arguments", "util.files", "ir", "lowering", "codegen", "judge.verification",
+        "run.simulator",
+    },
     "report": {
         "errors", "util.arguments", "util.files", "target", "ir", "operators", "frontend", "rewrites", "lowering",
         "memory.model", "memory",
         "judge.verification", "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders",
-        "pipeline.explanation", "pipeline.compiled", "pipeline.compiler", "pipeline.prepared",
+        "pipeline.explanation", "pipeline.compiled", "pipeline.compiler", "pipeline.many", "pipeline.prepared",
+        "project",
     },
     "__main__": {"errors", "_core", "util.arguments", "target", "codegen", "report"},
     "__init__": {
-        "errors", "_core", "devices", "run.execution", "pipeline.compiled", "pipeline.planning", "pipeline.prepared",
+        "errors", "_core", "devices", "run.execution", "run.simulator", "pipeline.compiled", "pipeline.many",
+        "pipeline.planning", "pipeline.prepared", "project",
     },
 }  # fmt: skip
 

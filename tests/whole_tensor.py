@@ -65,7 +65,7 @@ def pick_block(
     operation: NpuOperation, stripe: Stripe, accelerator: Accelerator, rank: float = 1.0
 ) -> tuple[int, int, int]:
     """One of the blocks that Vela finds valid, by volume: 1 the largest, 0 the smallest."""
-    fake = OperationConstants(0, 0, 0, EncodingChoice(stripe.block[2]))
+    fake = OperationConstants(0, 0, 0, 0, EncodingChoice(stripe.block[2]))
     offsets = dict.fromkeys((*(s.buffer for s in stripe.inputs), stripe.output.buffer), 0)
     table = operation.function if isinstance(operation.function, Table) else None
     kernel = build_operations(

@@ -19,6 +19,7 @@ from .errors import (
     ConfigError,
     EthoscadeError,
     ModelFormatError,
+    ProjectError,
     SchedulingError,
     SimulationError,
     UnsupportedOperatorError,
@@ -28,8 +29,11 @@ from .errors import (
 if TYPE_CHECKING:
     from .devices import DeviceDescription
     from .pipeline.compiled import Compiled, Curve, OperatorSummary
+    from .pipeline.many import CompiledMany, compile_many
     from .pipeline.planning import plan
     from .pipeline.prepared import Prepared, compile, frontier, prepare
+    from .project.folder import connect
+    from .run import simulator
     from .run.execution import simulate
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
@@ -38,6 +42,7 @@ __all__ = [
     "BudgetError",
     "CodegenError",
     "Compiled",
+    "CompiledMany",
     "ConfigError",
     "Curve",
     "DeviceDescription",
@@ -45,32 +50,41 @@ __all__ = [
     "ModelFormatError",
     "OperatorSummary",
     "Prepared",
+    "ProjectError",
     "SchedulingError",
     "SimulationError",
     "UnsupportedOperatorError",
     "VerificationError",
     "__version__",
     "compile",
+    "compile_many",
+    "connect",
     "frontier",
     "plan",
     "prepare",
     "simulate",
+    "simulator",
 ]
 
 # Importing the compiler takes several times as long as importing the rest: programs that only look for a version, or
 # catch errors, do not wait for it.
 _HOMES = {
     "Compiled": "pipeline.compiled",
+    "CompiledMany": "pipeline.many",
     "Curve": "pipeline.compiled",
     "DeviceDescription": "devices",
     "OperatorSummary": "pipeline.compiled",
     "Prepared": "pipeline.prepared",
     "compile": "pipeline.prepared",
+    "compile_many": "pipeline.many",
+    "connect": "project.folder",
     "frontier": "pipeline.prepared",
     "plan": "pipeline.planning",
     "prepare": "pipeline.prepared",
     "simulate": "run.execution",
 }
+
+_MODULES = {"simulator": "run.simulator"}
 
 if not TYPE_CHECKING:
 
@@ -79,6 +93,8 @@ if not TYPE_CHECKING:
         if name in _HOMES:
             found = globals()[name] = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
             return found
+        if name in _MODULES:
+            return importlib.import_module(f".{_MODULES[name]}", __name__)
         if not name.startswith("_"):
             try:
                 return importlib.import_module(f".{name}", __name__)

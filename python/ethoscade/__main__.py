@@ -1,9 +1,9 @@
-"""The command line: `ethoscade compile | frontier | verify | simulate | plan-memory | supported-ops`.
+"""The command line: `ethoscade compile | frontier | verify | simulate | new | build | run | ...`.
 
 Owns arguments and exit status: 0 done, 1 the model, the configuration or the budget is at fault (one sentence on
 stderr), 2 wrong usage, 3 a verification found a difference, 130 interrupted. What the commands do is in
-`report.commands`, `report.runs` and `report.plan_memory`. A command imports the one that it needs, so that `--version`
-and `--help` do not wait for NumPy.
+`report.commands`, `report.runs`, `report.plan_memory` and `report.projects`. A command imports the one that it needs,
+so that `--version` and `--help` do not wait for NumPy.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ from .errors import BudgetError, EthoscadeError
 from .report import console
 
 _MOST_DIGITS = 20
+# Options of commands that compile, by their names in the arguments.
+_OF_COMPILING = (
+    "accelerator", "system_config", "memory_mode", "config", "sram", "optimise", "io", "epsilon", "keep_dead_channels",
+    "weight_encoder", "module_name", "weights",
+)  # fmt: skip
 INTERRUPTED = 130
 """What shells report of a program that Ctrl-C ended: 128 and the signal's number."""
 
@@ -127,17 +132,18 @@ def _parser() -> argparse.ArgumentParser:
 
 def _compile(command: argparse.ArgumentParser) -> None:
     from .codegen.bundle import ARTEFACTS
-    from .report.commands import compile_model
+    from .report.several import compile_command
 
-    command.set_defaults(run=compile_model)
+    command.set_defaults(run=compile_command)
     _add_json(command)
-    command.add_argument("model", metavar="MODEL", help="a quantised .tflite file")
+    command.add_argument("models", metavar="MODEL", nargs="+", help="a quantised .tflite file, or several")
     command.add_argument("-o", "--output", "--output-dir", metavar="DIR", default="out", help="folder (default: out)")
     _add_target(command)
     _add_budget(command)
     command.add_argument(
         "--emit", type=_artefacts, default=("tflite",), metavar="LIST", help=f"of {','.join(ARTEFACTS)}; default tflite"
     )
+    _add_c(command)
     command.add_argument(
         "--explain", action="store_true", help="say how the network is cut and what is alive at its peak"
     )
@@ -173,7 +179,9 @@ def _verify(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--artifact", metavar="FILE", help="compare this compiled .tflite, ours or Vela's, with MODEL; compile nothing"
     )
-    command.add_argument("--target", choices=("simulator", "c"), default="simulator", help="what runs the network")
+    command.add_argument(
+        "--target", choices=("simulator", "c"), help="what runs the network (default: simulator, or c without an NPU)"
+    )
 
 
 def _simulate(command: argparse.ArgumentParser) -> None:
@@ -201,6 +209,50 @@ def _plan_memory(command: argparse.ArgumentParser) -> None:
     plan_memory.add_arguments(command)
 
 
+def _new(command: argparse.ArgumentParser) -> None:
+    from .report.projects import new
+
+    command.set_defaults(run=new)
+    _add_json(command)
+    command.add_argument(
+        "--template", required=True, metavar="NAME", help="host, qemu-mps3-an547, cmsis, zephyr, or a file of your own"
+    )
+    command.add_argument("folder", metavar="DIR", help="where the project goes: a new or an empty folder")
+    command.add_argument("model", metavar="MODEL", help="a quantised .tflite file")
+    _add_for_project(command)
+
+
+def _build(command: argparse.ArgumentParser) -> None:
+    from .report.projects import build
+
+    command.set_defaults(run=build)
+    _add_json(command)
+    command.add_argument("folder", metavar="DIR", help="a project")
+
+
+def _flash(command: argparse.ArgumentParser) -> None:
+    from .report.projects import flash
+
+    command.set_defaults(run=flash)
+    _add_json(command)
+    command.add_argument("folder", metavar="DIR", help="a project")
+
+
+def _run(command: argparse.ArgumentParser) -> None:
+    from .report.projects import run
+
+    command.set_defaults(run=run)
+    _add_json(command)
+    command.add_argument("place", metavar="DIR|MODEL", help="a project, or with --target a quantised .tflite file")
+    command.add_argument(
+        "--target", metavar="NAME", help="host, qemu, or another template: what to make of MODEL for this one run"
+    )
+    command.add_argument("--seeds", type=_positive, default=3, help="random inputs (default: 3)")
+    _add_runs(command)
+    _add_for_project(command)
+    command.set_defaults(untold={name: command.get_default(name) for name in _OF_COMPILING})
+
+
 def _supported_operators(command: argparse.ArgumentParser) -> None:
     from .report.commands import supported_operators
 
@@ -215,6 +267,10 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "frontier": (_frontier, "print SRAM against cycles, without code generation"),
     "verify": (_verify, "compile and compare every output with the reference"),
     "simulate": (_simulate, "run a compiled .tflite on the simulated NPU"),
+    "new": (_new, "make a firmware project for a model"),
+    "build": (_build, "build a project's firmware"),
+    "flash": (_flash, "build a project's firmware and bring it to the board"),
+    "run": (_run, "run a project, or a model on an emulated board, and compare with the reference"),
     "plan-memory": (_plan_memory, "place buffers of a CSV file in memory"),
     "supported-ops": (_supported_operators, "list what runs on the NPU"),
 }
@@ -225,14 +281,14 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_target(parser: argparse.ArgumentParser, only_accelerator: bool = False) -> None:
-    from .target import ACCELERATORS
+    from .target import ACCELERATORS, TARGETS
 
     parser.add_argument(
         "--accelerator",
         "--accelerator-config",
         default="ethos-u55-256",
         metavar="NAME",
-        help=f"one of {', '.join(ACCELERATORS)} (default: ethos-u55-256)",
+        help=f"one of {', '.join(ACCELERATORS if only_accelerator else TARGETS)} (default: ethos-u55-256)",
     )
     if not only_accelerator:
         _add_system(parser)
@@ -256,6 +312,46 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
     _add_epsilon(parser)
     _add_dead_channels(parser)
     _add_weight_encoder(parser)
+    parser.add_argument(
+        "--kernels", metavar="FILE", help="C functions to call in the place of ours (docs/firmware.md has the format)"
+    )
+
+
+def _add_c(parser: argparse.ArgumentParser) -> None:
+    from .codegen.c.options import WEIGHTS, WORKSPACES
+
+    group = parser.add_argument_group("C sources and MLF", "docs/firmware.md says what each is good for")
+    group.add_argument(
+        "--module-name", metavar="NAME", help="<mod> of all names in C (default: the model's, lower case)"
+    )
+    group.add_argument(
+        "--workspace",
+        choices=WORKSPACES,
+        default=WORKSPACES[0],
+        help="the arena: an array of the sources, or memory that the caller hands to every run (default: internal)",
+    )
+    group.add_argument(
+        "--share-workspace", action="store_true", help="several models run in one arena, one after the other"
+    )
+    group.add_argument(
+        "--workspace-io", action="store_true", help="inputs and outputs stay in the workspace, and are not copied"
+    )
+    group.add_argument(
+        "--weights",
+        choices=WEIGHTS,
+        default=WEIGHTS[0],
+        help="as a C array, from a .bin file by an assembler file, or from the caller's pool (default: auto, "
+        "which is incbin above 256 KiB, and in an MLF array)",
+    )
+
+
+def _add_for_project(parser: argparse.ArgumentParser) -> None:
+    from .codegen.c.options import WEIGHTS
+
+    _add_target(parser)
+    _add_budget(parser)
+    parser.add_argument("--module-name", metavar="NAME", help="<mod> of all names in C (default: the model's)")
+    parser.add_argument("--weights", choices=WEIGHTS[:3], default=WEIGHTS[0], help="as for compile (default: auto)")
 
 
 def _add_interface(parser: argparse.ArgumentParser) -> None:

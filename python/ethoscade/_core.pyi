@@ -7,6 +7,7 @@ __version__: str
 
 # --- scheduling ---------------------------------------------------------------------------------------------------
 FINEST_RESOLUTION: int
+MOVES: int
 
 _BufferKind = Literal["tensor", "rolling", "weights", "workspace"]
 _Whole = Literal["in_place", "staged"]
@@ -62,7 +63,7 @@ class Plan:
 @final
 class Proposal:
     def __new__(
-        cls, sram_bytes: int, cycles: int, prefetch_bytes: int, fill_bytes: int, plans: Sequence[Any]
+        cls, sram_bytes: int, cycles: int, prefetch_bytes: int, fill_bytes: int, moves: int, plans: Sequence[Any]
     ) -> Proposal: ...
     @property
     def sram_bytes(self) -> int: ...
@@ -74,6 +75,10 @@ class Proposal:
     def prefetch_bytes(self) -> int: ...
     @property
     def fill_bytes(self) -> int: ...
+    @property
+    def moves(self) -> int:
+        """Moves that the memory planner may try for its program."""
+
     def arrangement(self, graph: CascaderGraph, tick: Callable[[], object] | None = None) -> Arrangement:
         """Its program, and where everything lies: as the search for this very graph found it, else made anew."""
 
@@ -360,10 +365,11 @@ class Arrangement:
 
 TunedName = Literal[
     "max_points", "max_fork", "max_steps", "max_fills", "refined_up_to", "refinement", "most_points", "samples",
-    "hidden_fineness", "limits.lean", "limits.halvings", "placing.iterations", "placing.rounds",
-    "placing.round_fineness", "placing.coarse_resolution", "placing.margin", "placing.ground_margin", "placing.drift",
-    "filling.rounds", "filling.round_fineness", "restaging.passes", "restaging.max_steps", "within.whole_up_to",
-    "within.visits", "within.tries", "within.all_tries", "within.lower", "within.margin",
+    "hidden_fineness", "limits.lean", "limits.halvings", "placing.moves", "placing.floor_moves",
+    "placing.floor_tries", "placing.rounds", "placing.round_fineness", "placing.coarse_resolution", "placing.margin",
+    "placing.ground_margin", "placing.drift", "filling.rounds", "filling.round_fineness", "restaging.passes",
+    "restaging.max_steps", "within.whole_up_to", "within.visits", "within.tries", "within.all_tries",
+    "within.lower", "within.margin",
 ]  # fmt: skip
 """Figures of the search that were chosen by measuring; `rust/src/plans/options.rs` says what each is."""
 
@@ -402,15 +408,20 @@ def arrange_plans(
     plans: Sequence[Any],
     prefetch_bytes: int = 0,
     fill_bytes: int = 0,
+    moves: int = ...,
     tick: Callable[[], object] | None = None,
 ) -> Arrangement: ...
-def clock_plans(graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0) -> int: ...
+def clock_plans(
+    graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0, moves: int = ...
+) -> int: ...
 def predict_streams(
-    graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0
+    graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0, moves: int = ...
 ) -> list[list[StreamCommand]]:
     """The command streams of a program, one for each run of the NPU; none for a device that is described by data."""
 
-def check_plans(graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0) -> None: ...
+def check_plans(
+    graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0, moves: int = ...
+) -> None: ...
 def program_memory(program: Program) -> list[BufferRow]:
     """A program's buffers as the memory planner takes them, each in pool 0, in the program's order."""
 
@@ -425,9 +436,16 @@ class WeightOrder:
     def part_kernel(self) -> bool: ...
 
 def choose_weight_encoding(
-    device: Any, kernel: Any, plane: tuple[int, int], layouts: tuple[str, str]
+    device: Any,
+    kernel: Any,
+    plane: tuple[int, int],
+    layouts: tuple[str, str],
+    known: Sequence[tuple[tuple[int, bool], int]] = (),
 ) -> tuple[WeightOrder, WeightOrder] | None:
-    """For constants to be read in place, and for those to be staged; None if no block fits."""
+    """For constants to be read in place, and for those to be staged; None if no block fits.
+
+    `known` are bytes of constants by block depth and order; in other orders they are taken to be the kernel's.
+    """
 
 @final
 class PartFloor:

@@ -150,3 +150,7 @@ class SimulationError(EthoscadeError):
 
 class VerificationError(EthoscadeError):
     """The reference or the host C compiler that a verification needs is missing or failed."""
+
+
+class ProjectError(EthoscadeError):
+    """A project could not be made, built, flashed or run: a folder, a tool that is missing, a board that is silent."""

@@ -131,6 +131,7 @@ _ROWS = (
     OperatorKind("SOFTMAX", SoftmaxAttrs, "SoftmaxOptions", 2),
     OperatorKind("SPLIT", SplitAttrs, "SplitOptions", 2, data_input=1),
     OperatorKind("SPLIT_V", SplitAttrs, "SplitVOptions", 2),
+    OperatorKind("SQRT"),
     OperatorKind("SQUARED_DIFFERENCE", None, "SquaredDifferenceOptions", 2, data_inputs=2),
     OperatorKind("SQUEEZE", None, "SqueezeOptions", reshapes=True, in_place=True),
     OperatorKind("STRIDED_SLICE", StridedSliceAttrs, "StridedSliceOptions"),

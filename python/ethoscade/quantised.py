@@ -13,6 +13,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from .ir import Activation, DType, Quantisation, Tensor
 
@@ -180,3 +181,17 @@ def bilinear_taps(
             share = Fraction(at - 1024 * first, 1024)
         found.append((first, min(high, extent - 1), share))
     return tuple(found)
+
+
+def rescaled_bytes(ifm: Tensor, ofm: Tensor) -> npt.NDArray[np.uint8]:
+    """What CONCATENATION of uint8 makes of each stored value, 0 first, for an output of another scale or zero point.
+
+    It multiplies and adds in float32 by the reciprocal of the output's scale, and rounds halves away from zero.
+    """
+    one = np.float32(1.0)
+    factor = np.float32(scale_of(ifm)) * (one / np.float32(scale_of(ofm)))
+    units = np.arange(256).astype(np.float32) * factor + np.float32(-zero_point_of(ifm)) * factor
+    wide = units.astype(np.float64)
+    rounded = np.sign(wide) * np.floor(np.abs(wide) + 0.5) + zero_point_of(ofm)
+    found: npt.NDArray[np.uint8] = np.clip(rounded, 0, 255).astype(np.uint8)
+    return found

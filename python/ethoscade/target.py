@@ -10,7 +10,7 @@ import importlib.util
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -45,6 +45,10 @@ SIMULATED: dict[str, Accelerator] = {
 }
 # What code is generated for: one core.
 ACCELERATORS: dict[str, Accelerator] = {name: a for name, a in SIMULATED.items() if a.cores == 1}
+NO_NPU = "none"
+"""The accelerator of a device without one: every operator is the CPU's."""
+TARGETS = (*ACCELERATORS, NO_NPU)
+"""What a model can be compiled for."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,16 @@ class Target:
     def memories(self) -> Memories:
         """The same by what they are for: in Dedicated_Sram tensors may lie in the cache and in the arena's DRAM."""
         return Memories((self.arena,) if self.cache == self.arena else (self.cache, self.arena), self.constants)
+
+    @property
+    def has_npu(self) -> bool:
+        """Whether there is an NPU at all."""
+        return self.accelerator.name != NO_NPU
+
+    @property
+    def placed_for(self) -> Target:
+        """The device that buffers are placed for: without an NPU any, as nothing is left to run on it."""
+        return self if self.has_npu else replace(self, accelerator=next(iter(ACCELERATORS.values())))
 
     @property
     def constants_in_sram(self) -> bool:
@@ -186,11 +200,14 @@ def compilation_target(
 ) -> Target:
     """As `load_target`, for devices that code is generated for.
 
+    "none" is a device without an NPU, which has no configuration of memories either.
     Raises `ConfigError` for an accelerator with two cores and for a memory mode whose arena is not the SRAM as well.
     """
+    if accelerator == NO_NPU:
+        return _without_npu(system_config, memory_mode, config)
     if accelerator not in ACCELERATORS:
         what = "can be simulated only" if accelerator in SIMULATED else "is unknown"
-        raise ConfigError(f"accelerator '{accelerator}' {what}; code is generated for {', '.join(ACCELERATORS)}")
+        raise ConfigError(f"accelerator '{accelerator}' {what}; code is generated for {', '.join(TARGETS)}")
     target = load_target(accelerator, system_config, memory_mode, config)
     if target.cache != target.arena or not target.arena.is_sram:
         raise ConfigError(
@@ -199,6 +216,20 @@ def compilation_target(
             f"itself: Shared_Sram and Sram_Only"
         )
     return target
+
+
+def _without_npu(system_config: str | None, memory_mode: str | None, config: str | os.PathLike[str] | None) -> Target:
+    """A device that is a CPU with SRAM and flash, of which nothing is counted in cycles."""
+    named = {"system_config": system_config, "memory_mode": memory_mode, "config": config}
+    given = next((name for name, value in named.items() if value is not None), None)
+    if given is not None:
+        raise ConfigError(
+            f"{given} is {shown(str(named[given]))}; it describes the memories of an NPU, and accelerator '{NO_NPU}' "
+            f"has none: leave it out"
+        )
+    chip = Accelerator(NO_NPU, 0, NO_NPU, (1, 1, 1), 0)
+    sram, flash = Memory("Sram", (1, 1), 0, 0, 1), Memory("OffChipFlash", (1, 1), 0, 0, 1)
+    return Target(chip, NO_NPU, NO_NPU, 0.0, flash, sram, sram)
 
 
 def _check_product(chip: Accelerator, name: str, sections: Mapping[str, Mapping[str, str]]) -> None:

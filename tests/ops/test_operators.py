@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +11,13 @@ from ethoscade.ir import (
     QUANTISED,
     Activation,
     ArithmeticAttrs,
+    ConcatenationAttrs,
     DType,
     GeluAttrs,
     Graph,
     LeakyReluAttrs,
     MirrorPadAttrs,
+    PackAttrs,
     PadAttrs,
     PoolAttrs,
     Quantisation,
@@ -30,7 +32,7 @@ from ethoscade.lowering.constraints import FeatureMaps
 from ethoscade.operators import RESHAPES
 from ethoscade.target import ACCELERATORS
 from ethoscade.testing.real_operators import BINARY
-from graphs import GraphMaker, same
+from graphs import GraphMaker, quantisation, same
 from npu import check_whole
 
 
@@ -56,6 +58,15 @@ def prelu(
 ) -> int:
     """PRELU with constant slopes, which are int8 for int16."""
     return m.binary("PRELU", m.input((1, 9, 7, 21), q), m.values(shape, slopes, slope_type(m)), q=q)
+
+
+def repeated_prelu(m: GraphMaker, ifm: tuple[int, ...], slopes: tuple[int, ...], constant: bool = False) -> int:
+    """PRELU of int8, whatever else is tested but int16: kernels of uint8 do not repeat the values."""
+    dtype = DType.INT16 if m.dtype is DType.INT16 else DType.INT8
+    given = m.input(ifm, dtype=dtype)
+    made = np.broadcast_shapes(ifm, slopes)
+    other = m.values(slopes, None, DType.INT8) if constant else m.input(slopes, dtype=DType.INT8)
+    return m.op("PRELU", [given, other], m.tensor(made, dtype=dtype))
 
 
 def slope_type(m: GraphMaker) -> DType:
@@ -101,6 +112,17 @@ def transposed(m: GraphMaker, shape: tuple[int, ...], permutation: tuple[int, ..
     """TRANSPOSE of an input of that shape."""
     made = [shape[axis] for axis in permutation]
     return m.moved("TRANSPOSE", m.input(shape), made, TransposeAttrs(permutation, shape))
+
+
+def rejoined(m: GraphMaker, shapes: Sequence[tuple[int, ...]], axis: int, constant: bool = False) -> int:
+    """CONCATENATION of uint8, whatever else is tested, of inputs that all have scales and zero points of their own."""
+    parts = [m.input(shape, quantisation(m.rng, DType.UINT8), DType.UINT8) for shape in shapes]
+    if constant:
+        parts[0] = m.values(shapes[0], quantisation(m.rng, DType.UINT8), DType.UINT8)
+        m.inputs = parts[1:]
+    made = [sum(extents) if place == axis else extents[0] for place, extents in enumerate(zip(*shapes, strict=True))]
+    out = m.tensor(made, quantisation(m.rng, DType.UINT8), DType.UINT8)
+    return m.op("CONCATENATION", parts, out, ConcatenationAttrs(axis))
 
 
 def within_one(m: GraphMaker, of_eight: Quantisation | None = None) -> Quantisation | None:
@@ -170,6 +192,18 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "transpose_conv_stride_4": lambda m: m.transpose_conv(m.input((1, 4, 3, 9)), 7, Window(4, 5, 4, 4), (16, 13)),
     "transpose_conv_stride_4x8": lambda m: m.transpose_conv(
         m.input((1, 3, 2, 5)), 4, Window(6, 9, 4, 8, pad_top=1, pad_bottom=1), (12, 17)
+    ),
+    "transpose_conv_of_a_batch": lambda m: m.transpose_conv(
+        m.input((3, 6, 5, 9)), 7, same(12, 10, (3, 3), 2), (12, 10)
+    ),
+    "transpose_conv_of_a_batch_to_odd": lambda m: m.transpose_conv(
+        m.input((2, 6, 5, 9)), 7, same(11, 9, (3, 4), 2), (11, 9)
+    ),
+    "transpose_conv_of_a_batch_stride_4": lambda m: m.transpose_conv(
+        m.input((2, 3, 2, 5)), 4, Window(6, 9, 4, 8, pad_top=1, pad_bottom=1), (12, 17)
+    ),
+    "transpose_conv_of_a_batch_stride_1": lambda m: m.transpose_conv(
+        m.input((2, 7, 7, 9)), 7, same(7, 7, (5, 5)), (7, 7)
     ),
     "fully_connected": lambda m: m.fully_connected(m.input((1, 300)), 11, Activation.RELU),
     "fully_connected_rows": lambda m: m.fully_connected(m.input((2, 3, 7)), 11, rows=2),
@@ -273,6 +307,9 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "prelu": lambda m: prelu(m, Quantisation((0.1,), (100,))),
     "prelu_of_flat_slopes": lambda m: prelu(m, Quantisation((0.002,), (60,))),
     "prelu_of_steep_slopes": lambda m: prelu(m, Quantisation((1.5,), (slope_type(m).limits[0] - 1,)), (21,)),
+    "prelu_repeated": lambda m: repeated_prelu(m, (1, 9, 1, 21), (1, 1, 7, 21)),
+    "prelu_repeated_along_channels": lambda m: repeated_prelu(m, (4, 1), (1, 7)),
+    "prelu_repeated_to_constant_slopes": lambda m: repeated_prelu(m, (1, 1, 1, 7), (1, 4, 5, 7), constant=True),
     "prelu_of_a_feature_map": lambda m: m.binary(
         "PRELU", m.input((1, 9, 7, 21)), m.input((1, 9, 7, 21), dtype=slope_type(m))
     ),
@@ -324,10 +361,13 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "softmax_of_thousands_alike": lambda m: m.softmax(m.input((8, 4095), Quantisation((1e-5,), (3,)))),
     "softmax_of_two": lambda m: m.softmax(m.input((500, 2), Quantisation((0.1,), (3,)))),
     "softmax_of_many_sums": lambda m: m.softmax(m.input((1, 150, 200, 3), Quantisation((0.01,), (3,)))),
+    "softmax_of_many_pixels": lambda m: m.softmax(m.input((3, 150, 150, 2), Quantisation((0.1,), (3,)))),
+    "softmax_of_five_thousand": lambda m: m.softmax(m.input((2, 5000), Quantisation((0.0004,), (0,)), DType.INT16)),
     "softmax_of_one": lambda m: m.softmax(m.input((9, 1))),
     "softmax_of_next_to_nothing": lambda m: m.softmax(m.input((4, 64), Quantisation((1e-9,), (3,)))),
     "l2_normalization": lambda m: normalised(m, (1, 128)),
     "l2_normalization_of_an_image": lambda m: normalised(m, (1, 9, 7, 21)),
+    "l2_normalization_of_many_pixels": lambda m: normalised(m, (1, 300, 230, 2)),
     "l2_normalization_of_one": lambda m: normalised(m, (300, 1)),
     "l2_normalization_of_many": lambda m: normalised(m, (3, 5, 2064)),
     "div": lambda m: divided(m, (1, 9, 7, 21), 100, Activation.RELU),
@@ -335,6 +375,7 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "log_softmax": lambda m: logarithms(m, (1, 10), 0.2),
     "log_softmax_of_an_image": lambda m: logarithms(m, (1, 9, 7, 21), 0.05),
     "log_softmax_of_many": lambda m: logarithms(m, (8, 4095), 0.001),
+    "log_softmax_of_many_pixels": lambda m: logarithms(m, (1, 300, 230, 2), 0.05),
     "log_softmax_of_one": lambda m: logarithms(m, (300, 1), 0.1),
     "mean": lambda m: m.mean(m.input((1, 7, 9, 50))),
     "mean_of_a_power_of_two": lambda m: m.mean(m.input((1, 8, 8, 50))),
@@ -355,6 +396,7 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "mean_of_large_volumes": lambda m: m.mean(m.input((1, 96, 96, 3)), (1, 2, 3)),
     "matmul": lambda m: m.matmul(m.input((9, 20)), m.input((20, 7))),
     "matmul_of_few_rows": lambda m: m.matmul(m.input((1, 4, 20)), m.input((1, 30, 20)), adj_y=True),
+    "matmul_of_many_columns": lambda m: m.matmul(m.input((300, 3)), m.input((3, 290))),
     "matmul_of_columns": lambda m: m.matmul(m.input((20, 9)), m.input((20, 1)), adj_x=True),
     "matmul_transposed": lambda m: m.matmul(m.input((3, 20, 9)), m.input((3, 7, 20)), True, True),
     "matmul_of_heads": lambda m: m.matmul(m.input((1, 2, 9, 16)), m.input((1, 2, 12, 16)), adj_y=True),
@@ -381,6 +423,13 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "sum_over_batches": lambda m: m.total(m.input((5, 4, 3, 6)), (0,), keep=True),
     "sum_of_five_dimensions": lambda m: m.total(m.input((2, 3, 4, 5, 6)), (2, 3)),
     "sum_of_large_planes": lambda m: m.total(m.input((1, 60, 80, 9))),
+    "sum_over_batches_and_columns": lambda m: m.total(m.input((3, 5, 6, 7)), (0, 2)),
+    "sum_over_every_other_axis": lambda m: m.total(m.input((2, 3, 4, 5, 6)), (0, 2, 4), keep=True),
+    "sum_of_long_columns": lambda m: m.total(m.input((1, 2, 4097, 3)), (1, 2)),
+    "sum_of_a_prime_number": lambda m: m.total(m.input((2, 4099, 3)), (0, 1)),
+    "mean_over_batches_and_columns": lambda m: m.mean(m.input((2, 5, 6, 7)), (0, 2)),
+    "mean_over_odd_axes_of_five": lambda m: m.mean(m.input((1, 7, 3, 6, 5)), (1, 3)),
+    "mean_over_batches_and_channels_alone": lambda m: m.mean(m.input((3, 2, 3, 2, 3)), (0, 2, 4)),
     "arg_max": lambda m: m.arg_max(m.input((1, 9, 7, 21))),
     "arg_max_of_64_bits": lambda m: m.arg_max(m.input((1, 9, 7, 21)), DType.INT64),
     "arg_max_of_many": lambda m: m.arg_max(m.input((1, 5, 5, 128))),
@@ -395,6 +444,10 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "reduce_max_of_many_rows": lambda m: m.extreme("REDUCE_MAX", m.input((1, 300, 6, 3)), (1,)),
     "reduce_max_over_nothing": lambda m: m.extreme("REDUCE_MAX", m.input((1, 5, 6, 3)), (0,)),
     "reduce_max_over_batches": lambda m: m.extreme("REDUCE_MAX", m.input((3, 5, 6, 3)), (0,)),
+    "reduce_max_over_batches_and_columns": lambda m: m.extreme("REDUCE_MAX", m.input((3, 5, 6, 7)), (0, 2)),
+    "reduce_max_over_every_other_axis": lambda m: m.extreme("REDUCE_MAX", m.input((2, 3, 4, 5, 6)), (0, 2, 4), True),
+    "reduce_min_over_batches_and_channels": lambda m: m.extreme("REDUCE_MIN", m.input((2, 5, 1, 6, 7)), (0, 3)),
+    "reduce_min_over_odd_axes_of_five": lambda m: m.extreme("REDUCE_MIN", m.input((1, 7, 3, 6, 5)), (1, 3)),
     "reduce_min": lambda m: m.extreme("REDUCE_MIN", m.input((1, 7, 9, 50))),
     "reduce_min_over_channels": lambda m: m.extreme("REDUCE_MIN", m.input((1, 7, 9, 21)), (3,)),
     "reduce_min_over_columns_and_channels": lambda m: m.extreme("REDUCE_MIN", m.input((1, 7, 9, 21)), (2, 3), True),
@@ -413,6 +466,10 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "concatenate_constants_on_both_sides": lambda m: m.concatenate(
         [m.values((2, 1, 6)), m.input((2, 3, 6)), m.values((2, 4, 6))], axis=1
     ),
+    "concatenate_of_other_scales": lambda m: rejoined(m, [(1, 9, 7, n) for n in (21, 1, 16)], 3),
+    "concatenate_columns_of_other_scales": lambda m: rejoined(m, [(2, 9, n, 5) for n in (3, 4)], 2),
+    "concatenate_a_constant_of_another_scale": lambda m: rejoined(m, [(1, n, 7, 5) for n in (3, 4)], 1, constant=True),
+    "concatenate_one_of_another_scale": lambda m: rejoined(m, [(1, 3, 7, 5)], 1),
     "concatenate_of_rank_3": lambda m: m.concatenate([m.input((2, n, 6)) for n in (40, 3)], axis=1),
     "concatenate_of_rank_5": lambda m: m.concatenate([m.input((2, 3, n, 2, 6)) for n in (4, 1)], axis=2),
     "split_of_rows": lambda m: m.split(m.input((1, 9, 7, 16)), (1, 6, 2), axis=1),
@@ -445,6 +502,11 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
         [m.input((1, 9, 7, 21), Quantisation((0.02,), (-128,)), DType.INT8)],
         m.tensor((1, 9, 7, 21), dtype=DType.INT8),
     ),
+    "sqrt": lambda m: m.op(
+        "SQRT",
+        [m.input((1, 9, 7, 21), Quantisation((0.02,), (-128,)), DType.INT8)],
+        m.tensor((1, 9, 7, 21), dtype=DType.INT8),
+    ),
     "tanh": lambda m: m.op("TANH", [m.input((1, 9, 7, 21))], m.tensor((1, 9, 7, 21), within_one(m))),
     "slice_without_strides": lambda m: m.moved(
         "SLICE", m.input((4, 9, 10)), (2, 5, 10), StridedSliceAttrs(((1, 3, 1), (4, 9, 1), (0, 10, 1)))
@@ -472,6 +534,12 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
         "PAD", m.input((1, 5, 6, 16)), (1, 5, 6, 48), PadAttrs(((0, 0),) * 3 + ((0, 32),))
     ),
     "pad_more_than_there_is": lambda m: m.moved("PAD", m.input((2, 3)), (9, 8), PadAttrs(((5, 2), (1, 4)))),
+    "pad_far_around": lambda m: m.moved(
+        "PAD", m.input((1, 4, 6, 5)), (1, 84, 146, 5), PadAttrs(((0, 0), (40, 40), (70, 70), (0, 0)))
+    ),
+    "pad_far_with_a_value": lambda m: m.moved(
+        "PADV2", m.input((2, 1, 1, 3)), (4, 21, 33, 8), PadAttrs(((2, 0), (20, 0), (0, 32), (2, 3)), 5)
+    ),
     "pad_with_a_value": lambda m: m.moved(
         "PADV2", m.input((1, 5, 6, 7)), (1, 7, 9, 7), PadAttrs(((0, 0), (1, 1), (3, 0), (0, 0)), 5)
     ),
@@ -482,6 +550,10 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
         "MIRROR_PAD", m.input((3, 4)), (8, 6), MirrorPadAttrs(((3, 2), (0, 2)), True)
     ),
     "tile": lambda m: m.moved("TILE", m.input((1, 3, 4, 5)), (2, 3, 8, 15), TileAttrs((2, 1, 2, 3))),
+    "tile_three_hundred_times": lambda m: m.moved(
+        "TILE", m.input((1, 1, 1, 4)), (1, 300, 1, 4), TileAttrs((1, 300, 1, 1))
+    ),
+    "tile_along_all_axes": lambda m: m.moved("TILE", m.input((2, 3, 2, 5)), (6, 60, 8, 10), TileAttrs((3, 20, 4, 2))),
     "gather": lambda m: m.gather(m.input((1, 5, 6, 9)), (7, 0, 1, 2, 2, 8), 3),
     "gather_rows": lambda m: m.gather(m.input((1, 9, 4, 21)), (1, 3, 5, 7, 0), 1),
     "gather_backwards": lambda m: m.gather(m.input((1, 3, 9, 8)), (6, 4, 2, 0), 2),
@@ -493,9 +565,50 @@ CASES: dict[str, Callable[[GraphMaker], object]] = {
     "gather_that_shuffles_rows": lambda m: m.gather(
         m.input((2, 12, 3, 5)), tuple(2 * n + k for k in range(2) for n in range(6)), 1
     ),
+    "slice_to_another_scale": lambda m: m.op(
+        "SLICE",
+        [m.input((1, 9, 8, 21))],
+        m.tensor((1, 5, 8, 20)),
+        StridedSliceAttrs(((0, 1, 1), (2, 7, 1), (0, 8, 1), (1, 21, 1))),
+    ),
+    "slice_backwards_to_another_scale": lambda m: m.op(
+        "STRIDED_SLICE",
+        [m.input((2, 5, 4))],
+        m.tensor((2, 3, 4)),
+        StridedSliceAttrs(((1, -1, -1), (4, -1, -2), (0, 4, 1))),
+    ),
+    "slice_of_the_whole_to_another_scale": lambda m: m.op(
+        "SLICE", [m.input((3, 5))], m.tensor((3, 5)), StridedSliceAttrs(((0, 3, 1), (0, 5, 1)))
+    ),
+    "pad_to_another_scale": lambda m: m.op(
+        "PAD", [m.input((1, 5, 6, 7))], m.tensor((1, 8, 9, 7)), PadAttrs(((0, 0), (1, 2), (3, 0), (0, 0)))
+    ),
+    "pad_with_a_value_of_another_scale": lambda m: m.op(
+        "PADV2", [m.input((1, 5, 6, 7))], m.tensor((1, 7, 9, 7)), PadAttrs(((0, 0), (1, 1), (3, 0), (0, 0)), 5)
+    ),
+    "mirror_to_another_scale": lambda m: m.op(
+        "MIRROR_PAD",
+        [m.input((1, 5, 6, 3), dtype=DType.INT8)],
+        m.tensor((1, 8, 7, 3), dtype=DType.INT8),
+        MirrorPadAttrs(((0, 0), (1, 2), (1, 0), (0, 0)), False),
+    ),
+    "pack_of_other_scales": lambda m: m.op(
+        "PACK",
+        [m.input((5, 7), dtype=DType.INT8) for _ in range(3)],
+        m.tensor((5, 3, 7), dtype=DType.INT8),
+        PackAttrs(1),
+    ),
+    "transpose_to_another_scale": lambda m: m.op(
+        "TRANSPOSE", [m.input((2, 6, 9, 5))], m.tensor((2, 9, 6, 5)), TransposeAttrs((0, 2, 1, 3), (2, 6, 9, 5))
+    ),
+    "tile_to_another_scale": lambda m: m.op(
+        "TILE", [m.input((1, 3, 4, 5))], m.tensor((2, 3, 8, 5)), TileAttrs((2, 1, 2, 1))
+    ),
     "reverse": lambda m: m.moved("REVERSE_V2", m.input((3, 4, 5)), (3, 4, 5), ReverseAttrs((0, 2))),
     "transpose": lambda m: transposed(m, (7, 19), (1, 0)),
     "transpose_of_six_axes": lambda m: transposed(m, (2, 2, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0)),
+    "transpose_of_seven_axes": lambda m: transposed(m, (2, 3, 2, 2, 3, 2, 4), (0, 2, 1, 4, 3, 5, 6)),
+    "transpose_of_eight_axes": lambda m: transposed(m, (2, 2, 2, 2, 2, 2, 2, 3), (7, 6, 5, 4, 3, 2, 1, 0)),
     "transpose_of_one_axis": lambda m: transposed(m, (37,), (0,)),
     "transpose_to_channels_first": lambda m: transposed(m, (1, 6, 9, 20), (0, 3, 1, 2)),
     "transpose_to_channels_last": lambda m: transposed(m, (2, 20, 6, 5), (0, 2, 3, 1)),

@@ -366,7 +366,7 @@ def test_groups_cover_the_parts(groups: tuple[Group, ...], value: tuple[int, int
     assert (error.fault, error.value, error.limit, error.group) == ("cover", value, 3, len(groups) - 1)
 
 
-@pytest.mark.parametrize("field", ["prefetch_bytes", "fill_bytes"])
+@pytest.mark.parametrize("field", ["prefetch_bytes", "fill_bytes", "moves"])
 @pytest.mark.parametrize("value", [-1, 1 << 64, True, 1.5])
 def test_limits_are_whole_numbers(field: str, value: object) -> None:
     of = network("chain")

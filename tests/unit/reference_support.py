@@ -25,7 +25,13 @@ from ethoscade.testing.real_operators import BINARY, UNARY
 
 ACTIVATIONS = tuple(Activation)
 MOVES = ("GATHER", "MIRROR_PAD", "PACK", "PADV2", "REVERSE_V2", "SLICE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK")
-MEAN_AXES = ((1, 2), (1,), (2,), (3,), (1, 2, 3), (2, 3), (-1,))
+UNSCALED = {
+    "MIRROR_PAD": (DType.UINT8, DType.INT16),
+    "PACK": (DType.UINT8,),
+    "UNPACK": (DType.UINT8,),
+}
+"""Types of moves whose kernels, of any runtime, take no other scale."""
+MEAN_AXES = ((1, 2), (1,), (2,), (3,), (1, 2, 3), (2, 3), (-1,), (0, 2), (1, 3), (0, 1, 3))
 
 
 def needs_litert() -> None:
@@ -217,18 +223,22 @@ def drawn_operator(
         axis = int(rng.integers(-len(shape), len(shape)))
         others = [tuple(int(n) if i == axis % 4 else d for i, d in enumerate(shape)) for n in rng.integers(1, 9, 2)]
         count = int(rng.integers(0, 3))
-        parts = [x, *(b.input(other, quantisation=x.quantisation) for other in others[:count])]
+        scaled = dtype is DType.UINT8
+        given = [drawn_quantisation(rng, dtype) if scaled and rng.random() < 0.5 else x.quantisation for _ in range(3)]
+        parts = [x, *(b.input(other, quantisation=q) for other, q in zip(others[:count], given, strict=False))]
         if rng.random() < 0.3:
-            parts.insert(0, b.constant(rng.standard_normal(others[1]), dtype=x.dtype, quantisation=x.quantisation))
-        b.concatenate(parts, axis=axis)
+            parts.insert(0, b.constant(rng.standard_normal(others[1]), dtype=x.dtype, quantisation=given[2]))
+        b.concatenate(parts, axis=axis, output=output if scaled else None)
     elif kind in ("SPLIT", "SPLIT_V"):
         axis = int(rng.integers(-len(shape), len(shape)))
         extent = shape[axis]
         if kind == "SPLIT":
-            b.split(x, int(rng.choice([n for n in range(1, extent + 1) if extent % n == 0])), axis=axis)
+            pieces = b.split(x, int(rng.choice([n for n in range(1, extent + 1) if extent % n == 0])), axis=axis)
         else:
             first = int(rng.integers(1, extent + 1))
-            b.split(x, [first, -1] if first < extent else [first], axis=axis)
+            pieces = b.split(x, [first, -1] if first < extent else [first], axis=axis)
+        if output is not None:
+            b.taken_as(pieces[0], output)
     elif kind == "RELU":
         b.relu(x, activation=ACTIVATIONS[rng.integers(1, 4)], output=output)
     elif unary is not None:
@@ -249,12 +259,16 @@ def drawn_operator(
         how = int(rng.integers(3))
         b.resize_bilinear(x, size, align_corners=how == 1, half_pixel_centers=how == 2)
     elif kind in MOVES:
-        _draw_moved(b, kind, x, rng)
+        made = _draw_moved(b, kind, x, rng, output)
+        # Of uint8 nobody has kernels of these for other scales; Micro's, which are for them, know no others.
+        if output is not None and (dtype not in UNSCALED.get(kind, ())) and kind != "PADV2":
+            for value in made if isinstance(made, tuple) else (made,):
+                b.taken_as(value, output)
     elif kind != "PAD":
         raise AssertionError(f"nothing draws {kind}")
     else:
         amounts = [(0, 0), *((int(p), int(q)) for p, q in rng.integers(0, 4, (2, 2))), (0, int(rng.integers(0, 2)))]
-        b.pad(x, amounts)
+        b.pad(x, amounts, output=output)
     return b.build()
 
 
@@ -339,42 +353,42 @@ def _draw_svdf(b, x, rng, output) -> None:  # type: ignore[no-untyped-def]
     )
 
 
-def _draw_moved(b, kind, x, rng) -> None:  # type: ignore[no-untyped-def]
+def _draw_moved(b, kind, x, rng, output):  # type: ignore[no-untyped-def]
+    """What is made, one value or several."""
     begin = [int(rng.integers(0, d)) for d in x.shape]
     sizes = [int(rng.integers(1, d - first + 1)) for d, first in zip(x.shape, begin, strict=True)]
     pads = [(int(p), int(q)) for p, q in rng.integers(0, 3, (4, 2))]
     if kind == "SLICE":
-        b.slice(x, begin, [-1 if rng.random() < 0.2 else size for size in sizes])
-    elif kind == "STRIDED_SLICE":
+        return b.slice(x, begin, [-1 if rng.random() < 0.2 else size for size in sizes])
+    if kind == "STRIDED_SLICE":
         ends = [first + size for first, size in zip(begin, sizes, strict=True)]
         steps, mask = [int(n) for n in rng.integers(1, 4, 4)], int(rng.integers(0, 16))
         place, new = int(rng.integers(0, 8)), int(rng.random() < 0.3)
         if new:
             begin, ends, steps, mask = [0, *begin], [1, *ends], [1, *steps], mask << 1
-        b.strided_slice(
+        return b.strided_slice(
             x, begin, ends, steps, begin_mask=mask, new_mask=new, ellipsis_mask=(1 << place) & (30 if new else 15)
         )
-    elif kind == "UNPACK":
-        b.unpack(x, int(rng.integers(-4, 4)))
-    elif kind == "PACK":
-        b.pack([x] * int(rng.integers(1, 4)), int(rng.integers(-5, 5)))
-    elif kind == "PADV2":
-        b.pad(x, pads, value=int(rng.integers(*x.dtype.limits)))
-    elif kind == "MIRROR_PAD":
+    if kind == "UNPACK":
+        return b.unpack(x, int(rng.integers(-4, 4)))
+    if kind == "PACK":
+        return b.pack([x] * int(rng.integers(1, 4)), int(rng.integers(-5, 5)))
+    if kind == "PADV2":
+        return b.pad(x, pads, value=int(rng.integers(*x.dtype.limits)), output=output)
+    if kind == "MIRROR_PAD":
         symmetric = bool(rng.random() < 0.5)
         most = [d if symmetric else d - 1 for d in x.shape]
         amounts = [(min(p, d), min(q, d)) for (p, q), d in zip(pads, most, strict=True)]
-        b.mirror_pad(x, amounts, symmetric=symmetric)
-    elif kind == "TILE":
-        b.tile(x, [int(n) for n in rng.integers(1, 4, 4)])
-    elif kind == "GATHER":
+        return b.mirror_pad(x, amounts, symmetric=symmetric)
+    if kind == "TILE":
+        return b.tile(x, [int(n) for n in rng.integers(1, 4, 4)])
+    if kind == "GATHER":
         axis = int(rng.integers(-4, 4))
         indices = rng.integers(0, x.shape[axis], rng.integers(1, 5, rng.integers(0, 3)))
-        b.gather(x, np.asarray(indices, np.int64 if rng.random() < 0.3 else np.int32), axis)
-    elif kind == "TRANSPOSE":
-        b.transpose(x, [int(axis) for axis in rng.permutation(4)])
-    else:
-        b.reverse(x, [int(rng.integers(0, 4))])
+        return b.gather(x, np.asarray(indices, np.int64 if rng.random() < 0.3 else np.int32), axis)
+    if kind == "TRANSPOSE":
+        return b.transpose(x, [int(axis) for axis in rng.permutation(4)])
+    return b.reverse(x, [int(rng.integers(0, 4))])
 
 
 def _draw_windowed(b, kind, x, rng, output, activation) -> None:  # type: ignore[no-untyped-def]

@@ -12,7 +12,7 @@ import pytest
 from codegen_support import cpu_artifact, litert, models_folder, random_inputs, vela_artifact
 from ethoscade.codegen import c_source
 from ethoscade.codegen.artifact import Artifact, CpuCall, NpuCall
-from ethoscade.codegen.c_names import comment, identifier, tensor_identifiers
+from ethoscade.codegen.c.names import comment, identifier, tensor_identifiers
 from ethoscade.errors import CodegenError, ConfigError, VerificationError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Graph, Operator, Quantisation, Tensor

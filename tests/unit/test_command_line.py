@@ -26,6 +26,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.judge.verification import Expectation, random_inputs, reference_outputs
 from ethoscade.lowering import FAMILIES
 from ethoscade.target import ACCELERATORS
+from tflite_files import File, Op, T
 
 COMPILE_KEYS = {
     "schema_version": int,
@@ -93,6 +94,20 @@ def test_compile_json(model: str, tmp_path: Path, capfd: Capture) -> None:
     compiled = ethoscade.compile(TINY, sram="4KiB")
     for name in ("sram_bytes", "flash_bytes", "cycles", "cascades", "npu_commands"):
         assert found[name] == getattr(compiled, name)
+    for name in ("milliseconds", "inferences_per_second", "utilisation"):
+        assert found[name] == getattr(compiled, name)
+    assert found["core_clock_hz"] == 500e6
+
+
+def test_compile_tells_the_time_and_whose_is_not_counted(
+    model: str, classifier: str, tmp_path: Path, capfd: Capture
+) -> None:
+    _, text, _ = run(["compile", model, "-o", tmp_path], capfd)
+    compiled = ethoscade.compile(TINY)
+    assert f"{compiled.milliseconds:,.3f} ms at 500 MHz, {compiled.inferences_per_second:,.1f} inferences/s\n" in text
+    assert f"{100 * compiled.utilisation:.1f} % of the NPU's" in text
+    _, text, _ = run(["compile", classifier, "-o", tmp_path], capfd)
+    assert "inferences/s, without the 1 operator on the CPU\n" in text
 
 
 def test_compile_json_without_a_budget_and_with_cpu_operators(classifier: str, tmp_path: Path, capfd: Capture) -> None:
@@ -204,21 +219,23 @@ def test_outputs_that_cannot_be_written(model: str, tmp_path: Path, capfd: Captu
     assert in_the_way.read_text() == "here first"
 
 
-def test_what_can_be_written_is_and_the_rest_is_named(classifier: str, tmp_path: Path, capfd: Capture) -> None:
-    """A network with an operator on the CPU does not fit the raw format; its other artefacts are wanted."""
-    folder = tmp_path / "o"
-    status, out, err = run(["compile", classifier, "-o", folder, "--emit", "tflite,raw,c"], capfd)
+def test_what_can_be_written_is_and_the_rest_is_named(tmp_path: Path, capfd: Capture) -> None:
+    """Nobody has a C kernel for a custom operator; the network's other artefacts are wanted."""
+    tensors = (T("x", (1, 4, 4, 8)), T("y", (1, 4, 4, 8)), T("z", (1, 4, 4, 8)))
+    file = File(tensors, (Op("ADD", (0, 0), (1,), "AddOptions"), Op("MYSTERY", (1,), (2,))), (0,), (2,))
+    model, folder = written(tmp_path / "mystery.tflite", file.bytes()), tmp_path / "o"
+    status, out, err = run(["compile", model, "-o", folder, "--emit", "tflite,raw,c"], capfd)
     assert status == 1 and "wrote" in out
     one_sentence(err)
-    assert "raw was not written, but tflite and c" in err and "raw format" in err
-    assert (folder / "classifier_ethosu.tflite").is_file() and (folder / "tvmgen_classifier.h").is_file()
-    found = run_json(["compile", classifier, "-o", folder, "--emit", "tflite,raw,c"], capfd, 1)
-    assert set(found["artifacts"]) == {"tflite", "c"}
-    assert [(left["artifact"], left["error"]) for left in found["not_written"]] == [("raw", "CodegenError")]
-    assert run_json(["compile", classifier, "-o", folder], capfd)["not_written"] == []
+    assert "c was not written, but tflite and raw" in err and "'z' (MYSTERY)" in err
+    assert (folder / "mystery_ethosu.tflite").is_file() and (folder / "mystery.npz").is_file()
+    found = run_json(["compile", model, "-o", folder, "--emit", "tflite,raw,c"], capfd, 1)
+    assert set(found["artifacts"]) == {"tflite", "raw"}
+    assert [(left["artifact"], left["error"]) for left in found["not_written"]] == [("c", "UnsupportedOperatorError")]
+    assert run_json(["compile", model, "-o", folder], capfd)["not_written"] == []
     # Nothing at all can be written: nothing is, and the error is all there is to say.
-    status, out, err = run(["compile", classifier, "-o", tmp_path / "p", "--emit", "raw"], capfd)
-    assert (status, out) == (1, "") and "raw format" in err and not (tmp_path / "p").exists()
+    status, out, err = run(["compile", model, "-o", tmp_path / "p", "--emit", "c"], capfd)
+    assert (status, out) == (1, "") and "MYSTERY" in err and not (tmp_path / "p").exists()
     one_sentence(err)
 
 
@@ -238,7 +255,7 @@ def test_a_folder_where_the_artefact_should_be(model: str, tmp_path: Path, capfd
         [],
         ["conquer"],
         ["compile"],
-        ["compile", "a", "b"],
+        ["frontier", "a", "b"],
         ["compile", "a", "--unknown"],
         ["compile", "a", "--emit", "elf"],
         ["compile", "a", "--emit", ""],
@@ -277,6 +294,8 @@ def test_frontier(classifier: str, tmp_path: Path, capfd: Capture) -> None:
     assert set(found) >= {"schema_version", "points", "floor_bytes", "plans", "proposals", "seconds"}
     curve = ethoscade.frontier(resized_classifier())
     assert tuple((p["sram_bytes"], p["cycles"]) for p in found["points"]) == curve.points
+    assert tuple(p["milliseconds"] for p in found["points"]) == curve.milliseconds
+    assert found["core_clock_hz"] == curve.core_clock_hz == 500e6
     assert found["floor_bytes"] == curve.floor_bytes == found["points"][0]["sram_bytes"]
     assert found["plans"] > 0 and found["proposals"] > 0
     uncascaded = (found["uncascaded_bytes"], found["uncascaded_cycles"])
@@ -285,6 +304,7 @@ def test_frontier(classifier: str, tmp_path: Path, capfd: Capture) -> None:
     status, out, _ = run(["frontier", classifier], capfd)
     assert status == 0 and f"{curve.floor_bytes:,}" in out and f"{curve.uncascaded_cycles:,} cycles" in out
     assert f"fronts thinned to {curve.epsilon}" in out
+    assert f"{curve.milliseconds[0]:.3f}\n" in out
     assert ("the widest for the sake of work" in out) == (curve.stop_reason == "width")
     run_json(["frontier", classifier, "--plot", tmp_path / "new" / "a.png"], capfd)
     assert (tmp_path / "new" / "a.png").read_bytes()[1:4] == b"PNG"

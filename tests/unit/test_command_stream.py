@@ -189,11 +189,42 @@ def test_constants_lie_together_and_once() -> None:
         place = constants.place(i)
         assert place is not None and operation.weights is not None
         assert place.offset % 16 == place.weights_bytes % 16 == place.scales_bytes % 16 == 0
-        scales = constants.blob[place.scales_offset : place.offset + place.length_bytes]
+        scales = constants.blob[place.scales_offset : place.scales_offset + place.scales_bytes]
         assert scales == encode_scales(operation.weights)
-        weights = constants.blob[place.offset : place.scales_offset]
+        weights = constants.blob[place.offset : place.offset + place.weights_bytes]
         channels = operation.ofm.shape[2]
         assert weights == Streams(U55).of(operation, place.choice, 0, channels).write()
+
+
+def test_weights_and_scales_are_shared_alone_but_copied_together() -> None:
+    conv, _ = two_operations()
+    weights = conv.weights
+    assert weights is not None
+    biased, mirrored = (
+        dataclasses.replace(conv, weights=other)
+        for other in (
+            dataclasses.replace(weights, bias=weights.bias + 1),
+            dataclasses.replace(weights, values=weights.values[:, ::-1].copy()),
+        )
+    )
+    encoder = Encoder(U55)
+    encoded = [encoder.encode(operation, EncodingChoice(16)) for operation in (conv, biased, mirrored)]
+    apart = lay_out(encoded, [(number, "in_place") for number in range(3)])
+    one, other, third = (apart.place(number) for number in range(3))
+    assert one is not None and other is not None and third is not None
+    assert (one.offset, one.scales_offset) == (other.offset, third.scales_offset)
+    assert len({one.scales_offset, other.scales_offset, one.offset, third.offset}) == 4
+    assert len(apart.blob) == one.length_bytes + other.scales_bytes + third.weights_bytes == laid_out_bytes(encoded)
+    together = lay_out(encoded, [(0, "in_place"), (1, "staged"), (2, "staged")])
+    for number, portion in enumerate(("in_place", "staged", "staged")):
+        place = together.place(number, portion)
+        assert place is not None and place.scales_offset == place.offset + place.weights_bytes
+    assert len(together.blob) == sum(part.whole.length_bytes for part in encoded if part.whole is not None)
+    for blob, number, place in ((apart.blob, 0, one), (apart.blob, 1, other), (apart.blob, 2, third)):
+        whole = encoded[number].whole
+        assert whole is not None
+        assert blob[place.offset :][: place.weights_bytes] == whole.weights.write()
+        assert blob[place.scales_offset :][: place.scales_bytes] == whole.scales
 
 
 def test_scale_record_of_the_hardware_notes() -> None:

@@ -117,6 +117,34 @@ def test_the_clock_of_a_schedule_is_its_proposals() -> None:
     assert curve.points[-1][1] <= curve.uncascaded_cycles
 
 
+def test_cycles_are_time_by_the_clock_of_the_configuration() -> None:
+    """The same cycles on a clock of 500 and, by another configuration of the same memories, of 200 MHz."""
+    fast, slow = (
+        ethoscade.compile(MODEL, accelerator="ethos-u55-128", system_config=name)
+        for name in ("Ethos_U55_High_End_Embedded", "Ethos_U55_Deep_Embedded")
+    )
+    for compiled, hertz in ((fast, 500e6), (slow, 200e6)):
+        assert compiled.milliseconds == pytest.approx(1e3 * compiled.cycles / hertz)
+        assert compiled.inferences_per_second == pytest.approx(hertz / compiled.cycles)
+        macs = sum(op.macs for op in compiled.operators)
+        assert compiled.utilisation == pytest.approx(macs / compiled.cycles / 128)
+        assert 0 < compiled.utilisation < 1
+        assert compiled.curve.milliseconds[-1] == compiled.milliseconds
+        assert len(compiled.curve.milliseconds) == len(compiled.frontier)
+
+
+def test_what_the_cpu_does_takes_no_time_that_is_counted() -> None:
+    builder = ModelBuilder("resized")
+    builder.resize_nearest(builder.input((1, 16, 16, 3)), (7, 5))
+    compiled = ethoscade.compile(builder.build())
+    assert (compiled.cycles, compiled.milliseconds, compiled.inferences_per_second, compiled.utilisation) == (
+        0,
+        0,
+        0,
+        0,
+    )
+
+
 def test_the_largest_tensors_that_can_be_addressed_are_counted() -> None:
     tensors = [T(f"t{i}", (1, 2**15, 2**16 - 1, 1)) for i in range(17)]
     model = File(tensors, (Op("ADD_N", tuple(range(16)), (16,)),), inputs=range(16), outputs=(16,)).bytes()

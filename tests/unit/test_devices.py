@@ -30,6 +30,13 @@ NETWORKS = {
 }
 
 
+def test_a_described_device_has_no_clock() -> None:
+    curve = ethoscade.plan(tiny_conv(), cortex_m55())
+    assert curve.core_clock_hz is None
+    with pytest.raises(ConfigError, match="has no clock"):
+        _ = curve.milliseconds
+
+
 def outline(network: Callable[[], bytes], device: DeviceDescription) -> Outline:
     return prepare(read_tflite(network()), device)
 

@@ -105,6 +105,7 @@ def results() -> tuple[Any, ...]:
         compiled,
         joined,
         ethoscade.prepare(tiny_conv()),
+        ethoscade.compile_many({"net": tiny_conv()}),
         compiled.curve,
         compiled.explain(),
         compiled.simulate(inputs),

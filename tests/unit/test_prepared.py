@@ -45,6 +45,12 @@ def within(known: tuple[Point, ...], budget: int) -> int | None:
     return next((cycles for size, cycles in reversed(known) if size <= budget), None)
 
 
+@pytest.mark.parametrize("budget", [(1 << 64) - 1, 1 << 64, "18446744073709551616"])
+def test_a_budget_that_takes_more_than_64_bits_is_enough(budget: int | str) -> None:
+    tiny = ethoscade.prepare(tiny_conv())
+    assert tiny.fits(budget) and tiny.compile(sram=budget).sram_bytes == tiny.compile().sram_bytes
+
+
 def test_a_budget_is_answered_without_the_frontier() -> None:
     """At most the answer and the leanest are found, and the answer is nearly as fast as the frontier's."""
     floor, most = points()[0][0], points()[-1][0]

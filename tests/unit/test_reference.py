@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from ethoscade.errors import ModelFormatError, UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import (
     EIGHT_BIT,
+    QUANTISED,
     Activation,
     ConvAttrs,
     DType,
@@ -32,6 +34,7 @@ from graphs import GraphMaker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_support import MOVES, check, differences, drawn_operator, litert_values, needs_litert
+from tflite import ActivationFunctionType
 
 KINDS = (
     "ARG_MAX",
@@ -90,6 +93,32 @@ def test_equals_litert_on_drawn_models(kind: str) -> None:
             continue
         wrong = differences(graph, random_inputs(graph, seed))
         assert wrong == [], f"seed {seed}"
+
+
+BOUNDED = {
+    "ADD": lambda b, x: b.add(x, b.input(x.shape)),
+    "SUB": lambda b, x: b.binary("SUB", x, b.input(x.shape)),
+    "MUL": lambda b, x: b.binary("MUL", x, b.input(x.shape)),
+    "AVERAGE_POOL_2D": lambda b, x: b.average_pool(x, 2),
+    "MAX_POOL_2D": lambda b, x: b.max_pool(x, 2),
+    "CONV_2D": lambda b, x: b.conv2d(x, 5, 3),
+    "DEPTHWISE_CONV_2D": lambda b, x: b.depthwise(x, 3),
+    "TRANSPOSE_CONV": lambda b, x: b.transpose_conv(x, 5, 3, stride=(2, 2)),
+}
+"""Kinds whose kernels know activations by their bounds, in LiteRT too."""
+
+
+@pytest.mark.parametrize("code", [ActivationFunctionType.TANH, ActivationFunctionType.SIGN_BIT])
+@pytest.mark.parametrize("kind", BOUNDED)
+def test_activations_without_bounds_have_no_effect_in_litert(kind: str, code: int) -> None:
+    needs_litert()
+    for seed, dtype in enumerate(QUANTISED):
+        b = ModelBuilder(dtype=dtype, seed=seed)
+        BOUNDED[kind](b, b.input((1, 6, 7, 9)))
+        last = b._operators[-1]
+        assert last.kind == kind
+        b._operators[-1] = replace(last, fields={**last.fields, "FusedActivationFunction": code})
+        check(b.build())
 
 
 def test_fully_connected_is_within_one_of_litert() -> None:

@@ -21,6 +21,7 @@ from ethoscade.pipeline.renaming import renamed
 from ethoscade.run import host_c
 from ethoscade.target import ACCELERATORS
 from ethoscade.testing import ModelBuilder
+from ethoscade.testing.flatfile import TENSOR_TYPES, OperatorRecord, TensorRecord, write_file
 from graphs import GraphMaker
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -141,14 +142,53 @@ def test_all_names_of_one_buffer_are_one_place(name: str) -> None:
 
 
 def test_what_the_cpu_makes_and_reads_is_renamed_by_a_call() -> None:
-    """Nobody on the NPU has to do with these bytes; or a CPU operator reads what another one made."""
+    """Nobody on the NPU has to do with these bytes, and the CPU is called anyway."""
     b = ModelBuilder("around")
-    x = b.input((1, 8, 8, 4))
-    b.output(b.reshape(x, (64, 4)))
+    x, y = b.input((1, 8, 8, 4)), b.input((1, 4, 4, 2))
+    b.output(b.reshape(x, (64, 4)), b.resize_nearest(y, (6, 5)))
     compiled = ethoscade.compile(b.build())
-    (operator,) = compiled.cpu_operators
+    operator = next(operator for operator in compiled.cpu_operators if operator.kind == "RESHAPE")
     assert "'input0' is given from outside" in operator.reason and "'reshape0' leaves the network" in operator.reason
-    assert compiled.sram_bytes == 256 and compiled.verify(1).ok
+    # The bytes stay where they are.
+    assert compiled.sram_bytes == 256 + 32 + 64 and compiled.verify(1).ok
+
+
+# A network of float32 alone is not quantised.
+@pytest.mark.parametrize(
+    "dtype", [dtype for dtype in TENSOR_TYPES if dtype is not DType.FLOAT32], ids=lambda d: d.value
+)
+def test_what_would_be_all_of_the_cpu_is_copied(dtype: DType) -> None:
+    """From what is given to what is handed out, of any type: one of two names of the copy is another one's."""
+    names = ("x", "flat", "other", "bare")
+    shapes = ((1, 8, 6, 4), (48, 4), (1, 48, 1, 4), (48, 1, 4))
+    tensors = [TensorRecord(name, shape, dtype) for name, shape in zip(names, shapes, strict=True)]
+    operators = [
+        OperatorRecord("RESHAPE", 1, (0,), (1,), "ReshapeOptions", {"NewShape": shapes[1]}),
+        OperatorRecord("RESHAPE", 1, (1,), (2,), "ReshapeOptions", {"NewShape": shapes[2]}),
+        OperatorRecord("SQUEEZE", 1, (2,), (3,), "SqueezeOptions", {"SqueezeDims": (0,)}),
+    ]
+    compiled = ethoscade.compile(write_file("names", tensors, operators, (0,), (3,)))
+    assert compiled.cpu_operators == () and len(compiled.npu.operations) == 1
+    size = 192 * dtype.size_bytes
+    assert compiled.sram_bytes <= 2 * size
+    given = np.random.default_rng(1).integers(0, 2, size, np.uint8).view(dtype.numpy).reshape(shapes[0])
+    found = compiled.simulate({"x": given})
+    assert found.outputs["bare"].tobytes() == given.tobytes() and not found.warnings
+
+
+def test_a_copy_beside_others_leaves_nothing_to_the_cpu() -> None:
+    b = ModelBuilder("beside")
+    x, y = b.input((1, 8, 8, 4)), b.input((1, 4, 4, 2))
+    b.output(b.conv2d(x, 8), b.reshape(y, (16, 2)))
+    compiled = ethoscade.compile(b.build())
+    assert compiled.cpu_operators == () and len(compiled.artifact.calls) == 1 and compiled.verify(2).ok
+
+
+def test_what_is_too_long_for_a_copy_is_renamed_by_a_call() -> None:
+    maker = GraphMaker()
+    graph = maker.graph([maker.op("RESHAPE", [maker.input((70000,))], maker.tensor((1, 70000)))])
+    (place,) = partition(graph, ACCELERATOR).assignments
+    assert place.where == "cpu" and "given from outside" in place.reason
 
 
 def test_reasons_name_what_is_in_the_way() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..ir import Graph
+from .c_kernels.chosen import OURS, KernelTable
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Artifact:
     `offsets` maps each non-constant tensor that a call touches, a network input or a network output (tensor index of
     `graph`) to its byte offset in the arena, a multiple of 16. `arena_bytes` is a multiple of 16 and the whole SRAM
     that the inference needs. `constants` is read-only, a multiple of 16 bytes long, and must be 16-byte aligned.
+    `kernels` are functions that C sources call in the place of ours.
+    `system_config` and `memory_mode` are those of the vela.ini that it was compiled for, "" if nobody knows.
     """
 
     name: str
@@ -52,3 +55,6 @@ class Artifact:
     constants: bytes = field(repr=False)
     arena_bytes: int
     offsets: Mapping[int, int]
+    kernels: KernelTable = OURS
+    system_config: str = ""
+    memory_mode: str = ""

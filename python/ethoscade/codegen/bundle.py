@@ -5,13 +5,20 @@ Owns the artefacts' names and file names, and what becomes of one that a network
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ..errors import CodegenError, EthoscadeError, UnsupportedOperatorError
 from .artifact import Artifact
+from .c.options import DEFAULT, COptions, Networks
 
-ARTEFACTS = ("tflite", "c", "mlf", "raw")
+ARTEFACTS = ("tflite", "tflite-c", "c", "mlf", "raw")
+TOGETHER = ("c", "mlf")
+"""Those that several networks may be written as together."""
+
+ALL = "networks"
+"""What files about several networks are called."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,14 +30,26 @@ class Bundle:
     refused: Mapping[str, EthoscadeError]
 
 
-def render(artifact: Artifact, artefacts: Sequence[str]) -> Bundle:
-    """Every one of `artefacts` (of `ARTEFACTS`) that the network can be written as, and the errors of the others."""
+def render(artifact: Artifact, artefacts: Sequence[str], options: COptions = DEFAULT) -> Bundle:
+    """Every one of `artefacts` (of `ARTEFACTS`) that the network can be written as, and the errors of the others.
+
+    `options` are those of C and of the Model Library Format.
+    """
+    return _rendered({artefact: partial(_render, artifact, artefact, options) for artefact in artefacts})
+
+
+def render_many(networks: Networks, artefacts: Sequence[str], name: str) -> Bundle:
+    """The same of several networks, for artefacts in `TOGETHER`; what is one file is called `name`."""
+    return _rendered({artefact: partial(_render_many, networks, artefact, name) for artefact in artefacts})
+
+
+def _rendered(makers: Mapping[str, Callable[[], dict[str, bytes]]]) -> Bundle:
     files: dict[str, bytes] = {}
     places: dict[str, str] = {}
     refused: dict[str, EthoscadeError] = {}
-    for artefact in artefacts:
+    for artefact, make in makers.items():
         try:
-            made = _render(artifact, artefact)
+            made = make()
         except (CodegenError, UnsupportedOperatorError) as error:
             refused[artefact] = error
             continue
@@ -39,20 +58,37 @@ def render(artifact: Artifact, artefacts: Sequence[str]) -> Bundle:
     return Bundle(files, places, refused)
 
 
-def _render(artifact: Artifact, artefact: str) -> dict[str, bytes]:
-    # Writers are imported when they write: most commands ask for one of them.
+# Writers are imported when they write: most commands ask for one of them.
+
+
+def _render(artifact: Artifact, artefact: str, options: COptions) -> dict[str, bytes]:
+    if artefact in TOGETHER:
+        return _render_many([(artifact, options)], artefact, artifact.name)
     if artefact == "tflite":
         from . import tflite
 
         return {f"{artifact.name}_ethosu.tflite": tflite.write(artifact)}
-    if artefact == "c":
-        from . import c_source
-
-        return c_source.contents(artifact)
-    if artefact == "mlf":
-        from . import mlf
-
-        return {f"{artifact.name}.tar": mlf.archive(artifact)}
+    if artefact == "tflite-c":
+        return tflite_c(artifact, options)
     from . import raw
 
     return {f"{artifact.name}.npz": raw.archive(artifact)}
+
+
+def tflite_c(artifact: Artifact, options: COptions) -> dict[str, bytes]:
+    """The .tflite for firmware that links it: a header, and the bytes as C or by assembler."""
+    from . import c_source, tflite
+    from .c import model_array
+
+    name = f"{artifact.name}_ethosu.tflite"
+    return model_array.files(tflite.write(artifact), name, c_source.module_name(artifact, options), options)
+
+
+def _render_many(networks: Networks, artefact: str, name: str) -> dict[str, bytes]:
+    if artefact == "c":
+        from . import c_source
+
+        return c_source.all_contents(networks)
+    from . import mlf
+
+    return {f"{name}.tar": mlf.archive(networks)}

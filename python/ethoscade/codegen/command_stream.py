@@ -185,11 +185,14 @@ def _kernel(
     if place is not None:
         _check_block(operation, stripe, place)
         staged = stripe.weights is not None
-        base = place.offset if stripe.weights is None else offsets[stripe.weights]
+        base, scales_base = place.offset, place.scales_offset
+        if stripe.weights is not None:
+            base = offsets[stripe.weights]
+            scales_base = base + place.weights_bytes
         region = ARENA_REGION if staged else CONSTANTS_REGION
         if operation.weights is not None:
             weights = MemoryRange(region, base, place.weights_bytes)
-            scales = MemoryRange(region, base + place.weights_bytes, place.scales_bytes)
+            scales = MemoryRange(region, scales_base, place.scales_bytes)
     second = operation.ifm2
     return Kernel(
         kind=operation.kind,

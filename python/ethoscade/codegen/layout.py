@@ -16,6 +16,8 @@ from ..operators import OPERATORS, updated
 from .artifact import Artifact, CpuCall, NpuCall
 
 ALIGNMENT_BYTES = 16
+CACHE_LINE_BYTES = 32
+"""A line of the Cortex-M55's and M85's data cache: what emitted C takes for one, unless it is told otherwise."""
 LARGEST_BYTES = 2**31 - 1
 
 
@@ -79,6 +81,11 @@ def touched_tensors(artifact: Artifact) -> tuple[int, ...]:
         for group in call_tensors(artifact, call):
             found.update(group)
     return tuple(sorted(found))
+
+
+def whole_lines(size_bytes: int) -> int:
+    """So many bytes in whole cache lines."""
+    return -(-size_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
 
 
 def padded(data: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""Writes a compiled network in TVM's Model Library Format, version 7: C sources, header, metadata.json, a listing.
+"""Writes compiled networks in TVM's Model Library Format, version 7: C sources, headers, metadata.json, listings.
 
 Owns the layout and the metadata. The C text is `c_source`'s. Format: apache/tvm v0.18,
-python/tvm/micro/model_library_format.py. The same artefact gives the same bytes: members are sorted, owners and times
+python/tvm/micro/model_library_format.py. The same artefacts give the same bytes: members are sorted, owners and times
 are fixed (SOURCE_DATE_EPOCH, else the epoch).
 """
 
@@ -10,8 +10,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import struct
 import tarfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +22,19 @@ from ..ir import Tensor
 from ..util.files import MANIFEST_SUFFIX, write_together, write_whole
 from . import c_source
 from .artifact import Artifact, CpuCall, NpuCall
-from .c_names import identifier, module_identifier
-from .layout import call_tensors, distinct_payloads, touched_tensors
+from .c.names import identifier
+from .c.options import COptions, Networks
+from .layout import call_tensors, distinct_payloads, npu_calls, touched_tensors, whole_lines
 
 VERSION = 7
 # DLPack's device type of the CPU; the NPU has no memory of its own to report.
 _CPU = 1
+# A map of parameters without entries, which readers of the format open (TVM's kTVMNDArrayListMagic): magic number,
+# a reserved word, the number of names, the number of arrays; 64 bits each.
+_NO_PARAMETERS = struct.pack("<4Q", 0xF7E58D4F05049CB7, 0, 0, 0)
 
 
-def write(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
+def write(modules: Networks, path: str | os.PathLike[str]) -> Path:
     """Write the library to `path`: a tar file if it ends in ".tar", else a folder. Returns the path.
 
     Beside a folder, `<folder>.sha256` lists the hashes of its files.
@@ -36,64 +42,81 @@ def write(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
     """
     target = Path(path)
     if target.suffix == ".tar":
-        return write_whole(target, archive(artifact))
+        return write_whole(target, archive(modules))
     if target.suffixes[-2:-1] == [".tar"]:
         raise CodegenError(f"cannot write '{target}': compressed archives are not written; name it .tar")
     # The folder may be named by ".." or end in a slash: its own name is asked of its real path.
     folder = Path(os.path.abspath(target))
-    files = {f"{folder.name}/{name}": data for name, data in contents(artifact).items()}
+    files = {f"{folder.name}/{name}": data for name, data in contents(modules).items()}
     write_together(folder.parent, files, f"{folder.name}{MANIFEST_SUFFIX}")
     return target
 
 
-def archive(artifact: Artifact) -> bytes:
+def archive(modules: Networks) -> bytes:
     """The bytes of the tar file. Raises as `write` does, but nothing is written."""
-    return _tar(contents(artifact))
+    return _tar(contents(modules))
 
 
-def contents(artifact: Artifact) -> dict[str, bytes]:
+def contents(modules: Networks) -> dict[str, bytes]:
     """Every file of the library by its path within, in sorted order."""
-    module = module_identifier(artifact.name)
     files: dict[str, bytes] = {}
-    for name, text in c_source.sources(artifact).items():
+    for name, data in c_source.all_units([(artifact, _all_c(options)) for artifact, options in modules]).items():
         folder = "include" if name.endswith(".h") else "src"
-        files[f"codegen/host/{folder}/{name}"] = text.encode()
-    files["metadata.json"] = (json.dumps(metadata(artifact), indent=2, sort_keys=True) + "\n").encode()
-    files[f"src/{module}.txt"] = listing(artifact).encode("utf-8", "backslashreplace")
+        files[f"codegen/host/{folder}/{name}"] = data
+    for artifact, options in modules:
+        module = c_source.module_name(artifact, options)
+        files[f"parameters/{module}.params"] = _NO_PARAMETERS
+        files[f"src/{module}.txt"] = listing(artifact).encode("utf-8", "backslashreplace")
+    files["metadata.json"] = (json.dumps(metadata(modules), indent=2, sort_keys=True) + "\n").encode()
     return dict(sorted(files.items()))
 
 
-def metadata(artifact: Artifact) -> dict[str, Any]:
+def _all_c(options: COptions) -> COptions:
+    """Consumers compile the archive's C files and nothing else: weights are C unless they are wanted otherwise."""
+    return replace(options, weights="array") if options.weights == "auto" else options
+
+
+def metadata(modules: Networks) -> dict[str, Any]:
     """The content of metadata.json.
 
-    `workspace_size_bytes` is the arena as the C sources declare it; inputs and outputs lie in it as well.
+    `workspace_size_bytes` is the arena as the C sources declare it; inputs and outputs lie in it, so that
+    `io_size_bytes`, which consumers add to it, is 0. Of networks that share an arena, each tells what it needs of it.
     """
-    graph, module = artifact.graph, module_identifier(artifact.name)
+    return {
+        "version": VERSION,
+        "modules": {
+            c_source.module_name(artifact, options): _module(artifact, options) for artifact, options in modules
+        },
+    }
+
+
+def _module(artifact: Artifact, options: COptions) -> dict[str, Any]:
+    graph, module = artifact.graph, c_source.module_name(artifact, options)
     ends = {
         what: {identifier(graph.tensors[i].name): _end(graph.tensors[i]) for i in indices}
         for what, indices in (("inputs", graph.given), ("outputs", graph.handed_out))
     }
     main = {
         "device": _CPU,
-        "workspace_size_bytes": c_source.workspace_bytes(artifact),
+        "workspace_size_bytes": whole_lines(artifact.arena_bytes),
         "constants_size_bytes": _constant_bytes(artifact),
-        "io_size_bytes": sum(graph.tensors[i].size_bytes for i in {*graph.given, *graph.handed_out}),
+        "io_size_bytes": 0,
         **ends,
     }
     operators = [
         {"function_name": name, "workspace": [{"device": _CPU, "workspace_size_bytes": size}]}
         for name, size in _functions(artifact, module)
     ]
-    entry = {
+    devices = [f"ethos-u -accelerator_config={artifact.accelerator}"] if npu_calls(artifact) else []
+    return {
         "model_name": module,
         "export_datetime": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(_epoch())),
-        "target": ["c -keys=cpu", f"ethos-u -accelerator_config={artifact.accelerator}"],
+        "target": ["c -keys=cpu", *devices],
         "executors": ["aot"],
         "style": "full-model",
         "memory": {"functions": {"main": [main], "operator_functions": operators}},
         "external_dependencies": [],
     }
-    return {"version": VERSION, "modules": {module: entry}}
 
 
 def _end(tensor: Tensor) -> dict[str, Any]:
@@ -140,12 +163,11 @@ def _constant_bytes(artifact: Artifact) -> int:
 
 
 def _functions(artifact: Artifact, module: str) -> list[tuple[str, int]]:
-    """Name and workspace bytes of each call."""
+    """Name and workspace bytes of every function that the sources have: programs of the NPU have none."""
     return [
         (f"tvmgen_{module}_cpu_{number}", call.workspace_bytes)
-        if isinstance(call, CpuCall)
-        else (f"tvmgen_{module}_npu_{number}", 0)
         for number, call in enumerate(artifact.calls)
+        if isinstance(call, CpuCall)
     ]
 
 

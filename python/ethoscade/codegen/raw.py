@@ -1,8 +1,9 @@
-"""Writes a compiled network in the raw .npz layout of Arm's Vela, which ExecuTorch and bare firmware take.
+"""Writes a compiled network as raw bytes, an .npz that ExecuTorch, bare firmware and other runtimes take.
 
-Owns that layout. It holds one NPU program and nothing else, so a network with CPU operators does not fit.
+Owns which layout a network gets, and the layout of Arm's Vela. That one holds one NPU program and nothing else; what
+does not fit it is written as `raw_program` describes networks. `docs/raw.md` documents both for their readers.
 
-Format: arrays by name; `cmd_data` (driver payload) and `weight_data` (region 0) as bytes, `scratch_*` the arena
+Vela's: arrays by name; `cmd_data` (driver payload) and `weight_data` (region 0) as bytes, `scratch_*` the arena
 (region 1), `scratch_fast_*` empty, and for inputs, outputs and variables their shape padded with ones in front to six
 dimensions, element size in bytes, region and byte offset in it. `variable_data`, which Vela does not write, is what
 variables hold before the first run, one after the other; they keep their places in the arena from run to run.
@@ -18,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import CodegenError
 from ..ir import Array
 from ..util.files import write_whole
 from .artifact import Artifact, NpuCall
 from .layout import carried_over, padded, verify
+from .raw_program import program_arrays
 
 _DIMENSIONS = 6
 _CONSTANTS_REGION = 0
@@ -34,7 +35,7 @@ _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 def write(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
     """Write the .npz to `path` and return it.
 
-    Raises `CodegenError` unless the artefact is exactly one NPU call, or if a tensor has more than six dimensions.
+    Raises `CodegenError` for a CPU operator whose options cannot be told, `ModelFormatError` for damaged ones.
     """
     return write_whole(path, archive(artifact))
 
@@ -53,6 +54,19 @@ def archive(artifact: Artifact) -> bytes:
 def arrays(artifact: Artifact) -> dict[str, Array]:
     """The arrays of the file by name, in the order of the file."""
     call = _only_call(verify(artifact))
+    return program_arrays(artifact) if call is None else _of_one_call(artifact, call)
+
+
+def _only_call(artifact: Artifact) -> NpuCall | None:
+    """The NPU call that Vela's layout can hold with all that belongs to it, if that is the whole network."""
+    graph = artifact.graph
+    ends = (graph.tensors[t] for t in (*graph.inputs, *graph.handed_out))
+    fits = all(len(tensor.shape) <= _DIMENSIONS and not tensor.is_constant for tensor in ends)
+    call = artifact.calls[0] if len(artifact.calls) == 1 else None
+    return call if isinstance(call, NpuCall) and fits and not carried_over(artifact) else None
+
+
+def _of_one_call(artifact: Artifact, call: NpuCall) -> dict[str, Array]:
     found: dict[str, Array] = {
         "cmd_data": np.frombuffer(call.payload, np.uint8),
         "weight_data": np.frombuffer(padded(artifact.constants), np.uint8),
@@ -74,30 +88,8 @@ def arrays(artifact: Artifact) -> dict[str, Array]:
     return found
 
 
-def _only_call(artifact: Artifact) -> NpuCall:
-    if moved := carried_over(artifact):
-        variable = artifact.graph.variables[moved[0][0]].name
-        raise CodegenError(
-            f"the raw format holds one NPU program and '{artifact.name}' does not fit: variable '{variable}' is copied "
-            f"between two runs; write .tflite or C"
-        )
-    if len(artifact.calls) == 1 and isinstance(artifact.calls[0], NpuCall):
-        return artifact.calls[0]
-    cpu = [artifact.graph.operators[call.operator] for call in artifact.calls if not isinstance(call, NpuCall)]
-    found = f"operator '{cpu[0].name}' ({cpu[0].kind}) runs on the CPU" if cpu else f"it has {len(artifact.calls)}"
-    raise CodegenError(
-        f"the raw format holds exactly one NPU program and '{artifact.name}' does not fit: {found}; write .tflite or C"
-    )
-
-
 def _tensors(artifact: Artifact, prefix: str, indices: Sequence[int]) -> dict[str, Array]:
     tensors = [artifact.graph.tensors[i] for i in indices]
-    for tensor in tensors:
-        if len(tensor.shape) > _DIMENSIONS or tensor.is_constant:
-            raise CodegenError(
-                f"tensor '{tensor.name}' with shape {tensor.shape} does not fit the raw format: it takes tensors "
-                f"in the arena with at most {_DIMENSIONS} dimensions"
-            )
     shapes = [(1,) * (_DIMENSIONS - len(tensor.shape)) + tensor.shape for tensor in tensors]
     return {
         f"{prefix}_shape": np.array(shapes, np.int64).reshape(len(tensors), _DIMENSIONS),

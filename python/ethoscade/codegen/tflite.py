@@ -21,13 +21,13 @@ import numpy as np
 
 from .. import schema
 from ..errors import CodegenError
-from ..frontend.flatbuffer import Ledger, checked, open_root
 from ..ir import DType, Operator, Quantisation, Tensor, Variable
-from ..opcodes import FIRST_NEW, builtin_code
+from ..opcodes import FIRST_NEW
 from ..operators import own_outputs
 from . import provenance
 from .artifact import Artifact, CpuCall, NpuCall
 from .layout import cpu_operators, distinct_payloads, npu_calls, padded, resources, touched_tensors, verify
+from .origins import Origins
 from .tflite_options import copy_options
 
 DESCRIPTION = "ethoscade"
@@ -67,10 +67,7 @@ class _Writer:
     def __init__(self, artifact: Artifact) -> None:
         self.artifact = artifact
         self.graph = artifact.graph
-        # Nobody looked into what stays on the CPU yet: the file is read as warily as the first time.
-        self.ledger = Ledger(len(self.graph.source))
-        source = self.graph.source
-        self.source: Any = open_root(schema.Model, source, self.ledger) if source else None
+        self.origins = Origins(self.graph)
         self.resources = resources(artifact)
         # A variable tensor that is written over has one name for what it holds before and afterwards.
         self.written_over = {v.after: v.before for v in self.graph.variables if v not in self.resources}
@@ -279,13 +276,9 @@ class _Writer:
     def _cpu_operator(self, call: CpuCall, places: dict[int, int]) -> int:
         operator = self.graph.operators[call.operator]
         origin = self._origin(operator)
-        source_code = checked(self.source.OperatorCodes(origin.OpcodeIndex()), "operator code", self.ledger)
-        number = builtin_code(source_code)
-        if number is None:
-            raise CodegenError(f"operator '{operator.name}' ({operator.kind}) has a code that names no operator")
-        code = self._code(number, source_code.CustomCode() or b"", source_code.Version())
+        code = self._code(*self.origins.code(operator, origin))
         first, second = (
-            copy_options(self.builder, union, option_type, table, operator.name, self.ledger)
+            copy_options(self.builder, union, option_type, table, operator.name, self.origins.ledger)
             for union, option_type, table in (
                 ("BuiltinOptions", origin.BuiltinOptionsType(), origin.BuiltinOptions()),
                 ("BuiltinOptions2", origin.BuiltinOptions2Type(), origin.BuiltinOptions2()),
@@ -318,21 +311,13 @@ class _Writer:
         return int(schema.OperatorEnd(self.builder))
 
     def _origin(self, operator: Operator) -> Any:
-        """The operator's table in the file it came from, after checking that nothing of it would be lost."""
+        """The operator's table in the file it came from."""
         if operator.source_index is None:
             raise CodegenError(
                 f"operator '{operator.name}' ({operator.kind}) was made during compilation and stays on the CPU: a "
                 f".tflite file takes only CPU operators of the original model"
             )
-        subgraph = None if self.source is None else checked(self.source.Subgraphs(0), "subgraph", self.ledger)
-        if subgraph is None or operator.source_index >= subgraph.OperatorsLength():
-            raise CodegenError(
-                f"operator '{operator.name}' ({operator.kind}) cannot be copied: the original model is not at hand"
-            )
-        origin = checked(subgraph.Operators(operator.source_index), f"operator '{operator.name}'", self.ledger)
-        if origin.LargeCustomOptionsSize():
-            raise CodegenError(f"operator '{operator.name}' ({operator.kind}) has options outside the model's tables")
-        return origin
+        return self.origins.table(operator)
 
     # --- the file ------------------------------------------------------------------------------------------------
 

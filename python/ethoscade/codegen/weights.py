@@ -51,8 +51,8 @@ class Encoded:
         return self.weights.length_bytes + len(self.scales)
 
     @property
-    def content(self) -> Hashable:
-        """Equal for equal streams and scale records."""
+    def content(self) -> tuple[Hashable, Hashable]:
+        """Of streams and scale records, each equal for equal ones."""
         return self.weights.content, self.scales
 
 
@@ -73,22 +73,19 @@ class EncodedOperation:
 
 @dataclass(frozen=True)
 class OperationConstants:
-    """Where one operation's constants, or one slice of them, lie in the blob: weights at `offset`, scales right behind.
+    """Where one operation's constants, or one slice of them, lie in the blob: weights at `offset`, and scales.
 
-    Offsets and lengths are bytes and multiples of 16, so that one DMA of `length_bytes` from `offset` operations both.
+    Offsets and lengths are bytes and multiples of 16. Scales of constants that are copied lie right behind the weights,
+    so that one DMA of `length_bytes` from `offset` moves both.
     """
 
     offset: int
+    scales_offset: int
     weights_bytes: int
     scales_bytes: int
     choice: EncodingChoice
     first_channel: int = 0
     channels: int = 0
-
-    @property
-    def scales_offset(self) -> int:
-        """Offset of the scale records in the blob."""
-        return self.offset + self.weights_bytes
 
     @property
     def length_bytes(self) -> int:
@@ -160,6 +157,13 @@ class Encoder:
             self._known[key] = self._weighted(operation, choice, staged, slices)
         return self._known[key]
 
+    def length_bytes(self, operation: NpuOperation, choice: EncodingChoice) -> int:
+        """Bytes of an operation's weights and scale records as a whole. Raises `CodegenError`."""
+        assert operation.weights is not None
+        channels = len(operation.weights.bias)
+        scales = -(-channels * SCALE_RECORD_BYTES // ALIGNMENT) * ALIGNMENT
+        return self._streams.of(operation, choice, 0, channels).length_bytes + scales
+
     def _weighted(
         self, operation: NpuOperation, choice: EncodingChoice, staged: EncodingChoice | None, slices: SliceChoice | None
     ) -> EncodedOperation:
@@ -187,58 +191,86 @@ def lay_out(
     tables: Sequence[Table] = (),
 ) -> Constants:
     """The blob of what is `used`, as (operation, portion); by default all as a whole, either way; then `tables`."""
-    places, chunks, end = _places(encoded, used)
-    parts = [part for chunk in chunks for part in (chunk.weights.write(), chunk.scales)]
+    room = _laid_out(encoded, used)
+    end = room.end
+    parts = [part if isinstance(part, bytes) else part.write() for part in room.parts]
     offsets: dict[Table, int] = {}
     for table in tables:
         offsets[table] = end
         parts.append(table.data)
         end += table.size_bytes
-    return Constants(b"".join(parts), FrozenMap(places), FrozenMap(offsets))
+    return Constants(b"".join(parts), FrozenMap(room.places), FrozenMap(offsets))
 
 
 def laid_out_bytes(encoded: Sequence[EncodedOperation], tables: Sequence[Table] = ()) -> int:
-    """Bytes of the blob of all constants as a whole, either way, and of `tables`; nothing is written."""
-    *_, end = _places(encoded, None)
-    return end + sum(table.size_bytes for table in tables)
+    """Bytes of the blob of all constants as a whole, each way in which they are encoded, and of `tables`."""
+    ways = [_WHOLE if operation.staged is not None else _WHOLE[:1] for operation in encoded]
+    used = [(operation, whole) for operation, either in enumerate(ways) for whole in either]
+    return _laid_out(encoded, used).end + sum(table.size_bytes for table in tables)
 
 
-def _places(
-    encoded: Sequence[EncodedOperation], used: Collection[tuple[int, Portion]] | None
-) -> tuple[dict[tuple[int, Portion], OperationConstants], list[Encoded], int]:
-    """Where each portion lies, the different ones in order, and one past the last byte."""
+class _Room:
+    """A blob in the making: equal streams and equal scale records lie there once."""
+
+    def __init__(self) -> None:
+        self.places: dict[tuple[int, Portion], OperationConstants] = {}
+        self.parts: list[Stream | bytes] = []
+        self.end = 0
+        self._known: dict[Hashable, int] = {}
+        self._together: dict[Hashable, tuple[int, int]] = {}
+
+    def place(self, chunk: Encoded, together: bool) -> tuple[int, int]:
+        """Where the weights and the scales of a chunk lie, the scales right behind the weights if `together`."""
+        if chunk.content in self._together:
+            return self._together[chunk.content]
+        weights, scales = chunk.content
+        if not together and (weights in self._known or scales in self._known):
+            return self._part(weights, chunk.weights), self._part(scales, chunk.scales)
+        found = self._anew(weights, chunk.weights), self._anew(scales, chunk.scales)
+        self._together[chunk.content] = found
+        return found
+
+    def _part(self, content: Hashable, part: Stream | bytes) -> int:
+        return self._known[content] if content in self._known else self._anew(content, part)
+
+    def _anew(self, content: Hashable, part: Stream | bytes) -> int:
+        offset = self.end
+        self._known.setdefault(content, offset)
+        self.parts.append(part)
+        self.end += len(part) if isinstance(part, bytes) else part.length_bytes
+        return offset
+
+
+def _laid_out(encoded: Sequence[EncodedOperation], used: Collection[tuple[int, Portion]] | None) -> _Room:
+    """Where each portion lies that is used: operation by operation, what is whole first."""
     if used is None:
         used = [(operation, whole) for operation in range(len(encoded)) for whole in _WHOLE]
-    chunks: list[Encoded] = []
-    end = 0
-    known: dict[Hashable, int] = {}
-    places: dict[tuple[int, Portion], OperationConstants] = {}
+    room = _Room()
     for operation, portion in sorted(used, key=_order):
         chunk = encoded[operation].portion(portion)
         if chunk is None:
             continue
-        offset = known.setdefault(chunk.content, end)
-        if offset == end:
-            chunks.append(chunk)
-            end += chunk.length_bytes
-        places[operation, portion] = OperationConstants(
-            offset, chunk.weights.length_bytes, len(chunk.scales), chunk.choice, chunk.first_channel, chunk.channels
+        offset, scales_offset = room.place(chunk, together=portion != "in_place")
+        sizes = chunk.weights.length_bytes, len(chunk.scales)
+        room.places[operation, portion] = OperationConstants(
+            offset, scales_offset, *sizes, chunk.choice, chunk.first_channel, chunk.channels
         )
-    return places, chunks, end
+    return room
 
 
-def contents(encoded: Sequence[EncodedOperation]) -> list[tuple[int, ...]]:
+def contents(encoded: Sequence[EncodedOperation]) -> list[tuple[tuple[int, int], ...]]:
     """By operation, which bytes its constants are: in place, copied as a whole, slice by slice; none if it has none.
 
-    Equal bytes, which `lay_out` keeps once, have equal numbers.
+    Each is a number for the weights and one for the scales. Equal bytes, which `lay_out` keeps once, have equal numbers.
     """
     known: dict[Hashable, int] = {}
 
-    def numbers(operation: EncodedOperation) -> Iterator[int]:
+    def numbers(operation: EncodedOperation) -> Iterator[tuple[int, int]]:
         for portion in (*_WHOLE, *range(len(operation.slices))):
             chunk = operation.portion(portion)
             if chunk is not None:
-                yield known.setdefault(chunk.content, len(known))
+                weights, scales = (known.setdefault(content, len(known)) for content in chunk.content)
+                yield weights, scales
 
     return [tuple(numbers(operation)) for operation in encoded]
 

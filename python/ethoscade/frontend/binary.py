@@ -39,7 +39,7 @@ def sub(site: Site) -> ArithmeticAttrs:
 def _sum(site: Site, verb: str) -> Activation:
     left, right = _operands(site, verb)
     options = site.optional_options()
-    activation = site.activation(options)
+    activation = site.bounds(options)
     if site.output.dtype is DType.INT16 and (options is None or options.PotScaleInt16()):
         raise NotUnderstood("operands of int16 are shifted to each other, for scales that are powers of two")
     if site.is_quantised(left, right, site.output):
@@ -51,7 +51,7 @@ def _sum(site: Site, verb: str) -> Activation:
 def mul(site: Site) -> ArithmeticAttrs:
     """MUL."""
     left, right = _operands(site, "multiplies")
-    activation = site.activation(site.optional_options())
+    activation = site.bounds(site.optional_options())
     if site.is_quantised(left, right, site.output):
         site.check_factors(scale_of(left) * scale_of(right) / scale_of(site.output))
     return ArithmeticAttrs(activation)
@@ -75,10 +75,12 @@ def compared(site: Site) -> Attrs:
 def prelu(site: Site) -> Attrs:
     """PRELU: a feature map and slopes for its values below zero, which are repeated to its shape.
 
-    Slopes for int16 are int8: kernels read others as if they were.
+    Micro's kernels, of int8 and int16, repeat the feature map as well. Slopes for int16 are int8: kernels read others
+    as if they were.
     """
     ifm, slopes = _operands(site, "multiplies")
-    site.expect_shape(ifm.shape)
+    if ifm.dtype not in (DType.INT8, DType.INT16):
+        site.expect_shape(ifm.shape)
     if ifm.dtype is DType.INT16 and slopes.dtype is not DType.INT8:
         raise NotUnderstood(f"slopes for int16 are int8, and '{slopes.name}' is {slopes.dtype.value}")
     if site.is_quantised(ifm, site.output) and site.is_eight_bit(slopes):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from .. import schema
-from ..ir import Activation, Attrs, FullyConnectedAttrs, SoftmaxAttrs
+from ..ir import Activation, Attrs, DType, FullyConnectedAttrs, SoftmaxAttrs
 from ..operators import ACTIVATION_OPERATORS
 from ..quantised import scale_of
 from .site import NotUnderstood, Site
@@ -21,7 +21,8 @@ def fully_connected(site: Site) -> FullyConnectedAttrs:
     site.count(2, 3)
     ifm, weights = site.input(0, "feature map"), site.input(1, "weights")
     options = site.optional_options()
-    activation = site.activation(options)
+    # Of uint8 no runtime takes others than those with bounds.
+    activation = site.activation(options) if site.output.dtype is DType.UINT8 else site.bounds(options)
     check_sums(site, options)
     keep_num_dims = options is not None and bool(options.KeepNumDims())
     if options is not None and options.WeightsFormat() != schema.FullyConnectedOptionsWeightsFormat.DEFAULT:

@@ -41,7 +41,7 @@ def gelu(site: Site) -> GeluAttrs:
 
 
 FUNCTION_READERS: Mapping[str, Callable[[Site], Attrs]] = {
-    **dict.fromkeys(("ELU", "EXP", "HARD_SWISH", "LOG", "LOGISTIC", "NEG", "RSQRT", "TANH"), function),
+    **dict.fromkeys(("ELU", "EXP", "HARD_SWISH", "LOG", "LOGISTIC", "NEG", "RSQRT", "SQRT", "TANH"), function),
     "GELU": gelu,
     "LEAKY_RELU": leaky_relu,
     "RELU_0_TO_1": function,

@@ -77,8 +77,8 @@ def padv2(site: Site) -> PadAttrs:
         raise NotUnderstood(f"value '{fill.name}' is not a constant integer")
     if fill.data.size != 1:
         raise site.fail(f"fills with {fill.data.size} values; it takes 1", tensor=fill, value=fill.data.size)
-    if fill.quantisation != ifm.quantisation:
-        raise NotUnderstood(f"value '{fill.name}' has another quantisation than '{ifm.name}'")
+    if fill.quantisation != site.output.quantisation:
+        raise NotUnderstood(f"value '{fill.name}' has another quantisation than '{site.output.name}'")
     site.expect_type()
     return PadAttrs(paddings, int(fill.data.reshape(-1)[0]))
 

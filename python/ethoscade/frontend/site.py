@@ -14,12 +14,13 @@ from typing import Any
 
 from .. import schema
 from ..errors import ModelFormatError
-from ..ir import EIGHT_BIT, Activation, DType, Tensor
+from ..ir import EIGHT_BIT, QUANTISED, Activation, DType, Tensor
 from ..operators import CODE_OF_ACTIVATION, OPERATORS
 from ..quantised import MAX_LEFT_SHIFT, multiplier_and_shift, real_bounds
 
 _ACTIVATION_OF_CODE = {code: activation for activation, code in CODE_OF_ACTIVATION.items()}
 _ACTIVATION_NAMES = {v: k for k, v in vars(schema.ActivationFunctionType).items() if isinstance(v, int)}
+_BOUNDLESS = (schema.ActivationFunctionType.TANH, schema.ActivationFunctionType.SIGN_BIT)
 # Longest list of axes, paddings or sizes that is walked over.
 _MAX_LIST = 256
 
@@ -107,6 +108,15 @@ class Site:
         if code not in _ACTIVATION_NAMES:
             raise self.fail(f"has activation {code}, which TensorFlow Lite does not define", value=code)
         raise NotUnderstood(f"fused activation {_ACTIVATION_NAMES[code]}")
+
+    def bounds(self, options: Any | None) -> Activation:
+        """As `activation`, of kernels that know activations by their bounds alone.
+
+        Where they make 8 or 16 bits they compute neither tanh nor a sign bit: these have no bounds, and so no effect.
+        """
+        code = 0 if options is None else int(options.FusedActivationFunction())
+        is_boundless = code in _BOUNDLESS and self.output.dtype in QUANTISED
+        return Activation.NONE if is_boundless else self.activation(options)
 
     def check_factors(self, *factors: float, most: int = MAX_LEFT_SHIFT) -> None:
         """Raises `ModelFormatError` for a factor of results that no kernel defines: they shift by `most` at most."""

@@ -3,7 +3,8 @@
  * Firmware sources that call the driver compile against this header and link with the simulator instead of the
  * hardware's driver. The functions have the driver's names, arguments, results and refusals. Base addresses are host
  * pointers. The simulated device is the one that the payload was made for, unless ethoscade_sim_set_accelerator or the
- * environment variable ETHOSCADE_SIM_ACCELERATOR says otherwise.
+ * environment variable ETHOSCADE_SIM_ACCELERATOR says otherwise. What the simulator can tell besides, hazards among it,
+ * is declared in ethoscade_npu.h: whoever includes this header alone has nothing that the hardware's driver has not.
  *
  * Not here: the driver's weak hooks (caches, mutexes, semaphores, address remapping, begin and end of an
  * inference) and the performance counters. Firmware may define the hooks; they are never called.
@@ -19,6 +20,11 @@
 #define ETHOSU_DRIVER_VERSION_MAJOR 0
 #define ETHOSU_DRIVER_VERSION_MINOR 16
 #define ETHOSU_DRIVER_VERSION_PATCH 0
+
+/* The simulated device becomes the one that a payload wants: emitted C need not ask beforehand which one it is. */
+#ifndef ETHOSCADE_ETHOSU_CHECK_NPU
+#define ETHOSCADE_ETHOSU_CHECK_NPU 0
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -71,13 +77,14 @@ struct ethosu_driver *ethosu_reserve_driver(void);
 void ethosu_release_driver(struct ethosu_driver *drv);
 
 /* Runs a payload. `base_addr_size` is in bytes here and bounds what may be touched. 0, or -1 for a refusal or a fault;
- * ethoscade_sim_last_error says which. */
+ * ethoscade_sim_last_error (ethoscade_npu.h) says which. */
 int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
                      uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr,
                      void *user_arg);
 
 /* The same in two steps. The simulator is done when the first one returns; a fault of the stream shows in the second.
- * ethosu_wait: -2 nothing was invoked, -1 the run failed, 0 done. */
+ * ethosu_wait: -2 nothing was invoked, -1 the run failed, 0 done; if `block` is false, 1 while another thread's run
+ * lasts. */
 int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
                         uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr,
                         void *user_arg);
@@ -113,21 +120,6 @@ void ethosu_get_hw_info(struct ethosu_driver *drv, struct ethosu_hw_info *hw);
 
 /* Nothing is left to do in an interrupt. */
 void ethosu_irq_handler(struct ethosu_driver *drv);
-
-/* --- The simulator's own --- */
-
-/* Text about the last call on this thread that failed; empty if none did. Valid until the next call on the thread. */
-const char *ethoscade_sim_last_error(void);
-
-/* One past the highest byte of a region (0 to 7) that the last run in this process touched. */
-size_t ethoscade_sim_touched_end(int region);
-
-/* Hazards that all runs in this process showed: pairs of commands that the stream's waits do not order although they
- * touch the same bytes. */
-size_t ethoscade_sim_hazards(void);
-
-/* Fixes the device, for example "ethos-u55-256"; NULL returns to the payload's choice. -1 if there is no such device. */
-int ethoscade_sim_set_accelerator(const char *name);
 
 #ifdef __cplusplus
 }

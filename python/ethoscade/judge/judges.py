@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ..ir import DType, Graph, Operator, SoftmaxAttrs
+from ..ir import QUANTISED, DType, Graph, Operator, SoftmaxAttrs
 from ..operators import OPERATORS, updated
 from . import reference
 
@@ -37,6 +37,12 @@ _LITERT_LACKS: Mapping[str, Collection[DType]] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": {DType.INT16},
 }
 """Kinds of which LiteRT has no reference kernel for some types."""
+
+_LITERT_KEEPS_SHAPES = frozenset({"PRELU"})
+"""Kinds of which LiteRT does not repeat the first input, though others do."""
+
+_LITERT_KEEPS_SCALES = frozenset({"MIRROR_PAD", "PACK", "UNPACK"})
+"""Kinds that LiteRT refuses where scales or zero points differ, though others copy stored values whatever these are."""
 
 
 def input_type(graph: Graph, op: Operator) -> DType | None:
@@ -68,8 +74,17 @@ def micro_stands_in(graph: Graph, op: Operator) -> bool:
 
 
 def litert_lacks(graph: Graph, op: Operator) -> bool:
-    """Whether LiteRT has no reference kernel for the operator's kind and type, though others have."""
-    return input_type(graph, op) in _LITERT_LACKS.get(op.kind, ())
+    """Whether LiteRT has no reference kernel for the operator's kind and type, or its scales, though others have."""
+    return input_type(graph, op) in _LITERT_LACKS.get(op.kind, ()) or (
+        (op.kind in _LITERT_KEEPS_SCALES and _changes_scale(graph, op))
+        or (op.kind in _LITERT_KEEPS_SHAPES and graph.read(op).shape != graph.made(op).shape)
+    )
+
+
+def _changes_scale(graph: Graph, op: Operator) -> bool:
+    """Whether values of 8 or 16 bits that an operator reads and makes have several quantisations."""
+    tensors = (graph.tensors[t] for t in (*op.inputs, *op.outputs) if t is not None)
+    return len({tensor.quantisation for tensor in tensors if tensor.dtype in QUANTISED}) > 1
 
 
 def litert_misses(graph: Graph, op: Operator) -> str | None:

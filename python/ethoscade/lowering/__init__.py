@@ -11,7 +11,7 @@ from typing import Protocol
 
 from .. import schema
 from ..ir import Graph, Integers, Operator
-from ..operators import keyed
+from ..operators import RESHAPES, keyed
 from ..target import Accelerator
 from . import (
     arg_max,
@@ -35,6 +35,7 @@ from . import (
     pooling,
     prelu,
     recurrent,
+    reshapes,
     resize,
     softmax,
     split,
@@ -155,6 +156,7 @@ def lower(graph: Graph, partition: Selection) -> NpuGraph:
     """
     builder = NpuGraphBuilder(graph, partition.aliases)
     for op in partition.npu_operators:
+        kind = graph.operators[op].kind
         if graph.operators[op].outputs[0] not in partition.aliases:
-            FAMILIES[graph.operators[op].kind].lower(graph, op, builder)
+            (reshapes.lower if kind in RESHAPES else FAMILIES[kind].lower)(graph, op, builder)
     return builder.graph()

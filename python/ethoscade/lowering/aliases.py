@@ -78,4 +78,6 @@ def _whole(graph: Graph, op: Operator) -> int | None:
     in_order = all(
         (run.extent, run.places) == (run.count, run.count) and (run.step > 0 or run.count == 1) for run in box.runs
     )
-    return op.inputs[box.source] if not others and box.fill is None and in_order else None
+    if others or box.source is None or box.fill is not None or box.table is not None or not in_order:
+        return None
+    return op.inputs[box.source]

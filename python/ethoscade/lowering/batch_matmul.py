@@ -23,6 +23,9 @@ from .family import Family
 from .maker import AS_IS, Maker
 from .npu import Area, Channels, FeatureMap, NpuGraphBuilder, OperationKind, Scale, Weights
 
+MOST_PRODUCTS = 512
+"""Operations that together make all products; of twice as many the schedule takes more than twice as long."""
+
 
 @dataclass(frozen=True)
 class Products:
@@ -191,23 +194,18 @@ def _count(tensor: Tensor) -> int:
 # --- limits ----------------------------------------------------------------------------------------------------------
 
 
-def _operations(of: Products, left: Tensor, right: Tensor) -> int:
-    """How many make one tensor, at most."""
-    if left.is_constant or right.is_constant:
-        return len(of.pairs)
-    return len(of.pairs) * min(of.rows, of.columns)
-
-
 def _pieces(case: constraints.Case) -> str | None:
     left, right = case.values
     if left.is_constant and right.is_constant:
         return f"'{left.name}' and '{right.name}' are both constants; one is made while the network runs"
     of = products(case.graph, case.op)
-    count = _operations(of, left, right)
-    if count > moves.MAX_BOXES:
+    is_constant = left.is_constant or right.is_constant
+    count = len(of.pairs) * (1 if is_constant else min(of.rows, of.columns))
+    most = moves.MAX_BOXES if is_constant else MOST_PRODUCTS
+    if count > most:
         return (
             f"{len(of.pairs)} products of {of.rows}x{of.terms} and {of.terms}x{of.columns} take {count} operations "
-            f"that make one tensor; at most {moves.MAX_BOXES} are possible"
+            f"that make one tensor; at most {most} are possible"
         )
     return None
 
@@ -239,9 +237,9 @@ MATRIX_FAMILIES: Mapping[str, Family] = {
             constraints.FeatureMaps((DType.INT8,), constants=True),
             constraints.OneType(),
             constraints.Rule(
-                f"one operand at most is a constant, and at most {moves.MAX_BOXES} operations make the products: as "
+                f"one operand at most is a constant, and at most {MOST_PRODUCTS} operations make the products: as "
                 "many as there are rows on the left or columns on the right, in all; with a constant one for each of "
-                "the results",
+                f"the results, at most {moves.MAX_BOXES}",
                 _pieces,
             ),
             constraints.Sizes(_seen),

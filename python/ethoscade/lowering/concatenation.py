@@ -1,13 +1,17 @@
-"""CONCATENATION and PACK: a copy of each input, or a constant, into its box of the output."""
+"""CONCATENATION and PACK: a copy of each input, or a constant, into its box of the output.
+
+Kernels of uint8 bring inputs of other scales to the output's, and so does a table here, on the way.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..ir import QUANTISED, ConcatenationAttrs, Graph, Operator, PackAttrs
+from ..ir import QUANTISED, ConcatenationAttrs, DType, Graph, Operator, PackAttrs, Tensor
+from ..quantised import rescaled_bytes
 from . import constraints, moves
 from .family import Family
-from .npu import NpuGraphBuilder
+from .npu import NpuGraphBuilder, Table
 
 
 def joined(graph: Graph, op: Operator, output: int = 0) -> list[moves.Box]:
@@ -19,9 +23,16 @@ def joined(graph: Graph, op: Operator, output: int = 0) -> list[moves.Box]:
         runs = [moves.whole(extent) for extent in shapes[place]]
         count = shapes[place][axis]
         runs[axis] = moves.Stretch(count, count, total, first=first)
-        found.append(moves.Box(place, tuple(runs)))
+        found.append(moves.Box(place, tuple(runs), table=_rescaling(graph.read(op, place), graph.made(op))))
         first += count
     return found
+
+
+def _rescaling(ifm: Tensor, ofm: Tensor) -> Table | None:
+    """What kernels of uint8 make of each stored value for another scale or zero point; None where they copy it."""
+    if ifm.dtype is not DType.UINT8 or ifm.quantisation == ofm.quantisation:
+        return None
+    return Table(rescaled_bytes(ifm, ofm).tobytes())
 
 
 def packed(graph: Graph, op: Operator, output: int = 0) -> list[moves.Box]:
@@ -54,12 +65,18 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     moves.copies(graph, op_index, builder, op.outputs[0], JOIN_BOXES[op.kind](graph, op, 0))
 
 
+_HOW = {
+    "CONCATENATION": "a copy of each input into its rows, columns or channels of the output, or a table of its results",
+    "PACK": "a copy of each input into its rows, columns or channels of the output",
+}
+_ONE_SCALE: Mapping[str, tuple[DType, ...]] = {"CONCATENATION": (DType.INT8,), "PACK": (DType.UINT8,)}
+"""Types whose kernels take no other scale than the output's."""
+
 JOIN_FAMILIES: Mapping[str, Family] = {
     kind: Family(
-        "a copy of each input into its rows, columns or channels of the output",
+        _HOW[kind],
         (
-            constraints.FeatureMaps(QUANTISED, constants=True, words=True),
-            *moves.TAKES[1:],
+            *moves.takes(_ONE_SCALE[kind], constraints.FeatureMaps(QUANTISED, constants=True, words=True)),
             constraints.Rule("one input at least is no constant", _made),
             moves.constraint(boxes),
         ),

@@ -201,16 +201,18 @@ class OneType(Constraint):
 
 @dataclass(frozen=True)
 class OneQuantisation(Constraint):
-    """Scale and zero point of inputs and outputs are equal; `why` they must be."""
+    """Scale and zero point of inputs and outputs `of` these types are equal; `why` they must be."""
 
     why: str
+    of: tuple[DType, ...] = QUANTISED
 
     def __str__(self) -> str:
-        return "inputs and outputs have one scale and one zero point"
+        of = "" if self.of == QUANTISED else f" of {named_types(self.of)}"
+        return f"inputs and outputs{of} have one scale and one zero point"
 
     def _against(self, case: Case) -> str | None:
         first, *others = (*case.values, *case.made)
-        for other in others if not is_words(case) else ():
+        for other in others if case.ifm.dtype in self.of else ():
             a, b = first.quantisation, other.quantisation
             if a is not None and b is not None and (a.scale, a.zero_point) != (b.scale, b.zero_point):
                 return (

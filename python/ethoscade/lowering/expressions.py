@@ -67,7 +67,9 @@ def from_there(compute: Compute, first: tuple[int, int]) -> Compute:
     """The same of an only input of which the row and column `first` are taken for the first ones."""
     (read,) = compute.reads
     n, row, column, channel = read.indices
-    row, column = (replace(at, constant=at.constant + by) for at, by in zip((row, column), first, strict=True))
+    row, column = (
+        replace(at, constant=at.constant + by * at.divisor) for at, by in zip((row, column), first, strict=True)
+    )
     return replace(compute, reads=(replace(read, indices=(n, row, column, channel)),))
 
 

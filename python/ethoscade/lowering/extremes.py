@@ -1,5 +1,7 @@
 """REDUCE_MAX and REDUCE_MIN over any axes: maximum pools of rows and columns, and larger or lesser halves of channels.
 
+Runs of axes that others lie between are reduced one after the other.
+
 The NPU has no minimum pool: what each value leaves of all bits is pooled, and the least is what the largest leaves.
 """
 
@@ -43,24 +45,44 @@ def _pools(plane: reductions.Plane) -> list[_Pool] | None:
     return [*front, _Pool((1, height, depth), Window(1, height))]
 
 
-def _chosen(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[reductions.Plane, list[_Pool]] | None:
+@dataclass(frozen=True)
+class _Together:
+    """Some axes that are reduced together: the plane, and the pools of its rows and columns."""
+
+    plane: reductions.Plane
+    pools: list[_Pool]
+
+
+def _steps(shape: tuple[int, ...], axes: tuple[int, ...]) -> list[_Together] | None:
+    """All axes together, or one run after the other; None where that cannot be."""
     for plane in reductions.planes(shape, axes):
         found = _pools(plane)
         if found is not None:
-            return plane, found
+            return [_Together(plane, found)]
+    for run, left, others in reductions.one_by_one(shape, axes):
+        first, rest = _steps(shape, run.axes) if others else None, _steps(left, others)
+        if first is not None and rest is not None:
+            return [*first, *rest]
     return None
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """Pools and halves, in turn, or a copy where nothing is reduced. Precondition: its family takes it."""
     op = graph.operators[op_index]
-    chosen = _chosen(graph.read(op).shape, op.attributes(ReductionAttrs).axes)
-    assert chosen is not None, "the family takes only what there is a plane for"
-    plane, pools = chosen
+    steps = _steps(graph.read(op).shape, op.attributes(ReductionAttrs).axes)
+    assert steps is not None, "the family takes only what there are steps for"
     make = Maker(op.name, op_index, builder)
-    ifm = builder.view(op.input(0), plane.shape, zero_point=0)
-    ofm = builder.view(op.outputs[0], plane.made, zero_point=0)
-    least = op.kind == "REDUCE_MIN"
+    ifm = builder.view(op.input(0), steps[0].plane.shape, zero_point=0)
+    target = builder.view(op.outputs[0], steps[-1].plane.made, zero_point=0)
+    for number, step in enumerate(steps):
+        ofm = target if number == len(steps) - 1 else make.temporary(step.plane.made, ifm.dtype)
+        _reduce(make, FeatureMap(ifm.tensor, step.plane.shape), step, ofm, least=op.kind == "REDUCE_MIN")
+        ifm = ofm
+
+
+def _reduce(make: Maker, ifm: FeatureMap, step: _Together, ofm: FeatureMap, *, least: bool) -> None:
+    """The extremes of a plane."""
+    plane, pools = step.plane, step.pools
     halves = plane.over[2] and plane.shape[2] > 1
     if pools and least:
         ifm = _left_of_bits(make, ifm, None)
@@ -101,10 +123,8 @@ def _refusal(case: constraints.Case) -> str | None:
     axes, shape = case.op.attributes(ReductionAttrs).axes, case.ifm.shape
     if not axes:
         return "it reduces over no axis"
-    if _chosen(shape, axes) is not None:
+    if _steps(shape, axes) is not None:
         return None
-    if not reductions.planes(shape, axes):
-        return f"it reduces axes {axes} of {shape}: more than three runs of reduced and kept ones take turns"
     return (
         f"it reduces axes {axes} of {shape}; windows of at most {limits.MAX_POOL_ROWS} rows and "
         f"{limits.MAX_POOL_ELEMENTS} elements are possible, and dimensions of at most {limits.MAX_DIMENSION}"
@@ -112,8 +132,8 @@ def _refusal(case: constraints.Case) -> str | None:
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
-    found = _chosen(case.ifm.shape, case.op.attributes(ReductionAttrs).axes)
-    return [] if found is None else [(case.ifm, found[0].shape), (case.ofm, found[0].made)]
+    steps = _steps(case.ifm.shape, case.op.attributes(ReductionAttrs).axes)
+    return [] if steps is None else [(case.ifm, steps[0].plane.shape), (case.ofm, steps[-1].plane.made)]
 
 
 _TAKES: tuple[constraints.Constraint, ...] = (
@@ -121,8 +141,9 @@ _TAKES: tuple[constraints.Constraint, ...] = (
     constraints.OneType(),
     constraints.OneQuantisation("stored values are compared as they are"),
     constraints.Rule(
-        f"over any axes, of which at most three runs, reduced and kept, take turns: windows of at most "
-        f"{limits.MAX_POOL_ROWS} rows and {limits.MAX_POOL_ELEMENTS} elements, or whole rows and then all of these",
+        f"over any axes, one run after the other where more than three runs, reduced and kept, take turns: windows of "
+        f"at most {limits.MAX_POOL_ROWS} rows and {limits.MAX_POOL_ELEMENTS} elements, or whole rows and then all of "
+        f"these",
         _refusal,
     ),
     constraints.Sizes(_seen),

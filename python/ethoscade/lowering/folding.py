@@ -84,6 +84,7 @@ def _only_looks_up(operation: NpuOperation) -> bool:
         and operation.clamp == ofm.dtype.limits
         and ifm.zero_point == ofm.zero_point == 0
         and ifm.channels is ofm.channels is None
+        and ifm.place is ofm.place is None
     )
 
 

@@ -33,7 +33,8 @@ class NoResult(ValueError):
 def results(op: Operator, ifm: Tensor, ofm: Tensor) -> tuple[int, ...]:
     """The stored results for all stored values of `ifm`, from the smallest up. Precondition: 8 bits, one scale each.
 
-    Values below zero, of which RSQRT's kernel ends the inference, have the largest result. Raises `NoResult`.
+    Values below zero, over which the kernels of RSQRT and SQRT end the inference, have the result of 0. Raises
+    `NoResult`.
     """
     lowest, highest = ifm.dtype.limits
     smallest, largest = ofm.dtype.limits
@@ -213,6 +214,20 @@ def _rsqrt(op: Operator, ifm: Tensor, ofm: Tensor) -> Stored:
     return stored
 
 
+def _sqrt(op: Operator, ifm: Tensor, ofm: Tensor) -> Stored:
+    """A root in float32, of which the kernel leaves out what is behind the point."""
+    scale, made = np.float32(scale_of(ifm)), np.float32(scale_of(ofm))
+    zero, result_zero = zero_point_of(ifm), zero_point_of(ofm)
+
+    def stored(value: int) -> int:
+        units = np.sqrt(np.float32(max(value - zero, 0)) * scale) / made
+        if not units < _INT32_END:
+            raise NoResult(f"a result of {float(units):g} units does not fit 32 bits, where devices differ")
+        return int(units) + result_zero
+
+    return stored
+
+
 def _factor_of(real: float) -> tuple[int, int]:
     significand, shift = multiplier_and_shift(real)
     if shift - _INVERSE_ROOT_BITS > 0:
@@ -252,5 +267,6 @@ FUNCTIONS: Mapping[str, Callable[[Operator, Tensor, Tensor], Stored]] = {
     "RELU_0_TO_1": _bounded(0.0, 1.0),
     "RELU_N1_TO_1": _bounded(-1.0, 1.0),
     "RSQRT": _rsqrt,
+    "SQRT": _sqrt,
 }
 """By kind, the kernel's arithmetic for an operator and its two tensors."""

@@ -86,8 +86,24 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
         scale = Scale(*limits.npu_scale(_ratio(*tensors)))
         clamp = activation_range(tensors[1].quantisation, DType.INT16, ACTIVATION_OPERATORS[op.kind])
         make.copy(ifm, ofm, scale, clamp=clamp)
+    elif op.kind == "NEG":
+        _negative(make, ifm, ofm)
     else:
         make.look_up(ifm, ofm, table(op, *tensors))
+
+
+def _negative(make: Maker, ifm: FeatureMap, ofm: FeatureMap) -> None:
+    """Each number from 0; the smallest, whose opposite is saturated, less all of 65535: it stays, as in the kernel."""
+
+    def short(kind: OperationKind, a: FeatureMap, b: FeatureMap | int, swap_operands: bool = False) -> FeatureMap:
+        made = make.temporary(ifm.shape, DType.INT16)
+        scaling = None if kind is OperationKind.MAXIMUM else AS_IS
+        return make.point(kind, a, b, made, scaling, swap_operands=swap_operands)
+
+    opposite = short(OperationKind.SUB, ifm, 0, swap_operands=True)
+    is_smallest = short(OperationKind.SUB, short(OperationKind.MAXIMUM, ifm, -_HIGHEST), ifm)
+    half = short(OperationKind.MUL, is_smallest, _LOWEST)
+    make.point(OperationKind.ADD, short(OperationKind.ADD, opposite, half), half, ofm, AS_IS)
 
 
 def _leaky_relu(
@@ -140,6 +156,8 @@ def undefined(case: constraints.Case) -> str | None:
         return None
     if op.kind in ACTIVATION_OPERATORS:
         return limits.rescale(_ratio(ifm, ofm), -_LOWEST)
+    if op.kind == "NEG":
+        return None
     if op.kind == "LEAKY_RELU":
         factors = (_ratio(ifm, ofm), abs(_slope(op, ifm, ofm)))
         return next((why for factor in factors if (why := limits.rescale(factor, -_LOWEST)) is not None), None)

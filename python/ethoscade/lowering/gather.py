@@ -108,7 +108,7 @@ def _copied(case: constraints.Case) -> str | None:
 GATHER_FAMILIES: Mapping[str, Family] = {
     "GATHER": Family(
         "a copy of each run of equally distant indices; of indices that shuffle groups, the copies of a TRANSPOSE",
-        (*moves.TAKES, constraints.Rule(moves.COPIES, _copied)),
+        (*moves.takes(), constraints.Rule(moves.COPIES, _copied)),
         lower,
     )
 }

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from . import constraints, views
+from ..ir import DType, Window
+from . import constraints, extremes, limits, views
 from .maker import Maker
-from .npu import FeatureMap
+from .npu import FeatureMap, OperationKind
 
 MOST_IN_ONE_PIXEL = 128
 """A single pixel of more channels is seen as rows of at most so many."""
@@ -21,22 +22,25 @@ _GRANULE = 8  # Channels of an elementwise operation count by eights.
 
 @dataclass(frozen=True)
 class Depth(constraints.Constraint):
-    """The last axis has at most `most` elements."""
+    """The last axis has at most `most` elements, of int16 `of_short` where there are any; `why` there are no more."""
 
     most: int
+    of_short: int | None = None
+    why: str = ""
 
     def __str__(self) -> str:
-        return f"the last axis has at most {self.most} elements"
+        of_short = "" if self.of_short is None else f", of int16 {self.of_short}"
+        return f"the last axis has at most {self.most} elements{of_short}"
 
     def _against(self, case: constraints.Case) -> str | None:
         channels = (case.ifm.shape or (1,))[-1]
-        return f"it has {channels} channels; at most {self.most} are possible" if channels > self.most else None
+        most = self.of_short if self.of_short is not None and case.ifm.dtype is DType.INT16 else self.most
+        return f"it has {channels} channels; at most {most} are possible{self.why}" if channels > most else None
 
 
 def pixels(case: constraints.Case) -> constraints.Views:
-    """What the NPU sees of such an operator's input and output, the pixels below each other."""
-    *leading, channels = case.ifm.shape or (1,)
-    shape = (math.prod(leading), 1, channels)
+    """What the NPU sees of such an operator's input and output."""
+    shape, _ = seen(case.ifm.shape)
     return [(case.ifm, shape), (case.ofm, shape)]
 
 
@@ -65,10 +69,24 @@ def cut(channels: int) -> views.Shape3:
     return (1, 1, channels) if 8 * cost(best) > 9 * cost(channels) else (channels // best, 1, best)
 
 
+def largest(make: Maker, source: int, shape: tuple[int, ...]) -> FeatureMap:
+    """The largest stored value of each pixel of a tensor (graph index) of that shape, one number for each."""
+    *leading, channels = shape or (1,)
+    pixels, (plane, once) = math.prod(leading), seen(shape)
+    if pixels > limits.MAX_DIMENSION:
+        return extremes.by_halves(make, OperationKind.MAXIMUM, make.builder.view(source, plane, zero_point=0))
+    ifm = make.builder.view(source, (pixels, channels, 1), zero_point=0)
+    made = make.temporary((pixels, 1, 1), ifm.dtype)
+    return replace(make.pool(OperationKind.MAX_POOL, ifm, made, Window(1, channels)), shape=once)
+
+
 def total(make: Maker, ifm: FeatureMap, pixels: int) -> FeatureMap:
-    """The sum of each of the `pixels` of a tensor that is `seen` so, all of them as the channels of one."""
+    """The sum of each of the `pixels` of a tensor that is `seen` so, all of them as the channels of one.
+
+    Of more than it can have those of a row are.
+    """
     found = make.sum(ifm)
     rows, columns, _ = found.shape
     if rows * columns > pixels:
         found = make.sum(replace(found, shape=(1, 1, rows)))
-    return replace(found, shape=(1, 1, pixels))
+    return replace(found, shape=(1, 1, pixels) if pixels <= limits.MAX_DIMENSION else (rows, 1, columns))

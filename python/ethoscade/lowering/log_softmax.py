@@ -58,12 +58,11 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """Some sixty operations, most of them on one number a row. Precondition: its family takes it."""
     op = graph.operators[op_index]
     source = graph.read(op)
-    *leading, channels = source.shape or (1,)
-    pixels = math.prod(leading)
+    pixels = math.prod(source.shape[:-1])
     shape, once = last_axis.seen(source.shape)
     make = Maker(op.name, op_index, builder, Rounding.NATURAL)
     ifm = builder.view(op.input(0), shape, zero_point=0)
-    maximum = softmax.largest(make, builder.view(op.input(0), (pixels, channels, 1), zero_point=0), once)
+    maximum = last_axis.largest(make, op.input(0), source.shape)
     table = _table(exponentials(1.0, scale_of(source)))
     total = make.wide(OperationKind.SHR, softmax.looked_up(make, ifm, maximum, table), _SUM_BITS)
     log = _logarithm(make, last_axis.total(make, total, pixels))
@@ -139,7 +138,7 @@ LOG_SOFTMAX_FAMILIES: Mapping[str, Family] = {
         (
             constraints.FeatureMaps(),
             constraints.OneType(),
-            last_axis.Depth(softmax.MOST_CHANNELS),
+            last_axis.Depth(softmax.MOST_CHANNELS, why=softmax.WHY_NO_MORE),
             constraints.Sizes(last_axis.pixels),
             constraints.Rule(
                 f"the input's scale is above 2^-{_FRACTION_BITS} and at most {_LARGEST_SCALE:g}, the output's 1/16, "

@@ -103,9 +103,9 @@ def _family(*types: DType, rules: tuple[constraints.Constraint, ...] = ()) -> Fa
     )
 
 
-_SIGNED = ("ELU", "EXP", "LOG", "NEG", "RSQRT")
+_SIGNED = ("ELU", "EXP", "LOG", "NEG", "RSQRT", "SQRT")
 """Kinds of which no runtime has a kernel of uint8."""
-_NARROW = ("ELU", "HARD_SWISH", "NEG", "RELU_0_TO_1", "RELU_N1_TO_1")
+_NARROW = ("ELU", "HARD_SWISH", "RELU_0_TO_1", "RELU_N1_TO_1", "SQRT")
 """Kinds of which no runtime has a kernel of int16, or none that the NPU equals."""
 
 

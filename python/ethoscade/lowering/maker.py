@@ -152,11 +152,10 @@ class Maker:
             same_as=same_as,
         )
 
-    def look_up(self, ifm: FeatureMap, ofm: FeatureMap, table: Table) -> FeatureMap:
-        """Each stored value replaced by the table's; both views have the zero point 0."""
-        return self._add(
-            OperationKind.MAX_POOL, ifm, ofm, expressions.points(self.name, ofm.shape, ifm), function=table
-        )
+    def look_up(self, ifm: FeatureMap, ofm: FeatureMap, table: Table, first: tuple[int, int] = (0, 0)) -> FeatureMap:
+        """Each stored value from the row and column `first` on replaced by the table's; views have the zero point 0."""
+        compute = expressions.points(self.name, ofm.shape, ifm, first=first)
+        return self._add(OperationKind.MAX_POOL, ifm, ofm, compute, function=table)
 
     def pool(
         self,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
-from ..ir import Graph, Operator, ReductionAttrs
+from ..ir import QUANTISED, DType, Graph, Operator, ReductionAttrs, Tensor
 from ..quantised import mean_multiplier, multiplier_and_shift, scale_of
-from . import constraints, limits, reductions
+from . import constraints, limits, reductions, word_sums
 from .family import Family
 from .maker import Maker
 from .npu import NpuGraphBuilder, Scale
@@ -20,12 +21,21 @@ def _scale(graph: Graph, op: Operator, count: int) -> Scale:
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One convolution, or sums of rows that are added. Precondition: its family takes it."""
+    """One convolution, or sums of it that are added. Precondition: its family takes it."""
     op = graph.operators[op_index]
-    plane = reductions.chosen(graph.read(op).shape, op.attributes(ReductionAttrs).axes)
-    assert plane is not None, "the family takes only what there is a plane for"
-    source, target = builder.view(op.input(0), plane.shape), builder.view(op.outputs[0], plane.made)
-    reductions.summed(Maker(op.name, op_index, builder), source, plane, target, _scale(graph, op, plane.count))
+    if graph.read(op).dtype is DType.INT32:
+        word_sums.lower(graph, op_index, builder)
+        return
+    way = reductions.chosen(graph.read(op).shape, op.attributes(ReductionAttrs).axes)
+    assert way is not None, "the family takes only what there is a way for"
+    source, target = builder.view(op.input(0), way.plane.shape), builder.view(op.outputs[0], way.made)
+    scale = _scale(graph, op, _count(graph.read(op), op))
+    reductions.summed(Maker(op.name, op_index, builder), source, way, target, scale)
+
+
+def _count(tensor: Tensor, op: Operator) -> int:
+    """How many elements become one."""
+    return math.prod(tensor.shape[axis] for axis in op.attributes(ReductionAttrs).axes)
 
 
 _LARGEST_SHIFT = 63
@@ -35,9 +45,18 @@ def _axes(case: constraints.Case) -> tuple[int, ...]:
     return case.op.attributes(ReductionAttrs).axes
 
 
+def _refusal(case: constraints.Case) -> str | None:
+    return word_sums.refusal(case) if constraints.is_words(case) else reductions.refusal(case.ifm, _axes(case))
+
+
+def _seen(case: constraints.Case) -> constraints.Views:
+    return word_sums.views_of(case) if constraints.is_words(case) else reductions.views_of(case, _axes(case))
+
+
 def _factor(case: constraints.Case) -> str | None:
-    plane = reductions.chosen(case.ifm.shape, _axes(case))
-    count = 1 if plane is None else plane.count
+    if constraints.is_words(case):
+        return None
+    count = _count(case.ifm, case.op)
     ratio = scale_of(case.ifm) / scale_of(case.ofm)
     shift = _scale(case.graph, case.op, count).shift
     if not 0 <= shift <= _LARGEST_SHIFT:
@@ -50,21 +69,32 @@ def _factor(case: constraints.Case) -> str | None:
 
 
 _TAKES = (
-    constraints.feature_maps(),
     constraints.OneType(),
     constraints.Rule(
-        f"over any axes, of which at most three runs, reduced and kept, take turns: windows of at most "
-        f"{limits.MAX_KERNEL_ROWS} rows and {limits.MAX_KERNEL_ELEMENTS} elements, or rows of at most "
-        f"{limits.MAX_KERNEL_ELEMENTS} columns with {limits.MAX_DIMENSION} sums in all",
-        lambda case: reductions.refusal(case.ifm, _axes(case)),
+        f"over any axes: windows of at most {limits.MAX_KERNEL_ROWS} rows and {limits.MAX_KERNEL_ELEMENTS} elements, "
+        f"or some of what is reduced by such a window, and its sums, at most {limits.MAX_DIMENSION} in each place, "
+        f"added one run of axes after the other",
+        _refusal,
     ),
-    constraints.Sizes(lambda case: reductions.views_of(case, _axes(case))),
+    constraints.Sizes(_seen),
     constraints.Rule(constraints.SUMS, _factor),
 )
 
 MEAN_FAMILIES: Mapping[str, Family] = {
     "MEAN": Family(
-        "convolutions whose weights are all one and whose scale divides, of large planes row by row", _TAKES, lower
+        "convolutions whose weights are all one and whose scale divides, and sums of what these leave",
+        (constraints.feature_maps(), *_TAKES),
+        lower,
     ),
-    "SUM": Family("convolutions whose weights are all one, of large planes row by row", _TAKES, lower),
+    "SUM": Family(
+        "convolutions whose weights are all one, and sums of what these leave",
+        (
+            constraints.FeatureMaps(QUANTISED, words=True),
+            *_TAKES,
+            constraints.Rule(
+                "sums of int32 fit 32 bits, by who makes what is summed", word_sums.beyond, constraints.is_words
+            ),
+        ),
+        lower,
+    ),
 }

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir import QUANTISED, Graph, Operator, Window
+from ..ir import QUANTISED, DType, Graph, Operator, Window
 from . import constraints, limits, views
 from .maker import Maker
-from .npu import BRICK_CHANNELS, Area, Channels, ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind
+from .npu import BRICK_CHANNELS, Area, Channels, ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind, Table
 
 MAX_BOXES = 256
 """Operations that together make one output."""
@@ -72,12 +72,15 @@ class Stretch:
 class Box:
     """What goes from an operator's input number `source` to its output, with one run for each axis.
 
-    Where there is a `fill`, that stored value goes there, and the elements of the source are looked at by nobody.
+    Where there is a `fill`, that stored value goes there, and the elements of the source are looked at by nobody; of
+    any size it is where there is no source. With a `table` each stored value of 8 bits is replaced by its entry on the
+    way; elements then follow each other.
     """
 
-    source: int
+    source: int | None
     runs: tuple[Stretch, ...]
     fill: int | None = None
+    table: Table | None = None
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,7 @@ def copies(
 ) -> None:
     """One operation for each box of an output. Precondition: `seen` found how.
 
-    Stored values are copied as they are, without their (equal) scales and zero points.
+    Stored values are copied as they are, without their scales and zero points, or looked up.
     """
     op = graph.operators[op_index]
     found = seen(boxes)
@@ -170,8 +173,15 @@ def copies(
         if constant is not None:
             make.copy(constant, target)
             continue
+        assert one.box.source is not None, "what has no source is held"
+        ifm = builder.view(
+            op.input(one.box.source), source, 0, _some(one.channels.start, shape[2], one.channels.extent)
+        )
+        if one.box.table is not None:
+            make.look_up(ifm, target, one.box.table, (one.rows.start, one.columns.start))
+            continue
         make.copy(
-            builder.view(op.input(one.box.source), source, 0, _some(one.channels.start, shape[2], one.channels.extent)),
+            ifm,
             target,
             steps=Window(1, 1, _stride(one.rows), _stride(one.columns)),
             first=(one.rows.start, one.columns.start),
@@ -180,31 +190,39 @@ def copies(
 
 
 def _held(graph: Graph, op: Operator, make: Maker, one: ImageBox) -> FeatureMap | None:
-    """What a box moves of a constant, as a feature map; None where its source is none.
+    """What a box moves of a constant, or fills without a source, as a feature map; None where its source is neither.
 
-    The NPU reads constants as second operands alone. What is read first is a pixel again and again, made of whatever
-    another input has first: of the one value if there is no other, else of the least there is, with which a maximum is
-    the constant.
+    The NPU reads constants as second operands alone. What is read first is a pixel again and again: of the one value if
+    there is no other, else of the least there is, with which a maximum is the constant.
     """
+    shape = (one.rows.count, one.columns.count, one.channels.count)
+    if one.box.source is None:
+        assert one.box.fill is not None, "what has no source is filled"
+        return _again(graph, op, make, shape, one.box.fill)
     data = graph.read(op, one.box.source).data
     if data is None:
         return None
+    if one.box.table is not None:
+        data = np.frombuffer(one.box.table.data, data.dtype)[data.astype(np.int64) - graph.made(op).dtype.limits[0]]
     runs = (one.rows, one.columns, one.channels)
     places = (np.arange(run.count) * run.step + run.start for run in runs)
     values = data.reshape([run.extent for run in runs])[np.ix_(*places)]
-    height, width, depth = values.shape
-    dtype, value = graph.read(op, one.box.source).dtype, int(values.flat[0])
+    dtype, value = graph.made(op).dtype, int(values.flat[0])
     uniform = bool((values == value).all())
-    held = value if uniform else dtype.limits[0]
-    tensor = next(t for t in op.inputs if t is not None and not graph.tensors[t].is_constant)
-    some = make.builder.view(tensor, views.image_shape(graph.tensors[tensor].shape), 0)
-    pixel = make.temporary((depth, 1, 1), dtype)
-    make.copy(some.apart(pixel.shape, (0, 0)), pixel, clamp=(held, held))
-    again = pixel.apart((height, width, depth), (0, 0))
+    again = _again(graph, op, make, shape, value if uniform else dtype.limits[0])
     if uniform:
         return again
     constant = ConstantMap(np.ascontiguousarray(values), dtype)
-    return make.point(OperationKind.MAXIMUM, again, constant, make.temporary(again.shape, dtype))
+    return make.point(OperationKind.MAXIMUM, again, constant, make.temporary(shape, dtype))
+
+
+def _again(graph: Graph, op: Operator, make: Maker, shape: views.Shape3, value: int) -> FeatureMap:
+    """One stored value everywhere: a pixel that is read again and again, made of whatever an input has first."""
+    tensor = next(t for t in op.inputs if t is not None and not graph.tensors[t].is_constant)
+    some = make.builder.view(tensor, views.image_shape(graph.tensors[tensor].shape), 0)
+    pixel = make.temporary((shape[2], 1, 1), graph.made(op).dtype)
+    make.copy(some.apart(pixel.shape, (0, 0)), pixel, clamp=(value, value))
+    return pixel.apart(shape, (0, 0))
 
 
 def _of_words(case: constraints.Case, found: Sequence[ImageBox]) -> str | None:
@@ -234,12 +252,18 @@ def constraint(boxes: Callable[[Graph, Operator, int], Sequence[Box]]) -> constr
     return constraints.Rule(COPIES, check)
 
 
-TAKES: tuple[constraints.Constraint, ...] = (
-    constraints.FeatureMaps(QUANTISED, words=True),
-    constraints.OneType(),
-    constraints.OneQuantisation("stored values are copied as they are"),
-)
-"""What all operators that move elements demand of their tensors."""
+def takes(
+    one_scale: tuple[DType, ...] = (), feature_maps: constraints.Constraint | None = None
+) -> tuple[constraints.Constraint, ...]:
+    """What operators that move elements demand of their tensors.
+
+    `one_scale` are the types of which no kernel of any runtime takes other scales or zero points; of all others kernels
+    copy stored values whatever these are.
+    """
+    found = (feature_maps or constraints.FeatureMaps(QUANTISED, words=True), constraints.OneType())
+    if not one_scale:
+        return found
+    return (*found, constraints.OneQuantisation("no kernel copies values of this type to others", one_scale))
 
 
 def _some(first: int, count: int, of: int) -> Channels | None:
@@ -301,7 +325,8 @@ def _merged(runs: Sequence[Stretch]) -> Stretch | None:
 def _price(way: Sequence[ImageBox], images: _Images) -> tuple[int, int, int]:
     """What is cheap first: tensors seen as their makers and readers do, then few steps of the NPU, then few rows."""
     target, sources = images
-    others = sum((one.rows.extent, one.columns.extent) != sources[one.box.source] for one in way)
+    read = ((one, one.box.source) for one in way)
+    others = sum((one.rows.extent, one.columns.extent) != sources[source] for one, source in read if source is not None)
     others += len(way) * ((way[0].rows.places, way[0].columns.places) != target)
     steps = sum(one.rows.count * one.columns.count * -(-one.channels.count // BRICK_CHANNELS) for one in way)
     return others, steps, sum(one.rows.count for one in way)
@@ -311,5 +336,5 @@ def _images_of(boxes: Sequence[Box]) -> _Images:
     def plane(extents: Iterator[int]) -> tuple[int, int]:
         return views.image_shape(tuple(extents))[:2]
 
-    sources = {box.source: plane(run.extent for run in box.runs) for box in boxes}
+    sources = {box.source: plane(run.extent for run in box.runs) for box in boxes if box.source is not None}
     return plane(run.places for run in boxes[0].runs), sources

@@ -45,16 +45,18 @@ class Pairing:
         return 1 - self.first
 
 
-def pair(a: Tensor, b: Tensor) -> Pairing | str:
-    """How the NPU sees two operands, or why it cannot."""
+def pair(a: Tensor, b: Tensor, first: int | None = None) -> Pairing | str:
+    """How the NPU sees two operands, or why it cannot; that one `first`, if it is given, of which all else is made."""
     if a.is_constant and b.is_constant:
         return f"'{a.name}' and '{b.name}' are both constants; one is made while the network runs"
     why = ""
     for repeated in _repetitions((a, b)):
         found = _paired((a, b), repeated)
         if isinstance(found, Pairing):
-            return found
-        why = found or why
+            if first in (None, found.first):
+                return found
+        else:
+            why = found or why
     return why
 
 
@@ -96,9 +98,9 @@ def _axes(shape: tuple[int, ...], result: tuple[int, ...]) -> list[strided.Dimen
     ]
 
 
-def pair_of(graph: Graph, op: Operator) -> Pairing:
-    """The operands of an operator. Precondition: they are possible."""
-    found = pair(graph.read(op, 0), graph.read(op, 1))
+def pair_of(graph: Graph, op: Operator, first: int | None = None) -> Pairing:
+    """The operands of an operator, as `pair` finds them. Precondition: they are possible."""
+    found = pair(graph.read(op, 0), graph.read(op, 1), first)
     assert isinstance(found, Pairing), found
     return found
 
@@ -158,7 +160,12 @@ def constant(values: Array, dtype: DType, seen: Pairing, zero_point: int = 0) ->
 
 @dataclass(frozen=True)
 class Repeated(constraints.Constraint):
-    """One operand is no constant and has the result's shape, or gets it; both fold into height, width and depth."""
+    """One operand is no constant and has the result's shape, or gets it; both fold into height, width and depth.
+
+    That is the `first` one, if it is given.
+    """
+
+    first: int | None = None
 
     def __str__(self) -> str:
         return (
@@ -167,13 +174,15 @@ class Repeated(constraints.Constraint):
         )
 
     def _against(self, case: constraints.Case) -> str | None:
-        found = pair(*case.values)
+        a, b = case.values
+        found = pair(a, b, self.first)
         return found if isinstance(found, str) else None
 
 
 def seen_shapes(case: constraints.Case) -> constraints.Views:
     """What the NPU sees of the output. Precondition: the operands are possible."""
-    found = pair(*case.values)
+    a, b = case.values
+    found = pair(a, b)
     assert isinstance(found, Pairing), found
     return [(case.ofm, found.whole)]
 

@@ -1,26 +1,36 @@
 """PAD, PADV2, MIRROR_PAD, TILE and REVERSE_V2: copies of boxes of the input, and fills around it.
 
+A TILE of more places than copies reads its input again and again.
+
 A PAD of rows and columns mostly becomes part of the windows that read it (`rewrites`); what is left of it is moved
 here. A fill is a copy of whatever lies nearby, with both ends of the clamp at the value.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
-from ..ir import Graph, MirrorPadAttrs, Operator, PadAttrs, ReverseAttrs, TileAttrs
+from ..ir import DType, Graph, MirrorPadAttrs, Operator, PadAttrs, ReverseAttrs, TileAttrs
 from ..quantised import zero_point_of
-from . import constraints, moves
+from . import constraints, moves, strided, views
 from .family import Family
+from .maker import Maker
 from .npu import NpuGraphBuilder
 
 
 def padded(graph: Graph, op: Operator, output: int = 0) -> list[moves.Box]:
     """The boxes of a PAD or PADV2: the input, and for each axis what is before and behind it, the last axis first.
 
-    Beside an axis' pads lie those of the axes behind it: a row that is filled is filled as a whole.
+    Beside an axis' pads lie those of the axes behind it: a row that is filled is filled as a whole. Fills are copies of
+    what lies nearest, no larger than the input; where these were too many, of one pixel.
     """
+    near = _around(graph, op, in_pieces=True)
+    return near if len(near) <= moves.MAX_BOXES and not isinstance(moves.seen(near), str) else _around(graph, op, False)
+
+
+def _around(graph: Graph, op: Operator, in_pieces: bool) -> list[moves.Box]:
     attrs, shape = op.attributes(PadAttrs), graph.read(op).shape
     made = tuple(extent + before + behind for extent, (before, behind) in zip(shape, attrs.paddings, strict=True))
     fill = zero_point_of(graph.made(op)) if attrs.fill is None else attrs.fill
@@ -34,7 +44,11 @@ def padded(graph: Graph, op: Operator, output: int = 0) -> list[moves.Box]:
         for first, count in ((0, before), (before + shape[axis], behind)):
             spans = [(run.first, run.count) for run in inside[:axis]]
             spans += [(first, count), *((0, of) for of in made[axis + 1 :])]
-            found += _filled(fill, shape, made, spans, attrs.paddings) if count else []
+            if count and in_pieces:
+                found += _filled(fill, shape, made, spans, attrs.paddings)
+            elif count:
+                runs = (moves.Stretch(n, n, of, first=at) for (at, n), of in zip(spans, made, strict=True))
+                found.append(moves.Box(None, tuple(runs), fill))
     return found
 
 
@@ -108,19 +122,53 @@ _HOW = {
 }
 
 
+def _again(graph: Graph, op: Operator) -> strided.Way | str | None:
+    """How a TILE reads its input again and again where copies of the whole of it would be too many; None elsewhere."""
+    if op.kind != "TILE" or not isinstance(moves.seen(tiled(graph, op)), str):
+        return None
+    multiples, shape = op.attributes(TileAttrs).multiples, graph.read(op).shape
+    axes = []
+    for axis, (extent, times) in enumerate(zip(shape, multiples, strict=True)):
+        axes += [strided.Dimension(times, 0), strided.Dimension(extent, math.prod(shape[axis + 1 :]))]
+    return strided.way(axes, views.image_shape(graph.made(op).shape))
+
+
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """Copies and fills, all of one output. Precondition: its family takes it."""
     op = graph.operators[op_index]
+    again = _again(graph, op)
+    if again is not None:
+        assert not isinstance(again, str), again
+        ifm = builder.view(op.input(0), views.image_shape(graph.read(op).shape), 0)
+        ofm = builder.view(op.outputs[0], strided.shape_of(again), 0)
+        strided.copies(Maker(op.name, op_index, builder), ifm, again, ofm)
+        return
     moves.copies(graph, op_index, builder, op.outputs[0], PAD_BOXES[op.kind](graph, op, 0))
 
 
 _FILLED = frozenset({"PAD", "PADV2"})
 """Kinds that fill, which nothing does with int32."""
 
+
+def _tiled() -> constraints.Rule:
+    def check(case: constraints.Case) -> str | None:
+        again = _again(case.graph, case.op)
+        return whole.refusal(case) if again is None else again if isinstance(again, str) else None
+
+    whole = moves.constraint(tiled)
+    return constraints.Rule(str(whole), check)
+
+
+_ONE_SCALE: Mapping[str, tuple[DType, ...]] = {"MIRROR_PAD": (DType.UINT8, DType.INT16)}
+"""Types whose kernels take no other scale than the input's: Micro, which does, has one of int8 alone."""
+
 PAD_FAMILIES: Mapping[str, Family] = {
     kind: Family(
         _HOW[kind],
-        (constraints.feature_maps() if kind in _FILLED else moves.TAKES[0], *moves.TAKES[1:], moves.constraint(boxes)),
+        (
+            *moves.takes(_ONE_SCALE.get(kind, ()), constraints.feature_maps() if kind in _FILLED else None),
+            _tiled() if kind == "TILE" else moves.constraint(boxes),
+        ),
         lower,
     )
     for kind, boxes in PAD_BOXES.items()

@@ -26,19 +26,18 @@ from .npu import ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind, Scalar
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """Two to four operations. Precondition: its family takes it."""
     op = graph.operators[op_index]
-    seen, make = operands.pair_of(graph, op), Maker(op.name, op_index, builder)
+    seen, make = operands.pair_of(graph, op, first=0), Maker(op.name, op_index, builder)
     ifm, slopes, ofm = graph.read(op), graph.read(op, 1), graph.made(op)
     above, below = _above(ifm, ofm), product_factor(ifm, slopes, ofm)
-    x, slope = builder.view(op.input(0), seen.whole), _slope(make, graph, op, seen)
+    x, slope = operands.first_operand(graph, op, make, seen), _slope(make, graph, op, seen)
     one = Scalar(1, ifm.dtype)
     kind = _comparison(ifm, slopes, ofm)
     if kind is None:
         result = builder.view(op.outputs[0], seen.whole)
         upper = make.temporary(seen.whole, DType.INT16)
         make.point(OperationKind.MUL, x, one, upper, _scale(above), clamp=(0, DType.INT16.limits[1]))
-        stored = builder.view(op.input(0), seen.whole, 0)
         negative = make.temporary(seen.whole, ifm.dtype)
-        make.point(OperationKind.MINIMUM, stored, Scalar(zero_point_of(ifm), ifm.dtype), negative)
+        make.point(OperationKind.MINIMUM, _stored(x), Scalar(zero_point_of(ifm), ifm.dtype), negative)
         lower_ = make.temporary(seen.whole, DType.INT16)
         make.point(OperationKind.MUL, _centred(negative, ifm), slope, lower_, _scale(below))
         make.point(OperationKind.ADD, upper, lower_, result, AS_IS)
@@ -119,6 +118,10 @@ def _types(case: constraints.Case) -> str | None:
     )
 
 
+def _seen(case: constraints.Case) -> constraints.Views:
+    return [(case.ofm, operands.pair_of(case.graph, case.op, first=0).whole)]
+
+
 def _sums(case: constraints.Case) -> str | None:
     ifm, slopes = case.values
     largest = limits.largest_value(ifm.dtype)
@@ -139,8 +142,8 @@ PRELU_FAMILIES: Mapping[str, Family] = {
             constraints.FeatureMaps(QUANTISED, constants=True),
             constraints.Rule("inputs and outputs have one type, but that slopes for int16 are int8", _types),
             constraints.Rule("the slopes alone may be constants", _is_made),
-            operands.Repeated(),
-            constraints.Sizes(operands.seen_shapes),
+            operands.Repeated(first=0),
+            constraints.Sizes(_seen),
             constraints.Rule(constraints.SUMS, _sums),
         ),
         lower,

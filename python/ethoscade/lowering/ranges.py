@@ -5,11 +5,12 @@ Kernels of CPUs wrap there; what the NPU does is not known. Owns the intervals; 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ..ir import DType, Graph, Operator, Tensor
+from ..ir import DType, Graph, Operator, ReductionAttrs, Tensor
 from ..operators import RESHAPES
 from ..quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import limits
@@ -36,6 +37,17 @@ def of_result(graph: Graph, op: Operator) -> Interval:
     return _result(op, _found(graph, op), graph)
 
 
+def of_sum(graph: Graph, op: Operator) -> Interval:
+    """What a SUM makes of its input, without a limit of 32 bits."""
+    return _summed(op, _found(graph, op), graph)
+
+
+def _summed(op: Operator, found: Mapping[int, Interval], graph: Graph) -> Interval:
+    low, high = _of(graph, op.input(0), found)
+    count = math.prod(graph.read(op).shape[axis] for axis in op.attributes(ReductionAttrs).axes)
+    return low * count, high * count
+
+
 def _found(graph: Graph, until: Operator) -> dict[int, Interval]:
     """The intervals of what operators ahead of one make that are narrower than all of 32 bits."""
     found: dict[int, Interval] = {}
@@ -60,6 +72,8 @@ def _made(graph: Graph, op: Operator, found: Mapping[int, Interval]) -> Interval
         return _rescaled(ifm, graph.made(op))
     if op.kind in _CORNERS:
         return _result(op, found, graph)
+    if op.kind == "SUM":
+        return _summed(op, found, graph)
     if op.kind in _MOVING:
         return _all([_of(graph, t, found) for t in op.inputs if t is not None and _has_values(graph, op, t)])
     return None

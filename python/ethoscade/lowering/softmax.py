@@ -15,9 +15,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..ir import DType, Graph, Operator, SoftmaxAttrs, Window
+from ..ir import DType, Graph, Operator, SoftmaxAttrs
 from ..quantised import scale_of
-from . import constraints, last_axis, softmax_sixteen, views
+from . import constraints, last_axis, softmax_sixteen
 from .exponential import divided, exponentials, high_mul
 from .family import Family
 from .maker import AS_IS, Maker, high
@@ -25,6 +25,8 @@ from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Rounding, Table
 
 MOST_CHANNELS = 4095
 """Exponentials are summed in units of 2^-19: of more of them the sum could leave 32 bits."""
+
+WHY_NO_MORE = ", as of equal ones sums leave 32 bits, where no kernel is defined"
 
 _CHANNELS_OF_SHORT_SHIFTS = 511
 """With more of them the last shift could be by more than 31 bits, which the NPU may not have."""
@@ -68,7 +70,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     ifm = builder.view(source, shape, zero_point=0)
 
     # The distance from a row's maximum is what the table is asked for.
-    maximum = largest(make, builder.view(source, (rows, channels, 1), zero_point=0), once)
+    maximum = last_axis.largest(make, source, graph.tensors[source].shape)
     table = Table(np.array(_exponentials(graph, op)[::-1], "<i4").tobytes())
     total = make.wide(OperationKind.SHR, looked_up(make, ifm, maximum, table), _SUM_BITS)
     total = last_axis.total(make, total, rows)
@@ -86,13 +88,6 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     product = make.wide(OperationKind.MUL, looked_up(make, ifm, maximum, table), inverse, scaling=high(30))
     ofm = builder.view(target, shape, zero_point=dtype.limits[0])
     make.point(OperationKind.SHR, product, shift, ofm)
-
-
-def largest(make: Maker, ifm: FeatureMap, once: views.Shape3) -> FeatureMap:
-    """The largest value of each row of a tensor seen as rows, columns and one channel; seen as `once` thereafter."""
-    rows, columns, _ = ifm.shape
-    made = make.temporary((rows, 1, 1), ifm.dtype)
-    return replace(make.pool(OperationKind.MAX_POOL, ifm, made, Window(1, columns)), shape=once)
 
 
 def looked_up(make: Maker, ifm: FeatureMap, maximum: FeatureMap, table: Table) -> FeatureMap:
@@ -144,7 +139,7 @@ SOFTMAX_FAMILIES: Mapping[str, Family] = {
         (
             constraints.feature_maps(),
             constraints.OneType(),
-            last_axis.Depth(MOST_CHANNELS),
+            last_axis.Depth(MOST_CHANNELS, softmax_sixteen.MOST_OF_SIXTEEN_BITS, WHY_NO_MORE),
             constraints.Sizes(last_axis.pixels),
             constraints.Rule("equal values are rounded as the reference rounds them", _rounds_otherwise),
         ),

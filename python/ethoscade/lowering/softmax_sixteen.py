@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..ir import Graph, Operator, SoftmaxAttrs, Window
+from ..ir import Graph, Operator, SoftmaxAttrs
 from ..quantised import scale_of
 from . import interpolated, last_axis, limits
 from .maker import AS_IS, Maker
@@ -19,6 +19,9 @@ from .npu import NpuGraphBuilder, OperationKind, Rounding, Scale
 
 _REACH = 10.0
 """Further below the maximum exponentials count as nothing."""
+
+MOST_OF_SIXTEEN_BITS = 65536
+"""As many exponentials of 15 bits, the most that an axis has on the NPU, are summed within 32 bits."""
 
 _HIGHEST = (1 << 15) - 1
 
@@ -39,18 +42,11 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     """Some dozen operations, most of them on one number a row. Precondition: the family takes it."""
     op = graph.operators[op_index]
     source, target = op.input(0), op.outputs[0]
-    *leading, channels = graph.tensors[source].shape or (1,)
-    rows = math.prod(leading)
-    shape, once = last_axis.seen((*leading, channels))
+    given = graph.tensors[source].shape
+    shape, once = last_axis.seen(given)
     make = Maker(op.name, op_index, builder, Rounding.NATURAL)
     ifm = builder.view(source, shape)
-    largest = make.pool(
-        OperationKind.MAX_POOL,
-        builder.view(source, (rows, channels, 1)),
-        make.temporary((rows, 1, 1), ifm.dtype),
-        Window(1, channels),
-    )
-    largest = replace(largest, shape=once)
+    largest = last_axis.largest(make, source, given)
     # The distance 0 is the highest index of the table.
     exponentials = make.short(
         OperationKind.SUB,
@@ -61,7 +57,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
         zero_point=_HIGHEST,
         rounding=Rounding.TFL,
     )
-    total = last_axis.total(make, exponentials, rows)
+    total = last_axis.total(make, exponentials, math.prod(given[:-1]))
     zeros = make.wide(OperationKind.CLZ, total)
     drop = make.wide(OperationKind.SUB, zeros, 31, scaling=AS_IS, swap_operands=True)
     # The sum without its leading one, 16 bits of it: what 1 is added to for the reciprocal.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..ir import Graph, Operator, SplitAttrs, StridedSliceAttrs, UnpackAttrs
+from ..ir import DType, Graph, Operator, SplitAttrs, StridedSliceAttrs, UnpackAttrs
 from . import moves
 from .family import Family
 from .npu import NpuGraphBuilder
@@ -58,10 +58,13 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
             moves.copies(graph, op_index, builder, tensor, boxes, graph.tensors[tensor].name)
 
 
+_ONE_SCALE: Mapping[str, tuple[DType, ...]] = {"UNPACK": (DType.UINT8,)}
+"""Types whose kernels take no other scale than the input's: Micro, which does, has none of uint8."""
+
 SPLIT_FAMILIES: Mapping[str, Family] = {
     kind: Family(
         "a copy of some rows, columns or channels for each output that somebody reads",
-        (*moves.TAKES, moves.constraint(boxes)),
+        (*moves.takes(_ONE_SCALE.get(kind, ())), moves.constraint(boxes)),
         lower,
     )
     for kind, boxes in SPLIT_BOXES.items()

@@ -14,7 +14,7 @@ from .family import Family
 from .maker import Maker
 from .npu import NpuGraphBuilder
 
-MAX_AXES = 6
+MAX_AXES = 8
 """LiteRT has no kernel for more."""
 
 
@@ -33,7 +33,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
 def copies(graph: Graph, op_index: int, builder: NpuGraphBuilder, attrs: TransposeAttrs) -> None:
     """The permutation `attrs` of an operator's input, which may have another shape. Precondition: `way` found how.
 
-    Stored values are copied as they are, without their (equal) scales and zero points.
+    Stored values are copied as they are, without their scales and zero points.
     """
     op = graph.operators[op_index]
     source, target = graph.read(op), graph.made(op)
@@ -70,7 +70,7 @@ TRANSPOSE_FAMILIES: Mapping[str, Family] = {
         "copies that read the tensor where it lies, by the strides of other axes; nothing where only axes of extent 1 "
         "move and readers or the maker can do without the shape",
         (
-            *moves.TAKES,
+            *moves.takes(),
             constraints.Rule(f"at most {MAX_AXES} axes", _rank),
             constraints.Sizes(_seen),
             constraints.Rule(moves.COPIES, _copied),

@@ -13,10 +13,10 @@ import numpy as np
 
 from ..ir import Graph, Operator, TransposeConvAttrs, Window
 from ..quantised import activation_range
-from . import constraints, expressions, resize, views, weighted
+from . import batches, constraints, expressions, resize, views, weighted
 from .family import Family
 from .maker import Maker
-from .npu import NpuGraphBuilder, NpuOperation, OperationKind, Upscale
+from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Upscale
 
 _INPUT = 2
 
@@ -68,10 +68,12 @@ def _made(graph: Graph, op: Operator) -> views.Shape3:
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """One convolution, behind copies for strides beyond 2. Precondition: its family takes it."""
+    """A convolution for each image, behind copies for strides beyond 2. Precondition: its family takes it."""
     op = graph.operators[op_index]
     source, target = graph.read(op, _INPUT), graph.made(op)
-    doublings, window = _doublings(graph, op), _window(graph, op)
+    doublings, forward = _doublings(graph, op), _window(graph, op)
+    batch, height, width, depth = source.shape
+    image = (height << max(doublings - 1, 0), width << max(doublings - 1, 0), depth)
     make = Maker(op.name, op_index, builder)
     ifm = builder.view(op.input(_INPUT), views.image_shape(source.shape))
     for _ in range(doublings - 1):
@@ -79,23 +81,26 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
         enlarged = make.temporary(shape, source.dtype, ifm.zero_point)
         ifm = make.copy(ifm, enlarged, upscale=Upscale.ZEROS)
     upscale = Upscale.ZEROS if doublings else Upscale.NONE
-    ofm_shape = _made(graph, op)
-    turned = np.ascontiguousarray(graph.read(op, 1).constant()[:, ::-1, ::-1])
-    builder.add(
-        NpuOperation(
+    constants = weighted.constants(graph, op, np.ascontiguousarray(graph.read(op, 1).constant()[:, ::-1, ::-1]))
+
+    def convolved(window: Window, ofm: FeatureMap) -> NpuOperation:
+        return NpuOperation(
             name=op.name,
             operator=op_index,
             kind=OperationKind.CONVOLUTION,
             ifm=ifm,
-            ofm=builder.view(op.outputs[0], ofm_shape),
+            ofm=ofm,
             window=window,
             upscale=upscale,
-            compute=expressions.whole_windows(op.name, window, ifm.shape, ofm_shape, upscale),
+            compute=expressions.whole_windows(op.name, window, image, ofm.shape, upscale),
             clamp=activation_range(target.quantisation, target.dtype, op.attributes(TransposeConvAttrs).activation),
-            weights=weighted.constants(graph, op, turned),
+            weights=constants,
             rounding=weighted.rounding(graph, op),
         )
-    )
+
+    made = builder.view(op.outputs[0], batches.all_rows(batch, _made(graph, op)))
+    for ofm, of_image in batches.pieces(batch, made, convolved):
+        builder.add(of_image(forward, ofm))
 
 
 @dataclass(frozen=True)
@@ -123,7 +128,7 @@ def _stated(case: constraints.Case) -> str | None:
     shape = case.graph.read(case.op)
     if shape.data is None:
         return f"output shape '{shape.name}' is known only at run time"
-    wanted = (1, *case.op.attributes(TransposeConvAttrs).size, case.graph.read(case.op, 1).shape[0])
+    wanted = (case.ifm.shape[0], *case.op.attributes(TransposeConvAttrs).size, case.graph.read(case.op, 1).shape[0])
     found = tuple(int(extent) for extent in shape.data.reshape(-1))
     return None if found == wanted else f"output shape '{shape.name}' is {found}; its tensor has {wanted}"
 
@@ -150,15 +155,16 @@ def _lowered(case: constraints.Case) -> Window:
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
-    return [(case.ifm, views.image_shape(case.ifm.shape)), (case.ofm, _made(case.graph, case.op))]
+    made = batches.all_rows(case.ifm.shape[0], _made(case.graph, case.op))
+    return [(case.ifm, views.image_shape(case.ifm.shape)), (case.ofm, made)]
 
 
 TRANSPOSE_CONV_FAMILIES: Mapping[str, Family] = {
     "TRANSPOSE_CONV": Family(
-        "a convolution, with the weights turned about, of the input with zeros between its pixels",
+        "a convolution of each image, with the weights turned about, with zeros between the pixels",
         (
             *weighted.takes(rank=4, output_axis=0),
-            constraints.Image(),
+            constraints.Image(batches.MOST),
             constraints.Rule("the output shape is constant, or becomes so", _stated),
             constraints.Sizes(_seen),
             SpreadStrides(),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy.typing as npt
 
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
+from ..codegen.layout import whole_lines
 from ..errors import ConfigError
 from ..ir import Graph, Tensor
 from ..lowering.npu import NpuGraph
@@ -106,7 +107,7 @@ class Curve:
     coarsely to bound the work, "work" where more programs were worth placing than the search places, and "budget" where
     only the fastest within a budget was sought: the leanest of these may be above the floor. `epsilon` is
     the coarsest that any front was thinned to: one thinning leaves a choice out only where a leaner one that stays is
-    at most this much slower, and losses of several add up.
+    at most this much slower, and losses of several add up. `core_clock_hz` is the target's; None on a described device.
     """
 
     points: tuple[tuple[int, int], ...]
@@ -118,11 +119,19 @@ class Curve:
     stop_reason: str
     epsilon: Fraction
     proposals: tuple[Proposal, ...] = field(repr=False)
+    core_clock_hz: float | None = None
 
     @property
     def floor_bytes(self) -> int:
         """The least SRAM that the search found the network to run in."""
         return self.points[0][0]
+
+    @property
+    def milliseconds(self) -> tuple[float, ...]:
+        """What each of `points` takes at the core clock. Raises `ConfigError` where the device has none."""
+        if self.core_clock_hz is None:
+            raise ConfigError("a device by description has no clock; its cycles are what there is")
+        return tuple(1000 * cycles / self.core_clock_hz if cycles else 0.0 for _, cycles in self.points)
 
     def without_programs(self) -> Curve:
         """The same curve with Proposals that hold their decisions alone; their programs take megabytes."""
@@ -168,14 +177,42 @@ class Compiled:
         return self.pools["arena"] + (self.pools["constants"] if self.target.constants_in_sram else 0)
 
     @property
+    def workspace_bytes(self) -> int:
+        """Bytes of the arena that C sources declare: the arena's in whole cache lines of 32 bytes."""
+        return whole_lines(self.artifact.arena_bytes)
+
+    @property
     def flash_bytes(self) -> int:
-        """Read-only bytes: command streams, and the constants unless they are in SRAM."""
+        """Read-only bytes: command streams, and the constants unless they are in SRAM.
+
+        Without an NPU the constants that C kernels read.
+        """
+        if not self.target.has_npu:
+            from ..codegen import c_kernels
+
+            return c_kernels.constant_bytes(self.artifact.graph)
         return self.pools["commands"] + (0 if self.target.constants_in_sram else self.pools["constants"])
 
     @property
     def cycles(self) -> int:
         """NPU cycles by the cost model; CPU operators are not counted."""
         return next(cycles for size, cycles in reversed(self.curve.points) if size <= self.sram_bytes)
+
+    @property
+    def milliseconds(self) -> float:
+        """The NPU's time for one inference: `cycles` at the system configuration's clock. The CPU's is not counted."""
+        return 1000 * self.cycles / self.target.core_clock_hz if self.cycles else 0.0
+
+    @property
+    def inferences_per_second(self) -> float:
+        """The inverse of `milliseconds`; 0 where nothing runs on the NPU, as nothing is known then."""
+        return 1000 / self.milliseconds if self.cycles else 0.0
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the NPU's multiply-accumulates, its units times `cycles`, that its operators need: 0 to 1."""
+        needed = sum(op.macs for op in self.operators if op.where == "npu")
+        return needed / (self.cycles * self.target.accelerator.macs) if self.cycles else 0.0
 
     @property
     def frontier(self) -> tuple[tuple[int, int], ...]:
@@ -261,28 +298,73 @@ class Compiled:
         return files.write_whole(path, tflite.write(self.artifact))
 
     @checked()
-    def write_c(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
-        """Write C99 sources with the entry function `tvmgen_<name>_run`; returns the files by name.
+    def write_c(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        module_name: str | None = None,
+        workspace: str = "internal",
+        workspace_io: bool = False,
+        weights: str = "auto",
+    ) -> dict[str, Path]:
+        """Write C99 sources with the entry function `tvmgen_<module_name>_run`; returns the files by name.
 
-        `<name>.sha256` beside them lists their hashes: files of two compilations do not fit it. Raises `CodegenError`.
+        `module_name` is the model's name in lower case unless given. With `workspace="pools"` callers hand the memory
+        to every run by a struct, "internal" brings an array. With `workspace_io` inputs and outputs stay in the
+        workspace, where `tvmgen_<mod>_map_inputs` and `_map_outputs` tell. `weights` come as a C "array", by "incbin"
+        from a .bin file (which "auto" chooses above 256 KiB), or from the caller's "pool". docs/firmware.md has more.
+
+        `<mod>.sha256` beside them lists their hashes: files of two compilations do not fit it. Raises `ConfigError` for
+        a choice that there is not, `CodegenError` and `UnsupportedOperatorError` for what cannot be written as C.
         """
         from ..codegen import c_source
+        from ..codegen.c.options import COptions
 
-        return c_source.write(self.artifact, Path(folder))
+        return c_source.write(self.artifact, Path(folder), COptions(module_name, workspace, workspace_io, weights))
 
     @checked()
-    def write_mlf(self, path: str | os.PathLike[str]) -> Path:
+    def write_mlf(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        module_name: str | None = None,
+        workspace: str = "internal",
+        workspace_io: bool = False,
+        weights: str = "auto",
+    ) -> Path:
         """Write a Model Library Format archive (or a folder, if the path does not end in .tar).
 
-        Beside a folder, `<folder>.sha256` lists the hashes of its files. Raises `CodegenError`.
+        Choices as for `write_c`, but "auto" weights are C: consumers compile nothing else. Beside a folder,
+        `<folder>.sha256` lists the hashes of its files. Raises as `write_c`.
         """
         from ..codegen import mlf
+        from ..codegen.c.options import COptions
 
-        return mlf.write(self.artifact, Path(path))
+        return mlf.write([(self.artifact, COptions(module_name, workspace, workspace_io, weights))], Path(path))
+
+    @checked()
+    def write_tflite_c(
+        self, folder: str | os.PathLike[str], *, module_name: str | None = None, weights: str = "auto"
+    ) -> dict[str, Path]:
+        """Write the .tflite for firmware that links it: `model_<module_name>.h` and its bytes; returns the files.
+
+        They come as a C "array", or by "incbin" from the .tflite beside it, which "auto" chooses above 256 KiB.
+        `model_<module_name>.sha256` lists the hashes. Raises `ConfigError` for other choices, and `CodegenError`.
+        """
+        from ..codegen import bundle, c_source
+        from ..codegen.c.options import COptions
+        from ..util import files
+
+        options = COptions(module_name, weights=weights)
+        manifest = f"model_{c_source.module_name(self.artifact, options)}{files.MANIFEST_SUFFIX}"
+        return files.write_together(folder, bundle.tflite_c(self.artifact, options), manifest)
 
     @checked()
     def write_raw(self, path: str | os.PathLike[str]) -> Path:
-        """Write Vela's raw .npz layout, for a network that is one NPU call."""
+        """Write a raw .npz: Vela's layout for a network that is one NPU call, else a program (docs/raw.md).
+
+        Returns the path. Raises `CodegenError` for a CPU operator whose options cannot be told.
+        """
         from ..codegen import raw
 
         return raw.write(self.artifact, Path(path))
@@ -321,19 +403,22 @@ class Compiled:
     def verify(
         self,
         seeds: Annotated[int, Range(1, MOST_SEEDS)] = 3,
-        target: str = "simulator",
+        target: str | None = None,
         runs: Annotated[int, Range(1, MOST_SEEDS)] | None = None,
     ) -> Verification:
         """Compare every output element with the reference on `seeds` random inputs.
 
         On each seed the network is reset and then run `runs` times in a row, on other inputs every time; all are
         compared. By default once, and three times a network that keeps state. `target` is "simulator", or "c" for the
-        emitted C built with the system's compiler and run on the host. Raises `ConfigError` for less than one input or
+        emitted C built with the system's compiler and run on the host, which is the default where there is no NPU to
+        simulate. Raises `ConfigError` for less than one input or
         more than 10,000, `VerificationError` if the reference (extra `verify`) or the compiler is missing.
         """
         from ..run import judgement
 
         runners = {"simulator": judgement.on_simulator, "c": judgement.in_c}
+        if target is None:
+            target = "simulator" if self.target.has_npu else "c"
         if target not in runners:
             raise ConfigError(f"cannot verify on {shown(target)}; choose simulator or c")
         constant_bytes = len(self.artifact.constants) if self.target.constants_in_sram else 0

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from ..codegen import command_stream
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
+from ..codegen.c_kernels import OURS, KernelTable, workspaces
 from ..codegen.streams import WEIGHT_ENCODERS, EncodingChoice
 from ..codegen.weights import Constants, EncodedOperation, Encoder, SliceChoice, contents, laid_out_bytes, lay_out
 from ..errors import BudgetError, CodegenError, UnsupportedOperatorError
@@ -44,6 +45,10 @@ from .state import kept_in_place
 Model = str | os.PathLike[str] | bytes
 Progress = Callable[[str], None]
 Tick = Callable[[], None]
+
+
+_NO_NPU = "no NPU"
+"""Why all operators stay on the CPU of a device that is one."""
 
 
 def _nobody_asks() -> None:
@@ -90,6 +95,7 @@ class Network:
     problem: Problem
     dead_channels: tuple[DeadChannels, ...] = ()
     borders: tuple[Border, ...] = ()
+    kernels: KernelTable = OURS
 
 
 @dataclass
@@ -167,39 +173,44 @@ def prepare(
     tick: Tick = _nobody_asks,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
+    kernels: KernelTable = OURS,
 ) -> Network:
     """Rewrite, divide, lower and encode a model, and state its scheduling problem.
 
-    `dead_channels` are removed, or with False stay; `weight_encoder` as for `compile`. `tick` is called before each
+    `dead_channels` are removed, or with False stay; `weight_encoder` as for `compile`; `kernels` are those that C
+    sources are to call, whose workspaces are placed. `tick` is called before each
     operation's constants are encoded; what it raises ends the work.
     """
     check_not_compiled(source)
     accelerator = target.accelerator
     refused: dict[int | None, str] = {}
-    support = Support(accelerator)
+    support, encoder = Support(accelerator), Encoder(accelerator, weight_encoder)
 
     def on_npu(graph: Graph, op: Operator) -> bool:
-        return op.source_index not in refused and support(graph, op) is None
+        return target.has_npu and op.source_index not in refused and support(graph, op) is None
 
     while True:
         graph = simplify(source, on_npu, elements)
         graph, dead = remove_dead_channels(graph, on_npu) if dead_channels else (graph, ())
         kept = {i: refused[op.source_index] for i, op in enumerate(graph.operators) if op.source_index in refused}
+        if not target.has_npu:
+            kept = dict.fromkeys(range(len(graph.operators)), _NO_NPU)
         divided = partition(graph, support, kept)
-        edges = overlaid(graph)
+        scratch = workspaces(graph, divided.cpu_operators, kernels)
+        edges = tuple(edge for edge in overlaid(graph) if edge.operator not in scratch)
         first, last = ([edge.operator for edge in edges if edge.is_input is way] for way in (True, False))
         divided = reordered(graph, divided, first, last)
         exposed = divided.exposed
         npu = read_in_place(fold_tables(lower(graph, divided), exposed, accelerator), exposed)
         npu = lay_in_bricks(without_copies(npu, exposed), exposed)
-        encodings = [scheduling_problem.choose_encoding(operation, target) for operation in npu.operations]
+        encodings = [_chosen(encoder, operation, target, tick) for operation in npu.operations]
         misfits = {o.operator for o, e in zip(npu.operations, encodings, strict=True) if e.block_depth == 0}
         if not misfits:
             break
         # A rewrite may have changed what now stays on the CPU: start again from the file, knowing better.
         reason = f"no OFM block of this operator fits the SHRAM of {accelerator.name}"
         refused.update({graph.operators[i].source_index: reason for i in misfits})
-    encoded, encoder = [], Encoder(accelerator, weight_encoder)
+    encoded = []
     for operation, encoding in zip(npu.operations, encodings, strict=True):
         tick()
         encoded.append(_encode(encoder, operation, encoding))
@@ -207,8 +218,8 @@ def prepare(
     streams = map(StreamSpec, registers, contents(encoded))
     sized = [_sized(*of_operation) for of_operation in zip(encodings, encoded, streams, strict=True)]
     inner, between = inside_of(graph, edges), divided.order[len(first) : len(divided.order) - len(last)]
-    stated = scheduling_problem.build(inner, between, npu, sized, target)
-    return Network(source, graph, target, divided, npu, tuple(encoded), stated, dead, edges)
+    stated = scheduling_problem.build(inner, between, npu, sized, target.placed_for, scratch)
+    return Network(source, graph, target, divided, npu, tuple(encoded), stated, dead, edges, kernels)
 
 
 def check_not_compiled(source: Graph) -> None:
@@ -221,6 +232,17 @@ def check_not_compiled(source: Graph) -> None:
             operator=done.name,
             constraint="a model that is not compiled yet",
         )
+
+
+def _chosen(encoder: Encoder, operation: NpuOperation, target: Target, tick: Tick) -> Encoding:
+    """How to encode an operation's constants, by what they come to."""
+
+    def bytes_of(block_depth: int, part_kernel: bool) -> int:
+        tick()
+        return encoder.length_bytes(operation, EncodingChoice(block_depth, part_kernel))
+
+    weighted = operation.weights is not None
+    return scheduling_problem.choose_encoding(operation, target, bytes_of if weighted else None)
 
 
 def _encode(encoder: Encoder, operation: NpuOperation, encoding: Encoding) -> EncodedOperation:
@@ -253,7 +275,8 @@ def _sized(encoding: Encoding, encoded: EncodedOperation, stream: StreamSpec) ->
 def search(network: Network, epsilon: float | Fraction = EPSILON, tick: Tick | None = None) -> Curve:
     """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM."""
     extra = constants_in_sram(network)
-    return placed_anew(network, explore(network.problem, extra, epsilon, tick), extra, tick)
+    found = replace(explore(network.problem, extra, epsilon, tick), core_clock_hz=network.target.core_clock_hz)
+    return placed_anew(network, found, extra, tick)
 
 
 def placed_anew(network: Network, curve: Curve, extra: int, tick: Tick | None) -> Curve:
@@ -287,7 +310,7 @@ def explore(problem: Problem, extra: int, epsilon: float | Fraction = EPSILON, t
     return curve_of(found, extra, time.perf_counter() - started)
 
 
-def curve_of(found: scheduling.Frontier, extra: int, seconds: float) -> Curve:
+def curve_of(found: scheduling.Frontier, extra: int, seconds: float, core_clock_hz: float | None = None) -> Curve:
     """What a search found in so many seconds; sizes include `extra` bytes."""
     return Curve(
         tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),
@@ -299,6 +322,7 @@ def curve_of(found: scheduling.Frontier, extra: int, seconds: float) -> Curve:
         found.stop_reason,
         Fraction(*found.epsilon),
         tuple(found.proposals),
+        core_clock_hz,
     )
 
 
@@ -350,6 +374,9 @@ def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_b
         constants=constants.blob,
         arena_bytes=arena_bytes,
         offsets={tensor: offsets[buffer] for tensor, buffer in program.tensor_buffers.items()},
+        kernels=network.kernels,
+        system_config=network.target.system_config,
+        memory_mode=network.target.memory_mode,
     )
 
 

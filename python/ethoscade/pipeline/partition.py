@@ -17,7 +17,7 @@ from ..operators import RESHAPES
 from ..rewrites import why_kept
 from ..target import Accelerator
 from ..util.frozen import FrozenMap
-from .renaming import Renamed, renamed, why_called
+from .renaming import Renamed, copied, renamed, why_called
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,13 @@ def partition(graph: Graph, accelerator: Accelerator | Support, refused: Mapping
         if graph.operators[i].kind not in FAMILIES:
             reasons[i] = reasons[i] and kept
     found = renamed(graph, reasons, refused)
+    if alone := copied(graph, reasons, refused, found):
+        reasons = [None if i in alone else reason for i, reason in enumerate(reasons)]
+        found = renamed(graph, reasons, refused)
     for i, op in enumerate(graph.operators):
         if i in found.operators:
             reasons[i] = None
-        elif op.kind in RESHAPES:
+        elif op.kind in RESHAPES and reasons[i] is not None:
             reasons[i] = refused.get(i) or op.opaque or why_called(graph, op, found)
     assignments = tuple(Assignment("npu") if reason is None else Assignment("cpu", reason) for reason in reasons)
     on_npu = [p.where == "npu" for p in assignments]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from ..codegen.c_kernels import OURS, KernelTable, read
 from ..codegen.streams import WEIGHT_ENCODERS
 from ..errors import ConfigError
 from ..frontend import read_tflite
@@ -52,7 +53,7 @@ class Prepared:
 
     def __reduce__(self) -> tuple[Any, ...]:
         made_of = (self.network.source, self.network.target, self.dead_channels, self.weight_encoder)
-        return _made_ready, (*made_of, self.io, self.borders)
+        return _made_ready, (*made_of, self.io, self.borders, self.network.kernels)
 
     @checked("epsilon")
     def frontier(self, *, epsilon: float | Fraction = EPSILON, progress: Progress | None = None) -> Curve:
@@ -81,7 +82,7 @@ class Prepared:
         watch.begin("plan")
         inner = budget - constants_in_sram(self.network)
         if not self._is_surrounded and inner >= 0:
-            known = self._search(epsilon, watch.tick).fits(inner, watch.tick)
+            known = self._search(epsilon, watch.tick).fits(_of_the_core(inner), watch.tick)
             if known is not None:
                 return known
         return self.within(budget, epsilon, watch.tick).floor_bytes <= budget
@@ -126,7 +127,7 @@ class Prepared:
             extra = constants_in_sram(self.network)
             started = time.perf_counter()
             found = self._search(epsilon, tick).frontier(tick)
-            curve = curve_of(found, extra, time.perf_counter() - started)
+            curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
             self._kept.frontiers[resolution] = placed_anew(self.network, curve, extra, tick)
         return self._kept.frontiers[resolution]
 
@@ -140,10 +141,10 @@ class Prepared:
         if budget < extra:
             return self._frontier(epsilon, tick)
         started = time.perf_counter()
-        found = self._search(epsilon, tick).within(budget - extra, tick)
+        found = self._search(epsilon, tick).within(_of_the_core(budget - extra), tick)
         if found is None:
             return self._frontier(epsilon, tick)
-        curve = curve_of(found, extra, time.perf_counter() - started)
+        curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
         # The core does not know all bytes: with these the answer may not fit.
         placed = placed_anew(self.network, curve, extra, tick)
         if placed.points[-1][0] > budget:
@@ -162,6 +163,7 @@ def prepare(
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
+    kernels: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Prepared:
     """Make a quantised TFLite model (path or bytes) ready for an Ethos-U: all that no budget changes, done once.
@@ -170,7 +172,8 @@ def prepare(
     """
     _check_encoder(weight_encoder)
     target = compilation_target(accelerator, system_config, memory_mode, config)
-    return _prepared(model, target, dead_channels, weight_encoder, io, Stopwatch(progress))
+    chosen = _chosen(kernels)
+    return _prepared(model, target, dead_channels, weight_encoder, io, Stopwatch(progress), chosen)
 
 
 @checked("sram_kb", "epsilon")
@@ -188,6 +191,7 @@ def compile(
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
+    kernels: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Compiled:
     """Compile a quantised TFLite model (path or bytes) for an Ethos-U so that it runs in the given SRAM.
@@ -202,7 +206,9 @@ def compile(
     stay as the model has them. `weight_encoder` compresses weights: "ethoscade", or "vela" to have Vela's streams. With
     `io="int8"` the caller brings and gets quantised tensors where the
     file begins with a QUANTIZE of a float input or ends in a DEQUANTIZE: of the type that the file has inside, under
-    the same names; `Compiled.interface` tells scales, zero points, and why another one stays float. `progress` is
+    the same names; `Compiled.interface` tells scales, zero points, and why another one stays float. `kernels` is a file
+    that names C functions to be called in the place of ours for operators on the CPU (docs/firmware.md). `accelerator`
+    "none" leaves all of them there: for a device without an NPU, of which no cycles are counted. `progress` is
     called with the name of each stage as it begins and now and then while it lasts, always on the caller's thread;
     what it raises ends the compilation and is raised.
 
@@ -213,7 +219,8 @@ def compile(
     budget = _asked(sram_kb, sram, optimise, epsilon)
     _check_encoder(weight_encoder)
     target = compilation_target(accelerator, system_config, memory_mode, config)
-    return _prepared(model, target, dead_channels, weight_encoder, io, watch)._compiled(
+    chosen = _chosen(kernels)
+    return _prepared(model, target, dead_channels, weight_encoder, io, watch, chosen)._compiled(
         budget, optimise, epsilon, watch
     )
 
@@ -250,12 +257,18 @@ def frontier(
 
 
 def _prepared(
-    model: Model, target: Target, dead_channels: bool, weight_encoder: str, io: str, watch: Stopwatch
+    model: Model,
+    target: Target,
+    dead_channels: bool,
+    weight_encoder: str,
+    io: str,
+    watch: Stopwatch,
+    kernels: KernelTable = OURS,
 ) -> Prepared:
     watch.begin("import")
     source, cut = applied(read_tflite(model), io)
     watch.begin("encode")
-    return _made_ready(source, target, dead_channels, weight_encoder, io, cut, watch.tick)
+    return _made_ready(source, target, dead_channels, weight_encoder, io, cut, kernels, watch.tick)
 
 
 def _made_ready(
@@ -265,10 +278,15 @@ def _made_ready(
     weight_encoder: str,
     io: str,
     borders: Borders,
+    kernels: KernelTable = OURS,
     tick: Tick | None = None,
 ) -> Prepared:
-    network = compiler.prepare(source, target, tick or Stopwatch().tick, dead_channels, weight_encoder)
+    network = compiler.prepare(source, target, tick or Stopwatch().tick, dead_channels, weight_encoder, kernels)
     return Prepared(network, io, borders, dead_channels, weight_encoder)
+
+
+def _chosen(path: str | os.PathLike[str] | None) -> KernelTable:
+    return OURS if path is None else read(path)
 
 
 def _check_encoder(name: str) -> None:
@@ -283,6 +301,11 @@ def _asked(sram_kb: float | None, sram: str | int | None, optimise: str, epsilon
     if optimise not in ("performance", "size"):
         raise ConfigError(f"optimise is '{optimise}'; choose performance or size")
     return budget
+
+
+def _of_the_core(budget: int) -> int:
+    """A budget as the core counts, in 64 bits: what is more fits whatever there is."""
+    return min(budget, (1 << 64) - 1)
 
 
 def _budget(sram_kb: float | None, sram: str | int | None) -> int | None:

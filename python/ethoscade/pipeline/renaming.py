@@ -3,7 +3,8 @@
 Owns that decision, and where in the order such an operator stands. An alias whose bytes the NPU makes is the NPU's, as
 is one that no operator of the CPU reads: the NPU's operations see the first tensor's bytes, and the first NPU call that
 makes or reads these hands them to the network's caller by all of their names. Where nobody on the NPU sees the bytes,
-or an operator of the CPU made them and another one reads them, renaming them is a call of the CPU.
+or an operator of the CPU made them and another one reads them, renaming them is a call of the CPU; the NPU copies them
+where the CPU would have nothing else to do.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir import Graph, Operator
-from ..lowering import aliases
+from ..lowering import aliases, reshapes
 from ..operators import RESHAPES
 from ..util.frozen import FrozenMap
 
@@ -88,6 +89,18 @@ def _chosen(graph: Graph, reasons: Sequence[str | None], sources: Mapping[int, i
         if tensor in made or (alone and seen):
             chosen.add(i)
     return chosen
+
+
+def copied(graph: Graph, reasons: Sequence[str | None], refused: Collection[int], found: Renamed) -> frozenset[int]:
+    """The operators that would be all of the CPU's, and whose bytes the NPU can copy: none where it has others."""
+    left = [i for i in range(len(graph.operators)) if reasons[i] is not None and i not in found.operators]
+
+    def can_be(i: int) -> bool:
+        op = graph.operators[i]
+        is_name = i not in refused and op.kind in RESHAPES and aliases.source(graph, op) is not None
+        return is_name and reshapes.can_be_copied(graph.read(op))
+
+    return frozenset(left if all(map(can_be, left)) else ())
 
 
 def why_called(graph: Graph, op: Operator, found: Renamed) -> str:

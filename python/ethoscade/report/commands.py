@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..codegen import bundle, micro_arena
+from ..codegen.c.options import COptions
 from ..errors import ConfigError
 from ..frontend import read_tflite
 from ..lowering import FAMILIES
@@ -30,14 +31,10 @@ FAULTY = 1
 DIFFERENT = 3
 
 
-def compile_model(args: argparse.Namespace) -> int:
-    """`ethoscade compile`."""
-    if args.verify:
-        from ..judge.verification import check_available
-
-        check_available()
+def compile_model(args: argparse.Namespace, options: COptions) -> int:
+    """`ethoscade compile` with one model."""
     compiled = compile_as_told(args)
-    made = bundle.render(compiled.artifact, args.emit)
+    made = bundle.render(compiled.artifact, args.emit, options)
     if not made.files:
         raise next(iter(made.refused.values()))
     written, manifest = _write(compiled, Path(args.output), made)
@@ -57,9 +54,20 @@ def compile_model(args: argparse.Namespace) -> int:
     print_report(args, report, text + _listing(written, manifest))
     for kind, error in made.refused.items():
         console.complain(f"{kind} was not written, but {' and '.join(written)}: {error}")
+    tell_of_lines(compiled, written)
     if check is not None and not check.ok:
         return DIFFERENT
     return FAULTY if made.refused else DONE
+
+
+def tell_of_lines(compiled: Compiled, written: Collection[str]) -> None:
+    """Say so where the arena of C that was written takes more than the budget, because it is whole cache lines."""
+    budget, added = compiled.budget_bytes, compiled.workspace_bytes - compiled.pools["arena"]
+    if budget is not None and {"c", "mlf"} & set(written) and compiled.sram_bytes + added > budget:
+        console.complain(
+            f"the arena of '{compiled.name}' in C takes whole cache lines, {compiled.workspace_bytes} bytes: "
+            f"{compiled.sram_bytes + added - budget} more than the budget; budgets in multiples of 32 bytes are kept"
+        )
 
 
 def frontier_of(args: argparse.Namespace) -> int:
@@ -107,19 +115,24 @@ def supported_operators(args: argparse.Namespace) -> int:
 
 def compile_as_told(args: argparse.Namespace) -> Compiled:
     """The model of a command, compiled by its options."""
-    return compile(
-        args.model,
-        sram=args.sram,
-        accelerator=args.accelerator,
-        system_config=args.system_config,
-        memory_mode=args.memory_mode,
-        config=args.config,
-        optimise=args.optimise,
-        epsilon=args.epsilon,
-        dead_channels=not args.keep_dead_channels,
-        weight_encoder=args.weight_encoder,
-        io=args.io,
-    )
+    return compile(args.model, **told(args))
+
+
+def told(args: argparse.Namespace) -> dict[str, Any]:
+    """A command's options as `compile` and `compile_many` take them."""
+    return {
+        "sram": args.sram,
+        "accelerator": args.accelerator,
+        "system_config": args.system_config,
+        "memory_mode": args.memory_mode,
+        "config": args.config,
+        "optimise": args.optimise,
+        "epsilon": args.epsilon,
+        "dead_channels": not args.keep_dead_channels,
+        "weight_encoder": args.weight_encoder,
+        "io": args.io,
+        "kernels": args.kernels,
+    }
 
 
 def _write(compiled: Compiled, folder: Path, made: bundle.Bundle) -> tuple[dict[str, str], str | None]:

@@ -50,7 +50,7 @@ def verify_model(args: argparse.Namespace) -> int:
 
 def _verify_file(args: argparse.Namespace) -> int:
     """`ethoscade verify --artifact`: a file that is compiled already."""
-    said = {"--sram": args.sram, "--target": args.target != "simulator", "--io": args.io != "float"}
+    said = {"--sram": args.sram, "--target": args.target is not None, "--io": args.io != "float"}
     if (wrong := [option for option, given in said.items() if given]) or _system_said(args):
         raise ConfigError(
             f"{', '.join(wrong) or '--system-config, --memory-mode and --config'} would say how to compile "

@@ -16,6 +16,7 @@ from ..errors import BudgetError, EthoscadeError
 from ..pipeline.compiled import Compiled, Curve, InterfaceTensor, KindOnCpu
 from ..pipeline.explanation import Explanation, alive_lines, short
 from ..rewrites import DeadChannels
+from ..target import Target
 
 if TYPE_CHECKING:
     from ..judge.verification import Verification
@@ -42,7 +43,8 @@ def compile_json(
         "floor_bytes": compiled.curve.floor_bytes,
         "uncascaded_bytes": compiled.curve.uncascaded_bytes,
         "pools": compiled.pools,
-        "cycles": compiled.cycles,
+        "workspace_bytes": compiled.workspace_bytes,
+        **_time_json(compiled),
         "io": compiled.io,
         "inputs": [_interface_json(tensor) for tensor in compiled.interface if tensor.is_input],
         "outputs": [_interface_json(tensor) for tensor in compiled.interface if not tensor.is_input],
@@ -60,6 +62,18 @@ def compile_json(
     if verification is not None:
         result["verification"] = verification_json(verification)
     return result
+
+
+def _time_json(compiled: Compiled) -> dict[str, float | None]:
+    """What is counted of time: nothing without an NPU."""
+    counted: dict[str, float | None] = {
+        "cycles": compiled.cycles,
+        "core_clock_hz": compiled.target.core_clock_hz,
+        "milliseconds": compiled.milliseconds,
+        "inferences_per_second": compiled.inferences_per_second,
+        "utilisation": compiled.utilisation,
+    }
+    return counted if compiled.target.has_npu else dict.fromkeys(counted)
 
 
 def _kind_json(kind: KindOnCpu) -> dict[str, Any]:
@@ -140,7 +154,11 @@ def frontier_json(curve: Curve) -> dict[str, Any]:
     """The object that `frontier --json` prints."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "points": [{"sram_bytes": size, "cycles": cycles} for size, cycles in curve.points],
+        "core_clock_hz": curve.core_clock_hz,
+        "points": [
+            {"sram_bytes": size, "cycles": cycles, "milliseconds": milliseconds}
+            for (size, cycles), milliseconds in zip(curve.points, curve.milliseconds, strict=True)
+        ],
         "floor_bytes": curve.floor_bytes,
         "uncascaded_bytes": curve.uncascaded_bytes,
         "uncascaded_cycles": curve.uncascaded_cycles,
@@ -181,7 +199,7 @@ def compile_text(compiled: Compiled, verification: Verification | None = None) -
     target = compiled.target
     rows = [
         ("model", compiled.name),
-        ("target", f"{target.accelerator.name}, {target.system_config}, {target.memory_mode}"),
+        ("target", _target(target)),
         ("budget", "none" if compiled.budget_bytes is None else _size(compiled.budget_bytes)),
         ("SRAM", f"{_size(compiled.sram_bytes)}  (arena, inputs and outputs included)"),
         ("  in use at once", _size(compiled.live_bytes)),
@@ -191,19 +209,43 @@ def compile_text(compiled: Compiled, verification: Verification | None = None) -
         ),
         ("  without cascades", _size(compiled.curve.uncascaded_bytes)),
         ("flash", _size(compiled.flash_bytes)),
-        ("cycles", f"{compiled.cycles:,} (cost model, NPU only)"),
-        ("cascades", f"{compiled.cascades} over {_cascaded(compiled)} of {len(compiled.operators)} operators"),
-        ("NPU commands", f"{compiled.npu_commands:,}"),
     ]
+    if target.has_npu:
+        rows += [
+            ("cycles", f"{compiled.cycles:,} (cost model, NPU only)"),
+            *_time_rows(compiled),
+            ("cascades", f"{compiled.cascades} over {_cascaded(compiled)} of {len(compiled.operators)} operators"),
+            ("NPU commands", f"{compiled.npu_commands:,}"),
+        ]
+    else:
+        rows.append(("cycles", "not counted: those of a CPU are its kernels'"))
     rows += _dead_rows(compiled.dead_channels)
     rows += [("input" if tensor.is_input else "output", _interface_text(tensor)) for tensor in compiled.interface]
     rows += [row for kind in compiled.kinds_on_cpu for row in _kind_rows(kind)]
-    if compiled.npu_commands == 0:
+    if compiled.npu_commands == 0 and target.has_npu:
         rows.append(("note", "no operator of this model runs on the NPU; there was nothing to compile"))
     rows.append(("seconds", ", ".join(f"{name} {value:.2f}" for name, value in compiled.seconds.items())))
     if verification is not None:
         rows += _verification_rows(verification)
     return _table(rows)
+
+
+def _target(target: Target) -> str:
+    if not target.has_npu:
+        return "a CPU alone, accelerator none"
+    return f"{target.accelerator.name}, {target.system_config}, {target.memory_mode}"
+
+
+def _time_rows(compiled: Compiled) -> list[tuple[str, str]]:
+    """What cycles are in time, and how busy the multipliers are meanwhile; nothing where no cycle is counted."""
+    if not compiled.cycles:
+        return []
+    clock = compiled.target.core_clock_hz / 1e6
+    text = f"{compiled.milliseconds:,.3f} ms at {clock:g} MHz, {compiled.inferences_per_second:,.1f} inferences/s"
+    if compiled.cpu_operators:
+        count = len(compiled.cpu_operators)
+        text += f", without the {count} operator{'s' if count > 1 else ''} on the CPU"
+    return [("  time", text), ("  MACs in use", f"{100 * compiled.utilisation:.1f} % of the NPU's")]
 
 
 def _dead_rows(found: Sequence[DeadChannels]) -> list[tuple[str, str]]:
@@ -274,8 +316,11 @@ def micro_text(arena: MicroArena, warnings: Sequence[str]) -> str:
 
 def frontier_text(curve: Curve) -> str:
     """The curve as a table."""
-    lines = [f"{'SRAM bytes':>12}  {'KiB':>9}  {'cycles':>14}"]
-    lines += [f"{size:>12,}  {size / 1024:>9.1f}  {cycles:>14,}" for size, cycles in curve.points]
+    lines = [f"{'SRAM bytes':>12}  {'KiB':>9}  {'cycles':>14}  {'ms':>9}"]
+    lines += [
+        f"{size:>12,}  {size / 1024:>9.1f}  {cycles:>14,}  {milliseconds:>9.3f}"
+        for (size, cycles), milliseconds in zip(curve.points, curve.milliseconds, strict=True)
+    ]
     lines.append(
         f"floor {_size(curve.floor_bytes)}; without cascades {_size(curve.uncascaded_bytes)}, "
         f"{curve.uncascaded_cycles:,} cycles; searched in {curve.seconds:.2f} s"

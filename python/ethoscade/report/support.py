@@ -48,7 +48,7 @@ def page() -> str:
     """The page in Markdown."""
     *front, last = ACCELERATORS
     rows = [
-        f"| {kind} | {_on_npu(kind)} | {'yes' if kind in FOLDED else ''} | {_in_c(KERNELS.get(kind))} |"
+        f"| {kind} | {_on_npu(kind)} | {'yes' if kind in FOLDED else ''} | {_in_c(KERNELS.get(kind, ()))} |"
         for kind in OPERATORS
     ]
     table = ["| operator | NPU | vanishes | C kernel |", "| --- | --- | --- | --- |", *rows]
@@ -62,10 +62,9 @@ def _section(kind: str, row: OperatorKind) -> list[str]:
         found += [f"On the NPU: {FAMILIES[kind].runs_as}.", "", *(f"- {line}" for line in lines(kind)), ""]
     if kind in FOLDED:
         found += [f"Becomes {FOLDED[kind]}.", ""]
-    kernel = KERNELS.get(kind)
-    if kernel is not None:
-        found += [f"As C: {_in_c(kernel)}.", ""]
-    if kind not in FAMILIES and kernel is None:
+    if kind in KERNELS:
+        found += [f"As C: {_in_c(KERNELS[kind])}.", ""]
+    if kind not in FAMILIES and kind not in KERNELS:
         found += ["What is left of it stays on the CPU.", ""]
     return found[:-1]
 
@@ -80,11 +79,19 @@ def _types_of(family: Family) -> Sequence[DType]:
     return (*found.types, DType.INT32) if found.words else found.types
 
 
-def _in_c(kernel: CKernel | None) -> str:
-    if kernel is None:
-        return ""
-    source, result = _types(kernel.types), _types(kernel.makes)
-    return source if source == result else f"{source} to {result}"
+def _in_c(kernels: Sequence[CKernel]) -> str:
+    """The types that stay what they are, then what becomes of others; all types of a kind that keeps some stay."""
+    pairs = {pair for kernel in kernels for pair in kernel.types or ()}
+    kept = [dtype for dtype in DType if (dtype, dtype) in pairs]
+    if not {source for source, _ in pairs} <= set(kept):
+        kept = []
+    found = ["any type"] if any(kernel.types is None for kernel in kernels) else []
+    found += [_types(kept)] if kept else []
+    for target in DType:
+        sources = [dtype for dtype in DType if (dtype, target) in pairs and not (dtype is target and kept)]
+        if sources:
+            found.append(f"{'any type' if len(sources) == len(DType) else _types(sources)} to {target.value}")
+    return "; ".join(found)
 
 
 def _types(types: Sequence[DType] | None) -> str:

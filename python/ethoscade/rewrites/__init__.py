@@ -47,7 +47,10 @@ __all__ = [
 
 FOLDED = keyed(
     dict.fromkeys(ACTIVATION_OPERATORS, "part of the operator before it, where that is the NPU's and takes one"),
-    dict.fromkeys(RESHAPES, "nothing, where the NPU makes its input or alone reads its output"),
+    dict.fromkeys(
+        RESHAPES,
+        "nothing, where the NPU makes its input or alone reads its output; a copy where the CPU would do nothing else",
+    ),
     {
         "PACK": "a constant, of short constants of integers",
         "PAD": "part of the windows of the convolutions that read it, for height and width of 4 dimensions",

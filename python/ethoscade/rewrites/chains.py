@@ -25,7 +25,7 @@ _PASSES: Mapping[str, int] = {
     **dict.fromkeys(("ADD", "SUB"), 6),
     "MUL": 3,
     **dict.fromkeys(("ELU", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG"), _LOOK_UP),
-    **dict.fromkeys(("LOGISTIC", "NEG", "RELU_0_TO_1", "RSQRT", "TANH"), _LOOK_UP),
+    **dict.fromkeys(("LOGISTIC", "NEG", "RELU_0_TO_1", "RSQRT", "SQRT", "TANH"), _LOOK_UP),
 }
 """Kinds that look at single elements, and what their pass over a tensor costs beside that of a look-up."""
 

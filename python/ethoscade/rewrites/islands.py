@@ -105,7 +105,7 @@ def _activation(op: Operator) -> Activation:
 _Real = npt.NDArray[np.float64]
 _BINARY = frozenset({"ADD", "DIV", "FLOOR_DIV", "MAXIMUM", "MINIMUM", "MUL", "POW", "SQUARED_DIFFERENCE", "SUB"})
 """Functions of two operands; of all others there is one."""
-_WITHOUT_READER = frozenset({"COS", "FLOOR", "FLOOR_DIV", "POW", "SIN", "SQRT", "SQUARE"})
+_WITHOUT_READER = frozenset({"COS", "FLOOR", "FLOOR_DIV", "POW", "SIN", "SQUARE"})
 """Kinds that have no options at which a reader would look."""
 _EXACT: Mapping[str, Callable[..., Floats]] = {
     **dict.fromkeys(ACTIVATION_OPERATORS, lambda x: x),

@@ -34,6 +34,8 @@ _PLAN_HEADER_WORDS = 3
 # Bits 31:28 of a payload's configuration word (word 2); bits 3:0 are the binary logarithm of the MACs per cycle.
 _PRODUCTS = {0: "u55", 1: "u65"}
 _U85 = 2
+_ANY_MACHINE = "ethos-u55-256"
+"""Whose memories hold the arena of a network that starts no NPU."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +117,7 @@ def run_artifact_steps(
     )
     program = _Program(
         artifact.graph,
-        artifact.accelerator,
+        _ANY_MACHINE if all(isinstance(call, CpuCall) for call in calls) else artifact.accelerator,
         calls,
         padded(artifact.constants),
         artifact.arena_bytes,

@@ -23,7 +23,6 @@ import numpy as np
 
 from ..codegen import c_source
 from ..codegen.artifact import Artifact
-from ..codegen.c_names import module_identifier
 from ..codegen.layout import npu_calls
 from ..errors import VerificationError
 from ..ir import Array
@@ -156,9 +155,18 @@ def build(artifact: Artifact, folder: str | os.PathLike[str], *, extra_flags: Se
     The compiler is $CC, else `cc`. Raises `VerificationError` if there is none or if it finds fault with the code.
     """
     files = c_source.write(artifact, folder)
-    library = Path(folder) / f"lib{module_identifier(artifact.name)}.so"
-    units = [str(path) for name, path in files.items() if name.endswith(".c")]
-    command = [*shlex.split(os.environ.get("CC") or "cc"), *FLAGS, *extra_flags, *units, "-o", str(library)]
+    library = Path(folder) / f"lib{c_source.module_name(artifact)}.so"
+    units = [str(path) for name, path in files.items() if name.endswith((".c", ".S"))]
+    command = [
+        *shlex.split(os.environ.get("CC") or "cc"),
+        *FLAGS,
+        *extra_flags,
+        f"-I{folder}",
+        *units,
+        "-o",
+        str(library),
+        "-lm",
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
@@ -189,8 +197,8 @@ def _job(
     return {
         "library": str(library),
         "driver": str(driver or _simulator()) if npu_calls(artifact) else "",
-        "function": f"tvmgen_{module_identifier(artifact.name)}_run",
-        "reset": f"tvmgen_{module_identifier(artifact.name)}_reset",
+        "function": f"tvmgen_{c_source.module_name(artifact)}_run",
+        "reset": f"tvmgen_{c_source.module_name(artifact)}_reset",
         "inputs": str(folder / "inputs.npz"),
         "inputs_of": inputs,
         "outputs_of": outputs,
@@ -213,7 +221,7 @@ def _execute(
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     if status := report["status"]:
         raise VerificationError(
-            f"tvmgen_{module_identifier(artifact.name)}_run returned {status}:\n{done.stderr.strip()}".rstrip(":\n")
+            f"tvmgen_{c_source.module_name(artifact)}_run returned {status}:\n{done.stderr.strip()}".rstrip(":\n")
         )
     names = [artifact.graph.tensors[index].name for index in dict.fromkeys(artifact.graph.handed_out)]
     with np.load(folder / "results.npz") as results:

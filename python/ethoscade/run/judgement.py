@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ..codegen.artifact import Artifact
-from ..errors import ConfigError
+from ..errors import ConfigError, VerificationError
 from ..ir import Array, Graph, Tensor
 from ..judge.verification import Cut, Observation, Verification, read_name, verify
 from .cpu_operators import Player
@@ -161,6 +161,11 @@ def in_c(artifact: Artifact, source: Graph, seeds: int, constant_bytes: int, run
     """Verify the emitted C, built with the system's compiler, its NPU calls served by the simulator's driver."""
     from . import host_c
 
+    if chosen := artifact.kernels.chosen:
+        names = ", ".join(f"'{one.function}'" for one in chosen.values())
+        raise VerificationError(
+            f"the C calls {names}, which are not here to be built with it; verify it without kernels"
+        )
     with host_c.HostLibrary(artifact) as library:
 
         def execute(steps: Sequence[Arrays]) -> Sequence[Observation]:

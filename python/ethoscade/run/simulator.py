@@ -24,6 +24,7 @@ else:
 
 
 _MOST_REGIONS = 8
+_INCLUDE_FOLDER = Path(__file__).resolve().parents[1] / "include"
 
 Place = Annotated[int, Range(-(1 << 63), (1 << 63) - 1)]
 """A byte of a region as the core takes it: what lies outside of the region is its to refuse."""
@@ -220,12 +221,44 @@ def run(
     return NpuRun(report=report, regions=after, touched_end=touched)
 
 
-def driver_interface() -> tuple[Path, Path]:
-    """The folder of `ethosu_driver.h`, and the extension module, which exports to a Python process what it declares.
+@dataclass(frozen=True)
+class Library:
+    """The simulator as a C library without Python: libethoscade_npu, whose functions `ethoscade_npu.h` declares.
 
-    A program of its own links the library that `cargo build` makes without Python (docs/simulator.md).
+    `path` is the shared library, `include_folder` has the headers, `pkg_config_folder` goes into PKG_CONFIG_PATH for
+    the package `ethoscade-npu`. The flags are arguments of a C compiler: what it tells, too.
     """
-    return Path(__file__).parents[1] / "include", Path(_core.__file__)
+
+    path: Path
+    include_folder: Path
+    pkg_config_folder: Path
+    compile_flags: tuple[str, ...]
+    link_flags: tuple[str, ...]
+
+
+def library() -> Library:
+    """Where libethoscade_npu is: in the installed package, or where `make library` has put it.
+
+    Raises `ConfigError` if it was not built.
+    """
+    folder = _INCLUDE_FOLDER.with_name("lib")
+    names = [f"libethoscade_npu.{suffix}" for suffix in ("so", "dylib")]
+    path = next((folder / name for name in names if (folder / name).is_file()), None)
+    if path is None:
+        raise ConfigError(
+            f"there is no {' or '.join(names)} in '{folder}': run `make library` in a clone, or install ethoscade by "
+            f"`pip install`, which builds it"
+        )
+    link = (f"-L{folder}", f"-Wl,-rpath,{folder}", "-lethoscade_npu")
+    return Library(path, _INCLUDE_FOLDER, folder / "pkgconfig", (f"-I{_INCLUDE_FOLDER}",), link)
+
+
+def driver_interface() -> tuple[Path, Path]:
+    """The folder of the headers, and the extension module, which exports to a Python process what they declare.
+
+    A program of its own links the `library` without Python.
+    """
+    return _INCLUDE_FOLDER, Path(_core.__file__)
 
 
 @checked()

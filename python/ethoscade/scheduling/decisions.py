@@ -120,11 +120,13 @@ class Schedule:
 
     `prefetch_bytes` lets copies of constants be issued early where no more bytes than that are in use; 0 for none.
     `fill_bytes` has them issued anew, once all is placed, into what is free of so many bytes of the arena; 0 has not.
+    `moves` is how many the memory planner may try to place the program in less.
     """
 
     groups: tuple[Group, ...]
     prefetch_bytes: int = 0
     fill_bytes: int = 0
+    moves: int = _core.MOVES
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ class PlanSpec:
 def from_proposal(problem: Problem, proposal: _core.Proposal) -> Schedule:
     """The schedule that a Proposal of `problem` stands for."""
     groups = tuple(_group(problem, plan) for plan in proposal.plans)
-    return Schedule(groups, proposal.prefetch_bytes, proposal.fill_bytes)
+    return Schedule(groups, proposal.prefetch_bytes, proposal.fill_bytes, proposal.moves)
 
 
 def uncascaded(problem: Problem) -> Schedule:
@@ -154,14 +156,16 @@ def uncascaded(problem: Problem) -> Schedule:
 
 def plan_specs(problem: Problem, schedule: Schedule) -> list[PlanSpec]:
     """The Plans that carry out a schedule. Raises `SchedulingError` naming the first decision that none can."""
-    for name, value in (("prefetch_bytes", schedule.prefetch_bytes), ("fill_bytes", schedule.fill_bytes)):
-        if not _is_whole(value, 0, _MOST_BYTES):
-            message = f"{name} is {value!r}; it must be a whole number from 0 to {_MOST_BYTES}"
-            raise SchedulingError(message, fault="range", value=value, limit=_MOST_BYTES)
+    for name, most in (("prefetch_bytes", _MOST_BYTES), ("fill_bytes", _MOST_BYTES), ("moves", _MOST_MOVES)):
+        value = getattr(schedule, name)
+        if not _is_whole(value, 0, most):
+            message = f"{name} is {value!r}; it must be a whole number from 0 to {most}"
+            raise SchedulingError(message, fault="range", value=value, limit=most)
     return [_Reading(problem, number, group).plan() for number, group in enumerate(schedule.groups)]
 
 
 _MOST_BYTES = (1 << 64) - 1
+_MOST_MOVES = (1 << 32) - 1
 
 _WHOLE = 1 << 30
 """A stripe that no plane is as large as."""

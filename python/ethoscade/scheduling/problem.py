@@ -7,7 +7,7 @@ The dataclasses are read attribute by attribute by `_core`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -69,12 +69,12 @@ class StreamSpec:
     """What command streams will say of an NPU operation whatever its stripe, so that they are predicted word for word.
 
     `registers` where a stripe touches no padding and where it does; those that stripes, places and constants change may
-    be among them, and are not looked at. `contents` are numbers of the constants' bytes, equal ones of equal bytes: in
-    place, staged, and each slice; none without constants. Empty where nothing is emitted.
+    be among them, and are not looked at. `contents` are numbers of the bytes of weights and of scales, equal ones of
+    equal bytes: in place, staged, and of each slice; none without constants. Empty where nothing is emitted.
     """
 
     registers: tuple[Registers, Registers] = ((), ())
-    contents: tuple[int, ...] = ()
+    contents: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -282,20 +282,31 @@ def raw_bytes(operation: NpuOperation) -> int:
     return 0 if weights is None else weights.values.size + 10 * weights.bias.size
 
 
-def choose_encoding(operation: NpuOperation, target: Target | DeviceDescription) -> Encoding:
-    """Weight order and OFM block depth of the cheapest unstriped operation, before the constants are encoded.
+def choose_encoding(
+    operation: NpuOperation, target: Target | DeviceDescription, bytes_of: Callable[[int, bool], int] | None = None
+) -> Encoding:
+    """Weight order and OFM block depth of the cheapest unstriped operation.
 
-    Constants that are copied are encoded for that, large convolutions in slices too where copies run beside operations.
-    Operations without constants get the depth of their block. Returns block depth 0 if no block fits SHRAM, or the
-    buffer of a described device.
+    `bytes_of` are the bytes of its constants, encoded for a block depth and an order (part-kernel-first or not); without
+    it all orders are taken to have the raw bytes. Constants that are copied are encoded for that, large convolutions in
+    slices too where copies run beside operations. Operations without constants get the depth of their block. Returns
+    block depth 0 if no block fits SHRAM, or the buffer of a described device.
     """
     raw = raw_bytes(operation)
     spec = operation_spec(operation, Encoding(0, False, raw), _table_ids([operation]))
     plane = operation.ofm.shape[:2]
     layouts = (operation.ifm.layout.value, operation.ofm.layout.value)
-    found = _core.choose_weight_encoding(target, spec, plane, layouts)
-    if found is None:
-        return Encoding(0, False)
+    known: dict[tuple[int, bool], int] = {}
+    while True:
+        found = _core.choose_weight_encoding(target, spec, plane, layouts, list(known.items()))
+        if found is None:
+            return Encoding(0, False)
+        orders = [(order.block_depth, order.part_kernel) for order in found]
+        if bytes_of is None or all(order in known for order in orders):
+            break
+        # In other orders constants are not shorter than in those that are tried, so far as nobody knows better.
+        known.update((order, bytes_of(*order)) for order in orders if order not in known)
+        spec = replace(spec, constant_bytes=min(known.values()))
     in_place, staged = found
     encoding = Encoding(in_place.block_depth, in_place.part_kernel)
     if raw == 0 or target.constants_in_sram:

@@ -111,5 +111,5 @@ def arrange(problem: Problem, what: Schedule | Proposal, tick: Callable[[], obje
     return _core.arrange_plans(problem.core, *_decisions(problem, what), tick)
 
 
-def _decisions(problem: Problem, schedule: Schedule) -> tuple[list[PlanSpec], int, int]:
-    return plan_specs(problem, schedule), schedule.prefetch_bytes, schedule.fill_bytes
+def _decisions(problem: Problem, schedule: Schedule) -> tuple[list[PlanSpec], int, int, int]:
+    return plan_specs(problem, schedule), schedule.prefetch_bytes, schedule.fill_bytes, schedule.moves

@@ -240,7 +240,9 @@ class Drawing:
         """PAD, mostly around the image, and a convolution without padding of its own behind it where one fits."""
         if len(x.shape) != 4 or self.chance(0.2):
             return self.builder.pad(
-                x, [(0, 0) if d > 24 else (self.integer(0, 1), self.integer(0, 1)) for d in x.shape]
+                x,
+                [(0, 0) if d > 24 else (self.integer(0, 1), self.integer(0, 1)) for d in x.shape],
+                output=self.quantisation(x),
             )
         amounts = [(self.integer(0, 2), self.integer(0, 2)) for _ in range(2)]
         padded = self.builder.pad(x, [(0, 0), *amounts, (0, 0)])
@@ -305,11 +307,11 @@ class Drawing:
 
     def mean(self, x: Value) -> Value:
         """MEAN, SUM or an extreme, mostly of height and width together or of one of them; of any shape now and then."""
-        x = self.reshape(x) if self.chance(0.1) else x
+        x = self.reshape(x) if self.chance(0.1) else self.five(x) if self.chance(0.1) else x
         rank = len(x.shape)
         axes: Sequence[int] = [(1, 2), (1,), (2,), (2, 1), (-3, -2)][self.integer(0, 4)]
         if rank != 4 or self.chance(0.2):
-            axes = sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 2))})
+            axes = sorted({self.integer(0, rank - 1) for _ in range(self.integer(1, 3))})
         keep = self.chance(0.5) or len(axes) == rank
         if self.chance(0.4):
             kind = "REDUCE_MAX" if self.chance(0.5) else "REDUCE_MIN"
@@ -348,10 +350,14 @@ class Drawing:
         return self.counted(self.builder.quantize(x, Quantisation((scale,), (0,)), dtype=DType.INT32))
 
     def counted(self, x: Value) -> Value:
-        """Arithmetic of int32 with constants, or its axes in another order; now and then of more than 32 bits."""
+        """Arithmetic of int32 with constants, sums, or its axes in another order; now and then of more than 32 bits."""
         for _ in range(self.integer(0, 2)):
             if self.chance(0.2):
                 x = self.builder.transpose(x, [int(axis) for axis in self.rng.permutation(len(x.shape))])
+                continue
+            if self.chance(0.2) and len(x.shape) > 1:
+                axes = sorted({self.axis(len(x.shape)) % len(x.shape) for _ in range(self.integer(1, 2))})
+                x = self.builder.sum_of_words(x, axes, keep_dims=self.chance(0.5) or len(axes) == len(x.shape))
                 continue
             kind = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB")[self.integer(0, 4)]
             most = 9 if kind == "MUL" else 1 << 20
@@ -423,7 +429,7 @@ class Drawing:
             depth = self.divisor(x.shape[3])
             split = self.builder.reshape(x, (*x.shape[:3], x.shape[3] // depth, depth))
             return self.builder.reshape(self._with_another(kind, split), x.shape)
-        return self._with_another(kind, x, widens=kind != "PRELU")
+        return self._with_another(kind, x, widens=kind != "PRELU" or x.dtype is not DType.UINT8)
 
     def _with_another(self, kind: str, x: Value, widens: bool = False) -> Value:
         """`widens`: an input may have several places along an axis of which the value has one."""

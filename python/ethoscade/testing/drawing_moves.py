@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..ir import Quantisation
+from ..ir import DType, Quantisation
 from .drawing import Drawing
 from .recorder import Value
 
@@ -46,10 +46,18 @@ def pieces(draw: Drawing, x: Value) -> tuple[Value, ...]:
     if extent == 1:
         return (x,)
     if extent % 2 == 0 and draw.chance(0.5):
-        return draw.builder.split(x, 4 if extent % 4 == 0 and draw.chance(0.3) else 2, axis=axis)
-    first = draw.integer(1, extent - 1)
-    sizes = (first, -1) if draw.chance(0.5) else (first, extent - first)
-    return draw.builder.split(x, sizes, axis=axis)
+        made = draw.builder.split(x, 4 if extent % 4 == 0 and draw.chance(0.3) else 2, axis=axis)
+    else:
+        first = draw.integer(1, extent - 1)
+        sizes = (first, -1) if draw.chance(0.5) else (first, extent - first)
+        made = draw.builder.split(x, sizes, axis=axis)
+    return tuple(_taken(draw, piece) for piece in made)
+
+
+def _taken(draw: Drawing, x: Value) -> Value:
+    """What was moved; now and then its stored values are those of another quantisation, at which no kernel looks."""
+    quantisation = draw.quantisation(x)
+    return x if quantisation is None else draw.builder.taken_as(x, quantisation)
 
 
 def joined(draw: Drawing, values: Sequence[Value]) -> Value:
@@ -61,7 +69,9 @@ def joined(draw: Drawing, values: Sequence[Value]) -> Value:
     axis = apart[0] if apart else draw.axis(len(first.shape), last=0.8)
     order = [int(i) for i in draw.rng.permutation(len(values))]
     parts = [values[i] for i in order]
-    if draw.chance(0.4):
+    scaled = first.dtype is DType.UINT8 and draw.chance(0.3)
+    apart_in_scale = len({value.quantisation for value in values}) > 1
+    if draw.chance(0.4) or (apart_in_scale and first.dtype is not DType.UINT8):
         # Each by way of a QUANTIZE, as converters give inputs of unequal quantisation the output's.
         given = draw.builder.quantize(first).quantisation
         parts = [draw.builder.quantize(value, given) for value in parts]
@@ -70,7 +80,7 @@ def joined(draw: Drawing, values: Sequence[Value]) -> Value:
         numbers = np.full(shape, 0.1) if draw.chance(0.5) else draw.rng.standard_normal(shape)
         part = draw.builder.constant(numbers, dtype=first.dtype, quantisation=parts[0].quantisation)
         parts.insert(draw.integer(0, len(parts)), part)
-    return draw.builder.concatenate(parts, axis=axis)
+    return draw.builder.concatenate(parts, axis=axis, output=draw.quantisation(first) if scaled else None)
 
 
 def sliced(draw: Drawing, x: Value) -> Value:
@@ -102,7 +112,7 @@ def sliced(draw: Drawing, x: Value) -> Value:
         # A new axis ahead of all others.
         begin, end, strides, new, dots = [0, *begin], [0, *end], [1, *strides], 1, dots << 1
         masks = [mask << 1 for mask in masks]
-    return draw.builder.strided_slice(
+    made = draw.builder.strided_slice(
         x,
         begin,
         end,
@@ -113,6 +123,7 @@ def sliced(draw: Drawing, x: Value) -> Value:
         ellipsis_mask=dots,
         new_mask=new,
     )
+    return _taken(draw, made)
 
 
 def moved(draw: Drawing, x: Value) -> Value:
@@ -124,25 +135,32 @@ def moved(draw: Drawing, x: Value) -> Value:
         sizes = [
             -1 if draw.chance(0.2) else draw.integer(1, d - first) for d, first in zip(x.shape, begin, strict=True)
         ]
-        return b.slice(x, begin, sizes)
+        return _taken(draw, b.slice(x, begin, sizes))
     if kind == 1:
         axis = next((a for a in range(rank) if 1 < x.shape[a] <= 4), 0)
         if rank == 1 or x.shape[axis] > 4:
             return b.slice(x, (0,) * rank, (-1,) * rank)
+        # Who takes other scales has no kernel of uint8.
         pieces = b.unpack(x, axis - rank if draw.chance(0.5) else axis)
-        return b.pack(pieces[::-1], axis) if draw.chance(0.7) else pieces[draw.integer(0, len(pieces) - 1)]
+        pieces = pieces if x.dtype is DType.UINT8 else tuple(_taken(draw, piece) for piece in pieces)
+        alike = len({piece.quantisation for piece in pieces}) == 1
+        if not alike or draw.chance(0.3):
+            return pieces[draw.integer(0, len(pieces) - 1)]
+        packed = b.pack(pieces[::-1], axis)
+        return packed if x.dtype is DType.UINT8 else _taken(draw, packed)
     if kind == 2:
-        return b.pad(x, amounts, value=draw.integer(*x.dtype.limits))
+        return b.pad(x, amounts, value=draw.integer(*x.dtype.limits), output=draw.quantisation(x))
     if kind == 3:
         symmetric = draw.chance(0.5)
         most = [d if symmetric else d - 1 for d in x.shape]
         fitting = [(min(a, d), min(e, d)) for (a, e), d in zip(amounts, most, strict=True)]
-        return b.mirror_pad(x, fitting, symmetric=symmetric)
+        mirrored = b.mirror_pad(x, fitting, symmetric=symmetric)
+        return _taken(draw, mirrored) if x.dtype is DType.INT8 else mirrored
     if kind == 4:
-        return b.tile(x, [draw.integer(1, 2) if d < 8 else 1 for d in x.shape])
+        return _taken(draw, b.tile(x, [draw.integer(1, 2) if d < 8 else 1 for d in x.shape]))
     if kind == 5:
         first = draw.integer(0, rank - 1)
-        return b.reverse(x, range(first, draw.integer(first, min(first + 1, rank - 1)) + 1))
+        return _taken(draw, b.reverse(x, range(first, draw.integer(first, min(first + 1, rank - 1)) + 1)))
     return gathered(draw, x) if kind == 8 else transposed(draw, x)
 
 
@@ -160,15 +178,29 @@ def gathered(draw: Drawing, x: Value) -> Value:
     )[how].astype(np.int64 if draw.chance(0.3) else np.int32)
     if draw.chance(0.2) and len(x.shape) < 4:
         indices = indices.reshape(draw.divisor(indices.size), -1)
-    return draw.builder.gather(x, indices, axis)
+    return _taken(draw, draw.builder.gather(x, indices, axis))
 
 
 def transposed(draw: Drawing, x: Value) -> Value:
-    """TRANSPOSE: any permutation, or a channel shuffle, which has a dimension more between two RESHAPEs."""
+    """TRANSPOSE: any permutation, now and then of up to eight axes; or a channel shuffle, with RESHAPEs around it."""
     b, rank = draw.builder, len(x.shape)
     groups = draw.divisor(x.shape[-1])
     if draw.chance(0.3) and 1 < groups < x.shape[-1]:
         wide = b.reshape(x, (*x.shape[:-1], groups, x.shape[-1] // groups))
         return b.reshape(b.transpose(wide, (*range(rank - 1), rank, rank - 1)), x.shape)
+    if draw.chance(0.1):
+        many = _many_axes(draw, x.shape)
+        made = b.transpose(b.reshape(x, many), [int(axis) for axis in draw.rng.permutation(len(many))])
+        return b.reshape(made, x.shape)
     order = [int(axis) for axis in draw.rng.permutation(rank)]
-    return b.transpose(x, [axis - rank for axis in order] if draw.chance(0.2) else order)
+    return _taken(draw, b.transpose(x, [axis - rank for axis in order] if draw.chance(0.2) else order))
+
+
+def _many_axes(draw: Drawing, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The same elements along six to eight axes, some of extent 1."""
+    axes = list(shape)
+    for _ in range(draw.integer(6, 8) - len(shape)):
+        place = draw.integer(0, len(axes) - 1)
+        inner = draw.divisor(axes[place])
+        axes[place : place + 1] = [axes[place] // inner, inner]
+    return tuple(axes)

@@ -6,6 +6,7 @@ Owns their methods and output shapes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import tflite
 
-from ..ir import DType
+from ..ir import DType, Quantisation
 from .calibration import Real
 from .flatfile import TensorRecord
 from .recorder import Value
@@ -49,17 +50,24 @@ class MoveRecorder(ShapeRecorder):
         paddings: Sequence[tuple[int, int]],
         *,
         value: int | None = None,
+        output: Quantisation | None = None,
         name: str | None = None,
     ) -> Value:
-        """PAD with (before, after) for every dimension, or PADV2 with a stored `value`."""
+        """PAD with (before, after) for every dimension, or PADV2 with a stored `value`.
+
+        Stored values are as they were, whatever quantisation the `output` has.
+        """
+        made = x.quantisation if output is None else output
         inputs = [self._table(paddings)]
         if value is None:
-            return self._moved("PAD", x, inputs, lambda real: np.pad(real, paddings), name=name)
+            found = self._moved("PAD", x, inputs, lambda real: np.pad(real, paddings), name=name)
+            return found if output is None else self.taken_as(found, output)
         stored = np.array([value], dtype=x.dtype.numpy)
-        self._tensors.append(TensorRecord(f"value{len(self._tensors)}", stored.shape, x.dtype, x.quantisation, stored))
+        self._tensors.append(TensorRecord(f"value{len(self._tensors)}", stored.shape, x.dtype, made, stored))
         inputs.append(len(self._tensors) - 1)
         real_value = (value - x.quantisation.zero_point) * x.quantisation.scale
-        return self._moved("PADV2", x, inputs, lambda real: np.pad(real, paddings, constant_values=real_value))
+        found = self._moved("PADV2", x, inputs, lambda real: np.pad(real, paddings, constant_values=real_value))
+        return found if output is None else self.taken_as(found, output)
 
     def mirror_pad(self, x: Value, paddings: Sequence[tuple[int, int]], *, symmetric: bool = False) -> Value:
         """MIRROR_PAD with (before, after) for every dimension."""
@@ -88,6 +96,22 @@ class MoveRecorder(ShapeRecorder):
         """TRANSPOSE: the axes in the order of `permutation`; negative ones count from the end."""
         inputs = [self._integers("permutation", permutation)]
         return self._moved("TRANSPOSE", x, inputs, lambda real: np.transpose(real, permutation), name=name)
+
+    def taken_as(self, x: Value, quantisation: Quantisation) -> Value:
+        """What an operator that moves elements made, its stored values taken for those of another quantisation.
+
+        No kernel of SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, GATHER, TRANSPOSE, TILE, REVERSE_V2 or PAD looks at scales,
+        and Micro's of PACK, UNPACK and MIRROR_PAD do not.
+        """
+        before, real = x.quantisation, self._thunks[x.index]
+
+        def stored_anew() -> Real:
+            return (real() / before.scale + (before.zero_point - quantisation.zero_point)) * quantisation.scale
+
+        self._tensors[x.index] = replace(self._tensors[x.index], quantisation=quantisation)
+        self._thunks[x.index] = stored_anew
+        self._reals.pop(x.index, None)
+        return replace(x, quantisation=quantisation)
 
     def _moved(
         self,

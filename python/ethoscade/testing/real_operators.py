@@ -92,9 +92,10 @@ UNARY: Mapping[str, Unary] = {
         _ALL,
         makes=lambda dtype: _fixed(dtype, Quantisation((1.0 / 256,), (dtype.limits[0],))),
     ),
-    "NEG": Unary(np.negative, _SIGNED),
+    "NEG": Unary(np.negative, _SIGNED_OR_SIXTEEN),
     "RELU_0_TO_1": Unary(lambda x: np.clip(x, 0, 1)),
     "RSQRT": Unary(lambda x: 1 / np.sqrt(np.maximum(x, 1e-6)), _SIGNED, takes=_positive),
+    "SQRT": Unary(lambda x: np.sqrt(np.maximum(x, 0)), _SIGNED, takes=_positive),
     "TANH": Unary(np.tanh, _ALL, makes=lambda dtype: _fixed(dtype, None)),
     **{
         kind: Unary(partial(activate, activation=activation), EIGHT_BIT if kind == "RELU_N1_TO_1" else _ALL)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import DType
+from ..ir import DType, Quantisation
 from ..quantised import bilinear_taps, nearest_indices
 from .calibration import Real
 from .flatfile import TENSOR_TYPES
@@ -221,10 +221,18 @@ class ShapeRecorder(Recorder):
         self._record(kind, inputs, made, {"NumSplits": len(made)})
         return tuple(made)
 
-    def concatenate(self, values: Sequence[Value], *, axis: int = -1, name: str | None = None) -> Value:
-        """CONCATENATION along `axis` of values of one quantisation, which the output keeps."""
+    def concatenate(
+        self,
+        values: Sequence[Value],
+        *,
+        axis: int = -1,
+        output: Quantisation | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """CONCATENATION along `axis` of values of one quantisation, which the output keeps; of uint8 of any."""
         first, along = values[0], axis % len(values[0].shape)
-        if any(value.quantisation != first.quantisation for value in values):
+        quantisations = {value.quantisation for value in values} | ({output} if output else set())
+        if len(quantisations) > 1 and first.dtype is not DType.UINT8:
             raise ValueError("values of different quantisations; give them one by `quantize`")
         extent = sum(value.shape[along] for value in values)
         return self._operator(
@@ -232,7 +240,7 @@ class ShapeRecorder(Recorder):
             [value.index for value in values],
             (*first.shape[:along], extent, *first.shape[along + 1 :]),
             lambda: np.concatenate([self._real(value) for value in values], axis=along),
-            first.quantisation,
+            first.quantisation if output is None else output,
             {"Axis": axis},
             name,
             first.dtype,

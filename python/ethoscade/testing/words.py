@@ -5,17 +5,31 @@ Owns their methods.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..ir import Activation, Array, DType
 from ..operators import CODE_OF_ACTIVATION
 from . import real_operators as real
+from .calibration import Real
 from .moving import MoveRecorder
 from .recorder import Value
 
 
 class WordRecorder(MoveRecorder):
-    """ADD, SUB, MUL, MAXIMUM and MINIMUM of INT32."""
+    """ADD, SUB, MUL, MAXIMUM, MINIMUM and SUM of INT32."""
+
+    def sum_of_words(self, x: Value, axes: Sequence[int], *, keep_dims: bool = False) -> Value:
+        """SUM of a value of INT32."""
+        over = tuple(axis % len(x.shape) for axis in axes)
+        shape = np.empty(x.shape, np.int8).sum(axis=over, keepdims=keep_dims).shape
+        inputs, fields = [x.index, self._integers("axes", axes)], {"KeepDims": keep_dims}
+
+        def compute() -> Real:
+            return np.asarray(self._real(x).sum(axis=over, keepdims=keep_dims))
+
+        return self._plain("SUM", inputs, shape, x.dtype, compute, fields)
 
     def of_words(self, kind: str, x: Value, numbers: Array) -> Value:
         """One of them, of a value of INT32 and constant numbers."""

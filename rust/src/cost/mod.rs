@@ -122,12 +122,13 @@ pub fn table_cycles(device: &Device, bytes: u64) -> u64 {
 }
 
 /// How to encode the constants of a kernel: to be read in place, and to be staged; None if no block fits. `layouts` are
-/// those of input and output.
+/// those of input and output; `known` has the bytes of constants by order, as far as they are encoded.
 pub fn choose_encoding(
     device: &Device,
     kernel: &NpuOperation,
     plane: [i64; 2],
     layouts: [Layout; 2],
+    known: &[(WeightOrder, u64)],
 ) -> Option<[WeightOrder; 2]> {
     let input = [0, 1].map(|axis| {
         let enlarged = (plane[axis] - 1) * kernel.stride[axis] + kernel.dilated(axis);
@@ -153,7 +154,7 @@ pub fn choose_encoding(
         constants: Home::Constants,
     };
     match &device.unit {
-        Unit::EthosU(npu) => ethosu::choose_encoding(npu, &op),
+        Unit::EthosU(npu) => ethosu::choose_encoding(npu, &op, known),
         Unit::Described(unit) => described_device::best_block(unit, &op).map(|cost| [(cost.block[2], false); 2]),
     }
 }

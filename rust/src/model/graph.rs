@@ -207,6 +207,12 @@ mod tests {
         assert!(matches!(again, Some(GraphError::Order { fault: "made again", .. })));
         let bytes = fault(|_, parts| parts[0].inputs[0].plane = [8, 7]);
         assert!(matches!(bytes, Some(GraphError::View { fault: "as another number of bytes", .. })));
+        let empty = fault(|tensors, _| tensors[1].plane[0] = 0);
+        assert!(matches!(empty, Some(GraphError::Empty { .. })));
+    }
+
+    #[test]
+    fn views_that_do_not_fit_their_tensor_are_named() {
         let reshaped = |layout| {
             move |tensors: &mut [Tensor], parts: &mut [Part]| {
                 tensors[1].layout = layout;
@@ -236,6 +242,10 @@ mod tests {
             parts[0].inputs[0].propagator = Propagator::new(transform, strides, [0; 4]);
         });
         assert!(matches!(transposed, Some(GraphError::View { fault: "with rows that depend on columns", .. })));
+    }
+
+    #[test]
+    fn operations_that_do_not_fit_their_part_are_named() {
         let operation = |change: fn(&mut NpuOperation)| {
             let found = fault(|_, parts| {
                 let Work::Npu(kernel) = &mut parts[0].work else { unreachable!() };
@@ -275,6 +285,10 @@ mod tests {
         assert!(
             matches!(short, Some(GraphError::Operation { fault, .. }) if fault.contains("[1, 8] pixels, 128 bytes"))
         );
+    }
+
+    #[test]
+    fn tensors_that_update_what_they_cannot_are_named() {
         let update = |change: fn(&mut [Tensor])| {
             let found = fault(move |tensors, _| change(tensors));
             let Some(GraphError::Update { fault, .. }) = found else { panic!("{found:?}") };
@@ -295,7 +309,5 @@ mod tests {
             tensors[2].updates = Some(INPUT);
         });
         assert!(matches!(twice, Some(GraphError::Update { fault: "so does another one", .. })));
-        let empty = fault(|tensors, _| tensors[1].plane[0] = 0);
-        assert!(matches!(empty, Some(GraphError::Empty { .. })));
     }
 }

@@ -80,8 +80,8 @@ pub struct Joined {
 pub struct Emitted {
     /// Registers and their values: where a stripe touches no padding, and where it does.
     pub registers: [Vec<(Register, u64)>; 2],
-    /// Which bytes its constants are, equal numbers for equal bytes: in place, staged, and of each slice.
-    pub contents: Vec<u32>,
+    /// Which bytes its weights and scales are, equal numbers for equal bytes: in place, staged, and of each slice.
+    pub contents: Vec<[u32; 2]>,
 }
 
 /// What weights are encoded for: OFM block depth, and whether they come part-kernel-first.

@@ -85,6 +85,8 @@ pub struct Proposal {
     pub prefetch_bytes: u64,
     /// Bytes of the arena into whose holes they are then issued anew; 0 where they are not.
     pub fill_bytes: u64,
+    /// Moves that the memory planner may try for its program.
+    pub moves: u32,
     /// Arena bytes as placed, a multiple of 16.
     pub sram_bytes: u64,
     /// Modelled cycles.

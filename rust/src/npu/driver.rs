@@ -1,29 +1,31 @@
-//! The simulated NPU behind the C interface of the Ethos-U driver (`python/ethoscade/include/ethosu_driver.h`).
+//! The simulated NPU behind the C interface of the Ethos-U driver (`python/ethoscade/include`).
 //!
-//! Owns the registry of devices, the driver's refusals, and the copying between host pointers and the machine's
-//! memory. The only file of the crate with unsafe code. A run works on copies of the host's ranges, so aliasing between
-//! base addresses is sound: ranges that overlap share one copy, and only bytes that the NPU wrote are written back.
+//! Owns the driver's refusals, and the copying between host pointers and the machine's memory. With its folder the only
+//! code of the crate that is unsafe. A run works on copies of the host's ranges, so aliasing between base addresses is
+//! sound: ranges that overlap share one copy, and only bytes that the NPU wrote are written back. So devices may run at
+//! the same time, on threads of their own, where none writes what another one reads or writes.
 //! Reads of unwritten bytes are not watched here: what the firmware has initialised is not known.
 
+pub mod cycles;
 pub mod device;
+mod findings;
+mod registry;
 
-use std::cell::RefCell;
-use std::ffi::{c_char, c_int, c_void, CStr, CString};
+use std::ffi::{c_char, c_int, c_void, CStr};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::accelerator::Accelerator;
 use super::error::NpuError;
 use super::memory::REGION_COUNT;
-use super::payload::{self, Payload};
-use super::run::Machine;
+use super::payload;
+use super::run::{Machine, RunReport};
+use findings::{guarded, remember_error, remember_run, ERROR, INTERNAL, OK};
+use registry::{changed, choose, registry, wait, Device, Job};
 
-const OK: c_int = 0;
-const ERROR: c_int = -1;
 const NOT_INVOKED: c_int = -2;
+const STILL_RUNNING: c_int = 1;
 const ALIGNMENT: u64 = 16;
 const FAST_MEMORY_INDEX: usize = 2;
-const ACCELERATOR_VARIABLE: &str = "ETHOSCADE_SIM_ACCELERATOR";
 
 /// Storage that a C program sets aside for a device. All state is in the registry, under the storage's address.
 #[repr(C)]
@@ -33,72 +35,6 @@ pub struct EthosuDriver {
 
 /// The device that appears if a program never registers one.
 static BUILT_IN: EthosuDriver = EthosuDriver { opaque: [0; 8] };
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Job {
-    Idle,
-    Done,
-    Failed,
-}
-
-struct Device {
-    address: usize,
-    reserved: bool,
-    job: Job,
-    fast_memory: u64,
-    fast_memory_size: usize,
-}
-
-struct Registry {
-    devices: Vec<Device>,
-    touched: [usize; REGION_COUNT],
-    hazards: usize,
-    pinned: Option<&'static Accelerator>,
-}
-
-static REGISTRY: Mutex<Registry> =
-    Mutex::new(Registry { devices: Vec::new(), touched: [0; REGION_COUNT], hazards: 0, pinned: None });
-static RELEASED: Condvar = Condvar::new();
-
-thread_local! {
-    static LAST_ERROR: RefCell<CString> = RefCell::new(CString::default());
-}
-
-/// The registry, also after a panic elsewhere: every change to it is a single assignment.
-fn registry() -> MutexGuard<'static, Registry> {
-    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Registry {
-    fn device(&mut self, address: usize) -> Option<&mut Device> {
-        self.devices.iter_mut().find(|device| device.address == address)
-    }
-
-    fn add(&mut self, device: Device) {
-        self.devices.retain(|other| other.address != device.address);
-        self.devices.push(device);
-    }
-}
-
-fn remember_error(message: &str) {
-    let text = CString::new(message.replace('\0', " ")).unwrap_or_default();
-    LAST_ERROR.with(|last| *last.borrow_mut() = text);
-}
-
-/// Runs `body`, turning an error into its text and `ERROR`. No panic crosses the C boundary.
-fn guarded(body: impl FnOnce() -> Result<c_int, String>) -> c_int {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(status)) => status,
-        Ok(Err(message)) => {
-            remember_error(&message);
-            ERROR
-        }
-        Err(_) => {
-            remember_error("internal error of the simulator");
-            ERROR
-        }
-    }
-}
 
 /// Registers a device; see the header.
 #[no_mangle]
@@ -110,14 +46,12 @@ pub extern "C" fn ethosu_init(
     _secure_enable: u32,
     _privilege_enable: u32,
 ) -> c_int {
-    guarded(|| {
+    guarded(ERROR, || {
         if drv.is_null() {
             return Err("ethosu_init: drv is NULL".to_string());
         }
-        let fast_memory = fast_memory as usize as u64;
-        let address = drv as usize;
-        registry().add(Device { address, reserved: false, job: Job::Idle, fast_memory, fast_memory_size });
-        RELEASED.notify_one();
+        registry().add(Device::new(drv as usize, fast_memory as usize as u64, fast_memory_size));
+        changed();
         Ok(OK)
     })
 }
@@ -125,8 +59,9 @@ pub extern "C" fn ethosu_init(
 /// Forgets a device; see the header.
 #[no_mangle]
 pub extern "C" fn ethosu_deinit(drv: *mut EthosuDriver) {
-    guarded(|| {
+    guarded(ERROR, || {
         registry().devices.retain(|device| device.address != drv as usize);
+        changed();
         Ok(OK)
     });
 }
@@ -137,15 +72,14 @@ pub extern "C" fn ethosu_reserve_driver() -> *mut EthosuDriver {
     let reserve = || {
         let mut registry = registry();
         if registry.devices.is_empty() {
-            let address = std::ptr::addr_of!(BUILT_IN) as usize;
-            registry.add(Device { address, reserved: false, job: Job::Idle, fast_memory: 0, fast_memory_size: 0 });
+            registry.add(Device::new(std::ptr::addr_of!(BUILT_IN) as usize, 0, 0));
         }
         loop {
             if let Some(device) = registry.devices.iter_mut().find(|device| !device.reserved) {
                 device.reserved = true;
                 return device.address as *mut EthosuDriver;
             }
-            registry = RELEASED.wait(registry).unwrap_or_else(PoisonError::into_inner);
+            registry = wait(registry);
         }
     };
     catch_unwind(reserve).unwrap_or(std::ptr::null_mut())
@@ -154,12 +88,12 @@ pub extern "C" fn ethosu_reserve_driver() -> *mut EthosuDriver {
 /// Gives a device back; see the header.
 #[no_mangle]
 pub extern "C" fn ethosu_release_driver(drv: *mut EthosuDriver) {
-    guarded(|| {
+    guarded(ERROR, || {
         if let Some(device) = registry().device(drv as usize) {
             device.reserved = false;
             device.job = Job::Idle;
         }
-        RELEASED.notify_one();
+        changed();
         Ok(OK)
     });
 }
@@ -209,7 +143,7 @@ pub unsafe extern "C" fn ethosu_invoke_async(
     num_base_addr: c_int,
     _user_arg: *mut c_void,
 ) -> c_int {
-    guarded(|| {
+    guarded(ERROR, || {
         let count = usize::try_from(num_base_addr).unwrap_or(usize::MAX);
         if count > REGION_COUNT {
             return Err(format!("{num_base_addr} base addresses; an NPU takes 0 to {REGION_COUNT}"));
@@ -224,44 +158,59 @@ pub unsafe extern "C" fn ethosu_invoke_async(
         let bases = if count > 0 { unsafe { std::slice::from_raw_parts_mut(base_addr, count) } } else { &mut [] };
         // SAFETY: as above.
         let sizes = if count > 0 { unsafe { std::slice::from_raw_parts(base_addr_size, count) } } else { &[] };
-        let accelerator = accept(drv as usize, bytes, bases, sizes)?;
+        let (accelerator, run) = accept(drv as usize, bytes, bases, sizes)?;
         // SAFETY: the caller promises that every range is readable, and writable where the stream writes.
-        let outcome = unsafe { execute(accelerator, bytes, bases, sizes) };
+        let played = catch_unwind(AssertUnwindSafe(|| unsafe { execute(accelerator, bytes, bases, sizes) }));
+        let (touched, outcome) = played.unwrap_or_else(|_| ([0; REGION_COUNT], Err(INTERNAL.to_string())));
+        remember_run(touched, outcome.as_ref().ok());
         let mut registry = registry();
         let job = match outcome {
-            Ok((touched, hazards)) => {
-                registry.touched = touched;
-                registry.hazards += hazards;
+            Ok(report) => {
+                registry.hazards += report.hazards.len();
                 Job::Done
             }
-            Err(error) => {
-                remember_error(&error.to_string());
+            Err(message) => {
+                remember_error(&message);
                 Job::Failed
             }
         };
-        if let Some(device) = registry.device(drv as usize) {
-            device.job = job;
-        }
+        registry.end(drv as usize, run, job);
+        changed();
         Ok(OK)
     })
 }
 
-/// Result of the last run: -2 none, -1 failed, 0 done; see the header.
+/// Result of the last run: -2 none, -1 failed, 0 done, 1 not yet; see the header.
 #[no_mangle]
-pub extern "C" fn ethosu_wait(drv: *mut EthosuDriver, _block: bool) -> c_int {
+pub extern "C" fn ethosu_wait(drv: *mut EthosuDriver, block: bool) -> c_int {
     let mut registry = registry();
-    let Some(device) = registry.device(drv as usize) else {
-        return NOT_INVOKED;
-    };
-    match std::mem::replace(&mut device.job, Job::Idle) {
-        Job::Idle => NOT_INVOKED,
-        Job::Done => OK,
-        Job::Failed => ERROR,
+    loop {
+        let Some(device) = registry.device(drv as usize) else {
+            return NOT_INVOKED;
+        };
+        let status = match device.job {
+            Job::Running(_) if block => {
+                registry = wait(registry);
+                continue;
+            }
+            Job::Running(_) => return STILL_RUNNING,
+            Job::Idle => NOT_INVOKED,
+            Job::Done => OK,
+            Job::Failed => ERROR,
+        };
+        device.job = Job::Idle;
+        return status;
     }
 }
 
-/// Everything that the driver refuses before it starts the NPU. Replaces base address 2 by the fast memory.
-fn accept(address: usize, bytes: &[u8], bases: &mut [u64], sizes: &[usize]) -> Result<&'static Accelerator, String> {
+/// Everything that the driver refuses before it starts the NPU. Replaces base address 2 by the fast memory. The device
+/// is running from here on; who runs and as which run is returned.
+fn accept(
+    address: usize,
+    bytes: &[u8],
+    bases: &mut [u64],
+    sizes: &[usize],
+) -> Result<(&'static Accelerator, u64), String> {
     let mut registry = registry();
     let pinned = registry.pinned;
     let device = registry.device(address).ok_or("the driver handle was never registered")?;
@@ -290,27 +239,12 @@ fn accept(address: usize, bytes: &[u8], bases: &mut [u64], sizes: &[usize]) -> R
     }
     let accelerator = choose(pinned, &payload)?;
     payload::check_device(&payload, accelerator).map_err(|error| NpuError::from(error).to_string())?;
-    Ok(accelerator)
-}
-
-/// The device that does not depend on the payload: the pinned one, else the environment's.
-fn fixed(pinned: Option<&'static Accelerator>) -> Result<Option<&'static Accelerator>, String> {
-    match (pinned, std::env::var(ACCELERATOR_VARIABLE)) {
-        (None, Ok(name)) => match Accelerator::by_name(&name) {
-            None => Err(format!("{ACCELERATOR_VARIABLE} is '{name}': no such device")),
-            found => Ok(found),
-        },
-        _ => Ok(pinned),
+    registry.runs += 1;
+    let run = registry.runs;
+    if let Some(device) = registry.device(address) {
+        device.job = Job::Running(run);
     }
-}
-
-/// The device to simulate: the fixed one, else the payload's own.
-fn choose(pinned: Option<&'static Accelerator>, payload: &Payload) -> Result<&'static Accelerator, String> {
-    if let Some(accelerator) = fixed(pinned)? {
-        return Ok(accelerator);
-    }
-    let word = payload.config_word;
-    Accelerator::by_config(word).ok_or_else(|| format!("no device has the config word {word:#010x}"))
+    Ok((accelerator, run))
 }
 
 /// Joins ranges that overlap: sorted, disjoint `[start, end)`.
@@ -328,7 +262,7 @@ fn disjoint(bases: &[u64], sizes: &[usize]) -> Vec<(u64, u64)> {
 }
 
 /// Runs an accepted payload on copies of the host's ranges and writes back what the NPU wrote, also after a fault.
-/// Returns one past the highest byte touched per region, and the number of hazards.
+/// Returns one past the highest byte touched per region, and the report or what was wrong.
 ///
 /// # Safety
 /// Every range must be readable, and writable where the stream writes.
@@ -337,7 +271,7 @@ unsafe fn execute(
     bytes: &[u8],
     bases: &[u64],
     sizes: &[usize],
-) -> Result<([usize; REGION_COUNT], usize), NpuError> {
+) -> ([usize; REGION_COUNT], Result<RunReport, String>) {
     let mut machine = Machine::new(accelerator, false);
     let ranges = disjoint(bases, sizes);
     for &(start, end) in &ranges {
@@ -349,7 +283,9 @@ unsafe fn execute(
     for (index, (&base, &size)) in bases.iter().zip(sizes).enumerate() {
         let place = ranges.iter().position(|&(start, end)| size > 0 && (start..end).contains(&base));
         let (buffer, offset) = place.map_or((empty, 0), |p| (p, (base - ranges[p].0) as usize));
-        machine.memory.set_region(index, buffer, offset, size).map_err(NpuError::Host)?;
+        if let Err(message) = machine.memory.set_region(index, buffer, offset, size) {
+            return ([0; REGION_COUNT], Err(NpuError::Host(message).to_string()));
+        }
     }
     let outcome = machine.run(bytes);
     for (buffer, &(start, _)) in ranges.iter().enumerate() {
@@ -359,26 +295,8 @@ unsafe fn execute(
             unsafe { std::ptr::copy_nonoverlapping(written.as_ptr(), target, written.len()) };
         });
     }
-    let hazards = outcome?.hazards.len();
-    Ok((std::array::from_fn(|region| machine.memory.touched_end(region)), hazards))
-}
-
-/// Text about the last failed call on this thread; see the header.
-#[no_mangle]
-pub extern "C" fn ethoscade_sim_last_error() -> *const c_char {
-    LAST_ERROR.with(|last| last.borrow().as_ptr())
-}
-
-/// One past the highest byte of a region that the last run touched; see the header.
-#[no_mangle]
-pub extern "C" fn ethoscade_sim_touched_end(region: c_int) -> usize {
-    usize::try_from(region).ok().and_then(|r| registry().touched.get(r).copied()).unwrap_or(0)
-}
-
-/// Hazards of all runs of this process; see the header.
-#[no_mangle]
-pub extern "C" fn ethoscade_sim_hazards() -> usize {
-    registry().hazards
+    let touched = std::array::from_fn(|region| machine.memory.touched_end(region));
+    (touched, outcome.map_err(|error| error.to_string()))
 }
 
 /// Fixes the simulated device; see the header.
@@ -387,7 +305,7 @@ pub extern "C" fn ethoscade_sim_hazards() -> usize {
 /// `name` must be NULL or a string that ends in NUL.
 #[no_mangle]
 pub unsafe extern "C" fn ethoscade_sim_set_accelerator(name: *const c_char) -> c_int {
-    guarded(|| {
+    guarded(ERROR, || {
         if name.is_null() {
             registry().pinned = None;
             return Ok(OK);
@@ -402,7 +320,13 @@ pub unsafe extern "C" fn ethoscade_sim_set_accelerator(name: *const c_char) -> c
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
+    use super::findings::{ethoscade_sim_last_error, ethoscade_sim_touched_end};
     use super::*;
+
+    /// The devices are the process's: one test at a time.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     #[repr(align(16))]
     struct Aligned<const N: usize>([u8; N]);
@@ -436,6 +360,7 @@ mod tests {
 
     #[test]
     fn a_life_of_a_device() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let drv = ethosu_reserve_driver();
         assert_eq!(ethosu_wait(drv, true), NOT_INVOKED);
         let constants = Aligned(*b"sixteen bytes...");
@@ -462,6 +387,66 @@ mod tests {
         ethosu_release_driver(drv);
         assert_eq!(ethosu_reserve_driver(), drv);
         ethosu_release_driver(drv);
+    }
+
+    #[test]
+    fn threads_run_at_the_same_time() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for number in 0..4u8 {
+                let start = &start;
+                scope.spawn(move || {
+                    let mut device = EthosuDriver { opaque: [0; 8] };
+                    let drv = &raw mut device;
+                    assert_eq!(ethosu_init(drv, std::ptr::null_mut(), std::ptr::null(), 0, 1, 1), OK);
+                    let constants = Aligned([number; 16]);
+                    let mut arena = Aligned([0xFFu8; 48]);
+                    start.wait();
+                    for turn in 0..200 {
+                        let mut bases = [constants.0.as_ptr() as u64, arena.0.as_mut_ptr() as u64];
+                        let end = if turn % 2 == 0 { 32 } else { usize::from(number) };
+                        let status = invoke(drv, &payload(0x3008), &mut bases, &[16, end]);
+                        assert_eq!(status, if turn % 2 == 0 { OK } else { ERROR });
+                        if turn % 2 == 0 {
+                            assert_eq!(arena.0[16..32], constants.0);
+                            assert_eq!(ethoscade_sim_touched_end(1), 32);
+                        } else {
+                            assert!(error().ends_with(&format!("which has {number} bytes")), "{}", error());
+                        }
+                    }
+                    ethosu_deinit(drv);
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_device_runs_one_payload_at_a_time() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut device = EthosuDriver { opaque: [0; 8] };
+        let drv = &raw mut device;
+        assert_eq!(ethosu_init(drv, std::ptr::null_mut(), std::ptr::null(), 0, 1, 1), OK);
+        let run = |run| registry().device(drv as usize).expect("it was registered").job = Job::Running(run);
+        run(7);
+        assert_eq!(invoke(drv, &payload(0x3008), &mut [], &[]), ERROR);
+        assert!(error().contains("in progress"), "{}", error());
+        assert_eq!(ethosu_wait(drv, false), STILL_RUNNING);
+        let address = drv as usize;
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(move || ethosu_wait(address as *mut EthosuDriver, true));
+            registry().end(address, 6, Job::Done);
+            changed();
+            assert_eq!(ethosu_wait(drv, false), STILL_RUNNING);
+            registry().end(address, 7, Job::Failed);
+            changed();
+            assert_eq!(waiting.join().expect("it ends"), ERROR);
+        });
+        run(8);
+        assert_eq!(device::ethosu_soft_reset(drv), OK);
+        registry().end(address, 8, Job::Done);
+        assert_eq!(ethosu_wait(drv, true), NOT_INVOKED);
+        ethosu_deinit(drv);
     }
 
     #[test]

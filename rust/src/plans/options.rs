@@ -57,7 +57,11 @@ pub struct Options {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacingOptions {
     /// Moves that the memory planner may try for one program: more place tighter and take longer.
-    pub iterations: u32,
+    pub moves: u32,
+    /// The same for the leanest Proposals, once more, when the rest is placed: the fewest bytes are worth it.
+    pub floor_moves: u32,
+    /// How many of them, at most: 0 places none again.
+    pub floor_tries: usize,
     /// Rounds of placing Proposals with early copies: more place more.
     pub rounds: u32,
     /// The fronts of a round are thinned with so many times the resolution of the options: larger places more, 0 all.
@@ -135,6 +139,9 @@ impl Options {
 /// Defaults of `Options::resolution` and `Options::max_points`.
 const RESOLUTION: u64 = 64;
 const POINTS: usize = 12;
+/// Moves that the memory planner may try for one program, where nobody says.
+pub const MOVES: u32 = 80;
+
 /// Default of `Options::refined_up_to`: with the finer one's about four times as many, well below two seconds' work.
 const CHEAP_PLANS: u64 = 2_500_000;
 
@@ -158,7 +165,9 @@ impl Default for Options {
             hidden_fineness: 4,
             limits: LimitOptions::default(),
             placing: PlacingOptions {
-                iterations: 80,
+                moves: MOVES,
+                floor_moves: 2_000,
+                floor_tries: 8,
                 rounds: 2,
                 round_fineness: 2,
                 coarse_resolution: 8,
@@ -181,7 +190,7 @@ impl Default for Options {
 }
 
 /// Figures of the search that were chosen by measuring, by name, each of at least so much; see `Options::tune`.
-pub const TUNED: [(&str, u64); 28] = [
+pub const TUNED: [(&str, u64); 30] = [
     ("max_points", 1),
     ("max_fork", 1),
     ("max_steps", 1),
@@ -193,7 +202,9 @@ pub const TUNED: [(&str, u64); 28] = [
     ("hidden_fineness", 0),
     ("limits.lean", 1),
     ("limits.halvings", 0),
-    ("placing.iterations", 0),
+    ("placing.moves", 0),
+    ("placing.floor_moves", 0),
+    ("placing.floor_tries", 0),
     ("placing.rounds", 0),
     ("placing.round_fineness", 0),
     ("placing.coarse_resolution", 0),
@@ -235,7 +246,9 @@ impl Options {
             "hidden_fineness" => self.hidden_fineness = value,
             "limits.lean" => self.limits.lean = value,
             "limits.halvings" => self.limits.halvings = value as u32,
-            "placing.iterations" => self.placing.iterations = value as u32,
+            "placing.moves" => self.placing.moves = value as u32,
+            "placing.floor_moves" => self.placing.floor_moves = value as u32,
+            "placing.floor_tries" => self.placing.floor_tries = value as usize,
             "placing.rounds" => self.placing.rounds = value as u32,
             "placing.round_fineness" => self.placing.round_fineness = value,
             "placing.coarse_resolution" => self.placing.coarse_resolution = value,

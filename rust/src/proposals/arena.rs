@@ -11,7 +11,6 @@ use crate::model::ids::{BufferId, Id, IdVec, PoolId, TensorId};
 use crate::model::memory::Memories;
 use crate::model::memory::{aligned, ALIGNMENT};
 use crate::model::program::{Buffer, Content, LiveWindow, Placement, Program};
-use crate::plans::options::Options;
 use crate::plans::settled::Settled;
 use crate::usmp;
 
@@ -47,29 +46,22 @@ fn told(pool: &Option<String>, reason: &usmp::UsmpError) -> String {
 }
 
 /// What places a program: `place`, or what tests put in its stead.
-pub type Placer<'a> = dyn FnMut(&Program) -> Result<Placement, ArenaError> + 'a;
+/// It is told how many moves it may try.
+pub type Placer<'a> = dyn FnMut(&Program, u32) -> Result<Placement, ArenaError> + 'a;
 
-/// What places programs of a graph: `place`, between the memories of its device, with the default number of moves.
-pub fn placer(graph: &CascaderGraph) -> impl FnMut(&Program) -> Result<Placement, ArenaError> + '_ {
-    placer_within(graph, Options::default().placing.iterations)
-}
-
-/// The same with so many moves that the memory planner may try for one program.
-pub fn placer_within(
-    graph: &CascaderGraph,
-    iterations: u32,
-) -> impl FnMut(&Program) -> Result<Placement, ArenaError> + '_ {
+/// What places programs of a graph: `place`, between the memories of its device.
+pub fn placer(graph: &CascaderGraph) -> impl FnMut(&Program, u32) -> Result<Placement, ArenaError> + '_ {
     let memories = graph.device.memories();
     let within_runs = tensors_within_runs(graph);
     let updates: Vec<(TensorId, TensorId)> =
         graph.tensors.iter_ids().filter_map(|(after, tensor)| Some((tensor.updates?, after))).collect();
-    move |program| {
+    move |program, moves| {
         let aside = |content: &Content| matches!(content, Content::Tensor(tensor) if within_runs[*tensor]);
         let aside: Vec<bool> = program.buffers.iter().map(|buffer| aside(&buffer.content)).collect();
         let items = Items::new(memories, program, &updates);
-        match place_around(&items, &aside, iterations) {
+        match place_around(&items, &aside, moves) {
             Some(placement) => Ok(placement),
-            None => place(memories, program, &items, iterations),
+            None => place(memories, program, &items, moves),
         }
     }
 }
@@ -145,7 +137,7 @@ fn tensors_within_runs(graph: &CascaderGraph) -> IdVec<TensorId, bool> {
 /// them, or they do not fit beside the others without more bytes.
 ///
 /// Small buffers by the dozen would else take the moves that are tried, and chance to place the others better or worse.
-fn place_around(items: &Items, aside: &[bool], iterations: u32) -> Option<Placement> {
+fn place_around(items: &Items, aside: &[bool], moves: u32) -> Option<Placement> {
     if !aside.contains(&true) {
         return None;
     }
@@ -155,7 +147,7 @@ fn place_around(items: &Items, aside: &[bool], iterations: u32) -> Option<Placem
     core.sort_unstable();
     core.dedup();
     let buffers = core.iter().map(|&buffer| all.buffers[buffer].clone()).collect();
-    let params = usmp::Params { iterations, ..usmp::Params::default() };
+    let params = usmp::Params { iterations: moves, ..usmp::Params::default() };
     let found = usmp::plan(&usmp::Problem { buffers, pools: all.pools.clone() }, &params).ok()?.placement;
     for (&buffer, slot) in core.iter().zip(&found.slots) {
         let buffer = &mut all.buffers[buffer];
@@ -167,15 +159,15 @@ fn place_around(items: &Items, aside: &[bool], iterations: u32) -> Option<Placem
 }
 
 /// Where the memory planner puts a program's buffers, each into a pool that may hold it, the preferred one where it fits.
-/// It may try `iterations` moves.
+/// It may try so many `moves`.
 ///
 /// A pool has its limit where another one comes after it; the last one takes what is left over, and whether that fits is for
 /// whoever asks for a frontier to say.
 ///
 /// # Errors
 /// Where they have no place: what may lie nowhere else is more than a pool holds, or sizes are beyond what addresses tell.
-fn place(memories: &Memories, program: &Program, items: &Items, iterations: u32) -> Result<Placement, ArenaError> {
-    let params = usmp::Params { iterations, ..usmp::Params::default() };
+fn place(memories: &Memories, program: &Program, items: &Items, moves: u32) -> Result<Placement, ArenaError> {
+    let params = usmp::Params { iterations: moves, ..usmp::Params::default() };
     match usmp::plan(&items.problem, &params) {
         Ok(solution) => Ok(items.placement(&solution.placement)),
         Err(reason) => Err(refused(memories, program, reason)),
@@ -253,6 +245,7 @@ mod tests {
     use crate::model::ids::PartId;
     use crate::model::operation::OperationKind;
     use crate::model::plan::{Plan, Staging};
+    use crate::plans::options::MOVES;
     use crate::proposals::uncascaded;
     use crate::schedule::interleave::interleave;
     use crate::testing::networks::{mobilenet_v2, stacked, Network, INPUT};
@@ -266,7 +259,7 @@ mod tests {
     #[test]
     fn what_is_placed_is_right_and_takes_no_less_than_is_alive() {
         let (graph, program) = program();
-        let placement = placer(&graph)(&program).expect("it has a place");
+        let placement = placer(&graph)(&program, MOVES).expect("it has a place");
         assert!(is_right(graph.device.memories(), &program, &placement));
         assert!(placement.bytes() >= stacked(&program).bytes());
     }
@@ -296,7 +289,7 @@ mod tests {
         updating.tensors[ends].updates = Some(INPUT);
         let lie = |graph: &CascaderGraph, plans: &[Plan]| {
             let program = interleave(graph, plans, &mut Costs::default()).expect("blocks fit");
-            let placement = placer(graph)(&program).expect("it has a place");
+            let placement = placer(graph)(&program, MOVES).expect("it has a place");
             assert!(is_right(graph.device.memories(), &program, &placement));
             let of = |tensor: TensorId| placement.offsets[program.tensor_buffers[tensor].expect("whole")];
             (of(INPUT), of(ends))
@@ -315,8 +308,8 @@ mod tests {
     #[test]
     fn small_buffers_within_runs_move_no_other() {
         let ((short, few), (long, many)) = (with_a_tail(2), with_a_tail(60));
-        let [few_placed, many_placed] =
-            [(&short, &few), (&long, &many)].map(|(graph, program)| placer(graph)(program).expect("it has a place"));
+        let [few_placed, many_placed] = [(&short, &few), (&long, &many)]
+            .map(|(graph, program)| placer(graph)(program, MOVES).expect("it has a place"));
         assert_eq!(few_placed.pool_bytes, many_placed.pool_bytes);
         assert!(is_right(long.device.memories(), &many, &many_placed));
         // All that the convolutions make lies where it lay.
@@ -337,7 +330,7 @@ mod tests {
         program.buffers[last].size_bytes = 1 << 20;
         let aside: Vec<bool> = program.buffers.ids().map(|id| id == last).collect();
         assert!(place_around(&Items::new(graph.device.memories(), &program, &[]), &aside, 80).is_none());
-        let placement = placer(&graph)(&program).expect("it has a place");
+        let placement = placer(&graph)(&program, MOVES).expect("it has a place");
         assert!(is_right(graph.device.memories(), &program, &placement) && placement.bytes() >= 1 << 20);
     }
 
@@ -345,7 +338,7 @@ mod tests {
     fn what_does_not_fit_is_told() {
         let (graph, mut program) = program();
         program.buffers[BufferId(3)].size_bytes = 1 << 61;
-        let error = placer(&graph)(&program).expect_err("beyond 2^60");
+        let error = placer(&graph)(&program, MOVES).expect_err("beyond 2^60");
         assert_eq!((error.buffers, error.largest, error.largest_bytes), (program.buffers.len(), BufferId(3), 1 << 61));
         assert_eq!(*error.reason, usmp::UsmpError::TooLarge);
         let bytes: u128 = program.buffers.iter().map(|buffer| u128::from(buffer.size_bytes)).sum();

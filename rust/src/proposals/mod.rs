@@ -7,6 +7,7 @@
 //! Owns the search as a whole. Which Proposals are placed is for `placing` to say, and for `within` where a budget is given.
 
 pub mod arena;
+mod directions;
 pub mod error;
 pub mod filling;
 mod first_copy_hidden;
@@ -80,7 +81,7 @@ pub enum Stop {
 /// # Errors
 /// Where a Part fits no block unstriped, or a program has no place.
 pub fn search(graph: &CascaderGraph, options: &Options) -> Result<Frontier, SearchError> {
-    search_placing(graph, options, &mut arena::placer_within(graph, options.placing.iterations))
+    search_placing(graph, options, &mut arena::placer(graph))
 }
 
 /// [`search`] by what `place` says of programs.
@@ -126,7 +127,7 @@ impl Enumerated {
         place: &mut Placer,
     ) -> Result<(Enumerated, u64), SearchError> {
         let program = interleave(graph, &uncascaded(graph), costs)?;
-        let placement = place(&program)?;
+        let placement = place(&program, options.placing.moves)?;
         let is_one = graph.device.memories().spacious().is_empty();
         // Between several pools: what one without a limit would take at least.
         let bytes = if is_one { placement.bytes() } else { peak_bytes(&program) };
@@ -173,9 +174,9 @@ impl Enumerated {
         place: &mut Placer,
     ) -> Result<Frontier, SearchError> {
         let mut placements = 0;
-        let place: &mut Placer = &mut |program| {
+        let place: &mut Placer = &mut |program, moves| {
             placements += 1;
-            place(program)
+            place(program, moves)
         };
         let (mut found, mut stopped): (Vec<Found>, Stop) = (Vec::new(), self.told().stopped);
         for search in &self.searches {
@@ -289,6 +290,7 @@ mod tests {
     use super::*;
     use crate::checker::check;
     use crate::model::operation::OperationKind;
+    use crate::plans::options::MOVES;
     use crate::schedule::prefetch::prefetch;
     use crate::testing::networks::{mobilenet_v1, mobilenet_v2, realised, Network, INPUT};
     use crate::util::pareto::pareto_front;
@@ -425,7 +427,7 @@ mod tests {
         for (plans, limit) in known {
             let mut program = interleave(&graph, &plans, &mut costs).expect("blocks fit");
             prefetch(&graph, &mut program, limit);
-            let placement = arena::placer(&graph)(&program).expect("it has a place");
+            let placement = arena::placer(&graph)(&program, MOVES).expect("it has a place");
             let cycles = costs.program(&graph, &program, &placement);
             let covers = |found: &Proposal| found.sram_bytes <= placement.bytes() && found.cycles <= cycles;
             let missing = (placement.bytes(), cycles, limit);

@@ -1,4 +1,4 @@
-//! Which Proposals are placed, in which order, and in which directions their Plans run.
+//! Which Proposals are placed, and in which order.
 //!
 //! - State: Proposals that wait, by live bytes and estimated cycles, and Proposals that are placed.
 //! - Invariant: no placement takes fewer bytes than are live at once. So a waiting Proposal is dropped, and no point
@@ -15,6 +15,7 @@ use crate::model::program::Arrangement;
 use crate::plans::options::{Options, PlacingOptions};
 use crate::plans::settled::Settled;
 use crate::proposals::arena::Placer;
+use crate::proposals::directions::{alternating, orders};
 use crate::proposals::error::SearchError;
 use crate::proposals::filling::{filled, AllPlaced, Effort, Found, Placed};
 use crate::proposals::restaging::restaged;
@@ -113,12 +114,16 @@ pub fn placed(
         waiting.extend(sketched(graph, &chosen, chosen.len() - 1, common_cycles, options, costs)?);
     }
     let mut effort = Effort::of(options);
-    let mut known = in_rounds(graph, &chosen, waiting.clone(), options, &mut effort, costs, place)?;
+    let known = AllPlaced::default();
+    let mut placing = Placing { graph, chosen: &chosen, options, effort: &mut effort, costs, place, known };
+    placing.in_rounds(waiting.clone())?;
+    placing.leanest(waiting.clone())?;
+    let mut known = placing.known;
     let front = known.take_front();
     let front = filled(graph, front, known.all(), common_cycles, options, &mut effort, costs)?;
     let worthy = promising(waiting, &front, options);
     let worthy = worthy.into_iter().map(|index| alternating(graph, &chosen[index].plans));
-    let grounds = grounds(graph, worthy, &mut effort, costs, place)?;
+    let grounds = grounds(graph, worthy, options.placing.moves, &mut effort, costs, place)?;
     let front = filled(graph, front, &grounds, common_cycles, options, &mut effort, costs)?;
     Ok((front, effort.is_spent))
 }
@@ -132,13 +137,14 @@ pub fn arranged(
     plans: &[Plan],
     prefetch_bytes: u64,
     fill_bytes: u64,
+    moves: u32,
     costs: &mut Costs,
     place: &mut Placer,
 ) -> Result<Arrangement, SearchError> {
     let mut program = interleave(graph, plans, costs)?;
     let mut early = program.clone();
     prefetch(graph, &mut early, prefetch_bytes);
-    let placed = place(&early)?;
+    let placed = place(&early, moves)?;
     let room_bytes = fill_bytes.max(placed.bytes());
     match Filling::new(&program, placed.clone()).filter(|_| fill_bytes > 0) {
         Some(filling) => {
@@ -173,6 +179,7 @@ fn promising(mut waiting: Vec<Waiting>, found: &[Found], options: &Options) -> V
 fn grounds(
     graph: &CascaderGraph,
     chosen: impl Iterator<Item = Vec<Plan>>,
+    moves: u32,
     effort: &mut Effort,
     costs: &mut Costs,
     place: &mut Placer,
@@ -184,161 +191,130 @@ fn grounds(
         if !effort.places(&program, 1) {
             break;
         }
-        let placement = place(&program)?;
+        let placement = place(&program, moves)?;
         let (cycles, sram_bytes) = (costs.program(graph, &program, &placement), placement.bytes());
-        let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes, cycles };
+        let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, moves, sram_bytes, cycles };
         grounds.push(Placed { proposal, sketched: total_cycles(&program), placement, program: None });
     }
     Ok(grounds)
 }
 
-/// Place those `waiting`.
-///
-/// Placing takes most of the time, and how much more than the live bytes a placement takes is not known before. So
-/// fronts by live bytes are placed in rounds, and each round leaves out what the placed ones exclude. Of Proposals
-/// without early copies, which are easy to place and tell the floor, all that are not excluded are placed.
-fn in_rounds(
-    graph: &CascaderGraph,
-    chosen: &[Chosen],
-    mut waiting: Vec<Waiting>,
-    options: &Options,
-    effort: &mut Effort,
-    costs: &mut Costs,
-    place: &mut Placer,
-) -> Result<AllPlaced, SearchError> {
-    let (rounds, resolution) = (options.placing.rounds, options.placing.round_fineness * options.resolution);
-    let mut known = AllPlaced::default();
-    // The leanest come first: they must be placed even if the work is soon spent.
-    waiting.sort_by_key(|waiting| waiting.sketch.peak_bytes);
-    'rounds: for round in 0..=rounds {
-        waiting.retain(|proposal| !known.all().iter().any(|other| other.excludes(proposal, &options.placing)));
-        let promising = match round {
-            _ if round == rounds => {
+/// Proposals as they are placed: what is known, and the work that is left.
+struct Placing<'a, 'p> {
+    graph: &'a CascaderGraph,
+    chosen: &'a [Chosen],
+    options: &'a Options,
+    effort: &'a mut Effort,
+    costs: &'a mut Costs,
+    place: &'a mut Placer<'p>,
+    known: AllPlaced,
+}
+
+impl Placing<'_, '_> {
+    fn is_excluded(&self, waiting: &Waiting) -> bool {
+        self.known.all().iter().any(|other| other.excludes(waiting, &self.options.placing))
+    }
+
+    /// Place one in the directions that are worth it, each with so many moves; false if one part in `share` of the work is
+    /// spent.
+    fn place(&mut self, waiting: &Waiting, moves: u32, share: usize) -> Result<bool, SearchError> {
+        let Sketch { prefetch_bytes, peak_bytes, cycles: sketched } = waiting.sketch;
+        for plans in orders(self.graph, &self.chosen[waiting.plans].plans, prefetch_bytes) {
+            interrupt::ask();
+            let mut program = interleave(self.graph, &plans, self.costs)?;
+            prefetch(self.graph, &mut program, prefetch_bytes);
+            if !self.effort.places(&program, share) {
+                return Ok(false);
+            }
+            let placement = (self.place)(&program, moves)?;
+            let (cycles, sram_bytes) = (self.costs.program(self.graph, &program, &placement), placement.bytes());
+            let proposal = Proposal { plans, prefetch_bytes, fill_bytes: 0, moves, sram_bytes, cycles };
+            self.known.push(Placed { proposal, sketched, placement, program: Some(program) });
+            if sram_bytes <= peak_bytes + peak_bytes / self.options.placing.drift {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Place those `waiting`.
+    ///
+    /// Placing takes most of the time, and how much more than the live bytes a placement takes is not known before. So
+    /// fronts by live bytes are placed in rounds, and each round leaves out what the placed ones exclude. Of Proposals
+    /// without early copies, which are easy to place and tell the floor, all that are not excluded are placed.
+    fn in_rounds(&mut self, mut waiting: Vec<Waiting>) -> Result<(), SearchError> {
+        let PlacingOptions { rounds, round_fineness, moves, .. } = self.options.placing;
+        // The leanest come first: they must be placed even if the work is soon spent.
+        waiting.sort_by_key(|waiting| waiting.sketch.peak_bytes);
+        'rounds: for round in 0..=rounds {
+            waiting.retain(|proposal| !self.is_excluded(proposal));
+            let promising = if round == rounds {
                 waiting.retain(|proposal| proposal.sketch.prefetch_bytes == 0);
-                // First the leanest, which tell the floor; then fronts from coarse to fine, so that what is placed
-                // before the work is spent covers the whole range.
-                let least = waiting.first().map_or(0, |leanest| leanest.sketch.peak_bytes);
-                let lean = waiting.partition_point(|of| of.sketch.peak_bytes <= least + least / options.placing.margin);
-                let mut all: Vec<Waiting> = waiting.drain(..lean).collect();
-                for resolution in [options.placing.coarse_resolution, resolution, 0] {
-                    let mut front = pareto_front(waiting.clone());
-                    thin(&mut front, resolution);
-                    waiting.retain(|proposal| !front.contains(proposal));
-                    all.append(&mut front);
-                }
-                all.append(&mut waiting);
-                all
-            }
-            _ => {
+                all_in_order(std::mem::take(&mut waiting), self.options)
+            } else {
                 let mut front = pareto_front(waiting.clone());
-                thin(&mut front, resolution);
+                thin(&mut front, round_fineness * self.options.resolution);
                 front
-            }
-        };
-        for proposal in promising {
-            if known.all().iter().any(|other| other.excludes(&proposal, &options.placing)) {
-                continue;
-            }
-            waiting.retain(|other| *other != proposal);
-            let Sketch { prefetch_bytes, peak_bytes, cycles: sketched } = proposal.sketch;
-            let plans = &chosen[proposal.plans].plans;
-            for plans in orders(graph, plans, prefetch_bytes) {
-                interrupt::ask();
-                let mut program = interleave(graph, &plans, costs)?;
-                prefetch(graph, &mut program, prefetch_bytes);
-                // Half of the work is kept for Proposals without early copies: they tell the floor.
-                if !effort.places(&program, if round < rounds { 2 } else { 1 }) {
-                    continue 'rounds;
+            };
+            for proposal in promising {
+                if self.is_excluded(&proposal) {
+                    continue;
                 }
-                let placement = place(&program)?;
-                let (cycles, bytes) = (costs.program(graph, &program, &placement), placement.bytes());
-                let proposal = Proposal { plans, prefetch_bytes, fill_bytes: 0, sram_bytes: bytes, cycles };
-                known.push(Placed { proposal, sketched, placement, program: Some(program) });
-                if bytes <= peak_bytes + peak_bytes / options.placing.drift {
-                    break;
+                waiting.retain(|other| *other != proposal);
+                // Half of the work is kept for Proposals without early copies: they tell the floor.
+                if !self.place(&proposal, moves, if round < rounds { 2 } else { 1 })? {
+                    continue 'rounds;
                 }
             }
         }
+        Ok(())
     }
-    Ok(known)
+
+    /// Place the leanest of those `waiting` again, with more moves, as long as one may well take less than all that is
+    /// placed.
+    fn leanest(&mut self, mut waiting: Vec<Waiting>) -> Result<(), SearchError> {
+        let PlacingOptions { floor_moves, floor_tries, drift, .. } = self.options.placing;
+        waiting.retain(|proposal| proposal.sketch.prefetch_bytes == 0);
+        waiting.sort_by_key(|proposal| (proposal.sketch.peak_bytes, proposal.sketch.cycles));
+        for proposal in waiting.into_iter().take(floor_tries) {
+            let floor = self.known.all().iter().map(|placed| placed.proposal.sram_bytes).min();
+            let hopeless = proposal.sketch.peak_bytes + proposal.sketch.peak_bytes / drift;
+            if floor.is_none_or(|floor| floor <= hopeless) || !self.place(&proposal, floor_moves, 1)? {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
-/// The directions in which Plans are placed, one after the other until an arena is hardly larger than the live bytes.
-pub fn orders(graph: &CascaderGraph, plans: &[Plan], prefetch_bytes: u64) -> Vec<Vec<Plan>> {
-    let turning = alternating(graph, plans);
-    // Early copies want large holes, which a chain of outputs that drifts through the arena seldom leaves.
-    if prefetch_bytes > 0 || turning == plans {
-        return vec![turning];
+/// Proposals in the order in which they are best placed when all are to be: first the leanest, which tell the floor; then
+/// fronts from coarse to fine, so that what is placed before the work is spent covers the whole range.
+fn all_in_order(mut waiting: Vec<Waiting>, options: &Options) -> Vec<Waiting> {
+    let PlacingOptions { margin, coarse_resolution, round_fineness, .. } = options.placing;
+    let least = waiting.first().map_or(0, |leanest| leanest.sketch.peak_bytes);
+    let lean = waiting.partition_point(|of| of.sketch.peak_bytes <= least + least / margin);
+    let mut all: Vec<Waiting> = waiting.drain(..lean).collect();
+    for resolution in [coarse_resolution, round_fineness * options.resolution, 0] {
+        let mut front = pareto_front(waiting.clone());
+        thin(&mut front, resolution);
+        waiting.retain(|proposal| !front.contains(proposal));
+        all.append(&mut front);
     }
-    vec![plans.to_vec(), turning]
-}
-
-/// The Plans with alternating directions: every second Plan that makes its output in stripes begins at the far end.
-///
-/// An output that grows into its dying input lies below it if it grows from its first row on, and above it if from its
-/// last: taking turns, a chain of them stays where it is.
-pub fn alternating(graph: &CascaderGraph, plans: &[Plan]) -> Vec<Plan> {
-    let mut backwards = false;
-    let turn = |plan: &Plan| {
-        // An operator on the CPU need not have an output of its own.
-        let extent = || graph.tensors[graph.output(plan.last)].plane[plan.tiling.roll as usize];
-        let grows = graph.kernel(plan.last).is_some() && plan.stripes[plan.len() - 1] < extent();
-        backwards ^= grows;
-        Plan { backwards: grows && !backwards, ..plan.clone() }
-    };
-    plans.iter().map(turn).collect()
+    all.append(&mut waiting);
+    all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::graph::Work;
-    use crate::model::ids::{IdVec, PartId};
-    use crate::model::operation::OperationKind;
+    use crate::model::ids::IdVec;
     use crate::model::plan::Staging;
     use crate::model::program::Program;
+    use crate::plans::options::MOVES;
     use crate::proposals::arena::{placer, ArenaError};
-    use crate::proposals::uncascaded;
+    use crate::proposals::{search_placing, uncascaded};
     use crate::schedule::prefetch::peak_bytes;
-    use crate::testing::networks::{in_one_pool, mobilenet_v1, stacked, Network, INPUT};
-
-    fn chain(layers: usize) -> CascaderGraph {
-        let mut net = Network::new([16, 16], 16);
-        let t = (0..layers).fold(INPUT, |t, _| net.window(t, OperationKind::Convolution, 3, 1, 16));
-        net.finish(t)
-    }
-
-    /// Every Part on its own, made piece by piece where `striped` says so.
-    fn pieces(graph: &CascaderGraph, striped: &[bool]) -> Vec<Plan> {
-        let plan = |(plan, &striped): (Plan, &bool)| Plan { stripes: vec![if striped { 4 } else { 16 }], ..plan };
-        uncascaded(graph).into_iter().zip(striped).map(plan).collect()
-    }
-
-    fn directions(plans: &[Plan]) -> Vec<bool> {
-        plans.iter().map(|plan| plan.backwards).collect()
-    }
-
-    #[test]
-    fn every_other_output_made_piece_by_piece_is_made_backwards() {
-        let mut graph = chain(5);
-        let turned = |graph: &CascaderGraph, striped: &[bool]| directions(&alternating(graph, &pieces(graph, striped)));
-        assert_eq!(turned(&graph, &[true; 5]), [false, true, false, true, false]);
-        assert_eq!(turned(&graph, &[true, true, false, true, true]), [false, true, false, false, true]);
-        assert_eq!(turned(&graph, &[false; 5]), [false; 5]);
-        // What runs elsewhere is made as a whole.
-        graph.parts[PartId(1)].work = Work::Opaque { workspace_bytes: 0 };
-        assert_eq!(turned(&graph, &[true; 5]), [false, false, true, false, true]);
-    }
-
-    #[test]
-    fn without_early_copies_outputs_are_tried_forwards_and_in_turns() {
-        let graph = chain(3);
-        let (striped, whole) = (pieces(&graph, &[true; 3]), pieces(&graph, &[false; 3]));
-        let turning = alternating(&graph, &striped);
-        assert_eq!(orders(&graph, &striped, 0), [striped.clone(), turning.clone()]);
-        assert_eq!(orders(&graph, &striped, 16), [turning]);
-        assert_eq!(orders(&graph, &whole, 0), [whole]);
-    }
+    use crate::testing::networks::{chain, directions, in_one_pool, mobilenet_v1, pieces, realised, stacked};
 
     #[test]
     fn a_proposal_placed_excludes_what_takes_as_much_and_is_no_faster() {
@@ -347,7 +323,7 @@ mod tests {
             let sketch = Sketch { prefetch_bytes, peak_bytes, cycles };
             let by = |cycles, sketched| {
                 let plans = Vec::new();
-                let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes, cycles };
+                let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, moves: MOVES, sram_bytes, cycles };
                 let placement = in_one_pool(sram_bytes, IdVec::default());
                 let placed = Placed { proposal, sketched, placement, program: None };
                 placed.excludes(&Waiting { plans: 0, sketch, common_cycles: 0 }, &Options::default().placing)
@@ -373,7 +349,10 @@ mod tests {
         let placing = PlacingOptions { round_fineness: 1, ..defaults.placing.clone() };
         let options = Options { resolution: 1, placing, ..defaults };
         let waiting = sketched(graph, chosen, 0, 0, &options, costs)?;
-        let mut known = in_rounds(graph, chosen, waiting, &options, &mut Effort::of(&options), costs, place)?;
+        let (effort, known) = (&mut Effort::of(&options), AllPlaced::default());
+        let mut placing = Placing { graph, chosen, options: &options, effort, costs, place, known };
+        placing.in_rounds(waiting)?;
+        let mut known = placing.known;
         let all = pareto_front(known.all().iter().map(|placed| placed.proposal.clone()).collect());
         // Those whose programs are kept are the front of all.
         let front: Vec<Proposal> = known.take_front().into_iter().map(|found| found.proposal).collect();
@@ -391,7 +370,7 @@ mod tests {
         let drift = peak_bytes / Options::default().placing.drift;
         for (more, tries) in [(0, 1), (drift, 1), (drift + 1, 2), (peak_bytes, 2)] {
             let mut tried = 0;
-            let mut drifting = |program: &Program| {
+            let mut drifting = |program: &Program, _| {
                 tried += 1;
                 let more = if tried == 1 { more } else { 0 };
                 Ok::<_, ArenaError>(in_one_pool(peak_bytes + more, stacked(program).offsets))
@@ -404,6 +383,40 @@ mod tests {
             assert_eq!(directions(&leanest.plans), if tries == 1 { [false; 4] } else { turning });
             assert_eq!(found, pareto_front(found.clone()));
         }
+    }
+
+    #[test]
+    fn the_leanest_is_placed_again_with_more_moves_where_it_may_well_take_less() {
+        let graph = chain(4);
+        let plans = pieces(&graph, &[false; 4]);
+        let program = interleave(&graph, &plans, &mut Costs::default()).expect("blocks fit");
+        let peak_bytes = peak_bytes(&program);
+        let drift = peak_bytes / Options::default().placing.drift;
+        for (more, again) in [(0, false), (drift, false), (drift + 16, true), (peak_bytes, true)] {
+            let chosen = vec![Chosen { plans: plans.clone(), limits: Vec::new() }];
+            let mut place = |program: &Program, moves| {
+                let more = if moves > MOVES { 0 } else { more };
+                Ok::<_, ArenaError>(in_one_pool(peak_bytes + more, stacked(program).offsets))
+            };
+            let placed = placed(&graph, chosen, &Options::default(), &mut Costs::default(), &mut place);
+            let leanest = placed.expect("blocks fit").0.remove(0).proposal;
+            let (moves, more) = if again { (Options::default().placing.floor_moves, 0) } else { (MOVES, more) };
+            assert_eq!((leanest.moves, leanest.sram_bytes), (moves, peak_bytes + more));
+        }
+    }
+
+    #[test]
+    fn what_was_placed_with_few_moves_and_with_many_is_made_anew_alike() {
+        let graph = mobilenet_v1();
+        let mut hasty = |program: &Program, moves: u32| placer(&graph)(program, if moves > MOVES { moves } else { 0 });
+        let found = search_placing(&graph, &Options::default(), &mut hasty).expect("blocks fit");
+        let leanest = &found.proposals[0];
+        assert!(leanest.moves > MOVES, "the memory planner needs no moves");
+        let (program, placement) = realised(&graph, leanest);
+        let known = &found.arrangements[0];
+        assert_eq!((&program, &placement.offsets), (&known.program, &known.placement.offsets));
+        let (_, hastily) = realised(&graph, &Proposal { moves: 0, ..leanest.clone() });
+        assert!(hastily.bytes() > placement.bytes());
     }
 
     #[test]
@@ -421,7 +434,7 @@ mod tests {
         let program = interleave(&graph, &plans, &mut Costs::default()).expect("blocks fit");
         let sketches = sketches(&program, &[], &Options::default().limits);
         let mut count = 0;
-        let mut counting = |program: &Program| {
+        let mut counting = |program: &Program, _| {
             count += 1;
             Ok(stacked(program))
         };
@@ -472,7 +485,7 @@ mod tests {
         let front = pareto_front(each);
         assert!(front.len() > 4, "{front:?}");
         // So coarse a round merges all but the ends.
-        let found = coarsely_placed(&graph, &chosen, &mut |program| Ok(stacked(program))).expect("blocks fit");
+        let found = coarsely_placed(&graph, &chosen, &mut |program, _| Ok(stacked(program))).expect("blocks fit");
         assert_eq!(found.iter().map(|one| (one.sram_bytes, one.cycles)).collect::<Vec<_>>(), front);
     }
 }

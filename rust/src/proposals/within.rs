@@ -25,9 +25,10 @@ use crate::model::plan::{Plan, Proposal};
 use crate::model::program::{Arrangement, Placement, Program};
 use crate::plans::options::{Options, WithinOptions};
 use crate::proposals::arena::Placer;
+use crate::proposals::directions::{alternating, orders};
 use crate::proposals::error::SearchError;
 use crate::proposals::filling::Found;
-use crate::proposals::placing::{alternating, orders, Chosen};
+use crate::proposals::placing::Chosen;
 use crate::proposals::restaging::restaged;
 use crate::proposals::Enumerated;
 use crate::schedule::estimate::total_cycles;
@@ -233,6 +234,7 @@ impl Placements {
         let (graph, bytes) = (question.graph, question.bytes);
         let program = interleave(graph, &contender.chosen.plans, &mut self.costs)?;
         let WithinOptions { lower, tries, .. } = question.options.within;
+        let moves = question.options.placing.moves;
         let below = (0..=lower).map(|part| bytes.saturating_sub(bytes / 16 * part));
         let known = contender.sketches.iter().map(|sketch| sketch.prefetch_bytes);
         let limits: Vec<u64> = below.chain(known).collect();
@@ -280,13 +282,14 @@ impl Placements {
             question.tried += 1;
             let mut early = program.clone();
             prefetch(graph, &mut early, prefetch_bytes);
-            let placement = (question.place)(&early)?;
+            let placement = (question.place)(&early, moves)?;
             if placement.bytes() > bytes {
                 most = (u128::from(prefetch_bytes) * u128::from(bytes) / u128::from(placement.bytes())) as u64;
                 continue;
             }
             let (cycles, sram_bytes) = (self.costs.program(graph, &early, &placement), placement.bytes());
-            let proposal = Proposal { plans: plans.clone(), prefetch_bytes, fill_bytes: 0, sram_bytes, cycles };
+            let plans = plans.clone();
+            let proposal = Proposal { plans, prefetch_bytes, fill_bytes: 0, moves, sram_bytes, cycles };
             let ground = Ground { proposal, placement, sketched };
             question.offer(found(&ground.proposal, early, &ground.placement), sketched);
             question.fill(&ground, &program, &mut self.costs);
@@ -305,14 +308,14 @@ impl Placements {
         if let Some(known) = self.grounds.get(&number) {
             return Ok(Arc::clone(known));
         }
-        let live = contender.live_bytes();
+        let (live, moves) = (contender.live_bytes(), question.options.placing.moves);
         let mut grounds = Vec::new();
         for plans in orders(question.graph, &contender.chosen.plans, 0) {
             interrupt::ask();
             let program = interleave(question.graph, &plans, &mut self.costs)?;
-            let placement = (question.place)(&program)?;
+            let placement = (question.place)(&program, moves)?;
             let (cycles, sram_bytes) = (self.costs.program(question.graph, &program, &placement), placement.bytes());
-            let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, sram_bytes, cycles };
+            let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, moves, sram_bytes, cycles };
             grounds.push(Ground { proposal, placement, sketched: total_cycles(&program) });
             if sram_bytes <= live + live / question.options.placing.drift {
                 break;
@@ -488,9 +491,9 @@ mod tests {
         let mut asked = Asked::of(&graph);
         let mut count = |bytes| {
             let (mut count, mut placer) = (0u64, placer(&graph));
-            let counting: &mut Placer = &mut |program| {
+            let counting: &mut Placer = &mut |program, moves| {
                 count += 1;
-                placer(program)
+                placer(program, moves)
             };
             let Asked { contenders, placements, .. } = &mut asked;
             placements.fastest(&graph, contenders, bytes, counting).expect("blocks fit");

@@ -44,6 +44,32 @@ impl Rows {
 
 /// Set every buffer's lifetime and, where not all of it is live from its first to its last use, its windows.
 pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
+    let mut rows = accesses(graph, program);
+    let end = (program.steps.len() as u32).max(1);
+    for ((id, rows), buffer) in
+        rows.iter_mut().enumerate().map(|(id, rows)| (BufferId::at(id), rows)).zip(&mut program.buffers)
+    {
+        // A caller provides and reads a tensor's home, not its copies.
+        let home = |tensor: &TensorId| program.tensor_buffers[*tensor] == Some(id);
+        if let Some(tensor) = whole_tensor(buffer).filter(home) {
+            let description = &graph.tensors[tensor];
+            let all = rows.all();
+            if description.is_input {
+                rows.write(all, 0);
+            }
+            if description.is_output {
+                rows.read(all, end - 1);
+            }
+        }
+        buffer.first_step = rows.written.iter().copied().min().unwrap_or(0);
+        buffer.last_step = rows.used.iter().copied().max().unwrap_or(0) + 1;
+        buffer.windows = windows(rows, buffer.size_bytes / rows.written.len() as u64);
+    }
+    rest(program);
+}
+
+/// When the program's steps first write and last read the rows of each buffer.
+fn accesses(graph: &CascaderGraph, program: &Program) -> IdVec<BufferId, Rows> {
     let mut rows: IdVec<BufferId, Rows> =
         program.buffers.iter().map(|b| Rows::new(rows_of(b.content, b.capacity))).collect();
     for (step, action) in (0u32..).zip(&program.steps) {
@@ -84,27 +110,7 @@ pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
             }
         }
     }
-    let end = (program.steps.len() as u32).max(1);
-    for ((id, rows), buffer) in
-        rows.iter_mut().enumerate().map(|(id, rows)| (BufferId::at(id), rows)).zip(&mut program.buffers)
-    {
-        // A caller provides and reads a tensor's home, not its copies.
-        let home = |tensor: &TensorId| program.tensor_buffers[*tensor] == Some(id);
-        if let Some(tensor) = whole_tensor(buffer).filter(home) {
-            let description = &graph.tensors[tensor];
-            let all = rows.all();
-            if description.is_input {
-                rows.write(all, 0);
-            }
-            if description.is_output {
-                rows.read(all, end - 1);
-            }
-        }
-        buffer.first_step = rows.written.iter().copied().min().unwrap_or(0);
-        buffer.last_step = rows.used.iter().copied().max().unwrap_or(0) + 1;
-        buffer.windows = windows(rows, buffer.size_bytes / rows.written.len() as u64);
-    }
-    rest(program);
+    rows
 }
 
 /// Whether a buffer's windows lie in it and follow one another through its lifetime, as in every complete program.

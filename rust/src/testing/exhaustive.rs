@@ -298,7 +298,7 @@ fn fastest(frontier: &Frontier, bytes: u64) -> Option<u64> {
 /// two apart. Where a program is left out for one that is placed already, that one's cycles are below the sum of the other,
 /// which is the factor 1.
 fn loses_no_more_than_its_measure_does(graph: &CascaderGraph) -> Result<(), TestCaseError> {
-    let frontier = search_placing(graph, &options(graph), &mut |program| Ok(stacked(program))).expect("blocks fit");
+    let frontier = search_placing(graph, &options(graph), &mut |program, _| Ok(stacked(program))).expect("blocks fit");
     let skips = skips_rows(graph);
     let (mut least, mut most, mut front, mut wrong) = (f64::INFINITY, 1.0f64, CountedFront::default(), None);
     for_each_program(graph, |made| {
@@ -418,7 +418,7 @@ fn what_the_sum_loses() {
             let (size, layers) = draw.current();
             let graph = network([size.0, size.1], kind, &layers);
             let frontier =
-                search_placing(&graph, &options(&graph), &mut |program| Ok(stacked(program))).expect("blocks fit");
+                search_placing(&graph, &options(&graph), &mut |program, _| Ok(stacked(program))).expect("blocks fit");
             let loss =
                 |(bytes, cycles)| fastest(&frontier, bytes).expect("no fewer bytes") as f64 / cycles as f64 - 1.0;
             losses.extend(exhaustive(&graph).into_iter().map(|point| loss(point).max(0.0)));

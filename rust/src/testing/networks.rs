@@ -17,6 +17,7 @@ use crate::plans::live_bytes::{LiveBytes, Share};
 use crate::propagator::Propagator;
 use crate::proposals::arena::placer;
 use crate::proposals::placing::arranged;
+use crate::proposals::uncascaded;
 
 use crate::schedule::stripe_order::wanted;
 use crate::stripe::{Region, Span};
@@ -289,7 +290,7 @@ impl Network {
             let mut first = [0; 3];
             let copy = |&[height, width, depth]: &[i64; 3]| {
                 let copy = NpuOperation { ifm_depth: depth, ofm_depth: depth, ..(**kernel).clone() };
-                let found = choose_encoding(&device(), &copy, [height, width], [Layout::Nhwc; 2]);
+                let found = choose_encoding(&device(), &copy, [height, width], [Layout::Nhwc; 2], &[]);
                 let operation = NpuOperation { block_depth: found.expect("a block fits")[0].0, ..copy };
                 let region = Region::at([first[0], first[1]], [height, width]);
                 let joined = Joined { operation, region, first_channel: first[2] };
@@ -333,7 +334,7 @@ impl Network {
             updates: None,
         });
         let [in_place, (block_depth, part_kernel)] =
-            choose_encoding(&device(), &kernel, plane, [Layout::Nhwc; 2]).expect("a block fits");
+            choose_encoding(&device(), &kernel, plane, [Layout::Nhwc; 2], &[]).expect("a block fits");
         (kernel.block_depth, kernel.part_kernel) = in_place;
         kernel.staged =
             (kernel.constant_bytes > 0).then_some(Encoding { block_depth, part_kernel, bytes: kernel.constant_bytes });
@@ -344,7 +345,7 @@ impl Network {
                 ..kernel.clone()
             };
             let [_, (block_depth, part_kernel)] =
-                choose_encoding(&device(), &part, plane, [Layout::Nhwc; 2]).expect("a block fits");
+                choose_encoding(&device(), &part, plane, [Layout::Nhwc; 2], &[]).expect("a block fits");
             let bytes = vec![part.constant_bytes; (depth as usize).div_ceil(16)];
             kernel.sliced = Some(Sliced { depth: 16, block_depth, part_kernel, bytes });
         }
@@ -418,8 +419,8 @@ pub fn stacked(program: &Program) -> Placement {
 
 /// The program of a Proposal and where everything lies, made of its decisions.
 pub fn realised(graph: &CascaderGraph, proposal: &Proposal) -> (Program, Placement) {
-    let Proposal { plans, prefetch_bytes, fill_bytes, .. } = proposal;
-    let made = arranged(graph, plans, *prefetch_bytes, *fill_bytes, &mut Costs::default(), &mut placer(graph));
+    let Proposal { plans, prefetch_bytes, fill_bytes, moves, .. } = proposal;
+    let made = arranged(graph, plans, *prefetch_bytes, *fill_bytes, *moves, &mut Costs::default(), &mut placer(graph));
     let Arrangement { program, placement } = made.expect("legal plans with a place");
     (program, placement)
 }
@@ -448,4 +449,22 @@ pub fn counted_bytes(graph: &CascaderGraph, plan: &Plan, program: &Program) -> u
     }
     let ends: Vec<Span> = wanted(graph, plan, 0).iter().map(|wanted| wanted[0]).collect();
     occupancy.peak_bytes(&plan.stripes, &ends, &shares, (u64::MAX, 8)).expect("below the limit")
+}
+
+/// So many 3x3 convolutions of 16x16 pixels and 16 channels, one after the other.
+pub fn chain(layers: usize) -> CascaderGraph {
+    let mut net = Network::new([16, 16], 16);
+    let t = (0..layers).fold(INPUT, |t, _| net.window(t, OperationKind::Convolution, 3, 1, 16));
+    net.finish(t)
+}
+
+/// Every Part on its own, made piece by piece where `striped` says so.
+pub fn pieces(graph: &CascaderGraph, striped: &[bool]) -> Vec<Plan> {
+    let plan = |(plan, &striped): (Plan, &bool)| Plan { stripes: vec![if striped { 4 } else { 16 }], ..plan };
+    uncascaded(graph).into_iter().zip(striped).map(plan).collect()
+}
+
+/// Which Plans run backwards.
+pub fn directions(plans: &[Plan]) -> Vec<bool> {
+    plans.iter().map(|plan| plan.backwards).collect()
 }

@@ -10,6 +10,7 @@ use crate::model::operation::OperationKind;
 use crate::model::plan::{CopiedTensor, Plan};
 use crate::model::program::{Content, Moved, Placement, Program, Step};
 use crate::npu::timing::Port;
+use crate::plans::options::MOVES;
 use crate::proposals::arena::{is_right, placer};
 use crate::proposals::uncascaded;
 use crate::schedule::interleave::{interleave, PlanError};
@@ -60,7 +61,7 @@ fn program(graph: &CascaderGraph, plans: &[Plan]) -> Program {
 }
 
 fn placed(graph: &CascaderGraph, program: &Program) -> Placement {
-    placer(graph)(program).expect("it has a place")
+    placer(graph)(program, MOVES).expect("it has a place")
 }
 
 fn cycles(graph: &CascaderGraph, program: &Program, placement: &Placement) -> u64 {

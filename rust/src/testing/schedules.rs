@@ -12,6 +12,7 @@ use crate::model::operation::{LookUpTable, OperationKind, Upscale};
 use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Content, Program, Step};
 use crate::plans::options::Options;
+use crate::plans::options::MOVES;
 use crate::proposals::arena;
 use crate::proposals::placing::arranged;
 use crate::proposals::{search, uncascaded};
@@ -255,7 +256,7 @@ proptest! {
             prop_assert_eq!((&found.placement.pool_bytes, &found.placement.offsets), (&placement.pool_bytes, &placement.offsets));
         }
         let whole = uncascaded(&graph);
-        let uncascaded = arranged(&graph, &whole, 0, 0, &mut Costs::default(), &mut arena::placer(&graph)).expect("blocks fit");
+        let uncascaded = arranged(&graph, &whole, 0, 0, MOVES, &mut Costs::default(), &mut arena::placer(&graph)).expect("blocks fit");
         let cycles = Costs::default().program(&graph, &uncascaded.program, &uncascaded.placement);
         prop_assert_eq!((uncascaded.placement.bytes(), cycles), (frontier.uncascaded_bytes, frontier.uncascaded_cycles));
     }

@@ -94,6 +94,7 @@ mod tests {
     use super::*;
     use crate::cost::Costs;
     use crate::plans::options::Options;
+    use crate::plans::options::MOVES;
     use crate::proposals::arena::placer;
     use crate::proposals::within::{Contenders, Placements};
     use crate::proposals::{search, uncascaded, Enumerated};
@@ -140,7 +141,7 @@ mod tests {
         let program = crate::schedule::interleave::interleave(&graph, &uncascaded(&graph), &mut Costs::default());
         let program = program.expect("blocks fit");
         stops_anywhere(program.steps.len() as u64, || crate::checker::check(&graph, &program).is_ok());
-        let placement = placer(&graph)(&program).expect("it has a place");
+        let placement = placer(&graph)(&program, MOVES).expect("it has a place");
         let cycles = || Costs::default().program(&graph, &program, &placement);
         stops_anywhere(program.steps.len() as u64, cycles);
     }

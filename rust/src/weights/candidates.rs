@@ -1,7 +1,7 @@
 //! Which palettes are worth trying for a stream: the best ones of its parts, of all sizes of parts, as far as each saves
 //! something beside the others. Owns the choice among palettes.
 
-use super::counts::{best, bits, plain, Counts};
+use super::counts::{plain, Counts, Sums};
 use super::format::HEADER_BITS;
 use super::palette::Palette;
 
@@ -34,8 +34,9 @@ pub fn palettes(symbols: &[u16]) -> Vec<Palette> {
     let mut pool: Vec<Palette> = Vec::new();
     let mut add = |palette: Option<Palette>| pool.extend(palette.filter(|palette| !pool.contains(palette)));
     for counts in levels.iter().rev().flatten() {
+        let sums = Sums::of(counts);
         for &zero_runs in kinds(counts) {
-            add(best(counts, zero_runs).map(|(_, palette)| palette));
+            add(sums.best(zero_runs).map(|(_, palette)| palette));
         }
     }
     let mut found = chosen(pool, &parts);
@@ -57,10 +58,11 @@ pub fn kinds(counts: &Counts) -> &'static [bool] {
 
 /// Those of the palettes that save bits beside those before them.
 fn chosen(pool: Vec<Palette>, parts: &[Counts]) -> Vec<Palette> {
-    let of = |palette: &Palette| {
-        let indices = palette.indices();
-        parts.iter().map(|counts| bits(palette, &indices, counts).unwrap_or(NEVER)).collect()
-    };
+    if pool.len() == 1 {
+        return pool;
+    }
+    let parts: Vec<Sums<'_>> = parts.iter().map(Sums::of).collect();
+    let of = |palette: &Palette| parts.iter().map(|sums| sums.bits_of(palette).unwrap_or(NEVER)).collect();
     let costs: Vec<Vec<u64>> = pool.iter().map(of).collect();
     let mut kept = vec![0];
     let mut least = costs[0].clone();

@@ -1,17 +1,19 @@
 //! The ways to code weights and runs of zeros, and what each costs. Owns these formulas; chooses nothing.
 
-use super::format::{code_of, DIVISORS, LARGEST_INDEX, LARGEST_QUOTIENT, LARGEST_TRUNCATED};
+use super::format::{DIVISORS, LARGEST_INDEX, LARGEST_QUOTIENT, LARGEST_TRUNCATED, SYMBOLS, ZERO_DIVISORS};
 use super::order::CODES;
 use super::palette::Palette;
 
-/// Ways to code the index of a weight.
-pub const CODINGS: usize = 13;
-/// Ways, filled up so that costs of all are added at once.
+/// Ways to code the index of a weight, filled up with the last one so that costs of all are added at once.
 pub const LANES: usize = 16;
-/// The lane of indices that are not compressed.
+/// The first lane of indices that are not compressed.
 pub const UNCOMPRESSED: usize = 12;
-/// The cost of what cannot be coded: more than any coding takes for a weight and all that follows it.
-pub const NEVER: i16 = 900;
+/// Weights whose bits are added up in bytes: every coding with the largest divisor takes fewer than `TOO_MANY` for them.
+pub const CELL: usize = 8;
+/// The cost of a cell that cannot be coded, or takes `TOO_MANY` bits: more than to change to a palette with all weights, to
+/// code up to four cells with it, and to change back.
+pub const NEVER: i16 = 1500;
+const TOO_MANY: u8 = u8::MAX;
 
 /// How the index of a weight is coded: a quotient in unary and a remainder of `divisor` bits, or as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +28,7 @@ impl Coding {
     /// The coding of a lane.
     pub fn of(lane: usize) -> Coding {
         match lane {
-            UNCOMPRESSED => Coding::Uncompressed,
+            UNCOMPRESSED.. => Coding::Uncompressed,
             _ => Coding::Rice { divisor: lane as u32 % DIVISORS, truncated: lane as u32 >= DIVISORS },
         }
     }
@@ -34,67 +36,115 @@ impl Coding {
     /// Bits of a weight's index, None if it cannot be coded.
     pub fn bits(self, index: u16, palette: &Palette) -> Option<u32> {
         match self {
-            Coding::Rice { divisor, truncated } => {
-                let quotient = index >> divisor;
-                let largest = if truncated { LARGEST_TRUNCATED } else { LARGEST_QUOTIENT };
-                let unary = if truncated { (quotient + 1).min(2) } else { quotient + 1 };
-                (quotient <= largest).then_some(u32::from(unary) + divisor)
-            }
+            Coding::Rice { divisor, truncated } => rice_bits(divisor, truncated, index),
             Coding::Uncompressed => palette.holds_uncompressed(index).then(|| palette.uncompressed_bits()),
         }
     }
 }
 
-/// Bits that a run's zero adds to it, for a symbol that is one; its quotient grows at each so-manieth.
-fn run_bits(symbol: u16, divisor: u32) -> i16 {
-    let zeros = symbol - CODES as u16 + 1;
-    i16::from(zeros.trailing_zeros() >= divisor)
+/// Bits of an index as a quotient and a remainder of `divisor` bits, None if the quotient is too large.
+const fn rice_bits(divisor: u32, truncated: bool, index: u16) -> Option<u32> {
+    let quotient = index >> divisor;
+    let largest = if truncated { LARGEST_TRUNCATED } else { LARGEST_QUOTIENT };
+    let unary = if truncated && quotient > 0 { 2 } else { quotient + 1 };
+    if quotient <= largest {
+        Some(unary as u32 + divisor)
+    } else {
+        None
+    }
 }
 
-/// What each symbol costs in each lane, of a palette and, with runs of zeros, their divisor. Symbols are numbers in a list.
+/// By index its bits in each lane; none that is not compressed.
+static RICE: [[u8; LANES]; LARGEST_INDEX as usize + 1] = {
+    let mut rows = [[TOO_MANY; LANES]; LARGEST_INDEX as usize + 1];
+    let mut index = 0;
+    while index < rows.len() {
+        let mut lane = 0;
+        while lane < UNCOMPRESSED {
+            let (divisor, truncated) = (lane as u32 % DIVISORS, lane as u32 >= DIVISORS);
+            if let Some(bits) = rice_bits(divisor, truncated, index as u16) {
+                rows[index][lane] = bits as u8;
+            }
+            lane += 1;
+        }
+        index += 1;
+    }
+    rows
+};
+
+/// By symbol, what runs of zeros take for it, a byte for each of their divisors: a weight has a run behind it, the quotient
+/// of a run grows at each so-manieth zero.
+static RUNS: [u32; SYMBOLS] = {
+    let mut rows = [0; SYMBOLS];
+    let mut symbol = 1;
+    while symbol < SYMBOLS {
+        let mut divisor = 0;
+        while divisor < ZERO_DIVISORS {
+            let bits =
+                if symbol < CODES { 1 + divisor } else { ((symbol - CODES + 1).trailing_zeros() >= divisor) as u32 };
+            rows[symbol] |= bits << (8 * divisor);
+            divisor += 1;
+        }
+        symbol += 1;
+    }
+    rows
+};
+
+/// What runs of zeros take in some cells, by their divisor.
+#[inline(always)]
+pub fn run_bits(symbols: &[u16]) -> [i16; ZERO_DIVISORS as usize] {
+    let mut bits = [0; ZERO_DIVISORS as usize];
+    for cell in symbols.chunks(CELL) {
+        let sum: u32 = cell.iter().map(|&symbol| RUNS[usize::from(symbol)]).sum();
+        bits.iter_mut().zip(sum.to_le_bytes()).for_each(|(bits, more)| *bits += i16::from(more));
+    }
+    bits
+}
+
+/// What each symbol costs in each lane of a palette; runs of zeros are left out.
 pub struct Costs {
-    rows: Vec<[i16; LANES]>,
+    rows: Vec<[u8; LANES]>,
 }
 
 impl Costs {
-    /// Of the symbols `used`, in their order.
-    pub fn of(palette: &Palette, zero_divisor: u32, used: &[u16]) -> Costs {
-        let codings: [Coding; CODINGS] = std::array::from_fn(Coding::of);
+    /// Of the codes `present`; symbols of other codes must not be asked for.
+    pub fn of(palette: &Palette, present: impl Iterator<Item = u16>) -> Costs {
         let indices = palette.indices();
-        // Behind each weight there is a run.
-        let run = if palette.zero_runs { 1 + zero_divisor as i16 } else { 0 };
-        let row = |&symbol: &u16| {
-            let mut row = [NEVER; LANES];
-            if palette.zero_runs && code_of(symbol) == 0 {
-                return [run_bits(symbol, zero_divisor); LANES];
+        let mut rows = vec![[0; LANES]; SYMBOLS];
+        for code in present {
+            let index = indices[usize::from(code)];
+            let row = &mut rows[usize::from(code)];
+            *row = RICE.get(usize::from(index)).copied().unwrap_or([TOO_MANY; LANES]);
+            if palette.holds_uncompressed(index) {
+                row[UNCOMPRESSED..].fill(palette.uncompressed_bits() as u8);
             }
-            let index = indices[usize::from(code_of(symbol))];
-            if index <= LARGEST_INDEX {
-                for (lane, coding) in row.iter_mut().zip(codings) {
-                    *lane = coding.bits(index, palette).map_or(NEVER, |bits| bits as i16 + run);
-                }
-            }
-            row
-        };
-        Costs { rows: used.iter().map(row).collect() }
+        }
+        let zero = if palette.zero_runs { [0; LANES] } else { rows[0] };
+        rows[CODES..].fill(zero);
+        Costs { rows }
     }
 
-    /// What a symbol costs, by lane.
-    #[inline(always)]
-    pub fn row(&self, symbol: u16) -> &[i16; LANES] {
-        &self.rows[usize::from(symbol)]
+    /// What a symbol costs in a lane.
+    pub fn bits(&self, symbol: u16, lane: usize) -> i32 {
+        i32::from(self.rows[usize::from(symbol)][lane])
     }
 
-    /// Costs of some symbols together, by lane. They are at most 32, so that sums stay in range.
+    /// Costs of up to four cells together, by lane; up to [`NEVER`].
     #[inline(always)]
     pub fn sum(&self, symbols: &[u16]) -> [i16; LANES] {
         let mut sum = [0i16; LANES];
-        for &symbol in symbols {
-            let row = self.row(symbol);
+        for cell in symbols.chunks(CELL) {
+            let mut bits = [0u8; LANES];
+            for &symbol in cell {
+                let row = &self.rows[usize::from(symbol)];
+                for lane in 0..LANES {
+                    bits[lane] = bits[lane].saturating_add(row[lane]);
+                }
+            }
             for lane in 0..LANES {
-                sum[lane] = sum[lane].wrapping_add(row[lane]);
+                sum[lane] = sum[lane].wrapping_add(if bits[lane] == TOO_MANY { NEVER } else { i16::from(bits[lane]) });
             }
         }
-        sum
+        sum.map(|bits| bits.min(NEVER))
     }
 }

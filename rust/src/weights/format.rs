@@ -46,21 +46,8 @@ pub const SYMBOLS: usize = CODES + 8;
 pub fn symbols(codes: &[u16]) -> Vec<u16> {
     let mut zeros = 0;
     let symbol = |&code: &u16| {
-        if code != 0 {
-            zeros = 0;
-            return code;
-        }
-        zeros = (zeros & 7) + 1;
-        CODES as u16 + zeros - 1
+        zeros = if code == 0 { (zeros & 7) + 1 } else { 0 };
+        code + if code == 0 { CODES as u16 - 1 } else { 0 } + zeros
     };
     codes.iter().map(symbol).collect()
-}
-
-/// The code of a symbol.
-pub fn code_of(symbol: u16) -> u16 {
-    if usize::from(symbol) < CODES {
-        symbol
-    } else {
-        0
-    }
 }

@@ -74,7 +74,7 @@ impl Volume<'_> {
         match self.elements {
             Elements::Unsigned(bytes) => of(0, 255).or_else(|_| extremes(bytes.iter().map(|&b| b.into()), of)),
             Elements::Signed(bytes) => of(-128, 127).or_else(|_| extremes(bytes.iter().map(|&b| (b as i8).into()), of)),
-            Elements::Wide(bytes) => extremes(bytes.chunks_exact(2).map(wide), of),
+            Elements::Wide(bytes) => extremes(bytes.chunks_exact(2).map(|pair| wide(pair).into()), of),
         }
     }
 }
@@ -88,13 +88,15 @@ fn extremes(
 }
 
 #[inline(always)]
-fn wide(pair: &[u8]) -> i32 {
-    i32::from(i16::from_le_bytes([pair[0], pair[1]]))
+fn wide(pair: &[u8]) -> i16 {
+    i16::from_le_bytes([pair[0], pair[1]])
 }
 
+/// The code of a weight that is in range once the zero point is taken off.
 #[inline(always)]
-fn code_of(weight: i32) -> u16 {
-    (weight.unsigned_abs() << 1) as u16 | u16::from(weight < 0)
+fn code_of(value: i16, zero_point: i16) -> u16 {
+    let weight = value.wrapping_sub(zero_point);
+    weight.unsigned_abs() << 1 | u16::from(weight < 0)
 }
 
 /// A sub-kernel: first row and column, columns, and elements with and without those that fill it up.
@@ -172,31 +174,11 @@ impl Order {
     /// Codes of the weights of a piece in the order of the stream; what fills up is zero.
     ///
     /// Precondition: the order has been checked with the volume.
-    pub fn codes(&self, volume: &Volume<'_>, piece: [usize; 2]) -> Vec<u16> {
-        let by_byte = |value: fn(u8) -> i32| {
-            let table: [u16; 256] = std::array::from_fn(|byte| code_of(value(byte as u8) - volume.zero_point));
-            table
-        };
-        match volume.elements {
-            Elements::Unsigned(bytes) => {
-                let table = by_byte(i32::from);
-                self.stream(piece, |span, codes| codes.extend(bytes[span].iter().map(|&byte| table[usize::from(byte)])))
-            }
-            Elements::Signed(bytes) => {
-                let table = by_byte(|byte| i32::from(byte as i8));
-                self.stream(piece, |span, codes| codes.extend(bytes[span].iter().map(|&byte| table[usize::from(byte)])))
-            }
-            Elements::Wide(bytes) => self.stream(piece, |span, codes| {
-                let pairs = bytes[2 * span.start..2 * span.end].chunks_exact(2);
-                codes.extend(pairs.map(|pair| code_of(wide(pair) - volume.zero_point)));
-            }),
-        }
-    }
-
-    fn stream(&self, [first, count]: [usize; 2], add: impl Fn(Range<usize>, &mut Vec<u16>)) -> Vec<u16> {
+    pub fn codes(&self, volume: &Volume<'_>, [first, count]: [usize; 2]) -> Vec<u16> {
         let (sub_kernels, [outputs, block]) = (self.sub_kernels(), self.own_depths());
-        let volume = count * self.shape[1..].iter().product::<usize>();
-        let mut stream = Stream { order: self, add, outputs, codes: Vec::with_capacity(volume) };
+        let volume = self.channels(volume, first..first + count);
+        let codes = Vec::with_capacity(volume.len());
+        let mut stream = Stream { order: self, volume, first, outputs, codes };
         for output in (first..first + count).step_by(block.max(1)) {
             let depth = block.min(outputs - output);
             for input in (0..self.shape[3]).step_by(self.input_block()) {
@@ -208,18 +190,42 @@ impl Order {
         }
         stream.codes
     }
+
+    /// Codes of some of this core's output channels, in the order of the volume.
+    fn channels(&self, volume: &Volume<'_>, own: Range<usize>) -> Vec<u16> {
+        let ([core, cores], length) = (self.core, self.shape[1..].iter().product::<usize>());
+        let zero_point = volume.zero_point as i16;
+        let mut codes = Vec::with_capacity(own.len() * length);
+        for channel in own.map(|channel| channel * cores + core) {
+            let span = channel * length..(channel + 1) * length;
+            match volume.elements {
+                Elements::Unsigned(bytes) => {
+                    codes.extend(bytes[span].iter().map(|&byte| code_of(byte.into(), zero_point)));
+                }
+                Elements::Signed(bytes) => {
+                    codes.extend(bytes[span].iter().map(|&byte| code_of((byte as i8).into(), zero_point)));
+                }
+                Elements::Wide(bytes) => {
+                    let pairs = bytes[2 * span.start..2 * span.end].chunks_exact(2);
+                    codes.extend(pairs.map(|pair| code_of(wide(pair), zero_point)));
+                }
+            }
+        }
+        codes
+    }
 }
 
 /// A stream in the making.
-struct Stream<'a, Add> {
+struct Stream<'a> {
     order: &'a Order,
-    /// Adds the codes of some of the volume's elements.
-    add: Add,
+    /// Codes of the output channels from `first` on, one channel after the other.
+    volume: Vec<u16>,
+    first: usize,
     outputs: usize,
     codes: Vec<u16>,
 }
 
-impl<Add: Fn(Range<usize>, &mut Vec<u16>)> Stream<'_, Add> {
+impl Stream<'_> {
     fn sub_kernel(&mut self, [output, depth]: [usize; 2], input: usize, sub: &SubKernel) {
         let order = self.order;
         let channels = match (order.depthwise, order.part_kernel) {
@@ -243,17 +249,28 @@ impl<Add: Fn(Range<usize>, &mut Vec<u16>)> Stream<'_, Add> {
     /// All output channels of a micro-block, each with its input channels.
     fn micro_block(&mut self, output: usize, input: usize, element: usize, sub: &SubKernel) {
         let order = self.order;
-        let ([_, height, width, inputs], [core, cores]) = (order.shape, order.core);
+        let [_, height, width, inputs] = order.shape;
         let across = if order.depthwise { 1 } else { INPUT_MICRO_DEPTH };
         let there = if element < sub.elements { across.min(inputs.saturating_sub(input)) } else { 0 };
         let (y, x) = (sub.corner[0] + element / sub.width, sub.corner[1] + element % sub.width);
-        for own in output..output + order.micro_depth {
-            let there = if own < self.outputs { there } else { 0 };
-            if there > 0 {
-                let start = (((own * cores + core) * height + y) * width + x) * inputs + input;
-                (self.add)(start..start + there, &mut self.codes);
+        let own = self.outputs.min(output + order.micro_depth).saturating_sub(output);
+        let place = |own: usize| (((output - self.first + own) * height + y) * width + x) * inputs + input;
+        let end = self.codes.len() + order.micro_depth * across;
+        match there {
+            0 => {}
+            // So many are known to be copied when this is compiled.
+            INPUT_MICRO_DEPTH => {
+                for start in (0..own).map(place) {
+                    self.codes.extend_from_slice(&self.volume[start..start + INPUT_MICRO_DEPTH]);
+                }
             }
-            self.codes.resize(self.codes.len() + across - there, 0);
+            _ => {
+                for start in (0..own).map(place) {
+                    self.codes.extend_from_slice(&self.volume[start..start + there]);
+                    self.codes.resize(self.codes.len() + across - there, 0);
+                }
+            }
         }
+        self.codes.resize(end, 0);
     }
 }

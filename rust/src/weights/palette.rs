@@ -20,18 +20,20 @@ impl Palette {
     /// The palette of these entries, with `others` behind them: the lowest code and the highest one that are no entries.
     /// None where an index would be too large.
     pub fn new(mut entries: Vec<u16>, others: Option<[u16; 2]>, zero_runs: bool) -> Option<Palette> {
-        if let [only] = entries[..] {
-            // There is no palette of one.
-            entries.push(only);
-        }
+        let (size, offset, bits) = Palette::shape(entries.iter().copied(), others)?;
+        entries.extend(entries.last().copied().filter(|_| entries.len() < size));
+        Some(Palette { entries, offset, bits, zero_runs })
+    }
+
+    /// How many entries, which offset and what bits the palette of these entries has.
+    pub fn shape(entries: impl ExactSizeIterator<Item = u16>, others: Option<[u16; 2]>) -> Option<(usize, u16, u32)> {
+        // There is no palette of one.
+        let size = if entries.len() == 1 { 2 } else { entries.len() };
         let [lowest, highest] = others.unwrap_or_default();
         let offset = lowest.min(LARGEST_OFFSET);
-        if entries.len() as u16 + highest - offset > LARGEST_INDEX {
-            return None;
-        }
-        let widest = entries.iter().copied().max().unwrap_or(highest - offset);
+        let widest = entries.max().unwrap_or(highest - offset);
         let bits = (u16::BITS - widest.leading_zeros()).max(2);
-        Some(Palette { entries, offset, bits, zero_runs })
+        (size as u16 + highest - offset <= LARGEST_INDEX).then_some((size, offset, bits))
     }
 
     /// The palette of streams without a weight but 0: that is its entry.
@@ -70,6 +72,11 @@ impl Palette {
 
     /// Bits of the palette in a header.
     pub fn header_bits(&self) -> usize {
-        PALETTE_BITS + self.entries.len() * self.bits as usize
+        Palette::bits_of_header(self.entries.len(), self.bits)
+    }
+
+    /// Bits that so many entries of so many bits take in a header.
+    pub fn bits_of_header(entries: usize, bits: u32) -> usize {
+        PALETTE_BITS + entries * bits as usize
     }
 }

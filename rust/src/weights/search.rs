@@ -2,9 +2,9 @@
 //! a coding costs is `coding`'s, which palettes there are `candidates`'.
 
 use super::candidates;
-use super::coding::{Coding, Costs, CODINGS, LANES, NEVER, UNCOMPRESSED};
-use super::counts::{best as best_palette, Counts};
-use super::format::{symbols, HEADER_BITS, SYMBOLS, ZERO_DIVISORS};
+use super::coding::{run_bits, Coding, Costs, LANES, UNCOMPRESSED};
+use super::counts::{Counts, Sums};
+use super::format::{symbols, HEADER_BITS, ZERO_DIVISORS};
 use super::palette::Palette;
 use super::plan::{Plan, Slice};
 use super::sections;
@@ -17,26 +17,36 @@ const MOST_PALETTES: usize = 8;
 /// Bits that fill up a chunk on the average.
 const FILLING: i16 = 5;
 
+/// Bits of a lane and behind them the lane, so that the least of all tells which lane it is.
+type Tagged = i16;
+const TAG_BITS: u32 = LANES.trailing_zeros();
+
+const TAGS: Tagged = LANES as Tagged - 1;
+
+fn tagged(bits: i16) -> Tagged {
+    bits << TAG_BITS
+}
+
+fn lane_of(least: Tagged) -> usize {
+    (least & TAGS) as usize
+}
+
 /// Ways to code that share a palette and how runs of zeros are coded.
 struct Group {
     palette: usize,
     zero_divisor: u32,
-    costs: Costs,
     /// What it takes to begin a slice, by lane, without a palette.
-    enter: [i16; LANES],
+    enter: [Tagged; LANES],
 }
 
 impl Group {
-    fn new(palettes: &[Palette], palette: usize, zero_divisor: u32, used: &[u16]) -> Group {
-        let zero_runs = palettes[palette].zero_runs;
-        let enter = std::array::from_fn(|lane| match lane {
-            _ if lane >= CODINGS => NEVER,
-            UNCOMPRESSED => HEADER_BITS as i16,
-            _ => HEADER_BITS as i16 + FILLING,
-        });
+    fn new(palette: usize, zero_runs: bool, zero_divisor: u32) -> Group {
         let runs = if zero_runs { FILLING } else { 0 };
-        let costs = Costs::of(&palettes[palette], zero_divisor, used);
-        Group { palette, zero_divisor, costs, enter: enter.map(|bits: i16| bits + runs) }
+        let enter = std::array::from_fn(|lane| match lane {
+            UNCOMPRESSED.. => tagged(HEADER_BITS as i16 + runs) | lane as i16,
+            _ => tagged(HEADER_BITS as i16 + runs + FILLING) | lane as i16,
+        });
+        Group { palette, zero_divisor, enter }
     }
 }
 
@@ -52,18 +62,11 @@ pub fn best(codes: &[u16]) -> Plan {
         return Plan::new(codes, vec![Palette::of_zeros()], slices);
     }
     let symbols = symbols(codes);
-    let counts = Counts::new(&symbols);
-    let used: Vec<u16> = (0..SYMBOLS as u16).filter(|&symbol| counts.of[usize::from(symbol)] > 0).collect();
-    let mut numbers = vec![0; SYMBOLS];
-    for (number, &symbol) in (0..).zip(&used) {
-        numbers[usize::from(symbol)] = number;
-    }
-    let numbered: Vec<u16> = symbols.iter().map(|&symbol| numbers[usize::from(symbol)]).collect();
     let mut palettes = candidates::palettes(&symbols);
     let mut zero_divisors: Vec<u32> = (0..ZERO_DIVISORS).collect();
     let mut found: Option<Plan> = None;
     for cell in CELLS {
-        let slices = cut(&numbered, &palettes, &zero_divisors, &used, cell);
+        let slices = cut(&symbols, &palettes, &zero_divisors, cell);
         zero_divisors.retain(|&divisor| slices.iter().any(|slice| slice.zero_divisor == divisor));
         let again = once_more(&slices, &symbols, &palettes);
         let plan = Plan::new(codes, palettes.clone(), slices);
@@ -76,7 +79,7 @@ pub fn best(codes: &[u16]) -> Plan {
     if !sections::are_likely(&symbols, &found.palettes) {
         return found;
     }
-    let other = by_section(codes, &symbols, &numbered, &used);
+    let other = by_section(codes, &symbols);
     if other.bits() < found.bits() {
         other
     } else {
@@ -85,12 +88,12 @@ pub fn best(codes: &[u16]) -> Plan {
 }
 
 /// The plan that codes each section with a palette of its own.
-fn by_section(codes: &[u16], symbols: &[u16], numbered: &[u16], used: &[u16]) -> Plan {
+fn by_section(codes: &[u16], symbols: &[u16]) -> Plan {
     let (mut slices, mut palettes) = (Vec::new(), Vec::new());
     let divisors: Vec<u32> = (0..ZERO_DIVISORS).collect();
     for ([first, end], palette) in sections::sections(symbols) {
         interrupt::ask();
-        let own = cut(&numbered[first..end], std::slice::from_ref(&palette), &divisors, used, CELLS[1]);
+        let own = cut(&symbols[first..end], std::slice::from_ref(&palette), &divisors, CELLS[1]);
         let moved = |slice: Slice| Slice { span: slice.span.map(|at| at + first), palette: palettes.len(), ..slice };
         slices.extend(own.into_iter().map(moved));
         palettes.push(palette);
@@ -108,7 +111,7 @@ fn once_more(slices: &[Slice], symbols: &[u16], palettes: &[Palette]) -> Vec<Pal
         rest = &rest[count..];
         let counts = Counts::new(&symbols[span]);
         let old = &palettes[first.palette];
-        let own = best_palette(&counts, old.zero_runs).map(|(_, palette)| palette);
+        let own = Sums::of(&counts).best(old.zero_runs).map(|(_, palette)| palette);
         for palette in own.into_iter().chain([old.clone()]) {
             if !found.contains(&palette) && found.len() < MOST_PALETTES {
                 found.push(palette);
@@ -119,25 +122,18 @@ fn once_more(slices: &[Slice], symbols: &[u16], palettes: &[Palette]) -> Vec<Pal
 }
 
 /// The cheapest slices of these palettes.
-fn cut(symbols: &[u16], palettes: &[Palette], zero_divisors: &[u32], used: &[u16], cell: usize) -> Vec<Slice> {
-    let divisors = |palette: &Palette| if palette.zero_runs { zero_divisors } else { &[0] };
-    let groups: Vec<Group> = palettes
-        .iter()
-        .enumerate()
-        .flat_map(|(number, palette)| divisors(palette).iter().map(move |&divisor| (number, divisor)))
-        .map(|(palette, divisor)| Group::new(palettes, palette, divisor, used))
-        .collect();
-    let mut path = Trellis::new(&groups, palettes).path(symbols, cell);
+fn cut(symbols: &[u16], palettes: &[Palette], zero_divisors: &[u32], cell: usize) -> Vec<Slice> {
+    let trellis = Trellis::new(symbols, palettes, zero_divisors);
+    let mut path = trellis.path(symbols, cell);
     for number in 1..path.len() {
         let [before, after] = [path[number - 1], path[number]];
-        let cost = |(group, lane): State, symbol| i32::from(groups[group].costs.row(symbol)[lane]);
-        let gain = |symbol| cost(before.1, symbol) - cost(after.1, symbol);
+        let gain = |symbol| trellis.bits(before.1, symbol) - trellis.bits(after.1, symbol);
         let at = shifted(symbols, [before.0[0], after.0[0], after.0[1]], gain, cell);
         path[number - 1].0[1] = at;
         path[number].0[0] = at;
     }
     let slice = |([first, end], (group, lane)): ([usize; 2], State)| {
-        let Group { palette, zero_divisor, .. } = groups[group];
+        let Group { palette, zero_divisor, .. } = trellis.groups[group];
         Slice { span: [first, end], palette, brings_palette: false, coding: Coding::of(lane), zero_divisor }
     };
     path.into_iter().map(slice).collect()
@@ -160,44 +156,80 @@ fn shifted(symbols: &[u16], [first, cut, end]: [usize; 3], gain: impl Fn(u16) ->
     found.1
 }
 
-/// States, cell by cell, and the cheapest way to each.
-struct Trellis<'a> {
-    groups: &'a [Group],
+/// All states, and what they cost.
+struct Trellis {
+    groups: Vec<Group>,
+    /// By palette.
+    costs: Vec<Costs>,
     /// Bits of a palette, by palette.
     headers: Vec<i16>,
+    /// By palette whether it has runs of zeros.
+    zero_runs: Vec<bool>,
+}
+
+/// The cheapest ways to all states up to some cell.
+struct Ways {
+    /// By group what its states cost, by lane.
+    costs: Vec<[Tagged; LANES]>,
+    /// By group its cheapest state.
+    least: Vec<Tagged>,
+    /// By palette what it costs to have it anew or go on with it, and the cheapest state that this is from.
+    begin: Vec<(Tagged, State)>,
     /// By cell and group, a bit for each lane that goes on from the cell before.
     stays: Vec<u16>,
     /// By cell and palette, from which state a slice is begun.
     sources: Vec<(u8, u8)>,
 }
 
-impl<'a> Trellis<'a> {
-    fn new(groups: &'a [Group], palettes: &[Palette]) -> Trellis<'a> {
-        let headers = palettes.iter().map(|palette| palette.header_bits() as i16).collect();
-        Trellis { groups, headers, stays: Vec::new(), sources: Vec::new() }
+impl Trellis {
+    fn new(symbols: &[u16], palettes: &[Palette], zero_divisors: &[u32]) -> Trellis {
+        let counts = Counts::new(symbols);
+        let divisors = |palette: &Palette| if palette.zero_runs { zero_divisors } else { &[0] };
+        let groups = palettes.iter().enumerate().flat_map(|(number, palette)| {
+            divisors(palette).iter().map(move |&divisor| Group::new(number, palette.zero_runs, divisor))
+        });
+        Trellis {
+            groups: groups.collect(),
+            costs: palettes.iter().map(|palette| Costs::of(palette, counts.codes(palette.zero_runs))).collect(),
+            headers: palettes.iter().map(|palette| tagged(palette.header_bits() as i16)).collect(),
+            zero_runs: palettes.iter().map(|palette| palette.zero_runs).collect(),
+        }
+    }
+
+    /// What a symbol costs in a state.
+    fn bits(&self, (group, lane): State, symbol: u16) -> i32 {
+        let Group { palette, zero_divisor, .. } = self.groups[group];
+        let runs = if self.zero_runs[palette] { run_bits(&[symbol])[zero_divisor as usize] } else { 0 };
+        self.costs[palette].bits(symbol, lane) + i32::from(runs)
     }
 
     /// Spans and their states, in order.
-    fn path(mut self, symbols: &[u16], length: usize) -> Vec<([usize; 2], State)> {
-        let count = self.groups.len();
-        let mut costs: Vec<[i16; LANES]> =
-            self.groups.iter().map(|group| group.enter.map(|bits| bits + self.headers[group.palette])).collect();
-        let mut last = (0, 0);
+    fn path(&self, symbols: &[u16], length: usize) -> Vec<([usize; 2], State)> {
+        let (count, cells) = (self.groups.len(), symbols.len().div_ceil(length));
+        let mut ways = Ways {
+            costs: vec![[Tagged::MAX; LANES]; count],
+            least: vec![0; count],
+            begin: self.headers.iter().map(|&bits| (bits, (0, 0))).collect(),
+            stays: Vec::with_capacity(cells * count),
+            sources: Vec::with_capacity(cells * self.headers.len()),
+        };
+        let mut before = 0;
         for (number, cell) in symbols.chunks(length).enumerate() {
             if number % 1024 == 0 {
                 interrupt::ask();
             }
-            let least = self.lowest(&costs);
-            last = self.step(number, cell, &mut costs, &least);
+            self.step(cell, before, &mut ways);
+            before = self.settle(&mut ways);
         }
-        let cells = symbols.len().div_ceil(length);
+        let (least, group) = ways.least.iter().zip(0..).min().unwrap_or((&0, 0));
+        let mut last = (group, lane_of(*least));
         let mut found = vec![([0, symbols.len()], last)];
         for cell in (1..cells).rev() {
             let (group, lane) = last;
-            if self.stays[cell * count + group] >> lane & 1 == 1 {
+            if ways.stays[cell * count + group] >> lane & 1 == 1 {
                 continue;
             }
-            let source = self.sources[cell * self.headers.len() + self.groups[group].palette];
+            let source = ways.sources[(cell - 1) * self.headers.len() + self.groups[group].palette];
             last = (usize::from(source.0), usize::from(source.1));
             let end = found.len() - 1;
             found[end].0[0] = cell * length;
@@ -207,51 +239,71 @@ impl<'a> Trellis<'a> {
         found
     }
 
-    /// By palette its cheapest state.
-    fn lowest(&self, costs: &[[i16; LANES]]) -> Vec<(i16, State)> {
-        let mut found = vec![(i16::MAX, (0, 0)); self.headers.len()];
-        for (number, (group, costs)) in self.groups.iter().zip(costs).enumerate() {
-            let least = costs.iter().copied().fold(i16::MAX, i16::min);
-            if least < found[group.palette].0 {
-                let lane = costs.iter().position(|&cost| cost == least).unwrap_or(0);
-                found[group.palette] = (least, (number, lane));
+    /// One cell on, from states that cost so much more than `begin` counts from.
+    fn step(&self, cell: &[u16], more: Tagged, ways: &mut Ways) {
+        let runs = if self.zero_runs.contains(&true) { run_bits(cell) } else { [0; ZERO_DIVISORS as usize] };
+        let mut summed = usize::MAX;
+        let mut sum = [0; LANES];
+        for (number, group) in self.groups.iter().enumerate() {
+            if group.palette != summed {
+                summed = group.palette;
+                sum = self.costs[summed].sum(cell).map(tagged);
             }
+            let begin = ways.begin[summed].0;
+            let run = if self.zero_runs[summed] { tagged(runs[group.zero_divisor as usize]) } else { 0 };
+            let paid = sum.map(|bits| bits.wrapping_add(run));
+            ways.stays.push(stepped(&mut ways.costs[number], more, begin, &group.enter, &paid));
+            ways.least[number] = least_of(&ways.costs[number]);
         }
-        found
     }
 
-    /// One cell on; the cheapest state, whose cost becomes 0.
-    fn step(&mut self, number: usize, cell: &[u16], costs: &mut [[i16; LANES]], lowest: &[(i16, State)]) -> State {
-        let cheapest = lowest.iter().copied().min().unwrap_or_default();
-        let mut begin: [i16; 64] = [0; 64];
-        for (palette, &(own, state)) in lowest.iter().enumerate() {
-            let other = cheapest.0 + self.headers[palette];
-            begin[palette] = own.min(other);
-            let source = if own <= other { state } else { cheapest.1 };
-            self.sources.push((source.0 as u8, source.1 as u8));
-        }
-        for (group, costs) in self.groups.iter().zip(costs.iter_mut()) {
-            let sum = group.costs.sum(cell);
-            let begin = begin[group.palette];
-            let mut stays = 0u16;
-            for lane in 0..LANES {
-                let (stay, anew) = (costs[lane], begin.wrapping_add(group.enter[lane]));
-                let is_first = number == 0;
-                stays |= u16::from(stay <= anew || is_first) << lane;
-                costs[lane] = if is_first { stay } else { stay.min(anew) }.wrapping_add(sum[lane]);
-            }
-            self.stays.push(stays);
-        }
-        let (mut least, mut state) = (i16::MAX, (0, 0));
-        for (group, costs) in costs.iter().enumerate() {
-            let own = costs.iter().copied().fold(i16::MAX, i16::min);
-            if own < least {
-                (least, state) = (own, (group, costs.iter().position(|&cost| cost == own).unwrap_or(0)));
+    /// From where slices begin in the next cell, and the least that a state costs: `begin` counts from that.
+    fn settle(&self, ways: &mut Ways) -> Tagged {
+        ways.begin.fill((Tagged::MAX, (0, 0)));
+        for (number, (group, &least)) in self.groups.iter().zip(&ways.least).enumerate() {
+            let own = &mut ways.begin[group.palette];
+            if least < own.0 {
+                *own = (least, (number, lane_of(least)));
             }
         }
-        for costs in costs.iter_mut() {
-            costs.iter_mut().for_each(|cost| *cost = cost.wrapping_sub(least));
+        let cheapest = ways.begin.iter().copied().min().unwrap_or_default();
+        let least = cheapest.0 & !TAGS;
+        for (own, &header) in ways.begin.iter_mut().zip(&self.headers) {
+            let bits = (own.0 & !TAGS) - least;
+            *own = if bits <= header { (bits, own.1) } else { (header, cheapest.1) };
+            ways.sources.push((own.1 .0 as u8, own.1 .1 as u8));
         }
-        state
+        least
     }
+}
+
+/// Costs of a group's states once a cell is paid, with a bit for each lane that goes on from the cell before, where it cost
+/// so much `more`; others begin a slice.
+#[inline(never)]
+fn stepped(
+    costs: &mut [Tagged; LANES],
+    more: Tagged,
+    begin: Tagged,
+    enter: &[Tagged; LANES],
+    paid: &[Tagged; LANES],
+) -> u16 {
+    let mut stays = [0u16; LANES];
+    for lane in 0..LANES {
+        let (stay, anew) = (costs[lane].wrapping_sub(more), enter[lane].wrapping_add(begin));
+        stays[lane] = if stay <= anew { 1 << lane } else { 0 };
+        costs[lane] = stay.min(anew).wrapping_add(paid[lane]);
+    }
+    stays.iter().fold(0, |all, stay| all | stay)
+}
+
+/// The least of all.
+#[inline(never)]
+fn least_of(costs: &[Tagged; LANES]) -> Tagged {
+    let mut least = *costs;
+    for width in [8, 4, 2, 1] {
+        for lane in 0..width {
+            least[lane] = least[lane].min(least[lane + width]);
+        }
+    }
+    least[0]
 }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::candidates::kinds;
-use super::counts::{best, bits, Counts};
+use super::counts::{Counts, Sums};
 use super::palette::Palette;
 use crate::util::interrupt;
 
@@ -22,10 +22,6 @@ const WORTH: u64 = 64;
 /// Whether sections are worth looking for: windows here and there are smaller with palettes of their own than with the
 /// best of these.
 pub fn are_likely(symbols: &[u16], palettes: &[Palette]) -> bool {
-    let indices: Vec<Vec<u16>> = palettes.iter().map(Palette::indices).collect();
-    let shared = |counts: &Counts| {
-        palettes.iter().zip(&indices).filter_map(|(palette, indices)| bits(palette, indices, counts)).min()
-    };
     SHORT.contains(&symbols.len())
         || SAMPLES.iter().any(|&(window, most)| {
             let windows = symbols.len() / window;
@@ -34,7 +30,9 @@ pub fn are_likely(symbols: &[u16], palettes: &[Palette]) -> bool {
             for number in 0..count {
                 let first = number * windows / count * window;
                 let counts = Counts::new(&symbols[first..first + window]);
-                if let Some((bits, least)) = best_of_kinds(&counts).map(|(bits, _)| bits).zip(shared(&counts)) {
+                let sums = Sums::of(&counts);
+                let shared = palettes.iter().filter_map(|palette| sums.bits_of(palette)).min();
+                if let Some(((bits, _), least)) = best_of_kinds(&sums, &counts).zip(shared) {
                     own += bits;
                     others += least;
                 }
@@ -50,12 +48,14 @@ pub fn sections(symbols: &[u16]) -> Vec<([usize; 2], Palette)> {
         interrupt::ask();
         let first = number * WINDOW;
         let counts = Counts::new(window);
-        let (bits, palette) =
-            best_of_kinds(&counts).unwrap_or_else(|| unreachable!("a palette of none holds a window"));
+        let (bits, palette) = best_of_kinds(&Sums::of(&counts), &counts)
+            .unwrap_or_else(|| unreachable!("a palette of none holds a window"));
         found.push(([first, first + window.len()], counts, bits, palette));
         while let [.., before, last] = &found[..] {
             let both = before.1.and(&last.1);
-            let Some((bits, palette)) = best_of_kinds(&both).filter(|(bits, _)| *bits < before.2 + last.2) else {
+            let Some((bits, palette)) =
+                best_of_kinds(&Sums::of(&both), &both).filter(|(bits, _)| *bits < before.2 + last.2)
+            else {
                 break;
             };
             let joined = ([before.0[0], last.0[1]], both, bits, palette);
@@ -67,6 +67,6 @@ pub fn sections(symbols: &[u16]) -> Vec<([usize; 2], Palette)> {
 }
 
 /// The best palette, with zeros as weights or as runs, and all bits of it.
-fn best_of_kinds(counts: &Counts) -> Option<(u64, Palette)> {
-    kinds(counts).iter().filter_map(|&zero_runs| best(counts, zero_runs)).min_by_key(|&(bits, _)| bits)
+fn best_of_kinds(sums: &Sums<'_>, counts: &Counts) -> Option<(u64, Palette)> {
+    kinds(counts).iter().filter_map(|&zero_runs| sums.best(zero_runs)).min_by_key(|&(bits, _)| bits)
 }

@@ -2,41 +2,114 @@
 
 from __future__ import annotations
 
-from importlib import resources
+from collections.abc import Iterable
 
 from ...errors import UnsupportedOperatorError
-from ...ir import Operator
-from ...operators import keyed
+from ...ir import Graph, Operator
+from ...operators import OPERATORS
+from .batch_matmul import BATCH_MATMUL
+from .binary import ARITHMETIC, DIVISION, EXTREMES, WORDS
+from .chosen import OURS, KernelTable, read
 from .copy import COPY
-from .kernel import Call, CKernel, Operands
-from .mean import MEAN
-from .pad import PAD
+from .detection import DETECTION
+from .functions16 import CURVE, SAMPLES
+from .gather import GATHER
+from .kernel import Call, CKernel, Operands, data_input, refuse
+from .l2_normalization import L2_NORMALIZATION
+from .lstm import LSTM
+from .moves import JOINED, PIECES, REVERSE, SLICE, TILE, TRANSPOSE
+from .pad import MIRROR_PAD, PAD
 from .pool import POOL
 from .quantise import DEQUANTISE, QUANTISE
-from .resize import RESIZE
-from .softmax import SOFTMAX
+from .reals import REAL_FUNCTIONS, REAL_PAIRS
+from .reduce import ADDED, ARG_MAX, REDUCED
+from .rescale import ACTIVATIONS, REQUANTISE, UNIT_RELU
+from .resize import BILINEAR, RESIZE
+from .softmax import LOG_SOFTMAX, SOFTMAX, SOFTMAX_INT16
+from .square_root import SQUARE_ROOT
+from .svdf import SVDF
+from .table import TABLE, TABLE_OF_INT8
+from .texts import Source
+from .texts import text_of as kernel_text
+from .weighted import DENSE, WINDOWED
 
-__all__ = ["KERNELS", "CKernel", "Call", "Operands", "kernel_for", "kernel_text"]
+__all__ = [
+    "KERNELS", "OURS", "CKernel", "Call", "KernelTable", "Operands", "Source", "constant_bytes", "kernel_for",
+    "kernel_text", "read", "workspaces",
+]  # fmt: skip
 
-_ALL: tuple[CKernel, ...] = (COPY, DEQUANTISE, MEAN, PAD, POOL, QUANTISE, RESIZE, SOFTMAX)
+_ALL: tuple[CKernel, ...] = (
+    ACTIVATIONS, ADDED, ARG_MAX, ARITHMETIC, BATCH_MATMUL, BILINEAR, COPY, CURVE, DENSE, DEQUANTISE, DIVISION,
+    EXTREMES, GATHER, JOINED, L2_NORMALIZATION, LOG_SOFTMAX, LSTM, MIRROR_PAD, PAD, PIECES, POOL, QUANTISE,
+    REAL_FUNCTIONS, REAL_PAIRS, REDUCED, REQUANTISE, RESIZE, REVERSE, SAMPLES, SLICE, SOFTMAX, SOFTMAX_INT16,
+    SQUARE_ROOT, SVDF, TABLE, TABLE_OF_INT8, TILE, TRANSPOSE, UNIT_RELU, WINDOWED, WORDS,
+)  # fmt: skip
 
-KERNELS = keyed(*(dict.fromkeys(kernel.kinds, kernel) for kernel in _ALL))
-"""The kernel of each kind that has one."""
+KERNELS = {kind: tuple(k for k in _ALL if kind in k.kinds) for kind in OPERATORS if any(kind in k.kinds for k in _ALL)}
+"""The kernels of each kind that has some, each for types of its own."""
+
+CUSTOM = {kind: (kernel,) for kernel in (DETECTION,) for kind in kernel.kinds}
+"""The same of custom operators."""
 
 
-def kernel_for(operator: Operator) -> CKernel:
-    """The kernel of an operator. Raises `UnsupportedOperatorError` naming the operator and the kernels there are."""
-    kernel = KERNELS.get(operator.kind)
-    if kernel is None:
-        constraint = f"C kernels exist for {', '.join(KERNELS)}"
+class _Noted:
+    """Operands that note which tensors are read."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[int, None] = {}
+
+    def source(self, tensor: int) -> str:
+        self.tensors[tensor] = None
+        return "NULL"
+
+    def target(self, tensor: int) -> str:
+        return "NULL"
+
+
+def constant_bytes(graph: Graph) -> int:
+    """Bytes of the constants that kernels of all operators read; of those without a kernel, all constant inputs."""
+    read = _Noted()
+    for operator in graph.operators:
+        try:
+            kernel_for(graph, operator).write(graph, operator, read)
+        except UnsupportedOperatorError:
+            read.tensors.update(dict.fromkeys(t for t in operator.inputs if t is not None))
+    return sum(graph.tensors[t].size_bytes for t in read.tensors if graph.tensors[t].is_constant)
+
+
+def workspaces(graph: Graph, operators: Iterable[int], table: KernelTable) -> dict[int, int]:
+    """Bytes that kernels and a table's functions work in, by operator; where it is none, or no kernel, left out."""
+    found: dict[int, int] = {}
+    for index in operators:
+        operator = graph.operators[index]
+        if not table.chosen and operator.kind not in CUSTOM:
+            continue
+        try:
+            written = kernel_for(graph, operator).write(graph, operator, _Noted())
+        except UnsupportedOperatorError:
+            continue
+        if size := table.workspace_bytes(written):
+            found[index] = size
+    return found
+
+
+def kernel_for(graph: Graph, operator: Operator) -> CKernel:
+    """The kernel of an operator, by its kind and types.
+
+    Raises `UnsupportedOperatorError` naming the operator and the kernels there are.
+    """
+    kernels = KERNELS.get(operator.kind) or CUSTOM.get(operator.kind)
+    if kernels is None:
+        constraint = f"C kernels exist for {', '.join((*KERNELS, *CUSTOM))}"
         raise UnsupportedOperatorError(
             f"operator '{operator.name}' ({operator.kind}) stays on the CPU and cannot be written as C: {constraint}",
             operator=operator.name,
             constraint=constraint,
         )
-    return kernel
-
-
-def kernel_text(name: str) -> str:
-    """The text of one of the package's C files."""
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    source, target = graph.tensors[data_input(operator)].dtype, graph.made(operator).dtype
+    found = next((kernel for kernel in kernels if kernel.takes(source, target)), None)
+    if found is None:
+        pairs = dict.fromkeys(pair for kernel in kernels for pair in kernel.types or ())
+        known = ", ".join(a.value if a is b else f"{a.value} to {b.value}" for a, b in pairs) or "one type"
+        refuse(operator, f"it goes from {source.value} to {target.value}; C kernels of {operator.kind} take {known}")
+    return found

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from ...ir import Graph, Operator
 from ...operators import RESHAPES
-from .kernel import Call, CKernel, Operands, first_input, refuse
+from .kernel import Call, CKernel, Operands, data_input, refuse
 
 
 def _write(graph: Graph, operator: Operator, operands: Operands) -> Call:
-    index, result = first_input(operator), operator.outputs[0]
+    index, result = data_input(operator), operator.outputs[0]
     size = graph.tensors[result].size_bytes
     if graph.tensors[index].size_bytes != size:
         refuse(operator, f"it turns {graph.tensors[index].size_bytes} bytes into {size}")
     source, target = operands.source(index), operands.target(result)
     # memmove: a planner may let the two overlap, or give both the same place.
-    return Call(f"memmove({target}, {source}, {size});" if source != target else "(void)arena; /* already in place */")
+    text = f"memmove({target}, {source}, {size});" if source != target else "(void)arena; /* already in place */"
+    return Call("", text)
 
 
-COPY = CKernel(tuple(sorted(RESHAPES)), _write, types=None, makes=None, keeps_type=False)
+COPY = CKernel(tuple(sorted(RESHAPES)), _write, None)

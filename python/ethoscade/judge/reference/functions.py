@@ -159,6 +159,19 @@ def rsqrt(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     return np.clip(np.where(value == 0, ofm.dtype.limits[1], scaled), *ofm.dtype.limits).astype(ofm.dtype.numpy)
 
 
+def sqrt(graph: Graph, op: Operator, inputs: Inputs) -> Array:
+    """SQRT in float32, without what is behind the point; kernels end the inference below zero."""
+    ifm, ofm = graph.read(op), graph.made(op)
+    value = given(inputs).astype(np.float32) - np.float32(zero_point_of(ifm))
+    if (value < 0).any():
+        raise Undefined("its input is negative, where no kernel is defined")
+    units = np.sqrt(value * np.float32(scale_of(ifm))) / np.float32(scale_of(ofm))
+    if (units >= 2.0**31).any():
+        raise Undefined("a result does not fit 32 bits, and is stored otherwise on other devices")
+    found: Array = np.clip(units.astype(np.int64) + zero_point_of(ofm), *ofm.dtype.limits).astype(ofm.dtype.numpy)
+    return found
+
+
 def _inverse_root(op: Operator, smallest: float) -> OfReals:
     largest = -np.float32(smallest) * np.float32(32767 / 32768)
     one = np.float32(1)
@@ -205,8 +218,9 @@ FUNCTION_MEANINGS: Mapping[str, Meaning] = {
     "LEAKY_RELU": Meaning(leaky_relu, eight_or_sixteen_bit, INT8),
     "LOG": Meaning(of_reals(_log), signed_or_sixteen),
     "LOGISTIC": _meaning(_logistic, eight_or_sixteen_bit),
-    "NEG": Meaning(negate, signed),
+    "NEG": Meaning(negate, signed_or_sixteen),
     "RELU_0_TO_1": Meaning(unit_relu, eight_bit),
     "RSQRT": Meaning(rsqrt, signed_or_sixteen, INT8),
+    "SQRT": Meaning(sqrt, signed_or_sixteen),
     "TANH": _meaning(_tanh, eight_or_sixteen_bit),
 }

@@ -111,9 +111,9 @@ def unscaled(graph: Graph, op: Operator) -> str | None:
     return None if changed is None else f"it changes the quantisation from '{first.name}' to '{changed.name}'"
 
 
-def unscaled_or_words(graph: Graph, op: Operator) -> str | None:
-    """As `unscaled`, or all of int32."""
-    return op.opaque if _are_words(graph, op) else unscaled(graph, op)
+def joined(graph: Graph, op: Operator) -> str | None:
+    """As `quantised_or_words`, but that values of int8 share one quantisation."""
+    return unscaled(graph, op) if graph.made(op).dtype is DType.INT8 else quantised_or_words(graph, op)
 
 
 def ordered(graph: Graph, op: Operator) -> str | None:
@@ -127,6 +127,13 @@ def ordered(graph: Graph, op: Operator) -> str | None:
 def summed(graph: Graph, op: Operator) -> str | None:
     """As `quantised`, over some axis."""
     return quantised(graph, op) or (None if op.attributes(ReductionAttrs).axes else "it sums over no axis")
+
+
+def summed_or_words(graph: Graph, op: Operator) -> str | None:
+    """As `summed`, or all of int32."""
+    if not _are_words(graph, op):
+        return summed(graph, op)
+    return op.opaque or (None if op.attributes(ReductionAttrs).axes else "it sums over no axis")
 
 
 def reduced(graph: Graph, op: Operator) -> str | None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ...ir import ArgMaxAttrs, Array, DType, Graph, Operator, PoolAttrs, ReductionAttrs, ResizeBilinearAttrs
 from .fixed_point import multiply, wrap
 from .formulas import Places, bilinear_places, clamp_range, scale_of, significand_and_shift, zero_point_of
-from .meaning import INT8, SIGNED, Inputs, Meaning, given, ordered, quantised, reduced, summed
+from .meaning import INT8, SIGNED, Inputs, Meaning, given, ordered, quantised, reduced, summed, summed_or_words
 from .windows import output_size, pad_spatial, seen, tap
 
 
@@ -117,7 +117,11 @@ def mean(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
 
 def total(graph: Graph, op: Operator, inputs: Inputs) -> Array:
-    """SUM over the attributes' axes, rescaled to the output's quantisation."""
+    """SUM over the attributes' axes, rescaled to the output's quantisation; of int32 kernels look at no scales."""
+    if graph.read(op).dtype is DType.INT32:
+        attrs = op.attributes(ReductionAttrs)
+        found = given(inputs).sum(axis=attrs.axes, keepdims=attrs.keep_dims, dtype=np.int64)
+        return np.asarray(wrap(np.asarray(found)), np.int32)
     return _added(graph, op, inputs, lambda ifm, ofm, _: significand_and_shift(ifm / ofm))
 
 
@@ -152,5 +156,5 @@ POOLING_MEANINGS: Mapping[str, Meaning] = {
     "REDUCE_MAX": Meaning(largest, reduced, INT8),
     "REDUCE_MIN": Meaning(least, reduced, INT8),
     "RESIZE_BILINEAR": Meaning(resize_bilinear, quantised, INT8),
-    "SUM": Meaning(total, summed, SIGNED),
+    "SUM": Meaning(total, summed_or_words, SIGNED),
 }

@@ -10,6 +10,7 @@ from ...ir import (
     EIGHT_BIT,
     Array,
     ConcatenationAttrs,
+    DType,
     GatherAttrs,
     Graph,
     MirrorPadAttrs,
@@ -24,8 +25,8 @@ from ...ir import (
     TransposeAttrs,
     UnpackAttrs,
 )
-from .formulas import nearest_places, zero_point_of
-from .meaning import INT8, SIGNED, Inputs, Meaning, anything, given, quantised, understood, unscaled, unscaled_or_words
+from .formulas import nearest_places, scale_of, zero_point_of
+from .meaning import INT8, SIGNED, Inputs, Meaning, anything, given, joined, quantised, quantised_or_words, understood
 
 
 def pad(graph: Graph, op: Operator, inputs: Inputs) -> Array:
@@ -62,7 +63,7 @@ def strided_slice(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
 
 def pack(graph: Graph, op: Operator, inputs: Inputs) -> Array:
-    """PACK: the inputs stacked along a new axis; all share one quantisation."""
+    """PACK: the inputs stacked along a new axis, stored values as they are."""
     attrs = op.attributes(PackAttrs)
     return np.stack([given(inputs, place) for place in range(len(inputs))], axis=attrs.axis)
 
@@ -101,35 +102,46 @@ def transpose(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
 
 def split(graph: Graph, op: Operator, inputs: Inputs) -> tuple[Array, ...]:
-    """SPLIT, SPLIT_V: the pieces in order; all share one quantisation."""
+    """SPLIT, SPLIT_V: the pieces in order, stored values as they are."""
     attrs = op.attributes(SplitAttrs)
     return tuple(np.split(given(inputs, attrs.operand), np.cumsum(attrs.sizes)[:-1], axis=attrs.axis))
 
 
 def concatenate(graph: Graph, op: Operator, inputs: Inputs) -> Array:
-    """CONCATENATION: the inputs one after the other; all share one quantisation."""
-    attrs = op.attributes(ConcatenationAttrs)
-    return np.concatenate([given(inputs, place) for place in range(len(inputs))], axis=attrs.axis)
+    """CONCATENATION: the inputs one after the other, stored values as they are but of uint8 with another quantisation.
+
+    These are rescaled in float32, by the reciprocal of the output's scale, and rounded half away from zero.
+    """
+    ofm, parts = graph.made(op), []
+    for place in range(len(inputs)):
+        stored, ifm = given(inputs, place), graph.read(op, place)
+        if ifm.dtype is DType.UINT8 and ifm.quantisation != ofm.quantisation:
+            scale = np.float32(scale_of(ifm)) * (np.float32(1) / np.float32(scale_of(ofm)))
+            real = stored.astype(np.float32) * scale + np.float32(-zero_point_of(ifm)) * scale
+            units = np.trunc(real + np.copysign(0.5, real).astype(np.float64)) + zero_point_of(ofm)
+            stored = np.clip(units, 0, 255).astype(np.uint8)
+        parts.append(stored)
+    return np.concatenate(parts, axis=op.attributes(ConcatenationAttrs).axis)
 
 
 SHAPING_MEANINGS: Mapping[str, Meaning] = {
-    "CONCATENATION": Meaning(concatenate, unscaled_or_words, SIGNED),
+    "CONCATENATION": Meaning(concatenate, joined, SIGNED),
     "EXPAND_DIMS": Meaning(reshape, anything),
     "GATHER": Meaning(gather, understood, INT8),
     "MIRROR_PAD": Meaning(mirror_pad, understood, INT8),
-    "PACK": Meaning(pack, understood),
-    "PAD": Meaning(pad, unscaled, SIGNED),
-    "PADV2": Meaning(pad, unscaled, SIGNED),
+    "PACK": Meaning(pack, understood, SIGNED),
+    "PAD": Meaning(pad, quantised, SIGNED),
+    "PADV2": Meaning(pad, quantised, SIGNED),
     "RESHAPE": Meaning(reshape, anything),
     "RESIZE_NEAREST_NEIGHBOR": Meaning(resize_nearest_neighbor, quantised, SIGNED),
     "REVERSE_V2": Meaning(reverse, understood, frozenset(EIGHT_BIT)),
     "SHAPE": Meaning(shape_of, understood),
     "SLICE": Meaning(strided_slice, understood, INT8),
-    "SPLIT": Meaning(split, unscaled_or_words, SIGNED),
-    "SPLIT_V": Meaning(split, unscaled_or_words, SIGNED),
+    "SPLIT": Meaning(split, quantised_or_words, SIGNED),
+    "SPLIT_V": Meaning(split, quantised_or_words, SIGNED),
     "SQUEEZE": Meaning(reshape, anything),
     "STRIDED_SLICE": Meaning(strided_slice, understood),
     "TILE": Meaning(tile, understood),
     "TRANSPOSE": Meaning(transpose, understood, INT8),
-    "UNPACK": Meaning(unpack, understood, INT8),
+    "UNPACK": Meaning(unpack, understood, SIGNED),
 }

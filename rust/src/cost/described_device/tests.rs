@@ -13,6 +13,7 @@ use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Arrangement, Placement, Program, Step};
 use crate::npu::timing::Port;
 use crate::plans::options::Options;
+use crate::plans::options::MOVES;
 use crate::proposals::arena::{is_right, placer};
 use crate::proposals::{search, uncascaded};
 use crate::schedule::interleave::interleave;
@@ -350,7 +351,7 @@ fn what_lies_in_another_pool_costs_what_that_costs() {
 fn tensors_lie_where_they_fit_and_no_pool_is_beyond_its_limit() {
     let graph = pair(DescribedUnit { memories: three_pools(), ..unit() });
     let whole = program(&graph, &uncascaded(&graph));
-    let placement = placer(&graph)(&whole).expect("the last pool takes all");
+    let placement = placer(&graph)(&whole, MOVES).expect("the last pool takes all");
     assert!(is_right(graph.device.memories(), &whole, &placement));
     assert!(whole.buffers.iter().all(|buffer| buffer.pools == *graph.device.memories().tensors()));
     // Input and middle are alive at once, then middle and output: two of three maps have room near by.
@@ -358,7 +359,7 @@ fn tensors_lie_where_they_fit_and_no_pool_is_beyond_its_limit() {
     // Whatever may lie in the first pool alone does not fit there.
     let mut forced = whole.clone();
     forced.buffers.iter_mut().for_each(|buffer| buffer.pools.truncate(1));
-    let error = placer(&graph)(&forced).expect_err("three maps in one");
+    let error = placer(&graph)(&forced, MOVES).expect_err("three maps in one");
     assert_eq!(error.pool.as_deref(), Some("tcm"));
     assert!(error.to_string().contains("pool 'tcm' holds 4096 bytes"), "{error}");
 }

@@ -1,20 +1,52 @@
 //! Where the constants of a program lie in the memory of constants: those that some step uses, each once.
 //!
-//! Owns the prediction of their order, which is code generation's: Part by Part, what is whole first, equal bytes once; then
-//! all tables.
+//! Owns the prediction of their order, which is code generation's: Part by Part, what is whole first, equal weights and equal
+//! scales once; then all tables.
 
+use super::described::scale_bytes;
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{Id, IdVec, PartId, TableId};
-use crate::model::operation::{Joined, NpuOperation, Source};
+use crate::model::operation::{Home, Joined, NpuOperation, Source};
 use crate::model::program::{Moved, Program, Step};
 use crate::util::hashing::Table;
 
-/// Offset of each Part's constants: in place, staged, and of each slice, or each operation that is joined, in place and
-/// staged; 0 for what no step uses.
+/// Offsets of each Part's weights and scales: in place, staged, and of each slice, or each operation that is joined, in place
+/// and staged; none for what no step uses.
 pub struct Constants {
-    places: IdVec<PartId, Vec<u64>>,
+    places: IdVec<PartId, Vec<Option<[u64; 2]>>>,
     /// Where the tables lie, by number, behind all else.
     tables: Vec<u64>,
+}
+
+/// A blob in the making: where what has a number lies, and which weights have their scales right behind them.
+#[derive(Default)]
+struct Room {
+    end: u64,
+    known: Table<u32, u64>,
+    together: Table<[u32; 2], [u64; 2]>,
+}
+
+impl Room {
+    /// Where weights and scales lie of these numbers and bytes, the scales right behind the weights if `together`.
+    fn place(&mut self, content: [u32; 2], bytes: [u64; 2], together: bool) -> [u64; 2] {
+        if let Some(&found) = self.together.get(&content) {
+            return found;
+        }
+        let known = content.map(|number| self.known.get(&number).copied());
+        if !together && known != [None; 2] {
+            return [0, 1].map(|part| known[part].unwrap_or_else(|| self.anew(content[part], bytes[part])));
+        }
+        let found = [0, 1].map(|part| self.anew(content[part], bytes[part]));
+        self.together.insert(content, found);
+        found
+    }
+
+    fn anew(&mut self, content: u32, bytes: u64) -> u64 {
+        let offset = self.end;
+        self.end += bytes;
+        self.known.entry(content).or_insert(offset);
+        offset
+    }
 }
 
 /// What a Part's constants are numbered by, in the order in which they lie.
@@ -41,22 +73,23 @@ fn numbered(kernel: &NpuOperation, number: usize) -> Source {
 
 /// Numbers of the contents of an operation's constants, or of those that are joined, each in place and staged; these have
 /// nothing together.
-fn contents(kernel: &NpuOperation) -> Vec<u32> {
+fn contents(kernel: &NpuOperation) -> Vec<[u32; 2]> {
     if kernel.joined.iter().all(|joined| joined.operation.emitted.contents.is_empty()) {
         return kernel.emitted.contents.clone();
     }
-    let own =
-        |joined: &Joined, number: usize| joined.operation.emitted.contents.get(number).copied().unwrap_or(u32::MAX);
+    let none = [u32::MAX; 2];
+    let own = |joined: &Joined, number: usize| joined.operation.emitted.contents.get(number).copied().unwrap_or(none);
     let both = |joined: &Joined| [own(joined, 0), own(joined, 1)];
-    [u32::MAX; 2].into_iter().chain(kernel.joined.iter().flat_map(both)).collect()
+    [none; 2].into_iter().chain(kernel.joined.iter().flat_map(both)).collect()
 }
 
 impl Constants {
     /// Of what the steps of a program use.
     pub fn new(graph: &CascaderGraph, program: &Program) -> Constants {
-        let contents: IdVec<PartId, Vec<u32>> =
+        let contents: IdVec<PartId, Vec<[u32; 2]>> =
             graph.parts.ids().map(|part| graph.kernel(part).map_or(Vec::new(), contents)).collect();
-        let mut places: IdVec<PartId, Vec<u64>> = contents.iter().map(|numbers| vec![0; numbers.len()]).collect();
+        let mut places: IdVec<PartId, Vec<Option<[u64; 2]>>> =
+            contents.iter().map(|numbers| vec![None; numbers.len()]).collect();
         for step in &program.steps {
             let part = match step {
                 Step::Copy { moved: Moved::Constants(part, _), .. } => *part,
@@ -70,32 +103,37 @@ impl Constants {
                 _ => continue,
             };
             if let Some(place) = places[part].get_mut(portion(kernel, source)) {
-                *place = 1;
+                *place = Some([0; 2]);
             }
         }
-        let (mut known, mut end) = (Table::default(), 0);
+        let mut room = Room::default();
         for part in graph.parts.ids() {
             let Some(kernel) = graph.kernel(part) else { continue };
-            for (number, place) in places[part].iter_mut().enumerate().filter(|(_, place)| **place > 0) {
-                let bytes = kernel.encoding(numbered(kernel, number)).map_or(0, |encoding| encoding.bytes);
-                *place = *known.entry(contents[part][number]).or_insert_with(|| {
-                    end += bytes;
-                    end - bytes
-                });
+            for (number, place) in places[part].iter_mut().enumerate().filter(|(_, place)| place.is_some()) {
+                let source = numbered(kernel, number);
+                let is_copied = kernel.home(source) == Home::Arena;
+                *place = Some(room.place(contents[part][number], sizes(kernel, source), is_copied));
             }
         }
-        Constants { places, tables: table_offsets(graph, end) }
+        Constants { places, tables: table_offsets(graph, room.end) }
     }
 
-    /// Where a Part's constants begin that a step uses.
-    pub fn offset(&self, (part, kernel): (PartId, &NpuOperation), source: Source) -> u64 {
-        self.places[part].get(portion(kernel, source)).copied().unwrap_or(0)
+    /// Where a Part's weights and its scales begin that a step uses.
+    pub fn offsets(&self, (part, kernel): (PartId, &NpuOperation), source: Source) -> [u64; 2] {
+        self.places[part].get(portion(kernel, source)).copied().flatten().unwrap_or_default()
     }
 
     /// Where a table begins.
     pub fn table(&self, table: TableId) -> u64 {
         self.tables[table.index()]
     }
+}
+
+/// Bytes of the weights and of the scales of an operation that uses its constants from where they are.
+pub fn sizes(kernel: &NpuOperation, source: Source) -> [u64; 2] {
+    let Some(operation) = kernel.with(source) else { return [0; 2] };
+    let scales = if operation.kind.has_weights() { scale_bytes(&operation) } else { 0 };
+    [operation.constant_bytes - scales, scales]
 }
 
 /// All tables of a graph in the order of their numbers, used or not, from `end` on.

@@ -8,7 +8,7 @@ use super::blocks::blocks;
 use super::described::{described, ARENA_REGION};
 use super::weight_orders::{ordered, orders};
 use crate::model::device::EthosU;
-use crate::model::operation::{Block, Cost, Home, StripeOperation, WeightOrder};
+use crate::model::operation::{Block, Cost, Home, NpuOperation, StripeOperation, WeightOrder};
 use crate::npu::operation;
 use crate::npu::shram;
 use crate::npu::timing::kernel::{self, Costing, KernelCost};
@@ -16,9 +16,8 @@ use crate::npu::timing::system::CONSTANTS_REGION;
 use crate::npu::timing::walk::{DmaCost, KernelShape};
 use crate::npu::timing::Ticks;
 
-/// Blocks slower than the fastest by at most one part in so many count as equally fast: overlap hides that much of
-/// filling and draining.
-const ALIKE: u64 = 512;
+/// Of so many kernels and one more, one has a copy beside it all the while, as far as the choice of its block goes.
+const ALONE: u64 = 4;
 /// Bytes by which the rates of memories are compared.
 const COPIED_BYTES: u128 = 1 << 16;
 
@@ -59,9 +58,8 @@ pub fn table_cost(npu: &EthosU, bytes: u64) -> DmaCost {
 
 /// The cheapest block of the kernel's own depth; None if no block fits SHRAM.
 ///
-/// Among blocks that count as equally fast, the one is best that a copy beside it slows down least; ties go to the
-/// faster, then to the larger one. Blocks are tried in ascending order of a lower bound, until the bound exceeds what
-/// counts as equally fast.
+/// That is the least of what [`weighted`] says, then the larger one. Blocks are tried in ascending order of a lower bound,
+/// until the bound exceeds the least.
 pub fn best_block(npu: &EthosU, op: &StripeOperation) -> Option<Cost> {
     let mut kernel = described(op, [1, 1, op.kernel.block_depth]);
     let blocks = blocks(npu, op, &mut kernel);
@@ -69,22 +67,18 @@ pub fn best_block(npu: &EthosU, op: &StripeOperation) -> Option<Cost> {
     let mut candidates: SmallVec<[(Ticks, operation::Block); 64]> =
         blocks.iter().map(|&block| (costing.least(block), block)).collect();
     candidates.sort_unstable_by_key(|&(least, block)| (least, -i64::from(block.height * block.width), block.height));
-    let mut costed: SmallVec<[(u64, KernelCost, operation::Block); 16]> = SmallVec::new();
-    let mut fastest = u64::MAX;
+    let mut found: Option<(([u64; 2], i64), KernelCost, operation::Block)> = None;
     for &(least, block) in &candidates {
-        if least.ceil() > acceptable(fastest) {
+        if found.as_ref().is_some_and(|(([sum, _], _), ..)| least.ceil().saturating_mul(ALONE + 1) > *sum) {
             break;
         }
         let Ok(cost) = costing.cost(block) else { continue };
-        let alone = cost.alone.ceil();
-        fastest = fastest.min(alone);
-        costed.push((alone, cost, block));
+        let rank = (weighted(npu, &cost), -i64::from(block.height * block.width));
+        if found.as_ref().is_none_or(|(best, ..)| rank < *best) {
+            found = Some((rank, cost, block));
+        }
     }
-    costed.retain(|(alone, ..)| *alone <= acceptable(fastest));
-    let ranked = |(alone, cost, block): &(u64, KernelCost, operation::Block)| {
-        ((*alone).max(beside_copies(npu, cost)), *alone, -i64::from(block.height * block.width))
-    };
-    let (cycles, cost, block) = costed.into_iter().min_by_key(ranked)?;
+    let (([_, cycles], _), cost, block) = found?;
     let beside_copies = cycles.max(beside_copies(npu, &cost));
     let constants = match op.constants {
         Home::Constants => constants_time(npu, &cost).ceil(),
@@ -93,9 +87,10 @@ pub fn best_block(npu: &EthosU, op: &StripeOperation) -> Option<Cost> {
     Some(Cost { cycles, constants, beside_copies, block: [block.height, block.width, block.depth].map(i64::from) })
 }
 
-/// The most cycles that count as equally fast as the fewest.
-pub(super) fn acceptable(fastest: u64) -> u64 {
-    fastest.saturating_add(fastest / ALIKE)
+/// By what blocks are compared: cycles of a kernel that runs `ALONE` times alone and once beside copies, and alone.
+pub(super) fn weighted(npu: &EthosU, cost: &KernelCost) -> [u64; 2] {
+    let alone = cost.alone.ceil();
+    [alone.saturating_mul(ALONE).saturating_add(alone.max(beside_copies(npu, cost))), alone]
 }
 
 /// How long a kernel keeps the arena's memory busy while copies of constants take from it what their source delivers; 0
@@ -120,15 +115,18 @@ fn constants_time(npu: &EthosU, cost: &KernelCost) -> Ticks {
     cost.loads[index].time(&npu.system.ports()[index])
 }
 
-/// Weight orders for a kernel whose constants are not encoded yet: the best for constants that are read in place, and
-/// the best for constants in the arena, of the unstriped operation; None if nothing fits SHRAM.
+/// Weight orders for a kernel: the best for constants that are read in place, and the best for constants in the arena, of
+/// the unstriped operation; None if nothing fits SHRAM.
 ///
-/// `constant_bytes` of the kernel is an estimate (the raw weights). Where the constants' memory binds, many orders are
-/// equally good in place: then the one that is better in the arena wins, as it does with less of its traffic.
-pub fn choose_encoding(npu: &EthosU, op: &StripeOperation) -> Option<[WeightOrder; 2]> {
+/// `known` has the bytes of constants by order, as far as they are encoded; all others are taken to have as many as the
+/// kernel says. Where the constants' memory binds, many orders are equally good in place: then the one that is better in the
+/// arena wins, as it does with less of its traffic.
+pub fn choose_encoding(npu: &EthosU, op: &StripeOperation, known: &[(WeightOrder, u64)]) -> Option<[WeightOrder; 2]> {
     let candidates: SmallVec<[(WeightOrder, [u64; 2]); 24]> = orders(npu, op.kernel)
         .filter_map(|order| {
-            let kernel = ordered(op.kernel, order);
+            let bytes = known.iter().find(|(known, _)| *known == order).map(|&(_, bytes)| bytes);
+            let constant_bytes = bytes.unwrap_or(op.kernel.constant_bytes);
+            let kernel = NpuOperation { constant_bytes, ..ordered(op.kernel, order) };
             let cycles = |constants| {
                 best_block(npu, &StripeOperation { kernel: &kernel, constants, ..*op }).map(|cost| cost.cycles)
             };

@@ -106,8 +106,8 @@ pub struct Setting<'a> {
     pub block: Block,
     /// Where its buffers lie in the shared memory.
     pub shram: ShramLayout,
-    /// Region and first byte of its constants.
-    pub constants: (usize, u64),
+    /// Region of its constants, and the first bytes of weights and scales.
+    pub constants: (usize, [u64; 2]),
     /// Where the table begins that it looks results up in.
     pub slot: Option<u32>,
 }
@@ -208,12 +208,11 @@ impl Image {
         }
     }
 
-    /// Weights first, scales right behind.
-    fn constants(&mut self, kernel: &NpuOperation, (region, base): (usize, u64)) {
+    fn constants(&mut self, kernel: &NpuOperation, (region, [weights_base, scales_base]): (usize, [u64; 2])) {
         use Register::*;
         let scales = scale_bytes(kernel);
         let weights = kernel.constant_bytes - scales;
-        let values = [region as u64, base, weights, region as u64, base + weights, scales];
+        let values = [region as u64, weights_base, weights, region as u64, scales_base, scales];
         let registers = [WEIGHT_REGION, WEIGHT_BASE, WEIGHT_LENGTH, SCALE_REGION, SCALE_BASE, SCALE_LENGTH];
         registers.into_iter().zip(values).for_each(|(register, value)| self.set(register, value));
     }

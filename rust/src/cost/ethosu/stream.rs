@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::block_dependency::{Access, Recent};
-use super::constants::Constants;
+use super::constants::{self, Constants};
 use super::described::ARENA_REGION;
 use super::operation_cost::{copy_cost, planned, table_cost, Planned};
 use super::register_image::{Image, Setting};
@@ -214,7 +214,8 @@ impl<'a, L: Listener> Stream<'a, L> {
         let bytes = kernel.encoding(source).map_or(0, |encoding| encoding.bytes);
         let offset = self.placed.offsets[buffer];
         let range = (offset, offset + bytes);
-        self.image.copy(self.placed.constants.offset((part, kernel), source), (ARENA_REGION, offset), bytes);
+        let [from, _] = self.placed.constants.offsets((part, kernel), source);
+        self.image.copy(from, (ARENA_REGION, offset), bytes);
         let npu = self.placed.npu;
         let cost = self.memo.copies.entry(bytes).or_insert_with(|| Arc::new(copy_cost(npu, bytes)));
         let cost = Arc::clone(cost);
@@ -311,7 +312,7 @@ impl PlacedProgram<'_> {
                 let whole = [0, 1].map(|axis| Span::new(0, map.plane[axis]));
                 let wanted = stripe.output.region.spans;
                 let spans = [0, 1].map(|axis| if kernel.is_repeated(1, axis) { whole[axis] } else { wanted[axis] });
-                let (offset, element) = (self.constants(kernel, stripe).1, kernel.operand(1).0);
+                let (offset, element) = (self.constants(kernel, stripe).1[0], kernel.operand(1).0);
                 Surface::of_whole(Region { spans }, map.plane, offset, (map.pixel_bytes, map.layout), element)
             }),
             output: self.surface(&stripe.output, (made, pixel_bytes), kernel.ofm, channels),
@@ -352,11 +353,15 @@ impl PlacedProgram<'_> {
         touched
     }
 
-    /// Region and first byte of a stripe's constants.
-    fn constants(&self, kernel: &NpuOperation, stripe: &Stripe) -> (usize, u64) {
+    /// Region of a stripe's constants, and the first bytes of weights and scales.
+    fn constants(&self, kernel: &NpuOperation, stripe: &Stripe) -> (usize, [u64; 2]) {
+        let source = stripe.source(kernel);
         match stripe.constants {
-            Some(buffer) => (ARENA_REGION, self.offsets[buffer]),
-            None => (CONSTANTS_REGION, self.constants.offset((stripe.part, kernel), stripe.source(kernel))),
+            Some(buffer) => {
+                let [weights, _] = constants::sizes(kernel, source);
+                (ARENA_REGION, [self.offsets[buffer], self.offsets[buffer] + weights])
+            }
+            None => (CONSTANTS_REGION, self.constants.offsets((stripe.part, kernel), source)),
         }
     }
 
@@ -391,13 +396,14 @@ mod tests {
     use crate::model::graph::Work;
     use crate::model::operation::{Emitted, OperationKind};
     use crate::model::plan::Staging;
+    use crate::plans::options::MOVES;
     use crate::proposals::arena::placer;
     use crate::proposals::uncascaded;
     use crate::schedule::interleave::interleave;
     use crate::testing::networks::{Network, INPUT};
 
     /// The one stream of a chain of convolutions, each in one piece with its constants in place; `contents` number these.
-    fn chain(plane: [i64; 2], contents: &[u32]) -> Vec<Sent> {
+    fn chain(plane: [i64; 2], contents: &[[u32; 2]]) -> Vec<Sent> {
         let mut net = Network::new(plane, 16);
         let t = contents.iter().fold(INPUT, |t, _| net.window(t, OperationKind::Convolution, 1, 1, 16));
         let mut graph = net.finish(t);
@@ -407,7 +413,7 @@ mod tests {
         }
         let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");
         let Unit::EthosU(npu) = &graph.device.unit else { unreachable!("the sample device is an Ethos-U") };
-        let offsets = placer(&graph)(&program).expect("it fits").offsets;
+        let offsets = placer(&graph)(&program, MOVES).expect("it fits").offsets;
         commands(&graph, npu, &program, &offsets).pop().expect("one run")
     }
 
@@ -426,21 +432,25 @@ mod tests {
 
     #[test]
     fn a_kernel_of_one_block_waits_for_the_one_block_before() {
-        assert_eq!(held(&chain([2, 2], &[0, 1, 2]), Register::BLOCKDEP), [0, 0, 0]);
+        assert_eq!(held(&chain([2, 2], &[[0, 3], [1, 4], [2, 5]]), Register::BLOCKDEP), [0, 0, 0]);
     }
 
     #[test]
     fn first_blocks_may_run_beside_last_ones() {
-        assert_eq!(held(&chain([160, 64], &[0, 1]), Register::BLOCKDEP), [0, 3]);
+        assert_eq!(held(&chain([160, 64], &[[0, 2], [1, 3]]), Register::BLOCKDEP), [0, 3]);
     }
 
     #[test]
-    fn equal_constants_lie_in_one_place() {
-        let stream = chain([2, 2], &[0, 1, 0, 2]);
-        let bytes: Vec<u64> = [Register::WEIGHT_LENGTH, Register::SCALE_LENGTH].map(|r| held(&stream, r)[0]).to_vec();
-        let one = bytes.iter().sum::<u64>();
-        assert_eq!(held(&stream, Register::WEIGHT_BASE), [0, one, 0, 2 * one]);
-        assert_eq!(held(&stream, Register::SCALE_BASE)[0], bytes[0]);
+    fn equal_weights_and_equal_scales_lie_in_one_place() {
+        let stream = chain([2, 2], &[[0, 1], [2, 3], [0, 1], [4, 3], [2, 1], [5, 6]]);
+        let [weights, scales] = [Register::WEIGHT_LENGTH, Register::SCALE_LENGTH].map(|r| held(&stream, r)[0]);
+        let one = weights + scales;
+        assert_eq!(held(&stream, Register::WEIGHT_BASE), [0, one, 0, 2 * one, one, 2 * one + weights]);
+        let last = 2 * (one + weights);
+        assert_eq!(
+            held(&stream, Register::SCALE_BASE),
+            [weights, one + weights, weights, one + weights, weights, last]
+        );
     }
 
     /// The stream of a sum with a constant of one column, in stripes of so many rows, its constants copied or not.
@@ -449,13 +459,13 @@ mod tests {
         let t = net.with_constant(OperationKind::Add, INPUT, [false, true, false], 8);
         let mut graph = net.finish(t);
         let Work::Npu(kernel) = &mut graph.parts[PartId(0)].work else { unreachable!("a sum runs on the NPU") };
-        kernel.emitted = Arc::new(Emitted { contents: vec![0, 0], ..Emitted::default() });
+        kernel.emitted = Arc::new(Emitted { contents: vec![[0, 1]; 2], ..Emitted::default() });
         let mut plans = uncascaded(&graph);
         plans[0].stripes = vec![rows];
         plans[0].staging = vec![staging];
         let program = interleave(&graph, &plans, &mut Costs::default()).expect("blocks fit");
         let Unit::EthosU(npu) = &graph.device.unit else { unreachable!("the sample device is an Ethos-U") };
-        let offsets = placer(&graph)(&program).expect("it fits").offsets;
+        let offsets = placer(&graph)(&program, MOVES).expect("it fits").offsets;
         commands(&graph, npu, &program, &offsets).pop().expect("one run")
     }
 
@@ -477,7 +487,7 @@ mod tests {
 
     #[test]
     fn a_command_has_a_word_for_itself_and_for_what_is_sent_before_it() {
-        for Sent { command, registers } in chain([2, 2], &[0, 1]) {
+        for Sent { command, registers } in chain([2, 2], &[[0, 2], [1, 3]]) {
             let words: usize = registers.iter().map(|(register, _)| 1 + usize::from(register.is_wide())).sum();
             assert_eq!(command.words, words as u64 + 1);
         }

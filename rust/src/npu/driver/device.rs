@@ -3,7 +3,9 @@
 
 use std::ffi::c_int;
 
-use super::{fixed, guarded, registry, EthosuDriver, Job, OK};
+use super::findings::{guarded, ERROR, OK};
+use super::registry::{changed, fixed, registry, Job};
+use super::EthosuDriver;
 use crate::npu::accelerator::Accelerator;
 
 /// The device that is reported while none is fixed and the payload's own would be simulated.
@@ -69,10 +71,11 @@ impl HwInfo {
 
 /// `body` on the state of a registered device.
 fn with_job(drv: *mut EthosuDriver, body: impl FnOnce(&mut Job)) -> c_int {
-    guarded(|| {
+    guarded(ERROR, || {
         let mut registry = registry();
         let device = registry.device(drv as usize).ok_or("the driver handle was never registered")?;
         body(&mut device.job);
+        changed();
         Ok(OK)
     })
 }
@@ -104,7 +107,7 @@ pub extern "C" fn ethosu_get_driver_version(version: Option<&mut DriverVersion>)
 /// What the fixed device says of itself; see the header.
 #[no_mangle]
 pub extern "C" fn ethosu_get_hw_info(_drv: *mut EthosuDriver, hw: Option<&mut HwInfo>) {
-    guarded(|| {
+    guarded(ERROR, || {
         let pinned = registry().pinned;
         let accelerator = fixed(pinned)?.or_else(|| Accelerator::by_name(UNFIXED));
         if let (Some(hw), Some(accelerator)) = (hw, accelerator) {

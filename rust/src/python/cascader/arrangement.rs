@@ -15,6 +15,7 @@ use crate::cost::{commands, Costs};
 use crate::model::graph;
 use crate::model::memory::Memories;
 use crate::model::program::Arrangement;
+use crate::plans::options::MOVES;
 use crate::proposals::arena::placer;
 use crate::proposals::placing::arranged;
 use crate::python::interruptible;
@@ -93,17 +94,19 @@ impl PyArrangement {
     }
 }
 
-/// What is to be arranged: Plans, bytes up to which copies are issued early, and bytes that they are then issued into.
+/// What is to be arranged: Plans, bytes up to which copies are issued early, bytes that they are then issued into, and the
+/// moves that the memory planner may try.
 pub struct Decisions {
     pub plans: Vec<crate::model::plan::Plan>,
     pub prefetch_bytes: u64,
     pub fill_bytes: u64,
+    pub moves: u32,
 }
 
 impl Decisions {
-    fn read(plans: Vec<PlanSpec>, prefetch_bytes: u64, fill_bytes: u64) -> PyResult<Decisions> {
+    fn read(plans: Vec<PlanSpec>, prefetch_bytes: u64, fill_bytes: u64, moves: u32) -> PyResult<Decisions> {
         let plans = plans.into_iter().map(PlanSpec::build).collect::<PyResult<Vec<_>>>()?;
-        Ok(Decisions { plans, prefetch_bytes, fill_bytes })
+        Ok(Decisions { plans, prefetch_bytes, fill_bytes, moves })
     }
 
     /// Interleaved and placed as the search does it.
@@ -113,71 +116,76 @@ impl Decisions {
         graph: &Arc<graph::CascaderGraph>,
         tick: Option<&Py<PyAny>>,
     ) -> PyResult<Arrangement> {
-        let Decisions { plans, prefetch_bytes, fill_bytes } = self;
+        let Decisions { plans, prefetch_bytes, fill_bytes, moves } = self;
         let costs = &mut Costs::default();
-        let work = || arranged(graph, plans, *prefetch_bytes, *fill_bytes, costs, &mut placer(graph));
+        let work = || arranged(graph, plans, *prefetch_bytes, *fill_bytes, *moves, costs, &mut placer(graph));
         Ok(interruptible::run(py, tick, work)??)
     }
 }
 
 /// The program of a set of Plans and where everything lies.
 #[pyfunction]
-#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0, tick=None))]
+#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0, moves=MOVES, tick=None))]
 fn arrange_plans(
     py: Python<'_>,
     graph: &CascaderGraph,
     plans: Vec<PlanSpec>,
     prefetch_bytes: u64,
     fill_bytes: u64,
+    moves: u32,
     tick: Option<Py<PyAny>>,
 ) -> PyResult<PyArrangement> {
-    let arranged = Decisions::read(plans, prefetch_bytes, fill_bytes)?.arrange(py, &graph.graph, tick.as_ref())?;
+    let arranged =
+        Decisions::read(plans, prefetch_bytes, fill_bytes, moves)?.arrange(py, &graph.graph, tick.as_ref())?;
     PyArrangement::of(py, graph, &arranged)
 }
 
 /// Modelled cycles of the program of a set of Plans, placed as a Proposal's is.
 #[pyfunction]
-#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0))]
+#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0, moves=MOVES))]
 fn clock_plans(
     py: Python<'_>,
     graph: &CascaderGraph,
     plans: Vec<PlanSpec>,
     prefetch_bytes: u64,
     fill_bytes: u64,
+    moves: u32,
 ) -> PyResult<u64> {
     let Arrangement { program, placement } =
-        Decisions::read(plans, prefetch_bytes, fill_bytes)?.arrange(py, &graph.graph, None)?;
+        Decisions::read(plans, prefetch_bytes, fill_bytes, moves)?.arrange(py, &graph.graph, None)?;
     interruptible::run(py, None, || Costs::default().program(&graph.graph, &program, &placement))
 }
 
 /// The command streams that code generation will make of the program of a set of Plans, one for each run of the NPU; none for
 /// a device that is described by data.
 #[pyfunction]
-#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0))]
+#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0, moves=MOVES))]
 fn predict_streams(
     py: Python<'_>,
     graph: &CascaderGraph,
     plans: Vec<PlanSpec>,
     prefetch_bytes: u64,
     fill_bytes: u64,
+    moves: u32,
 ) -> PyResult<Vec<Vec<StreamCommand>>> {
     let Arrangement { program, placement } =
-        Decisions::read(plans, prefetch_bytes, fill_bytes)?.arrange(py, &graph.graph, None)?;
+        Decisions::read(plans, prefetch_bytes, fill_bytes, moves)?.arrange(py, &graph.graph, None)?;
     let streams = interruptible::run(py, None, || commands(&graph.graph, &program, &placement.offsets))?;
     Ok(streams.iter().map(|stream| stream.iter().map(StreamCommand::from).collect()).collect())
 }
 
 /// Prove the program of a set of Plans right; raises `SchedulingError` with the first complaint.
 #[pyfunction]
-#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0))]
+#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0, moves=MOVES))]
 fn check_plans(
     py: Python<'_>,
     graph: &CascaderGraph,
     plans: Vec<PlanSpec>,
     prefetch_bytes: u64,
     fill_bytes: u64,
+    moves: u32,
 ) -> PyResult<()> {
-    let arranged = Decisions::read(plans, prefetch_bytes, fill_bytes)?.arrange(py, &graph.graph, None)?;
+    let arranged = Decisions::read(plans, prefetch_bytes, fill_bytes, moves)?.arrange(py, &graph.graph, None)?;
     let Arrangement { program, placement } = &arranged;
     let proof = || {
         check(&graph.graph, program).and_then(|()| check_placement(graph.graph.device.memories(), program, placement))

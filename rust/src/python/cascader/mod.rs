@@ -52,16 +52,19 @@ impl From<WeightOrder> for PyWeightOrder {
     }
 }
 
-/// How to encode weights to be read in place, and weights to be staged; None if nothing fits.
+/// How to encode weights to be read in place, and weights to be staged; None if nothing fits. `known` are bytes of constants
+/// by block depth and whether it is part-kernel-first.
 #[pyfunction]
+#[pyo3(signature = (device, kernel, plane, layouts, known = Vec::new()))]
 fn choose_weight_encoding(
     device: DeviceSpec<'_>,
     kernel: OperationSpec,
     plane: [i64; 2],
     layouts: (String, String),
+    known: Vec<(WeightOrder, u64)>,
 ) -> PyResult<Option<(PyWeightOrder, PyWeightOrder)>> {
     let layouts = [layout_of(&layouts.0)?, layout_of(&layouts.1)?];
-    let chosen = choose_encoding(&device.build()?, &kernel.build()?, plane, layouts);
+    let chosen = choose_encoding(&device.build()?, &kernel.build()?, plane, layouts, &known);
     Ok(chosen.map(|[in_place, staged]| (in_place.into(), staged.into())))
 }
 

@@ -69,7 +69,7 @@ impl JoinedSpec {
 #[derive(FromPyObject)]
 struct StreamSpec {
     registers: [Vec<(u32, u64)>; 2],
-    contents: Vec<u32>,
+    contents: Vec<[u32; 2]>,
 }
 
 impl StreamSpec {

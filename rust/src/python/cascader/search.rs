@@ -13,8 +13,8 @@ use crate::cost::Costs;
 use crate::model::graph;
 use crate::model::plan::Proposal;
 use crate::model::program::Arrangement;
-use crate::plans::options::{Options, MOST_TUNED, TUNED};
-use crate::proposals::arena::{placer_within, Placer};
+use crate::plans::options::{Options, MOST_TUNED, MOVES, TUNED};
+use crate::proposals::arena::{placer, Placer};
 use crate::proposals::error::SearchError;
 use crate::proposals::within::{Contenders, Placements};
 use crate::proposals::{search, Enumerated, Frontier, Stop};
@@ -23,7 +23,7 @@ use crate::python::pickling::class;
 use crate::util::pareto::{Epsilon, Point};
 
 /// What a Proposal is made of again: bytes, cycles, the two limits of early copies, Plans.
-type ProposalFields = (u64, u64, u64, u64, Vec<PyPlan>);
+type ProposalFields = (u64, u64, u64, u64, u32, Vec<PyPlan>);
 
 /// A way to run the network, with what it promises.
 #[derive(Clone)]
@@ -55,15 +55,16 @@ impl PyProposal {
         cycles: u64,
         prefetch_bytes: u64,
         fill_bytes: u64,
+        moves: u32,
         plans: Vec<PlanSpec>,
     ) -> PyResult<PyProposal> {
         let plans = plans.into_iter().map(PlanSpec::build).collect::<PyResult<_>>()?;
-        let proposal = Proposal { plans, prefetch_bytes, fill_bytes, sram_bytes, cycles };
+        let proposal = Proposal { plans, prefetch_bytes, fill_bytes, moves, sram_bytes, cycles };
         Ok(PyProposal { proposal, found: None })
     }
     fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, ProposalFields) {
-        let Proposal { sram_bytes, cycles, prefetch_bytes, fill_bytes, .. } = self.proposal;
-        (class::<PyProposal>(py), (sram_bytes, cycles, prefetch_bytes, fill_bytes, self.plans()))
+        let Proposal { sram_bytes, cycles, prefetch_bytes, fill_bytes, moves, .. } = self.proposal;
+        (class::<PyProposal>(py), (sram_bytes, cycles, prefetch_bytes, fill_bytes, moves, self.plans()))
     }
     fn __hash__(&self) -> u64 {
         self.proposal.sram_bytes ^ self.proposal.cycles.rotate_left(32)
@@ -85,6 +86,10 @@ impl PyProposal {
         self.proposal.fill_bytes
     }
     #[getter]
+    fn moves(&self) -> u32 {
+        self.proposal.moves
+    }
+    #[getter]
     fn plans(&self) -> Vec<PyPlan> {
         self.proposal.plans.iter().map(PyPlan::from).collect()
     }
@@ -94,8 +99,8 @@ impl PyProposal {
         if let Some(found) = self.found.as_ref().filter(|found| Arc::ptr_eq(&found.graph, &graph.graph)) {
             return PyArrangement::of(py, graph, &found.arrangement);
         }
-        let Proposal { plans, prefetch_bytes, fill_bytes, .. } = self.proposal.clone();
-        let decisions = Decisions { plans, prefetch_bytes, fill_bytes };
+        let Proposal { plans, prefetch_bytes, fill_bytes, moves, .. } = self.proposal.clone();
+        let decisions = Decisions { plans, prefetch_bytes, fill_bytes, moves };
         PyArrangement::of(py, graph, &decisions.arrange(py, &graph.graph, tick.as_ref())?)
     }
     /// The same decisions without the program, which may be large.
@@ -266,7 +271,7 @@ impl BudgetSearch {
         let graph = Arc::clone(&graph.graph);
         let (enumerated, placements) = interruptible::run(py, tick.as_ref(), || {
             let mut placements = Placements::default();
-            let place = &mut placer_within(&graph, options.placing.iterations);
+            let place = &mut placer(&graph);
             Enumerated::new(&graph, &options, &mut placements.costs, place).map(|enumerated| (enumerated.0, placements))
         })??;
         let (contenders, placements) = (OnceLock::new(), Mutex::new(placements));
@@ -330,7 +335,7 @@ impl BudgetSearch {
         // Taken out meanwhile: who else asks at the same time begins with none, and gets the same answer.
         let mut placements = std::mem::take(&mut *held());
         let (answer, placements) = interruptible::run(py, tick.as_ref(), || {
-            let place = &mut placer_within(&self.graph, self.options.placing.iterations);
+            let place = &mut placer(&self.graph);
             question(&mut placements, place).map(|answer| (answer, placements))
         })??;
         *held() = placements;
@@ -366,6 +371,7 @@ fn search_cascades(
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FINEST_RESOLUTION", FINEST_RESOLUTION)?;
+    module.add("MOVES", MOVES)?;
     module.add_class::<PyPlan>()?;
     module.add_class::<PyProposal>()?;
     module.add_class::<PyFrontier>()?;

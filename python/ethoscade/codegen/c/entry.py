@@ -1,0 +1,365 @@
+"""`<mod>_lib0.c`: the run. It checks, copies inputs in, executes the calls in order and copies outputs out.
+
+Owns that file's text; the parts about memory, the driver and state come from their modules.
+"""
+
+from __future__ import annotations
+
+from ..artifact import NpuCall
+from ..layout import distinct_payloads
+from . import driver, header, identity, memory, state, status
+from .data import words
+from .module import Module
+from .regions import used
+
+# Regions of an NPU call: weights, arena, and the fast scratch, which is the arena as well.
+_REGIONS = 3
+
+_HOOKS = """#ifndef ETHOSCADE_BEFORE_CALL
+#define ETHOSCADE_BEFORE_CALL(network, number) ((void)0)
+#endif
+#ifndef ETHOSCADE_AFTER_CALL
+#define ETHOSCADE_AFTER_CALL(network, number, status) ((void)0)
+#endif"""
+
+
+def text(module: Module) -> str:
+    """The whole file."""
+    includes = "#include <stdbool.h>\n" if module.has_npu else ""
+    parts = [
+        identity.title(module, "Entry"),
+        f"{includes}#include <stddef.h>\n#include <stdint.h>\n#include <string.h>",
+        f'#include "{header.file_name(module)}"',
+        driver.declarations() if module.has_npu else "",
+        _HOOKS,
+        memory.arena(module),
+        _externals(module),
+        _table(module),
+        memory.check(module),
+        _state(module),
+        _map(module, "inputs", module.inputs),
+        _map(module, "outputs", module.outputs),
+        _prepare(module),
+    ]
+    if module.has_npu:
+        parts += [driver.reserve(module), _bases(module), _begin_and_end(module), _run(module), _asynchronous(module)]
+    else:
+        parts.append(_run_on_cpu(module))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+# --- what other files define ----------------------------------------------------------------------------
+
+
+def _externals(module: Module) -> str:
+    lines = [f"extern const uint32_t {name}[{words(value)}];" for name, value in module.programs().items()]
+    if module.weights_as in ("array", "incbin"):
+        size = f"{module.macro}_WEIGHTS_CONSTANT_POOL_SIZE / 4"
+        lines.append(f"extern const uint32_t {module.weights_symbol}[{size}];")
+    lines += [f"extern const uint32_t {name}[{words(value)}];" for name, value in module.cpu_constants().items()]
+    lines += [f"void {module.prefix}_cpu_{number}(uint8_t* arena);" for number in module.cpu_bodies]
+    return "\n".join(lines)
+
+
+def _table(module: Module) -> str:
+    """The calls in order, as data."""
+    artifact, prefix = module.artifact, module.prefix
+    if not artifact.calls:
+        return ""
+    size = f"{module.macro}_CALLS"
+    if not module.has_npu:
+        functions = ",\n".join(f"  {prefix}_cpu_{number}" for number in module.cpu_bodies)
+        return f"static void (*const {prefix}_calls[{size}])(uint8_t* arena) = {{\n{functions}\n}};"
+    payloads = {payload: number for number, payload in enumerate(distinct_payloads(artifact))}
+    rows = []
+    for number, call in enumerate(artifact.calls):
+        if isinstance(call, NpuCall):
+            regions = used(call.payload)
+            bits = sum(1 << region for region in (range(_REGIONS) if regions is None else regions))
+            symbol = module.payload(payloads[call.payload])
+            rows.append(f"  {{{symbol}, {len(call.payload)}, {bits}u, NULL}}")
+        else:
+            rows.append(f"  {{NULL, 0, 0u, {prefix}_cpu_{number}}}")
+    listed = ",\n".join(rows)
+    return f"""/* A program of the NPU with a bit for each region that it uses, or an operator on the CPU. */
+struct {prefix}_call {{
+  const uint32_t* payload;
+  int payload_size;
+  uint32_t regions;
+  void (*cpu)(uint8_t* arena);
+}};
+
+static const struct {prefix}_call {prefix}_calls[{size}] = {{
+{listed}
+}};"""
+
+
+# --- before and after the calls -------------------------------------------------------------------------
+
+
+def _memory_argument(module: Module) -> str:
+    return "workspace_pools" if module.has_pools else ""
+
+
+def _state_flag(module: Module) -> str:
+    return "workspace_pools->has_state" if module.has_pools else f"{module.prefix}_has_state"
+
+
+def _state(module: Module) -> str:
+    if not module.has_state:
+        return ""
+    prefix, arena, flag = module.prefix, memory.arena_expression(module), _state_flag(module)
+    own = "" if module.has_pools else f"/* Whether the state is there. */\nstatic int {flag};\n\n"
+    reset = state.reset(prefix, header.memory_parameter(module), _memory_argument(module), arena, flag)
+    return f"{own}{state.definition(module.artifact, prefix, module.initial)}\n\n{reset}"
+
+
+def _map(module: Module, what: str, indices: tuple[int, ...]) -> str:
+    prefix, arena = module.prefix, memory.arena_expression(module)
+    members = [f"  tensors.{module.tensor_names[index]} = {module.place(index, arena)};" for index in indices]
+    members = members or ["  tensors.unused = NULL;"]
+    if module.has_pools and not any(arena in member for member in members):
+        members.insert(0, "  (void)workspace_pools;")
+    lines = "\n".join(members)
+    return (
+        f"struct {prefix}_{what} {prefix}_map_{what}({header.memory_parameter(module)})\n{{\n"
+        f"  struct {prefix}_{what} tensors;\n\n{lines}\n  return tensors;\n}}"
+    )
+
+
+def _prepare(module: Module) -> str:
+    """Checks of all that the caller brings, before anything is written; then the state and the inputs."""
+    prefix, ok = module.prefix, f"{module.macro}_{status.OK.name}"
+    parameters = [p for p in header.run_parameters(module) if not p.endswith("devices")]
+    missing, copies = "", ""
+    if not module.options.workspace_io:
+        pointers = [f"inputs->{module.tensor_names[i]}" for i in module.inputs]
+        pointers += [f"outputs->{module.tensor_names[i]}" for i in module.outputs]
+        absent = " || ".join(["inputs == NULL", "outputs == NULL", *(f"{pointer} == NULL" for pointer in pointers)])
+        missing = f"  if ({absent}) {{\n    return {module.macro}_{status.POINTER_MISSING.name};\n  }}\n"
+        copies = _copies(module, "inputs", module.inputs, "places.{0}", "inputs->{0}")
+    set_up = state.before_run(prefix, memory.arena_expression(module), _state_flag(module)) if module.has_state else ""
+    return f"""static int32_t {prefix}_prepare({", ".join(parameters) or "void"})
+{{
+  int32_t status;
+
+{missing}  status = {prefix}_check_memory({_memory_argument(module)});
+  if (status != {ok}) {{
+    return status;
+  }}
+{_lines(set_up, copies)}  return {ok};
+}}"""
+
+
+def _finish(module: Module, outputs: str, pools: str, arena: str) -> str:
+    """The lines behind the last call: outputs to the caller, state to where the next run looks for it."""
+    copies = ""
+    if not module.options.workspace_io:
+        copies = _copies(module, "outputs", module.outputs, f"{outputs}{{0}}", "places.{0}", pools)
+    return _lines(copies, state.after_run(module.artifact, module.prefix, arena))
+
+
+def _copies(
+    module: Module, what: str, indices: tuple[int, ...], target: str, source: str, pools: str | None = None
+) -> str:
+    """A block that copies tensors from or to their places, but those that the caller has there already."""
+    if not indices:
+        return ""
+    argument = _memory_argument(module) if pools is None else pools
+    lines = [f"  {{\n    const struct {module.prefix}_{what} places = {module.prefix}_map_{what}({argument});\n"]
+    for index in indices:
+        to, of = (text.format(module.tensor_names[index]) for text in (target, source))
+        size = module.tensor(index).size_bytes
+        lines.append(f"    if ({to} != {of}) {{\n      memmove({to}, {of}, {size});\n    }}")
+    return "\n".join([*lines, "  }"])
+
+
+def _lines(*parts: str) -> str:
+    return "".join(f"{part}\n" for part in parts if part)
+
+
+# --- runs without an NPU --------------------------------------------------------------------------------
+
+
+def _run_on_cpu(module: Module) -> str:
+    prefix, macro, ok = module.prefix, module.macro, f"{module.macro}_{status.OK.name}"
+    arguments = ", ".join(header.run_parameters(module, named=False))
+    arena = memory.arena_expression(module)
+    calls = ""
+    if module.artifact.calls:
+        calls = f"""  for (call = 0; call < {macro}_CALLS; ++call) {{
+    ETHOSCADE_BEFORE_CALL("{module.name}", call);
+    {prefix}_calls[call]({arena});
+    ETHOSCADE_AFTER_CALL("{module.name}", call, {ok});
+  }}
+"""
+    return f"""int32_t {prefix}_run({", ".join(header.run_parameters(module)) or "void"})
+{{
+  const int32_t status = {prefix}_prepare({arguments});
+{"  uint32_t call;" + chr(10) if calls else ""}
+  if (status != {ok}) {{
+    return status;
+  }}
+{calls}{_finish(module, "outputs->", _memory_argument(module), arena)}  return {ok};
+}}"""
+
+
+# --- runs with one --------------------------------------------------------------------------------------
+
+
+def _bases(module: Module) -> str:
+    """What the driver is told of memory. What the program does not use has no bytes."""
+    prefix, macro = module.prefix, module.macro
+    weights = "job->workspace_pools->weights" if module.weights_as == "pool" else module.weights_symbol
+    return f"""/* Whether the driver is told the weights' size, which it maintains caches by. Define it as 0 where
+ * the CPU never writes them. */
+#ifndef {macro}_WEIGHTS_CACHE_MAINTENANCE
+#define {macro}_WEIGHTS_CACHE_MAINTENANCE 1
+#endif
+
+/* Regions: 0 weights, 1 arena, 2 fast scratch, which is the arena as well. */
+static void {prefix}_set_bases(struct {prefix}_job* job, uint32_t regions)
+{{
+  job->base_addr[0] = (uint64_t)(uintptr_t){weights};
+  job->base_addr[1] = (uint64_t)(uintptr_t)job->arena;
+  job->base_addr[2] = job->base_addr[1];
+  job->base_addr_size[0] =
+      (regions & 1u) != 0 && {macro}_WEIGHTS_CACHE_MAINTENANCE ? {macro}_WEIGHTS_CONSTANT_POOL_SIZE : 0;
+  job->base_addr_size[1] = (regions & 2u) != 0 ? {macro}_WORKSPACE_SIZE : 0;
+  job->base_addr_size[2] = (regions & 4u) != 0 ? {macro}_WORKSPACE_SIZE : 0;
+}}"""
+
+
+def _begin_and_end(module: Module) -> str:
+    prefix, ok = module.prefix, f"{module.macro}_{status.OK.name}"
+    parameters = ", ".join([f"struct {prefix}_job* job", *header.run_parameters(module)])
+    arguments = ", ".join(p for p in header.run_parameters(module, named=False) if p != "devices")
+    kept = "    job->workspace_pools = workspace_pools;\n" if module.has_pools else ""
+    kept += "" if module.options.workspace_io else "    job->outputs = *outputs;\n"
+    finish = _finish(module, "job->outputs.", "job->workspace_pools" if module.has_pools else "", "job->arena")
+    ending = f"  if (status == {ok}) {{\n{_indented(finish)}  }}\n" if finish else ""
+    return f"""static int32_t {prefix}_begin({parameters})
+{{
+  int32_t status = {prefix}_prepare({arguments});
+
+  if (status == {ok}) {{
+    job->arena = {memory.arena_expression(module)};
+    job->call = 0;
+{kept}    status = {prefix}_reserve(job, devices);
+  }}
+  return status;
+}}
+
+static int32_t {prefix}_end(struct {prefix}_job* job, int32_t status)
+{{
+  {prefix}_release(job);
+{ending}  return status;
+}}"""
+
+
+def _run(module: Module) -> str:
+    prefix, macro, ok = module.prefix, module.macro, f"{module.macro}_{status.OK.name}"
+    arguments = ", ".join(["&job", *header.run_parameters(module, named=False)])
+    return f"""static int32_t {prefix}_execute(struct {prefix}_job* job)
+{{
+  int32_t status = {ok};
+
+  for (; job->call < {macro}_CALLS && status == {ok}; ++job->call) {{
+    const struct {prefix}_call* call = &{prefix}_calls[job->call];
+
+    ETHOSCADE_BEFORE_CALL("{module.name}", job->call);
+    if (call->cpu != NULL) {{
+      call->cpu(job->arena);
+    }} else {{
+      {prefix}_set_bases(job, call->regions);
+      if (ethosu_invoke_v3(job->driver, call->payload, call->payload_size, job->base_addr, job->base_addr_size,
+                           {_REGIONS}, job->user_arg) != 0) {{
+        status = {macro}_{status.NPU_FAILED.name};
+      }}
+    }}
+    ETHOSCADE_AFTER_CALL("{module.name}", job->call, status);
+  }}
+  return status;
+}}
+
+int32_t {prefix}_run({", ".join(header.run_parameters(module))})
+{{
+  struct {prefix}_job job;
+  const int32_t status = {prefix}_begin({arguments});
+
+  return status == {ok} ? {prefix}_end(&job, {prefix}_execute(&job)) : status;
+}}"""
+
+
+def _asynchronous(module: Module) -> str:
+    prefix, macro, ok = module.prefix, module.macro, f"{module.macro}_{status.OK.name}"
+    running, failed, missing = (
+        f"{macro}_{s.name}" for s in (status.RUNNING, status.NPU_FAILED, status.POINTER_MISSING)
+    )
+    arguments = ", ".join(header.run_parameters(module, named=False))
+    parameters = ", ".join([f"struct {prefix}_job* job", *header.run_parameters(module)])
+    return f"""#if ETHOSCADE_ETHOSU_ASYNC
+/* Calls until the NPU is at work or all is done. */
+static int32_t {prefix}_go_on(struct {prefix}_job* job)
+{{
+  for (; job->call < {macro}_CALLS; ++job->call) {{
+    const struct {prefix}_call* call = &{prefix}_calls[job->call];
+
+    ETHOSCADE_BEFORE_CALL("{module.name}", job->call);
+    if (call->cpu != NULL) {{
+      call->cpu(job->arena);
+      ETHOSCADE_AFTER_CALL("{module.name}", job->call, {ok});
+      continue;
+    }}
+    {prefix}_set_bases(job, call->regions);
+    if (ethosu_invoke_async(job->driver, call->payload, call->payload_size, job->base_addr, job->base_addr_size,
+                            {_REGIONS}, job->user_arg) == 0) {{
+      return {running};
+    }}
+    ETHOSCADE_AFTER_CALL("{module.name}", job->call, {failed});
+    return {prefix}_end(job, {failed});
+  }}
+  return {prefix}_end(job, {ok});
+}}
+
+int32_t {prefix}_run_async({parameters})
+{{
+  int32_t status;
+
+  if (job == NULL) {{
+    return {missing};
+  }}
+  status = {prefix}_begin(job, {arguments});
+  if (status != {ok}) {{
+    return status;
+  }}
+{driver.chosen(module)}
+  return {prefix}_go_on(job);
+}}
+
+int32_t {prefix}_wait(struct {prefix}_job* job, int32_t block)
+{{
+  if (job == NULL || job->driver == NULL) {{
+    return {missing};
+  }}
+  for (;;) {{
+    const int found = ethosu_wait(job->driver, block != 0);
+    int32_t status;
+
+    if (found > 0) {{
+      return {running};
+    }}
+    status = found == 0 ? {ok} : {failed};
+    ETHOSCADE_AFTER_CALL("{module.name}", job->call, status);
+    ++job->call;
+    status = status == {ok} ? {prefix}_go_on(job) : {prefix}_end(job, status);
+    if (status != {running} || !block) {{
+      return status;
+    }}
+  }}
+}}
+#endif"""
+
+
+def _indented(lines: str) -> str:
+    return "".join(f"  {line}\n" if line else "\n" for line in lines.splitlines())

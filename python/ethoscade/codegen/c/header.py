@@ -1,0 +1,195 @@
+"""The header `tvmgen_<mod>.h`: all that firmware may use of a network.
+
+Owns the order and the words of the header; what is said of memory, statuses and state, their modules write.
+"""
+
+from __future__ import annotations
+
+from . import driver, identity, memory, state, status
+from .module import Module
+from .names import comment
+
+
+def file_name(module: Module) -> str:
+    """The header's name."""
+    return f"{module.prefix}.h"
+
+
+def text(module: Module) -> str:
+    """The whole file. Without the parts for C it can be included by assembler."""
+    macro = module.macro
+    plain = _paragraphs(
+        identity.macros(module), *(_tensor_macros(module, index) for index in _ends(module)), _calls(module),
+        memory.macros(module), driver.ASYNC_DEFAULT if module.has_npu else "",
+    )  # fmt: skip
+    declared = _paragraphs(
+        f"/* Input tensor pointers. */\n{_struct(module, 'inputs', module.inputs)}",
+        f"/* Output tensor pointers. */\n{_struct(module, 'outputs', module.outputs)}",
+        memory.pools(module),
+        _devices(module),
+        status.declaration(module.prefix),
+        _run(module),
+        _maps(module),
+        state.declaration(module.prefix, memory_parameter(module)) if module.has_state else "",
+        _async(module),
+        _call_name(module),
+        memory.own_arena(module),
+    )
+    return f"""{identity.title(module, "Interface")}
+#ifndef {macro}_H_
+#define {macro}_H_
+
+/* A header of your own may define what is said below to be yours to define. */
+#ifdef ETHOSCADE_CONFIG_H
+#include ETHOSCADE_CONFIG_H
+#endif
+
+{plain}
+
+#ifndef __ASSEMBLER__
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+{declared}
+
+#ifdef __cplusplus
+}}
+#endif
+#endif /* __ASSEMBLER__ */
+
+#endif /* {macro}_H_ */
+"""
+
+
+def run_parameters(module: Module, *, named: bool = True) -> list[str]:
+    """The parameters of a run in TVM's order, or only their names."""
+    prefix = module.prefix
+    parameters = []
+    if not module.options.workspace_io:
+        parameters += [(f"struct {prefix}_inputs*", "inputs"), (f"struct {prefix}_outputs*", "outputs")]
+    if module.has_pools:
+        parameters.append((f"struct {prefix}_workspace_pools*", "workspace_pools"))
+    if module.has_npu:
+        parameters.append((f"struct {prefix}_devices*", "devices"))
+    return [f"{kind} {name}" if named else name for kind, name in parameters]
+
+
+def memory_parameter(module: Module) -> str:
+    """The parameter of a function that needs the memory of a run alone."""
+    return f"struct {module.prefix}_workspace_pools* workspace_pools" if module.has_pools else "void"
+
+
+def _ends(module: Module) -> tuple[int, ...]:
+    return tuple(dict.fromkeys((*module.inputs, *module.outputs)))
+
+
+def _tensor_macros(module: Module, index: int) -> str:
+    """An input's or output's bytes, and what its elements stand for: scale * (element - zero point)."""
+    tensor, name = module.tensor(index), f"{module.macro}_{module.tensor_names[index].upper()}"
+    lines = [f"/* {_describe(module, index)} */", f"#define {name}_SIZE {tensor.size_bytes}"]
+    if tensor.quantisation is not None and tensor.quantisation.axis is None:
+        # Nine digits tell a float exactly; C++ has had hexadecimal ones for too short a time.
+        digits = f"{tensor.quantisation.scale:.9g}"
+        lines.append(f"#define {name}_SCALE {digits if '.' in digits or 'e' in digits else f'{digits}.0'}f")
+        lines.append(f"#define {name}_ZERO_POINT ({tensor.quantisation.zero_point})")
+    return "\n".join(lines)
+
+
+def _describe(module: Module, index: int) -> str:
+    tensor = module.tensor(index)
+    kind = "Input" if index in module.inputs else "Output"
+    told = f'{kind} "{comment(tensor.name)}": {tensor.dtype.value} {list(tensor.shape)}'
+    if tensor.quantisation is not None and tensor.quantisation.axis is None:
+        told += f", scale {tensor.quantisation.scale:.9g}, zero point {tensor.quantisation.zero_point}"
+    return told
+
+
+def _calls(module: Module) -> str:
+    return (
+        "/* Programs of the NPU and operators on the CPU, in order; the macros ETHOSCADE_BEFORE_CALL(network, number)\n"
+        " * and ETHOSCADE_AFTER_CALL(network, number, status), if you define them, surround each. */\n"
+        f"#define {module.macro}_CALLS {len(module.artifact.calls)}"
+    )
+
+
+def _struct(module: Module, what: str, indices: tuple[int, ...]) -> str:
+    # A struct without members is not C99.
+    members = "\n".join(f"  void* {module.tensor_names[index]};" for index in indices) or "  void* unused;"
+    return f"struct {module.prefix}_{what} {{\n{members}\n}};"
+
+
+def _devices(module: Module) -> str:
+    if not module.has_npu:
+        return ""
+    return f"""/* Devices: ethos_u is a reserved `struct ethosu_driver*`, or NULL to reserve one for each run; user_arg
+ * comes to the driver's ethosu_inference_begin and ethosu_inference_end. */
+struct {module.prefix}_devices {{
+  void* ethos_u;
+  void* user_arg;
+}};"""
+
+
+def _run(module: Module) -> str:
+    prefix = module.prefix
+    begun = f"int32_t {prefix}_run("
+    parameters = (",\n" + " " * len(begun)).join(run_parameters(module)) or "void"
+    if module.options.workspace_io:
+        ends = "Inputs are where the functions below say, and so are outputs afterwards."
+    else:
+        ends = "Nothing is copied for a pointer to the places that the functions below tell."
+    alone = "Not reentrant: every run uses the same arena." if not module.has_pools else (
+        "Reentrant in different pools."
+    )  # fmt: skip
+    return f"/* Run the network once; returns a status. {ends}\n * {alone} */\n{begun}{parameters});"
+
+
+def _maps(module: Module) -> str:
+    prefix, parameter = module.prefix, memory_parameter(module)
+    return f"""/* Where inputs and outputs lie in the arena. Firmware that fills and reads these places needs no memory
+ * beside it. Inputs must be filled again before every run; outputs are valid until the next inputs are filled in. */
+struct {prefix}_inputs {prefix}_map_inputs({parameter});
+struct {prefix}_outputs {prefix}_map_outputs({parameter});"""
+
+
+def _async(module: Module) -> str:
+    if not module.has_npu:
+        return ""
+    prefix = module.prefix
+    begun = f"int32_t {prefix}_run_async("
+    parameters = (",\n" + " " * len(begun)).join((f"struct {prefix}_job* job", *run_parameters(module)))
+    outputs = "" if module.options.workspace_io else f"  struct {prefix}_outputs outputs;\n"
+    pools = f"  struct {prefix}_workspace_pools* workspace_pools;\n" if module.has_pools else ""
+    return f"""/* A run on its way; what is in it is the sources' business. */
+struct ethosu_driver;
+struct {prefix}_job {{
+  struct ethosu_driver* driver;
+  void* user_arg;
+{outputs}{pools}  uint8_t* arena;
+  uint64_t base_addr[3];
+  size_t base_addr_size[3];
+  uint32_t call;
+  int32_t is_reserved;
+}};
+
+#if ETHOSCADE_ETHOSU_ASYNC
+/* The same without waiting for the NPU: {prefix}_run_async begins, {prefix}_wait goes on, both until the NPU is at
+ * work, and return RUNNING then. With `block` {prefix}_wait returns only when all is done. Job, tensors and memory must
+ * stay where they are meanwhile. After any other status the run has ended. */
+{begun}{parameters});
+int32_t {prefix}_wait(struct {prefix}_job* job, int32_t block);
+#endif"""
+
+
+def _call_name(module: Module) -> str:
+    return (
+        f"/* The name of a call: its operator's, or the NPU program's; \"\" for a number that is none. */\n"
+        f"const char* {module.prefix}_call_name(uint32_t number);"
+    )
+
+
+def _paragraphs(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part)

@@ -1,0 +1,75 @@
+"""C identifiers for the names that models use.
+
+Owns sanitising, keyword avoidance and the refusal of clashes. Emits no code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from ...errors import CodegenError
+
+# The header is included by C++ firmware as well, so both languages' keywords are out. C99 6.4.1, C++20 [lex.key].
+_KEYWORD_TEXT = """
+auto break case char const continue default do double else enum extern float for goto if inline int long
+    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+    alignas alignof and and_eq asm bitand bitor bool catch char8_t char16_t char32_t class co_await co_return co_yield
+    compl concept consteval constexpr constinit const_cast decltype delete dynamic_cast explicit export false friend
+    mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast
+    requires static_assert static_cast template this thread_local throw true try typeid typename using virtual wchar_t
+    xor xor_eq
+"""
+_KEYWORDS = frozenset(_KEYWORD_TEXT.split())
+
+
+def identifier(name: str) -> str:
+    """`name` with every character that C does not allow replaced by '_'; never a keyword, never empty.
+
+    >>> identifier("serving_default_input:0"), identifier("default"), identifier("1x")
+    ('serving_default_input_0', 'default_', '_1x')
+    """
+    text = re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"
+    if text[0].isdigit():
+        text = f"_{text}"
+    return f"{text}_" if text in _KEYWORDS else text
+
+
+def module_identifier(name: str) -> str:
+    """`name` as the `<mod>` of `tvmgen_<mod>_run`: in lower case, as TVM has it.
+
+    It never starts an identifier, so digits and keywords may stay.
+    """
+    return re.sub(r"[^a-z0-9_]", "_", name.lower()) or "_"
+
+
+def tensor_identifiers(names: Mapping[int, str], reserved: Iterable[str] = ()) -> dict[int, str]:
+    """Identifiers of tensors by index, distinct also when written in capitals (they become macros).
+
+    Raises `CodegenError` naming both tensors when two names become one, or the tensor whose name is `reserved`.
+    """
+    taken = {word.upper(): None for word in reserved}
+    owner: dict[str, str] = {}
+    found: dict[int, str] = {}
+    for index, name in names.items():
+        text = identifier(name)
+        capital = text.upper()
+        if capital in taken:
+            raise CodegenError(
+                f"tensor '{name}' would be called '{text}' in C, which the generated header needs for itself; "
+                f"rename the tensor"
+            )
+        if capital in owner:
+            raise CodegenError(
+                f"tensors '{owner[capital]}' and '{name}' would both be called '{capital}' in the generated C header; "
+                f"rename one of them"
+            )
+        owner[capital] = name
+        found[index] = text
+    return found
+
+
+def comment(text: str) -> str:
+    """`text` made harmless inside a C comment: printable ASCII, no comment marks, no trigraphs, no line splices."""
+    plain = "".join(c if " " <= c <= "~" else "?" for c in text)
+    return plain.replace("*/", "* /").replace("/*", "/ *").replace("\\", "/").replace("??", "? ?")

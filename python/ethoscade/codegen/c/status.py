@@ -1,0 +1,52 @@
+"""What a run returns: the numbers, their names in C and what they mean.
+
+Owns the table and the enum and function that are written from it. Numbers are the same for all networks and stay what
+they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Status:
+    """One value of the enum."""
+
+    number: int
+    name: str
+    meaning: str
+
+
+OK = Status(0, "OK", "done")
+RUNNING = Status(1, "RUNNING", "an asynchronous run goes on")
+POINTER_MISSING = Status(-1, "POINTER_MISSING", "a pointer is NULL")
+NO_DRIVER = Status(-2, "NO_DRIVER", "no NPU driver could be reserved")
+NPU_FAILED = Status(-3, "NPU_FAILED", "the NPU driver refused the program or reported an error")
+MISALIGNED = Status(-4, "MISALIGNED", "memory does not begin with a cache line")
+TOO_SMALL = Status(-5, "TOO_SMALL", "memory is smaller than the network needs")
+WRONG_NPU = Status(-6, "WRONG_NPU", "the NPU is not the one that the network was compiled for")
+
+STATUSES = (OK, RUNNING, POINTER_MISSING, NO_DRIVER, NPU_FAILED, MISALIGNED, TOO_SMALL, WRONG_NPU)
+
+
+def declaration(prefix: str) -> str:
+    """The enum and its function."""
+    macro = prefix.upper()
+    values = ",\n".join(f"  {macro}_{status.name} = {status.number}" for status in STATUSES)
+    told = "\n".join(f" *   {status.number:2d}  {status.name:15s}  {status.meaning}" for status in STATUSES)
+    return (
+        f"/* What a run returns; errors are negative.\n{told} */\nenum {prefix}_status {{\n{values}\n}};\n\n"
+        f'/* The name of a status, such as "TOO_SMALL"; "UNKNOWN" for other numbers. */\n'
+        f"const char* {prefix}_status_name(int32_t status);"
+    )
+
+
+def definition(prefix: str) -> str:
+    """The function that names them."""
+    macro = prefix.upper()
+    cases = "\n".join(f'    case {macro}_{status.name}:\n      return "{status.name}";' for status in STATUSES)
+    return (
+        f"const char* {prefix}_status_name(int32_t status)\n{{\n  switch (status) {{\n{cases}\n"
+        f'    default:\n      return "UNKNOWN";\n  }}\n}}'
+    )

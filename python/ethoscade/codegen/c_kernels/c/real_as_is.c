@@ -1,0 +1,4 @@
+static float real_as_is(float value)
+{
+    return value;
+}

@@ -1,0 +1,5 @@
+static float real_neg(float value, const float* stage)
+{
+    (void)stage;
+    return -value;
+}

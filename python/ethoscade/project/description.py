@@ -1,0 +1,247 @@
+"""What a project's folder says of its network: tensors and where they lie, calls, inputs and outputs.
+
+Owns `Description` and its file, `ethoscade-project.json`. Reads no model and writes no sources.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._core import __version__
+from ..codegen.artifact import Artifact, CpuCall, NpuCall
+from ..codegen.layout import npu_calls
+from ..errors import ProjectError
+from ..ir import Array, DType
+from ..lowering.npu import BRICK_CHANNELS
+from ..util.files import read_whole
+
+FILE = "ethoscade-project.json"
+MODEL = "model.tflite"
+"""The model's copy in the folder."""
+
+_SCHEMA_VERSION = 1
+_CASCADED = "it never lies in the arena whole: operations of a cascade, or one operation, hand it on in parts"
+_INSIDE = "an NPU program makes it, and may overwrite it before it ends"
+_MOST_BYTES = 1 << 28
+# The mailbox, and what copies of memory are rounded up by.
+_SPARE_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class TensorPlace:
+    """A tensor that is not constant; `offset` in the arena, None with the `reason` where it never lies there whole.
+
+    After `first` calls of a run it is there, and until `last` calls are done; both are None for what lives on from run
+    to run. What an NPU program makes inside, for the `reason` that is told, is whole after `operations` kernels and
+    transfers of call `first` - 1. Where it lies in bricks of 16 channels, `bricks` is the height, width and depth that
+    the NPU sees.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int | None
+    first: int | None = None
+    last: int | None = None
+    reason: str = ""
+    operations: int | None = None
+    bricks: tuple[int, int, int] | None = None
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that it takes in the arena."""
+        return math.prod(self.shape) * DType(self.dtype).numpy.itemsize
+
+    def decoded(self, data: bytes) -> Array:
+        """The array that these bytes of the arena are."""
+        flat = np.frombuffer(data, DType(self.dtype).numpy)
+        if self.bricks is not None:
+            # NHCWB16: within a row, 16 channels of all its pixels, then the next 16.
+            height, width, depth = self.bricks
+            flat = flat.reshape(height, depth // BRICK_CHANNELS, width, BRICK_CHANNELS).swapaxes(1, 2)
+        return flat.reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class CallSummary:
+    """A call of a run: an NPU program ("npu") or an operator ("cpu"), its `operator` kind, "" for a program."""
+
+    name: str
+    where: str
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Description:
+    """A project's network. `template` is a template's name, or its file in the folder.
+
+    `sources` are the names of what is to be compiled of the emitted C. `build` is a number that the firmware tells, by
+    which it is known to be made of these; `shared_bytes` is what a board without an NPU needs in common with the host
+    where all memory is copied there.
+    """
+
+    template: str
+    network: str
+    module: str
+    build: int
+    io: str
+    accelerator: str
+    has_npu: bool
+    has_state: bool
+    arena_bytes: int
+    shared_bytes: int
+    calls: tuple[CallSummary, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tensors: tuple[TensorPlace, ...]
+    sources: tuple[str, ...]
+
+    def tensor(self, name: str) -> TensorPlace:
+        """The tensor of that name. Raises `ProjectError` naming those that there are."""
+        for tensor in self.tensors:
+            if tensor.name == name:
+                return tensor
+        known = ", ".join(f"'{tensor.name}'" for tensor in self.tensors)
+        raise ProjectError(f"'{self.network}' has no tensor '{name}' outside of its constants; there are {known}")
+
+    def text(self) -> str:
+        """The file's text."""
+        told = {"schema_version": _SCHEMA_VERSION, "made_by": f"ethoscade {__version__}", **asdict(self)}
+        return json.dumps(told, indent=1) + "\n"
+
+
+def describe(
+    artifact: Artifact,
+    template: str,
+    module: str,
+    io: str,
+    sources: Mapping[str, bytes],
+    bricks: Mapping[int, tuple[int, int, int]],
+) -> Description:
+    """The description of an artefact whose emitted C is `sources`.
+
+    `bricks` are the tensors (graph indices) that lie in bricks, with the height, width and depth that the NPU sees.
+    Raises `ProjectError` for an output that is constant: it has no place in the arena.
+    """
+    fixed = next((artifact.graph.tensors[t] for t in artifact.graph.handed_out if t not in artifact.offsets), None)
+    if fixed is not None:
+        raise ProjectError(
+            f"output '{fixed.name}' of '{artifact.name}' is constant, and no board computes it: leave it out"
+        )
+    graph, payloads = artifact.graph, [len(call.payload) for call in npu_calls(artifact)]
+    calls = []
+    for call in artifact.calls:
+        if isinstance(call, CpuCall):
+            operator = graph.operators[call.operator]
+            calls.append(CallSummary(operator.name, "cpu", operator.kind))
+        else:
+            calls.append(CallSummary(call.name, "npu"))
+    build = 0
+    for name in sorted(sources):
+        build = zlib.crc32(sources[name], zlib.crc32(name.encode(), build))
+    return Description(
+        template,
+        artifact.name,
+        module,
+        build,
+        io,
+        artifact.accelerator,
+        bool(payloads),
+        bool(graph.variables),
+        artifact.arena_bytes,
+        _SPARE_BYTES + max(payloads, default=0) + len(artifact.constants) + artifact.arena_bytes,
+        tuple(calls),
+        tuple(graph.tensors[index].name for index in dict.fromkeys(graph.given)),
+        tuple(graph.tensors[index].name for index in dict.fromkeys(graph.handed_out)),
+        _tensors(artifact, bricks),
+        tuple(name for name in sources if name.endswith((".c", ".S"))),
+    )
+
+
+def _tensors(artifact: Artifact, bricks: Mapping[int, tuple[int, int, int]]) -> tuple[TensorPlace, ...]:
+    graph = artifact.graph
+    first = dict.fromkeys(graph.given, 0)
+    state = {index for variable in graph.variables for index in (variable.before, variable.after)}
+    last: dict[int, int] = {}
+    for number, call in enumerate(artifact.calls):
+        made, read = _ends_of(artifact, call)
+        first.update(dict.fromkeys(made, number + 1))
+        last.update(dict.fromkeys(read, number))
+    last.update(dict.fromkeys(graph.handed_out, len(artifact.calls)))
+    inside = dict(itertools.chain(*(_inside(artifact, call, number) for number, call in enumerate(artifact.calls))))
+    places = []
+    for index, tensor in enumerate(graph.tensors):
+        if tensor.is_constant:
+            continue
+        name, dtype, shape = tensor.name, tensor.dtype.value, tuple(tensor.shape)
+        offset = artifact.offsets.get(index)
+        if offset is not None and index in first:
+            begun = first[index]
+            places.append(TensorPlace(name, dtype, shape, offset, begun, max(begun, last.get(index, begun))))
+        elif offset is not None and index in state:
+            places.append(TensorPlace(name, dtype, shape, offset))
+        elif offset is not None and index in inside:
+            number, operations = inside[index]
+            begun = number + 1
+            places.append(TensorPlace(name, dtype, shape, offset, begun, begun, _INSIDE, operations, bricks.get(index)))
+        else:
+            places.append(TensorPlace(name, dtype, shape, None, reason=_CASCADED))
+    return tuple(places)
+
+
+def _inside(artifact: Artifact, call: NpuCall | CpuCall, number: int) -> Iterator[tuple[int, tuple[int, int]]]:
+    """What an NPU program makes on its way: the call's number, and after how many operations each tensor is whole."""
+    if isinstance(call, CpuCall):
+        return
+    last = {name: at + 1 for at, name in enumerate(call.operators)}
+    names = {operator.name for operator in artifact.graph.operators}
+    for operator in artifact.graph.operators:
+        # An operation that does another's look-up as well has both names.
+        both = (f"{name};{operator.name}" for name in names)
+        operations = last.get(operator.name) or next((last[name] for name in both if name in last), None)
+        if operations is not None:
+            yield from ((index, (number, operations)) for index in operator.outputs)
+
+
+def _ends_of(artifact: Artifact, call: NpuCall | CpuCall) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The tensors that a call makes, and those that it reads."""
+    if isinstance(call, NpuCall):
+        return call.outputs, call.inputs
+    operator = artifact.graph.operators[call.operator]
+    return operator.outputs, tuple(index for index in operator.inputs if index is not None)
+
+
+def read(folder: Path) -> Description:
+    """The description of the project in `folder`. Raises `ProjectError` where there is none, or a damaged one."""
+    path = folder / FILE
+    if not path.is_file():
+        raise ProjectError(f"'{folder}' is no project: it has no {FILE}; make one with `ethoscade new`")
+    try:
+        return _parsed(json.loads(read_whole(path, _MOST_BYTES)))
+    except (ValueError, TypeError, KeyError) as error:
+        raise ProjectError(f"'{path}' is damaged ({error}); make the project anew with `ethoscade new`") from error
+
+
+def _parsed(told: Any) -> Description:
+    version = told.pop("schema_version")
+    if version != _SCHEMA_VERSION:
+        raise ValueError(f"its schema is {version}, this version reads {_SCHEMA_VERSION}")
+    del told["made_by"]
+    told["calls"] = tuple(CallSummary(**call) for call in told["calls"])
+    told["tensors"] = tuple(_place(place) for place in told["tensors"])
+    lists = {name: tuple(told[name]) for name in ("inputs", "outputs", "sources")}
+    return Description(**{**told, **lists})
+
+
+def _place(told: Any) -> TensorPlace:
+    bricks = told["bricks"]
+    return TensorPlace(**{**told, "shape": tuple(told["shape"]), "bricks": None if bricks is None else tuple(bricks)})

@@ -1,0 +1,284 @@
+"""The emitted C of a network as part of a firmware: built with any choices, any driver and any compiler, and run.
+
+Owns the probe (what a firmware would write), the build, and the child process, in which the simulator executes what a
+stand-in driver is given. The driver's part is `firmware/driver_standin.c`. Judges nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from ethoscade.codegen import c_source
+from ethoscade.codegen.artifact import Artifact
+from ethoscade.codegen.c.module import Module, make
+from ethoscade.codegen.c.options import COptions
+from ethoscade.run import simulator
+from ethoscade.target import ACCELERATORS
+
+FIRMWARE = Path(__file__).with_name("firmware")
+STRICT = (
+    "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wshadow", "-Wconversion", "-Wsign-conversion",
+    "-Wcast-qual", "-Wcast-align", "-Wmissing-prototypes",
+)  # fmt: skip
+SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+GUARD_BYTES = 256
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A variant of the stand-in: its version, whether it is for several NPUs, and the device behind it."""
+
+    version: int = 100
+    is_multi: bool = False
+    accelerator: str = "ethos-u55-256"
+    fast_memory: int = 0
+    is_there: bool = True
+
+    @property
+    def flags(self) -> list[str]:
+        """What the compiler is told of it."""
+        multi = ["-DSTANDIN_MULTI"] if self.is_multi else []
+        return [f"-DSTANDIN_VERSION={self.version}", *multi, "-DETHOSCADE_ETHOSU_DRIVER_H=<ethosu_driver.h>"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What runs of a firmware came to, one entry for each: statuses, outputs in order; and what was noticed."""
+
+    statuses: list[int]
+    outputs: list[list[npt.NDArray[Any]]]
+    intact: bool
+    """Whether the arena's neighbours are what they were."""
+    complaint: str
+    user_arg: int
+    flushed: list[int]
+    """How often the driver was told a size for each region."""
+    polls: int
+    """How often a run that does not wait said that it goes on."""
+    calls: list[int]
+    """Numbers of calls as the hooks around them saw them: n before call n, -1 - n after it."""
+    names: list[str]
+    """The names of statuses, and of calls."""
+    is_reserved: bool
+
+
+# --- the firmware -----------------------------------------------------------------------------------------------------
+
+_PROBE = """
+#include <string.h>
+#include "{header}"
+#define GUARD {guard}
+
+/* Hooks around the calls, by ETHOSCADE_CONFIG_H. */
+int32_t probe_calls[4096];
+int32_t probe_call_count;
+
+static struct {{ uint8_t before[GUARD]; uint8_t arena[{macro}_WORKSPACE_SIZE]; uint8_t after[GUARD]; }} guarded
+    __attribute__((aligned(GUARD), used)) = {{{{1}}, {{0}}, {{0}}}};
+{alias}
+void probe_poison(void);
+void probe_poison(void)
+{{
+  memset(guarded.before, 0xA5, GUARD);
+  memset(guarded.after, 0xA5, GUARD);
+}}
+int probe_intact(void);
+int probe_intact(void)
+{{
+  int i;
+  for (i = 0; i < GUARD; ++i) {{
+    if (guarded.before[i] != 0xA5 || guarded.after[i] != 0xA5) return 0;
+  }}
+  return 1;
+}}
+const char* probe_status(int32_t status);
+const char* probe_status(int32_t status) {{ return {prefix}_status_name(status); }}
+const char* probe_call(uint32_t number);
+const char* probe_call(uint32_t number) {{ return {prefix}_call_name(number); }}
+
+{pools}
+int32_t probe_run(void** in, void** out, const uint8_t* weights, int32_t shift, int32_t shortage, int32_t* polls);
+int32_t probe_run(void** in, void** out, const uint8_t* weights, int32_t shift, int32_t shortage, int32_t* polls)
+{{
+{before}
+  status = {run};
+{after}
+  return status;
+}}
+"""
+
+_HOOKS = """
+#ifndef PROBE_CONFIG_H
+#define PROBE_CONFIG_H
+#ifndef __ASSEMBLER__
+#include <stdint.h>
+extern int32_t probe_calls[4096];
+extern int32_t probe_call_count;
+#define ETHOSCADE_BEFORE_CALL(network, number) (probe_calls[probe_call_count++] = (int32_t)(number))
+#define ETHOSCADE_AFTER_CALL(network, number, status) \\
+  (probe_calls[probe_call_count++] = (status) == 0 ? -1 - (int32_t)(number) : -1000)
+#endif
+#endif
+"""
+
+
+def _probe(module: Module, is_async: bool) -> str:
+    """A firmware's use of the network, with all memory between guards."""
+    prefix, macro, io = module.prefix, module.macro, module.options.workspace_io
+    names = module.tensor_names
+    pools = ""
+    before = ["  int32_t status;"]
+    arguments = []
+    if not io:
+        before += [f"  struct {prefix}_inputs inputs;", f"  struct {prefix}_outputs outputs;"]
+        before += [f"  inputs.{names[t]} = in[{place}];" for place, t in enumerate(module.inputs)]
+        before += [f"  outputs.{names[t]} = out[{place}];" for place, t in enumerate(module.outputs)]
+        arguments += ["&inputs", "&outputs"]
+    memory = ""
+    if module.has_pools:
+        pools = f"static struct {prefix}_workspace_pools pools;"
+        before += [
+            "  pools.arena = guarded.arena + shift;",
+            "  pools.arena_size = sizeof guarded.arena - (size_t)shortage;",
+        ]
+        if module.weights_as == "pool":
+            before += ["  pools.weights = weights;", f"  pools.weights_size = {macro}_WEIGHTS_CONSTANT_POOL_SIZE;"]
+        arguments.append("&pools")
+        memory = "&pools"
+    after = []
+    if io:
+        for what, tensors in (("inputs", module.inputs), ("outputs", module.outputs)):
+            copies = []
+            for place, t in enumerate(tensors):
+                ends = (f"map.{names[t]}", f"in[{place}]") if what == "inputs" else (f"out[{place}]", f"map.{names[t]}")
+                copies.append(f"memcpy({ends[0]}, {ends[1]}, {module.tensor(t).size_bytes});")
+            block = f"  {{ struct {prefix}_{what} map = {prefix}_map_{what}({memory}); {' '.join(copies)} }}"
+            (before if what == "inputs" else after).append(block)
+    if module.has_npu:
+        before.append("  { static int token; devices.ethos_u = NULL; devices.user_arg = &token; (void)token; }")
+        before.insert(1, f"  struct {prefix}_devices devices;")
+        arguments.append("&devices")
+    run = f"{prefix}_run({', '.join(arguments)})"
+    if is_async:
+        before.insert(1, f"  static struct {prefix}_job job;")
+        run = f"{prefix}_run_async(&job, {', '.join(arguments)})"
+        after.insert(
+            0, f"  while (status == {macro}_RUNNING) {{ ++*polls; status = {prefix}_wait(&job, *polls > 40); }}"
+        )
+    before.append("  (void)in; (void)out; (void)weights; (void)shift; (void)shortage; (void)polls;")
+    alias = ""
+    if not module.has_pools:
+        # An alias, because C has no array inside of another object.
+        alias = f'__asm__(".globl my_arena\\n.set my_arena, guarded+{GUARD_BYTES}\\n");'
+    return _PROBE.format(
+        header=f"{prefix}.h", guard=GUARD_BYTES, macro=macro, prefix=prefix, alias=alias, pools=pools,
+        before="\n".join(before), run=run, after="\n".join(after),
+    )  # fmt: skip
+
+
+# --- build and run ----------------------------------------------------------------------------------------------------
+
+
+class Firmware:
+    """A shared library of the network, a probe and a driver, in a folder of its own."""
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        folder: Path,
+        options: COptions,
+        *,
+        driver: Driver,
+        compiler: str = "cc",
+        flags: Sequence[str] = (),
+        is_async: bool = False,
+    ) -> None:
+        self._artifact, self._folder, self._driver, self._compiler = artifact, folder, driver, compiler
+        self._module = make(artifact, options)
+        self._sanitized = any("address" in flag for flag in flags)
+        files = c_source.write(artifact, folder, options)
+        (folder / "probe.c").write_text(_probe(self._module, is_async))
+        (folder / "probe_config.h").write_text(_HOOKS)
+        own = [str(path) for path in files.values() if path.suffix in (".c", ".S")]
+        more = [str(FIRMWARE / "driver_standin.c")] if self._module.has_npu else []
+        defines = ['-DETHOSCADE_CONFIG_H="probe_config.h"', f"-I{folder}", f"-I{FIRMWARE}", *driver.flags]
+        if not self._module.has_pools:
+            defines.append(f"-D{self._module.macro}_ARENA=my_arena")
+        if is_async:
+            defines.append("-DETHOSCADE_ETHOSU_ASYNC=1")
+        command = [compiler, "-O1", "-fPIC", "-shared", *flags, *defines]
+        # The probe is a test's and need not be as strict as what is emitted.
+        strict = [compile_(command, [unit], STRICT, folder) for unit in own]
+        loose = [compile_(command, [unit], ("-std=c99",), folder) for unit in [str(folder / "probe.c"), *more]]
+        link = [*command, *strict, *loose, "-o", str(folder / "firmware.so")]
+        done = subprocess.run(link, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    def run(
+        self,
+        steps: Sequence[Mapping[str, npt.NDArray[Any]]],
+        *,
+        shift: int = 0,
+        shortage: int = 0,
+        resets: Sequence[int] = (),
+    ) -> Found:
+        """Run on each of `steps`, in one process. `shift` and `shortage` spoil what pools say of the arena."""
+        graph, module = self._artifact.graph, self._module
+        chip = ACCELERATORS[self._driver.accelerator]
+        job = {
+            "library": str(self._folder / "firmware.so"),
+            "simulator": str(simulator.driver_interface()[1]) if module.has_npu else "",
+            "inputs": [[step[graph.tensors[t].name].tobytes().hex() for t in module.inputs] for step in steps],
+            "outputs": [graph.tensors[t].size_bytes for t in module.outputs],
+            "weights": module.weights.hex() if module.weights_as == "pool" else "",
+            "device": [int(chip.product == "u65"), chip.macs.bit_length() - 1],
+            "fast_memory": self._driver.fast_memory,
+            "is_there": self._driver.is_there,
+            "shift": shift,
+            "shortage": shortage,
+            "calls": len(self._artifact.calls),
+        }
+        (self._folder / "job.json").write_text(json.dumps(job))
+        environment = dict(os.environ)
+        if self._sanitized:
+            environment |= {
+                "LD_PRELOAD": _runtime(self._compiler),
+                "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0",
+            }
+        command = [sys.executable, str(FIRMWARE / "child.py"), str(self._folder / "job.json")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        tensors = [graph.tensors[t] for t in module.outputs]
+        found["outputs"] = [
+            [
+                np.frombuffer(bytes.fromhex(data), tensor.dtype.numpy).reshape(tensor.shape)
+                for data, tensor in zip(step, tensors, strict=True)
+            ]
+            for step in found["outputs"]
+        ]
+        return Found(**found)
+
+
+def compile_(command: Sequence[str], units: Sequence[str], flags: Sequence[str], folder: Path) -> str:
+    """Compile to an object file in `folder`; returns its path."""
+    target = str(folder / f"{Path(units[0]).stem}.o")
+    built = [word for word in command if word != "-shared"]
+    done = subprocess.run([*built, *flags, "-c", *units, "-o", target], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    return target
+
+
+def _runtime(compiler: str) -> str:
+    """The library of the address sanitizer, which must be in a process before all others."""
+    asked = subprocess.run([compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+    return asked.stdout.strip()

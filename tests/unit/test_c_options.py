@@ -1,0 +1,157 @@
+"""Choices of the emitted C: from Python and the command line to the sources, and what refuses them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import ethoscade
+import pytest
+from codegen_support import cpu_artifact
+from command_line_support import TINY, Capture, run, run_json, written
+from ethoscade.codegen import c_source, tflite
+from ethoscade.codegen.c.options import INCBIN_ABOVE_BYTES, COptions
+from ethoscade.errors import CodegenError, ConfigError
+from ethoscade.testing import ModelBuilder, tiny_conv
+from firmware_builds import STRICT
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    return written(tmp_path / "Tiny Net.tflite", TINY)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"module_name": "Net"}, r"module_name is 'Net'.*lower-case letters"),
+        ({"module_name": "a-b"}, "lower-case letters, digits and '_'"),
+        ({"module_name": ""}, "lower-case"),
+        ({"workspace": "heap"}, "workspace is 'heap'; choose internal or pools"),
+        ({"weights": "flash"}, "weights is 'flash'; choose auto, array, incbin or pool"),
+        ({"weights": "pool"}, "need workspace 'pools'"),
+    ],
+)
+def test_choices_that_there_are_not(tmp_path: Path, choices: dict[str, str], message: str) -> None:
+    compiled = ethoscade.compile(TINY)
+    for write in (compiled.write_c, compiled.write_mlf):
+        with pytest.raises(ConfigError, match=message):
+            write(tmp_path / "out", **choices)
+    assert not (tmp_path / "out").exists()
+
+
+def test_names_are_lower_case_unless_given(tmp_path: Path) -> None:
+    compiled = ethoscade.compile(TINY)
+    artifact = cpu_artifact(_softmax(), "MobileNet-V2 1.0")
+    assert c_source.header_name(artifact) == "tvmgen_mobilenet_v2_1_0.h"
+    assert "tvmgen_default.h" in compiled.write_c(tmp_path, module_name="default")
+    assert "int32_t tvmgen_default_run(" in (tmp_path / "tvmgen_default.h").read_text()
+
+
+def _softmax() -> bytes:
+    b = ModelBuilder()
+    b.softmax(b.input((1, 8)))
+    return b.build()
+
+
+@pytest.mark.parametrize(("size", "expected"), [(INCBIN_ABOVE_BYTES, "array"), (INCBIN_ABOVE_BYTES + 1, "incbin")])
+def test_large_weights_come_from_a_file(size: int, expected: str) -> None:
+    assert COptions().weights_of(size) == expected
+    assert COptions(weights="array").weights_of(size) == "array"
+    assert COptions(workspace="pools", weights="pool").weights_of(size) == "pool"
+
+
+def test_the_command_line_passes_choices_on(model: str, tmp_path: Path, capfd: Capture) -> None:
+    options = ["--module-name", "net", "--workspace", "pools", "--workspace-io", "--weights", "pool"]
+    run_json(["compile", model, "-o", tmp_path / "o", "--emit", "c,mlf", *options], capfd)
+    expected = c_source.contents(
+        ethoscade.compile(model).artifact,
+        COptions(module_name="net", workspace="pools", workspace_io=True, weights="pool"),
+    )
+    assert {name: (tmp_path / "o" / name).read_bytes() for name in expected} == expected
+    assert "net_weights.bin" in expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--workspace", "pools"], "--emit tflite has none: add c, mlf or tflite-c"),
+        (["--emit", "c", "--share-workspace"], "for several models"),
+        (["--emit", "c", "--module-name", "Net"], "module_name is 'Net'"),
+    ],
+)
+def test_choices_that_nothing_follows(
+    model: str, tmp_path: Path, capfd: Capture, options: list[str], message: str
+) -> None:
+    status, out, err = run(["compile", model, "-o", tmp_path / "o", *options], capfd)
+    assert status == 1 and message in err and out == ""
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(("budget", "emit", "is_told"), [(592, "c", True), (592, "raw", False), (608, "c", False)])
+def test_an_arena_that_lines_make_larger_than_the_budget_is_told(
+    model: str, tmp_path: Path, capfd: Capture, budget: int, emit: str, is_told: bool
+) -> None:
+    """A budget that is no multiple of a line: the C's array is."""
+    compiled = ethoscade.compile(TINY, sram=budget)
+    assert (compiled.sram_bytes, compiled.workspace_bytes) == (592, 608)
+    status, _, err = run(["compile", model, "-o", tmp_path, "--sram", str(budget), "--emit", emit], capfd)
+    assert status == 0
+    assert ("whole cache lines, 608 bytes: 16 more than the budget" in err) == is_told
+
+
+def test_several_models_on_the_command_line(tmp_path: Path, capfd: Capture) -> None:
+    models = [written(tmp_path / "first.tflite", TINY), written(tmp_path / "second.tflite", tiny_conv(seed=1))]
+    words = ["compile", *models, "-o", tmp_path / "o", "--sram", "8KiB", "--emit", "tflite,c,mlf", "--share-workspace"]
+    found = run_json(words, capfd)
+    assert list(found["networks"]) == ["first", "second"]
+    many = ethoscade.compile_many(models, sram="8KiB")
+    assert found["workspace_bytes"] == many.workspace_bytes
+    assert found["networks"]["second"]["sram_bytes"] == many.networks["second"].sram_bytes
+    written_files = many.write_c(tmp_path / "again", share_workspace=True)
+    for name in written_files:
+        assert (tmp_path / "o" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    assert (tmp_path / "o" / "second_ethosu.tflite").read_bytes() == tflite.write(many.networks["second"].artifact)
+    assert set(found["artifacts"]) == {"c", "mlf", "tflite of first", "tflite of second"}
+    checked = subprocess.run(["sha256sum", "-c", "networks.sha256"], cwd=tmp_path / "o", capture_output=True, text=True)
+    assert checked.returncode == 0 and len(checked.stdout.splitlines()) == len(list((tmp_path / "o").iterdir())) - 1
+    status, text, _ = run(words, capfd)
+    assert status == 0 and f"one arena for all of them: {many.workspace_bytes:,} bytes" in text
+
+
+def test_several_models_that_cannot_be_told_apart(tmp_path: Path, capfd: Capture) -> None:
+    models = [written(tmp_path / "a-b.tflite", TINY), written(tmp_path / "A_b.tflite", TINY)]
+    status, _, err = run(["compile", *models, "-o", tmp_path / "o", "--emit", "c"], capfd)
+    assert status == 1 and "two models would be called 'a_b'" in err
+    status, _, err = run(["compile", *models, "--emit", "c", "--module-name", "net"], capfd)
+    assert status == 1 and "--module-name is for one model" in err
+    with pytest.raises(ConfigError, match="no models"):
+        ethoscade.compile_many([])
+    artifact = ethoscade.compile(TINY).artifact
+    with pytest.raises(CodegenError, match="would both be called 'net' in C"):
+        c_source.all_contents([(artifact, COptions(module_name="net"))] * 2)
+
+
+@pytest.mark.parametrize("weights", ["array", "incbin"])
+def test_a_tflite_file_that_is_linked(tmp_path: Path, weights: str) -> None:
+    compiled = ethoscade.compile(TINY)
+    files = compiled.write_tflite_c(tmp_path, module_name="tiny", weights=weights)
+    expected = tflite.write(compiled.artifact)
+    (tmp_path / "main.c").write_text(
+        '#include "model_tiny.h"\n#include <stdio.h>\nint main(void) { if ((uintptr_t)model_tiny % 16) return 1;\n'
+        "  return fwrite(model_tiny, 1, MODEL_TINY_SIZE, stdout) == MODEL_TINY_SIZE ? 0 : 2; }\n"
+    )
+    units = [str(path) for path in (*files.values(), tmp_path / "main.c") if path.suffix in (".c", ".S")]
+    done = subprocess.run(
+        ["cc", *STRICT, f"-I{tmp_path}", *units, "-o", str(tmp_path / "main")], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    ran = subprocess.run([str(tmp_path / "main")], capture_output=True, check=True)
+    assert ran.stdout == expected
+    assert ("model_tiny.S" in files) == (weights == "incbin")
+
+
+def test_a_tflite_file_to_link_from_the_command_line(model: str, tmp_path: Path, capfd: Capture) -> None:
+    found = run_json(["compile", model, "-o", tmp_path / "o", "--emit", "tflite-c", "--module-name", "net"], capfd)
+    assert found["artifacts"] == {"tflite-c": str(tmp_path / "o" / "model_net.h")}
+    assert {path.name for path in (tmp_path / "o").iterdir()} == {"model_net.h", "model_net.c", "Tiny Net.sha256"}
