@@ -154,7 +154,7 @@ struct Question<'a, 'p> {
     bytes: u64,
     place: &'a mut Placer<'p>,
     best: Option<Found>,
-    /// Cycles and the estimate of them where these were the fewest for such an estimate.
+    /// Cycles and the estimate of them, of copies issued early, where these were the fewest for such an estimate.
     most_mended: (u64, u64),
     /// Placements with early copies.
     tried: usize,
@@ -244,15 +244,29 @@ impl Placements {
         if !question.is_hopeful(fewest) {
             return Ok(());
         }
-        for ground in self.grounds(question, number, contender)?.iter() {
-            if ground.proposal.sram_bytes <= bytes {
-                let program = interleave(graph, &ground.proposal.plans, &mut self.costs)?;
-                question.fill(ground, &program, &mut self.costs);
-                question.offer(found(&ground.proposal, program, &ground.placement), ground.sketched);
-            }
-        }
+        let grounds = self.grounds(question, number, contender)?;
         let plans = alternating(graph, &contender.chosen.plans);
-        let program = interleave(graph, &plans, &mut self.costs)?;
+        // Plans that do not turn have one program for all that follows.
+        let mut turned = (plans == contender.chosen.plans).then(|| program.clone());
+        for ground in grounds.iter().filter(|ground| ground.proposal.sram_bytes <= bytes) {
+            let program = match &turned {
+                Some(turned) if ground.proposal.plans == plans => turned.clone(),
+                _ if ground.proposal.plans == contender.chosen.plans => program.clone(),
+                _ => interleave(graph, &ground.proposal.plans, &mut self.costs)?,
+            };
+            question.fill(ground, &program, &mut self.costs);
+            if ground.proposal.plans == plans {
+                turned.get_or_insert_with(|| program.clone());
+            }
+            question.offer(found(&ground.proposal, program, &ground.placement), ground.sketched);
+        }
+        if question.tried == question.options.within.all_tries || !question.is_hopeful(fewest) {
+            return Ok(());
+        }
+        let program = match turned {
+            Some(program) => program,
+            None => interleave(graph, &plans, &mut self.costs)?,
+        };
         // A limit is worth trying if the placement is not larger than it by more than the one before was.
         let mut most = bytes;
         let early = ways.into_iter().rev().filter(|sketch| sketch.prefetch_bytes > 0);
@@ -326,7 +340,9 @@ impl Question<'_, '_> {
     fn offer(&mut self, found: Found, sketched: u64) {
         let of = |(cycles, known): (u64, u64), by: u64| u128::from(cycles) * u128::from(by) / u128::from(known.max(1));
         let ratio = (found.cycles(), sketched);
-        if self.best.is_none() || of(ratio, 1 << 20) < of(self.most_mended, 1 << 20) {
+        // Without early copies the estimate is wrong in another way.
+        let is_early = found.proposal.prefetch_bytes > 0 || found.proposal.fill_bytes > 0;
+        if self.best.is_none() || is_early && of(ratio, 1 << 20) < of(self.most_mended, 1 << 20) {
             self.most_mended = ratio;
         }
         let is_better = |best: &Found| (found.cycles(), found.memory_bytes()) < (best.cycles(), best.memory_bytes());
