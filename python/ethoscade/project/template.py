@@ -96,6 +96,7 @@ def packaged(
     """
     words = {"module": description.module, "MODULE": description.module.upper(), "network": _plain(description.network)}
     words |= {"null": "NULL" if description.has_npu else "", **more}
+    words["mailbox"] = "src/npu_mailbox.c " if description.has_npu else ""
     home = resources.files(__package__).joinpath("files").joinpath(folder)
     found = {}
     for name in names:
